@@ -1,0 +1,34 @@
+#pragma once
+// The failures kvloupe knows. Thrown where they are found, turned into one line and an exit code
+// in exactly one place per program (see report_failure in analysis/failure.h).
+
+#include <stdexcept>
+#include <string>
+
+namespace kvloupe {
+
+/// The command line itself is wrong: a spec, a budget, a figure name, or a layer, head, step or
+/// token the trace lacks. Exit code 2.
+struct UsageError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// Something about a named file or folder: missing, unreadable, truncated, foreign, from a newer
+/// version, unwritable, disk full. what() reads "PATH: what is wrong; what to do". Exit code 1.
+struct FileError : std::runtime_error {
+  FileError(std::string path_, const std::string& problem)
+      : std::runtime_error(path_ + ": " + problem), path(std::move(path_)) {}
+  std::string path;
+};
+
+/// A failure at work: not-a-number states, out of memory, a policy that cannot apply. Exit code 1.
+struct WorkError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// Thrown from inside a computation whose caller asked it to stop. Never shown as a failure.
+struct Cancelled : std::runtime_error {
+  Cancelled() : std::runtime_error("cancelled") {}
+};
+
+}  // namespace kvloupe

@@ -1,0 +1,102 @@
+#pragma once
+// A policy is a state machine that sees states, not files. Replay (on a trace) and the running
+// model (closed loop) drive the same object; it never knows how long the sequence will become.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "analysis/matrix.h"
+#include "analysis/policy/spec.h"
+#include "analysis/trace/model_info.h"
+
+namespace kvloupe {
+
+/// What a policy is told at its creation, for one layer. All heads of a layer belong to one object:
+/// AdaKV and aggregate=layer need them together.
+struct LayerContext {
+  int layer = 0;
+  ModelInfo model;
+  double attention_scale = 0.0;
+  int budget = 0;  // N: most entries a head holds after a step (under an allocation: the mean)
+  /// W_O slices [d,D] per query head; empty where unknown. Value-aware policies need them.
+  std::vector<Matrix> output_weights;
+};
+
+/// One head's cache at a step, before eviction: n entries in token order, the block's own included.
+struct CacheView {
+  std::span<const std::int32_t> tokens;  // [n] token indices, ascending
+  MatrixView keys;                       // [n,d], rotated
+  MatrixView values;                     // [n,d]
+  std::span<const float> log_sizes;      // [n] added to logits (merging); empty: all zero
+};
+
+/// Softmax rows of a step's queries over the present cache, causal inside the block, in float32
+/// from the states themselves. Computed when first asked for and kept for the step, so that the
+/// parts of a policy and the metrics share them.
+class StepAttention {
+ public:
+  virtual ~StepAttention() = default;
+  /// The last `count` rows (or all m if fewer) of one query head: [count,n], row = query, oldest
+  /// first, after softmax.
+  virtual const Matrix& last_rows(int query_head, int count) = 0;
+  /// Sum over all m rows: [n]. Never holds more than a tile of rows.
+  virtual const std::vector<float>& column_sums(int query_head) = 0;
+};
+
+/// One step: a block was appended and has attended; now the policy decides.
+struct StepView {
+  int step = 0;
+  Block block;                      // the tokens just appended
+  std::vector<CacheView> caches;    // [Hk]
+  std::vector<MatrixView> queries;  // [Hq] of [m,d], rotated
+  StepAttention* attention = nullptr;
+};
+
+/// Why an entry was kept, or that it was not.
+enum class Fate : std::uint8_t { evicted, by_score, by_second_stage, recent, sink, window, merged };
+
+/// One merging set, as rows of the cache before the step's eviction.
+struct Merge {
+  int into = 0;                // the pivot's row
+  std::vector<int> from;       // all members, pivot included, ascending
+  std::vector<float> weights;  // [from.size()] of the keys
+};
+
+/// What a policy decided for one head at one step. Rows index the cache before eviction.
+struct HeadDecision {
+  std::vector<std::int32_t> kept;  // rows, ascending; every row where nothing is evicted
+  std::vector<float> scores;       // [n], higher = kept; empty where the policy did not need to score
+  std::vector<Fate> fates;         // [n]; empty where nothing was evicted
+  float threshold = 0.0F;          // the lowest score kept for its score; NaN where none was
+  int ties = 0;                    // entries whose score equals the threshold, kept or not, if more than one
+  std::vector<Merge> merges;
+};
+
+/// The state machine of one layer.
+class LayerPolicy {
+ public:
+  virtual ~LayerPolicy() = default;
+  /// Updates the accumulators with the step's queries, then decides for every head: result [Hk].
+  /// The caller removes what is not in `kept` before the next call. Deterministic.
+  /// Throws WorkError on scores that are not numbers, naming layer, head and token.
+  virtual std::vector<HeadDecision> step(const StepView& view) = 0;
+};
+
+/// Options of a policy object that do not change what it decides.
+struct PolicyOptions {
+  bool always_score = false;  // fill `scores` also where n <= N
+};
+
+/// Builds the policy a spec describes for one layer. Throws UsageError for combinations that make
+/// no sense (the spec's own syntax has been checked by parse_policy).
+std::unique_ptr<LayerPolicy> make_layer_policy(const PolicySpec& spec, const LayerContext& context,
+                                               PolicyOptions options = {});
+
+/// Lines a person should read about this spec at this budget (protection exceeds the budget, ...).
+std::vector<std::string> policy_notes(const PolicySpec& spec, const ModelInfo& model, int budget);
+
+}  // namespace kvloupe

@@ -1,0 +1,84 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "analysis/policy/policy.h"
+#include "analysis/progress.h"
+#include "analysis/trace/trace.h"
+
+namespace kvloupe {
+
+/// What to replay. Every field is part of the result's identity.
+struct ReplayRequest {
+  PolicySpec policy;
+  int budget = 0;           // resolved entries
+  int block = 0;            // 0: the capture's own block size
+  std::vector<int> layers;  // to compute; empty: all
+  bool metrics = true;
+  /// Keep the scores of every step of this head (memory: sum of n over the steps); -1: none.
+  int scores_layer = -1;
+  int scores_head = -1;
+
+  /// A text that is equal exactly where the results are: cache key, and shown in figures' metadata.
+  std::string key() const;
+};
+
+/// Of the step's last query, for one query head, against the whole captured prefix (CriticalKV §3).
+struct QueryHeadMetrics {
+  double retained_mass = 0.0;   // S = Σ_kept A
+  double perturbation_l1 = 0.0; // ℒ = ‖((A − A')V)W_O‖₁; NaN where the trace has no output weights
+  double bound_l1 = 0.0;        // θ, thm 3.3
+  double perturbation_l2 = 0.0; // the same with L2 norms throughout
+  double bound_l2 = 0.0;
+  double head_error_l2 = 0.0;   // ‖(A − A')V‖₂, before W_O (CAOTE's space)
+};
+
+/// One head at one step.
+struct StepRecord {
+  int cache_size = 0;  // n before eviction
+  int retained = 0;
+  float threshold = 0.0F;
+  int ties = 0;
+  double log_pseudo_determinant = 0.0;  // Σ log λ of KᵀK over λ > n·eps·λ_max
+  int rank = 0;
+  std::vector<QueryHeadMetrics> query_heads;  // [G]; empty without metrics
+  std::vector<Merge> merges;                  // as token indices
+};
+
+/// One head's whole replay. Retained sets are held as the step of each token's eviction (there is
+/// no resurrection), which is T integers instead of steps × N.
+struct HeadReplay {
+  int layer = 0;
+  int head = 0;
+  std::vector<std::int32_t> evicted_at;  // [T]; -1: never
+  std::vector<StepRecord> steps;         // [S]
+  /// Fate of each entry at each step where something was evicted, and the scores; only for the head
+  /// asked for. [S] of [n], aligned with tokens_at(step).
+  std::vector<std::vector<float>> scores;
+  std::vector<std::vector<Fate>> fates;
+};
+
+struct Replay {
+  std::string policy;  // canonical spec
+  int budget = 0;
+  int block = 0;
+  std::vector<Block> blocks;  // [S]
+  std::vector<std::string> notes;
+  std::vector<HeadReplay> heads;  // layer-major, the layers asked for
+
+  const HeadReplay* find(int layer, int head) const;
+  /// Token indices in the cache at a step before eviction, and those retained after it; ascending.
+  std::vector<std::int32_t> tokens_at(const HeadReplay& head, int step) const;
+  std::vector<std::int32_t> retained_at(const HeadReplay& head, int step) const;
+};
+
+/// Replays a policy on a trace, layers in parallel. `on_layer` is called (from a worker thread,
+/// never two at once) as each layer is done, for partial results. Throws Cancelled through
+/// progress; UsageError for a closed-loop trace with other blocks than its own.
+Replay replay(const Trace& trace, const ReplayRequest& request, Progress& progress,
+              const std::function<void(const std::vector<HeadReplay>&)>& on_layer = {});
+
+}  // namespace kvloupe

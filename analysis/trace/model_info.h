@@ -1,0 +1,74 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace kvloupe {
+
+/// Which coordinates of a head's vector RoPE rotates together.
+enum class RopePairing {
+  half,         // (j, j + d/2): Hugging Face
+  interleaved,  // (2j, 2j+1): the original Llama code
+};
+
+/// `/model` of a trace.
+struct ModelInfo {
+  std::string name;
+  std::string architecture;
+  int num_layers = 0;    // L
+  int num_heads = 0;     // Hq, query heads
+  int num_kv_heads = 0;  // Hk, key-value heads; divides num_heads
+  int head_dim = 0;      // d
+  int hidden_size = 0;   // D
+  int vocab_size = 0;
+  double rope_theta = 10000.0;
+  std::string rope_scaling;  // JSON, "null" for none
+  RopePairing rope_pairing = RopePairing::half;
+  int sliding_window = 0;  // 0: none
+  std::string config;      // the whole config.json
+
+  /// Query heads that share one key-value head.
+  int group_size() const { return num_heads / num_kv_heads; }
+  /// The key-value head that serves a query head.
+  int head_of(int query_head) const { return query_head / group_size(); }
+};
+
+/// `/run` of a trace.
+struct RunInfo {
+  int block_size = 0;  // B
+  int prompt_length = 0;
+  int generated = 0;  // T = prompt_length + generated
+  std::string dtype = "f32";
+  std::string device = "cpu";
+  int threads = 0;
+  std::string policy = "full";  // "full" or a spec (closed loop)
+  int budget = 0;               // resolved entries per head; 0 with policy "full"
+  std::uint64_t seed = 0;
+  double seconds = 0.0;
+  double attention_scale = 0.0;        // what logits are multiplied by, usually 1/sqrt(d)
+  std::string positions = "original";  // or "compact"
+
+  int tokens() const { return prompt_length + generated; }
+};
+
+/// One step: the tokens [first, end) processed together.
+struct Block {
+  int first = 0;
+  int end = 0;
+  int size() const { return end - first; }
+};
+
+/// `/tokens` of a trace.
+struct TokenTable {
+  std::vector<std::int32_t> ids;      // [T]
+  std::vector<std::string> text;      // [T], UTF-8 as shown to a person; empty where the trace has none
+  std::vector<std::uint8_t> segment;  // [T] index into segment_names; empty where the trace has none
+  std::vector<std::string> segment_names;
+};
+
+/// Cuts the prompt into blocks of `block` tokens, then one step per generated token. With block 0
+/// or block >= prompt_length the prompt is one step.
+std::vector<Block> make_blocks(int prompt_length, int generated, int block);
+
+}  // namespace kvloupe

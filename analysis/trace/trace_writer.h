@@ -1,0 +1,74 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "analysis/trace/model_info.h"
+
+namespace kvloupe {
+
+/// What a trace is to hold, decided before the run.
+struct TraceWriterOptions {
+  bool store_f32 = false;        // states as float32; else float16, or float32 where float16 overflows
+  bool store_attention = false;  // [Hq,T,T] float16
+  int top_k = 5;                 // of /predictions
+};
+
+/// Writes one trace, format version 1, streamed block by block. The file grows beside its target
+/// under a temporary name; finish() writes `complete`, fsyncs and renames. A writer destroyed
+/// before finish() removes what it wrote, so nothing half done is ever left under the target name.
+///
+/// `run.generated` at construction is the most tokens the run may generate; finish() is told how
+/// many there were and every dataset is cut to that.
+///
+/// Every method throws FileError naming the target: folder missing or unwritable, disk full.
+/// Spans are row-major float32; shapes in comments; m is the number of tokens of the block.
+/// Blocks must arrive in token order; within a block, layers in any order.
+class TraceWriter {
+ public:
+  TraceWriter(std::filesystem::path target, ModelInfo model, RunInfo run,
+              TraceWriterOptions options = {});
+  ~TraceWriter();
+  TraceWriter(const TraceWriter&) = delete;
+  TraceWriter& operator=(const TraceWriter&) = delete;
+
+  /// States of tokens [first, first + m) of one layer, after RoPE: query [Hq,m,d], key and value
+  /// [Hk,m,d]. NaN or infinity throws WorkError naming layer, head and token.
+  void write_states(int layer, int first, int m, std::span<const float> query,
+                    std::span<const float> key, std::span<const float> value);
+  /// Causal softmax rows of the block's queries: [Hq,m,n], n = first + m.
+  void write_attention(int layer, int first, int m, std::span<const float> attention);
+  /// Log-sum-exp of each row's scaled logits: [Hq,m].
+  void write_attention_logsumexp(int layer, int first, int m, std::span<const float> values);
+  /// W_O cut by query head: [Hq,d,D]. Also needed for the value norms below.
+  void write_output_weight(int layer, std::span<const float> weight);
+  /// ‖v_i W_O‖ per query head, L1 and L2: [Hq,m] each.
+  void write_value_out_norms(int layer, int first, int m, std::span<const float> l1,
+                             std::span<const float> l2);
+  /// The model's top-k next tokens after each token of the block: ids and log-probabilities [m,k].
+  void write_predictions(int first, int m, std::span<const std::int32_t> ids,
+                         std::span<const float> logprobs);
+  /// float16 [vocab,D].
+  void write_lm_head(std::span<const float> weight);
+
+  /// Closed-loop traces: the step at which each token left the head's cache, -1: stayed. [Hk,T]
+  void write_evicted_at(int layer, std::span<const std::int32_t> evicted_at);
+
+  /// Writes tokens, blocks, losses [T] (NaN at the last) and the final run attributes, then
+  /// fsyncs and renames onto the target. `run.generated` and `blocks` are the true ones.
+  void finish(const RunInfo& run, const TokenTable& tokens, const std::vector<Block>& blocks,
+              std::span<const float> loss);
+
+  /// Lines a person should read, e.g. that states were stored as float32 because they overflow.
+  const std::vector<std::string>& notes() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace kvloupe

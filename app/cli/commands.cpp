@@ -1,0 +1,25 @@
+#include "app/cli/commands.h"
+
+#include "analysis/failure.h"
+#include "version.h"
+
+namespace kvloupe::cli {
+
+int run(int argc, char** argv) {
+  CLI::App app{"kvloupe: see what a KV-cache policy does, head by head", "kvloupe"};
+  app.set_version_flag("--version", "kvloupe " KVLOUPE_VERSION);
+  app.require_subcommand(0, 1);
+  Action action;
+  // Verbs are listed here, one line each.
+  try {
+    app.parse(argc, argv);
+    return action ? action() : 0;
+  } catch (const CLI::ParseError& error) {
+    const int code = app.exit(error);
+    return code == 0 ? 0 : 2;
+  } catch (...) {
+    return report_failure("kvloupe");
+  }
+}
+
+}  // namespace kvloupe::cli

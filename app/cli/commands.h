@@ -1,0 +1,22 @@
+#pragma once
+// One function per verb of `kvloupe`, one file each, listed once in commands.cpp.
+
+#include <CLI/CLI.hpp>
+#include <functional>
+
+namespace kvloupe::cli {
+
+/// A verb adds its sub-command and its options to `app`; what it is to do, it stores in `action`,
+/// which main runs once the command line has been parsed. The action returns the exit code.
+using Action = std::function<int()>;
+void add_info(CLI::App& app, Action& action);
+void add_policies(CLI::App& app, Action& action);
+void add_replay(CLI::App& app, Action& action);
+void add_export(CLI::App& app, Action& action);
+void add_gallery(CLI::App& app, Action& action);
+void add_window(CLI::App& app, Action& action);  // no verb: the window
+
+/// The whole program: parses, runs, reports. Returns the exit code.
+int run(int argc, char** argv);
+
+}  // namespace kvloupe::cli
