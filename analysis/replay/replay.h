@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "analysis/metric/perturbation.h"
 #include "analysis/policy/policy.h"
 #include "analysis/progress.h"
 #include "analysis/trace/trace.h"
@@ -24,16 +25,6 @@ struct ReplayRequest {
 
   /// A text that is equal exactly where the results are: cache key, and shown in figures' metadata.
   std::string key() const;
-};
-
-/// Of the step's last query, for one query head, against the whole captured prefix (CriticalKV §3).
-struct QueryHeadMetrics {
-  double retained_mass = 0.0;   // S = Σ_kept A
-  double perturbation_l1 = 0.0; // ℒ = ‖((A − A')V)W_O‖₁; NaN where the trace has no output weights
-  double bound_l1 = 0.0;        // θ, thm 3.3
-  double perturbation_l2 = 0.0; // the same with L2 norms throughout
-  double bound_l2 = 0.0;
-  double head_error_l2 = 0.0;   // ‖(A − A')V‖₂, before W_O (CAOTE's space)
 };
 
 /// One head at one step.

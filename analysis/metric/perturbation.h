@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "analysis/matrix.h"
+
+namespace kvloupe {
+
+/// Of the step's last query, for one query head, against the whole captured prefix (CriticalKV §3).
+struct QueryHeadMetrics {
+  double retained_mass = 0.0;    // S = Σ_kept A
+  double perturbation_l1 = 0.0;  // ℒ = ‖((A − A')V)W_O‖₁; NaN where the trace has no output weights
+  double bound_l1 = 0.0;         // θ, thm 3.3
+  double perturbation_l2 = 0.0;  // the same with L2 norms throughout
+  double bound_l2 = 0.0;
+  double head_error_l2 = 0.0;  // ‖(A − A')V‖₂, before W_O (CAOTE's space)
+};
+
+/// What one query's output loses when only some entries are kept, for one query head.
+///
+/// A = softmax of `logits` [n] (scaled, over the whole prefix), A' = the same renormalised over
+/// `kept` (rows of the prefix, ascending, not empty), both from the log-sum-exp of their own
+/// logits, so that A' stays exact where S is tiny. `values` [n,d]. `output_weight` [d,D] and
+/// `value_norms_l1`, `_l2` [n] = ‖v_i W_O‖ of this query head (Trace::value_out_norm); with a null
+/// weight or empty norms the fields that need them are NaN. Accumulates in double.
+/// θ = C − (2 − 1/S)·Σ_kept A_i‖v_i W_O‖ with C the sum over all i (CriticalKV, theorem 3.3),
+/// computed as C − 2Σ_kept A_i‖·‖ + Σ_kept A'_i‖·‖.
+QueryHeadMetrics output_perturbation(std::span<const float> logits,
+                                     std::span<const std::int32_t> kept, const MatrixView& values,
+                                     const Matrix* output_weight,
+                                     std::span<const float> value_norms_l1,
+                                     std::span<const float> value_norms_l2);
+
+}  // namespace kvloupe

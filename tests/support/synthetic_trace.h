@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <vector>
+
+#include "analysis/matrix.h"
+#include "analysis/trace/model_info.h"
+
+namespace kvloupe::test {
+
+/// What a made-up trace holds. Every number follows from these fields: the same options give the
+/// same states.
+struct SyntheticTraceOptions {
+  int layers = 2;       // L
+  int query_heads = 4;  // Hq
+  int heads = 2;        // Hk
+  int head_dim = 16;    // d
+  int hidden_size = 24; // D
+  int vocab_size = 50;
+  int prompt_length = 96;
+  int generated = 8;
+  int block = 32;
+  std::uint64_t seed = 1;
+
+  int clusters = 0;          // keys scatter around so many centres; 0: independent normal keys
+  float sink_logit = 6.0F;   // about how much token 0's logit exceeds the others'; 0: no sink
+
+  bool store_f32 = false;
+  bool attention = false;        // [Hq,T,T]
+  bool output_weight = true;     // also the value norms
+  bool value_out_norms = true;
+  bool logsumexp = true;
+  bool predictions = true;
+  bool lm_head = false;
+  bool text = true;              // also the segments
+  bool evicted_at = false;
+
+  int tokens() const { return prompt_length + generated; }
+};
+
+/// The states a synthetic trace is made from, before any rounding to float16.
+struct SyntheticStates {
+  ModelInfo model;
+  RunInfo run;
+  std::vector<std::vector<Matrix>> query;          // [L][Hq] of [T,d]
+  std::vector<std::vector<Matrix>> key;            // [L][Hk] of [T,d]
+  std::vector<std::vector<Matrix>> value;          // [L][Hk] of [T,d]
+  std::vector<std::vector<Matrix>> output_weight;  // [L][Hq] of [d,D]
+};
+
+SyntheticStates make_synthetic_states(const SyntheticTraceOptions& options = {});
+
+/// Writes the trace through TraceWriter, block by block as a capture does. Returns the states.
+SyntheticStates write_synthetic_trace(const std::filesystem::path& target,
+                                      const SyntheticTraceOptions& options = {});
+
+}  // namespace kvloupe::test
