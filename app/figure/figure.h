@@ -1,0 +1,112 @@
+#pragma once
+// What a figure is. Two stages: `compute` reads the trace and may take long (cancellable, safe on a
+// worker thread); its result draws itself fast, again and again, at any size, range and theme, for
+// the screen and for export alike. A figure is one file in app/figure/figures/ and one line in
+// figure_catalog.cpp.
+
+#include <functional>
+#include <iosfwd>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "analysis/progress.h"
+#include "analysis/replay/replay.h"
+#include "analysis/trace/trace.h"
+#include "app/figure/csv.h"
+#include "app/figure/scene.h"
+#include "app/figure/style.h"
+
+namespace kvloupe::figure {
+
+/// What to show; shared by all figures, so that views stay linked. Each figure looks at what it
+/// needs. All in range once resolve() of figure_catalog.h has seen it.
+struct Selection {
+  int layer = 0;
+  int head = 0;         // key-value head
+  int query_head = -1;  // −1: mean over the head's group
+  int step = -1;        // −1: the last step of the prompt
+  int first_token = 0;  // the range shown, both included
+  int last_token = -1;  // −1: the last
+  bool operator==(const Selection&) const = default;
+};
+
+/// A figure's own choices by name, e.g. measure=sinks; what is absent has its default.
+using Choices = std::map<std::string, std::string>;
+
+/// One choice a figure offers: a control in the window, `--set NAME=VALUE` on the command line.
+struct ChoiceInfo {
+  std::string name;
+  std::string title;
+  std::string tooltip;
+  std::vector<std::string> values;  // the first is the default
+};
+
+/// Everything a figure is computed from. The replays are there where the figure's needs say so.
+struct FigureInput {
+  std::shared_ptr<const Trace> trace;
+  std::shared_ptr<const Replay> policy_a;
+  std::shared_ptr<const Replay> policy_b;  // optional everywhere
+  Selection selection;
+  Choices choices;
+};
+
+/// How to draw what was computed.
+struct DrawRequest {
+  Style style;
+  double width = 241.0;   // points; 85 mm
+  double height = 200.0;
+  /// Visible data ranges of the main axes, for zooming; absent: all.
+  std::optional<std::pair<double, double>> x_range;
+  std::optional<std::pair<double, double>> y_range;
+  /// Limits of the colour bar; absent: the figure's own.
+  std::optional<std::pair<double, double>> limits;
+  double pixels_per_point = 300.0 / 72.0;  // resolution of maps
+  bool legend = true;
+};
+
+/// A computed figure: plain numbers, no file.
+class Figure {
+ public:
+  virtual ~Figure() = default;
+  /// Fast; pure. The scene is exactly width × height points.
+  virtual Scene draw(const DrawRequest& request) const = 0;
+  /// The numbers behind the picture.
+  virtual void write_csv(CsvWriter& csv) const = 0;
+  /// One sentence for under the figure: what is seen, in words, with its legend.
+  virtual std::string caption() const = 0;
+};
+
+/// What a figure has to be given besides the trace.
+struct Needs {
+  bool head = false;        // looks at one head
+  bool step = false;        // looks at one step
+  bool tokens = false;      // a token range can be chosen
+  bool policy = false;      // policy A's replay
+  bool all_layers = false;  // of all layers, not only the selected one
+  bool scores = false;      // with the selected head's scores
+  bool metrics = false;     // with the per-step metrics
+};
+
+/// One line of the catalogue.
+struct FigureInfo {
+  std::string name;     // of --figure
+  std::string title;    // of the view
+  std::string tooltip;  // formula and source
+  Needs needs;
+  double aspect = 1.0;  // default width / height
+  std::vector<ChoiceInfo> choices;
+  /// Why the figure cannot be drawn from this trace; empty where it can.
+  std::string (*unavailable)(const Trace& trace);
+  /// Reads and computes. Throws Cancelled through progress.
+  std::unique_ptr<const Figure> (*compute)(const FigureInput& input, Progress& progress);
+};
+
+/// The value of a choice, or its default. Throws UsageError for a value that is none of its values.
+const std::string& choice(const FigureInfo& info, const Choices& choices, std::string_view name);
+
+}  // namespace kvloupe::figure

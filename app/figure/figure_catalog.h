@@ -1,0 +1,24 @@
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "app/figure/figure.h"
+
+namespace kvloupe::figure {
+
+/// Every figure, in the order of the view menu.
+std::span<const FigureInfo> figure_catalog();
+
+/// Throws UsageError naming the nearest valid figure.
+const FigureInfo& find_figure(std::string_view name);
+
+/// The selection with its open ends filled in (query head, step, last token), every field checked
+/// against the trace. `steps` is the number of steps of the replay in use (or of the trace).
+/// Throws UsageError naming the field and what the trace has.
+Selection resolve(const Selection& selection, const Trace& trace, int steps);
+
+/// Head that makes a good first picture: the middle layer, head 0.
+Selection default_selection(const ModelInfo& model);
+
+}  // namespace kvloupe::figure
