@@ -58,7 +58,7 @@ struct FigureInput {
 /// How to draw what was computed.
 struct DrawRequest {
   Style style;
-  double width = 241.0;   // points; 85 mm
+  double width = 241.0;  // points; 85 mm
   double height = 200.0;
   /// Visible data ranges of the main axes, for zooming; absent: all.
   std::optional<std::pair<double, double>> x_range;

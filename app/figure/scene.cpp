@@ -30,7 +30,10 @@ Path& Path::close() {
 }
 
 Path& Path::rect(const Rect& r) {
-  return move({r.x, r.y}).line({r.right(), r.y}).line({r.right(), r.bottom()}).line({r.x, r.bottom()})
+  return move({r.x, r.y})
+      .line({r.right(), r.y})
+      .line({r.right(), r.bottom()})
+      .line({r.x, r.bottom()})
       .close();
 }
 
@@ -40,8 +43,12 @@ Path marker_path(MarkerShape shape, double size) {
   switch (shape) {
     case MarkerShape::circle: {
       const double k = 0.5522847498307936 * r;  // four Bézier curves, off a circle by 0.03 %
-      path.move({r, 0}).curve({r, k}, {k, r}, {0, r}).curve({-k, r}, {-r, k}, {-r, 0})
-          .curve({-r, -k}, {-k, -r}, {0, -r}).curve({k, -r}, {r, -k}, {r, 0}).close();
+      path.move({r, 0})
+          .curve({r, k}, {k, r}, {0, r})
+          .curve({-k, r}, {-r, k}, {-r, 0})
+          .curve({-r, -k}, {-k, -r}, {0, -r})
+          .curve({k, -r}, {r, -k}, {r, 0})
+          .close();
       break;
     }
     case MarkerShape::square:
@@ -113,11 +120,16 @@ namespace {
 /// The field of a target an axis speaks of; nullptr for plain values.
 int Target::*field(AxisMeaning meaning, bool is_y, bool tokens_by_tokens) {
   switch (meaning) {
-    case AxisMeaning::token: return is_y && tokens_by_tokens ? &Target::other_token : &Target::token;
-    case AxisMeaning::step: return &Target::step;
-    case AxisMeaning::layer: return &Target::layer;
-    case AxisMeaning::head: return &Target::head;
-    case AxisMeaning::value: break;
+    case AxisMeaning::token:
+      return is_y && tokens_by_tokens ? &Target::other_token : &Target::token;
+    case AxisMeaning::step:
+      return &Target::step;
+    case AxisMeaning::layer:
+      return &Target::layer;
+    case AxisMeaning::head:
+      return &Target::head;
+    case AxisMeaning::value:
+      break;
   }
   return nullptr;
 }
@@ -140,8 +152,8 @@ std::optional<std::pair<double, double>> cell_span(const Axis& axis, int cell) {
 /// Whether a place shows the target: no stated field differs and at least one agrees.
 bool matches(const Target& wanted, const Target& place) {
   bool any = false;
-  for (int Target::*f : {&Target::token, &Target::other_token, &Target::step, &Target::layer,
-                         &Target::head}) {
+  for (int Target::*f :
+       {&Target::token, &Target::other_token, &Target::step, &Target::layer, &Target::head}) {
     if (wanted.*f < 0 || place.*f < 0) continue;
     if (wanted.*f != place.*f) return false;
     any = true;
@@ -182,7 +194,8 @@ std::optional<Target> Scene::pick(Point p) const {
       if (f == nullptr) return;
       const double low = std::min(axis.first, axis.last);
       const double high = std::max(axis.first, axis.last);
-      target.*f = static_cast<int>(std::clamp(std::floor(value), std::floor(low), std::ceil(high) - 1));
+      target.*f =
+          static_cast<int>(std::clamp(std::floor(value), std::floor(low), std::ceil(high) - 1));
       any = true;
     };
     state(a.x, data.x, false);
@@ -215,7 +228,8 @@ std::vector<Rect> Scene::where(const Target& target) const {
     }
     if (!inside) continue;
     places.push_back({a.plot.x + sx.first * a.plot.width, a.plot.y + sy.first * a.plot.height,
-                      (sx.second - sx.first) * a.plot.width, (sy.second - sy.first) * a.plot.height});
+                      (sx.second - sx.first) * a.plot.width,
+                      (sy.second - sy.first) * a.plot.height});
   }
   for (const PickRegion& region : regions) {
     if (matches(target, region.target)) places.push_back(region.rect);

@@ -28,9 +28,7 @@ struct Rect {
   double right() const { return x + width; }
   double bottom() const { return y + height; }
   Point centre() const { return {x + width / 2, y + height / 2}; }
-  bool contains(Point p) const {
-    return p.x >= x && p.x <= right() && p.y >= y && p.y <= bottom();
-  }
+  bool contains(Point p) const { return p.x >= x && p.x <= right() && p.y >= y && p.y <= bottom(); }
   bool operator==(const Rect&) const = default;
 };
 
@@ -182,14 +180,15 @@ struct PickPoints {
 };
 
 struct Scene {
-  double width = 0.0;   // points
+  double width = 0.0;  // points
   double height = 0.0;
   Colour background{255, 255, 255, 255};
   std::vector<Item> items;
   std::vector<Axes> axes;
   std::vector<PickRegion> regions;
   std::vector<PickPoints> point_sets;
-  std::vector<std::pair<std::string, std::string>> metadata;  // trace, spec, layer, head, version, ...
+  std::vector<std::pair<std::string, std::string>>
+      metadata;  // trace, spec, layer, head, version, ...
   std::string title;
   std::string caption;  // settings and legend in words; drawn only with --caption
 

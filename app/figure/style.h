@@ -31,9 +31,9 @@ struct Style {
   Theme theme = Theme::light;
   Palette colours = palette(Theme::light);
   AmountMap amounts = AmountMap::viridis;
-  double text = 8.0;   // points; axis names, labels
-  double small = 7.0;  // tick labels, notes
-  double line = 0.6;   // axes and ticks
+  double text = 8.0;                   // points; axis names, labels
+  double small = 7.0;                  // tick labels, notes
+  double line = 0.6;                   // axes and ticks
   const TextMetrics* fonts = nullptr;  // never null where something is drawn
 };
 Style make_style(const TextMetrics& fonts, Theme theme = Theme::light);
