@@ -1,0 +1,135 @@
+#pragma once
+// A value computed in the background under a key made of all its inputs.
+
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <string>
+#include <utility>
+
+#include "app/job/job_queue.h"
+
+namespace kvloupe::job {
+
+/// One slot: the window asks for a key, a job computes its value, a newer key cancels the older
+/// job. While a newer value is being computed the last one stays readable, so that a picture is
+/// replaced in place, but a result that comes after its job was cancelled is never shown.
+///
+/// All methods belong to the window's thread; only the job itself runs elsewhere.
+template <class Value>
+class Computed {
+ public:
+  /// Publishes a value before the job's end (partial results). Safe from any thread.
+  using Publish = std::function<void(Value)>;
+  using Work = std::function<Value(Progress&, const Publish&)>;
+
+  Computed() = default;
+  ~Computed() { cancel(); }
+  Computed(const Computed&) = delete;
+  Computed& operator=(const Computed&) = delete;
+  Computed(Computed&&) = delete;
+  Computed& operator=(Computed&&) = delete;
+
+  /// Starts `work` unless this very key is already there or under way. `queue` must outlive the
+  /// job, not this object.
+  void request(JobQueue& queue, const std::string& key, Work work) {
+    if (slot_ && slot_->key == key) return;
+    cancel();
+    auto slot = std::make_shared<Slot>();
+    slot->key = key;
+    if (slot_) {
+      const std::lock_guard lock(slot_->mutex);
+      slot->value = slot_->value;
+      slot->value_key = slot_->value_key;
+    }
+    slot_ = slot;
+    progress_ = queue.submit([slot, work = std::move(work), &queue](Progress& progress) {
+      const auto publish = [&](Value value) {
+        auto shared = std::make_shared<const Value>(std::move(value));
+        {
+          const std::lock_guard lock(slot->mutex);
+          if (progress.cancelled()) return;
+          slot->value = std::move(shared);
+          slot->value_key = slot->key;
+        }
+        queue.wake();
+      };
+      std::string error;
+      try {
+        publish(work(progress, publish));
+      } catch (const Cancelled&) {
+      } catch (const std::bad_alloc&) {
+        error = "Out of memory.";
+      } catch (const std::exception& problem) {
+        error = problem.what();
+      }
+      const std::lock_guard lock(slot->mutex);
+      slot->error = std::move(error);
+      slot->done = true;
+    });
+  }
+
+  /// Stops the job under way and forgets the value.
+  void clear() {
+    cancel();
+    slot_.reset();
+    progress_.reset();
+  }
+
+  /// The newest value, of the present key or, until that is there, an earlier one; else nullptr.
+  std::shared_ptr<const Value> value() const {
+    if (!slot_) return nullptr;
+    const std::lock_guard lock(slot_->mutex);
+    return slot_->value;
+  }
+  /// The value, if it belongs to the present key (complete or partial).
+  std::shared_ptr<const Value> current() const {
+    if (!slot_) return nullptr;
+    const std::lock_guard lock(slot_->mutex);
+    return slot_->value_key == slot_->key ? slot_->value : nullptr;
+  }
+  /// The key of value(); empty where there is none.
+  std::string value_key() const {
+    if (!slot_) return {};
+    const std::lock_guard lock(slot_->mutex);
+    return slot_->value_key;
+  }
+  const std::string& key() const {
+    static const std::string kNone;
+    return slot_ ? slot_->key : kNone;
+  }
+  bool computing() const {
+    if (!slot_) return false;
+    const std::lock_guard lock(slot_->mutex);
+    return !slot_->done;
+  }
+  /// 0 to 1, of the job under way.
+  double fraction() const { return progress_ ? progress_->fraction() : 0.0; }
+  /// One line about why there is no value for the present key; empty where all is well.
+  std::string error() const {
+    if (!slot_) return {};
+    const std::lock_guard lock(slot_->mutex);
+    return slot_->error;
+  }
+
+ private:
+  struct Slot {
+    std::string key;  // fixed once the slot is made
+    std::mutex mutex;
+    std::shared_ptr<const Value> value;
+    std::string value_key;
+    std::string error;
+    bool done = false;
+  };
+
+  void cancel() {
+    if (progress_) progress_->cancel();
+  }
+
+  std::shared_ptr<Slot> slot_;
+  std::shared_ptr<Progress> progress_;
+};
+
+}  // namespace kvloupe::job

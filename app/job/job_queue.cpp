@@ -1,0 +1,83 @@
+#include "app/job/job_queue.h"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace kvloupe::job {
+
+namespace {
+// On Linux the nice value belongs to the thread, and threads it starts inherit it.
+void lower_priority_of_this_thread() {
+#ifdef __linux__
+  constexpr int kNice = 10;
+  setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kNice);
+#endif
+}
+}  // namespace
+
+JobQueue::JobQueue(int threads, std::function<void()> wake) : wake_(std::move(wake)) {
+  threads_.reserve(static_cast<std::size_t>(threads));
+  for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { run(); });
+}
+
+JobQueue::~JobQueue() {
+  {
+    const std::lock_guard lock(mutex_);
+    closing_ = true;
+    for (Job& job : waiting_) job.progress->cancel();
+    waiting_.clear();
+    for (auto& progress : running_) progress->cancel();
+  }
+  changed_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+std::shared_ptr<Progress> JobQueue::submit(Work work) {
+  auto progress = std::make_shared<Progress>();
+  {
+    const std::lock_guard lock(mutex_);
+    // A cancelled job would only be skipped later; without this a dragged slider grows the queue.
+    std::erase_if(waiting_, [](const Job& job) { return job.progress->cancelled(); });
+    waiting_.push_back({std::move(work), progress});
+  }
+  changed_.notify_one();
+  return progress;
+}
+
+bool JobQueue::idle() const {
+  const std::lock_guard lock(mutex_);
+  const bool waits = std::any_of(waiting_.begin(), waiting_.end(),
+                                 [](const Job& job) { return !job.progress->cancelled(); });
+  return !waits && running_.empty();
+}
+
+void JobQueue::run() {
+  lower_priority_of_this_thread();
+  while (true) {
+    Job job;
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [this] { return closing_ || !waiting_.empty(); });
+      if (closing_) return;
+      job = std::move(waiting_.front());
+      waiting_.pop_front();
+      if (job.progress->cancelled()) continue;
+      running_.push_back(job.progress);
+    }
+    try {
+      job.work(*job.progress);
+    } catch (...) {  // see submit()
+    }
+    job.work = nullptr;  // release what it holds before saying that it is over
+    {
+      const std::lock_guard lock(mutex_);
+      std::erase(running_, job.progress);
+    }
+    wake();
+  }
+}
+
+}  // namespace kvloupe::job

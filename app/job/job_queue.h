@@ -1,0 +1,58 @@
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "analysis/progress.h"
+
+namespace kvloupe::job {
+
+/// Worker threads that run jobs in the order they were submitted. The threads run at a lower
+/// priority than the thread that made the queue (and so do threads they start), so that drawing
+/// stays smooth while they compute.
+class JobQueue {
+ public:
+  using Work = std::function<void(Progress&)>;
+
+  /// `wake` is called from a worker after each job, e.g. to end the window's sleep. It must be safe
+  /// to call from any thread for as long as the queue lives.
+  explicit JobQueue(int threads, std::function<void()> wake = {});
+  /// Cancels everything, waits for the jobs in hand to notice, joins.
+  ~JobQueue();
+  JobQueue(const JobQueue&) = delete;
+  JobQueue& operator=(const JobQueue&) = delete;
+
+  /// Queues `work`. Cancelling the returned progress drops the job if it has not started, and makes
+  /// its next advance() throw if it has. What `work` throws is its own to handle: anything that
+  /// escapes is swallowed here, so that a job can never take the program down.
+  std::shared_ptr<Progress> submit(Work work);
+
+  /// Tells the window that something was published before the job's end.
+  void wake() const {
+    if (wake_) wake_();
+  }
+  /// Nothing waits and nothing runs.
+  bool idle() const;
+
+ private:
+  struct Job {
+    Work work;
+    std::shared_ptr<Progress> progress;
+  };
+  void run();
+
+  std::function<void()> wake_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Job> waiting_;
+  std::vector<std::shared_ptr<Progress>> running_;
+  bool closing_ = false;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace kvloupe::job

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <imgui.h>
+
+#include <set>
+#include <string>
+#include <string_view>
+
+namespace kvloupe::window {
+
+/// Inter for the interface, JetBrains Mono for token text, DejaVu Sans and whatever Fontconfig
+/// knows where a glyph is missing.
+class Fonts {
+ public:
+  /// Adds the characters of `utf8` to those that can be shown; takes effect at the next build.
+  void need(std::string_view utf8);
+  /// True when need() or a new scale calls for build().
+  bool stale(float scale) const { return stale_ || scale != scale_; }
+  /// Fills ImGui's atlas. Outside a frame only. Throws WorkError where no font can be found.
+  void build(float scale);
+
+  ImFont* text = nullptr;       // Inter 15 px
+  ImFont* secondary = nullptr;  // Inter 13 px
+  ImFont* heading = nullptr;    // Inter semi-bold 15 px
+  ImFont* mono = nullptr;       // JetBrains Mono 14 px
+  float scale() const { return scale_; }
+
+ private:
+  std::set<char32_t> extra_;
+  bool stale_ = true;
+  float scale_ = 0.0F;
+};
+
+}  // namespace kvloupe::window

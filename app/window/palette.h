@@ -1,0 +1,24 @@
+#pragma once
+
+#include <imgui.h>
+
+namespace kvloupe::window {
+
+enum class Theme { light, dark };
+
+/// The colours of the window. Each means one thing everywhere; see docs on how kvloupe looks.
+struct Palette {
+  ImU32 paper, ink, secondary, faint;    // background, text, secondary text, separators
+  ImU32 panel, control, control_active;  // side panels, frames of controls
+  ImU32 retained, evicted, protection, merged, selection, error;
+};
+
+const Palette& palette(Theme theme);
+
+/// Sets ImGui's style and colours: flat, an 8 px grid, 1 px separators, no shadows.
+void apply_theme(Theme theme, float scale);
+
+/// `colour` with its alpha multiplied.
+ImU32 faded(ImU32 colour, float alpha);
+
+}  // namespace kvloupe::window

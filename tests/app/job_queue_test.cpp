@@ -1,0 +1,150 @@
+#include "app/job/job_queue.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <future>
+#include <stdexcept>
+#include <thread>
+
+#include "app/job/computed.h"
+
+namespace kvloupe::job {
+namespace {
+
+using namespace std::chrono_literals;
+
+template <class Condition>
+bool eventually(Condition condition) {
+  for (int i = 0; i < 500; ++i) {
+    if (condition()) return true;
+    std::this_thread::sleep_for(10ms);
+  }
+  return false;
+}
+
+TEST(JobQueue, RunsJobsAtALowerPriorityAndWakesItsOwner) {
+  std::atomic<int> wakes = 0;
+  std::atomic<int> nice_value = 0;
+  JobQueue queue(2, [&] { ++wakes; });
+  queue.submit([&](Progress&) {
+    nice_value = getpriority(PRIO_PROCESS, static_cast<id_t>(gettid()));
+  });
+  ASSERT_TRUE(eventually([&] { return queue.idle() && wakes > 0; }));
+  EXPECT_GT(nice_value, getpriority(PRIO_PROCESS, 0));
+}
+
+TEST(JobQueue, SurvivesWhatAJobThrows) {
+  JobQueue queue(1);
+  queue.submit([](Progress&) { throw std::runtime_error("boom"); });
+  std::atomic<bool> ran = false;
+  queue.submit([&](Progress&) { ran = true; });
+  EXPECT_TRUE(eventually([&] { return ran.load(); }));
+}
+
+TEST(JobQueue, CancelledJobsThatWaitNeverStart) {
+  JobQueue queue(1);
+  std::promise<void> gate;
+  auto open = gate.get_future().share();
+  queue.submit([open](Progress&) { open.wait(); });
+  std::atomic<bool> ran = false;
+  queue.submit([&](Progress&) { ran = true; })->cancel();
+  gate.set_value();
+  ASSERT_TRUE(eventually([&] { return queue.idle(); }));
+  EXPECT_FALSE(ran);
+}
+
+TEST(JobQueue, ClosingCancelsWhatRuns) {
+  std::atomic<bool> started = false;
+  std::atomic<bool> cancelled = false;
+  {
+    JobQueue queue(1);
+    queue.submit([&](Progress& progress) {
+      started = true;
+      try {
+        while (true) {
+          progress.advance();
+          std::this_thread::sleep_for(1ms);
+        }
+      } catch (const Cancelled&) {
+        cancelled = true;
+      }
+    });
+    ASSERT_TRUE(eventually([&] { return started.load(); }));
+  }
+  EXPECT_TRUE(cancelled);
+}
+
+TEST(Computed, ShowsPartialThenFinalValues) {
+  JobQueue queue(1);
+  Computed<int> slot;
+  std::promise<void> gate;
+  auto open = gate.get_future().share();
+  slot.request(queue, "a", [open](Progress&, const Computed<int>::Publish& publish) {
+    publish(1);
+    open.wait();
+    return 2;
+  });
+  ASSERT_TRUE(eventually([&] { return slot.current() != nullptr; }));
+  EXPECT_EQ(*slot.current(), 1);
+  EXPECT_TRUE(slot.computing());
+  gate.set_value();
+  ASSERT_TRUE(eventually([&] { return !slot.computing(); }));
+  EXPECT_EQ(*slot.current(), 2);
+}
+
+TEST(Computed, ANewerKeyCancelsTheOlderAndStaleResultsAreNeverShown) {
+  JobQueue queue(2);
+  Computed<int> slot;
+  slot.request(queue, "first", [](Progress&, const auto&) { return 1; });
+  ASSERT_TRUE(eventually([&] { return slot.current() != nullptr; }));
+
+  std::promise<void> gate;
+  auto open = gate.get_future().share();
+  std::atomic<bool> late_done = false;
+  slot.request(queue, "late", [open, &late_done](Progress&, const auto& publish) {
+    open.wait();
+    publish(2);  // ignores its cancellation
+    late_done = true;
+    return 2;
+  });
+  EXPECT_EQ(slot.current(), nullptr);
+  EXPECT_EQ(*slot.value(), 1) << "the old picture stays until the new one is there";
+  slot.request(queue, "newest", [](Progress&, const auto&) { return 3; });
+  gate.set_value();
+  ASSERT_TRUE(eventually([&] { return late_done && queue.idle(); }));
+  EXPECT_EQ(*slot.current(), 3);
+  EXPECT_EQ(slot.value_key(), "newest");
+}
+
+TEST(Computed, AskingAgainForTheSameKeyDoesNotComputeAgain) {
+  JobQueue queue(1);
+  Computed<int> slot;
+  std::atomic<int> runs = 0;
+  for (int i = 0; i < 5; ++i) {
+    slot.request(queue, "same", [&](Progress&, const auto&) { return ++runs; });
+    ASSERT_TRUE(eventually([&] { return queue.idle(); }));
+  }
+  EXPECT_EQ(runs, 1);
+}
+
+TEST(Computed, AFailureBecomesOneLineAndKeepsTheQueueAlive) {
+  JobQueue queue(1);
+  Computed<int> slot;
+  slot.request(queue, "bad", [](Progress&, const auto&) -> int {
+    throw WorkError("layer 2, head 0, token 17: not a number");
+  });
+  ASSERT_TRUE(eventually([&] { return !slot.computing(); }));
+  EXPECT_THAT(slot.error(), testing::HasSubstr("token 17"));
+  EXPECT_EQ(slot.current(), nullptr);
+  slot.request(queue, "good", [](Progress&, const auto&) { return 7; });
+  ASSERT_TRUE(eventually([&] { return slot.current() != nullptr; }));
+  EXPECT_TRUE(slot.error().empty());
+}
+
+}  // namespace
+}  // namespace kvloupe::job
