@@ -1,0 +1,41 @@
+#include "capture/model/architecture_catalog.h"
+
+#include <array>
+#include <string>
+
+#include "capture/model/llama.h"
+
+namespace kvloupe {
+
+std::span<const Architecture> architectures() {
+  static constexpr std::array kArchitectures{
+      Architecture{"LlamaForCausalLM", parse_llama},
+  };
+  return kArchitectures;
+}
+
+ModelConfig parse_model_config(const std::string& text, const std::string& where) {
+  const nlohmann::json root = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const ConfigReader reader(root, where);
+  if (root.is_discarded()) reader.fail("is not JSON; is the download complete?");
+  if (!root.is_object()) reader.fail("is not a model's config (a JSON object is expected)");
+
+  const nlohmann::json* names = reader.find("architectures");
+  if (names == nullptr || !names->is_array() || names->empty() || !names->front().is_string()) {
+    reader.fail("the field architectures is missing; a Hugging Face model folder is expected");
+  }
+  const auto name = names->front().get<std::string>();
+  std::string known;
+  for (const Architecture& architecture : architectures()) {
+    if (architecture.name == name) {
+      ModelConfig config = architecture.parse(reader);
+      config.architecture = name;
+      config.text = text;
+      return config;
+    }
+    known += (known.empty() ? "" : ", ") + std::string(architecture.name);
+  }
+  reader.fail("the architecture " + name + " is not supported; this version runs " + known);
+}
+
+}  // namespace kvloupe

@@ -1,0 +1,90 @@
+#include "capture/model/config_reader.h"
+
+#include <cmath>
+#include <utility>
+
+#include "analysis/error.h"
+
+namespace kvloupe {
+
+namespace {
+constexpr std::int64_t kLargestToken = (std::int64_t{1} << 31) - 1;
+}
+
+ConfigReader::ConfigReader(const nlohmann::json& root, std::string where)
+    : root_(root), where_(std::move(where)) {}
+
+void ConfigReader::fail(const std::string& problem) const { throw FileError(where_, problem); }
+
+const nlohmann::json* ConfigReader::find(const char* field) const {
+  const auto found = root_.find(field);
+  return found == root_.end() || found->is_null() ? nullptr : &*found;
+}
+
+std::int64_t ConfigReader::size(const char* field, std::int64_t largest) const {
+  const nlohmann::json* value = find(field);
+  if (value == nullptr) fail(std::string("the field ") + field + " is missing");
+  const bool fits = value->is_number_unsigned()
+                        ? value->get<std::uint64_t>() >= 1 &&
+                              value->get<std::uint64_t>() <= static_cast<std::uint64_t>(largest)
+                        : false;
+  if (!fits) {
+    fail(std::string(field) + " must be a whole number from 1 to " + std::to_string(largest));
+  }
+  return value->get<std::int64_t>();
+}
+
+std::int64_t ConfigReader::size_or(const char* field, std::int64_t largest,
+                                   std::int64_t fallback) const {
+  return find(field) == nullptr ? fallback : size(field, largest);
+}
+
+double ConfigReader::positive_or(const char* field, double fallback) const {
+  const nlohmann::json* value = find(field);
+  if (value == nullptr) return fallback;
+  if (!value->is_number() || !std::isfinite(value->get<double>()) || value->get<double>() <= 0) {
+    fail(std::string(field) + " must be a number greater than 0");
+  }
+  return value->get<double>();
+}
+
+bool ConfigReader::flag_or(const char* field, bool fallback) const {
+  const nlohmann::json* value = find(field);
+  if (value == nullptr) return fallback;
+  if (!value->is_boolean()) fail(std::string(field) + " must be true or false");
+  return value->get<bool>();
+}
+
+std::string ConfigReader::word_or(const char* field, const std::string& fallback) const {
+  const nlohmann::json* value = find(field);
+  if (value == nullptr) return fallback;
+  if (!value->is_string()) fail(std::string(field) + " must be a text");
+  return value->get<std::string>();
+}
+
+std::vector<std::int64_t> ConfigReader::tokens(const char* field) const {
+  const nlohmann::json* value = find(field);
+  std::vector<std::int64_t> ids;
+  if (value == nullptr) return ids;
+  const auto add = [&](const nlohmann::json& id) {
+    if (!id.is_number_unsigned() || id.get<std::uint64_t>() > kLargestToken) {
+      fail(std::string(field) + " must be a token id or a list of token ids");
+    }
+    ids.push_back(id.get<std::int64_t>());
+  };
+  if (value->is_array()) {
+    for (const nlohmann::json& id : *value) add(id);
+  } else {
+    add(*value);
+  }
+  return ids;
+}
+
+std::optional<std::int64_t> ConfigReader::token(const char* field) const {
+  const std::vector<std::int64_t> ids = tokens(field);
+  if (ids.empty()) return std::nullopt;
+  if (ids.size() > 1) fail(std::string(field) + " must be one token id");
+  return ids.front();
+}
+
+}  // namespace kvloupe

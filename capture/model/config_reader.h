@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace kvloupe {
+
+/// Reads fields of one config.json with checked types and ranges; shared by the architectures.
+/// Every method throws FileError "PATH: field: what is wrong; what to do". A null counts as absent.
+class ConfigReader {
+ public:
+  ConfigReader(const nlohmann::json& root, std::string where);
+
+  /// A required integer in [1, largest]; sizes beyond `largest` are no model's.
+  std::int64_t size(const char* field, std::int64_t largest) const;
+  /// The same, or `fallback` where absent.
+  std::int64_t size_or(const char* field, std::int64_t largest, std::int64_t fallback) const;
+  /// A finite number greater than zero, or `fallback` where absent.
+  double positive_or(const char* field, double fallback) const;
+  bool flag_or(const char* field, bool fallback) const;
+  std::string word_or(const char* field, const std::string& fallback) const;
+  /// A token id, or none where absent.
+  std::optional<std::int64_t> token(const char* field) const;
+  /// One token id or a list of them; empty where absent.
+  std::vector<std::int64_t> tokens(const char* field) const;
+  /// The object or list there, or nullptr where absent.
+  const nlohmann::json* find(const char* field) const;
+
+  [[noreturn]] void fail(const std::string& problem) const;
+  const std::string& where() const { return where_; }
+
+ private:
+  const nlohmann::json& root_;
+  std::string where_;
+};
+
+}  // namespace kvloupe

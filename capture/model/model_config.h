@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace kvloupe {
+
+/// The shape and constants of a decoder, read from a Hugging Face config.json.
+/// Words as in the trace: D hidden size, Hq query heads, Hk key-value heads, d head dimension.
+struct ModelConfig {
+  std::string architecture;  // e.g. "LlamaForCausalLM"
+  std::int64_t num_layers = 0;
+  std::int64_t num_heads = 0;          // Hq
+  std::int64_t num_kv_heads = 0;       // Hk, divides num_heads
+  std::int64_t head_dim = 0;           // d, even
+  std::int64_t hidden_size = 0;        // D
+  std::int64_t intermediate_size = 0;  // of the gated MLP
+  std::int64_t vocab_size = 0;
+  std::int64_t max_position_embeddings = 0;  // context the model was made for; 0: not said
+  double rms_norm_eps = 1e-6;
+  double rope_theta = 10000.0;
+  bool tied_head = false;  // logits use the embedding matrix, there is no lm_head.weight
+  std::optional<std::int64_t> bos_token_id;
+  std::vector<std::int64_t> eos_token_ids;
+  std::string text;  // the whole config.json
+
+  /// Query heads that share one key-value head.
+  std::int64_t group_size() const { return num_heads / num_kv_heads; }
+};
+
+/// Parses the text of a config.json by the architecture it names (see architecture_catalog.h).
+/// `where` is the path shown in errors. Throws FileError naming the field: not JSON, an
+/// architecture kvloupe does not know, a field that is missing, of the wrong type or out of range,
+/// or an option the architecture's code does not support.
+ModelConfig parse_model_config(const std::string& text, const std::string& where);
+
+}  // namespace kvloupe

@@ -1,0 +1,179 @@
+#include "capture/model/transformer.h"
+
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "analysis/error.h"
+
+namespace kvloupe {
+
+namespace {
+
+std::string layer_name(std::int64_t layer, const char* part) {
+  return "model.layers." + std::to_string(layer) + "." + part + ".weight";
+}
+
+std::string shape_text(at::IntArrayRef shape) {
+  std::string text = "[";
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    text += (i == 0 ? "" : ",") + std::to_string(shape[i]);
+  }
+  return text + "]";
+}
+
+/// x · w / √(mean(x²) + eps) over the last dimension, in float32, returned in x's dtype.
+at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps) {
+  const at::Tensor wide = x.to(at::kFloat);
+  const at::Tensor scale = (wide.square().mean(-1, /*keepdim=*/true) + eps).rsqrt();
+  return (wide * scale * weight.to(at::kFloat)).to(x.scalar_type());
+}
+
+/// Turns the pairs (j, j + d/2) of the last dimension, in float32; x [b,H,m,d].
+at::Tensor rotate(const at::Tensor& x, const Rotation& rotation) {
+  const at::Tensor wide = x.to(at::kFloat);
+  const std::int64_t half = x.size(-1) / 2;
+  const at::Tensor turned = at::cat({-wide.slice(-1, half), wide.slice(-1, 0, half)}, -1);
+  return (wide * rotation.cosine + turned * rotation.sine).to(x.scalar_type());
+}
+
+}  // namespace
+
+std::vector<WeightShape> weight_shapes(const ModelConfig& config) {
+  const std::int64_t hidden = config.hidden_size;
+  const std::int64_t mlp = config.intermediate_size;
+  const std::int64_t queries = config.num_heads * config.head_dim;
+  const std::int64_t keys = config.num_kv_heads * config.head_dim;
+  std::vector<WeightShape> shapes{{"model.embed_tokens.weight", {config.vocab_size, hidden}}};
+  for (std::int64_t layer = 0; layer < config.num_layers; ++layer) {
+    shapes.push_back({layer_name(layer, "input_layernorm"), {hidden}});
+    shapes.push_back({layer_name(layer, "self_attn.q_proj"), {queries, hidden}});
+    shapes.push_back({layer_name(layer, "self_attn.k_proj"), {keys, hidden}});
+    shapes.push_back({layer_name(layer, "self_attn.v_proj"), {keys, hidden}});
+    shapes.push_back({layer_name(layer, "self_attn.o_proj"), {hidden, queries}});
+    shapes.push_back({layer_name(layer, "post_attention_layernorm"), {hidden}});
+    shapes.push_back({layer_name(layer, "mlp.gate_proj"), {mlp, hidden}});
+    shapes.push_back({layer_name(layer, "mlp.up_proj"), {mlp, hidden}});
+    shapes.push_back({layer_name(layer, "mlp.down_proj"), {hidden, mlp}});
+  }
+  shapes.push_back({"model.norm.weight", {hidden}});
+  if (!config.tied_head) shapes.push_back({"lm_head.weight", {config.vocab_size, hidden}});
+  return shapes;
+}
+
+Transformer::Transformer(ModelConfig config, Weights weights)
+    : config_(std::move(config)), weights_(std::move(weights)) {
+  for (const WeightShape& expected : weight_shapes(config_)) {
+    const auto found = weights_.find(expected.name);
+    if (found == weights_.end()) throw WorkError("the weight " + expected.name + " is missing");
+    if (found->second.sizes() != at::IntArrayRef(expected.shape)) {
+      throw WorkError("the weight " + expected.name + " has the shape " +
+                      shape_text(found->second.sizes()) + ", expected " +
+                      shape_text(expected.shape));
+    }
+  }
+  embedding_ = weight("model.embed_tokens.weight");
+  last_norm_ = weight("model.norm.weight");
+  for (std::int64_t layer = 0; layer < config_.num_layers; ++layer) {
+    layers_.push_back({weight(layer_name(layer, "input_layernorm")),
+                       weight(layer_name(layer, "self_attn.q_proj")),
+                       weight(layer_name(layer, "self_attn.k_proj")),
+                       weight(layer_name(layer, "self_attn.v_proj")),
+                       weight(layer_name(layer, "self_attn.o_proj")),
+                       weight(layer_name(layer, "post_attention_layernorm")),
+                       weight(layer_name(layer, "mlp.gate_proj")),
+                       weight(layer_name(layer, "mlp.up_proj")),
+                       weight(layer_name(layer, "mlp.down_proj"))});
+  }
+}
+
+const at::Tensor& Transformer::head_weight() const {
+  return config_.tied_head ? embedding_ : weight("lm_head.weight");
+}
+
+const at::Tensor& Transformer::output_weight(int layer) const {
+  return layers_.at(static_cast<std::size_t>(layer)).output;
+}
+
+double Transformer::attention_scale() const {
+  return 1.0 / std::sqrt(static_cast<double>(config_.head_dim));
+}
+
+at::Tensor Transformer::embed(const at::Tensor& ids) const {
+  return at::embedding(embedding_, ids);
+}
+
+Rotation Transformer::rotation(const at::Tensor& positions) const {
+  const auto wide = positions.options().dtype(at::kDouble);
+  // θ_j = theta^(−2j/d), j = 0 … d/2 − 1
+  const at::Tensor exponent =
+      at::arange(0, config_.head_dim, 2, wide) / static_cast<double>(config_.head_dim);
+  const at::Tensor frequency = at::pow(at::full({1}, config_.rope_theta, wide), -exponent);
+  const at::Tensor angle = at::outer(positions.to(at::kDouble), frequency);
+  const at::Tensor both = at::cat({angle, angle}, -1);
+  return {both.cos().to(at::kFloat), both.sin().to(at::kFloat)};
+}
+
+LayerStates Transformer::states(int layer, const at::Tensor& hidden,
+                                const Rotation& rotation) const {
+  const LayerWeights& w = layers_.at(static_cast<std::size_t>(layer));
+  const std::int64_t b = hidden.size(0);
+  const std::int64_t m = hidden.size(1);
+  const at::Tensor x = rms_norm(hidden, w.input_norm, config_.rms_norm_eps);
+  const auto heads = [&](const at::Tensor& projection, std::int64_t count) {
+    return at::linear(x, projection).view({b, m, count, config_.head_dim}).transpose(1, 2);
+  };
+  return {rotate(heads(w.query, config_.num_heads), rotation),
+          rotate(heads(w.key, config_.num_kv_heads), rotation),
+          heads(w.value, config_.num_kv_heads)};
+}
+
+at::Tensor Transformer::finish_layer(int layer, const at::Tensor& hidden,
+                                     const at::Tensor& outputs) const {
+  const LayerWeights& w = layers_.at(static_cast<std::size_t>(layer));
+  const at::Tensor joined = outputs.transpose(1, 2).flatten(2);  // [b,m,Hq·d]
+  const at::Tensor attended = hidden + at::linear(joined, w.output);
+  const at::Tensor x = rms_norm(attended, w.mlp_norm, config_.rms_norm_eps);
+  const at::Tensor gated = at::silu(at::linear(x, w.gate)) * at::linear(x, w.up);
+  return attended + at::linear(gated, w.down);
+}
+
+at::Tensor Transformer::logits(const at::Tensor& hidden) const {
+  return at::linear(rms_norm(hidden, last_norm_, config_.rms_norm_eps), head_weight());
+}
+
+at::Tensor Transformer::forward(const at::Tensor& ids, const StatesHook& hook) const {
+  const Rotation angles = rotation(at::arange(ids.size(1), ids.options()));
+  at::Tensor hidden = embed(ids);
+  for (int layer = 0; layer < config_.num_layers; ++layer) {
+    const LayerStates at_layer = states(layer, hidden, angles);
+    if (hook) hook(layer, at_layer);
+    const at::Tensor attention =
+        causal_attention(at_layer, attention_scale()).to(at_layer.value.scalar_type());
+    // One product per key-value head: its queries' rows stacked, [b,Hk,G·m,m] · [b,Hk,m,d].
+    const std::int64_t b = ids.size(0);
+    const std::int64_t m = ids.size(1);
+    const at::Tensor stacked =
+        attention.reshape({b, config_.num_kv_heads, config_.group_size() * m, m});
+    const at::Tensor outputs = at::matmul(stacked, at_layer.value)
+                                   .reshape({b, config_.num_heads, m, config_.head_dim});
+    hidden = finish_layer(layer, hidden, outputs);
+  }
+  return logits(hidden);
+}
+
+at::Tensor causal_attention(const LayerStates& states, double scale) {
+  const std::int64_t b = states.query.size(0);
+  const std::int64_t query_heads = states.query.size(1);
+  const std::int64_t heads = states.key.size(1);
+  const std::int64_t m = states.query.size(2);
+  const at::Tensor stacked =
+      states.query.reshape({b, heads, (query_heads / heads) * m, states.query.size(3)});
+  const at::Tensor products = at::matmul(stacked, states.key.transpose(-1, -2)).to(at::kFloat);
+  const at::Tensor later = at::ones({m, m}, products.options().dtype(at::kBool)).triu(1);
+  const at::Tensor masked = (products.view({b, query_heads, m, m}) * scale)
+                                .masked_fill(later, -std::numeric_limits<double>::infinity());
+  return at::softmax(masked, -1);
+}
+
+}  // namespace kvloupe

@@ -1,0 +1,94 @@
+#pragma once
+// The decoder, for block prefill (one layer at a time, states in the open) and for training (whole
+// sequences, differentiable). Shapes: b sequences, m tokens, D hidden size, Hq query heads, Hk
+// key-value heads, d head dimension. Nothing here writes into a tensor it was given.
+
+#include <ATen/ATen.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "capture/model/model_config.h"
+
+namespace kvloupe {
+
+/// Name and shape of one weight, as in Hugging Face checkpoints.
+struct WeightShape {
+  std::string name;
+  std::vector<std::int64_t> shape;
+};
+
+/// Every weight a model of this config has, in a fixed order. Matrices are [out, in].
+std::vector<WeightShape> weight_shapes(const ModelConfig& config);
+
+/// Weights by their Hugging Face names.
+using Weights = std::map<std::string, at::Tensor>;
+
+/// Cosines and sines of the rotary angles at m positions, float32 [m,d], the second half of the
+/// coordinates repeating the first.
+struct Rotation {
+  at::Tensor cosine;
+  at::Tensor sine;
+};
+
+/// One layer's states, query and key after RoPE.
+struct LayerStates {
+  at::Tensor query;  // [b,Hq,m,d]
+  at::Tensor key;    // [b,Hk,m,d]
+  at::Tensor value;  // [b,Hk,m,d]
+};
+
+class Transformer {
+ public:
+  /// Takes the weights as they are, sharing their storage; their dtype and device are those of the
+  /// computation (under autocast: of the parameters). Throws WorkError naming a weight that is
+  /// missing or has another shape than weight_shapes() says.
+  Transformer(ModelConfig config, Weights weights);
+
+  const ModelConfig& config() const { return config_; }
+  const Weights& weights() const { return weights_; }
+  const at::Tensor& weight(const std::string& name) const { return weights_.at(name); }
+  /// The matrix logits come from, [vocab,D]: lm_head.weight, or the embedding where tied.
+  const at::Tensor& head_weight() const;
+  /// W_O of a layer, [D, Hq·d]: columns h·d … (h+1)·d belong to query head h.
+  const at::Tensor& output_weight(int layer) const;
+  /// What logits are multiplied by before the softmax: 1/√d.
+  double attention_scale() const;
+
+  // --- the parts, in the order they are run
+  /// ids [b,m] int64 -> [b,m,D].
+  at::Tensor embed(const at::Tensor& ids) const;
+  /// positions [m] int64. Angles in float64, tables in float32.
+  Rotation rotation(const at::Tensor& positions) const;
+  /// Norm, projections and RoPE of one layer. hidden [b,m,D].
+  LayerStates states(int layer, const at::Tensor& hidden, const Rotation& rotation) const;
+  /// The rest of the layer: hidden [b,m,D] and the heads' attention outputs [b,Hq,m,d] ->
+  /// hidden + W_O outputs, then the MLP added: [b,m,D].
+  at::Tensor finish_layer(int layer, const at::Tensor& hidden, const at::Tensor& outputs) const;
+  /// The last norm and the head: hidden [b,m,D] -> [b,m,vocab], in the weights' dtype.
+  at::Tensor logits(const at::Tensor& hidden) const;
+
+  // --- whole sequences, for training and for checks
+  /// Called with each layer's states as they are computed.
+  using StatesHook = std::function<void(int layer, const LayerStates& states)>;
+  /// ids [b,m] int64, positions 0 … m−1, causal -> logits [b,m,vocab]. Differentiable with respect
+  /// to every weight that asks for it.
+  at::Tensor forward(const at::Tensor& ids, const StatesHook& hook = {}) const;
+
+ private:
+  struct LayerWeights {
+    at::Tensor input_norm, query, key, value, output, mlp_norm, gate, up, down;
+  };
+  ModelConfig config_;
+  Weights weights_;
+  std::vector<LayerWeights> layers_;
+  at::Tensor embedding_, last_norm_;
+};
+
+/// Causal softmax rows of whole sequences, float32 [b,Hq,m,m]: row = query, oldest first.
+at::Tensor causal_attention(const LayerStates& states, double scale);
+
+}  // namespace kvloupe
