@@ -23,8 +23,9 @@ double rope_theta(const ConfigReader& reader) {
     const ConfigReader rope(*object, reader.where());
     const std::string type = rope.word_or("rope_type", rope.word_or("type", "default"));
     if (type != "default") {
-      reader.fail(std::string(field) + " of type \"" + type +
-                  "\" is not supported by this version; it runs models with plain rotary positions");
+      reader.fail(
+          std::string(field) + " of type \"" + type +
+          "\" is not supported by this version; it runs models with plain rotary positions");
     }
     theta = rope.positive_or("rope_theta", theta);
   }
@@ -75,8 +76,9 @@ ModelConfig parse_llama(const ConfigReader& reader) {
     reader.fail("partial_rotary_factor other than 1 is not supported by this version");
   }
   if (reader.find("quantization_config") != nullptr) {
-    reader.fail("quantised weights (quantization_config) are not supported; use the 16- or 32-bit "
-                "checkpoint of this model");
+    reader.fail(
+        "quantised weights (quantization_config) are not supported; use the 16- or 32-bit "
+        "checkpoint of this model");
   }
   return config;
 }

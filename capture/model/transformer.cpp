@@ -155,8 +155,8 @@ at::Tensor Transformer::forward(const at::Tensor& ids, const StatesHook& hook) c
     const std::int64_t m = ids.size(1);
     const at::Tensor stacked =
         attention.reshape({b, config_.num_kv_heads, config_.group_size() * m, m});
-    const at::Tensor outputs = at::matmul(stacked, at_layer.value)
-                                   .reshape({b, config_.num_heads, m, config_.head_dim});
+    const at::Tensor outputs =
+        at::matmul(stacked, at_layer.value).reshape({b, config_.num_heads, m, config_.head_dim});
     hidden = finish_layer(layer, hidden, outputs);
   }
   return logits(hidden);

@@ -1,0 +1,339 @@
+#include "capture/checkpoint/safetensors.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "analysis/error.h"
+
+namespace kvloupe {
+
+namespace {
+
+constexpr std::uint64_t kLargestHeader = 100'000'000;  // the reference implementation's limit
+constexpr std::uint64_t kLengthBytes = 8;
+constexpr const char* kIncomplete = "; is the download complete?";
+
+struct DtypeName {
+  std::string_view name;
+  std::uint64_t bytes;
+};
+constexpr std::array kDtypes{
+    DtypeName{"F64", 8},  DtypeName{"F32", 4},     DtypeName{"F16", 2},     DtypeName{"BF16", 2},
+    DtypeName{"I64", 8},  DtypeName{"I32", 4},     DtypeName{"I16", 2},     DtypeName{"I8", 1},
+    DtypeName{"U64", 8},  DtypeName{"U32", 4},     DtypeName{"U16", 2},     DtypeName{"U8", 1},
+    DtypeName{"BOOL", 1}, DtypeName{"F8_E4M3", 1}, DtypeName{"F8_E5M2", 1},
+};
+
+/// Bytes per element; 0 for a dtype this list does not know.
+std::uint64_t dtype_bytes(std::string_view name) {
+  const auto found = std::find_if(kDtypes.begin(), kDtypes.end(),
+                                  [&](const DtypeName& dtype) { return dtype.name == name; });
+  return found == kDtypes.end() ? 0 : found->bytes;
+}
+
+std::string shape_text(const std::vector<std::int64_t>& shape) {
+  std::string text = "[";
+  for (const std::int64_t size : shape) text += (text.size() > 1 ? "," : "") + std::to_string(size);
+  return text + "]";
+}
+
+/// A name from the file, made fit for one line of an error.
+std::string shown(const std::string& name) {
+  std::string text = name.substr(0, 80);
+  std::replace_if(
+      text.begin(), text.end(), [](unsigned char c) { return c < 32; }, '?');
+  return text;
+}
+
+/// A file descriptor that closes itself.
+struct Descriptor {
+  int value = -1;
+  explicit Descriptor(int descriptor) : value(descriptor) {}
+  ~Descriptor() {
+    if (value >= 0) ::close(value);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+};
+
+std::string read_text_file(const std::filesystem::path& path) {
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  struct stat status {};
+  if (file.value < 0 || ::fstat(file.value, &status) != 0) {
+    throw FileError(path.string(), std::string("cannot be read: ") + std::strerror(errno));
+  }
+  if (!S_ISREG(status.st_mode)) throw FileError(path.string(), "is not a file");
+  if (static_cast<std::uint64_t>(status.st_size) > kLargestHeader) {
+    throw FileError(path.string(), "is too large to be a checkpoint's index");
+  }
+  std::string text(static_cast<std::size_t>(status.st_size), '\0');
+  std::size_t done = 0;
+  while (done < text.size()) {
+    const ssize_t got = ::read(file.value, text.data() + done, text.size() - done);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0)
+      throw FileError(path.string(), std::string("cannot be read: ") + std::strerror(errno));
+    if (got == 0) break;
+    done += static_cast<std::size_t>(got);
+  }
+  text.resize(done);
+  return text;
+}
+
+}  // namespace
+
+/// The whole file, mapped read-only.
+struct SafetensorsFile::Map {
+  const std::byte* data = nullptr;
+  std::uint64_t size = 0;
+
+  explicit Map(const std::filesystem::path& path) {
+    const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    struct stat status {};
+    if (file.value < 0 || ::fstat(file.value, &status) != 0) {
+      throw FileError(path.string(), std::string("cannot be read: ") + std::strerror(errno));
+    }
+    if (!S_ISREG(status.st_mode)) throw FileError(path.string(), "is not a file");
+    size = static_cast<std::uint64_t>(status.st_size);
+    if (size < kLengthBytes) {
+      throw FileError(path.string(),
+                      std::string("is too short to be a safetensors file") + kIncomplete);
+    }
+    void* mapped = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.value, 0);
+    if (mapped == MAP_FAILED) {
+      throw FileError(path.string(), std::string("cannot be mapped: ") + std::strerror(errno));
+    }
+    data = static_cast<const std::byte*>(mapped);
+  }
+  ~Map() {
+    if (data != nullptr) ::munmap(const_cast<std::byte*>(data), size);
+  }
+  Map(const Map&) = delete;
+  Map& operator=(const Map&) = delete;
+};
+
+SafetensorsFile::SafetensorsFile(const std::filesystem::path& path)
+    : path_(path), map_(std::make_shared<const Map>(path)) {
+  const auto fail = [&](const std::string& problem) { throw FileError(path_.string(), problem); };
+  std::uint64_t header_bytes = 0;
+  for (std::uint64_t i = 0; i < kLengthBytes; ++i) {
+    header_bytes |= std::to_integer<std::uint64_t>(map_->data[i]) << (8 * i);
+  }
+  if (header_bytes > kLargestHeader) fail("is not a safetensors file (impossible header length)");
+  if (header_bytes > map_->size - kLengthBytes) {
+    fail(std::string("is truncated inside its header") + kIncomplete);
+  }
+  data_start_ = kLengthBytes + header_bytes;
+  const std::uint64_t data_bytes = map_->size - data_start_;
+
+  const char* text = reinterpret_cast<const char*>(map_->data) + kLengthBytes;
+  const nlohmann::json header =
+      nlohmann::json::parse(text, text + header_bytes, nullptr, /*allow_exceptions=*/false);
+  if (header.is_discarded() || !header.is_object()) {
+    fail("is not a safetensors file (its header is not a JSON object)");
+  }
+
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> ranges;
+  for (const auto& [name, item] : header.items()) {
+    if (name == "__metadata__") continue;
+    const auto refuse = [&, &tensor_name = name](const std::string& problem) {
+      fail("tensor " + shown(tensor_name) + " " + problem);
+    };
+    if (!item.is_object()) refuse("has no description in the header");
+    const auto dtype = item.find("dtype");
+    const auto shape = item.find("shape");
+    const auto offsets = item.find("data_offsets");
+    if (dtype == item.end() || !dtype->is_string()) refuse("has no dtype");
+    if (shape == item.end() || !shape->is_array()) refuse("has no shape");
+    if (offsets == item.end() || !offsets->is_array() || offsets->size() != 2 ||
+        !(*offsets)[0].is_number_unsigned() || !(*offsets)[1].is_number_unsigned()) {
+      refuse("has no data_offsets");
+    }
+    Entry entry;
+    entry.dtype = dtype->get<std::string>();
+    entry.begin = (*offsets)[0].get<std::uint64_t>();
+    entry.end = (*offsets)[1].get<std::uint64_t>();
+    if (entry.begin > entry.end) refuse("ends before it begins");
+    if (entry.end > data_bytes)
+      refuse(std::string("lies beyond the end of the file") + kIncomplete);
+
+    std::uint64_t count = 1;
+    for (const nlohmann::json& size : *shape) {
+      if (!size.is_number_unsigned()) refuse("has a shape that is not made of whole numbers");
+      const auto value = size.get<std::uint64_t>();
+      // No tensor has more elements than the file has bytes; zero-size ones have none at all.
+      if (value > map_->size || (value != 0 && count > map_->size / value)) {
+        refuse("has a shape larger than the file");
+      }
+      count *= value;
+      entry.shape.push_back(static_cast<std::int64_t>(value));
+    }
+    const std::uint64_t element = dtype_bytes(entry.dtype);
+    if (element != 0 && count * element != entry.end - entry.begin) {
+      refuse("takes " + std::to_string(entry.end - entry.begin) + " bytes where " + entry.dtype +
+             " " + shape_text(entry.shape) + " needs " + std::to_string(count * element));
+    }
+    ranges.emplace_back(entry.begin, entry.end);
+    entries_.emplace(name, std::move(entry));
+  }
+
+  std::sort(ranges.begin(), ranges.end());
+  std::uint64_t reached = 0;
+  for (const auto& [begin, end] : ranges) {
+    if (begin != reached) fail("has tensors that overlap or leave a hole in the file");
+    reached = end;
+  }
+  if (reached != data_bytes) fail("holds more bytes than its header describes");
+}
+
+at::Tensor SafetensorsFile::tensor(const std::string& name) const {
+  const auto found = entries_.find(name);
+  if (found == entries_.end()) throw FileError(path_.string(), "holds no tensor " + shown(name));
+  const Entry& entry = found->second;
+  at::ScalarType type = at::kFloat;
+  if (entry.dtype == "F16") {
+    type = at::kHalf;
+  } else if (entry.dtype == "BF16") {
+    type = at::kBFloat16;
+  } else if (entry.dtype != "F32") {
+    throw FileError(path_.string(), "tensor " + shown(name) + " has the dtype " +
+                                        shown(entry.dtype) + "; F32, F16 and BF16 are supported");
+  }
+  const std::byte* start = map_->data + data_start_ + entry.begin;
+  const std::uint64_t element = dtype_bytes(entry.dtype);
+  if (reinterpret_cast<std::uintptr_t>(start) % element != 0) {
+    at::Tensor copy = at::empty(entry.shape, type);
+    std::memcpy(copy.data_ptr(), start, entry.end - entry.begin);
+    return copy;
+  }
+  return at::from_blob(
+      const_cast<std::byte*>(start), entry.shape, [map = map_](void*) {}, at::dtype(type));
+}
+
+Checkpoint::Checkpoint(const std::filesystem::path& folder) {
+  const std::filesystem::path single = folder / "model.safetensors";
+  const std::filesystem::path index = folder / "model.safetensors.index.json";
+  std::error_code ignored;
+  if (std::filesystem::exists(single, ignored) || !std::filesystem::exists(index, ignored)) {
+    main_file_ = single;
+    if (!std::filesystem::exists(single, ignored)) {
+      throw FileError(folder.string(),
+                      "holds neither model.safetensors nor model.safetensors.index.json; a Hugging "
+                      "Face model folder is expected");
+    }
+    files_.emplace_back(single);
+    for (const auto& [name, entry] : files_.front().entries()) file_of_.emplace(name, 0);
+    return;
+  }
+
+  main_file_ = index;
+  const auto fail = [&](const std::string& problem) { throw FileError(index.string(), problem); };
+  const nlohmann::json root =
+      nlohmann::json::parse(read_text_file(index), nullptr, /*allow_exceptions=*/false);
+  if (root.is_discarded()) fail(std::string("is not JSON") + kIncomplete);
+  if (!root.is_object() || !root.contains("weight_map") || !root["weight_map"].is_object()) {
+    fail("has no weight_map; a safetensors index is expected");
+  }
+  std::map<std::string, std::size_t> opened;
+  for (const auto& [name, file] : root["weight_map"].items()) {
+    if (!file.is_string()) fail("the weight_map names no file for " + shown(name));
+    const auto file_name = file.get<std::string>();
+    if (file_name.empty() || file_name.find('/') != std::string::npos ||
+        file_name.find('\0') != std::string::npos || file_name == "." || file_name == "..") {
+      fail("the weight_map names a file outside its folder for " + shown(name));
+    }
+    const auto [place, is_new] = opened.try_emplace(file_name, files_.size());
+    if (is_new) files_.emplace_back(folder / file_name);
+    if (!files_[place->second].has(name)) {
+      throw FileError((folder / file_name).string(),
+                      "holds no tensor " + shown(name) + ", which the index says it holds");
+    }
+    file_of_.emplace(name, place->second);
+  }
+}
+
+at::Tensor Checkpoint::tensor(const std::string& name,
+                              const std::vector<std::int64_t>& shape) const {
+  const auto found = file_of_.find(name);
+  if (found == file_of_.end()) {
+    throw FileError(
+        main_file_.string(),
+        "holds no tensor " + name + ", which config.json asks for; do they belong together?");
+  }
+  const SafetensorsFile& file = files_[found->second];
+  const std::vector<std::int64_t>& written = file.entries().at(name).shape;
+  if (written != shape) {
+    throw FileError(file.path().string(), "tensor " + name + " has the shape " +
+                                              shape_text(written) + " where config.json asks for " +
+                                              shape_text(shape));
+  }
+  return file.tensor(name);
+}
+
+void write_safetensors(const std::filesystem::path& target,
+                       const std::vector<std::pair<std::string, at::Tensor>>& tensors,
+                       const std::map<std::string, std::string>& metadata) {
+  nlohmann::ordered_json header;
+  if (!metadata.empty()) header["__metadata__"] = metadata;
+  std::uint64_t offset = 0;
+  for (const auto& [name, tensor] : tensors) {
+    const at::ScalarType type = tensor.scalar_type();
+    const char* dtype = type == at::kFloat      ? "F32"
+                        : type == at::kHalf     ? "F16"
+                        : type == at::kBFloat16 ? "BF16"
+                                                : nullptr;
+    if (dtype == nullptr) throw WorkError("tensor " + name + " is neither F32, F16 nor BF16");
+    const std::uint64_t end =
+        offset + static_cast<std::uint64_t>(tensor.numel()) * dtype_bytes(dtype);
+    header[name] = {
+        {"dtype", dtype}, {"shape", tensor.sizes().vec()}, {"data_offsets", {offset, end}}};
+    offset = end;
+  }
+  std::string text = header.is_null() ? "{}" : header.dump();
+  text.append((kLengthBytes - text.size() % kLengthBytes) % kLengthBytes, ' ');  // aligns the data
+
+  const std::filesystem::path beside =
+      target.parent_path() /
+      ("." + target.filename().string() + "." + std::to_string(::getpid()) + ".tmp");
+  const auto fail = [&](const char* what) {
+    const int code = errno;
+    ::unlink(beside.c_str());
+    throw FileError(target.string(), std::string(what) + ": " + std::strerror(code));
+  };
+  const Descriptor file(::open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  if (file.value < 0) fail("cannot be written");
+  const auto write_all = [&](const void* data, std::uint64_t size) {
+    const char* at = static_cast<const char*>(data);
+    while (size > 0) {
+      const ssize_t wrote = ::write(file.value, at, size);
+      if (wrote < 0 && errno == EINTR) continue;
+      if (wrote < 0) fail("cannot be written");
+      at += wrote;
+      size -= static_cast<std::uint64_t>(wrote);
+    }
+  };
+  std::array<unsigned char, kLengthBytes> length{};
+  for (std::size_t i = 0; i < kLengthBytes; ++i) {
+    length[i] = static_cast<unsigned char>(text.size() >> (8 * i));
+  }
+  write_all(length.data(), length.size());
+  write_all(text.data(), text.size());
+  for (const auto& [name, tensor] : tensors) {
+    const at::Tensor bytes = tensor.detach().to(at::kCPU).contiguous();
+    write_all(bytes.data_ptr(), bytes.nbytes());
+  }
+  if (::fsync(file.value) != 0) fail("cannot be written");
+  if (::rename(beside.c_str(), target.c_str()) != 0) fail("cannot be renamed onto");
+}
+
+}  // namespace kvloupe

@@ -1,0 +1,73 @@
+#pragma once
+// The safetensors format: 8 bytes little-endian header length, a JSON header, then the tensors'
+// bytes. https://github.com/huggingface/safetensors#format
+
+#include <ATen/ATen.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace kvloupe {
+
+/// A memory-mapped safetensors file. Opening reads and checks the header only: every tensor's
+/// bytes lie inside the file, are as many as dtype and shape say, and neither overlap nor leave
+/// holes. Nothing is allocated from a number in the file before it is checked.
+class SafetensorsFile {
+ public:
+  /// Throws FileError: missing, truncated, not safetensors, a header that lies.
+  explicit SafetensorsFile(const std::filesystem::path& path);
+
+  struct Entry {
+    std::string dtype;                // as written: "F32", "F16", "BF16", ...
+    std::vector<std::int64_t> shape;  // row-major; empty for a scalar
+    std::uint64_t begin = 0;          // bytes, from the end of the header
+    std::uint64_t end = 0;
+  };
+  const std::filesystem::path& path() const { return path_; }
+  const std::map<std::string, Entry>& entries() const { return entries_; }
+  bool has(const std::string& name) const { return entries_.count(name) != 0; }
+
+  /// The tensor, reading straight from the map (copied only where misaligned); it keeps the map
+  /// alive and must not be written to. Throws FileError: no such tensor, or a dtype other than
+  /// F32, F16 and BF16.
+  at::Tensor tensor(const std::string& name) const;
+
+ private:
+  struct Map;
+  std::filesystem::path path_;
+  std::shared_ptr<const Map> map_;
+  std::uint64_t data_start_ = 0;
+  std::map<std::string, Entry> entries_;
+};
+
+/// The weights of a model folder: model.safetensors, or the shards that
+/// model.safetensors.index.json lists.
+class Checkpoint {
+ public:
+  /// Throws FileError: neither file there, a broken index, an index naming files outside the
+  /// folder, a shard that is missing or broken.
+  explicit Checkpoint(const std::filesystem::path& folder);
+
+  bool has(const std::string& name) const { return file_of_.count(name) != 0; }
+  /// As SafetensorsFile::tensor, and FileError unless the tensor has this shape.
+  at::Tensor tensor(const std::string& name, const std::vector<std::int64_t>& shape) const;
+
+ private:
+  std::filesystem::path main_file_;  // named where a tensor is missing
+  std::vector<SafetensorsFile> files_;
+  std::map<std::string, std::size_t> file_of_;  // tensor name -> index into files_
+};
+
+/// Writes tensors (F32, F16 or BF16, any device) in the order given, with `metadata` in the header.
+/// Written beside the target, fsynced, renamed: the target is either as before or complete.
+/// Throws FileError: folder missing or unwritable, disk full; WorkError for another dtype.
+void write_safetensors(const std::filesystem::path& target,
+                       const std::vector<std::pair<std::string, at::Tensor>>& tensors,
+                       const std::map<std::string, std::string>& metadata = {{"format", "pt"}});
+
+}  // namespace kvloupe

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <filesystem>
+
+#include "capture/model/transformer.h"
+
+namespace kvloupe {
+
+/// Reads and parses FOLDER/config.json. Throws FileError: folder or file missing, see
+/// parse_model_config.
+ModelConfig read_model_config(const std::filesystem::path& folder);
+
+/// Loads the weights `config` asks for from a model folder. A weight already of `type` stays
+/// mapped from its file (on the CPU); others are converted one by one. Throws FileError: see
+/// Checkpoint.
+Transformer load_transformer(const std::filesystem::path& folder, const ModelConfig& config,
+                             at::ScalarType type, at::Device device);
+
+}  // namespace kvloupe
