@@ -13,6 +13,7 @@ namespace kvloupe::figure {
 /// One font file in use.
 struct FontFace {
   std::string path;
+  int index = 0;  // within a collection
   std::string family;
   bool bold = false;
 };
