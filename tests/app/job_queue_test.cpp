@@ -105,13 +105,16 @@ TEST(Computed, ANewerKeyCancelsTheOlderAndStaleResultsAreNeverShown) {
 
   std::promise<void> gate;
   auto open = gate.get_future().share();
+  std::atomic<bool> late_started = false;
   std::atomic<bool> late_done = false;
-  slot.request(queue, "late", [open, &late_done](Progress&, const auto& publish) {
+  slot.request(queue, "late", [open, &late_started, &late_done](Progress&, const auto& publish) {
+    late_started = true;
     open.wait();
     publish(2);  // ignores its cancellation
     late_done = true;
     return 2;
   });
+  ASSERT_TRUE(eventually([&] { return late_started.load(); }));
   EXPECT_EQ(slot.current(), nullptr);
   EXPECT_EQ(*slot.value(), 1) << "the old picture stays until the new one is there";
   slot.request(queue, "newest", [](Progress&, const auto&) { return 3; });

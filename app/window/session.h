@@ -1,0 +1,21 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "app/window/state.h"
+
+namespace kvloupe::window {
+
+/// The whole state as JSON, with a format name and version.
+std::string session_text(const WorkspaceState& state);
+
+/// Reads a session file. Throws FileError naming the field: not JSON, another format, a newer
+/// version, an unknown field, a wrong type, a value out of range, a spec that does not parse. What
+/// the trace itself decides (layer, head, step) is checked when the trace is open.
+WorkspaceState read_session(const std::filesystem::path& path);
+
+/// Writes under a temporary name and renames. Throws FileError.
+void write_session(const WorkspaceState& state, const std::filesystem::path& path);
+
+}  // namespace kvloupe::window
