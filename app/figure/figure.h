@@ -77,6 +77,9 @@ class Figure {
   virtual Scene draw(const DrawRequest& request) const = 0;
   /// The numbers behind the picture.
   virtual void write_csv(CsvWriter& csv) const = 0;
+  /// The exact value at a place, for the read-out beside the pointer, e.g. "cos 0.123": a cell of a
+  /// map, a token's score. Empty where the figure has none there. Fast: called on every frame.
+  virtual std::string value_text(const Target& /*target*/) const { return {}; }
   /// One sentence for under the figure: what is seen, in words, with its legend.
   virtual std::string caption() const = 0;
 };
