@@ -37,6 +37,9 @@ class Trace {
   /// Steps as the capture ran them; derived from /run where the file has none.
   const std::vector<Block>& blocks() const;
   int length() const { return run().tokens(); }  // T
+  /// What wrote the file and when (ISO 8601); empty where it does not say.
+  const std::string& generator() const;
+  const std::string& created() const;
 
   Matrix query(int layer, int query_head) const;  // [T,d], after RoPE
   Matrix key(int layer, int head) const;          // [T,d], after RoPE
@@ -52,6 +55,7 @@ class Trace {
   bool has_attention() const;
   bool has_output_weight() const;
 
+  /// Nothing where the trace has neither; k = 0 or an empty loss where one is missing.
   struct Predictions {
     int k = 0;
     std::vector<std::int32_t> token_ids;  // [T,k]

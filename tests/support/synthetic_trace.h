@@ -39,7 +39,7 @@ struct SyntheticTraceOptions {
   int tokens() const { return prompt_length + generated; }
 };
 
-/// The states a synthetic trace is made from, before any rounding to float16.
+/// The states a synthetic trace is made from, already rounded to float16 where it stores that.
 struct SyntheticStates {
   ModelInfo model;
   RunInfo run;

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace kvloupe {
+
+/// Largest magnitude that rounds to a finite IEEE half lies just below this.
+inline constexpr float kHalfOverflow = 65520.0F;
+
+/// IEEE binary16 bits of x, rounded to nearest, ties to even; overflow gives infinity.
+std::uint16_t half_from_float(float x);
+/// Exact.
+float float_from_half(std::uint16_t bits);
+
+/// The same for whole arrays of equal length.
+void halves_from_floats(std::span<const float> from, std::span<std::uint16_t> to);
+void floats_from_halves(std::span<const std::uint16_t> from, std::span<float> to);
+
+}  // namespace kvloupe

@@ -1,0 +1,107 @@
+#pragma once
+// What kvloupe needs of the HDF5 C library: handles that close themselves, one lock around every
+// call, typed attributes, and failures as exceptions. Private to analysis/trace.
+
+#include <hdf5.h>
+
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace kvloupe::hdf5 {
+
+/// A failed call, in words without the file's name: "cannot read /layers/0/key: damaged".
+struct Failure : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// Held around every use of the library, closing handles included: HDF5 is thread-safe on some
+/// systems only. Also keeps it from printing its error stack.
+class Lock {
+ public:
+  Lock();
+
+ private:
+  std::unique_lock<std::recursive_mutex> lock_;
+};
+
+/// Owns one identifier of any kind; closes it (under the lock) at the end.
+class Handle {
+ public:
+  using Close = herr_t (*)(hid_t);
+  Handle() = default;
+  /// Throws Failure(what) where `id` is negative.
+  Handle(hid_t id, Close close, const std::string& what);
+  ~Handle() { reset(); }
+  Handle(Handle&& other) noexcept;
+  Handle& operator=(Handle&& other) noexcept;
+  operator hid_t() const { return id_; }
+  bool valid() const { return id_ >= 0; }
+  /// False where the library reports a failure, e.g. of the last write.
+  bool reset();
+
+ private:
+  hid_t id_ = -1;
+  Close close_ = nullptr;
+};
+
+/// Throws Failure(what), with the operating system's reason where there is one.
+void check(herr_t status, const std::string& what);
+/// The operating system's message within the last failed call; empty where there is none.
+std::string system_reason();
+
+/// IEEE binary16, as h5py makes it.
+Handle half_type();
+/// Variable-length UTF-8.
+Handle string_type();
+Handle open_group(hid_t parent, const std::string& path);
+Handle create_group(hid_t parent, const std::string& path);
+/// True where every link along an absolute path exists.
+bool exists(hid_t file, const std::string& path);
+
+void write_attribute(hid_t object, const char* name, const std::string& value);
+void write_attribute(hid_t object, const char* name, double value);
+void write_attribute(hid_t object, const char* name, std::int64_t value);
+void write_attribute(hid_t object, const char* name, std::uint64_t value);
+void write_attribute(hid_t object, const char* name, const std::vector<std::string>& values);
+/// uint8; replaces the value where the attribute is there.
+void write_flag(hid_t object, const char* name, bool value);
+
+/// Nothing where the attribute is missing. Throws Failure where it is of another kind: text may be
+/// of variable or fixed length, numbers of any integer or floating-point type with one element.
+std::optional<std::string> read_text(hid_t object, const char* name);
+std::optional<double> read_real(hid_t object, const char* name);
+std::optional<std::int64_t> read_integer(hid_t object, const char* name);
+std::optional<std::uint64_t> read_unsigned(hid_t object, const char* name);
+std::vector<std::string> read_texts(hid_t object, const char* name, std::size_t most);
+
+/// `count` strings of fixed or variable length. `read` reads them all into a buffer of the given
+/// memory type; `space` is theirs.
+std::vector<std::string> read_strings(hid_t type, hid_t space, std::size_t count,
+                                      const std::function<herr_t(hid_t, void*)>& read,
+                                      const std::string& what);
+
+/// A dataset as it stands in the file, nothing read yet.
+struct Dataset {
+  Handle id;
+  Handle type;
+  std::vector<hsize_t> shape;
+  H5T_class_t type_class = H5T_NO_CLASS;
+  bool is_half = false;
+  std::size_t element_bytes = 0;
+  std::uint64_t stored_bytes = 0;
+
+  std::uint64_t elements() const;
+  std::string type_name() const;
+};
+
+/// Opens a dataset whose data lies in this very file: external and virtual storage is refused.
+Dataset open_dataset(hid_t file, const std::string& path);
+/// "[2, 96, 16]"
+std::string shape_text(const std::vector<hsize_t>& shape);
+
+}  // namespace kvloupe::hdf5

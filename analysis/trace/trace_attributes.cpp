@@ -1,0 +1,142 @@
+#include "analysis/trace/trace_attributes.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <limits>
+
+#include "analysis/trace/hdf5.h"
+#include "analysis/trace/trace_layout.h"
+
+namespace kvloupe {
+
+namespace {
+constexpr std::int64_t kMostLayers = 10'000;
+constexpr std::int64_t kMostHeads = 100'000;
+constexpr std::int64_t kMostWidth = 10'000'000;  // of one head or the hidden state
+constexpr std::int64_t kMostTokens = std::numeric_limits<std::int32_t>::max();
+
+/// Attributes of one group, with their group's name in every message.
+class Attributes {
+ public:
+  Attributes(hid_t file, std::string group)
+      : group_(std::move(group)), id_(hdf5::open_group(file, group_)) {}
+
+  int integer(const char* name, std::int64_t least, std::int64_t most) const {
+    const std::optional<std::int64_t> value = hdf5::read_integer(id_, name);
+    if (!value) throw missing(name);
+    return checked(name, *value, least, most);
+  }
+  int integer_or(const char* name, int otherwise, std::int64_t least, std::int64_t most) const {
+    return checked(name, hdf5::read_integer(id_, name).value_or(otherwise), least, most);
+  }
+  /// Finite and at least 0.
+  double real(const char* name) const {
+    const std::optional<double> value = hdf5::read_real(id_, name);
+    if (!value) throw missing(name);
+    return checked(name, *value);
+  }
+  double real_or(const char* name, double otherwise) const {
+    return checked(name, hdf5::read_real(id_, name).value_or(otherwise));
+  }
+  std::string text_or(const char* name, const std::string& otherwise) const {
+    return hdf5::read_text(id_, name).value_or(otherwise);
+  }
+  hid_t id() const { return id_; }
+
+ private:
+  hdf5::Failure missing(const char* name) const {
+    return hdf5::Failure(fmt::format("has no attribute '{}' in {}", name, group_));
+  }
+  int checked(const char* name, std::int64_t value, std::int64_t least, std::int64_t most) const {
+    if (value < least || value > most) {
+      throw hdf5::Failure(fmt::format("attribute '{}' in {} is {}, not within {} to {}", name, group_,
+                                      value, least, most));
+    }
+    return static_cast<int>(value);
+  }
+  double checked(const char* name, double value) const {
+    if (!std::isfinite(value) || value < 0.0) {
+      throw hdf5::Failure(fmt::format("attribute '{}' in {} is {}", name, group_, value));
+    }
+    return value;
+  }
+
+  std::string group_;
+  hdf5::Handle id_;
+};
+
+void check_format(const Attributes& root) {
+  if (root.text_or("format", "") != layout::kFormat) {
+    throw hdf5::Failure("is an HDF5 file but not a kvloupe trace (attribute 'format')");
+  }
+  const int version = root.integer("format_version", 0, kMostTokens);
+  if (version > layout::kVersion) {
+    throw hdf5::Failure(fmt::format(
+        "has format_version {}, this kvloupe reads {}: open it with a newer kvloupe", version,
+        layout::kVersion));
+  }
+  if (version < 1) throw hdf5::Failure("has format_version 0, which never was");
+  if (root.integer("complete", 0, 1) == 0) {
+    throw hdf5::Failure("is incomplete: its capture did not finish");
+  }
+}
+
+ModelInfo read_model(const Attributes& attributes) {
+  ModelInfo model;
+  model.name = attributes.text_or("name", "");
+  model.architecture = attributes.text_or("architecture", "");
+  model.num_layers = attributes.integer("num_layers", 1, kMostLayers);
+  model.num_heads = attributes.integer("num_heads", 1, kMostHeads);
+  model.num_kv_heads = attributes.integer("num_kv_heads", 1, kMostHeads);
+  if (model.num_heads % model.num_kv_heads != 0) {
+    throw hdf5::Failure(fmt::format("num_kv_heads {} does not divide num_heads {}",
+                                    model.num_kv_heads, model.num_heads));
+  }
+  model.head_dim = attributes.integer("head_dim", 1, kMostWidth);
+  model.hidden_size = attributes.integer("hidden_size", 1, kMostWidth);
+  model.vocab_size = attributes.integer("vocab_size", 1, kMostTokens);
+  model.rope_theta = attributes.real_or("rope_theta", 0.0);
+  model.rope_scaling = attributes.text_or("rope_scaling", "null");
+  const std::string pairing = attributes.text_or("rope_pairing", "half");
+  if (pairing != "half" && pairing != "interleaved") {
+    throw hdf5::Failure(
+        fmt::format("attribute 'rope_pairing' is '{}', not half or interleaved", pairing));
+  }
+  model.rope_pairing = pairing == "half" ? RopePairing::half : RopePairing::interleaved;
+  model.sliding_window = attributes.integer_or("sliding_window", 0, 0, kMostTokens);
+  model.config = attributes.text_or("config", "");
+  return model;
+}
+
+RunInfo read_run(const Attributes& attributes) {
+  RunInfo run;
+  run.block_size = attributes.integer("block_size", 0, kMostTokens);
+  run.prompt_length = attributes.integer("prompt_length", 1, kMostTokens);
+  run.generated = attributes.integer("generated", 0, kMostTokens - run.prompt_length);
+  run.dtype = attributes.text_or("dtype", "");
+  run.device = attributes.text_or("device", "");
+  run.threads = attributes.integer_or("threads", 0, 0, kMostTokens);
+  run.policy = attributes.text_or("policy", "full");
+  run.budget = attributes.integer_or("budget", 0, 0, kMostTokens);
+  run.seed = hdf5::read_unsigned(attributes.id(), "seed").value_or(0);
+  run.seconds = attributes.real_or("seconds", 0.0);
+  run.attention_scale = attributes.real("attention_scale");
+  run.positions = attributes.text_or("positions", "original");
+  if (!(run.attention_scale > 0.0)) throw hdf5::Failure("attribute 'attention_scale' is 0");
+  return run;
+}
+}  // namespace
+
+TraceAttributes read_trace_attributes(hid_t file) {
+  TraceAttributes result;
+  const Attributes root(file, "/");
+  check_format(root);
+  result.generator = root.text_or("generator", "");
+  result.created = root.text_or("created", "");
+  result.model = read_model(Attributes(file, "/model"));
+  result.run = read_run(Attributes(file, "/run"));
+  return result;
+}
+
+}  // namespace kvloupe

@@ -1,0 +1,601 @@
+#include "analysis/trace/trace_writer.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <ctime>
+#include <limits>
+#include <random>
+#include <stdexcept>
+
+#include "analysis/error.h"
+#include "analysis/trace/half.h"
+#include "analysis/trace/hdf5.h"
+#include "analysis/trace/trace_layout.h"
+#include "analysis/trace/utf8.h"
+#include "version.h"
+
+namespace kvloupe {
+
+namespace fs = std::filesystem;
+using hdf5::Handle;
+using Shape = std::vector<hsize_t>;
+
+namespace {
+constexpr std::size_t kConversionStep = std::size_t{1} << 20;  // floats converted at a time
+
+hsize_t size(int count) { return static_cast<hsize_t>(count); }
+
+std::string now_iso8601() {
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  gmtime_r(&now, &utc);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc);
+  return text;
+}
+
+Handle file_access() {
+  const std::string what = "cannot set up HDF5";
+  Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose, what);
+  // Metadata of HDF5 1.10 carries checksums, so that damage is found instead of followed.
+  hdf5::check(H5Pset_libver_bounds(access, H5F_LIBVER_V110, H5F_LIBVER_V110), what);
+  hdf5::check(H5Pset_fclose_degree(access, H5F_CLOSE_STRONG), what);
+  return access;
+}
+
+/// A dataset of `shape`; chunked and extendable up to that shape where `chunk` is not empty.
+/// `cache` is the library's own chunk cache: 0 where rows should go straight to the file.
+Handle create_dataset(hid_t file, const std::string& path, hid_t type, const Shape& shape,
+                      const Shape& chunk, std::size_t cache) {
+  const std::string what = "cannot make " + path;
+  const int rank = static_cast<int>(shape.size());
+  const Handle space(H5Screate_simple(rank, shape.data(), shape.data()), H5Sclose, what);
+  const Handle creation(H5Pcreate(H5P_DATASET_CREATE), H5Pclose, what);
+  const Handle access(H5Pcreate(H5P_DATASET_ACCESS), H5Pclose, what);
+  hdf5::check(H5Pset_obj_track_times(creation, false), what);  // equal content, equal bytes
+  if (!chunk.empty()) {
+    hdf5::check(H5Pset_chunk(creation, rank, chunk.data()), what);
+    hdf5::check(H5Pset_fill_time(creation, H5D_FILL_TIME_ALLOC), what);
+    hdf5::check(H5Pset_chunk_cache(access, 13, cache, 1.0), what);
+  }
+  return Handle(H5Dcreate2(file, path.c_str(), type, space, H5P_DEFAULT, creation, access),
+                H5Dclose, what);
+}
+
+/// Writes `count` elements from `start` on; `data` is dense and of memory type `type`.
+void write_slab(hid_t dataset, hid_t type, const Shape& start, const Shape& count, const void* data,
+                const std::string& path) {
+  const std::string what = "cannot write " + path;
+  const Handle file_space(H5Dget_space(dataset), H5Sclose, what);
+  hdf5::check(H5Sselect_hyperslab(file_space, H5S_SELECT_SET, start.data(), nullptr, count.data(),
+                                  nullptr),
+              what);
+  const Handle memory_space(
+      H5Screate_simple(static_cast<int>(count.size()), count.data(), nullptr), H5Sclose, what);
+  hdf5::check(H5Dwrite(dataset, type, memory_space, file_space, H5P_DEFAULT, data), what);
+}
+
+/// Largest magnitude; NaN where any element is not a number.
+float largest_magnitude(std::span<const float> values) {
+  float largest = 0.0F;
+  bool numbers = true;
+  for (const float value : values) {
+    largest = std::max(largest, std::abs(value));
+    numbers &= value == value;
+  }
+  return numbers ? largest : std::numeric_limits<float>::quiet_NaN();
+}
+
+void require(bool condition, const char* what) {
+  if (!condition) throw std::invalid_argument(std::string("TraceWriter: ") + what);
+}
+
+void sync_to_disk(const fs::path& path, int flags) {
+  const int descriptor = open(path.c_str(), flags | O_CLOEXEC);
+  const bool done = descriptor >= 0 && (fsync(descriptor) == 0 || errno == EINVAL);
+  const int error = errno;
+  if (descriptor >= 0) close(descriptor);
+  if (!done) throw hdf5::Failure(std::string("cannot write (") + std::strerror(error) + ")");
+}
+}  // namespace
+
+struct TraceWriter::Impl {
+  /// One floating-point dataset of a layer: float16 until something overflows it.
+  struct Floats {
+    Handle id;
+    std::string path;
+    bool half = false;
+    Shape shape, chunk;
+  };
+  struct Layer {
+    Floats query, key, value;
+    Handle attention, logsumexp, norm_l1, norm_l2;  // made when first written
+    int states = 0, attention_rows = 0, logsumexp_rows = 0, norm_rows = 0;  // tokens written
+    int evicted_at = 0;  // tokens of the dataset; 0: none
+  };
+
+  fs::path target, temporary;
+  ModelInfo model;
+  RunInfo run;
+  TraceWriterOptions options;
+  int tokens = 0;  // the most there can be
+  int predicted = 0;
+  bool finished = false;
+  Handle file, half;
+  Handle prediction_ids, prediction_logprob;
+  std::vector<Layer> layers;
+  std::vector<std::string> notes;
+
+  /// Runs `work` under the lock; a failure inside becomes a FileError about the target.
+  template <typename Work>
+  void guarded(Work work) {
+    try {
+      const hdf5::Lock lock;
+      work();
+    } catch (const hdf5::Failure& failure) {
+      throw FileError(target.string(), std::string(failure.what()) +
+                                           "; free some space or choose another folder");
+    }
+  }
+
+  /// Claims a new file beside the target, so that a bad folder is found before any work.
+  void claim_temporary() {
+    std::error_code ignored;
+    if (fs::is_directory(target, ignored)) {
+      throw FileError(target.string(), "is a folder; name a file inside it");
+    }
+    if (target.filename().empty()) throw FileError(target.string(), "names no file; give a name");
+    std::random_device random;
+    for (int attempt = 0; attempt < 100; ++attempt) {
+      temporary = target;
+      temporary += fmt::format(".{}.tmp", random());
+      const int descriptor = open(temporary.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0666);
+      if (descriptor >= 0) {
+        close(descriptor);
+        return;
+      }
+      if (errno != EEXIST) break;
+    }
+    const int error = errno;
+    temporary.clear();
+    throw FileError(target.string(), std::string("cannot create it: ") + std::strerror(error) +
+                                         "; choose a folder that exists and can be written");
+  }
+
+  void create_file() {
+    const Handle access = file_access();
+    const Handle creation(H5Pcreate(H5P_FILE_CREATE), H5Pclose, "cannot set up HDF5");
+    H5Pset_obj_track_times(creation, false);
+    file = Handle(H5Fcreate(temporary.c_str(), H5F_ACC_TRUNC, creation, access), H5Fclose,
+                  "cannot create it");
+    half = hdf5::half_type();
+    const Handle root = hdf5::open_group(file, "/");
+    hdf5::write_attribute(root, "format", std::string(layout::kFormat));
+    hdf5::write_attribute(root, "format_version", std::int64_t{layout::kVersion});
+    hdf5::write_attribute(root, "generator", std::string("kvloupe " KVLOUPE_VERSION));
+    hdf5::write_attribute(root, "created", now_iso8601());
+    hdf5::write_flag(root, "complete", false);
+    write_model(hdf5::create_group(file, "/model"));
+    hdf5::create_group(file, "/run");
+    hdf5::create_group(file, "/tokens");
+    hdf5::create_group(file, "/layers");
+    for (int layer = 0; layer < model.num_layers; ++layer) {
+      hdf5::create_group(file, layout::layer_group(layer));
+      Layer& entry = layers[static_cast<std::size_t>(layer)];
+      entry.query = create_states(layer, "query", model.num_heads);
+      entry.key = create_states(layer, "key", model.num_kv_heads);
+      entry.value = create_states(layer, "value", model.num_kv_heads);
+    }
+  }
+
+  void write_model(hid_t group) const {
+    hdf5::write_attribute(group, "name", model.name);
+    hdf5::write_attribute(group, "architecture", model.architecture);
+    hdf5::write_attribute(group, "num_layers", std::int64_t{model.num_layers});
+    hdf5::write_attribute(group, "num_heads", std::int64_t{model.num_heads});
+    hdf5::write_attribute(group, "num_kv_heads", std::int64_t{model.num_kv_heads});
+    hdf5::write_attribute(group, "head_dim", std::int64_t{model.head_dim});
+    hdf5::write_attribute(group, "hidden_size", std::int64_t{model.hidden_size});
+    hdf5::write_attribute(group, "vocab_size", std::int64_t{model.vocab_size});
+    hdf5::write_attribute(group, "rope_theta", model.rope_theta);
+    hdf5::write_attribute(group, "rope_scaling",
+                          model.rope_scaling.empty() ? std::string("null") : model.rope_scaling);
+    hdf5::write_attribute(group, "rope_pairing",
+                          std::string(model.rope_pairing == RopePairing::half ? "half"
+                                                                              : "interleaved"));
+    hdf5::write_attribute(group, "sliding_window", std::int64_t{model.sliding_window});
+    hdf5::write_attribute(group, "config", model.config);
+  }
+
+  static void write_run(hid_t group, const RunInfo& run) {
+    hdf5::write_attribute(group, "block_size", std::int64_t{run.block_size});
+    hdf5::write_attribute(group, "prompt_length", std::int64_t{run.prompt_length});
+    hdf5::write_attribute(group, "generated", std::int64_t{run.generated});
+    hdf5::write_attribute(group, "dtype", run.dtype);
+    hdf5::write_attribute(group, "device", run.device);
+    hdf5::write_attribute(group, "threads", std::int64_t{run.threads});
+    hdf5::write_attribute(group, "policy", run.policy);
+    hdf5::write_attribute(group, "budget", std::int64_t{run.budget});
+    hdf5::write_attribute(group, "seed", run.seed);
+    hdf5::write_attribute(group, "seconds", run.seconds);
+    hdf5::write_attribute(group, "attention_scale", run.attention_scale);
+    hdf5::write_attribute(group, "positions", run.positions);
+  }
+
+  Floats create_floats(const std::string& path, bool as_half, const Shape& shape,
+                       const Shape& chunk) {
+    Floats floats{{}, path, as_half, shape, chunk};
+    const hid_t type = as_half ? hid_t(half) : H5T_IEEE_F32LE;
+    floats.id = create_dataset(file, path, type, shape, chunk, 0);
+    return floats;
+  }
+
+  Floats create_states(int layer, const char* name, int heads) {
+    return create_floats(layout::layer_dataset(layer, name), !options.store_f32,
+                         {size(heads), size(tokens), size(model.head_dim)},
+                         {1, size(std::min(tokens, layout::kStateChunk)), size(model.head_dim)});
+  }
+
+  /// Writes float32 `values` of shape `count` at `start`, narrowed where the dataset is float16.
+  void write_floats(const Floats& floats, const Shape& start, const Shape& count,
+                    std::span<const float> values) {
+    if (!floats.half) {
+      write_slab(floats.id, H5T_NATIVE_FLOAT, start, count, values.data(), floats.path);
+      return;
+    }
+    std::vector<std::uint16_t> narrow(values.size());
+    halves_from_floats(values, narrow);
+    write_slab(floats.id, half, start, count, narrow.data(), floats.path);
+  }
+
+  /// Makes a float16 dataset [H,T,d] a float32 one, keeping its first `rows` tokens.
+  void widen(Floats& floats, int rows) {
+    const Floats old = std::move(floats);
+    hdf5::check(H5Ldelete(file, old.path.c_str(), H5P_DEFAULT), "cannot replace " + old.path);
+    floats = create_floats(old.path, false, old.shape, old.chunk);
+    notes.push_back(old.path + " is stored as float32: its values overflow float16");
+    if (rows == 0) return;
+    const Shape count{1, size(rows), old.shape[2]};
+    const std::size_t elements = static_cast<std::size_t>(count[1] * count[2]);
+    std::vector<std::uint16_t> narrow(elements);
+    std::vector<float> wide(elements);
+    const Handle memory(H5Screate_simple(3, count.data(), nullptr), H5Sclose, "out of memory");
+    for (hsize_t head = 0; head < old.shape[0]; ++head) {
+      const Shape start{head, 0, 0};
+      const Handle space(H5Dget_space(old.id), H5Sclose, "cannot read back " + old.path);
+      H5Sselect_hyperslab(space, H5S_SELECT_SET, start.data(), nullptr, count.data(), nullptr);
+      hdf5::check(H5Dread(old.id, half, memory, space, H5P_DEFAULT, narrow.data()),
+                  "cannot read back " + old.path);
+      floats_from_halves(narrow, wide);
+      write_floats(floats, start, count, wide);
+    }
+  }
+
+  void write_state(Floats& floats, int layer, const char* what, int first, int m,
+                   std::span<const float> values) {
+    const std::size_t d = floats.shape[2];
+    require(values.size() == floats.shape[0] * size(m) * d, "states of the wrong size");
+    const float largest = largest_magnitude(values);
+    if (!std::isfinite(largest)) {
+      const auto bad = std::find_if(values.begin(), values.end(),
+                                    [](float value) { return !std::isfinite(value); });
+      const auto at = static_cast<std::size_t>(bad - values.begin());
+      const std::size_t rows = static_cast<std::size_t>(m);
+      throw WorkError(fmt::format("layer {}, {} {}, token {}: not a finite number", layer, what,
+                                  at / (rows * d), static_cast<std::size_t>(first) + at / d % rows));
+    }
+    if (floats.half && largest >= kHalfOverflow) widen(floats, first);
+    write_floats(floats, {0, size(first), 0}, {floats.shape[0], size(m), d}, values);
+  }
+
+  /// A float32 [Hq,T] dataset, made when first written.
+  void write_per_token(Handle& id, int layer, const char* name, int first, int m,
+                       std::span<const float> values) {
+    require(values.size() == static_cast<std::size_t>(model.num_heads) * size(m),
+            "values of the wrong size");
+    const std::string path = layout::layer_dataset(layer, name);
+    const hsize_t heads = size(model.num_heads);
+    if (!id.valid()) {
+      const Shape chunk{heads, size(std::min(tokens, layout::kStateChunk))};
+      id = create_dataset(file, path, H5T_IEEE_F32LE, {heads, size(tokens)}, chunk,
+                          2 * chunk[0] * chunk[1] * sizeof(float));
+    }
+    write_slab(id, H5T_NATIVE_FLOAT, {0, size(first)}, {heads, size(m)}, values.data(), path);
+  }
+
+  /// A whole float16 (or wider) weight, in pieces of its first dimension.
+  void write_weight(const std::string& path, const Shape& shape, std::span<const float> values,
+                    bool as_half) {
+    if (as_half && largest_magnitude(values) >= kHalfOverflow) {
+      as_half = false;
+      notes.push_back(path + " is stored as float32: its values overflow float16");
+    }
+    const Floats floats = create_floats(path, as_half, shape, {});
+    const std::size_t row = values.size() / shape[0];
+    const std::size_t step = std::max<std::size_t>(1, kConversionStep / std::max<std::size_t>(row, 1));
+    for (std::size_t first = 0; first < shape[0]; first += step) {
+      Shape start(shape.size(), 0), count = shape;
+      start[0] = first;
+      count[0] = std::min<hsize_t>(step, shape[0] - first);
+      write_floats(floats, start, count, values.subspan(first * row, count[0] * row));
+    }
+  }
+
+  Layer& layer_at(int layer) {
+    require(layer >= 0 && layer < model.num_layers, "no such layer");
+    return layers[static_cast<std::size_t>(layer)];
+  }
+
+  /// Checks that a block continues what was written and moves the mark past it.
+  void advance(int& written, int first, int m) const {
+    require(first == written && m > 0 && m <= tokens - first, "blocks out of order");
+    written = first + m;
+  }
+
+  void cut(const Handle& id, Shape shape, const char* what) const {
+    if (id.valid()) hdf5::check(H5Dset_extent(id, shape.data()), std::string("cannot cut ") + what);
+  }
+  void cut_to(int count);
+  void write_tokens(const TokenTable& table, int count);
+  void write_array(const std::string& path, hid_t file_type, hid_t memory_type, const Shape& shape,
+                   const void* data) {
+    const Handle id = create_dataset(file, path, file_type, shape, {}, 0);
+    hdf5::check(H5Dwrite(id, memory_type, H5S_ALL, H5S_ALL, H5P_DEFAULT, data),
+                "cannot write " + path);
+  }
+
+  void close_datasets() {
+    layers.clear();
+    prediction_ids.reset();
+    prediction_logprob.reset();
+  }
+};
+
+TraceWriter::TraceWriter(fs::path target, ModelInfo model, RunInfo run, TraceWriterOptions options)
+    : impl_(std::make_unique<Impl>()) {
+  require(model.num_layers > 0 && model.num_kv_heads > 0 && model.head_dim > 0 &&
+              model.num_heads > 0 && model.num_heads % model.num_kv_heads == 0,
+          "a model without layers or heads, or whose heads do not divide");
+  require(run.prompt_length > 0 && run.generated >= 0, "a run without tokens");
+  impl_->target = std::move(target);
+  impl_->model = std::move(model);
+  impl_->run = std::move(run);
+  impl_->options = options;
+  impl_->tokens = impl_->run.tokens();
+  impl_->layers.resize(static_cast<std::size_t>(impl_->model.num_layers));
+  impl_->claim_temporary();
+  try {
+    impl_->guarded([&] { impl_->create_file(); });
+  } catch (...) {  // the destructor does not run
+    impl_->close_datasets();
+    impl_->file.reset();
+    unlink(impl_->temporary.c_str());
+    throw;
+  }
+}
+
+TraceWriter::~TraceWriter() {
+  impl_->close_datasets();
+  impl_->file.reset();
+  if (!impl_->finished) unlink(impl_->temporary.c_str());
+}
+
+void TraceWriter::write_states(int layer, int first, int m, std::span<const float> query,
+                               std::span<const float> key, std::span<const float> value) {
+  Impl::Layer& entry = impl_->layer_at(layer);
+  impl_->advance(entry.states, first, m);
+  impl_->guarded([&] {
+    impl_->write_state(entry.query, layer, "query head", first, m, query);
+    impl_->write_state(entry.key, layer, "key of head", first, m, key);
+    impl_->write_state(entry.value, layer, "value of head", first, m, value);
+  });
+}
+
+void TraceWriter::write_attention(int layer, int first, int m, std::span<const float> attention) {
+  Impl::Layer& entry = impl_->layer_at(layer);
+  impl_->advance(entry.attention_rows, first, m);
+  const std::size_t n = static_cast<std::size_t>(first) + static_cast<std::size_t>(m);
+  const std::size_t heads = static_cast<std::size_t>(impl_->model.num_heads);
+  const std::size_t rows = static_cast<std::size_t>(m);
+  require(attention.size() == heads * rows * n, "attention of the wrong size");
+  impl_->guarded([&] {
+    const std::string path = layout::layer_dataset(layer, "attention");
+    if (!entry.attention.valid()) {
+      const hsize_t side = size(std::min(impl_->tokens, layout::kAttentionChunk));
+      entry.attention = create_dataset(impl_->file, path, impl_->half,
+                                       {heads, size(impl_->tokens), size(impl_->tokens)},
+                                       {1, side, side}, 0);
+    }
+    // Stripes of one chunk's height, each only as wide as its last query sees.
+    for (std::size_t row = 0; row < rows;) {
+      const std::size_t at = static_cast<std::size_t>(first) + row;
+      const std::size_t stripe_end = (at / layout::kAttentionChunk + 1) * layout::kAttentionChunk;
+      const std::size_t height = std::min(rows - row, stripe_end - at);
+      const std::size_t width = at + height;
+      std::vector<std::uint16_t> narrow(heads * height * width);
+      for (std::size_t line = 0; line < heads * height; ++line) {
+        const std::size_t head = line / height, i = row + line % height;
+        halves_from_floats(attention.subspan((head * rows + i) * n, width),
+                           std::span(narrow).subspan(line * width, width));
+      }
+      write_slab(entry.attention, impl_->half, {0, at, 0}, {heads, height, width}, narrow.data(),
+                 path);
+      row += height;
+    }
+  });
+}
+
+void TraceWriter::write_attention_logsumexp(int layer, int first, int m,
+                                            std::span<const float> values) {
+  Impl::Layer& entry = impl_->layer_at(layer);
+  impl_->advance(entry.logsumexp_rows, first, m);
+  impl_->guarded([&] {
+    impl_->write_per_token(entry.logsumexp, layer, "attention_logsumexp", first, m, values);
+  });
+}
+
+void TraceWriter::write_output_weight(int layer, std::span<const float> weight) {
+  impl_->layer_at(layer);
+  const ModelInfo& model = impl_->model;
+  const Shape shape{size(model.num_heads), size(model.head_dim), size(model.hidden_size)};
+  require(weight.size() == shape[0] * shape[1] * shape[2], "output weight of the wrong size");
+  impl_->guarded([&] {
+    impl_->write_weight(layout::layer_dataset(layer, "output_weight"), shape, weight,
+                        !impl_->options.store_f32);
+  });
+}
+
+void TraceWriter::write_value_out_norms(int layer, int first, int m, std::span<const float> l1,
+                                        std::span<const float> l2) {
+  Impl::Layer& entry = impl_->layer_at(layer);
+  impl_->advance(entry.norm_rows, first, m);
+  impl_->guarded([&] {
+    impl_->write_per_token(entry.norm_l1, layer, "value_out_norm_l1", first, m, l1);
+    impl_->write_per_token(entry.norm_l2, layer, "value_out_norm_l2", first, m, l2);
+  });
+}
+
+void TraceWriter::write_predictions(int first, int m, std::span<const std::int32_t> ids,
+                                    std::span<const float> logprobs) {
+  impl_->advance(impl_->predicted, first, m);
+  const hsize_t k = size(impl_->options.top_k);
+  require(k > 0 && ids.size() == size(m) * k && logprobs.size() == ids.size(),
+          "predictions of the wrong size");
+  impl_->guarded([&] {
+    if (!impl_->prediction_ids.valid()) {
+      hdf5::create_group(impl_->file, "/predictions");
+      const Shape shape{size(impl_->tokens), k}, chunk{size(std::min(impl_->tokens, 1024)), k};
+      const std::size_t cache = 2 * chunk[0] * k * 4;
+      impl_->prediction_ids = create_dataset(impl_->file, "/predictions/token_ids", H5T_STD_I32LE,
+                                             shape, chunk, cache);
+      impl_->prediction_logprob = create_dataset(impl_->file, "/predictions/logprob",
+                                                 H5T_IEEE_F32LE, shape, chunk, cache);
+    }
+    const Shape start{size(first), 0}, count{size(m), k};
+    write_slab(impl_->prediction_ids, H5T_NATIVE_INT32, start, count, ids.data(),
+               "/predictions/token_ids");
+    write_slab(impl_->prediction_logprob, H5T_NATIVE_FLOAT, start, count, logprobs.data(),
+               "/predictions/logprob");
+  });
+}
+
+void TraceWriter::write_lm_head(std::span<const float> weight) {
+  const Shape shape{size(impl_->model.vocab_size), size(impl_->model.hidden_size)};
+  require(!weight.empty() && weight.size() == shape[0] * shape[1], "LM head of the wrong size");
+  impl_->guarded([&] { impl_->write_weight("/model/lm_head", shape, weight, true); });
+}
+
+void TraceWriter::write_evicted_at(int layer, std::span<const std::int32_t> evicted_at) {
+  Impl::Layer& entry = impl_->layer_at(layer);
+  const hsize_t heads = size(impl_->model.num_kv_heads);
+  const hsize_t count = evicted_at.size() / heads;
+  require(count > 0 && evicted_at.size() == heads * count, "eviction steps of the wrong size");
+  entry.evicted_at = static_cast<int>(count);
+  impl_->guarded([&] {
+    impl_->write_array(layout::layer_dataset(layer, "evicted_at"), H5T_STD_I32LE, H5T_NATIVE_INT32,
+                       {heads, count}, evicted_at.data());
+  });
+}
+
+void TraceWriter::Impl::cut_to(int count) {
+  const hsize_t heads = size(model.num_heads), kv = size(model.num_kv_heads);
+  const hsize_t n = size(count), d = size(model.head_dim);
+  for (const Layer& layer : layers) {
+    require(layer.states == count, "states of a layer are missing");
+    for (const int rows : {layer.attention_rows, layer.logsumexp_rows, layer.norm_rows,
+                           layer.evicted_at}) {
+      require(rows == 0 || rows == count, "a layer's rows are missing");
+    }
+    if (count == tokens) continue;
+    cut(layer.query.id, {heads, n, d}, "query");
+    cut(layer.key.id, {kv, n, d}, "key");
+    cut(layer.value.id, {kv, n, d}, "value");
+    cut(layer.attention, {heads, n, n}, "attention");
+    cut(layer.logsumexp, {heads, n}, "attention_logsumexp");
+    cut(layer.norm_l1, {heads, n}, "value_out_norm_l1");
+    cut(layer.norm_l2, {heads, n}, "value_out_norm_l2");
+  }
+  require(predicted == 0 || predicted == count, "predictions are missing");
+  if (count < tokens) {
+    cut(prediction_ids, {n, size(options.top_k)}, "predictions");
+    cut(prediction_logprob, {n, size(options.top_k)}, "predictions");
+  }
+}
+
+void TraceWriter::Impl::write_tokens(const TokenTable& table, int count) {
+  const Shape shape{size(count)};
+  const std::size_t n = shape[0];
+  require(table.ids.size() == n, "token ids are missing");
+  write_array("/tokens/ids", H5T_STD_I32LE, H5T_NATIVE_INT32, shape, table.ids.data());
+  if (!table.text.empty()) {
+    require(table.text.size() == n, "token texts are missing");
+    std::vector<std::string> texts;
+    std::vector<const char*> pointers;
+    for (const std::string& text : table.text) texts.push_back(escape_invalid_utf8(text));
+    for (const std::string& text : texts) pointers.push_back(text.c_str());
+    const Handle type = hdf5::string_type();
+    write_array("/tokens/text", type, type, shape, pointers.data());
+  }
+  if (!table.segment.empty()) {
+    require(table.segment.size() == n, "token segments are missing");
+    for (const std::uint8_t segment : table.segment) {
+      require(segment < table.segment_names.size(), "a segment without a name");
+    }
+    write_array("/tokens/segment", H5T_STD_U8LE, H5T_NATIVE_UINT8, shape, table.segment.data());
+    const Handle id(H5Dopen2(file, "/tokens/segment", H5P_DEFAULT), H5Dclose, "cannot write names");
+    hdf5::write_attribute(id, "names", table.segment_names);
+  }
+}
+
+void TraceWriter::finish(const RunInfo& run, const TokenTable& tokens,
+                         const std::vector<Block>& blocks, std::span<const float> loss) {
+  require(!impl_->finished, "finished twice");
+  const int count = run.tokens();
+  require(run.prompt_length > 0 && run.generated >= 0 && count <= impl_->tokens,
+          "more tokens than announced");
+  std::vector<std::int32_t> bounds;
+  for (const Block& block : blocks) {
+    require(block.first == (bounds.empty() ? 0 : bounds.back()) && block.size() > 0,
+            "steps that do not follow one another");
+    bounds.insert(bounds.end(), {block.first, block.end});
+  }
+  require(!bounds.empty() && bounds.back() == count, "steps that do not cover the tokens");
+  require(loss.empty() || loss.size() == size(count), "losses are missing");
+
+  impl_->guarded([&] {
+    impl_->cut_to(count);
+    impl_->write_tokens(tokens, count);
+    Impl::write_run(hdf5::open_group(impl_->file, "/run"), run);
+    impl_->write_array("/run/blocks", H5T_STD_I32LE, H5T_NATIVE_INT32, {blocks.size(), 2},
+                       bounds.data());
+    if (!loss.empty()) {
+      if (!hdf5::exists(impl_->file, "/predictions")) {
+        hdf5::create_group(impl_->file, "/predictions");
+      }
+      impl_->write_array("/predictions/loss", H5T_IEEE_F32LE, H5T_NATIVE_FLOAT, {size(count)},
+                         loss.data());
+    }
+    impl_->close_datasets();
+    hdf5::check(H5Fflush(impl_->file, H5F_SCOPE_GLOBAL), "cannot write it");
+    hdf5::write_flag(hdf5::open_group(impl_->file, "/"), "complete", true);
+    hdf5::check(H5Fflush(impl_->file, H5F_SCOPE_GLOBAL), "cannot write it");
+    if (!impl_->file.reset()) hdf5::check(-1, "cannot write it");
+    sync_to_disk(impl_->temporary, O_RDWR);
+    if (std::rename(impl_->temporary.c_str(), impl_->target.c_str()) != 0) {
+      throw hdf5::Failure(std::string("cannot rename onto it (") + std::strerror(errno) + ")");
+    }
+    impl_->finished = true;
+    const fs::path folder = impl_->target.parent_path();
+    sync_to_disk(folder.empty() ? fs::path(".") : folder, O_RDONLY | O_DIRECTORY);
+  });
+}
+
+const std::vector<std::string>& TraceWriter::notes() const { return impl_->notes; }
+
+}  // namespace kvloupe

@@ -1,0 +1,11 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace kvloupe {
+
+/// `text` as valid UTF-8: bytes that are none, and NUL, become the four characters \xNN.
+std::string escape_invalid_utf8(std::string_view text);
+
+}  // namespace kvloupe

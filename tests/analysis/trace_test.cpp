@@ -1,0 +1,314 @@
+// The trace's writer and reader, against each other.
+#include "analysis/trace/trace.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <csignal>
+#include <fstream>
+
+#include "analysis/error.h"
+#include "analysis/trace/trace_writer.h"
+#include "tests/support/synthetic_trace.h"
+#include "tests/support/temporary_folder.h"
+
+namespace kvloupe {
+namespace {
+
+using test::SyntheticStates;
+using test::SyntheticTraceOptions;
+using test::TemporaryFolder;
+using test::write_synthetic_trace;
+using ::testing::HasSubstr;
+
+std::size_t files_in(const std::filesystem::path& folder) {
+  return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(folder), {}));
+}
+
+void expect_same_states(const Trace& trace, const SyntheticStates& states) {
+  for (int layer = 0; layer < trace.model().num_layers; ++layer) {
+    const auto l = static_cast<std::size_t>(layer);
+    for (int head = 0; head < trace.model().num_kv_heads; ++head) {
+      const auto h = static_cast<std::size_t>(head);
+      EXPECT_EQ(trace.key(layer, head), states.key[l][h]);
+      EXPECT_EQ(trace.value(layer, head), states.value[l][h]);
+    }
+    for (int head = 0; head < trace.model().num_heads; ++head) {
+      EXPECT_EQ(trace.query(layer, head), states.query[l][static_cast<std::size_t>(head)]);
+    }
+  }
+}
+
+TEST(Trace, StatesSurviveTheFileExactly) {
+  const TemporaryFolder folder;
+  for (const bool f32 : {false, true}) {
+    for (const int block : {1, 7, 64, 0}) {
+      SyntheticTraceOptions options;
+      options.prompt_length = 300;  // more than one chunk
+      options.block = block;
+      options.store_f32 = f32;
+      const SyntheticStates states = write_synthetic_trace(folder / "t.h5", options);
+      const Trace trace(folder / "t.h5");
+      expect_same_states(trace, states);
+      EXPECT_EQ(trace.blocks().size(), make_blocks(300, 8, block).size());
+      EXPECT_EQ(trace.output_weight(1, 3), states.output_weight[1][3]);
+    }
+  }
+  EXPECT_EQ(files_in(folder.path()), 1U);
+}
+
+TEST(Trace, AttributesAndTokensSurvive) {
+  const TemporaryFolder folder;
+  SyntheticTraceOptions options;
+  options.seed = ~std::uint64_t{0};
+  const SyntheticStates states = write_synthetic_trace(folder / "t.h5", options);
+  const Trace trace(folder / "t.h5");
+  EXPECT_EQ(trace.model().name, "synthetic");
+  EXPECT_EQ(trace.model().num_heads, 4);
+  EXPECT_EQ(trace.model().num_kv_heads, 2);
+  EXPECT_EQ(trace.model().hidden_size, 24);
+  EXPECT_EQ(trace.model().rope_pairing, RopePairing::half);
+  EXPECT_EQ(trace.run().seed, options.seed);
+  EXPECT_EQ(trace.run().attention_scale, 0.25);
+  EXPECT_EQ(trace.run().policy, "full");
+  EXPECT_EQ(trace.length(), 104);
+  EXPECT_EQ(trace.tokens().text[0], "<s>");
+  EXPECT_EQ(trace.tokens().text[3], " w3é");
+  EXPECT_EQ(trace.tokens().segment_names, (std::vector<std::string>{"context", "answer"}));
+  EXPECT_EQ(trace.tokens().segment[96], 1);
+  EXPECT_THAT(trace.generator(), HasSubstr("kvloupe"));
+  EXPECT_EQ(trace.created().size(), 20U);
+  EXPECT_FALSE(trace.identity().empty());
+}
+
+TEST(Trace, OptionalPartsAreReadWhereTheyAre) {
+  const TemporaryFolder folder;
+  SyntheticTraceOptions options;
+  options.attention = options.lm_head = options.evicted_at = true;
+  options.prompt_length = 200;
+  write_synthetic_trace(folder / "t.h5", options);
+  const Trace trace(folder / "t.h5");
+  ASSERT_TRUE(trace.has_attention());
+  const Matrix attention = *trace.stored_attention(1, 2);
+  for (int i = 0; i < trace.length(); ++i) {
+    EXPECT_NEAR(attention.row(i).sum(), 1.0F, 5e-3F);
+    EXPECT_EQ(attention.row(i).tail(trace.length() - 1 - i).cwiseAbs().sum(), 0.0F);
+  }
+  ASSERT_TRUE(trace.predictions().has_value());
+  EXPECT_EQ(trace.predictions()->k, 3);
+  EXPECT_TRUE(std::isnan(trace.predictions()->loss.back()));
+  EXPECT_EQ(trace.lm_head()->rows(), 50);
+  ASSERT_TRUE(trace.evicted_at(1, 1).has_value());
+  EXPECT_EQ(trace.evicted_at(1, 1)->size(), 208U);
+  EXPECT_EQ(trace.attention_logsumexp(0, 0).size(), 208U);
+}
+
+TEST(Trace, LivesWithoutTheOptionalParts) {
+  const TemporaryFolder folder;
+  SyntheticTraceOptions options;
+  options.output_weight = options.logsumexp = options.predictions = options.text = false;
+  write_synthetic_trace(folder / "t.h5", options);
+  const Trace trace(folder / "t.h5");
+  EXPECT_FALSE(trace.has_attention());
+  EXPECT_FALSE(trace.has_output_weight());
+  EXPECT_FALSE(trace.output_weight(0, 0).has_value());
+  EXPECT_FALSE(trace.stored_attention(0, 0).has_value());
+  EXPECT_FALSE(trace.predictions().has_value());
+  EXPECT_FALSE(trace.lm_head().has_value());
+  EXPECT_FALSE(trace.evicted_at(0, 0).has_value());
+  EXPECT_TRUE(trace.attention_logsumexp(0, 0).empty());
+  EXPECT_TRUE(trace.value_out_norm(0, 0, Norm::l1).empty());
+  EXPECT_TRUE(trace.tokens().text.empty());
+}
+
+TEST(Trace, ValueNormsAreTheSameStoredOrComputed) {
+  const TemporaryFolder folder;
+  SyntheticTraceOptions options;
+  write_synthetic_trace(folder / "stored.h5", options);
+  options.value_out_norms = false;
+  write_synthetic_trace(folder / "computed.h5", options);
+  const Trace stored(folder / "stored.h5"), computed(folder / "computed.h5");
+  for (const Norm norm : {Norm::l1, Norm::l2}) {
+    const std::vector<float> a = stored.value_out_norm(1, 3, norm);
+    const std::vector<float> b = computed.value_out_norm(1, 3, norm);
+    ASSERT_EQ(a.size(), b.size());
+    for (std::size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], 1e-5F * a[i]);
+  }
+}
+
+TEST(Trace, EmptyUpperTriangleOfAttentionTakesNoSpace) {
+  const TemporaryFolder folder;
+  SyntheticTraceOptions options;
+  options.layers = 1;
+  options.prompt_length = 1024;
+  options.generated = 0;
+  options.block = 0;  // one block, whose attention argument holds the triangle too
+  options.attention = true;
+  write_synthetic_trace(folder / "t.h5", options);
+  for (const Trace::DatasetInfo& dataset : Trace(folder / "t.h5").datasets()) {
+    if (dataset.path != "/layers/0/attention") continue;
+    const double full = 4.0 * 1024 * 1024 * 2;
+    EXPECT_LT(static_cast<double>(dataset.stored_bytes), 0.57 * full);
+    EXPECT_GE(static_cast<double>(dataset.stored_bytes), 0.5 * full);
+    return;
+  }
+  FAIL() << "no attention dataset";
+}
+
+TEST(Trace, LayerOrHeadOutOfRangeIsAUsageError) {
+  const TemporaryFolder folder;
+  write_synthetic_trace(folder / "t.h5");
+  const Trace trace(folder / "t.h5");
+  EXPECT_THROW(trace.key(2, 0), UsageError);
+  EXPECT_THROW(trace.key(0, 2), UsageError);
+  EXPECT_THROW(trace.key(-1, 0), UsageError);
+  EXPECT_THROW(trace.query(0, 4), UsageError);
+  EXPECT_THROW(trace.evicted_at(0, 2), UsageError);
+}
+
+/// A writer on a small model, and one block of its states.
+struct SmallRun {
+  ModelInfo model = test::make_synthetic_states().model;
+  RunInfo run = test::make_synthetic_states().run;
+  std::vector<float> query, key;
+  SmallRun() {
+    model.num_layers = 1;
+    run.prompt_length = 8;
+    run.generated = 4;
+    query.assign(4 * 4 * 16, 0.5F);
+    key.assign(2 * 4 * 16, 0.5F);
+  }
+};
+
+TEST(TraceWriter, CutsToTheTokensTheRunReallyHad) {
+  const TemporaryFolder folder;
+  SmallRun small;
+  TraceWriter writer(folder / "t.h5", small.model, small.run);
+  writer.write_states(0, 0, 4, small.query, small.key, small.key);
+  writer.write_states(0, 4, 4, small.query, small.key, small.key);
+  small.run.generated = 0;
+  TokenTable tokens;
+  tokens.ids.assign(8, 3);
+  writer.finish(small.run, tokens, {{0, 4}, {4, 8}}, {});
+  const Trace trace(folder / "t.h5");
+  EXPECT_EQ(trace.length(), 8);
+  EXPECT_EQ(trace.key(0, 1).rows(), 8);
+  EXPECT_EQ(trace.blocks().size(), 2U);
+}
+
+TEST(TraceWriter, WidensWhatOverflowsFloat16AndSaysSo) {
+  const TemporaryFolder folder;
+  SmallRun small;
+  small.run.generated = 0;
+  TraceWriter writer(folder / "t.h5", small.model, small.run);
+  small.key[5] = 0.1F;  // rounded in the first block, exact in the second
+  writer.write_states(0, 0, 4, small.query, small.key, small.key);
+  std::vector<float> large = small.key;
+  large[17] = -70000.0F;
+  writer.write_states(0, 4, 4, small.query, large, small.key);
+  TokenTable tokens;
+  tokens.ids.assign(8, 3);
+  writer.finish(small.run, tokens, {{0, 4}, {4, 8}}, {});
+  ASSERT_EQ(writer.notes().size(), 1U);
+  EXPECT_THAT(writer.notes()[0], HasSubstr("/layers/0/key"));
+  const Trace trace(folder / "t.h5");
+  EXPECT_EQ(trace.key(0, 0)(5, 1), -70000.0F);
+  EXPECT_EQ(trace.key(0, 0)(4, 5), 0.1F);
+  EXPECT_NEAR(trace.key(0, 0)(0, 5), 0.1F, 1e-4F);
+  EXPECT_EQ(trace.key(0, 1)(3, 15), 0.5F);
+  EXPECT_NEAR(trace.value(0, 0)(4, 5), 0.1F, 1e-4F);
+}
+
+TEST(TraceWriter, NotANumberIsNamedByLayerHeadAndToken) {
+  const TemporaryFolder folder;
+  SmallRun small;
+  {
+    TraceWriter writer(folder / "t.h5", small.model, small.run);
+    small.key[1 * 4 * 16 + 2 * 16 + 3] = std::nanf("");
+    try {
+      writer.write_states(0, 0, 4, small.query, small.key,
+                          small.key);
+      FAIL() << "NaN accepted";
+    } catch (const WorkError& error) {
+      EXPECT_THAT(error.what(), HasSubstr("layer 0, key of head 1, token 2"));
+    }
+  }
+  EXPECT_EQ(files_in(folder.path()), 0U);
+}
+
+TEST(TraceWriter, NothingIsLeftBehindWithoutFinish) {
+  const TemporaryFolder folder;
+  SmallRun small;
+  {
+    TraceWriter writer(folder / "t.h5", small.model, small.run);
+    writer.write_states(0, 0, 4, small.query, small.key, small.key);
+    EXPECT_EQ(files_in(folder.path()), 1U);
+    EXPECT_FALSE(std::filesystem::exists(folder / "t.h5"));
+  }
+  EXPECT_EQ(files_in(folder.path()), 0U);
+}
+
+TEST(TraceWriter, AFailedCaptureLeavesTheOldTrace) {
+  const TemporaryFolder folder;
+  write_synthetic_trace(folder / "t.h5");
+  {
+    SmallRun small;
+    TraceWriter writer(folder / "t.h5", small.model, small.run);
+    writer.write_states(0, 0, 4, small.query, small.key, small.key);
+  }
+  EXPECT_EQ(Trace(folder / "t.h5").length(), 104);
+}
+
+TEST(TraceWriter, UnusableTargetsAreNamed) {
+  const TemporaryFolder folder;
+  const SmallRun small;
+  const auto message = [&](const std::filesystem::path& target) -> std::string {
+    try {
+      TraceWriter writer(target, small.model, small.run);
+    } catch (const FileError& error) {
+      return error.what();
+    }
+    return "accepted";
+  };
+  EXPECT_THAT(message(folder / "missing" / "t.h5"), HasSubstr("No such file or directory"));
+  EXPECT_THAT(message(folder.path()), HasSubstr("is a folder"));
+  std::ofstream(folder / "file") << "x";
+  EXPECT_THAT(message(folder / "file" / "t.h5"), HasSubstr("Not a directory"));
+  EXPECT_EQ(files_in(folder.path()), 1U);
+}
+
+TEST(TraceWriter, AFullDiskIsOneClearErrorAndLeavesNothing) {
+  const TemporaryFolder folder;
+  // In a child process, because the limit on a file's size holds for all of the process.
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    std::signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit{100'000, 100'000};
+    setrlimit(RLIMIT_FSIZE, &limit);
+    int code = 10;
+    try {
+      SyntheticTraceOptions options;
+      options.prompt_length = 2000;
+      write_synthetic_trace(folder / "t.h5", options);
+    } catch (const FileError& error) {
+      const std::string text = error.what();
+      code = text.find("File too large") != std::string::npos && text.starts_with(error.path) ? 0 : 11;
+    } catch (...) {
+      code = 12;
+    }
+    std::_Exit(code);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  EXPECT_EQ(files_in(folder.path()), 0U);
+}
+
+}  // namespace
+}  // namespace kvloupe

@@ -1,0 +1,226 @@
+#include "tests/support/synthetic_trace.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <random>
+#include <span>
+#include <string>
+
+#include "analysis/trace/half.h"
+#include "analysis/trace/trace_writer.h"
+
+namespace kvloupe::test {
+
+namespace {
+using Random = std::mt19937_64;
+
+Matrix normal(Random& random, Eigen::Index rows, Eigen::Index columns, float deviation = 1.0F) {
+  std::normal_distribution<float> distribution(0.0F, deviation);
+  Matrix result(rows, columns);
+  for (float& x : result.reshaped()) x = distribution(random);
+  return result;
+}
+
+void round_to_half(std::vector<std::vector<Matrix>>& layers) {
+  for (std::vector<Matrix>& heads : layers) {
+    for (Matrix& m : heads) m = m.unaryExpr([](float x) { return float_from_half(half_from_float(x)); });
+  }
+}
+
+/// Rows [first, first + m) of every head, one after the other.
+std::vector<float> slab(const std::vector<Matrix>& heads, int first, int m) {
+  std::vector<float> result;
+  for (const Matrix& head : heads) {
+    const float* begin = head.data() + first * head.cols();
+    result.insert(result.end(), begin, begin + m * head.cols());
+  }
+  return result;
+}
+
+RunInfo make_run(const SyntheticTraceOptions& options) {
+  RunInfo run;
+  run.block_size = options.block;
+  run.prompt_length = options.prompt_length;
+  run.generated = options.generated;
+  run.threads = 1;
+  run.seed = options.seed;
+  run.attention_scale = 1.0 / std::sqrt(static_cast<double>(options.head_dim));
+  return run;
+}
+
+ModelInfo make_model(const SyntheticTraceOptions& options) {
+  ModelInfo model;
+  model.name = "synthetic";
+  model.architecture = "SyntheticForCausalLM";
+  model.num_layers = options.layers;
+  model.num_heads = options.query_heads;
+  model.num_kv_heads = options.heads;
+  model.head_dim = options.head_dim;
+  model.hidden_size = options.hidden_size;
+  model.vocab_size = options.vocab_size;
+  model.rope_scaling = "null";
+  model.config = "{}";
+  return model;
+}
+
+/// Causal softmax rows [Hq,m,n] of a block and their log-sum-exp [Hq,m].
+void attend(const SyntheticStates& states, int layer, const Block& block,
+            std::vector<float>& attention, std::vector<float>& logsumexp) {
+  for (int query_head = 0; query_head < states.model.num_heads; ++query_head) {
+    const auto l = static_cast<std::size_t>(layer), q = static_cast<std::size_t>(query_head);
+    const Matrix& keys = states.key[l][static_cast<std::size_t>(states.model.head_of(query_head))];
+    for (int row = block.first; row < block.end; ++row) {
+      const Eigen::VectorXf logits = keys.topRows(row + 1) * states.query[l][q].row(row).transpose() *
+                                     static_cast<float>(states.run.attention_scale);
+      const float largest = logits.maxCoeff();
+      const float sum = (logits.array() - largest).exp().sum();
+      logsumexp.push_back(largest + std::log(sum));
+      for (int i = 0; i < block.end; ++i) {
+        attention.push_back(i <= row ? std::exp(logits[i] - logsumexp.back()) : 0.0F);
+      }
+    }
+  }
+}
+
+TokenTable make_tokens(const SyntheticTraceOptions& options, Random& random) {
+  TokenTable tokens;
+  for (int i = 0; i < options.tokens(); ++i) {
+    tokens.ids.push_back(static_cast<std::int32_t>(
+        random() % static_cast<std::uint64_t>(options.vocab_size)));
+    if (!options.text) continue;
+    tokens.text.push_back(i == 0 ? "<s>" : " w" + std::to_string(i) + (i % 7 == 3 ? "é" : ""));
+    tokens.segment.push_back(i < options.prompt_length ? 0 : 1);
+  }
+  if (options.text) tokens.segment_names = {"context", "answer"};
+  return tokens;
+}
+}  // namespace
+
+SyntheticStates make_synthetic_states(const SyntheticTraceOptions& options) {
+  SyntheticStates states;
+  states.model = make_model(options);
+  states.run = make_run(options);
+  Random random(options.seed);
+  const Eigen::Index count = options.tokens(), d = options.head_dim;
+  const float key_length = std::sqrt(static_cast<float>(d));
+  for (int layer = 0; layer < options.layers; ++layer) {
+    std::vector<Matrix> queries, keys, values, weights;
+    std::vector<Eigen::RowVectorXf> sinks;  // the direction every query of a head has in common
+    for (int head = 0; head < options.heads; ++head) {
+      Matrix key;
+      if (options.clusters > 0) {
+        const Matrix centres = normal(random, options.clusters, d);
+        key = normal(random, count, d, 0.3F);
+        for (Eigen::Index i = 0; i < count; ++i) {
+          key.row(i) += centres.row(static_cast<Eigen::Index>(
+              random() % static_cast<std::uint64_t>(options.clusters)));
+        }
+      } else {
+        key = normal(random, count, d);
+      }
+      Matrix value = normal(random, count, d);
+      sinks.push_back(normal(random, 1, d).row(0).normalized());
+      if (options.sink_logit > 0.0F) {
+        key.row(0) = sinks.back() * key_length;
+        value.row(0) *= 0.1F;
+      }
+      keys.push_back(std::move(key));
+      values.push_back(std::move(value));
+    }
+    for (int query_head = 0; query_head < options.query_heads; ++query_head) {
+      Matrix query = normal(random, count, d);
+      const auto head = static_cast<std::size_t>(states.model.head_of(query_head));
+      query.rowwise() += sinks[head] * options.sink_logit;  // · key_length · 1/√d
+      queries.push_back(std::move(query));
+      weights.push_back(normal(random, d, options.hidden_size, 0.3F));
+    }
+    states.query.push_back(std::move(queries));
+    states.key.push_back(std::move(keys));
+    states.value.push_back(std::move(values));
+    states.output_weight.push_back(std::move(weights));
+  }
+  if (!options.store_f32) {
+    round_to_half(states.query);
+    round_to_half(states.key);
+    round_to_half(states.value);
+    round_to_half(states.output_weight);
+  }
+  return states;
+}
+
+SyntheticStates write_synthetic_trace(const std::filesystem::path& target,
+                                      const SyntheticTraceOptions& options) {
+  SyntheticStates states = make_synthetic_states(options);
+  TraceWriterOptions writer_options;
+  writer_options.store_f32 = options.store_f32;
+  writer_options.store_attention = options.attention;
+  writer_options.top_k = 3;
+  TraceWriter writer(target, states.model, states.run, writer_options);
+  Random random(options.seed + 1);
+  const std::vector<Block> blocks =
+      make_blocks(options.prompt_length, options.generated, options.block);
+  for (int layer = 0; layer < options.layers; ++layer) {
+    const auto l = static_cast<std::size_t>(layer);
+    if (options.output_weight) {
+      writer.write_output_weight(layer, slab(states.output_weight[l], 0, options.head_dim));
+    }
+    for (const Block& block : blocks) {
+      const int m = block.size();
+      writer.write_states(layer, block.first, m, slab(states.query[l], block.first, m),
+                          slab(states.key[l], block.first, m),
+                          slab(states.value[l], block.first, m));
+      if (options.attention || options.logsumexp) {
+        std::vector<float> attention, logsumexp;
+        attend(states, layer, block, attention, logsumexp);
+        if (options.attention) writer.write_attention(layer, block.first, m, attention);
+        if (options.logsumexp) writer.write_attention_logsumexp(layer, block.first, m, logsumexp);
+      }
+      if (options.value_out_norms && options.output_weight) {
+        std::vector<float> l1, l2;
+        for (int query_head = 0; query_head < options.query_heads; ++query_head) {
+          const auto h = static_cast<std::size_t>(states.model.head_of(query_head));
+          const Matrix outputs = states.value[l][h].middleRows(block.first, m) *
+                                 states.output_weight[l][static_cast<std::size_t>(query_head)];
+          for (int i = 0; i < m; ++i) {
+            l1.push_back(outputs.row(i).lpNorm<1>());
+            l2.push_back(outputs.row(i).norm());
+          }
+        }
+        writer.write_value_out_norms(layer, block.first, m, l1, l2);
+      }
+    }
+    if (options.evicted_at) {
+      std::vector<std::int32_t> steps;
+      for (int i = 0; i < options.heads * options.tokens(); ++i) {
+        steps.push_back(static_cast<std::int32_t>(random() % 4) - 1);
+      }
+      writer.write_evicted_at(layer, steps);
+    }
+  }
+  if (options.predictions) {
+    for (const Block& block : blocks) {
+      std::vector<std::int32_t> ids;
+      std::vector<float> logprobs;
+      for (int i = 0; i < block.size() * writer_options.top_k; ++i) {
+        ids.push_back(static_cast<std::int32_t>(
+            random() % static_cast<std::uint64_t>(options.vocab_size)));
+        logprobs.push_back(-1.0F - static_cast<float>(i % writer_options.top_k));
+      }
+      writer.write_predictions(block.first, block.size(), ids, logprobs);
+    }
+  }
+  if (options.lm_head) {
+    const Matrix head = normal(random, options.vocab_size, options.hidden_size);
+    writer.write_lm_head({head.data(), static_cast<std::size_t>(head.size())});
+  }
+  std::vector<float> loss;
+  if (options.predictions) {
+    loss.assign(static_cast<std::size_t>(options.tokens()), 2.5F);
+    loss.back() = std::numeric_limits<float>::quiet_NaN();
+  }
+  writer.finish(states.run, make_tokens(options, random), blocks, loss);
+  return states;
+}
+
+}  // namespace kvloupe::test
