@@ -1,0 +1,140 @@
+#include "capture/tokenizer/prompt.h"
+
+#include <algorithm>
+#include <charconv>
+#include <fstream>
+
+#include "analysis/error.h"
+
+namespace kvloupe {
+
+namespace {
+
+constexpr std::uintmax_t kLargestPrompt = 1U << 30U;
+
+bool is_name_character(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+         c == '_';
+}
+
+/// The name on a marker line (without its line end), empty where the line is none.
+std::string_view marker_name(std::string_view line) {
+  while (!line.empty() && (line.back() == '\r' || line.back() == ' ' || line.back() == '\t')) {
+    line.remove_suffix(1);
+  }
+  if (line.substr(0, 2) != "@@") return {};
+  line.remove_prefix(2);
+  return std::all_of(line.begin(), line.end(), is_name_character) ? line : std::string_view{};
+}
+
+std::string read_file(const std::filesystem::path& path, const char* what) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored)) {
+    throw FileError(path.string(), std::string("there is no such file; give ") + what);
+  }
+  if (std::filesystem::is_directory(path, ignored)) {
+    throw FileError(path.string(), std::string("is a folder; give ") + what);
+  }
+  if (std::filesystem::is_regular_file(path, ignored) &&
+      std::filesystem::file_size(path, ignored) > kLargestPrompt) {
+    throw FileError(path.string(), "is too large; a prompt of up to 1 GiB is read");
+  }
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw FileError(path.string(), "cannot be read; check its permissions");
+  std::string text{std::istreambuf_iterator<char>(file), {}};
+  if (file.bad()) throw FileError(path.string(), "cannot be read");
+  return text;
+}
+
+}  // namespace
+
+Prompt parse_prompt(std::string_view text) {
+  if (!text.empty() && text.back() == '\n') text.remove_suffix(1);
+  if (!text.empty() && text.back() == '\r') text.remove_suffix(1);
+  Prompt prompt;
+  prompt.segments.push_back({0, "context"});
+  while (!text.empty()) {
+    const std::size_t line_end = std::min(text.find('\n'), text.size() - 1) + 1;
+    const std::string_view line = text.substr(0, line_end);
+    const std::string_view name =
+        marker_name(line.back() == '\n' ? line.substr(0, line.size() - 1) : line);
+    if (name.empty()) {
+      prompt.text += line;
+    } else if (prompt.segments.back().begin == prompt.text.size()) {
+      prompt.segments.back().name = name;  // the one before is empty
+    } else {
+      prompt.segments.push_back({prompt.text.size(), std::string(name)});
+    }
+    text.remove_prefix(line_end);
+  }
+  return prompt;
+}
+
+Prompt read_prompt(const std::filesystem::path& path) {
+  Prompt prompt = parse_prompt(read_file(path, "a text file as the prompt"));
+  if (prompt.text.empty()) throw FileError(path.string(), "is empty; a prompt needs some text");
+  return prompt;
+}
+
+std::vector<std::int32_t> read_ids(const std::filesystem::path& path, std::int64_t vocab_size) {
+  const std::string text = read_file(path, "a file of token ids");
+  std::vector<std::int32_t> ids;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  const auto is_space = [](char c) {
+    return c == ' ' || c == '\n' || c == '\r' || c == '\t' || c == '\v' || c == '\f';
+  };
+  while (true) {
+    while (at != end && is_space(*at)) ++at;
+    if (at == end) break;
+    const char* const stop = std::find_if(at, end, is_space);
+    const auto place = [&] { return "token " + std::to_string(ids.size()); };
+    std::int64_t id = -1;
+    const auto [parsed, problem] = std::from_chars(at, stop, id);
+    if (problem != std::errc() || parsed != stop) {
+      std::string word(at, std::min<std::ptrdiff_t>(stop - at, 20));
+      for (char& c : word) {
+        if (static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) > 0x7E) c = '?';
+      }
+      throw FileError(path.string(), place() + ", \"" + word +
+                                         "\", is not a decimal id; separate ids by white space");
+    }
+    if (id < 0 || id >= vocab_size) {
+      throw FileError(path.string(), place() + ", " + std::to_string(id) +
+                                         ", is outside the model's vocabulary of " +
+                                         std::to_string(vocab_size));
+    }
+    ids.push_back(static_cast<std::int32_t>(id));
+    at = stop;
+  }
+  if (ids.empty()) throw FileError(path.string(), "holds no token ids");
+  return ids;
+}
+
+void TokenSequence::add(std::int32_t id, const std::string& name) {
+  auto found = std::find(names.begin(), names.end(), name);
+  if (found == names.end()) {
+    if (names.size() > 255) throw WorkError("a prompt has more than 256 names of segments");
+    found = names.insert(names.end(), name);
+  }
+  ids.push_back(id);
+  segment.push_back(static_cast<std::uint8_t>(found - names.begin()));
+}
+
+TokenSequence encode_prompt(const Prompt& prompt, const Tokenizer& tokenizer) {
+  TokenSequence sequence;
+  const std::vector<EncodedToken> tokens = tokenizer.encode(prompt.text);
+  const std::optional<std::int32_t> bos = tokenizer.bos();
+  if (bos && (tokens.empty() || tokens.front().id != *bos)) sequence.add(*bos, "special");
+  std::size_t segment = 0;
+  for (const EncodedToken& token : tokens) {
+    while (segment + 1 < prompt.segments.size() &&
+           prompt.segments[segment + 1].begin <= token.begin) {
+      ++segment;
+    }
+    sequence.add(token.id, prompt.segments[segment].name);
+  }
+  return sequence;
+}
+
+}  // namespace kvloupe

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace kvloupe {
+
+/// One token of an encoded text and the bytes of the text it came from: [begin, end).
+struct EncodedToken {
+  std::int32_t id = 0;
+  std::size_t begin = 0;
+  std::size_t end = 0;
+};
+
+/// A model's tokenizer. One file per kind; see tokenizer_catalog.h.
+class Tokenizer {
+ public:
+  virtual ~Tokenizer() = default;
+  /// Number of ids: 0 … size() − 1.
+  virtual std::int32_t size() const = 0;
+  /// The token a sequence starts with, where the tokenizer says that it has one.
+  virtual std::optional<std::int32_t> bos() const = 0;
+  /// The token that ends a text, where there is one.
+  virtual std::optional<std::int32_t> eos() const = 0;
+  /// True for BOS, EOS and their like: tokens that stand for no text.
+  virtual bool is_special(std::int32_t id) const = 0;
+  /// Any bytes; without BOS. Throws WorkError where the tokenizer fails.
+  virtual std::vector<EncodedToken> encode(std::string_view text) const = 0;
+  /// The piece as shown to a person: spaces as spaces, bytes that are no text by themselves
+  /// escaped (\n, \x1B, \xE2). Valid UTF-8 for every id in range.
+  virtual std::string piece_text(std::int32_t id) const = 0;
+  /// The text of a sequence, special tokens left out.
+  virtual std::string decode(const std::vector<std::int32_t>& ids) const = 0;
+};
+
+/// Opens the tokenizer of a model folder. Throws FileError: no tokenizer file kvloupe knows, or a
+/// broken one.
+std::unique_ptr<Tokenizer> open_tokenizer(const std::filesystem::path& folder);
+
+/// Whether the folder has a tokenizer kvloupe knows.
+bool has_tokenizer(const std::filesystem::path& folder);
+
+/// What a person sees for one byte: itself where printable ASCII, else \n, \t, \r or \xNN.
+std::string byte_text(unsigned char byte);
+
+}  // namespace kvloupe
