@@ -12,6 +12,7 @@
 
 #include "analysis/error.h"
 #include "analysis/policy/spec.h"
+#include "app/window/head_grid.h"
 #include "app/window/view_catalog.h"
 
 namespace kvloupe::window {

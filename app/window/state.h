@@ -33,11 +33,11 @@ struct Hover {
 
 /// One tile: which figure, its own choices, what part of it is in sight.
 struct TileState {
-  std::string view;
-  figure::Choices choices;
-  std::optional<std::pair<double, double>> x_range;
-  std::optional<std::pair<double, double>> y_range;
-  std::optional<std::pair<double, double>> limits;
+  std::string view = {};
+  figure::Choices choices = {};
+  std::optional<std::pair<double, double>> x_range = std::nullopt;
+  std::optional<std::pair<double, double>> y_range = std::nullopt;
+  std::optional<std::pair<double, double>> limits = std::nullopt;
   bool operator==(const TileState&) const = default;
 };
 

@@ -1,0 +1,37 @@
+#pragma once
+// Everything a key can do, in one list: the keys, the menu and the help sheet read it.
+
+#include <span>
+#include <string_view>
+
+namespace kvloupe::window {
+
+enum class Command {
+  open, save_session, open_session, export_view, quit, help, cancel,
+  layer_up, layer_down, head_left, head_right,
+  step_back, step_forward, step_first, step_last, play,
+  token_back, token_forward, token_none,
+  tiles_1, tiles_2, tiles_3, tiles_4, next_tile, next_view, previous_view, reset_view,
+  zoom_in, zoom_out, pan_left, pan_right,
+  theme, scale_up, scale_down, scale_reset,
+  left_panel, right_panel, bottom_panel, next_panel,
+  policy_b, budget_down, budget_up, edit_spec,
+};
+
+struct KeyBinding {
+  Command command;
+  std::string_view keys;   // as shown to a person
+  std::string_view words;  // what it does
+  std::string_view group;  // heading in the help sheet
+  int key;                 // GLFW code
+  bool control = false;
+  bool shift = false;
+  bool repeats = false;  // while held
+};
+
+/// Every key, in the order of the help sheet.
+std::span<const KeyBinding> key_bindings();
+/// The keys of a command as shown to a person; empty where it has none.
+std::string_view keys_of(Command command);
+
+}  // namespace kvloupe::window

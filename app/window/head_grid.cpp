@@ -1,0 +1,111 @@
+#include "app/window/head_grid.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+
+namespace kvloupe::window {
+
+namespace {
+constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+}
+
+const std::vector<GridMetric>& grid_metrics() {
+  static const std::vector<GridMetric> kMetrics = {
+      {"retained mass",
+       "Σ of the attention weights of the kept entries, for the step's last query, mean over the "
+       "head's query heads. CriticalKV §3 (S)."},
+      {"perturbation ℒ",
+       "ℒ = ‖((A − A′)V)W_O‖₁: how far the head's output, after W_O, moves for the step's last query. "
+       "CriticalKV §3."},
+      {"bound θ",
+       "θ = C − (2 − 1/S)·Σ over kept of Aᵢ‖vᵢW_O‖₁, an upper bound of ℒ. CriticalKV theorem 3.3."},
+      {"tightness ℒ/θ", "ℒ over its bound θ: 1 where the bound is exact. CriticalKV theorem 3.3."},
+      {"log volume",
+       "Σ log λ of KᵀK of the kept keys, over λ > n·eps·λ_max: the log pseudo-determinant. "
+       "After KeyDiff figure 5."},
+      {"entries kept", "Entries the head holds after the step."},
+      {"overlap A, B", "Tokens both policies keep among those either keeps (Jaccard).", true},
+  };
+  return kMetrics;
+}
+
+bool is_grid_metric(std::string_view name) {
+  const auto& all = grid_metrics();
+  return std::any_of(all.begin(), all.end(), [&](const GridMetric& m) { return m.name == name; });
+}
+
+double group_mean(const StepRecord& record, double QueryHeadMetrics::*measure) {
+  if (record.query_heads.empty()) return kNone;
+  double sum = 0.0;
+  for (const QueryHeadMetrics& metrics : record.query_heads) sum += metrics.*measure;
+  return sum / static_cast<double>(record.query_heads.size());
+}
+
+double overlap(const HeadReplay& a, const HeadReplay& b, int step_a, int step_b, int first_unseen) {
+  const auto kept = [](const HeadReplay& head, std::size_t token, int step) {
+    const int gone = head.evicted_at[token];
+    return gone < 0 || gone > step;
+  };
+  const std::size_t seen = std::min({static_cast<std::size_t>(std::max(first_unseen, 0)),
+                                     a.evicted_at.size(), b.evicted_at.size()});
+  long both = 0, either = 0;
+  for (std::size_t token = 0; token < seen; ++token) {
+    const bool in_a = kept(a, token, step_a);
+    const bool in_b = kept(b, token, step_b);
+    both += in_a && in_b;
+    either += in_a || in_b;
+  }
+  return either > 0 ? static_cast<double>(both) / static_cast<double>(either) : kNone;
+}
+
+GridValues grid_values(std::string_view metric, const Replay* a, const Replay* b, int layers,
+                       int heads, int step) {
+  GridValues grid{layers, heads, {}, 0.0, 0.0};
+  grid.values.assign(static_cast<std::size_t>(layers) * static_cast<std::size_t>(heads), kNone);
+  if (!a) return grid;
+  for (const HeadReplay& head : a->heads) {
+    if (head.layer >= layers || head.head >= heads || step < 0 ||
+        static_cast<std::size_t>(step) >= head.steps.size()) {
+      continue;
+    }
+    const StepRecord& record = head.steps[static_cast<std::size_t>(step)];
+    double value = kNone;
+    if (metric == "retained mass") {
+      value = group_mean(record, &QueryHeadMetrics::retained_mass);
+    } else if (metric == "perturbation ℒ") {
+      value = group_mean(record, &QueryHeadMetrics::perturbation_l1);
+    } else if (metric == "bound θ") {
+      value = group_mean(record, &QueryHeadMetrics::bound_l1);
+    } else if (metric == "tightness ℒ/θ") {
+      const double bound = group_mean(record, &QueryHeadMetrics::bound_l1);
+      if (bound > 0.0) value = group_mean(record, &QueryHeadMetrics::perturbation_l1) / bound;
+    } else if (metric == "log volume") {
+      value = record.log_pseudo_determinant;
+    } else if (metric == "entries kept") {
+      value = record.retained;
+    } else if (metric == "overlap A, B") {
+      const HeadReplay* other = b ? b->find(head.layer, head.head) : nullptr;
+      if (other && static_cast<std::size_t>(step) < a->blocks.size()) {
+        value = overlap(head, *other, step, step, a->blocks[static_cast<std::size_t>(step)].end);
+      }
+    }
+    grid.values[static_cast<std::size_t>(head.layer) * static_cast<std::size_t>(heads) +
+                static_cast<std::size_t>(head.head)] = value;
+  }
+  double least = std::numeric_limits<double>::infinity();
+  double most = -least;
+  for (const double value : grid.values) {
+    if (!std::isfinite(value)) continue;
+    least = std::min(least, value);
+    most = std::max(most, value);
+  }
+  if (least <= most) {
+    grid.least = least;
+    grid.most = most;
+  }
+  return grid;
+}
+
+}  // namespace kvloupe::window

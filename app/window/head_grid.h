@@ -1,0 +1,41 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "analysis/replay/replay.h"
+#include "app/window/state.h"
+
+namespace kvloupe::window {
+
+/// One measure the layers × heads grid can show.
+struct GridMetric {
+  std::string_view name;
+  std::string_view tooltip;  // formula and source
+  bool needs_b = false;
+};
+const std::vector<GridMetric>& grid_metrics();
+bool is_grid_metric(std::string_view name);
+
+/// The grid's numbers: one per head, NaN where there is none (yet).
+struct GridValues {
+  int layers = 0;
+  int heads = 0;
+  std::vector<double> values;  // [layers, heads]
+  double least = 0.0;          // over the numbers there are
+  double most = 0.0;
+};
+
+/// `b` may be nullptr. O(layers · heads), but O(layers · heads · T) for the overlap.
+GridValues grid_values(std::string_view metric, const Replay* a, const Replay* b, int layers,
+                       int heads, int step);
+
+/// Mean over the head's query heads of one measure at a step; NaN where there is none.
+double group_mean(const StepRecord& record, double QueryHeadMetrics::*measure);
+
+/// Share of tokens both keep among those either keeps after a step (Jaccard).
+double overlap(const HeadReplay& a, const HeadReplay& b, int step_a, int step_b, int first_unseen);
+
+}  // namespace kvloupe::window

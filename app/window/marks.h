@@ -1,0 +1,38 @@
+#pragma once
+// Small things drawn over pictures: marks of the selection, labels, the computing dot, tooltips.
+
+#include <imgui.h>
+
+#include <string>
+
+#include "app/figure/scene.h"
+#include "app/window/fonts.h"
+#include "app/window/palette.h"
+
+namespace kvloupe::window {
+
+/// Where a scene lies on the screen: its origin in pixels, pixels per point, and the UI's scale.
+struct MarkPlace {
+  const figure::Scene& scene;
+  ImVec2 origin;
+  float scale;
+  float ui_scale;
+};
+
+/// Marks a target wherever the scene shows it: a ring around points, an outline around cells, a
+/// line where a cell is too thin to outline.
+void draw_mark(const MarkPlace& place, const figure::Target& target, ImU32 colour, float strength);
+/// A 2 px outline.
+void outline(const MarkPlace& place, const figure::Rect& rect, ImU32 colour);
+
+/// A line of text on paper beside `at`, kept left of and below `corner`.
+void label(const Fonts& fonts, ImDrawList& list, ImVec2 at, const std::string& text,
+           const Palette& colours, ImVec2 corner);
+
+/// Small, still: something newer is being computed.
+void computing_dot(const Fonts& fonts, ImVec2 centre, const Palette& colours);
+
+/// Shows `text`, wrapped, while the last item is hovered.
+void help_tooltip(const Fonts& fonts, const std::string& text);
+
+}  // namespace kvloupe::window

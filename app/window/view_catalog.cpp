@@ -1,0 +1,50 @@
+#include "app/window/view_catalog.h"
+
+#include <algorithm>
+#include <array>
+
+#include "analysis/error.h"
+#include "app/figure/figure_catalog.h"
+
+namespace kvloupe::window {
+
+namespace {
+constexpr std::array kViews = {
+    ViewEntry{"similarity", Zoom::linked, true},
+    ViewEntry{"attention", Zoom::linked, true},
+    ViewEntry{"pca", Zoom::both, false},
+    ViewEntry{"filmstrip", Zoom::x, false},
+    ViewEntry{"tokens", Zoom::none, false},
+    ViewEntry{"overview", Zoom::none, true},
+};
+}  // namespace
+
+std::span<const ViewEntry> view_catalog() { return kViews; }
+
+const ViewEntry* find_view(std::string_view name) {
+  const auto it = std::find_if(kViews.begin(), kViews.end(),
+                               [&](const ViewEntry& view) { return view.figure == name; });
+  return it == kViews.end() ? nullptr : &*it;
+}
+
+const figure::FigureInfo& info(const ViewEntry& view) { return figure::find_figure(view.figure); }
+
+void check_choices(const ViewEntry& view, const figure::Choices& choices) {
+  const figure::FigureInfo& figure = info(view);
+  for (const auto& [name, value] : choices) {
+    const bool known = std::any_of(figure.choices.begin(), figure.choices.end(),
+                                   [&](const auto& choice) { return choice.name == name; });
+    if (!known) throw UsageError(figure.name + " has no choice \"" + name + "\"");
+    figure::choice(figure, choices, name);  // throws for a value that is none of its values
+  }
+}
+
+WorkspaceState default_state() {
+  WorkspaceState state;
+  for (const char* view : {"filmstrip", "similarity", "attention", "pca"}) {
+    state.tiles.push_back({.view = view});
+  }
+  return state;
+}
+
+}  // namespace kvloupe::window

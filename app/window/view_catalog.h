@@ -1,0 +1,38 @@
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "app/figure/figure.h"
+#include "app/window/state.h"
+
+namespace kvloupe::window {
+
+/// Which axes of a view the wheel and the pointer move.
+enum class Zoom {
+  none,
+  x,       // tokens along x only
+  both,    // each axis for itself
+  linked,  // the same range on both: token by token
+};
+
+/// One line of the catalogue: a figure that can be looked at and pointed at in a tile.
+struct ViewEntry {
+  std::string_view figure;  // name in the figure catalogue, which has title, tooltip and choices
+  Zoom zoom = Zoom::none;
+  bool limits = false;  // has a colour bar whose limits can be dragged
+};
+
+/// Every view, in the order of the menu.
+std::span<const ViewEntry> view_catalog();
+/// The view of that name, or nullptr.
+const ViewEntry* find_view(std::string_view name);
+const figure::FigureInfo& info(const ViewEntry& view);
+
+/// Throws UsageError where a choice or its value is unknown to the view's figure.
+void check_choices(const ViewEntry& view, const figure::Choices& choices);
+
+/// What the window shows at its first start.
+WorkspaceState default_state();
+
+}  // namespace kvloupe::window
