@@ -3,8 +3,8 @@
 // model (closed loop) drive the same object; it never knows how long the sequence will become.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -15,6 +15,10 @@
 
 namespace kvloupe {
 
+/// Runs body(0) … body(count − 1), in any order, perhaps at the same time. Empty: one after
+/// another. Nothing a policy decides depends on it.
+using HeadLoop = std::function<void(int count, const std::function<void(int)>& body)>;
+
 /// What a policy is told at its creation, for one layer. All heads of a layer belong to one object:
 /// AdaKV and aggregate=layer need them together.
 struct LayerContext {
@@ -24,25 +28,26 @@ struct LayerContext {
   int budget = 0;  // N: most entries a head holds after a step (under an allocation: the mean)
   /// W_O slices [d,D] per query head; empty where unknown. Value-aware policies need them.
   std::vector<Matrix> output_weights;
+  HeadLoop for_heads;
 };
 
 /// One head's cache at a step, before eviction: n entries in token order, the block's own included.
 struct CacheView {
   std::span<const std::int32_t> tokens;  // [n] token indices, ascending
   MatrixView keys;                       // [n,d], rotated
-  MatrixView values;                     // [n,d]
+  MatrixView values;                     // [n,d]; empty unless the policy needs_values()
   std::span<const float> log_sizes;      // [n] added to logits (merging); empty: all zero
 };
 
 /// Softmax rows of a step's queries over the present cache, causal inside the block, in float32
 /// from the states themselves. Computed when first asked for and kept for the step, so that the
-/// parts of a policy and the metrics share them.
+/// parts of a policy share them. Different query heads may be asked for at the same time.
 class StepAttention {
  public:
   virtual ~StepAttention() = default;
   /// The last `count` rows (or all m if fewer) of one query head: [count,n], row = query, oldest
-  /// first, after softmax.
-  virtual const Matrix& last_rows(int query_head, int count) = 0;
+  /// first, after softmax. Valid until the next call for this query head.
+  virtual MatrixView last_rows(int query_head, int count) = 0;
   /// Sum over all m rows: [n]. Never holds more than a tile of rows.
   virtual const std::vector<float>& column_sums(int query_head) = 0;
 };
@@ -69,10 +74,10 @@ struct Merge {
 /// What a policy decided for one head at one step. Rows index the cache before eviction.
 struct HeadDecision {
   std::vector<std::int32_t> kept;  // rows, ascending; every row where nothing is evicted
-  std::vector<float> scores;       // [n], higher = kept; empty where the policy did not need to score
+  std::vector<float> scores;       // [n], higher = kept; empty where none were needed
   std::vector<Fate> fates;         // [n]; empty where nothing was evicted
   float threshold = 0.0F;          // the lowest score kept for its score; NaN where none was
-  int ties = 0;                    // entries whose score equals the threshold, kept or not, if more than one
+  int ties = 0;  // unprotected entries whose score is the threshold, kept or not, if more than one
   std::vector<Merge> merges;
 };
 
@@ -84,6 +89,8 @@ class LayerPolicy {
   /// The caller removes what is not in `kept` before the next call. Deterministic.
   /// Throws WorkError on scores that are not numbers, naming layer, head and token.
   virtual std::vector<HeadDecision> step(const StepView& view) = 0;
+  /// Whether step() reads CacheView::values; where not, the caller need not gather them.
+  virtual bool needs_values() const { return false; }
 };
 
 /// Options of a policy object that do not change what it decides.

@@ -17,6 +17,9 @@ struct Percent {
   bool operator==(const Percent&) const = default;
 };
 
+/// The shortest decimal that reads back as the same number, without exponent where short.
+std::string number_text(double value);
+
 /// A parameter's value: number, number%, word, or "quoted".
 using SpecValue = std::variant<double, Percent, std::string>;
 
@@ -24,9 +27,13 @@ using SpecValue = std::variant<double, Percent, std::string>;
 struct SpecPart {
   std::string name;
   std::vector<std::pair<std::string, SpecValue>> arguments;
+  /// The value of that parameter; each throws std::logic_error for a parameter or type it lacks.
   const SpecValue& argument(std::string_view name) const;
   double number(std::string_view name) const;
+  int count(std::string_view name) const;
   const std::string& word(std::string_view name) const;
+  /// A count as it is, a percentage of `whole`.
+  int share(std::string_view name, int whole) const;
   bool operator==(const SpecPart&) const = default;
 };
 
@@ -43,7 +50,7 @@ struct PolicySpec {
 };
 
 /// Parses one spec against the catalogue. Throws UsageError naming the offending word, its column
-/// (from 1) and the nearest valid one.
+/// (from 1) and the nearest valid one. Inside quotes a quote is written twice.
 PolicySpec parse_policy(std::string_view text);
 
 /// A list of specs, split at commas outside parentheses and quotes.

@@ -1,0 +1,75 @@
+// external: the sets another program kept.
+
+#include <algorithm>
+#include <limits>
+
+#include "analysis/error.h"
+#include "analysis/policy/kept_sets.h"
+#include "analysis/policy/policies.h"
+
+namespace kvloupe::policies {
+
+namespace {
+class External : public LayerPolicy {
+ public:
+  External(const std::string& path, int layer)
+      : sets_(read_kept_sets(path, layer)), layer_(layer) {}
+
+  std::vector<HeadDecision> step(const StepView& view) override {
+    std::vector<HeadDecision> decisions(view.caches.size());
+    for (std::size_t head = 0; head < decisions.size(); ++head) {
+      HeadDecision& decision = decisions[head];
+      const auto& tokens = view.caches[head].tokens;
+      const std::vector<std::int32_t>& set = sets_.at(static_cast<int>(head), view.step);
+      decision.threshold = std::numeric_limits<float>::quiet_NaN();
+      for (const std::int32_t token : set) {
+        const auto found = std::lower_bound(tokens.begin(), tokens.end(), token);
+        if (found == tokens.end() || *found != token) {
+          throw FileError(sets_.path(), "token " + std::to_string(token) + " of layer " +
+                                            std::to_string(layer_) + ", head " +
+                                            std::to_string(head) + " is kept at step " +
+                                            std::to_string(view.step) +
+                                            " but is not in the cache there; check that the block "
+                                            "size is the one the file was made with");
+        }
+        decision.kept.push_back(static_cast<std::int32_t>(found - tokens.begin()));
+      }
+      if (decision.kept.size() < tokens.size()) {
+        decision.fates.assign(tokens.size(), Fate::evicted);
+        for (const std::int32_t row : decision.kept) {
+          decision.fates[static_cast<std::size_t>(row)] = Fate::by_score;
+        }
+      }
+    }
+    return decisions;
+  }
+
+ private:
+  KeptSets sets_;
+  int layer_;
+};
+}  // namespace
+
+PolicyEntry external() {
+  PolicyEntry entry;
+  entry.name = "external";
+  entry.summary = "the sets in a file of the form `replay --json` writes";
+  entry.formula = "kept = heads[layer, head].steps[step].retained of the file";
+  entry.source = "to look at what another program kept";
+  entry.parameters = {{.name = "file",
+                       .type = ParameterType::text,
+                       .default_value = std::string(),
+                       .words = {},
+                       .meaning = "the JSON file, between quotes",
+                       .required = true}};
+  entry.make_policy = [](const SpecPart& part, const LayerContext& context) {
+    return std::make_unique<External>(part.word("file"), context.layer);
+  };
+  entry.notes = [](const SpecPart& part, const ModelInfo&, int) {
+    return std::vector<std::string>{"external keeps what " + part.word("file") +
+                                    " says; the budget has no effect"};
+  };
+  return entry;
+}
+
+}  // namespace kvloupe::policies

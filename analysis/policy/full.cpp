@@ -1,0 +1,38 @@
+// full: the cache without eviction.
+
+#include <limits>
+#include <numeric>
+
+#include "analysis/policy/policies.h"
+
+namespace kvloupe::policies {
+
+namespace {
+class Full : public LayerPolicy {
+ public:
+  std::vector<HeadDecision> step(const StepView& view) override {
+    std::vector<HeadDecision> decisions(view.caches.size());
+    for (std::size_t head = 0; head < decisions.size(); ++head) {
+      decisions[head].kept.resize(view.caches[head].tokens.size());
+      std::iota(decisions[head].kept.begin(), decisions[head].kept.end(), 0);
+      decisions[head].threshold = std::numeric_limits<float>::quiet_NaN();
+    }
+    return decisions;
+  }
+};
+}  // namespace
+
+PolicyEntry full() {
+  PolicyEntry entry;
+  entry.name = "full";
+  entry.summary = "the whole cache, whatever the budget";
+  entry.formula = "every entry is kept";
+  entry.source = "the reference every policy is measured against";
+  entry.make_policy = [](const SpecPart&, const LayerContext&) { return std::make_unique<Full>(); };
+  entry.notes = [](const SpecPart&, const ModelInfo&, int) {
+    return std::vector<std::string>{"full keeps every entry; the budget has no effect"};
+  };
+  return entry;
+}
+
+}  // namespace kvloupe::policies

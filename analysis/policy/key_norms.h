@@ -1,0 +1,54 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "analysis/policy/kept_rows.h"
+#include "analysis/policy/policy.h"
+
+namespace kvloupe {
+
+/// ‖k_i‖₂ of one head's cache, held across steps: only rows that are new are computed.
+class KeyNorms {
+ public:
+  /// Computes what is not known yet and calls `added(row)` for each such row.
+  template <typename Added>
+  void observe(const MatrixView& keys, const Added& added) {
+    norms_.resize(static_cast<std::size_t>(keys.rows()), kUnknown);
+    for (std::size_t row = 0; row < norms_.size(); ++row) {
+      if (norms_[row] >= 0.0F) continue;
+      norms_[row] =
+          static_cast<float>(keys.row(static_cast<Eigen::Index>(row)).cast<double>().norm());
+      added(static_cast<Eigen::Index>(row));
+    }
+  }
+
+  /// Calls `removed(row)` for each row that leaves, or whose key a merge will have changed, then
+  /// forgets those.
+  template <typename Removed>
+  void retain(const HeadDecision& decision, const Removed& removed) {
+    for (const Merge& merge : decision.merges) {
+      removed(static_cast<Eigen::Index>(merge.into));
+      norms_[static_cast<std::size_t>(merge.into)] = kUnknown;
+    }
+    if (decision.kept.size() == norms_.size()) return;
+    std::size_t next = 0;
+    for (std::size_t row = 0; row < norms_.size(); ++row) {
+      if (next < decision.kept.size() && static_cast<std::size_t>(decision.kept[next]) == row) {
+        ++next;
+      } else {
+        removed(static_cast<Eigen::Index>(row));
+      }
+    }
+    keep_rows(norms_, decision.kept);
+  }
+
+  const std::vector<float>& values() const { return norms_; }
+  float operator[](Eigen::Index row) const { return norms_[static_cast<std::size_t>(row)]; }
+
+ private:
+  static constexpr float kUnknown = -1.0F;
+  std::vector<float> norms_;
+};
+
+}  // namespace kvloupe

@@ -1,0 +1,176 @@
+// keydiff: keys unlike the others are kept.
+
+#include <algorithm>
+#include <cmath>
+
+#include "analysis/policy/group_mean.h"
+#include "analysis/policy/key_norms.h"
+#include "analysis/policy/policies.h"
+
+namespace kvloupe::policies {
+
+namespace {
+enum class Anchor { mean, rawmean, median, pairwise };
+enum class Metric { cosine, dot, euclidean };
+
+/// One head: norms and the sums over the cache of k̂ and of k are held across steps.
+class KeyDiffHead {
+ public:
+  void observe(const MatrixView& keys) {
+    if (unit_sum_.size() == 0) {
+      unit_sum_ = Eigen::VectorXd::Zero(keys.cols());
+      raw_sum_ = Eigen::VectorXd::Zero(keys.cols());
+    }
+    norms_.observe(keys, [&](Eigen::Index row) { add(keys, row, 1.0); });
+  }
+
+  void retain(const MatrixView& keys, const HeadDecision& decision) {
+    norms_.retain(decision, [&](Eigen::Index row) { add(keys, row, -1.0); });
+  }
+
+  std::vector<float> score(const MatrixView& keys, Anchor anchor, Metric metric) const {
+    if (anchor == Anchor::pairwise) return pairwise(keys, metric);
+    const Eigen::VectorXd direction = anchor_of(keys, anchor);
+    const Eigen::Index n = keys.rows();
+    std::vector<float> result(static_cast<std::size_t>(n));
+    Eigen::Map<Eigen::VectorXf> scores(result.data(), n);
+    if (metric == Metric::euclidean) {
+      scores = (keys.rowwise() - direction.transpose().cast<float>()).rowwise().norm();
+      return result;
+    }
+    // cosine: −⟨anchor/‖anchor‖, k_i⟩/‖k_i‖, 0 where either is zero.
+    const double length = metric == Metric::cosine ? direction.norm() : 1.0;
+    if (length == 0.0) return result;
+    scores.noalias() = keys * (-direction / length).cast<float>().eval();
+    if (metric == Metric::cosine) {
+      for (Eigen::Index i = 0; i < n; ++i)
+        scores[i] = norms_[i] > 0.0F ? scores[i] / norms_[i] : 0.0F;
+    }
+    return result;
+  }
+
+ private:
+  void add(const MatrixView& keys, Eigen::Index row, double sign) {
+    const auto key = keys.row(row).cast<double>().transpose();
+    raw_sum_ += sign * key;
+    if (norms_[row] > 0.0F) unit_sum_ += (sign / static_cast<double>(norms_[row])) * key;
+  }
+
+  Eigen::VectorXd anchor_of(const MatrixView& keys, Anchor anchor) const {
+    const auto n = static_cast<double>(keys.rows());
+    if (anchor == Anchor::mean) return unit_sum_ / n;
+    if (anchor == Anchor::rawmean) return raw_sum_ / n;
+    Eigen::VectorXd median(keys.cols());
+    std::vector<float> column(static_cast<std::size_t>(keys.rows()));
+    for (Eigen::Index c = 0; c < keys.cols(); ++c) {
+      for (Eigen::Index r = 0; r < keys.rows(); ++r)
+        column[static_cast<std::size_t>(r)] = keys(r, c);
+      const auto middle = column.begin() + static_cast<std::ptrdiff_t>(column.size() / 2);
+      std::nth_element(column.begin(), middle, column.end());
+      median[c] = static_cast<double>(*middle);
+      if (column.size() % 2 == 0) {  // the mean of the two in the middle
+        const double below = static_cast<double>(*std::max_element(column.begin(), middle));
+        median[c] = (median[c] + below) / 2.0;
+      }
+    }
+    return median;
+  }
+
+  /// Eq. 7: −Σ_j cos(k_i, k_j), j = i included; for the other metrics −Σ_j ⟨k_i, k_j⟩, Σ_j ‖k_i −
+  /// k_j‖.
+  std::vector<float> pairwise(const MatrixView& keys, Metric metric) const {
+    constexpr Eigen::Index kTile = 64;
+    const Eigen::Index n = keys.rows();
+    Matrix rows = keys;
+    if (metric == Metric::cosine) {
+      for (Eigen::Index i = 0; i < n; ++i) {
+        if (norms_[i] > 0.0F) rows.row(i) /= norms_[i];
+      }
+    }
+    std::vector<float> result(static_cast<std::size_t>(n));
+    Matrix products;
+    for (Eigen::Index first = 0; first < n; first += kTile) {
+      const Eigen::Index count = std::min(kTile, n - first);
+      if (metric == Metric::euclidean) {
+        for (Eigen::Index i = first; i < first + count; ++i) {
+          result[static_cast<std::size_t>(i)] = static_cast<float>(
+              (rows.rowwise() - rows.row(i)).rowwise().norm().cast<double>().sum());
+        }
+        continue;
+      }
+      products.noalias() = rows.middleRows(first, count) * rows.transpose();
+      for (Eigen::Index i = 0; i < count; ++i) {
+        result[static_cast<std::size_t>(first + i)] =
+            static_cast<float>(-products.row(i).cast<double>().sum());
+      }
+    }
+    return result;
+  }
+
+  KeyNorms norms_;
+  Eigen::VectorXd unit_sum_;  // Σ k̂_j
+  Eigen::VectorXd raw_sum_;   // Σ k_j
+};
+
+class KeyDiffScore : public Score {
+ public:
+  KeyDiffScore(const ModelInfo& model, Anchor anchor, Metric metric)
+      : anchor_(anchor), metric_(metric), heads_(static_cast<std::size_t>(model.num_kv_heads)) {}
+
+  void observe(const StepView& view, int head) override {
+    const auto index = static_cast<std::size_t>(head);
+    heads_[index].observe(view.caches[index].keys);
+  }
+  std::vector<float> score(const StepView& view, int head) override {
+    const auto index = static_cast<std::size_t>(head);
+    return heads_[index].score(view.caches[index].keys, anchor_, metric_);
+  }
+  void retain(const StepView& view, int head, const HeadDecision& decision) override {
+    const auto index = static_cast<std::size_t>(head);
+    heads_[index].retain(view.caches[index].keys, decision);
+  }
+
+ private:
+  Anchor anchor_;
+  Metric metric_;
+  std::vector<KeyDiffHead> heads_;  // [Hk]
+};
+
+template <typename Enum>
+Enum choice(const SpecPart& part, const std::string& parameter) {
+  const auto& words = keydiff().parameter(parameter)->words;
+  const auto found = std::find(words.begin(), words.end(), part.word(parameter));
+  return static_cast<Enum>(found - words.begin());
+}
+}  // namespace
+
+PolicyEntry keydiff() {
+  PolicyEntry entry;
+  entry.name = "keydiff";
+  entry.summary = "keys least similar to their anchor, the mean direction, are kept";
+  entry.formula = "score_i = -cos(anchor, k_i), anchor = mean of the normalised keys in the cache";
+  entry.source = "KeyDiff, eq. 7 (pairwise), algorithm 1, tables 2 and 3";
+  entry.differences =
+      "pairwise scores are n times the anchor's norm times the mean-anchor ones, so both rank "
+      "alike; "
+      "the paper's table 2 shows a difference all the same";
+  entry.parameters = {
+      {.name = "anchor",
+       .type = ParameterType::word,
+       .default_value = std::string("mean"),
+       .words = {"mean", "rawmean", "median", "pairwise"},
+       .meaning = "mean of normalised keys, mean of keys, median per coordinate (of an "
+                  "even count the mean of the middle two), or the sum over all keys"},
+      {.name = "metric",
+       .type = ParameterType::word,
+       .default_value = std::string("cosine"),
+       .words = {"cosine", "dot", "euclidean"},
+       .meaning = "-cosine, -inner product, or +distance to the anchor"}};
+  entry.make_score = [](const SpecPart& part, const LayerContext& context) {
+    return std::make_unique<KeyDiffScore>(context.model, choice<Anchor>(part, "anchor"),
+                                          choice<Metric>(part, "metric"));
+  };
+  return entry;
+}
+
+}  // namespace kvloupe::policies

@@ -1,0 +1,78 @@
+#include "analysis/policy/policy_catalog.h"
+
+#include <algorithm>
+
+#include "analysis/error.h"
+#include "analysis/policy/policies.h"
+
+namespace kvloupe {
+
+const std::vector<PolicyEntry>& policy_catalog() {
+  static const std::vector<PolicyEntry> catalog = {
+      // Scores
+      policies::full(),
+      policies::sink(),
+      policies::tova(),
+      policies::h2o(),
+      policies::snapkv(),
+      policies::keydiff(),
+      policies::keynorm(),
+      policies::random(),
+      policies::external(),
+      // Modifiers
+      policies::recent(),
+      policies::sinks(),
+  };
+  return catalog;
+}
+
+const PolicyEntry* find_policy(std::string_view name) {
+  const auto& catalog = policy_catalog();
+  const auto found = std::find_if(catalog.begin(), catalog.end(),
+                                  [&](const PolicyEntry& entry) { return entry.name == name; });
+  return found == catalog.end() ? nullptr : &*found;
+}
+
+std::string_view kind_name(PartKind kind) {
+  return kind == PartKind::score ? "score" : "protection";
+}
+
+std::string_view type_name(ParameterType type) {
+  switch (type) {
+    case ParameterType::count:
+      return "count";
+    case ParameterType::flag:
+      return "flag";
+    case ParameterType::number:
+      return "number";
+    case ParameterType::share:
+      return "share";
+    case ParameterType::word:
+      return "word";
+    case ParameterType::text:
+      break;
+  }
+  return "text";
+}
+
+const ParameterInfo* PolicyEntry::parameter(std::string_view parameter_name) const {
+  for (const ParameterInfo& parameter : parameters) {
+    if (parameter.name == parameter_name) return &parameter;
+  }
+  return nullptr;
+}
+
+SpecPart default_part(const PolicyEntry& entry) {
+  SpecPart part;
+  part.name = entry.name;
+  for (const ParameterInfo& parameter : entry.parameters) {
+    if (parameter.required) {
+      throw UsageError("policy: " + entry.name + " needs " + parameter.name + ": " +
+                       parameter.meaning);
+    }
+    part.arguments.emplace_back(parameter.name, parameter.default_value);
+  }
+  return part;
+}
+
+}  // namespace kvloupe

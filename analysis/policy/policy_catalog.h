@@ -1,0 +1,76 @@
+#pragma once
+// Every policy kvloupe knows, in one explicit list. A policy is one file, which describes itself
+// and builds itself, and one line in policy_catalog.cpp.
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "analysis/policy/policy.h"
+#include "analysis/policy/spec.h"
+#include "analysis/policy/stages.h"
+
+namespace kvloupe {
+
+/// Where a part stands in a policy: score × protection × allocation × selection × merging.
+enum class PartKind { score, protection };
+std::string_view kind_name(PartKind kind);
+
+enum class ParameterType {
+  count,   // an integer
+  flag,    // 0 or 1
+  number,  // a real number
+  share,   // an integer, or a percentage of the budget
+  word,    // one of `words`
+  text,    // any text, quoted
+};
+std::string_view type_name(ParameterType type);
+
+struct ParameterInfo {
+  std::string name;
+  ParameterType type = ParameterType::count;
+  SpecValue default_value = 0.0;  // no meaning where `required`
+  double minimum = 0.0;           // count, number, share
+  double maximum = 0.0;
+  std::vector<std::string> words;  // of a word
+  std::string meaning;
+  bool required = false;
+  bool odd = false;  // a count that must be odd
+};
+
+/// One line of the catalogue: what a part is, and how it is built. Of the builders, a score fills
+/// exactly one of the first two, a protection the third.
+struct PolicyEntry {
+  std::string name;
+  PartKind kind = PartKind::score;
+  std::string summary;      // one line
+  std::string formula;      // one line; for a score: of entry i, higher = kept
+  std::string source;       // paper and equation
+  std::string differences;  // how public implementations differ, and the parameter that shows it
+  std::vector<ParameterInfo> parameters;
+
+  /// A score, to be combined with any modifier.
+  std::function<std::unique_ptr<Score>(const SpecPart&, const LayerContext&)> make_score;
+  /// A policy that decides by itself and takes no modifier.
+  std::function<std::unique_ptr<LayerPolicy>(const SpecPart&, const LayerContext&)> make_policy;
+  /// What a modifier protects at a budget.
+  std::function<Protection(const SpecPart&, int budget)> protect;
+
+  /// Lines a person should read about this part at this budget.
+  std::function<std::vector<std::string>(const SpecPart&, const ModelInfo&, int budget)> notes;
+
+  const ParameterInfo* parameter(std::string_view name) const;
+};
+
+/// Scores first, then modifiers; this order is the order of a canonical spec.
+const std::vector<PolicyEntry>& policy_catalog();
+
+/// The entry of that name, or nullptr.
+const PolicyEntry* find_policy(std::string_view name);
+
+/// The part with every argument at its default. Throws UsageError where one has none.
+SpecPart default_part(const PolicyEntry& entry);
+
+}  // namespace kvloupe

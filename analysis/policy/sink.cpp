@@ -1,0 +1,45 @@
+// sink: StreamingLLM, the first tokens and the most recent ones.
+
+#include "analysis/policy/policies.h"
+
+namespace kvloupe::policies {
+
+namespace {
+class SinkScore : public Score {
+ public:
+  explicit SinkScore(int sinks) : sinks_(sinks) {}
+  Protection protection() const override { return {.sink_tokens = sinks_}; }
+  std::vector<float> score(const StepView& view, int head) override {
+    const auto& tokens = view.caches[static_cast<std::size_t>(head)].tokens;
+    return {tokens.begin(), tokens.end()};
+  }
+
+ private:
+  int sinks_;
+};
+}  // namespace
+
+PolicyEntry sink() {
+  PolicyEntry entry;
+  entry.name = "sink";
+  entry.summary = "the first n tokens and the most recent others (StreamingLLM)";
+  entry.formula = "score_i = token index of i; tokens 0 to n - 1 are kept first";
+  entry.source = "Xiao et al., Efficient Streaming Language Models with Attention Sinks";
+  entry.differences =
+      "StreamingLLM itself re-numbers positions by place in the cache, other codes keep the "
+      "original "
+      "ones, as here; one public code takes the budget less a window from the start instead of 4";
+  entry.parameters = {{.name = "n",
+                       .type = ParameterType::count,
+                       .default_value = 4.0,
+                       .minimum = 0,
+                       .maximum = 1e6,
+                       .words = {},
+                       .meaning = "how many of the first tokens are kept"}};
+  entry.make_score = [](const SpecPart& part, const LayerContext&) {
+    return std::make_unique<SinkScore>(part.count("n"));
+  };
+  return entry;
+}
+
+}  // namespace kvloupe::policies

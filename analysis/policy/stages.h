@@ -1,0 +1,68 @@
+#pragma once
+// The stages a policy is composed of. Each step runs them in this order (see composed_policy.cpp):
+// score (observe, prepare, score) → protection → allocation → selection → score (retain).
+
+#include <algorithm>
+#include <span>
+#include <vector>
+
+#include "analysis/policy/policy.h"
+
+namespace kvloupe {
+
+/// Entries kept whatever their score, inside the budget: a prefix by token index and a suffix of
+/// the cache. Where they exceed the quota the oldest of the suffix give way, then the latest of the
+/// prefix.
+struct Protection {
+  int sink_tokens = 0;  // entries with token index < sink_tokens
+  int recent = 0;       // the last entries of the cache, by a modifier
+  int window = 0;       // the last entries of the cache, by the score itself
+
+  /// The most entries this can protect.
+  int most() const { return sink_tokens + std::max(recent, window); }
+  /// Both together: a prefix and a suffix each as long as the longer one.
+  Protection with(const Protection& other) const;
+  /// [n]: sink, window or recent for at most `quota` entries, evicted for all others.
+  std::vector<Fate> fates(std::span<const std::int32_t> tokens, int quota) const;
+};
+
+/// What the entries of each head are worth. One object per layer. Methods that take a head may be
+/// called for different heads at the same time; rows index the present cache before eviction.
+class Score {
+ public:
+  virtual ~Score() = default;
+  /// Every step, evicting or not, before anything else: update what is accumulated.
+  virtual void observe(const StepView& /*view*/, int /*head*/) {}
+  /// Once per step that scores, before score(): what the heads of the layer share.
+  virtual void prepare(const StepView& /*view*/) {}
+  /// [n], higher = kept. Called only after observe(), and prepare(), of the same step.
+  virtual std::vector<float> score(const StepView& view, int head) = 0;
+  /// What this score keeps by its own definition.
+  virtual Protection protection() const { return {}; }
+  /// Every step, last: forget what was not kept; the rows a merge changed are new next time.
+  virtual void retain(const StepView& /*view*/, int /*head*/, const HeadDecision& /*decision*/) {}
+  virtual bool needs_values() const { return false; }
+};
+
+/// How many entries each head of the layer may keep.
+class Allocation {
+ public:
+  virtual ~Allocation() = default;
+  /// Whether anything must go at this step.
+  virtual bool over_budget(const StepView& view) const = 0;
+  /// [Hk], each at most that head's n. `scores` [Hk][n]; `protection` holds for every head.
+  virtual std::vector<int> quotas(const StepView& view,
+                                  const std::vector<std::vector<float>>& scores,
+                                  const Protection& protection) const = 0;
+};
+
+/// Which unprotected entries fill what protection has left of a head's quota.
+class Selection {
+ public:
+  virtual ~Selection() = default;
+  /// Marks `count` entries of `decision.fates` (now `evicted` where unprotected) as kept, and fills
+  /// threshold and ties. `decision.scores` [n] holds the scores.
+  virtual void select(const StepView& view, int head, int count, HeadDecision& decision) const = 0;
+};
+
+}  // namespace kvloupe

@@ -1,0 +1,82 @@
+#include "analysis/replay/cache_attention.h"
+
+#include <algorithm>
+
+#include "analysis/replay/softmax_kernel.h"
+
+namespace kvloupe {
+
+namespace {
+constexpr Eigen::Index kTileRows = 32;  // 32 rows over 4096 entries fit a core's second-level cache
+}
+
+CacheAttention::CacheAttention(const ModelInfo& model, double attention_scale)
+    : group_size_(model.group_size()),
+      scale_(static_cast<float>(attention_scale)),
+      heads_(static_cast<std::size_t>(model.num_heads)) {}
+
+void CacheAttention::begin(const std::vector<CacheView>& caches,
+                           const std::vector<MatrixView>& queries) {
+  caches_ = &caches;
+  queries_ = &queries;
+  for (QueryHead& head : heads_) head.rows_known = head.sums_known = false;
+}
+
+template <typename Row>
+void CacheAttention::exponential_rows(int query_head, Eigen::Index first, Eigen::Index count,
+                                      Matrix& tile, const Row& row) const {
+  const CacheView& cache = (*caches_)[static_cast<std::size_t>(query_head / group_size_)];
+  const MatrixView& queries = (*queries_)[static_cast<std::size_t>(query_head)];
+  const Eigen::Index before = cache.keys.rows() - queries.rows();  // entries older than the block
+  const Eigen::Index seen = before + first + count;                // by the last row of the tile
+  if (tile.rows() < count || tile.cols() < cache.keys.rows()) tile.resize(count, cache.keys.rows());
+  auto logits = tile.topLeftCorner(count, seen);
+  logits.noalias() = queries.middleRows(first, count) * cache.keys.topRows(seen).transpose();
+  for (Eigen::Index r = 0; r < count; ++r) {
+    const auto visible = static_cast<std::size_t>(before + first + r + 1);
+    float* values = tile.data() + r * tile.outerStride();
+    float scale = scale_;
+    if (!cache.log_sizes.empty()) {
+      for (std::size_t i = 0; i < visible; ++i) values[i] = scale_ * values[i] + cache.log_sizes[i];
+      scale = 1.0F;
+    }
+    const double sum = exponentials(values, visible, scale);
+    row(values, visible, sum);
+  }
+}
+
+MatrixView CacheAttention::last_rows(int query_head, int count) {
+  QueryHead& head = heads_[static_cast<std::size_t>(query_head)];
+  const MatrixView& queries = (*queries_)[static_cast<std::size_t>(query_head)];
+  const Eigen::Index wanted = std::min<Eigen::Index>(count, queries.rows());
+  if (!head.rows_known || head.rows.rows() < wanted) {
+    const CacheView& cache = (*caches_)[static_cast<std::size_t>(query_head / group_size_)];
+    head.rows.resize(wanted, cache.keys.rows());
+    exponential_rows(query_head, queries.rows() - wanted, wanted, head.rows,
+                     [&](float* values, std::size_t visible, double sum) {
+                       const auto inverse = static_cast<float>(1.0 / sum);
+                       for (std::size_t i = 0; i < visible; ++i) values[i] *= inverse;
+                       std::fill(values + visible, values + head.rows.cols(), 0.0F);
+                     });
+    head.rows_known = true;
+  }
+  return rows(view(head.rows), head.rows.rows() - wanted, wanted);
+}
+
+const std::vector<float>& CacheAttention::column_sums(int query_head) {
+  QueryHead& head = heads_[static_cast<std::size_t>(query_head)];
+  if (head.sums_known) return head.sums;
+  const CacheView& cache = (*caches_)[static_cast<std::size_t>(query_head / group_size_)];
+  const Eigen::Index m = (*queries_)[static_cast<std::size_t>(query_head)].rows();
+  head.sums.assign(static_cast<std::size_t>(cache.keys.rows()), 0.0F);
+  for (Eigen::Index first = 0; first < m; first += kTileRows) {
+    exponential_rows(query_head, first, std::min(kTileRows, m - first), head.tile,
+                     [&](const float* values, std::size_t visible, double sum) {
+                       add_scaled(head.sums.data(), values, visible, static_cast<float>(1.0 / sum));
+                     });
+  }
+  head.sums_known = true;
+  return head.sums;
+}
+
+}  // namespace kvloupe
