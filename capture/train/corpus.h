@@ -1,0 +1,74 @@
+#pragma once
+// The corpus: plain-English little stories with recurring people, things and places; ledgers,
+// lists and ciphers of random words that are quoted back later; needles and facts that are asked
+// for; and pure repetition of random segments. No outside text. Every sequence follows from
+// (seed, index) alone, so that training can resume anywhere and generate in parallel.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "capture/train/random.h"
+#include "capture/train/vocabulary.h"
+
+namespace kvloupe::train {
+
+/// What a token is to the model that must predict it.
+enum class Role : std::uint8_t {
+  text,    // ordinary: predictable from grammar at best
+  quoted,  // follows from an earlier passage that is being repeated
+  answer   // the word or number that was asked for
+};
+
+/// One training sequence: BOS, then text, cut at the length asked for.
+struct Sequence {
+  std::vector<TokenId> ids;
+  std::vector<Role> roles;  // [ids.size()], of each token itself
+};
+
+/// Shares of the passages. The weights need not sum to one.
+struct Mix {
+  double repetition = 0.2;  // share of whole sequences that are pure repetition of random segments
+  double cipher = 1.0;      // a run of random words
+  double ledger = 1.0;      // random words with numbers or commas
+  double story = 1.0;       // one to three sentences
+  double fact = 0.5;        // a sentence somebody may ask about later
+  double needle = 1.0;      // "One of the special magic numbers for ... is: ..."
+  double recall = 0.35;     // share of passages that quote or ask, where there is something
+};
+
+/// A prompt whose answer is known: haystack with needles, then one question.
+struct NeedlePrompt {
+  std::vector<TokenId> ids;           // BOS, context with the needles, question
+  std::vector<TokenId> answers;       // [needles], in the order of the needles
+  std::vector<TokenId> words;         // [needles], what each number is for
+  std::vector<int> needle_begin;      // [needles], index of each needle's first token
+  std::vector<int> needle_end;        // [needles], one past its last
+  std::vector<int> answer_positions;  // [needles], index of each number in the context
+  int question_begin = 0;             // index of the question's first token
+  int asked = 0;                      // which needle the question is about
+};
+
+/// Generates sequences and prompts; safe to share by threads.
+class Corpus {
+ public:
+  Corpus(const Vocabulary& vocabulary, std::uint64_t seed) : vocabulary_(vocabulary), seed_(seed) {}
+
+  /// A training sequence of exactly `length` tokens, at least 2.
+  Sequence sequence(std::uint64_t index, int length, const Mix& mix) const;
+
+  /// A prompt of at most `length` tokens, as many as whole sentences allow, whose needles lie at
+  /// random depths of a haystack of stories, ledgers and ciphers. `asked` is drawn at random.
+  /// Indices are apart from those of sequence(): what it gives was never trained on.
+  /// Throws WorkError where the length has no room for the needles and the question.
+  NeedlePrompt needle_prompt(std::uint64_t index, int length, int needles) const;
+
+  /// The question about one word, up to and including the last token before the answer.
+  std::vector<TokenId> question(TokenId word) const;
+
+ private:
+  const Vocabulary& vocabulary_;
+  std::uint64_t seed_;
+};
+
+}  // namespace kvloupe::train

@@ -1,0 +1,82 @@
+// kvloupe-train: makes the demo model. A program for developers; it is not installed.
+
+#include <torch/types.h>
+#include <torch/version.h>
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <string>
+
+#include "analysis/error.h"
+#include "analysis/failure.h"
+#include "capture/train/trainer.h"
+
+namespace {
+
+using namespace kvloupe;
+using namespace kvloupe::train;
+
+void print_corpus(const std::string& recipe_path, int stage, int count) {
+  const Recipe recipe = read_recipe(recipe_path);
+  if (stage < 0 || stage >= static_cast<int>(recipe.stages.size())) {
+    throw UsageError("--stage " + std::to_string(stage) + ": the recipe has the stages 0 to " +
+                     std::to_string(recipe.stages.size() - 1));
+  }
+  const Stage& chosen = recipe.stages[static_cast<std::size_t>(stage)];
+  const Vocabulary vocabulary;
+  const Corpus corpus(vocabulary, recipe.seed);
+  for (int i = 0; i < count; ++i) {
+    const auto sequence = corpus.sequence(static_cast<std::uint64_t>(i), chosen.length, chosen.mix);
+    std::printf("%s\n\n", vocabulary.text(sequence.ids).c_str());
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Makes kvloupe's demo model: generates the corpus, trains, measures.");
+  app.require_subcommand(1);
+  std::string recipe_path;
+  std::string device = "cpu";
+  int stage = 0;
+  int count = 3;
+  bool float32 = false;
+  TrainOptions options;
+
+  CLI::App* corpus = app.add_subcommand("corpus", "print sequences as they are trained on");
+  corpus->add_option("--recipe", recipe_path, "recipe (JSON)")->required();
+  corpus->add_option("--stage", stage, "stage of the curriculum, from 0");
+  corpus->add_option("--count", count, "how many sequences");
+
+  CLI::App* train_verb =
+      app.add_subcommand("train", "train, or go on from the folder's checkpoint");
+  train_verb->add_option("--recipe", recipe_path, "recipe (JSON)")->required();
+  train_verb->add_option("-o,--output", options.folder, "folder for the model, log and checkpoint")
+      ->required();
+  train_verb->add_option("--device", device, "cpu, cuda or cuda:i");
+  train_verb->add_flag("--float32", float32, "no bfloat16 matrix products");
+  train_verb->add_option("--seconds", options.seconds, "stop, resumable, after this time");
+  train_verb->add_option("--log-every", options.log_every, "steps between lines of the log")
+      ->check(CLI::PositiveNumber);
+  train_verb->add_option("--save-every", options.save_every, "steps between checkpoints")
+      ->check(CLI::PositiveNumber);
+  train_verb->add_option("--measure-every", options.measure_every, "steps between measurements")
+      ->check(CLI::PositiveNumber);
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  try {
+    if (corpus->parsed()) print_corpus(recipe_path, stage, count);
+    if (train_verb->parsed()) {
+      options.device = at::Device(device);
+      options.mixed_precision = !float32;
+      train::train(read_recipe(recipe_path), options,
+                   [](const std::string& line) { std::puts(line.c_str()), std::fflush(stdout); });
+    }
+    return 0;
+  } catch (const std::exception&) {
+    return report_failure("kvloupe-train");
+  }
+}

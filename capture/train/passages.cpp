@@ -1,0 +1,338 @@
+#include "capture/train/passages.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+#include "capture/train/words.h"
+
+namespace kvloupe::train {
+namespace {
+
+std::vector<TokenId> tokens_of(const Vocabulary& vocabulary, std::string_view text) {
+  std::vector<TokenId> ids;
+  std::size_t begin = 0;
+  while (begin < text.size()) {
+    std::size_t end = std::min(text.find(' ', begin), text.size());
+    std::string_view chunk = text.substr(begin, end - begin);
+    std::size_t letters = chunk.size();
+    while (letters > 0 && std::ispunct(static_cast<unsigned char>(chunk[letters - 1]))) --letters;
+    if (letters > 0) ids.push_back(vocabulary.word(chunk.substr(0, letters)));
+    for (const char mark : chunk.substr(letters)) ids.push_back(vocabulary.mark(mark));
+    begin = end + 1;
+  }
+  return ids;
+}
+
+template <typename T>
+bool contains(const std::vector<T>& list, const T& value) {
+  return std::find(list.begin(), list.end(), value) != list.end();
+}
+
+}  // namespace
+
+PassageWriter::PassageWriter(const Vocabulary& vocabulary, Random& random)
+    : vocabulary_(vocabulary), random_(random) {
+  put(Vocabulary::kBos);
+  end_sentence();
+  while (cast_.size() < 4) {
+    const TokenId name = pick(names());
+    if (!contains(cast_, name)) cast_.push_back(name);
+  }
+}
+
+void PassageWriter::put(TokenId id, Role role) {
+  ids_.push_back(id);
+  roles_.push_back(role);
+}
+
+void PassageWriter::put(const std::vector<TokenId>& ids, Role role) {
+  for (const TokenId id : ids) put(id, role);
+}
+
+void PassageWriter::put_text(std::string_view text) { put(tokens(text)); }
+
+std::vector<TokenId> PassageWriter::tokens(std::string_view text) const {
+  return tokens_of(vocabulary_, text);
+}
+
+TokenId PassageWriter::pick(std::span<const std::string_view> list) {
+  return vocabulary_.word(
+      list[static_cast<std::size_t>(random_.below(static_cast<int>(list.size())))]);
+}
+
+TokenId PassageWriter::person() {
+  return random_.chance(0.6) ? cast_[static_cast<std::size_t>(random_.below(4))] : pick(names());
+}
+
+TokenId PassageWriter::any_word() {
+  const std::array lists = {names(), things(), places(), adjectives(), verbs()};
+  int total = 100;  // the numbers
+  for (const auto& list : lists) total += static_cast<int>(list.size());
+  int drawn = random_.below(total);
+  for (const auto& list : lists) {
+    if (drawn < static_cast<int>(list.size()))
+      return vocabulary_.word(list[static_cast<std::size_t>(drawn)]);
+    drawn -= static_cast<int>(list.size());
+  }
+  return vocabulary_.number(drawn);
+}
+
+void PassageWriter::passage(const Mix& mix) {
+  if (random_.chance(mix.recall) && recall()) return;
+  double drawn = random_.uniform() * (mix.cipher + mix.ledger + mix.story + mix.fact + mix.needle);
+  if ((drawn -= mix.cipher) < 0) return cipher();
+  if ((drawn -= mix.ledger) < 0) return ledger();
+  if ((drawn -= mix.story) < 0) return story();
+  if ((drawn -= mix.fact) < 0) return fact();
+  // Past 40 needles hardly a free number is left: the text goes on without.
+  if (needles_.size() >= 40) return story();
+  needle();
+}
+
+void PassageWriter::repetition() {
+  const bool can_repeat = !passages_.empty();
+  if (can_repeat && random_.chance(0.5)) {
+    const Passage& source =
+        passages_[static_cast<std::size_t>(random_.below(static_cast<int>(passages_.size())))];
+    const int size = static_cast<int>(source.body.size());
+    const int first = random_.chance(0.5) ? 0 : random_.below(size - 4);
+    const int count = random_.between(4, size - first);
+    for (int i = first; i < first + count; ++i) {
+      put(source.body[static_cast<std::size_t>(i)], i == first ? Role::text : Role::quoted);
+    }
+    return;
+  }
+  Passage segment;
+  const int size = random_.between(8, 48);
+  for (int i = 0; i < size; ++i) segment.body.push_back(any_word());
+  put(segment.body);
+  passages_.push_back(std::move(segment));
+}
+
+void PassageWriter::cipher() {
+  Passage written;
+  written.title = tokens("Cipher");
+  written.title.push_back(vocabulary_.number(random_.below(100)));
+  written.title.push_back(vocabulary_.mark(':'));
+  const int size = random_.between(6, 32);
+  for (int i = 0; i < size; ++i) written.body.push_back(any_word());
+  put(written.title);
+  put(written.body);
+  put(vocabulary_.mark('.'));
+  end_sentence();
+  passages_.push_back(std::move(written));
+}
+
+void PassageWriter::ledger() {
+  Passage written;
+  const bool numbered = random_.chance(0.6);
+  written.title = tokens(numbered ? "Ledger of" : "List of");
+  written.title.push_back(person());
+  written.title.push_back(vocabulary_.mark(':'));
+  written.unit = numbered ? 3 : 2;
+  const int entries = random_.between(4, 12);
+  for (int i = 0; i < entries; ++i) {
+    if (i > 0) written.body.push_back(vocabulary_.mark(','));
+    written.body.push_back(numbered ? pick(things()) : any_word());
+    if (numbered) written.body.push_back(vocabulary_.number(random_.below(100)));
+  }
+  put(written.title);
+  put(written.body);
+  put(vocabulary_.mark('.'));
+  end_sentence();
+  passages_.push_back(std::move(written));
+}
+
+void PassageWriter::story() {
+  const int sentences = random_.between(1, 3);
+  for (int i = 0; i < sentences; ++i) {
+    switch (random_.below(6)) {
+      case 0:
+        put(person());
+        put(pick(verbs()));
+        put_text("the");
+        put(pick(adjectives()));
+        put(pick(things()));
+        put_text("in the");
+        put(pick(places()));
+        break;
+      case 1:
+        put_text("Then");
+        put(person());
+        put(pick(verbs()));
+        put_text("a");
+        put(pick(things()));
+        put_text("and a");
+        put(pick(adjectives()));
+        put(pick(things()));
+        break;
+      case 2:
+        put(person());
+        put_text("and");
+        put(person());
+        put_text("walked to the");
+        put(pick(adjectives()));
+        put(pick(places()));
+        break;
+      case 3:
+        put_text("Near the");
+        put(pick(places()));
+        put_text("stands a");
+        put(pick(adjectives()));
+        put(pick(things()));
+        break;
+      case 4:
+        put(person());
+        put_text("said to");
+        put(person());
+        put(vocabulary_.mark(':'));
+        put(any_word());
+        put(any_word());
+        put(any_word());
+        break;
+      default:
+        put_text("The");
+        put(pick(things()));
+        put_text("of");
+        put(person());
+        put_text("was");
+        put(pick(adjectives()));
+        put_text("and");
+        put(pick(adjectives()));
+        break;
+    }
+    put(vocabulary_.mark('.'));
+    end_sentence();
+  }
+}
+
+void PassageWriter::fact() {
+  Fact fact;
+  const TokenId thing = pick(things());
+  const TokenId owner = person();
+  switch (random_.below(3)) {
+    case 0: {  // The kettle of Ada is in the barn.   Where is the kettle of Ada? It is in the barn.
+      std::vector<TokenId> subject = {thing, vocabulary_.word("of"), owner};
+      fact.answer = pick(places());
+      put_text("The");
+      put(subject);
+      put_text("is in the");
+      put(fact.answer);
+      fact.question = tokens("Where is the");
+      fact.question.insert(fact.question.end(), subject.begin(), subject.end());
+      const auto rest = tokens("? It is in the");
+      fact.question.insert(fact.question.end(), rest.begin(), rest.end());
+      break;
+    }
+    case 1: {  // Ada told us the kettle is worth 12.   Who ... the same sentence again, asked for.
+      fact.answer = vocabulary_.number(random_.below(100));
+      fact.question = {owner, vocabulary_.word("has"), vocabulary_.word("number")};
+      put(fact.question);
+      put(fact.answer);
+      break;
+    }
+    default: {  // The secret word of Ada is velvet.
+      fact.answer = any_word();
+      fact.question = tokens("The secret word of");
+      fact.question.push_back(owner);
+      fact.question.push_back(vocabulary_.word("is"));
+      put(fact.question);
+      put(fact.answer);
+      break;
+    }
+  }
+  put(vocabulary_.mark('.'));
+  end_sentence();
+  // What was said before about the same subject no longer holds.
+  std::erase_if(facts_, [&](const Fact& old) { return old.question == fact.question; });
+  facts_.push_back(std::move(fact));
+}
+
+TokenId PassageWriter::fresh_needle_word() {
+  TokenId word = 0;
+  do {
+    word = random_.chance(0.75) ? pick(things()) : pick(places());
+  } while (contains(needle_words_, word));
+  needle_words_.push_back(word);
+  return word;
+}
+
+int PassageWriter::fresh_needle_number() {
+  int number = 0;
+  do {
+    number = random_.between(10, 99);
+  } while (contains(needle_numbers_, number));
+  needle_numbers_.push_back(number);
+  return number;
+}
+
+std::vector<TokenId> PassageWriter::needle_sentence(const Vocabulary& vocabulary, TokenId word,
+                                                    int number) {
+  std::vector<TokenId> ids = tokens_of(vocabulary, "One of the special magic numbers for");
+  ids.push_back(word);
+  ids.push_back(vocabulary.word("is"));
+  ids.push_back(vocabulary.mark(':'));
+  ids.push_back(vocabulary.number(number));
+  ids.push_back(vocabulary.mark('.'));
+  return ids;
+}
+
+std::vector<TokenId> PassageWriter::question(const Vocabulary& vocabulary, TokenId word) {
+  std::vector<TokenId> ids = tokens_of(vocabulary, "What is the special magic number for");
+  ids.push_back(word);
+  const auto rest = tokens_of(vocabulary, "? The special magic number for");
+  ids.insert(ids.end(), rest.begin(), rest.end());
+  ids.push_back(word);
+  ids.push_back(vocabulary.word("is"));
+  ids.push_back(vocabulary.mark(':'));
+  return ids;
+}
+
+int PassageWriter::needle() {
+  const TokenId word = fresh_needle_word();
+  const int number = fresh_needle_number();
+  put(needle_sentence(vocabulary_, word, number));
+  end_sentence();
+  needles_.push_back({question(vocabulary_, word), vocabulary_.number(number)});
+  return static_cast<int>(ids_.size()) - 2;
+}
+
+void PassageWriter::quote(const Passage& passage) {
+  const int size = static_cast<int>(passage.body.size());
+  const bool whole = random_.chance(0.4);
+  const int first = whole ? 0 : random_.below(std::max(1, size / 2)) / passage.unit * passage.unit;
+  const int count = whole ? size : random_.between(std::min(3, size - first), size - first);
+  put(passage.title);
+  for (int i = first; i < first + count; ++i) {
+    put(passage.body[static_cast<std::size_t>(i)], i == first ? Role::text : Role::quoted);
+  }
+  put(vocabulary_.mark('.'));
+  end_sentence();
+}
+
+void PassageWriter::ask(const Fact& fact) {
+  put(fact.question);
+  put(fact.answer, Role::answer);
+  put(vocabulary_.mark('.'));
+  end_sentence();
+}
+
+bool PassageWriter::recall() {
+  const auto draw = [&](const auto& list) -> const auto& {
+    return list[static_cast<std::size_t>(random_.below(static_cast<int>(list.size())))];
+  };
+  const bool can_quote = !passages_.empty();
+  const bool can_ask = !facts_.empty() || !needles_.empty();
+  if (!can_quote && !can_ask) return false;
+  if (can_quote && (!can_ask || random_.chance(0.4))) {
+    quote(draw(passages_));
+  } else if (!needles_.empty() && (facts_.empty() || random_.chance(0.7))) {
+    ask(draw(needles_));
+  } else {
+    ask(draw(facts_));
+  }
+  return true;
+}
+
+}  // namespace kvloupe::train

@@ -1,0 +1,83 @@
+#pragma once
+// The passages that sequences are made of. One writer writes one sequence and remembers what it
+// wrote, so that later passages can quote and ask.
+
+#include <initializer_list>
+#include <string_view>
+#include <vector>
+
+#include "capture/train/corpus.h"
+
+namespace kvloupe::train {
+
+class PassageWriter {
+ public:
+  PassageWriter(const Vocabulary& vocabulary, Random& random);
+
+  /// Writes one passage drawn from the mix (Mix::repetition plays no part here).
+  void passage(const Mix& mix);
+  /// Segments of 8 to 48 random words, some of them repeated whole or from the middle.
+  void repetition();
+
+  void cipher();
+  void ledger();
+  void story();
+  void fact();
+  /// Draws a word without a number so far and writes its needle. Returns the number's index.
+  int needle();
+  /// Quotes a cipher or ledger, or asks for a fact or needle. False if there is nothing to recall.
+  bool recall();
+
+  const std::vector<TokenId>& ids() const { return ids_; }
+  const std::vector<Role>& roles() const { return roles_; }
+  /// Indices at which a sentence starts, ascending; the end counts when it ends one.
+  const std::vector<int>& sentence_starts() const { return sentence_starts_; }
+
+  /// A thing or place that has had no needle.
+  TokenId fresh_needle_word();
+  /// A number from 10 to 99 that no needle has.
+  int fresh_needle_number();
+  static std::vector<TokenId> needle_sentence(const Vocabulary& vocabulary, TokenId word,
+                                              int number);
+  static std::vector<TokenId> question(const Vocabulary& vocabulary, TokenId word);
+
+ private:
+  /// A run of tokens written earlier that can be repeated: what announces it, then its tokens.
+  struct Passage {
+    std::vector<TokenId> title;
+    std::vector<TokenId> body;
+    int unit = 1;  // quotes start at a multiple of this
+  };
+  /// Something that can be asked: the question, and the answer that follows it.
+  struct Fact {
+    std::vector<TokenId> question;
+    TokenId answer = 0;
+  };
+
+  void put(TokenId id, Role role = Role::text);
+  void put(const std::vector<TokenId>& ids, Role role = Role::text);
+  /// Words separated by spaces, with punctuation behind them: put_text("Then she said:").
+  void put_text(std::string_view text);
+  std::vector<TokenId> tokens(std::string_view text) const;
+  void end_sentence() { sentence_starts_.push_back(static_cast<int>(ids_.size())); }
+
+  TokenId any_word();
+  TokenId person();
+  TokenId pick(std::span<const std::string_view> list);
+  void quote(const Passage& passage);
+  void ask(const Fact& fact);
+
+  const Vocabulary& vocabulary_;
+  Random& random_;
+  std::vector<TokenId> ids_;
+  std::vector<Role> roles_;
+  std::vector<int> sentence_starts_;
+  std::vector<TokenId> cast_;  // the people of this sequence
+  std::vector<Passage> passages_;
+  std::vector<Fact> facts_;
+  std::vector<Fact> needles_;
+  std::vector<TokenId> needle_words_;
+  std::vector<int> needle_numbers_;
+};
+
+}  // namespace kvloupe::train

@@ -1,0 +1,77 @@
+#pragma once
+// What a training run is made of: the model's shape, the optimiser and the curriculum. Read from a
+// JSON file, so that variants are files.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "capture/train/corpus.h"
+
+namespace kvloupe::train {
+
+struct ModelShape {
+  std::int64_t layers = 4;
+  std::int64_t hidden = 256;        // D
+  std::int64_t heads = 8;           // Hq
+  std::int64_t kv_heads = 4;        // Hk
+  std::int64_t head_dim = 32;       // d
+  std::int64_t intermediate = 512;  // of the gated MLP
+  double rope_theta = 500000.0;
+  std::int64_t max_positions = 4096;
+};
+
+/// AdamW (Loshchilov, Hutter 2019): linear warm-up, constant, then half a cosine down to
+/// final_rate · rate over the last steps.
+struct OptimizerSettings {
+  double rate = 2.5e-3;
+  double final_rate = 0.05;  // share of the rate at the last step
+  std::int64_t warmup_steps = 100;
+  std::int64_t decay_steps = 1000;
+  double beta1 = 0.9;
+  double beta2 = 0.95;
+  double epsilon = 1e-8;
+  double weight_decay = 0.1;  // of matrices; norms are not decayed
+  double gradient_clip = 1.0;
+};
+
+/// Steps with one sequence length and one mix of passages.
+struct Stage {
+  std::int64_t steps = 0;
+  int length = 256;
+  int sequences = 16;  // per step
+  Mix mix;
+};
+
+/// How much each token's loss counts, by its role.
+struct RoleWeights {
+  double text = 1.0;
+  double quoted = 1.0;
+  double answer = 1.0;
+};
+
+struct Recipe {
+  std::string text;  // as read
+  std::uint64_t seed = 1;
+  ModelShape model;
+  OptimizerSettings optimizer;
+  RoleWeights weights;
+  std::vector<Stage> stages;
+
+  std::int64_t total_steps() const;
+  /// The stage a step belongs to; the last one for steps past the end.
+  const Stage& stage(std::int64_t step) const;
+  /// Learning rate of a step, counted from 0.
+  double rate(std::int64_t step) const;
+};
+
+/// Parses a recipe. Absent fields keep the defaults above. Throws FileError naming the field: not
+/// JSON, an unknown field, a value out of range.
+Recipe parse_recipe(const std::string& text, const std::string& where);
+/// Reads and parses a file. Throws FileError.
+Recipe read_recipe(const std::string& path);
+
+/// The config.json of a model of this shape and vocabulary (LlamaForCausalLM, tied embeddings).
+std::string model_config_json(const ModelShape& shape, int vocabulary_size);
+
+}  // namespace kvloupe::train

@@ -1,0 +1,185 @@
+#include "capture/train/trainer.h"
+
+#include <torch/types.h>
+
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <iomanip>
+#include <sstream>
+#include <vector>
+
+#include "analysis/error.h"
+#include "capture/train/autocast.h"
+#include "capture/train/measure.h"
+
+namespace kvloupe::train {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+struct Batch {
+  at::Tensor ids;    // [b,length] int64
+  at::Tensor roles;  // [b,length] int64, as Role
+};
+
+Batch make_batch(const Corpus& corpus, const Stage& stage, std::uint64_t step, at::Device device) {
+  const std::int64_t length = stage.length;
+  at::Tensor ids = at::empty({stage.sequences, length}, at::kLong);
+  at::Tensor roles = at::empty({stage.sequences, length}, at::kLong);
+  auto* id = ids.data_ptr<std::int64_t>();
+  auto* role = roles.data_ptr<std::int64_t>();
+  for (int row = 0; row < stage.sequences; ++row) {
+    // A step has at most 65 536 sequences (see the recipe's limits).
+    const auto index = (step << 16) + static_cast<std::uint64_t>(row);
+    const Sequence sequence = corpus.sequence(index, stage.length, stage.mix);
+    for (std::size_t t = 0; t < sequence.ids.size(); ++t) {
+      *id++ = sequence.ids[t];
+      *role++ = static_cast<std::int64_t>(sequence.roles[t]);
+    }
+  }
+  return {ids.to(device), roles.to(device)};
+}
+
+/// Per role: count, sum of losses, number right. [3,3] on the device.
+struct StepResult {
+  at::Tensor loss;
+  at::Tensor sums;
+};
+
+StepResult forward_loss(const Transformer& model, const Batch& batch, const RoleWeights& weights,
+                        bool mixed_precision) {
+  at::Tensor logits;
+  {
+    const Autocast autocast(batch.ids.device().type(), mixed_precision);
+    logits = model.forward(batch.ids);
+  }
+  const std::int64_t last = batch.ids.size(1) - 1;
+  const at::Tensor targets = batch.ids.slice(1, 1).reshape({-1});
+  const at::Tensor roles = batch.roles.slice(1, 1).reshape({-1});
+  const at::Tensor rows = logits.slice(1, 0, last).reshape({-1, logits.size(2)}).to(at::kFloat);
+  const at::Tensor losses =
+      at::nll_loss_nd(at::log_softmax(rows, -1), targets, {}, at::Reduction::None);
+  const at::Tensor by_role =
+      at::tensor({weights.text, weights.quoted, weights.answer}, at::kFloat).to(losses.device());
+  const at::Tensor weight = by_role.index_select(0, roles);
+  const at::Tensor loss = (losses * weight).sum() / weight.sum();
+
+  const at::NoGradGuard no_gradients;
+  const at::Tensor right = rows.detach().argmax(-1).eq(targets).to(at::kFloat);
+  const at::Tensor columns = at::stack({at::ones_like(right), losses.detach(), right}, 1);
+  at::Tensor sums = at::zeros({3, 3}, columns.options());
+  sums.index_add_(0, roles, columns);
+  return {loss, sums};
+}
+
+std::string csv_line(const LogLine& line) {
+  std::ostringstream out;
+  out << line.step << ',' << line.length << ',' << std::setprecision(4) << line.rate << ','
+      << line.loss_text << ',' << line.loss_quoted << ',' << line.loss_answer << ','
+      << line.quoted_right << ',' << line.answer_right << ',' << line.gradient_norm << ','
+      << line.seconds_per_step;
+  return out.str();
+}
+
+constexpr const char* kHeader =
+    "step,length,rate,loss_text,loss_quoted,loss_answer,quoted_right,answer_right,gradient_norm,"
+    "seconds_per_step,needle_256,needle_512,four_needles_512,sink_head_share,strongest_sink";
+
+/// Retrieval and sinks on fresh prompts, as five more columns.
+std::string measure_line(const Transformer& model, const Recipe& recipe, at::Device device) {
+  const Vocabulary vocabulary;
+  const Corpus corpus(vocabulary, recipe.seed);
+  std::ostringstream out;
+  out << std::setprecision(3);
+  out << ',' << needle_accuracy(model, corpus, {.length = 256, .needles = 1, .prompts = 32}, device)
+      << ',' << needle_accuracy(model, corpus, {.length = 512, .needles = 1, .prompts = 16}, device)
+      << ',' << needle_accuracy(model, corpus, {.length = 512, .needles = 4, .prompts = 8}, device);
+  const SinkReport sinks = measure_sinks(model, corpus.needle_prompt(0, 512, 1).ids, device);
+  out << ',' << sinks.sink_head_share() << ',' << sinks.strongest();
+  return out.str();
+}
+
+}  // namespace
+
+TrainingState train(const Recipe& recipe, const TrainOptions& options,
+                    const std::function<void(const std::string&)>& on_line) {
+  const std::filesystem::path folder(options.folder);
+  std::filesystem::create_directories(folder);
+  const std::string checkpoint = (folder / "checkpoint.pt").string();
+  const bool resumed = std::filesystem::exists(checkpoint);
+  TrainingState state = resumed ? load_state(recipe, checkpoint, options.device)
+                                : initial_state(recipe, options.device);
+  std::ofstream log(folder / "log.csv", resumed ? std::ios::app : std::ios::trunc);
+  if (!log) throw FileError((folder / "log.csv").string(), "cannot be written");
+  const auto say = [&](const std::string& line) {
+    log << line << std::endl;
+    if (on_line) on_line(line);
+  };
+  if (!resumed) say(kHeader);
+
+  const Transformer model(state.config, state.weights());
+  const Vocabulary vocabulary;
+  const Corpus corpus(vocabulary, recipe.seed);
+  const std::int64_t total = recipe.total_steps();
+  const Clock::time_point begin = Clock::now();
+
+  at::Tensor sums = at::zeros({3, 3}, at::TensorOptions().device(options.device).dtype(at::kFloat));
+  at::Tensor norms = at::zeros({}, sums.options());
+  Clock::time_point line_begin = Clock::now();
+  std::int64_t line_steps = 0;
+  bool stop = false;
+  while (state.step < total && !stop) {
+    const Stage& stage = recipe.stage(state.step);
+    const double rate = recipe.rate(state.step);
+    const Batch batch =
+        make_batch(corpus, stage, static_cast<std::uint64_t>(state.step), options.device);
+    const StepResult result = forward_loss(model, batch, recipe.weights, options.mixed_precision);
+    result.loss.backward();
+    norms += adamw_step(state, recipe.optimizer, rate);
+    sums += result.sums;
+    ++line_steps;
+    stop = state.step == options.stop_after ||
+           (options.seconds > 0.0 && seconds_since(begin) > options.seconds);
+    const bool last = state.step == total || stop;
+
+    if (last || state.step % options.log_every == 0) {
+      const at::Tensor host = sums.cpu();
+      const auto* value = host.data_ptr<float>();
+      const auto mean = [&](int role, int column) {
+        return value[role * 3 + column] / std::max(1.0F, value[role * 3]);
+      };
+      LogLine line{state.step, stage.length, rate,       mean(0, 1),
+                   mean(1, 1), mean(2, 1),   mean(1, 2), mean(2, 2)};
+      line.gradient_norm = norms.item<double>() / static_cast<double>(line_steps);
+      line.seconds_per_step = seconds_since(line_begin) / static_cast<double>(line_steps);
+      if (!std::isfinite(line.loss_text) || !std::isfinite(line.gradient_norm)) {
+        throw WorkError("the loss at step " + std::to_string(state.step) +
+                        " is not a number; lower the rate and start again from the checkpoint");
+      }
+      std::string text = csv_line(line);
+      if (last || state.step % options.measure_every == 0) {
+        text += measure_line(model, recipe, options.device);
+      } else {
+        text += ",,,,,";
+      }
+      say(text);
+      sums.zero_();
+      norms.zero_();
+      line_begin = Clock::now();
+      line_steps = 0;
+    }
+    if (last || state.step % options.save_every == 0) {
+      save_state(state, checkpoint);
+      export_model(state, recipe, options.folder);
+    }
+  }
+  return state;
+}
+
+}  // namespace kvloupe::train

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "capture/train/training_state.h"
+
+namespace kvloupe::train {
+
+/// Where and how a run computes; none of it is part of the recipe.
+struct TrainOptions {
+  std::string folder;  // gets log.csv, checkpoint.pt and the exported model
+  at::Device device = at::kCPU;
+  bool mixed_precision = true;       // bfloat16 matrix products
+  std::int64_t stop_after = -1;      // leave after this step as if interrupted; -1: never
+  std::int64_t log_every = 20;       // steps
+  std::int64_t save_every = 200;     // checkpoint and export
+  std::int64_t measure_every = 200;  // retrieval and sinks
+  double seconds = 0.0;              // leave, with a checkpoint, after this time; 0: never
+};
+
+/// What one line of the log holds, means over the steps since the line before.
+struct LogLine {
+  std::int64_t step = 0;
+  int length = 0;
+  double rate = 0.0;
+  double loss_text = 0.0;
+  double loss_quoted = 0.0;
+  double loss_answer = 0.0;
+  double quoted_right = 0.0;  // share of quoted tokens that were the likeliest
+  double answer_right = 0.0;  // the same for answers
+  double gradient_norm = 0.0;
+  double seconds_per_step = 0.0;
+};
+
+/// Trains from the folder's checkpoint, or from the seed where there is none, until the recipe's
+/// last step. Appends to FOLDER/log.csv, calls `on_line` for every line, and exports the model.
+/// Throws FileError for files, WorkError where the loss is no longer a number.
+TrainingState train(const Recipe& recipe, const TrainOptions& options,
+                    const std::function<void(const std::string&)>& on_line = {});
+
+}  // namespace kvloupe::train

@@ -1,0 +1,191 @@
+#include "capture/train/training_state.h"
+
+#include <torch/serialize.h>
+#include <torch/types.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "analysis/error.h"
+#include "capture/train/random.h"
+#include "capture/train/tokenizer_model.h"
+
+namespace kvloupe::train {
+namespace {
+
+std::int64_t count(const WeightShape& weight) {
+  std::int64_t total = 1;
+  for (const std::int64_t size : weight.shape) total *= size;
+  return total;
+}
+
+ModelConfig config_of(const Recipe& recipe) {
+  return parse_model_config(model_config_json(recipe.model, Vocabulary().size()), "recipe");
+}
+
+/// Two normal numbers at a time (Box, Muller 1958).
+void fill_normal(float* begin, std::int64_t size, double deviation, Random& random) {
+  for (std::int64_t i = 0; i < size; i += 2) {
+    const double radius = std::sqrt(-2.0 * std::log(1.0 - random.uniform())) * deviation;
+    const double angle = 6.283185307179586 * random.uniform();
+    begin[i] = static_cast<float>(radius * std::cos(angle));
+    if (i + 1 < size) begin[i + 1] = static_cast<float>(radius * std::sin(angle));
+  }
+}
+
+/// Allocates what is not saved.
+void complete(TrainingState& state) {
+  state.gradients = at::zeros_like(state.parameters);
+  at::Tensor decayed = at::zeros({state.parameters.size(0)}, at::kFloat);
+  std::int64_t offset = 0;
+  for (const WeightShape& weight : weight_shapes(state.config)) {
+    if (weight.shape.size() > 1) decayed.slice(0, offset, offset + count(weight)).fill_(1.0);
+    offset += count(weight);
+  }
+  state.decayed = decayed.to(state.parameters.device());
+}
+
+std::int64_t parameter_count(const ModelConfig& config) {
+  std::int64_t total = 0;
+  for (const WeightShape& weight : weight_shapes(config)) total += count(weight);
+  return total;
+}
+
+void write_file(const std::filesystem::path& path, const std::string& bytes) {
+  std::ofstream file(path, std::ios::binary);
+  file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  file.close();
+  if (!file) throw FileError(path.string(), "cannot be written; is there space, is it yours?");
+}
+
+}  // namespace
+
+Weights TrainingState::weights() const {
+  Weights weights;
+  std::int64_t offset = 0;
+  for (const WeightShape& weight : weight_shapes(config)) {
+    const std::int64_t size = count(weight);
+    at::Tensor view = parameters.detach().slice(0, offset, offset + size).view(weight.shape);
+    view.requires_grad_(true);
+    view.mutable_grad() = gradients.slice(0, offset, offset + size).view(weight.shape);
+    weights.emplace(weight.name, view);
+    offset += size;
+  }
+  return weights;
+}
+
+TrainingState initial_state(const Recipe& recipe, at::Device device) {
+  TrainingState state;
+  state.config = config_of(recipe);
+  at::Tensor parameters = at::ones({parameter_count(state.config)}, at::kFloat);
+  Random random(recipe.seed, ~std::uint64_t{0});
+  std::int64_t offset = 0;
+  for (const WeightShape& weight : weight_shapes(state.config)) {
+    if (weight.shape.size() > 1) {
+      const bool residual = weight.name.find("o_proj") != std::string::npos ||
+                            weight.name.find("down_proj") != std::string::npos;
+      const double layers = static_cast<double>(state.config.num_layers);
+      fill_normal(parameters.data_ptr<float>() + offset, count(weight),
+                  residual ? 0.02 / std::sqrt(2.0 * layers) : 0.02, random);
+    }
+    offset += count(weight);
+  }
+  state.parameters = parameters.to(device);
+  state.first_moment = at::zeros_like(state.parameters);
+  state.second_moment = at::zeros_like(state.parameters);
+  complete(state);
+  return state;
+}
+
+void save_state(const TrainingState& state, const std::string& path) {
+  const std::string temporary = path + ".part";
+  try {
+    torch::serialize::OutputArchive archive;
+    archive.write("parameters", state.parameters.cpu());
+    archive.write("first_moment", state.first_moment.cpu());
+    archive.write("second_moment", state.second_moment.cpu());
+    archive.write("step", at::full({1}, state.step, at::kLong));
+    archive.save_to(temporary);
+    std::filesystem::rename(temporary, path);
+  } catch (const std::exception& error) {
+    throw FileError(path, std::string("the checkpoint cannot be written: ") + error.what());
+  }
+}
+
+TrainingState load_state(const Recipe& recipe, const std::string& path, at::Device device) {
+  if (!std::filesystem::exists(path)) throw FileError(path, "there is no checkpoint");
+  TrainingState state;
+  state.config = config_of(recipe);
+  at::Tensor step;
+  try {
+    torch::serialize::InputArchive archive;
+    archive.load_from(path);
+    archive.read("parameters", state.parameters);
+    archive.read("first_moment", state.first_moment);
+    archive.read("second_moment", state.second_moment);
+    archive.read("step", step);
+  } catch (const std::exception&) {
+    throw FileError(path, "no whole checkpoint of kvloupe-train; remove it to start afresh");
+  }
+  const std::int64_t size = parameter_count(state.config);
+  for (at::Tensor* part : {&state.parameters, &state.first_moment, &state.second_moment}) {
+    if (part->dim() != 1 || part->size(0) != size || part->scalar_type() != at::kFloat) {
+      throw FileError(path,
+                      "this checkpoint is of another model than the recipe's; use another "
+                      "folder");
+    }
+    *part = part->detach().to(device);
+  }
+  state.step = step.item<std::int64_t>();
+  complete(state);
+  return state;
+}
+
+at::Tensor adamw_step(TrainingState& state, const OptimizerSettings& settings, double rate) {
+  const at::NoGradGuard no_gradients;
+  const at::Tensor norm = state.gradients.norm();
+  state.gradients.mul_((settings.gradient_clip / (norm + 1e-6)).clamp_max(1.0));
+  ++state.step;
+  const double correction1 = 1.0 - std::pow(settings.beta1, static_cast<double>(state.step));
+  const double correction2 = 1.0 - std::pow(settings.beta2, static_cast<double>(state.step));
+  state.parameters.addcmul_(state.parameters, state.decayed, -rate * settings.weight_decay);
+  state.first_moment.lerp_(state.gradients, 1.0 - settings.beta1);
+  state.second_moment.mul_(settings.beta2)
+      .addcmul_(state.gradients, state.gradients, 1.0 - settings.beta2);
+  const at::Tensor divisor = (state.second_moment / correction2).sqrt_().add_(settings.epsilon);
+  state.parameters.addcdiv_(state.first_moment, divisor, -rate / correction1);
+  state.gradients.zero_();
+  return norm;
+}
+
+void export_model(const TrainingState& state, const Recipe& recipe, const std::string& folder) {
+  std::filesystem::create_directories(folder);
+  const std::filesystem::path path(folder);
+  const Vocabulary vocabulary;
+  write_file(path / "config.json", model_config_json(recipe.model, vocabulary.size()));
+  write_file(path / "tokenizer.model", tokenizer_model(vocabulary));
+
+  // safetensors: the header's length in eight bytes, a JSON header, the tensors' bytes.
+  nlohmann::ordered_json header = {{"__metadata__", {{"format", "pt"}}}};
+  const at::Tensor bytes = state.parameters.detach().to(at::kBFloat16).cpu().contiguous();
+  std::int64_t offset = 0;
+  for (const WeightShape& weight : weight_shapes(state.config)) {
+    const std::int64_t end = offset + count(weight) * 2;
+    header[weight.name] = {
+        {"dtype", "BF16"}, {"shape", weight.shape}, {"data_offsets", {offset, end}}};
+    offset = end;
+  }
+  std::string text = header.dump();
+  text.resize((text.size() + 7) / 8 * 8, ' ');
+  std::string file;
+  for (int shift = 0; shift < 64; shift += 8) {
+    file += static_cast<char>(static_cast<std::uint64_t>(text.size()) >> shift);
+  }
+  file += text;
+  file.append(static_cast<const char*>(bytes.data_ptr()), static_cast<std::size_t>(offset));
+  write_file(path / "model.safetensors", file);
+}
+
+}  // namespace kvloupe::train
