@@ -12,7 +12,9 @@
 
 namespace kvloupe {
 
-/// What to replay. Every field is part of the result's identity.
+class LayerStatesCache;  // layer_states.h
+
+/// What to replay.
 struct ReplayRequest {
   PolicySpec policy;
   int budget = 0;           // resolved entries
@@ -22,6 +24,11 @@ struct ReplayRequest {
   /// Keep the scores of every step of this head (memory: sum of n over the steps); -1: none.
   int scores_layer = -1;
   int scores_head = -1;
+
+  // How, not what: results do not depend on these.
+  int first_layer = -1;                // computed before the others, with all cores; -1: none
+  int threads = 0;                     // 0: all cores
+  LayerStatesCache* states = nullptr;  // states already read are taken from here
 
   /// A text that is equal exactly where the results are: cache key, and shown in figures' metadata.
   std::string key() const;
@@ -66,9 +73,15 @@ struct Replay {
   std::vector<std::int32_t> retained_at(const HeadReplay& head, int step) const;
 };
 
+/// The steps a request is cut into. Throws UsageError for a negative block, or for a closed-loop
+/// trace with other blocks than its own.
+std::vector<Block> replay_blocks(const Trace& trace, int block);
+
 /// Replays a policy on a trace, layers in parallel. `on_layer` is called (from a worker thread,
-/// never two at once) as each layer is done, for partial results. Throws Cancelled through
-/// progress; UsageError for a closed-loop trace with other blocks than its own.
+/// never two at once) as each layer is done, for partial results. Progress counts steps of layers
+/// and is checked at each. Throws Cancelled through progress; UsageError for a layer or head out of
+/// range, a budget below 1, and what replay_blocks and make_layer_policy refuse; WorkError and
+/// FileError from the policy and the trace.
 Replay replay(const Trace& trace, const ReplayRequest& request, Progress& progress,
               const std::function<void(const std::vector<HeadReplay>&)>& on_layer = {});
 

@@ -1,0 +1,65 @@
+#include "analysis/replay/head_cache.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "analysis/policy/kept_rows.h"
+
+namespace kvloupe {
+
+namespace {
+void append_rows(Matrix& held, Eigen::Index present, const Matrix& source, const Block& block) {
+  const Eigen::Index needed = present + block.size();
+  if (held.rows() < needed) {
+    held.conservativeResize(std::max(needed, std::min(held.rows() * 2, source.rows())),
+                            Eigen::NoChange);
+  }
+  held.middleRows(present, block.size()) = source.middleRows(block.first, block.size());
+}
+
+/// Moves rows down, a run of neighbours at a time.
+void gather_rows(Matrix& held, std::span<const std::int32_t> kept) {
+  const auto width = static_cast<std::size_t>(held.cols());
+  std::size_t first = 0;
+  while (first < kept.size()) {
+    std::size_t end = first + 1;
+    while (end < kept.size() && kept[end] == kept[end - 1] + 1) ++end;
+    const auto source = static_cast<std::size_t>(kept[first]);
+    if (source != first) {
+      std::memmove(held.data() + first * width, held.data() + source * width,
+                   (end - first) * width * sizeof(float));
+    }
+    first = end;
+  }
+}
+}  // namespace
+
+HeadCache::HeadCache(Eigen::Index head_dim, bool with_values)
+    : keys_(0, head_dim), values_(0, head_dim), with_values_(with_values) {}
+
+void HeadCache::append(const Block& block, const Matrix& keys, const Matrix& values) {
+  const auto present = static_cast<Eigen::Index>(tokens_.size());
+  append_rows(keys_, present, keys, block);
+  if (with_values_) append_rows(values_, present, values, block);
+  tokens_.resize(tokens_.size() + static_cast<std::size_t>(block.size()));
+  std::iota(tokens_.begin() + present, tokens_.end(), block.first);
+}
+
+void HeadCache::keep(std::span<const std::int32_t> kept) {
+  if (kept.size() == tokens_.size()) return;
+  gather_rows(keys_, kept);
+  if (with_values_) gather_rows(values_, kept);
+  keep_rows(tokens_, kept);
+}
+
+CacheView HeadCache::view() const {
+  const auto n = static_cast<Eigen::Index>(tokens_.size());
+  const Eigen::Index width = keys_.cols();
+  return {tokens_,
+          MatrixView(keys_.data(), n, width, Eigen::OuterStride<>(width)),
+          MatrixView(values_.data(), with_values_ ? n : 0, width, Eigen::OuterStride<>(width)),
+          {}};
+}
+
+}  // namespace kvloupe

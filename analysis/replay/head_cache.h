@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "analysis/matrix.h"
+#include "analysis/policy/policy.h"
+
+namespace kvloupe {
+
+/// One head's cache as a model holds it: the present entries side by side, in token order.
+class HeadCache {
+ public:
+  /// Values are held only where asked for.
+  HeadCache(Eigen::Index head_dim, bool with_values);
+
+  /// Appends tokens [block.first, block.end) of keys and values [T,d].
+  void append(const Block& block, const Matrix& keys, const Matrix& values);
+  /// Keeps the rows given, ascending.
+  void keep(std::span<const std::int32_t> rows);
+
+  /// Valid until the next append() or keep().
+  CacheView view() const;
+  const std::vector<std::int32_t>& tokens() const { return tokens_; }
+
+ private:
+  std::vector<std::int32_t> tokens_;
+  Matrix keys_;    // [capacity,d]; the first tokens_.size() rows count
+  Matrix values_;  // [capacity,d] or [0,d]
+  bool with_values_;
+};
+
+}  // namespace kvloupe

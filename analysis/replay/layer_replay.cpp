@@ -1,0 +1,126 @@
+#include "analysis/replay/layer_replay.h"
+
+#include <utility>
+
+#include "analysis/metric/log_determinant.h"
+#include "analysis/replay/cache_attention.h"
+#include "analysis/replay/head_cache.h"
+
+namespace kvloupe {
+
+namespace {
+/// The step's last query against the whole captured prefix, per query head of the group.
+std::vector<QueryHeadMetrics> measure(const LayerReplayInput& input, int head, const Block& block,
+                                      std::span<const std::int32_t> retained) {
+  const LayerStates& states = input.states;
+  const int group = input.context.model.group_size();
+  const auto scale = static_cast<float>(input.context.attention_scale);
+  const auto index = static_cast<std::size_t>(head);
+  const Eigen::Index prefix = block.end;
+  const MatrixView keys = rows(view(states.keys[index]), 0, prefix);
+  const MatrixView values = rows(view(states.values[index]), 0, prefix);
+  std::vector<QueryHeadMetrics> result;
+  Eigen::VectorXf logits(prefix);
+  for (int query_head = head * group; query_head < (head + 1) * group; ++query_head) {
+    const auto query = static_cast<std::size_t>(query_head);
+    logits.noalias() = keys * (scale * states.queries[query].row(block.end - 1)).transpose();
+    const auto norms = [&](const std::vector<std::vector<float>>& all) {
+      if (all.empty() || all[query].empty()) return std::span<const float>();
+      return std::span(all[query]).first(static_cast<std::size_t>(prefix));
+    };
+    result.push_back(
+        output_perturbation({logits.data(), static_cast<std::size_t>(prefix)}, retained, values,
+                            states.output_weights.empty() ? nullptr : &states.output_weights[query],
+                            norms(states.value_norms_l1), norms(states.value_norms_l2)));
+  }
+  return result;
+}
+
+struct HeadState {
+  HeadCache cache;
+  HeadReplay replay;
+};
+}  // namespace
+
+std::vector<HeadReplay> replay_layer(const LayerReplayInput& input, Progress& progress) {
+  const ModelInfo& model = input.context.model;
+  PolicyOptions options;
+  options.always_score = input.scores_head >= 0;
+  const auto policy = make_layer_policy(input.policy, input.context, options);
+  CacheAttention attention(model, input.context.attention_scale);
+
+  std::vector<HeadState> heads;
+  const int tokens = input.blocks.empty() ? 0 : input.blocks.back().end;
+  for (int head = 0; head < model.num_kv_heads; ++head) {
+    heads.push_back({HeadCache(model.head_dim, policy->needs_values()), {}});
+    HeadReplay& replay = heads.back().replay;
+    replay.layer = input.context.layer;
+    replay.head = head;
+    replay.evicted_at.assign(static_cast<std::size_t>(tokens), -1);
+    replay.steps.resize(input.blocks.size());
+    if (head == input.scores_head) {
+      replay.scores.resize(input.blocks.size());
+      replay.fates.resize(input.blocks.size());
+    }
+  }
+  const auto for_heads = [&](const std::function<void(int)>& body) {
+    if (input.context.for_heads) return input.context.for_heads(model.num_kv_heads, body);
+    for (int head = 0; head < model.num_kv_heads; ++head) body(head);
+  };
+
+  for (std::size_t step = 0; step < input.blocks.size(); ++step) {
+    progress.check();
+    const Block& block = input.blocks[step];
+    StepView view;
+    view.step = static_cast<int>(step);
+    view.block = block;
+    view.attention = &attention;
+    for (HeadState& head : heads) {
+      const auto index = static_cast<std::size_t>(head.replay.head);
+      head.cache.append(block, input.states.keys[index], input.states.values[index]);
+      view.caches.push_back(head.cache.view());
+    }
+    for (const Matrix& query : input.states.queries) {
+      view.queries.push_back(rows(kvloupe::view(query), block.first, block.size()));
+    }
+    attention.begin(view.caches, view.queries);
+    std::vector<HeadDecision> decisions = policy->step(view);
+
+    for_heads([&](int head_index) {
+      HeadState& head = heads[static_cast<std::size_t>(head_index)];
+      HeadDecision& decision = decisions[static_cast<std::size_t>(head_index)];
+      StepRecord& record = head.replay.steps[step];
+      const std::vector<std::int32_t>& present = head.cache.tokens();
+      record.cache_size = static_cast<int>(present.size());
+      record.retained = static_cast<int>(decision.kept.size());
+      record.threshold = decision.threshold;
+      record.ties = decision.ties;
+      std::size_t next = 0;
+      for (std::size_t row = 0; row < present.size(); ++row) {
+        if (next < decision.kept.size() && static_cast<std::size_t>(decision.kept[next]) == row) {
+          ++next;
+        } else {
+          head.replay.evicted_at[static_cast<std::size_t>(present[row])] = view.step;
+        }
+      }
+      head.cache.keep(decision.kept);
+      if (head_index == input.scores_head) {
+        head.replay.scores[step] = std::move(decision.scores);
+        head.replay.fates[step] = std::move(decision.fates);
+      }
+      if (input.metrics) {
+        const LogDeterminant volume = log_pseudo_determinant(head.cache.view().keys);
+        record.log_pseudo_determinant = volume.value;
+        record.rank = volume.rank;
+        record.query_heads = measure(input, head_index, block, head.cache.tokens());
+      }
+    });
+    progress.advance();
+  }
+
+  std::vector<HeadReplay> result;
+  for (HeadState& head : heads) result.push_back(std::move(head.replay));
+  return result;
+}
+
+}  // namespace kvloupe

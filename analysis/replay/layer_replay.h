@@ -1,0 +1,25 @@
+#pragma once
+
+#include <vector>
+
+#include "analysis/progress.h"
+#include "analysis/replay/layer_states.h"
+#include "analysis/replay/replay.h"
+
+namespace kvloupe {
+
+/// Everything one layer's replay needs, in memory.
+struct LayerReplayInput {
+  const LayerStates& states;
+  const std::vector<Block>& blocks;
+  const PolicySpec& policy;
+  LayerContext context;  // layer, model, attention scale, budget, loop over heads
+  bool metrics = true;
+  int scores_head = -1;  // keep scores and fates of this head
+};
+
+/// Runs the policy over the states of one layer, step by step: result [Hk]. Advances the progress
+/// by one per step.
+std::vector<HeadReplay> replay_layer(const LayerReplayInput& input, Progress& progress);
+
+}  // namespace kvloupe

@@ -1,0 +1,171 @@
+#include "analysis/replay/replay.h"
+
+#include <cblas.h>
+#include <tbb/parallel_for.h>
+#include <tbb/task_arena.h>
+
+#include <algorithm>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "analysis/error.h"
+#include "analysis/replay/layer_replay.h"
+#include "analysis/replay/layer_states.h"
+
+namespace kvloupe {
+
+namespace {
+/// All cores are used by layers and heads; a BLAS that starts threads of its own inside them is
+/// slower and its results depend on their number.
+void use_one_blas_thread() { openblas_set_num_threads(1); }
+
+int check_layer(const ModelInfo& model, int layer) {
+  if (layer < 0 || layer >= model.num_layers) {
+    throw UsageError("layer " + std::to_string(layer) + ": the trace has layers 0 to " +
+                     std::to_string(model.num_layers - 1));
+  }
+  return layer;
+}
+
+/// Layers to compute, ascending, none twice.
+std::vector<int> layers_of(const ReplayRequest& request, const ModelInfo& model) {
+  std::vector<int> layers;
+  for (const int layer : request.layers) layers.push_back(check_layer(model, layer));
+  if (layers.empty()) {
+    for (int layer = 0; layer < model.num_layers; ++layer) layers.push_back(layer);
+  }
+  std::sort(layers.begin(), layers.end());
+  layers.erase(std::unique(layers.begin(), layers.end()), layers.end());
+  return layers;
+}
+
+void check_head(const ReplayRequest& request, const ModelInfo& model) {
+  if (request.scores_layer < 0) return;
+  check_layer(model, request.scores_layer);
+  if (request.scores_head < 0 || request.scores_head >= model.num_kv_heads) {
+    throw UsageError("head " + std::to_string(request.scores_head) + ": the trace has heads 0 to " +
+                     std::to_string(model.num_kv_heads - 1));
+  }
+}
+}  // namespace
+
+std::string ReplayRequest::key() const {
+  std::string result = policy.text() + " budget=" + std::to_string(budget) +
+                       " block=" + std::to_string(block) + " metrics=" + (metrics ? "1" : "0");
+  if (scores_layer >= 0) {
+    result += " scores=" + std::to_string(scores_layer) + ":" + std::to_string(scores_head);
+  }
+  if (!layers.empty()) {
+    result += " layers=";
+    for (const int layer : layers) result += std::to_string(layer) + ",";
+  }
+  return result;
+}
+
+const HeadReplay* Replay::find(int layer, int head) const {
+  for (const HeadReplay& candidate : heads) {
+    if (candidate.layer == layer && candidate.head == head) return &candidate;
+  }
+  return nullptr;
+}
+
+namespace {
+std::vector<std::int32_t> alive(const HeadReplay& head, int end, int evicted_after) {
+  std::vector<std::int32_t> tokens;
+  for (std::int32_t token = 0; token < end; ++token) {
+    const std::int32_t step = head.evicted_at[static_cast<std::size_t>(token)];
+    if (step < 0 || step > evicted_after) tokens.push_back(token);
+  }
+  return tokens;
+}
+}  // namespace
+
+std::vector<std::int32_t> Replay::tokens_at(const HeadReplay& head, int step) const {
+  return alive(head, blocks.at(static_cast<std::size_t>(step)).end, step - 1);
+}
+
+std::vector<std::int32_t> Replay::retained_at(const HeadReplay& head, int step) const {
+  return alive(head, blocks.at(static_cast<std::size_t>(step)).end, step);
+}
+
+std::vector<Block> replay_blocks(const Trace& trace, int block) {
+  const RunInfo& run = trace.run();
+  if (block < 0) throw UsageError("block " + std::to_string(block) + ": must be at least 1");
+  if (run.policy != "full") {
+    if (block != 0 && block != run.block_size) {
+      throw UsageError("block " + std::to_string(block) + ": " + trace.path().string() +
+                       " is a closed-loop trace and accepts only its own block size, " +
+                       std::to_string(run.block_size));
+    }
+    return trace.blocks();
+  }
+  return make_blocks(run.prompt_length, run.generated, block == 0 ? run.block_size : block);
+}
+
+Replay replay(const Trace& trace, const ReplayRequest& request, Progress& progress,
+              const std::function<void(const std::vector<HeadReplay>&)>& on_layer) {
+  const ModelInfo& model = trace.model();
+  std::vector<int> order = layers_of(request, model);
+  check_head(request, model);
+  if (request.budget < 1) {
+    throw UsageError("budget " + std::to_string(request.budget) + ": must be at least 1");
+  }
+  Replay result;
+  result.policy = request.policy.text();
+  result.budget = request.budget;
+  result.block = request.block == 0 ? trace.run().block_size : request.block;
+  result.blocks = replay_blocks(trace, request.block);
+  result.notes = policy_notes(request.policy, model, request.budget);
+  progress.set_total(static_cast<long>(order.size() * result.blocks.size()));
+  use_one_blas_thread();
+
+  const HeadLoop for_heads = [](int count, const std::function<void(int)>& body) {
+    // Isolated: a thread that waits for this layer's heads must not start another layer.
+    tbb::this_task_arena::isolate([&] { tbb::parallel_for(0, count, body); });
+  };
+  std::vector<std::vector<HeadReplay>> layers(order.size());
+  std::mutex reporting;
+  const auto compute = [&](std::size_t index) {
+    progress.check();
+    const int layer = order[index];
+    const auto states = request.states != nullptr
+                            ? request.states->get(trace, layer)
+                            : std::make_shared<const LayerStates>(load_layer_states(trace, layer));
+    LayerContext context;
+    context.layer = layer;
+    context.model = model;
+    context.attention_scale = trace.run().attention_scale;
+    context.budget = request.budget;
+    context.output_weights = states->output_weights;
+    context.for_heads = for_heads;
+    layers[index] =
+        replay_layer({*states, result.blocks, request.policy, std::move(context), request.metrics,
+                      layer == request.scores_layer ? request.scores_head : -1},
+                     progress);
+    if (on_layer) {
+      const std::lock_guard lock(reporting);
+      on_layer(layers[index]);
+    }
+  };
+
+  const int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  tbb::task_arena arena(request.threads > 0 ? request.threads : cores);
+  arena.execute([&] {
+    const auto first = std::find(order.begin(), order.end(), request.first_layer);
+    const auto first_index = static_cast<std::size_t>(first - order.begin());
+    if (first != order.end()) compute(first_index);
+    tbb::parallel_for(
+        std::size_t{0}, order.size(),
+        [&](std::size_t index) {
+          if (index != first_index) compute(index);
+        },
+        tbb::simple_partitioner());
+  });
+  for (std::vector<HeadReplay>& layer : layers) {
+    for (HeadReplay& head : layer) result.heads.push_back(std::move(head));
+  }
+  return result;
+}
+
+}  // namespace kvloupe
