@@ -1,0 +1,20 @@
+#pragma once
+
+#include <string>
+
+#include "app/figure/scene.h"
+#include "app/figure/text_metrics.h"
+
+namespace kvloupe::figure {
+
+/// The scene as a one-page PDF: fonts embedded, text selectable, images embedded once, settings in
+/// the document information. Throws WorkError where Cairo fails.
+std::string write_pdf(const Scene& scene, const TextMetrics& fonts);
+
+/// The scene as pixels, each point being `pixels_per_point` of them; sides are rounded.
+Pixels render(const Scene& scene, const TextMetrics& fonts, double pixels_per_point);
+
+/// The scene as a PNG file, resolution and settings stated in it.
+std::string write_png(const Scene& scene, const TextMetrics& fonts, double pixels_per_point);
+
+}  // namespace kvloupe::figure
