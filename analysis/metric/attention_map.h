@@ -1,0 +1,34 @@
+#pragma once
+
+#include <span>
+
+#include "analysis/matrix.h"
+#include "analysis/progress.h"
+
+namespace kvloupe {
+
+enum class Pooling { max, mean };
+enum class AttentionUnit { probability, logit };
+
+/// A part of the T×T attention matrix and how it is to be shown.
+struct AttentionWindow {
+  int query_first = 0, query_end = 0;  // rows [query_first, query_end)
+  int key_first = 0, key_end = 0;      // columns [key_first, key_end)
+  int height = 0, width = 0;           // pixels
+  Pooling pooling = Pooling::max;      // a sink or a needle is one column: it survives max only
+  AttentionUnit unit = AttentionUnit::probability;
+};
+
+/// The window at reduced resolution, exact: pixel (y, x) pools the cells of rows
+/// [⌊y·R/height⌋, ⌊(y+1)·R/height⌋) and likewise columns (R rows; at least one cell each, so that
+/// enlarging repeats cells). Only cells on or below the diagonal count; a pixel with none is NaN.
+///
+/// queries, keys [T,d] of the whole trace; `logsumexp` [T] of each query's row
+/// (attention_logsumexp), needed for probabilities only. Result [height,width], row 0 the oldest
+/// query. Memory: the result and one tile. Throws std::invalid_argument for a window outside the
+/// matrix, Cancelled through progress (one unit per query row).
+Matrix attention_map(const MatrixView& queries, const MatrixView& keys, float scale,
+                     std::span<const float> logsumexp, const AttentionWindow& window,
+                     Progress& progress);
+
+}  // namespace kvloupe
