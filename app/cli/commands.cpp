@@ -11,6 +11,8 @@ int run(int argc, char** argv) {
   app.require_subcommand(0, 1);
   Action action;
   // Verbs are listed here, one line each.
+  add_policies(app, action);
+  add_replay(app, action);
   try {
     app.parse(argc, argv);
     return action ? action() : 0;

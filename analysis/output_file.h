@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdio>
+#include <string>
+#include <string_view>
+
+namespace kvloupe {
+
+/// A text file written as a stream that is either there in full or not at all: it grows beside its
+/// target under a temporary name; finish() fsyncs and renames. Destroyed before that, it removes
+/// what it wrote. "-" is standard output, written as it comes.
+///
+/// Every method throws FileError: folder missing or unwritable, disk full, a closed pipe.
+class OutputFile {
+ public:
+  explicit OutputFile(std::string target);
+  ~OutputFile();
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
+
+  void write(std::string_view text);
+  void finish();
+
+ private:
+  [[noreturn]] void fail(const std::string& doing, int error) const;
+
+  std::string target_;
+  std::string temporary_;  // empty: standard output, or renamed already
+  std::FILE* file_ = nullptr;
+};
+
+}  // namespace kvloupe

@@ -1,0 +1,114 @@
+#include "analysis/replay/replay_json.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+namespace kvloupe {
+
+namespace {
+std::string quoted(const std::string& text) {
+  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+template <typename Number>
+void append_number(std::string& line, std::string_view name, Number value) {
+  auto out = std::back_inserter(line);
+  if (std::isfinite(static_cast<double>(value))) {
+    fmt::format_to(out, ",\"{}\":{}", name, value);
+  } else {
+    fmt::format_to(out, ",\"{}\":null", name);
+  }
+}
+
+void append_list(std::string& line, const auto& values) {
+  line += '[';
+  bool first = true;
+  for (const auto& value : values) {
+    if (!first) line += ',';
+    first = false;
+    fmt::format_to(std::back_inserter(line), "{}", value);
+  }
+  line += ']';
+}
+
+void append_metrics(std::string& line, const StepRecord& record, int first_query_head) {
+  // Threshold and ties are the selection's own; the rest needs a replay with metrics.
+  std::string inside;
+  append_number(inside, "threshold", record.threshold);
+  append_number(inside, "ties", record.ties);
+  if (!record.query_heads.empty()) {
+    append_number(inside, "log_pseudo_determinant", record.log_pseudo_determinant);
+    append_number(inside, "rank", record.rank);
+    inside += ",\"query_heads\":[";
+    for (std::size_t i = 0; i < record.query_heads.size(); ++i) {
+      const QueryHeadMetrics& metrics = record.query_heads[i];
+      if (i > 0) inside += ',';
+      fmt::format_to(std::back_inserter(inside), "{{\"query_head\":{}",
+                     first_query_head + static_cast<int>(i));
+      append_number(inside, "retained_mass", metrics.retained_mass);
+      append_number(inside, "perturbation_l1", metrics.perturbation_l1);
+      append_number(inside, "bound_l1", metrics.bound_l1);
+      append_number(inside, "perturbation_l2", metrics.perturbation_l2);
+      append_number(inside, "bound_l2", metrics.bound_l2);
+      append_number(inside, "head_error_l2", metrics.head_error_l2);
+      inside += '}';
+    }
+    inside += ']';
+  }
+  line += ",\"metrics\":{" + inside.substr(1) + "}";
+}
+
+std::string step_line(const Replay& replay, const HeadReplay& head, int step) {
+  const StepRecord& record = head.steps[static_cast<std::size_t>(step)];
+  std::string line =
+      fmt::format("{{\"step\":{},\"cache_size\":{},\"retained\":", step, record.cache_size);
+  append_list(line, replay.retained_at(head, step));
+  line += ",\"merged\":[";
+  for (std::size_t i = 0; i < record.merges.size(); ++i) {
+    const Merge& merge = record.merges[i];
+    line += fmt::format("{}{{\"into\":{},\"from\":", i > 0 ? "," : "", merge.into);
+    append_list(line, merge.from);
+    line += ",\"weights\":";
+    append_list(line, merge.weights);
+    line += '}';
+  }
+  line += ']';
+  append_metrics(line, record,
+                 head.head * static_cast<int>(std::max<std::size_t>(record.query_heads.size(), 1)));
+  return line + '}';
+}
+}  // namespace
+
+void write_replay_json(const Replay& replay, const std::string& trace,
+                       const ReplayJsonOptions& options,
+                       const std::function<void(std::string_view)>& write) {
+  write("{\"trace\":" + quoted(trace) + ",\n\"policy\":" + quoted(replay.policy) +
+        fmt::format(",\n\"budget\":{},\n\"block\":{},\n\"notes\":[", replay.budget, replay.block));
+  for (std::size_t i = 0; i < replay.notes.size(); ++i) {
+    write((i > 0 ? "," : "") + quoted(replay.notes[i]));
+  }
+  write("],\n\"heads\":[");
+  bool first_head = true;
+  for (const HeadReplay& head : replay.heads) {
+    if (!options.heads.empty() &&
+        std::find(options.heads.begin(), options.heads.end(), head.head) == options.heads.end()) {
+      continue;
+    }
+    write(fmt::format("{}\n{{\"layer\":{},\"head\":{},\"steps\":[", first_head ? "" : ",",
+                      head.layer, head.head));
+    first_head = false;
+    const int steps = static_cast<int>(head.steps.size());
+    const int first = options.last_step_only ? std::max(steps - 1, 0) : 0;
+    for (int step = first; step < steps; ++step) {
+      write((step > first ? ",\n" : "\n") + step_line(replay, head, step));
+    }
+    write("]}");
+  }
+  write("\n]}\n");
+}
+
+}  // namespace kvloupe

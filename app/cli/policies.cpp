@@ -1,0 +1,121 @@
+// kvloupe policies: every policy, its parameters, defaults and source.
+
+#include <fmt/format.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "analysis/output_file.h"
+#include "analysis/policy/policy_catalog.h"
+#include "app/cli/commands.h"
+
+namespace kvloupe::cli {
+
+namespace {
+std::string written(const SpecValue& value) {
+  if (const double* number = std::get_if<double>(&value)) return number_text(*number);
+  if (const Percent* percent = std::get_if<Percent>(&value)) {
+    return number_text(percent->value) + "%";
+  }
+  return std::get<std::string>(value);
+}
+
+std::string range(const ParameterInfo& parameter) {
+  switch (parameter.type) {
+    case ParameterType::word: {
+      std::string words;
+      for (const std::string& word : parameter.words) words += (words.empty() ? "" : "|") + word;
+      return words;
+    }
+    case ParameterType::text:
+      return "\"text\"";
+    case ParameterType::flag:
+      return "0|1";
+    case ParameterType::share:
+      return "count or %";
+    case ParameterType::count:
+    case ParameterType::number:
+      break;
+  }
+  return number_text(parameter.minimum) + " to " + number_text(parameter.maximum) +
+         (parameter.odd ? ", odd" : "");
+}
+
+nlohmann::ordered_json to_json(const ParameterInfo& parameter) {
+  nlohmann::ordered_json json = {{"name", parameter.name}, {"type", type_name(parameter.type)}};
+  json["required"] = parameter.required;
+  if (!parameter.required) {
+    if (const double* number = std::get_if<double>(&parameter.default_value)) {
+      json["default"] = *number;
+    } else {
+      json["default"] = written(parameter.default_value);
+    }
+  }
+  if (parameter.type == ParameterType::word) {
+    json["words"] = parameter.words;
+  } else if (parameter.type != ParameterType::text) {
+    json["minimum"] = parameter.minimum;
+    json["maximum"] = parameter.maximum;
+  }
+  if (parameter.odd) json["odd"] = true;
+  json["meaning"] = parameter.meaning;
+  return json;
+}
+
+std::string as_json() {
+  nlohmann::ordered_json policies = nlohmann::ordered_json::array();
+  for (const PolicyEntry& entry : policy_catalog()) {
+    nlohmann::ordered_json parameters = nlohmann::ordered_json::array();
+    for (const ParameterInfo& parameter : entry.parameters) {
+      parameters.push_back(to_json(parameter));
+    }
+    policies.push_back({{"name", entry.name},
+                        {"kind", kind_name(entry.kind)},
+                        {"summary", entry.summary},
+                        {"formula", entry.formula},
+                        {"parameters", std::move(parameters)},
+                        {"source", entry.source},
+                        {"differences", entry.differences}});
+  }
+  return nlohmann::ordered_json({{"policies", std::move(policies)}}).dump(2) + "\n";
+}
+
+std::string as_table() {
+  std::string text =
+      "A policy is a score, then modifiers joined by +, such as keydiff+recent(10%).\n";
+  bool modifiers = false;
+  for (const PolicyEntry& entry : policy_catalog()) {
+    if (&entry == &policy_catalog().front()) text += "\nScores\n";
+    if (entry.kind != PartKind::score && !modifiers) {
+      modifiers = true;
+      text += "\nModifiers\n";
+    }
+    text += fmt::format("\n{:<10}{}\n{:<10}{}\n{:<10}source: {}\n", entry.name, entry.summary, "",
+                        entry.formula, "", entry.source);
+    for (const ParameterInfo& parameter : entry.parameters) {
+      const std::string by_default =
+          parameter.required ? std::string(" (required)") : "=" + written(parameter.default_value);
+      text += fmt::format("{:<12}{:<24}{:<28}{}\n", "", parameter.name + by_default,
+                          range(parameter), parameter.meaning);
+    }
+  }
+  return text;
+}
+}  // namespace
+
+void add_policies(CLI::App& app, Action& action) {
+  CLI::App* verb =
+      app.add_subcommand("policies", "List every policy: parameters, defaults, formula, source");
+  const auto json = std::make_shared<bool>(false);
+  verb->add_flag("--json", *json, "Write JSON");
+  verb->callback([&action, json] {
+    action = [json] {
+      OutputFile out("-");
+      out.write(*json ? as_json() : as_table());
+      out.finish();
+      return 0;
+    };
+  });
+}
+
+}  // namespace kvloupe::cli

@@ -1,0 +1,117 @@
+// kvloupe replay: a policy applied to a trace, as a table or as JSON.
+
+#include "analysis/replay/replay.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <memory>
+
+#include "analysis/error.h"
+#include "analysis/output_file.h"
+#include "analysis/replay/replay_json.h"
+#include "app/cli/commands.h"
+#include "app/cli/index_list.h"
+
+namespace kvloupe::cli {
+
+namespace {
+struct Options {
+  std::string trace, policy, budget, layers, heads, json;
+  std::string steps = "all";
+  int block = 0;
+};
+
+/// The mean over the query heads, as text; "-" where it is not a number.
+std::string mean_text(const StepRecord& record, double QueryHeadMetrics::*field) {
+  double sum = 0.0;
+  for (const QueryHeadMetrics& metrics : record.query_heads) sum += metrics.*field;
+  const double mean = sum / static_cast<double>(record.query_heads.size());
+  return std::isfinite(mean) ? fmt::format("{:.4g}", mean) : "-";
+}
+
+void write_table(const Replay& replay, const Options& options, const ReplayJsonOptions& shown,
+                 OutputFile& out) {
+  out.write(fmt::format("{}: {}, budget {}, block {}, {} steps\n", options.trace, replay.policy,
+                        replay.budget, replay.block, replay.blocks.size()));
+  for (const std::string& note : replay.notes) out.write("note: " + note + "\n");
+  out.write(
+      "of each step's last query, mean over the query heads: attention mass retained, output "
+      "perturbation and its bound (L1)\n");
+  out.write(fmt::format("{:>5} {:>5} {:>5} {:>7} {:>7} {:>5} {:>10} {:>12} {:>12} {:>9}\n", "layer",
+                        "head", "step", "cache", "kept", "ties", "mass", "perturbation", "bound",
+                        "log det"));
+  for (const HeadReplay& head : replay.heads) {
+    if (!shown.heads.empty() &&
+        std::find(shown.heads.begin(), shown.heads.end(), head.head) == shown.heads.end()) {
+      continue;
+    }
+    const std::size_t first = shown.last_step_only ? head.steps.size() - 1 : 0;
+    for (std::size_t step = first; step < head.steps.size(); ++step) {
+      const StepRecord& record = head.steps[step];
+      out.write(fmt::format("{:>5} {:>5} {:>5} {:>7} {:>7} {:>5} {:>10} {:>12} {:>12} {:>9.2f}\n",
+                            head.layer, head.head, step, record.cache_size, record.retained,
+                            record.ties, mean_text(record, &QueryHeadMetrics::retained_mass),
+                            mean_text(record, &QueryHeadMetrics::perturbation_l1),
+                            mean_text(record, &QueryHeadMetrics::bound_l1),
+                            record.log_pseudo_determinant));
+    }
+  }
+}
+
+int run_replay(const Options& options) {
+  ReplayRequest request;
+  request.policy = parse_policy(options.policy);
+  const Budget budget = parse_budget(options.budget);
+  const Trace trace(options.trace);
+  request.budget = budget.resolve(trace.run().prompt_length);
+  request.block = options.block;
+  // --layers and --heads filter what is printed; a layer that is not printed needs no computing,
+  // because no layer's replay depends on another's.
+  if (!options.layers.empty()) {
+    request.layers = parse_index_list(options.layers, "layer", trace.model().num_layers);
+  }
+  ReplayJsonOptions shown;
+  if (!options.heads.empty()) {
+    shown.heads = parse_index_list(options.heads, "head", trace.model().num_kv_heads);
+  }
+  shown.last_step_only = options.steps == "last";
+
+  Progress progress;
+  if (options.json.empty()) {
+    const Replay result = replay(trace, request, progress);
+    OutputFile out("-");
+    write_table(result, options, shown, out);
+    out.finish();
+    return 0;
+  }
+  OutputFile out(options.json);  // first: an unwritable target is known before the work
+  const Replay result = replay(trace, request, progress);
+  write_replay_json(result, options.trace, shown, [&](std::string_view text) { out.write(text); });
+  out.finish();
+  return 0;
+}
+}  // namespace
+
+void add_replay(CLI::App& app, Action& action) {
+  CLI::App* verb = app.add_subcommand("replay", "Apply a policy to the states of a trace");
+  const auto options = std::make_shared<Options>();
+  verb->add_option("TRACE", options->trace, "The trace file")->required();
+  verb->add_option("--policy", options->policy, "A policy, such as keydiff+recent(10%)")
+      ->required();
+  verb->add_option("--budget", options->budget,
+                   "Entries a head may hold: a count, or a share of the prompt such as 25%")
+      ->required();
+  verb->add_option("--block", options->block, "Tokens per prompt step (default: the capture's)")
+      ->check(CLI::Range(1, std::numeric_limits<int>::max()));
+  verb->add_option("--layers", options->layers, "Layers to print, such as 0-3,7");
+  verb->add_option("--heads", options->heads, "Key-value heads to print, such as 0,1");
+  verb->add_option("--steps", options->steps, "Steps to print: all or last")
+      ->check(CLI::IsMember({"all", "last"}));
+  verb->add_option("--json", options->json, "Write JSON to a file, or to standard output with -");
+  verb->callback([&action, options] { action = [options] { return run_replay(*options); }; });
+}
+
+}  // namespace kvloupe::cli
