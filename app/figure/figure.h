@@ -75,6 +75,8 @@ class Figure {
   virtual ~Figure() = default;
   /// Fast; pure. The scene is exactly width × height points.
   virtual Scene draw(const DrawRequest& request) const = 0;
+  /// The height that suits the request's width best, in points; 0: any, by the catalogue's aspect.
+  virtual double natural_height(const DrawRequest& /*request*/) const { return 0.0; }
   /// The numbers behind the picture.
   virtual void write_csv(CsvWriter& csv) const = 0;
   /// The exact value at a place, for the read-out beside the pointer, e.g. "cos 0.123": a cell of a

@@ -13,6 +13,9 @@ std::span<const FigureInfo> figure_catalog();
 /// Throws UsageError naming the nearest valid figure.
 const FigureInfo& find_figure(std::string_view name);
 
+/// Throws UsageError for a choice the figure does not have, or a value that is none of its values.
+void check_choices(const FigureInfo& info, const Choices& choices);
+
 /// The selection with its open ends filled in (query head, step, last token), every field checked
 /// against the trace. `steps` is the number of steps of the replay in use (or of the trace).
 /// Throws UsageError naming the field and what the trace has.

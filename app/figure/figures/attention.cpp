@@ -1,0 +1,215 @@
+// The attention map, recomputed from queries and keys.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "analysis/metric/attention.h"
+#include "analysis/metric/attention_map.h"
+#include "analysis/metric/sink.h"
+#include "app/figure/figures/figures.h"
+#include "app/figure/map_plot.h"
+
+namespace kvloupe::figure {
+
+namespace {
+
+constexpr int most_pixels = 1024;
+
+class Attention final : public Figure {
+ public:
+  Selection selection;
+  Matrix map;  // [pixels,pixels] of the selected range; NaN above the diagonal
+  std::vector<int> sinks;
+  bool logits = false;
+  bool log_scale = true;
+  Pooling pooling = Pooling::max;
+  std::string of;
+
+  double natural_height(const DrawRequest& request) const override {
+    return map_natural_height(request.style, plot(request), request.width);
+  }
+
+  Scene draw(const DrawRequest& request) const override {
+    const Style& style = request.style;
+    Scene scene = make_scene(style, request.width, request.height);
+    const MapPlot map_plot = plot(request);
+    const Rect rect = map_rect(style, map_plot, request.width, request.height);
+    const double first = selection.first_token;
+    const double end = selection.last_token + 1.0;
+    add_map(scene, style, map_plot, rect,
+            paint({map.data(), static_cast<std::size_t>(map.size())}, static_cast<int>(map.cols()),
+                  static_cast<int>(map.rows()), map_plot.scale),
+            {first, end, first, end});
+    const Axes axes{rect, map_plot.x, map_plot.y};
+    Markers marks;
+    marks.shape = MarkerShape::triangle_down;
+    marks.size = 4.5;
+    marks.stroke = Stroke{style.colours.ink, 0.7, {}, Cap::butt};
+    for (const int token : sinks) {
+      const double x = axes.to_page(token + 0.5, map_plot.y.first).x;
+      if (x >= rect.x - 0.1 && x <= rect.right() + 0.1) marks.points.push_back({x, rect.y - 4.0});
+    }
+    if (!marks.points.empty()) {
+      const double last = marks.points.back().x;
+      scene.add(std::move(marks));
+      Text name = make_text(style, sinks.size() == 1 ? "sink" : "sinks", {last + 5.0, rect.y - 2.0}, style.small);
+      name.colour = style.colours.faint;
+      if (last + 5.0 + name.width < request.width) scene.add(std::move(name));
+    }
+    return scene;
+  }
+
+  void write_csv(CsvWriter& csv) const override {
+    const double tile = (selection.last_token - selection.first_token + 1.0) / static_cast<double>(map.cols());
+    csv.row({"query_token", "key_token", "tokens_per_tile", logits ? "logit" : "attention"});
+    for (Eigen::Index y = 0; y < map.rows(); ++y) {
+      for (Eigen::Index x = 0; x < map.cols(); ++x) {
+        if (std::isnan(map(y, x))) continue;
+        csv.row({selection.first_token + static_cast<double>(y) * tile,
+                 selection.first_token + static_cast<double>(x) * tile, tile,
+                 static_cast<double>(map(y, x))});
+      }
+    }
+  }
+
+  std::string value_text(const Target& target) const override {
+    const int count = selection.last_token - selection.first_token + 1;
+    const long row = target.other_token - selection.first_token;
+    const long column = target.token - selection.first_token;
+    if (row < 0 || column < 0 || row >= count || column >= count) return {};
+    const float value = map(row * map.rows() / count, column * map.cols() / count);
+    if (std::isnan(value)) return {};
+    return std::string(logits ? "logit " : "attention ") + format_number(static_cast<double>(value));
+  }
+
+  std::string caption() const override {
+    std::string text = fmt::format("{} of tokens {} to {}, layer {}, {}", logits ? "Attention logits" : "Attention",
+                                   format_count(selection.first_token), format_count(selection.last_token),
+                                   selection.layer, of);
+    if (map.cols() <= selection.last_token - selection.first_token) {
+      text += pooling == Pooling::max ? "; each pixel is the largest value of its tile"
+                                      : "; each pixel is the mean of its tile";
+    }
+    if (!sinks.empty()) text += "; triangles: tokens that receive more than 0.3 on average";
+    return text + ".";
+  }
+
+ private:
+  MapPlot plot(const DrawRequest& request) const {
+    const std::pair<double, double> all(selection.first_token, selection.last_token + 1.0);
+    const auto [x0, x1] = request.x_range.value_or(all);
+    const auto [y0, y1] = request.y_range.value_or(all);
+    MapPlot result;
+    result.x = {AxisMeaning::token, AxisScale::linear, x0, x1, "Key token"};
+    result.y = {AxisMeaning::token, AxisScale::linear, y0, y1, "Query token"};
+    result.scale.map = request.style.amounts;
+    result.scale.label = logits ? "Attention logit" : "Attention";
+    result.aspect = std::clamp((x1 - x0) / (y1 - y0), 0.25, 4.0);
+    if (!sinks.empty()) result.top = 10.0;
+    limits(result.scale);
+    if (request.limits) {
+      std::tie(result.scale.low, result.scale.high) = *request.limits;
+      if (result.scale.scale == AxisScale::log) result.scale.low = std::max(result.scale.low, 1e-30);
+    }
+    return result;
+  }
+
+  /// From the values themselves: logarithmic down to what the least percent of cells has, at most
+  /// five decades; else from the least to the largest.
+  void limits(ColourScale& scale) const {
+    std::vector<float> values;
+    values.reserve(static_cast<std::size_t>(map.size()));
+    for (const float v : map.reshaped()) {
+      if (std::isfinite(v) && (logits || v > 0)) values.push_back(v);
+    }
+    if (values.empty()) values = {0.1F, 1.0F};
+    std::sort(values.begin(), values.end());
+    const double high = static_cast<double>(values.back());
+    const double low = static_cast<double>(values[values.size() / 100]);
+    if (logits) {
+      scale.low = low;
+      scale.high = high > low ? high : low + 1.0;
+    } else if (log_scale) {
+      scale.scale = AxisScale::log;
+      scale.high = std::pow(10.0, std::ceil(std::log10(high) - 1e-6));
+      scale.low = std::pow(10.0, std::floor(std::log10(std::max(low, scale.high * 1e-5)) + 1e-6));
+      if (!(scale.low < scale.high)) scale.low = scale.high / 10.0;
+    } else {
+      scale.low = 0.0;
+      scale.high = high;
+    }
+  }
+};
+
+std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
+  const FigureInfo info = attention_figure();
+  const Trace& trace = *input.trace;
+  const Selection& s = input.selection;
+  auto figure = std::make_unique<Attention>();
+  figure->selection = s;
+  figure->pooling = choice(info, input.choices, "pooling") == "max" ? Pooling::max : Pooling::mean;
+  figure->log_scale = choice(info, input.choices, "scale") == "log";
+  figure->logits = choice(info, input.choices, "unit") == "logit";
+
+  AttentionWindow window;
+  window.query_first = window.key_first = s.first_token;
+  window.query_end = window.key_end = s.last_token + 1;
+  window.width = window.height = std::min(window.query_end - window.query_first, most_pixels);
+  window.pooling = figure->pooling;
+  window.unit = figure->logits ? AttentionUnit::logit : AttentionUnit::probability;
+
+  const int group = trace.model().group_size();
+  const int first = s.query_head >= 0 ? s.query_head : s.head * group;
+  const int count = s.query_head >= 0 ? 1 : group;
+  figure->of = s.query_head >= 0 ? fmt::format("query head {}", s.query_head)
+               : group > 1       ? fmt::format("mean over the {} query heads of head {}", group, s.head)
+                                 : fmt::format("head {}", s.head);
+  const auto scale = static_cast<float>(trace.run().attention_scale);
+  const Matrix keys = trace.key(s.layer, s.head);
+  std::vector<double> received(static_cast<std::size_t>(trace.length()), 0.0);
+  for (int q = first; q < first + count; ++q) {
+    const Matrix queries = trace.query(s.layer, q);
+    const std::vector<float> logsumexp = attention_logsumexp(trace, s.layer, q, progress);
+    const Matrix one = attention_map(view(queries), view(keys), scale, logsumexp, window, progress);
+    if (q == first) {
+      figure->map = one;
+    } else {
+      figure->map += one;
+    }
+    const std::vector<float> mean = received_attention(view(queries), view(keys), scale, progress);
+    for (std::size_t t = 0; t < mean.size(); ++t) received[t] += static_cast<double>(mean[t]) / count;
+  }
+  figure->map /= static_cast<float>(count);
+  // The last few tokens are seen by too few queries, themselves among them, for a mean to say much.
+  const int judged = trace.length() - std::max(8, trace.length() / 20);
+  for (int t = s.first_token; t <= std::min(s.last_token, judged); ++t) {
+    if (received[static_cast<std::size_t>(t)] > static_cast<double>(kSinkHead)) figure->sinks.push_back(t);
+  }
+  return figure;
+}
+
+}  // namespace
+
+FigureInfo attention_figure() {
+  FigureInfo info;
+  info.name = "attention";
+  info.title = "Attention map";
+  info.tooltip =
+      "A = softmax(QKᵀ/√d), causal, recomputed in float32 from queries and keys; never read from a stored "
+      "16-bit map. Triangles mark sinks: tokens that receive more than 0.3 on average";
+  info.needs.head = true;
+  info.needs.tokens = true;
+  info.choices = {
+      {"pooling", "Pooling", "A pixel that covers several cells shows their largest, or their mean. A sink is one "
+       "column wide and survives the largest only", {"max", "mean"}},
+      {"scale", "Scale", "Logarithmic or linear colours", {"log", "linear"}},
+      {"unit", "Unit", "Softmax rows, or the scaled products before the softmax", {"probability", "logit"}}};
+  info.unavailable = [](const Trace&) { return std::string(); };
+  info.compute = compute;
+  return info;
+}
+
+}  // namespace kvloupe::figure

@@ -1,0 +1,343 @@
+// The cache as a film strip: tokens along x, steps downwards.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "analysis/error.h"
+#include "app/figure/figures/figures.h"
+#include "app/figure/map_plot.h"
+#include "app/figure/token_state.h"
+
+namespace kvloupe::figure {
+
+namespace {
+
+enum class Cell : std::uint8_t { absent, alive, evicted, merged };
+
+struct Segment {
+  std::string name;
+  int first = 0;
+  int end = 0;
+};
+
+class Filmstrip final : public Figure {
+ public:
+  Selection selection;
+  std::string policy;
+  int tokens = 0;
+  int steps = 0;
+  std::vector<Block> blocks;
+  std::vector<Cell> cells;           // [S,T]
+  std::vector<std::uint8_t> ranks;   // [S,T] share of the score's place, 255 the highest; 255 without scores
+  std::vector<std::uint8_t> shield;  // [S,T] 1: protected
+  std::vector<Segment> segments;
+  bool scored = false;
+  bool any_shield = false;
+  bool any_merged = false;
+
+  Scene draw(const DrawRequest& request) const override {
+    const Style& style = request.style;
+    Scene scene = make_scene(style, request.width, request.height);
+    const auto [x0, x1] =
+        request.x_range.value_or(std::pair<double, double>(selection.first_token, selection.last_token + 1.0));
+    const auto [y0, y1] = request.y_range.value_or(std::pair<double, double>(0.0, steps));
+    Axes axes;
+    axes.x = {AxisMeaning::token, AxisScale::linear, x0, x1, "Token"};
+    axes.y = {AxisMeaning::step, AxisScale::linear, y0, y1, "Step"};
+    double top = 2.0;
+    if (request.legend) top += add_legend(scene, style, {2.0, top}, request.width - 4.0, legend(style)) + 2.0;
+    const double band = segments.empty() ? 0.0 : style.small * 1.35 + 4.0;
+    const AxisLook x_look = axis_look(style, axes.x, request.width - 40.0, true);
+    const double height =
+        std::max(10.0, request.height - top - band - bottom_margin(style, axes.x, x_look) - 2.0);
+    const AxisLook y_look = axis_look(style, axes.y, height, false);
+    const double left = 2.0 + left_margin(style, axes.y, y_look);
+    axes.plot = {left, top + band, std::max(10.0, request.width - left - 2.0 - style.small), height};
+
+    scene.add(PushClip{axes.plot});
+    add_cells(scene, style, axes, request.pixels_per_point);
+    add_block_lines(scene, style, axes);
+    add_shields(scene, style, axes);
+    add_ticks(scene, style, axes);
+    scene.add(PopClip{});
+    add_band(scene, style, axes);
+    add_axes(scene, style, axes, x_look, y_look);
+    return scene;
+  }
+
+  void write_csv(CsvWriter& csv) const override {
+    csv.row({"step", "token", "state", "protected", "score_rank"});
+    for (long s = 0; s < steps; ++s) {
+      for (long t = selection.first_token; t <= selection.last_token; ++t) {
+        const std::size_t i = index(static_cast<int>(s), static_cast<int>(t));
+        if (cells[i] == Cell::absent) continue;
+        const char* state = cells[i] == Cell::alive     ? "retained"
+                            : cells[i] == Cell::evicted ? "evicted"
+                                                        : "merged";
+        csv.row({s, t, std::string_view(state), static_cast<long>(shield[i]),
+                 scored ? ranks[i] / 255.0 : std::nan("")});
+      }
+    }
+  }
+
+  std::string value_text(const Target& target) const override {
+    if (target.token < 0 || target.step < 0 || target.token >= tokens || target.step >= steps) return {};
+    const std::size_t i = index(target.step, target.token);
+    switch (cells[i]) {
+      case Cell::absent: return blocks[static_cast<std::size_t>(target.step)].end <= target.token ? "not yet read" : "gone";
+      case Cell::evicted: return "evicted at this step";
+      case Cell::merged: return "merged at this step";
+      case Cell::alive: break;
+    }
+    return shield[i] != 0 ? "protected" : "retained";
+  }
+
+  std::string caption() const override {
+    return fmt::format("Cache of layer {}, head {} under {}: each row is a step, each column a token.{}",
+                       selection.layer, selection.head, policy,
+                       scored ? " Lighter cells have lower scores." : "");
+  }
+
+ private:
+  std::size_t index(int step, int token) const {
+    return static_cast<std::size_t>(step) * static_cast<std::size_t>(tokens) + static_cast<std::size_t>(token);
+  }
+
+  std::vector<LegendEntry> legend(const Style& style) const {
+    const Palette& c = style.colours;
+    std::vector<LegendEntry> entries;
+    entries.push_back({scored ? "retained, by score" : "retained", MarkerShape::square, c.retained, std::nullopt});
+    if (scored) entries.push_back({"low score", MarkerShape::square, alive(style, 0), std::nullopt});
+    entries.push_back({"evicted at this step", MarkerShape::square, c.evicted, std::nullopt});
+    if (any_shield) entries.push_back({"protected", MarkerShape::square, c.protected_, std::nullopt});
+    if (any_merged) entries.push_back({"merged", MarkerShape::diamond, c.merged, std::nullopt});
+    return entries;
+  }
+
+  static Colour mix(Colour a, Colour b, double share) {
+    const auto part = [&](std::uint8_t x, std::uint8_t y) {
+      return static_cast<std::uint8_t>(std::lround(x + (y - x) * share));
+    };
+    return {part(a.red, b.red), part(a.green, b.green), part(a.blue, b.blue)};
+  }
+
+  static Colour alive(const Style& style, std::uint8_t rank) {
+    return mix(style.colours.paper, style.colours.retained, 0.22 + 0.78 * rank / 255.0);
+  }
+
+  Colour colour(const Style& style, std::size_t i) const {
+    switch (cells[i]) {
+      case Cell::absent: break;
+      case Cell::alive: return alive(style, ranks[i]);
+      case Cell::evicted: return style.colours.evicted;
+      case Cell::merged: return style.colours.merged;
+    }
+    return style.colours.paper;
+  }
+
+  /// One image of the visible cells, averaged where several share a pixel.
+  void add_cells(Scene& scene, const Style& style, const Axes& axes, double density) const {
+    const int t0 = std::clamp(static_cast<int>(std::floor(axes.x.first)), 0, tokens - 1);
+    const int t1 = std::clamp(static_cast<int>(std::ceil(axes.x.last)), t0 + 1, tokens);
+    const int s0 = std::clamp(static_cast<int>(std::floor(axes.y.first)), 0, steps - 1);
+    const int s1 = std::clamp(static_cast<int>(std::ceil(axes.y.last)), s0 + 1, steps);
+    const int width = std::min(t1 - t0, std::max(1, static_cast<int>(axes.plot.width * density)));
+    const int height = std::min(s1 - s0, std::max(1, static_cast<int>(axes.plot.height * density)));
+    auto pixels = std::make_shared<Pixels>();
+    pixels->width = width;
+    pixels->height = height;
+    pixels->rgba.reserve(static_cast<std::size_t>(width) * static_cast<std::size_t>(height) * 4);
+    for (int y = 0; y < height; ++y) {
+      const int a = s0 + static_cast<int>(static_cast<long>(y) * (s1 - s0) / height);
+      const int b = std::max(a + 1, s0 + static_cast<int>((static_cast<long>(y) + 1) * (s1 - s0) / height));
+      for (int x = 0; x < width; ++x) {
+        const int c = t0 + static_cast<int>(static_cast<long>(x) * (t1 - t0) / width);
+        const int d = std::max(c + 1, t0 + static_cast<int>((static_cast<long>(x) + 1) * (t1 - t0) / width));
+        int red = 0;
+        int green = 0;
+        int blue = 0;
+        for (int s = a; s < b; ++s) {
+          for (int t = c; t < d; ++t) {
+            const Colour one = colour(style, index(s, t));
+            red += one.red;
+            green += one.green;
+            blue += one.blue;
+          }
+        }
+        const int count = (b - a) * (d - c);
+        pixels->rgba.insert(pixels->rgba.end(),
+                            {static_cast<std::uint8_t>(red / count), static_cast<std::uint8_t>(green / count),
+                             static_cast<std::uint8_t>(blue / count), std::uint8_t{255}});
+      }
+    }
+    const Point from = axes.to_page(t0, s0);
+    const Point to = axes.to_page(t1, s1);
+    std::string key = image_key(*pixels);
+    scene.add(Image{std::move(pixels), {from.x, from.y, to.x - from.x, to.y - from.y}, std::move(key),
+                    Interpolation::nearest});
+  }
+
+  void add_block_lines(Scene& scene, const Style& style, const Axes& axes) const {
+    Path lines;
+    double before = axes.plot.x;
+    for (const Block& block : blocks) {
+      const double x = axes.to_page(block.end, axes.y.first).x;
+      if (block.size() < 2 || x - before < 6.0 || x > axes.plot.right() - 1.0) continue;
+      lines.move({x, axes.plot.y}).line({x, axes.plot.bottom()});
+      before = x;
+    }
+    if (lines.verbs.empty()) return;
+    lines.stroke = Stroke{style.colours.grid, 0.4, {}, Cap::butt};
+    scene.add(std::move(lines));
+  }
+
+  /// A green line under every run of protected cells, as thick as the row bears.
+  void add_shields(Scene& scene, const Style& style, const Axes& axes) const {
+    const double row = axes.plot.height / std::abs(axes.y.last - axes.y.first);
+    if (!any_shield || row < 0.8) return;
+    const double thick = std::clamp(row * 0.28, 0.3, 1.4);
+    Path lines;
+    for (int s = 0; s < steps; ++s) {
+      const double y = axes.to_page(0, s + 1).y - thick / 2;
+      if (y < axes.plot.y || y > axes.plot.bottom() + row) continue;
+      for (int t = 0; t < tokens;) {
+        if (shield[index(s, t)] == 0) {
+          ++t;
+          continue;
+        }
+        int end = t;
+        while (end < tokens && shield[index(s, end)] != 0) ++end;
+        lines.move({axes.to_page(t, s).x, y}).line({axes.to_page(end, s).x, y});
+        t = end;
+      }
+    }
+    if (lines.verbs.empty()) return;
+    lines.stroke = Stroke{style.colours.protected_, thick, {}, Cap::butt};
+    scene.add(std::move(lines));
+  }
+
+  /// Evictions that a reduced image would dilute: a tick each where steps are rare and rows high.
+  void add_ticks(Scene& scene, const Style& style, const Axes& axes) const {
+    const double cell = axes.plot.width / std::abs(axes.x.last - axes.x.first);
+    const double row = axes.plot.height / std::abs(axes.y.last - axes.y.first);
+    if (cell >= 0.6 && row >= 0.8) return;  // each cell is its own mark
+    Path lines;
+    for (int s = 0; s < steps; ++s) {
+      if (blocks[static_cast<std::size_t>(s)].size() > 1) continue;  // many at once: their mean says it
+      for (int t = 0; t < tokens; ++t) {
+        if (cells[index(s, t)] != Cell::evicted) continue;
+        const Point at = axes.to_page(t + 0.5, s + 0.5);
+        const double reach = std::max(row / 2, 0.8);
+        lines.move({at.x, at.y - reach}).line({at.x, at.y + reach});
+      }
+    }
+    if (lines.verbs.empty()) return;
+    lines.stroke = Stroke{style.colours.evicted, 0.6, {}, Cap::butt};
+    scene.add(std::move(lines));
+  }
+
+  /// The prompt's segments with their names, above the strip.
+  void add_band(Scene& scene, const Style& style, const Axes& axes) const {
+    double free_from = axes.plot.x;
+    bool dark = false;
+    for (const Segment& segment : segments) {
+      const double a = std::max(axes.plot.x, axes.to_page(segment.first, axes.y.first).x);
+      const double b = std::min(axes.plot.right(), axes.to_page(segment.end, axes.y.first).x);
+      dark = !dark;
+      if (b - a < 0.1) continue;
+      const Rect bar{a, axes.plot.y - 4.0, b - a, 2.5};
+      Path path;
+      path.rect(bar);
+      path.fill = dark ? style.colours.neither : style.colours.both;
+      scene.add(std::move(path));
+      Text name = make_text(style, segment.name, {(a + b) / 2, bar.y - 2.5}, style.small, Font::regular, Align::centre);
+      const double x = std::clamp(name.anchor.x - name.width / 2, axes.plot.x, std::max(axes.plot.x, axes.plot.right() - name.width));
+      // A short segment's name may be wider than the segment, but never on another name.
+      if (x < free_from || x + name.width < a || x > b) continue;
+      name.anchor.x = x + name.width / 2;
+      name.colour = style.colours.faint;
+      free_from = x + name.width + 4.0;
+      scene.add(std::move(name));
+    }
+  }
+};
+
+std::vector<Segment> segments_of(const TokenTable& tokens) {
+  std::vector<Segment> segments;
+  for (std::size_t t = 0; t < tokens.segment.size(); ++t) {
+    const std::uint8_t id = tokens.segment[t];
+    const std::string name = id < tokens.segment_names.size() ? tokens.segment_names[id] : std::string();
+    if (segments.empty() || segments.back().name != name) {
+      segments.push_back({name, static_cast<int>(t), static_cast<int>(t) + 1});
+    } else {
+      segments.back().end = static_cast<int>(t) + 1;
+    }
+  }
+  return segments;
+}
+
+std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
+  const Selection& s = input.selection;
+  const Replay& replay = *input.policy_a;
+  const HeadReplay* head = replay.find(s.layer, s.head);
+  if (head == nullptr) throw WorkError(fmt::format("layer {}, head {} was not replayed", s.layer, s.head));
+  auto figure = std::make_unique<Filmstrip>();
+  figure->selection = s;
+  figure->policy = fmt::format("{}, N = {}", replay.policy, format_count(replay.budget));
+  figure->tokens = static_cast<int>(head->evicted_at.size());
+  figure->steps = static_cast<int>(replay.blocks.size());
+  figure->blocks = replay.blocks;
+  figure->segments = segments_of(input.trace->tokens());
+  const auto size = static_cast<std::size_t>(figure->steps) * static_cast<std::size_t>(figure->tokens);
+  figure->cells.assign(size, Cell::absent);
+  figure->ranks.assign(size, 255);
+  figure->shield.assign(size, 0);
+  progress.set_total(figure->steps);
+  for (int step = 0; step < figure->steps; ++step) {
+    progress.advance();
+    const std::size_t row = static_cast<std::size_t>(step) * static_cast<std::size_t>(figure->tokens);
+    const auto at = static_cast<std::size_t>(step);
+    const std::vector<std::int32_t> tokens = replay.tokens_at(*head, step);
+    const std::vector<float> ranks = score_ranks(replay, *head, step);
+    const bool fates = at < head->fates.size() && head->fates[at].size() == tokens.size();
+    for (std::size_t i = 0; i < tokens.size(); ++i) {
+      const auto t = static_cast<std::size_t>(tokens[i]);
+      const bool leaves = head->evicted_at[t] == step;
+      const Fate fate = fates ? head->fates[at][i] : (leaves ? Fate::evicted : Fate::by_score);
+      figure->cells[row + t] = !leaves ? Cell::alive : fate == Fate::merged ? Cell::merged : Cell::evicted;
+      if (leaves && fate == Fate::merged) figure->any_merged = true;
+      if (!std::isnan(ranks[t])) {
+        figure->ranks[row + t] = static_cast<std::uint8_t>(std::lround(ranks[t] * 255.0F));
+        figure->scored = true;
+      }
+      if (!leaves && is_protection(fate)) {
+        figure->shield[row + t] = 1;
+        figure->any_shield = true;
+      }
+    }
+  }
+  return figure;
+}
+
+}  // namespace
+
+FigureInfo filmstrip_figure() {
+  FigureInfo info;
+  info.name = "filmstrip";
+  info.title = "Film strip";
+  info.tooltip =
+      "A head's cache through time: a column is a token, a row a step. Blue: in the cache, lighter with a lower "
+      "score; vermillion: evicted at this step; green line: protected";
+  info.needs.head = true;
+  info.needs.tokens = true;
+  info.needs.policy = true;
+  info.needs.scores = true;
+  info.aspect = 1.5;
+  info.unavailable = [](const Trace&) { return std::string(); };
+  info.compute = compute;
+  return info;
+}
+
+}  // namespace kvloupe::figure

@@ -1,0 +1,278 @@
+// Layers × heads, each cell one measure of one head.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "analysis/error.h"
+#include "analysis/metric/sink.h"
+#include "app/figure/figures/figures.h"
+#include "app/figure/map_plot.h"
+
+namespace kvloupe::figure {
+
+namespace {
+
+struct Measure {
+  const char* name;
+  const char* label;
+  bool from_zero_to_one;
+};
+constexpr Measure measures[] = {
+    {"retained-mass", "Retained attention mass", true},
+    {"perturbation", "Output perturbation ℒ (L1)", false},
+    {"bound", "Perturbation bound θ (L1)", false},
+    {"volume", "Log pseudo-determinant", false},
+    {"sinks", "Sink strength of token 0", true},
+};
+
+const Measure& find_measure(const std::string& name) {
+  return *std::find_if(std::begin(measures), std::end(measures),
+                       [&](const Measure& m) { return name == m.name; });
+}
+
+struct Panel {
+  std::string title;
+  std::vector<float> values;  // [L,Hk]
+};
+
+class Overview final : public Figure {
+ public:
+  int layers = 0;
+  int heads = 0;
+  Measure measure = measures[0];
+  std::string at;  // where, in words
+  std::vector<Panel> panels;
+
+  double natural_height(const DrawRequest& request) const override {
+    const double panel_width = (request.width - colour_bar_width(request.style, scale(request), 100.0)) /
+                                   static_cast<double>(panels.size()) - 30.0;
+    const double cell = std::clamp(panel_width / heads, 3.0, 22.0);
+    return std::clamp(layers * std::min(cell, 16.0), 60.0, 420.0) + 30.0 + title_room(request.style);
+  }
+
+  Scene draw(const DrawRequest& request) const override {
+    const Style& style = request.style;
+    Scene scene = make_scene(style, request.width, request.height);
+    const ColourScale colours = scale(request);
+    const double top = title_room(style) + 3.0;
+    const int count = static_cast<int>(panels.size());
+    MapPlot plot;
+    plot.x = {AxisMeaning::head, AxisScale::linear, 0.0, static_cast<double>(heads), "Head"};
+    plot.y = {AxisMeaning::layer, AxisScale::linear, 0.0, static_cast<double>(layers), "Layer"};
+    plot.scale = colours;
+    const AxisLook y_look = axis_look(style, plot.y, request.height - top - 25.0, false);
+    const double left = 2.0 + left_margin(style, plot.y, y_look);
+    const double bottom = 2.0 + bottom_margin(style, plot.x, axis_look(style, plot.x, 100.0, true));
+    const double height = std::max(10.0, request.height - top - bottom);
+    const double right = 2.0 + colour_bar_width(style, colours, height);
+    constexpr double gap = 14.0;
+    const double width = std::max(10.0, (request.width - left - right - gap * (count - 1)) / count);
+    for (int p = 0; p < count; ++p) {
+      const Rect rect{left + p * (width + gap), top, width, height};
+      const Panel& panel = panels[static_cast<std::size_t>(p)];
+      auto pixels = paint(panel.values, heads, layers, colours);
+      std::string key = image_key(*pixels);
+      scene.add(Image{std::move(pixels), rect, std::move(key), Interpolation::nearest});
+      const Axes axes{rect, plot.x, plot.y};
+      add_gaps(scene, style, axes);
+      add_values(scene, style, axes, panel, colours);
+      AxisLook x = axis_look(style, plot.x, rect.width, true);
+      AxisLook y = y_look;
+      x.line = y.line = false;
+      y.labels = p == 0;
+      add_axes(scene, style, axes, x, y);
+      if (count > 1) {
+        add_panel_letter(scene, style, p, {rect.x, 2.0});
+        scene.add(make_text(style, style.fonts->fit(panel.title, Font::regular, style.small, width - 12.0),
+                            {rect.x + 11.0, 2.0 + style.fonts->cap_height() * style.text}, style.small));
+      }
+      if (p == count - 1) add_colour_bar(scene, style, rect, colours);
+    }
+    return scene;
+  }
+
+  void write_csv(CsvWriter& csv) const override {
+    csv.row({"policy", "layer", "head", measure.name});
+    for (const Panel& panel : panels) {
+      for (long l = 0; l < layers; ++l) {
+        for (long h = 0; h < heads; ++h) {
+          csv.row({std::string_view(panel.title), l, h,
+                   static_cast<double>(panel.values[static_cast<std::size_t>(l * heads + h)])});
+        }
+      }
+    }
+  }
+
+  std::string value_text(const Target& target) const override {
+    if (target.layer < 0 || target.head < 0 || target.layer >= layers || target.head >= heads) return {};
+    std::string text;
+    for (const Panel& panel : panels) {
+      if (!text.empty()) text += ", ";
+      if (panels.size() > 1) text += panel.title + " ";
+      text += format_number(static_cast<double>(
+          panel.values[static_cast<std::size_t>(target.layer * heads + target.head)]));
+    }
+    return text;
+  }
+
+  std::string caption() const override {
+    std::string text = fmt::format("{} of every head, {}", measure.label, at);
+    for (std::size_t p = 0; p < panels.size(); ++p) {
+      if (panels.size() > 1) {
+        text += fmt::format("{} {}, {}", p == 0 ? ":" : ";", static_cast<char>('a' + p), panels[p].title);
+      } else if (!panels[p].title.empty()) {
+        text += ", " + panels[p].title;
+      }
+    }
+    return text + ".";
+  }
+
+ private:
+  double title_room(const Style& style) const { return panels.size() > 1 ? style.text * 1.7 : 0.0; }
+
+  ColourScale scale(const DrawRequest& request) const {
+    ColourScale colours;
+    colours.map = request.style.amounts;
+    colours.label = measure.label;
+    float low = std::numeric_limits<float>::infinity();
+    float high = -low;
+    for (const Panel& panel : panels) {
+      for (const float v : panel.values) {
+        if (!std::isfinite(v)) continue;
+        low = std::min(low, v);
+        high = std::max(high, v);
+      }
+    }
+    if (!(low <= high)) low = high = 0.0F;
+    if (measure.from_zero_to_one) {
+      colours.low = 0.0;
+      colours.high = 1.0;
+    } else {
+      colours.low = std::min(0.0, static_cast<double>(low));
+      colours.high = high > low ? static_cast<double>(high) : static_cast<double>(low) + 1.0;
+      if (std::string_view(measure.name) == "volume" && high > low) colours.low = static_cast<double>(low);
+    }
+    if (request.limits) std::tie(colours.low, colours.high) = *request.limits;
+    return colours;
+  }
+
+  /// Hairlines of paper between the cells, where these are large enough to bear them.
+  void add_gaps(Scene& scene, const Style& style, const Axes& axes) const {
+    const double cell_width = axes.plot.width / heads;
+    const double cell_height = axes.plot.height / layers;
+    if (std::min(cell_width, cell_height) < 4.0) return;
+    Path gaps;
+    for (int h = 1; h < heads; ++h) {
+      const double x = axes.plot.x + h * cell_width;
+      gaps.move({x, axes.plot.y}).line({x, axes.plot.bottom()});
+    }
+    for (int l = 1; l < layers; ++l) {
+      const double y = axes.plot.y + l * cell_height;
+      gaps.move({axes.plot.x, y}).line({axes.plot.right(), y});
+    }
+    if (gaps.verbs.empty()) return;
+    gaps.stroke = Stroke{style.colours.paper, 0.8, {}, Cap::butt};
+    scene.add(std::move(gaps));
+  }
+
+  /// The numbers themselves where they fit.
+  void add_values(Scene& scene, const Style& style, const Axes& axes, const Panel& panel,
+                  const ColourScale& colours) const {
+    const double cell_width = axes.plot.width / heads;
+    const double cell_height = axes.plot.height / layers;
+    if (cell_height < style.small * 1.3) return;
+    const ColourLookup lookup(colours);
+    std::vector<Text> texts;
+    for (int l = 0; l < layers; ++l) {
+      for (int h = 0; h < heads; ++h) {
+        const auto value = static_cast<double>(panel.values[static_cast<std::size_t>(l * heads + h)]);
+        const Point middle = axes.to_page(h + 0.5, l + 0.5);
+        const std::string label =
+            measure.from_zero_to_one ? fmt::format("{:.2f}", value) : format_number(value);
+        Text text = make_text(style, std::isnan(value) ? "–" : label,
+                              {middle.x, middle.y + style.fonts->cap_height() * style.small / 2}, style.small,
+                              Font::regular, Align::centre);
+        if (text.width > cell_width - 3.0) return;  // all or none
+        if (!std::isnan(value)) text.colour = ink_on(lookup(value));
+        texts.push_back(std::move(text));
+      }
+    }
+    for (Text& text : texts) scene.add(std::move(text));
+  }
+};
+
+float measure_of(const HeadReplay& head, int step, const std::string& name) {
+  const StepRecord& record = head.steps.at(static_cast<std::size_t>(step));
+  if (name == "volume") return static_cast<float>(record.log_pseudo_determinant);
+  if (record.query_heads.empty()) return std::numeric_limits<float>::quiet_NaN();
+  double sum = 0.0;
+  for (const QueryHeadMetrics& m : record.query_heads) {
+    sum += name == "retained-mass" ? m.retained_mass : name == "bound" ? m.bound_l1 : m.perturbation_l1;
+  }
+  return static_cast<float>(sum / static_cast<double>(record.query_heads.size()));
+}
+
+std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
+  auto figure = std::make_unique<Overview>();
+  const ModelInfo& model = input.trace->model();
+  figure->layers = model.num_layers;
+  figure->heads = model.num_kv_heads;
+  const std::string name = choice(overview_figure(), input.choices, "measure");
+  figure->measure = find_measure(name);
+  const auto cells = static_cast<std::size_t>(figure->layers) * static_cast<std::size_t>(figure->heads);
+  if (name == "sinks") {
+    const Matrix strengths = sink_strengths(*input.trace, 0, progress);
+    Panel panel{"full cache", std::vector<float>(cells, 0.0F)};
+    const int group = model.group_size();
+    for (int l = 0; l < figure->layers; ++l) {
+      for (int h = 0; h < figure->heads; ++h) {
+        panel.values[static_cast<std::size_t>(l * figure->heads + h)] =
+            strengths.row(l).segment(h * group, group).mean();
+      }
+    }
+    figure->at = group > 1 ? "mean over its query heads" : "mean over all later queries";
+    figure->panels.push_back(std::move(panel));
+    return figure;
+  }
+  for (const auto& replay : {input.policy_a, input.policy_b}) {
+    if (!replay) continue;
+    Panel panel{fmt::format("{}, N = {}", replay->policy, format_count(replay->budget)),
+                std::vector<float>(cells, std::numeric_limits<float>::quiet_NaN())};
+    for (const HeadReplay& head : replay->heads) {
+      progress.check();
+      panel.values[static_cast<std::size_t>(head.layer * figure->heads + head.head)] =
+          measure_of(head, input.selection.step, name);
+    }
+    figure->panels.push_back(std::move(panel));
+  }
+  figure->at = fmt::format("step {}", input.selection.step);
+  return figure;
+}
+
+}  // namespace
+
+FigureInfo overview_figure() {
+  FigureInfo info;
+  info.name = "overview";
+  info.title = "Overview";
+  info.tooltip =
+      "One measure of every head: S = Σ over the kept entries of A, ℒ = ‖(A − A′)VW_O‖₁ and its bound θ "
+      "(CriticalKV, theorem 3.3), the log pseudo-determinant of the kept keys (KeyDiff, figure 5), or the "
+      "mean attention on token 0";
+  info.needs.step = true;
+  info.needs.policy = true;
+  info.needs.all_layers = true;
+  info.needs.metrics = true;
+  info.aspect = 1.5;
+  ChoiceInfo measure{"measure", "Measure", "What the colour of a head says", {}};
+  for (const Measure& m : measures) measure.values.emplace_back(m.name);
+  info.choices = {measure};
+  info.unavailable = [](const Trace&) { return std::string(); };
+  info.compute = compute;
+  return info;
+}
+
+}  // namespace kvloupe::figure

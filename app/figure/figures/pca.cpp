@@ -1,0 +1,242 @@
+// Keys of one head in their two principal components: what was kept, what was evicted.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "analysis/error.h"
+#include "analysis/metric/pca.h"
+#include "app/figure/figures/figures.h"
+#include "app/figure/frame.h"
+#include "app/figure/token_state.h"
+
+namespace kvloupe::figure {
+
+namespace {
+
+struct Panel {
+  std::string title;
+  std::vector<TokenState> states;  // [T]
+  Point mean;                      // of the keys in the cache before the step's eviction
+};
+
+constexpr const char* state_names[] = {"ahead", "retained", "protected", "evicted", "merged"};
+
+class Pca final : public Figure {
+ public:
+  Selection selection;
+  std::string rope;  // "after RoPE", "before RoPE"
+  Matrix points;     // [T,2]
+  Eigen::Vector2d explained{0, 0};
+  std::vector<Panel> panels;
+
+  Scene draw(const DrawRequest& request) const override {
+    const Style& style = request.style;
+    Scene scene = make_scene(style, request.width, request.height);
+    const auto [x_all, y_all] = ranges();
+    const auto [x0, x1] = request.x_range.value_or(x_all);
+    const auto [y0, y1] = request.y_range.value_or(std::pair{y_all.second, y_all.first});
+    const Axis x{AxisMeaning::value, AxisScale::linear, x0, x1, name(0)};
+    const Axis y{AxisMeaning::value, AxisScale::linear, y0, y1, name(1)};
+
+    double top = 2.0;
+    if (request.legend) {
+      top += add_legend(scene, style, {2.0, top}, request.width - 4.0, legend(style)) + 3.0;
+    }
+    const int count = static_cast<int>(panels.size());
+    const double title = count > 1 ? style.text * 1.6 : 2.0;
+    const double plot_top = top + title;
+    AxisLook y_look = axis_look(style, y, request.height - plot_top - 25.0, false);
+    const double left = 2.0 + left_margin(style, y, y_look);
+    constexpr double gap = 14.0;
+    const double width = std::max(10.0, (request.width - left - 6.0 - gap * (count - 1)) / count);
+    const AxisLook x_look = axis_look(style, x, width, true);
+    const double height = std::max(10.0, request.height - plot_top - bottom_margin(style, x, x_look) - 2.0);
+    y_look = axis_look(style, y, height, false);
+    for (int p = 0; p < count; ++p) {
+      const Panel& panel = panels[static_cast<std::size_t>(p)];
+      const Axes axes{{left + p * (width + gap), plot_top, width, height}, x, y};
+      AxisLook look = y_look;
+      look.labels = p == 0;
+      add_axes(scene, style, axes, x_look, look);
+      add_points(scene, style, axes, panel);
+      if (count > 1) {
+        add_panel_letter(scene, style, p, {axes.plot.x, top});
+        scene.add(make_text(style, style.fonts->fit(panel.title, Font::regular, style.small, width - 12.0),
+                            {axes.plot.x + 11.0, top + style.fonts->cap_height() * style.text}, style.small));
+      }
+    }
+    return scene;
+  }
+
+  void write_csv(CsvWriter& csv) const override {
+    csv.row({"policy", "token", "pc1", "pc2", "state"});
+    for (const Panel& panel : panels) {
+      for (std::size_t t = 0; t < panel.states.size(); ++t) {
+        if (panel.states[t] == TokenState::ahead) continue;
+        const auto row = static_cast<Eigen::Index>(t);
+        csv.row({std::string_view(panel.title), static_cast<long>(t), static_cast<double>(points(row, 0)),
+                 static_cast<double>(points(row, 1)),
+                 std::string_view(state_names[static_cast<int>(panel.states[t])])});
+      }
+    }
+  }
+
+  std::string value_text(const Target& target) const override {
+    if (target.token < 0 || target.token >= points.rows()) return {};
+    std::string text;
+    for (const Panel& panel : panels) {
+      if (!text.empty()) text += ", ";
+      text += state_names[static_cast<int>(panel.states[static_cast<std::size_t>(target.token)])];
+    }
+    return text;
+  }
+
+  std::string caption() const override {
+    std::string text = fmt::format("Keys of layer {}, head {}, {}, after step {} in their two principal components",
+                                   selection.layer, selection.head, rope, selection.step);
+    for (std::size_t p = 0; p < panels.size(); ++p) {
+      text += panels.size() > 1 ? fmt::format("{} {}, {}", p == 0 ? ":" : ";", static_cast<char>('a' + p), panels[p].title)
+                                : ", " + panels[p].title;
+    }
+    return text + ".";
+  }
+
+ private:
+  std::string name(int axis) const {
+    return fmt::format("PC {} ({} % of variance)", axis + 1, format_number(100.0 * explained[axis], 2));
+  }
+
+  bool any(TokenState state) const {
+    return std::any_of(panels.begin(), panels.end(), [&](const Panel& p) {
+      return std::find(p.states.begin(), p.states.end(), state) != p.states.end();
+    });
+  }
+
+  std::vector<LegendEntry> legend(const Style& style) const {
+    const Palette& c = style.colours;
+    std::vector<LegendEntry> entries;
+    entries.push_back({"retained", MarkerShape::circle, c.retained, std::nullopt});
+    if (any(TokenState::protected_)) entries.push_back({"protected", MarkerShape::square, c.protected_, std::nullopt});
+    if (any(TokenState::merged)) entries.push_back({"merged", MarkerShape::diamond, c.merged, std::nullopt});
+    if (any(TokenState::evicted)) {
+      entries.push_back({"evicted", MarkerShape::circle, std::nullopt, Stroke{c.evicted, 0.7, {}, Cap::butt}});
+    }
+    entries.push_back({"mean key", MarkerShape::star, c.ink, std::nullopt});
+    return entries;
+  }
+
+  /// The range of all points that any panel shows, with a margin.
+  std::pair<std::pair<double, double>, std::pair<double, double>> ranges() const {
+    std::array<double, 4> r{std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity(),
+                            std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity()};
+    for (Eigen::Index t = 0; t < points.rows(); ++t) {
+      const bool shown = std::any_of(panels.begin(), panels.end(), [&](const Panel& p) {
+        return p.states[static_cast<std::size_t>(t)] != TokenState::ahead;
+      });
+      if (!shown) continue;
+      for (int a = 0; a < 2; ++a) {
+        const auto v = static_cast<double>(points(t, a));
+        r[static_cast<std::size_t>(2 * a)] = std::min(r[static_cast<std::size_t>(2 * a)], v);
+        r[static_cast<std::size_t>(2 * a + 1)] = std::max(r[static_cast<std::size_t>(2 * a + 1)], v);
+      }
+    }
+    const auto padded = [](double low, double high) {
+      if (!(low <= high)) return std::pair{-1.0, 1.0};
+      const double pad = high > low ? 0.05 * (high - low) : 1.0;
+      return std::pair{low - pad, high + pad};
+    };
+    return {padded(r[0], r[1]), padded(r[2], r[3])};
+  }
+
+  void add_points(Scene& scene, const Style& style, const Axes& axes, const Panel& panel) const {
+    const Palette& c = style.colours;
+    const auto shown = std::count_if(panel.states.begin(), panel.states.end(),
+                                     [](TokenState s) { return s != TokenState::ahead; });
+    const double size = shown <= 300 ? 4.0 : shown <= 2000 ? 3.0 : 2.0;
+    const Stroke thin{c.evicted, size > 2.5 ? 0.6 : 0.45, {}, Cap::butt};
+    const Stroke halo{c.paper, 0.35, {}, Cap::butt};
+    Markers batches[] = {
+        {MarkerShape::circle, size, std::nullopt, thin, {}},
+        {MarkerShape::diamond, size, c.merged, halo, {}},
+        {MarkerShape::circle, size, c.retained, halo, {}},
+        {MarkerShape::square, size, c.protected_, halo, {}},
+    };
+    PickPoints pick;
+    for (std::size_t t = 0; t < panel.states.size(); ++t) {
+      const auto row = static_cast<Eigen::Index>(t);
+      const Point at = axes.to_page(static_cast<double>(points(row, 0)), static_cast<double>(points(row, 1)));
+      if (panel.states[t] == TokenState::ahead || !axes.plot.contains(at)) continue;
+      const int batch = panel.states[t] == TokenState::evicted  ? 0
+                        : panel.states[t] == TokenState::merged ? 1
+                        : panel.states[t] == TokenState::retained ? 2
+                                                                  : 3;
+      batches[batch].points.push_back(at);
+      pick.points.push_back(at);
+      pick.tokens.push_back(static_cast<std::int32_t>(t));
+    }
+    for (Markers& batch : batches) {
+      if (!batch.points.empty()) scene.add(std::move(batch));
+    }
+    const Point star = axes.to_page(panel.mean.x, panel.mean.y);
+    if (axes.plot.contains(star)) {
+      scene.add(Markers{MarkerShape::star, 8.0, c.ink, Stroke{c.paper, 0.7, {}, Cap::butt}, {star}});
+    }
+    scene.point_sets.push_back(std::move(pick));
+  }
+};
+
+std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
+  const Selection& s = input.selection;
+  auto figure = std::make_unique<Pca>();
+  figure->selection = s;
+  const bool before = choice(pca_figure(), input.choices, "rope") == "before";
+  figure->rope = before ? "before RoPE" : "after RoPE";
+  Matrix keys = input.trace->key(s.layer, s.head);
+  if (before) keys = undo_rope(view(keys), input.trace->model());
+  progress.check();
+  const PrincipalComponents components = fit_principal_components(view(keys));
+  figure->points = components.project(view(keys));
+  figure->explained = components.explained;
+  for (const auto& replay : {input.policy_a, input.policy_b}) {
+    if (!replay) continue;
+    progress.check();
+    const HeadReplay* head = replay->find(s.layer, s.head);
+    if (head == nullptr) throw WorkError(fmt::format("layer {}, head {} was not replayed", s.layer, s.head));
+    Panel panel{fmt::format("{}, N = {}", replay->policy, format_count(replay->budget)),
+                token_states(*replay, *head, s.step), {}};
+    const std::vector<std::int32_t> present = replay->tokens_at(*head, s.step);
+    for (const std::int32_t t : present) {
+      panel.mean.x += static_cast<double>(figure->points(t, 0)) / static_cast<double>(present.size());
+      panel.mean.y += static_cast<double>(figure->points(t, 1)) / static_cast<double>(present.size());
+    }
+    figure->panels.push_back(std::move(panel));
+  }
+  return figure;
+}
+
+}  // namespace
+
+FigureInfo pca_figure() {
+  FigureInfo info;
+  info.name = "pca";
+  info.title = "Keys in two components";
+  info.tooltip =
+      "All keys of a head in two principal components, retained against evicted (KeyDiff, figures 4 and 7–9). "
+      "The basis is fitted once to all keys; the star is the mean of the keys present at the step";
+  info.needs.head = true;
+  info.needs.step = true;
+  info.needs.policy = true;
+  info.needs.scores = true;
+  info.aspect = 1.25;
+  info.choices = {{"rope", "RoPE", "Keys after the rotary embedding, as the cache holds them, or before it",
+                   {"after", "before"}}};
+  info.unavailable = [](const Trace&) { return std::string(); };
+  info.compute = compute;
+  return info;
+}
+
+}  // namespace kvloupe::figure

@@ -1,0 +1,149 @@
+// Cosine of every key (or value) to every other, at any zoom.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "analysis/metric/pca.h"
+#include "analysis/metric/similarity_map.h"
+#include "app/figure/figures/figures.h"
+#include "app/figure/map_plot.h"
+
+namespace kvloupe::figure {
+
+namespace {
+
+class Similarity final : public Figure {
+ public:
+  Similarity(const Matrix& rows, Selection selection, std::string of)
+      : map_(view(rows)), normalised_(rows), selection_(selection), of_(std::move(of)) {
+    for (Eigen::Index i = 0; i < normalised_.rows(); ++i) {
+      const float norm = normalised_.row(i).norm();
+      if (norm > 0) normalised_.row(i) /= norm;
+    }
+  }
+
+  double natural_height(const DrawRequest& request) const override {
+    return map_natural_height(request.style, plot(request), request.width);
+  }
+
+  Scene draw(const DrawRequest& request) const override {
+    const Style& style = request.style;
+    Scene scene = make_scene(style, request.width, request.height);
+    const MapPlot map = plot(request);
+    const Rect rect = map_rect(style, map, request.width, request.height);
+    // Whole tokens, so that a cell of the picture is a tile of the matrix.
+    const double length = static_cast<double>(map_.length());
+    SimilarityWindow window;
+    window.column_first = std::max(0.0, std::floor(map.x.first));
+    window.column_end = std::min(length, std::ceil(map.x.last));
+    window.row_first = std::max(0.0, std::floor(map.y.first));
+    window.row_end = std::min(length, std::ceil(map.y.last));
+    const auto pixels = [&](double tokens, double points) {
+      return std::clamp(static_cast<int>(std::ceil(points * request.pixels_per_point)), 1,
+                        std::max(1, static_cast<int>(tokens)));
+    };
+    window.width = pixels(window.column_end - window.column_first, rect.width);
+    window.height = pixels(window.row_end - window.row_first, rect.height);
+    const Matrix values = map_.map(window);
+    add_map(scene, style, map, rect,
+            paint({values.data(), static_cast<std::size_t>(values.size())}, window.width, window.height,
+                  map.scale),
+            {window.column_first, window.column_end, window.row_first, window.row_end});
+    return scene;
+  }
+
+  void write_csv(CsvWriter& csv) const override {
+    // At most 512 × 512 tiles, each with its own ends.
+    const int count = selection_.last_token - selection_.first_token + 1;
+    SimilarityWindow window;
+    window.row_first = window.column_first = selection_.first_token;
+    window.row_end = window.column_end = selection_.last_token + 1;
+    window.height = window.width = std::min(count, 512);
+    const Matrix values = map_.map(window);
+    const double tile = static_cast<double>(count) / window.width;
+    csv.row({"query_token", "key_token", "tokens_per_tile", "cosine"});
+    for (int y = 0; y < window.height; ++y) {
+      for (int x = 0; x < window.width; ++x) {
+        csv.row({window.row_first + y * tile, window.column_first + x * tile, tile,
+                 static_cast<double>(values(y, x))});
+      }
+    }
+  }
+
+  std::string value_text(const Target& target) const override {
+    if (target.token < 0 || target.other_token < 0 || target.token >= normalised_.rows() ||
+        target.other_token >= normalised_.rows()) {
+      return {};
+    }
+    return "cos " + format_number(static_cast<double>(
+                        normalised_.row(target.token).dot(normalised_.row(target.other_token))));
+  }
+
+  std::string caption() const override {
+    return fmt::format("Cosine similarity of {} of tokens {} to {}, layer {}, head {}.", of_,
+                       format_count(selection_.first_token), format_count(selection_.last_token),
+                       selection_.layer, selection_.head);
+  }
+
+ private:
+  MapPlot plot(const DrawRequest& request) const {
+    const std::pair<double, double> all(selection_.first_token, selection_.last_token + 1.0);
+    const auto [x0, x1] = request.x_range.value_or(all);
+    const auto [y0, y1] = request.y_range.value_or(all);
+    MapPlot map;
+    map.x = {AxisMeaning::token, AxisScale::linear, x0, x1, "Token"};
+    map.y = {AxisMeaning::token, AxisScale::linear, y0, y1, "Token"};
+    map.scale.is_signed = true;
+    map.scale.low = -1.0;
+    map.scale.high = 1.0;
+    map.scale.label = "Cosine similarity";
+    if (request.limits) {
+      const double most = std::max({std::abs(request.limits->first), std::abs(request.limits->second), 1e-6});
+      map.scale.low = -most;
+      map.scale.high = most;
+    }
+    map.aspect = std::clamp((x1 - x0) / (y1 - y0), 0.25, 4.0);
+    return map;
+  }
+
+  SimilarityMap map_;
+  Matrix normalised_;  // [T,d]
+  Selection selection_;
+  std::string of_;
+};
+
+std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
+  const FigureInfo info = similarity_figure();
+  const Selection& s = input.selection;
+  const bool values = choice(info, input.choices, "of") == "values";
+  const bool before = choice(info, input.choices, "rope") == "before";
+  Matrix rows = values ? input.trace->value(s.layer, s.head) : input.trace->key(s.layer, s.head);
+  progress.check();
+  std::string of = values ? "the values" : before ? "the keys before RoPE" : "the keys";
+  if (before && !values) rows = undo_rope(view(rows), input.trace->model());
+  progress.check();
+  return std::make_unique<Similarity>(rows, s, std::move(of));
+}
+
+}  // namespace
+
+FigureInfo similarity_figure() {
+  FigureInfo info;
+  info.name = "similarity";
+  info.title = "Similarity map";
+  info.tooltip =
+      "cos(k_i, k_j) of a head's keys (KeyDiff, figure 2; KVMerger, figure 2). A pixel that covers several "
+      "tokens is the exact mean over its tile";
+  info.needs.head = true;
+  info.needs.tokens = true;
+  info.choices = {{"of", "Of", "Keys, or values, which lack the locality of keys", {"keys", "values"}},
+                  {"rope", "RoPE", "Keys after the rotary embedding, as the cache holds them, or before it",
+                   {"after", "before"}}};
+  info.unavailable = [](const Trace&) { return std::string(); };
+  info.compute = compute;
+  return info;
+}
+
+}  // namespace kvloupe::figure

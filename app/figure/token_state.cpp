@@ -1,0 +1,61 @@
+#include "app/figure/token_state.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+namespace kvloupe::figure {
+
+bool is_protection(Fate fate) {
+  return fate == Fate::recent || fate == Fate::sink || fate == Fate::window;
+}
+
+std::vector<TokenState> token_states(const Replay& replay, const HeadReplay& head, int step) {
+  const auto s = static_cast<std::size_t>(step);
+  const std::int32_t end = replay.blocks.at(s).end;
+  std::vector<TokenState> states(head.evicted_at.size(), TokenState::ahead);
+  for (std::size_t t = 0; t < states.size(); ++t) {
+    if (static_cast<std::int32_t>(t) >= end) continue;
+    const bool gone = head.evicted_at[t] >= 0 && head.evicted_at[t] <= step;
+    states[t] = gone ? TokenState::evicted : TokenState::retained;
+  }
+  const auto mark = [&](int at, Fate what, TokenState state) {
+    const auto a = static_cast<std::size_t>(at);
+    if (a >= head.fates.size() || head.fates[a].empty()) return;
+    const std::vector<std::int32_t> tokens = replay.tokens_at(head, at);
+    for (std::size_t i = 0; i < tokens.size() && i < head.fates[a].size(); ++i) {
+      const Fate fate = head.fates[a][i];
+      const bool wanted = what == Fate::merged ? fate == Fate::merged : is_protection(fate);
+      TokenState& now = states[static_cast<std::size_t>(tokens[i])];
+      if (wanted && (state == TokenState::merged) == (now == TokenState::evicted)) now = state;
+    }
+  };
+  mark(step, Fate::recent, TokenState::protected_);
+  for (int at = 0; at <= step; ++at) {
+    const auto a = static_cast<std::size_t>(at);
+    if (a < head.fates.size() &&
+        std::find(head.fates[a].begin(), head.fates[a].end(), Fate::merged) != head.fates[a].end()) {
+      mark(at, Fate::merged, TokenState::merged);
+    }
+  }
+  return states;
+}
+
+std::vector<float> score_ranks(const Replay& replay, const HeadReplay& head, int step) {
+  std::vector<float> ranks(head.evicted_at.size(), std::numeric_limits<float>::quiet_NaN());
+  const auto s = static_cast<std::size_t>(step);
+  if (s >= head.scores.size() || head.scores[s].empty()) return ranks;
+  const std::vector<float>& scores = head.scores[s];
+  const std::vector<std::int32_t> tokens = replay.tokens_at(head, step);
+  std::vector<std::size_t> order(std::min(scores.size(), tokens.size()));
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return scores[a] < scores[b]; });
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    const float share = order.size() > 1 ? static_cast<float>(i) / static_cast<float>(order.size() - 1) : 1.0F;
+    ranks[static_cast<std::size_t>(tokens[order[i]])] = share;
+  }
+  return ranks;
+}
+
+}  // namespace kvloupe::figure

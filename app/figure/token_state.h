@@ -1,0 +1,29 @@
+#pragma once
+
+#include <vector>
+
+#include "analysis/replay/replay.h"
+
+namespace kvloupe::figure {
+
+/// Where a token stands after a step.
+enum class TokenState : std::uint8_t {
+  ahead,       // not processed yet
+  retained,
+  protected_,  // retained because it is recent, a sink, or in the observation window
+  evicted,
+  merged,      // gone into another token's entry
+};
+
+/// The state of every token [T] after a step's eviction, in one head. Tells protected from retained
+/// and merged from evicted only where the replay kept the fates of this head.
+std::vector<TokenState> token_states(const Replay& replay, const HeadReplay& head, int step);
+
+/// Each present token's place among its step's scores: 0 for the lowest, 1 for the highest; NaN
+/// where there is no score. [T]
+std::vector<float> score_ranks(const Replay& replay, const HeadReplay& head, int step);
+
+/// Whether a fate means that the token was kept whatever its score.
+bool is_protection(Fate fate);
+
+}  // namespace kvloupe::figure
