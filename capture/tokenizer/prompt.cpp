@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <charconv>
-#include <fstream>
 
 #include "analysis/error.h"
+#include "capture/tokenizer/read_file.h"
 
 namespace kvloupe {
 
@@ -25,25 +25,6 @@ std::string_view marker_name(std::string_view line) {
   if (line.substr(0, 2) != "@@") return {};
   line.remove_prefix(2);
   return std::all_of(line.begin(), line.end(), is_name_character) ? line : std::string_view{};
-}
-
-std::string read_file(const std::filesystem::path& path, const char* what) {
-  std::error_code ignored;
-  if (!std::filesystem::exists(path, ignored)) {
-    throw FileError(path.string(), std::string("there is no such file; give ") + what);
-  }
-  if (std::filesystem::is_directory(path, ignored)) {
-    throw FileError(path.string(), std::string("is a folder; give ") + what);
-  }
-  if (std::filesystem::is_regular_file(path, ignored) &&
-      std::filesystem::file_size(path, ignored) > kLargestPrompt) {
-    throw FileError(path.string(), "is too large; a prompt of up to 1 GiB is read");
-  }
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw FileError(path.string(), "cannot be read; check its permissions");
-  std::string text{std::istreambuf_iterator<char>(file), {}};
-  if (file.bad()) throw FileError(path.string(), "cannot be read");
-  return text;
 }
 
 }  // namespace
@@ -71,13 +52,13 @@ Prompt parse_prompt(std::string_view text) {
 }
 
 Prompt read_prompt(const std::filesystem::path& path) {
-  Prompt prompt = parse_prompt(read_file(path, "a text file as the prompt"));
+  Prompt prompt = parse_prompt(read_file(path, kLargestPrompt));
   if (prompt.text.empty()) throw FileError(path.string(), "is empty; a prompt needs some text");
   return prompt;
 }
 
 std::vector<std::int32_t> read_ids(const std::filesystem::path& path, std::int64_t vocab_size) {
-  const std::string text = read_file(path, "a file of token ids");
+  const std::string text = read_file(path, kLargestPrompt);
   std::vector<std::int32_t> ids;
   const char* at = text.data();
   const char* const end = at + text.size();

@@ -1,0 +1,17 @@
+#pragma once
+// One function per verb of `kvloupe-capture`, one file each, listed once in commands.cpp.
+
+#include <CLI/CLI.hpp>
+#include <functional>
+
+namespace kvloupe::capture_cli {
+
+/// A verb adds its sub-command and its options to `app`; what it is to do, it stores in `action`,
+/// which is run once the command line has been parsed. The action returns the exit code.
+using Action = std::function<int()>;
+void add_run(CLI::App& app, Action& action);
+
+/// The whole program: parses, runs, reports. Returns the exit code.
+int run(int argc, char** argv);
+
+}  // namespace kvloupe::capture_cli

@@ -1,0 +1,186 @@
+#include "capture/cli/progress_report.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "analysis/error.h"
+
+namespace kvloupe {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_between(Clock::time_point from, Clock::time_point to) {
+  return std::chrono::duration<double>(to - from).count();
+}
+
+/// Speed and time left, from the tokens run since the present phase (prompt or generation) began.
+class Pace {
+ public:
+  void update(int done, int prompt_length, int total) {
+    now_ = Clock::now();
+    const bool generating = done > prompt_length;
+    if (generating && !generating_) {  // the last update of the prompt is where this phase began
+      phase_first_ = done_;
+      phase_start_ = last_;
+      generating_ = true;
+    }
+    done_ = done;
+    last_ = now_;
+    const double seconds = seconds_between(phase_start_, now_);
+    rate_ = seconds > 0 ? (done - phase_first_) / seconds : 0.0;
+    // While the prompt runs, how slow generation will be is not known yet.
+    const bool foreseeable = generating || total == prompt_length;
+    left_.reset();
+    if (foreseeable && rate_ > 0) left_ = (total - done) / rate_;
+  }
+  double rate() const { return rate_; }
+  std::optional<double> seconds_left() const { return left_; }
+  Clock::time_point now() const { return now_; }
+
+ private:
+  Clock::time_point phase_start_ = Clock::now();
+  Clock::time_point last_ = phase_start_;
+  Clock::time_point now_ = phase_start_;
+  int phase_first_ = 0;
+  int done_ = 0;
+  bool generating_ = false;
+  double rate_ = 0.0;
+  std::optional<double> left_;
+};
+
+/// Lets a tenth of a second pass between two reports, except for the ends of phases.
+class Throttle {
+ public:
+  bool due(int done, int prompt_length, int total, Clock::time_point now) {
+    const bool milestone = done == prompt_length || done == total;
+    if (!milestone && shown_ && seconds_between(*shown_, now) < 0.1) return false;
+    shown_ = now;
+    return true;
+  }
+
+ private:
+  std::optional<Clock::time_point> shown_;
+};
+
+void print_note(const std::string& note) {
+  std::fputs(fmt::format("kvloupe-capture: {}\n", note).c_str(), stderr);
+}
+
+/// Printed in one line, whatever the text holds; a replacement character for what is no UTF-8.
+std::string json_line(const nlohmann::json& object) {
+  return object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+double prompt_rate(const CaptureSummary& summary) {
+  return summary.prompt_seconds > 0 ? summary.prompt_length / summary.prompt_seconds : 0.0;
+}
+
+class BarReport : public ProgressReport {
+ public:
+  ~BarReport() override { clear(); }
+
+  void on_tokens(int done, int prompt_length, int total) override {
+    pace_.update(done, prompt_length, total);
+    if (!terminal_ || !throttle_.due(done, prompt_length, total, pace_.now())) return;
+    constexpr int kWidth = 30;
+    const int filled = static_cast<int>(static_cast<long>(kWidth) * done / std::max(total, 1));
+    std::string line = fmt::format("\r{} [{}{}] {}/{} tokens, {:.0f} tokens/s",
+                                   done > prompt_length ? "generating" : "reading",
+                                   std::string(static_cast<std::size_t>(filled), '#'),
+                                   std::string(static_cast<std::size_t>(kWidth - filled), '.'),
+                                   done, total, pace_.rate());
+    if (pace_.seconds_left()) line += fmt::format(", {:.0f} s left", *pace_.seconds_left());
+    std::fputs((line + "\x1B[K").c_str(), stderr);
+    shown_ = true;
+  }
+  void on_note(const std::string& note) override {
+    clear();
+    print_note(note);
+  }
+  void on_done(const std::filesystem::path& trace, const CaptureSummary& summary) override {
+    clear();
+    std::string text =
+        fmt::format("{}: {} tokens of prompt", trace.string(), summary.prompt_length);
+    if (summary.generated > 0) text += fmt::format(" and {} generated", summary.generated);
+    text += fmt::format(" in {:.1f} s ({:.0f} tokens/s in the prompt)\n", summary.seconds,
+                        prompt_rate(summary));
+    if (!summary.generated_text.empty()) text += "continuation:" + quoted(summary.generated_text);
+    std::fputs(text.c_str(), stdout);
+  }
+
+ private:
+  static std::string quoted(const std::string& text) {
+    return " " + json_line(nlohmann::json(text));
+  }
+  void clear() {
+    if (shown_) std::fputs("\r\x1B[K", stderr);
+    shown_ = false;
+  }
+
+  bool terminal_ = ::isatty(STDERR_FILENO) == 1;
+  bool shown_ = false;
+  Pace pace_;
+  Throttle throttle_;
+};
+
+class JsonReport : public ProgressReport {
+ public:
+  void on_tokens(int done, int prompt_length, int total) override {
+    pace_.update(done, prompt_length, total);
+    if (!throttle_.due(done, prompt_length, total, pace_.now())) return;
+    nlohmann::json line{{"event", "tokens"},
+                        {"done", done},
+                        {"prompt_length", prompt_length},
+                        {"total", total},
+                        {"tokens_per_second", pace_.rate()},
+                        {"seconds_left", nullptr}};
+    if (pace_.seconds_left()) line["seconds_left"] = *pace_.seconds_left();
+    print(line);
+  }
+  void on_note(const std::string& note) override { print({{"event", "note"}, {"text", note}}); }
+  void on_done(const std::filesystem::path& trace, const CaptureSummary& summary) override {
+    print({{"event", "done"},
+           {"trace", trace.string()},
+           {"prompt_length", summary.prompt_length},
+           {"generated", summary.generated},
+           {"seconds", summary.seconds},
+           {"prompt_tokens_per_second", prompt_rate(summary)},
+           {"generated_text", summary.generated_text}});
+  }
+
+ private:
+  static void print(const nlohmann::json& object) {
+    std::fputs(json_line(object).c_str(), stdout);
+    std::fflush(stdout);
+  }
+
+  Pace pace_;
+  Throttle throttle_;
+};
+
+class SilentReport : public ProgressReport {
+ public:
+  void on_tokens(int, int, int) override {}
+  void on_note(const std::string& note) override { print_note(note); }
+  void on_done(const std::filesystem::path&, const CaptureSummary&) override {}
+};
+
+}  // namespace
+
+std::unique_ptr<ProgressReport> make_progress_report(const std::string& kind) {
+  if (kind == "bar") return std::make_unique<BarReport>();
+  if (kind == "json") return std::make_unique<JsonReport>();
+  if (kind == "none") return std::make_unique<SilentReport>();
+  throw UsageError("--progress " + kind + ": give bar, json or none");
+}
+
+}  // namespace kvloupe

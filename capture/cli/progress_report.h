@@ -1,0 +1,34 @@
+#pragma once
+
+#include <filesystem>
+#include <memory>
+
+#include "capture/run/capture.h"
+
+namespace kvloupe {
+
+/// How a run is told to whoever started it.
+class ProgressReport : public CaptureObserver {
+ public:
+  /// The trace is in place. Failures are not told here but on stderr, by the exit code.
+  virtual void on_done(const std::filesystem::path& trace, const CaptureSummary& summary) = 0;
+};
+
+/// "bar": a bar with tokens/s and the time left on stderr where that is a terminal, notes on
+/// stderr, the outcome on stdout. "none": notes on stderr alone.
+///
+/// "json": one object per line on stdout, each with the field "event":
+///   {"event":"tokens","done":256,"prompt_length":500,"total":532,
+///    "tokens_per_second":4100.0,"seconds_left":0.1}
+///       `done` of at most `total` tokens have been run, the first prompt_length of them in blocks.
+///       tokens_per_second is of the present phase (prompt or generation); seconds_left is null
+///       until it can be told. At most ten a second, and at the end of the prompt and of the run.
+///   {"event":"note","text":"..."}
+///   {"event":"done","trace":"demo.h5","prompt_length":500,"generated":32,"seconds":1.2,
+///    "prompt_tokens_per_second":4100.0,"generated_text":"..."}
+///       the last line of a run that succeeded; one that failed has none.
+///
+/// Throws UsageError for another kind.
+std::unique_ptr<ProgressReport> make_progress_report(const std::string& kind);
+
+}  // namespace kvloupe

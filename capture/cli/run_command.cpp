@@ -1,0 +1,103 @@
+#include <map>
+#include <memory>
+#include <string>
+
+#include "analysis/error.h"
+#include "capture/cli/commands.h"
+#include "capture/cli/interrupt.h"
+#include "capture/cli/progress_report.h"
+#include "capture/run/capture.h"
+
+namespace kvloupe::capture_cli {
+
+namespace {
+
+struct RunOptions {
+  CaptureRequest request;
+  std::string policy = "full";
+  std::string budget;
+  std::string progress = "bar";
+};
+
+void check_policy(const RunOptions& options) {
+  if (options.policy != "full") {
+    throw UsageError(
+        "--policy " + options.policy +
+        ": this version captures with the full cache; leave --policy out here and apply "
+        "policies to the trace with kvloupe");
+  }
+  if (!options.budget.empty()) {
+    throw UsageError("--budget " + options.budget + ": the full cache has no budget; leave it out");
+  }
+}
+
+int run_capture_command(const RunOptions& options) {
+  check_policy(options);
+  const std::unique_ptr<ProgressReport> report = make_progress_report(options.progress);
+  Progress progress;
+  const InterruptGuard guard(progress);
+  const CaptureSummary summary = run_capture(options.request, progress, *report);
+  report->on_done(options.request.target, summary);
+  return 0;
+}
+
+}  // namespace
+
+void add_run(CLI::App& app, Action& action) {
+  CLI::App* verb = app.add_subcommand(
+      "run", "Run a model on a prompt and write its queries, keys, values and attention");
+  const auto options = std::make_shared<RunOptions>();
+  CaptureRequest& request = options->request;
+
+  verb->add_option("--model", request.model, "Hugging Face model folder")->required();
+  CLI::Option_group* prompt = verb->add_option_group("Prompt", "What the model reads, one of");
+  prompt->add_option("--prompt", request.prompt,
+                     "Text file; a line @@context, @@needle or @@question starts a segment");
+  prompt->add_option("--text", request.text, "The prompt itself");
+  CLI::Option* ids =
+      prompt->add_option("--ids", request.ids, "File of decimal token ids, white space between");
+  prompt->require_option(1);
+  CLI::Option* prompt_length =
+      verb->add_option("--prompt-length", request.prompt_length,
+                       "With --ids: so many are the prompt, the rest is forced as generated")
+          ->needs(ids)
+          ->check(CLI::PositiveNumber);
+  verb->add_option("-o,--output", request.target, "The trace to write")->required();
+
+  verb->add_option("--block", request.block, "Tokens of the prompt run at once")
+      ->check(CLI::Range(1, 1 << 30))
+      ->capture_default_str();
+  verb->add_option("--generate", request.generate, "Most tokens to generate, greedily")
+      ->check(CLI::Range(0, 1 << 30))
+      ->excludes(prompt_length)
+      ->capture_default_str();
+  verb->add_option("--policy", options->policy, "Cache policy; this version runs: full")
+      ->capture_default_str();
+  verb->add_option("--budget", options->budget, "Entries per head, with a policy other than full");
+  const std::map<std::string, AttentionStorage> attention{{"auto", AttentionStorage::automatic},
+                                                          {"full", AttentionStorage::full},
+                                                          {"none", AttentionStorage::none}};
+  verb->add_option("--attention", request.attention,
+                   "Store attention matrices: auto (up to 2048 tokens), full or none")
+      ->transform(CLI::Transformer(attention))
+      ->option_text("auto|full|none");
+  verb->add_option("--dtype", request.dtype, "Precision of the model: bf16 where the CPU has it")
+      ->check(CLI::IsMember({"auto", "f32", "bf16"}))
+      ->capture_default_str();
+  const std::map<std::string, Storage> storage{{"f16", Storage::float16},
+                                               {"f32", Storage::float32}};
+  verb->add_option("--store", request.storage, "Precision of stored states")
+      ->transform(CLI::Transformer(storage))
+      ->option_text("f16|f32");
+  verb->add_option("--device", request.device, "cpu, cuda or cuda:i")->capture_default_str();
+  verb->add_option("--threads", request.threads, "Threads of the model's products")
+      ->check(CLI::Range(1, 4096));
+  verb->add_flag("--lm-head", request.lm_head, "Store the output head even above 64 MB");
+  verb->add_option("--progress", options->progress, "bar, json (a line each on stdout) or none")
+      ->check(CLI::IsMember({"bar", "json", "none"}))
+      ->capture_default_str();
+  verb->callback(
+      [options, &action] { action = [options] { return run_capture_command(*options); }; });
+}
+
+}  // namespace kvloupe::capture_cli

@@ -1,0 +1,100 @@
+#include "capture/model/block_attention.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace kvloupe {
+
+namespace {
+
+constexpr std::int64_t kTileElements = std::int64_t{1} << 22;  // logits of one tile: 16 MiB
+
+/// A tile's softmax rows and their log-sum-exp, stacked over the group: [G·r,n], [G·r].
+struct TileRows {
+  at::Tensor rows;
+  at::Tensor logsumexp;
+};
+
+/// query [G·r,d], keys [n,d], both float32. `later` [r,r] marks, among the last r keys, those that
+/// come after each query.
+TileRows softmax_rows(const at::Tensor& query, const at::Tensor& keys, double scale,
+                      const at::Tensor& later) {
+  const std::int64_t n = keys.size(0);
+  const std::int64_t r = later.size(0);
+  at::Tensor rows = at::mm(query, keys.t()).mul_(scale);
+  if (r > 1) {
+    rows.view({-1, r, n})
+        .slice(2, n - r, n)
+        .masked_fill_(later, -std::numeric_limits<float>::infinity());
+  }
+  const at::Tensor largest = rows.amax(1, /*keepdim=*/true);
+  rows.sub_(largest).exp_();
+  const at::Tensor sum = rows.sum(1, /*keepdim=*/true);
+  rows.div_(sum);
+  return {rows, (largest + sum.log()).squeeze(1)};
+}
+
+}  // namespace
+
+at::Tensor as_stored(const at::Tensor& x, Storage storage) {
+  const at::Tensor wide = x.to(at::kFloat);
+  if (storage == Storage::float32 || x.scalar_type() == at::kHalf) return wide;
+  const at::Tensor rounded = wide.to(at::kHalf).to(at::kFloat);
+  return at::where(rounded.isinf(), wide, rounded);
+}
+
+BlockAttention attend_block(const at::Tensor& query, const LayerCache& cache, double scale,
+                            Storage storage, bool keep_rows, const Progress& progress) {
+  const std::int64_t query_heads = query.size(0);
+  const std::int64_t m = query.size(1);
+  const std::int64_t d = query.size(2);
+  const std::int64_t group = query_heads / cache.heads();
+  const auto wide = query.options().dtype(at::kFloat);
+  // A 16-bit state fits float16 but for its last bits below 2^-24, far under float32's rounding of
+  // a logit: one product serves the model and the trace. Float32 states need both.
+  const bool exact = storage == Storage::float32 || query.scalar_type() != at::kFloat;
+
+  BlockAttention result;
+  result.outputs = at::empty({query_heads, m, d}, query.options());
+  result.logsumexp = at::empty({query_heads, m}, wide);
+  if (keep_rows) result.rows = at::zeros({query_heads, m, cache.length(0)}, wide);
+
+  for (std::int64_t head = 0; head < cache.heads(); ++head) {
+    const std::int64_t n = cache.length(head);
+    const std::int64_t before = n - m;  // entries older than the block
+    const at::Tensor stored_keys = as_stored(cache.keys(head), storage);
+    const at::Tensor keys = exact ? stored_keys : cache.keys(head).to(at::kFloat);
+    const at::Tensor values = cache.values(head);
+    const std::int64_t tile = std::clamp<std::int64_t>(kTileElements / (group * n), 1, m);
+    const std::int64_t first_query_head = head * group;
+    const std::int64_t end_query_head = first_query_head + group;
+    for (std::int64_t first = 0; first < m; first += tile) {
+      progress.check();
+      const std::int64_t end = std::min(first + tile, m);
+      const std::int64_t r = end - first;
+      const std::int64_t visible = before + end;
+      const at::Tensor later = at::ones({r, r}, wide.dtype(at::kBool)).triu(1);
+      const at::Tensor tile_query =
+          query.slice(0, first_query_head, end_query_head).slice(1, first, end).reshape({-1, d});
+      const auto rows_of = [&](const at::Tensor& q, const at::Tensor& k) {
+        return softmax_rows(q, k.slice(0, 0, visible), scale, later);
+      };
+      const TileRows stored = rows_of(as_stored(tile_query, storage), stored_keys);
+      const TileRows model = exact ? stored : rows_of(tile_query, keys);
+
+      const auto place = [&](const at::Tensor& whole) {
+        return whole.slice(0, first_query_head, end_query_head).slice(1, first, end);
+      };
+      const at::Tensor outputs =
+          at::mm(model.rows.to(values.scalar_type()), values.slice(0, 0, visible));
+      place(result.outputs).copy_(outputs.view({group, r, d}));
+      place(result.logsumexp).copy_(stored.logsumexp.view({group, r}));
+      if (keep_rows) {
+        place(result.rows).slice(2, 0, visible).copy_(stored.rows.view({group, r, visible}));
+      }
+    }
+  }
+  return result;
+}
+
+}  // namespace kvloupe

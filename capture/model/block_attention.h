@@ -1,0 +1,30 @@
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include "analysis/progress.h"
+#include "capture/model/kv_cache.h"
+
+namespace kvloupe {
+
+/// How a trace stores states, and so from what its attention is computed.
+enum class Storage { float32, float16 };
+
+/// x in float32 as a reader of the trace will see it: rounded through float16 where it is stored
+/// so; what overflows float16 is stored as float32 and stays.
+at::Tensor as_stored(const at::Tensor& x, Storage storage);
+
+struct BlockAttention {
+  at::Tensor outputs;    // [Hq,m,d] in the cache's dtype: what the model goes on with
+  at::Tensor logsumexp;  // [Hq,m] float32, of each row's scaled logits, from the states as stored
+  at::Tensor rows;       // [Hq,m,n] float32 softmax rows from the states as stored, zeros where
+                         // causality forbids; undefined unless asked for
+};
+
+/// Attends a block's queries [Hq,m,d] over a cache whose last m entries are the block's own:
+/// causal inside the block. Logits and softmax in float32. Works through the queries in tiles, so
+/// that beyond the result it needs some tens of megabytes. Throws Cancelled through progress.
+BlockAttention attend_block(const at::Tensor& query, const LayerCache& cache, double scale,
+                            Storage storage, bool keep_rows, const Progress& progress);
+
+}  // namespace kvloupe

@@ -1,0 +1,213 @@
+#include "capture/run/capture.h"
+
+#include <c10/core/InferenceMode.h>
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+
+#include "analysis/error.h"
+#include "analysis/trace/trace_writer.h"
+#include "capture/model/load_transformer.h"
+#include "capture/run/block_runner.h"
+#include "capture/run/capture_input.h"
+#include "capture/run/compute.h"
+#include "capture/run/layer_writer.h"
+#include "capture/run/predictions.h"
+
+namespace kvloupe {
+
+namespace {
+
+constexpr int kTop = 5;                                        // predictions stored per token
+constexpr std::int64_t kLargestHead = std::int64_t{64} << 20;  // bytes in float16
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+ModelInfo describe(const ModelConfig& config, const std::filesystem::path& folder) {
+  ModelInfo info;
+  const std::filesystem::path whole = std::filesystem::weakly_canonical(folder);
+  info.name = whole.filename().string();
+  info.architecture = config.architecture;
+  info.num_layers = static_cast<int>(config.num_layers);
+  info.num_heads = static_cast<int>(config.num_heads);
+  info.num_kv_heads = static_cast<int>(config.num_kv_heads);
+  info.head_dim = static_cast<int>(config.head_dim);
+  info.hidden_size = static_cast<int>(config.hidden_size);
+  info.vocab_size = static_cast<int>(config.vocab_size);
+  info.rope_theta = config.rope_theta;
+  info.rope_scaling = "null";
+  info.config = config.text;
+  return info;
+}
+
+/// One run in the making: the sequence as it grows and everything it is written to.
+class Run {
+ public:
+  Run(const Transformer& model, const CaptureInput& input, int most_tokens, Storage storage,
+      bool keep_rows, TraceWriter& writer, Progress& progress, CaptureObserver& observer)
+      : model_(model),
+        layers_(model, storage, writer),
+        runner_(model, most_tokens, storage, keep_rows),
+        writer_(writer),
+        progress_(progress),
+        observer_(observer),
+        tokens_(input.tokens),
+        prompt_length_(input.prompt_length),
+        most_tokens_(most_tokens) {
+    const auto layer_count = static_cast<int>(model.config().num_layers);
+    for (int layer = 0; layer < layer_count; ++layer) {
+      progress.check();
+      layers_.write_output_weight(layer);
+    }
+  }
+
+  /// Runs the tokens up to `end` as one step. Returns the model's choice for the next token.
+  std::int32_t step(int end) {
+    const int first = runner_.length();
+    const std::span<const std::int32_t> ids = tokens_.ids;
+    const at::Tensor hidden = runner_.run(
+        ids.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(end - first)),
+        [&](const LayerStep& at_layer) { layers_.write(at_layer); }, progress_);
+    const int k = static_cast<int>(std::min<std::int64_t>(kTop, model_.config().vocab_size));
+    const Predictions predictions =
+        predict(model_, hidden, first, k, ids.subspan(static_cast<std::size_t>(first) + 1));
+    writer_.write_predictions(first, end - first, predictions.ids, predictions.logprobs);
+    loss_.insert(loss_.end(), predictions.loss.begin(), predictions.loss.end());
+    blocks_.push_back({first, end});
+    observer_.on_tokens(end, prompt_length_, most_tokens_);
+    const std::size_t last = predictions.ids.size() - static_cast<std::size_t>(k);
+    choice_loss_ = -predictions.logprobs[last];
+    return predictions.ids[last];
+  }
+
+  /// Appends the model's own choice, whose loss was not known before.
+  void append(std::int32_t id, bool special) {
+    tokens_.add(id, special ? "special" : "answer");
+    loss_.push_back(choice_loss_);
+  }
+
+  int length() const { return static_cast<int>(tokens_.ids.size()); }
+  const TokenSequence& tokens() const { return tokens_; }
+  const std::vector<Block>& blocks() const { return blocks_; }
+  /// [T], NaN at the last.
+  std::vector<float> losses() const {
+    std::vector<float> all = loss_;
+    all.resize(tokens_.ids.size(), std::numeric_limits<float>::quiet_NaN());
+    return all;
+  }
+
+ private:
+  const Transformer& model_;
+  LayerWriter layers_;
+  BlockRunner runner_;
+  TraceWriter& writer_;
+  Progress& progress_;
+  CaptureObserver& observer_;
+  TokenSequence tokens_;
+  int prompt_length_;
+  int most_tokens_;
+  std::vector<Block> blocks_;
+  std::vector<float> loss_;
+  float choice_loss_ = 0.0F;
+};
+
+void write_lm_head(const Transformer& model, bool always, TraceWriter& writer) {
+  const at::Tensor& head = model.head_weight();
+  if (!always && head.numel() * 2 > kLargestHead) return;
+  const at::Tensor wide = head.to(at::kCPU, at::kFloat).contiguous();
+  writer.write_lm_head({wide.data_ptr<float>(), static_cast<std::size_t>(wide.numel())});
+}
+
+TokenTable token_table(const TokenSequence& tokens, const Tokenizer* tokenizer) {
+  TokenTable table;
+  table.ids = tokens.ids;
+  table.segment = tokens.segment;
+  table.segment_names = tokens.names;
+  if (tokenizer == nullptr) return table;
+  for (const std::int32_t id : tokens.ids) table.text.push_back(tokenizer->piece_text(id));
+  return table;
+}
+
+}  // namespace
+
+CaptureSummary run_capture(const CaptureRequest& request, Progress& progress,
+                           CaptureObserver& observer) {
+  const auto start = std::chrono::steady_clock::now();
+  const c10::InferenceMode no_gradients;
+  const ModelConfig config = read_model_config(request.model);
+  const CaptureInput input = read_capture_input(request, config);
+  for (const std::string& note : input.notes) observer.on_note(note);
+
+  const at::Device device = parse_device(request.device);
+  const at::ScalarType type = parse_compute_type(request.dtype, device);
+  RunInfo run;
+  run.threads = use_threads(request.threads);
+  if (device.is_cpu()) {
+    if (const auto warning = slow_product_warning()) observer.on_note(*warning);
+  }
+  run.block_size = request.block;
+  run.prompt_length = input.prompt_length;
+  const int forced = static_cast<int>(input.tokens.ids.size()) - input.prompt_length;
+  run.generated = forced + request.generate;  // at most
+  run.dtype = compute_type_name(type);
+  run.device = device.str();
+  TraceWriterOptions options;
+  options.store_f32 = request.storage == Storage::float32;
+  options.store_attention =
+      request.attention == AttentionStorage::full ||
+      (request.attention == AttentionStorage::automatic && run.tokens() <= kLongestStoredAttention);
+  options.top_k = static_cast<int>(std::min<std::int64_t>(kTop, config.vocab_size));
+
+  // Opened before the weights are read: a target that cannot be written is found at once.
+  TraceWriter writer(request.target, describe(config, request.model), run, options);
+  progress.check();
+  const Transformer model = load_transformer(request.model, config, type, device);
+  run.attention_scale = model.attention_scale();
+  progress.check();
+
+  write_lm_head(model, request.lm_head, writer);
+  Run at_work(model, input, run.tokens(), request.storage, options.store_attention, writer,
+              progress, observer);
+  CaptureSummary summary;
+  const auto run_start = std::chrono::steady_clock::now();
+  std::int32_t choice = 0;
+  for (const Block& block : make_blocks(input.prompt_length, 0, request.block)) {
+    choice = at_work.step(block.end);
+  }
+  summary.prompt_seconds = seconds_since(run_start);
+  const auto generate_start = std::chrono::steady_clock::now();
+  for (int i = 0; i < forced; ++i) choice = at_work.step(input.prompt_length + i + 1);
+  int chosen = 0;
+  while (chosen < request.generate) {
+    const bool last = ends_text(choice, config, input.tokenizer.get());
+    at_work.append(choice, last);
+    choice = at_work.step(at_work.length());
+    ++chosen;
+    if (last) break;
+  }
+  summary.generate_seconds = seconds_since(generate_start);
+
+  run.generated = forced + chosen;
+  run.seconds = seconds_since(run_start);
+  writer.finish(run, token_table(at_work.tokens(), input.tokenizer.get()), at_work.blocks(),
+                at_work.losses());
+  for (const std::string& note : writer.notes()) observer.on_note(note);
+
+  summary.prompt_length = run.prompt_length;
+  summary.generated = run.generated;
+  if (input.tokenizer) {
+    // The continuation as it reads after the prompt: a piece's leading space belongs to it.
+    const std::vector<std::int32_t>& ids = at_work.tokens().ids;
+    const std::string before =
+        input.tokenizer->decode({ids.begin(), ids.begin() + run.prompt_length});
+    const std::string whole = input.tokenizer->decode(ids);
+    summary.generated_text = whole.substr(std::min(before.size(), whole.size()));
+  }
+  summary.seconds = seconds_since(start);
+  return summary;
+}
+
+}  // namespace kvloupe

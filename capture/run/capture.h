@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "analysis/progress.h"
+#include "capture/model/block_attention.h"
+
+namespace kvloupe {
+
+enum class AttentionStorage { automatic, full, none };
+
+/// One run of `kvloupe-capture run`. Of prompt, text and ids exactly one is given.
+struct CaptureRequest {
+  std::filesystem::path model;   // folder
+  std::filesystem::path target;  // the trace
+  std::optional<std::filesystem::path> prompt;
+  std::optional<std::string> text;
+  std::optional<std::filesystem::path> ids;
+  std::optional<int> prompt_length;  // with ids: those after it are forced as the generated ones
+  int block = 128;                   // B
+  int generate = 0;                  // most tokens to generate
+  AttentionStorage attention = AttentionStorage::automatic;
+  std::string dtype = "auto";
+  Storage storage = Storage::float16;
+  std::string device = "cpu";
+  int threads = 0;  // 0: torch's own choice
+  bool lm_head = false;
+};
+
+/// What a run tells while it works. Calls come from the thread that runs the capture.
+class CaptureObserver {
+ public:
+  virtual ~CaptureObserver() = default;
+  /// `done` of at most `total` tokens have been run; the first `prompt_length` in blocks.
+  virtual void on_tokens(int done, int prompt_length, int total) = 0;
+  /// A line a person should read.
+  virtual void on_note(const std::string& note) = 0;
+};
+
+struct CaptureSummary {
+  int prompt_length = 0;
+  int generated = 0;
+  double prompt_seconds = 0.0;    // running the prompt, writing included
+  double generate_seconds = 0.0;  // running the generated tokens
+  double seconds = 0.0;           // all, loading and finishing the file included
+  std::string generated_text;     // empty without a tokenizer
+};
+
+/// The longest sequence whose attention matrices `automatic` stores.
+inline constexpr int kLongestStoredAttention = 2048;
+
+/// Loads the model, runs the prompt in blocks and the generated tokens one by one, and writes the
+/// trace as it goes. Either the whole trace is there at the end or nothing is. Throws UsageError,
+/// FileError, WorkError, and Cancelled through progress.
+CaptureSummary run_capture(const CaptureRequest& request, Progress& progress,
+                           CaptureObserver& observer);
+
+}  // namespace kvloupe

@@ -1,0 +1,79 @@
+#include "capture/run/capture_input.h"
+
+#include <algorithm>
+
+#include "analysis/error.h"
+
+namespace kvloupe {
+
+namespace {
+
+CaptureInput read_ids_input(const CaptureRequest& request, const ModelConfig& config) {
+  CaptureInput input;
+  if (has_tokenizer(request.model)) input.tokenizer = open_tokenizer(request.model);
+  const std::vector<std::int32_t> ids = read_ids(*request.ids, config.vocab_size);
+  const int count = static_cast<int>(ids.size());
+  if (request.prompt_length && *request.prompt_length > count) {
+    throw UsageError("--prompt-length " + std::to_string(*request.prompt_length) + ": " +
+                     request.ids->string() + " holds only " + std::to_string(count) + " ids");
+  }
+  input.prompt_length = request.prompt_length.value_or(count);
+  const std::optional<std::int32_t> bos = input.tokenizer ? input.tokenizer->bos() : std::nullopt;
+  if (bos && ids.front() != *bos) {
+    input.tokens.add(*bos, "special");
+    ++input.prompt_length;
+    input.notes.push_back("the tokenizer starts sequences with token " + std::to_string(*bos) +
+                          "; it was put before the ids");
+  }
+  const auto is_special = [&](std::int32_t id) {
+    return input.tokenizer && input.tokenizer->is_special(id);
+  };
+  for (const std::int32_t id : ids) {
+    const bool in_prompt = static_cast<int>(input.tokens.ids.size()) < input.prompt_length;
+    input.tokens.add(id, is_special(id) ? "special" : in_prompt ? "context" : "answer");
+  }
+  return input;
+}
+
+}  // namespace
+
+CaptureInput read_capture_input(const CaptureRequest& request, const ModelConfig& config) {
+  CaptureInput input;
+  if (request.ids) {
+    input = read_ids_input(request, config);
+  } else {
+    const Prompt prompt =
+        request.prompt ? read_prompt(*request.prompt) : parse_prompt(*request.text);
+    if (prompt.text.empty()) throw UsageError("--text: a prompt needs some text");
+    input.tokenizer = open_tokenizer(request.model);
+    input.tokens = encode_prompt(prompt, *input.tokenizer);
+    if (input.tokens.ids.empty()) throw UsageError("the prompt has no tokens; give some text");
+    input.prompt_length = static_cast<int>(input.tokens.ids.size());
+    for (const std::int32_t id : input.tokens.ids) {
+      if (id < 0 || id >= config.vocab_size) {
+        throw FileError(request.model.string(), "the tokenizer gives token " + std::to_string(id) +
+                                                    ", outside the model's vocabulary of " +
+                                                    std::to_string(config.vocab_size) +
+                                                    "; do they belong together?");
+      }
+    }
+  }
+  const std::int64_t longest =
+      static_cast<std::int64_t>(input.tokens.ids.size()) + request.generate;
+  if (longest > (std::int64_t{1} << 30)) throw UsageError("more than 2^30 tokens; shorten the run");
+  if (config.max_position_embeddings > 0 && longest > config.max_position_embeddings) {
+    input.notes.push_back("up to " + std::to_string(longest) +
+                          " tokens, but the model was made for " +
+                          std::to_string(config.max_position_embeddings) +
+                          " positions: expect its predictions to degrade beyond them");
+  }
+  return input;
+}
+
+bool ends_text(std::int32_t id, const ModelConfig& config, const Tokenizer* tokenizer) {
+  const auto& known = config.eos_token_ids;
+  if (!known.empty()) return std::find(known.begin(), known.end(), id) != known.end();
+  return tokenizer != nullptr && tokenizer->eos() == id;
+}
+
+}  // namespace kvloupe

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "capture/model/model_config.h"
+#include "capture/run/capture.h"
+#include "capture/tokenizer/prompt.h"
+#include "capture/tokenizer/tokenizer.h"
+
+namespace kvloupe {
+
+/// The tokens a run starts from.
+struct CaptureInput {
+  std::unique_ptr<Tokenizer> tokenizer;  // null where the folder has none (with --ids only)
+  TokenSequence tokens;                  // the prompt, then what is forced as generated
+  int prompt_length = 0;
+  std::vector<std::string> notes;
+};
+
+/// Reads and tokenizes the prompt, or reads the ids. Throws FileError, UsageError.
+CaptureInput read_capture_input(const CaptureRequest& request, const ModelConfig& config);
+
+/// Whether this token ends the generation: what config.json says, else the tokenizer.
+bool ends_text(std::int32_t id, const ModelConfig& config, const Tokenizer* tokenizer);
+
+}  // namespace kvloupe

@@ -1,0 +1,97 @@
+#include "capture/run/compute.h"
+
+#include <ATen/Parallel.h>
+#include <cblas.h>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <cstdio>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+#include "analysis/error.h"
+
+namespace kvloupe {
+
+namespace {
+
+bool cpu_multiplies_bf16() {
+#if defined(__x86_64__)
+  if (!__builtin_cpu_supports("avx512f")) return false;  // also asks the operating system
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  if (__get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a & (1U << 5U)) != 0) return true;
+  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d & (1U << 22U)) != 0) return true;  // AMX
+#endif
+  return false;
+}
+
+}  // namespace
+
+at::Device parse_device(const std::string& text) {
+  if (text == "cpu") return at::kCPU;
+  int index = 0;
+  const bool numbered = text.rfind("cuda:", 0) == 0;
+  if (numbered) {
+    const char* const first = text.data() + 5;
+    const char* const last = text.data() + text.size();
+    const auto [end, problem] = std::from_chars(first, last, index);
+    if (problem != std::errc() || end != last || index < 0 || index > 127) {
+      throw UsageError("--device " + text + ": give cpu, cuda or cuda:i with i from 0");
+    }
+  } else if (text != "cuda") {
+    throw UsageError("--device " + text + ": give cpu, cuda or cuda:i");
+  }
+  if (!at::hasCUDA()) {
+    throw WorkError("--device " + text + ": this machine's libtorch finds no CUDA device; use cpu");
+  }
+  const int count = static_cast<int>(at::getNumGPUs());
+  if (index >= count) {
+    throw WorkError("--device " + text + ": there are " + std::to_string(count) + " CUDA devices");
+  }
+  return {at::kCUDA, static_cast<c10::DeviceIndex>(index)};
+}
+
+at::ScalarType parse_compute_type(const std::string& text, at::Device device) {
+  if (text == "f32") return at::kFloat;
+  if (text == "bf16") return at::kBFloat16;
+  if (text != "auto") throw UsageError("--dtype " + text + ": give auto, f32 or bf16");
+  return !device.is_cpu() || cpu_multiplies_bf16() ? at::kBFloat16 : at::kFloat;
+}
+
+std::string compute_type_name(at::ScalarType type) {
+  return type == at::kBFloat16 ? "bf16" : "f32";
+}
+
+int use_threads(int threads) {
+  if (threads > 0) {
+    at::set_num_threads(threads);
+    openblas_set_num_threads(threads);
+  }
+  return at::get_num_threads();
+}
+
+std::optional<std::string> slow_product_warning() {
+  constexpr std::int64_t kSize = 256;
+  constexpr double kSlow = 6.0;  // GFLOP/s; the reference BLAS reaches 2 to 4, OpenBLAS 50 and more
+  const at::Tensor a = at::ones({kSize, kSize});
+  at::mm(a, a);  // wakes the threads
+  double best = 1e9;
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    const auto start = std::chrono::steady_clock::now();
+    at::mm(a, a);
+    best = std::min(
+        best, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  }
+  const double speed = 2e-9 * kSize * kSize * kSize / best;
+  if (speed >= kSlow) return std::nullopt;
+  char text[200];
+  std::snprintf(text, sizeof text,
+                "float32 matrix products run at %.1f GFLOP/s here, as without OpenBLAS; install "
+                "libopenblas0-pthread for up to 60 times that",
+                speed);
+  return text;
+}
+
+}  // namespace kvloupe

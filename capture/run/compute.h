@@ -1,0 +1,30 @@
+#pragma once
+// Where and in which precision a model runs.
+
+#include <ATen/ATen.h>
+
+#include <optional>
+#include <string>
+
+namespace kvloupe {
+
+/// "cpu", "cuda" or "cuda:i". Throws UsageError for another text, WorkError where this build or
+/// machine has no such device.
+at::Device parse_device(const std::string& text);
+
+/// "auto", "f32" or "bf16". auto: bf16 where the device multiplies it in hardware (a CPU with
+/// AMX-BF16 or AVX512-BF16, a GPU), else f32. Throws UsageError for another text.
+at::ScalarType parse_compute_type(const std::string& text, at::Device device);
+
+/// "f32" or "bf16", as a trace writes it.
+std::string compute_type_name(at::ScalarType type);
+
+/// Threads for the model's products (torch's and OpenBLAS's); 0 leaves the choice to them.
+/// Returns the number in use.
+int use_threads(int threads);
+
+/// A line of advice where a float32 product measures as slow as without OpenBLAS. Takes a few
+/// milliseconds.
+std::optional<std::string> slow_product_warning();
+
+}  // namespace kvloupe

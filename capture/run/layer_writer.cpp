@@ -1,0 +1,75 @@
+#include "capture/run/layer_writer.h"
+
+#include <algorithm>
+
+namespace kvloupe {
+
+namespace {
+
+constexpr std::int64_t kTileElements = std::int64_t{1} << 22;  // of v·W_O: 16 MiB
+
+/// The tensor as the writer wants it: float32, on the CPU, dense.
+at::Tensor dense(const at::Tensor& x) { return x.to(at::kCPU, at::kFloat).contiguous(); }
+
+std::span<const float> span_of(const at::Tensor& x) {
+  return {x.data_ptr<float>(), static_cast<std::size_t>(x.numel())};
+}
+
+}  // namespace
+
+LayerWriter::LayerWriter(const Transformer& model, Storage storage, TraceWriter& writer)
+    : model_(model), storage_(storage), writer_(writer) {}
+
+at::Tensor LayerWriter::output_slice(int layer, std::int64_t query_head) const {
+  const std::int64_t d = model_.config().head_dim;
+  const at::Tensor columns =
+      model_.output_weight(layer).slice(1, query_head * d, (query_head + 1) * d);  // [D,d]
+  return as_stored(columns, storage_).t();
+}
+
+void LayerWriter::write_output_weight(int layer) {
+  const ModelConfig& config = model_.config();
+  at::Tensor slices =
+      at::empty({config.num_heads, config.head_dim, config.hidden_size}, at::kFloat);
+  for (std::int64_t head = 0; head < config.num_heads; ++head) {
+    slices[head].copy_(output_slice(layer, head));
+  }
+  writer_.write_output_weight(layer, span_of(slices));
+}
+
+void LayerWriter::write(const LayerStep& step) {
+  const int layer = step.layer;
+  const int first = step.block.first;
+  const int m = step.block.size();
+  const at::Tensor value = as_stored(step.states.value[0], storage_);
+  {
+    const at::Tensor query = dense(as_stored(step.states.query[0], storage_));
+    const at::Tensor key = dense(as_stored(step.states.key[0], storage_));
+    const at::Tensor dense_value = dense(value);
+    writer_.write_states(layer, first, m, span_of(query), span_of(key), span_of(dense_value));
+  }
+  if (step.attention.rows.defined()) {
+    const at::Tensor rows = dense(step.attention.rows);
+    writer_.write_attention(layer, first, m, span_of(rows));
+  }
+  const at::Tensor logsumexp = dense(step.attention.logsumexp);
+  writer_.write_attention_logsumexp(layer, first, m, span_of(logsumexp));
+
+  const ModelConfig& config = model_.config();
+  at::Tensor l1 = at::empty({config.num_heads, m}, at::kFloat);
+  at::Tensor l2 = at::empty({config.num_heads, m}, at::kFloat);
+  const std::int64_t tile = std::clamp<std::int64_t>(kTileElements / config.hidden_size, 1, m);
+  for (std::int64_t head = 0; head < config.num_heads; ++head) {
+    const at::Tensor slice = output_slice(layer, head);
+    const at::Tensor head_value = value[head / config.group_size()];
+    for (std::int64_t begin = 0; begin < m; begin += tile) {
+      const std::int64_t end = std::min<std::int64_t>(begin + tile, m);
+      const at::Tensor out = at::mm(head_value.slice(0, begin, end), slice);  // [rows,D]
+      l1[head].slice(0, begin, end).copy_(out.norm(1, 1));
+      l2[head].slice(0, begin, end).copy_(out.norm(2, 1));
+    }
+  }
+  writer_.write_value_out_norms(layer, first, m, span_of(l1), span_of(l2));
+}
+
+}  // namespace kvloupe
