@@ -1,0 +1,256 @@
+// kvloupe info TRACE [--json]: what a trace holds.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "analysis/error.h"
+#include "analysis/trace/trace.h"
+#include "app/cli/commands.h"
+
+namespace kvloupe::cli {
+
+namespace {
+using json = nlohmann::ordered_json;
+
+std::string megabytes(std::size_t bytes) {
+  if (bytes < 1000) return fmt::format("{} B", bytes);
+  if (bytes < 1'000'000) return fmt::format("{:.1f} kB", static_cast<double>(bytes) / 1e3);
+  if (bytes < 1'000'000'000) return fmt::format("{:.1f} MB", static_cast<double>(bytes) / 1e6);
+  return fmt::format("{:.2f} GB", static_cast<double>(bytes) / 1e9);
+}
+
+/// A run of tokens of one segment: [first, end).
+struct Segment {
+  std::string name;
+  int first = 0, end = 0;
+};
+
+std::vector<Segment> segments_of(const TokenTable& tokens) {
+  std::vector<Segment> segments;
+  for (std::size_t i = 0; i < tokens.segment.size(); ++i) {
+    if (i == 0 || tokens.segment[i] != tokens.segment[i - 1]) {
+      segments.push_back({tokens.segment_names[tokens.segment[i]], static_cast<int>(i), 0});
+    }
+    segments.back().end = static_cast<int>(i) + 1;
+  }
+  return segments;
+}
+
+/// What the optional parts that are missing, or present, mean to a person.
+std::vector<std::string> notes_of(const Trace& trace,
+                                  const std::vector<Trace::DatasetInfo>& datasets) {
+  std::vector<std::string> notes;
+  if (!trace.has_output_weight()) {
+    notes.push_back("no output weights: output perturbation and its bound cannot be computed");
+  }
+  if (!trace.predictions()) notes.push_back("no predictions: next-token losses are not known");
+  if (trace.tokens().text.empty()) notes.push_back("no token text: tokens are shown by their ids");
+  if (trace.run().policy != "full") {
+    notes.push_back("closed loop: the model ran with " + trace.run().policy +
+                    " in its cache; replay accepts only the trace's own blocks");
+  }
+  std::size_t half = 0, wide = 0;
+  for (const Trace::DatasetInfo& dataset : datasets) {
+    if (!dataset.path.starts_with("/layers/") || dataset.shape.size() != 3) continue;
+    const std::string name = dataset.path.substr(dataset.path.rfind('/') + 1);
+    if (name != "query" && name != "key" && name != "value") continue;
+    ++(dataset.type == "float16" ? half : wide);
+  }
+  if (half > 0 && wide > 0) {
+    notes.push_back(fmt::format(
+        "{} of {} state datasets are stored wider than float16, which they overflow", wide,
+        half + wide));
+  }
+  return notes;
+}
+
+/// Datasets that differ only in their layer, as one line.
+struct DatasetLine {
+  std::string path, type, shape;
+  std::size_t count = 0, bytes = 0;
+};
+
+std::string shape_text(const std::vector<std::size_t>& shape) {
+  return fmt::format("[{}]", fmt::join(shape, ", "));
+}
+
+std::vector<DatasetLine> lines_of(const std::vector<Trace::DatasetInfo>& datasets) {
+  static constexpr std::string_view kLayers = "/layers/";
+  std::vector<DatasetLine> lines;
+  for (const Trace::DatasetInfo& dataset : datasets) {
+    std::string path = dataset.path;
+    if (path.starts_with(kLayers)) {
+      path = "/layers/*" + path.substr(std::min(path.find('/', kLayers.size()), path.size()));
+    }
+    const std::string shape = shape_text(dataset.shape);
+    auto line = std::find_if(lines.begin(), lines.end(), [&](const DatasetLine& known) {
+      return known.path == path && known.type == dataset.type && known.shape == shape;
+    });
+    if (line == lines.end()) line = lines.insert(line, {path, dataset.type, shape, 0, 0});
+    ++line->count;
+    line->bytes += dataset.stored_bytes;
+  }
+  return lines;
+}
+
+const char* pairing_name(RopePairing pairing) {
+  return pairing == RopePairing::half ? "half" : "interleaved";
+}
+
+std::string or_unknown(const std::string& text) { return text.empty() ? "unknown" : text; }
+
+std::string as_text(const Trace& trace, std::size_t bytes) {
+  const ModelInfo& model = trace.model();
+  const RunInfo& run = trace.run();
+  const std::vector<Trace::DatasetInfo> datasets = trace.datasets();
+  std::string out;
+  const auto field = [&](std::string_view name, const std::string& value) {
+    out += fmt::format("  {:<16}{}\n", name, value);
+  };
+  out += fmt::format("{}\n", trace.path().string());
+  field("size", megabytes(bytes));
+  field("written by", or_unknown(trace.generator()));
+  field("created", or_unknown(trace.created()));
+
+  out += "\nmodel\n";
+  field("name", or_unknown(model.name));
+  field("architecture", or_unknown(model.architecture));
+  field("layers", std::to_string(model.num_layers));
+  field("heads", fmt::format("{} key-value heads, {} query heads ({} each), {} dimensions",
+                             model.num_kv_heads, model.num_heads, model.group_size(),
+                             model.head_dim));
+  field("hidden size", std::to_string(model.hidden_size));
+  field("vocabulary", std::to_string(model.vocab_size));
+  field("RoPE", model.rope_theta > 0.0
+                    ? fmt::format("theta {:g}, pairing {}, scaling {}", model.rope_theta,
+                                  pairing_name(model.rope_pairing),
+                                  model.rope_scaling == "null" ? "none" : model.rope_scaling)
+                    : std::string("unknown"));
+  if (model.sliding_window > 0) field("sliding window", std::to_string(model.sliding_window));
+
+  out += "\nrun\n";
+  field("tokens", fmt::format("{} = {} prompt + {} generated", trace.length(), run.prompt_length,
+                              run.generated));
+  field("steps", fmt::format("{}, prompt in blocks of {}", trace.blocks().size(),
+                             trace.blocks().front().size()));
+  field("policy", run.policy == "full" ? run.policy
+                                       : fmt::format("{}, budget {}", run.policy, run.budget));
+  field("positions", run.positions);
+  field("attention scale", fmt::format("{:.6g}", run.attention_scale));
+  if (!run.dtype.empty()) {
+    field("computed", fmt::format("{} on {}, {} threads, {:.1f} s", run.dtype,
+                                  or_unknown(run.device), run.threads, run.seconds));
+  }
+  field("seed", std::to_string(run.seed));
+
+  const std::vector<Segment> segments = segments_of(trace.tokens());
+  if (!segments.empty()) out += "\nsegments\n";
+  for (const Segment& segment : segments) {
+    field(segment.name, fmt::format("tokens {} to {}", segment.first, segment.end - 1));
+  }
+
+  out += "\ndatasets\n";
+  const std::vector<DatasetLine> lines = lines_of(datasets);
+  std::size_t path_width = 0, shape_width = 0;
+  for (const DatasetLine& line : lines) {
+    path_width = std::max(path_width, line.path.size());
+    shape_width = std::max(shape_width, line.shape.size());
+  }
+  for (const DatasetLine& line : lines) {
+    const std::string times = line.count > 1 ? fmt::format("{} ×", line.count) : "";
+    out += fmt::format("  {:<{}}  {:>5} {:<{}}  {:<8} {:>10}\n", line.path, path_width, times,
+                       line.shape, shape_width, line.type, megabytes(line.bytes));
+  }
+
+  const std::vector<std::string> notes = notes_of(trace, datasets);
+  if (!notes.empty()) out += "\nnotes\n";
+  for (const std::string& note : notes) out += "  " + note + "\n";
+  return out;
+}
+
+std::string as_json(const Trace& trace, std::size_t bytes) {
+  const ModelInfo& model = trace.model();
+  const RunInfo& run = trace.run();
+  json out;
+  out["trace"] = trace.path().string();
+  out["bytes"] = bytes;
+  out["generator"] = trace.generator();
+  out["created"] = trace.created();
+  out["model"] = {{"name", model.name},
+                  {"architecture", model.architecture},
+                  {"num_layers", model.num_layers},
+                  {"num_heads", model.num_heads},
+                  {"num_kv_heads", model.num_kv_heads},
+                  {"head_dim", model.head_dim},
+                  {"hidden_size", model.hidden_size},
+                  {"vocab_size", model.vocab_size},
+                  {"rope_theta", model.rope_theta},
+                  {"rope_scaling", model.rope_scaling},
+                  {"rope_pairing", pairing_name(model.rope_pairing)},
+                  {"sliding_window", model.sliding_window}};
+  out["run"] = {{"tokens", trace.length()},
+                {"prompt_length", run.prompt_length},
+                {"generated", run.generated},
+                {"steps", trace.blocks().size()},
+                {"block_size", run.block_size},
+                {"policy", run.policy},
+                {"budget", run.budget},
+                {"positions", run.positions},
+                {"attention_scale", run.attention_scale},
+                {"dtype", run.dtype},
+                {"device", run.device},
+                {"threads", run.threads},
+                {"seed", run.seed},
+                {"seconds", run.seconds}};
+  out["segments"] = json::array();
+  for (const Segment& segment : segments_of(trace.tokens())) {
+    out["segments"].push_back(
+        {{"name", segment.name}, {"first", segment.first}, {"end", segment.end}});
+  }
+  const std::vector<Trace::DatasetInfo> datasets = trace.datasets();
+  out["datasets"] = json::array();
+  for (const Trace::DatasetInfo& dataset : datasets) {
+    out["datasets"].push_back({{"path", dataset.path},
+                               {"type", dataset.type},
+                               {"shape", dataset.shape},
+                               {"stored_bytes", dataset.stored_bytes}});
+  }
+  out["notes"] = notes_of(trace, datasets);
+  return out.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+int info(const std::filesystem::path& path, bool want_json) {
+  const Trace trace(path);
+  const std::size_t bytes = std::filesystem::file_size(path);
+  const std::string out = want_json ? as_json(trace, bytes) : as_text(trace, bytes);
+  if (std::fwrite(out.data(), 1, out.size(), stdout) != out.size() || std::fflush(stdout) != 0) {
+    throw FileError("standard output",
+                    fmt::format("cannot write: {}; check where it goes", std::strerror(errno)));
+  }
+  return 0;
+}
+}  // namespace
+
+void add_info(CLI::App& app, Action& action) {
+  struct Options {
+    std::filesystem::path trace;
+    bool json = false;
+  };
+  CLI::App* verb = app.add_subcommand("info", "What a trace holds: model, run, tokens, datasets");
+  const auto options = std::make_shared<Options>();
+  verb->add_option("TRACE", options->trace, "The trace file")->required();
+  verb->add_flag("--json", options->json, "As JSON (docs/trace-format.md)");
+  verb->callback([&action, options] {
+    action = [options] { return info(options->trace, options->json); };
+  });
+}
+
+}  // namespace kvloupe::cli
