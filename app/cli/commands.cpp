@@ -11,6 +11,7 @@ int run(int argc, char** argv) {
   app.require_subcommand(0, 1);
   Action action;
   // Verbs are listed here, one line each.
+  add_window(app, action);  // no verb; a verb's own action replaces it
   add_info(app, action);
   add_policies(app, action);
   add_replay(app, action);

@@ -23,7 +23,8 @@ struct KeyBinding {
   std::string_view keys;   // as shown to a person
   std::string_view words;  // what it does
   std::string_view group;  // heading in the help sheet
-  int key;                 // GLFW code
+  int key = 0;             // GLFW code; 0: the character decides
+  char character = 0;      // as the keyboard's layout types it; 0: the key decides
   bool control = false;
   bool shift = false;
   bool repeats = false;  // while held

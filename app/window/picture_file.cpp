@@ -1,39 +1,21 @@
 #include "app/window/picture_file.h"
 
-#include <png.h>
+#include <cstddef>
 
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
-#include <string>
-#include <system_error>
-
-#include "analysis/error.h"
+#include "app/figure/output_file.h"
+#include "app/figure/png_encoder.h"
 
 namespace kvloupe::window {
 
 void write_png(const Picture& picture, const std::filesystem::path& path) {
-  png_image image{};
-  image.version = PNG_IMAGE_VERSION;
-  image.width = static_cast<png_uint_32>(picture.width);
-  image.height = static_cast<png_uint_32>(picture.height);
-  image.format = PNG_FORMAT_RGB;
-
-  const std::string temporary = path.string() + ".tmp";
-  std::FILE* file = std::fopen(temporary.c_str(), "wb");
-  if (!file) {
-    throw FileError(path.string(), std::string("cannot be written (") + std::strerror(errno) +
-                                       "); choose a folder that exists and is writable");
+  figure::Pixels pixels{picture.width, picture.height, {}};
+  const std::size_t count = picture.rgb.size() / 3;
+  pixels.rgba.resize(count * 4);
+  for (std::size_t i = 0; i < count; ++i) {
+    for (std::size_t c = 0; c < 3; ++c) pixels.rgba[4 * i + c] = picture.rgb[3 * i + c];
+    pixels.rgba[4 * i + 3] = 255;
   }
-  const bool encoded =
-      png_image_write_to_stdio(&image, file, 0, picture.rgb.data(), 0, nullptr) != 0;
-  const bool closed = std::fclose(file) == 0;
-  std::error_code error;
-  if (encoded && closed) std::filesystem::rename(temporary, path, error);
-  if (!encoded || !closed || error) {
-    std::filesystem::remove(temporary, error);
-    throw FileError(path.string(), "cannot be written completely; free some disk space");
-  }
+  figure::write_whole_file(path, figure::encode_png(pixels));
 }
 
 }  // namespace kvloupe::window

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <fstream>
 #include <initializer_list>
 #include <nlohmann/json.hpp>
@@ -12,6 +11,7 @@
 
 #include "analysis/error.h"
 #include "analysis/policy/spec.h"
+#include "app/figure/output_file.h"
 #include "app/window/head_grid.h"
 #include "app/window/view_catalog.h"
 
@@ -260,27 +260,7 @@ WorkspaceState read_session(const std::filesystem::path& path) {
 }
 
 void write_session(const WorkspaceState& state, const std::filesystem::path& path) {
-  const std::string temporary = path.string() + ".tmp";
-  {
-    std::ofstream out(temporary, std::ios::binary);
-    if (!out) {
-      throw FileError(path.string(), "cannot be written; choose a folder that exists and is writable");
-    }
-    out << session_text(state);
-    out.close();
-    if (!out) {
-      std::error_code ignored;
-      std::filesystem::remove(temporary, ignored);
-      throw FileError(path.string(), "cannot be written completely; free some disk space");
-    }
-  }
-  std::error_code error;
-  std::filesystem::rename(temporary, path, error);
-  if (error) {
-    std::error_code ignored;
-    std::filesystem::remove(temporary, ignored);
-    throw FileError(path.string(), "cannot be replaced (" + error.message() + "); choose another name");
-  }
+  figure::write_whole_file(path, session_text(state));
 }
 
 }  // namespace kvloupe::window

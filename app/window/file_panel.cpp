@@ -1,0 +1,162 @@
+#include "app/window/file_panel.h"
+
+#include <fmt/format.h>
+#include <imgui.h>
+#include <imgui_stdlib.h>
+
+#include <algorithm>
+#include <system_error>
+
+namespace kvloupe::window {
+
+namespace fs = std::filesystem;
+
+namespace {
+constexpr std::size_t kMostEntries = 2000;
+
+std::string size_text(std::uintmax_t bytes) {
+  const char* units[] = {"B", "kB", "MB", "GB", "TB"};
+  double value = static_cast<double>(bytes);
+  int unit = 0;
+  while (value >= 1000.0 && unit < 4) {
+    value /= 1000.0;
+    ++unit;
+  }
+  return fmt::format("{:.{}f} {}", value, unit > 0 && value < 10 ? 1 : 0, units[unit]);
+}
+}  // namespace
+
+bool FilePanel::fits(const fs::path& file) const {
+  const std::string suffix = file.extension().string();
+  if (purpose_ == Purpose::open_trace) return suffix == ".h5" || suffix == ".hdf5";
+  return suffix == ".json";
+}
+
+void FilePanel::list(const fs::path& folder) {
+  std::error_code error;
+  fs::path absolute = fs::weakly_canonical(folder, error);
+  if (error) absolute = folder;
+  entries_.clear();
+  problem_.clear();
+  folder_ = absolute;
+  fs::directory_iterator it(absolute, fs::directory_options::skip_permission_denied, error);
+  if (error) {
+    problem_ = absolute.string() + ": " + error.message() + "; type another path";
+    return;
+  }
+  for (; it != fs::directory_iterator() && entries_.size() < kMostEntries; it.increment(error)) {
+    if (error) break;
+    Entry entry{it->path().filename().string(), it->is_directory(error), 0};
+    if (entry.name.starts_with(".")) continue;
+    if (!entry.folder && !fits(it->path())) continue;
+    if (!entry.folder) entry.bytes = it->file_size(error);
+    entries_.push_back(std::move(entry));
+  }
+  std::sort(entries_.begin(), entries_.end(), [](const Entry& a, const Entry& b) {
+    return a.folder != b.folder ? a.folder : a.name < b.name;
+  });
+}
+
+void FilePanel::open(Purpose purpose, const std::string& start) {
+  purpose_ = purpose;
+  open_ = true;
+  appeared_ = true;
+  std::error_code error;
+  fs::path folder = start.empty() ? fs::current_path(error) : fs::path(start).parent_path();
+  if (folder.empty() || !fs::is_directory(folder, error)) folder = fs::current_path(error);
+  list(folder);
+  path_ = purpose == Purpose::save_session ? (folder_ / "session.json").string()
+                                           : folder_.string() + "/";
+}
+
+bool FilePanel::draw(const Fonts& fonts, const Palette& colours) {
+  if (!open_) return false;
+  const float unit = fonts.scale();
+  const ImVec2 screen = ImGui::GetIO().DisplaySize;
+  const ImVec2 size{std::min(640.0F * unit, screen.x - 32), std::min(480.0F * unit, screen.y - 64)};
+  ImGui::SetNextWindowPos({(screen.x - size.x) / 2, (screen.y - size.y) / 3});
+  ImGui::SetNextWindowSize(size);
+  const char* title = purpose_ == Purpose::open_trace     ? "Open a trace"
+                      : purpose_ == Purpose::open_session ? "Open a session"
+                                                          : "Save the session";
+  ImGui::PushStyleVar(ImGuiStyleVar_WindowBorderSize, 1.0F);
+  ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, {16 * unit, 16 * unit});
+  if (appeared_) ImGui::SetNextWindowFocus();
+  ImGui::Begin("##file", nullptr,
+               ImGuiWindowFlags_NoDecoration | ImGuiWindowFlags_NoMove | ImGuiWindowFlags_NoSavedSettings);
+  ImGui::PopStyleVar(2);
+  ImGui::PushFont(fonts.heading);
+  ImGui::TextUnformatted(title);
+  ImGui::PopFont();
+
+  bool chosen = false;
+  const float button = 96.0F * unit;
+  ImGui::SetNextItemWidth(-button - ImGui::GetStyle().ItemSpacing.x);
+  if (appeared_) ImGui::SetKeyboardFocusHere();
+  appeared_ = false;
+  bool accept = ImGui::InputTextWithHint("##path", "path", &path_, ImGuiInputTextFlags_EnterReturnsTrue);
+  ImGui::SameLine();
+  accept |= ImGui::Button(purpose_ == Purpose::save_session ? "Save" : "Open", {button, 0});
+  std::error_code error;
+  if (accept) {
+    std::string typed = path_;
+    if (const char* home = std::getenv("HOME"); home && typed.starts_with("~/")) {
+      typed = home + typed.substr(1);
+    }
+    if (fs::is_directory(typed, error)) {
+      list(typed);
+      path_ = folder_.string() == "/" ? "/" : folder_.string() + "/";
+      appeared_ = true;
+    } else {
+      path_ = typed;
+      chosen = !typed.empty();
+    }
+  }
+  ImGui::PushFont(fonts.secondary);
+  if (!problem_.empty()) {
+    ImGui::PushStyleColor(ImGuiCol_Text, colours.error);
+    ImGui::TextWrapped("%s", problem_.c_str());
+    ImGui::PopStyleColor();
+  }
+  ImGui::PopFont();
+  ImGui::BeginChild("##list", {0, -ImGui::GetFrameHeightWithSpacing()}, false);
+  if (folder_.has_parent_path() && folder_ != folder_.root_path() && ImGui::Selectable("↑  ..")) {
+    list(folder_.parent_path());
+    path_ = folder_.string() + "/";
+  }
+  fs::path enter;
+  for (const Entry& entry : entries_) {
+    ImGui::PushID(entry.name.c_str());
+    const std::string name = entry.name + (entry.folder ? "/" : "");
+    if (ImGui::Selectable(name.c_str(), false)) {
+      if (entry.folder) {
+        enter = folder_ / entry.name;
+      } else {
+        path_ = (folder_ / entry.name).string();
+        chosen = purpose_ != Purpose::save_session;
+      }
+    }
+    if (!entry.folder) {
+      const std::string bytes = size_text(entry.bytes);
+      ImGui::SameLine(ImGui::GetContentRegionMax().x - ImGui::CalcTextSize(bytes.c_str()).x);
+      ImGui::TextDisabled("%s", bytes.c_str());
+    }
+    ImGui::PopID();
+  }
+  if (!enter.empty()) {
+    list(enter);
+    path_ = folder_.string() + "/";
+  }
+  if (entries_.empty()) {
+    ImGui::TextDisabled(purpose_ == Purpose::open_trace ? "No .h5 file here." : "No .json file here.");
+  }
+  ImGui::EndChild();
+  ImGui::PushFont(fonts.secondary);
+  ImGui::TextDisabled("Enter takes the path; Esc closes.");
+  ImGui::PopFont();
+  ImGui::End();
+  if (chosen) open_ = false;
+  return chosen;
+}
+
+}  // namespace kvloupe::window

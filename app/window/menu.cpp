@@ -1,0 +1,162 @@
+#include <imgui.h>
+
+#include <algorithm>
+#include <string>
+
+#include "app/window/marks.h"
+#include "app/window/panels.h"
+#include "app/window/view_catalog.h"
+#include "app/window/workspace.h"
+
+namespace kvloupe::window {
+
+namespace {
+void item(Workspace& w, const char* words, Command command, bool checked = false, bool enabled = true) {
+  if (ImGui::MenuItem(words, std::string(keys_of(command)).c_str(), checked, enabled)) w.perform(command);
+}
+}  // namespace
+
+void draw_menu(Workspace& w) {
+  WorkspaceState& s = w.state;
+  const bool open = w.results.trace() != nullptr;
+  ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, {w.px(8), w.px(8)});
+  if (!ImGui::BeginMainMenuBar()) {
+    ImGui::PopStyleVar();
+    return;
+  }
+  if (ImGui::BeginMenu("File")) {
+    item(w, "Open trace…", Command::open);
+    item(w, "Open session…", Command::open_session);
+    item(w, "Save session…", Command::save_session);
+    ImGui::Separator();
+    item(w, "Export view…", Command::export_view, false, open);
+    ImGui::Separator();
+    item(w, "Quit", Command::quit);
+    ImGui::EndMenu();
+  }
+  if (ImGui::BeginMenu("View")) {
+    for (const ViewEntry& view : view_catalog()) {
+      TileState& tile = s.tiles[static_cast<std::size_t>(s.active_tile)];
+      if (ImGui::MenuItem(info(view).title.c_str(), nullptr, tile.view == view.figure, open)) {
+        tile = TileState{.view = std::string(view.figure)};
+      }
+      help_tooltip(w.fonts, info(view).tooltip);
+    }
+    ImGui::Separator();
+    item(w, "One view", Command::tiles_1, s.tile_count == 1);
+    item(w, "Two views", Command::tiles_2, s.tile_count == 2);
+    item(w, "Three views", Command::tiles_3, s.tile_count == 3);
+    item(w, "Four views", Command::tiles_4, s.tile_count == 4);
+    ImGui::Separator();
+    item(w, "Left panel", Command::left_panel, s.left_panel);
+    item(w, "Bottom panel", Command::bottom_panel, s.bottom_panel);
+    item(w, "Right panel", Command::right_panel, s.right_panel);
+    ImGui::Separator();
+    item(w, "Dark theme", Command::theme, s.theme == Theme::dark);
+    item(w, "Larger", Command::scale_up);
+    item(w, "Smaller", Command::scale_down);
+    item(w, "Normal size", Command::scale_reset);
+    ImGui::EndMenu();
+  }
+  if (ImGui::BeginMenu("Help")) {
+    item(w, "Keys", Command::help);
+    ImGui::EndMenu();
+  }
+  if (!w.settled() && open) {
+    const std::string text = "computing";
+    ImGui::PushFont(w.fonts.secondary);
+    const float x = ImGui::GetWindowWidth() - ImGui::CalcTextSize(text.c_str()).x - w.px(16);
+    computing_dot(w.fonts, {x - w.px(12), ImGui::GetFrameHeight() / 2}, w.colours());
+    ImGui::SetCursorPosX(x);
+    ImGui::SetCursorPosY((ImGui::GetFrameHeight() - w.fonts.secondary->FontSize) / 2);
+    ImGui::TextDisabled("%s", text.c_str());
+    ImGui::PopFont();
+  }
+  ImGui::EndMainMenuBar();
+  ImGui::PopStyleVar();
+}
+
+void draw_empty_state(Workspace& w) {
+  constexpr const char* kCommand = "kvloupe-capture run --model MODEL_DIR --prompt prompt.txt -o trace.h5";
+  const ImVec2 room = ImGui::GetContentRegionAvail();
+  const float width = std::min(w.px(640), room.x - w.px(64));
+  ImGui::SetCursorPos({std::max(w.px(32), (room.x - width) / 2), std::max(w.px(32), room.y * 0.3F)});
+  ImGui::BeginGroup();
+  ImGui::PushTextWrapPos(ImGui::GetCursorPosX() + width);
+  if (w.results.opening()) {
+    ImGui::TextUnformatted(("Opening " + w.state.trace + " …").c_str());
+  } else {
+    ImGui::PushFont(w.fonts.heading);
+    ImGui::TextUnformatted("No trace is open");
+    ImGui::PopFont();
+    ImGui::TextUnformatted("Drop a trace here, or choose one.");
+    const std::string label = "Open trace…  " + std::string(keys_of(Command::open));
+    if (ImGui::Button(label.c_str())) w.perform(Command::open);
+    ImGui::Dummy({0, w.px(16)});
+    ImGui::TextUnformatted("A trace is made from a model folder (config.json, model.safetensors, tokenizer) "
+                           "and a prompt:");
+    ImGui::PushFont(w.fonts.mono);
+    ImGui::TextUnformatted(kCommand);
+    ImGui::PopFont();
+    if (ImGui::Button("Copy the command")) {
+      ImGui::SetClipboardText(kCommand);
+      w.tell("Copied.");
+    }
+  }
+  ImGui::PopTextWrapPos();
+  ImGui::EndGroup();
+}
+
+void draw_help_sheet(Workspace& w, bool& open) {
+  const ImVec2 screen = ImGui::GetIO().DisplaySize;
+  const ImVec2 size{std::min(w.px(880), screen.x - 32), std::min(w.px(560), screen.y - 64)};
+  ImGui::SetNextWindowPos({(screen.x - size.x) / 2, (screen.y - size.y) / 3});
+  ImGui::SetNextWindowSize(size);
+  ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, {w.px(24), w.px(16)});
+  ImGui::PushStyleVar(ImGuiStyleVar_WindowBorderSize, 1.0F);
+  ImGui::SetNextWindowFocus();
+  ImGui::Begin("##help", nullptr, ImGuiWindowFlags_NoDecoration | ImGuiWindowFlags_NoMove);
+  ImGui::PopStyleVar(2);
+  ImGui::PushFont(w.fonts.heading);
+  ImGui::TextUnformatted("Keys");
+  ImGui::PopFont();
+  ImGui::SameLine(ImGui::GetContentRegionMax().x - w.px(64));
+  if (ImGui::Button("Close", {w.px(64), 0})) open = false;
+  ImGui::BeginChild("##keys");
+  const int columns = size.x > w.px(640) ? 2 : 1;
+  if (ImGui::BeginTable("##columns", columns)) {
+    ImGui::TableNextRow();
+    ImGui::TableNextColumn();
+    std::string_view group;
+    int rows = 0;
+    for (const KeyBinding& binding : key_bindings()) {
+      if (binding.words.empty()) continue;
+      if (binding.group != group) {
+        group = binding.group;
+        if (columns == 2 && rows > 20) {
+          ImGui::TableNextColumn();
+          rows = -100;
+        } else if (rows != 0) {
+          ImGui::Dummy({0, w.px(4)});
+        }
+        ImGui::PushFont(w.fonts.heading);
+        ImGui::TextUnformatted(std::string(group).c_str());
+        ImGui::PopFont();
+        ++rows;
+      }
+      const float left = ImGui::GetCursorPosX();
+      ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, {w.px(8), w.px(2)});
+      ImGui::TextColored(ImGui::ColorConvertU32ToFloat4(w.colours().retained), "%s",
+                         std::string(binding.keys).c_str());
+      ImGui::SameLine(left + w.px(112));
+      ImGui::TextUnformatted(std::string(binding.words).c_str());
+      ImGui::PopStyleVar();
+      ++rows;
+    }
+    ImGui::EndTable();
+  }
+  ImGui::EndChild();
+  ImGui::End();
+}
+
+}  // namespace kvloupe::window

@@ -1,0 +1,249 @@
+#include "app/window/policy_editor.h"
+
+#include <imgui.h>
+#include <imgui_stdlib.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "analysis/error.h"
+#include "analysis/policy/policy_catalog.h"
+#include "app/window/marks.h"
+
+namespace kvloupe::window {
+
+namespace {
+
+constexpr float kLabelWidth = 96.0F;
+
+std::string describe(const PolicyEntry& entry) {
+  std::string text = entry.summary;
+  if (!entry.formula.empty()) text += "\n\n" + entry.formula;
+  if (!entry.source.empty()) text += "\n\nSource: " + entry.source;
+  if (!entry.differences.empty()) text += "\n\n" + entry.differences;
+  return text;
+}
+
+/// A control as wide as what is left of the line, its name before it. True on a change.
+bool draw_value(const ParameterInfo& parameter, SpecValue& value) {
+  ImGui::SetNextItemWidth(-1);
+  const double least = parameter.minimum;
+  const double most = parameter.maximum;
+  switch (parameter.type) {
+    case ParameterType::count: {
+      int number = static_cast<int>(std::get<double>(value));
+      const int by = parameter.odd ? 2 : 1;
+      if (!ImGui::InputInt("##value", &number, by, 10 * by)) return false;
+      if (parameter.odd && number % 2 == 0) ++number;
+      value = std::clamp(static_cast<double>(number), least, most);
+      return true;
+    }
+    case ParameterType::flag: {
+      bool on = std::get<double>(value) != 0.0;
+      if (!ImGui::Checkbox("##value", &on)) return false;
+      value = on ? 1.0 : 0.0;
+      return true;
+    }
+    case ParameterType::number: {
+      double number = std::get<double>(value);
+      if (!ImGui::InputDouble("##value", &number, 0.0, 0.0, "%.4g",
+                              ImGuiInputTextFlags_EnterReturnsTrue)) {
+        return false;
+      }
+      if (!std::isfinite(number)) return false;
+      value = std::clamp(number, least, most);
+      return true;
+    }
+    case ParameterType::share: {
+      const bool percent = std::holds_alternative<Percent>(value);
+      double number = percent ? std::get<Percent>(value).value : std::get<double>(value);
+      const float unit = ImGui::CalcTextSize("tokens").x + 2 * ImGui::GetStyle().FramePadding.x;
+      ImGui::SetNextItemWidth(-unit - ImGui::GetStyle().ItemInnerSpacing.x);
+      bool changed = ImGui::InputDouble("##value", &number, 0.0, 0.0, "%.6g",
+                                        ImGuiInputTextFlags_EnterReturnsTrue);
+      ImGui::SameLine(0, ImGui::GetStyle().ItemInnerSpacing.x);
+      bool now_percent = percent;
+      if (ImGui::Button(percent ? "%" : "tokens", {unit, 0})) {
+        now_percent = !percent;
+        changed = true;
+      }
+      if (!changed || !std::isfinite(number)) return false;
+      if (now_percent) {
+        value = Percent{std::clamp(number, 0.0, 100.0)};
+      } else {
+        value = std::clamp(std::round(number), least, most);
+      }
+      return true;
+    }
+    case ParameterType::word: {
+      const std::string now = std::get<std::string>(value);
+      bool changed = false;
+      if (ImGui::BeginCombo("##value", now.c_str())) {
+        for (const std::string& word : parameter.words) {
+          if (ImGui::Selectable(word.c_str(), word == now) && word != now) {
+            value = word;
+            changed = true;
+          }
+        }
+        ImGui::EndCombo();
+      }
+      return changed;
+    }
+    case ParameterType::text: {
+      std::string text = std::get<std::string>(value);
+      if (!ImGui::InputText("##value", &text, ImGuiInputTextFlags_EnterReturnsTrue)) return false;
+      value = text;
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+bool PolicyEditor::apply(const PolicySpec& changed, std::string& spec) {
+  try {
+    spec = parse_policy(changed.text()).text();
+  } catch (const UsageError& problem) {
+    error_ = problem.what();
+    return false;
+  }
+  line_ = shown_ = spec;
+  error_.clear();
+  return true;
+}
+
+bool PolicyEditor::draw(const Fonts& fonts, const Palette& colours, std::string& spec) {
+  ImGui::PushID(name_);
+  if (shown_ != spec) {  // changed from elsewhere
+    line_ = shown_ = spec;
+    error_.clear();
+  }
+  bool changed = draw_line(fonts, colours, spec);
+  PolicySpec policy = parse_policy(spec);
+  changed |= draw_score(fonts, policy, spec);
+  policy = parse_policy(spec);
+  ImGui::PushID("score");
+  bool edited = draw_parameters(fonts, policy.parts.front());
+  ImGui::PopID();
+  edited |= draw_modifiers(fonts, policy);
+  if (edited) changed |= apply(policy, spec);
+  ImGui::PopID();
+  return changed;
+}
+
+bool PolicyEditor::draw_line(const Fonts& fonts, const Palette& colours, std::string& spec) {
+  ImGui::PushFont(fonts.mono);
+  ImGui::SetNextItemWidth(-1);
+  if (focus_) ImGui::SetKeyboardFocusHere();
+  focus_ = false;
+  const bool typed = ImGui::InputText("##spec", &line_);
+  ImGui::PopFont();
+  help_tooltip(fonts, "The policy as one line: score + modifiers, e.g. keydiff+recent(10%). Takes "
+                      "effect as soon as it is valid.");
+  bool changed = false;
+  if (typed) {
+    try {
+      const std::string parsed = parse_policy(line_).text();
+      changed = parsed != spec;
+      spec = shown_ = parsed;
+      error_.clear();
+    } catch (const UsageError& problem) {
+      error_ = problem.what();
+    }
+  }
+  if (ImGui::IsItemDeactivated() && error_.empty()) line_ = shown_ = spec;
+  if (!error_.empty()) {
+    ImGui::PushFont(fonts.secondary);
+    ImGui::PushStyleColor(ImGuiCol_Text, colours.error);
+    ImGui::TextWrapped("%s", error_.c_str());
+    ImGui::PopStyleColor();
+    ImGui::PopFont();
+  }
+  return changed;
+}
+
+bool PolicyEditor::draw_score(const Fonts& fonts, PolicySpec& policy, std::string& spec) {
+  ImGui::PushFont(fonts.secondary);
+  ImGui::AlignTextToFramePadding();
+  ImGui::TextUnformatted("score");
+  ImGui::SameLine(kLabelWidth * fonts.scale());
+  ImGui::SetNextItemWidth(-1);
+  const std::string now = policy.score().name;
+  bool changed = false;
+  if (ImGui::BeginCombo("##score", now.c_str(), ImGuiComboFlags_HeightLarge)) {
+    for (const PolicyEntry& entry : policy_catalog()) {
+      if (entry.kind != PartKind::score) continue;
+      if (ImGui::Selectable(entry.name.c_str(), entry.name == now) && entry.name != now) {
+        try {
+          policy.parts.front() = default_part(entry);
+          changed = apply(policy, spec);
+        } catch (const UsageError& problem) {  // a parameter without default has to be typed
+          line_ = entry.name + "(\"\")";
+          error_ = problem.what();
+          focus_ = true;
+        }
+      }
+      help_tooltip(fonts, describe(entry));
+    }
+    ImGui::EndCombo();
+  } else if (const PolicyEntry* entry = find_policy(now)) {
+    help_tooltip(fonts, describe(*entry));
+  }
+  ImGui::PopFont();
+  return changed;
+}
+
+bool PolicyEditor::draw_parameters(const Fonts& fonts, SpecPart& part) {
+  const PolicyEntry* entry = find_policy(part.name);
+  if (!entry) return false;
+  bool changed = false;
+  ImGui::PushFont(fonts.secondary);
+  for (auto& [name, value] : part.arguments) {
+    const ParameterInfo* parameter = entry->parameter(name);
+    if (!parameter) continue;
+    ImGui::PushID(name.c_str());
+    ImGui::AlignTextToFramePadding();
+    ImGui::Indent(ImGui::GetStyle().FramePadding.x);
+    ImGui::TextDisabled("%s", name.c_str());
+    help_tooltip(fonts, parameter->meaning);
+    ImGui::Unindent(ImGui::GetStyle().FramePadding.x);
+    ImGui::SameLine(kLabelWidth * fonts.scale());
+    changed |= draw_value(*parameter, value);
+    help_tooltip(fonts, parameter->meaning);
+    ImGui::PopID();
+  }
+  ImGui::PopFont();
+  return changed;
+}
+
+bool PolicyEditor::draw_modifiers(const Fonts& fonts, PolicySpec& policy) {
+  bool changed = false;
+  ImGui::PushFont(fonts.secondary);
+  for (const PolicyEntry& entry : policy_catalog()) {
+    if (entry.kind == PartKind::score) continue;
+    const auto found = std::find_if(policy.parts.begin() + 1, policy.parts.end(),
+                                    [&](const SpecPart& part) { return part.name == entry.name; });
+    bool on = found != policy.parts.end();
+    ImGui::PushID(entry.name.c_str());
+    const std::string title = "+ " + entry.name;
+    const bool toggled = ImGui::Checkbox(title.c_str(), &on);
+    help_tooltip(fonts, describe(entry));
+    if (toggled) {
+      changed = true;
+      if (on) {
+        policy.parts.push_back(default_part(entry));
+      } else {
+        policy.parts.erase(found);
+      }
+    } else if (on) {
+      changed |= draw_parameters(fonts, *found);
+    }
+    ImGui::PopID();
+    if (toggled) break;  // the list has changed under us: the rest in the next frame
+  }
+  ImGui::PopFont();
+  return changed;
+}
+
+}  // namespace kvloupe::window

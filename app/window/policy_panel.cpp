@@ -1,0 +1,239 @@
+#include <fmt/format.h>
+#include <imgui.h>
+#include <imgui_stdlib.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <span>
+
+#include "analysis/error.h"
+#include "analysis/policy/spec.h"
+#include "app/window/marks.h"
+#include "app/window/numbers.h"
+#include "app/window/panels.h"
+#include "app/window/workspace.h"
+
+namespace kvloupe::window {
+
+namespace {
+
+constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+
+void heading(const Workspace& w, const char* text, ImU32 mark, bool open_mark) {
+  const ImVec2 at = ImGui::GetCursorScreenPos();
+  const float radius = w.px(4);
+  const ImVec2 centre{at.x + radius + 1, at.y + ImGui::GetFrameHeight() / 2};
+  if (open_mark) {
+    ImGui::GetWindowDrawList()->AddCircle(centre, radius, mark, 16, w.px(1.5F));
+  } else {
+    ImGui::GetWindowDrawList()->AddCircleFilled(centre, radius, mark, 16);
+  }
+  ImGui::SetCursorScreenPos({at.x + w.px(16), at.y});
+  ImGui::AlignTextToFramePadding();
+  ImGui::PushFont(w.fonts.heading);
+  ImGui::TextUnformatted(text);
+  ImGui::PopFont();
+}
+
+void draw_budget(Workspace& w, int prompt_length) {
+  ImGui::PushFont(w.fonts.heading);
+  ImGui::AlignTextToFramePadding();
+  ImGui::TextUnformatted("Budget");
+  ImGui::PopFont();
+  const Budget budget = parse_budget(w.state.budget);
+  const int entries = budget.resolve(prompt_length);
+  const double share = 100.0 * entries / std::max(1, prompt_length);
+  const std::string text = fmt::format("{} tokens · {} %", count_text(entries), three_digits(share));
+  ImGui::SameLine(ImGui::GetContentRegionMax().x - ImGui::CalcTextSize(text.c_str()).x);
+  ImGui::TextUnformatted(text.c_str());
+
+  const bool percent = std::holds_alternative<Percent>(budget.value);
+  ImGui::PushFont(w.fonts.secondary);
+  const float unit = ImGui::CalcTextSize("tokens").x + 2 * ImGui::GetStyle().FramePadding.x;
+  ImGui::SetNextItemWidth(-unit - ImGui::GetStyle().ItemInnerSpacing.x);
+  float position = static_cast<float>(share);
+  const float least = 100.0F / static_cast<float>(std::max(2, prompt_length));
+  if (ImGui::SliderFloat("##budget", &position, std::min(least, 1.0F), 100.0F, "",
+                         ImGuiSliderFlags_Logarithmic | ImGuiSliderFlags_NoRoundToFormat |
+                             ImGuiSliderFlags_NoInput)) {
+    const double wanted = std::clamp(static_cast<double>(position), 0.0, 100.0);
+    if (percent) {
+      const double step = wanted < 2 ? 0.05 : wanted < 10 ? 0.5 : 1.0;
+      const double rounded = std::max(step, std::round(wanted / step) * step);
+      w.state.budget = fmt::format("{:.4g}%", rounded);
+    } else {
+      w.state.budget = std::to_string(std::max(1L, std::lround(wanted / 100.0 * prompt_length)));
+    }
+  }
+  help_tooltip(w.fonts, "N: most entries a head holds after a step; under an allocation, the mean over "
+                        "the heads that share it. Keys: [ and ]");
+  ImGui::SameLine(0, ImGui::GetStyle().ItemInnerSpacing.x);
+  if (ImGui::Button(percent ? "%" : "tokens", {unit, 0})) {
+    w.state.budget = percent ? std::to_string(entries) : fmt::format("{:.4g}%", share);
+  }
+  help_tooltip(w.fonts, "A share of the prompt's length, or a count");
+
+  ImGui::AlignTextToFramePadding();
+  ImGui::TextDisabled("block");
+  help_tooltip(w.fonts, "Tokens processed together before an eviction, B; 0: the capture's own. The "
+                        "replay cuts the prompt anew.");
+  ImGui::SameLine(w.px(96));
+  ImGui::SetNextItemWidth(-1);
+  if (ImGui::InputInt("##block", &w.state.block, 16, 128, ImGuiInputTextFlags_EnterReturnsTrue)) {
+    w.state.block = std::clamp(w.state.block, 0, prompt_length);
+  }
+  help_tooltip(w.fonts, "Tokens processed together before an eviction, B; 0: the capture's own. The "
+                        "replay cuts the prompt anew.");
+  ImGui::PopFont();
+}
+
+void draw_notes(const Workspace& w, const PolicyResults& results) {
+  const auto focus = results.focus.current();
+  const std::string error = results.focus.error();
+  ImGui::PushFont(w.fonts.secondary);
+  if (!error.empty()) {
+    ImGui::PushStyleColor(ImGuiCol_Text, w.colours().error);
+    ImGui::TextWrapped("%s", error.c_str());
+    ImGui::PopStyleColor();
+  } else if (focus) {
+    for (const std::string& note : focus->notes) {
+      ImGui::PushStyleColor(ImGuiCol_Text, w.colours().secondary);
+      ImGui::TextWrapped("%s", note.c_str());
+      ImGui::PopStyleColor();
+    }
+  }
+  ImGui::PopFont();
+}
+
+struct Column {
+  const StepRecord* record = nullptr;
+  int query = -1;  // within the group; -1: mean
+  double metric(double QueryHeadMetrics::*measure) const {
+    if (!record) return kNone;
+    if (query < 0) return group_mean(*record, measure);
+    const auto at = static_cast<std::size_t>(query);
+    return at < record->query_heads.size() ? record->query_heads[at].*measure : kNone;
+  }
+};
+
+/// Numbers of the selected head after the selected step, one column per policy.
+void draw_readouts(const Workspace& w) {
+  const TracePointer trace = w.results.trace();
+  const SharedSelection& at = w.state.selection;
+  const int step = w.step();
+  const auto column = [&](const HeadReplay* head) {
+    Column result;
+    if (head && static_cast<std::size_t>(step) < head->steps.size()) {
+      result.record = &head->steps[static_cast<std::size_t>(step)];
+    }
+    if (at.query_head >= 0) result.query = at.query_head - at.head * trace->model().group_size();
+    return result;
+  };
+  Column columns[2] = {column(w.head_a()), column(w.head_b())};
+  const std::size_t shown = w.state.policy_b_on ? 2 : 1;
+
+  ImGui::PushFont(w.fonts.heading);
+  ImGui::Text("After step %d", step);
+  ImGui::PopFont();
+  ImGui::SameLine();
+  ImGui::PushFont(w.fonts.secondary);
+  ImGui::TextDisabled("layer %d, head %d", at.layer, at.head);
+  if (!ImGui::BeginTable("##readouts", static_cast<int>(shown) + 1)) {
+    ImGui::PopFont();
+    return;
+  }
+  ImGui::TableSetupColumn("name", ImGuiTableColumnFlags_WidthFixed, w.px(shown == 2 ? 104 : 144));
+  const auto line = [&](const char* name, const char* help, auto&& value) {
+    ImGui::TableNextRow();
+    ImGui::TableNextColumn();
+    ImGui::TextDisabled("%s", name);
+    help_tooltip(w.fonts, help);
+    for (const Column& c : std::span(columns, shown)) {
+      ImGui::TableNextColumn();
+      const std::string text = c.record ? value(c) : std::string("–");
+      const float slack = ImGui::GetContentRegionAvail().x - ImGui::CalcTextSize(text.c_str()).x;
+      if (slack > 0) ImGui::SetCursorPosX(ImGui::GetCursorPosX() + slack);
+      ImGui::TextUnformatted(text.c_str());
+    }
+  };
+  if (shown == 2) {
+    ImGui::TableNextRow();
+    ImGui::TableNextColumn();
+    const ImU32 inks[2] = {w.colours().retained, w.colours().evicted};
+    for (int i = 0; i < 2; ++i) {
+      ImGui::TableNextColumn();
+      const char* name = i == 0 ? "A" : "B";
+      ImGui::SetCursorPosX(ImGui::GetCursorPosX() + ImGui::GetContentRegionAvail().x -
+                           ImGui::CalcTextSize(name).x);
+      ImGui::TextColored(ImGui::ColorConvertU32ToFloat4(inks[i]), "%s", name);
+    }
+  }
+  using M = QueryHeadMetrics;
+  const auto measure = [](double M::*m) { return [m](const Column& c) { return three_digits(c.metric(m)); }; };
+  line("entries kept", "Kept after the step, of those in the cache before eviction (n)",
+       [](const Column& c) {
+         return count_text(c.record->retained) + " / " + count_text(c.record->cache_size);
+       });
+  line("retained mass", "S: attention on the kept entries, for the step's last query (CriticalKV §3)",
+       measure(&M::retained_mass));
+  line("perturbation ℒ", "ℒ = ‖((A − A′)V)W_O‖₁ for the step's last query (CriticalKV §3)",
+       measure(&M::perturbation_l1));
+  line("bound θ", "θ = C − (2 − 1/S)·Σ over kept of Aᵢ‖vᵢW_O‖₁ ≥ ℒ (CriticalKV theorem 3.3)",
+       measure(&M::bound_l1));
+  line("tightness ℒ/θ", "1 where the bound is exact", [](const Column& c) {
+    return three_digits(c.metric(&M::perturbation_l1) / c.metric(&M::bound_l1));
+  });
+  line("log volume (rank)",
+       "Log pseudo-determinant of the kept keys' Gram matrix, and its rank (after KeyDiff figure 5)",
+       [](const Column& c) {
+         return fmt::format("{} ({})", three_digits(c.record->log_pseudo_determinant), c.record->rank);
+       });
+  line("lowest kept score", "Threshold of the selection", [](const Column& c) {
+    return three_digits(static_cast<double>(c.record->threshold));
+  });
+  line("ties there", "Entries whose score equals the threshold; of equals the later token is kept",
+       [](const Column& c) { return count_text(c.record->ties); });
+  ImGui::EndTable();
+  ImGui::PopFont();
+}
+
+}  // namespace
+
+void draw_policy_panel(Workspace& w) {
+  const TracePointer trace = w.results.trace();
+  if (!trace) return;
+  const float line = w.fonts.secondary->FontSize + 2 * ImGui::GetStyle().CellPadding.y;
+  const float readouts = line * (w.state.policy_b_on ? 9.0F : 8.0F) + w.px(40);
+  const bool fits = ImGui::GetContentRegionAvail().y > readouts + w.px(200);
+  ImGui::BeginChild("##policies", {0, fits ? -readouts : 0.0F}, false,
+                    w.keyboard_moves_in_panel() ? 0 : ImGuiWindowFlags_NoNavInputs);
+  draw_budget(w, trace->run().prompt_length);
+  ImGui::Dummy({0, w.px(4)});
+  heading(w, "Policy A", w.colours().retained, false);
+  w.editor_a.draw(w.fonts, w.colours(), w.state.policy_a);
+  draw_notes(w, w.results.a);
+  ImGui::Dummy({0, w.px(4)});
+  heading(w, "Policy B", w.colours().evicted, true);
+  ImGui::SameLine(ImGui::GetContentRegionMax().x - ImGui::GetFrameHeight());
+  ImGui::Checkbox("##b", &w.state.policy_b_on);
+  help_tooltip(w.fonts, "A second policy to compare with (B)");
+  if (w.state.policy_b_on) {
+    w.editor_b.draw(w.fonts, w.colours(), w.state.policy_b);
+    draw_notes(w, w.results.b);
+  }
+  if (!fits) {
+    ImGui::Dummy({0, w.px(4)});
+    draw_readouts(w);
+  }
+  ImGui::EndChild();
+  if (fits) {
+    const ImVec2 at = ImGui::GetCursorScreenPos();
+    ImGui::GetWindowDrawList()->AddLine(at, {at.x + ImGui::GetContentRegionAvail().x, at.y},
+                                        w.colours().faint);
+    ImGui::Dummy({0, w.px(4)});
+    draw_readouts(w);
+  }
+}
+
+}  // namespace kvloupe::window

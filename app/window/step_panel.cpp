@@ -1,0 +1,182 @@
+#include <fmt/format.h>
+#include <imgui.h>
+
+#include <algorithm>
+
+#include "app/window/marks.h"
+#include "app/window/numbers.h"
+#include "app/window/panels.h"
+#include "app/window/workspace.h"
+
+namespace kvloupe::window {
+
+namespace {
+
+/// A triangle or two bars, without words.
+bool play_button(const Workspace& w) {
+  const float side = ImGui::GetFrameHeight();
+  const ImVec2 at = ImGui::GetCursorScreenPos();
+  const bool pressed = ImGui::Button("##play", {side, side});
+  ImDrawList& list = *ImGui::GetWindowDrawList();
+  const ImVec2 c{at.x + side / 2, at.y + side / 2};
+  const float r = side * 0.22F;
+  if (w.playing) {
+    list.AddRectFilled({c.x - r, c.y - r}, {c.x - r * 0.3F, c.y + r}, w.colours().ink);
+    list.AddRectFilled({c.x + r * 0.3F, c.y - r}, {c.x + r, c.y + r}, w.colours().ink);
+  } else {
+    list.AddTriangleFilled({c.x - r * 0.8F, c.y - r}, {c.x + r, c.y}, {c.x - r * 0.8F, c.y + r},
+                           w.colours().ink);
+  }
+  help_tooltip(w.fonts, w.playing ? "Pause (Space)" : "Play the steps (Space)");
+  return pressed;
+}
+
+/// The steps as a line: prompt blocks, then generated tokens; the selected one marked.
+void draw_scrubber(Workspace& w, float width) {
+  const int steps = w.step_count();
+  const float height = ImGui::GetFrameHeight();
+  const ImVec2 at = ImGui::GetCursorScreenPos();
+  ImGui::InvisibleButton("##steps", {width, height});
+  const bool over = ImGui::IsItemHovered();
+  const float pitch = width / static_cast<float>(steps);
+  const auto step_under = [&] {
+    const float share = (ImGui::GetIO().MousePos.x - at.x) / pitch;
+    return std::clamp(static_cast<int>(share), 0, steps - 1);
+  };
+  if (ImGui::IsItemActive()) w.state.selection.step = step_under();
+
+  const Palette& colours = w.colours();
+  ImDrawList& list = *ImGui::GetWindowDrawList();
+  const int prompt = w.results.trace()->run().prompt_length;
+  const float top = at.y + height * 0.3F;
+  const float bottom = at.y + height * 0.7F;
+  int first_generated = steps;
+  for (int i = 0; i < steps; ++i) {
+    if (w.blocks[static_cast<std::size_t>(i)].first >= prompt) {
+      first_generated = i;
+      break;
+    }
+  }
+  const float border = at.x + pitch * static_cast<float>(first_generated);
+  list.AddRectFilled({at.x, top}, {border, bottom}, colours.control_active);
+  if (first_generated < steps) {
+    list.AddRectFilled({border, top}, {at.x + width, bottom}, colours.control);
+  }
+  if (pitch >= 4.0F) {
+    for (int i = 1; i < steps; ++i) {
+      const float x = std::floor(at.x + pitch * static_cast<float>(i)) + 0.5F;
+      list.AddLine({x, top}, {x, bottom}, colours.panel);
+    }
+  }
+  const auto mark = [&](int step, ImU32 colour, bool fill) {
+    const float x0 = std::floor(at.x + pitch * static_cast<float>(step));
+    const float x1 = std::max(x0 + 3.0F, std::floor(at.x + pitch * static_cast<float>(step + 1)));
+    if (fill) {
+      list.AddRectFilled({x0, at.y + height * 0.15F}, {x1, at.y + height * 0.85F}, colour, w.px(2));
+    } else {
+      list.AddRect({x0, at.y + height * 0.15F}, {x1, at.y + height * 0.85F}, colour, w.px(2), 0, w.px(2));
+    }
+  };
+  mark(w.step(), colours.retained, true);
+  if (over) {
+    const int step = step_under();
+    const Block block = w.blocks[static_cast<std::size_t>(step)];
+    mark(step, colours.selection, false);
+    w.hover.step = step;
+    ImGui::SetTooltip("step %d: tokens %s–%s", step, count_text(block.first).c_str(),
+                      count_text(block.end - 1).c_str());
+  } else if (w.hovered.step >= 0 && w.hovered.step < steps) {
+    mark(w.hovered.step, colours.selection, false);
+  }
+}
+
+std::string step_line(const Workspace& w) {
+  const int step = w.step();
+  const Block block = w.blocks[static_cast<std::size_t>(step)];
+  const bool generated = block.first >= w.results.trace()->run().prompt_length;
+  std::string line = fmt::format("Step {} of {} · ", step, w.step_count() - 1);
+  line += block.size() == 1 ? fmt::format("token {}", count_text(block.first))
+                            : fmt::format("tokens {}–{}", count_text(block.first), count_text(block.end - 1));
+  if (generated) line += " (generated)";
+  if (const HeadReplay* head = w.head_a(); head && static_cast<std::size_t>(step) < head->steps.size()) {
+    const StepRecord& record = head->steps[static_cast<std::size_t>(step)];
+    line += fmt::format(" · cache {} → {}", count_text(record.cache_size), count_text(record.retained));
+  }
+  return line;
+}
+
+std::string token_line(const Workspace& w, int token) {
+  const TokenTable& table = w.results.trace()->tokens();
+  const auto at = static_cast<std::size_t>(token);
+  std::string line = fmt::format("Token {}", count_text(token));
+  if (at < table.text.size()) line += fmt::format(" “{}”", visible_text(table.text[at]));
+  if (at < table.segment.size() && table.segment[at] < table.segment_names.size()) {
+    line += " · " + table.segment_names[table.segment[at]];
+  }
+  if (const StepTokens* tokens = w.tokens_a(); tokens && at < tokens->states.size()) {
+    line += " · " + state_text(tokens->states[at]);
+    if (tokens->ranks[at] > 0) {
+      line += fmt::format(" · score {} · rank {} of {}", three_digits(static_cast<double>(tokens->scores[at])),
+                          count_text(tokens->ranks[at]), count_text(tokens->scored));
+    }
+    if (const HeadReplay* head = w.head_a();
+        head && at < head->evicted_at.size() && head->evicted_at[at] >= 0) {
+      line += fmt::format(" · evicted at step {}", head->evicted_at[at]);
+    }
+  }
+  return line;
+}
+
+}  // namespace
+
+void draw_step_panel(Workspace& w) {
+  const TracePointer trace = w.results.trace();
+  if (!trace || w.blocks.empty()) return;
+  if (play_button(w)) w.perform(Command::play);
+  ImGui::SameLine();
+  const std::string line = step_line(w);
+  ImGui::PushFont(w.fonts.secondary);
+  const float text_width = std::max(w.px(328), ImGui::CalcTextSize(line.c_str()).x);
+  ImGui::PopFont();
+  const float width = ImGui::GetContentRegionAvail().x - text_width - w.px(16);
+  draw_scrubber(w, std::max(width, w.px(80)));
+  ImGui::SameLine(0, w.px(16));
+  ImGui::PushFont(w.fonts.secondary);
+  ImGui::AlignTextToFramePadding();
+  ImGui::TextUnformatted(line.c_str());
+
+  ImGui::AlignTextToFramePadding();
+  ImGui::TextDisabled("colour");
+  for (const char* choice : {"fate", "score", "none"}) {
+    ImGui::SameLine();
+    if (ImGui::RadioButton(choice, w.state.token_colour == choice)) w.state.token_colour = choice;
+  }
+  ImGui::SameLine(0, w.px(24));
+  const int token = w.hovered.token >= 0 ? w.hovered.token : w.state.selection.token;
+  if (token >= 0 && token < trace->length()) {
+    ImGui::TextUnformatted(token_line(w, token).c_str());
+  } else {
+    ImGui::TextDisabled("Point at a token anywhere to see it everywhere.");
+  }
+  ImGui::PopFont();
+
+  ImGui::BeginChild("##tokens", {0, 0}, false, ImGuiWindowFlags_NoNavInputs);
+  const TokenText::Output out =
+      w.token_text.draw(w.results.trace_key(),
+                        {.fonts = w.fonts,
+                         .colours = w.colours(),
+                         .text = trace->tokens().text,
+                         .count = trace->length(),
+                         .tokens = w.state.token_colour == "none" ? nullptr : w.tokens_a(),
+                         .by_score = w.state.token_colour == "score",
+                         .selected = w.state.selection.token,
+                         .hovered = w.hovered.token,
+                         .follow = w.state.selection.token >= 0
+                                       ? w.state.selection.token
+                                       : w.blocks[static_cast<std::size_t>(w.step())].first});
+  if (out.hovered >= 0) w.hover.token = out.hovered;
+  if (out.clicked >= 0) w.state.selection.token = out.clicked;
+  ImGui::EndChild();
+}
+
+}  // namespace kvloupe::window

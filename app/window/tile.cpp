@@ -1,0 +1,434 @@
+#include "app/window/tile.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "analysis/error.h"
+#include "app/figure/figure_catalog.h"
+#include "app/figure/style.h"
+#include "app/window/marks.h"
+#include "app/window/numbers.h"
+
+namespace kvloupe::window {
+
+namespace {
+
+// Figures are set in points with 8 pt text; on the screen that is 13 px.
+constexpr float kPixelsPerPoint = 13.0F / 8.0F;
+constexpr float kHeader = 32.0F;
+constexpr double kLeastTokens = 4.0;  // as near as a token axis comes
+constexpr float kClickSlack = 4.0F;   // pixels the pointer may move within a click
+
+std::string range_key(const std::optional<std::pair<double, double>>& range) {
+  return range ? fmt::format("{:.9g}:{:.9g}", range->first, range->second) : "*";
+}
+
+/// The bar of colours: the axes with a value at the side and nothing along x.
+const figure::Axes* colour_bar(const figure::Scene& scene) {
+  for (std::size_t i = 1; i < scene.axes.size(); ++i) {
+    const figure::Axes& axes = scene.axes[i];
+    if (axes.y.meaning == figure::AxisMeaning::value && axes.plot.height > 3 * axes.plot.width) {
+      return &axes;
+    }
+  }
+  return nullptr;
+}
+
+bool counts_cells(const figure::Axis& axis) { return axis.meaning != figure::AxisMeaning::value; }
+
+/// The part of `axis` seen after zooming by `factor` around a share of it, kept inside `full`.
+std::pair<double, double> zoomed(const figure::Axis& axis, const figure::Axis& full, double factor,
+                                 double share) {
+  const double span = axis.last - axis.first;
+  double wanted = span / factor;
+  const double whole = full.last - full.first;
+  if (std::abs(wanted) > std::abs(whole)) wanted = whole;
+  if (counts_cells(axis) && std::abs(wanted) < kLeastTokens) wanted = std::copysign(kLeastTokens, span);
+  if (std::abs(wanted) > std::abs(whole)) wanted = whole;
+  const double first = axis.first + share * (span - wanted);
+  return {first, first + wanted};
+}
+
+/// `range` moved, not shrunk, so that it lies inside `full`.
+std::pair<double, double> inside(std::pair<double, double> range, const figure::Axis& full) {
+  const double low = std::min(full.first, full.last);
+  const double high = std::max(full.first, full.last);
+  const double shift = std::max(0.0, low - std::min(range.first, range.second)) -
+                       std::max(0.0, std::max(range.first, range.second) - high);
+  return {range.first + shift, range.second + shift};
+}
+
+bool is_whole(const std::pair<double, double>& range, const figure::Axis& full) {
+  const double slack = 1e-6 * std::abs(full.last - full.first);
+  return std::abs(range.first - full.first) <= slack && std::abs(range.second - full.last) <= slack;
+}
+
+}  // namespace
+
+Tile::Tile() = default;
+Tile::~Tile() = default;
+
+std::shared_ptr<const figure::Scene> Tile::scene() const { return picture_.value(); }
+std::shared_ptr<const std::unique_ptr<const figure::Figure>> Tile::figure() const {
+  return figure_.current();
+}
+
+bool Tile::settled() const {
+  if (!error_.empty()) return true;
+  return !waiting_for_replay_ && !figure_.computing() && !picture_.computing() &&
+         picture_.current() != nullptr;
+}
+
+void Tile::reset(TileState& tile) {
+  tile.x_range.reset();
+  tile.y_range.reset();
+}
+
+void Tile::zoom(TileState& tile, double factor, double share_x, double share_y) const {
+  const auto scene = picture_.value();
+  const ViewEntry* view = find_view(tile.view);
+  if (!scene || scene->axes.empty() || !view || view->zoom == Zoom::none || !full_x_) return;
+  const figure::Axes& axes = scene->axes.front();
+  tile.x_range = inside(zoomed(axes.x, *full_x_, factor, share_x), *full_x_);
+  if (view->zoom != Zoom::x) {
+    tile.y_range = inside(zoomed(axes.y, *full_y_, factor, share_y), *full_y_);
+  }
+  const bool whole = is_whole(*tile.x_range, *full_x_) &&
+                     (!tile.y_range || is_whole(*tile.y_range, *full_y_));
+  if (whole) reset(tile);
+}
+
+void Tile::pan(TileState& tile, double share_x, double share_y) const {
+  const auto scene = picture_.value();
+  const ViewEntry* view = find_view(tile.view);
+  if (!scene || scene->axes.empty() || !view || view->zoom == Zoom::none || !full_x_) return;
+  if (!tile.x_range && !tile.y_range) return;  // the whole is in sight
+  const auto moved = [](const std::optional<std::pair<double, double>>& range,
+                        const figure::Axis& axis, const figure::Axis& full, double share) {
+    const auto now = range.value_or(std::pair{axis.first, axis.last});
+    const double by = share * (now.second - now.first);
+    return inside({now.first + by, now.second + by}, full);
+  };
+  tile.x_range = moved(tile.x_range, scene->axes.front().x, *full_x_, share_x);
+  if (view->zoom != Zoom::x) {
+    tile.y_range = moved(tile.y_range, scene->axes.front().y, *full_y_, share_y);
+  }
+}
+
+void Tile::request(const TileState& tile, const TileContext& context, ImVec2 size) {
+  const ViewEntry* view = find_view(tile.view);
+  error_.clear();
+  waiting_for_replay_ = false;
+  const TracePointer trace = context.results.trace();
+  if (!view || !trace) return;
+  const figure::FigureInfo& info = window::info(*view);
+  if (shown_view_ != tile.view) {
+    figure_.clear();
+    picture_.clear();
+    full_x_.reset();
+    full_y_.reset();
+    shown_view_ = tile.view;
+  }
+
+  figure::FigureInput input;
+  input.trace = trace;
+  input.choices = tile.choices;
+  std::string key = tile.view + "|" + context.results.trace_key();
+  if (info.needs.policy) {
+    const auto take = [&](PolicyResults& results, std::shared_ptr<const Replay>& replay) {
+      const auto& slot = info.needs.all_layers ? results.all : results.focus;
+      replay = slot.current();
+      if (replay) {
+        key += fmt::format("|{}#{}", slot.key(), replay->heads.size());
+      } else if (!slot.error().empty()) {
+        error_ = slot.error();
+      } else {
+        waiting_for_replay_ = true;
+      }
+    };
+    take(context.results.a, input.policy_a);
+    if (context.state.policy_b_on) take(context.results.b, input.policy_b);
+    if (waiting_for_replay_ || !error_.empty()) return;
+  }
+  const SharedSelection& at = context.state.selection;
+  figure::Selection& selection = input.selection;
+  if (info.needs.head) {
+    selection.layer = at.layer;
+    selection.head = at.head;
+    selection.query_head = at.query_head;
+  }
+  if (info.needs.step) selection.step = context.step;
+  if (info.needs.tokens) {
+    selection.first_token = at.first_token;
+    selection.last_token = at.last_token;
+  }
+  key += fmt::format("|{},{},{},{},{},{}", selection.layer, selection.head, selection.query_head,
+                     selection.step, selection.first_token, selection.last_token);
+  for (const auto& [name, value] : tile.choices) key += "|" + name + "=" + value;
+
+  const auto unavailable = info.unavailable;
+  const auto compute = info.compute;
+  const int steps = static_cast<int>(context.results.blocks(context.state).size());
+  figure_.request(context.results.quick(), key,
+                  [=](Progress& progress, const auto&) mutable {
+                    const std::string reason = unavailable ? unavailable(*input.trace) : "";
+                    if (!reason.empty()) throw WorkError(reason);
+                    input.selection = figure::resolve(input.selection, *input.trace, steps);
+                    return compute(input, progress);
+                  });
+  error_ = figure_.error();
+  const auto figure = figure_.value();
+  if (!figure || !error_.empty()) return;
+
+  figure::DrawRequest draw;
+  draw.style = figure::make_style(context.metrics, context.state.theme == Theme::light
+                                                       ? figure::Theme::light
+                                                       : figure::Theme::dark);
+  draw.width = std::max(1.0F, std::floor(size.x) / scale_);
+  draw.height = std::max(1.0F, std::floor(size.y) / scale_);
+  draw.x_range = tile.x_range;
+  draw.y_range = tile.y_range;
+  draw.limits = tile.limits;
+  draw.pixels_per_point = scale_;
+  const std::string picture_key = fmt::format(
+      "{}|{:.2f}x{:.2f}@{:.3f}|{}|{}|{}|{}", figure_.value_key(), draw.width, draw.height, scale_,
+      range_key(draw.x_range), range_key(draw.y_range), range_key(draw.limits),
+      static_cast<int>(context.state.theme));
+  picture_.request(context.results.quick(), picture_key,
+                   [figure, draw](Progress&, const auto&) { return (*figure)->draw(draw); });
+  error_ = picture_.error();
+}
+
+void Tile::draw_header(TileState& tile, const TileContext& context, float width, bool active) {
+  const Palette& colours = palette(context.state.theme);
+  const ImVec2 corner = ImGui::GetCursorScreenPos();
+  const float height = kHeader * context.fonts.scale();
+  const ViewEntry* view = find_view(tile.view);
+  const figure::FigureInfo& current = window::info(*view);
+
+  ImGui::SetCursorScreenPos({corner.x, corner.y + (height - ImGui::GetFrameHeight()) / 2});
+  ImGui::BeginGroup();
+  ImGui::PushFont(context.fonts.heading);
+  ImGui::PushStyleColor(ImGuiCol_FrameBg, 0);
+  const float title_width =
+      std::min(ImGui::CalcTextSize(current.title.c_str()).x + 2.5F * ImGui::GetFrameHeight(), width);
+  ImGui::SetNextItemWidth(title_width);
+  if (!active) ImGui::PushStyleColor(ImGuiCol_Text, colours.secondary);
+  const bool open = ImGui::BeginCombo("##view", current.title.c_str(), ImGuiComboFlags_HeightLargest);
+  if (!active) ImGui::PopStyleColor();
+  ImGui::PopStyleColor();
+  ImGui::PopFont();
+  if (open) {
+    for (const ViewEntry& entry : view_catalog()) {
+      if (ImGui::Selectable(window::info(entry).title.c_str(), entry.figure == tile.view)) {
+        tile = TileState{.view = std::string(entry.figure)};
+      }
+    }
+    ImGui::EndCombo();
+  } else {
+    help_tooltip(context.fonts, current.tooltip);
+  }
+
+  ImGui::PushFont(context.fonts.secondary);
+  float used = title_width;
+  for (const figure::ChoiceInfo& choice : current.choices) {
+    const std::string& value = figure::choice(current, tile.choices, choice.name);
+    const float label = ImGui::CalcTextSize(choice.title.c_str()).x;
+    float widest = 0.0F;
+    for (const auto& v : choice.values) widest = std::max(widest, ImGui::CalcTextSize(v.c_str()).x);
+    const float combo = widest + ImGui::GetFrameHeight() + 2 * ImGui::GetStyle().FramePadding.x;
+    if (used + label + combo + 4 * ImGui::GetStyle().ItemSpacing.x > width) break;
+    used += label + combo + 2 * ImGui::GetStyle().ItemSpacing.x;
+    ImGui::SameLine();
+    ImGui::AlignTextToFramePadding();
+    ImGui::TextColored(ImGui::ColorConvertU32ToFloat4(colours.secondary), "%s", choice.title.c_str());
+    ImGui::SameLine();
+    ImGui::SetNextItemWidth(combo);
+    if (ImGui::BeginCombo(("##" + choice.name).c_str(), value.c_str())) {
+      for (const std::string& each : choice.values) {
+        if (ImGui::Selectable(each.c_str(), each == value)) {
+          tile.choices[choice.name] = each;
+          tile.limits.reset();
+        }
+      }
+      ImGui::EndCombo();
+    } else {
+      help_tooltip(context.fonts, choice.tooltip);
+    }
+  }
+  if (tile.x_range || tile.y_range || tile.limits) {
+    ImGui::SameLine();
+    if (ImGui::SmallButton("Reset")) {
+      reset(tile);
+      tile.limits.reset();
+    }
+    help_tooltip(context.fonts, "Whole view, the figure's own limits (0, or double-click)");
+  }
+  ImGui::PopFont();
+  ImGui::EndGroup();
+  if (waiting_for_replay_ || figure_.computing() || picture_.computing()) {
+    computing_dot(context.fonts, {corner.x + width - 8 * context.fonts.scale(), corner.y + height / 2},
+                  colours);
+  }
+}
+
+bool Tile::draw(TileState& tile, const TileContext& context, ImVec2 size, bool active) {
+  scale_ = kPixelsPerPoint * context.fonts.scale();
+  const float header = kHeader * context.fonts.scale();
+  const ImVec2 corner = ImGui::GetCursorScreenPos();
+  draw_header(tile, context, size.x, active);
+
+  origin_ = {std::floor(corner.x), std::floor(corner.y + header)};
+  const ImVec2 area{std::max(1.0F, size.x), std::max(1.0F, size.y - header)};
+  request(tile, context, area);
+  ImGui::SetCursorScreenPos(origin_);
+  ImGui::InvisibleButton("##picture", area);
+  const bool clicked = ImGui::IsItemActivated();
+
+  const Palette& colours = palette(context.state.theme);
+  ImDrawList& list = *ImGui::GetWindowDrawList();
+  list.PushClipRect(origin_, {origin_.x + area.x, origin_.y + area.y}, true);
+  if (!error_.empty()) {
+    list.AddText(context.fonts.text, context.fonts.text->FontSize,
+                 {origin_.x + 8 * context.fonts.scale(), origin_.y + 8 * context.fonts.scale()},
+                 colours.secondary, error_.c_str(), nullptr, area.x - 16 * context.fonts.scale());
+  } else if (const auto scene = picture_.value()) {
+    if (picture_.current() && !scene->axes.empty()) {
+      if (!tile.x_range) full_x_ = scene->axes.front().x;
+      if (!tile.y_range) full_y_ = scene->axes.front().y;
+    }
+    context.backend.draw(*scene, list, origin_.x, origin_.y, scale_, false);
+    interact(tile, context, *scene);
+    draw_marks(context, *scene);
+  }
+  list.PopClipRect();
+  return clicked;
+}
+
+void Tile::interact(TileState& tile, const TileContext& context, const figure::Scene& scene) {
+  const ImGuiIO& io = ImGui::GetIO();
+  const bool over = ImGui::IsItemHovered();
+  const figure::Point at{(io.MousePos.x - origin_.x) / scale_, (io.MousePos.y - origin_.y) / scale_};
+  const figure::Axes* axes = scene.axes.empty() ? nullptr : &scene.axes.front();
+  const figure::Axes* bar = colour_bar(scene);
+  const ViewEntry* view = find_view(tile.view);
+
+  if (ImGui::IsItemActivated()) {
+    drag_ = Drag::pan;
+    dragged_ = false;
+    if (bar && view->limits && at.x >= bar->plot.x - 2 && at.y >= bar->plot.y - 4 &&
+        at.y <= bar->plot.bottom() + 4) {
+      drag_ = at.y < bar->plot.centre().y ? Drag::high_limit : Drag::low_limit;
+    }
+  }
+  if (ImGui::IsItemActive()) {
+    if (std::abs(ImGui::GetMouseDragDelta(0, 0.0F).x) > kClickSlack ||
+        std::abs(ImGui::GetMouseDragDelta(0, 0.0F).y) > kClickSlack) {
+      dragged_ = true;
+    }
+    if (drag_ == Drag::pan && dragged_ && axes) {
+      pan(tile, -io.MouseDelta.x / scale_ / axes->plot.width,
+          -io.MouseDelta.y / scale_ / axes->plot.height);
+    } else if (drag_ == Drag::low_limit || drag_ == Drag::high_limit) {
+      if (dragged_) drag_limits(tile, scene, at);
+    }
+  }
+  if (over && ImGui::IsMouseDoubleClicked(0)) {
+    if (drag_ == Drag::pan) {
+      reset(tile);
+    } else {
+      tile.limits.reset();
+    }
+  }
+  if (over && io.MouseWheel != 0.0F && axes && axes->plot.contains(at)) {
+    zoom(tile, std::pow(1.25, io.MouseWheel), (at.x - axes->plot.x) / axes->plot.width,
+         (at.y - axes->plot.y) / axes->plot.height);
+  }
+  if (!over || (ImGui::IsItemActive() && dragged_)) return;
+
+  const auto target = scene.pick(at);
+  if (target) {
+    context.hover.token = target->token;
+    context.hover.other_token = target->other_token;
+    context.hover.step = target->step;
+  }
+  if (axes && axes->plot.contains(at)) draw_cross_hair(context, scene, at);
+  if (bar && view->limits && at.x >= bar->plot.x - 2) ImGui::SetMouseCursor(ImGuiMouseCursor_ResizeNS);
+  if (target && ImGui::IsItemDeactivated() && !dragged_ && drag_ == Drag::pan) {
+    if (target->token >= 0) context.selection.token = target->token;
+    if (target->step >= 0) context.selection.step = target->step;
+    if (target->layer >= 0) context.selection.layer = target->layer;
+    if (target->head >= 0) context.selection.head = target->head;
+  }
+}
+
+void Tile::drag_limits(TileState& tile, const figure::Scene& scene, figure::Point at) {
+  const figure::Axes* bar = colour_bar(scene);
+  if (!bar || bar->plot.height <= 0) return;
+  // The pointer carries the value that was under it: the bar is stretched, its other end stays.
+  const figure::Axis& axis = bar->y;  // first at the top
+  const double by = ImGui::GetIO().MouseDelta.y / scale_ / bar->plot.height;
+  if (by == 0.0) return;
+  (void)at;
+  double low = std::min(axis.first, axis.last);
+  double high = std::max(axis.first, axis.last);
+  const auto value = [&](double share) {  // 0: low, 1: high
+    return axis.scale == figure::AxisScale::log ? low * std::pow(high / low, share)
+                                                : low + share * (high - low);
+  };
+  if (drag_ == Drag::high_limit) {
+    high = value(1.0 + by);
+  } else {
+    low = value(by);
+  }
+  if (high > low && std::isfinite(low) && std::isfinite(high)) tile.limits = {low, high};
+}
+
+void Tile::draw_marks(const TileContext& context, const figure::Scene& scene) const {
+  const Palette& colours = palette(context.state.theme);
+  const SharedSelection& at = context.state.selection;
+  const MarkPlace place{scene, origin_, scale_, context.fonts.scale()};
+  if (at.token >= 0) draw_mark(place, {.token = at.token}, colours.ink, 0.6F);
+  // The selected head, where a figure shows heads.
+  for (const figure::PickRegion& region : scene.regions) {
+    if (region.target.layer == at.layer && region.target.head == at.head) {
+      outline(place, region.rect, colours.selection);
+    }
+  }
+  const Hover& hovered = context.hovered;
+  if (hovered.token >= 0) draw_mark(place, {.token = hovered.token}, colours.selection, 1.0F);
+  if (hovered.other_token >= 0) {
+    draw_mark(place, {.other_token = hovered.other_token}, colours.selection, 0.6F);
+  }
+}
+
+void Tile::draw_cross_hair(const TileContext& context, const figure::Scene& scene,
+                           figure::Point at) const {
+  const figure::Axes& axes = scene.axes.front();
+  const Palette& colours = palette(context.state.theme);
+  ImDrawList& list = *ImGui::GetWindowDrawList();
+  const auto pixel = [&](double x, double y) {
+    return ImVec2{std::floor(origin_.x + static_cast<float>(x) * scale_) + 0.5F,
+                  std::floor(origin_.y + static_cast<float>(y) * scale_) + 0.5F};
+  };
+  const ImU32 line = faded(colours.selection, 0.8F);
+  list.AddLine(pixel(at.x, at.y), pixel(at.x, axes.plot.bottom()), line);
+  list.AddLine(pixel(axes.plot.x, at.y), pixel(at.x, at.y), line);
+
+  const figure::Point data = axes.to_data(at);
+  const auto text = [](const figure::Axis& axis, double value) {
+    return counts_cells(axis) ? count_text(static_cast<long>(std::floor(value))) : three_digits(value);
+  };
+  std::string readout = text(axes.x, data.x) + ", " + text(axes.y, data.y);
+  if (const auto target = scene.pick(at)) {
+    const auto figure = figure_.value();
+    const std::string value = figure ? (*figure)->value_text(*target) : std::string();
+    if (!value.empty()) readout += "  " + value;
+  }
+  label(context.fonts, list, pixel(at.x, at.y), readout, colours,
+        pixel(axes.plot.right(), axes.plot.y));
+}
+
+}  // namespace kvloupe::window

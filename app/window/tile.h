@@ -1,0 +1,84 @@
+#pragma once
+
+#include <imgui.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "app/figure/figure.h"
+#include "app/figure/imgui_backend.h"
+#include "app/job/computed.h"
+#include "app/job/job_queue.h"
+#include "app/window/fonts.h"
+#include "app/window/results.h"
+#include "app/window/state.h"
+#include "app/window/view_catalog.h"
+
+namespace kvloupe::window {
+
+/// What a tile draws from and reports to, in one frame.
+struct TileContext {
+  Results& results;
+  const WorkspaceState& state;
+  const figure::TextMetrics& metrics;
+  figure::ImguiBackend& backend;
+  const Fonts& fonts;
+  int step = 0;
+  const Hover& hovered;       // of the frame before: what to mark
+  Hover& hover;               // of this frame: what the pointer is over
+  SharedSelection& selection; // what a click changes
+};
+
+/// One view on the screen: a figure computed and drawn into a scene by background jobs, shown with
+/// what the pointer does on it. The scene is made anew only when its inputs change; marks of the
+/// selection and the pointer are drawn over it.
+class Tile {
+ public:
+  Tile();
+  ~Tile();
+  Tile(const Tile&) = delete;
+  Tile& operator=(const Tile&) = delete;
+
+  /// Draws into the current ImGui window at the cursor. Returns true when it was clicked.
+  bool draw(TileState& tile, const TileContext& context, ImVec2 size, bool active);
+
+  /// Zooms the main axes around a place (shares of the plot's sides, 0 to 1); factor > 1 comes
+  /// nearer. Pans by shares of the visible range.
+  void zoom(TileState& tile, double factor, double share_x = 0.5, double share_y = 0.5) const;
+  void pan(TileState& tile, double share_x, double share_y) const;
+  static void reset(TileState& tile);
+
+  /// No job under way, and the picture belongs to the state.
+  bool settled() const;
+  /// The picture shown; nullptr where there is none yet.
+  std::shared_ptr<const figure::Scene> scene() const;
+  /// The figure shown, for export; nullptr where there is none yet.
+  std::shared_ptr<const std::unique_ptr<const figure::Figure>> figure() const;
+  /// Where the scene was drawn, in pixels.
+  ImVec2 origin() const { return origin_; }
+  float scale() const { return scale_; }
+  const std::string& error() const { return error_; }
+
+ private:
+  void request(const TileState& tile, const TileContext& context, ImVec2 size);
+  void draw_header(TileState& tile, const TileContext& context, float width, bool active);
+  void interact(TileState& tile, const TileContext& context, const figure::Scene& scene);
+  void drag_limits(TileState& tile, const figure::Scene& scene, figure::Point at);
+  void draw_marks(const TileContext& context, const figure::Scene& scene) const;
+  void draw_cross_hair(const TileContext& context, const figure::Scene& scene,
+                       figure::Point at) const;
+
+  job::Computed<std::unique_ptr<const figure::Figure>> figure_;
+  job::Computed<figure::Scene> picture_;
+  bool waiting_for_replay_ = false;
+  std::string error_;
+  std::string shown_view_;
+  ImVec2 origin_{};
+  float scale_ = 1.0F;
+  std::optional<figure::Axis> full_x_, full_y_;  // the whole view's axes
+  enum class Drag { none, pan, low_limit, high_limit } drag_ = Drag::none;
+  bool dragged_ = false;
+};
+
+}  // namespace kvloupe::window

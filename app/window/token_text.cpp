@@ -1,0 +1,143 @@
+#include "app/window/token_text.h"
+
+#include <imgui.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace kvloupe::window {
+
+namespace {
+constexpr float kLineHeight = 1.6F;
+constexpr std::string_view kSpaceMark = "▁";  // SentencePiece's
+
+ImU32 background(const TokenText::Input& in, std::size_t token) {
+  using State = StepTokens::State;
+  if (!in.tokens) return 0;
+  const State state = in.tokens->states[token];
+  if (in.by_score) {
+    const int rank = in.tokens->ranks[token];
+    if (rank == 0 || in.tokens->scored < 2) return 0;
+    const float share = 1.0F - static_cast<float>(rank - 1) / static_cast<float>(in.tokens->scored - 1);
+    return faded(in.colours.retained, 0.04F + 0.32F * share * share);
+  }
+  switch (state) {
+    case State::kept:
+    case State::kept_window: return faded(in.colours.retained, 0.16F);
+    case State::kept_recent:
+    case State::kept_sink: return faded(in.colours.protection, 0.16F);
+    case State::evicted_now: return faded(in.colours.evicted, 0.24F);
+    case State::merged: return faded(in.colours.merged, 0.3F);
+    default: return 0;
+  }
+}
+}  // namespace
+
+std::string visible_text(const std::string& piece) {
+  std::string out;
+  for (std::size_t i = 0; i < piece.size(); ++i) {
+    if (piece.compare(i, kSpaceMark.size(), kSpaceMark) == 0) {
+      out += ' ';
+      i += kSpaceMark.size() - 1;
+    } else if (piece[i] == '\n') {
+      out += "↵";
+    } else if (piece[i] == '\t') {
+      out += "→";
+    } else if (static_cast<unsigned char>(piece[i]) >= 0x20) {
+      out += piece[i];
+    }
+  }
+  return out;
+}
+
+void TokenText::lay_out(const Input& in, float width) {
+  shown_.resize(static_cast<std::size_t>(in.count));
+  places_.resize(shown_.size());
+  first_of_line_.assign(1, 0);
+  const float size = in.fonts.mono->FontSize;
+  float x = 0.0F;
+  for (std::size_t i = 0; i < shown_.size(); ++i) {
+    shown_[i] = i < in.text.size() ? visible_text(in.text[i]) : std::to_string(i) + " ";
+    if (shown_[i].empty()) shown_[i] = "·";
+    const float advance =
+        in.fonts.mono->CalcTextSizeA(size, 1e6F, 0.0F, shown_[i].c_str()).x;
+    const bool breaks_before = x > 0.0F && x + advance > width;
+    if (breaks_before) {
+      first_of_line_.push_back(static_cast<int>(i));
+      x = 0.0F;
+    }
+    places_[i] = {x, advance, static_cast<int>(first_of_line_.size()) - 1};
+    x += advance;
+    if (shown_[i].ends_with("↵") && i + 1 < shown_.size()) {
+      first_of_line_.push_back(static_cast<int>(i) + 1);
+      x = 0.0F;
+    }
+  }
+  first_of_line_.push_back(in.count);
+}
+
+TokenText::Output TokenText::draw(const std::string& trace_key, const Input& in) {
+  Output out;
+  const float width = ImGui::GetContentRegionAvail().x;
+  const std::string key =
+      trace_key + "|" + std::to_string(width) + "|" + std::to_string(in.fonts.mono->FontSize);
+  if (key != key_) {
+    lay_out(in, width);
+    key_ = key;
+    followed_ = -1;
+  }
+  const float size = in.fonts.mono->FontSize;
+  const float line = std::floor(size * kLineHeight);
+  const int lines = static_cast<int>(first_of_line_.size()) - 1;
+  const ImVec2 corner = ImGui::GetCursorScreenPos();
+  ImGui::InvisibleButton("##text", {width, std::max(line, line * static_cast<float>(lines))});
+  const bool over = ImGui::IsItemHovered();
+  const ImVec2 mouse = ImGui::GetIO().MousePos;
+
+  if (in.follow >= 0 && in.follow < in.count && in.follow != followed_) {
+    followed_ = in.follow;
+    const float y = static_cast<float>(places_[static_cast<std::size_t>(in.follow)].line) * line;
+    const float height = ImGui::GetWindowHeight();
+    if (y < ImGui::GetScrollY() || y + line > ImGui::GetScrollY() + height) {
+      ImGui::SetScrollY(std::max(0.0F, y - height / 2));
+    }
+  }
+  const int first = std::clamp(static_cast<int>(ImGui::GetScrollY() / line), 0, std::max(0, lines - 1));
+  const int last = std::min(lines, first + static_cast<int>(ImGui::GetWindowHeight() / line) + 2);
+  ImDrawList& list = *ImGui::GetWindowDrawList();
+  for (int row = first; row < last; ++row) {
+    const float top = corner.y + static_cast<float>(row) * line;
+    const float baseline_box = std::floor((line - size) / 2);
+    for (int i = first_of_line_[static_cast<std::size_t>(row)];
+         i < first_of_line_[static_cast<std::size_t>(row) + 1]; ++i) {
+      const auto token = static_cast<std::size_t>(i);
+      const Placed& place = places_[token];
+      const ImVec2 low{corner.x + place.x, top + 1};
+      const ImVec2 high{corner.x + place.x + place.width, top + line - 1};
+      if (const ImU32 fill = background(in, token)) list.AddRectFilled(low, high, fill);
+      ImU32 ink = in.colours.ink;
+      const auto state = in.tokens ? in.tokens->states[token] : StepTokens::State::kept;
+      const bool gone = state == StepTokens::State::evicted || state == StepTokens::State::evicted_now;
+      if (state == StepTokens::State::unseen || state == StepTokens::State::evicted) {
+        ink = in.colours.secondary;
+      }
+      list.AddText(in.fonts.mono, size, {low.x, top + baseline_box}, ink, shown_[token].c_str());
+      if (gone && !in.by_score) {
+        const float y = std::floor(top + line / 2) + 0.5F;
+        list.AddLine({low.x, y}, {high.x, y}, faded(in.colours.evicted, 0.7F));
+      }
+      if (!in.by_score && (state == StepTokens::State::kept_recent || state == StepTokens::State::kept_sink)) {
+        list.AddLine({low.x, high.y - 0.5F}, {high.x, high.y - 0.5F}, in.colours.protection);
+      }
+      if (i == in.selected) list.AddRect(low, high, in.colours.ink, 0, 0, 1.0F);
+      if (i == in.hovered) list.AddRect(low, high, in.colours.selection, 0, 0, 2.0F);
+      if (over && mouse.x >= low.x && mouse.x < high.x && mouse.y >= top && mouse.y < top + line) {
+        out.hovered = i;
+      }
+    }
+  }
+  if (out.hovered >= 0 && ImGui::IsMouseClicked(0)) out.clicked = out.hovered;
+  return out;
+}
+
+}  // namespace kvloupe::window

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "app/window/fonts.h"
+#include "app/window/palette.h"
+#include "app/window/state.h"
+#include "app/window/step_tokens.h"
+
+namespace kvloupe::window {
+
+/// The sequence as flowing text, coloured by fate or score. Draws only the lines in sight.
+class TokenText {
+ public:
+  struct Input {
+    const Fonts& fonts;
+    const Palette& colours;
+    const std::vector<std::string>& text;  // [T]; may be empty: indices are shown
+    int count = 0;                         // T
+    const StepTokens* tokens = nullptr;
+    bool by_score = false;
+    int selected = -1;
+    int hovered = -1;
+    int follow = -1;  // a token to keep in sight when it changes
+  };
+  struct Output {
+    int hovered = -1;
+    int clicked = -1;
+  };
+  /// Fills the current ImGui window's content region.
+  Output draw(const std::string& trace_key, const Input& input);
+
+ private:
+  struct Placed {
+    float x = 0.0F;
+    float width = 0.0F;
+    int line = 0;
+  };
+  void lay_out(const Input& input, float width);
+
+  std::string key_;
+  std::vector<std::string> shown_;  // [T] as drawn
+  std::vector<Placed> places_;      // [T]
+  std::vector<int> first_of_line_;  // then T
+  int followed_ = -1;
+};
+
+/// A token's text with what cannot be seen made visible: line breaks, tabs, the tokenizer's own
+/// space mark.
+std::string visible_text(const std::string& piece);
+
+}  // namespace kvloupe::window

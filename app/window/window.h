@@ -1,0 +1,20 @@
+#pragma once
+
+#include <string>
+
+namespace kvloupe::window {
+
+struct WindowOptions {
+  std::string trace;       // empty: none
+  std::string session;     // empty: none
+  std::string screenshot;  // PNG to write once all jobs are done; empty: stay open
+  int width = 1600;
+  int height = 1000;
+};
+
+/// Opens the window and stays until it is closed; with a screenshot, draws off the screen, writes
+/// it and returns. Throws WorkError without a display, FileError for the session and, for a
+/// screenshot, also for the trace and the picture.
+int run_window(const WindowOptions& options);
+
+}  // namespace kvloupe::window

@@ -1,0 +1,470 @@
+#include "app/window/workspace.h"
+
+#include <fmt/format.h>
+#include <imgui.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <utility>
+
+#include "analysis/error.h"
+#include "analysis/policy/spec.h"
+#include "app/window/panels.h"
+#include "app/window/session.h"
+
+namespace kvloupe::window {
+
+namespace {
+constexpr int kFirstFunctionKey = 290;  // GLFW_KEY_F1
+}
+
+Workspace::Workspace(Host host)
+    : state(default_state()), results(host.wake), host_(std::move(host)) {}
+
+Workspace::~Workspace() = default;
+
+void Workspace::fail(const std::string& line) {
+  notice = line;
+  notice_is_error = true;
+}
+
+void Workspace::tell(const std::string& line) {
+  notice = line;
+  notice_is_error = false;
+}
+
+void Workspace::open(const std::string& path) {
+  if (std::filesystem::path(path).extension() == ".json") {
+    try {
+      open_session(path);
+    } catch (const std::exception& error) {
+      fail(error.what());
+    }
+    return;
+  }
+  notice.clear();
+  state.trace = path;
+  results.open(path);
+}
+
+void Workspace::open_session(const std::string& path) {
+  WorkspaceState restored = read_session(path);
+  state = std::move(restored);
+  playing = false;
+  if (!state.trace.empty()) results.open(state.trace);
+  opening_session_ = true;
+}
+
+void Workspace::save_session(const std::string& path) const { write_session(state, path); }
+
+bool Workspace::prepare_fonts(float display_scale) {
+  const float scale = static_cast<float>(state.scale) * display_scale;
+  if (const TracePointer trace = results.trace(); trace && fonts_for_ != results.trace_key()) {
+    fonts_for_ = results.trace_key();
+    for (const std::string& piece : trace->tokens().text) fonts.need(piece);
+  }
+  if (!fonts.stale(scale)) return false;
+  fonts.build(scale);
+  return true;
+}
+
+int Workspace::step() const {
+  if (blocks.empty()) return 0;
+  if (state.selection.step >= 0) return std::min(state.selection.step, step_count() - 1);
+  const TracePointer trace = results.trace();
+  const int prompt = trace ? trace->run().prompt_length : 0;
+  int last = 0;
+  for (int i = 0; i < step_count(); ++i) {
+    if (blocks[static_cast<std::size_t>(i)].first < prompt) last = i;
+  }
+  return last;
+}
+
+const HeadReplay* Workspace::head_a() const {
+  return focus_a_ ? focus_a_->find(state.selection.layer, state.selection.head) : nullptr;
+}
+
+const HeadReplay* Workspace::head_b() const {
+  return focus_b_ ? focus_b_->find(state.selection.layer, state.selection.head) : nullptr;
+}
+
+bool Workspace::settled() const {
+  if (results.opening()) return false;
+  if (!results.trace()) return true;
+  if (frames_wanted_ > 0 || !results.idle()) return false;
+  for (int i = 0; i < state.tile_count; ++i) {
+    if (!tiles[static_cast<std::size_t>(i)].settled()) return false;
+  }
+  return true;
+}
+
+void Workspace::keep_in_range() {
+  const TracePointer trace = results.trace();
+  if (!trace) return;
+  const ModelInfo& model = trace->model();
+  SharedSelection& at = state.selection;
+  at.layer = std::clamp(at.layer, 0, model.num_layers - 1);
+  at.head = std::clamp(at.head, 0, model.num_kv_heads - 1);
+  if (at.query_head >= 0 && (at.query_head >= model.num_heads || model.head_of(at.query_head) != at.head)) {
+    at.query_head = -1;
+  }
+  const int length = trace->length();
+  at.token = std::min(at.token, length - 1);
+  at.first_token = std::clamp(at.first_token, 0, length - 1);
+  if (at.last_token >= 0) at.last_token = std::clamp(at.last_token, at.first_token, length - 1);
+  state.block = std::clamp(state.block, 0, trace->run().prompt_length);
+  blocks = results.blocks(state);
+  if (at.step >= step_count()) at.step = step_count() - 1;
+}
+
+void Workspace::follow_results() {
+  const TracePointer trace = results.trace();
+  const std::string error = results.open_error();
+  if (!error.empty() && error != shown_error_) {
+    fail(error);
+    // The window still shows the trace before: say so in the state, too.
+    if (trace) state.trace = trace->path().string();
+  }
+  shown_error_ = error;
+  if (!trace) return;
+  const std::string key = results.trace_key();
+  if (key != shown_trace_) {
+    shown_trace_ = key;
+    if (!opening_session_) {
+      state.selection = {};
+      state.selection.layer = trace->model().num_layers / 2;
+      for (TileState& tile : state.tiles) {
+        Tile::reset(tile);
+        tile.limits.reset();
+      }
+    }
+    opening_session_ = false;
+    state.trace = trace->path().string();
+    host_.set_title(trace->path().filename().string() + " – kvloupe");
+    frames_wanted_ = 2;
+  }
+  keep_in_range();
+  if (state.grid_metric == "overlap A, B" && !state.policy_b_on) state.grid_metric = "retained mass";
+  results.update(state);
+  focus_a_ = results.a.focus.current();
+  focus_b_ = state.policy_b_on ? results.b.focus.current() : nullptr;
+  all_a_ = results.a.all.value();
+  all_b_ = state.policy_b_on ? results.b.all.value() : nullptr;
+
+  const int now = step();
+  const auto count = [](const auto& replay) { return replay ? replay->heads.size() : 0; };
+  const std::string grid_key =
+      fmt::format("{}|{}|{}|{}|{}|{}|{}", state.grid_metric, now, results.a.all.value_key(), count(all_a_),
+                  results.b.all.value_key(), count(all_b_), state.policy_b_on);
+  if (grid_key != grid_key_) {
+    grid_key_ = grid_key;
+    const bool same_steps = all_a_ && all_a_->blocks.size() == blocks.size();
+    grid = grid_values(state.grid_metric, same_steps ? all_a_.get() : nullptr, all_b_.get(),
+                       trace->model().num_layers, trace->model().num_kv_heads, now);
+  }
+  const HeadReplay* head = head_a();
+  if (head) {
+    const std::string tokens_key = fmt::format("{}|{}|{}", results.a.focus.key(), now, count(focus_a_));
+    if (tokens_key != step_tokens_key_) {
+      step_tokens_key_ = tokens_key;
+      step_tokens_ = step_tokens(*focus_a_, *head, now);
+    }
+  }
+}
+
+void Workspace::change_budget(double factor) {
+  const TracePointer trace = results.trace();
+  if (!trace) return;
+  const Budget budget = parse_budget(state.budget);
+  const int prompt = trace->run().prompt_length;
+  const int entries = budget.resolve(prompt);
+  const int wanted = std::clamp(static_cast<int>(std::lround(entries * factor)), 1, std::max(1, prompt));
+  const int changed = wanted != entries ? wanted : std::clamp(entries + (factor > 1 ? 1 : -1), 1, prompt);
+  state.budget = std::holds_alternative<Percent>(budget.value)
+                     ? fmt::format("{:.4g}%", 100.0 * changed / std::max(1, prompt))
+                     : std::to_string(changed);
+}
+
+void Workspace::perform(Command command) {
+  SharedSelection& at = state.selection;
+  TileState& tile_state = state.tiles[static_cast<std::size_t>(state.active_tile)];
+  const Tile& tile = tiles[static_cast<std::size_t>(state.active_tile)];
+  const TracePointer trace = results.trace();
+  const auto set_tiles = [&](int count) {
+    state.tile_count = count;
+    state.active_tile = std::min(state.active_tile, count - 1);
+  };
+  const auto change_view = [&](int by) {
+    const auto views = view_catalog();
+    const auto found = std::find_if(views.begin(), views.end(),
+                                    [&](const ViewEntry& v) { return v.figure == tile_state.view; });
+    const auto count = static_cast<int>(views.size());
+    const int next = (static_cast<int>(found - views.begin()) + by + count) % count;
+    tile_state = TileState{.view = std::string(views[static_cast<std::size_t>(next)].figure)};
+  };
+  const auto scale_by = [&](double factor) {
+    state.scale = std::clamp(std::round(state.scale * factor * 20) / 20, kMinScale, kMaxScale);
+  };
+  switch (command) {
+    case Command::open: file_panel.open(FilePanel::Purpose::open_trace, state.trace); break;
+    case Command::open_session: file_panel.open(FilePanel::Purpose::open_session, state.trace); break;
+    case Command::save_session: file_panel.open(FilePanel::Purpose::save_session, state.trace); break;
+    case Command::export_view:
+      if (trace) export_panel.open(tile_state.view);
+      break;
+    case Command::quit: host_.close(); break;
+    case Command::help: help_open_ = !help_open_; break;
+    case Command::cancel:
+      if (help_open_) {
+        help_open_ = false;
+      } else if (file_panel.is_open()) {
+        file_panel.close();
+      } else if (export_panel.is_open()) {
+        export_panel.close();
+      } else if (keyboard_panel_ != 0) {
+        keyboard_panel_ = 0;
+        ImGui::SetWindowFocus(nullptr);
+      } else if (!notice.empty()) {
+        notice.clear();
+      } else {
+        at.token = -1;
+      }
+      break;
+    case Command::layer_up: at.layer = std::max(0, at.layer - 1); break;
+    case Command::layer_down: ++at.layer; break;  // kept in range once per frame
+    case Command::head_left: at.head = std::max(0, at.head - 1); break;
+    case Command::head_right: ++at.head; break;
+    case Command::step_back: at.step = std::max(0, step() - 1); break;
+    case Command::step_forward: at.step = step() + 1; break;
+    case Command::step_first: at.step = 0; break;
+    case Command::step_last: at.step = std::max(0, step_count() - 1); break;
+    case Command::play:
+      playing = !playing && trace;
+      if (playing && step() >= step_count() - 1) at.step = 0;
+      next_step_at_ = ImGui::GetTime() + 0.4;
+      break;
+    case Command::token_back: at.token = std::max(0, at.token - 1); break;
+    case Command::token_forward: ++at.token; break;
+    case Command::token_none: at.token = -1; break;
+    case Command::tiles_1: set_tiles(1); break;
+    case Command::tiles_2: set_tiles(2); break;
+    case Command::tiles_3: set_tiles(3); break;
+    case Command::tiles_4: set_tiles(4); break;
+    case Command::next_tile: state.active_tile = (state.active_tile + 1) % state.tile_count; break;
+    case Command::next_view: change_view(1); break;
+    case Command::previous_view: change_view(-1); break;
+    case Command::reset_view:
+      Tile::reset(tile_state);
+      tile_state.limits.reset();
+      break;
+    case Command::zoom_in: tile.zoom(tile_state, 1.25); break;
+    case Command::zoom_out: tile.zoom(tile_state, 0.8); break;
+    case Command::pan_left: tile.pan(tile_state, -0.1, 0.0); break;
+    case Command::pan_right: tile.pan(tile_state, 0.1, 0.0); break;
+    case Command::theme: state.theme = state.theme == Theme::light ? Theme::dark : Theme::light; break;
+    case Command::scale_up: scale_by(1.1); break;
+    case Command::scale_down: scale_by(1 / 1.1); break;
+    case Command::scale_reset: state.scale = 1.0; break;
+    case Command::left_panel: state.left_panel = !state.left_panel; break;
+    case Command::right_panel: state.right_panel = !state.right_panel; break;
+    case Command::bottom_panel: state.bottom_panel = !state.bottom_panel; break;
+    case Command::next_panel:
+      keyboard_panel_ = (keyboard_panel_ + 1) % 4;
+      focus_keyboard_panel_ = true;
+      if (keyboard_panel_ == 0) ImGui::SetWindowFocus(nullptr);
+      break;
+    case Command::policy_b: state.policy_b_on = !state.policy_b_on; break;
+    case Command::budget_down: change_budget(1 / 1.1); break;
+    case Command::budget_up: change_budget(1.1); break;
+    case Command::edit_spec:
+      state.right_panel = true;
+      editor_a.focus_line();
+      break;
+  }
+  frames_wanted_ = 2;
+}
+
+void Workspace::handle_keys() {
+  const ImGuiIO& io = ImGui::GetIO();
+  const bool sheet = help_open_ || file_panel.is_open() || export_panel.is_open();
+  const bool typing = io.WantTextInput || ImGui::IsAnyItemActive();
+  std::vector<Command> wanted;
+  for (const KeyBinding& binding : key_bindings()) {
+    const bool moves = binding.key == io.KeyMap[ImGuiKey_LeftArrow] ||
+                       binding.key == io.KeyMap[ImGuiKey_RightArrow] ||
+                       binding.key == io.KeyMap[ImGuiKey_UpArrow] ||
+                       binding.key == io.KeyMap[ImGuiKey_DownArrow] ||
+                       binding.key == io.KeyMap[ImGuiKey_Home] || binding.key == io.KeyMap[ImGuiKey_End];
+    const bool always = binding.control || binding.command == Command::cancel ||
+                        (binding.key >= kFirstFunctionKey && binding.command != Command::cancel);
+    if (sheet && binding.command != Command::cancel && binding.command != Command::help &&
+        binding.command != Command::quit) {
+      continue;
+    }
+    if (typing && !always) continue;
+    if (keyboard_panel_ != 0 && (moves || binding.character == ' ')) continue;
+    if (binding.character != 0) {
+      if (io.KeyCtrl || io.KeyAlt) continue;
+      for (const ImWchar typed : io.InputQueueCharacters) {
+        if (typed == static_cast<ImWchar>(binding.character)) wanted.push_back(binding.command);
+      }
+    } else if (io.KeyCtrl == binding.control && io.KeyShift == binding.shift && !io.KeyAlt &&
+               ImGui::IsKeyPressed(binding.key, binding.repeats)) {
+      wanted.push_back(binding.command);
+    }
+  }
+  for (const Command command : wanted) perform(command);
+}
+
+void Workspace::play_on() {
+  if (!playing || ImGui::GetTime() < next_step_at_) return;
+  if (step() >= step_count() - 1) {
+    playing = false;
+    return;
+  }
+  state.selection.step = step() + 1;
+  // A long trace plays in about half a minute, a short one at a pace one can follow.
+  next_step_at_ = ImGui::GetTime() + std::clamp(30.0 / std::max(1, step_count()), 0.05, 0.5);
+}
+
+void Workspace::frame() {
+  if (frames_wanted_ > 0) --frames_wanted_;
+  apply_theme(state.theme, fonts.scale());
+  const WorkspaceState before = state;
+  hovered = hover;
+  hover = {};
+  handle_keys();
+  play_on();
+  follow_results();
+  draw_menu(*this);
+  draw_panels();
+  if (file_panel.draw(fonts, colours())) {
+    try {
+      switch (file_panel.purpose()) {
+        case FilePanel::Purpose::open_trace: open(file_panel.chosen()); break;
+        case FilePanel::Purpose::open_session: open_session(file_panel.chosen()); break;
+        case FilePanel::Purpose::save_session:
+          save_session(file_panel.chosen());
+          tell("Saved " + file_panel.chosen());
+          break;
+      }
+    } catch (const std::exception& error) {
+      fail(error.what());
+    }
+  }
+  export_panel.draw(*this);
+  if (help_open_) draw_help_sheet(*this, help_open_);
+  backend.end_frame();
+  const bool marks_moved = hover.token != hovered.token || hover.other_token != hovered.other_token ||
+                           hover.step != hovered.step;
+  if (!(state == before) || marks_moved) frames_wanted_ = 2;
+}
+
+bool Workspace::begin_panel(const char* name, int number, float x, float y, float width, float height) {
+  ImGui::SetNextWindowPos({x, y});
+  ImGui::SetNextWindowSize({width, height});
+  ImGui::PushStyleColor(ImGuiCol_WindowBg, colours().panel);
+  drawing_keyboard_panel_ = keyboard_panel_ == number;
+  if (drawing_keyboard_panel_ && focus_keyboard_panel_) {
+    ImGui::SetNextWindowFocus();
+    focus_keyboard_panel_ = false;
+  }
+  ImGuiWindowFlags flags = ImGuiWindowFlags_NoTitleBar | ImGuiWindowFlags_NoResize | ImGuiWindowFlags_NoMove |
+                           ImGuiWindowFlags_NoCollapse | ImGuiWindowFlags_NoBringToFrontOnFocus |
+                           ImGuiWindowFlags_NoSavedSettings | ImGuiWindowFlags_NoScrollbar |
+                           ImGuiWindowFlags_NoScrollWithMouse;
+  if (!drawing_keyboard_panel_) flags |= ImGuiWindowFlags_NoNavInputs;
+  const bool visible = ImGui::Begin(name, nullptr, flags);
+  ImGui::PopStyleColor();
+  return visible;
+}
+
+void Workspace::draw_panels() {
+  const ImVec2 screen = ImGui::GetIO().DisplaySize;
+  const float top = ImGui::GetFrameHeight();
+  const float height = screen.y - top;
+  if (!results.trace()) {
+    draw_centre(0, top, screen.x, height);
+    return;
+  }
+  // Where there is little room, the picture keeps it.
+  const float side = std::min(px(280), std::floor(screen.x * 0.26F));
+  const bool narrow = screen.x < px(760);
+  const float left = state.left_panel && !narrow ? std::min(px(256), side) : 0.0F;
+  const float right = state.right_panel && screen.x >= px(560) ? side : 0.0F;
+  const float bottom = state.bottom_panel && height > px(400)
+                           ? std::clamp(std::floor(height * 0.2F), px(128), px(192))
+                           : 0.0F;
+  draw_centre(left, top, screen.x - left - right, height - bottom);
+  if (left > 0) {
+    if (begin_panel("##left", 1, 0, top, left, height - bottom)) draw_trace_panel(*this);
+    ImGui::End();
+  }
+  if (right > 0) {
+    if (begin_panel("##right", 2, screen.x - right, top, right, height - bottom)) draw_policy_panel(*this);
+    ImGui::End();
+  }
+  if (bottom > 0) {
+    if (begin_panel("##bottom", 3, 0, screen.y - bottom, screen.x, bottom)) draw_step_panel(*this);
+    ImGui::End();
+  }
+}
+
+void Workspace::draw_centre(float x, float y, float width, float height) {
+  ImGui::SetNextWindowPos({x, y});
+  ImGui::SetNextWindowSize({width, height});
+  ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, {px(8), 0});
+  ImGui::Begin("##centre", nullptr,
+               ImGuiWindowFlags_NoDecoration | ImGuiWindowFlags_NoMove | ImGuiWindowFlags_NoSavedSettings |
+                   ImGuiWindowFlags_NoBringToFrontOnFocus | ImGuiWindowFlags_NoNav |
+                   ImGuiWindowFlags_NoScrollWithMouse);
+  ImGui::PopStyleVar();
+  if (!notice.empty()) {
+    ImGui::SetCursorPosY(px(4));
+    ImGui::AlignTextToFramePadding();
+    ImGui::PushStyleColor(ImGuiCol_Text, notice_is_error ? colours().error : colours().secondary);
+    ImGui::PushTextWrapPos(width - px(88));
+    ImGui::TextUnformatted(notice.c_str());
+    ImGui::PopTextWrapPos();
+    ImGui::PopStyleColor();
+    ImGui::SameLine(width - px(72));
+    if (ImGui::SmallButton("Dismiss")) notice.clear();
+  }
+  if (results.trace()) {
+    draw_tiles(width - px(16), height - ImGui::GetCursorPosY() - px(8));
+  } else {
+    draw_empty_state(*this);
+  }
+  ImGui::End();
+}
+
+void Workspace::draw_tiles(float width, float height) {
+  const int count = state.tile_count;
+  const int columns = count == 1 ? 1 : 2;
+  const int rows = count <= 2 ? 1 : 2;
+  const float gap = px(16);
+  const ImVec2 corner = ImGui::GetCursorScreenPos();
+  const int active_before = state.active_tile;
+  SharedSelection selection = state.selection;
+  for (int i = 0; i < count; ++i) {
+    const int row = i / columns;
+    const bool wide = count == 3 && i == 2;  // the third has the row to itself
+    const float tile_width =
+        wide ? width : std::floor((width - gap * static_cast<float>(columns - 1)) / static_cast<float>(columns));
+    const float tile_height =
+        std::floor((height - gap * static_cast<float>(rows - 1)) / static_cast<float>(rows));
+    ImGui::SetCursorScreenPos({corner.x + static_cast<float>(wide ? 0 : i % columns) * (tile_width + gap),
+                               corner.y + static_cast<float>(row) * (tile_height + gap)});
+    const TileContext context{results, state, metrics, backend, fonts, step(), hovered, hover, selection};
+    ImGui::PushID(i);
+    if (tiles[static_cast<std::size_t>(i)].draw(state.tiles[static_cast<std::size_t>(i)], context,
+                                               {tile_width, tile_height}, count == 1 || i == active_before)) {
+      state.active_tile = i;
+    }
+    ImGui::PopID();
+  }
+  state.selection = selection;
+}
+
+}  // namespace kvloupe::window

@@ -1,0 +1,125 @@
+#pragma once
+
+#include <array>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "app/figure/imgui_backend.h"
+#include "app/figure/text_metrics.h"
+#include "app/window/commands.h"
+#include "app/window/export_panel.h"
+#include "app/window/file_panel.h"
+#include "app/window/fonts.h"
+#include "app/window/head_grid.h"
+#include "app/window/policy_editor.h"
+#include "app/window/results.h"
+#include "app/window/state.h"
+#include "app/window/step_tokens.h"
+#include "app/window/tile.h"
+#include "app/window/token_text.h"
+
+namespace kvloupe::window {
+
+/// The whole window's content: its state, what is computed from it, and its panels. Knows ImGui,
+/// but neither the screen nor the keyboard: a surface (or a test) gives frames and input.
+class Workspace {
+ public:
+  /// What the workspace needs from around it.
+  struct Host {
+    std::function<void()> wake = [] {};                               // any thread
+    std::function<void()> close = [] {};                              // quit
+    std::function<void(const std::string&)> set_title = [](const auto&) {};
+  };
+  explicit Workspace(Host host);
+  ~Workspace();
+  Workspace(const Workspace&) = delete;
+  Workspace& operator=(const Workspace&) = delete;
+
+  /// Opens a trace (or, by its suffix .json, a session) in the background.
+  void open(const std::string& path);
+  /// Throws FileError; the state stays as it was.
+  void open_session(const std::string& path);
+  void save_session(const std::string& path) const;
+
+  /// Rebuilds the fonts if need be. True if the host has to upload them. Outside a frame.
+  bool prepare_fonts(float display_scale);
+  /// Draws one frame and reacts to its input.
+  void frame();
+  void perform(Command command);
+
+  /// Nothing computes, and what is shown belongs to the state.
+  bool settled() const;
+  /// The next frame is wanted at once (play, a transition).
+  bool animating() const { return playing; }
+  /// True in the frame after something changed that the last frame could not show yet.
+  bool wants_frame() const { return frames_wanted_ > 0; }
+
+  WorkspaceState state;
+  Results results;
+  Fonts fonts;
+  figure::TextMetrics metrics;
+  figure::ImguiBackend backend{metrics};
+  std::array<Tile, kMaxTiles> tiles;
+  PolicyEditor editor_a{"A"};
+  PolicyEditor editor_b{"B"};
+  FilePanel file_panel;
+  ExportPanel export_panel;
+  TokenText token_text;
+
+  Hover hover;    // found in this frame
+  Hover hovered;  // of the frame before: what is marked
+  bool playing = false;
+  std::string notice;  // one line about what just failed or was done; empty: none
+  bool notice_is_error = false;
+
+  void fail(const std::string& line);
+  void tell(const std::string& line);
+
+  /// The step shown: the selected one, else the last of the prompt; 0 without a trace.
+  int step() const;
+  int step_count() const { return static_cast<int>(blocks.size()); }
+  std::vector<Block> blocks;  // of the replay
+  GridValues grid;
+  /// The results of the selected head, as far as they are there; else nullptr.
+  const HeadReplay* head_a() const;
+  const HeadReplay* head_b() const;
+  /// What has become of every token under policy A; nullptr until that is known.
+  const StepTokens* tokens_a() const { return step_tokens_.states.empty() ? nullptr : &step_tokens_; }
+  /// True while the panel being drawn is the one the keyboard moves in.
+  bool keyboard_moves_in_panel() const { return drawing_keyboard_panel_; }
+  bool help_is_open() const { return help_open_; }
+
+  float px(float units) const { return units * fonts.scale(); }
+  const Palette& colours() const { return palette(state.theme); }
+
+ private:
+  void keep_in_range();
+  void follow_results();
+  void handle_keys();
+  void play_on();
+  void change_budget(double factor);
+  void draw_panels();
+  bool begin_panel(const char* name, int number, float x, float y, float width, float height);
+  void draw_centre(float x, float y, float width, float height);
+  void draw_tiles(float width, float height);
+
+  Host host_;
+  bool help_open_ = false;
+  /// 0: none; 1, 2, 3: the left, right, bottom panel, whose controls the keyboard moves among.
+  int keyboard_panel_ = 0;
+  bool focus_keyboard_panel_ = false;
+  bool drawing_keyboard_panel_ = false;
+  StepTokens step_tokens_;
+  std::string step_tokens_key_;
+  double next_step_at_ = 0.0;
+  int frames_wanted_ = 2;
+  std::string shown_trace_;
+  std::string shown_error_;
+  std::string fonts_for_;
+  bool opening_session_ = false;
+  std::string grid_key_;
+  std::shared_ptr<const Replay> focus_a_, focus_b_, all_a_, all_b_;  // of this frame
+};
+
+}  // namespace kvloupe::window
