@@ -136,11 +136,13 @@ class KeyDiffScore : public Score {
   std::vector<KeyDiffHead> heads_;  // [Hk]
 };
 
+/// In the order of the enumerators.
+std::vector<std::string> anchor_words() { return {"mean", "rawmean", "median", "pairwise"}; }
+std::vector<std::string> metric_words() { return {"cosine", "dot", "euclidean"}; }
+
 template <typename Enum>
-Enum choice(const SpecPart& part, const std::string& parameter) {
-  const auto& words = keydiff().parameter(parameter)->words;
-  const auto found = std::find(words.begin(), words.end(), part.word(parameter));
-  return static_cast<Enum>(found - words.begin());
+Enum choice(const std::vector<std::string>& words, const std::string& word) {
+  return static_cast<Enum>(std::find(words.begin(), words.end(), word) - words.begin());
 }
 }  // namespace
 
@@ -158,17 +160,18 @@ PolicyEntry keydiff() {
       {.name = "anchor",
        .type = ParameterType::word,
        .default_value = std::string("mean"),
-       .words = {"mean", "rawmean", "median", "pairwise"},
+       .words = anchor_words(),
        .meaning = "mean of normalised keys, mean of keys, median per coordinate (of an "
                   "even count the mean of the middle two), or the sum over all keys"},
       {.name = "metric",
        .type = ParameterType::word,
        .default_value = std::string("cosine"),
-       .words = {"cosine", "dot", "euclidean"},
+       .words = metric_words(),
        .meaning = "-cosine, -inner product, or +distance to the anchor"}};
   entry.make_score = [](const SpecPart& part, const LayerContext& context) {
-    return std::make_unique<KeyDiffScore>(context.model, choice<Anchor>(part, "anchor"),
-                                          choice<Metric>(part, "metric"));
+    return std::make_unique<KeyDiffScore>(context.model,
+                                          choice<Anchor>(anchor_words(), part.word("anchor")),
+                                          choice<Metric>(metric_words(), part.word("metric")));
   };
   return entry;
 }

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+#include <cstdint>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -41,12 +43,18 @@ std::string range(const ParameterInfo& parameter) {
          (parameter.odd ? ", odd" : "");
 }
 
+/// An integer without a fraction.
+nlohmann::ordered_json number_json(double value) {
+  if (value == std::floor(value)) return static_cast<std::int64_t>(value);
+  return value;
+}
+
 nlohmann::ordered_json to_json(const ParameterInfo& parameter) {
   nlohmann::ordered_json json = {{"name", parameter.name}, {"type", type_name(parameter.type)}};
   json["required"] = parameter.required;
   if (!parameter.required) {
     if (const double* number = std::get_if<double>(&parameter.default_value)) {
-      json["default"] = *number;
+      json["default"] = number_json(*number);
     } else {
       json["default"] = written(parameter.default_value);
     }
@@ -54,8 +62,8 @@ nlohmann::ordered_json to_json(const ParameterInfo& parameter) {
   if (parameter.type == ParameterType::word) {
     json["words"] = parameter.words;
   } else if (parameter.type != ParameterType::text) {
-    json["minimum"] = parameter.minimum;
-    json["maximum"] = parameter.maximum;
+    json["minimum"] = number_json(parameter.minimum);
+    json["maximum"] = number_json(parameter.maximum);
   }
   if (parameter.odd) json["odd"] = true;
   json["meaning"] = parameter.meaning;
@@ -95,7 +103,7 @@ std::string as_table() {
     for (const ParameterInfo& parameter : entry.parameters) {
       const std::string by_default =
           parameter.required ? std::string(" (required)") : "=" + written(parameter.default_value);
-      text += fmt::format("{:<12}{:<24}{:<28}{}\n", "", parameter.name + by_default,
+      text += fmt::format("{:<12}{:<22}{:<30}{}\n", "", parameter.name + by_default,
                           range(parameter), parameter.meaning);
     }
   }

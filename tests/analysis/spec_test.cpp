@@ -1,0 +1,254 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "analysis/error.h"
+#include "analysis/policy/nearest_word.h"
+#include "analysis/policy/policy_catalog.h"
+
+namespace kvloupe {
+namespace {
+
+using testing::HasSubstr;
+
+std::string refusal(const std::string& text) {
+  try {
+    parse_policy(text);
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(Spec, FillsInDefaultsInCatalogueOrder) {
+  const PolicySpec spec = parse_policy("snapkv(8, range=candidates)");
+  ASSERT_EQ(spec.score().arguments.size(), 5U);
+  EXPECT_EQ(spec.score().arguments[0].first, "window");
+  EXPECT_EQ(spec.score().count("window"), 8);
+  EXPECT_EQ(spec.score().word("pool"), "avg");
+  EXPECT_EQ(spec.score().count("kernel"), 7);
+  EXPECT_EQ(spec.score().word("range"), "candidates");
+}
+
+TEST(Spec, CanonicalTextLeavesOutDefaultsAndSortsModifiers) {
+  EXPECT_EQ(parse_policy(" keydiff ( mean , metric = cosine ) ").text(), "keydiff");
+  EXPECT_EQ(parse_policy("keydiff(anchor=median)").text(), "keydiff(median)");
+  EXPECT_EQ(parse_policy("keydiff(metric=dot)").text(), "keydiff(metric=dot)");
+  EXPECT_EQ(parse_policy("h2o+sinks(2)+recent(50%)").text(), "h2o+recent(50%)+sinks(2)");
+  EXPECT_EQ(parse_policy("h2o+recent(10%)").text(), "h2o+recent");
+  EXPECT_EQ(parse_policy("sink()").text(), "sink");
+  EXPECT_EQ(parse_policy("snapkv(32,avg,5)").text(), "snapkv(kernel=5)");
+  EXPECT_EQ(parse_policy("external(\"a \"\"b\"\".json\")").text(),
+            "external(\"a \"\"b\"\".json\")");
+  EXPECT_EQ(parse_policy("external(kept.json)").score().word("file"), "kept.json");
+  EXPECT_EQ(parse_policy("random(9007199254740991)").score().number("seed"), 9007199254740991.0);
+}
+
+TEST(Spec, ErrorsNameTheWordItsColumnAndTheNearest) {
+  EXPECT_THAT(refusal("keydif"),
+              testing::StartsWith(
+                  "policy: 'keydif' at column 1: no such score; the nearest is 'keydiff' of full"));
+}
+
+TEST(Spec, EveryKindOfErrorSaysWhere) {
+  const std::vector<std::tuple<std::string, std::string, std::string>> cases = {
+      // text, word and column, what helps
+      {"", "column 1", "a score"},
+      {"keydiff+", "column 9", "a modifier"},
+      {"+recent", "'+' at column 1", "a score"},
+      {"recent(3)", "'recent' at column 1", "keydiff+recent"},
+      {"keydiff+h2o", "'h2o' at column 9", "is a score"},
+      {"keydiff+recnt", "'recnt' at column 9", "'recent'"},
+      {"keydiff+recent+recent(3)", "'recent' at column 16", "twice"},
+      {"snapkv(poll=max)", "'poll' at column 8", "'pool'"},
+      {"snapkv(pool=mix)", "'mix' at column 13", "'max'"},
+      {"snapkv(pool=3)", "'3' at column 13", "is a word"},
+      {"snapkv(window=x)", "'x' at column 15", "is a number"},
+      {"snapkv(window=10%)", "'10%' at column 15", "no share"},
+      {"snapkv(window=0)", "'0' at column 15", "the nearest is 1"},
+      {"snapkv(window=2.5)", "'2.5' at column 15", "whole"},
+      {"snapkv(kernel=4)", "'4' at column 15", "the nearest is 5"},
+      {"snapkv(8,8,8,8,8,8)", "'8' at column 10", "is a word"},
+      {"sink(4,5)", "'5' at column 8", "at most 1"},
+      {"sink(4,n=5)", "'5' at column 8", "twice"},
+      {"keynorm(1)", "'1' at column 9", "no parameters"},
+      {"keynorm(x=1)", "'x' at column 9", "no parameters"},
+      {"keydiff(metric=dot,mean)", "'mean' at column 20", "without a name"},
+      {"keydiff+recent(120%)", "'120%' at column 16", "100%"},
+      {"keydiff+recent(-3)", "'-3' at column 16", "out of range"},
+      {"keydiff(mean", "column 13", "')'"},
+      {"keydiff(mean;dot)", "';' at column 13", "')'"},
+      {"keydiff recent", "'recent' at column 9", "'+'"},
+      {"keydiff,h2o", "',' at column 8", "'+'"},
+      {"external", "'external' at column 1", "needs file"},
+      {"external(\"a", "'\"' at column 10", "never closed"},
+      {"external(\"\")", "column 10", "empty"},
+      {"external(a/b)", "'/' at column 11", "')'"},
+      {"full+recent", "'recent' at column 6", "no modifier"},
+      {"sink(1e999)", "'1e999' at column 6", "range"},
+      {"sink(-inf)", "'-inf' at column 6", "range"},
+      {"sink(-nan)", "'-nan' at column 6", "whole"},
+      {"sink(3x)", "'3x' at column 6", "quotes"},
+  };
+  for (const auto& [text, where, help] : cases) {
+    const std::string message = refusal(text);
+    EXPECT_THAT(message, HasSubstr(where)) << text;
+    EXPECT_THAT(message, HasSubstr(help)) << text;
+    EXPECT_EQ(message.find('\n'), std::string::npos) << text;
+  }
+}
+
+TEST(Spec, AListIsSplitAtCommasOutsideParenthesesAndQuotes) {
+  const auto list = parse_policy_list("snapkv(8,pool=max), external(\"a,b+c(\") ,h2o+sinks(2)");
+  ASSERT_EQ(list.size(), 3U);
+  EXPECT_EQ(list[0].text(), "snapkv(8,pool=max)");
+  EXPECT_EQ(list[1].score().word("file"), "a,b+c(");
+  EXPECT_EQ(list[2].text(), "h2o+sinks(2)");
+  try {
+    parse_policy_list("h2o,keydif");
+    FAIL();
+  } catch (const UsageError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("'keydif' at column 5"));
+  }
+}
+
+/// Any value the catalogue allows.
+SpecValue any_value(const ParameterInfo& parameter, std::mt19937& random) {
+  const auto pick = [&](std::size_t n) { return random() % n; };
+  switch (parameter.type) {
+    case ParameterType::word:
+      return parameter.words[pick(parameter.words.size())];
+    case ParameterType::text: {
+      std::string text;
+      const std::string letters = "ab,+()\" =%/.\\";
+      const std::size_t length = 1 + pick(12);
+      for (std::size_t i = 0; i < length; ++i) text += letters[pick(letters.size())];
+      return text;
+    }
+    case ParameterType::share:
+      if (pick(2) == 0) return Percent{static_cast<double>(pick(1000001)) / 1e4};
+      break;
+    case ParameterType::number:
+      return parameter.minimum +
+             (parameter.maximum - parameter.minimum) * std::generate_canonical<double, 53>(random);
+    case ParameterType::count:
+    case ParameterType::flag:
+      break;
+  }
+  const double width = parameter.maximum - parameter.minimum + 1.0;
+  double count =
+      parameter.minimum + std::floor(width * std::generate_canonical<double, 53>(random));
+  if (parameter.odd && std::fmod(count, 2.0) == 0.0) count -= 1.0;
+  return count;
+}
+
+TEST(Spec, TextOfAnySpecParsesBackToIt) {
+  std::mt19937 random(1);
+  for (int round = 0; round < 3000; ++round) {
+    PolicySpec spec;
+    for (const PolicyEntry& entry : policy_catalog()) {
+      const bool is_score = entry.kind == PartKind::score;
+      if (is_score && (!spec.parts.empty() || random() % 9 != 0)) continue;
+      if (!is_score && (spec.parts.empty() || random() % 2 == 0)) continue;
+      if (!is_score && !find_policy(spec.score().name)->make_score) continue;
+      SpecPart part;
+      part.name = entry.name;
+      for (const ParameterInfo& parameter : entry.parameters) {
+        const bool plain = !parameter.required && random() % 2 == 0;
+        part.arguments.emplace_back(parameter.name,
+                                    plain ? parameter.default_value : any_value(parameter, random));
+      }
+      spec.parts.push_back(part);
+    }
+    if (spec.parts.empty()) continue;
+    const std::string text = spec.text();
+    ASSERT_EQ(parse_policy(text), spec) << text;
+    ASSERT_EQ(parse_policy(text).text(), text);
+  }
+}
+
+TEST(Spec, AnyTextIsParsedOrRefusedWithAColumn) {
+  std::mt19937 random(2);
+  const std::string seed = "snapkv(8,pool=max,kernel=5)+recent(10%)+sinks(4)";
+  const std::string letters = "+,()=%\" .-e019azkeydiffmax\t\n\x01\xFF";
+  int accepted = 0;
+  for (int round = 0; round < 50000; ++round) {
+    std::string text = seed;
+    for (std::size_t change = 0; change < 1 + random() % 4; ++change) {
+      const std::size_t at = random() % (text.size() + 1);
+      const char letter = letters[random() % letters.size()];
+      switch (random() % 3) {
+        case 0:
+          text.insert(at, 1, letter);
+          break;
+        case 1:
+          if (at < text.size()) text.erase(at, 1 + random() % 5);
+          break;
+        default:
+          if (at < text.size()) text[at] = letter;
+      }
+    }
+    try {
+      const PolicySpec spec = parse_policy(text);
+      ASSERT_EQ(parse_policy(spec.text()), spec) << text;
+      ++accepted;
+    } catch (const UsageError& error) {
+      ASSERT_THAT(error.what(), HasSubstr("column ")) << text;
+    }
+  }
+  EXPECT_GT(accepted, 100);
+}
+
+TEST(Spec, EditDistance) {
+  EXPECT_EQ(edit_distance("", "abc"), 3);
+  EXPECT_EQ(edit_distance("kitten", "sitting"), 3);
+  EXPECT_EQ(nearest_word("sinks", {"sink", "sinks"}), "sinks");
+  EXPECT_EQ(nearest_word("x", {}), "");
+}
+
+TEST(Percent, SharesAreReadAsDecimals) {
+  for (long whole = 1; whole <= 300; ++whole) {
+    for (long hundredths = 1; hundredths <= 10000; hundredths += 7) {
+      // hundredths of a percent, divided as integers
+      const Percent share{static_cast<double>(hundredths) / 100.0};
+      ASSERT_EQ(share.of(whole), hundredths * whole / 10000) << hundredths << " of " << whole;
+    }
+  }
+  EXPECT_EQ(Percent{29}.of(100), 29);
+  EXPECT_EQ(Percent{1e-300}.of(1000000), 0);
+  EXPECT_EQ(Percent{33.333333333333336}.of(3), 1);
+}
+
+TEST(Budget, CountsAndShares) {
+  EXPECT_EQ(parse_budget("256").resolve(10), 256);
+  EXPECT_EQ(parse_budget("29%").resolve(100), 29);
+  EXPECT_EQ(parse_budget("0.1%").resolve(100), 1);
+  EXPECT_EQ(parse_budget(" 2.5% ").resolve(1000), 25);
+  EXPECT_EQ(parse_budget("2.50%").text(), "2.5%");
+  EXPECT_EQ(parse_budget("100%").resolve(7), 7);
+  for (const char* wrong : {"", "0", "-1", "0%", "-5%", "1.5", "x", "10 %x", "%", "1e3", "nan%",
+                            "inf%", "99999999999", "1e400%", "99999999999999999999999"}) {
+    EXPECT_THROW(parse_budget(wrong), UsageError) << wrong;
+  }
+}
+
+TEST(Catalogue, EveryEntryIsComplete) {
+  for (const PolicyEntry& entry : policy_catalog()) {
+    SCOPED_TRACE(entry.name);
+    EXPECT_EQ(find_policy(entry.name), &entry);
+    EXPECT_FALSE(entry.summary.empty() || entry.formula.empty() || entry.source.empty());
+    EXPECT_EQ(entry.summary.find('\n') + entry.formula.find('\n'), 2 * std::string::npos);
+    const int builders =
+        (entry.make_score ? 1 : 0) + (entry.make_policy ? 1 : 0) + (entry.protect ? 1 : 0);
+    EXPECT_EQ(builders, 1);
+    EXPECT_EQ(entry.kind == PartKind::protection, static_cast<bool>(entry.protect));
+    for (const ParameterInfo& parameter : entry.parameters) {
+      EXPECT_FALSE(parameter.meaning.empty()) << parameter.name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace kvloupe

@@ -1,0 +1,80 @@
+#include "tests/naive/compare_replay.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "tests/naive/naive_replay.h"
+
+namespace kvloupe::naive {
+
+namespace {
+/// Metrics agree to float32 rounding, relative to the size of what is added up.
+std::string compare_measures(const QueryHeadMetrics& fast, const Measures& naive) {
+  const double size = std::max(naive.bound_l1, naive.perturbation_l1) + 1.0;
+  const auto differs = [&](double a, double b) { return !(std::abs(a - b) <= 1e-4 * size); };
+  if (differs(fast.retained_mass, naive.retained_mass)) return "retained mass";
+  if (differs(fast.perturbation_l1, naive.perturbation_l1)) return "perturbation L1";
+  if (differs(fast.bound_l1, naive.bound_l1)) return "bound L1";
+  if (differs(fast.perturbation_l2, naive.perturbation_l2)) return "perturbation L2";
+  if (differs(fast.bound_l2, naive.bound_l2)) return "bound L2";
+  if (differs(fast.head_error_l2, naive.head_error_l2)) return "head error";
+  return "";
+}
+}  // namespace
+
+Comparison compare(const Replay& fast, int layer, const LayerStates& states, const ModelInfo& model,
+                   double attention_scale) {
+  Comparison result;
+  NaiveReplay naive(states, model, attention_scale, layer, parse_policy(fast.policy), fast.budget);
+  for (int step = 0; step < static_cast<int>(fast.blocks.size()); ++step) {
+    const Block& block = fast.blocks[static_cast<std::size_t>(step)];
+    const std::vector<HeadStep> expected = naive.step(block);
+    for (int head = 0; head < model.num_kv_heads; ++head) {
+      const HeadStep& twin = expected[static_cast<std::size_t>(head)];
+      const HeadReplay& replay = *fast.find(layer, head);
+      const auto where = [&](const std::string& what) {
+        return fmt::format("{}, budget {}, block {}: {} at layer {}, head {}, step {}", fast.policy,
+                           fast.budget, fast.block, what, layer, head, step);
+      };
+      const auto tokens = fast.tokens_at(replay, step);
+      if (!std::equal(tokens.begin(), tokens.end(), twin.cache.begin(), twin.cache.end())) {
+        result.failure = where("another cache");
+        return result;
+      }
+      const auto kept = fast.retained_at(replay, step);
+      const std::set<int> retained(kept.begin(), kept.end());
+      double largest = 0.0;
+      for (const auto& [token, score] : twin.scores) largest = std::max(largest, std::abs(score));
+      if (!twin.scores.empty()) result.decisions += static_cast<long>(twin.cache.size());
+      for (const int token : twin.cache) {
+        if (retained.count(token) == twin.retained.count(token)) continue;
+        const double margin =
+            twin.scores.empty() ? 1e300 : std::abs(twin.scores.at(token) - twin.threshold);
+        if (margin > kScoreTolerance * largest || twin.protected_tokens.count(token) == 1 ||
+            retained.size() != twin.retained.size()) {
+          result.failure =
+              where(fmt::format("token {}, {} against {} of its twin, margin {:.3g},", token,
+                                retained.count(token), twin.retained.count(token), margin));
+          return result;
+        }
+        ++result.near_ties;
+      }
+      if (retained != twin.retained) naive.adopt(head, retained);
+      const auto& metrics = replay.steps[static_cast<std::size_t>(step)].query_heads;
+      for (int i = 0; i < static_cast<int>(metrics.size()); ++i) {
+        const std::string wrong =
+            compare_measures(metrics[static_cast<std::size_t>(i)],
+                             naive.measure(head * model.group_size() + i, block.end - 1, retained));
+        if (!wrong.empty()) {
+          result.failure = where(wrong);
+          return result;
+        }
+      }
+    }
+  }
+  return result;
+}
+
+}  // namespace kvloupe::naive

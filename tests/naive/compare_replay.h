@@ -1,0 +1,26 @@
+#pragma once
+
+#include <string>
+
+#include "analysis/replay/layer_states.h"
+#include "analysis/replay/replay.h"
+
+namespace kvloupe::naive {
+
+/// What a comparison of a replay with its naive twin found.
+struct Comparison {
+  long decisions = 0;   // evictions and survivals at steps where something was evicted
+  long near_ties = 0;   // decided differently, where the naive scores are within the tolerance
+  std::string failure;  // the first disagreement that is none, or empty
+};
+
+/// Relative to the largest score: float32 rounding of a sum over some hundred entries.
+inline constexpr double kScoreTolerance = 5e-6;
+
+/// Compares retained sets at every step and, where `fast` has them, metrics; one layer. A different
+/// decision is a near tie only where every token concerned has a naive score within the tolerance
+/// of the naive threshold; the naive replay then goes on from the fast one's set.
+Comparison compare(const Replay& fast, int layer, const LayerStates& states, const ModelInfo& model,
+                   double attention_scale);
+
+}  // namespace kvloupe::naive

@@ -1,0 +1,351 @@
+#include "tests/naive/naive_replay.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <stdexcept>
+#include <utility>
+
+namespace kvloupe::naive {
+
+NaiveReplay::NaiveReplay(const LayerStates& states, const ModelInfo& model, double attention_scale,
+                         int layer, PolicySpec policy, int budget)
+    : states_(states),
+      model_(model),
+      scale_(attention_scale),
+      layer_(layer),
+      policy_(std::move(policy)),
+      budget_(budget),
+      caches_(states.keys.size()),
+      received_(states.keys.size()) {}
+
+double NaiveReplay::logit(int query_head, int query_token, int key_token) const {
+  const Matrix& query = states_.queries[query_head];
+  const Matrix& key = states_.keys[model_.head_of(query_head)];
+  double sum = 0.0;
+  for (int c = 0; c < model_.head_dim; ++c) {
+    sum += static_cast<double>(query(query_token, c)) * static_cast<double>(key(key_token, c));
+  }
+  return scale_ * sum;
+}
+
+NaiveReplay::Scores NaiveReplay::attention(int query_head, int query_token,
+                                           const std::vector<int>& tokens) const {
+  Scores result;
+  double largest = -std::numeric_limits<double>::infinity();
+  for (const int token : tokens) {
+    result[token] = 0.0;
+    if (token <= query_token) largest = std::max(largest, logit(query_head, query_token, token));
+  }
+  double sum = 0.0;
+  for (const int token : tokens) {
+    if (token > query_token) continue;
+    result[token] = std::exp(logit(query_head, query_token, token) - largest);
+    sum += result[token];
+  }
+  for (auto& [token, weight] : result) weight /= sum;
+  return result;
+}
+
+double NaiveReplay::product(int head, int a, int b) const {
+  double sum = 0.0;
+  for (int c = 0; c < model_.head_dim; ++c) {
+    sum += static_cast<double>(states_.keys[head](a, c)) *
+           static_cast<double>(states_.keys[head](b, c));
+  }
+  return sum;
+}
+
+double NaiveReplay::key_norm(int head, int token) const {
+  return std::sqrt(product(head, token, token));
+}
+
+NaiveReplay::Scores NaiveReplay::tova(int head, const Block& block) const {
+  const bool whole_layer = policy_.score().word("aggregate") == "layer";
+  const int group = model_.group_size();
+  const int first = whole_layer ? 0 : head * group;
+  const int end = whole_layer ? model_.num_heads : (head + 1) * group;
+  Scores scores;
+  for (int query_head = first; query_head < end; ++query_head) {
+    const Scores row = attention(query_head, block.end - 1, caches_[model_.head_of(query_head)]);
+    for (const auto& [token, weight] : row) scores[token] += weight / (end - first);
+  }
+  return scores;
+}
+
+NaiveReplay::Scores NaiveReplay::h2o(int head, const Block& block) const {
+  Scores scores;
+  for (const int token : caches_[head]) {
+    scores[token] = received_[head].at(token);
+    if (policy_.score().word("normalise") == "visible") scores[token] /= block.end - token;
+  }
+  return scores;
+}
+
+NaiveReplay::Scores NaiveReplay::snapkv(int head, const Block& block) const {
+  const int window = policy_.score().count("window");
+  const int kernel = policy_.score().count("kernel");
+  const bool pool_max = policy_.score().word("pool") == "max";
+  const int group = model_.group_size();
+  const int rows = std::min(window, block.size());
+  const std::vector<int>& tokens = caches_[head];
+  const int n = static_cast<int>(tokens.size());
+  const int smoothed = policy_.score().word("range") == "candidates" ? std::max(n - window, 0) : n;
+  const auto pool = [&](const std::vector<double>& votes) {
+    std::vector<double> result = votes;
+    for (int i = 0; i < smoothed; ++i) {
+      std::vector<double> neighbours;
+      for (int offset = -(kernel / 2); offset <= kernel / 2; ++offset) {
+        const bool outside = i + offset < 0 || i + offset >= smoothed;
+        neighbours.push_back(outside ? 0.0 : votes[i + offset]);
+      }
+      double sum = 0.0;
+      for (const double vote : neighbours) sum += vote;
+      result[i] = pool_max ? *std::max_element(neighbours.begin(), neighbours.end()) : sum / kernel;
+    }
+    return result;
+  };
+  std::vector<double> mean(tokens.size(), 0.0);
+  for (int query_head = head * group; query_head < (head + 1) * group; ++query_head) {
+    std::vector<double> votes(tokens.size(), 0.0);
+    for (int query = block.end - rows; query < block.end; ++query) {
+      const Scores row = attention(query_head, query, tokens);
+      for (int i = 0; i < n; ++i) votes[i] += row.at(tokens[i]) / rows;
+    }
+    if (policy_.score().count("pool_before_group") == 1) votes = pool(votes);
+    for (int i = 0; i < n; ++i) mean[i] += votes[i] / group;
+  }
+  if (policy_.score().count("pool_before_group") == 0) mean = pool(mean);
+  Scores scores;
+  for (int i = 0; i < n; ++i) scores[tokens[i]] = mean[i];
+  return scores;
+}
+
+NaiveReplay::Scores NaiveReplay::keydiff(int head) const {
+  const std::string& anchor_kind = policy_.score().word("anchor");
+  const std::string& metric = policy_.score().word("metric");
+  const std::vector<int>& tokens = caches_[head];
+  const Matrix& keys = states_.keys[head];
+  const int d = model_.head_dim;
+  Scores scores;
+  if (anchor_kind == "pairwise") {
+    for (const int i : tokens) {
+      for (const int j : tokens) {
+        const double lengths = key_norm(head, i) * key_norm(head, j);
+        double square = 0.0;
+        for (int c = 0; c < d; ++c) {
+          const double difference =
+              static_cast<double>(keys(i, c)) - static_cast<double>(keys(j, c));
+          square += difference * difference;
+        }
+        if (metric == "cosine") scores[i] -= lengths > 0.0 ? product(head, i, j) / lengths : 0.0;
+        if (metric == "dot") scores[i] -= product(head, i, j);
+        if (metric == "euclidean") scores[i] += std::sqrt(square);
+      }
+    }
+    return scores;
+  }
+  std::vector<double> anchor(static_cast<std::size_t>(d), 0.0);
+  for (int c = 0; c < d; ++c) {
+    std::vector<double> column;
+    for (const int token : tokens) {
+      const double norm = anchor_kind == "mean" ? key_norm(head, token) : 1.0;
+      column.push_back(norm > 0.0 ? static_cast<double>(keys(token, c)) / norm : 0.0);
+    }
+    if (anchor_kind == "median") {
+      std::sort(column.begin(), column.end());
+      const std::size_t n = column.size();
+      anchor[c] = (column[(n - 1) / 2] + column[n / 2]) / 2.0;
+    } else {
+      for (const double x : column) anchor[c] += x / static_cast<double>(column.size());
+    }
+  }
+  double anchor_length = 0.0;
+  for (const double x : anchor) anchor_length += x * x;
+  anchor_length = std::sqrt(anchor_length);
+  for (const int token : tokens) {
+    double dot = 0.0;
+    double square = 0.0;
+    for (int c = 0; c < d; ++c) {
+      const double k = static_cast<double>(keys(token, c));
+      dot += anchor[c] * k;
+      square += (k - anchor[c]) * (k - anchor[c]);
+    }
+    const double lengths = anchor_length * key_norm(head, token);
+    if (metric == "cosine") scores[token] = lengths > 0.0 ? -dot / lengths : 0.0;
+    if (metric == "dot") scores[token] = -dot;
+    if (metric == "euclidean") scores[token] = std::sqrt(square);
+  }
+  return scores;
+}
+
+NaiveReplay::Scores NaiveReplay::random(int head) const {
+  // The output function of splitmix64 (Steele, Lea, Flood 2014), on the state after one increment.
+  const auto mix = [](std::uint64_t state) {
+    std::uint64_t z = state + 0x9E3779B97F4A7C15ULL;
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ULL;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBULL;
+    return z ^ (z >> 31);
+  };
+  const auto seed = static_cast<std::uint64_t>(policy_.score().number("seed"));
+  Scores scores;
+  for (const int token : caches_[head]) {
+    std::uint64_t hash = mix(seed);
+    for (const int place : {layer_, head, token})
+      hash = mix(hash + static_cast<std::uint64_t>(place));
+    scores[token] = static_cast<double>(hash >> 40) / 16777216.0;
+  }
+  return scores;
+}
+
+NaiveReplay::Scores NaiveReplay::score(int head, const Block& block) const {
+  const std::string& name = policy_.score().name;
+  if (name == "tova") return tova(head, block);
+  if (name == "h2o") return h2o(head, block);
+  if (name == "snapkv") return snapkv(head, block);
+  if (name == "keydiff") return keydiff(head);
+  if (name == "random") return random(head);
+  Scores scores;
+  for (const int token : caches_[head]) {
+    if (name == "sink") {
+      scores[token] = token;
+    } else if (name == "keynorm") {
+      scores[token] = -key_norm(head, token);
+    } else {
+      throw std::logic_error("no naive score for " + name);
+    }
+  }
+  return scores;
+}
+
+std::set<int> NaiveReplay::protect(int head) const {
+  int first_tokens = 0;
+  int last_entries = 0;
+  const SpecPart& score = policy_.score();
+  if (score.name == "sink") first_tokens = score.count("n");
+  if (score.name == "tova") last_entries = score.count("protect_last");
+  if (score.name == "snapkv") last_entries = score.count("window");
+  if (const SpecPart* sinks = policy_.find("sinks")) {
+    first_tokens = std::max(first_tokens, sinks->share("n", budget_));
+  }
+  if (const SpecPart* recent = policy_.find("recent")) {
+    last_entries = std::max(last_entries, recent->share("r", budget_));
+  }
+  const std::vector<int>& tokens = caches_[head];
+  std::set<int> result;
+  for (const int token : tokens) {
+    if (token < first_tokens && static_cast<int>(result.size()) < budget_) result.insert(token);
+  }
+  for (int back = 1; back <= std::min<int>(last_entries, static_cast<int>(tokens.size())); ++back) {
+    if (static_cast<int>(result.size()) < budget_) result.insert(tokens[tokens.size() - back]);
+  }
+  return result;
+}
+
+std::vector<HeadStep> NaiveReplay::step(const Block& block) {
+  std::vector<HeadStep> steps(caches_.size());
+  const int heads = static_cast<int>(caches_.size());
+  const int group = model_.group_size();
+  for (int head = 0; head < heads; ++head) {
+    for (int token = block.first; token < block.end; ++token) caches_[head].push_back(token);
+    if (policy_.score().name != "h2o") continue;
+    for (int query_head = head * group; query_head < (head + 1) * group; ++query_head) {
+      for (int query = block.first; query < block.end; ++query) {
+        for (const auto& [token, weight] : attention(query_head, query, caches_[head])) {
+          received_[head][token] += weight / group;
+        }
+      }
+    }
+  }
+  for (int head = 0; head < heads; ++head) {
+    HeadStep& step = steps[head];
+    step.cache = caches_[head];
+    step.retained.insert(step.cache.begin(), step.cache.end());
+    if (policy_.score().name == "full") continue;
+    if (static_cast<int>(step.cache.size()) <= budget_) continue;
+    step.scores = score(head, block);
+    step.protected_tokens = protect(head);
+    std::vector<int> others;
+    for (const int token : step.cache) {
+      if (step.protected_tokens.count(token) == 0) others.push_back(token);
+    }
+    // Best first; of equals the later token.
+    std::sort(others.begin(), others.end(), [&](int a, int b) {
+      return std::pair(step.scores[a], a) > std::pair(step.scores[b], b);
+    });
+    step.retained = step.protected_tokens;
+    for (const int token : others) {
+      if (static_cast<int>(step.retained.size()) == budget_) break;
+      step.retained.insert(token);
+      step.threshold = step.scores[token];
+    }
+  }
+  // Only now: aggregate=layer reads the caches of other heads.
+  for (int head = 0; head < heads; ++head) adopt(head, steps[head].retained);
+  return steps;
+}
+
+void NaiveReplay::adopt(int head, const std::set<int>& retained) {
+  caches_[head].assign(retained.begin(), retained.end());
+  std::map<int, double> received;
+  for (const int token : retained) {
+    const auto found = received_[head].find(token);
+    if (found != received_[head].end()) received.insert(*found);
+  }
+  received_[head] = received;
+}
+
+Measures NaiveReplay::measure(int query_head, int token, const std::set<int>& retained) const {
+  std::vector<int> prefix;
+  for (int i = 0; i <= token; ++i) prefix.push_back(i);
+  const Scores full = attention(query_head, token, prefix);
+  const Scores cut =
+      attention(query_head, token, std::vector<int>(retained.begin(), retained.end()));
+  const int head = model_.head_of(query_head);
+  const Matrix& values = states_.values[head];
+  const Matrix& weight = states_.output_weights[query_head];
+  const auto outputs = [&](int i, int column) {  // (v_i W_O)[column]
+    double sum = 0.0;
+    for (int c = 0; c < model_.head_dim; ++c) {
+      sum += static_cast<double>(values(i, c)) * static_cast<double>(weight(c, column));
+    }
+    return sum;
+  };
+  Measures result;
+  for (const int i : retained) result.retained_mass += full.at(i);
+  const double factor = 2.0 - 1.0 / result.retained_mass;
+  std::vector<double> change(static_cast<std::size_t>(model_.hidden_size), 0.0);
+  for (const int i : prefix) {
+    const bool kept = retained.count(i) == 1;
+    const double difference = full.at(i) - (kept ? cut.at(i) : 0.0);
+    double l1 = 0.0;
+    double l2 = 0.0;
+    for (int column = 0; column < model_.hidden_size; ++column) {
+      const double output = outputs(i, column);
+      change[column] += difference * output;
+      l1 += std::abs(output);
+      l2 += output * output;
+    }
+    l2 = std::sqrt(l2);
+    result.bound_l1 += full.at(i) * l1 * (kept ? 1.0 - factor : 1.0);
+    result.bound_l2 += full.at(i) * l2 * (kept ? 1.0 - factor : 1.0);
+  }
+  for (const double x : change) {
+    result.perturbation_l1 += std::abs(x);
+    result.perturbation_l2 += x * x;
+  }
+  result.perturbation_l2 = std::sqrt(result.perturbation_l2);
+  for (int c = 0; c < model_.head_dim; ++c) {
+    double sum = 0.0;
+    for (const int i : prefix) {
+      const double a = full.at(i) - (retained.count(i) == 1 ? cut.at(i) : 0.0);
+      sum += a * static_cast<double>(values(i, c));
+    }
+    result.head_error_l2 += sum * sum;
+  }
+  result.head_error_l2 = std::sqrt(result.head_error_l2);
+  return result;
+}
+
+}  // namespace kvloupe::naive
