@@ -103,7 +103,8 @@ struct FigureInfo {
   std::string title;    // of the view
   std::string tooltip;  // formula and source
   Needs needs;
-  double aspect = 1.0;  // default width / height
+  double width_mm = 85.0;  // default width on paper: a column; 178 is two
+  double aspect = 1.0;     // default width / height
   std::vector<ChoiceInfo> choices;
   /// Why the figure cannot be drawn from this trace; empty where it can.
   std::string (*unavailable)(const Trace& trace);

@@ -334,7 +334,8 @@ FigureInfo filmstrip_figure() {
   info.needs.tokens = true;
   info.needs.policy = true;
   info.needs.scores = true;
-  info.aspect = 1.5;
+  info.width_mm = 178.0;
+  info.aspect = 2.4;
   info.unavailable = [](const Trace&) { return std::string(); };
   info.compute = compute;
   return info;

@@ -296,6 +296,7 @@ FigureInfo tokens_figure() {
   info.needs.tokens = true;
   info.needs.policy = true;
   info.needs.scores = true;
+  info.width_mm = 178.0;
   info.aspect = 1.0;
   info.choices = {{"colour", "Colour", "What the ground of a token says", {"fate", "score"}}};
   info.unavailable = [](const Trace&) { return std::string(); };

@@ -1,0 +1,70 @@
+// kvloupe export: one figure into one file, without a display.
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "analysis/error.h"
+#include "analysis/output_file.h"
+#include "app/cli/commands.h"
+#include "app/cli/figure_options.h"
+#include "app/figure/figure_catalog.h"
+
+namespace kvloupe::cli {
+
+namespace {
+
+struct ExportOptions {
+  std::vector<std::string> inputs;
+  std::string figure;
+  std::string output;
+  FigureOptions options;
+};
+
+int run_export(const ExportOptions& o) {
+  const figure::FigureInfo& info = figure::find_figure(o.figure);
+  const figure::FileFormat format = figure::format_of(o.output);
+  const figure::FigureSettings settings = settings_of(o.options);
+  const figure::FileOptions file_options = file_options_of(o.options);
+  figure::check_choices(info, settings.choices);
+  if (o.inputs.size() > 1) {
+    throw UsageError(fmt::format("{}: figure {} reads one trace; give one input", o.inputs[1], info.name));
+  }
+  figure::FigureMaker maker(std::make_shared<const Trace>(o.inputs.front()));
+  OutputFile file(o.output);  // before the work: an unwritable target is known at once
+  Progress progress;
+  const figure::MadeFigure made = maker.make(info, settings, progress);
+  const figure::TextMetrics fonts;
+  warn_about_fonts(fonts);
+  file.write(figure::file_of(info, made, format, file_options, fonts));
+  file.finish();
+  return 0;
+}
+
+/// Every figure with what it shows and its choices, for --help.
+std::string figure_list() {
+  std::string text = "Figures:\n";
+  for (const figure::FigureInfo& info : figure::figure_catalog()) {
+    text += fmt::format("  {:<12} {}\n", info.name, info.title);
+    for (const figure::ChoiceInfo& choice : info.choices) {
+      text += fmt::format("  {:<12} --set {}={}\n", "", choice.name, fmt::join(choice.values, "|"));
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+void add_export(CLI::App& app, Action& action) {
+  CLI::App* verb = app.add_subcommand("export", "Write a figure as SVG, PDF, PNG or CSV; needs no display");
+  const auto options = std::make_shared<ExportOptions>();
+  verb->add_option("INPUT", options->inputs, "The trace file")->required();
+  verb->add_option("--figure", options->figure, "Which figure; see below")->required();
+  verb->add_option("-o,--output", options->output, "FILE.svg, .pdf, .png or .csv")->required();
+  add_figure_options(*verb, options->options);
+  verb->add_option("--set", options->options.choices, "A choice of the figure, NAME=VALUE; see below")
+      ->allow_extra_args(false);
+  verb->footer(figure_list);
+  verb->callback([&action, options] { action = [options] { return run_export(*options); }; });
+}
+
+}  // namespace kvloupe::cli

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "app/figure/figure_file.h"
+
+namespace kvloupe::cli {
+
+/// The options `export` and `gallery` share, as typed.
+struct FigureOptions {
+  std::string policy = "keydiff";
+  std::string policy_b;
+  std::string budget = "25%";
+  int block = 0;
+  int layer = 0, head = 0, query_head = 0, step = 0;
+  CLI::Option *has_layer = nullptr, *has_head = nullptr, *has_query_head = nullptr, *has_step = nullptr;
+  std::string tokens;
+  std::string size;
+  std::string theme = "light";
+  std::string colours = "viridis";
+  bool caption = false;
+  std::vector<std::string> choices;  // NAME=VALUE
+};
+
+/// Adds the options to a verb.
+void add_figure_options(CLI::App& verb, FigureOptions& options);
+
+/// What the options say. Throw UsageError.
+figure::FigureSettings settings_of(const FigureOptions& options);
+figure::FileOptions file_options_of(const FigureOptions& options);
+
+/// Fonts that are missing, one line each on stderr.
+void warn_about_fonts(const figure::TextMetrics& fonts);
+
+}  // namespace kvloupe::cli

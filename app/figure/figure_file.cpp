@@ -1,0 +1,100 @@
+#include "app/figure/figure_file.h"
+
+#include <algorithm>
+#include <cctype>
+#include <sstream>
+
+#include "analysis/error.h"
+#include "app/figure/cairo_backend.h"
+#include "app/figure/frame.h"
+#include "app/figure/svg_backend.h"
+
+namespace kvloupe::figure {
+
+namespace {
+
+constexpr double longest_page = 240.0 * kPointsPerMillimetre;  // a journal page's text is no higher
+
+/// The settings in one line, for under the figure.
+std::string settings_line(const MadeFigure& made) {
+  std::string line;
+  for (const auto& [key, value] : made.settings) {
+    if (key == "figure") continue;
+    if (!line.empty()) line += ", ";
+    line += key == "version" ? value : (key == "policy_b" ? "policy B" : key) + " " + value;
+  }
+  return line + ".";
+}
+
+}  // namespace
+
+FileFormat format_of(std::string_view file_name) {
+  const std::size_t dot = file_name.rfind('.');
+  std::string ending(dot == std::string_view::npos ? std::string_view() : file_name.substr(dot + 1));
+  std::transform(ending.begin(), ending.end(), ending.begin(), [](unsigned char c) { return std::tolower(c); });
+  if (ending == "svg") return FileFormat::svg;
+  if (ending == "pdf") return FileFormat::pdf;
+  if (ending == "png") return FileFormat::png;
+  if (ending == "csv") return FileFormat::csv;
+  throw UsageError("-o " + std::string(file_name) + ": the name must end in .svg, .pdf, .png or .csv");
+}
+
+Scene page_of(const FigureInfo& info, const MadeFigure& made, const FileOptions& options, const TextMetrics& fonts) {
+  DrawRequest request;
+  request.style = make_style(fonts, options.theme);
+  request.style.amounts = options.amounts;
+  if (options.theme == Theme::light) request.style.colours.paper = {255, 255, 255};
+  const Style& style = request.style;
+  request.width = options.size ? options.size->width : info.width_mm * kPointsPerMillimetre;
+  if (options.size) request.pixels_per_point = options.size->pixels_per_point;
+
+  std::vector<std::string> lines;
+  if (options.caption) {
+    const double width = request.width - 4.0;
+    lines = wrap(style, made.figure->caption(), style.small, width);
+    for (std::string& line : wrap(style, settings_line(made), style.small, width)) lines.push_back(std::move(line));
+  }
+  const double line_height = style.small * 1.35;
+  const double below = lines.empty() ? 0.0 : static_cast<double>(lines.size()) * line_height + 6.0;
+  if (options.size) {
+    request.height = options.size->height - below;
+    if (request.height < 20.0 * kPointsPerMillimetre) {
+      throw UsageError("--caption: leaves no room for the figure at this --size; make it higher");
+    }
+  } else {
+    const double natural = made.figure->natural_height(request);
+    request.height = natural > 0 ? natural : request.width / info.aspect;
+    request.height = std::clamp(request.height, 30.0, longest_page - below);
+  }
+
+  Scene scene = made.figure->draw(request);
+  scene.height = request.height + below;
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    scene.add(make_text(style, lines[i],
+                        {2.0, request.height + 4.0 + (static_cast<double>(i) + 0.8) * line_height}, style.small));
+  }
+  scene.title = info.title;
+  scene.caption = made.figure->caption();
+  scene.metadata = made.settings;
+  return scene;
+}
+
+std::string file_of(const FigureInfo& info, const MadeFigure& made, FileFormat format, const FileOptions& options,
+                    const TextMetrics& fonts) {
+  if (format == FileFormat::csv) {
+    std::ostringstream out;
+    CsvWriter csv(out);
+    for (const auto& [key, value] : made.settings) csv.comment(key, value);
+    made.figure->write_csv(csv);
+    return std::move(out).str();
+  }
+  const Scene scene = page_of(info, made, options, fonts);
+  const PageSize size = options.size.value_or(PageSize{});
+  switch (format) {
+    case FileFormat::svg: return write_svg(scene, size.in_pixels ? size.pixels_per_point : 0.0);
+    case FileFormat::pdf: return write_pdf(scene, fonts);
+    default: return write_png(scene, fonts, size.pixels_per_point);
+  }
+}
+
+}  // namespace kvloupe::figure

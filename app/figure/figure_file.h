@@ -1,0 +1,33 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "app/figure/figure_maker.h"
+#include "app/figure/page_size.h"
+
+namespace kvloupe::figure {
+
+enum class FileFormat { svg, pdf, png, csv };
+
+/// By the name's ending. Throws UsageError naming the valid ones.
+FileFormat format_of(std::string_view file_name);
+
+/// How a figure goes into a file.
+struct FileOptions {
+  std::optional<PageSize> size;  // absent: the figure's own width, as high as it needs
+  Theme theme = Theme::light;
+  AmountMap amounts = AmountMap::viridis;
+  bool caption = false;
+};
+
+/// The page as it is written: caption, settings and title included. On the light theme the paper is
+/// white, as a journal's is.
+Scene page_of(const FigureInfo& info, const MadeFigure& made, const FileOptions& options, const TextMetrics& fonts);
+
+/// The bytes of the file. Throws WorkError where the scene is not sound.
+std::string file_of(const FigureInfo& info, const MadeFigure& made, FileFormat format, const FileOptions& options,
+                    const TextMetrics& fonts);
+
+}  // namespace kvloupe::figure
