@@ -15,6 +15,8 @@ int run(int argc, char** argv) {
   add_info(app, action);
   add_policies(app, action);
   add_replay(app, action);
+  add_export(app, action);
+  add_gallery(app, action);
   try {
     app.parse(argc, argv);
     return action ? action() : 0;
