@@ -13,6 +13,7 @@
 #include "analysis/error.h"
 #include "analysis/trace/half.h"
 #include "analysis/trace/hdf5.h"
+#include "analysis/trace/hdf5_checked_file.h"
 #include "analysis/trace/trace_attributes.h"
 #include "analysis/trace/trace_layout.h"
 
@@ -259,8 +260,16 @@ void Trace::Impl::open_file() {
   H5Pset_fclose_degree(properties, H5F_CLOSE_STRONG);
   // A finished trace is never written again, and some file systems know no locks.
   H5Pset_file_locking(properties, false, true);
+  const Handle driver = hdf5::register_checked_driver();
+  hdf5::check(H5Pset_driver(properties, driver, nullptr), "cannot set up HDF5");
   const hid_t id = H5Fopen(path.c_str(), H5F_ACC_RDONLY, properties);
   file = Handle(id, H5Fclose, "is truncated or damaged");
+  const Handle creation(H5Fget_create_plist(file), H5Pclose, "is damaged");
+  std::size_t address_bytes = 0, size_bytes = 0;
+  hdf5::check(H5Pget_sizes(creation, &address_bytes, &size_bytes), "is damaged");
+  if (address_bytes != 8 || size_bytes != 8) {
+    throw hdf5::Failure("uses addresses or sizes that are not of 8 bytes");
+  }
 }
 
 void Trace::Impl::read_tokens() {
@@ -276,6 +285,11 @@ void Trace::Impl::read_tokens() {
   if (found(text_path, Kind::text, shape)) {
     const Dataset dataset = open(text_path, Kind::text, shape);
     const Handle space(H5Dget_space(dataset.id), H5Sclose, "cannot read " + text_path);
+    const haddr_t offset = H5Dget_offset(dataset.id);  // undefined where it is chunked
+    if (H5Tis_variable_str(dataset.type) > 0 && offset != HADDR_UNDEF &&
+        !hdf5::heap_references_hold(path.string(), offset, shape[0])) {
+      throw hdf5::Failure("cannot read " + text_path + ": damaged or truncated");
+    }
     tokens.text = hdf5::read_strings(
         dataset.type, space, shape[0],
         [&](hid_t memory, void* buffer) {

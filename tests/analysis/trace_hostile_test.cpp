@@ -1,0 +1,358 @@
+// Traces that are broken, foreign, from the future, or lie.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <hdf5.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <random>
+
+#include "analysis/error.h"
+#include "analysis/trace/trace.h"
+#include "analysis/trace/trace_writer.h"
+#include "tests/support/synthetic_trace.h"
+#include "tests/support/temporary_folder.h"
+
+namespace kvloupe {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using Path = std::filesystem::path;
+
+/// Opens a trace as another program would, to spoil it.
+class Edit {
+ public:
+  explicit Edit(const Path& path) : file_(H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT)) {}
+  ~Edit() { H5Fclose(file_); }
+
+  template <typename T>
+  void number(const char* object, const char* name, hid_t type, T value) {
+    H5Adelete_by_name(file_, object, name, H5P_DEFAULT);
+    const hid_t space = H5Screate(H5S_SCALAR);
+    const hid_t id = H5Acreate_by_name(file_, object, name, type, space, H5P_DEFAULT, H5P_DEFAULT,
+                                       H5P_DEFAULT);
+    H5Awrite(id, type, &value);
+    H5Aclose(id);
+    H5Sclose(space);
+  }
+  void integer(const char* object, const char* name, std::int64_t value) {
+    number(object, name, H5T_NATIVE_INT64, value);
+  }
+  void real(const char* object, const char* name, double value) {
+    number(object, name, H5T_NATIVE_DOUBLE, value);
+  }
+  void remove(const char* path) { H5Ldelete(file_, path, H5P_DEFAULT); }
+  void remove_attribute(const char* object, const char* name) {
+    H5Adelete_by_name(file_, object, name, H5P_DEFAULT);
+  }
+  /// Replaces a dataset by an empty one: chunked (nothing stored) where `chunk` is not empty.
+  void replace(const char* path, hid_t type, std::vector<hsize_t> shape,
+               std::vector<hsize_t> chunk = {}) {
+    remove(path);
+    const hid_t space = H5Screate_simple(static_cast<int>(shape.size()), shape.data(), nullptr);
+    const hid_t creation = H5Pcreate(H5P_DATASET_CREATE);
+    if (!chunk.empty()) H5Pset_chunk(creation, static_cast<int>(chunk.size()), chunk.data());
+    const hid_t id = H5Dcreate2(file_, path, type, space, H5P_DEFAULT, creation, H5P_DEFAULT);
+    H5Dclose(id);
+    H5Pclose(creation);
+    H5Sclose(space);
+  }
+  void write(const char* path, hid_t type, const void* data) {
+    const hid_t id = H5Dopen2(file_, path, H5P_DEFAULT);
+    H5Dwrite(id, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, data);
+    H5Dclose(id);
+  }
+  void external(const char* path, const char* other, std::vector<hsize_t> shape) {
+    remove(path);
+    const hid_t space = H5Screate_simple(static_cast<int>(shape.size()), shape.data(), nullptr);
+    const hid_t creation = H5Pcreate(H5P_DATASET_CREATE);
+    H5Pset_external(creation, other, 0, H5F_UNLIMITED);
+    H5Dclose(H5Dcreate2(file_, path, H5T_NATIVE_FLOAT, space, H5P_DEFAULT, creation, H5P_DEFAULT));
+    H5Pclose(creation);
+    H5Sclose(space);
+  }
+  hid_t file() const { return file_; }
+
+ private:
+  hid_t file_;
+};
+
+class HostileTrace : public ::testing::Test {
+ protected:
+  /// What opening says after `spoil`; "opened" where it succeeds.
+  std::string after(const std::function<void(Edit&)>& spoil) {
+    const Path path = folder_ / "t.h5";
+    test::SyntheticTraceOptions options;
+    options.prompt_length = 20;
+    options.generated = 4;
+    test::write_synthetic_trace(path, options);
+    {
+      Edit edit(path);
+      spoil(edit);
+    }
+    return message(path);
+  }
+  std::string message(const Path& path) {
+    try {
+      const Trace trace(path);
+    } catch (const FileError& error) {
+      EXPECT_EQ(error.path, path.string());
+      EXPECT_THAT(error.what(), AllOf(HasSubstr(path.string() + ": "), HasSubstr(";"),
+                                      Not(HasSubstr("\n"))));
+      return error.what();
+    }
+    return "opened";
+  }
+  test::TemporaryFolder folder_;
+};
+
+TEST_F(HostileTrace, NotATraceAtAll) {
+  EXPECT_THAT(message(folder_ / "missing.h5"), HasSubstr("No such file"));
+  EXPECT_THAT(message(folder_.path()), HasSubstr("is a folder"));
+  EXPECT_THAT(message("/dev/null"), HasSubstr("not a regular file"));
+  std::ofstream(folder_ / "empty.h5").flush();
+  EXPECT_THAT(message(folder_ / "empty.h5"), HasSubstr("not an HDF5 file"));
+  std::ofstream(folder_ / "text.h5") << "hello\n";
+  EXPECT_THAT(message(folder_ / "text.h5"), HasSubstr("not an HDF5 file"));
+  H5Fclose(H5Fcreate((folder_ / "foreign.h5").c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT));
+  EXPECT_THAT(message(folder_ / "foreign.h5"), HasSubstr("not a kvloupe trace"));
+}
+
+TEST_F(HostileTrace, NoPermission) {
+  if (geteuid() == 0) GTEST_SKIP() << "root may read everything";
+  std::ofstream(folder_ / "secret.h5") << "x";
+  std::filesystem::permissions(folder_ / "secret.h5", std::filesystem::perms::none);
+  EXPECT_THAT(message(folder_ / "secret.h5"), HasSubstr("Permission denied"));
+}
+
+TEST_F(HostileTrace, FromTheFutureOrUnfinished) {
+  EXPECT_THAT(after([](Edit& e) { e.integer("/", "format_version", 2); }),
+              HasSubstr("format_version 2"));
+  EXPECT_THAT(after([](Edit& e) { e.integer("/", "format_version", 0); }), Not("opened"));
+  EXPECT_THAT(after([](Edit& e) { e.integer("/", "complete", 0); }), HasSubstr("incomplete"));
+  EXPECT_THAT(after([](Edit& e) { e.remove_attribute("/", "complete"); }), HasSubstr("complete"));
+}
+
+TEST_F(HostileTrace, NumbersThatCannotBe) {
+  for (const char* name : {"num_layers", "num_heads", "num_kv_heads", "head_dim", "hidden_size"}) {
+    for (const std::int64_t value : {std::int64_t{0}, std::int64_t{-3}, std::int64_t{1} << 40}) {
+      EXPECT_THAT(after([&](Edit& e) { e.integer("/model", name, value); }), HasSubstr(name));
+    }
+    EXPECT_THAT(after([&](Edit& e) { e.remove_attribute("/model", name); }), HasSubstr(name));
+    EXPECT_THAT(after([&](Edit& e) { e.real("/model", name, 1.5); }), HasSubstr("whole number"));
+    EXPECT_THAT(after([&](Edit& e) { e.real("/model", name, NAN); }), HasSubstr("whole number"));
+  }
+  EXPECT_THAT(after([](Edit& e) { e.integer("/model", "num_kv_heads", 3); }),
+              HasSubstr("does not divide"));
+  EXPECT_THAT(after([](Edit& e) { e.integer("/model", "num_layers", 3); }),
+              HasSubstr("/layers/2/query"));
+  EXPECT_THAT(after([](Edit& e) { e.integer("/model", "head_dim", 8); }), HasSubstr("shape"));
+  EXPECT_THAT(after([](Edit& e) { e.integer("/run", "prompt_length", 21); }), HasSubstr("shape"));
+  EXPECT_THAT(after([](Edit& e) { e.integer("/run", "generated", INT64_MAX); }), Not("opened"));
+  EXPECT_THAT(after([](Edit& e) { e.real("/run", "attention_scale", 0.0); }), Not("opened"));
+  EXPECT_THAT(after([](Edit& e) { e.real("/run", "attention_scale", NAN); }), Not("opened"));
+  EXPECT_THAT(after([](Edit& e) { e.integer("/", "format", 7); }), HasSubstr("format"));
+  EXPECT_THAT(after([](Edit& e) { e.integer("/model", "rope_pairing", 7); }), Not("opened"));
+}
+
+TEST_F(HostileTrace, DatasetsThatDisagree) {
+  for (const char* path : {"/layers/1/key", "/layers/0/query", "/tokens/ids", "/layers/1"}) {
+    EXPECT_THAT(after([&](Edit& e) { e.remove(path); }), HasSubstr(path));
+  }
+  const auto replaced = [&](const char* path, hid_t type, std::vector<hsize_t> shape) {
+    return after([&](Edit& e) { e.replace(path, type, shape); });
+  };
+  EXPECT_THAT(replaced("/layers/0/key", H5T_NATIVE_INT, {2, 24, 16}), HasSubstr("int32"));
+  EXPECT_THAT(replaced("/layers/0/key", H5T_NATIVE_FLOAT, {2, 24}), HasSubstr("[2, 24]"));
+  EXPECT_THAT(replaced("/layers/0/key", H5T_NATIVE_FLOAT, {2, 24, 17}), HasSubstr("[2, 24, 17]"));
+  EXPECT_THAT(replaced("/layers/0/key", H5T_NATIVE_FLOAT, {2, 24, 16}), HasSubstr("only 0 bytes"));
+  EXPECT_THAT(replaced("/layers/0/key", H5T_NATIVE_FLOAT, {1ULL << 30, 1ULL << 30, 1ULL << 30}),
+              HasSubstr("impossible shape"));
+  EXPECT_THAT(replaced("/tokens/text", H5T_NATIVE_FLOAT, {24}), HasSubstr("text"));
+  EXPECT_THAT(replaced("/run/blocks", H5T_NATIVE_INT, {0, 2}), HasSubstr("/run/blocks"));
+  EXPECT_THAT(replaced("/layers/0/evicted_at", H5T_NATIVE_FLOAT, {2, 24}), HasSubstr("integers"));
+  EXPECT_THAT(replaced("/predictions/token_ids", H5T_NATIVE_INT, {24, 0}), Not("opened"));
+  EXPECT_THAT(after([](Edit& e) {
+                H5Gclose(H5Gcreate2(e.file(), "/model/lm_head", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+              }),
+              HasSubstr("/model/lm_head"));
+}
+
+TEST_F(HostileTrace, HugeClaimsAreRefusedBeforeAnyAllocation) {
+  // The attributes agree with the dataset, but nothing is stored: 2^31 tokens of 2^16 coordinates.
+  const std::string text = after([](Edit& e) {
+    e.integer("/model", "head_dim", 1 << 16);
+    e.integer("/run", "prompt_length", INT32_MAX - 4);
+    e.replace("/tokens/ids", H5T_NATIVE_INT, {INT32_MAX}, {1024});
+    e.replace("/layers/0/query", H5T_NATIVE_FLOAT, {1, INT32_MAX, 1 << 16}, {1, 1, 1024});
+  });
+  EXPECT_THAT(text, HasSubstr("only 0 bytes in the file"));
+  EXPECT_THAT(after([](Edit& e) {
+                e.integer("/model", "vocab_size", INT32_MAX);
+                e.replace("/model/lm_head", H5T_NATIVE_FLOAT, {INT32_MAX, 24}, {1024, 24});
+              }),
+              HasSubstr("only 0 bytes in the file"));
+}
+
+TEST_F(HostileTrace, StepsAndTokensOutOfRange) {
+  const auto blocks = [&](std::vector<std::int32_t> bounds) {
+    return after([&](Edit& e) {
+      e.replace("/run/blocks", H5T_NATIVE_INT, {bounds.size() / 2, 2});
+      e.write("/run/blocks", H5T_NATIVE_INT, bounds.data());
+    });
+  };
+  EXPECT_EQ(blocks({0, 5, 5, 24}), "opened");
+  EXPECT_THAT(blocks({0, 5, 6, 24}), HasSubstr("step 1"));
+  EXPECT_THAT(blocks({0, 5, 5, 5, 5, 24}), HasSubstr("step 1"));
+  EXPECT_THAT(blocks({0, 5, 5, 25}), HasSubstr("step 1"));
+  EXPECT_THAT(blocks({-1, 24}), HasSubstr("step 0"));
+  EXPECT_THAT(blocks({0, 20}), HasSubstr("token 20 of 24"));
+  std::vector<std::int32_t> ids(24, 3);
+  ids[9] = 50;
+  EXPECT_THAT(after([&](Edit& e) { e.write("/tokens/ids", H5T_NATIVE_INT, ids.data()); }),
+              HasSubstr("token 9 is 50"));
+  ids[9] = -1;
+  EXPECT_THAT(after([&](Edit& e) { e.write("/tokens/ids", H5T_NATIVE_INT, ids.data()); }),
+              HasSubstr("token 9 is -1"));
+  const std::vector<std::uint8_t> segments(24, 2);
+  EXPECT_THAT(after([&](Edit& e) { e.write("/tokens/segment", H5T_NATIVE_UINT8, segments.data()); }),
+              HasSubstr("segment 2"));
+}
+
+TEST_F(HostileTrace, DataInOtherFilesIsRefused) {
+  EXPECT_THAT(after([](Edit& e) { e.external("/layers/0/key", "/etc/passwd", {2, 24, 16}); }),
+              HasSubstr("external storage"));
+}
+
+TEST_F(HostileTrace, StatesThatAreNotNumbersAreNamedWhenRead) {
+  std::vector<float> values(2 * 24 * 16, 1.0F);
+  values[24 * 16 + 5 * 16 + 2] = INFINITY;
+  EXPECT_EQ(after([&](Edit& e) { e.write("/layers/1/key", H5T_NATIVE_FLOAT, values.data()); }),
+            "opened");
+  const Trace trace(folder_ / "t.h5");
+  EXPECT_NO_THROW(trace.key(1, 0));
+  try {
+    trace.key(1, 1);
+    FAIL() << "infinity accepted";
+  } catch (const WorkError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("key of layer 1, head 1, token 5"));
+  }
+}
+
+/// Opens a trace and reads all of it.
+void read_everything(const Path& path) {
+  const Trace trace(path);
+  for (int layer = 0; layer < trace.model().num_layers; ++layer) {
+    for (int head = 0; head < trace.model().num_heads; ++head) {
+      trace.query(layer, head);
+      trace.output_weight(layer, head);
+      trace.value_out_norm(layer, head, Norm::l1);
+      trace.attention_logsumexp(layer, head);
+      trace.stored_attention(layer, head);
+    }
+    for (int head = 0; head < trace.model().num_kv_heads; ++head) {
+      trace.key(layer, head);
+      trace.value(layer, head);
+      trace.evicted_at(layer, head);
+    }
+  }
+  trace.predictions();
+  trace.lm_head();
+  trace.datasets();
+}
+
+constexpr int kRead = 0, kRefused = 1, kOtherException = 2;
+
+/// Reads a trace in a child process with little memory and time, so that what the HDF5 library
+/// does with damage (it is known to crash on some) cannot hide. Returns the child's wait status.
+int read_in_child(const Path& path) {
+  const pid_t child = fork();
+  if (child == 0) {
+#if !defined(__SANITIZE_ADDRESS__)
+    const rlimit memory{std::size_t{4} << 30, std::size_t{4} << 30};
+    setrlimit(RLIMIT_AS, &memory);
+#endif
+    const rlimit core{0, 0};
+    setrlimit(RLIMIT_CORE, &core);
+    alarm(10);
+    int code = kRead;
+    try {
+      read_everything(path);
+    } catch (const FileError&) {
+      code = kRefused;
+    } catch (const WorkError&) {
+      code = kRefused;
+    } catch (const UsageError&) {
+      code = kRefused;
+    } catch (...) {
+      code = kOtherException;
+    }
+    std::_Exit(code);
+  }
+  int status = -1;
+  if (child < 0 || waitpid(child, &status, 0) != child) return -1;
+  return status;
+}
+
+std::string bytes_of(const Path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+class DamagedTrace : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    test::SyntheticTraceOptions options;
+    options.layers = 1;
+    options.prompt_length = 12;
+    options.generated = 2;
+    options.attention = options.lm_head = options.evicted_at = true;
+    options.head_dim = 4;
+    options.hidden_size = 4;
+    test::write_synthetic_trace(folder_ / "good.h5", options);
+    good_ = bytes_of(folder_ / "good.h5");
+    ASSERT_EQ(read_in_child(folder_ / "good.h5"), 0);
+  }
+  void expect_survives(const std::string& bytes, const std::string& what) {
+    const Path path = folder_ / "bad.h5";
+    std::ofstream(path, std::ios::binary) << bytes;
+    const int status = read_in_child(path);
+    EXPECT_TRUE(WIFEXITED(status)) << what << ": signal " << WTERMSIG(status);
+    EXPECT_NE(WEXITSTATUS(status), kOtherException) << what;
+    if (!WIFEXITED(status)) std::filesystem::copy_file(path, "/tmp/crash-" + what + ".h5", std::filesystem::copy_options::overwrite_existing);
+    if (WIFEXITED(status)) ++(WEXITSTATUS(status) == kRead ? read_ : refused_);
+  }
+  test::TemporaryFolder folder_;
+  std::string good_;
+  int read_ = 0, refused_ = 0;
+};
+
+TEST_F(DamagedTrace, TruncatedAnywhereIsRefused) {
+  for (int i = 0; i < 60; ++i) {
+    const std::size_t length = good_.size() * static_cast<std::size_t>(i) / 60;
+    expect_survives(good_.substr(0, length), "truncated to " + std::to_string(length));
+  }
+  EXPECT_EQ(read_, 0);
+}
+
+TEST_F(DamagedTrace, AnyDamagedBytesAreReadOrRefusedButNeverCrash) {
+  std::mt19937 random(20240607);
+  for (int i = 0; i < 600; ++i) {
+    std::string bytes = good_;
+    const int changes = 1 << (random() % 5);
+    for (int change = 0; change < changes; ++change) {
+      bytes[random() % bytes.size()] = static_cast<char>(random() % 256);
+    }
+    expect_survives(bytes, "case " + std::to_string(i));
+  }
+  EXPECT_GT(refused_, 50);
+}
+
+}  // namespace
+}  // namespace kvloupe
