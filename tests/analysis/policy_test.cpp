@@ -1,0 +1,399 @@
+// Each policy on a few entries, with the arithmetic in a comment. Attention rows are given by hand.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <map>
+
+#include "analysis/error.h"
+#include "analysis/policy/policy.h"
+
+namespace kvloupe {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+/// Attention written down by the test: [rows of the block, n] per query head.
+class GivenAttention : public StepAttention {
+ public:
+  std::vector<Matrix> rows;  // [Hq]
+  MatrixView last_rows(int query_head, int count) override {
+    const Matrix& all = rows[static_cast<std::size_t>(query_head)];
+    const Eigen::Index taken = std::min<Eigen::Index>(count, all.rows());
+    return kvloupe::rows(view(all), all.rows() - taken, taken);
+  }
+  const std::vector<float>& column_sums(int query_head) override {
+    const Matrix& all = rows[static_cast<std::size_t>(query_head)];
+    std::vector<float>& sums = sums_[query_head];
+    sums.assign(static_cast<std::size_t>(all.cols()), 0.0F);
+    for (Eigen::Index r = 0; r < all.rows(); ++r) {
+      for (Eigen::Index c = 0; c < all.cols(); ++c) sums[static_cast<std::size_t>(c)] += all(r, c);
+    }
+    return sums;
+  }
+
+ private:
+  std::map<int, std::vector<float>> sums_;
+};
+
+/// One layer whose caches the test fills step by step. Heads have keys of their own; values are not
+/// needed by any policy here.
+class Bench {
+ public:
+  Bench(const std::string& spec, int budget, int heads = 1, int query_heads = 1, int head_dim = 2) {
+    context_.model.num_layers = 1;
+    context_.model.num_heads = query_heads;
+    context_.model.num_kv_heads = heads;
+    context_.model.head_dim = head_dim;
+    context_.budget = budget;
+    context_.attention_scale = 1.0;
+    policy_ = make_layer_policy(parse_policy(spec), context_, {.always_score = true});
+    tokens_.resize(static_cast<std::size_t>(heads));
+    keys_.resize(static_cast<std::size_t>(heads));
+  }
+
+  /// A step of m new tokens: keys [Hk] of [m,d], attention [Hq] of [rows,n].
+  const std::vector<HeadDecision>& step(std::vector<Matrix> keys,
+                                        std::vector<Matrix> attention = {}) {
+    const int m = static_cast<int>(keys.front().rows());
+    StepView view;
+    view.step = step_++;
+    view.block = {next_, next_ + m};
+    for (std::size_t head = 0; head < keys_.size(); ++head) {
+      Matrix all(keys_[head].rows() + m, keys[head].cols());
+      if (keys_[head].rows() > 0) all.topRows(keys_[head].rows()) = keys_[head];
+      all.bottomRows(m) = keys[head];
+      keys_[head] = all;
+      for (int i = 0; i < m; ++i) tokens_[head].push_back(next_ + i);
+    }
+    next_ += m;
+    for (std::size_t head = 0; head < keys_.size(); ++head) {
+      view.caches.push_back({tokens_[head], kvloupe::view(keys_[head]), kvloupe::view(none_), {}});
+    }
+    for (int i = 0; i < context_.model.num_heads; ++i) view.queries.push_back(kvloupe::view(none_));
+    attention_.rows = std::move(attention);
+    view.attention = &attention_;
+    decisions_ = policy_->step(view);
+    for (std::size_t head = 0; head < keys_.size(); ++head) {
+      const auto& kept = decisions_[head].kept;
+      Matrix left(static_cast<Eigen::Index>(kept.size()), keys_[head].cols());
+      std::vector<std::int32_t> tokens;
+      for (std::size_t j = 0; j < kept.size(); ++j) {
+        left.row(static_cast<Eigen::Index>(j)) = keys_[head].row(kept[j]);
+        tokens.push_back(tokens_[head][static_cast<std::size_t>(kept[j])]);
+      }
+      keys_[head] = left;
+      tokens_[head] = tokens;
+    }
+    return decisions_;
+  }
+  const std::vector<std::int32_t>& tokens(int head = 0) const {
+    return tokens_[static_cast<std::size_t>(head)];
+  }
+  const HeadDecision& decision(int head = 0) const {
+    return decisions_[static_cast<std::size_t>(head)];
+  }
+
+ private:
+  LayerContext context_;
+  std::unique_ptr<LayerPolicy> policy_;
+  std::vector<std::vector<std::int32_t>> tokens_;
+  std::vector<Matrix> keys_;
+  GivenAttention attention_;
+  std::vector<HeadDecision> decisions_;
+  Matrix none_ = Matrix(0, 2);
+  int step_ = 0;
+  int next_ = 0;
+};
+
+Matrix matrix(std::initializer_list<std::initializer_list<float>> rows) {
+  Matrix result(static_cast<Eigen::Index>(rows.size()),
+                static_cast<Eigen::Index>(rows.begin()->size()));
+  Eigen::Index r = 0;
+  for (const auto& row : rows) {
+    Eigen::Index c = 0;
+    for (const float x : row) result(r, c++) = x;
+    ++r;
+  }
+  return result;
+}
+Matrix some_keys(int m) { return Matrix::Ones(m, 2); }
+
+TEST(Full, KeepsEverythingWhateverTheBudget) {
+  Bench bench("full", 1);
+  bench.step({some_keys(5)});
+  EXPECT_THAT(bench.tokens(), ElementsAre(0, 1, 2, 3, 4));
+  EXPECT_TRUE(bench.decision().fates.empty());
+}
+
+TEST(Sink, KeepsTheFirstAndTheMostRecent) {
+  // N = 5, 2 sinks: tokens 0, 1 and the last 5 − 2 = 3 of 8; then of 9.
+  Bench bench("sink(2)", 5);
+  bench.step({some_keys(8)});
+  EXPECT_THAT(bench.tokens(), ElementsAre(0, 1, 5, 6, 7));
+  EXPECT_EQ(bench.decision().fates[0], Fate::sink);
+  EXPECT_EQ(bench.decision().fates[7], Fate::by_score);
+  EXPECT_EQ(bench.decision().fates[2], Fate::evicted);
+  EXPECT_EQ(bench.decision().threshold, 5.0F);  // token 5 is the oldest kept for its recency
+  bench.step({some_keys(1)});
+  EXPECT_THAT(bench.tokens(), ElementsAre(0, 1, 6, 7, 8));
+}
+
+TEST(Sink, FewerEntriesThanSinks) {
+  // N = 2 < 4 sinks: the first two, nothing recent.
+  Bench bench("sink", 2);
+  bench.step({some_keys(6)});
+  EXPECT_THAT(bench.tokens(), ElementsAre(0, 1));
+  EXPECT_TRUE(std::isnan(bench.decision().threshold));
+}
+
+TEST(Tova, TakesTheLastRowMeanOverTheGroup) {
+  // Two query heads share the head. Last rows (.4 .1 .3 .2) and (.1 .5 .2 .2):
+  // means .25 .3 .25 .2. N = 3: token 3 goes.
+  Bench bench("tova", 3, 1, 2);
+  bench.step({some_keys(4)}, {matrix({{1, 0, 0, 0}, {.4F, .1F, .3F, .2F}}),
+                              matrix({{0, 1, 0, 0}, {.1F, .5F, .2F, .2F}})});
+  EXPECT_THAT(bench.tokens(), ElementsAre(0, 1, 2));
+  EXPECT_FLOAT_EQ(bench.decision().scores[0], .25F);
+  EXPECT_FLOAT_EQ(bench.decision().scores[1], .3F);
+}
+
+TEST(Tova, OfEqualScoresTheLaterTokenIsKept) {
+  // All .25, N = 2: tokens 2 and 3; four entries at the threshold.
+  Bench bench("tova", 2);
+  bench.step({some_keys(4)}, {matrix({{.25F, .25F, .25F, .25F}})});
+  EXPECT_THAT(bench.tokens(), ElementsAre(2, 3));
+  EXPECT_EQ(bench.decision().ties, 4);
+  EXPECT_EQ(bench.decision().threshold, .25F);
+}
+
+TEST(Tova, AloneAtTheThresholdIsNoTie) {
+  Bench bench("tova", 2);
+  bench.step({some_keys(3)}, {matrix({{.5F, .2F, .3F}})});
+  EXPECT_EQ(bench.decision().ties, 0);
+}
+
+TEST(Tova, ByLayerKeepsOneSet) {
+  // Heads see (.6 .3 .1) and (.1 .2 .7); layer means .35 .25 .4. N = 2: token 1 goes in both.
+  Bench bench("tova(layer)", 2, 2, 2);
+  bench.step({some_keys(3), some_keys(3)}, {matrix({{.6F, .3F, .1F}}), matrix({{.1F, .2F, .7F}})});
+  EXPECT_THAT(bench.tokens(0), ElementsAre(0, 2));
+  EXPECT_THAT(bench.tokens(1), ElementsAre(0, 2));
+  EXPECT_FLOAT_EQ(bench.decision(1).scores[2], .4F);
+}
+
+TEST(Tova, ProtectLastKeepsTheLastToken) {
+  // The last token has the least attention; budget 1 leaves room for it alone.
+  Bench bench("tova(protect_last=1)", 1);
+  bench.step({some_keys(3)}, {matrix({{.5F, .4F, .1F}})});
+  EXPECT_THAT(bench.tokens(), ElementsAre(2));
+  EXPECT_EQ(bench.decision().fates[2], Fate::window);
+}
+
+TEST(H2o, AccumulatesAndForgetsTheEvicted) {
+  // Step 0, rows (1 0 0) (.5 .5 0) (.2 .2 .6): sums 1.7 .7 .6. N = 2: token 2 goes.
+  // Step 1, token 3 over entries 0, 1, 3: (.1 .8 .1): sums 1.8 1.5 .1: token 3 goes.
+  // Step 2, token 4 over 0, 1, 4: (0 .1 .9): sums 1.8 1.6 .9: token 4 goes; token 2's .6 is gone.
+  Bench bench("h2o", 2);
+  bench.step({some_keys(3)}, {matrix({{1, 0, 0}, {.5F, .5F, 0}, {.2F, .2F, .6F}})});
+  EXPECT_THAT(bench.tokens(), ElementsAre(0, 1));
+  bench.step({some_keys(1)}, {matrix({{.1F, .8F, .1F}})});
+  EXPECT_THAT(bench.tokens(), ElementsAre(0, 1));
+  EXPECT_FLOAT_EQ(bench.decision().scores[1], 1.5F);
+  bench.step({some_keys(1)}, {matrix({{0, .1F, .9F}})});
+  EXPECT_THAT(bench.tokens(), ElementsAre(0, 1));
+  EXPECT_FLOAT_EQ(bench.decision().scores[2], .9F);
+}
+
+TEST(H2o, NormalisedByTheQueriesThatCouldSeeAnEntry) {
+  // Sums 1.7 .7 .6 over 3, 2, 1 queries: .5667 .35 .6. N = 2: token 1 goes instead of token 2.
+  Bench bench("h2o(visible)", 2);
+  bench.step({some_keys(3)}, {matrix({{1, 0, 0}, {.5F, .5F, 0}, {.2F, .2F, .6F}})});
+  EXPECT_THAT(bench.tokens(), ElementsAre(0, 2));
+  EXPECT_FLOAT_EQ(bench.decision().scores[0], 1.7F / 3.0F);
+}
+
+TEST(SnapKv, MeansOverTheWindowSmoothsAndKeepsTheWindow) {
+  // Window 2, kernel 3, n = 6. Rows (.1 .3 .2 .2 .2 0) and (.3 .1 0 .2 .2 .2): means
+  // .2 .2 .1 .2 .2 .1. Sums of three: .4 .5 .5 .5 .5 .3, over 3. N = 4: the window's 4, 5, and of
+  // .4 .5 .5 .5 (over 3) the best two, later first: 2 and 3. Ties at .5/3 outside the window: 3.
+  Bench bench("snapkv(2,kernel=3)", 4);
+  bench.step(
+      {some_keys(6)},
+      {matrix({{1, 0, 0, 0, 0, 0}, {.1F, .3F, .2F, .2F, .2F, 0}, {.3F, .1F, 0, .2F, .2F, .2F}})});
+  const auto& scores = bench.decision().scores;
+  EXPECT_NEAR(scores[0], .4 / 3, 1e-6);
+  EXPECT_NEAR(scores[1], .5 / 3, 1e-6);
+  EXPECT_NEAR(scores[5], .3 / 3, 1e-6);
+  EXPECT_EQ(bench.decision().fates[4], Fate::window);
+  EXPECT_EQ(bench.decision().fates[0], Fate::evicted);
+  EXPECT_EQ(bench.tokens().size(), 4U);
+}
+
+TEST(SnapKv, MaximumAndCandidates) {
+  // Window 1, kernel 3: row (.1 .4 .1 .1 .3). Maxima of three: .4 .4 .4 .3 .3; among the
+  // candidates 0 to 3 alone: .4 .4 .4 .1, and the window's own .3 as it is.
+  Bench all("snapkv(1,max,3)", 3);
+  all.step({some_keys(5)}, {matrix({{.1F, .4F, .1F, .1F, .3F}})});
+  EXPECT_THAT(all.decision().scores, ElementsAre(.4F, .4F, .4F, .3F, .3F));
+  EXPECT_THAT(all.tokens(), ElementsAre(1, 2, 4));
+  EXPECT_EQ(all.decision().ties, 3);
+  Bench candidates("snapkv(1,max,3,candidates)", 3);
+  candidates.step({some_keys(5)}, {matrix({{.1F, .4F, .1F, .1F, .3F}})});
+  EXPECT_THAT(candidates.decision().scores, ElementsAre(.4F, .4F, .4F, .1F, .3F));
+}
+
+TEST(SnapKv, SmoothingBeforeTheGroupDiffersForTheMaximum) {
+  // Two query heads, window 1, kernel 3: rows (.6 0 0 .4) and (0 0 .6 .4).
+  // After the mean (.3 0 .3 .4): maxima .3 .3 .4 .4.
+  // Before: (.6 .6 .4 .4) and (0 .6 .6 .6): means .3 .6 .5 .5.
+  const std::vector<Matrix> rows = {matrix({{.6F, 0, 0, .4F}}), matrix({{0, 0, .6F, .4F}})};
+  Bench after("snapkv(1,max,3)", 2, 1, 2);
+  after.step({some_keys(4)}, rows);
+  EXPECT_THAT(after.decision().scores, ElementsAre(.3F, .3F, .4F, .4F));
+  Bench before("snapkv(1,max,3,pool_before_group=1)", 2, 1, 2);
+  before.step({some_keys(4)}, rows);
+  EXPECT_THAT(before.decision().scores, ElementsAre(.3F, .6F, .5F, .5F));
+}
+
+TEST(SnapKv, WindowLongerThanTheBlockAndTheBudget) {
+  // Window 4 over one new token: one row votes. N = 3 < 4: the oldest of the window gives way.
+  Bench bench("snapkv(4,kernel=1)", 3);
+  bench.step({some_keys(3)}, {matrix({{1, 0, 0}, {.5F, .5F, 0}, {.3F, .3F, .4F}})});
+  bench.step({some_keys(1)}, {matrix({{.7F, .1F, .1F, .1F}})});
+  EXPECT_THAT(bench.tokens(), ElementsAre(1, 2, 3));
+  EXPECT_FLOAT_EQ(bench.decision().scores[0], .7F);
+}
+
+TEST(KeyDiff, KeepsWhatDiffersFromTheMeanDirection) {
+  // Keys (2,0) (1,0) (0,3): unit mean (2/3, 1/3), length √5/3. Cosines 2/√5, 2/√5, 1/√5: the scores
+  // −.894 −.894 −.447. N = 2: token 2, and of the equal two the later.
+  Bench bench("keydiff", 2);
+  bench.step({matrix({{2, 0}, {1, 0}, {0, 3}})});
+  EXPECT_NEAR(bench.decision().scores[0], -2.0 / std::sqrt(5.0), 1e-6);
+  EXPECT_NEAR(bench.decision().scores[2], -1.0 / std::sqrt(5.0), 1e-6);
+  EXPECT_THAT(bench.tokens(), ElementsAre(1, 2));
+  EXPECT_EQ(bench.decision().ties, 2);
+}
+
+TEST(KeyDiff, AZeroKeyHasCosineZero) {
+  // Keys (1,0) (0,0) (1,1)/√2: unit mean (1 + .7071, .7071)/3: both others have cosine .924 with
+  // it, the zero key 0: the best score.
+  Bench bench("keydiff", 1);
+  bench.step({matrix({{1, 0}, {0, 0}, {std::sqrt(.5F), std::sqrt(.5F)}})});
+  EXPECT_EQ(bench.decision().scores[1], 0.0F);
+  EXPECT_NEAR(bench.decision().scores[0], -std::cos(std::acos(-1.0) / 8.0), 1e-6);
+  EXPECT_THAT(bench.tokens(), ElementsAre(1));
+}
+
+TEST(KeyDiff, OppositeKeysHaveNoMeanDirection) {
+  // (1,0) and (−1,0): the anchor is zero, every cosine 0: a tie, the later is kept.
+  Bench bench("keydiff", 1);
+  bench.step({matrix({{1, 0}, {-1, 0}})});
+  EXPECT_THAT(bench.decision().scores, ElementsAre(0.0F, 0.0F));
+  EXPECT_THAT(bench.tokens(), ElementsAre(1));
+}
+
+TEST(KeyDiff, AnchorsAndMetrics) {
+  // Keys (4,0) (0,2) (0,1) (0,1).
+  // rawmean (1,1): inner products 4 2 1 1; distances √10 √2 1 1.
+  // median per coordinate of {4,0,0,0} and {0,2,1,1}: (0, 1): inner products 0 2 1 1.
+  // pairwise: unit keys x, y, y, y: −Σ cos = −1 −3 −3 −3.
+  const Matrix keys = matrix({{4, 0}, {0, 2}, {0, 1}, {0, 1}});
+  Bench dot("keydiff(rawmean,dot)", 1);
+  dot.step({keys});
+  EXPECT_THAT(dot.decision().scores, ElementsAre(-4.0F, -2.0F, -1.0F, -1.0F));
+  EXPECT_THAT(dot.tokens(), ElementsAre(3));
+  Bench distance("keydiff(rawmean,euclidean)", 1);
+  distance.step({keys});
+  EXPECT_THAT(distance.decision().scores,
+              ElementsAre(std::sqrt(10.0F), std::sqrt(2.0F), 1.0F, 1.0F));
+  EXPECT_THAT(distance.tokens(), ElementsAre(0));
+  Bench median("keydiff(median,dot)", 1);
+  median.step({keys});
+  EXPECT_THAT(median.decision().scores, ElementsAre(0.0F, -2.0F, -1.0F, -1.0F));
+  Bench pairwise("keydiff(pairwise)", 1);
+  pairwise.step({keys});
+  EXPECT_THAT(pairwise.decision().scores, ElementsAre(-1.0F, -3.0F, -3.0F, -3.0F));
+}
+
+TEST(KeyNorm, KeepsSmallKeys) {
+  // Norms 5 0 1 13: N = 2 keeps the zero key and (1,0).
+  Bench bench("keynorm", 2);
+  bench.step({matrix({{3, 4}, {0, 0}, {1, 0}, {5, 12}})});
+  EXPECT_THAT(bench.decision().scores, ElementsAre(-5.0F, 0.0F, -1.0F, -13.0F));
+  EXPECT_THAT(bench.tokens(), ElementsAre(1, 2));
+}
+
+TEST(Random, IsAFixedHashThatSurvivalDoesNotAge) {
+  Bench bench("random(5)", 4);
+  Bench other("random(6)", 4);
+  bench.step({some_keys(8)});
+  other.step({some_keys(8)});
+  EXPECT_NE(bench.decision().scores, other.decision().scores);
+  // What survived keeps its score at the next step.
+  std::map<int, float> scores;
+  for (const int token : bench.tokens()) {
+    scores[token] = bench.decision().scores[static_cast<std::size_t>(token)];
+  }
+  const auto before = bench.tokens();
+  bench.step({some_keys(1)});
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    EXPECT_EQ(bench.decision().scores[i], scores[before[i]]);
+  }
+}
+
+TEST(Protection, RecentAndSinksStandInsideTheBudget) {
+  // Norms 1 … 8: keynorm alone would keep 0 … 4. With 20 % of 5 recent and one sink: 0, 7 and the
+  // best three others.
+  Bench bench("keynorm+recent(20%)+sinks(1)", 5);
+  Matrix keys = Matrix::Zero(8, 2);
+  for (int i = 0; i < 8; ++i) keys(i, 0) = static_cast<float>(i == 0 ? 100 : i);
+  bench.step({keys});
+  EXPECT_THAT(bench.tokens(), ElementsAre(0, 1, 2, 3, 7));
+  EXPECT_EQ(bench.decision().fates[0], Fate::sink);
+  EXPECT_EQ(bench.decision().fates[7], Fate::recent);
+  EXPECT_EQ(bench.decision().threshold, -3.0F);
+}
+
+TEST(Protection, BeyondTheBudgetTheOldestOfTheRecentGiveWay) {
+  // 2 sinks and 4 recent for 3 places: tokens 0, 1 and the very last.
+  Bench bench("keynorm+recent(4)+sinks(2)", 3);
+  bench.step({some_keys(8)});
+  EXPECT_THAT(bench.tokens(), ElementsAre(0, 1, 7));
+  ModelInfo model;
+  model.num_heads = model.num_kv_heads = 1;
+  const auto notes = policy_notes(parse_policy("keynorm+recent(4)+sinks(2)"), model, 3);
+  ASSERT_EQ(notes.size(), 1U);
+  EXPECT_THAT(notes[0], HasSubstr("more than the budget of 3"));
+  EXPECT_TRUE(policy_notes(parse_policy("keynorm+recent(4)+sinks(2)"), model, 6).empty());
+}
+
+TEST(Budget, OneTokenAndBudgetOne) {
+  for (const char* spec : {"sink", "tova", "h2o", "snapkv", "keydiff", "keynorm", "random"}) {
+    Bench bench(spec, 1);
+    bench.step({some_keys(1)}, {matrix({{1}})});
+    EXPECT_THAT(bench.tokens(), ElementsAre(0)) << spec;
+    EXPECT_TRUE(bench.decision().fates.empty()) << spec;
+    bench.step({some_keys(1)}, {matrix({{.5F, .5F}})});
+    EXPECT_EQ(bench.tokens().size(), 1U) << spec;
+  }
+}
+
+TEST(Scores, NotANumberIsReportedWithLayerHeadAndToken) {
+  Bench bench("keynorm", 1);
+  try {
+    bench.step({matrix({{1, 0}, {std::numeric_limits<float>::infinity(), 0}})});
+    FAIL();
+  } catch (const WorkError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("keynorm: the score of layer 0, head 0, token 1"));
+  }
+}
+
+TEST(Policies, ABudgetBelowOneIsRefused) { EXPECT_THROW(Bench("keydiff", 0), UsageError); }
+
+}  // namespace
+}  // namespace kvloupe
