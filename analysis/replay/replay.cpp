@@ -1,12 +1,12 @@
 #include "analysis/replay/replay.h"
 
 #include <cblas.h>
+#include <tbb/info.h>
 #include <tbb/parallel_for.h>
 #include <tbb/task_arena.h>
 
 #include <algorithm>
 #include <mutex>
-#include <thread>
 #include <utility>
 
 #include "analysis/error.h"
@@ -149,8 +149,8 @@ Replay replay(const Trace& trace, const ReplayRequest& request, Progress& progre
     }
   };
 
-  const int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-  tbb::task_arena arena(request.threads > 0 ? request.threads : cores);
+  const int cores = tbb::info::default_concurrency();
+  tbb::task_arena arena(request.threads > 0 ? std::min(request.threads, cores) : cores);
   arena.execute([&] {
     const auto first = std::find(order.begin(), order.end(), request.first_layer);
     const auto first_index = static_cast<std::size_t>(first - order.begin());

@@ -1,0 +1,436 @@
+// What holds for every policy of the catalogue, replayed on a trace.
+
+#include "analysis/replay/replay.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "analysis/error.h"
+#include "analysis/output_file.h"
+#include "analysis/policy/policy_catalog.h"
+#include "analysis/replay/layer_states.h"
+#include "analysis/replay/replay_json.h"
+#include "tests/support/synthetic_trace.h"
+#include "tests/support/temporary_folder.h"
+
+namespace kvloupe {
+namespace {
+
+using testing::HasSubstr;
+
+/// Every score of the catalogue that needs no file, plain and with each modifier.
+std::vector<std::string> catalogue_specs() {
+  std::vector<std::string> specs;
+  for (const PolicyEntry& score : policy_catalog()) {
+    if (score.kind != PartKind::score || score.name == "external") continue;
+    specs.push_back(score.name);
+    if (!score.make_score) continue;
+    for (const PolicyEntry& modifier : policy_catalog()) {
+      if (modifier.kind != PartKind::score) specs.push_back(score.name + "+" + modifier.name);
+    }
+    for (const ParameterInfo& parameter : score.parameters) {
+      for (const std::string& word : parameter.words) {
+        specs.push_back(score.name + "(" + parameter.name + "=" + word + ")");
+      }
+      if (parameter.type == ParameterType::flag) {
+        specs.push_back(score.name + "(" + parameter.name + "=1)");
+      }
+    }
+  }
+  return specs;
+}
+
+class ReplayTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    folder_ = new test::TemporaryFolder;
+    options_.layers = 2;
+    options_.query_heads = 4;
+    options_.heads = 2;
+    options_.prompt_length = 96;
+    options_.generated = 5;
+    options_.block = 32;
+    test::write_synthetic_trace(*folder_ / "trace.h5", options_);
+    trace_ = new Trace(*folder_ / "trace.h5");
+  }
+  static void TearDownTestSuite() {
+    delete trace_;
+    delete folder_;
+  }
+  static Replay run(const std::string& spec, int budget, int block = 0) {
+    ReplayRequest request;
+    request.policy = parse_policy(spec);
+    request.budget = budget;
+    request.block = block;
+    return run(request);
+  }
+  static Replay run(const ReplayRequest& request) {
+    Progress progress;
+    return replay(*trace_, request, progress);
+  }
+  static std::string path(const std::string& name) { return (*folder_ / name).string(); }
+  static std::string json(const Replay& replay, const ReplayJsonOptions& options = {}) {
+    std::string text;
+    write_replay_json(replay, "trace.h5", options, [&](std::string_view piece) { text += piece; });
+    return text;
+  }
+  static void write(const std::string& name, const std::string& text) {
+    std::ofstream(path(name)) << text;
+  }
+
+  static inline test::TemporaryFolder* folder_ = nullptr;
+  static inline Trace* trace_ = nullptr;
+  static inline test::SyntheticTraceOptions options_;
+};
+
+void expect_same(const Replay& a, const Replay& b) {
+  ASSERT_EQ(a.heads.size(), b.heads.size());
+  for (std::size_t i = 0; i < a.heads.size(); ++i) {
+    EXPECT_EQ(a.heads[i].evicted_at, b.heads[i].evicted_at);
+    ASSERT_EQ(a.heads[i].steps.size(), b.heads[i].steps.size());
+    for (std::size_t s = 0; s < a.heads[i].steps.size(); ++s) {
+      const StepRecord& one = a.heads[i].steps[s];
+      const StepRecord& two = b.heads[i].steps[s];
+      EXPECT_EQ(one.log_pseudo_determinant, two.log_pseudo_determinant);
+      ASSERT_EQ(one.query_heads.size(), two.query_heads.size());
+      for (std::size_t q = 0; q < one.query_heads.size(); ++q) {
+        EXPECT_EQ(one.query_heads[q].retained_mass, two.query_heads[q].retained_mass);
+        EXPECT_EQ(one.query_heads[q].perturbation_l1, two.query_heads[q].perturbation_l1);
+      }
+    }
+  }
+}
+
+TEST_F(ReplayTest, AFullBudgetChangesNothing) {
+  for (const std::string& spec : catalogue_specs()) {
+    const Replay result = run(spec, options_.tokens());
+    for (const HeadReplay& head : result.heads) {
+      for (const std::int32_t step : head.evicted_at) ASSERT_EQ(step, -1) << spec;
+      for (const StepRecord& record : head.steps) {
+        ASSERT_EQ(record.cache_size, record.retained);
+        for (const QueryHeadMetrics& metrics : record.query_heads) {
+          ASSERT_NEAR(metrics.retained_mass, 1.0, 1e-12) << spec;
+          ASSERT_EQ(metrics.perturbation_l1, 0.0) << spec;
+          ASSERT_EQ(metrics.head_error_l2, 0.0) << spec;
+        }
+      }
+    }
+  }
+}
+
+TEST_F(ReplayTest, KeepsTheBudgetAndNeverMoreThanTheBound) {
+  for (const std::string& spec : catalogue_specs()) {
+    for (const int budget : {1, 9, 40}) {
+      const Replay result = run(spec, budget, 16);
+      ASSERT_EQ(result.blocks.size(), 6U + 5U);
+      for (const HeadReplay& head : result.heads) {
+        int before = 0;
+        for (std::size_t s = 0; s < head.steps.size(); ++s) {
+          const StepRecord& record = head.steps[s];
+          ASSERT_EQ(record.cache_size, before + result.blocks[s].size());
+          const int expected =
+              spec == "full" ? record.cache_size : std::min(record.cache_size, budget);
+          ASSERT_EQ(record.retained, expected) << spec;
+          // evicted_at tells the same: with one step of eviction per token nothing comes back.
+          const int step = static_cast<int>(s);
+          ASSERT_EQ(static_cast<int>(result.tokens_at(head, step).size()), record.cache_size);
+          ASSERT_EQ(static_cast<int>(result.retained_at(head, step).size()), record.retained);
+          before = record.retained;
+          ASSERT_EQ(record.query_heads.size(), 2U);
+          for (const QueryHeadMetrics& m : record.query_heads) {
+            ASSERT_GT(m.retained_mass, 0.0);
+            ASSERT_LE(m.retained_mass, 1.0 + 1e-12);
+            // θ comes from norms in float32.
+            ASSERT_LE(m.perturbation_l1, m.bound_l1 * (1.0 + 1e-5) + 1e-9) << spec;
+            ASSERT_LE(m.perturbation_l2, m.bound_l2 * (1.0 + 1e-5) + 1e-9) << spec;
+            ASSERT_LE(m.perturbation_l2, m.perturbation_l1 * (1.0 + 1e-12));
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_F(ReplayTest, DoesNotDependOnThreadsOrOrderOrHeldStates) {
+  LayerStatesCache states(1U << 20U);
+  for (const char* spec : {"h2o", "snapkv(8)", "tova(layer)", "keydiff(median)", "random"}) {
+    ReplayRequest request;
+    request.policy = parse_policy(spec);
+    request.budget = 20;
+    request.threads = 1;
+    const Replay one = run(request);
+    request.threads = 3;
+    request.first_layer = 1;
+    request.states = &states;
+    expect_same(one, run(request));
+    request.layers = {1};
+    const Replay second = run(request);
+    ASSERT_EQ(second.heads.size(), 2U);
+    EXPECT_EQ(second.heads[0].layer, 1);
+    EXPECT_EQ(second.heads[0].evicted_at, one.find(1, 0)->evicted_at);
+  }
+}
+
+TEST_F(ReplayTest, DoesNotDependOnStoredAttention) {
+  test::SyntheticTraceOptions options = options_;
+  options.attention = true;
+  test::write_synthetic_trace(*folder_ / "attention.h5", options);
+  const Trace with(*folder_ / "attention.h5");
+  ASSERT_TRUE(with.has_attention());
+  ASSERT_FALSE(trace_->has_attention());
+  for (const char* spec : {"h2o", "tova", "snapkv(8)"}) {
+    ReplayRequest request;
+    request.policy = parse_policy(spec);
+    request.budget = 24;
+    Progress progress;
+    expect_same(replay(with, request, progress), run(request));
+  }
+}
+
+TEST_F(ReplayTest, WithoutEvictionsH2oSumsToTheRowsSeen) {
+  for (const int block : {1, 7, 96}) {
+    ReplayRequest request;
+    request.policy = parse_policy("h2o");
+    request.budget = options_.tokens();
+    request.block = block;
+    request.scores_layer = 1;
+    request.scores_head = 1;
+    const Replay result = run(request);
+    const HeadReplay& head = *result.find(1, 1);
+    for (std::size_t s = 0; s < head.scores.size(); ++s) {
+      double sum = 0.0;
+      for (const float score : head.scores[s]) sum += static_cast<double>(score);
+      ASSERT_NEAR(sum, result.blocks[s].end, 1e-5 * result.blocks[s].end);
+    }
+    EXPECT_TRUE(result.find(0, 1)->scores.empty());
+  }
+}
+
+TEST_F(ReplayTest, PairwiseKeyDiffIsTheMeanAnchorTimesItsLengthAndN) {
+  ReplayRequest request;
+  request.budget = options_.tokens();  // equal caches at every step
+  request.scores_layer = 0;
+  request.scores_head = 0;
+  request.policy = parse_policy("keydiff(pairwise)");
+  const Replay pairwise = run(request);
+  request.policy = parse_policy("keydiff");
+  const Replay mean = run(request);
+  const Matrix keys = trace_->key(0, 0);
+  for (std::size_t s = 0; s < mean.blocks.size(); ++s) {
+    const int n = mean.blocks[s].end;
+    Eigen::VectorXd sum = Eigen::VectorXd::Zero(keys.cols());
+    for (int i = 0; i < n; ++i) sum += keys.row(i).cast<double>().normalized().transpose();
+    for (int i = 0; i < n; ++i) {
+      const auto row = static_cast<std::size_t>(i);
+      ASSERT_NEAR(pairwise.heads[0].scores[s][row],
+                  sum.norm() * static_cast<double>(mean.heads[0].scores[s][row]),
+                  2e-5 * sum.norm());
+    }
+  }
+}
+
+TEST_F(ReplayTest, ScoresAndFatesStandBesideTheTokens) {
+  ReplayRequest request;
+  request.policy = parse_policy("keydiff+recent(4)");
+  request.budget = 10;
+  request.scores_layer = 1;
+  request.scores_head = 0;
+  const Replay result = run(request);
+  const HeadReplay& head = *result.find(1, 0);
+  for (std::size_t s = 0; s < head.steps.size(); ++s) {
+    const auto tokens = result.tokens_at(head, static_cast<int>(s));
+    const auto kept = result.retained_at(head, static_cast<int>(s));
+    ASSERT_EQ(head.scores[s].size(), tokens.size());
+    ASSERT_EQ(head.fates[s].size(), tokens.size());
+    for (std::size_t i = 0; i < tokens.size(); ++i) {
+      const bool alive = std::find(kept.begin(), kept.end(), tokens[i]) != kept.end();
+      EXPECT_EQ(alive, head.fates[s][i] != Fate::evicted);
+      EXPECT_EQ(i + 4 >= tokens.size(), head.fates[s][i] == Fate::recent);
+      if (head.fates[s][i] == Fate::by_score) {
+        EXPECT_GE(head.scores[s][i], head.steps[s].threshold);
+      }
+      if (head.fates[s][i] == Fate::evicted) {
+        EXPECT_LE(head.scores[s][i], head.steps[s].threshold);
+      }
+    }
+  }
+}
+
+TEST_F(ReplayTest, JsonHasTheSetsAndExternalReadsThemBack) {
+  const Replay original = run("snapkv(8)", 30, 24);
+  const std::string text = json(original);
+  const auto document = nlohmann::json::parse(text);
+  EXPECT_EQ(document["policy"], "snapkv(8)");
+  EXPECT_EQ(document["budget"], 30);
+  EXPECT_EQ(document["block"], 24);
+  ASSERT_EQ(document["heads"].size(), 4U);
+  const auto& step = document["heads"][3]["steps"][2];
+  EXPECT_EQ(document["heads"][3]["layer"], 1);
+  EXPECT_EQ(document["heads"][3]["head"], 1);
+  EXPECT_EQ(step["cache_size"], original.heads[3].steps[2].cache_size);
+  EXPECT_EQ(step["retained"].get<std::vector<std::int32_t>>(),
+            original.retained_at(original.heads[3], 2));
+  EXPECT_TRUE(step["merged"].empty());
+  EXPECT_EQ(step["metrics"]["query_heads"][1]["query_head"], 3);
+  EXPECT_EQ(step["metrics"]["query_heads"][1]["bound_l1"],
+            original.heads[3].steps[2].query_heads[1].bound_l1);
+
+  write("kept.json", text);
+  const Replay again = run("external(\"" + path("kept.json") + "\")", 5, 24);
+  for (std::size_t i = 0; i < original.heads.size(); ++i) {
+    EXPECT_EQ(again.heads[i].evicted_at, original.heads[i].evicted_at);
+  }
+  ASSERT_EQ(again.notes.size(), 1U);
+
+  // Another program may write the keys in another order, with more than is asked for.
+  nlohmann::json reordered;
+  for (const auto& head : document["heads"]) {
+    nlohmann::json steps;
+    for (const auto& one : head["steps"]) {
+      steps.push_back(
+          {{"retained", one["retained"]}, {"step", one["step"]}, {"a", {{"b", {1, 2}}}}});
+    }
+    reordered["heads"].push_back(
+        {{"steps", steps}, {"layer", head["layer"]}, {"head", head["head"]}});
+  }
+  write("reordered.json", reordered.dump());
+  EXPECT_EQ(run("external(\"" + path("reordered.json") + "\")", 5, 24).heads[2].evicted_at,
+            original.heads[2].evicted_at);
+}
+
+TEST_F(ReplayTest, JsonCanBeCutToHeadsAndTheLastStep) {
+  const auto document =
+      nlohmann::json::parse(json(run("keydiff", 30), {.heads = {1}, .last_step_only = true}));
+  ASSERT_EQ(document["heads"].size(), 2U);
+  EXPECT_EQ(document["heads"][0]["head"], 1);
+  ASSERT_EQ(document["heads"][0]["steps"].size(), 1U);
+  EXPECT_EQ(document["heads"][0]["steps"][0]["step"], 3 + 5 - 1);
+}
+
+TEST_F(ReplayTest, WhatExternalCannotUseIsNamed) {
+  const auto problem = [&](const std::string& name) -> std::string {
+    ReplayRequest request;
+    request.policy = parse_policy("external(\"" + path(name) + "\")");
+    request.budget = 5;
+    request.layers = {0};
+    try {
+      run(request);
+    } catch (const FileError& error) {
+      return error.what();
+    }
+    return "accepted";
+  };
+  EXPECT_THAT(problem("none.json"), HasSubstr("none.json: cannot be opened"));
+  write("empty.json", "");
+  EXPECT_THAT(problem("empty.json"), HasSubstr("empty"));
+  write("text.json", "not json");
+  EXPECT_THAT(problem("text.json"), HasSubstr("not JSON"));
+  const std::string good = json(run("keydiff", 20));
+  write("cut.json", good.substr(0, good.size() / 2));
+  EXPECT_THAT(problem("cut.json"), HasSubstr("not JSON"));
+  write("other.json", "{\"a\": [1, 2, {\"heads\": 3}]}");
+  EXPECT_THAT(problem("other.json"), HasSubstr("no \"heads\""));
+  write("deep.json", std::string(100000, '['));
+  EXPECT_THAT(problem("deep.json"), HasSubstr("not JSON"));
+  write("blocks.json", json(run("keydiff", 20, 48)));
+  EXPECT_THAT(problem("blocks.json"), HasSubstr("is not in the cache"));
+  const auto one_head = [](const std::string& steps) {
+    return "{\"heads\": [{\"layer\": 0, \"head\": 0, \"steps\": [" + steps + "]}]}";
+  };
+  write("missing.json", one_head("{\"step\": 0, \"retained\": [0, 1]}"));
+  EXPECT_THAT(problem("missing.json"), HasSubstr("has no set for layer"));
+  write("unsorted.json", one_head("{\"step\": 0, \"retained\": [1, 0]}"));
+  EXPECT_THAT(problem("unsorted.json"), HasSubstr("ascend"));
+  write("nothing.json", one_head("{\"step\": 0, \"retained\": []}"));
+  EXPECT_THAT(problem("nothing.json"), HasSubstr("nothing is retained"));
+  write("large.json", one_head("{\"step\": 0, \"retained\": [99999999999999999999]}"));
+  EXPECT_THAT(problem("large.json"), HasSubstr("token"));
+  write("huge.json", one_head("{\"step\": 4294967296, \"retained\": [1]}"));
+  EXPECT_THAT(problem("huge.json"), HasSubstr("step is out of range"));
+  write("twice.json",
+        one_head("{\"step\": 0, \"retained\": [1]}, {\"step\": 0, \"retained\": [1]}"));
+  EXPECT_THAT(problem("twice.json"), HasSubstr("two sets"));
+}
+
+TEST_F(ReplayTest, StopsWhenAsked) {
+  ReplayRequest request;
+  request.policy = parse_policy("h2o");
+  request.budget = 20;
+  request.threads = 1;
+  request.first_layer = 1;
+  Progress progress;
+  int layers = 0;
+  const auto on_layer = [&](const std::vector<HeadReplay>& heads) {
+    EXPECT_EQ(heads.front().layer, 1);  // the layer on screen comes first
+    ++layers;
+    progress.cancel();
+  };
+  EXPECT_THROW(replay(*trace_, request, progress, on_layer), Cancelled);
+  EXPECT_EQ(layers, 1);
+  Progress complete;
+  replay(*trace_, request, complete);
+  EXPECT_EQ(complete.fraction(), 1.0);
+}
+
+TEST_F(ReplayTest, RefusesWhatTheTraceLacks) {
+  ReplayRequest request;
+  request.policy = parse_policy("keydiff");
+  request.budget = 5;
+  request.layers = {2};
+  EXPECT_THROW(run(request), UsageError);
+  request.layers = {};
+  request.scores_layer = 0;
+  request.scores_head = 2;
+  EXPECT_THROW(run(request), UsageError);
+  EXPECT_THROW(run("keydiff", 0), UsageError);
+  EXPECT_THROW(run("keydiff", 5, -1), UsageError);
+}
+
+TEST_F(ReplayTest, WithoutOutputWeightsThePerturbationIsUnknown) {
+  test::SyntheticTraceOptions options = options_;
+  options.output_weight = false;
+  options.value_out_norms = false;
+  test::write_synthetic_trace(*folder_ / "plain.h5", options);
+  const Trace plain(*folder_ / "plain.h5");
+  ReplayRequest request;
+  request.policy = parse_policy("keydiff");
+  request.budget = 20;
+  Progress progress;
+  const Replay result = replay(plain, request, progress);
+  const QueryHeadMetrics& metrics = result.heads[0].steps.back().query_heads[0];
+  EXPECT_TRUE(std::isnan(metrics.perturbation_l1) && std::isnan(metrics.bound_l1));
+  EXPECT_GT(metrics.head_error_l2, 0.0);
+  EXPECT_TRUE(nlohmann::json::parse(
+                  json(result))["heads"][0]["steps"][0]["metrics"]["query_heads"][0]["bound_l1"]
+                  .is_null());
+  EXPECT_EQ(result.heads[0].evicted_at, run(request).heads[0].evicted_at);
+}
+
+TEST_F(ReplayTest, AnOutputFileIsThereInFullOrNotAtAll) {
+  {
+    OutputFile file(path("half.txt"));
+    file.write("half");
+  }
+  EXPECT_FALSE(std::filesystem::exists(path("half.txt")));
+  {
+    OutputFile file(path("whole.txt"));
+    file.write("whole");
+    file.finish();
+  }
+  std::stringstream content;
+  content << std::ifstream(path("whole.txt")).rdbuf();
+  EXPECT_EQ(content.str(), "whole");
+  for (const auto& entry : std::filesystem::directory_iterator(folder_->path())) {
+    EXPECT_NE(entry.path().extension(), ".tmp");
+  }
+  EXPECT_THROW(OutputFile(path("no/folder.txt")), FileError);
+  EXPECT_THROW(OutputFile(folder_->path().string()), FileError);
+}
+
+}  // namespace
+}  // namespace kvloupe
