@@ -1,0 +1,130 @@
+#include "tests/capture/capture_check.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace kvloupe::test {
+
+namespace {
+
+Rows rows_of(const Matrix& m) {
+  Rows rows;
+  for (Eigen::Index i = 0; i < m.rows(); ++i) {
+    rows.emplace_back(m.row(i).data(), m.row(i).data() + m.cols());
+  }
+  return rows;
+}
+
+/// Largest absolute difference.
+double distance(const Matrix& a, const Rows& b) {
+  double largest = 0;
+  for (Eigen::Index i = 0; i < a.rows(); ++i) {
+    for (Eigen::Index j = 0; j < a.cols(); ++j) {
+      largest = std::max(
+          largest,
+          std::abs(double{a(i, j)} - b[static_cast<std::size_t>(i)][static_cast<std::size_t>(j)]));
+    }
+  }
+  return largest;
+}
+
+}  // namespace
+
+CaptureSummary capture(const CaptureRequest& request) {
+  Progress progress;
+  QuietObserver observer;
+  return run_capture(request, progress, observer);
+}
+
+void expect_like_naive(const Trace& trace, const NaiveModel& model, double tolerance) {
+  const std::vector<std::int32_t>& ids = trace.tokens().ids;
+  const NaiveModel::Result naive = model.run(ids);
+  for (int layer = 0; layer < model.num_layers; ++layer) {
+    const NaiveStates& states = naive.layers[static_cast<std::size_t>(layer)];
+    for (int head = 0; head < model.num_heads; ++head) {
+      EXPECT_LT(distance(trace.query(layer, head), states.query[static_cast<std::size_t>(head)]),
+                tolerance)
+          << "query, layer " << layer << ", head " << head;
+    }
+    for (int head = 0; head < model.num_kv_heads; ++head) {
+      const auto h = static_cast<std::size_t>(head);
+      EXPECT_LT(distance(trace.key(layer, head), states.key[h]), tolerance)
+          << "key, layer " << layer;
+      EXPECT_LT(distance(trace.value(layer, head), states.value[h]), tolerance)
+          << "value, layer " << layer;
+    }
+  }
+  const auto predictions = trace.predictions();
+  ASSERT_TRUE(predictions);
+  ASSERT_EQ(predictions->k, 5);
+  for (std::size_t t = 0; t < ids.size(); ++t) {
+    const Row& expected = naive.log_probabilities[t];
+    if (t + 1 < ids.size()) {
+      EXPECT_NEAR(predictions->loss[t], -expected[static_cast<std::size_t>(ids[t + 1])], tolerance)
+          << "token " << t;
+    } else {
+      EXPECT_TRUE(std::isnan(predictions->loss[t]));
+    }
+    Row sorted = expected;
+    std::sort(sorted.begin(), sorted.end(), std::greater<>());
+    for (std::size_t k = 0; k < 5; ++k) {
+      const auto id = static_cast<std::size_t>(predictions->token_ids[t * 5 + k]);
+      EXPECT_NEAR(predictions->logprob[t * 5 + k], expected[id], tolerance) << "token " << t;
+      EXPECT_NEAR(expected[id], sorted[k], tolerance) << "token " << t << ", rank " << k;
+    }
+  }
+}
+
+void expect_consistent(const Trace& trace) {
+  const ModelInfo& model = trace.model();
+  const double scale = trace.run().attention_scale;
+  EXPECT_NEAR(scale, 1 / std::sqrt(static_cast<double>(model.head_dim)), 1e-12);
+  for (int layer = 0; layer < model.num_layers; ++layer) {
+    for (int head = 0; head < model.num_heads; ++head) {
+      SCOPED_TRACE("layer " + std::to_string(layer) + ", query head " + std::to_string(head));
+      const Rows query = rows_of(trace.query(layer, head));
+      const Rows key = rows_of(trace.key(layer, model.head_of(head)));
+      const Rows value = rows_of(trace.value(layer, model.head_of(head)));
+      const std::vector<float> logsumexp = trace.attention_logsumexp(layer, head);
+      ASSERT_EQ(logsumexp.size(), query.size());
+      const auto attention = trace.stored_attention(layer, head);
+      double worst_logsumexp = 0, worst_cell = 0;
+      for (std::size_t t = 0; t < query.size(); ++t) {
+        double expected = 0;
+        const Row row = naive_attention_row(query[t], key, t, scale, &expected);
+        worst_logsumexp = std::max(worst_logsumexp, std::abs(expected - double{logsumexp[t]}));
+        if (!attention) continue;
+        for (std::size_t j = 0; j < query.size(); ++j) {
+          const double cell =
+              (*attention)(static_cast<Eigen::Index>(t), static_cast<Eigen::Index>(j));
+          worst_cell = std::max(worst_cell, std::abs(cell - (j <= t ? row[j] : 0.0)));
+        }
+      }
+      EXPECT_LT(worst_logsumexp, 2e-5);
+      EXPECT_LT(worst_cell, 3e-4);  // float16 near 1 steps by 2^-11
+
+      const auto weight = trace.output_weight(layer, head);
+      ASSERT_TRUE(weight);
+      const std::vector<float> l1 = trace.value_out_norm(layer, head, Norm::l1);
+      const std::vector<float> l2 = trace.value_out_norm(layer, head, Norm::l2);
+      ASSERT_EQ(l1.size(), value.size());
+      for (std::size_t t = 0; t < value.size(); ++t) {
+        double expected_l1 = 0, expected_squares = 0;
+        for (Eigen::Index column = 0; column < weight->cols(); ++column) {
+          double out = 0;
+          for (std::size_t c = 0; c < value[t].size(); ++c) {
+            out += value[t][c] * double{(*weight)(static_cast<Eigen::Index>(c), column)};
+          }
+          expected_l1 += std::abs(out);
+          expected_squares += out * out;
+        }
+        EXPECT_NEAR(l1[t], expected_l1, 1e-4 * (1 + expected_l1));
+        EXPECT_NEAR(l2[t], std::sqrt(expected_squares), 1e-4 * (1 + expected_l1));
+      }
+    }
+  }
+}
+
+}  // namespace kvloupe::test

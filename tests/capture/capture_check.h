@@ -1,0 +1,29 @@
+#pragma once
+
+#include <filesystem>
+
+#include "analysis/trace/trace.h"
+#include "capture/run/capture.h"
+#include "tests/capture/naive_model.h"
+
+namespace kvloupe::test {
+
+/// An observer that keeps the notes.
+class QuietObserver : public CaptureObserver {
+ public:
+  void on_tokens(int, int, int) override {}
+  void on_note(const std::string& note) override { notes.push_back(note); }
+  std::vector<std::string> notes;
+};
+
+/// Runs a capture without an audience.
+CaptureSummary capture(const CaptureRequest& request);
+
+/// States, losses and top-5 of a trace against the naive model on the trace's own tokens.
+void expect_like_naive(const Trace& trace, const NaiveModel& model, double tolerance);
+
+/// Log-sum-exp, attention rows and value norms of a trace against recomputation in double from the
+/// states in the trace.
+void expect_consistent(const Trace& trace);
+
+}  // namespace kvloupe::test

@@ -1,0 +1,166 @@
+// Runs of tiny random checkpoints against the naive double-precision model.
+#include "capture/run/capture.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "analysis/error.h"
+#include "tests/capture/capture_check.h"
+#include "tests/capture/tiny_checkpoint.h"
+#include "tests/support/temporary_folder.h"
+
+namespace kvloupe::test {
+namespace {
+
+constexpr int kTokens = 75;
+
+CaptureRequest ids_request(const TemporaryFolder& folder, const TinyCheckpoint& tiny) {
+  tiny.write(folder.path());
+  write_file(folder / "ids.txt", random_ids_text(kTokens, tiny.vocab_size, 7));
+  CaptureRequest request;
+  request.model = folder.path();
+  request.ids = folder / "ids.txt";
+  request.target = folder / "trace.h5";
+  request.dtype = "f32";
+  request.storage = Storage::float32;
+  return request;
+}
+
+TEST(Capture, TinyModelsOfEveryShapeAreLikeTheNaiveModel) {
+  TinyCheckpoint grouped;
+  TinyCheckpoint separate_head;
+  separate_head.tied = false;
+  TinyCheckpoint one_kv_head;
+  one_kv_head.kv_heads = 1;
+  TinyCheckpoint ungrouped;
+  ungrouped.kv_heads = 4;
+  ungrouped.head_dim = 4;
+  ungrouped.hidden_size = 16;
+  for (const TinyCheckpoint& tiny : {grouped, separate_head, one_kv_head, ungrouped}) {
+    SCOPED_TRACE(tiny.config_text());
+    const TemporaryFolder folder;
+    CaptureRequest request = ids_request(folder, tiny);
+    request.block = 16;
+    request.prompt_length = 60;
+    const CaptureSummary summary = capture(request);
+    EXPECT_EQ(summary.prompt_length, 60);
+    EXPECT_EQ(summary.generated, 15);
+    const Trace trace(request.target);
+    ASSERT_EQ(trace.length(), kTokens);
+    EXPECT_EQ(trace.blocks().size(), 4U + 15U);
+    EXPECT_TRUE(trace.has_attention());
+    EXPECT_TRUE(trace.lm_head().has_value());
+    expect_like_naive(trace, NaiveModel(folder.path()), 1e-4);
+    expect_consistent(trace);
+  }
+}
+
+TEST(Capture, BlockSizeChangesNothingButRounding) {
+  const TinyCheckpoint tiny;
+  const TemporaryFolder folder;
+  CaptureRequest request = ids_request(folder, tiny);
+  const NaiveModel naive(folder.path());
+  for (const int block : {1, 7, 64, kTokens, 1000}) {
+    SCOPED_TRACE(block);
+    request.block = block;
+    request.target = folder / (std::to_string(block) + ".h5");
+    capture(request);
+    const Trace trace(request.target);
+    EXPECT_EQ(trace.run().block_size, block);
+    const int steps = (kTokens + block - 1) / block;
+    ASSERT_EQ(trace.blocks().size(), static_cast<std::size_t>(steps));
+    EXPECT_EQ(trace.blocks().back().end, kTokens);
+    expect_like_naive(trace, naive, 1e-4);
+  }
+}
+
+TEST(Capture, WhatIsStoredInFloat16IsConsistentWithItself) {
+  const TinyCheckpoint tiny;
+  for (const char* dtype : {"f32", "bf16"}) {
+    SCOPED_TRACE(dtype);
+    const TemporaryFolder folder;
+    CaptureRequest request = ids_request(folder, tiny);
+    request.dtype = dtype;
+    request.storage = Storage::float16;
+    request.block = 32;
+    capture(request);
+    const Trace trace(request.target);
+    EXPECT_EQ(trace.run().dtype, dtype);
+    expect_consistent(trace);
+    expect_like_naive(trace, NaiveModel(folder.path()), std::string(dtype) == "f32" ? 2e-2 : 0.5);
+  }
+}
+
+TEST(Capture, GeneratesGreedilyAndStopsAtEos) {
+  TinyCheckpoint tiny;
+  const TemporaryFolder folder;
+  CaptureRequest request = ids_request(folder, tiny);
+  request.generate = 12;
+  EXPECT_EQ(capture(request).generated, 12);
+  const std::vector<std::int32_t> ids = Trace(request.target).tokens().ids;
+  ASSERT_EQ(ids.size(), kTokens + 12U);
+  const NaiveModel::Result naive = NaiveModel(folder.path()).run(ids);
+  for (std::size_t t = kTokens; t < ids.size(); ++t) {
+    const Row& before = naive.log_probabilities[t - 1];
+    EXPECT_NEAR(before[static_cast<std::size_t>(ids[t])],
+                *std::max_element(before.begin(), before.end()), 1e-4);
+  }
+  // The third generated token as EOS: the run ends with it.
+  const std::int32_t eos = ids[kTokens + 2];
+  std::string config = tiny.config_text();
+  config.insert(1, "\"eos_token_id\":[" + std::to_string(eos) + "],");
+  write_file(folder / "config.json", config);
+  request.target = folder / "stopped.h5";
+  capture(request);
+  const Trace stopped(request.target);
+  const auto first = std::find(ids.begin() + kTokens, ids.end(), eos);
+  EXPECT_EQ(stopped.tokens().ids, std::vector<std::int32_t>(ids.begin(), first + 1));
+  expect_like_naive(stopped, NaiveModel(folder.path()), 1e-4);
+}
+
+TEST(Capture, AttentionIsStoredWhereAskedFor) {
+  const TinyCheckpoint tiny;
+  const TemporaryFolder folder;
+  CaptureRequest request = ids_request(folder, tiny);
+  request.attention = AttentionStorage::none;
+  capture(request);
+  EXPECT_FALSE(Trace(request.target).has_attention());
+  write_file(folder / "ids.txt", random_ids_text(kLongestStoredAttention + 1, tiny.vocab_size, 3));
+  request.attention = AttentionStorage::automatic;
+  capture(request);
+  EXPECT_FALSE(Trace(request.target).has_attention());
+}
+
+TEST(Capture, ALongPromptIsNotedAndCancellingLeavesNothing) {
+  TinyCheckpoint tiny;
+  tiny.max_position_embeddings = kTokens - 1;
+  const TemporaryFolder folder;
+  const CaptureRequest request = ids_request(folder, tiny);
+  Progress progress;
+  QuietObserver observer;
+  run_capture(request, progress, observer);
+  EXPECT_THAT(observer.notes, testing::Contains(testing::HasSubstr("74 positions")));
+  std::filesystem::remove(request.target);
+  progress.cancel();
+  EXPECT_THROW(run_capture(request, progress, observer), Cancelled);
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
+    EXPECT_THAT(entry.path().filename().string(),
+                testing::AnyOf("config.json", "model.safetensors", "ids.txt"));
+  }
+}
+
+TEST(Capture, WeightsThatAreNotNumbersAreReported) {
+  const TinyCheckpoint tiny;
+  const TemporaryFolder folder;
+  const CaptureRequest request = ids_request(folder, tiny);
+  std::string bytes = read_file_bytes(folder / "model.safetensors");
+  bytes.replace(bytes.size() - 4, 4, std::string("\0\0\xC0\x7F", 4));  // NaN in the last norm
+  write_file(folder / "model.safetensors", bytes);
+  EXPECT_THROW(capture(request), WorkError);
+  EXPECT_FALSE(std::filesystem::exists(request.target));
+}
+
+}  // namespace
+}  // namespace kvloupe::test

@@ -1,0 +1,175 @@
+#include "tests/capture/naive_model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+namespace kvloupe::test {
+
+namespace {
+
+std::string read_all(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw std::runtime_error("cannot read " + path.string());
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+double dot(const Row& a, const Row& b) {
+  double sum = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
+  return sum;
+}
+
+Row part(const Row& x, int index, int size) {
+  const auto begin = x.begin() + static_cast<std::ptrdiff_t>(index) * size;
+  return {begin, begin + size};
+}
+
+Row sum(const Row& a, const Row& b) {
+  Row c(a.size());
+  for (std::size_t i = 0; i < a.size(); ++i) c[i] = a[i] + b[i];
+  return c;
+}
+
+}  // namespace
+
+NaiveModel::NaiveModel(const std::filesystem::path& folder) {
+  const auto config = nlohmann::json::parse(read_all(folder / "config.json"));
+  num_layers = config["num_hidden_layers"];
+  num_heads = config["num_attention_heads"];
+  num_kv_heads = config["num_key_value_heads"];
+  hidden_size = config["hidden_size"];
+  vocab_size = config["vocab_size"];
+  head_dim = config["head_dim"];
+  rms_norm_eps_ = config["rms_norm_eps"];
+  rope_theta_ = config["rope_theta"];
+  tied_ = config["tie_word_embeddings"];
+
+  const std::string file = read_all(folder / "model.safetensors");
+  std::uint64_t header_size = 0;
+  std::memcpy(&header_size, file.data(), 8);
+  const auto header = nlohmann::json::parse(file.substr(8, header_size));
+  for (const auto& [name, entry] : header.items()) {
+    if (name == "__metadata__") continue;
+    if (entry["dtype"] != "F32") throw std::runtime_error("the naive model reads F32 only");
+    const std::size_t begin = entry["data_offsets"][0], end = entry["data_offsets"][1];
+    std::vector<float> values((end - begin) / 4);
+    std::memcpy(values.data(), file.data() + 8 + header_size + begin, end - begin);
+    weights_[name] = std::move(values);
+  }
+}
+
+Row NaiveModel::product(const std::string& weight, const Row& x) const {
+  const std::vector<float>& w = weights_.at(weight + ".weight");
+  Row y(w.size() / x.size(), 0.0);
+  for (std::size_t row = 0; row < y.size(); ++row) {
+    for (std::size_t i = 0; i < x.size(); ++i) y[row] += double{w[row * x.size() + i]} * x[i];
+  }
+  return y;
+}
+
+Row NaiveModel::norm(const std::string& weight, const Row& x) const {
+  const std::vector<float>& w = weights_.at(weight + ".weight");
+  const double mean_square = dot(x, x) / static_cast<double>(x.size());
+  Row y(x.size());
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    y[i] = x[i] / std::sqrt(mean_square + rms_norm_eps_) * double{w[i]};
+  }
+  return y;
+}
+
+/// The pair (j, j + d/2) turns by position · theta^(−2j/d).
+Row NaiveModel::rotated(const Row& x, int position) const {
+  const std::size_t half = x.size() / 2;
+  Row y(x.size());
+  for (std::size_t j = 0; j < half; ++j) {
+    const double angle = position * std::pow(rope_theta_, -2.0 * static_cast<double>(j) /
+                                                              static_cast<double>(x.size()));
+    y[j] = x[j] * std::cos(angle) - x[j + half] * std::sin(angle);
+    y[j + half] = x[j + half] * std::cos(angle) + x[j] * std::sin(angle);
+  }
+  return y;
+}
+
+Row naive_attention_row(const Row& query, const Rows& keys, std::size_t last, double scale,
+                        double* logsumexp) {
+  Row row(last + 1);
+  for (std::size_t j = 0; j <= last; ++j) row[j] = scale * dot(query, keys[j]);
+  const double largest = *std::max_element(row.begin(), row.end());
+  double total = 0;
+  for (const double logit : row) total += std::exp(logit - largest);
+  for (double& entry : row) entry = std::exp(entry - largest) / total;
+  if (logsumexp != nullptr) *logsumexp = largest + std::log(total);
+  return row;
+}
+
+NaiveModel::Result NaiveModel::run(const std::vector<std::int32_t>& ids) const {
+  const std::size_t length = ids.size();
+  const double scale = 1.0 / std::sqrt(static_cast<double>(head_dim));
+  const std::vector<float>& embedding = weights_.at("model.embed_tokens.weight");
+  Rows hidden;
+  for (const std::int32_t id : ids) {
+    const auto begin = embedding.begin() + static_cast<std::ptrdiff_t>(id) * hidden_size;
+    hidden.emplace_back(begin, begin + hidden_size);
+  }
+  Result result;
+  for (int layer = 0; layer < num_layers; ++layer) {
+    const std::string name = "model.layers." + std::to_string(layer) + ".";
+    NaiveStates states;
+    states.query.resize(static_cast<std::size_t>(num_heads));
+    states.key.resize(static_cast<std::size_t>(num_kv_heads));
+    states.value.resize(static_cast<std::size_t>(num_kv_heads));
+    for (std::size_t t = 0; t < length; ++t) {
+      const Row x = norm(name + "input_layernorm", hidden[t]);
+      const Row q = product(name + "self_attn.q_proj", x);
+      const Row k = product(name + "self_attn.k_proj", x);
+      const Row v = product(name + "self_attn.v_proj", x);
+      for (int h = 0; h < num_heads; ++h) {
+        states.query[static_cast<std::size_t>(h)].push_back(
+            rotated(part(q, h, head_dim), static_cast<int>(t)));
+      }
+      for (int h = 0; h < num_kv_heads; ++h) {
+        states.key[static_cast<std::size_t>(h)].push_back(
+            rotated(part(k, h, head_dim), static_cast<int>(t)));
+        states.value[static_cast<std::size_t>(h)].push_back(part(v, h, head_dim));
+      }
+    }
+    for (std::size_t t = 0; t < length; ++t) {
+      Row joined;
+      for (int h = 0; h < num_heads; ++h) {
+        const auto kv = static_cast<std::size_t>(h / (num_heads / num_kv_heads));
+        const Row attention = naive_attention_row(states.query[static_cast<std::size_t>(h)][t],
+                                                  states.key[kv], t, scale);
+        Row output(static_cast<std::size_t>(head_dim), 0.0);
+        for (std::size_t j = 0; j <= t; ++j) {
+          for (std::size_t c = 0; c < output.size(); ++c) {
+            output[c] += attention[j] * states.value[kv][j][c];
+          }
+        }
+        joined.insert(joined.end(), output.begin(), output.end());
+      }
+      hidden[t] = sum(hidden[t], product(name + "self_attn.o_proj", joined));
+      const Row x = norm(name + "post_attention_layernorm", hidden[t]);
+      Row gate = product(name + "mlp.gate_proj", x);
+      const Row up = product(name + "mlp.up_proj", x);
+      for (std::size_t i = 0; i < gate.size(); ++i)
+        gate[i] = gate[i] / (1 + std::exp(-gate[i])) * up[i];
+      hidden[t] = sum(hidden[t], product(name + "mlp.down_proj", gate));
+    }
+    result.layers.push_back(std::move(states));
+  }
+  for (std::size_t t = 0; t < length; ++t) {
+    Row logits = product(tied_ ? "model.embed_tokens" : "lm_head", norm("model.norm", hidden[t]));
+    const double largest = *std::max_element(logits.begin(), logits.end());
+    double total = 0;
+    for (const double logit : logits) total += std::exp(logit - largest);
+    for (double& logit : logits) logit -= largest + std::log(total);
+    result.log_probabilities.push_back(std::move(logits));
+  }
+  return result;
+}
+
+}  // namespace kvloupe::test

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace kvloupe::test {
+
+using Row = std::vector<double>;
+using Rows = std::vector<Row>;
+
+/// One layer's states of a sequence, after RoPE: [head][token][coordinate].
+struct NaiveStates {
+  std::vector<Rows> query, key, value;
+};
+
+/// A Llama decoder in double precision, plain loops written like the formulas. It reads config.json
+/// and F32 model.safetensors on its own and shares no code with capture/.
+class NaiveModel {
+ public:
+  explicit NaiveModel(const std::filesystem::path& folder);
+
+  struct Result {
+    Rows log_probabilities;           // [T][vocab], of the next token
+    std::vector<NaiveStates> layers;  // [L]
+  };
+  /// The whole sequence at once, causal.
+  Result run(const std::vector<std::int32_t>& ids) const;
+
+  int num_layers = 0, num_heads = 0, num_kv_heads = 0, head_dim = 0, hidden_size = 0,
+      vocab_size = 0;
+
+ private:
+  /// y = W x, W [rows, x.size()] row-major.
+  Row product(const std::string& weight, const Row& x) const;
+  Row norm(const std::string& weight, const Row& x) const;
+  Row rotated(const Row& x, int position) const;
+
+  std::map<std::string, std::vector<float>> weights_;
+  double rms_norm_eps_ = 1e-6, rope_theta_ = 10000.0;
+  bool tied_ = false;
+};
+
+/// softmax(scale · q·k_j) over keys 0 … last; also its log-sum-exp.
+Row naive_attention_row(const Row& query, const Rows& keys, std::size_t last, double scale,
+                        double* logsumexp = nullptr);
+
+}  // namespace kvloupe::test

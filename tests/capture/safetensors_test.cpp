@@ -1,0 +1,239 @@
+#include "capture/checkpoint/safetensors.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "analysis/error.h"
+#include "capture/model/load_transformer.h"
+#include "tests/capture/tiny_checkpoint.h"
+#include "tests/support/temporary_folder.h"
+
+namespace kvloupe::test {
+namespace {
+
+using testing::HasSubstr;
+
+/// The message of the FileError that opening these bytes gives; empty where they open.
+std::string problem_of(const std::string& bytes) {
+  const TemporaryFolder folder;
+  write_file(folder / "x.safetensors", bytes);
+  try {
+    const SafetensorsFile file(folder / "x.safetensors");
+    for (const auto& [name, entry] : file.entries()) {
+      if (entry.dtype == "F32") file.tensor(name).sum();  // every byte can be read
+    }
+    return "";
+  } catch (const FileError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("x.safetensors: "));
+    EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos);
+    return error.what();
+  }
+}
+
+std::string entry(const char* name, const char* dtype, const char* shape, const char* offsets) {
+  return std::string("\"") + name + R"(":{"dtype":")" + dtype + R"(","shape":)" + shape +
+         R"(,"data_offsets":)" + offsets + "}";
+}
+
+TEST(Safetensors, WhatIsWrittenIsReadBack) {
+  const TemporaryFolder folder;
+  at::manual_seed(1);
+  const at::Tensor a = at::randn({3, 5});
+  const at::Tensor b = at::randn({7}).to(at::kBFloat16);
+  const at::Tensor c = at::randn({2, 2, 3}).to(at::kHalf);
+  const at::Tensor transposed = at::randn({4, 6}).t();
+  const at::Tensor scalar = at::scalar_tensor(2.5, at::kFloat);
+  write_safetensors(folder / "w.safetensors",
+                    {{"a", a}, {"b", b}, {"c", c}, {"t", transposed}, {"s", scalar}});
+  const SafetensorsFile file(folder / "w.safetensors");
+  EXPECT_EQ(file.entries().size(), 5U);
+  EXPECT_TRUE(at::equal(file.tensor("a"), a));
+  EXPECT_TRUE(at::equal(file.tensor("b"), b));
+  EXPECT_TRUE(at::equal(file.tensor("c"), c));
+  EXPECT_TRUE(at::equal(file.tensor("t"), transposed));
+  EXPECT_TRUE(at::equal(file.tensor("s"), scalar));
+  EXPECT_THROW(file.tensor("d"), FileError);
+  EXPECT_THROW(write_safetensors(folder / "none" / "w.safetensors", {{"a", a}}), FileError);
+  EXPECT_THROW(write_safetensors(folder / "w", {{"a", a.to(at::kLong)}}), WorkError);
+  std::size_t files = 0;
+  for (const auto& left : std::filesystem::directory_iterator(folder.path())) {
+    files += left.path().empty() ? 0 : 1;
+  }
+  EXPECT_EQ(files, 1U);  // nothing half written beside it
+}
+
+TEST(Safetensors, ATensorOutlivesItsFileObject) {
+  const TemporaryFolder folder;
+  write_safetensors(folder / "w.safetensors", {{"a", at::ones({1000})}});
+  at::Tensor tensor;
+  {
+    const SafetensorsFile file(folder / "w.safetensors");
+    tensor = file.tensor("a");
+  }
+  EXPECT_EQ(tensor.sum().item<float>(), 1000.0F);
+}
+
+TEST(Safetensors, MisalignedDataIsReadAllTheSame) {
+  const float value = 3.5F;
+  std::string data(4, '\0');
+  std::memcpy(data.data(), &value, 4);
+  const TemporaryFolder folder;
+  for (const char* padding : {"", " ", "  ", "   "}) {
+    write_file(folder / "w",
+               safetensors_bytes("{" + entry("a", "F32", "[1]", "[0,4]") + "}" + padding, data));
+    EXPECT_EQ(SafetensorsFile(folder / "w").tensor("a").item<float>(), 3.5F);
+  }
+}
+
+TEST(Safetensors, HostileFilesAreRefused) {
+  const std::string eight(8, '\0');
+  const std::string good = "{" + entry("a", "F32", "[2]", "[0,8]") + "}";
+  EXPECT_EQ(problem_of(safetensors_bytes(good, eight)), "");
+  EXPECT_THAT(problem_of(""), HasSubstr("too short"));
+  EXPECT_THAT(problem_of("1234567"), HasSubstr("too short"));
+  EXPECT_THAT(problem_of(std::string(8, '\xFF')), HasSubstr("impossible header length"));
+  EXPECT_THAT(problem_of(std::string("\x80\x96\x98\0\0\0\0\0{}", 10)), HasSubstr("truncated"));
+  EXPECT_THAT(problem_of(safetensors_bytes(good, eight).substr(0, 20)), HasSubstr("truncated"));
+  EXPECT_THAT(problem_of(safetensors_bytes("[]", "")), HasSubstr("not a JSON object"));
+  EXPECT_THAT(problem_of(safetensors_bytes("{\"a\":", "")), HasSubstr("not a JSON object"));
+  EXPECT_THAT(problem_of(safetensors_bytes(std::string(100000, '['), "")), HasSubstr("not a JSON"));
+  EXPECT_THAT(problem_of(safetensors_bytes(good, "1234")), HasSubstr("beyond the end"));
+  EXPECT_THAT(problem_of(safetensors_bytes(good, eight + "x")), HasSubstr("more bytes"));
+
+  const auto header = [&](const std::string& one, const std::string& data = std::string(8, '\0')) {
+    return problem_of(safetensors_bytes("{" + one + "}", data));
+  };
+  EXPECT_THAT(header(entry("a", "F32", "[3]", "[0,8]")), HasSubstr("needs 12"));
+  EXPECT_THAT(header(entry("a", "F32", "[2]", "[8,0]")), HasSubstr("ends before"));
+  EXPECT_THAT(header(entry("a", "F32", "[2]", "[4,12]")), HasSubstr("beyond the end"));
+  EXPECT_THAT(header(entry("a", "F32", "[1]", "[4,8]")), HasSubstr("hole"));
+  EXPECT_THAT(header(entry("a", "F32", "[2]", "[0,8]") + "," + entry("b", "F32", "[1]", "[4,8]")),
+              HasSubstr("overlap"));
+  EXPECT_THAT(header(entry("a", "F32", "[4294967296,4294967296]", "[0,0]"), ""),
+              HasSubstr("larger than the file"));
+  EXPECT_THAT(header(entry("a", "F32", "[-2]", "[0,8]")), HasSubstr("whole numbers"));
+  EXPECT_THAT(header(entry("a", "F32", "[2.0]", "[0,8]")), HasSubstr("whole numbers"));
+  EXPECT_THAT(header(entry("a", "F32", "2", "[0,8]")), HasSubstr("no shape"));
+  EXPECT_THAT(header(entry("a", "F32", "[2]", "[0]")), HasSubstr("no data_offsets"));
+  EXPECT_THAT(header(entry("a", "F32", "[2]", "[-1,7]")), HasSubstr("no data_offsets"));
+  EXPECT_THAT(header(R"("a":3)"), HasSubstr("no description"));
+  EXPECT_THAT(header(R"("a":{"shape":[2],"data_offsets":[0,8]})"), HasSubstr("no dtype"));
+  EXPECT_EQ(header(entry("a", "I64", "[1]", "[0,8]")), "");  // others' tensors may lie beside ours
+}
+
+TEST(Safetensors, OtherTypesAreNamedWhenAskedFor) {
+  const TemporaryFolder folder;
+  write_file(folder / "w", safetensors_bytes("{" + entry("a", "I64", "[1]", "[0,8]") + "}",
+                                             std::string(8, '\0')));
+  try {
+    SafetensorsFile(folder / "w").tensor("a");
+    FAIL();
+  } catch (const FileError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("I64"));
+  }
+}
+
+TEST(Safetensors, DamagedHeadersGiveATensorOrOneClearError) {
+  std::mt19937 random(17);
+  const TemporaryFolder folder;
+  TinyCheckpoint tiny;
+  tiny.layers = 1;
+  tiny.write(folder.path());
+  const std::string whole = read_file_bytes(folder / "model.safetensors");
+  std::uint64_t header_size = 0;
+  std::memcpy(&header_size, whole.data(), 8);
+  int refused = 0;
+  for (int round = 0; round < 1500; ++round) {
+    std::string damaged = whole;
+    const unsigned changes = 1 + random() % 3;
+    for (unsigned change = 0; change < changes; ++change) {
+      const std::size_t at = random() % (8 + header_size);
+      const char digits[] = "0123456789,[]{}\"-. \xFF";
+      damaged[at] = digits[random() % (sizeof digits - 1)];
+    }
+    if (round % 10 == 0) damaged.resize(random() % damaged.size());
+    refused += problem_of(damaged).empty() ? 0 : 1;
+  }
+  EXPECT_GT(refused, 500);
+}
+
+class CheckpointFolder : public testing::Test {
+ protected:
+  std::string problem() {
+    try {
+      const ModelConfig config = read_model_config(folder_.path());
+      load_transformer(folder_.path(), config, at::kFloat, at::kCPU);
+      return "";
+    } catch (const FileError& error) {
+      EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos);
+      return error.what();
+    }
+  }
+  TemporaryFolder folder_;
+};
+
+TEST_F(CheckpointFolder, MissingAndMisshapenWeightsAreNamed) {
+  TinyCheckpoint tiny;
+  tiny.write(folder_.path());
+  EXPECT_EQ(problem(), "");
+  tiny.tied = false;
+  write_file(folder_ / "config.json", tiny.config_text());
+  EXPECT_THAT(problem(), HasSubstr("no tensor lm_head.weight"));
+  tiny.tied = true;
+  tiny.intermediate_size = 29;
+  write_file(folder_ / "config.json", tiny.config_text());
+  EXPECT_THAT(problem(), HasSubstr("mlp.gate_proj.weight has the shape [28,20] where config.json "
+                                   "asks for [29,20]"));
+  std::filesystem::remove(folder_ / "model.safetensors");
+  EXPECT_THAT(problem(), HasSubstr("holds neither model.safetensors nor"));
+  std::filesystem::remove(folder_ / "config.json");
+  EXPECT_THAT(problem(), HasSubstr("holds no config.json"));
+}
+
+TEST_F(CheckpointFolder, ShardsAreFoundThroughTheIndex) {
+  const TinyCheckpoint tiny;
+  tiny.write(folder_.path());
+  const SafetensorsFile whole(folder_ / "model.safetensors");
+  std::vector<std::pair<std::string, at::Tensor>> halves[2];
+  nlohmann::json index;
+  for (const auto& [name, tensor_entry] : whole.entries()) {
+    const int half = halves[0].size() <= halves[1].size() ? 0 : 1;
+    halves[half].emplace_back(name, whole.tensor(name));
+    index["weight_map"][name] = half == 0 ? "one.safetensors" : "two.safetensors";
+  }
+  write_safetensors(folder_ / "one.safetensors", halves[0]);
+  write_safetensors(folder_ / "two.safetensors", halves[1]);
+  const ModelConfig config = read_model_config(folder_.path());
+  const Transformer expected = load_transformer(folder_.path(), config, at::kFloat, at::kCPU);
+  std::filesystem::remove(folder_ / "model.safetensors");
+  const auto index_path = folder_ / "model.safetensors.index.json";
+  write_file(index_path, index.dump());
+  const Transformer sharded = load_transformer(folder_.path(), config, at::kFloat, at::kCPU);
+  for (const auto& [name, tensor] : expected.weights()) {
+    EXPECT_TRUE(at::equal(sharded.weight(name), tensor)) << name;
+  }
+
+  nlohmann::json wrong = index;
+  wrong["weight_map"]["model.norm.weight"] = "../one.safetensors";
+  write_file(index_path, wrong.dump());
+  EXPECT_THAT(problem(), HasSubstr("outside its folder"));
+  wrong["weight_map"]["model.norm.weight"] = "three.safetensors";
+  write_file(index_path, wrong.dump());
+  EXPECT_THAT(problem(), HasSubstr("three.safetensors"));
+  wrong["weight_map"]["model.norm.weight"] =
+      index["weight_map"]["model.norm.weight"] == "one.safetensors" ? "two.safetensors"
+                                                                    : "one.safetensors";
+  write_file(index_path, wrong.dump());
+  EXPECT_THAT(problem(), HasSubstr("which the index says it holds"));
+  write_file(index_path, "{}");
+  EXPECT_THAT(problem(), HasSubstr("weight_map"));
+  write_file(index_path, index.dump().substr(0, 100));
+  EXPECT_THAT(problem(), HasSubstr("not JSON"));
+}
+
+}  // namespace
+}  // namespace kvloupe::test

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace kvloupe::test {
+
+/// A small random Llama checkpoint, written without capture's code. The same options give the
+/// same weights.
+struct TinyCheckpoint {
+  int layers = 2;
+  int heads = 4;
+  int kv_heads = 2;
+  int head_dim = 6;
+  int hidden_size = 20;  // not heads · head_dim
+  int intermediate_size = 28;
+  int vocab_size = 40;
+  bool tied = true;
+  unsigned seed = 1;
+  int max_position_embeddings = 128;
+
+  std::string config_text() const;
+  /// Writes config.json and model.safetensors (F32) into an existing folder.
+  void write(const std::filesystem::path& folder) const;
+};
+
+/// A safetensors file of this header and data.
+std::string safetensors_bytes(const std::string& header, const std::string& data);
+
+void write_file(const std::filesystem::path& path, const std::string& bytes);
+std::string read_file_bytes(const std::filesystem::path& path);
+
+/// `count` token ids below `vocab_size`, white space between them.
+std::string random_ids_text(int count, int vocab_size, unsigned seed);
+
+/// The folder of the real checkpoint beside the project, if it is there.
+std::filesystem::path stories_folder();
+
+}  // namespace kvloupe::test
