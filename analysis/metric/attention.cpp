@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "analysis/metric/exponential.h"
+
 namespace kvloupe {
 
 namespace {
@@ -25,24 +27,16 @@ void for_each_tile(const MatrixView& queries, const MatrixView& keys, float scal
   }
 }
 
-/// Replaces each logit by exp(logit − largest) and returns their sum. The exponentials vectorise in
-/// float32; sums of short stretches add up in double.
 template <typename Row>
-double exponentiate(Row&& row, float largest) {
-  row.array() = (row.array() - largest).exp();
-  constexpr Eigen::Index kStretch = 512;
-  double sum = 0.0;
-  for (Eigen::Index first = 0; first < row.size(); first += kStretch) {
-    sum += row.segment(first, std::min(kStretch, row.size() - first)).sum();
-  }
-  return sum;
+std::span<float> as_span(Row&& row) {
+  return {row.data(), static_cast<std::size_t>(row.size())};
 }
 
 /// Log-sum-exp of one row, which it overwrites.
 template <typename Row>
 float logsumexp(Row&& row) {
   const float largest = row.maxCoeff();
-  return static_cast<float>(largest + std::log(exponentiate(row, largest)));
+  return static_cast<float>(largest + std::log(exponentials(as_span(row), largest)));
 }
 }  // namespace
 
@@ -58,7 +52,7 @@ Matrix attention_rows(const MatrixView& queries, const MatrixView& keys, float s
   for (Eigen::Index r = 0; r < m; ++r) {
     const Eigen::Index seen = n - m + r + 1;
     auto visible = rows.row(r).head(seen);
-    visible *= static_cast<float>(1.0 / exponentiate(visible, visible.maxCoeff()));
+    visible *= static_cast<float>(1.0 / exponentials(as_span(visible), visible.maxCoeff()));
     rows.row(r).tail(n - seen).setZero();
   }
   return rows;
@@ -114,7 +108,7 @@ std::vector<float> attention_column_sums(const MatrixView& queries, const Matrix
     tile_sums.setZero(logits.cols());
     for (Eigen::Index r = 0; r < logits.rows(); ++r) {
       auto visible = logits.row(r).head(seen + r);
-      const double sum = exponentiate(visible, visible.maxCoeff());
+      const double sum = exponentials(as_span(visible), visible.maxCoeff());
       tile_sums.head(seen + r) += visible * static_cast<float>(1.0 / sum);
     }
     sums.head(logits.cols()) += tile_sums.cast<double>().transpose();

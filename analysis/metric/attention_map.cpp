@@ -6,6 +6,8 @@
 #include <stdexcept>
 #include <vector>
 
+#include "analysis/metric/exponential.h"
+
 namespace kvloupe {
 
 namespace {
@@ -21,55 +23,78 @@ Span cells_of(Eigen::Index i, Eigen::Index pixels, Eigen::Index cells) {
   return {first, std::max(first + 1, (i + 1) * cells / pixels)};
 }
 
-/// Pools a stripe of query rows that one row of pixels shows.
+/// Pools the query rows [first, end) that one row of pixels shows. Rows are combined cell by cell
+/// first, which vectorises; only their combination is cut into pixels.
 class PixelRow {
  public:
-  PixelRow(const AttentionWindow& window, std::vector<Span> columns)
-      : window_(window), columns_(std::move(columns)) {}
-
-  void clear() {
-    const auto width = static_cast<Eigen::Index>(columns_.size());
-    const bool max = window_.pooling == Pooling::max;
-    pooled_.setConstant(width, max ? -std::numeric_limits<double>::infinity() : 0.0);
-    counts_.setZero(width);
+  PixelRow(const AttentionWindow& window, const std::vector<Span>& columns, Span queries)
+      : window_(window), columns_(columns), queries_(queries), combined_(kTileKeys) {
+    const auto width = static_cast<Eigen::Index>(columns.size());
+    pooled_.setConstant(width, nothing());
   }
 
-  /// Adds one query's logits of keys [first, first + row.size()), those it sees only; `shift` is
-  /// its log-sum-exp, 0 for logits. The row is overwritten.
-  template <typename Row>
-  void add(Row row, Eigen::Index first, float shift) {
-    const bool mean = window_.pooling == Pooling::mean;
-    row.array() -= shift;
-    if (mean && window_.unit == AttentionUnit::probability) row = row.array().exp();
-    const Eigen::Index end = first + row.size();
-    // The first pixel that reaches into this tile.
+  /// Begins a tile of keys.
+  void begin() { combined_.setConstant(static_cast<float>(nothing())); }
+
+  /// Adds one query's logits of the tile's first keys, those it sees only; `shift` is its
+  /// log-sum-exp, 0 for logits. The row is overwritten.
+  void add(std::span<float> row, float shift) {
+    Eigen::Map<Eigen::ArrayXf> cells(row.data(), std::ssize(row));
+    auto combined = combined_.head(cells.size());
+    if (window_.pooling == Pooling::max) {
+      combined = combined.max(cells - shift);
+    } else if (window_.unit == AttentionUnit::logit) {
+      combined += cells;
+    } else {
+      exponentials(row, shift);
+      combined += cells;
+    }
+  }
+
+  /// Ends a tile of keys [first, end).
+  void end(Eigen::Index first, Eigen::Index end) {
+    const bool max = window_.pooling == Pooling::max;
     auto column = std::partition_point(columns_.begin(), columns_.end(),
                                        [&](const Span& span) { return span.end <= first; });
     for (; column != columns_.end() && column->first < end; ++column) {
       const Eigen::Index from = std::max(column->first, first), to = std::min(column->end, end);
-      const Eigen::Index x = column - columns_.begin();
-      const auto cells = row.segment(from - first, to - from);
-      if (mean) {
-        pooled_[x] += cells.sum();
-      } else {
-        pooled_[x] = std::max(pooled_[x], static_cast<double>(cells.maxCoeff()));
+      double& pixel = pooled_[column - columns_.begin()];
+      for (Eigen::Index key = from; key < to; ++key) {
+        const double cell = combined_[key - first];
+        pixel = max ? std::max(pixel, cell) : pixel + cell;
       }
-      counts_[x] += static_cast<double>(to - from);
     }
   }
 
   float value(Eigen::Index x) const {
-    if (counts_[x] == 0.0) return std::numeric_limits<float>::quiet_NaN();
-    if (window_.pooling == Pooling::mean) return static_cast<float>(pooled_[x] / counts_[x]);
+    const double cells = visible_cells(columns_[static_cast<std::size_t>(x)]);
+    if (cells == 0.0) return std::numeric_limits<float>::quiet_NaN();
+    if (window_.pooling == Pooling::mean) return static_cast<float>(pooled_[x] / cells);
     // exp grows with its argument: the largest probability is that of the largest logit.
     return static_cast<float>(window_.unit == AttentionUnit::probability ? std::exp(pooled_[x])
                                                                          : pooled_[x]);
   }
 
+  Span queries() const { return queries_; }
+
  private:
+  double nothing() const {
+    return window_.pooling == Pooling::max ? -std::numeric_limits<double>::infinity() : 0.0;
+  }
+  double visible_cells(const Span& keys) const {
+    double cells = 0.0;
+    for (Eigen::Index key = keys.first; key < keys.end; ++key) {
+      cells += static_cast<double>(
+          std::max<Eigen::Index>(0, queries_.end - std::max(queries_.first, key)));
+    }
+    return cells;
+  }
+
   const AttentionWindow& window_;
-  std::vector<Span> columns_;  // keys of each pixel, ascending
-  Eigen::ArrayXd pooled_, counts_;
+  const std::vector<Span>& columns_;  // keys of each pixel, ascending
+  Span queries_;
+  Eigen::ArrayXf combined_;  // [tile of keys]
+  Eigen::ArrayXd pooled_;    // [width]
 };
 }  // namespace
 
@@ -89,38 +114,59 @@ Matrix attention_map(const MatrixView& queries, const MatrixView& keys, float sc
     const Span span = cells_of(x, window.width, columns);
     spans.push_back({window.key_first + span.first, window.key_first + span.end});
   }
-  PixelRow pixels(window, std::move(spans));
-  Matrix map(window.height, window.width);
+  // Rows of pixels that show different queries; more pixels than queries repeat them.
+  const Eigen::Index stripes = std::min<Eigen::Index>(window.height, rows);
+  Matrix pooled(stripes, window.width);
   Matrix logits;
   progress.set_total(rows);
-  Span previous{-1, -1};
-  for (Eigen::Index y = 0; y < window.height; ++y) {
-    const Span stripe = cells_of(y, window.height, rows);
-    if (stripe.first == previous.first && stripe.end == previous.end) {  // enlarged: repeat
-      map.row(y) = map.row(y - 1);
-      continue;
+  for (Eigen::Index y = 0; y < stripes;) {
+    // As many whole stripes as one matrix product takes.
+    std::vector<PixelRow> group;
+    const auto add_stripe = [&] {
+      const Span span = cells_of(y + std::ssize(group), stripes, rows);
+      group.emplace_back(window, spans,
+                         Span{window.query_first + span.first, window.query_first + span.end});
+    };
+    add_stripe();
+    const Eigen::Index first = group.front().queries().first;
+    while (y + std::ssize(group) < stripes) {
+      const Span next = cells_of(y + std::ssize(group), stripes, rows);
+      if (window.query_first + next.end - first > kTileQueries) break;
+      add_stripe();
     }
-    previous = stripe;
-    pixels.clear();
-    for (Eigen::Index at = stripe.first; at < stripe.end; at += kTileQueries) {
-      const Eigen::Index q = window.query_first + at;
-      const Eigen::Index count = std::min(kTileQueries, stripe.end - at);
+    const Eigen::Index end = group.back().queries().end;
+    for (Eigen::Index q = first; q < end; q += kTileQueries) {
+      const Eigen::Index count = std::min(kTileQueries, end - q);
       const Eigen::Index visible_end = std::min<Eigen::Index>(window.key_end, q + count);
       for (Eigen::Index k = window.key_first; k < visible_end; k += kTileKeys) {
         progress.check();
         const Eigen::Index width = std::min(kTileKeys, visible_end - k);
         logits.noalias() = queries.middleRows(q, count) * keys.middleRows(k, width).transpose();
         logits *= scale;
-        for (Eigen::Index r = 0; r < count; ++r) {
-          const Eigen::Index seen = std::min(width, q + r + 1 - k);
-          if (seen <= 0) continue;
-          pixels.add(logits.row(r).head(seen), k,
-                     probability ? logsumexp[static_cast<std::size_t>(q + r)] : 0.0F);
+        for (PixelRow& pixels : group) {
+          pixels.begin();
+          const Eigen::Index from = std::max(q, pixels.queries().first);
+          const Eigen::Index to = std::min(q + count, pixels.queries().end);
+          for (Eigen::Index row = from; row < to; ++row) {
+            const Eigen::Index seen = std::min(width, row + 1 - k);
+            if (seen <= 0) continue;
+            pixels.add({logits.row(row - q).data(), static_cast<std::size_t>(seen)},
+                       probability ? logsumexp[static_cast<std::size_t>(row)] : 0.0F);
+          }
+          pixels.end(k, k + width);
         }
       }
       progress.advance(count);
     }
-    for (Eigen::Index x = 0; x < window.width; ++x) map(y, x) = pixels.value(x);
+    for (const PixelRow& pixels : group) {
+      for (Eigen::Index x = 0; x < window.width; ++x) pooled(y, x) = pixels.value(x);
+      ++y;
+    }
+  }
+  if (stripes == window.height) return pooled;
+  Matrix map(window.height, window.width);
+  for (Eigen::Index y = 0; y < window.height; ++y) {
+    map.row(y) = pooled.row(cells_of(y, window.height, rows).first);
   }
   return map;
 }

@@ -2,6 +2,8 @@
 
 #include <bit>
 
+#include "analysis/vector_clones.h"
+
 namespace kvloupe {
 
 namespace {
@@ -37,11 +39,17 @@ inline float from_half(std::uint16_t half) {
 std::uint16_t half_from_float(float x) { return to_half(x); }
 float float_from_half(std::uint16_t bits) { return from_half(bits); }
 
+KVLOUPE_VECTOR_CLONES
 void halves_from_floats(std::span<const float> from, std::span<std::uint16_t> to) {
-  for (std::size_t i = 0; i < from.size(); ++i) to[i] = to_half(from[i]);
+  const float* const in = from.data();
+  std::uint16_t* const out = to.data();
+  for (std::size_t i = 0, size = from.size(); i < size; ++i) out[i] = to_half(in[i]);
 }
+KVLOUPE_VECTOR_CLONES
 void floats_from_halves(std::span<const std::uint16_t> from, std::span<float> to) {
-  for (std::size_t i = 0; i < from.size(); ++i) to[i] = from_half(from[i]);
+  const std::uint16_t* const in = from.data();
+  float* const out = to.data();
+  for (std::size_t i = 0, size = from.size(); i < size; ++i) out[i] = from_half(in[i]);
 }
 
 }  // namespace kvloupe

@@ -11,6 +11,7 @@
 #include "analysis/error.h"
 #include "analysis/metric/attention.h"
 #include "analysis/metric/attention_map.h"
+#include "analysis/metric/exponential.h"
 #include "analysis/metric/log_determinant.h"
 #include "analysis/metric/norms.h"
 #include "analysis/metric/pca.h"
@@ -432,6 +433,25 @@ TEST(Perturbation, StaysExactWhereAlmostAllMassIsEvicted) {
                                       std::exp(2.0) * values.row(3).cast<double>()) / z;
   EXPECT_NEAR(fast.head_error_l2, expected.norm(), 1e-6);
   EXPECT_NEAR(fast.retained_mass / (z * std::exp(-120.0)), 1.0, 1e-6);
+}
+
+TEST(Exponentials, AreAccurateAndSumUp) {
+  for (const int count : {0, 1, 15, 16, 17, 511, 1300}) {
+    std::vector<float> values(static_cast<std::size_t>(count));
+    for (int i = 0; i < count; ++i) values[size_t(i)] = 3.0F - 86.9F * float(i) / 1300.0F;
+    const std::vector<float> before = values;
+    const double sum = exponentials(values, 3.0F);
+    double expected = 0;
+    for (int i = 0; i < count; ++i) {
+      const double exact = std::exp(double(before[size_t(i)] - 3.0F));
+      ASSERT_NEAR(values[size_t(i)] / exact, 1.0, 3e-7) << before[size_t(i)];
+      expected += exact;
+    }
+    EXPECT_NEAR(sum, expected, 1e-6 * (1 + expected));
+  }
+  std::vector<float> edges{0.0F, -87.5F, -1e30F, -std::numeric_limits<float>::infinity()};
+  exponentials(edges, 0.0F);
+  EXPECT_THAT(edges, ::testing::ElementsAre(1.0F, 0.0F, 0.0F, 0.0F));
 }
 
 TEST(Norms, MedianIsTheMiddle) {
