@@ -27,7 +27,8 @@ int run_export(const ExportOptions& o) {
   const figure::FileOptions file_options = file_options_of(o.options);
   figure::check_choices(info, settings.choices);
   if (o.inputs.size() > 1) {
-    throw UsageError(fmt::format("{}: figure {} reads one trace; give one input", o.inputs[1], info.name));
+    throw UsageError(
+        fmt::format("{}: figure {} reads one trace; give one input", o.inputs[1], info.name));
   }
   figure::FigureMaker maker(std::make_shared<const Trace>(o.inputs.front()));
   OutputFile file(o.output);  // before the work: an unwritable target is known at once
@@ -55,13 +56,15 @@ std::string figure_list() {
 }  // namespace
 
 void add_export(CLI::App& app, Action& action) {
-  CLI::App* verb = app.add_subcommand("export", "Write a figure as SVG, PDF, PNG or CSV; needs no display");
+  CLI::App* verb =
+      app.add_subcommand("export", "Write a figure as SVG, PDF, PNG or CSV; needs no display");
   const auto options = std::make_shared<ExportOptions>();
   verb->add_option("INPUT", options->inputs, "The trace file")->required();
   verb->add_option("--figure", options->figure, "Which figure; see below")->required();
   verb->add_option("-o,--output", options->output, "FILE.svg, .pdf, .png or .csv")->required();
   add_figure_options(*verb, options->options);
-  verb->add_option("--set", options->options.choices, "A choice of the figure, NAME=VALUE; see below")
+  verb->add_option("--set", options->options.choices,
+                   "A choice of the figure, NAME=VALUE; see below")
       ->allow_extra_args(false);
   verb->footer(figure_list);
   verb->callback([&action, options] { action = [options] { return run_export(*options); }; });

@@ -27,7 +27,8 @@ std::pair<int, int> parse_tokens(const std::string& text) {
     good = good && second.ec == std::errc() && second.ptr == end;
   }
   if (!good || ends[0] < 0 || ends[1] < 0) {
-    throw UsageError(fmt::format("--tokens {}: is no range; write two token indices, such as 0-255", text));
+    throw UsageError(
+        fmt::format("--tokens {}: is no range; write two token indices, such as 0-255", text));
   }
   return {ends[0], ends[1]};
 }
@@ -35,22 +36,31 @@ std::pair<int, int> parse_tokens(const std::string& text) {
 }  // namespace
 
 void add_figure_options(CLI::App& verb, FigureOptions& o) {
-  verb.add_option("--policy", o.policy, "The policy whose decisions are shown")->capture_default_str();
-  verb.add_option("--policy-b", o.policy_b, "A second policy, shown beside the first where a figure can");
-  verb.add_option("--budget", o.budget, "Entries a head may hold: a count, or a share of the prompt")
+  verb.add_option("--policy", o.policy, "The policy whose decisions are shown")
+      ->capture_default_str();
+  verb.add_option("--policy-b", o.policy_b,
+                  "A second policy, shown beside the first where a figure can");
+  verb.add_option("--budget", o.budget,
+                  "Entries a head may hold: a count, or a share of the prompt")
       ->capture_default_str();
   verb.add_option("--block", o.block, "Tokens per prompt step (default: the capture's)")
       ->check(CLI::Range(1, std::numeric_limits<int>::max()));
   o.has_layer = verb.add_option("--layer", o.layer, "Layer (default: the middle one)");
   o.has_head = verb.add_option("--head", o.head, "Key-value head (default: 0)");
-  o.has_query_head = verb.add_option("--query-head", o.query_head, "Query head (default: the mean over the head's)");
+  o.has_query_head = verb.add_option("--query-head", o.query_head,
+                                     "Query head (default: the mean over the head's)");
   o.has_step = verb.add_option("--step", o.step, "Step (default: the last of the prompt)");
-  verb.add_option("--tokens", o.tokens, "Range of tokens, both included, such as 0-255 (default: all)");
+  verb.add_option("--tokens", o.tokens,
+                  "Range of tokens, both included, such as 0-255 (default: all)");
   verb.add_option("--size", o.size,
-                  "Outer size, such as 85x60mm or 1600x900px (default: one or two columns wide, as high as needed). "
+                  "Outer size, such as 85x60mm or 1600x900px (default: one or two columns wide, as "
+                  "high as needed). "
                   "PNG: 300 dpi; a pixel is 1/192 inch");
-  verb.add_option("--theme", o.theme, "light or dark")->check(CLI::IsMember({"light", "dark"}))->capture_default_str();
-  verb.add_option("--colours", o.colours, "Map of amounts: viridis, cividis or grey")->capture_default_str();
+  verb.add_option("--theme", o.theme, "light or dark")
+      ->check(CLI::IsMember({"light", "dark"}))
+      ->capture_default_str();
+  verb.add_option("--colours", o.colours, "Map of amounts: viridis, cividis or grey")
+      ->capture_default_str();
   verb.add_flag("--caption", o.caption, "Write what is shown, and the settings, under the figure");
 }
 
@@ -66,8 +76,10 @@ figure::FigureSettings settings_of(const FigureOptions& o) {
   if (o.has_step->count() > 0) settings.step = o.step;
   if (!o.tokens.empty()) settings.tokens = parse_tokens(o.tokens);
   // −1 stands for a default inside; typed, it is a wrong index.
-  for (const auto& [name, value] : {std::pair{"--query-head", settings.query_head}, {"--step", settings.step}}) {
-    if (value && *value < 0) throw UsageError(fmt::format("{} {}: is negative; they count from 0", name, *value));
+  for (const auto& [name, value] :
+       {std::pair{"--query-head", settings.query_head}, {"--step", settings.step}}) {
+    if (value && *value < 0)
+      throw UsageError(fmt::format("{} {}: is negative; they count from 0", name, *value));
   }
   for (const std::string& choice : o.choices) {
     const std::size_t equals = choice.find('=');

@@ -28,7 +28,8 @@ int run_gallery(const GalleryOptions& o) {
   figure::FigureMaker maker(trace);
   std::error_code error;
   std::filesystem::create_directories(o.folder, error);
-  if (error) throw FileError(o.folder, "cannot be made a folder (" + error.message() + "); choose another");
+  if (error)
+    throw FileError(o.folder, "cannot be made a folder (" + error.message() + "); choose another");
   const figure::TextMetrics fonts;
   warn_about_fonts(fonts);
   Progress progress;
@@ -39,9 +40,11 @@ int run_gallery(const GalleryOptions& o) {
     }
     const figure::MadeFigure made = maker.make(info, settings, progress);
     for (const char* ending : {"svg", "pdf", "png", "csv"}) {
-      const std::filesystem::path path = std::filesystem::path(o.folder) / (info.name + "." + ending);
+      const std::filesystem::path path =
+          std::filesystem::path(o.folder) / (info.name + "." + ending);
       OutputFile file(path.string());
-      file.write(figure::file_of(info, made, figure::format_of(path.string()), file_options, fonts));
+      file.write(
+          figure::file_of(info, made, figure::format_of(path.string()), file_options, fonts));
       file.finish();
     }
     std::printf("%s: svg pdf png csv\n", info.name.c_str());
@@ -53,7 +56,8 @@ int run_gallery(const GalleryOptions& o) {
 }  // namespace
 
 void add_gallery(CLI::App& app, Action& action) {
-  CLI::App* verb = app.add_subcommand("gallery", "Write every figure in every format; needs no display");
+  CLI::App* verb =
+      app.add_subcommand("gallery", "Write every figure in every format; needs no display");
   const auto options = std::make_shared<GalleryOptions>();
   verb->add_option("TRACE", options->trace, "The trace file")->required();
   verb->add_option("-o,--output", options->folder, "Folder; made where it is missing")->required();

@@ -28,8 +28,8 @@ const FigureInfo& find_figure(std::string_view name) {
     if (info.name == name) return info;
     names.push_back(info.name);
   }
-  throw UsageError(fmt::format("--figure {}: no such figure; did you mean '{}'? There are: {}", name,
-                               nearest_word(name, names), fmt::join(names, ", ")));
+  throw UsageError(fmt::format("--figure {}: no such figure; did you mean '{}'? There are: {}",
+                               name, nearest_word(name, names), fmt::join(names, ", ")));
 }
 
 const std::string& choice(const FigureInfo& info, const Choices& choices, std::string_view name) {
@@ -39,9 +39,9 @@ const std::string& choice(const FigureInfo& info, const Choices& choices, std::s
     if (it == choices.end()) return one.values.front();
     const auto value = std::find(one.values.begin(), one.values.end(), it->second);
     if (value != one.values.end()) return *value;
-    throw UsageError(fmt::format("{}={}: figure {} has no such value; did you mean '{}'? There are: {}",
-                                 name, it->second, info.name, nearest_word(it->second, one.values),
-                                 fmt::join(one.values, ", ")));
+    throw UsageError(fmt::format(
+        "{}={}: figure {} has no such value; did you mean '{}'? There are: {}", name, it->second,
+        info.name, nearest_word(it->second, one.values), fmt::join(one.values, ", ")));
   }
   throw UsageError(fmt::format("figure {} has no choice '{}'", info.name, name));
 }
@@ -51,10 +51,10 @@ void check_choices(const FigureInfo& info, const Choices& choices) {
     std::vector<std::string> names;
     for (const ChoiceInfo& one : info.choices) names.push_back(one.name);
     if (std::find(names.begin(), names.end(), name) == names.end()) {
-      throw UsageError(names.empty()
-                           ? fmt::format("--set {}: figure {} has no choices", name, info.name)
-                           : fmt::format("--set {}: figure {} has no such choice; did you mean '{}'?", name,
-                                         info.name, nearest_word(name, names)));
+      throw UsageError(
+          names.empty() ? fmt::format("--set {}: figure {} has no choices", name, info.name)
+                        : fmt::format("--set {}: figure {} has no such choice; did you mean '{}'?",
+                                      name, info.name, nearest_word(name, names)));
     }
     choice(info, choices, name);
   }
@@ -64,8 +64,8 @@ namespace {
 
 void check(const char* what, const char* option, int value, int count) {
   if (value >= 0 && value < count) return;
-  throw UsageError(fmt::format("{} {}: the trace has {} 0 to {}; the nearest is {}", option, value, what,
-                               count - 1, std::clamp(value, 0, count - 1)));
+  throw UsageError(fmt::format("{} {}: the trace has {} 0 to {}; the nearest is {}", option, value,
+                               what, count - 1, std::clamp(value, 0, count - 1)));
 }
 
 }  // namespace
@@ -79,9 +79,10 @@ Selection resolve(const Selection& selection, const Trace& trace, int steps) {
     check("query heads", "--query-head", s.query_head, model.num_heads);
     if (model.head_of(s.query_head) != s.head) {
       const int first = s.head * model.group_size();
-      throw UsageError(fmt::format("--query-head {}: it reads head {}, not {}; head {} serves query heads {} to {}",
-                                   s.query_head, model.head_of(s.query_head), s.head, s.head, first,
-                                   first + model.group_size() - 1));
+      throw UsageError(fmt::format(
+          "--query-head {}: it reads head {}, not {}; head {} serves query heads {} to {}",
+          s.query_head, model.head_of(s.query_head), s.head, s.head, first,
+          first + model.group_size() - 1));
     }
   }
   if (s.step == -1) s.step = std::max(0, steps - trace.run().generated - 1);
@@ -90,8 +91,8 @@ Selection resolve(const Selection& selection, const Trace& trace, int steps) {
   check("tokens", "--tokens", s.first_token, trace.length());
   check("tokens", "--tokens", s.last_token, trace.length());
   if (s.first_token > s.last_token) {
-    throw UsageError(fmt::format("--tokens {}-{}: the range is empty; give the smaller one first", s.first_token,
-                                 s.last_token));
+    throw UsageError(fmt::format("--tokens {}-{}: the range is empty; give the smaller one first",
+                                 s.first_token, s.last_token));
   }
   return s;
 }

@@ -16,12 +16,19 @@ namespace {
 constexpr double longest_page = 240.0 * kPointsPerMillimetre;  // a journal page's text is no higher
 
 /// The settings in one line, for under the figure.
-std::string settings_line(const MadeFigure& made) {
+std::string settings_line(const FigureInfo& info, const MadeFigure& made) {
   std::string line;
   for (const auto& [key, value] : made.settings) {
     if (key == "figure") continue;
+    const bool is_choice =
+        std::any_of(info.choices.begin(), info.choices.end(),
+                    [&, &name = key](const ChoiceInfo& one) { return one.name == name; });
+    const std::string shown = key == "trace"        ? "Trace"
+                              : key == "policy_b"   ? "policy B"
+                              : key == "query_head" ? "query head"
+                                                    : key;
     if (!line.empty()) line += ", ";
-    line += key == "version" ? value : (key == "policy_b" ? "policy B" : key) + " " + value;
+    line += key == "version" ? value : is_choice ? key + "=" + value : shown + " " + value;
   }
   return line + ".";
 }
@@ -30,16 +37,20 @@ std::string settings_line(const MadeFigure& made) {
 
 FileFormat format_of(std::string_view file_name) {
   const std::size_t dot = file_name.rfind('.');
-  std::string ending(dot == std::string_view::npos ? std::string_view() : file_name.substr(dot + 1));
-  std::transform(ending.begin(), ending.end(), ending.begin(), [](unsigned char c) { return std::tolower(c); });
+  std::string ending(dot == std::string_view::npos ? std::string_view()
+                                                   : file_name.substr(dot + 1));
+  std::transform(ending.begin(), ending.end(), ending.begin(),
+                 [](unsigned char c) { return std::tolower(c); });
   if (ending == "svg") return FileFormat::svg;
   if (ending == "pdf") return FileFormat::pdf;
   if (ending == "png") return FileFormat::png;
   if (ending == "csv") return FileFormat::csv;
-  throw UsageError("-o " + std::string(file_name) + ": the name must end in .svg, .pdf, .png or .csv");
+  throw UsageError("-o " + std::string(file_name) +
+                   ": the name must end in .svg, .pdf, .png or .csv");
 }
 
-Scene page_of(const FigureInfo& info, const MadeFigure& made, const FileOptions& options, const TextMetrics& fonts) {
+Scene page_of(const FigureInfo& info, const MadeFigure& made, const FileOptions& options,
+              const TextMetrics& fonts) {
   DrawRequest request;
   request.style = make_style(fonts, options.theme);
   request.style.amounts = options.amounts;
@@ -52,7 +63,8 @@ Scene page_of(const FigureInfo& info, const MadeFigure& made, const FileOptions&
   if (options.caption) {
     const double width = request.width - 4.0;
     lines = wrap(style, made.figure->caption(), style.small, width);
-    for (std::string& line : wrap(style, settings_line(made), style.small, width)) lines.push_back(std::move(line));
+    for (std::string& line : wrap(style, settings_line(info, made), style.small, width))
+      lines.push_back(std::move(line));
   }
   const double line_height = style.small * 1.35;
   const double below = lines.empty() ? 0.0 : static_cast<double>(lines.size()) * line_height + 6.0;
@@ -71,7 +83,8 @@ Scene page_of(const FigureInfo& info, const MadeFigure& made, const FileOptions&
   scene.height = request.height + below;
   for (std::size_t i = 0; i < lines.size(); ++i) {
     scene.add(make_text(style, lines[i],
-                        {2.0, request.height + 4.0 + (static_cast<double>(i) + 0.8) * line_height}, style.small));
+                        {2.0, request.height + 4.0 + (static_cast<double>(i) + 0.8) * line_height},
+                        style.small));
   }
   scene.title = info.title;
   scene.caption = made.figure->caption();
@@ -79,8 +92,8 @@ Scene page_of(const FigureInfo& info, const MadeFigure& made, const FileOptions&
   return scene;
 }
 
-std::string file_of(const FigureInfo& info, const MadeFigure& made, FileFormat format, const FileOptions& options,
-                    const TextMetrics& fonts) {
+std::string file_of(const FigureInfo& info, const MadeFigure& made, FileFormat format,
+                    const FileOptions& options, const TextMetrics& fonts) {
   if (format == FileFormat::csv) {
     std::ostringstream out;
     CsvWriter csv(out);
@@ -91,9 +104,12 @@ std::string file_of(const FigureInfo& info, const MadeFigure& made, FileFormat f
   const Scene scene = page_of(info, made, options, fonts);
   const PageSize size = options.size.value_or(PageSize{});
   switch (format) {
-    case FileFormat::svg: return write_svg(scene, size.in_pixels ? size.pixels_per_point : 0.0);
-    case FileFormat::pdf: return write_pdf(scene, fonts);
-    default: return write_png(scene, fonts, size.pixels_per_point);
+    case FileFormat::svg:
+      return write_svg(scene, size.in_pixels ? size.pixels_per_point : 0.0);
+    case FileFormat::pdf:
+      return write_pdf(scene, fonts);
+    default:
+      return write_png(scene, fonts, size.pixels_per_point);
   }
 }
 

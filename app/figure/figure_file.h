@@ -24,10 +24,11 @@ struct FileOptions {
 
 /// The page as it is written: caption, settings and title included. On the light theme the paper is
 /// white, as a journal's is.
-Scene page_of(const FigureInfo& info, const MadeFigure& made, const FileOptions& options, const TextMetrics& fonts);
+Scene page_of(const FigureInfo& info, const MadeFigure& made, const FileOptions& options,
+              const TextMetrics& fonts);
 
 /// The bytes of the file. Throws WorkError where the scene is not sound.
-std::string file_of(const FigureInfo& info, const MadeFigure& made, FileFormat format, const FileOptions& options,
-                    const TextMetrics& fonts);
+std::string file_of(const FigureInfo& info, const MadeFigure& made, FileFormat format,
+                    const FileOptions& options, const TextMetrics& fonts);
 
 }  // namespace kvloupe::figure

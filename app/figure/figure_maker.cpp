@@ -8,7 +8,8 @@
 
 namespace kvloupe::figure {
 
-std::shared_ptr<const Replay> FigureMaker::replay_of(const std::string& policy, const FigureSettings& settings,
+std::shared_ptr<const Replay> FigureMaker::replay_of(const std::string& policy,
+                                                     const FigureSettings& settings,
                                                      const Needs& needs, const Selection& selection,
                                                      Progress& progress) {
   ReplayRequest request;
@@ -26,7 +27,8 @@ std::shared_ptr<const Replay> FigureMaker::replay_of(const std::string& policy, 
   return kept;
 }
 
-MadeFigure FigureMaker::make(const FigureInfo& info, const FigureSettings& settings, Progress& progress) {
+MadeFigure FigureMaker::make(const FigureInfo& info, const FigureSettings& settings,
+                             Progress& progress) {
   check_choices(info, settings.choices);
   if (const std::string why = info.unavailable(*trace_); !why.empty()) {
     throw WorkError("figure " + info.name + ": " + why);
@@ -50,20 +52,24 @@ MadeFigure FigureMaker::make(const FigureInfo& info, const FigureSettings& setti
   const PolicySpec policy = parse_policy(settings.policy);
   if (!settings.policy_b.empty()) parse_policy(settings.policy_b);
   parse_budget(settings.budget);
-  const std::vector<Block> blocks =
-      info.needs.policy || info.needs.step ? replay_blocks(*trace_, settings.block) : trace_->blocks();
+  const std::vector<Block> blocks = info.needs.policy || info.needs.step
+                                        ? replay_blocks(*trace_, settings.block)
+                                        : trace_->blocks();
   input.selection = resolve(wanted, *trace_, static_cast<int>(blocks.size()));
   if (info.needs.policy) {
     input.policy_a = replay_of(settings.policy, settings, info.needs, input.selection, progress);
     if (!settings.policy_b.empty()) {
-      input.policy_b = replay_of(settings.policy_b, settings, info.needs, input.selection, progress);
+      input.policy_b =
+          replay_of(settings.policy_b, settings, info.needs, input.selection, progress);
     }
   }
 
   MadeFigure made;
   made.figure = info.compute(input, progress);
   const Selection& s = input.selection;
-  const auto say = [&](const char* key, std::string value) { made.settings.emplace_back(key, std::move(value)); };
+  const auto say = [&](const char* key, std::string value) {
+    made.settings.emplace_back(key, std::move(value));
+  };
   say("figure", info.name);
   say("trace", trace_->path().filename().string());
   say("model", model.name);
@@ -80,7 +86,8 @@ MadeFigure FigureMaker::make(const FigureInfo& info, const FigureSettings& setti
   }
   if (info.needs.step) say("step", std::to_string(s.step));
   if (info.needs.tokens) say("tokens", fmt::format("{}-{}", s.first_token, s.last_token));
-  for (const ChoiceInfo& one : info.choices) say(one.name.c_str(), choice(info, settings.choices, one.name));
+  for (const ChoiceInfo& one : info.choices)
+    say(one.name.c_str(), choice(info, settings.choices, one.name));
   say("version", "kvloupe " KVLOUPE_VERSION);
   return made;
 }

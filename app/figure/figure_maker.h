@@ -14,10 +14,10 @@ namespace kvloupe::figure {
 
 /// What a person asked for; what is absent has a default.
 struct FigureSettings {
-  std::optional<int> layer;       // default: the middle one
-  std::optional<int> head;        // default: that of query_head, else 0
-  std::optional<int> query_head;  // default: the mean over the head's group
-  std::optional<int> step;        // default: the last of the prompt
+  std::optional<int> layer;                   // default: the middle one
+  std::optional<int> head;                    // default: that of query_head, else 0
+  std::optional<int> query_head;              // default: the mean over the head's group
+  std::optional<int> step;                    // default: the last of the prompt
   std::optional<std::pair<int, int>> tokens;  // both included; default: all
   std::string policy = "keydiff";
   std::string policy_b;  // empty: none
@@ -37,13 +37,14 @@ class FigureMaker {
  public:
   explicit FigureMaker(std::shared_ptr<const Trace> trace) : trace_(std::move(trace)) {}
 
-  /// Throws UsageError for a spec, budget, layer, head, step, token or choice that is none, WorkError
-  /// where the figure cannot be drawn from this trace, Cancelled through progress.
+  /// Throws UsageError for a spec, budget, layer, head, step, token or choice that is none,
+  /// WorkError where the figure cannot be drawn from this trace, Cancelled through progress.
   MadeFigure make(const FigureInfo& info, const FigureSettings& settings, Progress& progress);
 
  private:
   std::shared_ptr<const Replay> replay_of(const std::string& policy, const FigureSettings& settings,
-                                          const Needs& needs, const Selection& selection, Progress& progress);
+                                          const Needs& needs, const Selection& selection,
+                                          Progress& progress);
 
   std::shared_ptr<const Trace> trace_;
   std::map<std::string, std::shared_ptr<const Replay>> replays_;

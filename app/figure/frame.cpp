@@ -23,6 +23,12 @@ double widest_label(const Style& style, const std::vector<Tick>& ticks) {
   return widest;
 }
 
+/// How long a turned name beside a plot, centred on it, may be without leaving the page.
+double turned_room(const Scene& scene, const Rect& plot) {
+  const double middle = plot.centre().y;
+  return 2.0 * (std::min(middle, scene.height - middle) - 1.0);
+}
+
 std::vector<Tick> bar_ticks(const Style& style, const ColourScale& scale, double height) {
   const int most = std::clamp(static_cast<int>(height / (style.small * 3.0)), 2, 6);
   if (scale.scale == AxisScale::log) return log_ticks(scale.low, scale.high, most);
@@ -166,7 +172,7 @@ void add_axes(Scene& scene, const Style& style, const Axes& axes, const AxisLook
   if (y.labels && !axes.y.label.empty()) {
     const double from = plot.x - (y.ticks.empty() ? 0.0 : tick_length + tick_gap + left) - name_gap;
     Text name = make_text(
-        style, style.fonts->fit(axes.y.label, Font::regular, style.text, plot.height + 12),
+        style, style.fonts->fit(axes.y.label, Font::regular, style.text, turned_room(scene, plot)),
         {from - 0.22 * style.text, plot.centre().y}, style.text, Font::regular, Align::centre);
     name.turned = true;
     scene.add(std::move(name));
@@ -268,9 +274,9 @@ void add_colour_bar(Scene& scene, const Style& style, const Rect& plot, const Co
   }
   if (!scale.label.empty()) {
     const double x = bar.right() + tick_length + tick_gap + widest + name_gap + 0.75 * style.text;
-    Text name =
-        make_text(style, style.fonts->fit(scale.label, Font::regular, style.text, plot.height + 12),
-                  {x, bar.centre().y}, style.text, Font::regular, Align::centre);
+    Text name = make_text(
+        style, style.fonts->fit(scale.label, Font::regular, style.text, turned_room(scene, plot)),
+        {x, bar.centre().y}, style.text, Font::regular, Align::centre);
     name.turned = true;
     scene.add(std::move(name));
   }

@@ -65,7 +65,8 @@ void add_map(Scene& scene, const Style& style, const MapPlot& plot, const Rect& 
   std::string key = image_key(*pixels);
   const Rect whole{from.x, from.y, to.x - from.x, to.y - from.y};
   const bool inside = whole.x >= rect.x - 1e-6 && whole.y >= rect.y - 1e-6 &&
-                      whole.right() <= rect.right() + 1e-6 && whole.bottom() <= rect.bottom() + 1e-6;
+                      whole.right() <= rect.right() + 1e-6 &&
+                      whole.bottom() <= rect.bottom() + 1e-6;
   if (!inside) scene.add(PushClip{rect});
   scene.add(Image{std::move(pixels), whole, std::move(key), interpolation});
   if (!inside) scene.add(PopClip{});

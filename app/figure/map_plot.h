@@ -9,9 +9,9 @@ struct MapPlot {
   Axis x;
   Axis y;
   ColourScale scale;
-  double aspect = 1.0;   // width / height of the map itself; 0: fills the room
-  double top = 3.0;      // room above the map
-  double left = 2.0;     // outer margins
+  double aspect = 1.0;  // width / height of the map itself; 0: fills the room
+  double top = 3.0;     // room above the map
+  double left = 2.0;    // outer margins
   double right = 2.0;
   double bottom = 2.0;
   bool colour_bar = true;

@@ -14,7 +14,8 @@ namespace {
 /// A decimal number at the front of `text`, which is then cut off; −1 where there is none.
 double take_number(std::string_view& text) {
   double value = -1.0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, std::chars_format::fixed);
+  const auto [end, error] =
+      std::from_chars(text.data(), text.data() + text.size(), value, std::chars_format::fixed);
   if (error != std::errc()) return -1.0;
   text.remove_prefix(static_cast<std::size_t>(end - text.data()));
   return value;
@@ -45,8 +46,10 @@ PageSize parse_page_size(std::string_view text) {
   }
   const double least = size.in_pixels ? 200.0 : 20.0;
   const double most = size.in_pixels ? 16000.0 : 1000.0;
-  if (width < least || height < least) throw wrong(fmt::format("a side is less than {} {}", least, rest));
-  if (width > most || height > most) throw wrong(fmt::format("a side is more than {} {}", most, rest));
+  if (width < least || height < least)
+    throw wrong(fmt::format("a side is less than {} {}", least, rest));
+  if (width > most || height > most)
+    throw wrong(fmt::format("a side is more than {} {}", most, rest));
   if (size.in_pixels) {
     size.pixels_per_point = 192.0 / 72.0;
     size.width = width / size.pixels_per_point;

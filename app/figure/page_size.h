@@ -10,8 +10,8 @@ inline constexpr double kPointsPerMillimetre = 72.0 / 25.4;
 struct PageSize {
   double width = 0.0;   // points
   double height = 0.0;  // points
-  /// Pixels of a PNG to a point: 300 dpi on paper; sizes in pixels are read at 192 dpi, so that 8 pt
-  /// text is 21 pixels high on a slide of 1600 × 900.
+  /// Pixels of a PNG to a point: 300 dpi on paper; sizes in pixels are read at 192 dpi, so that 8
+  /// pt text is 21 pixels high on a slide of 1600 × 900.
   double pixels_per_point = 300.0 / 72.0;
   bool in_pixels = false;
 };

@@ -34,8 +34,8 @@ std::vector<TokenState> token_states(const Replay& replay, const HeadReplay& hea
   mark(step, Fate::recent, TokenState::protected_);
   for (int at = 0; at <= step; ++at) {
     const auto a = static_cast<std::size_t>(at);
-    if (a < head.fates.size() &&
-        std::find(head.fates[a].begin(), head.fates[a].end(), Fate::merged) != head.fates[a].end()) {
+    if (a < head.fates.size() && std::find(head.fates[a].begin(), head.fates[a].end(),
+                                           Fate::merged) != head.fates[a].end()) {
       mark(at, Fate::merged, TokenState::merged);
     }
   }
@@ -50,9 +50,11 @@ std::vector<float> score_ranks(const Replay& replay, const HeadReplay& head, int
   const std::vector<std::int32_t> tokens = replay.tokens_at(head, step);
   std::vector<std::size_t> order(std::min(scores.size(), tokens.size()));
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return scores[a] < scores[b]; });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](auto a, auto b) { return scores[a] < scores[b]; });
   for (std::size_t i = 0; i < order.size(); ++i) {
-    const float share = order.size() > 1 ? static_cast<float>(i) / static_cast<float>(order.size() - 1) : 1.0F;
+    const float share =
+        order.size() > 1 ? static_cast<float>(i) / static_cast<float>(order.size() - 1) : 1.0F;
     ranks[static_cast<std::size_t>(tokens[order[i]])] = share;
   }
   return ranks;

@@ -8,11 +8,11 @@ namespace kvloupe::figure {
 
 /// Where a token stands after a step.
 enum class TokenState : std::uint8_t {
-  ahead,       // not processed yet
+  ahead,  // not processed yet
   retained,
   protected_,  // retained because it is recent, a sink, or in the observation window
   evicted,
-  merged,      // gone into another token's entry
+  merged,  // gone into another token's entry
 };
 
 /// The state of every token [T] after a step's eviction, in one head. Tells protected from retained

@@ -55,7 +55,8 @@ class Attention final : public Figure {
     if (!marks.points.empty()) {
       const double last = marks.points.back().x;
       scene.add(std::move(marks));
-      Text name = make_text(style, sinks.size() == 1 ? "sink" : "sinks", {last + 5.0, rect.y - 2.0}, style.small);
+      Text name = make_text(style, sinks.size() == 1 ? "sink" : "sinks", {last + 5.0, rect.y - 2.0},
+                            style.small);
       name.colour = style.colours.faint;
       if (last + 5.0 + name.width < request.width) scene.add(std::move(name));
     }
@@ -63,7 +64,8 @@ class Attention final : public Figure {
   }
 
   void write_csv(CsvWriter& csv) const override {
-    const double tile = (selection.last_token - selection.first_token + 1.0) / static_cast<double>(map.cols());
+    const double tile =
+        (selection.last_token - selection.first_token + 1.0) / static_cast<double>(map.cols());
     csv.row({"query_token", "key_token", "tokens_per_tile", logits ? "logit" : "attention"});
     for (Eigen::Index y = 0; y < map.rows(); ++y) {
       for (Eigen::Index x = 0; x < map.cols(); ++x) {
@@ -82,13 +84,15 @@ class Attention final : public Figure {
     if (row < 0 || column < 0 || row >= count || column >= count) return {};
     const float value = map(row * map.rows() / count, column * map.cols() / count);
     if (std::isnan(value)) return {};
-    return std::string(logits ? "logit " : "attention ") + format_number(static_cast<double>(value));
+    return std::string(logits ? "logit " : "attention ") +
+           format_number(static_cast<double>(value));
   }
 
   std::string caption() const override {
-    std::string text = fmt::format("{} of tokens {} to {}, layer {}, {}", logits ? "Attention logits" : "Attention",
-                                   format_count(selection.first_token), format_count(selection.last_token),
-                                   selection.layer, of);
+    std::string text =
+        fmt::format("{} of tokens {} to {}, layer {}, {}",
+                    logits ? "Attention logits" : "Attention", format_count(selection.first_token),
+                    format_count(selection.last_token), selection.layer, of);
     if (map.cols() <= selection.last_token - selection.first_token) {
       text += pooling == Pooling::max ? "; each pixel is the largest value of its tile"
                                       : "; each pixel is the mean of its tile";
@@ -112,7 +116,8 @@ class Attention final : public Figure {
     limits(result.scale);
     if (request.limits) {
       std::tie(result.scale.low, result.scale.high) = *request.limits;
-      if (result.scale.scale == AxisScale::log) result.scale.low = std::max(result.scale.low, 1e-30);
+      if (result.scale.scale == AxisScale::log)
+        result.scale.low = std::max(result.scale.low, 1e-30);
     }
     return result;
   }
@@ -165,8 +170,8 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   const int first = s.query_head >= 0 ? s.query_head : s.head * group;
   const int count = s.query_head >= 0 ? 1 : group;
   figure->of = s.query_head >= 0 ? fmt::format("query head {}", s.query_head)
-               : group > 1       ? fmt::format("mean over the {} query heads of head {}", group, s.head)
-                                 : fmt::format("head {}", s.head);
+               : group > 1 ? fmt::format("mean over the {} query heads of head {}", group, s.head)
+                           : fmt::format("head {}", s.head);
   const auto scale = static_cast<float>(trace.run().attention_scale);
   const Matrix keys = trace.key(s.layer, s.head);
   std::vector<double> received(static_cast<std::size_t>(trace.length()), 0.0);
@@ -180,13 +185,15 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
       figure->map += one;
     }
     const std::vector<float> mean = received_attention(view(queries), view(keys), scale, progress);
-    for (std::size_t t = 0; t < mean.size(); ++t) received[t] += static_cast<double>(mean[t]) / count;
+    for (std::size_t t = 0; t < mean.size(); ++t)
+      received[t] += static_cast<double>(mean[t]) / count;
   }
   figure->map /= static_cast<float>(count);
   // The last few tokens are seen by too few queries, themselves among them, for a mean to say much.
   const int judged = trace.length() - std::max(8, trace.length() / 20);
   for (int t = s.first_token; t <= std::min(s.last_token, judged); ++t) {
-    if (received[static_cast<std::size_t>(t)] > static_cast<double>(kSinkHead)) figure->sinks.push_back(t);
+    if (received[static_cast<std::size_t>(t)] > static_cast<double>(kSinkHead))
+      figure->sinks.push_back(t);
   }
   return figure;
 }
@@ -198,15 +205,22 @@ FigureInfo attention_figure() {
   info.name = "attention";
   info.title = "Attention map";
   info.tooltip =
-      "A = softmax(QKᵀ/√d), causal, recomputed in float32 from queries and keys; never read from a stored "
+      "A = softmax(QKᵀ/√d), causal, recomputed in float32 from queries and keys; never read from a "
+      "stored "
       "16-bit map. Triangles mark sinks: tokens that receive more than 0.3 on average";
   info.needs.head = true;
   info.needs.tokens = true;
   info.choices = {
-      {"pooling", "Pooling", "A pixel that covers several cells shows their largest, or their mean. A sink is one "
-       "column wide and survives the largest only", {"max", "mean"}},
+      {"pooling",
+       "Pooling",
+       "A pixel that covers several cells shows their largest, or their mean. A sink is one "
+       "column wide and survives the largest only",
+       {"max", "mean"}},
       {"scale", "Scale", "Logarithmic or linear colours", {"log", "linear"}},
-      {"unit", "Unit", "Softmax rows, or the scaled products before the softmax", {"probability", "logit"}}};
+      {"unit",
+       "Unit",
+       "Softmax rows, or the scaled products before the softmax",
+       {"probability", "logit"}}};
   info.unavailable = [](const Trace&) { return std::string(); };
   info.compute = compute;
   return info;

@@ -29,8 +29,9 @@ class Filmstrip final : public Figure {
   int tokens = 0;
   int steps = 0;
   std::vector<Block> blocks;
-  std::vector<Cell> cells;           // [S,T]
-  std::vector<std::uint8_t> ranks;   // [S,T] share of the score's place, 255 the highest; 255 without scores
+  std::vector<Cell> cells;  // [S,T]
+  std::vector<std::uint8_t>
+      ranks;  // [S,T] share of the score's place, 255 the highest; 255 without scores
   std::vector<std::uint8_t> shield;  // [S,T] 1: protected
   std::vector<Segment> segments;
   bool scored = false;
@@ -40,21 +41,23 @@ class Filmstrip final : public Figure {
   Scene draw(const DrawRequest& request) const override {
     const Style& style = request.style;
     Scene scene = make_scene(style, request.width, request.height);
-    const auto [x0, x1] =
-        request.x_range.value_or(std::pair<double, double>(selection.first_token, selection.last_token + 1.0));
+    const auto [x0, x1] = request.x_range.value_or(
+        std::pair<double, double>(selection.first_token, selection.last_token + 1.0));
     const auto [y0, y1] = request.y_range.value_or(std::pair<double, double>(0.0, steps));
     Axes axes;
     axes.x = {AxisMeaning::token, AxisScale::linear, x0, x1, "Token"};
     axes.y = {AxisMeaning::step, AxisScale::linear, y0, y1, "Step"};
     double top = 2.0;
-    if (request.legend) top += add_legend(scene, style, {2.0, top}, request.width - 4.0, legend(style)) + 2.0;
+    if (request.legend)
+      top += add_legend(scene, style, {2.0, top}, request.width - 4.0, legend(style)) + 2.0;
     const double band = segments.empty() ? 0.0 : style.small * 1.35 + 4.0;
     const AxisLook x_look = axis_look(style, axes.x, request.width - 40.0, true);
     const double height =
         std::max(10.0, request.height - top - band - bottom_margin(style, axes.x, x_look) - 2.0);
     const AxisLook y_look = axis_look(style, axes.y, height, false);
     const double left = 2.0 + left_margin(style, axes.y, y_look);
-    axes.plot = {left, top + band, std::max(10.0, request.width - left - 2.0 - style.small), height};
+    axes.plot = {left, top + band, std::max(10.0, request.width - left - 2.0 - style.small),
+                 height};
 
     scene.add(PushClip{axes.plot});
     add_cells(scene, style, axes, request.pixels_per_point);
@@ -83,35 +86,45 @@ class Filmstrip final : public Figure {
   }
 
   std::string value_text(const Target& target) const override {
-    if (target.token < 0 || target.step < 0 || target.token >= tokens || target.step >= steps) return {};
+    if (target.token < 0 || target.step < 0 || target.token >= tokens || target.step >= steps)
+      return {};
     const std::size_t i = index(target.step, target.token);
     switch (cells[i]) {
-      case Cell::absent: return blocks[static_cast<std::size_t>(target.step)].end <= target.token ? "not yet read" : "gone";
-      case Cell::evicted: return "evicted at this step";
-      case Cell::merged: return "merged at this step";
-      case Cell::alive: break;
+      case Cell::absent:
+        return blocks[static_cast<std::size_t>(target.step)].end <= target.token ? "not yet read"
+                                                                                 : "gone";
+      case Cell::evicted:
+        return "evicted at this step";
+      case Cell::merged:
+        return "merged at this step";
+      case Cell::alive:
+        break;
     }
     return shield[i] != 0 ? "protected" : "retained";
   }
 
   std::string caption() const override {
-    return fmt::format("Cache of layer {}, head {} under {}: each row is a step, each column a token.{}",
-                       selection.layer, selection.head, policy,
-                       scored ? " Lighter cells have lower scores." : "");
+    return fmt::format(
+        "Cache of layer {}, head {} under {}: each row is a step, each column a token.{}",
+        selection.layer, selection.head, policy, scored ? " Lighter cells have lower scores." : "");
   }
 
  private:
   std::size_t index(int step, int token) const {
-    return static_cast<std::size_t>(step) * static_cast<std::size_t>(tokens) + static_cast<std::size_t>(token);
+    return static_cast<std::size_t>(step) * static_cast<std::size_t>(tokens) +
+           static_cast<std::size_t>(token);
   }
 
   std::vector<LegendEntry> legend(const Style& style) const {
     const Palette& c = style.colours;
     std::vector<LegendEntry> entries;
-    entries.push_back({scored ? "retained, by score" : "retained", MarkerShape::square, c.retained, std::nullopt});
-    if (scored) entries.push_back({"low score", MarkerShape::square, alive(style, 0), std::nullopt});
+    entries.push_back({scored ? "retained, by score" : "retained", MarkerShape::square, c.retained,
+                       std::nullopt});
+    if (scored)
+      entries.push_back({"low score", MarkerShape::square, alive(style, 0), std::nullopt});
     entries.push_back({"evicted at this step", MarkerShape::square, c.evicted, std::nullopt});
-    if (any_shield) entries.push_back({"protected", MarkerShape::square, c.protected_, std::nullopt});
+    if (any_shield)
+      entries.push_back({"protected", MarkerShape::square, c.protected_, std::nullopt});
     if (any_merged) entries.push_back({"merged", MarkerShape::diamond, c.merged, std::nullopt});
     return entries;
   }
@@ -129,10 +142,14 @@ class Filmstrip final : public Figure {
 
   Colour colour(const Style& style, std::size_t i) const {
     switch (cells[i]) {
-      case Cell::absent: break;
-      case Cell::alive: return alive(style, ranks[i]);
-      case Cell::evicted: return style.colours.evicted;
-      case Cell::merged: return style.colours.merged;
+      case Cell::absent:
+        break;
+      case Cell::alive:
+        return alive(style, ranks[i]);
+      case Cell::evicted:
+        return style.colours.evicted;
+      case Cell::merged:
+        return style.colours.merged;
     }
     return style.colours.paper;
   }
@@ -151,10 +168,12 @@ class Filmstrip final : public Figure {
     pixels->rgba.reserve(static_cast<std::size_t>(width) * static_cast<std::size_t>(height) * 4);
     for (int y = 0; y < height; ++y) {
       const int a = s0 + static_cast<int>(static_cast<long>(y) * (s1 - s0) / height);
-      const int b = std::max(a + 1, s0 + static_cast<int>((static_cast<long>(y) + 1) * (s1 - s0) / height));
+      const int b =
+          std::max(a + 1, s0 + static_cast<int>((static_cast<long>(y) + 1) * (s1 - s0) / height));
       for (int x = 0; x < width; ++x) {
         const int c = t0 + static_cast<int>(static_cast<long>(x) * (t1 - t0) / width);
-        const int d = std::max(c + 1, t0 + static_cast<int>((static_cast<long>(x) + 1) * (t1 - t0) / width));
+        const int d =
+            std::max(c + 1, t0 + static_cast<int>((static_cast<long>(x) + 1) * (t1 - t0) / width));
         int red = 0;
         int green = 0;
         int blue = 0;
@@ -167,15 +186,18 @@ class Filmstrip final : public Figure {
           }
         }
         const int count = (b - a) * (d - c);
-        pixels->rgba.insert(pixels->rgba.end(),
-                            {static_cast<std::uint8_t>(red / count), static_cast<std::uint8_t>(green / count),
-                             static_cast<std::uint8_t>(blue / count), std::uint8_t{255}});
+        pixels->rgba.insert(
+            pixels->rgba.end(),
+            {static_cast<std::uint8_t>(red / count), static_cast<std::uint8_t>(green / count),
+             static_cast<std::uint8_t>(blue / count), std::uint8_t{255}});
       }
     }
     const Point from = axes.to_page(t0, s0);
     const Point to = axes.to_page(t1, s1);
     std::string key = image_key(*pixels);
-    scene.add(Image{std::move(pixels), {from.x, from.y, to.x - from.x, to.y - from.y}, std::move(key),
+    scene.add(Image{std::move(pixels),
+                    {from.x, from.y, to.x - from.x, to.y - from.y},
+                    std::move(key),
                     Interpolation::nearest});
   }
 
@@ -225,7 +247,8 @@ class Filmstrip final : public Figure {
     if (cell >= 0.6 && row >= 0.8) return;  // each cell is its own mark
     Path lines;
     for (int s = 0; s < steps; ++s) {
-      if (blocks[static_cast<std::size_t>(s)].size() > 1) continue;  // many at once: their mean says it
+      if (blocks[static_cast<std::size_t>(s)].size() > 1)
+        continue;  // many at once: their mean says it
       for (int t = 0; t < tokens; ++t) {
         if (cells[index(s, t)] != Cell::evicted) continue;
         const Point at = axes.to_page(t + 0.5, s + 0.5);
@@ -252,8 +275,10 @@ class Filmstrip final : public Figure {
       path.rect(bar);
       path.fill = dark ? style.colours.neither : style.colours.both;
       scene.add(std::move(path));
-      Text name = make_text(style, segment.name, {(a + b) / 2, bar.y - 2.5}, style.small, Font::regular, Align::centre);
-      const double x = std::clamp(name.anchor.x - name.width / 2, axes.plot.x, std::max(axes.plot.x, axes.plot.right() - name.width));
+      Text name = make_text(style, segment.name, {(a + b) / 2, bar.y - 2.5}, style.small,
+                            Font::regular, Align::centre);
+      const double x = std::clamp(name.anchor.x - name.width / 2, axes.plot.x,
+                                  std::max(axes.plot.x, axes.plot.right() - name.width));
       // A short segment's name may be wider than the segment, but never on another name.
       if (x < free_from || x + name.width < a || x > b) continue;
       name.anchor.x = x + name.width / 2;
@@ -268,7 +293,8 @@ std::vector<Segment> segments_of(const TokenTable& tokens) {
   std::vector<Segment> segments;
   for (std::size_t t = 0; t < tokens.segment.size(); ++t) {
     const std::uint8_t id = tokens.segment[t];
-    const std::string name = id < tokens.segment_names.size() ? tokens.segment_names[id] : std::string();
+    const std::string name =
+        id < tokens.segment_names.size() ? tokens.segment_names[id] : std::string();
     if (segments.empty() || segments.back().name != name) {
       segments.push_back({name, static_cast<int>(t), static_cast<int>(t) + 1});
     } else {
@@ -282,7 +308,8 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   const Selection& s = input.selection;
   const Replay& replay = *input.policy_a;
   const HeadReplay* head = replay.find(s.layer, s.head);
-  if (head == nullptr) throw WorkError(fmt::format("layer {}, head {} was not replayed", s.layer, s.head));
+  if (head == nullptr)
+    throw WorkError(fmt::format("layer {}, head {} was not replayed", s.layer, s.head));
   auto figure = std::make_unique<Filmstrip>();
   figure->selection = s;
   figure->policy = fmt::format("{}, N = {}", replay.policy, format_count(replay.budget));
@@ -290,14 +317,16 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   figure->steps = static_cast<int>(replay.blocks.size());
   figure->blocks = replay.blocks;
   figure->segments = segments_of(input.trace->tokens());
-  const auto size = static_cast<std::size_t>(figure->steps) * static_cast<std::size_t>(figure->tokens);
+  const auto size =
+      static_cast<std::size_t>(figure->steps) * static_cast<std::size_t>(figure->tokens);
   figure->cells.assign(size, Cell::absent);
   figure->ranks.assign(size, 255);
   figure->shield.assign(size, 0);
   progress.set_total(figure->steps);
   for (int step = 0; step < figure->steps; ++step) {
     progress.advance();
-    const std::size_t row = static_cast<std::size_t>(step) * static_cast<std::size_t>(figure->tokens);
+    const std::size_t row =
+        static_cast<std::size_t>(step) * static_cast<std::size_t>(figure->tokens);
     const auto at = static_cast<std::size_t>(step);
     const std::vector<std::int32_t> tokens = replay.tokens_at(*head, step);
     const std::vector<float> ranks = score_ranks(replay, *head, step);
@@ -306,7 +335,9 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
       const auto t = static_cast<std::size_t>(tokens[i]);
       const bool leaves = head->evicted_at[t] == step;
       const Fate fate = fates ? head->fates[at][i] : (leaves ? Fate::evicted : Fate::by_score);
-      figure->cells[row + t] = !leaves ? Cell::alive : fate == Fate::merged ? Cell::merged : Cell::evicted;
+      figure->cells[row + t] = !leaves                ? Cell::alive
+                               : fate == Fate::merged ? Cell::merged
+                                                      : Cell::evicted;
       if (leaves && fate == Fate::merged) figure->any_merged = true;
       if (!std::isnan(ranks[t])) {
         figure->ranks[row + t] = static_cast<std::uint8_t>(std::lround(ranks[t] * 255.0F));
@@ -328,7 +359,8 @@ FigureInfo filmstrip_figure() {
   info.name = "filmstrip";
   info.title = "Film strip";
   info.tooltip =
-      "A head's cache through time: a column is a token, a row a step. Blue: in the cache, lighter with a lower "
+      "A head's cache through time: a column is a token, a row a step. Blue: in the cache, lighter "
+      "with a lower "
       "score; vermillion: evicted at this step; green line: protected";
   info.needs.head = true;
   info.needs.tokens = true;

@@ -47,10 +47,13 @@ class Overview final : public Figure {
   std::vector<Panel> panels;
 
   double natural_height(const DrawRequest& request) const override {
-    const double panel_width = (request.width - colour_bar_width(request.style, scale(request), 100.0)) /
-                                   static_cast<double>(panels.size()) - 30.0;
+    const double panel_width =
+        (request.width - colour_bar_width(request.style, scale(request), 100.0)) /
+            static_cast<double>(panels.size()) -
+        30.0;
     const double cell = std::clamp(panel_width / heads, 3.0, 22.0);
-    return std::clamp(layers * std::min(cell, 16.0), 60.0, 420.0) + 30.0 + title_room(request.style);
+    return std::clamp(layers * std::min(cell, 16.0), 60.0, 420.0) + 30.0 +
+           title_room(request.style);
   }
 
   Scene draw(const DrawRequest& request) const override {
@@ -86,8 +89,9 @@ class Overview final : public Figure {
       add_axes(scene, style, axes, x, y);
       if (count > 1) {
         add_panel_letter(scene, style, p, {rect.x, 2.0});
-        scene.add(make_text(style, style.fonts->fit(panel.title, Font::regular, style.small, width - 12.0),
-                            {rect.x + 11.0, 2.0 + style.fonts->cap_height() * style.text}, style.small));
+        scene.add(make_text(
+            style, style.fonts->fit(panel.title, Font::regular, style.small, width - 12.0),
+            {rect.x + 11.0, 2.0 + style.fonts->cap_height() * style.text}, style.small));
       }
       if (p == count - 1) add_colour_bar(scene, style, rect, colours);
     }
@@ -107,7 +111,8 @@ class Overview final : public Figure {
   }
 
   std::string value_text(const Target& target) const override {
-    if (target.layer < 0 || target.head < 0 || target.layer >= layers || target.head >= heads) return {};
+    if (target.layer < 0 || target.head < 0 || target.layer >= layers || target.head >= heads)
+      return {};
     std::string text;
     for (const Panel& panel : panels) {
       if (!text.empty()) text += ", ";
@@ -122,7 +127,8 @@ class Overview final : public Figure {
     std::string text = fmt::format("{} of every head, {}", measure.label, at);
     for (std::size_t p = 0; p < panels.size(); ++p) {
       if (panels.size() > 1) {
-        text += fmt::format("{} {}, {}", p == 0 ? ":" : ";", static_cast<char>('a' + p), panels[p].title);
+        text += fmt::format("{} {}, {}", p == 0 ? ":" : ";", static_cast<char>('a' + p),
+                            panels[p].title);
       } else if (!panels[p].title.empty()) {
         text += ", " + panels[p].title;
       }
@@ -153,7 +159,8 @@ class Overview final : public Figure {
     } else {
       colours.low = std::min(0.0, static_cast<double>(low));
       colours.high = high > low ? static_cast<double>(high) : static_cast<double>(low) + 1.0;
-      if (std::string_view(measure.name) == "volume" && high > low) colours.low = static_cast<double>(low);
+      if (std::string_view(measure.name) == "volume" && high > low)
+        colours.low = static_cast<double>(low);
     }
     if (request.limits) std::tie(colours.low, colours.high) = *request.limits;
     return colours;
@@ -188,13 +195,14 @@ class Overview final : public Figure {
     std::vector<Text> texts;
     for (int l = 0; l < layers; ++l) {
       for (int h = 0; h < heads; ++h) {
-        const auto value = static_cast<double>(panel.values[static_cast<std::size_t>(l * heads + h)]);
+        const auto value =
+            static_cast<double>(panel.values[static_cast<std::size_t>(l * heads + h)]);
         const Point middle = axes.to_page(h + 0.5, l + 0.5);
         const std::string label =
             measure.from_zero_to_one ? fmt::format("{:.2f}", value) : format_number(value);
         Text text = make_text(style, std::isnan(value) ? "–" : label,
-                              {middle.x, middle.y + style.fonts->cap_height() * style.small / 2}, style.small,
-                              Font::regular, Align::centre);
+                              {middle.x, middle.y + style.fonts->cap_height() * style.small / 2},
+                              style.small, Font::regular, Align::centre);
         if (text.width > cell_width - 3.0) return;  // all or none
         if (!std::isnan(value)) text.colour = ink_on(lookup(value));
         texts.push_back(std::move(text));
@@ -210,7 +218,9 @@ float measure_of(const HeadReplay& head, int step, const std::string& name) {
   if (record.query_heads.empty()) return std::numeric_limits<float>::quiet_NaN();
   double sum = 0.0;
   for (const QueryHeadMetrics& m : record.query_heads) {
-    sum += name == "retained-mass" ? m.retained_mass : name == "bound" ? m.bound_l1 : m.perturbation_l1;
+    sum += name == "retained-mass" ? m.retained_mass
+           : name == "bound"       ? m.bound_l1
+                                   : m.perturbation_l1;
   }
   return static_cast<float>(sum / static_cast<double>(record.query_heads.size()));
 }
@@ -222,7 +232,8 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   figure->heads = model.num_kv_heads;
   const std::string name = choice(overview_figure(), input.choices, "measure");
   figure->measure = find_measure(name);
-  const auto cells = static_cast<std::size_t>(figure->layers) * static_cast<std::size_t>(figure->heads);
+  const auto cells =
+      static_cast<std::size_t>(figure->layers) * static_cast<std::size_t>(figure->heads);
   if (name == "sinks") {
     const Matrix strengths = sink_strengths(*input.trace, 0, progress);
     Panel panel{"full cache", std::vector<float>(cells, 0.0F)};
@@ -259,8 +270,10 @@ FigureInfo overview_figure() {
   info.name = "overview";
   info.title = "Overview";
   info.tooltip =
-      "One measure of every head: S = Σ over the kept entries of A, ℒ = ‖(A − A′)VW_O‖₁ and its bound θ "
-      "(CriticalKV, theorem 3.3), the log pseudo-determinant of the kept keys (KeyDiff, figure 5), or the "
+      "One measure of every head: S = Σ over the kept entries of A, ℒ = ‖(A − A′)VW_O‖₁ and its "
+      "bound θ "
+      "(CriticalKV, theorem 3.3), the log pseudo-determinant of the kept keys (KeyDiff, figure 5), "
+      "or the "
       "mean attention on token 0";
   info.needs.step = true;
   info.needs.policy = true;

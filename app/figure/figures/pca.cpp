@@ -54,7 +54,8 @@ class Pca final : public Figure {
     constexpr double gap = 14.0;
     const double width = std::max(10.0, (request.width - left - 6.0 - gap * (count - 1)) / count);
     const AxisLook x_look = axis_look(style, x, width, true);
-    const double height = std::max(10.0, request.height - plot_top - bottom_margin(style, x, x_look) - 2.0);
+    const double height =
+        std::max(10.0, request.height - plot_top - bottom_margin(style, x, x_look) - 2.0);
     y_look = axis_look(style, y, height, false);
     for (int p = 0; p < count; ++p) {
       const Panel& panel = panels[static_cast<std::size_t>(p)];
@@ -65,8 +66,9 @@ class Pca final : public Figure {
       add_points(scene, style, axes, panel);
       if (count > 1) {
         add_panel_letter(scene, style, p, {axes.plot.x, top});
-        scene.add(make_text(style, style.fonts->fit(panel.title, Font::regular, style.small, width - 12.0),
-                            {axes.plot.x + 11.0, top + style.fonts->cap_height() * style.text}, style.small));
+        scene.add(make_text(
+            style, style.fonts->fit(panel.title, Font::regular, style.small, width - 12.0),
+            {axes.plot.x + 11.0, top + style.fonts->cap_height() * style.text}, style.small));
       }
     }
     return scene;
@@ -78,8 +80,8 @@ class Pca final : public Figure {
       for (std::size_t t = 0; t < panel.states.size(); ++t) {
         if (panel.states[t] == TokenState::ahead) continue;
         const auto row = static_cast<Eigen::Index>(t);
-        csv.row({std::string_view(panel.title), static_cast<long>(t), static_cast<double>(points(row, 0)),
-                 static_cast<double>(points(row, 1)),
+        csv.row({std::string_view(panel.title), static_cast<long>(t),
+                 static_cast<double>(points(row, 0)), static_cast<double>(points(row, 1)),
                  std::string_view(state_names[static_cast<int>(panel.states[t])])});
       }
     }
@@ -96,10 +98,12 @@ class Pca final : public Figure {
   }
 
   std::string caption() const override {
-    std::string text = fmt::format("Keys of layer {}, head {}, {}, after step {} in their two principal components",
-                                   selection.layer, selection.head, rope, selection.step);
+    std::string text = fmt::format(
+        "Keys of layer {}, head {}, {}, after step {} in their two principal components",
+        selection.layer, selection.head, rope, selection.step);
     for (std::size_t p = 0; p < panels.size(); ++p) {
-      text += panels.size() > 1 ? fmt::format("{} {}, {}", p == 0 ? ":" : ";", static_cast<char>('a' + p), panels[p].title)
+      text += panels.size() > 1 ? fmt::format("{} {}, {}", p == 0 ? ":" : ";",
+                                              static_cast<char>('a' + p), panels[p].title)
                                 : ", " + panels[p].title;
     }
     return text + ".";
@@ -107,7 +111,8 @@ class Pca final : public Figure {
 
  private:
   std::string name(int axis) const {
-    return fmt::format("PC {} ({} % of variance)", axis + 1, format_number(100.0 * explained[axis], 2));
+    return fmt::format("PC {} ({} % of variance)", axis + 1,
+                       format_number(100.0 * explained[axis], 2));
   }
 
   bool any(TokenState state) const {
@@ -120,10 +125,13 @@ class Pca final : public Figure {
     const Palette& c = style.colours;
     std::vector<LegendEntry> entries;
     entries.push_back({"retained", MarkerShape::circle, c.retained, std::nullopt});
-    if (any(TokenState::protected_)) entries.push_back({"protected", MarkerShape::square, c.protected_, std::nullopt});
-    if (any(TokenState::merged)) entries.push_back({"merged", MarkerShape::diamond, c.merged, std::nullopt});
+    if (any(TokenState::protected_))
+      entries.push_back({"protected", MarkerShape::square, c.protected_, std::nullopt});
+    if (any(TokenState::merged))
+      entries.push_back({"merged", MarkerShape::diamond, c.merged, std::nullopt});
     if (any(TokenState::evicted)) {
-      entries.push_back({"evicted", MarkerShape::circle, std::nullopt, Stroke{c.evicted, 0.7, {}, Cap::butt}});
+      entries.push_back(
+          {"evicted", MarkerShape::circle, std::nullopt, Stroke{c.evicted, 0.7, {}, Cap::butt}});
     }
     entries.push_back({"mean key", MarkerShape::star, c.ink, std::nullopt});
     return entries;
@@ -131,8 +139,9 @@ class Pca final : public Figure {
 
   /// The range of all points that any panel shows, with a margin.
   std::pair<std::pair<double, double>, std::pair<double, double>> ranges() const {
-    std::array<double, 4> r{std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity(),
-                            std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity()};
+    std::array<double, 4> r{
+        std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity(),
+        std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity()};
     for (Eigen::Index t = 0; t < points.rows(); ++t) {
       const bool shown = std::any_of(panels.begin(), panels.end(), [&](const Panel& p) {
         return p.states[static_cast<std::size_t>(t)] != TokenState::ahead;
@@ -141,7 +150,8 @@ class Pca final : public Figure {
       for (int a = 0; a < 2; ++a) {
         const auto v = static_cast<double>(points(t, a));
         r[static_cast<std::size_t>(2 * a)] = std::min(r[static_cast<std::size_t>(2 * a)], v);
-        r[static_cast<std::size_t>(2 * a + 1)] = std::max(r[static_cast<std::size_t>(2 * a + 1)], v);
+        r[static_cast<std::size_t>(2 * a + 1)] =
+            std::max(r[static_cast<std::size_t>(2 * a + 1)], v);
       }
     }
     const auto padded = [](double low, double high) {
@@ -168,10 +178,11 @@ class Pca final : public Figure {
     PickPoints pick;
     for (std::size_t t = 0; t < panel.states.size(); ++t) {
       const auto row = static_cast<Eigen::Index>(t);
-      const Point at = axes.to_page(static_cast<double>(points(row, 0)), static_cast<double>(points(row, 1)));
+      const Point at =
+          axes.to_page(static_cast<double>(points(row, 0)), static_cast<double>(points(row, 1)));
       if (panel.states[t] == TokenState::ahead || !axes.plot.contains(at)) continue;
-      const int batch = panel.states[t] == TokenState::evicted  ? 0
-                        : panel.states[t] == TokenState::merged ? 1
+      const int batch = panel.states[t] == TokenState::evicted    ? 0
+                        : panel.states[t] == TokenState::merged   ? 1
                         : panel.states[t] == TokenState::retained ? 2
                                                                   : 3;
       batches[batch].points.push_back(at);
@@ -183,7 +194,8 @@ class Pca final : public Figure {
     }
     const Point star = axes.to_page(panel.mean.x, panel.mean.y);
     if (axes.plot.contains(star)) {
-      scene.add(Markers{MarkerShape::star, 8.0, c.ink, Stroke{c.paper, 0.7, {}, Cap::butt}, {star}});
+      scene.add(
+          Markers{MarkerShape::star, 8.0, c.ink, Stroke{c.paper, 0.7, {}, Cap::butt}, {star}});
     }
     scene.point_sets.push_back(std::move(pick));
   }
@@ -205,13 +217,17 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
     if (!replay) continue;
     progress.check();
     const HeadReplay* head = replay->find(s.layer, s.head);
-    if (head == nullptr) throw WorkError(fmt::format("layer {}, head {} was not replayed", s.layer, s.head));
+    if (head == nullptr)
+      throw WorkError(fmt::format("layer {}, head {} was not replayed", s.layer, s.head));
     Panel panel{fmt::format("{}, N = {}", replay->policy, format_count(replay->budget)),
-                token_states(*replay, *head, s.step), {}};
+                token_states(*replay, *head, s.step),
+                {}};
     const std::vector<std::int32_t> present = replay->tokens_at(*head, s.step);
     for (const std::int32_t t : present) {
-      panel.mean.x += static_cast<double>(figure->points(t, 0)) / static_cast<double>(present.size());
-      panel.mean.y += static_cast<double>(figure->points(t, 1)) / static_cast<double>(present.size());
+      panel.mean.x +=
+          static_cast<double>(figure->points(t, 0)) / static_cast<double>(present.size());
+      panel.mean.y +=
+          static_cast<double>(figure->points(t, 1)) / static_cast<double>(present.size());
     }
     figure->panels.push_back(std::move(panel));
   }
@@ -225,14 +241,17 @@ FigureInfo pca_figure() {
   info.name = "pca";
   info.title = "Keys in two components";
   info.tooltip =
-      "All keys of a head in two principal components, retained against evicted (KeyDiff, figures 4 and 7–9). "
+      "All keys of a head in two principal components, retained against evicted (KeyDiff, figures "
+      "4 and 7–9). "
       "The basis is fitted once to all keys; the star is the mean of the keys present at the step";
   info.needs.head = true;
   info.needs.step = true;
   info.needs.policy = true;
   info.needs.scores = true;
   info.aspect = 1.25;
-  info.choices = {{"rope", "RoPE", "Keys after the rotary embedding, as the cache holds them, or before it",
+  info.choices = {{"rope",
+                   "RoPE",
+                   "Keys after the rotary embedding, as the cache holds them, or before it",
                    {"after", "before"}}};
   info.unavailable = [](const Trace&) { return std::string(); };
   info.compute = compute;

@@ -48,8 +48,8 @@ class Similarity final : public Figure {
     window.height = pixels(window.row_end - window.row_first, rect.height);
     const Matrix values = map_.map(window);
     add_map(scene, style, map, rect,
-            paint({values.data(), static_cast<std::size_t>(values.size())}, window.width, window.height,
-                  map.scale),
+            paint({values.data(), static_cast<std::size_t>(values.size())}, window.width,
+                  window.height, map.scale),
             {window.column_first, window.column_end, window.row_first, window.row_end});
     return scene;
   }
@@ -100,7 +100,8 @@ class Similarity final : public Figure {
     map.scale.high = 1.0;
     map.scale.label = "Cosine similarity";
     if (request.limits) {
-      const double most = std::max({std::abs(request.limits->first), std::abs(request.limits->second), 1e-6});
+      const double most =
+          std::max({std::abs(request.limits->first), std::abs(request.limits->second), 1e-6});
       map.scale.low = -most;
       map.scale.high = most;
     }
@@ -134,13 +135,17 @@ FigureInfo similarity_figure() {
   info.name = "similarity";
   info.title = "Similarity map";
   info.tooltip =
-      "cos(k_i, k_j) of a head's keys (KeyDiff, figure 2; KVMerger, figure 2). A pixel that covers several "
+      "cos(k_i, k_j) of a head's keys (KeyDiff, figure 2; KVMerger, figure 2). A pixel that covers "
+      "several "
       "tokens is the exact mean over its tile";
   info.needs.head = true;
   info.needs.tokens = true;
-  info.choices = {{"of", "Of", "Keys, or values, which lack the locality of keys", {"keys", "values"}},
-                  {"rope", "RoPE", "Keys after the rotary embedding, as the cache holds them, or before it",
-                   {"after", "before"}}};
+  info.choices = {
+      {"of", "Of", "Keys, or values, which lack the locality of keys", {"keys", "values"}},
+      {"rope",
+       "RoPE",
+       "Keys after the rotary embedding, as the cache holds them, or before it",
+       {"after", "before"}}};
   info.unavailable = [](const Trace&) { return std::string(); };
   info.compute = compute;
   return info;
