@@ -1,0 +1,154 @@
+// kvloupe policies and kvloupe replay, as a person calls them.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "analysis/error.h"
+#include "analysis/policy/policy_catalog.h"
+#include "app/cli/commands.h"
+#include "app/cli/index_list.h"
+#include "tests/support/synthetic_trace.h"
+#include "tests/support/temporary_folder.h"
+
+namespace kvloupe {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+struct Outcome {
+  int code = 0;
+  std::string out, error;
+};
+
+Outcome call(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), "kvloupe");
+  std::vector<char*> argv;
+  for (std::string& argument : arguments) argv.push_back(argument.data());
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  Outcome outcome;
+  outcome.code = cli::run(static_cast<int>(argv.size()), argv.data());
+  outcome.out = testing::internal::GetCapturedStdout();
+  outcome.error = testing::internal::GetCapturedStderr();
+  return outcome;
+}
+
+class CliReplay : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    folder_ = new test::TemporaryFolder;
+    test::write_synthetic_trace(*folder_ / "trace.h5");  // 2 layers, 2 heads, T = 96 + 8, B = 32
+  }
+  static void TearDownTestSuite() { delete folder_; }
+  static std::string path(const std::string& name) { return (*folder_ / name).string(); }
+  static Outcome replay(std::vector<std::string> more) {
+    std::vector<std::string> arguments = {"replay", path("trace.h5")};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return call(arguments);
+  }
+  static inline test::TemporaryFolder* folder_ = nullptr;
+};
+
+TEST_F(CliReplay, PoliciesListsTheCatalogue) {
+  const Outcome table = call({"policies"});
+  EXPECT_EQ(table.code, 0);
+  const Outcome json = call({"policies", "--json"});
+  EXPECT_EQ(json.code, 0);
+  const auto document = nlohmann::json::parse(json.out);
+  ASSERT_EQ(document["policies"].size(), policy_catalog().size());
+  for (std::size_t i = 0; i < policy_catalog().size(); ++i) {
+    EXPECT_EQ(document["policies"][i]["name"], policy_catalog()[i].name);
+    EXPECT_THAT(table.out, HasSubstr("\n" + policy_catalog()[i].name + " "));
+  }
+  EXPECT_EQ(document["policies"][1]["parameters"][0]["default"], 4);
+}
+
+TEST_F(CliReplay, JsonOnStandardOutput) {
+  const Outcome outcome = replay({"--policy", "keydiff+recent(10%)", "--budget", "25%", "--json",
+                                  "-", "--layers", "1", "--heads", "0", "--steps", "last"});
+  ASSERT_EQ(outcome.code, 0) << outcome.error;
+  const auto document = nlohmann::json::parse(outcome.out);
+  EXPECT_EQ(document["trace"], path("trace.h5"));
+  EXPECT_EQ(document["policy"], "keydiff+recent");
+  EXPECT_EQ(document["budget"], 24);  // 25 % of the prompt's 96
+  EXPECT_EQ(document["block"], 32);
+  ASSERT_EQ(document["heads"].size(), 1U);
+  EXPECT_EQ(document["heads"][0]["layer"], 1);
+  ASSERT_EQ(document["heads"][0]["steps"].size(), 1U);
+  EXPECT_EQ(document["heads"][0]["steps"][0]["step"], 10);
+  EXPECT_EQ(document["heads"][0]["steps"][0]["retained"].size(), 24U);
+}
+
+TEST_F(CliReplay, JsonInAFileIsTheSame) {
+  const std::string file = path("out.json");
+  ASSERT_EQ(replay({"--policy", "h2o", "--budget", "20", "--json", file}).code, 0);
+  std::stringstream content;
+  content << std::ifstream(file).rdbuf();
+  EXPECT_EQ(content.str(), replay({"--policy", "h2o", "--budget", "20", "--json", "-"}).out);
+  EXPECT_EQ(nlohmann::json::parse(content.str())["heads"].size(), 4U);
+}
+
+TEST_F(CliReplay, TheTableHasALinePerHeadAndStep) {
+  const Outcome outcome =
+      replay({"--policy", "snapkv", "--budget", "20", "--layers", "0-1", "--block", "48"});
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_THAT(outcome.out, HasSubstr("note: snapkv protects up to 32"));
+  // Title, note, explanation, header; 4 heads of 2 + 8 steps.
+  EXPECT_EQ(std::count(outcome.out.begin(), outcome.out.end(), '\n'), 4 + 4 * 10);
+}
+
+TEST_F(CliReplay, WhatIsWrongWithTheCommandLineExitsTwo) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{"--policy", "keydif", "--budget", "9"}, "'keydif' at column 1"},
+      {{"--policy", "keydiff", "--budget", "0"}, "budget '0'"},
+      {{"--policy", "keydiff", "--budget", "x%"}, "budget 'x%'"},
+      {{"--policy", "keydiff", "--budget", "9", "--layers", "2"}, "layer 2"},
+      {{"--policy", "keydiff", "--budget", "9", "--layers", "1-"}, "layer ''"},
+      {{"--policy", "keydiff", "--budget", "9", "--heads", "0,5"}, "head 5"},
+      {{"--policy", "keydiff", "--budget", "9", "--heads", "1-0"}, "backwards"},
+      {{"--policy", "keydiff", "--budget", "9", "--steps", "some"}, "--steps"},
+      {{"--policy", "keydiff", "--budget", "9", "--block", "0"}, "--block"},
+      {{"--policy", "keydiff"}, "--budget"},
+  };
+  for (const auto& [arguments, message] : cases) {
+    const Outcome outcome = replay(arguments);
+    EXPECT_EQ(outcome.code, 2) << message;
+    EXPECT_THAT(outcome.error, HasSubstr(message));
+    EXPECT_EQ(outcome.out, "");
+  }
+}
+
+TEST_F(CliReplay, WhatIsWrongWithAFileExitsOneAndLeavesNothing) {
+  const Outcome missing = call({"replay", path("none.h5"), "--policy", "h2o", "--budget", "9"});
+  EXPECT_EQ(missing.code, 1);
+  EXPECT_THAT(missing.error, HasSubstr("none.h5"));
+  const Outcome folder =
+      replay({"--policy", "h2o", "--budget", "9", "--json", path("no/such/out.json")});
+  EXPECT_EQ(folder.code, 1);
+  EXPECT_THAT(folder.error, HasSubstr("no/such/out.json"));
+  const Outcome external = replay({"--policy", "external(\"" + path("none.json") + "\")",
+                                   "--budget", "9", "--json", path("o.json")});
+  EXPECT_EQ(external.code, 1);
+  EXPECT_THAT(external.error, HasSubstr("none.json"));
+  EXPECT_FALSE(std::filesystem::exists(path("o.json")));
+  for (const auto& entry : std::filesystem::directory_iterator(folder_->path())) {
+    EXPECT_NE(entry.path().extension(), ".tmp");
+  }
+}
+
+TEST(IndexList, ListsAndRanges) {
+  EXPECT_THAT(cli::parse_index_list("0-3,7,2", "layer", 8), ElementsAre(0, 1, 2, 3, 7));
+  for (const char* wrong :
+       {"", ",", "a", "1,", "-1", "3-", "2-1", "8", "0-8", "1.5", "99999999999"}) {
+    EXPECT_THROW(cli::parse_index_list(wrong, "layer", 8), UsageError) << wrong;
+  }
+}
+
+}  // namespace
+}  // namespace kvloupe
