@@ -65,6 +65,9 @@ bool is_half_type(hid_t type) {
 }  // namespace
 
 Lock::Lock() : lock_(library_mutex()) {
+  // Every file is closed by its owner. The library's own clean-up at exit is not wanted: after a
+  // file that could not be written, as on a full disk, it crashes.
+  [[maybe_unused]] static const herr_t no_cleanup = H5dont_atexit();
   H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);  // per thread in a thread-safe library
 }
 
