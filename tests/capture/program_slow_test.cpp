@@ -1,0 +1,231 @@
+// The program kvloupe-capture as a person or the window meets it: exit codes, one line, no
+// leftovers.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <thread>
+
+#include "analysis/trace/trace.h"
+#include "tests/capture/tiny_checkpoint.h"
+#include "tests/support/temporary_folder.h"
+
+namespace kvloupe::test {
+namespace {
+
+using testing::HasSubstr;
+
+/// The program as a child process, its output in two files of `folder`.
+class Child {
+ public:
+  Child(const TemporaryFolder& folder, std::vector<std::string> arguments)
+      : out_(folder / "stdout"), err_(folder / "stderr") {
+    arguments.insert(arguments.begin(), std::string(KVLOUPE_BIN_DIR) + "/kvloupe-capture");
+    std::vector<char*> argv;
+    for (std::string& argument : arguments) argv.push_back(argument.data());
+    argv.push_back(nullptr);
+    process_ = fork();
+    if (process_ != 0) return;
+    for (const auto& [path, descriptor] : {std::pair(out_, 1), std::pair(err_, 2)}) {
+      const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+      dup2(file, descriptor);
+    }
+    execv(argv[0], argv.data());
+    _exit(127);
+  }
+  pid_t process() const { return process_; }
+  /// The exit code; 128 + n where signal n ended it.
+  int wait() const {
+    int status = 0;
+    waitpid(process_, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  }
+  std::string out() const { return read_file_bytes(out_); }
+  std::string err() const { return read_file_bytes(err_); }
+
+ private:
+  std::filesystem::path out_, err_;
+  pid_t process_ = -1;
+};
+
+class Program : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::filesystem::create_directory(model_);
+    std::filesystem::create_directory(work_);
+    tiny_.write(model_);
+    write_file(ids_, random_ids_text(50, tiny_.vocab_size, 2));
+  }
+
+  /// `run` on the tiny model and its ids, with more arguments.
+  std::vector<std::string> run(std::vector<std::string> more) const {
+    std::vector<std::string> all{"run", "--model", model_, "--ids", ids_, "-o", target_};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+
+  /// Expects this exit code, one line on stderr with `text`, nothing on stdout and no new file.
+  void expect_failure(int code, const std::string& text,
+                      const std::vector<std::string>& arguments) {
+    SCOPED_TRACE(testing::PrintToString(arguments));
+    const Child child(folder_, arguments);
+    EXPECT_EQ(child.wait(), code);
+    EXPECT_THAT(child.err(), HasSubstr(text));
+    const std::string error = child.err();
+    EXPECT_EQ(std::count(error.begin(), error.end(), '\n'), 1) << error;
+    EXPECT_EQ(child.out(), "");
+    EXPECT_TRUE(std::filesystem::is_empty(work_));
+  }
+
+  const TinyCheckpoint tiny_;
+  const TemporaryFolder folder_;
+  const std::filesystem::path model_ = folder_ / "model";
+  const std::filesystem::path work_ = folder_ / "work";
+  const std::filesystem::path ids_ = folder_ / "ids.txt";
+  const std::string target_ = (folder_ / "work" / "trace.h5").string();
+};
+
+TEST_F(Program, HelpAndVersion) {
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"--help"}, {"run", "--help"}, {"--version"}}) {
+    const Child child(folder_, arguments);
+    EXPECT_EQ(child.wait(), 0);
+    EXPECT_THAT(child.out(),
+                HasSubstr(arguments.back() == "--help" ? "--help" : "kvloupe-capture "));
+    EXPECT_EQ(child.err(), "");
+  }
+}
+
+TEST_F(Program, WrongCommandLinesGiveTwo) {
+  expect_failure(2, "subcommand", {});
+  expect_failure(2, "--model", {"run", "--ids", ids_, "-o", target_});
+  expect_failure(2, "[--prompt,--text,--ids] is required",
+                 {"run", "--model", model_, "-o", target_});
+  expect_failure(2, "[--prompt,--text,--ids] is required", run({"--text", "x"}));
+  expect_failure(2, "--dtype", run({"--dtype", "f8"}));
+  expect_failure(2, "--device", run({"--device", "tpu"}));
+  expect_failure(2, "--attention", run({"--attention", "some"}));
+  expect_failure(2, "--nonsense", run({"--nonsense"}));
+  expect_failure(2, "holds only 50 ids", run({"--prompt-length", "51"}));
+  expect_failure(2, "--prompt-length", run({"--prompt-length", "9", "--generate", "3"}));
+  expect_failure(2, "this version captures with the full cache", run({"--policy", "keydiff"}));
+  expect_failure(2, "--budget", run({"--policy", "full", "--budget", "10"}));
+}
+
+TEST_F(Program, FilesThatAreMissingOrBrokenGiveOne) {
+  expect_failure(1, "there is no such folder",
+                 {"run", "--model", folder_ / "none", "--ids", ids_, "-o", target_});
+  expect_failure(1, "no such file",
+                 {"run", "--model", model_, "--ids", folder_ / "none", "-o", target_});
+  expect_failure(1, "tokenizer.model", {"run", "--model", model_, "--text", "x", "-o", target_});
+  expect_failure(1, "no such file",
+                 {"run", "--model", model_, "--prompt", folder_ / "none", "-o", target_});
+  expect_failure(1, "cannot create it",
+                 {"run", "--model", model_, "--ids", ids_, "-o", folder_ / "none" / "x.h5"});
+  expect_failure(1, "/proc/x.h5", {"run", "--model", model_, "--ids", ids_, "-o", "/proc/x.h5"});
+  write_file(ids_, "1 2 40");
+  expect_failure(1, "outside the model's vocabulary", run({}));
+  write_file(ids_, "1 2 3");
+  write_file(model_ / "tokenizer.model", "broken");
+  expect_failure(1, "not a SentencePiece model", run({}));
+  std::filesystem::remove(model_ / "tokenizer.model");
+  const std::string weights = read_file_bytes(model_ / "model.safetensors");
+  write_file(model_ / "model.safetensors", weights.substr(0, weights.size() / 2));
+  expect_failure(1, "beyond the end of the file", run({}));
+  write_file(model_ / "config.json", "{");
+  expect_failure(1, "not JSON", run({}));
+}
+
+TEST_F(Program, AMissingCudaDeviceGivesOne) {
+  if (std::filesystem::exists("/dev/nvidia0")) GTEST_SKIP() << "this machine has a GPU";
+  expect_failure(1, "no CUDA device", run({"--device", "cuda"}));
+}
+
+TEST_F(Program, JsonProgressIsOneObjectALine) {
+  const Child child(folder_, run({"--progress", "json", "--generate", "4", "--block", "8",
+                                  "--threads", "1", "--policy", "full", "--lm-head"}));
+  ASSERT_EQ(child.wait(), 0) << child.err();
+  EXPECT_EQ(child.err(), "");
+  std::istringstream lines(child.out());
+  std::string line;
+  nlohmann::json last;
+  int done = 0;
+  while (std::getline(lines, line)) {
+    last = nlohmann::json::parse(line);
+    if (last["event"] != "tokens") continue;
+    EXPECT_GT(last["done"], done);
+    done = last["done"];
+    EXPECT_EQ(last["prompt_length"], 50);
+    EXPECT_EQ(last["total"], 54);
+  }
+  EXPECT_EQ(done, 54);
+  EXPECT_EQ(last["event"], "done");
+  EXPECT_EQ(last["trace"], target_);
+  EXPECT_EQ(last["generated"], 4);
+  EXPECT_EQ(Trace(target_).length(), 54);
+  EXPECT_EQ(Trace(target_).run().threads, 1);
+  EXPECT_TRUE(Trace(target_).lm_head());
+}
+
+TEST_F(Program, SilenceAndSummary) {
+  const Child silent(folder_, run({"--progress", "none"}));
+  EXPECT_EQ(silent.wait(), 0);
+  EXPECT_EQ(silent.out() + silent.err(), "");
+  const Child plain(folder_, run({}));  // a finished run replaces the older trace
+  EXPECT_EQ(plain.wait(), 0);
+  EXPECT_THAT(plain.out(), HasSubstr("50 tokens of prompt"));
+  EXPECT_EQ(plain.err(), "");  // no bar where stderr is no terminal
+}
+
+TEST_F(Program, SignalsInMidRunLeaveNothing) {
+  for (const int signal : {SIGINT, SIGTERM}) {
+    const Child child(folder_,
+                      run({"--generate", "200000", "--attention", "none", "--progress", "json"}));
+    // The run is under way once its temporary file is there.
+    for (int i = 0; i < 1000 && std::filesystem::is_empty(work_); ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    ASSERT_FALSE(std::filesystem::is_empty(work_)) << child.err();
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    kill(child.process(), signal);
+    EXPECT_EQ(child.wait(), 1);
+    EXPECT_EQ(child.err(), "kvloupe-capture: cancelled; nothing was written\n");
+    EXPECT_THAT(child.out(), testing::Not(HasSubstr("done\",")));
+    EXPECT_TRUE(std::filesystem::is_empty(work_));
+  }
+}
+
+TEST_F(Program, AFullDiskGivesOne) {
+  // A limit on the size of files stands for a disk that fills up.
+  const pid_t process = fork();
+  if (process == 0) {
+    signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit{20000, 20000};
+    setrlimit(RLIMIT_FSIZE, &limit);
+    const int file = open((folder_ / "stderr").c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    dup2(file, 2);
+    const std::string program = std::string(KVLOUPE_BIN_DIR) + "/kvloupe-capture";
+    execl(program.c_str(), program.c_str(), "run", "--model", model_.c_str(), "--ids", ids_.c_str(),
+          "-o", target_.c_str(), nullptr);
+    _exit(127);
+  }
+  int status = 0;
+  waitpid(process, &status, 0);
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 1);
+  const std::string error = read_file_bytes(folder_ / "stderr");
+  EXPECT_THAT(error, HasSubstr("trace.h5"));
+  EXPECT_EQ(std::count(error.begin(), error.end(), '\n'), 1) << error;
+  EXPECT_TRUE(std::filesystem::is_empty(work_));
+}
+
+}  // namespace
+}  // namespace kvloupe::test
