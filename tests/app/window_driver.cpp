@@ -1,0 +1,133 @@
+#include "tests/app/window_driver.h"
+
+#include <gtest/gtest.h>
+#include <imgui.h>
+
+#include <chrono>
+#include <set>
+#include <thread>
+
+namespace kvloupe::test {
+
+WindowDriver::WindowDriver(int width, int height)
+    : surface({"kvloupe test", width, height, true}),
+      workspace({.close = [this] { asked_to_close = true; }}) {
+  ImGui::GetIO().MousePos = {-1, -1};
+}
+
+double WindowDriver::frame() {
+  const auto start = std::chrono::steady_clock::now();
+  if (workspace.prepare_fonts(1.0F)) surface.upload_fonts();
+  surface.begin_frame();
+  workspace.frame();
+  surface.end_frame();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+void WindowDriver::frames(int count) {
+  for (int i = 0; i < count; ++i) frame();
+}
+
+void WindowDriver::settle() {
+  frames(3);
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (!workspace.settled()) {
+    ASSERT_LT(std::chrono::steady_clock::now(), limit) << "the window does not come to rest";
+    frame();
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  frame();
+}
+
+void WindowDriver::key(int glfw_key, bool control, bool shift) {
+  ImGuiIO& io = ImGui::GetIO();
+  io.KeyCtrl = control;
+  io.KeyShift = shift;
+  io.KeysDown[glfw_key] = true;
+  frame();
+  io.KeysDown[glfw_key] = false;
+  io.KeyCtrl = io.KeyShift = false;
+  frame();
+}
+
+void WindowDriver::type(const std::string& utf8) {
+  ImGui::GetIO().AddInputCharactersUTF8(utf8.c_str());
+  frame();
+  frame();
+}
+
+void WindowDriver::move(float x, float y) {
+  ImGui::GetIO().MousePos = {x, y};
+  frame();
+}
+
+void WindowDriver::press(bool down) {
+  ImGui::GetIO().MouseDown[0] = down;
+  frame();
+}
+
+void WindowDriver::click(float x, float y) {
+  move(x, y);
+  press(true);
+  press(false);
+  // Far enough in time that the next click is no double-click.
+  frames(30);
+}
+
+void WindowDriver::double_click(float x, float y) {
+  move(x, y);
+  for (int i = 0; i < 2; ++i) {
+    press(true);
+    press(false);
+  }
+  frames(30);
+}
+
+void WindowDriver::drag(float x0, float y0, float x1, float y1, int steps) {
+  move(x0, y0);
+  press(true);
+  for (int i = 1; i <= steps; ++i) {
+    const float share = static_cast<float>(i) / static_cast<float>(steps);
+    move(x0 + share * (x1 - x0), y0 + share * (y1 - y0));
+  }
+  press(false);
+  frames(30);
+}
+
+void WindowDriver::wheel(float x, float y, float notches) {
+  move(x, y);
+  ImGui::GetIO().MouseWheel = notches;
+  frame();
+  frame();
+}
+
+void WindowDriver::resize(int width, int height) {
+  surface.resize(width, height);
+  frames(2);
+}
+
+double WindowDriver::difference(const window::Picture& a, const window::Picture& b, int x0, int y0, int x1,
+                                int y1) {
+  if (a.width != b.width || a.height != b.height) return 1.0;
+  long different = 0;
+  long all = 0;
+  for (int y = y0; y < y1; ++y) {
+    for (int x = x0; x < x1; ++x) {
+      const auto at = (static_cast<std::size_t>(y) * static_cast<std::size_t>(a.width) +
+                       static_cast<std::size_t>(x)) * 3;
+      different += a.rgb[at] != b.rgb[at] || a.rgb[at + 1] != b.rgb[at + 1] || a.rgb[at + 2] != b.rgb[at + 2];
+      ++all;
+    }
+  }
+  return all > 0 ? static_cast<double>(different) / static_cast<double>(all) : 0.0;
+}
+
+int WindowDriver::colours(const window::Picture& picture) {
+  std::set<unsigned> found;
+  for (std::size_t i = 0; i + 2 < picture.rgb.size() && found.size() < 256; i += 3) {
+    found.insert((picture.rgb[i] << 16U) | (picture.rgb[i + 1] << 8U) | picture.rgb[i + 2]);
+  }
+  return static_cast<int>(found.size());
+}
+
+}  // namespace kvloupe::test

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <string>
+
+#include "app/window/surface.h"
+#include "app/window/workspace.h"
+
+namespace kvloupe::test {
+
+/// The real workspace on a real OpenGL surface, driven by mouse and keys put into ImGui's IO.
+class WindowDriver {
+ public:
+  explicit WindowDriver(int width = 1280, int height = 800);
+
+  /// Draws one frame; returns the seconds it took.
+  double frame();
+  void frames(int count);
+  /// Draws until nothing computes any more; fails the test after a minute.
+  void settle();
+
+  void key(int glfw_key, bool control = false, bool shift = false);
+  void type(const std::string& utf8);
+  void move(float x, float y);
+  void press(bool down);
+  void click(float x, float y);
+  void double_click(float x, float y);
+  void drag(float x0, float y0, float x1, float y1, int steps = 8);
+  void wheel(float x, float y, float notches);
+  void resize(int width, int height);
+
+  window::Picture picture() { return surface.picture(); }
+  /// Share of pixels in a rectangle that differ between two pictures of one size.
+  static double difference(const window::Picture& a, const window::Picture& b, int x0, int y0, int x1, int y1);
+  /// Number of different colours in a picture, up to 256: 1 where it is blank.
+  static int colours(const window::Picture& picture);
+
+  window::Surface surface;
+  bool asked_to_close = false;
+  window::Workspace workspace;
+};
+
+}  // namespace kvloupe::test

@@ -1,0 +1,339 @@
+// The window driven for real: the workspace on an OpenGL surface, by mouse and keys.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <memory>
+
+#define GLFW_INCLUDE_NONE
+#include <GLFW/glfw3.h>
+
+#include "app/window/view_catalog.h"
+#include "tests/app/virtual_display.h"
+#include "tests/app/window_driver.h"
+#include "tests/support/synthetic_trace.h"
+#include "tests/support/temporary_folder.h"
+
+namespace kvloupe::test {
+namespace {
+
+using testing::HasSubstr;
+using window::TileState;
+
+class Window : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (const std::string problem = need_display(); !problem.empty()) GTEST_SKIP() << problem;
+    driver_ = std::make_unique<WindowDriver>();
+  }
+  WindowDriver& driver() { return *driver_; }
+  window::Workspace& w() { return driver_->workspace; }
+  window::WorkspaceState& state() { return driver_->workspace.state; }
+
+  std::string trace() {
+    const auto path = folder_.path() / "small.h5";
+    if (!std::filesystem::exists(path)) {
+      SyntheticTraceOptions options;
+      options.layers = 3;
+      options.clusters = 4;
+      write_synthetic_trace(path, options);
+    }
+    return path.string();
+  }
+  void open_trace() {
+    w().open(trace());
+    driver().settle();
+    ASSERT_NE(w().results.trace(), nullptr) << w().notice;
+    ASSERT_EQ(w().notice, "");
+  }
+  void show(const char* view) {
+    state().tiles[0] = TileState{.view = view};
+    driver().settle();
+  }
+  /// A place in the first tile's main plot, as shares of its sides, in pixels.
+  std::pair<float, float> in_plot(double share_x, double share_y) {
+    const auto scene = w().tiles[0].scene();
+    const figure::Rect plot = scene->axes.at(0).plot;
+    return {w().tiles[0].origin().x + static_cast<float>(plot.x + share_x * plot.width) * w().tiles[0].scale(),
+            w().tiles[0].origin().y + static_cast<float>(plot.y + share_y * plot.height) * w().tiles[0].scale()};
+  }
+
+  TemporaryFolder folder_;
+  std::unique_ptr<WindowDriver> driver_;
+};
+
+TEST_F(Window, WithNoTraceSaysWhatToDo) {
+  driver().settle();
+  EXPECT_GT(WindowDriver::colours(driver().picture()), 10);
+  driver().key(GLFW_KEY_O, true);
+  EXPECT_TRUE(w().file_panel.is_open());
+  driver().key(GLFW_KEY_ESCAPE);
+  EXPECT_FALSE(w().file_panel.is_open());
+  driver().key(GLFW_KEY_Q, true);
+  EXPECT_TRUE(driver().asked_to_close);
+}
+
+TEST_F(Window, OpensATraceAndSelectsHeadsByKeysAndMouse) {
+  open_trace();
+  EXPECT_EQ(state().selection.layer, 1);
+  const auto before = driver().picture();
+  EXPECT_GT(WindowDriver::colours(before), 100);
+  driver().key(GLFW_KEY_DOWN);
+  driver().key(GLFW_KEY_RIGHT);
+  driver().settle();
+  EXPECT_EQ(state().selection.layer, 2);
+  EXPECT_EQ(state().selection.head, 1);
+  EXPECT_GT(WindowDriver::difference(before, driver().picture(), 270, 40, 980, 600), 0.01);
+  for (int i = 0; i < 9; ++i) driver().key(GLFW_KEY_DOWN);
+  for (int i = 0; i < 9; ++i) driver().key(GLFW_KEY_LEFT);
+  EXPECT_EQ(state().selection.layer, 2) << "stays inside the trace";
+  EXPECT_EQ(state().selection.head, 0);
+}
+
+TEST_F(Window, EveryViewDrawsInBothThemesAndAnyTiling) {
+  open_trace();
+  state().policy_b_on = true;
+  for (const window::ViewEntry& view : window::view_catalog()) {
+    show(std::string(view.figure).c_str());
+    EXPECT_EQ(w().tiles[0].error(), "") << view.figure;
+    ASSERT_NE(w().tiles[0].scene(), nullptr) << view.figure;
+    EXPECT_FALSE(w().tiles[0].scene()->items.empty()) << view.figure;
+  }
+  for (const char* count : {"2", "3", "4"}) {
+    driver().type(count);
+    driver().settle();
+    EXPECT_EQ(state().tile_count, *count - '0');
+    for (int i = 0; i < state().tile_count; ++i) {
+      EXPECT_NE(w().tiles[static_cast<std::size_t>(i)].scene(), nullptr) << i;
+    }
+  }
+  const auto light = driver().picture();
+  driver().type("t");
+  driver().settle();
+  EXPECT_EQ(state().theme, window::Theme::dark);
+  EXPECT_GT(WindowDriver::difference(light, driver().picture(), 0, 0, 1280, 800), 0.8);
+}
+
+TEST_F(Window, ScrubsAndPlaysSteps) {
+  open_trace();
+  const int prompt_step = w().step();
+  EXPECT_EQ(prompt_step, 2);
+  driver().type(".");
+  EXPECT_EQ(w().step(), 3);
+  driver().type(",");
+  driver().type(",");
+  EXPECT_EQ(w().step(), 1);
+  driver().key(GLFW_KEY_END);
+  EXPECT_EQ(w().step(), w().step_count() - 1);
+  driver().key(GLFW_KEY_HOME);
+  EXPECT_EQ(w().step(), 0);
+  driver().type(" ");
+  EXPECT_TRUE(w().playing);
+  for (int i = 0; i < 2000 && w().step() < 2; ++i) driver().frame();
+  EXPECT_GE(w().step(), 2);
+  driver().type(" ");
+  EXPECT_FALSE(w().playing);
+}
+
+TEST_F(Window, PolicyAndBudgetChangeWhatIsKept) {
+  open_trace();
+  const auto kept = [&] {
+    const HeadReplay* head = w().head_a();
+    return head ? head->steps.at(static_cast<std::size_t>(w().step())).retained : -1;
+  };
+  EXPECT_EQ(kept(), 24);  // 25 % of 96
+  for (int i = 0; i < 3; ++i) driver().type("]");
+  driver().settle();
+  const int larger = kept();
+  EXPECT_GT(larger, 24);
+  const auto before = w().head_a()->evicted_at;
+
+  driver().type("/");  // puts the cursor into the spec line of A
+  driver().frames(2);
+  driver().key(GLFW_KEY_A, true);
+  driver().type("sink(4)");
+  driver().settle();
+  EXPECT_EQ(state().policy_a, "sink");
+  EXPECT_EQ(w().editor_a.error(), "");
+  EXPECT_EQ(kept(), larger);
+  EXPECT_NE(w().head_a()->evicted_at, before);
+
+  driver().key(GLFW_KEY_A, true);
+  driver().type("sonk(4)");
+  driver().frames(3);
+  EXPECT_THAT(w().editor_a.error(), HasSubstr("sonk"));
+  EXPECT_EQ(state().policy_a, "sink") << "a wrong line changes nothing";
+  driver().key(GLFW_KEY_ESCAPE);
+  driver().type("b");
+  driver().settle();
+  EXPECT_TRUE(state().policy_b_on);
+  EXPECT_NE(w().head_b(), nullptr);
+}
+
+TEST_F(Window, ZoomsPansAndResetsMaps) {
+  open_trace();
+  show("similarity");
+  const auto [x, y] = in_plot(0.25, 0.75);
+  const auto whole = driver().picture();
+  const double before = w().tiles[0].scene()->axes[0].to_data(
+      {w().tiles[0].scene()->axes[0].plot.x + 0.25 * w().tiles[0].scene()->axes[0].plot.width, 0}).x;
+  driver().wheel(x, y, 3);
+  driver().settle();
+  ASSERT_TRUE(state().tiles[0].x_range.has_value());
+  const auto range = *state().tiles[0].x_range;
+  EXPECT_LT(range.second - range.first, 60);
+  EXPECT_NEAR(range.first + 0.25 * (range.second - range.first), before, 1.0) << "zooms at the pointer";
+  EXPECT_GT(WindowDriver::difference(whole, driver().picture(), 270, 40, 980, 600), 0.1);
+
+  driver().drag(x, y, x - 40, y, 8);
+  EXPECT_GT(state().tiles[0].x_range->first, range.first);
+  for (int i = 0; i < 20; ++i) driver().drag(x, y, x + 200, y, 3);
+  EXPECT_GE(state().tiles[0].x_range->first, -1e-9) << "never leaves the data";
+  driver().double_click(x, y);
+  EXPECT_FALSE(state().tiles[0].x_range.has_value());
+  for (int i = 0; i < 60; ++i) driver().wheel(x, y, 5);
+  EXPECT_GE(state().tiles[0].x_range->second - state().tiles[0].x_range->first, 3.9);
+  for (int i = 0; i < 60; ++i) driver().wheel(x, y, -5);
+  EXPECT_FALSE(state().tiles[0].x_range.has_value()) << "zoomed out to the whole";
+}
+
+TEST_F(Window, ColourLimitsFollowTheDraggedBar) {
+  open_trace();
+  show("attention");
+  const auto scene = w().tiles[0].scene();
+  ASSERT_GE(scene->axes.size(), 2U);
+  const figure::Rect bar = scene->axes[1].plot;
+  const auto pixel = [&](double px, double py) {
+    return std::pair{w().tiles[0].origin().x + static_cast<float>(px) * w().tiles[0].scale(),
+                     w().tiles[0].origin().y + static_cast<float>(py) * w().tiles[0].scale()};
+  };
+  const auto [x, y] = pixel(bar.centre().x, bar.bottom() - 4);
+  driver().drag(x, y, x, y - 40);
+  driver().settle();
+  ASSERT_TRUE(state().tiles[0].limits.has_value());
+  driver().double_click(x, y);
+  EXPECT_FALSE(state().tiles[0].limits.has_value());
+}
+
+TEST_F(Window, HoveringATokenMarksItEverywhereAndAClickSelectsIt) {
+  open_trace();
+  driver().type("2");
+  state().tiles[0].view = "similarity";
+  state().tiles[1].view = "filmstrip";
+  driver().settle();
+  const auto [x, y] = in_plot(0.5, 0.5);
+  const auto before = driver().picture();
+  driver().move(x, y);
+  driver().frames(2);
+  EXPECT_NEAR(w().hovered.token, 52, 2);
+  const int middle = 270 + (980 - 270) / 2;
+  EXPECT_GT(WindowDriver::difference(before, driver().picture(), middle, 60, 980, 600), 0.0)
+      << "marked in the other view";
+  EXPECT_GT(WindowDriver::difference(before, driver().picture(), 0, 680, 1280, 800), 0.0)
+      << "and in the text";
+  driver().click(x, y);
+  EXPECT_NEAR(state().selection.token, 52, 2);
+  driver().key(GLFW_KEY_ESCAPE);
+  EXPECT_EQ(state().selection.token, -1);
+}
+
+TEST_F(Window, BadFilesLeaveTheTraceOpenAndSayWhy) {
+  open_trace();
+  const auto bad = folder_.path() / "bad.h5";
+  std::ofstream(bad) << "this is no trace";
+  w().open(bad.string());
+  driver().settle();
+  EXPECT_THAT(w().notice, HasSubstr("bad.h5"));
+  EXPECT_TRUE(w().notice_is_error);
+  ASSERT_NE(w().results.trace(), nullptr);
+  EXPECT_EQ(w().results.trace()->path().filename(), "small.h5");
+  w().open((folder_.path() / "missing.h5").string());
+  driver().settle();
+  EXPECT_THAT(w().notice, HasSubstr("missing.h5"));
+  std::ofstream(folder_.path() / "bad.json") << "{";
+  w().open((folder_.path() / "bad.json").string());
+  EXPECT_THAT(w().notice, HasSubstr("not JSON"));
+  w().open(trace());
+  driver().settle();
+  EXPECT_EQ(w().notice, "");
+}
+
+TEST_F(Window, SessionsRestoreTheWholeState) {
+  open_trace();
+  driver().key(GLFW_KEY_UP);
+  driver().type("3");
+  driver().type("t");
+  driver().type("b");
+  driver().type("[");
+  state().tiles[1].x_range = {{8.0, 40.0}};
+  driver().settle();
+  const auto path = (folder_.path() / "session.json").string();
+  w().save_session(path);
+  const window::WorkspaceState saved = state();
+  driver_.reset();
+  driver_ = std::make_unique<WindowDriver>();
+  w().open(path);
+  driver().settle();
+  EXPECT_EQ(state(), saved);
+  ASSERT_NE(w().results.trace(), nullptr);
+}
+
+TEST_F(Window, AnySizeAndScaleIsDrawn) {
+  open_trace();
+  for (const auto& [width, height] : {std::pair{640, 480}, {320, 320}, {1920, 1200}, {900, 500}}) {
+    driver().resize(width, height);
+    driver().settle();
+    EXPECT_GT(WindowDriver::colours(driver().picture()), 20) << width << " x " << height;
+  }
+  driver().resize(1280, 800);
+  for (int i = 0; i < 8; ++i) driver().key(GLFW_KEY_EQUAL, true);
+  driver().settle();
+  EXPECT_GT(state().scale, 1.5);
+  for (int i = 0; i < 40; ++i) driver().key(GLFW_KEY_MINUS, true);
+  EXPECT_DOUBLE_EQ(state().scale, window::kMinScale);
+  driver().key(GLFW_KEY_0, true);
+  EXPECT_DOUBLE_EQ(state().scale, 1.0);
+}
+
+TEST_F(Window, HelpAndPanelsOpenByKey) {
+  open_trace();
+  driver().key(GLFW_KEY_F1);
+  EXPECT_TRUE(w().help_is_open());
+  const int layer = state().selection.layer;
+  driver().key(GLFW_KEY_DOWN);
+  EXPECT_EQ(state().selection.layer, layer) << "keys do not reach through the sheet";
+  driver().key(GLFW_KEY_ESCAPE);
+  EXPECT_FALSE(w().help_is_open());
+  const auto wide = w().tiles[0].scene()->width;
+  driver().key(GLFW_KEY_F7);
+  driver().key(GLFW_KEY_F9);
+  driver().settle();
+  EXPECT_GT(w().tiles[0].scene()->width, wide);
+}
+
+TEST_F(Window, ExportsTheViewShown) {
+  open_trace();
+  const auto target = folder_.path() / "view.svg";
+  driver().key(GLFW_KEY_E, true);
+  ASSERT_TRUE(w().export_panel.is_open());
+  driver().frames(3);
+  driver().key(GLFW_KEY_A, true);
+  driver().type(target.string());
+  driver().key(GLFW_KEY_ENTER);
+  driver().settle();
+  EXPECT_THAT(w().notice, HasSubstr("view.svg"));
+  ASSERT_TRUE(std::filesystem::exists(target));
+  EXPECT_GT(std::filesystem::file_size(target), 1000U);
+}
+
+TEST_F(Window, ClosesCleanlyWhileJobsRun) {
+  w().open(trace());
+  driver().frames(20);
+  driver_.reset();
+}
+
+}  // namespace
+}  // namespace kvloupe::test
