@@ -257,6 +257,7 @@ void add_colour_bar(Scene& scene, const Style& style, const Rect& plot, const Co
   scene.add(std::move(outline));
 
   const Axis axis{AxisMeaning::value, scale.scale, scale.high, scale.low, scale.label};
+  scene.axes.push_back({bar, Axis{}, axis});  // so that its limits can be dragged on the screen
   const double cap = style.fonts->cap_height();
   Path lines;
   double widest = 0.0;

@@ -25,15 +25,22 @@ std::string range_key(const std::optional<std::pair<double, double>>& range) {
   return range ? fmt::format("{:.9g}:{:.9g}", range->first, range->second) : "*";
 }
 
-/// The bar of colours: the axes with a value at the side and nothing along x.
+/// A bar of colours has a value at its side, nothing along x, and is narrow.
+bool is_colour_bar(const figure::Axes& axes) {
+  constexpr double kWidest = 12.0;  // points
+  return axes.y.meaning == figure::AxisMeaning::value && axes.x.meaning == figure::AxisMeaning::value &&
+         axes.x.label.empty() && axes.plot.width < kWidest;
+}
+
 const figure::Axes* colour_bar(const figure::Scene& scene) {
-  for (std::size_t i = 1; i < scene.axes.size(); ++i) {
-    const figure::Axes& axes = scene.axes[i];
-    if (axes.y.meaning == figure::AxisMeaning::value && axes.plot.height > 3 * axes.plot.width) {
-      return &axes;
-    }
-  }
-  return nullptr;
+  const auto found = std::find_if(scene.axes.begin(), scene.axes.end(), is_colour_bar);
+  return found == scene.axes.end() ? nullptr : &*found;
+}
+
+/// What the wheel and the pointer move; nullptr where the picture has none.
+const figure::Axes* main_axes(const figure::Scene& scene) {
+  const auto found = std::find_if_not(scene.axes.begin(), scene.axes.end(), is_colour_bar);
+  return found == scene.axes.end() ? nullptr : &*found;
 }
 
 bool counts_cells(const figure::Axis& axis) { return axis.meaning != figure::AxisMeaning::value; }
@@ -89,8 +96,9 @@ void Tile::reset(TileState& tile) {
 void Tile::zoom(TileState& tile, double factor, double share_x, double share_y) const {
   const auto scene = picture_.value();
   const ViewEntry* view = find_view(tile.view);
-  if (!scene || scene->axes.empty() || !view || view->zoom == Zoom::none || !full_x_) return;
-  const figure::Axes& axes = scene->axes.front();
+  const figure::Axes* main = scene ? main_axes(*scene) : nullptr;
+  if (!main || !view || view->zoom == Zoom::none || !full_x_) return;
+  const figure::Axes& axes = *main;
   tile.x_range = inside(zoomed(axes.x, *full_x_, factor, share_x), *full_x_);
   if (view->zoom != Zoom::x) {
     tile.y_range = inside(zoomed(axes.y, *full_y_, factor, share_y), *full_y_);
@@ -103,7 +111,8 @@ void Tile::zoom(TileState& tile, double factor, double share_x, double share_y) 
 void Tile::pan(TileState& tile, double share_x, double share_y) const {
   const auto scene = picture_.value();
   const ViewEntry* view = find_view(tile.view);
-  if (!scene || scene->axes.empty() || !view || view->zoom == Zoom::none || !full_x_) return;
+  const figure::Axes* main = scene ? main_axes(*scene) : nullptr;
+  if (!main || !view || view->zoom == Zoom::none || !full_x_) return;
   if (!tile.x_range && !tile.y_range) return;  // the whole is in sight
   const auto moved = [](const std::optional<std::pair<double, double>>& range,
                         const figure::Axis& axis, const figure::Axis& full, double share) {
@@ -111,9 +120,9 @@ void Tile::pan(TileState& tile, double share_x, double share_y) const {
     const double by = share * (now.second - now.first);
     return inside({now.first + by, now.second + by}, full);
   };
-  tile.x_range = moved(tile.x_range, scene->axes.front().x, *full_x_, share_x);
+  tile.x_range = moved(tile.x_range, main->x, *full_x_, share_x);
   if (view->zoom != Zoom::x) {
-    tile.y_range = moved(tile.y_range, scene->axes.front().y, *full_y_, share_y);
+    tile.y_range = moved(tile.y_range, main->y, *full_y_, share_y);
   }
 }
 
@@ -295,9 +304,9 @@ bool Tile::draw(TileState& tile, const TileContext& context, ImVec2 size, bool a
                  {origin_.x + 8 * context.fonts.scale(), origin_.y + 8 * context.fonts.scale()},
                  colours.secondary, error_.c_str(), nullptr, area.x - 16 * context.fonts.scale());
   } else if (const auto scene = picture_.value()) {
-    if (picture_.current() && !scene->axes.empty()) {
-      if (!tile.x_range) full_x_ = scene->axes.front().x;
-      if (!tile.y_range) full_y_ = scene->axes.front().y;
+    if (const figure::Axes* main = main_axes(*scene); main && picture_.current()) {
+      if (!tile.x_range) full_x_ = main->x;
+      if (!tile.y_range) full_y_ = main->y;
     }
     context.backend.draw(*scene, list, origin_.x, origin_.y, scale_, false);
     interact(tile, context, *scene);
@@ -311,7 +320,7 @@ void Tile::interact(TileState& tile, const TileContext& context, const figure::S
   const ImGuiIO& io = ImGui::GetIO();
   const bool over = ImGui::IsItemHovered();
   const figure::Point at{(io.MousePos.x - origin_.x) / scale_, (io.MousePos.y - origin_.y) / scale_};
-  const figure::Axes* axes = scene.axes.empty() ? nullptr : &scene.axes.front();
+  const figure::Axes* axes = main_axes(scene);
   const figure::Axes* bar = colour_bar(scene);
   const ViewEntry* view = find_view(tile.view);
 
@@ -406,7 +415,7 @@ void Tile::draw_marks(const TileContext& context, const figure::Scene& scene) co
 
 void Tile::draw_cross_hair(const TileContext& context, const figure::Scene& scene,
                            figure::Point at) const {
-  const figure::Axes& axes = scene.axes.front();
+  const figure::Axes& axes = *main_axes(scene);
   const Palette& colours = palette(context.state.theme);
   ImDrawList& list = *ImGui::GetWindowDrawList();
   const auto pixel = [&](double x, double y) {

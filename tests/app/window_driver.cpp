@@ -9,10 +9,15 @@
 
 namespace kvloupe::test {
 
+namespace {
+constexpr float kNoDoubleClicks = 0.0F;  // unless one is meant
+}
+
 WindowDriver::WindowDriver(int width, int height)
     : surface({"kvloupe test", width, height, true}),
       workspace({.close = [this] { asked_to_close = true; }}) {
   ImGui::GetIO().MousePos = {-1, -1};
+  ImGui::GetIO().MouseDoubleClickTime = kNoDoubleClicks;
 }
 
 double WindowDriver::frame() {
@@ -70,17 +75,18 @@ void WindowDriver::click(float x, float y) {
   move(x, y);
   press(true);
   press(false);
-  // Far enough in time that the next click is no double-click.
-  frames(30);
 }
 
 void WindowDriver::double_click(float x, float y) {
+  ImGuiIO& io = ImGui::GetIO();
+  io.MouseDoubleClickTime = 1.0F;
   move(x, y);
   for (int i = 0; i < 2; ++i) {
     press(true);
     press(false);
   }
-  frames(30);
+  io.MouseDoubleClickTime = kNoDoubleClicks;
+  frame();
 }
 
 void WindowDriver::drag(float x0, float y0, float x1, float y1, int steps) {
@@ -91,7 +97,6 @@ void WindowDriver::drag(float x0, float y0, float x1, float y1, int steps) {
     move(x0 + share * (x1 - x0), y0 + share * (y1 - y0));
   }
   press(false);
-  frames(30);
 }
 
 void WindowDriver::wheel(float x, float y, float notches) {
