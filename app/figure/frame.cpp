@@ -23,10 +23,9 @@ double widest_label(const Style& style, const std::vector<Tick>& ticks) {
   return widest;
 }
 
-/// How long a turned name beside a plot, centred on it, may be without leaving the page.
-double turned_room(const Scene& scene, const Rect& plot) {
-  const double middle = plot.centre().y;
-  return 2.0 * (std::min(middle, scene.height - middle) - 1.0);
+/// How long a name centred on a side may be: a little longer than the side, and on the page.
+double name_room(double middle, double side, double page, double overhang) {
+  return std::min(side + 2 * overhang, 2.0 * (std::min(middle, page - middle) - 1.0));
 }
 
 std::vector<Tick> bar_ticks(const Style& style, const ColourScale& scale, double height) {
@@ -172,14 +171,18 @@ void add_axes(Scene& scene, const Style& style, const Axes& axes, const AxisLook
   if (y.labels && !axes.y.label.empty()) {
     const double from = plot.x - (y.ticks.empty() ? 0.0 : tick_length + tick_gap + left) - name_gap;
     Text name = make_text(
-        style, style.fonts->fit(axes.y.label, Font::regular, style.text, turned_room(scene, plot)),
+        style,
+        style.fonts->fit(axes.y.label, Font::regular, style.text,
+                         name_room(plot.centre().y, plot.height, scene.height, 2.0)),
         {from - 0.22 * style.text, plot.centre().y}, style.text, Font::regular, Align::centre);
     name.turned = true;
     scene.add(std::move(name));
   }
   if (x.labels && !axes.x.label.empty()) {
     const double below = x.ticks.empty() ? 0.0 : tick_length + tick_gap + style.small;
-    scene.add(make_text(style, axes.x.label,
+    scene.add(make_text(style,
+                        style.fonts->fit(axes.x.label, Font::regular, style.text,
+                                         name_room(plot.centre().x, plot.width, scene.width, 5.0)),
                         {plot.centre().x, plot.bottom() + below + name_gap + cap * style.text},
                         style.text, Font::regular, Align::centre));
   }
@@ -275,9 +278,11 @@ void add_colour_bar(Scene& scene, const Style& style, const Rect& plot, const Co
   }
   if (!scale.label.empty()) {
     const double x = bar.right() + tick_length + tick_gap + widest + name_gap + 0.75 * style.text;
-    Text name = make_text(
-        style, style.fonts->fit(scale.label, Font::regular, style.text, turned_room(scene, plot)),
-        {x, bar.centre().y}, style.text, Font::regular, Align::centre);
+    Text name =
+        make_text(style,
+                  style.fonts->fit(scale.label, Font::regular, style.text,
+                                   name_room(bar.centre().y, bar.height, scene.height, 8.0)),
+                  {x, bar.centre().y}, style.text, Font::regular, Align::centre);
     name.turned = true;
     scene.add(std::move(name));
   }

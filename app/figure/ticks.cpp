@@ -79,18 +79,21 @@ std::vector<Tick> linear_ticks(double first, double last, int most) {
   const double low = std::min(first, last);
   const double high = std::max(first, last);
   if (!(high > low) || !std::isfinite(high - low) || most < 1) return ticks;
-  double step = round_step((high - low) / std::max(most - 1, 1) * (1 - 1e-12));
+  double step = round_step((high - low) / most / 4.0);  // too fine; the finest that fits follows
   const auto count = [&] {
     return std::floor(high / step + 1e-9) - std::ceil(low / step - 1e-9) + 1;
   };
-  // A finer step may still give few enough; otherwise coarser until it does.
   while (count() > most) step = round_step(step * 1.5);
   const int decimals = std::clamp(static_cast<int>(std::ceil(-std::log10(step) - 1e-9)), 0, 12);
   const double top = std::max(std::abs(low), std::abs(high));
   const bool powers = top >= 1e6 || top < 1e-4;
+  // As many digits as tell neighbours apart.
+  const int digits = 1 + std::max(0, static_cast<int>(std::floor(std::log10(top) + 1e-9) -
+                                                      std::floor(std::log10(step) + 1e-9)));
   for (double i = std::ceil(low / step - 1e-9); i <= std::floor(high / step + 1e-9); i += 1.0) {
     const double value = i == 0.0 ? 0.0 : i * step;
-    ticks.push_back({value, powers ? format_number(value, 2) : with_decimals(value, decimals)});
+    ticks.push_back(
+        {value, powers ? format_number(value, digits) : with_decimals(value, decimals)});
   }
   return ticks;
 }

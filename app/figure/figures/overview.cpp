@@ -52,7 +52,7 @@ class Overview final : public Figure {
             static_cast<double>(panels.size()) -
         30.0;
     const double cell = std::clamp(panel_width / heads, 3.0, 22.0);
-    return std::clamp(layers * std::min(cell, 16.0), 60.0, 420.0) + 30.0 +
+    return std::clamp(layers * std::min(cell, 16.0), 90.0, 420.0) + 30.0 +
            title_room(request.style);
   }
 
@@ -250,8 +250,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   }
   for (const auto& replay : {input.policy_a, input.policy_b}) {
     if (!replay) continue;
-    Panel panel{fmt::format("{}, N = {}", replay->policy, format_count(replay->budget)),
-                std::vector<float>(cells, std::numeric_limits<float>::quiet_NaN())};
+    Panel panel{replay->policy, std::vector<float>(cells, std::numeric_limits<float>::quiet_NaN())};
     for (const HeadReplay& head : replay->heads) {
       progress.check();
       panel.values[static_cast<std::size_t>(head.layer * figure->heads + head.head)] =
@@ -259,7 +258,8 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
     }
     figure->panels.push_back(std::move(panel));
   }
-  figure->at = fmt::format("step {}", input.selection.step);
+  figure->at =
+      fmt::format("N = {}, step {}", format_count(input.policy_a->budget), input.selection.step);
   return figure;
 }
 

@@ -31,6 +31,7 @@ class Pca final : public Figure {
   std::string rope;  // "after RoPE", "before RoPE"
   Matrix points;     // [T,2]
   Eigen::Vector2d explained{0, 0};
+  int budget = 0;
   std::vector<Panel> panels;
 
   Scene draw(const DrawRequest& request) const override {
@@ -99,8 +100,9 @@ class Pca final : public Figure {
 
   std::string caption() const override {
     std::string text = fmt::format(
-        "Keys of layer {}, head {}, {}, after step {} in their two principal components",
-        selection.layer, selection.head, rope, selection.step);
+        "Keys of layer {}, head {}, {}, in their two principal components, after step {} with N = "
+        "{}",
+        selection.layer, selection.head, rope, selection.step, format_count(budget));
     for (std::size_t p = 0; p < panels.size(); ++p) {
       text += panels.size() > 1 ? fmt::format("{} {}, {}", p == 0 ? ":" : ";",
                                               static_cast<char>('a' + p), panels[p].title)
@@ -219,9 +221,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
     const HeadReplay* head = replay->find(s.layer, s.head);
     if (head == nullptr)
       throw WorkError(fmt::format("layer {}, head {} was not replayed", s.layer, s.head));
-    Panel panel{fmt::format("{}, N = {}", replay->policy, format_count(replay->budget)),
-                token_states(*replay, *head, s.step),
-                {}};
+    Panel panel{replay->policy, token_states(*replay, *head, s.step), {}};
     const std::vector<std::int32_t> present = replay->tokens_at(*head, s.step);
     for (const std::int32_t t : present) {
       panel.mean.x +=
@@ -229,6 +229,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
       panel.mean.y +=
           static_cast<double>(figure->points(t, 1)) / static_cast<double>(present.size());
     }
+    figure->budget = replay->budget;
     figure->panels.push_back(std::move(panel));
   }
   return figure;

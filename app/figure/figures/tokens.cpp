@@ -129,6 +129,8 @@ class Tokens final : public Figure {
         if (it == grounds.end()) it = grounds.insert(grounds.end(), {ground, {}});
         it->path.rect(box);
       }
+      const std::size_t first_letter = text[t].find_first_not_of(' ');
+      if (first_letter == std::string::npos) return true;
       const bool gone = states[t] == TokenState::evicted || states[t] == TokenState::merged;
       if (gone) {
         const double y = baseline - 0.27 * style.text;
@@ -137,8 +139,6 @@ class Tokens final : public Figure {
         const double y = box.bottom() - 0.4;
         underlined.move({placed.x, y}).line({right, y});
       }
-      const std::size_t first_letter = text[t].find_first_not_of(' ');
-      if (first_letter == std::string::npos) return true;
       Text word = make_text(style, text[t].substr(first_letter), {placed.x, baseline}, style.text,
                             Font::mono);
       if (special[t] || gone || states[t] == TokenState::ahead) word.colour = c.faint;

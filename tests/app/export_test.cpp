@@ -1,0 +1,109 @@
+// kvloupe export and gallery as a person calls them: files, exit codes, one clear line.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "app/cli/commands.h"
+#include "tests/support/synthetic_trace.h"
+#include "tests/support/temporary_folder.h"
+
+namespace kvloupe {
+namespace {
+
+using ::testing::HasSubstr;
+namespace fs = std::filesystem;
+
+class ExportTest : public ::testing::Test {
+ protected:
+  void SetUp() override { test::write_synthetic_trace(folder / "t.h5"); }
+
+  int call(std::vector<std::string> words) {
+    words.insert(words.begin(), "kvloupe");
+    std::vector<char*> argv;
+    for (std::string& word : words) argv.push_back(word.data());
+    ::testing::internal::CaptureStderr();
+    ::testing::internal::CaptureStdout();
+    const int code = cli::run(static_cast<int>(argv.size()), argv.data());
+    error = ::testing::internal::GetCapturedStderr();
+    output = ::testing::internal::GetCapturedStdout();
+    return code;
+  }
+  std::string trace() const { return (folder / "t.h5").string(); }
+  std::string out(const char* name) const { return (folder / name).string(); }
+
+  test::TemporaryFolder folder;
+  std::string error;
+  std::string output;
+};
+
+TEST_F(ExportTest, WritesEachFormat) {
+  for (const char* name : {"a.svg", "a.pdf", "a.png", "a.csv"}) {
+    EXPECT_EQ(call({"export", trace(), "--figure", "pca", "-o", out(name)}), 0) << error;
+    EXPECT_GT(fs::file_size(out(name)), 100U);
+  }
+  EXPECT_EQ(call({"export", trace(), "--figure", "attention", "--layer", "1", "--query-head", "3",
+                  "--tokens", "0-31", "--size", "85x80mm", "--theme", "dark", "--set",
+                  "pooling=mean", "--caption", "-o", out("b.svg")}),
+            0)
+      << error;
+}
+
+TEST_F(ExportTest, WrongCommandLinesExitWith2AndLeaveNothing) {
+  const std::string target = out("x.svg");
+  const auto refused = [&](std::vector<std::string> more, const char* says) {
+    std::vector<std::string> words{"export", trace(), "-o", target};
+    words.insert(words.end(), more.begin(), more.end());
+    EXPECT_EQ(call(words), 2);
+    EXPECT_THAT(error, HasSubstr(says));
+    EXPECT_FALSE(fs::exists(target));
+  };
+  refused({"--figure", "filmstripe"}, "'filmstrip'");
+  refused({"--figure", "pca", "--layer", "7"}, "nearest is 1");
+  refused({"--figure", "pca", "--head", "2"}, "nearest is 1");
+  refused({"--figure", "pca", "--step", "99"}, "--step 99");
+  refused({"--figure", "pca", "--step", "-1"}, "--step -1");
+  refused({"--figure", "similarity", "--tokens", "0-999"}, "--tokens 999");
+  refused({"--figure", "similarity", "--tokens", "a-b"}, "--tokens a-b");
+  refused({"--figure", "pca", "--size", "85x60"}, "--size 85x60");
+  refused({"--figure", "pca", "--policy", "keydif"}, "keydiff");
+  refused({"--figure", "pca", "--budget", "0"}, "0");
+  refused({"--figure", "pca", "--set", "rope=sideways"}, "sideways");
+  refused({"--figure", "pca", "--set", "rop=after"}, "'rope'");
+  refused({"--figure", "pca", "--theme", "blue"}, "blue");
+  refused({}, "--figure");
+  EXPECT_EQ(call({"export", trace(), "--figure", "pca", "-o", out("x.bmp")}), 2);
+  EXPECT_THAT(error, HasSubstr(".svg"));
+}
+
+TEST_F(ExportTest, FilesThatFailExitWith1) {
+  EXPECT_EQ(call({"export", out("none.h5"), "--figure", "pca", "-o", out("x.svg")}), 1);
+  EXPECT_THAT(error, HasSubstr("none.h5"));
+  EXPECT_FALSE(fs::exists(out("x.svg")));
+  EXPECT_EQ(call({"export", trace(), "--figure", "pca", "-o", (folder / "no").string() + "/x.svg"}),
+            1);
+  EXPECT_THAT(error, HasSubstr("x.svg"));
+  fs::create_directory(folder / "dir.svg");
+  EXPECT_EQ(call({"export", trace(), "--figure", "pca", "-o", out("dir.svg")}), 1);
+  EXPECT_EQ(call({"export", trace(), "--figure", "overview", "-o", "/dev/full/x.svg"}), 1);
+  EXPECT_EQ(call({"gallery", trace(), "-o", trace() + "/in/a/file"}), 1);
+  // Nothing half-written was left beside the targets.
+  for (const auto& entry : fs::directory_iterator(folder.path())) {
+    EXPECT_NE(entry.path().extension(), ".tmp") << entry.path();
+  }
+}
+
+TEST_F(ExportTest, GalleryWritesEveryFigure) {
+  ASSERT_EQ(call({"gallery", trace(), "-o", out("gallery"), "--policy", "h2o"}), 0) << error;
+  for (const char* figure : {"overview", "similarity", "attention", "pca", "filmstrip", "tokens"}) {
+    EXPECT_THAT(output, HasSubstr(figure));
+    for (const char* ending : {".svg", ".pdf", ".png", ".csv"}) {
+      EXPECT_GT(fs::file_size(folder.path() / "gallery" / (std::string(figure) + ending)), 100U);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace kvloupe

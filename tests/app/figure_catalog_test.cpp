@@ -1,0 +1,235 @@
+// Every figure of the catalogue: sound scenes in every size and theme, valid files, the same text
+// on every back end, the same bytes every time, and text dumps that stay as they were looked at.
+//
+// After a wanted change, look at the pictures, then write the baselines anew:
+//   KVLOUPE_UPDATE_BASELINES=1 build/bin/test_app_fast --gtest_filter='*Baseline*'
+
+#include "app/figure/figure_catalog.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include "analysis/error.h"
+#include "app/figure/figure_file.h"
+#include "app/figure/text_dump.h"
+#include "tests/support/synthetic_trace.h"
+#include "tests/support/temporary_folder.h"
+
+namespace kvloupe::figure {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::StartsWith;
+
+std::string read(const std::filesystem::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::ostringstream out;
+  out << in.rdbuf();
+  return out.str();
+}
+
+/// The words of all texts of a scene, in any order.
+std::multiset<std::string> words_of(const std::string& text) {
+  std::multiset<std::string> words;
+  std::istringstream in(text);
+  for (std::string word; in >> word;) words.insert(word);
+  return words;
+}
+
+class FigureCatalogTest : public ::testing::TestWithParam<std::string> {
+ protected:
+  static void SetUpTestSuite() {
+    folder = new test::TemporaryFolder();
+    test::SyntheticTraceOptions options;
+    options.layers = 3;
+    options.clusters = 4;
+    test::write_synthetic_trace(*folder / "synthetic.h5", options);
+    trace = new std::shared_ptr<const Trace>(new Trace(*folder / "synthetic.h5"));
+    fonts = new TextMetrics();
+  }
+  static void TearDownTestSuite() {
+    delete fonts;
+    delete trace;
+    delete folder;
+  }
+
+  const FigureInfo& info() const { return find_figure(GetParam()); }
+  MadeFigure make(FigureSettings settings = {}) const {
+    FigureMaker maker(*trace);
+    Progress progress;
+    return maker.make(info(), settings, progress);
+  }
+
+  static test::TemporaryFolder* folder;
+  static std::shared_ptr<const Trace>* trace;
+  static TextMetrics* fonts;
+};
+test::TemporaryFolder* FigureCatalogTest::folder = nullptr;
+std::shared_ptr<const Trace>* FigureCatalogTest::trace = nullptr;
+TextMetrics* FigureCatalogTest::fonts = nullptr;
+
+TEST_P(FigureCatalogTest, ScenesAreSoundInEverySizeThemeAndChoice) {
+  std::vector<FigureSettings> all(1);
+  all.back().policy = "h2o+recent(20%)+sinks(2)";
+  all.push_back(all.front());
+  all.back().policy_b = "keydiff";
+  all.push_back(all.front());
+  all.back().budget = "100%";
+  all.push_back(all.front());
+  all.back().tokens = {{7, 7}};
+  for (const ChoiceInfo& choice : info().choices) {
+    for (const std::string& value : choice.values) {
+      all.push_back(all.front());
+      all.back().choices[choice.name] = value;
+    }
+  }
+  for (const FigureSettings& settings : all) {
+    const MadeFigure made = make(settings);
+    for (const char* size : {"", "85x60mm", "178x120mm", "1600x900px", "40x40mm"}) {
+      for (const Theme theme : {Theme::light, Theme::dark}) {
+        FileOptions options;
+        options.theme = theme;
+        if (*size != '\0') options.size = parse_page_size(size);
+        const Scene scene = page_of(info(), made, options, *fonts);
+        EXPECT_THAT(scene_problems(scene), IsEmpty()) << GetParam() << " at " << size;
+        EXPECT_FALSE(scene.items.empty());
+        if (options.size) {
+          EXPECT_NEAR(scene.width, options.size->width, 1e-9);
+          EXPECT_NEAR(scene.height, options.size->height, 1e-9);
+        }
+      }
+    }
+  }
+}
+
+TEST_P(FigureCatalogTest, FilesAreValidAndTheSameEveryTime) {
+  FileOptions options;
+  options.caption = true;
+  const MadeFigure made = make();
+  const MadeFigure again = make();
+  for (const auto& [format, start] : {std::pair{FileFormat::svg, "<?xml"},
+                                      {FileFormat::pdf, "%PDF-"},
+                                      {FileFormat::png, "\x89PNG"},
+                                      {FileFormat::csv, "# figure: "}}) {
+    const std::string bytes = file_of(info(), made, format, options, *fonts);
+    EXPECT_THAT(bytes, StartsWith(start));
+    EXPECT_GT(bytes.size(), 200U);
+    EXPECT_EQ(bytes, file_of(info(), again, format, options, *fonts))
+        << GetParam() << " differs from itself";
+  }
+  // The settings are in the file.
+  EXPECT_THAT(file_of(info(), made, FileFormat::svg, options, *fonts),
+              HasSubstr("<entry name=\"trace\">synthetic.h5</entry>"));
+  EXPECT_THAT(file_of(info(), made, FileFormat::png, options, *fonts), HasSubstr("synthetic.h5"));
+}
+
+TEST_P(FigureCatalogTest, SvgIsXmlAndTextIsTextOnEveryBackEnd) {
+  const MadeFigure made = make();
+  const Scene scene = page_of(info(), made, {}, *fonts);
+  std::string spoken;
+  for (const Item& item : scene.items) {
+    if (const Text* text = std::get_if<Text>(&item)) spoken += text->text + "\n";
+  }
+  const auto svg = *folder / "figure.svg";
+  const auto pdf = *folder / "figure.pdf";
+  const auto out = *folder / "out.txt";
+  std::ofstream(svg, std::ios::binary) << file_of(info(), made, FileFormat::svg, {}, *fonts);
+  std::ofstream(pdf, std::ios::binary) << file_of(info(), made, FileFormat::pdf, {}, *fonts);
+  const std::string parse =
+      "python3 -c \"import sys, xml.etree.ElementTree as t; "
+      "print('\\n'.join(e.text or '' for e in t.parse(sys.argv[1]).iter() "
+      "if e.tag.endswith('}text')))\" " +
+      svg.string() + " > " + out.string();
+  ASSERT_EQ(std::system(("PYTHONIOENCODING=utf-8 " + parse).c_str()), 0)
+      << "not well-formed XML (or no python3)";
+  EXPECT_EQ(words_of(read(out)), words_of(spoken));
+  ASSERT_EQ(std::system(("pdftotext -raw " + pdf.string() + " " + out.string()).c_str()), 0)
+      << "no pdftotext";
+  const std::string in_pdf = read(out);
+  // How pdftotext joins neighbours into lines is its own affair; letters must be all there.
+  const auto letters = [](const std::string& text) {
+    std::multiset<char> found;
+    for (const char c : text) {
+      if (std::isalnum(static_cast<unsigned char>(c))) found.insert(c);
+    }
+    return found;
+  };
+  EXPECT_EQ(letters(in_pdf), letters(spoken));
+}
+
+TEST_P(FigureCatalogTest, Baseline) {
+  FigureSettings settings;
+  settings.policy = "h2o+recent(20%)+sinks(2)";
+  const std::string dump = write_text_dump(page_of(info(), make(settings), {}, *fonts));
+  const std::filesystem::path path =
+      std::filesystem::path(KVLOUPE_SOURCE_DIR) / "tests/app/baselines" / (GetParam() + ".txt");
+  if (std::getenv("KVLOUPE_UPDATE_BASELINES") != nullptr) {
+    std::filesystem::create_directories(path.parent_path());
+    std::ofstream(path, std::ios::binary) << dump;
+    return;
+  }
+  EXPECT_EQ(dump, read(path))
+      << "look at the figure; if the change is wanted, see the top of this file";
+}
+
+TEST_P(FigureCatalogTest, WrongSettingsAreUsageErrors) {
+  const auto refused = [&](auto change) {
+    FigureSettings settings;
+    change(settings);
+    EXPECT_THROW(make(settings), UsageError);
+  };
+  refused([](FigureSettings& s) { s.layer = 3; });
+  refused([](FigureSettings& s) { s.layer = -1; });
+  refused([](FigureSettings& s) { s.head = 2; });
+  refused([](FigureSettings& s) { s.query_head = 4; });
+  refused([](FigureSettings& s) { s.head = 0, s.query_head = 3; });
+  refused([](FigureSettings& s) { s.step = 100; });
+  refused([](FigureSettings& s) { s.tokens = {{0, 104}}; });
+  refused([](FigureSettings& s) { s.tokens = {{9, 3}}; });
+  refused([](FigureSettings& s) { s.policy = "keydif"; });
+  refused([](FigureSettings& s) { s.budget = "0"; });
+  refused([](FigureSettings& s) { s.choices["nonsense"] = "1"; });
+}
+
+TEST_P(FigureCatalogTest, ACancelledFigureStops) {
+  FigureMaker maker(*trace);
+  Progress progress;
+  progress.cancel();
+  EXPECT_THROW(maker.make(info(), {}, progress), Cancelled);
+}
+
+std::vector<std::string> names() {
+  std::vector<std::string> all;
+  for (const FigureInfo& info : figure_catalog()) all.push_back(info.name);
+  return all;
+}
+INSTANTIATE_TEST_SUITE_P(All, FigureCatalogTest, ::testing::ValuesIn(names()),
+                         [](const auto& test) { return test.param; });
+
+TEST(FigureCatalog, AWrongNameGetsTheNearest) {
+  try {
+    find_figure("similarty");
+    FAIL();
+  } catch (const UsageError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("'similarity'"));
+  }
+}
+
+TEST(PageSize, ReadsBothUnitsAndRefusesTheRest) {
+  EXPECT_NEAR(parse_page_size("85x60mm").width, 240.94, 0.01);
+  EXPECT_NEAR(parse_page_size("1600x900px").width, 600.0, 1e-9);
+  for (const char* wrong : {"", "85", "85x", "85x60", "85x60cm", "x60mm", "85x-60mm", "1x1mm",
+                            "9999x60mm", "nanx60mm", "85x60mm "}) {
+    EXPECT_THROW(parse_page_size(wrong), UsageError) << wrong;
+  }
+}
+
+}  // namespace
+}  // namespace kvloupe::figure

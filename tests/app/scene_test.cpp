@@ -1,0 +1,127 @@
+#include "app/figure/scene.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "app/figure/frame.h"
+#include "app/figure/text_dump.h"
+
+namespace kvloupe::figure {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class SceneTest : public ::testing::Test {
+ protected:
+  TextMetrics fonts;
+  Style style = make_style(fonts);
+  Scene scene = make_scene(style, 200, 100);
+};
+
+TEST_F(SceneTest, AxesAndTheirInverseAgree) {
+  Axes axes{{20, 10, 100, 50},
+            {AxisMeaning::value, AxisScale::log, 1e-4, 10.0, ""},
+            {AxisMeaning::value, AxisScale::linear, 5.0, -5.0, ""}};
+  for (const double x : {1e-4, 0.02, 3.0}) {
+    for (const double y : {-5.0, 0.1, 4.0}) {
+      const Point back = axes.to_data(axes.to_page(x, y));
+      EXPECT_NEAR(back.x / x, 1.0, 1e-9);
+      EXPECT_NEAR(back.y, y, 1e-9);
+    }
+  }
+}
+
+TEST_F(SceneTest, WhatIsPickedIsWhereItSays) {
+  scene.axes.push_back({{20, 10, 100, 50},
+                        {AxisMeaning::token, AxisScale::linear, 3, 23, ""},
+                        {AxisMeaning::step, AxisScale::linear, 0, 5, ""}});
+  for (double x = 20.5; x < 120; x += 3.7) {
+    for (double y = 10.5; y < 60; y += 4.3) {
+      const auto target = scene.pick({x, y});
+      ASSERT_TRUE(target);
+      EXPECT_GE(target->token, 3);
+      EXPECT_LE(target->token, 22);
+      const auto places = scene.where(*target);
+      ASSERT_EQ(places.size(), 1U);
+      EXPECT_TRUE(places[0].contains({x, y}));
+    }
+  }
+  EXPECT_FALSE(scene.pick({10, 10}));
+  Target token;
+  token.token = 4;
+  const auto band = scene.where(token);
+  ASSERT_EQ(band.size(), 1U);
+  EXPECT_EQ(band[0].height, 50);
+  EXPECT_DOUBLE_EQ(band[0].width, 5);
+  token.token = 99;
+  EXPECT_THAT(scene.where(token), IsEmpty());
+}
+
+TEST_F(SceneTest, TokensByTokensTellKeyFromQuery) {
+  scene.axes.push_back({{0, 0, 100, 100},
+                        {AxisMeaning::token, AxisScale::linear, 0, 10, ""},
+                        {AxisMeaning::token, AxisScale::linear, 0, 10, ""}});
+  const auto target = scene.pick({35, 75});
+  ASSERT_TRUE(target);
+  EXPECT_EQ(target->token, 3);
+  EXPECT_EQ(target->other_token, 7);
+}
+
+TEST_F(SceneTest, TheNearestPointWins) {
+  scene.point_sets.push_back({{{10, 10}, {14, 10}}, {5, 6}, 4.0});
+  EXPECT_EQ(scene.pick({13, 10})->token, 6);
+  EXPECT_EQ(scene.pick({11, 10})->token, 5);
+  EXPECT_FALSE(scene.pick({40, 10}));
+}
+
+TEST_F(SceneTest, SoundSceneHasNoProblems) {
+  scene.add(make_text(style, "Token", {50, 50}));
+  scene.add(make_line({1, 2}, {3, 4}, style.colours.ink, 0.5));
+  scene.add(PushClip{{0, 0, 10, 10}});
+  scene.add(PopClip{});
+  EXPECT_THAT(scene_problems(scene), IsEmpty());
+  EXPECT_THAT(write_text_dump(scene), HasSubstr("text \"Token\" 50.0,50.0"));
+}
+
+TEST_F(SceneTest, ProblemsAreFound) {
+  const auto problem_of = [&](auto item) {
+    Scene bad = scene;
+    bad.add(std::move(item));
+    const auto problems = scene_problems(bad);
+    return problems.empty() ? std::string("none") : problems.front();
+  };
+  EXPECT_THAT(problem_of(make_line({1, std::nan("")}, {3, 4}, style.colours.ink, 0.5)),
+              HasSubstr("no number"));
+  EXPECT_THAT(problem_of(PushClip{{0, 0, 10, 10}}), HasSubstr("not popped"));
+  EXPECT_THAT(problem_of(PopClip{}), HasSubstr("not pushed"));
+  EXPECT_THAT(problem_of(make_text(style, "far out", {190, 50})), HasSubstr("outside"));
+  EXPECT_THAT(problem_of(Image{nullptr, {0, 0, 1, 1}, "key", Interpolation::nearest}),
+              HasSubstr("lacks pixels"));
+  Path broken;
+  broken.line({1, 1});
+  broken.stroke = Stroke{};
+  EXPECT_THAT(problem_of(broken), HasSubstr("begin with a move"));
+  scene.add(make_text(style, "one", {50, 50}));
+  EXPECT_THAT(problem_of(make_text(style, "two", {55, 52})), HasSubstr("overlaps"));
+}
+
+TEST_F(SceneTest, MeasuresAreSumsAndMissingGlyphsHaveSpares) {
+  const double a = fonts.width("a", Font::regular, 10);
+  const double b = fonts.width("b", Font::regular, 10);
+  EXPECT_NEAR(fonts.width("ab", Font::regular, 10), a + b, 1e-9);
+  EXPECT_NEAR(fonts.width("ab", Font::regular, 20), 2 * (a + b), 1e-9);
+  for (const char* text : {"ℒ", "θ", "⁻", "→", "↵", "−"}) {
+    for (const Glyph& glyph : fonts.layout(text, Font::regular)) EXPECT_NE(glyph.index, 0U) << text;
+  }
+  EXPECT_GT(fonts.width("\xff\xfe", Font::regular, 10), 0.0);
+  EXPECT_EQ(fonts.fit("abc", Font::regular, 10, 1000), "abc");
+  const std::string cut = fonts.fit("a long line of text", Font::regular, 10, 40);
+  EXPECT_LE(fonts.width(cut, Font::regular, 10), 40.0);
+  EXPECT_THAT(cut, HasSubstr("…"));
+}
+
+}  // namespace
+}  // namespace kvloupe::figure

@@ -1,0 +1,88 @@
+#include "app/figure/ticks.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+namespace kvloupe::figure {
+namespace {
+
+TEST(Ticks, LinearTicksAreFewRoundAndInside) {
+  std::mt19937 random(7);
+  std::uniform_real_distribution<double> exponent(-6.0, 6.0);
+  std::uniform_real_distribution<double> place(-1.0, 1.0);
+  for (int i = 0; i < 2000; ++i) {
+    const double scale = std::pow(10.0, exponent(random));
+    const double a = place(random) * scale;
+    const double b = place(random) * scale;
+    if (std::abs(a - b) < 1e-3 * scale) continue;
+    const int most = 2 + i % 7;
+    const auto ticks = linear_ticks(a, b, most);
+    ASSERT_LE(static_cast<int>(ticks.size()), most) << a << " to " << b;
+    if (most >= 5) {
+      ASSERT_GE(ticks.size(), 2U) << a << " to " << b;
+    }
+    const double slack = 1e-6 * std::abs(a - b);
+    for (const Tick& tick : ticks) {
+      EXPECT_GE(tick.value, std::min(a, b) - slack);
+      EXPECT_LE(tick.value, std::max(a, b) + slack);
+      EXPECT_EQ(tick.label.find('-'), std::string::npos) << "a hyphen is no minus sign";
+    }
+    for (std::size_t t = 1; t < ticks.size(); ++t) {
+      const double step = ticks[t].value - ticks[t - 1].value;
+      const double mantissa = step / std::pow(10.0, std::floor(std::log10(step * (1 + 1e-9))));
+      EXPECT_TRUE(std::abs(mantissa - 1) < 1e-6 || std::abs(mantissa - 2) < 1e-6 ||
+                  std::abs(mantissa - 5) < 1e-6)
+          << step;
+      EXPECT_NE(ticks[t].label, ticks[t - 1].label);
+    }
+  }
+}
+
+TEST(Ticks, NothingForNoRange) {
+  EXPECT_TRUE(linear_ticks(1.0, 1.0, 5).empty());
+  EXPECT_TRUE(linear_ticks(0.0, std::nan(""), 5).empty());
+  EXPECT_TRUE(log_ticks(0.0, 1.0, 5).empty());
+  EXPECT_TRUE(index_ticks(3.0, 3.0, 5).empty());
+}
+
+TEST(Ticks, IndexTicksStandInTheMiddleOfTheirCell) {
+  const auto ticks = index_ticks(0.0, 4.0, 10);
+  ASSERT_EQ(ticks.size(), 4U);
+  EXPECT_EQ(ticks[3].value, 3.5);
+  EXPECT_EQ(ticks[3].label, "3");
+  for (int count = 1; count < 3000; count += 37) {
+    for (const Tick& tick : index_ticks(0.0, count, 6)) {
+      EXPECT_LT(tick.value, count);
+      EXPECT_EQ(tick.value - std::floor(tick.value), 0.5);
+    }
+    EXPECT_LE(index_ticks(0.0, count, 6).size(), 6U);
+    EXPECT_GE(index_ticks(0.0, count, 6).size(), 1U);
+  }
+}
+
+TEST(Ticks, LogTicksArePowersOfTen) {
+  const auto ticks = log_ticks(1e-5, 1.0, 6);
+  ASSERT_EQ(ticks.size(), 6U);
+  EXPECT_EQ(ticks.front().label, "10⁻⁵");
+  EXPECT_EQ(ticks.back().label, "1");
+  EXPECT_EQ(log_ticks(1e-12, 1.0, 5).back().label, "1");
+  EXPECT_LE(log_ticks(1e-12, 1.0, 5).size(), 5U);
+  EXPECT_GE(log_ticks(2.0, 8.0, 5).size(), 2U);
+}
+
+TEST(Ticks, NumbersReadAsInPrint) {
+  EXPECT_EQ(format_number(0.0), "0");
+  EXPECT_EQ(format_number(1.0 / 3.0), "0.333");
+  EXPECT_EQ(format_number(-12.345), "−12.3");
+  EXPECT_EQ(format_number(9.996), "10.0");
+  EXPECT_EQ(format_number(12345.0), "12\u2009345");
+  EXPECT_EQ(format_number(1.5e-7), "1.5\u2009×\u200910⁻⁷");
+  EXPECT_EQ(format_number(std::nan("")), "–");
+  EXPECT_EQ(format_count(-1234567), "−1\u2009234\u2009567");
+  EXPECT_EQ(format_count(4096), "4096");
+}
+
+}  // namespace
+}  // namespace kvloupe::figure
