@@ -1,5 +1,6 @@
 #include "app/cli/commands.h"
 
+#include "analysis/command_line.h"
 #include "analysis/failure.h"
 #include "version.h"
 
@@ -10,7 +11,6 @@ int run(int argc, char** argv) {
   app.set_version_flag("--version", "kvloupe " KVLOUPE_VERSION);
   app.require_subcommand(0, 1);
   Action action;
-  // Verbs are listed here, one line each.
   add_window(app, action);  // no verb; a verb's own action replaces it
   add_info(app, action);
   add_policies(app, action);
@@ -21,8 +21,7 @@ int run(int argc, char** argv) {
     app.parse(argc, argv);
     return action ? action() : 0;
   } catch (const CLI::ParseError& error) {
-    const int code = app.exit(error);
-    return code == 0 ? 0 : 2;
+    return report_parse_error(app, error);
   } catch (...) {
     return report_failure("kvloupe");
   }
