@@ -26,8 +26,8 @@ struct LayerContext {
   ModelInfo model;
   double attention_scale = 0.0;
   int budget = 0;  // N: most entries a head holds after a step (under an allocation: the mean)
-  /// W_O slices [d,D] per query head; empty where unknown. Value-aware policies need them.
-  std::vector<Matrix> output_weights;
+  /// [Hq] of [d,D], W_O cut by query head, borrowed: must outlive the policy; empty where unknown.
+  std::span<const Matrix> output_weights;
   HeadLoop for_heads;
 };
 
