@@ -170,7 +170,7 @@ class Pca final : public Figure {
                                      [](TokenState s) { return s != TokenState::ahead; });
     const double size = shown <= 300 ? 4.0 : shown <= 2000 ? 3.0 : 2.0;
     const Stroke thin{c.evicted, size > 2.5 ? 0.6 : 0.45, {}, Cap::butt};
-    const Stroke halo{c.paper, 0.35, {}, Cap::butt};
+    const Stroke halo{c.paper, size > 2.5 ? 0.35 : 0.15, {}, Cap::butt};
     Markers batches[] = {
         {MarkerShape::circle, size, std::nullopt, thin, {}},
         {MarkerShape::diamond, size, c.merged, halo, {}},
