@@ -106,7 +106,7 @@ void ExportPanel::draw(Workspace& w) {
   ImGui::TextDisabled("format");
   for (int i = 0; i < static_cast<int>(kFormats.size()); ++i) {
     ImGui::SameLine(w.px(96) + static_cast<float>(i) * w.px(72));
-    if (ImGui::RadioButton(kFormats[static_cast<std::size_t>(i)], format_ == i)) {
+    if (radio_button(kFormats[static_cast<std::size_t>(i)], format_ == i, w.colours())) {
       format_ = i;
       path_ = std::filesystem::path(path_)
                   .replace_extension(kFormats[static_cast<std::size_t>(i)])
@@ -126,9 +126,9 @@ void ExportPanel::draw(Workspace& w) {
   ImGui::AlignTextToFramePadding();
   ImGui::TextDisabled("look");
   ImGui::SameLine(w.px(96));
-  ImGui::Checkbox("dark", &dark_);
+  checkbox("dark", dark_, w.colours());
   ImGui::SameLine();
-  ImGui::Checkbox("legend", &legend_);
+  checkbox("legend", legend_, w.colours());
   ImGui::AlignTextToFramePadding();
   ImGui::TextDisabled("file");
   ImGui::SameLine(w.px(96));

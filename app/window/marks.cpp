@@ -42,6 +42,24 @@ void draw_mark(const MarkPlace& place, const figure::Target& target, ImU32 colou
   }
 }
 
+void side_marks(const MarkPlace& place, const figure::Rect& plot, double y, ImU32 colour) {
+  ImDrawList& list = *ImGui::GetWindowDrawList();
+  const float side = 6.0F * place.ui_scale;
+  const ImVec2 left = pixel(place, plot.x, y);
+  const ImVec2 right = pixel(place, plot.right(), y);
+  list.AddTriangleFilled({left.x + side, left.y}, {left.x, left.y - side * 0.7F},
+                         {left.x, left.y + side * 0.7F}, colour);
+  list.AddTriangleFilled({right.x - side, right.y}, {right.x, right.y + side * 0.7F},
+                         {right.x, right.y - side * 0.7F}, colour);
+}
+
+void small_arrow(ImVec2 centre, float ui_scale, ImU32 colour) {
+  const float r = 4.0F * ui_scale;
+  ImGui::GetWindowDrawList()->AddTriangleFilled({centre.x - r, centre.y - r * 0.5F},
+                                                {centre.x + r, centre.y - r * 0.5F},
+                                                {centre.x, centre.y + r * 0.6F}, colour);
+}
+
 void label(const Fonts& fonts, ImDrawList& list, ImVec2 at, const std::string& text,
            const Palette& colours, ImVec2 corner) {
   const float size = fonts.secondary->FontSize;
@@ -59,6 +77,35 @@ void label(const Fonts& fonts, ImDrawList& list, ImVec2 at, const std::string& t
 
 void computing_dot(const Fonts& fonts, ImVec2 centre, const Palette& colours) {
   ImGui::GetWindowDrawList()->AddCircleFilled(centre, 3.0F * fonts.scale(), colours.selection, 12);
+}
+
+namespace {
+/// Outlines and paper inside, for as long as it lives.
+struct OutlinedFrame {
+  explicit OutlinedFrame(const Palette& colours) {
+    ImGui::PushStyleVar(ImGuiStyleVar_FrameBorderSize, 1.0F);
+    ImGui::PushStyleVar(ImGuiStyleVar_FramePadding,
+                        {ImGui::GetStyle().FramePadding.x, ImGui::GetStyle().FramePadding.y * 0.5F});
+    ImGui::PushStyleColor(ImGuiCol_Border, colours.secondary);
+    ImGui::PushStyleColor(ImGuiCol_FrameBg, colours.paper);
+  }
+  ~OutlinedFrame() {
+    ImGui::PopStyleColor(2);
+    ImGui::PopStyleVar(2);
+  }
+  OutlinedFrame(const OutlinedFrame&) = delete;
+  OutlinedFrame& operator=(const OutlinedFrame&) = delete;
+};
+}  // namespace
+
+bool checkbox(const char* label, bool& on, const Palette& colours) {
+  const OutlinedFrame frame(colours);
+  return ImGui::Checkbox(label, &on);
+}
+
+bool radio_button(const char* label, bool on, const Palette& colours) {
+  const OutlinedFrame frame(colours);
+  return ImGui::RadioButton(label, on);
 }
 
 void help_tooltip(const Fonts& fonts, const std::string& text) {

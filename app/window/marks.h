@@ -25,12 +25,21 @@ void draw_mark(const MarkPlace& place, const figure::Target& target, ImU32 colou
 /// A 2 px outline.
 void outline(const MarkPlace& place, const figure::Rect& rect, ImU32 colour);
 
+/// Two triangles at the sides of a plot that point at a row.
+void side_marks(const MarkPlace& place, const figure::Rect& plot, double y, ImU32 colour);
+/// A small triangle that says: this opens a list.
+void small_arrow(ImVec2 centre, float ui_scale, ImU32 colour);
+
 /// A line of text on paper beside `at`, kept left of and below `corner`.
 void label(const Fonts& fonts, ImDrawList& list, ImVec2 at, const std::string& text,
            const Palette& colours, ImVec2 corner);
 
 /// Small, still: something newer is being computed.
 void computing_dot(const Fonts& fonts, ImVec2 centre, const Palette& colours);
+
+/// ImGui's check box and radio button with an outline, so that an empty one is seen.
+bool checkbox(const char* label, bool& on, const Palette& colours);
+bool radio_button(const char* label, bool on, const Palette& colours);
 
 /// Shows `text`, wrapped, while the last item is hovered.
 void help_tooltip(const Fonts& fonts, const std::string& text);

@@ -133,7 +133,7 @@ void draw_help_sheet(Workspace& w, bool& open) {
       if (binding.words.empty()) continue;
       if (binding.group != group) {
         group = binding.group;
-        if (columns == 2 && rows > 20) {
+        if (columns == 2 && rows > 16) {
           ImGui::TableNextColumn();
           rows = -100;
         } else if (rows != 0) {
@@ -148,7 +148,8 @@ void draw_help_sheet(Workspace& w, bool& open) {
       ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, {w.px(8), w.px(2)});
       ImGui::TextColored(ImGui::ColorConvertU32ToFloat4(w.colours().retained), "%s",
                          std::string(binding.keys).c_str());
-      ImGui::SameLine(left + w.px(112));
+      ImGui::SameLine();
+      ImGui::SetCursorPosX(left + w.px(112));
       ImGui::TextUnformatted(std::string(binding.words).c_str());
       ImGui::PopStyleVar();
       ++rows;

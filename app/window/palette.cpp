@@ -35,7 +35,7 @@ void apply_theme(Theme theme, float scale) {
   ImGuiStyle style;
   style.WindowPadding = {16, 8};
   style.FramePadding = {8, 4};
-  style.ItemSpacing = {8, 8};
+  style.ItemSpacing = {8, 4};
   style.ItemInnerSpacing = {8, 4};
   style.CellPadding = {4, 2};
   style.IndentSpacing = 16;

@@ -14,7 +14,7 @@ namespace kvloupe::window {
 
 namespace {
 
-constexpr float kLabelWidth = 96.0F;
+constexpr float kLabelWidth = 128.0F;
 
 std::string describe(const PolicyEntry& entry) {
   std::string text = entry.summary;
@@ -25,7 +25,7 @@ std::string describe(const PolicyEntry& entry) {
 }
 
 /// A control as wide as what is left of the line, its name before it. True on a change.
-bool draw_value(const ParameterInfo& parameter, SpecValue& value) {
+bool draw_value(const ParameterInfo& parameter, SpecValue& value, const Palette& colours) {
   ImGui::SetNextItemWidth(-1);
   const double least = parameter.minimum;
   const double most = parameter.maximum;
@@ -40,7 +40,7 @@ bool draw_value(const ParameterInfo& parameter, SpecValue& value) {
     }
     case ParameterType::flag: {
       bool on = std::get<double>(value) != 0.0;
-      if (!ImGui::Checkbox("##value", &on)) return false;
+      if (!checkbox("##value", on, colours)) return false;
       value = on ? 1.0 : 0.0;
       return true;
     }
@@ -124,9 +124,9 @@ bool PolicyEditor::draw(const Fonts& fonts, const Palette& colours, std::string&
   changed |= draw_score(fonts, policy, spec);
   policy = parse_policy(spec);
   ImGui::PushID("score");
-  bool edited = draw_parameters(fonts, policy.parts.front());
+  bool edited = draw_parameters(fonts, colours, policy.parts.front());
   ImGui::PopID();
-  edited |= draw_modifiers(fonts, policy);
+  edited |= draw_modifiers(fonts, colours, policy);
   if (edited) changed |= apply(policy, spec);
   ImGui::PopID();
   return changed;
@@ -194,7 +194,7 @@ bool PolicyEditor::draw_score(const Fonts& fonts, PolicySpec& policy, std::strin
   return changed;
 }
 
-bool PolicyEditor::draw_parameters(const Fonts& fonts, SpecPart& part) {
+bool PolicyEditor::draw_parameters(const Fonts& fonts, const Palette& colours, SpecPart& part) {
   const PolicyEntry* entry = find_policy(part.name);
   if (!entry) return false;
   bool changed = false;
@@ -209,7 +209,7 @@ bool PolicyEditor::draw_parameters(const Fonts& fonts, SpecPart& part) {
     help_tooltip(fonts, parameter->meaning);
     ImGui::Unindent(ImGui::GetStyle().FramePadding.x);
     ImGui::SameLine(kLabelWidth * fonts.scale());
-    changed |= draw_value(*parameter, value);
+    changed |= draw_value(*parameter, value, colours);
     help_tooltip(fonts, parameter->meaning);
     ImGui::PopID();
   }
@@ -217,7 +217,7 @@ bool PolicyEditor::draw_parameters(const Fonts& fonts, SpecPart& part) {
   return changed;
 }
 
-bool PolicyEditor::draw_modifiers(const Fonts& fonts, PolicySpec& policy) {
+bool PolicyEditor::draw_modifiers(const Fonts& fonts, const Palette& colours, PolicySpec& policy) {
   bool changed = false;
   ImGui::PushFont(fonts.secondary);
   for (const PolicyEntry& entry : policy_catalog()) {
@@ -227,7 +227,7 @@ bool PolicyEditor::draw_modifiers(const Fonts& fonts, PolicySpec& policy) {
     bool on = found != policy.parts.end();
     ImGui::PushID(entry.name.c_str());
     const std::string title = "+ " + entry.name;
-    const bool toggled = ImGui::Checkbox(title.c_str(), &on);
+    const bool toggled = checkbox(title.c_str(), on, colours);
     help_tooltip(fonts, describe(entry));
     if (toggled) {
       changed = true;
@@ -237,7 +237,7 @@ bool PolicyEditor::draw_modifiers(const Fonts& fonts, PolicySpec& policy) {
         policy.parts.erase(found);
       }
     } else if (on) {
-      changed |= draw_parameters(fonts, *found);
+      changed |= draw_parameters(fonts, colours, *found);
     }
     ImGui::PopID();
     if (toggled) break;  // the list has changed under us: the rest in the next frame

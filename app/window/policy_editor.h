@@ -25,8 +25,8 @@ class PolicyEditor {
   bool apply(const PolicySpec& changed, std::string& spec);
   bool draw_line(const Fonts& fonts, const Palette& colours, std::string& spec);
   bool draw_score(const Fonts& fonts, PolicySpec& policy, std::string& spec);
-  bool draw_modifiers(const Fonts& fonts, PolicySpec& policy);
-  bool draw_parameters(const Fonts& fonts, SpecPart& part);
+  bool draw_modifiers(const Fonts& fonts, const Palette& colours, PolicySpec& policy);
+  bool draw_parameters(const Fonts& fonts, const Palette& colours, SpecPart& part);
 
   const char* name_;
   std::string line_;   // as typed

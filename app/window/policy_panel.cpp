@@ -36,7 +36,7 @@ void heading(const Workspace& w, const char* text, ImU32 mark, bool open_mark) {
   ImGui::PopFont();
 }
 
-void draw_budget(Workspace& w, int prompt_length) {
+void draw_budget(Workspace& w, int prompt_length, int captured_block) {
   ImGui::PushFont(w.fonts.heading);
   ImGui::AlignTextToFramePadding();
   ImGui::TextUnformatted("Budget");
@@ -76,15 +76,18 @@ void draw_budget(Workspace& w, int prompt_length) {
 
   ImGui::AlignTextToFramePadding();
   ImGui::TextDisabled("block");
-  help_tooltip(w.fonts, "Tokens processed together before an eviction, B; 0: the capture's own. The "
-                        "replay cuts the prompt anew.");
-  ImGui::SameLine(w.px(96));
+  const std::string block_help = fmt::format(
+      "Tokens processed together before an eviction, B. The capture's own is {}; the replay cuts the "
+      "prompt anew.", captured_block);
+  help_tooltip(w.fonts, block_help);
+  ImGui::SameLine(w.px(128));
   ImGui::SetNextItemWidth(-1);
-  if (ImGui::InputInt("##block", &w.state.block, 16, 128, ImGuiInputTextFlags_EnterReturnsTrue)) {
-    w.state.block = std::clamp(w.state.block, 0, prompt_length);
+  int block = w.state.block > 0 ? w.state.block : captured_block;
+  if (ImGui::InputInt("##block", &block, 16, 128, ImGuiInputTextFlags_EnterReturnsTrue)) {
+    block = std::clamp(block, 1, prompt_length);
+    w.state.block = block == captured_block ? 0 : block;
   }
-  help_tooltip(w.fonts, "Tokens processed together before an eviction, B; 0: the capture's own. The "
-                        "replay cuts the prompt anew.");
+  help_tooltip(w.fonts, block_help);
   ImGui::PopFont();
 }
 
@@ -208,7 +211,7 @@ void draw_policy_panel(Workspace& w) {
   const bool fits = ImGui::GetContentRegionAvail().y > readouts + w.px(200);
   ImGui::BeginChild("##policies", {0, fits ? -readouts : 0.0F}, false,
                     w.keyboard_moves_in_panel() ? 0 : ImGuiWindowFlags_NoNavInputs);
-  draw_budget(w, trace->run().prompt_length);
+  draw_budget(w, trace->run().prompt_length, trace->run().block_size);
   ImGui::Dummy({0, w.px(4)});
   heading(w, "Policy A", w.colours().retained, false);
   w.editor_a.draw(w.fonts, w.colours(), w.state.policy_a);
@@ -216,7 +219,7 @@ void draw_policy_panel(Workspace& w) {
   ImGui::Dummy({0, w.px(4)});
   heading(w, "Policy B", w.colours().evicted, true);
   ImGui::SameLine(ImGui::GetContentRegionMax().x - ImGui::GetFrameHeight());
-  ImGui::Checkbox("##b", &w.state.policy_b_on);
+  checkbox("##b", w.state.policy_b_on, w.colours());
   help_tooltip(w.fonts, "A second policy to compare with (B)");
   if (w.state.policy_b_on) {
     w.editor_b.draw(w.fonts, w.colours(), w.state.policy_b);

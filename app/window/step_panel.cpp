@@ -149,7 +149,7 @@ void draw_step_panel(Workspace& w) {
   ImGui::TextDisabled("colour");
   for (const char* choice : {"fate", "score", "none"}) {
     ImGui::SameLine();
-    if (ImGui::RadioButton(choice, w.state.token_colour == choice)) w.state.token_colour = choice;
+    if (radio_button(choice, w.state.token_colour == choice, w.colours())) w.state.token_colour = choice;
   }
   ImGui::SameLine(0, w.px(24));
   const int token = w.hovered.token >= 0 ? w.hovered.token : w.state.selection.token;

@@ -221,14 +221,18 @@ void Tile::draw_header(TileState& tile, const TileContext& context, float width,
   ImGui::BeginGroup();
   ImGui::PushFont(context.fonts.heading);
   ImGui::PushStyleColor(ImGuiCol_FrameBg, 0);
-  const float title_width =
-      std::min(ImGui::CalcTextSize(current.title.c_str()).x + 2.5F * ImGui::GetFrameHeight(), width);
+  const float padding = ImGui::GetStyle().FramePadding.x;
+  const float title_text = ImGui::CalcTextSize(current.title.c_str()).x;
+  const float title_width = std::min(title_text + 2 * padding + 16 * context.fonts.scale(), width);
   ImGui::SetNextItemWidth(title_width);
   if (!active) ImGui::PushStyleColor(ImGuiCol_Text, colours.secondary);
-  const bool open = ImGui::BeginCombo("##view", current.title.c_str(), ImGuiComboFlags_HeightLargest);
+  const bool open = ImGui::BeginCombo("##view", current.title.c_str(),
+                                      ImGuiComboFlags_HeightLargest | ImGuiComboFlags_NoArrowButton);
   if (!active) ImGui::PopStyleColor();
   ImGui::PopStyleColor();
   ImGui::PopFont();
+  small_arrow({corner.x + padding + title_text + 10 * context.fonts.scale(), corner.y + height / 2},
+              context.fonts.scale(), colours.secondary);
   if (open) {
     for (const ViewEntry& entry : view_catalog()) {
       if (ImGui::Selectable(window::info(entry).title.c_str(), entry.figure == tile.view)) {
@@ -241,7 +245,9 @@ void Tile::draw_header(TileState& tile, const TileContext& context, float width,
   }
 
   ImGui::PushFont(context.fonts.secondary);
-  float used = title_width;
+  const bool can_reset = tile.x_range || tile.y_range || tile.limits;
+  const float reset_width = ImGui::CalcTextSize("Reset").x + 4 * padding;
+  float used = title_width + 24 * context.fonts.scale() + (can_reset ? reset_width : 0.0F);
   for (const figure::ChoiceInfo& choice : current.choices) {
     const std::string& value = figure::choice(current, tile.choices, choice.name);
     const float label = ImGui::CalcTextSize(choice.title.c_str()).x;
@@ -267,7 +273,7 @@ void Tile::draw_header(TileState& tile, const TileContext& context, float width,
       help_tooltip(context.fonts, choice.tooltip);
     }
   }
-  if (tile.x_range || tile.y_range || tile.limits) {
+  if (can_reset) {
     ImGui::SameLine();
     if (ImGui::SmallButton("Reset")) {
       reset(tile);
@@ -400,11 +406,23 @@ void Tile::draw_marks(const TileContext& context, const figure::Scene& scene) co
   const SharedSelection& at = context.state.selection;
   const MarkPlace place{scene, origin_, scale_, context.fonts.scale()};
   if (at.token >= 0) draw_mark(place, {.token = at.token}, colours.ink, 0.6F);
+  if (const figure::Axes* axes = main_axes(scene); axes && axes->y.meaning == figure::AxisMeaning::step) {
+    const double y = axes->to_page(0, context.step + 0.5).y;
+    if (y >= axes->plot.y && y <= axes->plot.bottom()) {
+      side_marks(place, axes->plot, y, colours.selection);
+    }
+  }
   // The selected head, where a figure shows heads.
   for (const figure::PickRegion& region : scene.regions) {
     if (region.target.layer == at.layer && region.target.head == at.head) {
       outline(place, region.rect, colours.selection);
     }
+  }
+  for (const figure::Axes& axes : scene.axes) {
+    if (axes.x.meaning != figure::AxisMeaning::head || axes.y.meaning != figure::AxisMeaning::layer) continue;
+    const figure::Point low = axes.to_page(at.head, at.layer);
+    const figure::Point high = axes.to_page(at.head + 1, at.layer + 1);
+    outline(place, {low.x, low.y, high.x - low.x, high.y - low.y}, colours.selection);
   }
   const Hover& hovered = context.hovered;
   if (hovered.token >= 0) draw_mark(place, {.token = hovered.token}, colours.selection, 1.0F);

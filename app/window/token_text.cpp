@@ -34,6 +34,7 @@ ImU32 background(const TokenText::Input& in, std::size_t token) {
 }  // namespace
 
 std::string visible_text(const std::string& piece) {
+  if (piece == "\\n") return "↵";  // as a trace escapes it
   std::string out;
   for (std::size_t i = 0; i < piece.size(); ++i) {
     if (piece.compare(i, kSpaceMark.size(), kSpaceMark) == 0) {
@@ -56,20 +57,29 @@ void TokenText::lay_out(const Input& in, float width) {
   first_of_line_.assign(1, 0);
   const float size = in.fonts.mono->FontSize;
   float x = 0.0F;
+  std::size_t word = 0;  // where the last word of this line starts
   for (std::size_t i = 0; i < shown_.size(); ++i) {
     shown_[i] = i < in.text.size() ? visible_text(in.text[i]) : std::to_string(i) + " ";
     if (shown_[i].empty()) shown_[i] = "·";
-    const float advance =
-        in.fonts.mono->CalcTextSizeA(size, 1e6F, 0.0F, shown_[i].c_str()).x;
-    const bool breaks_before = x > 0.0F && x + advance > width;
-    if (breaks_before) {
-      first_of_line_.push_back(static_cast<int>(i));
+    const float advance = in.fonts.mono->CalcTextSizeA(size, 1e6F, 0.0F, shown_[i].c_str()).x;
+    const auto start = static_cast<std::size_t>(first_of_line_.back());
+    if (shown_[i].front() == ' ') word = i;
+    if (i > start && x + advance > width) {
+      // The whole word moves to the next line, unless it fills this one.
+      const std::size_t first = word > start ? word : i;
+      first_of_line_.push_back(static_cast<int>(first));
       x = 0.0F;
+      for (std::size_t j = first; j < i; ++j) {
+        places_[j].x = x;
+        places_[j].line = static_cast<int>(first_of_line_.size()) - 1;
+        x += places_[j].width;
+      }
     }
     places_[i] = {x, advance, static_cast<int>(first_of_line_.size()) - 1};
     x += advance;
     if (shown_[i].ends_with("↵") && i + 1 < shown_.size()) {
       first_of_line_.push_back(static_cast<int>(i) + 1);
+      word = i + 1;
       x = 0.0F;
     }
   }
@@ -99,7 +109,7 @@ TokenText::Output TokenText::draw(const std::string& trace_key, const Input& in)
     const float y = static_cast<float>(places_[static_cast<std::size_t>(in.follow)].line) * line;
     const float height = ImGui::GetWindowHeight();
     if (y < ImGui::GetScrollY() || y + line > ImGui::GetScrollY() + height) {
-      ImGui::SetScrollY(std::max(0.0F, y - height / 2));
+      ImGui::SetScrollY(std::max(0.0F, std::floor((y - height / 2) / line) * line));
     }
   }
   const int first = std::clamp(static_cast<int>(ImGui::GetScrollY() / line), 0, std::max(0, lines - 1));
@@ -124,7 +134,7 @@ TokenText::Output TokenText::draw(const std::string& trace_key, const Input& in)
       list.AddText(in.fonts.mono, size, {low.x, top + baseline_box}, ink, shown_[token].c_str());
       if (gone && !in.by_score) {
         const float y = std::floor(top + line / 2) + 0.5F;
-        list.AddLine({low.x, y}, {high.x, y}, faded(in.colours.evicted, 0.7F));
+        list.AddLine({low.x, y}, {high.x, y}, faded(in.colours.evicted, 0.45F));
       }
       if (!in.by_score && (state == StepTokens::State::kept_recent || state == StepTokens::State::kept_sink)) {
         list.AddLine({low.x, high.y - 0.5F}, {high.x, high.y - 0.5F}, in.colours.protection);

@@ -33,9 +33,10 @@ void draw_facts(const Workspace& w, const Trace& trace) {
   if (ImGui::BeginTable("##facts", 2)) {
     ImGui::TableSetupColumn("name", ImGuiTableColumnFlags_WidthFixed, w.px(72));
     row(w, "model", model.name.empty() ? model.architecture : model.name);
+    row(w, "layers", count_text(model.num_layers));
     row(w, "heads",
-        fmt::format("{} layers × {}{}", model.num_layers, model.num_kv_heads,
-                    model.group_size() > 1 ? fmt::format(" (groups of {})", model.group_size()) : ""),
+        fmt::format("{}{}", model.num_kv_heads,
+                    model.group_size() > 1 ? fmt::format(", groups of {}", model.group_size()) : ""),
         fmt::format("{} key-value heads per layer serve {} query heads; head dimension {}",
                     model.num_kv_heads, model.num_heads, model.head_dim));
     row(w, "tokens",
@@ -68,7 +69,7 @@ void draw_grid(Workspace& w, float height) {
   const float room = height - text - w.px(8);
   const float cell_width = std::floor(std::min(width / static_cast<float>(grid.heads), w.px(40)));
   const float cell_height =
-      std::clamp(std::floor(room / static_cast<float>(grid.layers)), w.px(3), w.px(24));
+      std::clamp(std::floor(room / static_cast<float>(grid.layers)), w.px(3), w.px(32));
   const float gap = cell_height >= w.px(8) && cell_width >= w.px(8) ? 1.0F : 0.0F;
   const ImVec2 corner = ImGui::GetCursorScreenPos();
   const ImVec2 origin{corner.x + margin, corner.y + text + w.px(4)};

@@ -417,7 +417,8 @@ void Workspace::draw_centre(float x, float y, float width, float height) {
   ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, {px(8), 0});
   ImGui::Begin("##centre", nullptr,
                ImGuiWindowFlags_NoDecoration | ImGuiWindowFlags_NoMove | ImGuiWindowFlags_NoSavedSettings |
-                   ImGuiWindowFlags_NoBringToFrontOnFocus | ImGuiWindowFlags_NoNav |
+                   // The surface is paper already: filling it again is what a software renderer pays for.
+                   ImGuiWindowFlags_NoBackground | ImGuiWindowFlags_NoBringToFrontOnFocus | ImGuiWindowFlags_NoNav |
                    ImGuiWindowFlags_NoScrollWithMouse);
   ImGui::PopStyleVar();
   if (!notice.empty()) {
