@@ -109,7 +109,7 @@ void draw_empty_state(Workspace& w) {
 
 void draw_help_sheet(Workspace& w, bool& open) {
   const ImVec2 screen = ImGui::GetIO().DisplaySize;
-  const ImVec2 size{std::min(w.px(880), screen.x - 32), std::min(w.px(560), screen.y - 64)};
+  const ImVec2 size{std::min(w.px(880), screen.x - 32), std::min(w.px(600), screen.y - 64)};
   ImGui::SetNextWindowPos({(screen.x - size.x) / 2, (screen.y - size.y) / 3});
   ImGui::SetNextWindowSize(size);
   ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, {w.px(24), w.px(16)});

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <imgui.h>
 
 #include <algorithm>
 #include <cmath>
@@ -312,6 +313,21 @@ TEST_F(Window, HelpAndPanelsOpenByKey) {
   driver().key(GLFW_KEY_F9);
   driver().settle();
   EXPECT_GT(w().tiles[0].scene()->width, wide);
+}
+
+TEST_F(Window, ThePanelsControlsAreReachedByKey) {
+  open_trace();
+  const int layer = state().selection.layer;
+  driver().key(GLFW_KEY_F6);
+  driver().key(GLFW_KEY_F6);  // the right panel
+  driver().frames(2);
+  driver().key(GLFW_KEY_DOWN);
+  driver().key(GLFW_KEY_DOWN);
+  EXPECT_TRUE(ImGui::GetIO().NavActive);
+  EXPECT_EQ(state().selection.layer, layer) << "arrows move among the controls now";
+  driver().key(GLFW_KEY_ESCAPE);
+  driver().key(GLFW_KEY_DOWN);
+  EXPECT_EQ(state().selection.layer, layer + 1) << "and among the heads again";
 }
 
 TEST_F(Window, ExportsTheViewShown) {

@@ -1,0 +1,89 @@
+#include "app/window/session.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <string>
+
+#include "analysis/error.h"
+#include "app/window/view_catalog.h"
+#include "tests/support/temporary_folder.h"
+
+namespace kvloupe::window {
+namespace {
+
+class Session : public testing::Test {
+ protected:
+  std::filesystem::path file(const std::string& text) {
+    const auto path = folder_.path() / "session.json";
+    std::ofstream(path) << text;
+    return path;
+  }
+  std::string problem(const std::string& fields) {
+    try {
+      read_session(file("{\"format\": \"kvloupe-session\", \"format_version\": 1" + fields + "}"));
+    } catch (const FileError& error) {
+      return error.what();
+    }
+    return "accepted";
+  }
+  test::TemporaryFolder folder_;
+};
+
+TEST_F(Session, WhatIsWrittenIsRead) {
+  WorkspaceState state = default_state();
+  state.trace = "/some where/träce.h5";
+  state.selection = {3, 1, 5, 17, 99, 10, 200};
+  state.policy_a = "snapkv(window=16)+sinks(4)";
+  state.policy_b_on = true;
+  state.budget = "12.5%";
+  state.block = 64;
+  state.tiles[2].x_range = {{1.25, 77.5}};
+  state.tiles[0].limits = {{1e-5, 0.3}};
+  state.tile_count = 4;
+  state.active_tile = 2;
+  state.theme = Theme::dark;
+  state.scale = 1.5;
+  state.left_panel = false;
+  const auto path = folder_.path() / "round.json";
+  write_session(state, path);
+  EXPECT_EQ(read_session(path), state);
+}
+
+TEST_F(Session, AnEmptyOneIsTheFirstStart) {
+  EXPECT_EQ(read_session(file(R"({"format": "kvloupe-session", "format_version": 1})")), default_state());
+}
+
+TEST_F(Session, WhatIsWrongIsNamed) {
+  using testing::HasSubstr;
+  EXPECT_THAT(problem(R"(, "tile_count": 5)"), HasSubstr("tile_count must lie between 1 and 4"));
+  EXPECT_THAT(problem(R"(, "tile_count": "two")"), HasSubstr("tile_count must be a whole number"));
+  EXPECT_THAT(problem(R"(, "colour": 1)"), HasSubstr("colour is not a field"));
+  EXPECT_THAT(problem(R"(, "theme": "pink")"), HasSubstr("pink"));
+  EXPECT_THAT(problem(R"(, "policy_a": "keydif")"), HasSubstr("keydif"));
+  EXPECT_THAT(problem(R"(, "budget": "0")"), HasSubstr("budget is wrong"));
+  EXPECT_THAT(problem(R"(, "tiles": [{"view": "movie"}])"), HasSubstr("tiles[0].view \"movie\" is no view"));
+  EXPECT_THAT(problem(R"(, "tiles": [{"view": "similarity", "choices": {"of": "dreams"}}])"),
+              HasSubstr("tiles[0].choices are wrong"));
+  EXPECT_THAT(problem(R"(, "tiles": [{"view": "pca", "x_range": [1, 1]}])"), HasSubstr("tiles[0].x_range"));
+  EXPECT_THAT(problem(R"(, "selection": {"layer": -1})"), HasSubstr("selection.layer"));
+  EXPECT_THAT(problem(R"(, "selection": {"layer": 1e40})"), HasSubstr("selection.layer"));
+  EXPECT_THAT(problem(R"(, "scale": 100)"), HasSubstr("scale is out of range"));
+  EXPECT_THAT(problem(R"(, "grid_metric": "beauty")"), HasSubstr("grid_metric"));
+}
+
+TEST_F(Session, ForeignTruncatedNewerAndMissingFilesAreRefused) {
+  EXPECT_THROW(read_session(folder_.path() / "none.json"), FileError);
+  EXPECT_THROW(read_session(folder_.path()), FileError);
+  EXPECT_THROW(read_session(file("")), FileError);
+  EXPECT_THROW(read_session(file("[1, 2]")), FileError);
+  EXPECT_THROW(read_session(file(R"({"format": "kvloupe-session", "format_)")), FileError);
+  EXPECT_THROW(read_session(file(R"({"format": "other", "format_version": 1})")), FileError);
+  EXPECT_THROW(read_session(file(R"({"format": "kvloupe-session"})")), FileError);
+  EXPECT_THROW(read_session(file(R"({"format": "kvloupe-session", "format_version": 2})")), FileError);
+  EXPECT_THROW(write_session(default_state(), folder_.path() / "no folder" / "s.json"), FileError);
+}
+
+}  // namespace
+}  // namespace kvloupe::window

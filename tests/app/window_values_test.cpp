@@ -1,0 +1,85 @@
+// What the panels say, without a window: numbers, the fate of tokens, the grid.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "app/window/head_grid.h"
+#include "app/window/numbers.h"
+#include "app/window/step_tokens.h"
+
+namespace kvloupe::window {
+namespace {
+
+TEST(Numbers, HaveThreeSignificantDigitsAndARealMinus) {
+  EXPECT_EQ(three_digits(0.12345), "0.123");
+  EXPECT_EQ(three_digits(0.0012345), "0.00123");
+  EXPECT_EQ(three_digits(-1.5), "−1.50");
+  EXPECT_EQ(three_digits(9.999), "10.0");
+  EXPECT_EQ(three_digits(99.96), "100");
+  EXPECT_EQ(three_digits(12345.0), "12\u2009300");
+  EXPECT_EQ(three_digits(4.56e-7), "4.56e−7");
+  EXPECT_EQ(three_digits(1e12), "1.00e12");
+  EXPECT_EQ(three_digits(0.0), "0");
+  EXPECT_EQ(three_digits(std::nan("")), "–");
+  EXPECT_EQ(three_digits(-std::numeric_limits<double>::infinity()), "−∞");
+  EXPECT_EQ(count_text(1234), "1234");
+  EXPECT_EQ(count_text(32768), "32\u2009768");
+  EXPECT_EQ(count_text(-1234567), "−1\u2009234\u2009567");
+}
+
+/// Two steps over six tokens: token 1 goes at step 0, token 3 at step 1.
+Replay small_replay() {
+  Replay replay;
+  replay.blocks = {{0, 3}, {3, 6}};
+  HeadReplay head;
+  head.evicted_at = {-1, 0, -1, 1, -1, -1};
+  head.steps.resize(2);
+  head.steps[0].retained = 2;
+  head.steps[1].retained = 4;
+  head.scores = {{5.0F, 1.0F, 5.0F}, {3.0F, 2.0F, 1.0F, 7.0F, 2.0F}};
+  head.fates = {{Fate::sink, Fate::evicted, Fate::by_score},
+                {Fate::sink, Fate::by_score, Fate::evicted, Fate::by_score, Fate::recent}};
+  replay.heads = {head};
+  return replay;
+}
+
+TEST(StepTokens, SayWhatHasBecomeOfEveryToken) {
+  using State = StepTokens::State;
+  const Replay replay = small_replay();
+  const StepTokens first = step_tokens(replay, replay.heads[0], 0);
+  EXPECT_EQ(first.states, (std::vector<State>{State::kept_sink, State::evicted_now, State::kept, State::unseen,
+                                              State::unseen, State::unseen}));
+  EXPECT_EQ(first.ranks, (std::vector<int>{2, 3, 1, 0, 0, 0})) << "of equal scores the later ranks higher";
+  const StepTokens second = step_tokens(replay, replay.heads[0], 1);
+  EXPECT_EQ(second.states, (std::vector<State>{State::kept_sink, State::evicted, State::kept, State::evicted_now,
+                                               State::kept, State::kept_recent}));
+  EXPECT_EQ(second.ranks, (std::vector<int>{2, 0, 4, 5, 1, 3}));
+  EXPECT_TRUE(std::isnan(second.scores[1]));
+  EXPECT_EQ(step_tokens(replay, replay.heads[0], 9).scored, 0);
+}
+
+TEST(HeadGrid, OverlapCountsWhatBothKeepAmongWhatEitherKeeps) {
+  const Replay a = small_replay();
+  Replay b = a;
+  EXPECT_DOUBLE_EQ(grid_values("overlap A, B", &a, &b, 1, 1, 1).values[0], 1.0);
+  b.heads[0].evicted_at = {1, -1, -1, -1, -1, -1};
+  // A keeps 0 2 4 5, B keeps 1 2 3 4 5.
+  EXPECT_DOUBLE_EQ(grid_values("overlap A, B", &a, &b, 1, 1, 1).values[0], 3.0 / 6.0);
+  EXPECT_TRUE(std::isnan(grid_values("overlap A, B", &a, nullptr, 1, 1, 1).values[0]));
+}
+
+TEST(HeadGrid, HeadsThatAreNotThereYetHaveNoNumber) {
+  const Replay a = small_replay();
+  const GridValues grid = grid_values("entries kept", &a, nullptr, 2, 1, 1);
+  EXPECT_DOUBLE_EQ(grid.values[0], 4.0);
+  EXPECT_TRUE(std::isnan(grid.values[1]));
+  EXPECT_DOUBLE_EQ(grid.least, 4.0);
+  for (const GridMetric& metric : grid_metrics()) {
+    EXPECT_EQ(grid_values(metric.name, &a, &a, 2, 1, 0).values.size(), 2U) << metric.name;
+  }
+}
+
+}  // namespace
+}  // namespace kvloupe::window
