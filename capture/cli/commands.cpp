@@ -1,5 +1,6 @@
 #include "capture/cli/commands.h"
 
+#include "analysis/command_line.h"
 #include "analysis/failure.h"
 #include "version.h"
 
@@ -10,16 +11,13 @@ int run(int argc, char** argv) {
                "kvloupe-capture"};
   app.set_version_flag("--version", "kvloupe-capture " KVLOUPE_VERSION);
   app.require_subcommand(1);
-  app.failure_message([](const CLI::App*, const CLI::Error& error) {
-    return "kvloupe-capture: " + std::string(error.what()) + "; see kvloupe-capture --help\n";
-  });
   Action action;
   add_run(app, action);
   try {
     app.parse(argc, argv);
     return action();
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
+    return report_parse_error(app, error);
   } catch (...) {
     return report_failure("kvloupe-capture");
   }
