@@ -11,22 +11,26 @@ namespace {
 constexpr std::uint64_t kPromptStreams = std::uint64_t{1} << 62;  // apart from those of training
 
 /// What haystacks are made of: no needles but those asked for, and little that repeats.
-constexpr Mix kHaystack = {.repetition = 0.0,
+constexpr Mix kHaystack = {.drill = 0.0,
+                           .repetition = 0.0,
                            .cipher = 0.5,
                            .ledger = 0.7,
                            .story = 1.6,
                            .fact = 0.2,
                            .needle = 0.0,
-                           .recall = 0.1};
+                           .recall = 0.1,
+                           .paragraph = 0.15};
 
 }  // namespace
 
 Sequence Corpus::sequence(std::uint64_t index, int length, const Mix& mix) const {
   Random random(seed_, index);
   PassageWriter writer(vocabulary_, random);
-  const bool repetition = random.chance(mix.repetition);
+  const double kind = random.uniform();
   while (static_cast<int>(writer.ids().size()) < length) {
-    if (repetition) {
+    if (kind < mix.drill) {
+      writer.drill();
+    } else if (kind < mix.drill + mix.repetition) {
       writer.repetition();
     } else {
       writer.passage(mix);

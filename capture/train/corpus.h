@@ -28,13 +28,15 @@ struct Sequence {
 
 /// Shares of the passages. The weights need not sum to one.
 struct Mix {
-  double repetition = 0.2;  // share of whole sequences that are pure repetition of random segments
+  double drill = 0.0;       // share of whole sequences that are one random segment over and over
+  double repetition = 0.2;  // share of whole sequences: random segments, some of them repeated
   double cipher = 1.0;      // a run of random words
   double ledger = 1.0;      // random words with numbers or commas
   double story = 1.0;       // one to three sentences
   double fact = 0.5;        // a sentence somebody may ask about later
   double needle = 1.0;      // "One of the special magic numbers for ... is: ..."
   double recall = 0.35;     // share of passages that quote or ask, where there is something
+  double paragraph = 0.0;   // share of passages that end a line
 };
 
 /// A prompt whose answer is known: haystack with needles, then one question.

@@ -4,10 +4,14 @@
 #include <torch/version.h>
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <filesystem>
+#include <fstream>
 #include <string>
 
 #include "analysis/error.h"
 #include "analysis/failure.h"
+#include "capture/train/prompt_file.h"
+#include "capture/train/report.h"
 #include "capture/train/trainer.h"
 
 namespace {
@@ -27,6 +31,31 @@ void print_corpus(const std::string& recipe_path, int stage, int count) {
   for (int i = 0; i < count; ++i) {
     const auto sequence = corpus.sequence(static_cast<std::uint64_t>(i), chosen.length, chosen.mix);
     std::printf("%s\n\n", vocabulary.text(sequence.ids).c_str());
+  }
+}
+
+/// The prompts that ship with the model.
+void write_prompts(const std::string& folder, std::uint64_t seed) {
+  struct Shipped {
+    const char* name;
+    int length;
+    int needles;
+  };
+  const Vocabulary vocabulary;
+  const Corpus corpus(vocabulary, seed);
+  std::filesystem::create_directories(folder);
+  std::uint64_t index = 0;
+  for (const Shipped& shipped :
+       {Shipped{"needle.txt", 480, 1}, {"four-needles.txt", 480, 4}, {"long.txt", 3000, 1}}) {
+    const std::string path = (std::filesystem::path(folder) / shipped.name).string();
+    const NeedlePrompt prompt = corpus.needle_prompt(index++, shipped.length, shipped.needles);
+    std::ofstream file(path, std::ios::binary);
+    file << prompt_file(prompt, vocabulary);
+    file.close();
+    if (!file) throw FileError(path, "cannot be written; is there space, is it yours?");
+    const TokenId answer = prompt.answers[static_cast<std::size_t>(prompt.asked)];
+    std::printf("%s: %zu tokens, answer%s\n", path.c_str(), prompt.ids.size(),
+                (" " + vocabulary.text({&answer, 1})).c_str());
   }
 }
 
@@ -59,8 +88,18 @@ int main(int argc, char** argv) {
       ->check(CLI::PositiveNumber);
   train_verb->add_option("--save-every", options.save_every, "steps between checkpoints")
       ->check(CLI::PositiveNumber);
-  train_verb->add_option("--measure-every", options.measure_every, "steps between measurements")
-      ->check(CLI::PositiveNumber);
+  train_verb->add_option("--measure-every", options.measure_every, "steps between measurements, 0: none")
+      ->check(CLI::NonNegativeNumber);
+
+  std::string model_folder;
+  CLI::App* measure = app.add_subcommand("measure", "measure a model on fresh generated text");
+  measure->add_option("--model", model_folder, "model folder")->required();
+
+  std::string prompt_folder;
+  std::uint64_t prompt_seed = 7;
+  CLI::App* prompts = app.add_subcommand("prompts", "write the demo prompts");
+  prompts->add_option("-o,--output", prompt_folder, "folder")->required();
+  prompts->add_option("--seed", prompt_seed, "seed");
 
   try {
     app.parse(argc, argv);
@@ -75,6 +114,10 @@ int main(int argc, char** argv) {
       train::train(read_recipe(recipe_path), options,
                    [](const std::string& line) { std::puts(line.c_str()), std::fflush(stdout); });
     }
+    if (measure->parsed()) {
+      report(model_folder, [](const std::string& line) { std::puts(line.c_str()); });
+    }
+    if (prompts->parsed()) write_prompts(prompt_folder, prompt_seed);
     return 0;
   } catch (const std::exception&) {
     return report_failure("kvloupe-train");

@@ -79,6 +79,14 @@ TokenId PassageWriter::any_word() {
 }
 
 void PassageWriter::passage(const Mix& mix) {
+  draw_passage(mix);
+  if (mix.paragraph > 0.0 && random_.chance(mix.paragraph)) {
+    put(Vocabulary::kNewline);
+    end_sentence();
+  }
+}
+
+void PassageWriter::draw_passage(const Mix& mix) {
   if (random_.chance(mix.recall) && recall()) return;
   double drawn = random_.uniform() * (mix.cipher + mix.ledger + mix.story + mix.fact + mix.needle);
   if ((drawn -= mix.cipher) < 0) return cipher();
@@ -88,6 +96,17 @@ void PassageWriter::passage(const Mix& mix) {
   // Past 40 needles hardly a free number is left: the text goes on without.
   if (needles_.size() >= 40) return story();
   needle();
+}
+
+void PassageWriter::drill() {
+  const bool first = passages_.empty();
+  if (first) {
+    Passage segment;
+    const int size = random_.between(8, 40);
+    for (int i = 0; i < size; ++i) segment.body.push_back(any_word());
+    passages_.push_back(std::move(segment));
+  }
+  put(passages_.front().body, first ? Role::text : Role::quoted);
 }
 
 void PassageWriter::repetition() {

@@ -14,8 +14,10 @@ class PassageWriter {
  public:
   PassageWriter(const Vocabulary& vocabulary, Random& random);
 
-  /// Writes one passage drawn from the mix (Mix::repetition plays no part here).
+  /// Writes one passage drawn from the mix (whole-sequence kinds play no part here).
   void passage(const Mix& mix);
+  /// The sequence's one segment of 8 to 40 random words, once more.
+  void drill();
   /// Segments of 8 to 48 random words, some of them repeated whole or from the middle.
   void repetition();
 
@@ -54,6 +56,7 @@ class PassageWriter {
     TokenId answer = 0;
   };
 
+  void draw_passage(const Mix& mix);
   void put(TokenId id, Role role = Role::text);
   void put(const std::vector<TokenId>& ids, Role role = Role::text);
   /// Words separated by spaces, with punctuation behind them: put_text("Then she said:").

@@ -63,6 +63,7 @@ class Fields {
 Mix parse_mix(const Json& json, const std::string& where, const std::string& name) {
   Mix mix;
   Fields fields(json, where, name);
+  fields.number("drill", mix.drill, 0, 1);
   fields.number("repetition", mix.repetition, 0, 1);
   fields.number("cipher", mix.cipher, 0, 1e6);
   fields.number("ledger", mix.ledger, 0, 1e6);
@@ -70,11 +71,22 @@ Mix parse_mix(const Json& json, const std::string& where, const std::string& nam
   fields.number("fact", mix.fact, 0, 1e6);
   fields.number("needle", mix.needle, 0, 1e6);
   fields.number("recall", mix.recall, 0, 1);
+  fields.number("paragraph", mix.paragraph, 0, 1);
   fields.done();
   if (mix.cipher + mix.ledger + mix.story + mix.fact + mix.needle <= 0) {
     fields.fail("all shares are zero");
   }
   return mix;
+}
+
+RoleWeights parse_weights(const Json& json, const std::string& where, const std::string& name) {
+  RoleWeights weights;
+  Fields fields(json, where, name);
+  fields.number("text", weights.text, 0, 1e6);
+  fields.number("quoted", weights.quoted, 0, 1e6);
+  fields.number("answer", weights.answer, 0, 1e6);
+  fields.done();
+  return weights;
 }
 
 }  // namespace
@@ -145,13 +157,6 @@ Recipe parse_recipe(const std::string& text, const std::string& where) {
     part.number("gradient_clip", settings.gradient_clip, 1e-6, 1e6);
     part.done();
   }
-  if (const Json* weights = fields.find("loss_weights")) {
-    Fields part(*weights, where, "loss_weights");
-    part.number("text", recipe.weights.text, 0, 1e6);
-    part.number("quoted", recipe.weights.quoted, 0, 1e6);
-    part.number("answer", recipe.weights.answer, 0, 1e6);
-    part.done();
-  }
   const Json* stages = fields.find("stages");
   if (stages == nullptr || !stages->is_array() || stages->empty()) {
     fields.fail("stages must be a list of at least one stage");
@@ -163,6 +168,9 @@ Recipe parse_recipe(const std::string& text, const std::string& where) {
     part.number("steps", stage.steps, 1, 1e9);
     part.number("length", stage.length, 2, 1 << 16);
     part.number("sequences", stage.sequences, 1, 1 << 16);
+    if (const Json* weights = part.find("loss_weights")) {
+      stage.weights = parse_weights(*weights, where, name + ".loss_weights");
+    }
     if (const Json* mix = part.find("mix")) stage.mix = parse_mix(*mix, where, name + ".mix");
     part.done();
     recipe.stages.push_back(stage);

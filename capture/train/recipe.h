@@ -35,14 +35,6 @@ struct OptimizerSettings {
   double gradient_clip = 1.0;
 };
 
-/// Steps with one sequence length and one mix of passages.
-struct Stage {
-  std::int64_t steps = 0;
-  int length = 256;
-  int sequences = 16;  // per step
-  Mix mix;
-};
-
 /// How much each token's loss counts, by its role.
 struct RoleWeights {
   double text = 1.0;
@@ -50,12 +42,20 @@ struct RoleWeights {
   double answer = 1.0;
 };
 
+/// Steps with one sequence length and one mix of passages.
+struct Stage {
+  std::int64_t steps = 0;
+  int length = 256;
+  int sequences = 16;  // per step
+  RoleWeights weights;
+  Mix mix;
+};
+
 struct Recipe {
   std::string text;  // as read
   std::uint64_t seed = 1;
   ModelShape model;
   OptimizerSettings optimizer;
-  RoleWeights weights;
   std::vector<Stage> stages;
 
   std::int64_t total_steps() const;

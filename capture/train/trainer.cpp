@@ -12,6 +12,7 @@
 
 #include "analysis/error.h"
 #include "capture/train/autocast.h"
+#include "capture/train/causal_attention_op.h"
 #include "capture/train/measure.h"
 
 namespace kvloupe::train {
@@ -46,6 +47,19 @@ Batch make_batch(const Corpus& corpus, const Stage& stage, std::uint64_t step, a
   return {ids.to(device), roles.to(device)};
 }
 
+/// Logits of whole sequences. The transformer's parts in the order of Transformer::forward, with
+/// the faster attention where it applies.
+at::Tensor forward(const Transformer& model, const at::Tensor& ids) {
+  const Rotation rotation = model.rotation(at::arange(ids.size(1), ids.options()));
+  at::Tensor hidden = model.embed(ids);
+  for (int layer = 0; layer < model.config().num_layers; ++layer) {
+    const LayerStates states = model.states(layer, hidden, rotation);
+    if (!fast_attention_applies(states)) return model.forward(ids);
+    hidden = model.finish_layer(layer, hidden, fast_attention(states, model.attention_scale()));
+  }
+  return model.logits(hidden);
+}
+
 /// Per role: count, sum of losses, number right. [3,3] on the device.
 struct StepResult {
   at::Tensor loss;
@@ -57,7 +71,7 @@ StepResult forward_loss(const Transformer& model, const Batch& batch, const Role
   at::Tensor logits;
   {
     const Autocast autocast(batch.ids.device().type(), mixed_precision);
-    logits = model.forward(batch.ids);
+    logits = forward(model, batch.ids);
   }
   const std::int64_t last = batch.ids.size(1) - 1;
   const at::Tensor targets = batch.ids.slice(1, 1).reshape({-1});
@@ -139,7 +153,7 @@ TrainingState train(const Recipe& recipe, const TrainOptions& options,
     const double rate = recipe.rate(state.step);
     const Batch batch =
         make_batch(corpus, stage, static_cast<std::uint64_t>(state.step), options.device);
-    const StepResult result = forward_loss(model, batch, recipe.weights, options.mixed_precision);
+    const StepResult result = forward_loss(model, batch, stage.weights, options.mixed_precision);
     result.loss.backward();
     norms += adamw_step(state, recipe.optimizer, rate);
     sums += result.sums;
@@ -163,7 +177,7 @@ TrainingState train(const Recipe& recipe, const TrainOptions& options,
                         " is not a number; lower the rate and start again from the checkpoint");
       }
       std::string text = csv_line(line);
-      if (last || state.step % options.measure_every == 0) {
+      if (options.measure_every > 0 && (last || state.step % options.measure_every == 0)) {
         text += measure_line(model, recipe, options.device);
       } else {
         text += ",,,,,";

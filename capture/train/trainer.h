@@ -16,7 +16,7 @@ struct TrainOptions {
   std::int64_t stop_after = -1;      // leave after this step as if interrupted; -1: never
   std::int64_t log_every = 20;       // steps
   std::int64_t save_every = 200;     // checkpoint and export
-  std::int64_t measure_every = 200;  // retrieval and sinks
+  std::int64_t measure_every = 200;  // retrieval and sinks; 0: never
   double seconds = 0.0;              // leave, with a checkpoint, after this time; 0: never
 };
 

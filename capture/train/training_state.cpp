@@ -6,9 +6,9 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "analysis/error.h"
+#include "capture/checkpoint/safetensors.h"
 #include "capture/train/random.h"
 #include "capture/train/tokenizer_model.h"
 
@@ -167,25 +167,16 @@ void export_model(const TrainingState& state, const Recipe& recipe, const std::s
   write_file(path / "config.json", model_config_json(recipe.model, vocabulary.size()));
   write_file(path / "tokenizer.model", tokenizer_model(vocabulary));
 
-  // safetensors: the header's length in eight bytes, a JSON header, the tensors' bytes.
-  nlohmann::ordered_json header = {{"__metadata__", {{"format", "pt"}}}};
-  const at::Tensor bytes = state.parameters.detach().to(at::kBFloat16).cpu().contiguous();
+  std::vector<std::pair<std::string, at::Tensor>> tensors;
   std::int64_t offset = 0;
   for (const WeightShape& weight : weight_shapes(state.config)) {
-    const std::int64_t end = offset + count(weight) * 2;
-    header[weight.name] = {
-        {"dtype", "BF16"}, {"shape", weight.shape}, {"data_offsets", {offset, end}}};
+    const std::int64_t end = offset + count(weight);
+    tensors.emplace_back(
+        weight.name,
+        state.parameters.detach().slice(0, offset, end).view(weight.shape).to(at::kBFloat16).cpu());
     offset = end;
   }
-  std::string text = header.dump();
-  text.resize((text.size() + 7) / 8 * 8, ' ');
-  std::string file;
-  for (int shift = 0; shift < 64; shift += 8) {
-    file += static_cast<char>(static_cast<std::uint64_t>(text.size()) >> shift);
-  }
-  file += text;
-  file.append(static_cast<const char*>(bytes.data_ptr()), static_cast<std::size_t>(offset));
-  write_file(path / "model.safetensors", file);
+  write_safetensors(path / "model.safetensors", tensors);
 }
 
 }  // namespace kvloupe::train

@@ -72,6 +72,7 @@ std::string Vocabulary::text(std::span<const TokenId> ids) const {
   std::string out;
   for (const TokenId id : ids) {
     const Piece& piece = pieces_.at(static_cast<std::size_t>(id));
+    if (id == kNewline) out += '\n';
     if (piece.type != PieceType::normal) continue;
     if (piece.text.starts_with(kSpaceMark)) {
       if (!out.empty()) out += ' ';

@@ -31,6 +31,7 @@ class Vocabulary {
   static constexpr TokenId kUnknown = 0;
   static constexpr TokenId kBos = 1;
   static constexpr TokenId kEos = 2;
+  static constexpr TokenId kNewline = 3 + '\n';  // the byte piece
 
   Vocabulary();
 
@@ -45,7 +46,8 @@ class Vocabulary {
   /// Id of a punctuation mark, which follows without a space. Throws WorkError as word() does.
   TokenId mark(char character) const;
 
-  /// The text the tokenizer would give back: words joined with spaces, control pieces left out.
+  /// The text the tokenizer would give back: a space before every word
+  /// but the first, newlines as they are, other bytes and control pieces left out.
   std::string text(std::span<const TokenId> ids) const;
 
  private:

@@ -1,0 +1,84 @@
+#include "capture/train/report.h"
+
+#include <fmt/format.h>
+#include <torch/types.h>
+#include <unistd.h>
+
+#include <sstream>
+
+#include "capture/model/load_transformer.h"
+#include "capture/train/measure.h"
+#include "capture/train/retention.h"
+
+namespace kvloupe::train {
+namespace {
+
+constexpr std::uint64_t kSeed = 20260101;  // of the report's prompts, unlike any recipe's
+constexpr int kSinkPrompts = 4;
+
+/// A folder that goes when it does.
+struct TemporaryFolder {
+  TemporaryFolder()
+      : path(std::filesystem::temp_directory_path() /
+             fmt::format("kvloupe-train-{}", static_cast<long>(getpid()))) {
+    std::filesystem::create_directories(path);
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path, ignored);
+  }
+  std::filesystem::path path;
+};
+
+}  // namespace
+
+void report(const std::filesystem::path& model_folder,
+            const std::function<void(const std::string&)>& line) {
+  const ModelConfig config = read_model_config(model_folder);
+  const Transformer model = load_transformer(model_folder, config, at::kFloat, at::kCPU);
+  const Vocabulary vocabulary;
+  const Corpus corpus(vocabulary, kSeed);
+
+  for (int i = 0; i < kSinkPrompts; ++i) {
+    const NeedlePrompt prompt = corpus.needle_prompt(static_cast<std::uint64_t>(i), 1000, 1);
+    const SinkReport sinks = measure_sinks(model, prompt.ids, at::kCPU);
+    const SinkRemoval removal = measure_sink_removal(model, prompt.ids, at::kCPU);
+    line(
+        fmt::format("sinks, prompt {} ({} tokens): {:.0f} % of the query heads give token 0 more "
+                    "than 0.3, the strongest {:.2f}",
+                    i, prompt.ids.size(), 100.0 * sinks.sink_head_share(), sinks.strongest()));
+    line(fmt::format("  value norm of token 0 over the median, in heads with a sink: {:.2f}",
+                     sinks.sink_value_ratio()));
+    line(fmt::format("  loss of later tokens: {:.3f} nats, {:.3f} without token 0", removal.loss,
+                     removal.loss_without));
+    if (i == 0) line(sinks.picture());
+  }
+  for (const int length : {256, 512, 1024}) {
+    line(fmt::format(
+        "needle, {} tokens: {:.0f} % right", length,
+        100.0 * needle_accuracy(model, corpus, {.length = length, .needles = 1, .prompts = 100},
+                                at::kCPU)));
+  }
+  for (const int length : {256, 512, 1024}) {
+    line(fmt::format(
+        "four needles, {} tokens: {:.0f} % right", length,
+        100.0 * needle_accuracy(model, corpus, {.length = length, .needles = 4, .prompts = 25},
+                                at::kCPU)));
+  }
+
+  const TemporaryFolder folder;
+  int readers = 0;
+  const auto retention =
+      measure_retention(model_folder, model, corpus,
+                        {"full", "sink", "tova", "h2o", "snapkv", "keydiff", "keynorm", "random"},
+                        "25%", 1000, 10, folder.path, readers);
+  line(
+      fmt::format("the needle's number, kept at a budget of 25 % in the {} query heads that read "
+                  "it in 10 prompts of 1000 tokens (replay, blocks of 128):",
+                  readers));
+  for (const Retention& policy : retention) {
+    line(fmt::format("  {:<8} {:.0f} %", policy.policy, 100.0 * policy.share));
+  }
+}
+
+}  // namespace kvloupe::train

@@ -1,0 +1,144 @@
+#include <gtest/gtest.h>
+#include <torch/types.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "analysis/error.h"
+#include "capture/model/load_transformer.h"
+#include "capture/train/measure.h"
+#include "capture/train/trainer.h"
+#include "tests/support/temporary_folder.h"
+
+namespace kvloupe::train {
+namespace {
+
+using kvloupe::test::TemporaryFolder;
+
+constexpr const char* kTiny = R"({
+  "seed": 5,
+  "model": {"layers": 2, "hidden": 32, "heads": 2, "kv_heads": 1, "head_dim": 16, "intermediate": 48},
+  "optimizer": {"rate": 0.01, "warmup_steps": 5, "decay_steps": 20},
+  "stages": [
+    {"steps": 20, "length": 32, "sequences": 4, "mix": {"drill": 0.5}},
+    {"steps": 10, "length": 48, "sequences": 3, "loss_weights": {"answer": 3}}
+  ]})";
+
+TrainOptions options_for(const std::filesystem::path& folder) {
+  TrainOptions options;
+  options.folder = folder.string();
+  options.mixed_precision = false;
+  options.log_every = 5;
+  options.measure_every = 0;
+  return options;
+}
+
+TEST(Recipe, HasWarmUpConstantAndCosine) {
+  const Recipe recipe = parse_recipe(kTiny, "tiny");
+  EXPECT_EQ(recipe.total_steps(), 30);
+  EXPECT_DOUBLE_EQ(recipe.rate(0), 0.01 / 5);
+  EXPECT_DOUBLE_EQ(recipe.rate(7), 0.01);
+  EXPECT_NEAR(recipe.rate(29), 0.01 * 0.05, 1e-12);
+  EXPECT_EQ(recipe.stage(19).length, 32);
+  EXPECT_EQ(recipe.stage(20).length, 48);
+  EXPECT_EQ(recipe.stage(20).weights.answer, 3.0);
+}
+
+TEST(Recipe, NamesWhatIsWrong) {
+  const auto problem = [](const std::string& text) {
+    try {
+      parse_recipe(text, "r.json");
+    } catch (const FileError& error) {
+      return std::string(error.what());
+    }
+    return std::string("accepted");
+  };
+  EXPECT_EQ(problem("{"), "r.json: not JSON");
+  EXPECT_EQ(problem(R"({"stages": [{"steps": 1, "lenght": 5}]})"),
+            "r.json: stages[0]: unknown field \"lenght\"");
+  EXPECT_EQ(problem(R"({"stages": [{"steps": 0}]})"),
+            "r.json: stages[0]: steps must be a whole number from 1 to 1e+09");
+  EXPECT_EQ(problem(R"({"model": {"heads": 3, "kv_heads": 2}, "stages": [{"steps": 1}]})"),
+            "r.json: model: heads must be a multiple of kv_heads");
+}
+
+TEST(Training, LowersTheLossAndResumesExactly) {
+  const Recipe recipe = parse_recipe(kTiny, "tiny");
+  const TemporaryFolder folder;
+  const TrainingState whole = train::train(recipe, options_for(folder / "whole"));
+  EXPECT_EQ(whole.step, 30);
+
+  TrainOptions interrupted = options_for(folder / "parts");
+  interrupted.stop_after = 13;
+  EXPECT_EQ(train::train(recipe, interrupted).step, 13);
+  const TrainingState resumed = train::train(recipe, options_for(folder / "parts"));
+  EXPECT_EQ(resumed.step, 30);
+  EXPECT_TRUE(resumed.parameters.equal(whole.parameters));
+  EXPECT_TRUE(resumed.second_moment.equal(whole.second_moment));
+
+  std::ifstream log(folder / "whole" / "log.csv");
+  std::vector<double> losses;
+  for (std::string line; std::getline(log, line);) {
+    std::istringstream fields(line);
+    std::string field;
+    for (int i = 0; i < 4; ++i) std::getline(fields, field, ',');
+    if (field != "loss_text") losses.push_back(std::stod(field));
+  }
+  ASSERT_EQ(losses.size(), 6U);
+  EXPECT_GT(losses.front(), 6.5);  // about log of the vocabulary's size
+  EXPECT_LT(losses.back(), losses.front() - 0.5);
+}
+
+TEST(Training, ExportsWhatTheProductLoads) {
+  const Recipe recipe = parse_recipe(kTiny, "tiny");
+  const TemporaryFolder folder;
+  const TrainingState state = initial_state(recipe, at::kCPU);
+  export_model(state, recipe, (folder / "model").string());
+  const ModelConfig config = read_model_config(folder / "model");
+  const Transformer loaded = load_transformer(folder / "model", config, at::kFloat, at::kCPU);
+  EXPECT_EQ(config.bos_token_id, Vocabulary::kBos);
+  for (const auto& [name, weight] : state.weights()) {
+    EXPECT_TRUE(at::allclose(loaded.weight(name), weight.detach(), 0.01, 1e-6)) << name;
+  }
+}
+
+TEST(Training, RefusesACheckpointOfAnotherModel) {
+  const TemporaryFolder folder;
+  const std::string path = (folder / "checkpoint.pt").string();
+  const Recipe tiny = parse_recipe(kTiny, "tiny");
+  save_state(initial_state(tiny, at::kCPU), path);
+  EXPECT_THROW(load_state(parse_recipe(R"({"stages": [{"steps": 1}]})", "other"), path, at::kCPU),
+               FileError);
+  std::ofstream(path) << "not a checkpoint";
+  EXPECT_THROW(load_state(tiny, path, at::kCPU), FileError);
+}
+
+/// A model whose queries and keys are zero attends evenly: token 0 gets 1/(q+1) from query q.
+TEST(Measure, FindsEvenAttentionInAModelWithoutQueries) {
+  const Recipe recipe = parse_recipe(kTiny, "tiny");
+  const TrainingState state = initial_state(recipe, at::kCPU);
+  Weights weights = state.weights();
+  for (auto& [name, weight] : weights) {
+    if (name.find("q_proj") != std::string::npos) weight = at::zeros_like(weight.detach());
+  }
+  const Transformer model(state.config, weights);
+  const Vocabulary vocabulary;
+  const Corpus corpus(vocabulary, 1);
+  const NeedlePrompt prompt = corpus.needle_prompt(0, 200, 1);
+  const SinkReport sinks = measure_sinks(model, prompt.ids, at::kCPU);
+  double expected = 0.0;
+  for (std::size_t q = 1; q < prompt.ids.size(); ++q) expected += 1.0 / static_cast<double>(q + 1);
+  expected /= static_cast<double>(prompt.ids.size() - 1);
+  ASSERT_EQ(sinks.strength.size(), 4U);
+  ASSERT_EQ(sinks.value_ratio.size(), 2U);
+  for (const double strength : sinks.strength) EXPECT_NEAR(strength, expected, 1e-6);
+  EXPECT_EQ(sinks.sink_head_share(), 0.0);
+  EXPECT_LT(needle_accuracy(model, corpus, {.length = 128, .needles = 1, .prompts = 10}, at::kCPU),
+            0.5);
+  // One token among hundreds, evenly attended to, hardly matters.
+  const SinkRemoval removal = measure_sink_removal(model, prompt.ids, at::kCPU);
+  EXPECT_NEAR(removal.loss, removal.loss_without, 0.05);
+}
+
+}  // namespace
+}  // namespace kvloupe::train
