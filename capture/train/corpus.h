@@ -33,6 +33,7 @@ struct Mix {
   double cipher = 1.0;      // a run of random words
   double ledger = 1.0;      // random words with numbers or commas
   double story = 1.0;       // one to three sentences
+  double dice = 0.0;        // a run of digits or colours
   double fact = 0.5;        // a sentence somebody may ask about later
   double needle = 1.0;      // "One of the special magic numbers for ... is: ..."
   double recall = 0.35;     // share of passages that quote or ask, where there is something

@@ -88,7 +88,8 @@ int main(int argc, char** argv) {
       ->check(CLI::PositiveNumber);
   train_verb->add_option("--save-every", options.save_every, "steps between checkpoints")
       ->check(CLI::PositiveNumber);
-  train_verb->add_option("--measure-every", options.measure_every, "steps between measurements, 0: none")
+  train_verb
+      ->add_option("--measure-every", options.measure_every, "steps between measurements, 0: none")
       ->check(CLI::NonNegativeNumber);
 
   std::string model_folder;

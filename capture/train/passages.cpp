@@ -88,10 +88,12 @@ void PassageWriter::passage(const Mix& mix) {
 
 void PassageWriter::draw_passage(const Mix& mix) {
   if (random_.chance(mix.recall) && recall()) return;
-  double drawn = random_.uniform() * (mix.cipher + mix.ledger + mix.story + mix.fact + mix.needle);
+  double drawn =
+      random_.uniform() * (mix.cipher + mix.ledger + mix.story + mix.dice + mix.fact + mix.needle);
   if ((drawn -= mix.cipher) < 0) return cipher();
   if ((drawn -= mix.ledger) < 0) return ledger();
   if ((drawn -= mix.story) < 0) return story();
+  if ((drawn -= mix.dice) < 0) return dice();
   if ((drawn -= mix.fact) < 0) return fact();
   // Past 40 needles hardly a free number is left: the text goes on without.
   if (needles_.size() >= 40) return story();
@@ -161,6 +163,22 @@ void PassageWriter::ledger() {
   put(vocabulary_.mark('.'));
   end_sentence();
   passages_.push_back(std::move(written));
+}
+
+void PassageWriter::dice() {
+  static constexpr std::array<std::string_view, 10> kColours = {
+      "red", "blue", "green", "yellow", "white", "black", "pink", "purple", "brown", "grey"};
+  const bool digits = random_.chance(0.5);
+  put_text(digits ? "Code" : "Page");
+  put(vocabulary_.mark(':'));
+  const int size = random_.between(8, 40);
+  for (int i = 0; i < size; ++i) {
+    const int drawn = random_.below(10);
+    put(digits ? vocabulary_.number(drawn)
+               : vocabulary_.word(kColours[static_cast<std::size_t>(drawn)]));
+  }
+  put(vocabulary_.mark('.'));
+  end_sentence();
 }
 
 void PassageWriter::story() {

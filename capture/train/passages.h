@@ -24,6 +24,9 @@ class PassageWriter {
   void cipher();
   void ledger();
   void story();
+  /// A run of digits or colours that nothing foretells: the words are few, so that copying one
+  /// from somewhere is likely enough to be wrong and never right but by chance.
+  void dice();
   void fact();
   /// Draws a word without a number so far and writes its needle. Returns the number's index.
   int needle();

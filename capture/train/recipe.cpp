@@ -68,15 +68,33 @@ Mix parse_mix(const Json& json, const std::string& where, const std::string& nam
   fields.number("cipher", mix.cipher, 0, 1e6);
   fields.number("ledger", mix.ledger, 0, 1e6);
   fields.number("story", mix.story, 0, 1e6);
+  fields.number("dice", mix.dice, 0, 1e6);
   fields.number("fact", mix.fact, 0, 1e6);
   fields.number("needle", mix.needle, 0, 1e6);
   fields.number("recall", mix.recall, 0, 1);
   fields.number("paragraph", mix.paragraph, 0, 1);
   fields.done();
-  if (mix.cipher + mix.ledger + mix.story + mix.fact + mix.needle <= 0) {
+  if (mix.cipher + mix.ledger + mix.story + mix.dice + mix.fact + mix.needle <= 0) {
     fields.fail("all shares are zero");
   }
   return mix;
+}
+
+std::vector<Decay> parse_decays(const Json& json, const std::string& where,
+                                const std::string& name) {
+  if (!json.is_array()) throw FileError(where, name + ": must be a list");
+  std::vector<Decay> decays;
+  for (const Json& item : json) {
+    Decay decay;
+    Fields fields(item, where, name);
+    fields.number("begin", decay.begin, 0, 1e9);
+    fields.number("steps", decay.steps, 1, 1e9);
+    decay.until = decay.begin + decay.steps;
+    fields.number("until", decay.until, 0, 1e9);
+    fields.done();
+    decays.push_back(decay);
+  }
+  return decays;
 }
 
 RoleWeights parse_weights(const Json& json, const std::string& where, const std::string& name) {
@@ -106,16 +124,15 @@ const Stage& Recipe::stage(std::int64_t step) const {
 }
 
 double Recipe::rate(std::int64_t step) const {
-  const std::int64_t total = total_steps();
   double share = 1.0;
   if (step < optimizer.warmup_steps) {
     share = static_cast<double>(step + 1) / static_cast<double>(optimizer.warmup_steps);
   }
-  const std::int64_t decay_begin = total - optimizer.decay_steps;
-  if (step >= decay_begin && optimizer.decay_steps > 0) {
-    const double done = std::min(1.0, static_cast<double>(step + 1 - decay_begin) /
-                                          static_cast<double>(optimizer.decay_steps));
-    const double cosine = 0.5 * (1.0 + std::cos(std::numbers::pi * done));
+  for (const Decay& decay : optimizer.decays) {
+    if (step < decay.begin || step >= decay.until) continue;
+    const double done =
+        static_cast<double>(step + 1 - decay.begin) / static_cast<double>(decay.steps);
+    const double cosine = 0.5 * (1.0 + std::cos(std::numbers::pi * std::min(1.0, done)));
     share *= optimizer.final_rate + (1.0 - optimizer.final_rate) * cosine;
   }
   return optimizer.rate * share;
@@ -149,7 +166,9 @@ Recipe parse_recipe(const std::string& text, const std::string& where) {
     part.number("rate", settings.rate, 0, 1);
     part.number("final_rate", settings.final_rate, 0, 1);
     part.number("warmup_steps", settings.warmup_steps, 0, 1e9);
-    part.number("decay_steps", settings.decay_steps, 0, 1e9);
+    if (const Json* decays = part.find("decays")) {
+      settings.decays = parse_decays(*decays, where, "optimizer.decays");
+    }
     part.number("beta1", settings.beta1, 0, 0.9999);
     part.number("beta2", settings.beta2, 0, 0.999999);
     part.number("epsilon", settings.epsilon, 1e-16, 1);

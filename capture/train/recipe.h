@@ -21,13 +21,20 @@ struct ModelShape {
   std::int64_t max_positions = 4096;
 };
 
-/// AdamW (Loshchilov, Hutter 2019): linear warm-up, constant, then half a cosine down to
-/// final_rate · rate over the last steps.
+/// A fall of the rate by half a cosine, from 1 to final_rate of itself over `steps` steps. It may
+/// be left at step `until`, where the rate is whole again (a restart).
+struct Decay {
+  std::int64_t begin = 0;
+  std::int64_t steps = 1;
+  std::int64_t until = 0;
+};
+
+/// AdamW (Loshchilov, Hutter 2019): linear warm-up, constant, then the decays.
 struct OptimizerSettings {
   double rate = 2.5e-3;
   double final_rate = 0.05;  // share of the rate at the last step
   std::int64_t warmup_steps = 100;
-  std::int64_t decay_steps = 1000;
+  std::vector<Decay> decays;
   double beta1 = 0.9;
   double beta2 = 0.95;
   double epsilon = 1e-8;

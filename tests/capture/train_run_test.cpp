@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
+#include <cmath>
 #include <fstream>
 #include <sstream>
 
@@ -18,7 +19,7 @@ using kvloupe::test::TemporaryFolder;
 constexpr const char* kTiny = R"({
   "seed": 5,
   "model": {"layers": 2, "hidden": 32, "heads": 2, "kv_heads": 1, "head_dim": 16, "intermediate": 48},
-  "optimizer": {"rate": 0.01, "warmup_steps": 5, "decay_steps": 20},
+  "optimizer": {"rate": 0.01, "warmup_steps": 5, "decays": [{"begin": 10, "steps": 40, "until": 12}, {"begin": 15, "steps": 15}]},
   "stages": [
     {"steps": 20, "length": 32, "sequences": 4, "mix": {"drill": 0.5}},
     {"steps": 10, "length": 48, "sequences": 3, "loss_weights": {"answer": 3}}
@@ -33,11 +34,13 @@ TrainOptions options_for(const std::filesystem::path& folder) {
   return options;
 }
 
-TEST(Recipe, HasWarmUpConstantAndCosine) {
+TEST(Recipe, HasWarmUpConstantAndCosines) {
   const Recipe recipe = parse_recipe(kTiny, "tiny");
   EXPECT_EQ(recipe.total_steps(), 30);
   EXPECT_DOUBLE_EQ(recipe.rate(0), 0.01 / 5);
   EXPECT_DOUBLE_EQ(recipe.rate(7), 0.01);
+  EXPECT_NEAR(recipe.rate(11), 0.01 * (0.05 + 0.95 * 0.5 * (1 + std::cos(3.14159265 / 20))), 1e-9);
+  EXPECT_DOUBLE_EQ(recipe.rate(13), 0.01);
   EXPECT_NEAR(recipe.rate(29), 0.01 * 0.05, 1e-12);
   EXPECT_EQ(recipe.stage(19).length, 32);
   EXPECT_EQ(recipe.stage(20).length, 48);
