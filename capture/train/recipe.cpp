@@ -172,7 +172,6 @@ Recipe parse_recipe(const std::string& text, const std::string& where) {
     part.number("beta1", settings.beta1, 0, 0.9999);
     part.number("beta2", settings.beta2, 0, 0.999999);
     part.number("epsilon", settings.epsilon, 1e-16, 1);
-    part.number("weight_decay", settings.weight_decay, 0, 10);
     part.number("gradient_clip", settings.gradient_clip, 1e-6, 1e6);
     part.done();
   }
@@ -187,6 +186,7 @@ Recipe parse_recipe(const std::string& text, const std::string& where) {
     part.number("steps", stage.steps, 1, 1e9);
     part.number("length", stage.length, 2, 1 << 16);
     part.number("sequences", stage.sequences, 1, 1 << 16);
+    part.number("weight_decay", stage.weight_decay, 0, 10);
     if (const Json* weights = part.find("loss_weights")) {
       stage.weights = parse_weights(*weights, where, name + ".loss_weights");
     }

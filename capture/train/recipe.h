@@ -38,7 +38,6 @@ struct OptimizerSettings {
   double beta1 = 0.9;
   double beta2 = 0.95;
   double epsilon = 1e-8;
-  double weight_decay = 0.1;  // of matrices; norms are not decayed
   double gradient_clip = 1.0;
 };
 
@@ -53,7 +52,8 @@ struct RoleWeights {
 struct Stage {
   std::int64_t steps = 0;
   int length = 256;
-  int sequences = 16;  // per step
+  int sequences = 16;         // per step
+  double weight_decay = 0.1;  // of matrices; norms are not decayed
   RoleWeights weights;
   Mix mix;
 };

@@ -155,7 +155,7 @@ TrainingState train(const Recipe& recipe, const TrainOptions& options,
         make_batch(corpus, stage, static_cast<std::uint64_t>(state.step), options.device);
     const StepResult result = forward_loss(model, batch, stage.weights, options.mixed_precision);
     result.loss.backward();
-    norms += adamw_step(state, recipe.optimizer, rate);
+    norms += adamw_step(state, recipe.optimizer, rate, stage.weight_decay);
     sums += result.sums;
     ++line_steps;
     stop = state.step == options.stop_after ||

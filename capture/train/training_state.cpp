@@ -143,14 +143,15 @@ TrainingState load_state(const Recipe& recipe, const std::string& path, at::Devi
   return state;
 }
 
-at::Tensor adamw_step(TrainingState& state, const OptimizerSettings& settings, double rate) {
+at::Tensor adamw_step(TrainingState& state, const OptimizerSettings& settings, double rate,
+                      double weight_decay) {
   const at::NoGradGuard no_gradients;
   const at::Tensor norm = state.gradients.norm();
   state.gradients.mul_((settings.gradient_clip / (norm + 1e-6)).clamp_max(1.0));
   ++state.step;
   const double correction1 = 1.0 - std::pow(settings.beta1, static_cast<double>(state.step));
   const double correction2 = 1.0 - std::pow(settings.beta2, static_cast<double>(state.step));
-  state.parameters.addcmul_(state.parameters, state.decayed, -rate * settings.weight_decay);
+  state.parameters.addcmul_(state.parameters, state.decayed, -rate * weight_decay);
   state.first_moment.lerp_(state.gradients, 1.0 - settings.beta1);
   state.second_moment.mul_(settings.beta2)
       .addcmul_(state.gradients, state.gradients, 1.0 - settings.beta2);

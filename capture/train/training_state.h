@@ -36,9 +36,11 @@ void save_state(const TrainingState& state, const std::string& path);
 /// Throws FileError where the file is missing, broken or of another model.
 TrainingState load_state(const Recipe& recipe, const std::string& path, at::Device device);
 
-/// One AdamW step from `gradients`, clipped, with the rate and settings given; counts the step and
-/// clears the gradients. Returns the gradient's norm before clipping as a scalar on the device.
-at::Tensor adamw_step(TrainingState& state, const OptimizerSettings& settings, double rate);
+/// One AdamW step from `gradients`, clipped, with the rate and weight decay of this step; counts
+/// the step and clears the gradients. Returns the gradient's norm before clipping as a scalar on
+/// the device.
+at::Tensor adamw_step(TrainingState& state, const OptimizerSettings& settings, double rate,
+                      double weight_decay);
 
 /// Writes config.json, model.safetensors (bfloat16) and tokenizer.model into a folder. Throws
 /// FileError.
