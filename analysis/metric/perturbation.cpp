@@ -23,6 +23,44 @@ double bound(const std::vector<double>& attention, const std::vector<double>& re
   }
   return all - 2.0 * kept_full + kept_renormalised;
 }
+
+/// Softmax in double.
+std::vector<double> softmax(std::span<const float> logits) {
+  double largest = -std::numeric_limits<double>::infinity();
+  for (const float logit : logits) largest = std::max(largest, static_cast<double>(logit));
+  std::vector<double> attention(logits.size());
+  double sum = 0.0;
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    sum += attention[i] = std::exp(static_cast<double>(logits[i]) - largest);
+  }
+  for (double& a : attention) a /= sum;
+  return attention;
+}
+
+/// Adds Σ weights_i · values_i to `sum` [d].
+void add_weighted(Eigen::VectorXd& sum, const std::vector<double>& weights,
+                  const MatrixView& values) {
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    if (weights[i] == 0.0) continue;
+    sum += weights[i] * values.row(static_cast<Eigen::Index>(i)).cast<double>().transpose();
+  }
+}
+
+/// Norms of what the head's output lost [d], before and after W_O.
+void fill_norms(QueryHeadMetrics& result, const Eigen::VectorXd& head_error,
+                const Matrix* output_weight) {
+  result.head_error_l2 = head_error.norm();
+  if (output_weight == nullptr) {
+    result.perturbation_l1 = result.perturbation_l2 = kUnknown;
+    return;
+  }
+  Eigen::VectorXd output = Eigen::VectorXd::Zero(output_weight->cols());
+  for (Eigen::Index j = 0; j < output_weight->rows(); ++j) {
+    output += head_error[j] * output_weight->row(j).cast<double>().transpose();
+  }
+  result.perturbation_l1 = output.lpNorm<1>();
+  result.perturbation_l2 = output.norm();
+}
 }  // namespace
 
 QueryHeadMetrics output_perturbation(std::span<const float> logits,
@@ -30,29 +68,15 @@ QueryHeadMetrics output_perturbation(std::span<const float> logits,
                                      const Matrix* output_weight,
                                      std::span<const float> value_norms_l1,
                                      std::span<const float> value_norms_l2) {
-  const std::size_t n = logits.size();
   QueryHeadMetrics result;
-
   // A over the whole prefix [n], A' over the kept entries [kept].
-  double largest = -std::numeric_limits<double>::infinity();
-  for (const float logit : logits) largest = std::max(largest, static_cast<double>(logit));
-  std::vector<double> attention(n);
-  double sum = 0.0;
-  for (std::size_t i = 0; i < n; ++i) sum += attention[i] = std::exp(logits[i] - largest);
-  for (double& a : attention) a /= sum;
-
-  double largest_kept = -std::numeric_limits<double>::infinity();
+  const std::vector<double> attention = softmax(logits);
+  std::vector<float> kept_logits;
   for (const std::int32_t i : kept) {
-    largest_kept = std::max(largest_kept, static_cast<double>(logits[static_cast<std::size_t>(i)]));
+    kept_logits.push_back(logits[static_cast<std::size_t>(i)]);
+    result.retained_mass += attention[static_cast<std::size_t>(i)];
   }
-  std::vector<double> renormalised(kept.size());
-  double sum_kept = 0.0;
-  for (std::size_t j = 0; j < kept.size(); ++j) {
-    const auto i = static_cast<std::size_t>(kept[j]);
-    sum_kept += renormalised[j] = std::exp(logits[i] - largest_kept);
-    result.retained_mass += attention[i];
-  }
-  for (double& a : renormalised) a /= sum_kept;
+  const std::vector<double> renormalised = softmax(kept_logits);
 
   // (A − A')V [d].
   std::vector<double> difference = attention;
@@ -60,26 +84,26 @@ QueryHeadMetrics output_perturbation(std::span<const float> logits,
     difference[static_cast<std::size_t>(kept[j])] -= renormalised[j];
   }
   Eigen::VectorXd head_error = Eigen::VectorXd::Zero(values.cols());
-  for (std::size_t i = 0; i < n; ++i) {
-    if (difference[i] != 0.0) {
-      head_error += difference[i] *
-                    values.row(static_cast<Eigen::Index>(i)).cast<double>().transpose();
-    }
-  }
-  result.head_error_l2 = head_error.norm();
-
-  if (output_weight == nullptr) {
-    result.perturbation_l1 = result.perturbation_l2 = kUnknown;
-  } else {
-    Eigen::VectorXd output = Eigen::VectorXd::Zero(output_weight->cols());
-    for (Eigen::Index j = 0; j < output_weight->rows(); ++j) {
-      output += head_error[j] * output_weight->row(j).cast<double>().transpose();
-    }
-    result.perturbation_l1 = output.lpNorm<1>();
-    result.perturbation_l2 = output.norm();
-  }
+  add_weighted(head_error, difference, values);
+  fill_norms(result, head_error, output_weight);
   result.bound_l1 = bound(attention, renormalised, kept, value_norms_l1);
   result.bound_l2 = bound(attention, renormalised, kept, value_norms_l2);
+  return result;
+}
+
+QueryHeadMetrics merged_perturbation(std::span<const float> logits,
+                                     std::span<const std::int32_t> kept, const MatrixView& values,
+                                     std::span<const float> cache_logits,
+                                     const MatrixView& cache_values, const Matrix* output_weight) {
+  QueryHeadMetrics result;
+  const std::vector<double> attention = softmax(logits);
+  for (const std::int32_t i : kept) result.retained_mass += attention[static_cast<std::size_t>(i)];
+  Eigen::VectorXd head_error = Eigen::VectorXd::Zero(values.cols());
+  add_weighted(head_error, softmax(cache_logits), cache_values);
+  head_error = -head_error;
+  add_weighted(head_error, attention, values);
+  fill_norms(result, head_error, output_weight);
+  result.bound_l1 = result.bound_l2 = kUnknown;
   return result;
 }
 

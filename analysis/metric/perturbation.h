@@ -9,7 +9,7 @@ namespace kvloupe {
 
 /// Of the step's last query, for one query head, against the whole captured prefix (CriticalKV §3).
 struct QueryHeadMetrics {
-  double retained_mass = 0.0;    // S = Σ_kept A
+  double retained_mass = 0.0;    // S = Σ_kept A; of a merged entry its own token's part
   double perturbation_l1 = 0.0;  // ℒ = ‖((A − A')V)W_O‖₁; NaN where the trace has no output weights
   double bound_l1 = 0.0;         // θ, thm 3.3
   double perturbation_l2 = 0.0;  // the same with L2 norms throughout
@@ -31,5 +31,14 @@ QueryHeadMetrics output_perturbation(std::span<const float> logits,
                                      const Matrix* output_weight,
                                      std::span<const float> value_norms_l1,
                                      std::span<const float> value_norms_l2);
+
+/// The same where entries have been merged: the output of the cache as it stands, softmax of
+/// `cache_logits` [N] (scaled, log sizes added) over `cache_values` [N,d], against the output of
+/// the whole prefix. `kept` [N] are the tokens the entries stand at; `logits`, `values`,
+/// `output_weight` as above. θ is no bound of this and is NaN.
+QueryHeadMetrics merged_perturbation(std::span<const float> logits,
+                                     std::span<const std::int32_t> kept, const MatrixView& values,
+                                     std::span<const float> cache_logits,
+                                     const MatrixView& cache_values, const Matrix* output_weight);
 
 }  // namespace kvloupe

@@ -20,7 +20,8 @@ void keep_everything(HeadDecision& decision, std::size_t n) {
 ComposedPolicy::ComposedPolicy(std::string name, const LayerContext& context, PolicyOptions options,
                                std::unique_ptr<Score> score, const Protection& protection,
                                std::unique_ptr<Allocation> allocation,
-                               std::unique_ptr<Selection> selection)
+                               std::unique_ptr<Selection> selection,
+                               std::unique_ptr<Merging> merging)
     : name_(std::move(name)),
       layer_(context.layer),
       for_heads_(context.for_heads),
@@ -28,7 +29,8 @@ ComposedPolicy::ComposedPolicy(std::string name, const LayerContext& context, Po
       score_(std::move(score)),
       protection_(protection.with(score_->protection())),
       allocation_(std::move(allocation)),
-      selection_(std::move(selection)) {
+      selection_(std::move(selection)),
+      merging_(std::move(merging)) {
   if (!for_heads_) {
     for_heads_ = [](int count, const std::function<void(int)>& body) {
       for (int i = 0; i < count; ++i) body(i);
@@ -39,7 +41,10 @@ ComposedPolicy::ComposedPolicy(std::string name, const LayerContext& context, Po
 std::vector<HeadDecision> ComposedPolicy::step(const StepView& view) {
   const int heads = static_cast<int>(view.caches.size());
   std::vector<HeadDecision> decisions(view.caches.size());
-  for_heads_(heads, [&](int head) { score_->observe(view, head); });
+  for_heads_(heads, [&](int head) {
+    score_->observe(view, head);
+    if (merging_) merging_->observe(view, head);
+  });
 
   const bool evict = allocation_->over_budget(view);
   std::vector<std::vector<float>> scores(view.caches.size());
@@ -64,20 +69,47 @@ std::vector<HeadDecision> ComposedPolicy::step(const StepView& view) {
       keep_everything(decision, tokens.size());
     } else {
       decision.fates = protection_.fates(tokens, quotas[index]);
-      const auto unprotected =
-          std::count(decision.fates.begin(), decision.fates.end(), Fate::evicted);
-      const int is_protected =
-          static_cast<int>(decision.fates.size()) - static_cast<int>(unprotected);
-      selection_->select(view, head, quotas[index] - is_protected, decision);
-      for (std::size_t row = 0; row < tokens.size(); ++row) {
-        if (decision.fates[row] != Fate::evicted) {
-          decision.kept.push_back(static_cast<std::int32_t>(row));
-        }
-      }
+      decide(view, head, quotas[index], decision);
     }
     score_->retain(view, head, decision);
+    if (merging_) merging_->retain(view, head, decision);
   });
   return decisions;
+}
+
+void ComposedPolicy::decide(const StepView& view, int head, int quota,
+                            HeadDecision& decision) const {
+  std::vector<Fate>& fates = decision.fates;
+  const auto mark_absorbed = [&](const Merge& merge, Fate fate) {
+    for (const int row : merge.from) {
+      if (row != merge.into) fates[static_cast<std::size_t>(row)] = fate;
+    }
+  };
+  const auto unprotected = std::count(fates.begin(), fates.end(), Fate::evicted);
+  const int is_protected = static_cast<int>(fates.size()) - static_cast<int>(unprotected);
+  if (merging_) decision.merges = merging_->sets(view, head, quota, fates);
+  for (const Merge& merge : decision.merges) mark_absorbed(merge, Fate::merged);
+  const auto left = std::count(fates.begin(), fates.end(), Fate::evicted);
+  if (is_protected + left <= quota) {
+    std::replace(fates.begin(), fates.end(), Fate::evicted, Fate::by_score);
+  } else {
+    selection_->select(view, head, quota - is_protected, decision);
+    std::erase_if(decision.merges, [&](const Merge& merge) {
+      if (fates[static_cast<std::size_t>(merge.into)] != Fate::evicted) return false;
+      mark_absorbed(merge, Fate::evicted);
+      return true;
+    });
+  }
+  for (std::size_t row = 0; row < fates.size(); ++row) {
+    if (fates[row] != Fate::evicted && fates[row] != Fate::merged) {
+      decision.kept.push_back(static_cast<std::int32_t>(row));
+    }
+  }
+  if (!merging_) return;
+  for (Merge& merge : merging_->gifts(view, head, decision)) {
+    mark_absorbed(merge, Fate::merged);
+    decision.merges.push_back(std::move(merge));
+  }
 }
 
 void ComposedPolicy::check_scores(const StepView& view, int head,

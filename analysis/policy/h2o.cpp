@@ -1,33 +1,20 @@
 // h2o: heavy hitters, by accumulated attention.
 
+#include "analysis/policy/accumulated_attention.h"
 #include "analysis/policy/group_mean.h"
-#include "analysis/policy/kept_rows.h"
 #include "analysis/policy/policies.h"
 
 namespace kvloupe::policies {
 
 namespace {
-/// a_i ← a_i + Σ_rows A[:,i], group mean, over all steps since i entered; an evicted entry loses
-/// its own (KeyDiff A.1, CAOTE eq. 28).
 class H2oScore : public Score {
  public:
-  H2oScore(const ModelInfo& model, bool per_query)
-      : model_(model),
-        per_query_(per_query),
-        accumulated_(static_cast<std::size_t>(model.num_kv_heads)) {}
+  H2oScore(const ModelInfo& model, bool per_query) : accumulated_(model), per_query_(per_query) {}
 
-  void observe(const StepView& view, int head) override {
-    std::vector<double>& sums = accumulated_[static_cast<std::size_t>(head)];
-    sums.resize(view.caches[static_cast<std::size_t>(head)].tokens.size(), 0.0);
-    const std::vector<double> step =
-        group_mean(model_, head, sums.size(), [&](int query_head) -> const std::vector<float>& {
-          return view.attention->column_sums(query_head);
-        });
-    for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += step[i];
-  }
+  void observe(const StepView& view, int head) override { accumulated_.observe(view, head); }
 
   std::vector<float> score(const StepView& view, int head) override {
-    const std::vector<double>& sums = accumulated_[static_cast<std::size_t>(head)];
+    const std::vector<double>& sums = accumulated_.of(head);
     if (!per_query_) return to_float(sums);
     // Entry i is visible to its own query and to every later one.
     const auto& tokens = view.caches[static_cast<std::size_t>(head)].tokens;
@@ -39,20 +26,12 @@ class H2oScore : public Score {
   }
 
   void retain(const StepView&, int head, const HeadDecision& decision) override {
-    std::vector<double>& sums = accumulated_[static_cast<std::size_t>(head)];
-    // A merged entry holds what its members held; the pivot is one of them.
-    for (const Merge& merge : decision.merges) {
-      double together = 0.0;
-      for (const int member : merge.from) together += sums[static_cast<std::size_t>(member)];
-      sums[static_cast<std::size_t>(merge.into)] = together;
-    }
-    keep_rows(sums, decision.kept);
+    accumulated_.retain(head, decision);
   }
 
  private:
-  ModelInfo model_;
+  AccumulatedAttention accumulated_;
   bool per_query_;
-  std::vector<std::vector<double>> accumulated_;  // [Hk][n]
 };
 }  // namespace
 

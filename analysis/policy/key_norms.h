@@ -28,6 +28,7 @@ class KeyNorms {
   template <typename Removed>
   void retain(const HeadDecision& decision, const Removed& removed) {
     for (const Merge& merge : decision.merges) {
+      if (merge.key.empty()) continue;
       removed(static_cast<Eigen::Index>(merge.into));
       norms_[static_cast<std::size_t>(merge.into)] = kUnknown;
     }

@@ -24,12 +24,37 @@ Protection modifiers_protection(const PolicySpec& spec, int budget) {
   }
   return protection;
 }
+
+/// Throws UsageError where a part makes no sense beside the others.
+void check_combination(const PolicySpec& spec) {
+  const SpecPart* merging = nullptr;
+  for (const SpecPart& part : spec.parts) {
+    const PolicyEntry& entry = entry_of(part);
+    const std::string reason = entry.refusal ? entry.refusal(spec) : "";
+    if (!reason.empty()) throw UsageError("policy: " + reason);
+    if (!entry.make_merging) continue;
+    if (merging != nullptr) {
+      throw UsageError("policy: " + merging->name + " and " + part.name +
+                       " both merge; leave one out");
+    }
+    merging = &part;
+  }
+}
+
+std::unique_ptr<Merging> make_merging(const PolicySpec& spec, const LayerContext& context) {
+  for (const SpecPart& part : spec.parts) {
+    const PolicyEntry& entry = entry_of(part);
+    if (entry.make_merging) return entry.make_merging(part, context);
+  }
+  return nullptr;
+}
 }  // namespace
 
 std::unique_ptr<LayerPolicy> make_layer_policy(const PolicySpec& spec, const LayerContext& context,
                                                PolicyOptions options) {
   if (spec.parts.empty()) throw UsageError("policy: nothing is written");
   if (context.budget < 1) throw UsageError("budget: must be at least 1");
+  check_combination(spec);
   const PolicyEntry& entry = entry_of(spec.score());
   if (entry.make_policy) {
     if (spec.parts.size() > 1) {
@@ -41,7 +66,8 @@ std::unique_ptr<LayerPolicy> make_layer_policy(const PolicySpec& spec, const Lay
   return std::make_unique<ComposedPolicy>(
       entry.name, context, options, entry.make_score(spec.score(), context),
       modifiers_protection(spec, context.budget),
-      std::make_unique<UniformAllocation>(context.budget), std::make_unique<TopSelection>());
+      std::make_unique<UniformAllocation>(context.budget), std::make_unique<TopSelection>(),
+      make_merging(spec, context));
 }
 
 std::vector<std::string> policy_notes(const PolicySpec& spec, const ModelInfo& model, int budget) {

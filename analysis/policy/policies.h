@@ -19,4 +19,7 @@ PolicyEntry external();
 PolicyEntry recent();
 PolicyEntry sinks();
 
+PolicyEntry kvmerger();
+PolicyEntry cam();
+
 }  // namespace kvloupe::policies

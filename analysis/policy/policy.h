@@ -64,11 +64,16 @@ struct StepView {
 /// Why an entry was kept, or that it was not.
 enum class Fate : std::uint8_t { evicted, by_score, by_second_stage, recent, sink, window, merged };
 
-/// One merging set, as rows of the cache before the step's eviction.
+/// One merging set, as rows of the cache before the step's eviction. The caller replaces row
+/// `into` of the cache: its key by `key`, its value by value_scale · Σ weights·values of `from`,
+/// its log size by `log_size`, all from the rows as they were before any merge of the step.
 struct Merge {
-  int into = 0;                // the pivot's row
+  int into = 0;                // the pivot's row; kept
   std::vector<int> from;       // all members, pivot included, ascending
-  std::vector<float> weights;  // [from.size()] of the keys
+  std::vector<float> weights;  // [from.size()]
+  float value_scale = 1.0F;
+  std::vector<float> key;  // [d], rotated; empty: the key stays (only values are merged)
+  float log_size = 0.0F;   // added to the merged entry's logit; a key that stays keeps its own
 };
 
 /// What a policy decided for one head at one step. Rows index the cache before eviction.
@@ -78,7 +83,7 @@ struct HeadDecision {
   std::vector<Fate> fates;         // [n]; empty where nothing was evicted
   float threshold = 0.0F;          // the lowest score kept for its score; NaN where none was
   int ties = 0;  // unprotected entries whose score is the threshold, kept or not, if more than one
-  std::vector<Merge> merges;
+  std::vector<Merge> merges;  // a member that is not `into` is not in `kept`
 };
 
 /// The state machine of one layer.
@@ -91,6 +96,8 @@ class LayerPolicy {
   virtual std::vector<HeadDecision> step(const StepView& view) = 0;
   /// Whether step() reads CacheView::values; where not, the caller need not gather them.
   virtual bool needs_values() const { return false; }
+  /// Whether a decision may hold merges: then the caller holds values, and carries them out.
+  virtual bool merges() const { return false; }
 };
 
 /// Options of a policy object that do not change what it decides.

@@ -22,6 +22,8 @@ const std::vector<PolicyEntry>& policy_catalog() {
       // Modifiers
       policies::recent(),
       policies::sinks(),
+      policies::kvmerger(),
+      policies::cam(),
   };
   return catalog;
 }
@@ -34,7 +36,15 @@ const PolicyEntry* find_policy(std::string_view name) {
 }
 
 std::string_view kind_name(PartKind kind) {
-  return kind == PartKind::score ? "score" : "protection";
+  switch (kind) {
+    case PartKind::score:
+      return "score";
+    case PartKind::protection:
+      return "protection";
+    case PartKind::merging:
+      break;
+  }
+  return "merging";
 }
 
 std::string_view type_name(ParameterType type) {
@@ -49,6 +59,8 @@ std::string_view type_name(ParameterType type) {
       return "share";
     case ParameterType::word:
       return "word";
+    case ParameterType::number_or_word:
+      return "number or word";
     case ParameterType::text:
       break;
   }

@@ -15,16 +15,17 @@
 namespace kvloupe {
 
 /// Where a part stands in a policy: score × protection × allocation × selection × merging.
-enum class PartKind { score, protection };
+enum class PartKind { score, protection, merging };
 std::string_view kind_name(PartKind kind);
 
 enum class ParameterType {
-  count,   // an integer
-  flag,    // 0 or 1
-  number,  // a real number
-  share,   // an integer, or a percentage of the budget
-  word,    // one of `words`
-  text,    // any text, quoted
+  count,           // an integer
+  flag,            // 0 or 1
+  number,          // a real number
+  share,           // an integer, or a percentage: of the budget unless the meaning says otherwise
+  word,            // one of `words`
+  number_or_word,  // a real number, or one of `words`
+  text,            // any text, quoted
 };
 std::string_view type_name(ParameterType type);
 
@@ -32,16 +33,16 @@ struct ParameterInfo {
   std::string name;
   ParameterType type = ParameterType::count;
   SpecValue default_value = 0.0;  // no meaning where `required`
-  double minimum = 0.0;           // count, number, share
+  double minimum = 0.0;           // count, number, share, number_or_word
   double maximum = 0.0;
-  std::vector<std::string> words;  // of a word
+  std::vector<std::string> words;  // of a word, number_or_word
   std::string meaning;
   bool required = false;
   bool odd = false;  // a count that must be odd
 };
 
 /// One line of the catalogue: what a part is, and how it is built. Of the builders, a score fills
-/// exactly one of the first two, a protection the third.
+/// exactly one of the first two, a protection the third, a merging the fourth.
 struct PolicyEntry {
   std::string name;
   PartKind kind = PartKind::score;
@@ -57,7 +58,11 @@ struct PolicyEntry {
   std::function<std::unique_ptr<LayerPolicy>(const SpecPart&, const LayerContext&)> make_policy;
   /// What a modifier protects at a budget.
   std::function<Protection(const SpecPart&, int budget)> protect;
+  std::function<std::unique_ptr<Merging>(const SpecPart&, const LayerContext&)> make_merging;
 
+  /// Why this part makes no sense in a spec; empty where it does. The rest of the spec is known to
+  /// the catalogue.
+  std::function<std::string(const PolicySpec&)> refusal;
   /// Lines a person should read about this part at this budget.
   std::function<std::vector<std::string>(const SpecPart&, const ModelInfo&, int budget)> notes;
 

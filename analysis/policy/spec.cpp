@@ -102,7 +102,7 @@ std::string value_text(const SpecValue& value, ParameterType type) {
     return number_text(percent->value) + "%";
   }
   const auto& text = std::get<std::string>(value);
-  return type == ParameterType::word ? text : quoted(text);
+  return type == ParameterType::text ? quoted(text) : text;
 }
 }  // namespace
 

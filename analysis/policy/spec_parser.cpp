@@ -270,7 +270,8 @@ class Parser {
         if (text->empty()) wrong("is empty");
         return;
       }
-      if (parameter.type != ParameterType::word) {
+      if (parameter.type != ParameterType::word &&
+          parameter.type != ParameterType::number_or_word) {
         wrong(parameter.type == ParameterType::share ? "is a count or a share such as 10%, " + range
                                                      : "is a number, " + range);
       }
@@ -278,7 +279,8 @@ class Parser {
         if (word == *text) return;
       }
       wrong("knows no such word; the nearest is '" + nearest_word(*text, parameter.words) +
-            "' of " + list(parameter.words));
+            "' of " + list(parameter.words) +
+            (parameter.type == ParameterType::number_or_word ? "; or a number, " + range : ""));
     }
     if (parameter.type == ParameterType::word) {
       wrong("is a word; the nearest is '" + nearest_word(written.written, parameter.words) +
@@ -291,7 +293,8 @@ class Parser {
       return;
     }
     const double number = std::get<double>(written.value);
-    if (parameter.type != ParameterType::number && number != std::floor(number)) {
+    if (parameter.type != ParameterType::number &&
+        parameter.type != ParameterType::number_or_word && number != std::floor(number)) {
       wrong("is a whole number");
     }
     if (!(number >= parameter.minimum && number <= parameter.maximum)) {

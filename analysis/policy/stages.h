@@ -1,6 +1,7 @@
 #pragma once
 // The stages a policy is composed of. Each step runs them in this order (see composed_policy.cpp):
-// score (observe, prepare, score) → protection → allocation → selection → score (retain).
+// score and merging (observe) → score (prepare, score) → protection → allocation → merging (sets) →
+// selection → merging (gifts) → score and merging (retain).
 
 #include <algorithm>
 #include <span>
@@ -63,6 +64,30 @@ class Selection {
   /// Marks `count` entries of `decision.fates` (now `evicted` where unprotected) as kept, and fills
   /// threshold and ties. `decision.scores` [n] holds the scores.
   virtual void select(const StepView& view, int head, int count, HeadDecision& decision) const = 0;
+};
+
+/// What becomes of entries that do not stay by themselves. Methods may be called for different
+/// heads at the same time.
+class Merging {
+ public:
+  virtual ~Merging() = default;
+  /// Every step, evicting or not, after the score's.
+  virtual void observe(const StepView& /*view*/, int /*head*/) {}
+  /// Where n exceeds the head's quota, before the selection: sets of unprotected entries (`fates`
+  /// [n]: evicted) that become one entry each, disjoint, each of two members or more. The selection
+  /// then chooses among what remains, if that is still more than the quota; a set whose pivot it
+  /// does not keep is evicted as a whole.
+  virtual std::vector<Merge> sets(const StepView& /*view*/, int /*head*/, int /*quota*/,
+                                  const std::vector<Fate>& /*fates*/) {
+    return {};
+  }
+  /// After the selection: values of evicted entries given to kept ones. An entry may give to many.
+  virtual std::vector<Merge> gifts(const StepView& /*view*/, int /*head*/,
+                                   const HeadDecision& /*decision*/) {
+    return {};
+  }
+  /// Every step, last: forget what was not kept.
+  virtual void retain(const StepView& /*view*/, int /*head*/, const HeadDecision& /*decision*/) {}
 };
 
 }  // namespace kvloupe

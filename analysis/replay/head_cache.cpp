@@ -44,6 +44,31 @@ void HeadCache::append(const Block& block, const Matrix& keys, const Matrix& val
   if (with_values_) append_rows(values_, present, values, block);
   tokens_.resize(tokens_.size() + static_cast<std::size_t>(block.size()));
   std::iota(tokens_.begin() + present, tokens_.end(), block.first);
+  if (!log_sizes_.empty()) log_sizes_.resize(tokens_.size(), 0.0F);
+}
+
+void HeadCache::merge(std::span<const Merge> merges) {
+  if (merges.empty()) return;
+  merged_ = true;
+  // First all values: an entry may give to many, none gives what it was given at this step.
+  Matrix values(static_cast<Eigen::Index>(merges.size()), values_.cols());
+  for (std::size_t i = 0; i < merges.size(); ++i) {
+    const Merge& merge = merges[i];
+    Eigen::RowVectorXd sum = Eigen::RowVectorXd::Zero(values_.cols());
+    for (std::size_t j = 0; j < merge.from.size(); ++j) {
+      sum += static_cast<double>(merge.weights[j]) * values_.row(merge.from[j]).cast<double>();
+    }
+    values.row(static_cast<Eigen::Index>(i)) =
+        (static_cast<double>(merge.value_scale) * sum).cast<float>();
+  }
+  for (std::size_t i = 0; i < merges.size(); ++i) {
+    const Merge& merge = merges[i];
+    values_.row(merge.into) = values.row(static_cast<Eigen::Index>(i));
+    if (merge.key.empty()) continue;
+    keys_.row(merge.into) = Eigen::Map<const Eigen::RowVectorXf>(merge.key.data(), keys_.cols());
+    if (merge.log_size != 0.0F && log_sizes_.empty()) log_sizes_.resize(tokens_.size(), 0.0F);
+    if (!log_sizes_.empty()) log_sizes_[static_cast<std::size_t>(merge.into)] = merge.log_size;
+  }
 }
 
 void HeadCache::keep(std::span<const std::int32_t> kept) {
@@ -51,15 +76,15 @@ void HeadCache::keep(std::span<const std::int32_t> kept) {
   gather_rows(keys_, kept);
   if (with_values_) gather_rows(values_, kept);
   keep_rows(tokens_, kept);
+  if (!log_sizes_.empty()) keep_rows(log_sizes_, kept);
 }
 
 CacheView HeadCache::view() const {
   const auto n = static_cast<Eigen::Index>(tokens_.size());
   const Eigen::Index width = keys_.cols();
-  return {tokens_,
-          MatrixView(keys_.data(), n, width, Eigen::OuterStride<>(width)),
+  return {tokens_, MatrixView(keys_.data(), n, width, Eigen::OuterStride<>(width)),
           MatrixView(values_.data(), with_values_ ? n : 0, width, Eigen::OuterStride<>(width)),
-          {}};
+          log_sizes_};
 }
 
 }  // namespace kvloupe

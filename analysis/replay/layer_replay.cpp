@@ -9,9 +9,10 @@
 namespace kvloupe {
 
 namespace {
-/// The step's last query against the whole captured prefix, per query head of the group.
+/// The step's last query, over the cache as it stands after the step, against the whole captured
+/// prefix, per query head of the group.
 std::vector<QueryHeadMetrics> measure(const LayerReplayInput& input, int head, const Block& block,
-                                      std::span<const std::int32_t> retained) {
+                                      const HeadCache& cache) {
   const LayerStates& states = input.states;
   const int group = input.context.model.group_size();
   const auto scale = static_cast<float>(input.context.attention_scale);
@@ -23,17 +24,40 @@ std::vector<QueryHeadMetrics> measure(const LayerReplayInput& input, int head, c
   Eigen::VectorXf logits(prefix);
   for (int query_head = head * group; query_head < (head + 1) * group; ++query_head) {
     const auto query = static_cast<std::size_t>(query_head);
-    logits.noalias() = keys * (scale * states.queries[query].row(block.end - 1)).transpose();
-    const auto norms = [&](const std::vector<std::vector<float>>& all) {
-      if (all.empty() || all[query].empty()) return std::span<const float>();
-      return std::span(all[query]).first(static_cast<std::size_t>(prefix));
+    const Eigen::VectorXf scaled = scale * states.queries[query].row(block.end - 1).transpose();
+    logits.noalias() = keys * scaled;
+    const std::span<const float> all(logits.data(), static_cast<std::size_t>(prefix));
+    const Matrix* weight = states.output_weights.empty() ? nullptr : &states.output_weights[query];
+    if (cache.merged()) {
+      const CacheView present = cache.view();
+      Eigen::VectorXf own = present.keys * scaled;
+      for (std::size_t i = 0; i < present.log_sizes.size(); ++i) {
+        own[static_cast<Eigen::Index>(i)] += present.log_sizes[i];
+      }
+      result.push_back(merged_perturbation(all, cache.tokens(), values,
+                                           {own.data(), static_cast<std::size_t>(own.size())},
+                                           present.values, weight));
+      continue;
+    }
+    const auto norms = [&](const std::vector<std::vector<float>>& known) {
+      if (known.empty() || known[query].empty()) return std::span<const float>();
+      return std::span(known[query]).first(static_cast<std::size_t>(prefix));
     };
-    result.push_back(
-        output_perturbation({logits.data(), static_cast<std::size_t>(prefix)}, retained, values,
-                            states.output_weights.empty() ? nullptr : &states.output_weights[query],
-                            norms(states.value_norms_l1), norms(states.value_norms_l2)));
+    result.push_back(output_perturbation(all, cache.tokens(), values, weight,
+                                         norms(states.value_norms_l1),
+                                         norms(states.value_norms_l2)));
   }
   return result;
+}
+
+/// Rows as the tokens they stand at.
+std::vector<Merge> by_token(std::vector<Merge> merges, const std::vector<std::int32_t>& tokens) {
+  for (Merge& merge : merges) {
+    merge.into = tokens[static_cast<std::size_t>(merge.into)];
+    for (int& row : merge.from) row = tokens[static_cast<std::size_t>(row)];
+    merge.key = {};
+  }
+  return merges;
 }
 
 struct HeadState {
@@ -49,10 +73,11 @@ std::vector<HeadReplay> replay_layer(const LayerReplayInput& input, Progress& pr
   const auto policy = make_layer_policy(input.policy, input.context, options);
   CacheAttention attention(model, input.context.attention_scale);
 
+  const bool with_values = policy->needs_values() || policy->merges();
   std::vector<HeadState> heads;
   const int tokens = input.blocks.empty() ? 0 : input.blocks.back().end;
   for (int head = 0; head < model.num_kv_heads; ++head) {
-    heads.push_back({HeadCache(model.head_dim, policy->needs_values()), {}});
+    heads.push_back({HeadCache(model.head_dim, with_values), {}});
     HeadReplay& replay = heads.back().replay;
     replay.layer = input.context.layer;
     replay.head = head;
@@ -103,6 +128,8 @@ std::vector<HeadReplay> replay_layer(const LayerReplayInput& input, Progress& pr
           head.replay.evicted_at[static_cast<std::size_t>(present[row])] = view.step;
         }
       }
+      head.cache.merge(decision.merges);
+      record.merges = by_token(std::move(decision.merges), present);
       head.cache.keep(decision.kept);
       if (head_index == input.scores_head) {
         head.replay.scores[step] = std::move(decision.scores);
@@ -112,7 +139,7 @@ std::vector<HeadReplay> replay_layer(const LayerReplayInput& input, Progress& pr
         const LogDeterminant volume = log_pseudo_determinant(head.cache.view().keys);
         record.log_pseudo_determinant = volume.value;
         record.rank = volume.rank;
-        record.query_heads = measure(input, head_index, block, head.cache.tokens());
+        record.query_heads = measure(input, head_index, block, head.cache);
       }
     });
     progress.advance();

@@ -43,7 +43,7 @@ struct StepRecord {
   double log_pseudo_determinant = 0.0;  // Σ log λ of KᵀK over λ > n·eps·λ_max
   int rank = 0;
   std::vector<QueryHeadMetrics> query_heads;  // [G]; empty without metrics
-  std::vector<Merge> merges;                  // as token indices
+  std::vector<Merge> merges;                  // as token indices, without the keys
 };
 
 /// One head's whole replay. Retained sets are held as the step of each token's eviction (there is

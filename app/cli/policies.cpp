@@ -24,10 +24,13 @@ std::string written(const SpecValue& value) {
 
 std::string range(const ParameterInfo& parameter) {
   switch (parameter.type) {
+    case ParameterType::number_or_word:
     case ParameterType::word: {
       std::string words;
       for (const std::string& word : parameter.words) words += (words.empty() ? "" : "|") + word;
-      return words;
+      if (parameter.type == ParameterType::word) return words;
+      return number_text(parameter.minimum) + " to " + number_text(parameter.maximum) + " or " +
+             words;
     }
     case ParameterType::text:
       return "\"text\"";
@@ -59,9 +62,8 @@ nlohmann::ordered_json to_json(const ParameterInfo& parameter) {
       json["default"] = written(parameter.default_value);
     }
   }
-  if (parameter.type == ParameterType::word) {
-    json["words"] = parameter.words;
-  } else if (parameter.type != ParameterType::text) {
+  if (!parameter.words.empty()) json["words"] = parameter.words;
+  if (parameter.type != ParameterType::word && parameter.type != ParameterType::text) {
     json["minimum"] = number_json(parameter.minimum);
     json["maximum"] = number_json(parameter.maximum);
   }

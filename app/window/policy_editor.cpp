@@ -4,6 +4,7 @@
 #include <imgui_stdlib.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 
 #include "analysis/error.h"
@@ -88,6 +89,23 @@ bool draw_value(const ParameterInfo& parameter, SpecValue& value, const Palette&
         ImGui::EndCombo();
       }
       return changed;
+    }
+    case ParameterType::number_or_word: {  // typed: a word of the list, or a number in range
+      const double* number = std::get_if<double>(&value);
+      std::string text = number != nullptr ? number_text(*number) : std::get<std::string>(value);
+      if (!ImGui::InputText("##value", &text, ImGuiInputTextFlags_EnterReturnsTrue)) return false;
+      if (std::find(parameter.words.begin(), parameter.words.end(), text) !=
+          parameter.words.end()) {
+        value = text;
+        return true;
+      }
+      double typed = 0.0;
+      const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), typed);
+      if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(typed)) {
+        return false;
+      }
+      value = std::clamp(typed, least, most);
+      return true;
     }
     case ParameterType::text: {
       std::string text = std::get<std::string>(value);

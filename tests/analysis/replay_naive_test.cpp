@@ -41,6 +41,19 @@ const std::vector<std::string>& specs() {
       "keynorm",
       "random",
       "random(7)+recent(10%)",
+      "h2o+kvmerger",
+      "h2o+kvmerger(auto)",
+      "keydiff+kvmerger(auto,link=chain)",
+      "tova+kvmerger(0.2,sigma=eq6)",
+      "keynorm+kvmerger(0.1,sigma=dist,link=chain,recent=2,heavy=1)",
+      "snapkv(8)+kvmerger(auto,pivot=last,weights=mean,value_scale=one)+sinks(2)",
+      "h2o(visible)+kvmerger(auto,pivot=random,recent=8%,heavy=2%)+recent(3)",
+      "random+kvmerger(auto,rotate=pre,log_size=1)",
+      "keydiff(rawmean)+kvmerger(0,log_size=1)",
+      "h2o+cam",
+      "keydiff+cam(3,denominator=max)",
+      "snapkv(8)+cam(5,sample=bernoulli,seed=3)+sinks(2)",
+      "sink+cam(sample=bernoulli)",
   };
   return list;
 }

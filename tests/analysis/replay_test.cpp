@@ -135,7 +135,12 @@ TEST_F(ReplayTest, KeepsTheBudgetAndNeverMoreThanTheBound) {
           ASSERT_EQ(record.cache_size, before + result.blocks[s].size());
           const int expected =
               spec == "full" ? record.cache_size : std::min(record.cache_size, budget);
-          ASSERT_EQ(record.retained, expected) << spec;
+          // A fixed threshold may merge more than it must; the budget is never exceeded.
+          if (spec.find("kvmerger") == std::string::npos) {
+            ASSERT_EQ(record.retained, expected) << spec;
+          } else {
+            ASSERT_LE(record.retained, expected) << spec;
+          }
           // evicted_at tells the same: with one step of eviction per token nothing comes back.
           const int step = static_cast<int>(s);
           ASSERT_EQ(static_cast<int>(result.tokens_at(head, step).size()), record.cache_size);
@@ -145,6 +150,10 @@ TEST_F(ReplayTest, KeepsTheBudgetAndNeverMoreThanTheBound) {
           for (const QueryHeadMetrics& m : record.query_heads) {
             ASSERT_GT(m.retained_mass, 0.0);
             ASSERT_LE(m.retained_mass, 1.0 + 1e-12);
+            if (std::isnan(m.bound_l1)) {
+              ASSERT_TRUE(spec.find("kvmerger") != spec.npos || spec.find("cam") != spec.npos);
+              continue;
+            }
             // θ comes from norms in float32.
             ASSERT_LE(m.perturbation_l1, m.bound_l1 * (1.0 + 1e-5) + 1e-9) << spec;
             ASSERT_LE(m.perturbation_l2, m.bound_l2 * (1.0 + 1e-5) + 1e-9) << spec;

@@ -130,6 +130,9 @@ SpecValue any_value(const ParameterInfo& parameter, std::mt19937& random) {
     case ParameterType::share:
       if (pick(2) == 0) return Percent{static_cast<double>(pick(1000001)) / 1e4};
       break;
+    case ParameterType::number_or_word:
+      if (pick(2) == 0) return parameter.words[pick(parameter.words.size())];
+      [[fallthrough]];
     case ParameterType::number:
       return parameter.minimum +
              (parameter.maximum - parameter.minimum) * std::generate_canonical<double, 53>(random);
@@ -240,10 +243,11 @@ TEST(Catalogue, EveryEntryIsComplete) {
     EXPECT_EQ(find_policy(entry.name), &entry);
     EXPECT_FALSE(entry.summary.empty() || entry.formula.empty() || entry.source.empty());
     EXPECT_EQ(entry.summary.find('\n') + entry.formula.find('\n'), 2 * std::string::npos);
-    const int builders =
-        (entry.make_score ? 1 : 0) + (entry.make_policy ? 1 : 0) + (entry.protect ? 1 : 0);
+    const int builders = (entry.make_score ? 1 : 0) + (entry.make_policy ? 1 : 0) +
+                         (entry.protect ? 1 : 0) + (entry.make_merging ? 1 : 0);
     EXPECT_EQ(builders, 1);
     EXPECT_EQ(entry.kind == PartKind::protection, static_cast<bool>(entry.protect));
+    EXPECT_EQ(entry.kind == PartKind::merging, static_cast<bool>(entry.make_merging));
     for (const ParameterInfo& parameter : entry.parameters) {
       EXPECT_FALSE(parameter.meaning.empty()) << parameter.name;
     }

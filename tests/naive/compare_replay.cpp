@@ -12,8 +12,12 @@ namespace kvloupe::naive {
 namespace {
 /// Metrics agree to float32 rounding, relative to the size of what is added up.
 std::string compare_measures(const QueryHeadMetrics& fast, const Measures& naive) {
-  const double size = std::max(naive.bound_l1, naive.perturbation_l1) + 1.0;
-  const auto differs = [&](double a, double b) { return !(std::abs(a - b) <= 1e-4 * size); };
+  const double bound = std::isnan(naive.bound_l1) ? 0.0 : naive.bound_l1;
+  const double size = std::max(bound, naive.perturbation_l1) + 1.0;
+  const auto differs = [&](double a, double b) {
+    if (std::isnan(a) && std::isnan(b)) return false;
+    return !(std::abs(a - b) <= 1e-4 * size);
+  };
   if (differs(fast.retained_mass, naive.retained_mass)) return "retained mass";
   if (differs(fast.perturbation_l1, naive.perturbation_l1)) return "perturbation L1";
   if (differs(fast.bound_l1, naive.bound_l1)) return "bound L1";
@@ -21,6 +25,21 @@ std::string compare_measures(const QueryHeadMetrics& fast, const Measures& naive
   if (differs(fast.bound_l2, naive.bound_l2)) return "bound L2";
   if (differs(fast.head_error_l2, naive.head_error_l2)) return "head error";
   return "";
+}
+
+/// The same sets, and weights to float32 rounding.
+bool same_merges(const std::vector<Merge>& fast, const std::vector<NaiveMerge>& naive) {
+  const auto same = [](const Merge& a, const NaiveMerge& b) {
+    if (a.into != b.into || a.from != b.from || a.weights.size() != b.weights.size()) return false;
+    for (std::size_t i = 0; i < a.weights.size(); ++i) {
+      if (!(std::abs(static_cast<double>(a.weights[i]) - b.weights[i]) <= 1e-4)) return false;
+    }
+    return true;
+  };
+  return fast.size() == naive.size() && std::all_of(fast.begin(), fast.end(), [&](const Merge& a) {
+           return std::any_of(naive.begin(), naive.end(),
+                              [&](const NaiveMerge& b) { return same(a, b); });
+         });
 }
 }  // namespace
 
@@ -52,7 +71,7 @@ Comparison compare(const Replay& fast, int layer, const LayerStates& states, con
         if (retained.count(token) == twin.retained.count(token)) continue;
         const double margin =
             twin.scores.empty() ? 1e300 : std::abs(twin.scores.at(token) - twin.threshold);
-        if (margin > kScoreTolerance * largest || twin.protected_tokens.count(token) == 1 ||
+        if (!(margin <= kScoreTolerance * largest) || twin.protected_tokens.count(token) == 1 ||
             retained.size() != twin.retained.size()) {
           result.failure =
               where(fmt::format("token {}, {} against {} of its twin, margin {:.3g},", token,
@@ -61,7 +80,12 @@ Comparison compare(const Replay& fast, int layer, const LayerStates& states, con
         }
         ++result.near_ties;
       }
-      if (retained != twin.retained) naive.adopt(head, retained);
+      if (retained != twin.retained) {
+        naive.adopt(head, retained);
+      } else if (!same_merges(replay.steps[static_cast<std::size_t>(step)].merges, twin.merges)) {
+        result.failure = where("other merges");
+        return result;
+      }
       const auto& metrics = replay.steps[static_cast<std::size_t>(step)].query_heads;
       for (int i = 0; i < static_cast<int>(metrics.size()); ++i) {
         const std::string wrong =

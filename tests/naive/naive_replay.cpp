@@ -18,30 +18,59 @@ NaiveReplay::NaiveReplay(const LayerStates& states, const ModelInfo& model, doub
       policy_(std::move(policy)),
       budget_(budget),
       caches_(states.keys.size()),
-      received_(states.keys.size()) {}
+      received_(states.keys.size()),
+      merged_(states.keys.size()) {}
+
+const NaiveReplay::Merged* NaiveReplay::merged(int head, int token) const {
+  const auto found = merged_[head].find(token);
+  return found == merged_[head].end() ? nullptr : &found->second;
+}
+
+double NaiveReplay::key(int head, int token, int c) const {
+  const Merged* entry = merged(head, token);
+  return entry != nullptr ? entry->key[c] : static_cast<double>(states_.keys[head](token, c));
+}
+
+double NaiveReplay::value(int head, int token, int c) const {
+  const Merged* entry = merged(head, token);
+  return entry != nullptr ? entry->value[c] : static_cast<double>(states_.values[head](token, c));
+}
 
 double NaiveReplay::logit(int query_head, int query_token, int key_token) const {
   const Matrix& query = states_.queries[query_head];
-  const Matrix& key = states_.keys[model_.head_of(query_head)];
+  const int head = model_.head_of(query_head);
   double sum = 0.0;
   for (int c = 0; c < model_.head_dim; ++c) {
-    sum += static_cast<double>(query(query_token, c)) * static_cast<double>(key(key_token, c));
+    sum += static_cast<double>(query(query_token, c)) * key(head, key_token, c);
+  }
+  const Merged* entry = merged(head, key_token);
+  return scale_ * sum + (entry != nullptr ? entry->log_size : 0.0);
+}
+
+double NaiveReplay::captured_logit(int query_head, int query_token, int key_token) const {
+  const Matrix& query = states_.queries[query_head];
+  const Matrix& keys = states_.keys[model_.head_of(query_head)];
+  double sum = 0.0;
+  for (int c = 0; c < model_.head_dim; ++c) {
+    sum += static_cast<double>(query(query_token, c)) * static_cast<double>(keys(key_token, c));
   }
   return scale_ * sum;
 }
 
 NaiveReplay::Scores NaiveReplay::attention(int query_head, int query_token,
-                                           const std::vector<int>& tokens) const {
+                                           const std::vector<int>& tokens, Logit logits) const {
   Scores result;
   double largest = -std::numeric_limits<double>::infinity();
   for (const int token : tokens) {
     result[token] = 0.0;
-    if (token <= query_token) largest = std::max(largest, logit(query_head, query_token, token));
+    if (token <= query_token) {
+      largest = std::max(largest, (this->*logits)(query_head, query_token, token));
+    }
   }
   double sum = 0.0;
   for (const int token : tokens) {
     if (token > query_token) continue;
-    result[token] = std::exp(logit(query_head, query_token, token) - largest);
+    result[token] = std::exp((this->*logits)(query_head, query_token, token) - largest);
     sum += result[token];
   }
   for (auto& [token, weight] : result) weight /= sum;
@@ -51,8 +80,7 @@ NaiveReplay::Scores NaiveReplay::attention(int query_head, int query_token,
 double NaiveReplay::product(int head, int a, int b) const {
   double sum = 0.0;
   for (int c = 0; c < model_.head_dim; ++c) {
-    sum += static_cast<double>(states_.keys[head](a, c)) *
-           static_cast<double>(states_.keys[head](b, c));
+    sum += key(head, a, c) * key(head, b, c);
   }
   return sum;
 }
@@ -126,7 +154,6 @@ NaiveReplay::Scores NaiveReplay::keydiff(int head) const {
   const std::string& anchor_kind = policy_.score().word("anchor");
   const std::string& metric = policy_.score().word("metric");
   const std::vector<int>& tokens = caches_[head];
-  const Matrix& keys = states_.keys[head];
   const int d = model_.head_dim;
   Scores scores;
   if (anchor_kind == "pairwise") {
@@ -135,8 +162,7 @@ NaiveReplay::Scores NaiveReplay::keydiff(int head) const {
         const double lengths = key_norm(head, i) * key_norm(head, j);
         double square = 0.0;
         for (int c = 0; c < d; ++c) {
-          const double difference =
-              static_cast<double>(keys(i, c)) - static_cast<double>(keys(j, c));
+          const double difference = key(head, i, c) - key(head, j, c);
           square += difference * difference;
         }
         if (metric == "cosine") scores[i] -= lengths > 0.0 ? product(head, i, j) / lengths : 0.0;
@@ -151,7 +177,7 @@ NaiveReplay::Scores NaiveReplay::keydiff(int head) const {
     std::vector<double> column;
     for (const int token : tokens) {
       const double norm = anchor_kind == "mean" ? key_norm(head, token) : 1.0;
-      column.push_back(norm > 0.0 ? static_cast<double>(keys(token, c)) / norm : 0.0);
+      column.push_back(norm > 0.0 ? key(head, token, c) / norm : 0.0);
     }
     if (anchor_kind == "median") {
       std::sort(column.begin(), column.end());
@@ -168,7 +194,7 @@ NaiveReplay::Scores NaiveReplay::keydiff(int head) const {
     double dot = 0.0;
     double square = 0.0;
     for (int c = 0; c < d; ++c) {
-      const double k = static_cast<double>(keys(token, c));
+      const double k = key(head, token, c);
       dot += anchor[c] * k;
       square += (k - anchor[c]) * (k - anchor[c]);
     }
@@ -180,7 +206,7 @@ NaiveReplay::Scores NaiveReplay::keydiff(int head) const {
   return scores;
 }
 
-NaiveReplay::Scores NaiveReplay::random(int head) const {
+double NaiveReplay::hash(std::uint64_t seed, int head, int token) const {
   // The output function of splitmix64 (Steele, Lea, Flood 2014), on the state after one increment.
   const auto mix = [](std::uint64_t state) {
     std::uint64_t z = state + 0x9E3779B97F4A7C15ULL;
@@ -188,14 +214,16 @@ NaiveReplay::Scores NaiveReplay::random(int head) const {
     z = (z ^ (z >> 27)) * 0x94D049BB133111EBULL;
     return z ^ (z >> 31);
   };
+  std::uint64_t hash = mix(seed);
+  for (const int place : {layer_, head, token})
+    hash = mix(hash + static_cast<std::uint64_t>(place));
+  return static_cast<double>(hash >> 40) / 16777216.0;
+}
+
+NaiveReplay::Scores NaiveReplay::random(int head) const {
   const auto seed = static_cast<std::uint64_t>(policy_.score().number("seed"));
   Scores scores;
-  for (const int token : caches_[head]) {
-    std::uint64_t hash = mix(seed);
-    for (const int place : {layer_, head, token})
-      hash = mix(hash + static_cast<std::uint64_t>(place));
-    scores[token] = static_cast<double>(hash >> 40) / 16777216.0;
-  }
+  for (const int token : caches_[head]) scores[token] = hash(seed, head, token);
   return scores;
 }
 
@@ -249,7 +277,8 @@ std::vector<HeadStep> NaiveReplay::step(const Block& block) {
   const int group = model_.group_size();
   for (int head = 0; head < heads; ++head) {
     for (int token = block.first; token < block.end; ++token) caches_[head].push_back(token);
-    if (policy_.score().name != "h2o") continue;
+    if (policy_.score().name != "h2o" && !policy_.find("kvmerger") && !policy_.find("cam"))
+      continue;
     for (int query_head = head * group; query_head < (head + 1) * group; ++query_head) {
       for (int query = block.first; query < block.end; ++query) {
         for (const auto& [token, weight] : attention(query_head, query, caches_[head])) {
@@ -266,27 +295,54 @@ std::vector<HeadStep> NaiveReplay::step(const Block& block) {
     if (static_cast<int>(step.cache.size()) <= budget_) continue;
     step.scores = score(head, block);
     step.protected_tokens = protect(head);
+    std::set<int> absorbed;
+    if (policy_.find("kvmerger") != nullptr) step.merges = kvmerger(head, step.protected_tokens);
+    for (const NaiveMerge& merge : step.merges) {
+      absorbed.insert(merge.from.begin(), merge.from.end());
+      absorbed.erase(merge.into);
+    }
     std::vector<int> others;
     for (const int token : step.cache) {
-      if (step.protected_tokens.count(token) == 0) others.push_back(token);
+      if (step.protected_tokens.count(token) + absorbed.count(token) == 0) others.push_back(token);
     }
     // Best first; of equals the later token.
     std::sort(others.begin(), others.end(), [&](int a, int b) {
       return std::pair(step.scores[a], a) > std::pair(step.scores[b], b);
     });
+    const bool enough = step.cache.size() - absorbed.size() <= static_cast<std::size_t>(budget_);
     step.retained = step.protected_tokens;
     for (const int token : others) {
       if (static_cast<int>(step.retained.size()) == budget_) break;
       step.retained.insert(token);
-      step.threshold = step.scores[token];
+      if (!enough) step.threshold = step.scores[token];
     }
+    // A set whose pivot is evicted is gone as a whole.
+    std::erase_if(step.merges,
+                  [&](const NaiveMerge& merge) { return step.retained.count(merge.into) == 0; });
+    if (policy_.find("cam") != nullptr) step.merges = cam(head, step.retained);
   }
   // Only now: aggregate=layer reads the caches of other heads.
-  for (int head = 0; head < heads; ++head) adopt(head, steps[head].retained);
+  before_ = {caches_, received_, merged_};
+  for (int head = 0; head < heads; ++head) {
+    carry_out(head, steps[head].merges);
+    keep(head, steps[head].retained);
+  }
   return steps;
 }
 
 void NaiveReplay::adopt(int head, const std::set<int>& retained) {
+  caches_[head] = before_.caches[head];
+  received_[head] = before_.received[head];
+  merged_[head] = before_.merged[head];
+  std::vector<NaiveMerge> merges;
+  if (policy_.find("kvmerger") != nullptr) merges = kvmerger(head, protect(head));
+  std::erase_if(merges, [&](const NaiveMerge& merge) { return retained.count(merge.into) == 0; });
+  if (policy_.find("cam") != nullptr) merges = cam(head, retained);
+  carry_out(head, merges);
+  keep(head, retained);
+}
+
+void NaiveReplay::keep(int head, const std::set<int>& retained) {
   caches_[head].assign(retained.begin(), retained.end());
   std::map<int, double> received;
   for (const int token : retained) {
@@ -299,52 +355,51 @@ void NaiveReplay::adopt(int head, const std::set<int>& retained) {
 Measures NaiveReplay::measure(int query_head, int token, const std::set<int>& retained) const {
   std::vector<int> prefix;
   for (int i = 0; i <= token; ++i) prefix.push_back(i);
-  const Scores full = attention(query_head, token, prefix);
+  const Scores full = attention(query_head, token, prefix, &NaiveReplay::captured_logit);
   const Scores cut =
       attention(query_head, token, std::vector<int>(retained.begin(), retained.end()));
   const int head = model_.head_of(query_head);
-  const Matrix& values = states_.values[head];
   const Matrix& weight = states_.output_weights[query_head];
-  const auto outputs = [&](int i, int column) {  // (v_i W_O)[column]
-    double sum = 0.0;
-    for (int c = 0; c < model_.head_dim; ++c) {
-      sum += static_cast<double>(values(i, c)) * static_cast<double>(weight(c, column));
-    }
-    return sum;
-  };
+  const int d = model_.head_dim;
+  // What the head puts out before W_O, of the whole prefix less that of the cache.
+  std::vector<double> lost(static_cast<std::size_t>(d), 0.0);
+  for (int c = 0; c < d; ++c) {
+    for (const int i : prefix)
+      lost[c] += full.at(i) * static_cast<double>(states_.values[head](i, c));
+    for (const int i : retained) lost[c] -= cut.at(i) * value(head, i, c);
+  }
   Measures result;
+  for (const double x : lost) result.head_error_l2 += x * x;
+  result.head_error_l2 = std::sqrt(result.head_error_l2);
+  for (int column = 0; column < model_.hidden_size; ++column) {
+    double change = 0.0;
+    for (int c = 0; c < d; ++c) change += lost[c] * static_cast<double>(weight(c, column));
+    result.perturbation_l1 += std::abs(change);
+    result.perturbation_l2 += change * change;
+  }
+  result.perturbation_l2 = std::sqrt(result.perturbation_l2);
+
   for (const int i : retained) result.retained_mass += full.at(i);
   const double factor = 2.0 - 1.0 / result.retained_mass;
-  std::vector<double> change(static_cast<std::size_t>(model_.hidden_size), 0.0);
   for (const int i : prefix) {
-    const bool kept = retained.count(i) == 1;
-    const double difference = full.at(i) - (kept ? cut.at(i) : 0.0);
     double l1 = 0.0;
     double l2 = 0.0;
     for (int column = 0; column < model_.hidden_size; ++column) {
-      const double output = outputs(i, column);
-      change[column] += difference * output;
+      double output = 0.0;  // (v_i W_O)[column]
+      for (int c = 0; c < d; ++c) {
+        output += static_cast<double>(states_.values[head](i, c)) *
+                  static_cast<double>(weight(c, column));
+      }
       l1 += std::abs(output);
       l2 += output * output;
     }
-    l2 = std::sqrt(l2);
-    result.bound_l1 += full.at(i) * l1 * (kept ? 1.0 - factor : 1.0);
-    result.bound_l2 += full.at(i) * l2 * (kept ? 1.0 - factor : 1.0);
+    const double share = full.at(i) * (retained.count(i) == 1 ? 1.0 - factor : 1.0);
+    result.bound_l1 += share * l1;
+    result.bound_l2 += share * std::sqrt(l2);
   }
-  for (const double x : change) {
-    result.perturbation_l1 += std::abs(x);
-    result.perturbation_l2 += x * x;
+  if (!merged_[head].empty()) {
+    result.bound_l1 = result.bound_l2 = std::numeric_limits<double>::quiet_NaN();
   }
-  result.perturbation_l2 = std::sqrt(result.perturbation_l2);
-  for (int c = 0; c < model_.head_dim; ++c) {
-    double sum = 0.0;
-    for (const int i : prefix) {
-      const double a = full.at(i) - (retained.count(i) == 1 ? cut.at(i) : 0.0);
-      sum += a * static_cast<double>(values(i, c));
-    }
-    result.head_error_l2 += sum * sum;
-  }
-  result.head_error_l2 = std::sqrt(result.head_error_l2);
   return result;
 }
 

@@ -2,6 +2,8 @@
 // The replay of one layer in double precision, in plain loops that read like the formulas: the
 // second path to every retained set and measure. Slow on purpose.
 
+#include <cstdint>
+#include <limits>
 #include <map>
 #include <set>
 #include <vector>
@@ -12,16 +14,28 @@
 
 namespace kvloupe::naive {
 
+/// A merging set, or what one entry was given (cam).
+struct NaiveMerge {
+  int into = 0;                 // all as tokens
+  std::vector<int> from;        // into included, ascending
+  std::vector<double> weights;  // [from]
+  bool key_too = true;
+  std::vector<double> key;  // [d]
+  std::vector<double> value;
+  double log_size = 0.0;
+};
+
 /// One head at one step.
 struct HeadStep {
   std::vector<int> cache;        // token indices before eviction, ascending
   std::map<int, double> scores;  // by token; empty where nothing is evicted
   std::set<int> protected_tokens;
   std::set<int> retained;
-  double threshold = 0.0;  // the lowest score kept for its score
+  double threshold = std::numeric_limits<double>::quiet_NaN();  // the lowest score kept for it
+  std::vector<NaiveMerge> merges;
 };
 
-/// Of one query head, for the step's last query (CriticalKV §3).
+/// Of one query head, for the step's last query (CriticalKV §3). Bounds are NaN for a merged cache.
 struct Measures {
   double retained_mass = 0.0;
   double perturbation_l1 = 0.0, bound_l1 = 0.0;
@@ -36,16 +50,29 @@ class NaiveReplay {
 
   /// Appends the block's tokens to every head's cache, then evicts: [Hk].
   std::vector<HeadStep> step(const Block& block);
-  /// Goes on from this retained set instead: where a tie in float32 fell the other way.
+  /// Goes on from this retained set of the step just made instead: where a tie in float32 fell the
+  /// other way.
   void adopt(int head, const std::set<int>& retained);
   /// Of the query at `token` against the whole prefix, with these entries kept.
   Measures measure(int query_head, int token, const std::set<int>& retained) const;
 
  private:
   using Scores = std::map<int, double>;
+  /// What a merge made of an entry.
+  struct Merged {
+    std::vector<double> key, value;
+    double log_size = 0.0;
+  };
+  const Merged* merged(int head, int token) const;
+  /// Coordinates of an entry as it stands in the cache.
+  double key(int head, int token, int c) const;
+  double value(int head, int token, int c) const;
   double logit(int query_head, int query_token, int key_token) const;
+  double captured_logit(int query_head, int query_token, int key_token) const;
+  using Logit = double (NaiveReplay::*)(int, int, int) const;
   /// Softmax of one query over a set of tokens; those after the query get nothing.
-  Scores attention(int query_head, int query_token, const std::vector<int>& tokens) const;
+  Scores attention(int query_head, int query_token, const std::vector<int>& tokens,
+                   Logit logits = &NaiveReplay::logit) const;
   double key_norm(int head, int token) const;
   double product(int head, int a, int b) const;
 
@@ -54,8 +81,18 @@ class NaiveReplay {
   Scores h2o(int head, const Block& block) const;
   Scores snapkv(int head, const Block& block) const;
   Scores keydiff(int head) const;
+  double hash(std::uint64_t seed, int head, int token) const;
   Scores random(int head) const;
   std::set<int> protect(int head) const;
+
+  // naive_merging.cpp
+  std::vector<std::vector<int>> merging_sets(int head, const std::vector<int>& candidates,
+                                             double epsilon) const;
+  std::vector<NaiveMerge> kvmerger(int head, const std::set<int>& kept_apart) const;
+  NaiveMerge merge(int head, const std::vector<int>& set) const;
+  std::vector<NaiveMerge> cam(int head, const std::set<int>& retained) const;
+  void carry_out(int head, const std::vector<NaiveMerge>& merges);
+  void keep(int head, const std::set<int>& retained);
 
   const LayerStates& states_;
   ModelInfo model_;
@@ -65,6 +102,12 @@ class NaiveReplay {
   int budget_;
   std::vector<std::vector<int>> caches_;         // [Hk]
   std::vector<std::map<int, double>> received_;  // [Hk]: accumulated attention by token
+  std::vector<std::map<int, Merged>> merged_;    // [Hk]: entries that are no longer their token's
+  struct {
+    std::vector<std::vector<int>> caches;
+    std::vector<std::map<int, double>> received;
+    std::vector<std::map<int, Merged>> merged;
+  } before_;  // the last step's eviction
 };
 
 }  // namespace kvloupe::naive

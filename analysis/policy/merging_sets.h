@@ -1,0 +1,45 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "analysis/matrix.h"
+
+namespace kvloupe {
+
+/// Merging set identification (KVMerger, definition 4.1 and algorithm 1): the candidates, in cache
+/// order, are cut into sets of neighbours. From the last candidate to the first: one opens a set;
+/// going backwards, the next candidates join while their cosine is above ε; the first that fails
+/// opens the next set. Zero keys have cosine 0.
+class MergingSets {
+ public:
+  enum class Link {
+    anchor,  // cosine with the key that opened the set (§3.2, "of a given key state")
+    chain,   // cosine with the neighbour that joined last (algorithm 1)
+  };
+
+  /// keys [n,d]; candidates: rows, ascending.
+  MergingSets(const MatrixView& keys, std::span<const int> candidates, Link link);
+
+  /// All sets, each as ascending rows, the last set first; sets of one included.
+  std::vector<std::vector<int>> at(double epsilon);
+  /// How many sets there are.
+  std::size_t count(double epsilon);
+  /// By bisection, an ε <= 1 with at most `most` sets such that a little above it there are more.
+  /// Below −1, where all candidates are one set, if nothing else is enough.
+  double threshold_for(std::size_t most);
+
+ private:
+  /// Calls join() for a candidate that joins the set that is open, open() for one that opens one.
+  template <typename Open, typename Join>
+  void scan(double epsilon, const Open& open, const Join& join);
+  /// cos of candidates `later` and `earlier` = later − 1, later − 2 …; computed once.
+  double cosine(std::size_t later, std::size_t earlier);
+
+  std::vector<int> candidates_;
+  Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor> directions_;
+  std::vector<std::vector<double>> cosines_;  // [candidate][later − earlier − 1], as far as asked
+  Link link_;
+};
+
+}  // namespace kvloupe
