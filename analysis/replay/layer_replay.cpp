@@ -1,5 +1,6 @@
 #include "analysis/replay/layer_replay.h"
 
+#include <limits>
 #include <utility>
 
 #include "analysis/metric/log_determinant.h"
@@ -46,6 +47,19 @@ std::vector<QueryHeadMetrics> measure(const LayerReplayInput& input, int head, c
     result.push_back(output_perturbation(all, cache.tokens(), values, weight,
                                          norms(states.value_norms_l1),
                                          norms(states.value_norms_l2)));
+  }
+  return result;
+}
+
+/// How well each merged key stands for its members; of values that were given away, nothing is
+/// known.
+std::vector<MergeMeasures> measure_merges(const HeadCache& cache, std::span<const Merge> merges) {
+  constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+  std::vector<MergeMeasures> result;
+  for (const Merge& merge : merges) {
+    result.push_back(merge.key.empty()
+                         ? MergeMeasures{kUnknown, kUnknown, kUnknown, kUnknown}
+                         : merge_measures(cache.view().keys, merge.from, merge.weights, merge.key));
   }
   return result;
 }
@@ -128,6 +142,7 @@ std::vector<HeadReplay> replay_layer(const LayerReplayInput& input, Progress& pr
           head.replay.evicted_at[static_cast<std::size_t>(present[row])] = view.step;
         }
       }
+      if (input.metrics) record.merge_measures = measure_merges(head.cache, decision.merges);
       head.cache.merge(decision.merges);
       record.merges = by_token(std::move(decision.merges), present);
       head.cache.keep(decision.kept);

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "analysis/metric/merging.h"
 #include "analysis/metric/perturbation.h"
 #include "analysis/policy/policy.h"
 #include "analysis/progress.h"
@@ -44,6 +45,9 @@ struct StepRecord {
   int rank = 0;
   std::vector<QueryHeadMetrics> query_heads;  // [G]; empty without metrics
   std::vector<Merge> merges;                  // as token indices, without the keys
+  /// [merges] of the keys as they were before the merge; where only values were merged, NaN. Empty
+  /// without metrics.
+  std::vector<MergeMeasures> merge_measures;
 };
 
 /// One head's whole replay. Retained sets are held as the step of each token's eviction (there is

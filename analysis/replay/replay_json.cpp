@@ -74,6 +74,13 @@ std::string step_line(const Replay& replay, const HeadReplay& head, int step) {
     append_list(line, merge.from);
     line += ",\"weights\":";
     append_list(line, merge.weights);
+    if (!record.merge_measures.empty()) {
+      const MergeMeasures& measures = record.merge_measures[i];
+      append_number(line, "least_cosine", measures.least_cosine);
+      append_number(line, "effective_members", measures.effective_members);
+      append_number(line, "least_member_cosine", measures.least_member_cosine);
+      append_number(line, "mean_member_cosine", measures.mean_member_cosine);
+    }
     line += '}';
   }
   line += ']';

@@ -528,6 +528,11 @@ TEST(Merging, IsWrittenAsJson) {
   EXPECT_EQ(step["merged"][0]["into"], merges[0].into);
   EXPECT_EQ(step["merged"][0]["from"].get<std::vector<int>>(), merges[0].from);
   EXPECT_EQ(step["merged"][0]["weights"].get<std::vector<float>>(), merges[0].weights);
+  const MergeMeasures& measures = replay.heads[1].steps[3].merge_measures.at(0);
+  EXPECT_DOUBLE_EQ(step["merged"][0]["least_cosine"], measures.least_cosine);
+  EXPECT_DOUBLE_EQ(step["merged"][0]["effective_members"], measures.effective_members);
+  EXPECT_DOUBLE_EQ(step["merged"][0]["mean_member_cosine"], measures.mean_member_cosine);
+  EXPECT_LE(measures.least_member_cosine, measures.mean_member_cosine);
   EXPECT_TRUE(step["metrics"]["query_heads"][0]["bound_l1"].is_null());
   EXPECT_TRUE(step["metrics"]["query_heads"][0]["perturbation_l1"].is_number());
 }

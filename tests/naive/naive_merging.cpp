@@ -134,8 +134,10 @@ NaiveMerge NaiveReplay::merge(int head, const std::vector<int>& set) const {
     sigma = sum(distances) / (std::sqrt(2.0) * size);
   } else {
     sigma = 1.0 / std::sqrt(2.0);
-    for (int round = 0; round < 10000; ++round)
+    for (double before = 1.0; before - sigma > 1e-12 * sigma;) {
+      before = sigma;
       sigma = sum(kernel(sigma)) / (std::sqrt(2.0) * size);
+    }
   }
   NaiveMerge result;
   result.into = pivot;

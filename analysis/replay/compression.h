@@ -1,0 +1,20 @@
+#pragma once
+
+#include <vector>
+
+#include "analysis/replay/replay.h"
+
+namespace kvloupe {
+
+/// How much of what it has seen a layer still holds (KVMerger, figure 3b).
+struct LayerCompression {
+  int layer = 0;
+  double mean = 0.0;               // over its heads
+  double least = 0.0, most = 0.0;  // of its heads
+};
+
+/// Entries after the step ÷ tokens seen until then, for each layer of the replay, in its order.
+/// Throws std::out_of_range for a step the replay lacks.
+std::vector<LayerCompression> layer_compression(const Replay& replay, int step);
+
+}  // namespace kvloupe
