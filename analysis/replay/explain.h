@@ -1,0 +1,45 @@
+#pragma once
+
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "analysis/replay/replay.h"
+
+namespace kvloupe {
+
+/// Why one entry of one head stayed at a step, or left.
+struct StepReason {
+  int step = 0;
+  int cache_size = 0;  // n before eviction
+  int retained = 0;
+  bool decided = false;  // whether anything left at this step; where not, everything stays
+  Fate fate = Fate::by_score;
+  /// Of the cache's n entries, before protection; NaN and 0 where the policy gives none.
+  double score = std::numeric_limits<double>::quiet_NaN();
+  int rank = 0;  // 1 is the highest; of equal scores the later entry ranks higher
+  /// The lowest score kept for its score, and score − threshold: below 0 is out, 0 may be either.
+  /// NaN where nothing was kept for its score.
+  double threshold = std::numeric_limits<double>::quiet_NaN();
+  double margin = std::numeric_limits<double>::quiet_NaN();
+  int ties = 0;
+  std::vector<Merge> merges;  // the step's sets that this entry is in, as token indices
+};
+
+/// One token in one head.
+struct TokenExplanation {
+  int token = 0;
+  int entered = 0;  // the step at which it came
+  int left = -1;    // the step at which it was evicted or merged into another; −1: never
+  std::vector<StepReason> steps;  // from `entered` to `left`, or to the last
+};
+
+/// Throws UsageError for a token the replay lacks, and std::invalid_argument where the head was
+/// replayed without its scores (ReplayRequest::scores_head).
+TokenExplanation explain(const Replay& replay, const HeadReplay& head, int token);
+
+/// One sentence: what happened to the entry at that step, and why.
+std::string reason_text(const TokenExplanation& explanation, const StepReason& reason);
+
+}  // namespace kvloupe
