@@ -171,6 +171,12 @@ std::vector<std::string> notes(const SpecPart& part) {
         "kvmerger: the average of rotated keys is itself a rotation of none; rotate=pre merges "
         "before RoPE");
   }
+  if (part.count("log_size") == 0 && part.word("value_scale") == "paper") {
+    notes.emplace_back(
+        "kvmerger: value_scale=paper multiplies by |S| again each time a merged entry merges "
+        "again, "
+        "so values grow over many steps; value_scale=one and log_size=1 do not");
+  }
   if (part.count("log_size") == 1) {
     notes.emplace_back("kvmerger: log_size=1 implies value_scale=one");
   }

@@ -569,6 +569,8 @@ TEST(Merging, NotesSayWhatIsDoubtful) {
   EXPECT_THAT(notes("h2o+kvmerger"), HasSubstr("rotation of none"));
   EXPECT_THAT(notes("h2o+kvmerger(auto)"), testing::Not(HasSubstr("fixed threshold")));
   EXPECT_THAT(notes("h2o+cam"), HasSubstr("bound"));
+  EXPECT_THAT(notes("h2o+kvmerger"), HasSubstr("|S| again"));
+  EXPECT_THAT(notes("h2o+kvmerger(value_scale=one)"), testing::Not(HasSubstr("|S| again")));
 }
 
 }  // namespace
