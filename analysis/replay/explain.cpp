@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <stdexcept>
+#include <utility>
 
 #include "analysis/error.h"
 
@@ -61,13 +62,43 @@ std::string ranked(const StepReason& reason) {
   return text;
 }
 
-std::string set_text(const Merge& merge) {
-  std::string members;
-  for (std::size_t i = 0; i < merge.from.size(); ++i) {
-    members += fmt::format("{}{} ({:.3g})", i > 0 ? ", " : "", merge.from[i],
-                           static_cast<double>(merge.weights[i]));
+/// "0 (0.25), 1 (0.5)": tokens and weights, the first of many.
+std::string weighted(const std::vector<std::pair<int, float>>& tokens) {
+  constexpr std::size_t kShown = 12;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(tokens.size(), kShown); ++i) {
+    text += fmt::format("{}{} ({:.3g})", i > 0 ? ", " : "", tokens[i].first,
+                        static_cast<double>(tokens[i].second));
   }
-  return fmt::format("; set into {}: {}", merge.into, members);
+  if (tokens.size() > kShown) text += fmt::format(" and {} more", tokens.size() - kShown);
+  return text;
+}
+
+/// The sets a token is in: whole sets whose weights sum to 1, or values given on top of an entry's
+/// own, whose weight is then 1.
+std::string merges_text(int token, const std::vector<Merge>& merges) {
+  std::vector<std::pair<int, float>> given, taken;
+  std::string text;
+  for (const Merge& merge : merges) {
+    std::vector<std::pair<int, float>> members;
+    float own = 0.0F, of_pivot = 0.0F;
+    for (std::size_t i = 0; i < merge.from.size(); ++i) {
+      members.emplace_back(merge.from[i], merge.weights[i]);
+      if (merge.from[i] == token) own = merge.weights[i];
+      if (merge.from[i] == merge.into) of_pivot = merge.weights[i];
+    }
+    if (of_pivot < 1.0F) {
+      text += fmt::format("; set into {}: {}", merge.into, weighted(members));
+    } else if (merge.into != token) {
+      given.emplace_back(merge.into, own);
+    } else {
+      std::erase_if(members, [&](const auto& member) { return member.first == token; });
+      taken = members;
+    }
+  }
+  if (!given.empty()) text += "; its value goes to " + weighted(given);
+  if (!taken.empty()) text += "; is given the values of " + weighted(taken);
+  return text;
 }
 }  // namespace
 
@@ -124,11 +155,7 @@ std::string reason_text(const TokenExplanation& explanation, const StepReason& r
       text = with("merged into others");
       break;
   }
-  for (const Merge& merge : reason.merges) {
-    // Of a value that many were given, only what this entry gave or got matters.
-    if (reason.fate == Fate::merged || merge.into == explanation.token) text += set_text(merge);
-  }
-  return text;
+  return text + merges_text(explanation.token, reason.merges);
 }
 
 }  // namespace kvloupe

@@ -8,11 +8,14 @@
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <optional>
+#include <utility>
 
 #include "analysis/error.h"
 #include "analysis/output_file.h"
 #include "analysis/replay/replay_json.h"
 #include "app/cli/commands.h"
+#include "app/cli/explain.h"
 #include "app/cli/index_list.h"
 
 namespace kvloupe::cli {
@@ -22,6 +25,7 @@ struct Options {
   std::string trace, policy, budget, layers, heads, json;
   std::string steps = "all";
   int block = 0;
+  std::optional<int> explain;
 };
 
 /// The mean over the query heads, as text; "-" where it is not a number.
@@ -79,6 +83,12 @@ int run_replay(const Options& options) {
   }
   shown.last_step_only = options.steps == "last";
 
+  if (options.explain) {
+    const ExplainOptions what = {*options.explain, request.layers, shown.heads,
+                                 shown.last_step_only, options.json};
+    run_explain(trace, options.trace, std::move(request), what);
+    return 0;
+  }
   Progress progress;
   if (options.json.empty()) {
     const Replay result = replay(trace, request, progress);
@@ -111,6 +121,8 @@ void add_replay(CLI::App& app, Action& action) {
   verb->add_option("--steps", options->steps, "Steps to print: all or last")
       ->check(CLI::IsMember({"all", "last"}));
   verb->add_option("--json", options->json, "Write JSON to a file, or to standard output with -");
+  verb->add_option("--explain", options->explain,
+                   "Say at each step why this token stays or leaves: score, rank, threshold");
   verb->callback([&action, options] { action = [options] { return run_replay(*options); }; });
 }
 

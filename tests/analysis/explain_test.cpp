@@ -108,6 +108,16 @@ TEST_F(ExplainTest, SaysWhatHappened) {
   const TokenExplanation explanation = explain(merging, merged, member);
   EXPECT_THAT(reason_text(explanation, explanation.steps.front()),
               HasSubstr("set into " + std::to_string(set.into)));
+  const Replay giving = run("sink(2)+cam(1)", 10);
+  const HeadReplay& given = *giving.find(0, 1);
+  const Merge& gift = given.steps[0].merges.at(0);
+  const auto says = [&](int token) {
+    const TokenExplanation why = explain(giving, given, token);
+    return reason_text(why, why.steps.front());
+  };
+  // m = 1: everything goes to the first kept after it, 24.
+  EXPECT_THAT(says(gift.from[0]), HasSubstr("; its value goes to 24 ("));
+  EXPECT_THAT(says(24), HasSubstr("; is given the values of " + std::to_string(gift.from[0])));
 }
 
 TEST_F(ExplainTest, RefusesWhatItCannotAnswer) {

@@ -103,6 +103,39 @@ TEST_F(CliReplay, TheTableHasALinePerHeadAndStep) {
   EXPECT_EQ(std::count(outcome.out.begin(), outcome.out.end(), '\n'), 4 + 4 * 10);
 }
 
+TEST_F(CliReplay, AMergedCacheHasNoBound) {
+  const Outcome table = replay({"--policy", "h2o+kvmerger(auto)", "--budget", "20", "--layers", "0",
+                                "--heads", "0", "--steps", "last"});
+  ASSERT_EQ(table.code, 0) << table.error;
+  EXPECT_THAT(table.out, HasSubstr("note: the bound of the perturbation does not hold"));
+  std::istringstream last(table.out.substr(table.out.rfind('\n', table.out.size() - 2) + 1));
+  std::vector<std::string> cells;
+  for (std::string cell; last >> cell;) cells.push_back(cell);
+  ASSERT_EQ(cells.size(), 10U);
+  EXPECT_NE(cells[7], "-");  // perturbation
+  EXPECT_EQ(cells[8], "-");  // bound
+}
+
+TEST_F(CliReplay, ExplainsWhyATokenStaysOrLeaves) {
+  const Outcome text =
+      replay({"--policy", "sink(2)", "--budget", "10", "--explain", "23", "--layers", "1"});
+  ASSERT_EQ(text.code, 0) << text.error;
+  EXPECT_THAT(text.out, HasSubstr("layer 1, head 0: came at step 0, evicted at step 0"));
+  EXPECT_THAT(text.out, HasSubstr("evicted: score 23, rank 9 of 32, threshold 24, margin -1"));
+  const Outcome json = replay({"--policy", "sink(2)", "--budget", "10", "--explain", "0", "--heads",
+                               "1", "--steps", "last", "--json", "-"});
+  ASSERT_EQ(json.code, 0) << json.error;
+  const auto document = nlohmann::json::parse(json.out);
+  EXPECT_EQ(document["token"], 0);
+  ASSERT_EQ(document["heads"].size(), 2U);
+  ASSERT_EQ(document["heads"][0]["steps"].size(), 1U);
+  EXPECT_EQ(document["heads"][0]["steps"][0]["fate"], "sink");
+  EXPECT_TRUE(document["heads"][0]["left"].is_null());
+  const Outcome wrong = replay({"--policy", "sink", "--budget", "10", "--explain", "104"});
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_THAT(wrong.error, HasSubstr("token 104: the trace has tokens 0 to 103"));
+}
+
 TEST_F(CliReplay, WhatIsWrongWithTheCommandLineExitsTwo) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
       {{"--policy", "keydif", "--budget", "9"}, "'keydif' at column 1"},
