@@ -1,0 +1,297 @@
+#include "analysis/replay/sweep.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+
+#include "analysis/error.h"
+#include "analysis/output_file.h"
+#include "analysis/policy/nearest_word.h"
+#include "analysis/replay/layer_states.h"
+
+namespace kvloupe {
+
+namespace {
+constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+
+/// The first step at which anything left, or the last step.
+std::size_t first_measured(const HeadReplay& head) {
+  std::size_t step = 0;
+  while (step + 1 < head.steps.size() && head.steps[step].retained == head.steps[step].cache_size) {
+    ++step;
+  }
+  return step;
+}
+
+template <typename Value>
+double mean(const HeadReplay& head, const Value& value) {
+  double sum = 0.0;
+  long count = 0;
+  for (std::size_t step = first_measured(head); step < head.steps.size(); ++step) {
+    for (const QueryHeadMetrics& metrics : head.steps[step].query_heads) {
+      sum += value(metrics);
+      ++count;
+    }
+  }
+  return count > 0 ? sum / static_cast<double>(count) : kUnknown;
+}
+
+double seen(const HeadReplay& head) { return static_cast<double>(head.evicted_at.size()); }
+const StepRecord& last(const HeadReplay& head) { return head.steps.back(); }
+}  // namespace
+
+const std::vector<SweepMeasure>& sweep_measures() {
+  using Metrics = QueryHeadMetrics;
+  static const std::vector<SweepMeasure> measures = {
+      {"retained", "entries after the last step",
+       [](const HeadReplay& head) { return static_cast<double>(last(head).retained); }},
+      {"retained_share", "entries after the last step / tokens seen",
+       [](const HeadReplay& head) { return last(head).retained / seen(head); }},
+      {"absorbed", "entries merged into another, or whose value was given away",
+       [](const HeadReplay& head) {
+         std::vector<int> members;
+         for (const StepRecord& step : head.steps) {
+           for (const Merge& merge : step.merges) {
+             for (const int token : merge.from) {
+               if (token != merge.into) members.push_back(token);
+             }
+           }
+         }
+         std::sort(members.begin(), members.end());
+         return static_cast<double>(std::unique(members.begin(), members.end()) - members.begin());
+       }},
+      {"ties", "entries at the threshold, where more than one, over all steps",
+       [](const HeadReplay& head) {
+         double sum = 0.0;
+         for (const StepRecord& step : head.steps) sum += step.ties;
+         return sum;
+       }},
+      {"retained_mass", "mean attention mass of the retained entries",
+       [](const HeadReplay& head) {
+         return mean(head, [](const Metrics& m) { return m.retained_mass; });
+       }},
+      {"perturbation_l1", "mean output perturbation, L1 after W_O",
+       [](const HeadReplay& head) {
+         return mean(head, [](const Metrics& m) { return m.perturbation_l1; });
+       }},
+      {"bound_l1", "mean of its bound",
+       [](const HeadReplay& head) {
+         return mean(head, [](const Metrics& m) { return m.bound_l1; });
+       }},
+      {"tightness_l1", "mean of perturbation / bound",
+       [](const HeadReplay& head) {
+         return mean(head, [](const Metrics& m) {
+           return m.bound_l1 > 0.0 ? m.perturbation_l1 / m.bound_l1 : kUnknown;
+         });
+       }},
+      {"perturbation_l2", "mean output perturbation, L2 after W_O",
+       [](const HeadReplay& head) {
+         return mean(head, [](const Metrics& m) { return m.perturbation_l2; });
+       }},
+      {"bound_l2", "mean of its bound",
+       [](const HeadReplay& head) {
+         return mean(head, [](const Metrics& m) { return m.bound_l2; });
+       }},
+      {"head_error_l2", "mean output error before W_O",
+       [](const HeadReplay& head) {
+         return mean(head, [](const Metrics& m) { return m.head_error_l2; });
+       }},
+      {"log_pseudo_determinant", "of the keys after the last step",
+       [](const HeadReplay& head) { return last(head).log_pseudo_determinant; }},
+      {"rank", "of the keys after the last step",
+       [](const HeadReplay& head) { return static_cast<double>(last(head).rank); }},
+  };
+  return measures;
+}
+
+std::vector<SweepSetting> sweep_settings(const Trace& trace, const SweepRequest& request) {
+  std::vector<SweepSetting> settings;
+  for (const PolicySpec& policy : request.policies) {
+    for (const Budget& budget : request.budgets) {
+      for (const int block : request.blocks) {
+        replay_blocks(trace, block);
+        const SweepSetting setting = {policy, budget.resolve(trace.run().prompt_length),
+                                      block == 0 ? trace.run().block_size : block};
+        if (std::find(settings.begin(), settings.end(), setting) == settings.end()) {
+          settings.push_back(setting);
+        }
+      }
+    }
+  }
+  return settings;
+}
+
+namespace {
+std::string quoted(const std::string& text) {
+  std::string result = "\"";
+  for (const char c : text) result += c == '"' ? "\"\"" : std::string(1, c);
+  return result + '"';
+}
+
+std::string heading() {
+  std::string line = "trace,identity,policy,budget,block,layer,head";
+  for (const SweepMeasure& measure : sweep_measures()) line += "," + std::string(measure.name);
+  return line;
+}
+
+/// The cells of one line; a quote is written twice inside quotes. False where a quote stays open.
+bool split(const std::string& line, std::vector<std::string>& cells) {
+  cells.assign(1, "");
+  bool quotes = false;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    const char c = line[i];
+    if (c == '"' && quotes && i + 1 < line.size() && line[i + 1] == '"') {
+      cells.back() += line[++i];
+    } else if (c == '"') {
+      quotes = !quotes;
+    } else if (c == ',' && !quotes) {
+      cells.emplace_back();
+    } else {
+      cells.back() += c;
+    }
+  }
+  return !quotes;
+}
+
+template <typename Number>
+bool read(const std::string& cell, Number& number) {
+  const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), number);
+  return error == std::errc() && end == cell.data() + cell.size();
+}
+
+bool same_replay(const SweepRow& row, const Trace& trace, const SweepSetting& setting) {
+  return row.identity == trace.identity() && row.policy == setting.policy.text() &&
+         row.budget == setting.budget && row.block == setting.block;
+}
+}  // namespace
+
+SweepTable SweepTable::load(const std::string& path) {
+  constexpr std::size_t kNamed = 7;  // columns before the measures
+  SweepTable table;
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) return table;
+  std::ifstream file(path);
+  if (!file || std::filesystem::is_directory(path, error)) {
+    throw FileError(path, "cannot be opened; check the name");
+  }
+  std::string line;
+  if (!std::getline(file, line) || line != heading()) {
+    throw FileError(path, "holds no sweep of this version; choose another name for the output");
+  }
+  std::vector<std::string> cells;
+  for (long number = 2; std::getline(file, line); ++number) {
+    SweepRow row;
+    bool good = split(line, cells) && cells.size() == kNamed + sweep_measures().size() &&
+                read(cells[3], row.budget) && read(cells[4], row.block) &&
+                read(cells[5], row.layer) && read(cells[6], row.head);
+    for (std::size_t i = kNamed; good && i < cells.size(); ++i) {
+      row.values.push_back(kUnknown);
+      if (!cells[i].empty()) good = read(cells[i], row.values.back());
+    }
+    if (!good) {
+      throw FileError(path, "line " + std::to_string(number) +
+                                " is no row of a sweep; choose another name for the output");
+    }
+    row.trace = cells[0];
+    row.identity = cells[1];
+    row.policy = cells[2];
+    table.rows_.push_back(std::move(row));
+  }
+  return table;
+}
+
+bool SweepTable::has(const Trace& trace, const SweepSetting& setting) const {
+  const auto count = std::count_if(rows_.begin(), rows_.end(), [&](const SweepRow& row) {
+    return same_replay(row, trace, setting);
+  });
+  return count == trace.model().num_layers * trace.model().num_kv_heads;
+}
+
+void SweepTable::add(const Trace& trace, const SweepSetting& setting, const Replay& replay) {
+  std::erase_if(rows_, [&](const SweepRow& row) { return same_replay(row, trace, setting); });
+  for (const HeadReplay& head : replay.heads) {
+    SweepRow row = {trace.path().filename().string(),
+                    trace.identity(),
+                    setting.policy.text(),
+                    setting.budget,
+                    setting.block,
+                    head.layer,
+                    head.head,
+                    {}};
+    for (const SweepMeasure& measure : sweep_measures()) row.values.push_back(measure.of(head));
+    rows_.push_back(std::move(row));
+  }
+}
+
+void SweepTable::save(const std::string& path) const {
+  OutputFile out(path);
+  out.write(heading() + "\n");
+  for (const SweepRow& row : rows_) {
+    std::string line = fmt::format("{},{},{},{},{},{},{}", quoted(row.trace), quoted(row.identity),
+                                   quoted(row.policy), row.budget, row.block, row.layer, row.head);
+    for (const double value : row.values) {
+      line += std::isfinite(value) ? fmt::format(",{}", value) : std::string(",");
+    }
+    out.write(line + "\n");
+  }
+  out.finish();
+}
+
+void run_sweep(const Trace& trace, const std::vector<SweepSetting>& settings,
+               const std::string& path, SweepTable& table, Progress& progress,
+               const std::function<void(std::size_t place, std::size_t count,
+                                        const SweepSetting& setting, bool known)>& report) {
+  constexpr std::size_t kMostStates = std::size_t{1} << 30U;
+  LayerStatesCache states(kMostStates);
+  for (std::size_t i = 0; i < settings.size(); ++i) {
+    progress.check();
+    const SweepSetting& setting = settings[i];
+    const bool known = table.has(trace, setting);
+    report(i, settings.size(), setting, known);
+    if (known) continue;
+    ReplayRequest request;
+    request.policy = setting.policy;
+    request.budget = setting.budget;
+    request.block = setting.block;
+    request.states = &states;
+    table.add(trace, setting, replay(trace, request, progress));
+    table.save(path);
+  }
+}
+
+std::vector<SmallestBudget> smallest_budgets(const SweepTable& table, const Trace& trace,
+                                             std::string_view measure, double limit) {
+  const auto& measures = sweep_measures();
+  const auto found = std::find_if(measures.begin(), measures.end(),
+                                  [&](const SweepMeasure& m) { return m.name == measure; });
+  if (found == measures.end()) {
+    std::vector<std::string> names;
+    for (const SweepMeasure& m : measures) names.emplace_back(m.name);
+    throw UsageError("measure '" + std::string(measure) + "': no such; the nearest is '" +
+                     nearest_word(std::string(measure), names) + "'");
+  }
+  const auto column = static_cast<std::size_t>(found - measures.begin());
+  std::vector<SmallestBudget> result;
+  for (const SweepRow& row : table.rows()) {
+    if (row.identity != trace.identity()) continue;
+    const auto own = std::find_if(result.begin(), result.end(), [&](const SmallestBudget& s) {
+      return s.policy == row.policy && s.block == row.block && s.layer == row.layer &&
+             s.head == row.head;
+    });
+    SmallestBudget& smallest =
+        own != result.end()
+            ? *own
+            : result.emplace_back(SmallestBudget{row.policy, row.block, row.layer, row.head, {}});
+    if (row.values[column] <= limit) {
+      smallest.budget = std::min(smallest.budget.value_or(row.budget), row.budget);
+    }
+  }
+  return result;
+}
+
+}  // namespace kvloupe

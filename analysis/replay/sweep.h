@@ -1,0 +1,98 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "analysis/replay/replay.h"
+
+namespace kvloupe {
+
+/// Many replays of one trace: every policy at every budget and block size.
+struct SweepRequest {
+  std::vector<PolicySpec> policies;
+  std::vector<Budget> budgets;
+  std::vector<int> blocks;  // tokens; 0: the capture's
+};
+
+/// One replay of a sweep.
+struct SweepSetting {
+  PolicySpec policy;
+  int budget = 0;  // entries
+  int block = 0;   // tokens
+  bool operator==(const SweepSetting&) const = default;
+};
+
+/// Policies × budgets × blocks, none twice, in this order. Throws UsageError for a budget or block
+/// the trace cannot have.
+std::vector<SweepSetting> sweep_settings(const Trace& trace, const SweepRequest& request);
+
+/// One number of a head's whole replay.
+struct SweepMeasure {
+  std::string_view name;
+  std::string_view meaning;
+  double (*of)(const HeadReplay& head);
+};
+
+/// Every measure of a sweep, in the order of its columns. Means are over query heads and over the
+/// steps from the first eviction on (without one: the last step); NaN where the trace has no output
+/// weights, and bounds where entries were merged.
+const std::vector<SweepMeasure>& sweep_measures();
+
+/// One head of one replay.
+struct SweepRow {
+  std::string trace;  // its file's name
+  std::string identity;
+  std::string policy;
+  int budget = 0;
+  int block = 0;
+  int layer = 0;
+  int head = 0;
+  std::vector<double> values;  // [sweep_measures()]
+};
+
+/// The rows of a sweep, as a CSV file with a heading.
+class SweepTable {
+ public:
+  /// Reads a file that save() wrote; one that is not there is empty. Throws FileError for any other
+  /// content, with the line.
+  static SweepTable load(const std::string& path);
+
+  /// Whether all heads of that replay are here.
+  bool has(const Trace& trace, const SweepSetting& setting) const;
+  /// Adds the rows of a replay, in place of what is there of it.
+  void add(const Trace& trace, const SweepSetting& setting, const Replay& replay);
+  /// Writes the whole file, in full or not at all. Throws FileError.
+  void save(const std::string& path) const;
+
+  const std::vector<SweepRow>& rows() const { return rows_; }
+
+ private:
+  std::vector<SweepRow> rows_;
+};
+
+/// Replays what the table lacks and saves it to `path` after each replay, so that a sweep that was
+/// stopped goes on where it was. `report` is told before each setting: its place, how many there
+/// are, and whether it was there already. Throws what replay() and save() throw.
+void run_sweep(const Trace& trace, const std::vector<SweepSetting>& settings,
+               const std::string& path, SweepTable& table, Progress& progress,
+               const std::function<void(std::size_t place, std::size_t count,
+                                        const SweepSetting& setting, bool known)>& report);
+
+/// The smallest budget of each head, per policy and block, at which a measure is at most `limit`;
+/// none where no budget of the table is enough.
+struct SmallestBudget {
+  std::string policy;
+  int block = 0;
+  int layer = 0;
+  int head = 0;
+  std::optional<int> budget;
+};
+
+/// Of this trace's rows, in their order. Throws UsageError for a measure there is not.
+std::vector<SmallestBudget> smallest_budgets(const SweepTable& table, const Trace& trace,
+                                             std::string_view measure, double limit);
+
+}  // namespace kvloupe

@@ -1,0 +1,132 @@
+// kvloupe sweep: many policies at many budgets, every measure per layer and head, as CSV.
+
+#include "analysis/replay/sweep.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <chrono>
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "analysis/error.h"
+#include "analysis/policy/policy.h"
+#include "app/cli/commands.h"
+
+namespace kvloupe::cli {
+
+namespace {
+struct Options {
+  std::string trace, policies, budgets, blocks, output, limit;
+};
+
+std::vector<std::string> comma_list(std::string_view text) {
+  std::vector<std::string> items(1);
+  for (const char c : text) {
+    if (c == ',') {
+      items.emplace_back();
+    } else {
+      items.back() += c;
+    }
+  }
+  return items;
+}
+
+int parse_block(const std::string& text, const Trace& trace) {
+  if (text == "all") return trace.run().prompt_length;
+  int block = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), block);
+  if (error != std::errc() || end != text.data() + text.size() || block < 1) {
+    throw UsageError("block '" + text + "': write a number of tokens, at least 1, or all");
+  }
+  return block;
+}
+
+/// "perturbation_l1=0.5"
+std::pair<std::string, double> parse_limit(const std::string& text) {
+  const std::size_t equals = text.find('=');
+  double limit = 0.0;
+  if (equals != std::string::npos) {
+    const char* first = text.data() + equals + 1;
+    const auto [end, error] = std::from_chars(first, text.data() + text.size(), limit);
+    if (error == std::errc() && end == text.data() + text.size() && std::isfinite(limit)) {
+      return {text.substr(0, equals), limit};
+    }
+  }
+  throw UsageError("limit '" + text + "': write a measure and a number: perturbation_l1=0.5");
+}
+
+void print_smallest(const std::vector<SmallestBudget>& all, const std::string& measure,
+                    double limit) {
+  fmt::print("smallest budget with {} at most {}\n{:>7} {:>5} {:>5} {:>9}  policy\n", measure,
+             limit, "block", "layer", "head", "budget");
+  for (const SmallestBudget& one : all) {
+    fmt::print("{:>7} {:>5} {:>5} {:>9}  {}\n", one.block, one.layer, one.head,
+               one.budget ? std::to_string(*one.budget) : "none", one.policy);
+  }
+}
+
+int run(const Options& options) {
+  SweepRequest request;
+  request.policies = parse_policy_list(options.policies);
+  for (const std::string& text : comma_list(options.budgets)) {
+    request.budgets.push_back(parse_budget(text));
+  }
+  std::pair<std::string, double> limit;
+  if (!options.limit.empty()) limit = parse_limit(options.limit);
+  const Trace trace(options.trace);
+  if (options.blocks.empty()) {
+    request.blocks = {0};
+  } else {
+    for (const std::string& text : comma_list(options.blocks)) {
+      request.blocks.push_back(parse_block(text, trace));
+    }
+  }
+  const std::vector<SweepSetting> settings = sweep_settings(trace, request);
+  SweepTable table = SweepTable::load(options.output);
+  // A measure there is not is known before the work.
+  if (!options.limit.empty()) smallest_budgets({}, trace, limit.first, limit.second);
+
+  Progress progress;
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point start = Clock::now();
+  run_sweep(trace, settings, options.output, table, progress,
+            [&](std::size_t place, std::size_t count, const SweepSetting& setting, bool known) {
+              const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+              fmt::print(stderr, "{:>7.1f} s  {} of {}: {}, budget {}, block {}{}\n", seconds,
+                         place + 1, count, setting.policy.text(), setting.budget, setting.block,
+                         known ? ": there already" : "");
+            });
+  if (!options.limit.empty()) {
+    print_smallest(smallest_budgets(table, trace, limit.first, limit.second), limit.first,
+                   limit.second);
+  }
+  return 0;
+}
+}  // namespace
+
+void add_sweep(CLI::App& app, Action& action) {
+  CLI::App* verb = app.add_subcommand(
+      "sweep", "Replay many policies at many budgets: every measure per layer and head, as CSV");
+  const auto options = std::make_shared<Options>();
+  verb->add_option("TRACE", options->trace, "The trace file")->required();
+  verb->add_option("--policies", options->policies, "Policies, such as h2o,keydiff+recent(10%)")
+      ->required();
+  verb->add_option("--budgets", options->budgets, "Counts or shares of the prompt: 2.5%,5%,128")
+      ->required();
+  verb->add_option("--blocks", options->blocks,
+                   "Tokens per prompt step: 32,128,all (default: the capture's)");
+  verb->add_option("-o,--output", options->output,
+                   "The CSV file; rows it has already are kept, a sweep goes on where it stopped")
+      ->required();
+  verb->add_option("--limit", options->limit,
+                   "Print each head's smallest budget that keeps a measure at most so large: "
+                   "perturbation_l1=0.5");
+  verb->callback([&action, options] { action = [options] { return run(*options); }; });
+}
+
+}  // namespace kvloupe::cli

@@ -1,0 +1,95 @@
+// kvloupe sweep, as a person calls it.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "app/cli/commands.h"
+#include "tests/support/synthetic_trace.h"
+#include "tests/support/temporary_folder.h"
+
+namespace kvloupe {
+namespace {
+
+using testing::HasSubstr;
+
+struct Outcome {
+  int code = 0;
+  std::string out, error;
+};
+
+class CliSweep : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    folder_ = new test::TemporaryFolder;
+    test::write_synthetic_trace(*folder_ / "trace.h5");  // 2 layers, 2 heads, T = 96 + 8, B = 32
+  }
+  static void TearDownTestSuite() { delete folder_; }
+  static std::string path(const std::string& name) { return (*folder_ / name).string(); }
+  static Outcome sweep(const std::string& output, const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = {"kvloupe", "sweep", path("trace.h5"), "-o", path(output)};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    std::vector<char*> argv;
+    for (std::string& argument : arguments) argv.push_back(argument.data());
+    testing::internal::CaptureStdout();
+    testing::internal::CaptureStderr();
+    Outcome outcome;
+    outcome.code = cli::run(static_cast<int>(argv.size()), argv.data());
+    outcome.out = testing::internal::GetCapturedStdout();
+    outcome.error = testing::internal::GetCapturedStderr();
+    return outcome;
+  }
+  static std::size_t lines(const std::string& name) {
+    std::ifstream in(path(name));
+    std::size_t count = 0;
+    for (std::string line; std::getline(in, line);) ++count;
+    return count;
+  }
+  static inline test::TemporaryFolder* folder_ = nullptr;
+};
+
+TEST_F(CliSweep, WritesARowPerHeadAndGoesOnWhereItStopped) {
+  const Outcome first = sweep("out.csv", {"--policies", "h2o,snapkv(8,pool=max)", "--budgets",
+                                          "10%,24", "--blocks", "32,all"});
+  ASSERT_EQ(first.code, 0) << first.error;
+  EXPECT_EQ(first.out, "");
+  EXPECT_THAT(first.error, HasSubstr("8 of 8: snapkv(8,pool=max), budget 24, block 96\n"));
+  EXPECT_EQ(lines("out.csv"), 1U + 8U * 4U);
+  const Outcome more =
+      sweep("out.csv", {"--policies", "h2o,keydiff", "--budgets", "24", "--limit", "retained=24"});
+  ASSERT_EQ(more.code, 0) << more.error;
+  EXPECT_THAT(more.error, HasSubstr("1 of 2: h2o, budget 24, block 32: there already"));
+  EXPECT_EQ(lines("out.csv"), 1U + 9U * 4U);
+  EXPECT_THAT(more.out, HasSubstr("     32     0     1         9  h2o\n"));  // ⌊10 % of 96⌋
+  EXPECT_THAT(more.out, HasSubstr("     32     1     0        24  keydiff\n"));
+}
+
+TEST_F(CliSweep, WhatIsWrongIsSaidBeforeTheWork) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{"--policies", "h2", "--budgets", "9"}, "'h2' at column 1"},
+      {{"--policies", "h2o", "--budgets", "9,x"}, "budget 'x'"},
+      {{"--policies", "h2o", "--budgets", "9", "--blocks", "0"}, "block '0'"},
+      {{"--policies", "h2o", "--budgets", "9", "--limit", "retained"}, "limit 'retained'"},
+      {{"--policies", "h2o", "--budgets", "9", "--limit", "retain=3"}, "nearest is 'retained'"},
+      {{"--policies", "h2o"}, "--budgets"},
+  };
+  for (const auto& [arguments, message] : cases) {
+    const Outcome outcome = sweep("wrong.csv", arguments);
+    EXPECT_EQ(outcome.code, 2) << message;
+    EXPECT_THAT(outcome.error, HasSubstr(message));
+  }
+  EXPECT_FALSE(std::filesystem::exists(path("wrong.csv")));
+  std::ofstream(path("mine.csv")) << "my,own,table\n";
+  const Outcome foreign = sweep("mine.csv", {"--policies", "h2o", "--budgets", "9"});
+  EXPECT_EQ(foreign.code, 1);
+  EXPECT_THAT(foreign.error, HasSubstr("holds no sweep"));
+  EXPECT_EQ(lines("mine.csv"), 1U);
+}
+
+}  // namespace
+}  // namespace kvloupe
