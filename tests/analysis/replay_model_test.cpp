@@ -40,10 +40,12 @@ TEST(CapturedReplay, RetainedSetsAndMetricsEqualTheNaiveOnes) {
   ASSERT_GT(prompt, 40);
   long decisions = 0;
   long near_ties = 0;
-  for (const char* spec : {"sink", "tova", "tova(layer)", "h2o", "h2o(visible)+recent(50%)",
-                           "snapkv(8)", "snapkv(8,pool=max,range=candidates)", "keydiff",
-                           "keydiff(rawmean,metric=dot)", "keydiff(median)", "keydiff(pairwise)",
-                           "keydiff(metric=euclidean)+sinks(2)", "keynorm", "random"}) {
+  for (const char* spec :
+       {"sink", "tova", "tova(layer)", "h2o", "h2o(visible)+recent(50%)", "snapkv(8)",
+        "snapkv(8,pool=max,range=candidates)", "keydiff", "keydiff(rawmean,metric=dot)",
+        "keydiff(median)", "keydiff(pairwise)", "keydiff(metric=euclidean)+sinks(2)", "keynorm",
+        "random", "h2o+kvmerger(auto)", "tova+kvmerger(0.5,sigma=dist,rotate=pre,log_size=1)",
+        "h2o+cam", "keydiff+cam(4,sample=bernoulli)"}) {
     for (const int budget : {5, prompt / 4, prompt / 2}) {
       for (const int block : {1, 16, prompt}) {
         ReplayRequest request;

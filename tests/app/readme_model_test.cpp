@@ -47,7 +47,8 @@ TEST(Readme, EveryCommandWorksAsItStandsThere) {
         "cd '" + (folder / ".").string() + "' && " + command + " > out.txt 2> error.txt";
     EXPECT_EQ(std::system(line.c_str()), 0) << command;
   }
-  for (const char* made : {"trace.h5", "kept.json", "sweep.csv", "filmstrip.pdf", "keys.svg", "figures/pca.png"}) {
+  for (const char* made :
+       {"trace.h5", "kept.json", "sweep.csv", "filmstrip.pdf", "keys.svg", "figures/pca.png"}) {
     std::error_code error;
     EXPECT_GT(fs::file_size(folder / made, error), 100U) << made;
   }
