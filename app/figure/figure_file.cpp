@@ -58,6 +58,10 @@ Scene page_of(const FigureInfo& info, const MadeFigure& made, const FileOptions&
   const Style& style = request.style;
   request.width = options.size ? options.size->width : info.width_mm * kPointsPerMillimetre;
   if (options.size) request.pixels_per_point = options.size->pixels_per_point;
+  request.legend = options.legend;
+  request.x_range = options.x_range;
+  request.y_range = options.y_range;
+  request.limits = options.limits;
 
   std::vector<std::string> lines;
   if (options.caption) {

@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "app/figure/figure_maker.h"
 #include "app/figure/page_size.h"
@@ -20,6 +21,11 @@ struct FileOptions {
   Theme theme = Theme::light;
   AmountMap amounts = AmountMap::viridis;
   bool caption = false;
+  bool legend = true;
+  /// Part of the main axes in sight, and the colour bar's limits; absent: all, the figure's own.
+  std::optional<std::pair<double, double>> x_range;
+  std::optional<std::pair<double, double>> y_range;
+  std::optional<std::pair<double, double>> limits;
 };
 
 /// The page as it is written: caption, settings and title included. On the light theme the paper is

@@ -8,6 +8,36 @@
 
 namespace kvloupe::figure {
 
+std::vector<std::pair<std::string, std::string>> settings_in_words(const FigureInfo& info,
+                                                                   const FigureInput& input) {
+  std::vector<std::pair<std::string, std::string>> settings;
+  const Trace& trace = *input.trace;
+  const Selection& s = input.selection;
+  const auto say = [&](const char* key, std::string value) {
+    settings.emplace_back(key, std::move(value));
+  };
+  say("figure", info.name);
+  say("trace", trace.path().filename().string());
+  say("model", trace.model().name);
+  if (input.policy_a) {
+    say("policy", input.policy_a->policy);
+    if (input.policy_b) say("policy_b", input.policy_b->policy);
+    say("budget", std::to_string(input.policy_a->budget));
+    say("block", std::to_string(input.policy_a->block));
+  }
+  if (info.needs.head) {
+    say("layer", std::to_string(s.layer));
+    say("head", std::to_string(s.head));
+    if (s.query_head >= 0) say("query_head", std::to_string(s.query_head));
+  }
+  if (info.needs.step) say("step", std::to_string(s.step));
+  if (info.needs.tokens) say("tokens", fmt::format("{}-{}", s.first_token, s.last_token));
+  for (const ChoiceInfo& one : info.choices)
+    say(one.name.c_str(), choice(info, input.choices, one.name));
+  say("version", "kvloupe " KVLOUPE_VERSION);
+  return settings;
+}
+
 std::shared_ptr<const Replay> FigureMaker::replay_of(const std::string& policy,
                                                      const FigureSettings& settings,
                                                      const Needs& needs, const Selection& selection,
@@ -66,29 +96,7 @@ MadeFigure FigureMaker::make(const FigureInfo& info, const FigureSettings& setti
 
   MadeFigure made;
   made.figure = info.compute(input, progress);
-  const Selection& s = input.selection;
-  const auto say = [&](const char* key, std::string value) {
-    made.settings.emplace_back(key, std::move(value));
-  };
-  say("figure", info.name);
-  say("trace", trace_->path().filename().string());
-  say("model", model.name);
-  if (input.policy_a) {
-    say("policy", input.policy_a->policy);
-    if (input.policy_b) say("policy_b", input.policy_b->policy);
-    say("budget", std::to_string(input.policy_a->budget));
-    say("block", std::to_string(input.policy_a->block));
-  }
-  if (info.needs.head) {
-    say("layer", std::to_string(s.layer));
-    say("head", std::to_string(s.head));
-    if (s.query_head >= 0) say("query_head", std::to_string(s.query_head));
-  }
-  if (info.needs.step) say("step", std::to_string(s.step));
-  if (info.needs.tokens) say("tokens", fmt::format("{}-{}", s.first_token, s.last_token));
-  for (const ChoiceInfo& one : info.choices)
-    say(one.name.c_str(), choice(info, settings.choices, one.name));
-  say("version", "kvloupe " KVLOUPE_VERSION);
+  made.settings = settings_in_words(info, input);
   return made;
 }
 

@@ -32,6 +32,11 @@ struct MadeFigure {
   std::vector<std::pair<std::string, std::string>> settings;
 };
 
+/// What a figure is made from, in words: trace, model, policy, layer, ..., the program's version.
+/// The input's selection is resolved.
+std::vector<std::pair<std::string, std::string>> settings_in_words(const FigureInfo& info,
+                                                                   const FigureInput& input);
+
 /// Makes figures of one trace; a replay that several figures need is computed once.
 class FigureMaker {
  public:

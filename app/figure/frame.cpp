@@ -93,7 +93,19 @@ AxisLook axis_look(const Style& style, const Axis& axis, double length, bool hor
   const auto ticks = [&](int most) {
     if (axis.scale == AxisScale::log) return log_ticks(axis.first, axis.last, most);
     if (axis.meaning == AxisMeaning::value) return linear_ticks(axis.first, axis.last, most);
-    return index_ticks(axis.first, axis.last, most);
+    if (!axis.knee) return index_ticks(axis.first, axis.last, most);
+    // Each part has round numbers of its own, as many as it bears.
+    const auto part = [&](double share) {
+      return std::max(1, static_cast<int>(std::lround(most * share)));
+    };
+    std::vector<Tick> both = index_ticks(axis.first, *axis.knee, part(axis.knee_share));
+    for (Tick& tick : index_ticks(*axis.knee, axis.last, part(1.0 - axis.knee_share))) {
+      const double away = both.empty() ? length
+                                       : length * std::abs(axis.share_of(tick.value) -
+                                                           axis.share_of(both.back().value));
+      if (away >= 1.5 * style.small) both.push_back(std::move(tick));
+    }
+    return both;
   };
   const bool few = axis.meaning == AxisMeaning::layer || axis.meaning == AxisMeaning::head;
   int most = std::clamp(static_cast<int>(length / (style.small * (few          ? 1.6

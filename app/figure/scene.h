@@ -142,6 +142,10 @@ struct Axis {
   double first = 0.0;  // at the left (x) or the top (y) edge
   double last = 1.0;   // at the right or the bottom edge
   std::string label;
+  /// Where cells change their size (linear axes): the part from `first` to the knee takes
+  /// `knee_share` of the side. Absent: all are of one size.
+  std::optional<double> knee = std::nullopt;
+  double knee_share = 0.0;
 
   /// Position of a value as a share of the side; the inverse. On a log axis the value must be > 0.
   double share_of(double value) const;

@@ -1,6 +1,7 @@
 #pragma once
 // A value computed in the background under a key made of all its inputs.
 
+#include <chrono>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -14,8 +15,9 @@
 namespace kvloupe::job {
 
 /// One slot: the window asks for a key, a job computes its value, a newer key cancels the older
-/// job. While a newer value is being computed the last one stays readable, so that a picture is
-/// replaced in place, but a result that comes after its job was cancelled is never shown.
+/// job (at once, or when the keys have come to rest). While a newer value is being computed the last
+/// one stays readable, so that a picture is replaced in place; current() is never a stale one, and a
+/// result that comes after its job was cancelled is never shown.
 ///
 /// All methods belong to the window's thread; only the job itself runs elsewhere.
 template <class Value>
@@ -33,9 +35,17 @@ class Computed {
   Computed& operator=(Computed&&) = delete;
 
   /// Starts `work` unless this very key is already there or under way. `queue` must outlive the
-  /// job, not this object.
-  void request(JobQueue& queue, const std::string& key, Work work) {
+  /// job, not this object. While keys change faster than every `rest` (a slider is dragged), the job
+  /// under way goes on, so that its result is seen; ask again in every frame.
+  void request(JobQueue& queue, const std::string& key, Work work,
+               std::chrono::milliseconds rest = std::chrono::milliseconds(0)) {
+    const auto now = std::chrono::steady_clock::now();
+    if (key != wanted_) {
+      wanted_ = key;
+      wanted_since_ = now;
+    }
     if (slot_ && slot_->key == key) return;
+    if (slot_ && now - wanted_since_ < rest && !done()) return;
     cancel();
     auto slot = std::make_shared<Slot>();
     slot->key = key;
@@ -71,11 +81,20 @@ class Computed {
     });
   }
 
+  /// Says that `key` is what will be asked for: whatever else is there is no longer current, and a
+  /// job for it stops.
+  void want(const std::string& key) {
+    if (key == wanted_) return;
+    wanted_ = key;
+    cancel();
+  }
+
   /// Stops the job under way and forgets the value.
   void clear() {
     cancel();
     slot_.reset();
     progress_.reset();
+    wanted_.clear();
   }
 
   /// The newest value, of the present key or, until that is there, an earlier one; else nullptr.
@@ -88,7 +107,7 @@ class Computed {
   std::shared_ptr<const Value> current() const {
     if (!slot_) return nullptr;
     const std::lock_guard lock(slot_->mutex);
-    return slot_->value_key == slot_->key ? slot_->value : nullptr;
+    return slot_->value_key == wanted_ ? slot_->value : nullptr;
   }
   /// The key of value(); empty where there is none.
   std::string value_key() const {
@@ -96,20 +115,18 @@ class Computed {
     const std::lock_guard lock(slot_->mutex);
     return slot_->value_key;
   }
-  const std::string& key() const {
-    static const std::string kNone;
-    return slot_ ? slot_->key : kNone;
-  }
+  /// The key asked for last.
+  const std::string& key() const { return wanted_; }
+  /// The value of key() is still to come, or to be completed.
   bool computing() const {
-    if (!slot_) return false;
-    const std::lock_guard lock(slot_->mutex);
-    return !slot_->done;
+    if (!slot_) return !wanted_.empty();
+    return slot_->key != wanted_ || !done();
   }
   /// 0 to 1, of the job under way.
   double fraction() const { return progress_ ? progress_->fraction() : 0.0; }
   /// One line about why there is no value for the present key; empty where all is well.
   std::string error() const {
-    if (!slot_) return {};
+    if (!slot_ || slot_->key != wanted_) return {};
     const std::lock_guard lock(slot_->mutex);
     return slot_->error;
   }
@@ -124,12 +141,18 @@ class Computed {
     bool done = false;
   };
 
+  bool done() const {
+    const std::lock_guard lock(slot_->mutex);
+    return slot_->done;
+  }
   void cancel() {
     if (progress_) progress_->cancel();
   }
 
   std::shared_ptr<Slot> slot_;
   std::shared_ptr<Progress> progress_;
+  std::string wanted_;
+  std::chrono::steady_clock::time_point wanted_since_;
 };
 
 }  // namespace kvloupe::job

@@ -6,12 +6,10 @@
 
 #include <array>
 #include <filesystem>
-#include <sstream>
 
-#include "app/figure/cairo_backend.h"
+#include "analysis/error.h"
+#include "app/figure/figure_file.h"
 #include "app/figure/output_file.h"
-#include "app/figure/style.h"
-#include "app/figure/svg_backend.h"
 #include "app/window/marks.h"
 #include "app/window/workspace.h"
 
@@ -29,22 +27,6 @@ struct SizePreset {
 constexpr std::array kSizes = {SizePreset{"single column, 85 × 70 mm", 85, 70},
                                SizePreset{"double column, 178 × 90 mm", 178, 90},
                                SizePreset{"slide 16:9, 254 × 143 mm", 254, 142.875}};
-constexpr double kPointsPerMillimetre = 72.0 / 25.4;
-constexpr double kPrintResolution = 300.0 / 72.0;
-
-/// The bytes of the file.
-std::string encode(const figure::Figure& figure, const figure::DrawRequest& request, const std::string& format) {
-  if (format == "csv") {
-    std::ostringstream out;
-    figure::CsvWriter csv(out);
-    figure.write_csv(csv);
-    return out.str();
-  }
-  const figure::Scene scene = figure.draw(request);
-  if (format == "svg") return figure::write_svg(scene);
-  if (format == "pdf") return figure::write_pdf(scene, *request.style.fonts);
-  return figure::write_png(scene, *request.style.fonts, kPrintResolution);
-}
 
 }  // namespace
 
@@ -62,20 +44,33 @@ void ExportPanel::start(Workspace& w) {
     return;
   }
   const TileState& tile = w.state.tiles[at];
-  figure::DrawRequest request;
-  request.style = figure::make_style(w.metrics, dark_ ? figure::Theme::dark : figure::Theme::light);
-  request.width = kSizes[static_cast<std::size_t>(size_)].width * kPointsPerMillimetre;
-  request.height = kSizes[static_cast<std::size_t>(size_)].height * kPointsPerMillimetre;
-  request.x_range = tile.x_range;
-  request.y_range = tile.y_range;
-  request.limits = tile.limits;
-  request.pixels_per_point = kPrintResolution;
-  request.legend = legend_;
-  const std::string path = path_;
-  const std::string format = kFormats[static_cast<std::size_t>(format_)];
+  const figure::FigureInfo* info = &window::info(*find_view(tile.view));
+  const SizePreset& preset = kSizes[static_cast<std::size_t>(size_)];
+  figure::FileOptions options;
+  options.size = figure::PageSize{preset.width * figure::kPointsPerMillimetre,
+                                  preset.height * figure::kPointsPerMillimetre};
+  options.theme = dark_ ? figure::Theme::dark : figure::Theme::light;
+  options.caption = caption_;
+  options.legend = legend_;
+  options.x_range = tile.x_range;
+  options.y_range = tile.y_range;
+  options.limits = tile.limits;
+  std::string path = path_;
+  if (!std::filesystem::path(path).has_extension()) {
+    path += std::string(".") + kFormats[static_cast<std::size_t>(format_)];
+  }
+  figure::FileFormat format{};
+  try {
+    format = figure::format_of(path);
+  } catch (const UsageError&) {
+    w.fail(path + ": the name must end in .svg, .pdf, .png or .csv");
+    return;
+  }
+  const figure::TextMetrics* fonts = &w.metrics;
   written_.request(w.results.quick(), fmt::format("{}#{}", path, ++exports_),
                    [=](Progress&, const auto&) {
-                     figure::write_whole_file(path, encode(**figure, request, format));
+                     figure::write_whole_file(
+                         path, figure::file_of(*info, *figure, format, options, *fonts));
                      return path;
                    });
 }
@@ -129,6 +124,9 @@ void ExportPanel::draw(Workspace& w) {
   checkbox("dark", dark_, w.colours());
   ImGui::SameLine();
   checkbox("legend", legend_, w.colours());
+  ImGui::SameLine();
+  checkbox("caption", caption_, w.colours());
+  help_tooltip(w.fonts, "Under the figure: what is seen, in words, and the settings it was made with");
   ImGui::AlignTextToFramePadding();
   ImGui::TextDisabled("file");
   ImGui::SameLine(w.px(96));

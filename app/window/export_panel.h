@@ -26,6 +26,7 @@ class ExportPanel {
   int size_ = 0;
   bool dark_ = false;
   bool legend_ = true;
+  bool caption_ = false;
   std::string path_;
   long exports_ = 0;
   job::Computed<std::string> written_;

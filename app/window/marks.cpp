@@ -108,6 +108,10 @@ bool radio_button(const char* label, bool on, const Palette& colours) {
   return ImGui::RadioButton(label, on);
 }
 
+float control_column(const Fonts& fonts, float units) {
+  return std::floor(std::min(units * fonts.scale(), 0.42F * ImGui::GetContentRegionMax().x));
+}
+
 void help_tooltip(const Fonts& fonts, const std::string& text) {
   if (text.empty() || !ImGui::IsItemHovered(ImGuiHoveredFlags_AllowWhenDisabled)) return;
   ImGui::BeginTooltip();

@@ -41,6 +41,10 @@ void computing_dot(const Fonts& fonts, ImVec2 centre, const Palette& colours);
 bool checkbox(const char* label, bool& on, const Palette& colours);
 bool radio_button(const char* label, bool on, const Palette& colours);
 
+/// Where controls begin, right of their names: `units` from the left, but never beyond what leaves
+/// the controls room in a narrow panel.
+float control_column(const Fonts& fonts, float units);
+
 /// Shows `text`, wrapped, while the last item is hovered.
 void help_tooltip(const Fonts& fonts, const std::string& text);
 

@@ -185,7 +185,7 @@ bool PolicyEditor::draw_score(const Fonts& fonts, PolicySpec& policy, std::strin
   ImGui::PushFont(fonts.secondary);
   ImGui::AlignTextToFramePadding();
   ImGui::TextUnformatted("score");
-  ImGui::SameLine(kLabelWidth * fonts.scale());
+  ImGui::SameLine(control_column(fonts, kLabelWidth));
   ImGui::SetNextItemWidth(-1);
   const std::string now = policy.score().name;
   bool changed = false;
@@ -226,7 +226,7 @@ bool PolicyEditor::draw_parameters(const Fonts& fonts, const Palette& colours, S
     ImGui::TextDisabled("%s", name.c_str());
     help_tooltip(fonts, parameter->meaning);
     ImGui::Unindent(ImGui::GetStyle().FramePadding.x);
-    ImGui::SameLine(kLabelWidth * fonts.scale());
+    ImGui::SameLine(control_column(fonts, kLabelWidth));
     changed |= draw_value(*parameter, value, colours);
     help_tooltip(fonts, parameter->meaning);
     ImGui::PopID();

@@ -80,7 +80,7 @@ void draw_budget(Workspace& w, int prompt_length, int captured_block) {
       "Tokens processed together before an eviction, B. The capture's own is {}; the replay cuts the "
       "prompt anew.", captured_block);
   help_tooltip(w.fonts, block_help);
-  ImGui::SameLine(w.px(128));
+  ImGui::SameLine(control_column(w.fonts, 128));
   ImGui::SetNextItemWidth(-1);
   int block = w.state.block > 0 ? w.state.block : captured_block;
   if (ImGui::InputInt("##block", &block, 16, 128, ImGuiInputTextFlags_EnterReturnsTrue)) {

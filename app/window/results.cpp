@@ -11,6 +11,9 @@ namespace {
 
 constexpr int kQuickThreads = 2;
 constexpr int kLongThreads = 1;
+constexpr auto kRest = std::chrono::milliseconds(150);  // a hand that moves a slider has stopped
+constexpr std::size_t kFocusBytes = std::size_t{512} << 20U;
+constexpr std::size_t kAllBytes = std::size_t{1} << 30U;
 constexpr auto kBetweenPartialResults = std::chrono::milliseconds(120);
 
 /// Replays and publishes what is there, but not more often than one can look.
@@ -35,7 +38,7 @@ Replay replay_in_parts(const TracePointer& trace, const ReplayRequest& request, 
 }  // namespace
 
 Results::Results(std::function<void()> wake)
-    : quick_(kQuickThreads, wake), long_(kLongThreads, std::move(wake)) {}
+    : focus_states_(kFocusBytes), all_states_(kAllBytes), quick_(kQuickThreads, wake), long_(kLongThreads, std::move(wake)) {}
 
 void Results::open(const std::filesystem::path& path) {
   // Opening the same path again reads it again: the file may have changed.
@@ -43,6 +46,11 @@ void Results::open(const std::filesystem::path& path) {
                  [path](Progress&, const auto&) -> TracePointer {
                    return std::make_shared<const Trace>(path);
                  });
+}
+
+void Results::adopt(const TracePointer& trace) {
+  trace_.request(quick_, trace->path().string() + "#" + std::to_string(++opened_),
+                 [trace](Progress&, const auto&) { return trace; });
 }
 
 TracePointer Results::trace() const {
@@ -55,6 +63,18 @@ std::string Results::trace_key() const {
   return open ? open->path().string() + "|" + open->identity() : std::string();
 }
 
+std::string Results::head_key(const WorkspaceState& state) const {
+  return trace_key() + "|" + std::to_string(state.selection.layer) + ":" +
+         std::to_string(state.selection.head) + "|";
+}
+
+std::shared_ptr<const Replay> Results::latest(const job::Computed<Replay>& slot,
+                                              const WorkspaceState& state, bool all_layers) const {
+  if (auto current = slot.current()) return current;
+  const std::string same = all_layers ? trace_key() + "|" : head_key(state);
+  return slot.value_key().starts_with(same) ? slot.value() : nullptr;
+}
+
 std::vector<Block> Results::blocks(const WorkspaceState& state) const {
   const TracePointer open = trace();
   if (!open) return {};
@@ -63,6 +83,7 @@ std::vector<Block> Results::blocks(const WorkspaceState& state) const {
 }
 
 void Results::update(const WorkspaceState& state) {
+  all_wait_ = false;
   if (!trace()) return;
   request(a, state.policy_a, state);
   if (state.policy_b_on) {
@@ -83,14 +104,28 @@ void Results::request(PolicyResults& results, const std::string& spec, const Wor
   focus.layers = {state.selection.layer};
   focus.scores_layer = state.selection.layer;
   focus.scores_head = state.selection.head;
-  const auto start = [&](job::Computed<Replay>& slot, job::JobQueue& queue, const ReplayRequest& r) {
-    slot.request(queue, trace_key() + "|" + r.key(),
-                 [open, r](Progress& progress, const job::Computed<Replay>::Publish& publish) {
-                   return replay_in_parts(open, r, progress, publish);
-                 });
+  focus.states = &focus_states_;
+  const auto work = [&](const ReplayRequest& r) {
+    return [open, r](Progress& progress, const job::Computed<Replay>::Publish& publish) {
+      return replay_in_parts(open, r, progress, publish);
+    };
   };
-  start(results.focus, quick_, focus);
-  start(results.all, long_, wanted);
+  // While only the budget or the policy changes, a replay under way is let come to its end, so that
+  // dragging shows something; of another layer or head there is nothing to see.
+  const std::string same_head = head_key(state);
+  const bool patient = results.focus.key().starts_with(same_head);
+  results.focus.request(quick_, same_head + focus.key(), work(focus),
+                        patient ? kRest : std::chrono::milliseconds(0));
+
+  // The other layers come after the one that is looked at.
+  wanted.states = &all_states_;
+  const std::string all_key = trace_key() + "|" + wanted.key();
+  results.all.want(all_key);
+  if (results.focus.computing()) {
+    all_wait_ = true;
+  } else {
+    results.all.request(long_, all_key, work(wanted));
+  }
 }
 
 }  // namespace kvloupe::window

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "analysis/replay/layer_states.h"
 #include "analysis/replay/replay.h"
 #include "analysis/trace/trace.h"
 #include "app/job/computed.h"
@@ -35,6 +36,8 @@ class Results {
 
   /// Opens a trace in the background; trace() is the old one until it is there.
   void open(const std::filesystem::path& path);
+  /// Takes a trace that is open already.
+  void adopt(const TracePointer& trace);
   /// The open trace or nullptr.
   TracePointer trace() const;
   bool opening() const { return trace_.computing(); }
@@ -46,6 +49,10 @@ class Results {
 
   /// Text that identifies the trace and its content; part of every key.
   std::string trace_key() const;
+  /// The results asked for or, until they are there, the last ones of the same head (or trace) under
+  /// another budget or policy; nullptr where there are none. Key: slot.value_key().
+  std::shared_ptr<const Replay> latest(const job::Computed<Replay>& slot, const WorkspaceState& state,
+                                       bool all_layers) const;
   /// Steps of a replay with the state's block.
   std::vector<Block> blocks(const WorkspaceState& state) const;
 
@@ -54,11 +61,18 @@ class Results {
 
   /// For pictures: answers within a frame or two matter.
   job::JobQueue& quick() { return quick_; }
-  bool idle() const { return quick_.idle() && long_.idle(); }
+  bool idle() const {
+    return !all_wait_ && quick_.idle() && long_.idle() && !a.focus.computing() && !b.focus.computing();
+  }
 
  private:
   void request(PolicyResults& results, const std::string& spec, const WorkspaceState& state);
 
+  /// What the keys of all results for the selected head start with.
+  std::string head_key(const WorkspaceState& state) const;
+
+  LayerStatesCache focus_states_, all_states_;  // outlive the jobs, which use them
+  bool all_wait_ = false;  // for the selected layer's replay
   long opened_ = 0;
   job::Computed<TracePointer> trace_;
   job::JobQueue quick_;

@@ -177,6 +177,8 @@ std::string session_text(const WorkspaceState& s) {
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
+bool is_session_file(const std::filesystem::path& path) { return path.extension() == ".json"; }
+
 WorkspaceState read_session(const std::filesystem::path& path) {
   const std::string name = path.string();
   std::error_code error;

@@ -10,6 +10,9 @@ namespace kvloupe::window {
 /// The whole state as JSON, with a format name and version.
 std::string session_text(const WorkspaceState& state);
 
+/// By its ending: a path that may be a trace or a session.
+bool is_session_file(const std::filesystem::path& path);
+
 /// Reads a session file. Throws FileError naming the field: not JSON, another format, a newer
 /// version, an unknown field, a wrong type, a value out of range, a spec that does not parse. What
 /// the trace itself decides (layer, head, step) is checked when the trace is open.

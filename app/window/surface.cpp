@@ -192,6 +192,8 @@ void Surface::end_frame() {
   }
 }
 
+void Surface::drop_frame() { ImGui::EndFrame(); }
+
 void Surface::upload_fonts() {
   ImGui_ImplOpenGL3_DestroyFontsTexture();
   if (!ImGui_ImplOpenGL3_CreateFontsTexture()) {

@@ -52,6 +52,8 @@ class Surface {
 
   void begin_frame();
   void end_frame();
+  /// Instead of end_frame: ends it without drawing.
+  void drop_frame();
   /// Call after ImGui's font atlas was rebuilt, outside a frame.
   void upload_fonts();
   /// What end_frame drew last; off the screen only.

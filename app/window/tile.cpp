@@ -17,7 +17,6 @@ namespace {
 
 // Figures are set in points with 8 pt text; on the screen that is 13 px.
 constexpr float kPixelsPerPoint = 13.0F / 8.0F;
-constexpr float kHeader = 32.0F;
 constexpr double kLeastTokens = 4.0;  // as near as a token axis comes
 constexpr float kClickSlack = 4.0F;   // pixels the pointer may move within a click
 
@@ -78,8 +77,8 @@ Tile::Tile() = default;
 Tile::~Tile() = default;
 
 std::shared_ptr<const figure::Scene> Tile::scene() const { return picture_.value(); }
-std::shared_ptr<const std::unique_ptr<const figure::Figure>> Tile::figure() const {
-  return figure_.current();
+std::shared_ptr<const figure::MadeFigure> Tile::figure() const {
+  return waiting_for_replay_ ? nullptr : figure_.current();
 }
 
 bool Tile::settled() const {
@@ -148,18 +147,16 @@ void Tile::request(const TileState& tile, const TileContext& context, ImVec2 siz
   if (info.needs.policy) {
     const auto take = [&](PolicyResults& results, std::shared_ptr<const Replay>& replay) {
       const auto& slot = info.needs.all_layers ? results.all : results.focus;
-      replay = slot.current();
-      if (replay) {
-        key += fmt::format("|{}#{}", slot.key(), replay->heads.size());
-      } else if (!slot.error().empty()) {
-        error_ = slot.error();
-      } else {
-        waiting_for_replay_ = true;
-      }
+      if (!slot.error().empty()) error_ = slot.error();
+      if (!slot.current()) waiting_for_replay_ = true;
+      replay = context.results.latest(slot, context.state, info.needs.all_layers);
+      if (replay) key += fmt::format("|{}#{}", slot.value_key(), replay->heads.size());
     };
     take(context.results.a, input.policy_a);
     if (context.state.policy_b_on) take(context.results.b, input.policy_b);
-    if (waiting_for_replay_ || !error_.empty()) return;
+    // Until the replay is there, the one before is shown, with a dot; not one policy of two.
+    const bool complete = input.policy_a && (input.policy_b || !context.state.policy_b_on);
+    if (!complete || !error_.empty()) return;
   }
   const SharedSelection& at = context.state.selection;
   figure::Selection& selection = input.selection;
@@ -179,13 +176,18 @@ void Tile::request(const TileState& tile, const TileContext& context, ImVec2 siz
 
   const auto unavailable = info.unavailable;
   const auto compute = info.compute;
-  const int steps = static_cast<int>(context.results.blocks(context.state).size());
+  const int steps = static_cast<int>(
+      input.policy_a ? input.policy_a->blocks.size() : context.results.blocks(context.state).size());
+  selection.step = std::min(selection.step, steps - 1);
   figure_.request(context.results.quick(), key,
                   [=](Progress& progress, const auto&) mutable {
                     const std::string reason = unavailable ? unavailable(*input.trace) : "";
                     if (!reason.empty()) throw WorkError(reason);
                     input.selection = figure::resolve(input.selection, *input.trace, steps);
-                    return compute(input, progress);
+                    figure::MadeFigure made;
+                    made.figure = compute(input, progress);
+                    made.settings = figure::settings_in_words(info, input);
+                    return made;
                   });
   error_ = figure_.error();
   const auto figure = figure_.value();
@@ -206,92 +208,13 @@ void Tile::request(const TileState& tile, const TileContext& context, ImVec2 siz
       range_key(draw.x_range), range_key(draw.y_range), range_key(draw.limits),
       static_cast<int>(context.state.theme));
   picture_.request(context.results.quick(), picture_key,
-                   [figure, draw](Progress&, const auto&) { return (*figure)->draw(draw); });
+                   [figure, draw](Progress&, const auto&) { return figure->figure->draw(draw); });
   error_ = picture_.error();
-}
-
-void Tile::draw_header(TileState& tile, const TileContext& context, float width, bool active) {
-  const Palette& colours = palette(context.state.theme);
-  const ImVec2 corner = ImGui::GetCursorScreenPos();
-  const float height = kHeader * context.fonts.scale();
-  const ViewEntry* view = find_view(tile.view);
-  const figure::FigureInfo& current = window::info(*view);
-
-  ImGui::SetCursorScreenPos({corner.x, corner.y + (height - ImGui::GetFrameHeight()) / 2});
-  ImGui::BeginGroup();
-  ImGui::PushFont(context.fonts.heading);
-  ImGui::PushStyleColor(ImGuiCol_FrameBg, 0);
-  const float padding = ImGui::GetStyle().FramePadding.x;
-  const float title_text = ImGui::CalcTextSize(current.title.c_str()).x;
-  const float title_width = std::min(title_text + 2 * padding + 16 * context.fonts.scale(), width);
-  ImGui::SetNextItemWidth(title_width);
-  if (!active) ImGui::PushStyleColor(ImGuiCol_Text, colours.secondary);
-  const bool open = ImGui::BeginCombo("##view", current.title.c_str(),
-                                      ImGuiComboFlags_HeightLargest | ImGuiComboFlags_NoArrowButton);
-  if (!active) ImGui::PopStyleColor();
-  ImGui::PopStyleColor();
-  ImGui::PopFont();
-  small_arrow({corner.x + padding + title_text + 10 * context.fonts.scale(), corner.y + height / 2},
-              context.fonts.scale(), colours.secondary);
-  if (open) {
-    for (const ViewEntry& entry : view_catalog()) {
-      if (ImGui::Selectable(window::info(entry).title.c_str(), entry.figure == tile.view)) {
-        tile = TileState{.view = std::string(entry.figure)};
-      }
-    }
-    ImGui::EndCombo();
-  } else {
-    help_tooltip(context.fonts, current.tooltip);
-  }
-
-  ImGui::PushFont(context.fonts.secondary);
-  const bool can_reset = tile.x_range || tile.y_range || tile.limits;
-  const float reset_width = ImGui::CalcTextSize("Reset").x + 4 * padding;
-  float used = title_width + 24 * context.fonts.scale() + (can_reset ? reset_width : 0.0F);
-  for (const figure::ChoiceInfo& choice : current.choices) {
-    const std::string& value = figure::choice(current, tile.choices, choice.name);
-    const float label = ImGui::CalcTextSize(choice.title.c_str()).x;
-    float widest = 0.0F;
-    for (const auto& v : choice.values) widest = std::max(widest, ImGui::CalcTextSize(v.c_str()).x);
-    const float combo = widest + ImGui::GetFrameHeight() + 2 * ImGui::GetStyle().FramePadding.x;
-    if (used + label + combo + 4 * ImGui::GetStyle().ItemSpacing.x > width) break;
-    used += label + combo + 2 * ImGui::GetStyle().ItemSpacing.x;
-    ImGui::SameLine();
-    ImGui::AlignTextToFramePadding();
-    ImGui::TextColored(ImGui::ColorConvertU32ToFloat4(colours.secondary), "%s", choice.title.c_str());
-    ImGui::SameLine();
-    ImGui::SetNextItemWidth(combo);
-    if (ImGui::BeginCombo(("##" + choice.name).c_str(), value.c_str())) {
-      for (const std::string& each : choice.values) {
-        if (ImGui::Selectable(each.c_str(), each == value)) {
-          tile.choices[choice.name] = each;
-          tile.limits.reset();
-        }
-      }
-      ImGui::EndCombo();
-    } else {
-      help_tooltip(context.fonts, choice.tooltip);
-    }
-  }
-  if (can_reset) {
-    ImGui::SameLine();
-    if (ImGui::SmallButton("Reset")) {
-      reset(tile);
-      tile.limits.reset();
-    }
-    help_tooltip(context.fonts, "Whole view, the figure's own limits (0, or double-click)");
-  }
-  ImGui::PopFont();
-  ImGui::EndGroup();
-  if (waiting_for_replay_ || figure_.computing() || picture_.computing()) {
-    computing_dot(context.fonts, {corner.x + width - 8 * context.fonts.scale(), corner.y + height / 2},
-                  colours);
-  }
 }
 
 bool Tile::draw(TileState& tile, const TileContext& context, ImVec2 size, bool active) {
   scale_ = kPixelsPerPoint * context.fonts.scale();
-  const float header = kHeader * context.fonts.scale();
+  const float header = header_height(context.fonts);
   const ImVec2 corner = ImGui::GetCursorScreenPos();
   draw_header(tile, context, size.x, active);
 
@@ -451,7 +374,7 @@ void Tile::draw_cross_hair(const TileContext& context, const figure::Scene& scen
   std::string readout = text(axes.x, data.x) + ", " + text(axes.y, data.y);
   if (const auto target = scene.pick(at)) {
     const auto figure = figure_.value();
-    const std::string value = figure ? (*figure)->value_text(*target) : std::string();
+    const std::string value = figure ? figure->figure->value_text(*target) : std::string();
     if (!value.empty()) readout += "  " + value;
   }
   label(context.fonts, list, pixel(at.x, at.y), readout, colours,

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "app/figure/figure.h"
+#include "app/figure/figure_maker.h"
 #include "app/figure/imgui_backend.h"
 #include "app/job/computed.h"
 #include "app/job/job_queue.h"
@@ -47,14 +47,16 @@ class Tile {
   /// nearer. Pans by shares of the visible range.
   void zoom(TileState& tile, double factor, double share_x = 0.5, double share_y = 0.5) const;
   void pan(TileState& tile, double share_x, double share_y) const;
+  /// Height of the line above the picture, in pixels.
+  static float header_height(const Fonts& fonts);
   static void reset(TileState& tile);
 
   /// No job under way, and the picture belongs to the state.
   bool settled() const;
   /// The picture shown; nullptr where there is none yet.
   std::shared_ptr<const figure::Scene> scene() const;
-  /// The figure shown, for export; nullptr where there is none yet.
-  std::shared_ptr<const std::unique_ptr<const figure::Figure>> figure() const;
+  /// The figure shown, with its settings, for export; nullptr where there is none yet.
+  std::shared_ptr<const figure::MadeFigure> figure() const;
   /// Where the scene was drawn, in pixels.
   ImVec2 origin() const { return origin_; }
   float scale() const { return scale_; }
@@ -63,13 +65,15 @@ class Tile {
  private:
   void request(const TileState& tile, const TileContext& context, ImVec2 size);
   void draw_header(TileState& tile, const TileContext& context, float width, bool active);
+  /// Title and list of views; returns its width in pixels.
+  float draw_title(TileState& tile, const TileContext& context, float width, bool active);
   void interact(TileState& tile, const TileContext& context, const figure::Scene& scene);
   void drag_limits(TileState& tile, const figure::Scene& scene, figure::Point at);
   void draw_marks(const TileContext& context, const figure::Scene& scene) const;
   void draw_cross_hair(const TileContext& context, const figure::Scene& scene,
                        figure::Point at) const;
 
-  job::Computed<std::unique_ptr<const figure::Figure>> figure_;
+  job::Computed<figure::MadeFigure> figure_;
   job::Computed<figure::Scene> picture_;
   bool waiting_for_replay_ = false;
   std::string error_;

@@ -115,6 +115,7 @@ TokenText::Output TokenText::draw(const std::string& trace_key, const Input& in)
   const int first = std::clamp(static_cast<int>(ImGui::GetScrollY() / line), 0, std::max(0, lines - 1));
   const int last = std::min(lines, first + static_cast<int>(ImGui::GetWindowHeight() / line) + 2);
   ImDrawList& list = *ImGui::GetWindowDrawList();
+  const float space = in.fonts.mono->GetCharAdvance(' ');
   for (int row = first; row < last; ++row) {
     const float top = corner.y + static_cast<float>(row) * line;
     const float baseline_box = std::floor((line - size) / 2);
@@ -131,11 +132,14 @@ TokenText::Output TokenText::draw(const std::string& trace_key, const Input& in)
       if (state == StepTokens::State::unseen || state == StepTokens::State::evicted) {
         ink = in.colours.secondary;
       }
-      list.AddText(in.fonts.mono, size, {low.x, top + baseline_box}, ink, shown_[token].c_str());
       if (gone && !in.by_score) {
+        // Under the letters and not through the spaces, so that words stay readable.
+        const std::size_t letters = shown_[token].find_first_not_of(' ');
+        const float from = letters == std::string::npos ? place.width : static_cast<float>(letters) * space;
         const float y = std::floor(top + line / 2) + 0.5F;
-        list.AddLine({low.x, y}, {high.x, y}, faded(in.colours.evicted, 0.45F));
+        list.AddLine({low.x + from, y}, {high.x, y}, faded(in.colours.evicted, 0.35F));
       }
+      list.AddText(in.fonts.mono, size, {low.x, top + baseline_box}, ink, shown_[token].c_str());
       if (!in.by_score && (state == StepTokens::State::kept_recent || state == StepTokens::State::kept_sink)) {
         list.AddLine({low.x, high.y - 0.5F}, {high.x, high.y - 0.5F}, in.colours.protection);
       }

@@ -175,9 +175,9 @@ void draw_query_head(Workspace& w, const ModelInfo& model) {
   ImGui::TextDisabled("query head");
   ImGui::SameLine(w.px(96));
   ImGui::SetNextItemWidth(-1);
-  const std::string now = at.query_head < 0 ? "mean of the group" : std::to_string(at.query_head);
+  const std::string now = at.query_head < 0 ? "group mean" : std::to_string(at.query_head);
   if (ImGui::BeginCombo("##query", now.c_str())) {
-    if (ImGui::Selectable("mean of the group", at.query_head < 0)) at.query_head = -1;
+    if (ImGui::Selectable("group mean", at.query_head < 0)) at.query_head = -1;
     for (int q = at.head * group; q < (at.head + 1) * group; ++q) {
       if (ImGui::Selectable(std::to_string(q).c_str(), q == at.query_head)) at.query_head = q;
     }

@@ -1,10 +1,11 @@
 #include "app/window/window.h"
 
 #include <chrono>
-#include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "analysis/error.h"
@@ -23,23 +24,47 @@ constexpr double kWhilePlaying = 0.03;
 constexpr int kFramesPerEvent = 2;  // ImGui measures a new list in one frame and shows it in the next
 constexpr auto kNapOffscreen = std::chrono::milliseconds(5);
 
-void one_frame(Surface& surface, Workspace& workspace) {
+void one_frame(Surface& surface, Workspace& workspace, bool draw = true) {
   if (workspace.prepare_fonts(surface.content_scale())) surface.upload_fonts();
   surface.begin_frame();
   workspace.frame();
-  surface.end_frame();
+  if (draw) {
+    surface.end_frame();
+  } else {
+    surface.drop_frame();
+  }
 }
 
-void open_what_was_asked(Workspace& workspace, const WindowOptions& options) {
-  if (!options.session.empty()) workspace.open_session(options.session);
-  if (!options.trace.empty()) workspace.open(options.trace);
+/// What the command line names, read before there is a window: a file's own problem comes before
+/// that of a missing display.
+struct Asked {
+  std::optional<WorkspaceState> session;
+  TracePointer trace;
+};
+
+Asked read_what_was_asked(const WindowOptions& options) {
+  Asked asked;
+  if (!options.session.empty()) asked.session = read_session(options.session);
+  std::string trace = options.trace;
+  if (is_session_file(trace)) {
+    asked.session = read_session(trace);
+    trace.clear();
+  }
+  if (!trace.empty()) {
+    asked.trace = std::make_shared<const Trace>(trace);
+  } else if (asked.session && !asked.session->trace.empty() && !options.screenshot.empty()) {
+    // On the screen, a session whose trace has moved opens and says so.
+    asked.trace = std::make_shared<const Trace>(asked.session->trace);
+  }
+  return asked;
 }
 
 int take_screenshot(Surface& surface, Workspace& workspace, const std::string& path) {
   // The first frames ask for the jobs; after them the workspace knows when it has settled.
   constexpr int kFirstFrames = 3;
   for (int frame = 0; frame < kFirstFrames || !workspace.settled(); ++frame) {
-    one_frame(surface, workspace);
+    // Nobody sees these: a software renderer would take the processor from the jobs.
+    one_frame(surface, workspace, false);
     if (!workspace.results.open_error().empty()) {
       throw WorkError(workspace.results.open_error());  // names the file
     }
@@ -53,6 +78,7 @@ int take_screenshot(Surface& surface, Workspace& workspace, const std::string& p
 }  // namespace
 
 int run_window(const WindowOptions& options) {
+  Asked asked = read_what_was_asked(options);
   const bool offscreen = !options.screenshot.empty();
   Surface surface({"kvloupe", options.width, options.height, offscreen});
   Workspace::Host host;
@@ -62,7 +88,8 @@ int run_window(const WindowOptions& options) {
     host.set_title = [&surface](const std::string& title) { surface.set_title(title); };
   }
   Workspace workspace(host);
-  open_what_was_asked(workspace, options);
+  if (asked.session) workspace.restore(std::move(*asked.session), asked.trace);
+  else if (asked.trace) workspace.show(asked.trace);
   if (offscreen) return take_screenshot(surface, workspace, options.screenshot);
 
   surface.on_drop([&](const std::vector<std::string>& paths) {

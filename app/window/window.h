@@ -13,8 +13,8 @@ struct WindowOptions {
 };
 
 /// Opens the window and stays until it is closed; with a screenshot, draws off the screen, writes
-/// it and returns. Throws WorkError without a display, FileError for the session and, for a
-/// screenshot, also for the trace and the picture.
+/// it and returns. Throws FileError for the trace or session named (before it looks for a display)
+/// and for the picture, WorkError without a display.
 int run_window(const WindowOptions& options);
 
 }  // namespace kvloupe::window

@@ -12,6 +12,7 @@
 #include "analysis/policy/spec.h"
 #include "app/window/panels.h"
 #include "app/window/session.h"
+#include "app/window/tile_layout.h"
 
 namespace kvloupe::window {
 
@@ -35,7 +36,7 @@ void Workspace::tell(const std::string& line) {
 }
 
 void Workspace::open(const std::string& path) {
-  if (std::filesystem::path(path).extension() == ".json") {
+  if (is_session_file(path)) {
     try {
       open_session(path);
     } catch (const std::exception& error) {
@@ -48,11 +49,22 @@ void Workspace::open(const std::string& path) {
   results.open(path);
 }
 
-void Workspace::open_session(const std::string& path) {
-  WorkspaceState restored = read_session(path);
+void Workspace::open_session(const std::string& path) { restore(read_session(path)); }
+
+void Workspace::show(const TracePointer& trace) {
+  notice.clear();
+  state.trace = trace->path().string();
+  results.adopt(trace);
+}
+
+void Workspace::restore(WorkspaceState restored, const TracePointer& trace) {
   state = std::move(restored);
   playing = false;
-  if (!state.trace.empty()) results.open(state.trace);
+  if (trace) {
+    show(trace);
+  } else if (!state.trace.empty()) {
+    results.open(state.trace);
+  }
   opening_session_ = true;
 }
 
@@ -131,6 +143,8 @@ void Workspace::follow_results() {
   const std::string key = results.trace_key();
   if (key != shown_trace_) {
     shown_trace_ = key;
+    step_tokens_ = {};
+    step_tokens_key_.clear();
     if (!opening_session_) {
       state.selection = {};
       state.selection.layer = trace->model().num_layers / 2;
@@ -149,8 +163,8 @@ void Workspace::follow_results() {
   results.update(state);
   focus_a_ = results.a.focus.current();
   focus_b_ = state.policy_b_on ? results.b.focus.current() : nullptr;
-  all_a_ = results.a.all.value();
-  all_b_ = state.policy_b_on ? results.b.all.value() : nullptr;
+  all_a_ = results.latest(results.a.all, state, true);
+  all_b_ = state.policy_b_on ? results.latest(results.b.all, state, true) : nullptr;
 
   const int now = step();
   const auto count = [](const auto& replay) { return replay ? replay->heads.size() : 0; };
@@ -163,12 +177,13 @@ void Workspace::follow_results() {
     grid = grid_values(state.grid_metric, same_steps ? all_a_.get() : nullptr, all_b_.get(),
                        trace->model().num_layers, trace->model().num_kv_heads, now);
   }
-  const HeadReplay* head = head_a();
-  if (head) {
-    const std::string tokens_key = fmt::format("{}|{}|{}", results.a.focus.key(), now, count(focus_a_));
+  const auto shown = results.latest(results.a.focus, state, false);
+  const HeadReplay* head = shown ? shown->find(state.selection.layer, state.selection.head) : nullptr;
+  if (head && now < static_cast<int>(shown->blocks.size())) {
+    const std::string tokens_key = fmt::format("{}|{}|{}", results.a.focus.value_key(), now, count(shown));
     if (tokens_key != step_tokens_key_) {
       step_tokens_key_ = tokens_key;
-      step_tokens_ = step_tokens(*focus_a_, *head, now);
+      step_tokens_ = step_tokens(*shown, *head, now);
     }
   }
 }
@@ -442,25 +457,26 @@ void Workspace::draw_centre(float x, float y, float width, float height) {
 
 void Workspace::draw_tiles(float width, float height) {
   const int count = state.tile_count;
-  const int columns = count == 1 ? 1 : 2;
-  const int rows = count <= 2 ? 1 : 2;
-  const float gap = px(16);
+  std::vector<double> aspects;
+  for (int i = 0; i < count; ++i) {
+    const ViewEntry* view = find_view(state.tiles[static_cast<std::size_t>(i)].view);
+    aspects.push_back(view ? info(*view).aspect : 1.0);
+  }
+  const std::vector<figure::Rect> places =
+      arrange_tiles(aspects, width, height, px(16), Tile::header_height(fonts));
   const ImVec2 corner = ImGui::GetCursorScreenPos();
   const int active_before = state.active_tile;
   SharedSelection selection = state.selection;
   for (int i = 0; i < count; ++i) {
-    const int row = i / columns;
-    const bool wide = count == 3 && i == 2;  // the third has the row to itself
-    const float tile_width =
-        wide ? width : std::floor((width - gap * static_cast<float>(columns - 1)) / static_cast<float>(columns));
-    const float tile_height =
-        std::floor((height - gap * static_cast<float>(rows - 1)) / static_cast<float>(rows));
-    ImGui::SetCursorScreenPos({corner.x + static_cast<float>(wide ? 0 : i % columns) * (tile_width + gap),
-                               corner.y + static_cast<float>(row) * (tile_height + gap)});
+    const figure::Rect& place = places[static_cast<std::size_t>(i)];
+    ImGui::SetCursorScreenPos(
+        {corner.x + static_cast<float>(place.x), corner.y + static_cast<float>(place.y)});
     const TileContext context{results, state, metrics, backend, fonts, step(), hovered, hover, selection};
     ImGui::PushID(i);
-    if (tiles[static_cast<std::size_t>(i)].draw(state.tiles[static_cast<std::size_t>(i)], context,
-                                               {tile_width, tile_height}, count == 1 || i == active_before)) {
+    if (tiles[static_cast<std::size_t>(i)].draw(
+            state.tiles[static_cast<std::size_t>(i)], context,
+            {static_cast<float>(place.width), static_cast<float>(place.height)},
+            count == 1 || i == active_before)) {
       state.active_tile = i;
     }
     ImGui::PopID();

@@ -40,6 +40,10 @@ class Workspace {
   void open(const std::string& path);
   /// Throws FileError; the state stays as it was.
   void open_session(const std::string& path);
+  /// Shows a trace that is open already.
+  void show(const TracePointer& trace);
+  /// Takes over a session's state, with its trace or, where that is open already, the one given.
+  void restore(WorkspaceState restored, const TracePointer& trace = nullptr);
   void save_session(const std::string& path) const;
 
   /// Rebuilds the fonts if need be. True if the host has to upload them. Outside a frame.

@@ -124,6 +124,69 @@ TEST(Computed, ANewerKeyCancelsTheOlderAndStaleResultsAreNeverShown) {
   EXPECT_EQ(slot.value_key(), "newest");
 }
 
+TEST(Computed, WhileKeysKeepChangingTheJobUnderWayIsSeenButNeverAsCurrent) {
+  JobQueue queue(1);
+  Computed<int> slot;
+  std::promise<void> gate;
+  auto open = gate.get_future().share();
+  constexpr auto kRest = 10000ms;
+  const auto work = [open](int value) {
+    return [open, value](Progress&, const auto&) {
+      open.wait();
+      return value;
+    };
+  };
+  slot.request(queue, "1", work(1), kRest);
+  slot.request(queue, "2", work(2), kRest);  // the hand moves on
+  slot.request(queue, "3", work(3), kRest);
+  EXPECT_TRUE(slot.computing());
+  gate.set_value();
+  ASSERT_TRUE(eventually([&] { return slot.value() != nullptr; }));
+  EXPECT_EQ(*slot.value(), 1);
+  EXPECT_EQ(slot.value_key(), "1");
+  EXPECT_EQ(slot.current(), nullptr);
+  EXPECT_TRUE(slot.computing()) << "the newest is still to come";
+  ASSERT_TRUE(eventually([&] {
+    slot.request(queue, "3", work(3), kRest);
+    return slot.current() != nullptr;
+  }));
+  EXPECT_EQ(*slot.current(), 3);
+}
+
+TEST(Computed, AKeyThatStaysReplacesTheJobUnderWay) {
+  JobQueue queue(1);
+  Computed<int> slot;
+  std::atomic<bool> cancelled = false;
+  slot.request(queue, "endless", [&](Progress& progress, const auto&) -> int {
+    try {
+      while (true) {
+        progress.advance();
+        std::this_thread::sleep_for(1ms);
+      }
+    } catch (const Cancelled&) {
+      cancelled = true;
+      throw;
+    }
+  });
+  ASSERT_TRUE(eventually([&] {
+    slot.request(queue, "next", [](Progress&, const auto&) { return 2; }, 20ms);
+    return slot.current() != nullptr;
+  }));
+  EXPECT_TRUE(cancelled);
+  EXPECT_EQ(*slot.current(), 2);
+}
+
+TEST(Computed, WantingAnotherKeyMakesTheOldValueStale) {
+  JobQueue queue(1);
+  Computed<int> slot;
+  slot.request(queue, "old", [](Progress&, const auto&) { return 1; });
+  ASSERT_TRUE(eventually([&] { return slot.current() != nullptr; }));
+  slot.want("new");
+  EXPECT_EQ(slot.current(), nullptr);
+  EXPECT_EQ(*slot.value(), 1);
+  EXPECT_TRUE(slot.computing());
+}
+
 TEST(Computed, AskingAgainForTheSameKeyDoesNotComputeAgain) {
   JobQueue queue(1);
   Computed<int> slot;

@@ -123,5 +123,17 @@ TEST_F(SceneTest, MeasuresAreSumsAndMissingGlyphsHaveSpares) {
   EXPECT_THAT(cut, HasSubstr("…"));
 }
 
+TEST(Axis, AKneeGivesTheFirstPartItsShareAndInverts) {
+  Axis axis{AxisMeaning::step, AxisScale::linear, 0.0, 212.0, "Step"};
+  axis.knee = 12.0;
+  axis.knee_share = 0.4;
+  EXPECT_DOUBLE_EQ(axis.share_of(0), 0.0);
+  EXPECT_DOUBLE_EQ(axis.share_of(12), 0.4);
+  EXPECT_DOUBLE_EQ(axis.share_of(212), 1.0);
+  for (double value = 0.5; value < 212; value += 1.0) {
+    EXPECT_NEAR(axis.value_at(axis.share_of(value)), value, 1e-9);
+  }
+}
+
 }  // namespace
 }  // namespace kvloupe::figure

@@ -342,7 +342,32 @@ TEST_F(Window, ExportsTheViewShown) {
   driver().settle();
   EXPECT_THAT(w().notice, HasSubstr("view.svg"));
   ASSERT_TRUE(std::filesystem::exists(target));
-  EXPECT_GT(std::filesystem::file_size(target), 1000U);
+  std::ifstream in(target);
+  const std::string svg{std::istreambuf_iterator<char>(in), {}};
+  for (const char* setting : {"small.h5", "keydiff", "version", "budget"}) {
+    EXPECT_THAT(svg, HasSubstr(setting)) << "the settings travel with the figure";
+  }
+}
+
+TEST_F(Window, NarrowHeadersKeepTheirChoicesInAList) {
+  open_trace();
+  driver().resize(1024, 700);
+  state().tile_count = 4;
+  show("attention");
+  const auto header = [&] {
+    return std::pair{w().tiles[0].origin().x, w().tiles[0].origin().y - window::Tile::header_height(w().fonts) / 2};
+  };
+  const auto [x, y] = header();
+  const auto before = driver().picture();
+  bool opened = false;
+  for (float at = x; at < x + 250 && !opened; at += 6) {  // wherever the button lies after the title
+    if (at < x + 120) continue;
+    driver().click(at, y);
+    driver().frames(2);
+    opened = WindowDriver::difference(before, driver().picture(), static_cast<int>(x), static_cast<int>(y) + 20,
+                                      static_cast<int>(x) + 250, static_cast<int>(y) + 120) > 0.1;
+  }
+  EXPECT_TRUE(opened) << "no list of the choices that have no room";
 }
 
 TEST_F(Window, ClosesCleanlyWhileJobsRun) {

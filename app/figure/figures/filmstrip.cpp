@@ -28,6 +28,7 @@ class Filmstrip final : public Figure {
   std::string policy;
   int tokens = 0;
   int steps = 0;
+  int prompt_steps = 0;
   std::vector<Block> blocks;
   std::vector<Cell> cells;  // [S,T]
   std::vector<std::uint8_t>
@@ -47,6 +48,11 @@ class Filmstrip final : public Figure {
     Axes axes;
     axes.x = {AxisMeaning::token, AxisScale::linear, x0, x1, "Token"};
     axes.y = {AxisMeaning::step, AxisScale::linear, y0, y1, "Step"};
+    if (const double weight = prompt_weight(); weight > 1.0 && y0 < prompt_steps && prompt_steps < y1) {
+      const double above = weight * (prompt_steps - y0);
+      axes.y.knee = prompt_steps;
+      axes.y.knee_share = above / (above + y1 - prompt_steps);
+    }
     double top = 2.0;
     if (request.legend)
       top += add_legend(scene, style, {2.0, top}, request.width - 4.0, legend(style)) + 2.0;
@@ -60,7 +66,13 @@ class Filmstrip final : public Figure {
                  height};
 
     scene.add(PushClip{axes.plot});
-    add_cells(scene, style, axes, request.pixels_per_point);
+    if (axes.y.knee) {
+      add_cells(scene, style, axes, axes.y.first, *axes.y.knee, request.pixels_per_point);
+      add_cells(scene, style, axes, *axes.y.knee, axes.y.last, request.pixels_per_point);
+      add_knee(scene, style, axes);
+    } else {
+      add_cells(scene, style, axes, axes.y.first, axes.y.last, request.pixels_per_point);
+    }
     add_block_lines(scene, style, axes);
     add_shields(scene, style, axes);
     add_ticks(scene, style, axes);
@@ -106,10 +118,38 @@ class Filmstrip final : public Figure {
   std::string caption() const override {
     return fmt::format(
         "Cache of layer {}, head {} under {}: each row is a step, each column a token.{}",
-        selection.layer, selection.head, policy, scored ? " Lighter cells have lower scores." : "");
+        selection.layer, selection.head, policy,
+        std::string(scored ? " Lighter cells have lower scores." : "") +
+            (prompt_weight() > 1.0
+                 ? fmt::format(" Rows of the prompt, above the line, are {} times as high.",
+                               fmt::format("{:.2g}", prompt_weight()))
+                 : ""));
   }
 
  private:
+  /// How many times as high a prompt's row is as a generated token's, so that the few steps of a
+  /// prompt are seen beside many of one token: up to two fifths of the height.
+  double prompt_weight() const {
+    constexpr double wanted_share = 0.4;
+    constexpr double most = 8.0;
+    const int generated = steps - prompt_steps;
+    if (prompt_steps == 0 || generated == 0) return 1.0;
+    return std::clamp(wanted_share / (1.0 - wanted_share) * generated / prompt_steps, 1.0, most);
+  }
+
+  static double row_height(const Axes& axes, int step) {
+    return std::abs(axes.to_page(0, step + 1.0).y - axes.to_page(0, step).y);
+  }
+
+  /// A hairline where rows change their height.
+  static void add_knee(Scene& scene, const Style& style, const Axes& axes) {
+    const double y = axes.to_page(0, *axes.y.knee).y;
+    Path line;
+    line.move({axes.plot.x, y}).line({axes.plot.right(), y});
+    line.stroke = Stroke{style.colours.faint, 0.4, {2.0, 2.0}, Cap::butt};
+    scene.add(std::move(line));
+  }
+
   std::size_t index(int step, int token) const {
     return static_cast<std::size_t>(step) * static_cast<std::size_t>(tokens) +
            static_cast<std::size_t>(token);
@@ -154,14 +194,16 @@ class Filmstrip final : public Figure {
     return style.colours.paper;
   }
 
-  /// One image of the visible cells, averaged where several share a pixel.
-  void add_cells(Scene& scene, const Style& style, const Axes& axes, double density) const {
+  /// One image of the cells from one step to another, averaged where several share a pixel.
+  void add_cells(Scene& scene, const Style& style, const Axes& axes, double first_step,
+                 double last_step, double density) const {
     const int t0 = std::clamp(static_cast<int>(std::floor(axes.x.first)), 0, tokens - 1);
     const int t1 = std::clamp(static_cast<int>(std::ceil(axes.x.last)), t0 + 1, tokens);
-    const int s0 = std::clamp(static_cast<int>(std::floor(axes.y.first)), 0, steps - 1);
-    const int s1 = std::clamp(static_cast<int>(std::ceil(axes.y.last)), s0 + 1, steps);
+    const int s0 = std::clamp(static_cast<int>(std::floor(first_step)), 0, steps - 1);
+    const int s1 = std::clamp(static_cast<int>(std::ceil(last_step)), s0 + 1, steps);
     const int width = std::min(t1 - t0, std::max(1, static_cast<int>(axes.plot.width * density)));
-    const int height = std::min(s1 - s0, std::max(1, static_cast<int>(axes.plot.height * density)));
+    const double room = std::abs(axes.to_page(0, s1).y - axes.to_page(0, s0).y);
+    const int height = std::min(s1 - s0, std::max(1, static_cast<int>(room * density)));
     auto pixels = std::make_shared<Pixels>();
     pixels->width = width;
     pixels->height = height;
@@ -217,11 +259,20 @@ class Filmstrip final : public Figure {
 
   /// A green line under every run of protected cells, as thick as the row bears.
   void add_shields(Scene& scene, const Style& style, const Axes& axes) const {
-    const double row = axes.plot.height / std::abs(axes.y.last - axes.y.first);
-    if (!any_shield || row < 0.8) return;
+    if (!any_shield) return;
+    add_shields(scene, style, axes, 0, prompt_steps);
+    add_shields(scene, style, axes, prompt_steps, steps);
+  }
+
+  /// Those of steps of one height.
+  void add_shields(Scene& scene, const Style& style, const Axes& axes, int first_step,
+                   int end_step) const {
+    if (first_step == end_step) return;
+    const double row = row_height(axes, first_step);
+    if (row < 0.8) return;
     const double thick = std::clamp(row * 0.28, 0.3, 1.4);
     Path lines;
-    for (int s = 0; s < steps; ++s) {
+    for (int s = first_step; s < end_step; ++s) {
       const double y = axes.to_page(0, s + 1).y - thick / 2;
       if (y < axes.plot.y || y > axes.plot.bottom() + row) continue;
       for (int t = 0; t < tokens;) {
@@ -243,7 +294,7 @@ class Filmstrip final : public Figure {
   /// Evictions that a reduced image would dilute: a tick each where steps are rare and rows high.
   void add_ticks(Scene& scene, const Style& style, const Axes& axes) const {
     const double cell = axes.plot.width / std::abs(axes.x.last - axes.x.first);
-    const double row = axes.plot.height / std::abs(axes.y.last - axes.y.first);
+    const double row = row_height(axes, steps - 1);  // prompt steps have no ticks
     if (cell >= 0.6 && row >= 0.8) return;  // each cell is its own mark
     Path lines;
     for (int s = 0; s < steps; ++s) {
@@ -270,11 +321,14 @@ class Filmstrip final : public Figure {
       const double b = std::min(axes.plot.right(), axes.to_page(segment.end, axes.y.first).x);
       dark = !dark;
       if (b - a < 0.1) continue;
+      // Too narrow to be seen as a band (often the one token that starts the text): no name either.
+      constexpr double narrowest_named = 1.5;
       const Rect bar{a, axes.plot.y - 4.0, b - a, 2.5};
       Path path;
       path.rect(bar);
       path.fill = dark ? style.colours.neither : style.colours.both;
       scene.add(std::move(path));
+      if (b - a < narrowest_named) continue;
       Text name = make_text(style, segment.name, {(a + b) / 2, bar.y - 2.5}, style.small,
                             Font::regular, Align::centre);
       const double x = std::clamp(name.anchor.x - name.width / 2, axes.plot.x,
@@ -316,6 +370,10 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   figure->tokens = static_cast<int>(head->evicted_at.size());
   figure->steps = static_cast<int>(replay.blocks.size());
   figure->blocks = replay.blocks;
+  const int prompt_length = input.trace->run().prompt_length;
+  figure->prompt_steps = static_cast<int>(
+      std::count_if(replay.blocks.begin(), replay.blocks.end(),
+                    [&](const Block& block) { return block.first < prompt_length; }));
   figure->segments = segments_of(input.trace->tokens());
   const auto size =
       static_cast<std::size_t>(figure->steps) * static_cast<std::size_t>(figure->tokens);

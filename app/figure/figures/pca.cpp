@@ -113,7 +113,7 @@ class Pca final : public Figure {
 
  private:
   std::string name(int axis) const {
-    return fmt::format("PC {} ({} % of variance)", axis + 1,
+    return fmt::format("PC {} ({} %)", axis + 1,
                        format_number(100.0 * explained[axis], 2));
   }
 

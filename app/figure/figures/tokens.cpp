@@ -153,11 +153,12 @@ class Tokens final : public Figure {
       underlined.stroke = Stroke{c.protected_, 0.9, {}, Cap::butt};
       scene.add(std::move(underlined));
     }
-    for (Text& word : words) scene.add(std::move(word));
+    // Under the words, which stay readable.
     if (!struck.verbs.empty()) {
-      struck.stroke = Stroke{mix(c.paper, c.evicted, 0.75), 0.5, {}, Cap::butt};
+      struck.stroke = Stroke{mix(c.paper, c.evicted, 0.55), 0.5, {}, Cap::butt};
       scene.add(std::move(struck));
     }
+    for (Text& word : words) scene.add(std::move(word));
     if (!all && lines > 1) {
       Text rest = make_text(
           style, fmt::format("… {} more tokens", format_count(selection.last_token + 1 - shown)),

@@ -1,0 +1,169 @@
+// The line above a tile's picture: which view, its choices, a dot while something newer comes.
+
+#include <algorithm>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "app/window/marks.h"
+#include "app/window/tile.h"
+
+namespace kvloupe::window {
+
+namespace {
+constexpr float kHeader = 32.0F;
+}
+
+float Tile::header_height(const Fonts& fonts) { return kHeader * fonts.scale(); }
+
+float Tile::draw_title(TileState& tile, const TileContext& context, float width, bool active) {
+  const Palette& colours = palette(context.state.theme);
+  const ImVec2 corner = ImGui::GetCursorScreenPos();
+  const float unit = context.fonts.scale();
+  const figure::FigureInfo& current = window::info(*find_view(tile.view));
+  ImGui::PushFont(context.fonts.heading);
+  ImGui::PushStyleColor(ImGuiCol_FrameBg, 0);
+  const float padding = ImGui::GetStyle().FramePadding.x;
+  const float text = ImGui::CalcTextSize(current.title.c_str()).x;
+  const float title_width = std::min(text + 2 * padding + 16 * unit, width);
+  ImGui::SetNextItemWidth(title_width);
+  if (!active) ImGui::PushStyleColor(ImGuiCol_Text, colours.secondary);
+  const bool open = ImGui::BeginCombo("##view", current.title.c_str(),
+                                      ImGuiComboFlags_HeightLargest | ImGuiComboFlags_NoArrowButton);
+  if (!active) ImGui::PopStyleColor();
+  ImGui::PopStyleColor();
+  ImGui::PopFont();
+  small_arrow({corner.x + padding + text + 10 * unit, corner.y + ImGui::GetFrameHeight() / 2}, unit,
+              colours.secondary);
+  if (open) {
+    for (const ViewEntry& entry : view_catalog()) {
+      if (ImGui::Selectable(window::info(entry).title.c_str(), entry.figure == tile.view)) {
+        tile = TileState{.view = std::string(entry.figure)};
+      }
+    }
+    ImGui::EndCombo();
+  } else {
+    help_tooltip(context.fonts, current.tooltip);
+  }
+  return title_width;
+}
+
+namespace {
+
+/// Width of the list of a choice's values, so that each fits.
+float choice_width(const figure::ChoiceInfo& choice) {
+  float widest = 0.0F;
+  for (const auto& value : choice.values) {
+    widest = std::max(widest, ImGui::CalcTextSize(value.c_str()).x);
+  }
+  return widest + ImGui::GetFrameHeight() + 2 * ImGui::GetStyle().FramePadding.x;
+}
+
+void draw_choice(TileState& tile, const figure::FigureInfo& view, const figure::ChoiceInfo& choice,
+                 const Fonts& fonts) {
+  const std::string value = figure::choice(view, tile.choices, choice.name);
+  ImGui::SetNextItemWidth(choice_width(choice));
+  if (ImGui::BeginCombo(("##" + choice.name).c_str(), value.c_str())) {
+    for (const std::string& each : choice.values) {
+      if (ImGui::Selectable(each.c_str(), each == value)) {
+        tile.choices[choice.name] = each;
+        tile.limits.reset();
+      }
+    }
+    ImGui::EndCombo();
+  } else {
+    help_tooltip(fonts, choice.tooltip);
+  }
+}
+
+void draw_choice_title(const figure::ChoiceInfo& choice, const Palette& colours) {
+  ImGui::AlignTextToFramePadding();
+  ImGui::TextColored(ImGui::ColorConvertU32ToFloat4(colours.secondary), "%s", choice.title.c_str());
+}
+
+/// What has no room in the header, one choice a line.
+void draw_more(TileState& tile, const figure::FigureInfo& view,
+               std::span<const figure::ChoiceInfo> choices, const Fonts& fonts, const Palette& colours) {
+  if (ImGui::Button("…")) ImGui::OpenPopup("##more");
+  if (!ImGui::IsPopupOpen("##more")) {
+    std::string names;
+    for (const figure::ChoiceInfo& choice : choices) {
+      names += (names.empty() ? "" : "\n") + choice.title + ": " +
+               figure::choice(view, tile.choices, choice.name);
+    }
+    help_tooltip(fonts, names);
+  }
+  if (!ImGui::BeginPopup("##more")) return;
+  float title_width = 0.0F;
+  for (const figure::ChoiceInfo& choice : choices) {
+    title_width = std::max(title_width, ImGui::CalcTextSize(choice.title.c_str()).x);
+  }
+  for (const figure::ChoiceInfo& choice : choices) {
+    const float x = ImGui::GetCursorPosX();
+    draw_choice_title(choice, colours);
+    ImGui::SameLine(x + title_width + 2 * ImGui::GetStyle().ItemSpacing.x);
+    draw_choice(tile, view, choice, fonts);
+  }
+  ImGui::EndPopup();
+}
+
+}  // namespace
+
+void Tile::draw_header(TileState& tile, const TileContext& context, float width, bool active) {
+  const Palette& colours = palette(context.state.theme);
+  const ImVec2 corner = ImGui::GetCursorScreenPos();
+  const float unit = context.fonts.scale();
+  const float height = header_height(context.fonts);
+
+  ImGui::SetCursorScreenPos({corner.x, corner.y + (height - ImGui::GetFrameHeight()) / 2});
+  ImGui::BeginGroup();
+  const float title_width = draw_title(tile, context, width, active);
+  const figure::FigureInfo& view = window::info(*find_view(tile.view));
+
+  ImGui::PushFont(context.fonts.secondary);
+  const float padding = ImGui::GetStyle().FramePadding.x;
+  const float spacing = ImGui::GetStyle().ItemSpacing.x;
+  const bool can_reset = tile.x_range || tile.y_range || tile.limits;
+  const float reset_width = can_reset ? ImGui::CalcTextSize("Reset").x + 2 * padding + spacing : 0.0F;
+  const float more_width = ImGui::CalcTextSize("…").x + 2 * padding + spacing;
+  const float dot_width = 16 * unit;
+  const std::span<const figure::ChoiceInfo> choices = view.choices;
+  std::vector<float> widths;
+  float all = 0.0F;
+  for (const figure::ChoiceInfo& choice : choices) {
+    widths.push_back(ImGui::CalcTextSize(choice.title.c_str()).x + choice_width(choice) + 2 * spacing);
+    all += widths.back();
+  }
+  const float room = width - title_width - reset_width - dot_width;
+  std::size_t shown = choices.size();
+  if (all > room) {
+    shown = 0;
+    float used = more_width;
+    while (shown < choices.size() && used + widths[shown] <= room) used += widths[shown++];
+  }
+  for (const figure::ChoiceInfo& choice : choices.first(shown)) {
+    ImGui::SameLine();
+    draw_choice_title(choice, colours);
+    ImGui::SameLine();
+    draw_choice(tile, view, choice, context.fonts);
+  }
+  if (shown < choices.size()) {
+    ImGui::SameLine();
+    draw_more(tile, view, choices.subspan(shown), context.fonts, colours);
+  }
+  if (can_reset) {
+    ImGui::SameLine();
+    if (ImGui::Button("Reset")) {
+      reset(tile);
+      tile.limits.reset();
+    }
+    help_tooltip(context.fonts, "Whole view, the figure's own limits (0, or double-click)");
+  }
+  ImGui::PopFont();
+  ImGui::EndGroup();
+  if (waiting_for_replay_ || figure_.computing() || picture_.computing()) {
+    computing_dot(context.fonts, {corner.x + width - 8 * unit, corner.y + height / 2}, colours);
+  }
+}
+
+}  // namespace kvloupe::window

@@ -1,0 +1,64 @@
+// What the window's command line says where there is no display: a named file's problem comes first.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "app/cli/commands.h"
+#include "tests/support/synthetic_trace.h"
+#include "tests/support/temporary_folder.h"
+
+namespace kvloupe {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+class WithoutDisplay : public testing::Test {
+ protected:
+  void SetUp() override {
+    unsetenv("DISPLAY");
+    unsetenv("WAYLAND_DISPLAY");
+    test::write_synthetic_trace(folder_.path() / "good.h5");
+    std::ofstream(folder_.path() / "truncated.h5") << "\x89HDF";
+    std::ofstream(folder_.path() / "moved.json")
+        << R"({"format":"kvloupe-session","format_version":1,"trace":"/nowhere/moved.h5"})";
+  }
+  std::string path(const char* name) const { return (folder_.path() / name).string(); }
+  int call(std::vector<std::string> words) {
+    words.insert(words.begin(), "kvloupe");
+    std::vector<char*> argv;
+    for (std::string& word : words) argv.push_back(word.data());
+    testing::internal::CaptureStderr();
+    const int code = cli::run(static_cast<int>(argv.size()), argv.data());
+    error_ = testing::internal::GetCapturedStderr();
+    return code;
+  }
+  test::TemporaryFolder folder_;
+  std::string error_;
+};
+
+TEST_F(WithoutDisplay, ANamedFilesProblemComesFirst) {
+  for (const std::string& file : {path("missing.h5"), path("truncated.h5"), folder_.path().string(),
+                                  path("missing.json")}) {
+    EXPECT_EQ(call({file}), 1);
+    EXPECT_THAT(error_, HasSubstr(file));
+    EXPECT_THAT(error_, Not(HasSubstr("display")));
+    EXPECT_EQ(call({file, "--screenshot", path("picture.png")}), 1);
+    EXPECT_THAT(error_, HasSubstr(file));
+  }
+  EXPECT_EQ(call({"--session", path("moved.json"), "--screenshot", path("picture.png")}), 1);
+  EXPECT_THAT(error_, HasSubstr("/nowhere/moved.h5"));
+  EXPECT_FALSE(std::filesystem::exists(path("picture.png")));
+}
+
+TEST_F(WithoutDisplay, AGoodFileMissesTheDisplay) {
+  EXPECT_EQ(call({path("good.h5")}), 1);
+  EXPECT_THAT(error_, HasSubstr("no display"));
+}
+
+}  // namespace
+}  // namespace kvloupe

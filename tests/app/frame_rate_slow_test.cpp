@@ -1,0 +1,137 @@
+// What a dragged budget costs at 4096 tokens: the window's own work per frame, and how soon the
+// picture follows. Prints its numbers; docs/performance.md quotes them.
+
+#include <gtest/gtest.h>
+#include <imgui.h>
+#include <time.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <functional>
+#include <vector>
+
+#include "tests/app/virtual_display.h"
+#include "tests/app/window_driver.h"
+#include "tests/support/synthetic_trace.h"
+#include "tests/support/temporary_folder.h"
+
+namespace kvloupe::test {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_of(clockid_t clock) {
+  timespec now{};
+  clock_gettime(clock, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+/// Processor time, so that other work on the machine does not count. Milliseconds per frame.
+struct FrameCost {
+  double window_thread = 0.0;  // median
+  double process = 0.0;        // mean, replays and the software renderer included
+};
+
+FrameCost measure(int frames, const std::function<void(int)>& frame) {
+  std::vector<double> own;
+  const double process = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
+  for (int i = 0; i < frames; ++i) {
+    const double start = seconds_of(CLOCK_THREAD_CPUTIME_ID);
+    frame(i);
+    own.push_back(seconds_of(CLOCK_THREAD_CPUTIME_ID) - start);
+  }
+  std::sort(own.begin(), own.end());
+  return {1e3 * own[own.size() / 2],
+          1e3 * (seconds_of(CLOCK_PROCESS_CPUTIME_ID) - process) / frames};
+}
+
+class DraggedBudget : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (const std::string problem = need_display(); !problem.empty()) GTEST_SKIP() << problem;
+    SyntheticTraceOptions options;
+    options.layers = 4;
+    options.query_heads = 8;
+    options.heads = 4;
+    options.head_dim = 32;
+    options.prompt_length = 4096;
+    options.generated = 0;
+    options.block = 128;
+    options.value_out_norms = false;
+    write_synthetic_trace(folder_.path() / "long.h5", options);
+  }
+  void open(WindowDriver& driver, const std::string& policy) {
+    driver.workspace.state.policy_a = policy;
+    driver.workspace.open((folder_.path() / "long.h5").string());
+    driver.settle();
+    ASSERT_NE(driver.workspace.results.trace(), nullptr) << driver.workspace.notice;
+  }
+  static void set_budget(WindowDriver& driver, int i) {
+    driver.workspace.state.budget = std::to_string(256 + 8 * (i % 256));
+  }
+  TemporaryFolder folder_;
+};
+
+TEST_F(DraggedBudget, CostsTheWindowLessThanAThirtiethOfASecond) {
+  WindowDriver driver(1600, 1000);
+  driver.workspace.state.tile_count = 2;
+  open(driver, "keydiff");
+  if (HasFatalFailure()) return;
+  const FrameCost empty = measure(30, [&](int) {
+    driver.surface.begin_frame();
+    driver.surface.end_frame();
+  });
+  const FrameCost still = measure(30, [&](int) { driver.frame(); });
+  const FrameCost dragged = measure(60, [&](int i) {  // every frame asks for another budget
+    set_budget(driver, i);
+    driver.frame();
+  });
+  const auto print = [](const char* what, const FrameCost& cost) {
+    std::printf("%-8s window's thread %.2f ms, whole process %.1f ms a frame\n", what,
+                cost.window_thread, cost.process);
+  };
+  print("empty", empty);
+  print("still", still);
+  print("dragged", dragged);
+  EXPECT_LT(dragged.window_thread, 1e3 / 30);
+  EXPECT_LT(dragged.window_thread - empty.window_thread, 3 * (still.window_thread - empty.window_thread) + 2.0)
+      << "a drag does its work elsewhere";
+  driver.settle();
+  EXPECT_EQ(driver.workspace.results.a.focus.current()->budget, 256 + 8 * 59);
+}
+
+TEST_F(DraggedBudget, IsFollowedByTheFilmStripAndEndsWithTheLast) {
+  for (const char* policy : {"keydiff", "h2o"}) {
+    WindowDriver driver(1600, 1000);
+    open(driver, policy);
+    if (HasFatalFailure()) return;
+    const auto strip = [&] { return driver.workspace.tiles[0].scene(); };
+    const auto start = Clock::now();
+    const auto seconds = [&](Clock::time_point since) {
+      return std::chrono::duration<double>(Clock::now() - since).count();
+    };
+    auto shown = strip();
+    double first = 0.0;
+    int pictures = 0;
+    int i = 1;
+    for (; seconds(start) < 5.0 || (pictures == 0 && seconds(start) < 60.0); ++i) {
+      set_budget(driver, i);
+      driver.frame();
+      EXPECT_FALSE(driver.workspace.settled());
+      if (strip() == shown) continue;
+      shown = strip();
+      if (++pictures == 1) first = seconds(start);
+    }
+    EXPECT_GT(pictures, 0) << policy << ": nothing is shown before the hand rests";
+    const auto rest = Clock::now();
+    while (!driver.workspace.tiles[0].settled() && seconds(rest) < 60.0) driver.frame();
+    std::printf("%s: first new film strip after %.2f s, then one every %.2f s; %.2f s after the hand rests\n",
+                policy, first, (seconds(start) - seconds(rest)) / std::max(1, pictures), seconds(rest));
+    driver.settle();
+    EXPECT_EQ(driver.workspace.results.a.focus.current()->budget, 256 + 8 * ((i - 1) % 256));
+  }
+}
+
+}  // namespace
+}  // namespace kvloupe::test
