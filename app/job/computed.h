@@ -36,7 +36,7 @@ class Computed {
 
   /// Starts `work` unless this very key is already there or under way. `queue` must outlive the
   /// job, not this object. While keys change faster than every `rest` (a slider is dragged), the job
-  /// under way goes on, so that its result is seen; ask again in every frame.
+  /// under way goes on until its first result, so that something is seen; ask again in every frame.
   void request(JobQueue& queue, const std::string& key, Work work,
                std::chrono::milliseconds rest = std::chrono::milliseconds(0)) {
     const auto now = std::chrono::steady_clock::now();
@@ -45,7 +45,7 @@ class Computed {
       wanted_since_ = now;
     }
     if (slot_ && slot_->key == key) return;
-    if (slot_ && now - wanted_since_ < rest && !done()) return;
+    if (slot_ && now - wanted_since_ < rest && !done_or_published()) return;
     cancel();
     auto slot = std::make_shared<Slot>();
     slot->key = key;
@@ -144,6 +144,10 @@ class Computed {
   bool done() const {
     const std::lock_guard lock(slot_->mutex);
     return slot_->done;
+  }
+  bool done_or_published() const {
+    const std::lock_guard lock(slot_->mutex);
+    return slot_->done || slot_->value_key == slot_->key;
   }
   void cancel() {
     if (progress_) progress_->cancel();

@@ -190,6 +190,7 @@ void draw_readouts(const Workspace& w) {
   line("log volume (rank)",
        "Log pseudo-determinant of the kept keys' Gram matrix, and its rank (after KeyDiff figure 5)",
        [](const Column& c) {
+         if (c.record->rank == 0) return std::string("–");  // still to come
          return fmt::format("{} ({})", three_digits(c.record->log_pseudo_determinant), c.record->rank);
        });
   line("lowest kept score", "Threshold of the selection", [](const Column& c) {

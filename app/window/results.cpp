@@ -35,6 +35,15 @@ Replay replay_in_parts(const TracePointer& trace, const ReplayRequest& request, 
   });
 }
 
+/// First what is kept, which is soon there, then the same with its metrics.
+Replay replay_twice(const TracePointer& trace, const ReplayRequest& request, Progress& progress,
+                    const job::Computed<Replay>::Publish& publish) {
+  ReplayRequest soon = request;
+  soon.metrics = false;
+  publish(replay(*trace, soon, progress));
+  return replay(*trace, request, progress);
+}
+
 }  // namespace
 
 Results::Results(std::function<void()> wake)
@@ -105,16 +114,14 @@ void Results::request(PolicyResults& results, const std::string& spec, const Wor
   focus.scores_layer = state.selection.layer;
   focus.scores_head = state.selection.head;
   focus.states = &focus_states_;
-  const auto work = [&](const ReplayRequest& r) {
-    return [open, r](Progress& progress, const job::Computed<Replay>::Publish& publish) {
-      return replay_in_parts(open, r, progress, publish);
-    };
-  };
-  // While only the budget or the policy changes, a replay under way is let come to its end, so that
-  // dragging shows something; of another layer or head there is nothing to see.
+  // While only the budget or the policy changes, a replay under way is let come to its first result,
+  // so that dragging shows something; of another layer or head there is nothing to see.
   const std::string same_head = head_key(state);
   const bool patient = results.focus.key().starts_with(same_head);
-  results.focus.request(quick_, same_head + focus.key(), work(focus),
+  results.focus.request(quick_, same_head + focus.key(),
+                        [open, focus](Progress& progress, const auto& publish) {
+                          return replay_twice(open, focus, progress, publish);
+                        },
                         patient ? kRest : std::chrono::milliseconds(0));
 
   // The other layers come after the one that is looked at.
@@ -124,7 +131,9 @@ void Results::request(PolicyResults& results, const std::string& spec, const Wor
   if (results.focus.computing()) {
     all_wait_ = true;
   } else {
-    results.all.request(long_, all_key, work(wanted));
+    results.all.request(long_, all_key, [open, wanted](Progress& progress, const auto& publish) {
+      return replay_in_parts(open, wanted, progress, publish);
+    });
   }
 }
 

@@ -19,7 +19,8 @@ namespace kvloupe::window {
 using TracePointer = std::shared_ptr<const Trace>;
 
 /// A policy's results. `focus` is the selected layer alone, with metrics and the selected head's
-/// scores: it is there first. `all` is every layer, filled in layer by layer.
+/// scores: it is there first, and sooner still without the metrics. `all` is every layer, filled in
+/// layer by layer.
 struct PolicyResults {
   job::Computed<Replay> focus;
   job::Computed<Replay> all;
