@@ -73,6 +73,7 @@ class Filmstrip final : public Figure {
     } else {
       add_cells(scene, style, axes, axes.y.first, axes.y.last, request.pixels_per_point);
     }
+    add_open_cells(scene, style, axes);
     add_block_lines(scene, style, axes);
     add_shields(scene, style, axes);
     add_ticks(scene, style, axes);
@@ -162,7 +163,8 @@ class Filmstrip final : public Figure {
                        std::nullopt});
     if (scored)
       entries.push_back({"low score", MarkerShape::square, alive(style, 0), std::nullopt});
-    entries.push_back({"evicted at this step", MarkerShape::square, c.evicted, std::nullopt});
+    entries.push_back({"evicted at this step", MarkerShape::square, std::nullopt,
+                       Stroke{c.evicted, 1.2, {}, Cap::butt}});
     if (any_shield)
       entries.push_back({"protected", MarkerShape::square, c.protected_, std::nullopt});
     if (any_merged) entries.push_back({"merged", MarkerShape::diamond, c.merged, std::nullopt});
@@ -255,6 +257,32 @@ class Filmstrip final : public Figure {
     if (lines.verbs.empty()) return;
     lines.stroke = Stroke{style.colours.grid, 0.4, {}, Cap::butt};
     scene.add(std::move(lines));
+  }
+
+  /// Evicted runs are open, so that they differ from retained ones in grey print, too.
+  void add_open_cells(Scene& scene, const Style& style, const Axes& axes) const {
+    constexpr double least_row = 2.4;  // points; lower, the frame would be all there is
+    constexpr double frame = 0.7;
+    Path cores;
+    for (int s = 0; s < steps; ++s) {
+      const double row = row_height(axes, s);
+      const double top = axes.to_page(0, s).y;
+      if (row < least_row || top + row < axes.plot.y || top > axes.plot.bottom()) continue;
+      for (int t = 0; t < tokens; ++t) {
+        if (cells[index(s, t)] != Cell::evicted) continue;
+        int end = t;
+        while (end < tokens && cells[index(s, end)] == Cell::evicted) ++end;
+        const double left = axes.to_page(t, s).x + frame;
+        const double width = axes.to_page(end, s).x - frame - left;
+        if (width > 0.2 && left < axes.plot.right() && left + width > axes.plot.x) {
+          cores.rect({left, top + frame, width, row - 2 * frame});
+        }
+        t = end;
+      }
+    }
+    if (cores.verbs.empty()) return;
+    cores.fill = mix(style.colours.paper, style.colours.evicted, 0.25);
+    scene.add(std::move(cores));
   }
 
   /// A green line under every run of protected cells, as thick as the row bears.
