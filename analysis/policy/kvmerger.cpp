@@ -158,8 +158,8 @@ std::vector<std::string> notes(const SpecPart& part) {
   std::vector<std::string> notes;
   if (std::holds_alternative<double>(part.argument("threshold"))) {
     notes.emplace_back(
-        "kvmerger: with a fixed threshold the lowest scores are evicted where merging leaves more "
-        "than the budget, and fewer entries than the budget may remain; threshold=auto meets it");
+        "kvmerger: a fixed threshold meets no budget: where merging leaves more, the lowest scores "
+        "are evicted, and it may leave fewer; threshold=auto meets it");
   }
   if (part.argument("sigma") == SpecValue(std::string("eq6"))) {
     notes.emplace_back(

@@ -89,6 +89,23 @@ std::vector<std::int32_t> Replay::retained_at(const HeadReplay& head, int step) 
   return alive(head, blocks.at(static_cast<std::size_t>(step)).end, step);
 }
 
+namespace {
+/// Says where merging left fewer entries than there was room for.
+void note_unused_budget(Replay& replay) {
+  long merging = 0, fewer = 0;
+  for (const HeadReplay& head : replay.heads) {
+    for (const StepRecord& step : head.steps) {
+      if (step.merges.empty()) continue;
+      ++merging;
+      if (step.retained < replay.budget) ++fewer;
+    }
+  }
+  if (fewer == 0) return;
+  replay.notes.push_back("fewer entries than the budget are left after " + std::to_string(fewer) +
+                         " of the " + std::to_string(merging) + " steps of heads that merged");
+}
+}  // namespace
+
 std::vector<Block> replay_blocks(const Trace& trace, int block) {
   const RunInfo& run = trace.run();
   if (block < 0) throw UsageError("block " + std::to_string(block) + ": must be at least 1");
@@ -165,6 +182,8 @@ Replay replay(const Trace& trace, const ReplayRequest& request, Progress& progre
   for (std::vector<HeadReplay>& layer : layers) {
     for (HeadReplay& head : layer) result.heads.push_back(std::move(head));
   }
+  // Where an allocation gives heads more or less, the budget is only their mean.
+  if (!request.policy.find("adakv") && !request.policy.find("pyramid")) note_unused_budget(result);
   return result;
 }
 

@@ -13,6 +13,7 @@
 #include "analysis/replay/layer_replay.h"
 #include "analysis/replay/replay_json.h"
 #include "tests/support/synthetic_trace.h"
+#include "tests/support/temporary_folder.h"
 
 namespace kvloupe {
 namespace {
@@ -558,6 +559,27 @@ TEST(Merging, WhatMakesNoSenseIsRefused) {
             "h2o+kvmerger(auto,sigma=eq6)");
 }
 
+TEST(Merging, ABudgetThatIsNotUsedIsNoted) {
+  test::TemporaryFolder folder;
+  test::SyntheticTraceOptions options;
+  options.clusters = 2;
+  test::write_synthetic_trace(folder / "trace.h5", options);
+  const Trace trace(folder / "trace.h5");
+  const auto notes = [&](const std::string& spec) {
+    ReplayRequest request;
+    request.policy = parse_policy(spec);
+    request.budget = 30;
+    request.metrics = false;
+    Progress progress;
+    const Replay result = replay(trace, request, progress);
+    std::string all;
+    for (const std::string& note : result.notes) all += note + "\n";
+    return all;
+  };
+  EXPECT_THAT(notes("random+kvmerger(-1)"), HasSubstr("fewer entries than the budget are left"));
+  EXPECT_THAT(notes("random+cam"), testing::Not(HasSubstr("fewer")));
+}
+
 TEST(Merging, NotesSayWhatIsDoubtful) {
   const ModelInfo model = Made().states.model;
   const auto notes = [&](const std::string& spec) {
@@ -567,7 +589,7 @@ TEST(Merging, NotesSayWhatIsDoubtful) {
   };
   EXPECT_THAT(notes("h2o+kvmerger(sigma=eq6)"), HasSubstr("eq. 6"));
   EXPECT_THAT(notes("h2o+kvmerger"), HasSubstr("rotation of none"));
-  EXPECT_THAT(notes("h2o+kvmerger(auto)"), testing::Not(HasSubstr("fixed threshold")));
+  EXPECT_THAT(notes("h2o+kvmerger(auto)"), testing::Not(HasSubstr("meets no budget")));
   EXPECT_THAT(notes("h2o+cam"), HasSubstr("bound"));
   EXPECT_THAT(notes("h2o+kvmerger"), HasSubstr("|S| again"));
   EXPECT_THAT(notes("h2o+kvmerger(value_scale=one)"), testing::Not(HasSubstr("|S| again")));
