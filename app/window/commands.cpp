@@ -41,6 +41,8 @@ constexpr std::array kBindings = {
     character(Command::budget_up, "]", "larger budget", "Policy", ']'),
     character(Command::policy_b, "B", "policy B on, off", "Policy", 'b'),
     character(Command::edit_spec, "/", "type the spec of policy A", "Policy", '/'),
+    key(Command::undo, "Ctrl Z", "undo a change of policy or budget", "Policy", GLFW_KEY_Z, kControl),
+    key(Command::redo, "Ctrl Shift Z", "redo it", "Policy", GLFW_KEY_Z, kControl | kShift),
 
     character(Command::tiles_1, "1", "one view", "Views", '1'),
     character(Command::tiles_2, "2", "two views", "Views", '2'),

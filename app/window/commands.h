@@ -15,7 +15,7 @@ enum class Command {
   zoom_in, zoom_out, pan_left, pan_right,
   theme, scale_up, scale_down, scale_reset,
   left_panel, right_panel, bottom_panel, next_panel,
-  policy_b, budget_down, budget_up, edit_spec,
+  policy_b, budget_down, budget_up, edit_spec, undo, redo,
 };
 
 struct KeyBinding {

@@ -1,6 +1,7 @@
 #include <imgui.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <string>
 
 #include "app/window/marks.h"
@@ -14,6 +15,18 @@ namespace {
 void item(Workspace& w, const char* words, Command command, bool checked = false, bool enabled = true) {
   if (ImGui::MenuItem(words, std::string(keys_of(command)).c_str(), checked, enabled)) w.perform(command);
 }
+
+/// The traces opened last, as lines to choose from.
+void draw_recent(Workspace& w) {
+  std::string chosen;
+  for (const std::string& file : w.recent.files()) {
+    ImGui::PushID(file.c_str());
+    if (ImGui::Selectable(std::filesystem::path(file).filename().string().c_str())) chosen = file;
+    help_tooltip(w.fonts, file);
+    ImGui::PopID();
+  }
+  if (!chosen.empty()) w.open(chosen);  // changes the list
+}
 }  // namespace
 
 void draw_menu(Workspace& w) {
@@ -26,12 +39,21 @@ void draw_menu(Workspace& w) {
   }
   if (ImGui::BeginMenu("File")) {
     item(w, "Open trace…", Command::open);
+    if (ImGui::BeginMenu("Open recent", !w.recent.files().empty())) {
+      draw_recent(w);
+      ImGui::EndMenu();
+    }
     item(w, "Open session…", Command::open_session);
     item(w, "Save session…", Command::save_session);
     ImGui::Separator();
     item(w, "Export view…", Command::export_view, false, open);
     ImGui::Separator();
     item(w, "Quit", Command::quit);
+    ImGui::EndMenu();
+  }
+  if (ImGui::BeginMenu("Edit")) {
+    item(w, "Undo change of policy", Command::undo, false, w.history.can_undo());
+    item(w, "Redo", Command::redo, false, w.history.can_redo());
     ImGui::EndMenu();
   }
   if (ImGui::BeginMenu("View")) {
@@ -92,6 +114,11 @@ void draw_empty_state(Workspace& w) {
     ImGui::TextUnformatted("Drop a trace here, or choose one.");
     const std::string label = "Open trace…  " + std::string(keys_of(Command::open));
     if (ImGui::Button(label.c_str())) w.perform(Command::open);
+    if (!w.recent.files().empty()) {
+      ImGui::Dummy({0, w.px(8)});
+      ImGui::TextDisabled("Opened last");
+      draw_recent(w);
+    }
     ImGui::Dummy({0, w.px(16)});
     ImGui::TextUnformatted("A trace is made from a model folder (config.json, model.safetensors, tokenizer) "
                            "and a prompt:");

@@ -44,7 +44,10 @@ void draw_budget(Workspace& w, int prompt_length, int captured_block) {
   const Budget budget = parse_budget(w.state.budget);
   const int entries = budget.resolve(prompt_length);
   const double share = 100.0 * entries / std::max(1, prompt_length);
-  const std::string text = fmt::format("{} tokens · {} %", count_text(entries), three_digits(share));
+  std::string text = fmt::format("{} tokens · {} %", count_text(entries), three_digits(share));
+  if (ImGui::CalcTextSize(text.c_str()).x > 0.66F * ImGui::GetContentRegionMax().x) {
+    text = count_text(entries);  // the slider's unit button tells the share
+  }
   ImGui::SameLine(ImGui::GetContentRegionMax().x - ImGui::CalcTextSize(text.c_str()).x);
   ImGui::TextUnformatted(text.c_str());
 

@@ -85,6 +85,7 @@ int run_window(const WindowOptions& options) {
   if (!offscreen) {
     host.wake = [] { Surface::wake(); };
     host.close = [&surface] { surface.close(); };
+    host.recent_files = recent_files_path();
     host.set_title = [&surface](const std::string& title) { surface.set_title(title); };
   }
   Workspace workspace(host);

@@ -21,7 +21,7 @@ constexpr int kFirstFunctionKey = 290;  // GLFW_KEY_F1
 }
 
 Workspace::Workspace(Host host)
-    : state(default_state()), results(host.wake), host_(std::move(host)) {}
+    : state(default_state()), results(host.wake), recent(host.recent_files), host_(std::move(host)) {}
 
 Workspace::~Workspace() = default;
 
@@ -59,6 +59,7 @@ void Workspace::show(const TracePointer& trace) {
 
 void Workspace::restore(WorkspaceState restored, const TracePointer& trace) {
   state = std::move(restored);
+  history.clear();
   playing = false;
   if (trace) {
     show(trace);
@@ -155,6 +156,7 @@ void Workspace::follow_results() {
     }
     opening_session_ = false;
     state.trace = trace->path().string();
+    recent.add(trace->path());
     host_.set_title(trace->path().filename().string() + " – kvloupe");
     frames_wanted_ = 2;
   }
@@ -292,6 +294,8 @@ void Workspace::perform(Command command) {
     case Command::policy_b: state.policy_b_on = !state.policy_b_on; break;
     case Command::budget_down: change_budget(1 / 1.1); break;
     case Command::budget_up: change_budget(1.1); break;
+    case Command::undo: history.undo(state); break;
+    case Command::redo: history.redo(state); break;
     case Command::edit_spec:
       state.right_panel = true;
       editor_a.focus_line();
@@ -318,6 +322,9 @@ void Workspace::handle_keys() {
       continue;
     }
     if (typing && !always) continue;
+    // A line being typed has an undo of its own.
+    const bool undoes = binding.command == Command::undo || binding.command == Command::redo;
+    if (undoes && typing) continue;
     if (keyboard_panel_ != 0 && (moves || binding.character == ' ')) continue;
     if (binding.character != 0) {
       if (io.KeyCtrl || io.KeyAlt) continue;
@@ -370,6 +377,7 @@ void Workspace::frame() {
   }
   export_panel.draw(*this);
   if (help_open_) draw_help_sheet(*this, help_open_);
+  history.follow(state, ImGui::IsAnyItemActive());
   backend.end_frame();
   const bool marks_moved = hover.token != hovered.token || hover.other_token != hovered.other_token ||
                            hover.step != hovered.step;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
@@ -13,6 +14,8 @@
 #include "app/window/fonts.h"
 #include "app/window/head_grid.h"
 #include "app/window/policy_editor.h"
+#include "app/window/policy_history.h"
+#include "app/window/recent_files.h"
 #include "app/window/results.h"
 #include "app/window/state.h"
 #include "app/window/step_tokens.h"
@@ -30,6 +33,7 @@ class Workspace {
     std::function<void()> wake = [] {};                               // any thread
     std::function<void()> close = [] {};                              // quit
     std::function<void(const std::string&)> set_title = [](const auto&) {};
+    std::filesystem::path recent_files = {};  // where that list is kept; empty: nowhere
   };
   explicit Workspace(Host host);
   ~Workspace();
@@ -69,6 +73,8 @@ class Workspace {
   PolicyEditor editor_b{"B"};
   FilePanel file_panel;
   ExportPanel export_panel;
+  PolicyHistory history;
+  RecentFiles recent;
   TokenText token_text;
 
   Hover hover;    // found in this frame

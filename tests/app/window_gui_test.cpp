@@ -174,6 +174,18 @@ TEST_F(Window, PolicyAndBudgetChangeWhatIsKept) {
   EXPECT_NE(w().head_b(), nullptr);
 }
 
+TEST_F(Window, ChangesOfPolicyAreUndoneAndRedone) {
+  open_trace();
+  const std::string before = state().budget;
+  driver().type("]");
+  const std::string after = state().budget;
+  ASSERT_NE(after, before);
+  driver().key(GLFW_KEY_Z, true);
+  EXPECT_EQ(state().budget, before);
+  driver().key(GLFW_KEY_Z, true, true);
+  EXPECT_EQ(state().budget, after);
+}
+
 TEST_F(Window, ZoomsPansAndResetsMaps) {
   open_trace();
   show("similarity");

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "app/window/state.h"
+
+namespace kvloupe::window {
+
+/// Undo and redo of what decides a replay: both policies, the budget, the block. One entry for one
+/// drag or one typed line, not one for each of its frames.
+class PolicyHistory {
+ public:
+  /// Call once per frame; `held`: a control is still being dragged or typed into.
+  void follow(const WorkspaceState& state, bool held);
+  /// Puts the state back, or forth again; false where there is nothing more.
+  bool undo(WorkspaceState& state) { return step(state, past_, future_); }
+  bool redo(WorkspaceState& state) { return step(state, future_, past_); }
+  bool can_undo() const { return !past_.empty(); }
+  bool can_redo() const { return !future_.empty(); }
+  /// Another session: what was before has no meaning there.
+  void clear();
+
+ private:
+  struct Entry {
+    std::string policy_a, policy_b, budget;
+    bool policy_b_on = false;
+    int block = 0;
+    bool operator==(const Entry&) const = default;
+  };
+  static Entry entry_of(const WorkspaceState& state);
+  bool step(WorkspaceState& state, std::vector<Entry>& from, std::vector<Entry>& to);
+
+  bool started_ = false;
+  Entry now_;
+  std::vector<Entry> past_, future_;  // the newest last
+};
+
+}  // namespace kvloupe::window
