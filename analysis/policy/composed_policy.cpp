@@ -18,19 +18,15 @@ void keep_everything(HeadDecision& decision, std::size_t n) {
 }  // namespace
 
 ComposedPolicy::ComposedPolicy(std::string name, const LayerContext& context, PolicyOptions options,
-                               std::unique_ptr<Score> score, const Protection& protection,
-                               std::unique_ptr<Allocation> allocation,
-                               std::unique_ptr<Selection> selection,
-                               std::unique_ptr<Merging> merging)
+                               PolicyStages stages)
     : name_(std::move(name)),
       layer_(context.layer),
       for_heads_(context.for_heads),
       options_(options),
-      score_(std::move(score)),
-      protection_(protection.with(score_->protection())),
-      allocation_(std::move(allocation)),
-      selection_(std::move(selection)),
-      merging_(std::move(merging)) {
+      budget_(context.budget),
+      stages_(std::move(stages)) {
+  stages_.protection = stages_.protection.with(stages_.score->protection());
+  stages_.score->set_protection(stages_.protection, budget_);
   if (!for_heads_) {
     for_heads_ = [](int count, const std::function<void(int)>& body) {
       for (int i = 0; i < count; ++i) body(i);
@@ -42,22 +38,27 @@ std::vector<HeadDecision> ComposedPolicy::step(const StepView& view) {
   const int heads = static_cast<int>(view.caches.size());
   std::vector<HeadDecision> decisions(view.caches.size());
   for_heads_(heads, [&](int head) {
-    score_->observe(view, head);
-    if (merging_) merging_->observe(view, head);
+    stages_.score->observe(view, head);
+    if (stages_.merging) stages_.merging->observe(view, head);
   });
 
-  const bool evict = allocation_->over_budget(view);
+  const int budget = stages_.layer_budget ? stages_.layer_budget(view.block.end) : budget_;
+  const bool evict = stages_.allocation->over_budget(view, budget);
   std::vector<std::vector<float>> scores(view.caches.size());
   if (evict || options_.always_score) {
-    score_->prepare(view);
+    stages_.score->prepare(view);
     for_heads_(heads, [&](int head) {
       auto& own = scores[static_cast<std::size_t>(head)];
-      own = score_->score(view, head);
+      own = stages_.score->score(view, head);
       check_scores(view, head, own);
     });
   }
   std::vector<int> quotas;
-  if (evict) quotas = allocation_->quotas(view, scores, protection_);
+  int drift = 0;
+  if (evict) {
+    quotas = stages_.allocation->quotas(view, scores, stages_.protection, budget);
+    drift = std::accumulate(quotas.begin(), quotas.end(), 0) - budget * heads;
+  }
 
   for_heads_(heads, [&](int head) {
     const auto index = static_cast<std::size_t>(head);
@@ -65,14 +66,16 @@ std::vector<HeadDecision> ComposedPolicy::step(const StepView& view) {
     const std::span<const std::int32_t> tokens = view.caches[index].tokens;
     decision.scores = std::move(scores[index]);
     decision.threshold = std::numeric_limits<float>::quiet_NaN();
+    decision.allocation_drift = drift;
     if (!evict || static_cast<std::size_t>(quotas[index]) >= tokens.size()) {
       keep_everything(decision, tokens.size());
     } else {
-      decision.fates = protection_.fates(tokens, quotas[index]);
+      decision.fates = stages_.protection.fates(tokens, std::min(quotas[index], budget));
       decide(view, head, quotas[index], decision);
     }
-    score_->retain(view, head, decision);
-    if (merging_) merging_->retain(view, head, decision);
+    stages_.score->retain(view, head, decision);
+    stages_.selection->retain(view, head, decision);
+    if (stages_.merging) stages_.merging->retain(view, head, decision);
   });
   return decisions;
 }
@@ -87,13 +90,14 @@ void ComposedPolicy::decide(const StepView& view, int head, int quota,
   };
   const auto unprotected = std::count(fates.begin(), fates.end(), Fate::evicted);
   const int is_protected = static_cast<int>(fates.size()) - static_cast<int>(unprotected);
-  if (merging_) decision.merges = merging_->sets(view, head, quota, fates);
+  if (stages_.merging) decision.merges = stages_.merging->sets(view, head, quota, fates);
   for (const Merge& merge : decision.merges) mark_absorbed(merge, Fate::merged);
   const auto left = std::count(fates.begin(), fates.end(), Fate::evicted);
   if (is_protected + left <= quota) {
     std::replace(fates.begin(), fates.end(), Fate::evicted, Fate::by_score);
   } else {
-    selection_->select(view, head, quota - is_protected, decision);
+    stages_.selection->select(view, head, quota - is_protected, stages_.score->rows_summed(view),
+                              decision);
     std::erase_if(decision.merges, [&](const Merge& merge) {
       if (fates[static_cast<std::size_t>(merge.into)] != Fate::evicted) return false;
       mark_absorbed(merge, Fate::evicted);
@@ -105,8 +109,8 @@ void ComposedPolicy::decide(const StepView& view, int head, int quota,
       decision.kept.push_back(static_cast<std::int32_t>(row));
     }
   }
-  if (!merging_) return;
-  for (Merge& merge : merging_->gifts(view, head, decision)) {
+  if (!stages_.merging) return;
+  for (Merge& merge : stages_.merging->gifts(view, head, decision)) {
     mark_absorbed(merge, Fate::merged);
     decision.merges.push_back(std::move(merge));
   }

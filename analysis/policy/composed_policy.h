@@ -1,25 +1,37 @@
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <string>
 
 #include "analysis/policy/policy.h"
 #include "analysis/policy/stages.h"
 
 namespace kvloupe {
 
+/// What a policy is composed of.
+struct PolicyStages {
+  std::unique_ptr<Score> score;
+  Protection protection;  // the modifiers'; the score adds its own
+  /// Entries per head the layer may hold once so many tokens were seen; empty: the budget.
+  std::function<int(int seen)> layer_budget;
+  std::unique_ptr<Allocation> allocation;
+  std::unique_ptr<Selection> selection;
+  std::unique_ptr<Merging> merging;  // or null
+};
+
 /// score × protection × allocation × selection × merging, as one state machine of a layer.
 class ComposedPolicy : public LayerPolicy {
  public:
-  /// `name` is the score's, for messages. `protection` is the modifiers'; the score adds its own.
-  /// `merging` may be null.
+  /// `name` is the score's, for messages.
   ComposedPolicy(std::string name, const LayerContext& context, PolicyOptions options,
-                 std::unique_ptr<Score> score, const Protection& protection,
-                 std::unique_ptr<Allocation> allocation, std::unique_ptr<Selection> selection,
-                 std::unique_ptr<Merging> merging);
+                 PolicyStages stages);
 
   std::vector<HeadDecision> step(const StepView& view) override;
-  bool needs_values() const override { return score_->needs_values(); }
-  bool merges() const override { return merging_ != nullptr; }
+  bool needs_values() const override {
+    return stages_.score->needs_values() || stages_.selection->needs_values();
+  }
+  bool merges() const override { return stages_.merging != nullptr; }
 
  private:
   /// Which entries stay, and which are merged: fills everything but the scores.
@@ -30,11 +42,8 @@ class ComposedPolicy : public LayerPolicy {
   int layer_;
   HeadLoop for_heads_;
   PolicyOptions options_;
-  std::unique_ptr<Score> score_;
-  Protection protection_;
-  std::unique_ptr<Allocation> allocation_;
-  std::unique_ptr<Selection> selection_;
-  std::unique_ptr<Merging> merging_;  // or null
+  int budget_;
+  PolicyStages stages_;
 };
 
 }  // namespace kvloupe

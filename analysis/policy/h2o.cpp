@@ -25,6 +25,10 @@ class H2oScore : public Score {
     return result;
   }
 
+  double rows_summed(const StepView& view) const override {
+    return per_query_ ? 1.0 : static_cast<double>(view.block.end);
+  }
+
   void retain(const StepView&, int head, const HeadDecision& decision) override {
     accumulated_.retain(head, decision);
   }

@@ -156,6 +156,7 @@ PolicyEntry keydiff() {
       "pairwise scores are n times the anchor's norm times the mean-anchor ones, so both rank "
       "alike; "
       "the paper's table 2 shows a difference all the same";
+  entry.scale = ScoreScale::signed_own;
   entry.parameters = {
       {.name = "anchor",
        .type = ParameterType::word,

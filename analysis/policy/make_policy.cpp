@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <stdexcept>
+#include <utility>
 
 #include "analysis/error.h"
 #include "analysis/policy/composed_policy.h"
@@ -25,13 +26,52 @@ Protection modifiers_protection(const PolicySpec& spec, int budget) {
   return protection;
 }
 
-/// Throws UsageError where a part makes no sense beside the others.
+/// The builder of that kind of the spec's one modifier that has it, else null.
+template <typename Builder>
+std::pair<const SpecPart*, const Builder*> builder_of(const PolicySpec& spec,
+                                                      Builder PolicyEntry::*builder) {
+  for (const SpecPart& part : spec.parts) {
+    const Builder& found = entry_of(part).*builder;
+    if (found) return {&part, &found};
+  }
+  return {nullptr, nullptr};
+}
+
+PolicyStages make_stages(const PolicySpec& spec, const LayerContext& context) {
+  PolicyStages stages;
+  stages.score = entry_of(spec.score()).make_score(spec.score(), context);
+  if (const auto [part, wrap] = builder_of(spec, &PolicyEntry::wrap_score); wrap != nullptr) {
+    stages.score = (*wrap)(*part, context, std::move(stages.score));
+  }
+  stages.protection = modifiers_protection(spec, context.budget);
+  if (const auto [part, budget] = builder_of(spec, &PolicyEntry::layer_budget); budget != nullptr) {
+    stages.layer_budget = [part = *part, budget = *budget, context](int seen) {
+      return budget(part, context, seen);
+    };
+  }
+  if (const auto [part, make] = builder_of(spec, &PolicyEntry::make_allocation); make != nullptr) {
+    stages.allocation = (*make)(*part);
+  } else {
+    stages.allocation = std::make_unique<UniformAllocation>();
+  }
+  if (const auto [part, make] = builder_of(spec, &PolicyEntry::make_selection); make != nullptr) {
+    stages.selection = (*make)(*part, context);
+  } else {
+    stages.selection = std::make_unique<TopSelection>();
+  }
+  if (const auto [part, make] = builder_of(spec, &PolicyEntry::make_merging); make != nullptr) {
+    stages.merging = (*make)(*part, context);
+  }
+  return stages;
+}
+}  // namespace
+
 void check_combination(const PolicySpec& spec) {
   const SpecPart* merging = nullptr;
   for (const SpecPart& part : spec.parts) {
     const PolicyEntry& entry = entry_of(part);
     const std::string reason = entry.refusal ? entry.refusal(spec) : "";
-    if (!reason.empty()) throw UsageError("policy: " + reason);
+    if (!reason.empty()) throw UsageError("policy: " + part.name + ": " + reason);
     if (!entry.make_merging) continue;
     if (merging != nullptr) {
       throw UsageError("policy: " + merging->name + " and " + part.name +
@@ -40,15 +80,6 @@ void check_combination(const PolicySpec& spec) {
     merging = &part;
   }
 }
-
-std::unique_ptr<Merging> make_merging(const PolicySpec& spec, const LayerContext& context) {
-  for (const SpecPart& part : spec.parts) {
-    const PolicyEntry& entry = entry_of(part);
-    if (entry.make_merging) return entry.make_merging(part, context);
-  }
-  return nullptr;
-}
-}  // namespace
 
 std::unique_ptr<LayerPolicy> make_layer_policy(const PolicySpec& spec, const LayerContext& context,
                                                PolicyOptions options) {
@@ -63,17 +94,16 @@ std::unique_ptr<LayerPolicy> make_layer_policy(const PolicySpec& spec, const Lay
     return entry.make_policy(spec.score(), context);
   }
   if (!entry.make_score) throw UsageError("policy: '" + entry.name + "' is no score");
-  return std::make_unique<ComposedPolicy>(
-      entry.name, context, options, entry.make_score(spec.score(), context),
-      modifiers_protection(spec, context.budget),
-      std::make_unique<UniformAllocation>(context.budget), std::make_unique<TopSelection>(),
-      make_merging(spec, context));
+  return std::make_unique<ComposedPolicy>(entry.name, context, options, make_stages(spec, context));
 }
 
 std::vector<std::string> policy_notes(const PolicySpec& spec, const ModelInfo& model, int budget) {
   std::vector<std::string> notes;
   for (const SpecPart& part : spec.parts) {
     const PolicyEntry& entry = entry_of(part);
+    if (entry.doubts) {
+      for (std::string& note : entry.doubts(spec)) notes.push_back(std::move(note));
+    }
     if (!entry.notes) continue;
     for (std::string& note : entry.notes(part, model, budget)) notes.push_back(std::move(note));
   }

@@ -14,10 +14,17 @@ PolicyEntry snapkv();
 PolicyEntry keydiff();
 PolicyEntry keynorm();
 PolicyEntry random();
+PolicyEntry oracle();
 PolicyEntry external();
+PolicyEntry expr();
 
 PolicyEntry recent();
 PolicyEntry sinks();
+PolicyEntry adakv();
+PolicyEntry pyramid();
+PolicyEntry caote();
+PolicyEntry fastcaote();
+PolicyEntry critical();
 
 PolicyEntry kvmerger();
 PolicyEntry cam();

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -52,6 +53,13 @@ class StepAttention {
   virtual const std::vector<float>& column_sums(int query_head) = 0;
 };
 
+/// The states of the whole sequence with the full cache, past and future. Only a replay has them.
+struct WholeSequence {
+  std::span<const Matrix> queries;  // [Hq] of [T,d], rotated
+  std::span<const Matrix> keys;     // [Hk] of [T,d], rotated
+  std::span<const Matrix> values;   // [Hk] of [T,d]
+};
+
 /// One step: a block was appended and has attended; now the policy decides.
 struct StepView {
   int step = 0;
@@ -59,6 +67,7 @@ struct StepView {
   std::vector<CacheView> caches;    // [Hk]
   std::vector<MatrixView> queries;  // [Hq] of [m,d], rotated
   StepAttention* attention = nullptr;
+  const WholeSequence* whole = nullptr;  // null where a model runs: the future is unknown
 };
 
 /// Why an entry was kept, or that it was not.
@@ -83,6 +92,10 @@ struct HeadDecision {
   std::vector<Fate> fates;         // [n]; empty where nothing was evicted
   float threshold = 0.0F;          // the lowest score kept for its score; NaN where none was
   int ties = 0;  // unprotected entries whose score is the threshold, kept or not, if more than one
+  std::vector<float> second_scores;  // [n], of a second stage of selection; else empty
+  float second_threshold = std::numeric_limits<float>::quiet_NaN();  // the lowest kept for those
+  /// What the quotas of the layer's heads sum to, less its budget; 0 where nothing is evicted.
+  int allocation_drift = 0;
   std::vector<Merge> merges;  // a member that is not `into` is not in `kept`
 };
 
@@ -109,6 +122,9 @@ struct PolicyOptions {
 /// no sense (the spec's own syntax has been checked by parse_policy).
 std::unique_ptr<LayerPolicy> make_layer_policy(const PolicySpec& spec, const LayerContext& context,
                                                PolicyOptions options = {});
+
+/// Throws UsageError where a modifier makes no sense beside the rest, naming it.
+void check_combination(const PolicySpec& spec);
 
 /// Lines a person should read about this spec at this budget (protection exceeds the budget, ...).
 std::vector<std::string> policy_notes(const PolicySpec& spec, const ModelInfo& model, int budget);

@@ -18,10 +18,17 @@ const std::vector<PolicyEntry>& policy_catalog() {
       policies::keydiff(),
       policies::keynorm(),
       policies::random(),
+      policies::oracle(),
       policies::external(),
+      policies::expr(),
       // Modifiers
       policies::recent(),
       policies::sinks(),
+      policies::adakv(),
+      policies::pyramid(),
+      policies::caote(),
+      policies::fastcaote(),
+      policies::critical(),
       policies::kvmerger(),
       policies::cam(),
   };
@@ -41,6 +48,12 @@ std::string_view kind_name(PartKind kind) {
       return "score";
     case PartKind::protection:
       return "protection";
+    case PartKind::allocation:
+      return "allocation";
+    case PartKind::value_aware:
+      return "value-aware score";
+    case PartKind::selection:
+      return "selection";
     case PartKind::merging:
       break;
   }
@@ -72,6 +85,20 @@ const ParameterInfo* PolicyEntry::parameter(std::string_view parameter_name) con
     if (parameter.name == parameter_name) return &parameter;
   }
   return nullptr;
+}
+
+ScoreScale score_scale(const PolicySpec& spec) {
+  const bool value_aware = std::any_of(spec.parts.begin(), spec.parts.end(), [](const auto& part) {
+    const PolicyEntry* entry = find_policy(part.name);
+    return entry != nullptr && entry->wrap_score;
+  });
+  const PolicyEntry* score = find_policy(spec.score().name);
+  return value_aware || score == nullptr ? ScoreScale::common : score->scale;
+}
+
+std::string one_set_refusal(const PolicySpec& spec) {
+  if (spec.score().name != "tova" || spec.score().word("aggregate") != "layer") return "";
+  return "tova(layer) keeps one set for all heads of a layer; this decides for each by itself";
 }
 
 SpecPart default_part(const PolicyEntry& entry) {

@@ -36,6 +36,7 @@ PolicyEntry sink() {
                        .maximum = 1e6,
                        .words = {},
                        .meaning = "how many of the first tokens are kept"}};
+  entry.scale = ScoreScale::common;
   entry.make_score = [](const SpecPart& part, const LayerContext&) {
     return std::make_unique<SinkScore>(part.count("n"));
   };

@@ -268,6 +268,12 @@ class Parser {
     if (const std::string* text = std::get_if<std::string>(&written.value)) {
       if (parameter.type == ParameterType::text) {
         if (text->empty()) wrong("is empty");
+        const auto problem = parameter.check ? parameter.check(*text) : std::nullopt;
+        if (problem) {
+          // A quote inside is written twice, but the checks known refuse the first.
+          refuse(problem->word, written.position + (written.in_quotes ? 1 : 0) + problem->position,
+                 problem->why);
+        }
         return;
       }
       if (parameter.type != ParameterType::word &&
@@ -315,6 +321,11 @@ class Parser {
   }
 
   void check_modifiers(const PolicySpec& spec) const {
+    for (const auto& [name, position] : positions_) {
+      const PolicyEntry& entry = *find_policy(name);
+      const std::string reason = entry.refusal ? entry.refusal(spec) : "";
+      if (!reason.empty()) refuse(name, position, reason);
+    }
     if (spec.parts.size() < 2 || find_policy(spec.score().name)->make_score) return;
     const std::string& name = positions_[1].first;
     refuse(name, positions_[1].second,

@@ -40,21 +40,27 @@ class Score {
   virtual std::vector<float> score(const StepView& view, int head) = 0;
   /// What this score keeps by its own definition.
   virtual Protection protection() const { return {}; }
+  /// Told once, before any step: what is kept whatever the score, `budget` entries at most.
+  virtual void set_protection(const Protection& /*protection*/, int /*budget*/) {}
+  /// What a score is divided by to become attention per row: the rows it sums over.
+  virtual double rows_summed(const StepView& /*view*/) const { return 1.0; }
   /// Every step, last: forget what was not kept; the rows a merge changed are new next time.
   virtual void retain(const StepView& /*view*/, int /*head*/, const HeadDecision& /*decision*/) {}
   virtual bool needs_values() const { return false; }
 };
 
-/// How many entries each head of the layer may keep.
+/// How many entries each head of the layer may keep. `budget`: entries per head that the layer may
+/// hold at this step, the mean over its heads.
 class Allocation {
  public:
   virtual ~Allocation() = default;
   /// Whether anything must go at this step.
-  virtual bool over_budget(const StepView& view) const = 0;
-  /// [Hk], each at most that head's n. `scores` [Hk][n]; `protection` holds for every head.
+  virtual bool over_budget(const StepView& view, int budget) const = 0;
+  /// [Hk], each at most that head's n, at least 1 and at least what is protected for `budget`.
+  /// `scores` [Hk][n]; `protection` holds for every head.
   virtual std::vector<int> quotas(const StepView& view,
                                   const std::vector<std::vector<float>>& scores,
-                                  const Protection& protection) const = 0;
+                                  const Protection& protection, int budget) const = 0;
 };
 
 /// Which unprotected entries fill what protection has left of a head's quota.
@@ -62,8 +68,13 @@ class Selection {
  public:
   virtual ~Selection() = default;
   /// Marks `count` entries of `decision.fates` (now `evicted` where unprotected) as kept, and fills
-  /// threshold and ties. `decision.scores` [n] holds the scores.
-  virtual void select(const StepView& view, int head, int count, HeadDecision& decision) const = 0;
+  /// threshold and ties. `decision.scores` [n] holds the scores, `rows_summed` what they are divided
+  /// by to become attention per row. Different heads may be asked for at the same time.
+  virtual void select(const StepView& view, int head, int count, double rows_summed,
+                      HeadDecision& decision) = 0;
+  /// Every step, last: forget what was not kept; the rows a merge changed are new next time.
+  virtual void retain(const StepView& /*view*/, int /*head*/, const HeadDecision& /*decision*/) {}
+  virtual bool needs_values() const { return false; }
 };
 
 /// What becomes of entries that do not stay by themselves. Methods may be called for different

@@ -14,31 +14,38 @@ std::uint32_t ordered(float score) {
 }
 }  // namespace
 
-void TopSelection::select(const StepView& /*view*/, int /*head*/, int count,
-                          HeadDecision& decision) const {
-  // Score above, row below: one comparison orders both, and of equal scores the later row is
+Threshold mark_highest(std::span<const float> values, int count, Fate fate,
+                       std::vector<Fate>& fates) {
+  // Value above, row below: one comparison orders both, and of equal values the later row is
   // higher.
   std::vector<std::uint64_t> candidates;
-  candidates.reserve(decision.scores.size());
-  for (std::size_t row = 0; row < decision.scores.size(); ++row) {
-    if (decision.fates[row] == Fate::evicted) {
-      candidates.push_back(std::uint64_t{ordered(decision.scores[row])} << 32U | row);
+  candidates.reserve(values.size());
+  for (std::size_t row = 0; row < values.size(); ++row) {
+    if (fates[row] == Fate::evicted) {
+      candidates.push_back(std::uint64_t{ordered(values[row])} << 32U | row);
     }
   }
   const std::size_t kept =
       std::min(static_cast<std::size_t>(std::max(count, 0)), candidates.size());
-  if (kept == 0) return;
+  if (kept == 0) return {};
   const auto border = candidates.begin() + static_cast<std::ptrdiff_t>(kept) - 1;
   std::nth_element(candidates.begin(), border, candidates.end(), std::greater<>());
   const std::uint64_t threshold = *border >> 32U;
   for (auto candidate = candidates.begin(); candidate <= border; ++candidate) {
-    decision.fates[static_cast<std::size_t>(*candidate & 0xFFFFFFFFU)] = Fate::by_score;
+    fates[static_cast<std::size_t>(*candidate & 0xFFFFFFFFU)] = fate;
   }
   const auto equal =
       std::count_if(candidates.begin(), candidates.end(),
                     [&](std::uint64_t candidate) { return candidate >> 32U == threshold; });
-  decision.threshold = decision.scores[static_cast<std::size_t>(*border & 0xFFFFFFFFU)];
-  decision.ties = equal > 1 ? static_cast<int>(equal) : 0;
+  return {values[static_cast<std::size_t>(*border & 0xFFFFFFFFU)],
+          equal > 1 ? static_cast<int>(equal) : 0};
+}
+
+void TopSelection::select(const StepView& /*view*/, int /*head*/, int count,
+                          double /*rows_summed*/, HeadDecision& decision) {
+  const Threshold found = mark_highest(decision.scores, count, Fate::by_score, decision.fates);
+  decision.threshold = found.value;
+  decision.ties = found.ties;
 }
 
 }  // namespace kvloupe

@@ -4,16 +4,12 @@
 
 namespace kvloupe {
 
-/// N entries per head.
+/// The same for every head.
 class UniformAllocation : public Allocation {
  public:
-  explicit UniformAllocation(int budget) : budget_(budget) {}
-  bool over_budget(const StepView& view) const override;
+  bool over_budget(const StepView& view, int budget) const override;
   std::vector<int> quotas(const StepView& view, const std::vector<std::vector<float>>& scores,
-                          const Protection& protection) const override;
-
- private:
-  int budget_;
+                          const Protection& protection, int budget) const override;
 };
 
 }  // namespace kvloupe

@@ -107,6 +107,7 @@ std::vector<HeadReplay> replay_layer(const LayerReplayInput& input, Progress& pr
     for (int head = 0; head < model.num_kv_heads; ++head) body(head);
   };
 
+  const WholeSequence whole{input.states.queries, input.states.keys, input.states.values};
   for (std::size_t step = 0; step < input.blocks.size(); ++step) {
     progress.check();
     const Block& block = input.blocks[step];
@@ -114,6 +115,7 @@ std::vector<HeadReplay> replay_layer(const LayerReplayInput& input, Progress& pr
     view.step = static_cast<int>(step);
     view.block = block;
     view.attention = &attention;
+    view.whole = &whole;
     for (HeadState& head : heads) {
       const auto index = static_cast<std::size_t>(head.replay.head);
       head.cache.append(block, input.states.keys[index], input.states.values[index]);
@@ -134,6 +136,8 @@ std::vector<HeadReplay> replay_layer(const LayerReplayInput& input, Progress& pr
       record.retained = static_cast<int>(decision.kept.size());
       record.threshold = decision.threshold;
       record.ties = decision.ties;
+      record.second_threshold = decision.second_threshold;
+      record.allocation_drift = decision.allocation_drift;
       std::size_t next = 0;
       for (std::size_t row = 0; row < present.size(); ++row) {
         if (next < decision.kept.size() && static_cast<std::size_t>(decision.kept[next]) == row) {

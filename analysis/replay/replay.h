@@ -41,6 +41,8 @@ struct StepRecord {
   int retained = 0;
   float threshold = 0.0F;
   int ties = 0;
+  float second_threshold = 0.0F;  // of a second stage of selection; NaN where there was none
+  int allocation_drift = 0;  // what the layer's quotas sum to, less its budget
   double log_pseudo_determinant = 0.0;  // Σ log λ of KᵀK over λ > n·eps·λ_max
   int rank = 0;
   std::vector<QueryHeadMetrics> query_heads;  // [G]; empty without metrics

@@ -40,6 +40,12 @@ void append_metrics(std::string& line, const StepRecord& record, int first_query
   std::string inside;
   append_number(inside, "threshold", record.threshold);
   append_number(inside, "ties", record.ties);
+  if (std::isfinite(record.second_threshold)) {
+    append_number(inside, "second_threshold", record.second_threshold);
+  }
+  if (record.allocation_drift != 0) {
+    append_number(inside, "allocation_drift", record.allocation_drift);
+  }
   if (!record.query_heads.empty()) {
     append_number(inside, "log_pseudo_determinant", record.log_pseudo_determinant);
     append_number(inside, "rank", record.rank);

@@ -54,6 +54,31 @@ const std::vector<std::string>& specs() {
       "keydiff+cam(3,denominator=max)",
       "snapkv(8)+cam(5,sample=bernoulli,seed=3)+sinks(2)",
       "sink+cam(sample=bernoulli)",
+      "h2o+adakv",
+      "snapkv(8)+adakv",
+      "snapkv(8,pool=max)+adakv(0.5,mode=mix)",
+      "tova+recent(30%)+sinks(2)+adakv(0.4)",
+      "h2o+adakv(0)",
+      "h2o+sinks(3)+adakv(mode=mix)",
+      "keydiff+adakv(1)",
+      "tova+pyramid",
+      "snapkv(8)+recent(25%)+pyramid(3)",
+      "h2o+adakv+pyramid(2.5)",
+      "tova+caote",
+      "h2o+caote",
+      "snapkv(8)+caote+recent(20%)",
+      "keydiff(metric=dot)+caote",
+      "random+caote+adakv",
+      "tova+fastcaote",
+      "h2o+fastcaote+sinks(3)",
+      "keynorm+fastcaote",
+      "snapkv(8,pool=max)+critical",
+      "snapkv(8,pool=max)+critical(0.25,norm=l2)+adakv",
+      "h2o+critical+recent(10%)",
+      "h2o(visible)+critical(0,eps=0)",
+      "keydiff+critical(eps=0.01)",
+      "tova+critical(1)",
+      "tova+caote+critical",
   };
   return list;
 }
@@ -93,6 +118,8 @@ TEST_P(ReplayAgainstNaive, RetainedSetsAndMetricsAgree) {
   options.seed = 10 + static_cast<std::uint64_t>(GetParam());
   const test::SyntheticStates made = test::make_synthetic_states(options);
   const LayerStates states = layer_states(made, 0);
+  ModelInfo model = made.model;
+  model.num_layers = 3;
   long decisions = 0;
   long near_ties = 0;
   for (const std::string& spec : specs()) {
@@ -104,15 +131,19 @@ TEST_P(ReplayAgainstNaive, RetainedSetsAndMetricsAgree) {
         fast.budget = budget;
         fast.block = block;
         fast.blocks = make_blocks(options.prompt_length, options.generated, block);
+        // The layer's place among several, which only pyramid minds.
+        const int layer = block % 3;
         LayerContext context;
-        context.model = made.model;
+        context.layer = layer;
+        context.model = model;
+        context.output_weights = states.output_weights;
         context.attention_scale = made.run.attention_scale;
         context.budget = budget;
         Progress progress;
         // Metrics do not depend on how a set came about: measured for one block size of each.
         fast.heads = replay_layer({states, fast.blocks, policy, context, block == 7}, progress);
         const naive::Comparison found =
-            naive::compare(fast, 0, states, made.model, made.run.attention_scale);
+            naive::compare(fast, layer, states, model, made.run.attention_scale);
         ASSERT_EQ(found.failure, "");
         decisions += found.decisions;
         // Two keys are equally far from their mean direction: with N = 1 and n = 2 keydiff's two

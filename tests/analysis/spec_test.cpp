@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 
@@ -121,6 +122,11 @@ SpecValue any_value(const ParameterInfo& parameter, std::mt19937& random) {
     case ParameterType::word:
       return parameter.words[pick(parameter.words.size())];
     case ParameterType::text: {
+      if (parameter.check) {
+        const std::vector<std::string> formulas = {"-age", "rank( attn_sum )+1", "n>3 ? 1:2",
+                                                   "smooth(key_norm,5) * 1e-3"};
+        return formulas[pick(formulas.size())];
+      }
       std::string text;
       const std::string letters = "ab,+()\" =%/.\\";
       const std::size_t length = 1 + pick(12);
@@ -166,6 +172,11 @@ TEST(Spec, TextOfAnySpecParsesBackToIt) {
       spec.parts.push_back(part);
     }
     if (spec.parts.empty()) continue;
+    const auto refused = [&](const SpecPart& part) {
+      const PolicyEntry& entry = *find_policy(part.name);
+      return entry.refusal && !entry.refusal(spec).empty();
+    };
+    if (std::any_of(spec.parts.begin(), spec.parts.end(), refused)) continue;
     const std::string text = spec.text();
     ASSERT_EQ(parse_policy(text), spec) << text;
     ASSERT_EQ(parse_policy(text).text(), text);
@@ -243,11 +254,19 @@ TEST(Catalogue, EveryEntryIsComplete) {
     EXPECT_EQ(find_policy(entry.name), &entry);
     EXPECT_FALSE(entry.summary.empty() || entry.formula.empty() || entry.source.empty());
     EXPECT_EQ(entry.summary.find('\n') + entry.formula.find('\n'), 2 * std::string::npos);
+    const bool score = entry.make_score || entry.make_policy;
+    const bool allocation = entry.layer_budget || entry.make_allocation;
     const int builders = (entry.make_score ? 1 : 0) + (entry.make_policy ? 1 : 0) +
-                         (entry.protect ? 1 : 0) + (entry.make_merging ? 1 : 0);
+                         (entry.protect ? 1 : 0) + (entry.layer_budget ? 1 : 0) +
+                         (entry.make_allocation ? 1 : 0) + (entry.wrap_score ? 1 : 0) +
+                         (entry.make_selection ? 1 : 0) + (entry.make_merging ? 1 : 0);
     EXPECT_EQ(builders, 1);
+    EXPECT_EQ(entry.kind == PartKind::score, score);
     EXPECT_EQ(entry.kind == PartKind::protection, static_cast<bool>(entry.protect));
     EXPECT_EQ(entry.kind == PartKind::merging, static_cast<bool>(entry.make_merging));
+    EXPECT_EQ(entry.kind == PartKind::allocation, allocation);
+    EXPECT_EQ(entry.kind == PartKind::value_aware, static_cast<bool>(entry.wrap_score));
+    EXPECT_EQ(entry.kind == PartKind::selection, static_cast<bool>(entry.make_selection));
     for (const ParameterInfo& parameter : entry.parameters) {
       EXPECT_FALSE(parameter.meaning.empty()) << parameter.name;
     }

@@ -27,6 +27,7 @@ void replay_one_layer(benchmark::State& state, const char* spec,
   context.model = made.model;
   context.attention_scale = made.run.attention_scale;
   context.budget = budget;
+  context.output_weights = states.output_weights;
   for (auto _ : state) {
     Progress progress;
     benchmark::DoNotOptimize(replay_layer({states, blocks, policy, context, metrics}, progress));
@@ -49,6 +50,9 @@ BENCHMARK_CAPTURE(replay_demo, keydiff, "keydiff", false)->Unit(benchmark::kMill
 BENCHMARK_CAPTURE(replay_demo, tova, "tova", false)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(replay_demo, snapkv, "snapkv", false)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(replay_demo, h2o, "h2o", false)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(replay_demo, snapkv_adakv, "snapkv+adakv", false)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(replay_demo, tova_caote, "tova+caote", false)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(replay_demo, oracle, "oracle", false)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(replay_demo, keydiff_metrics, "keydiff", true)->Unit(benchmark::kMillisecond);
 
 void replay_large_head(benchmark::State& state, const char* spec) {
@@ -67,6 +71,13 @@ BENCHMARK_CAPTURE(replay_large_head, keydiff, "keydiff")->Unit(benchmark::kMilli
 BENCHMARK_CAPTURE(replay_large_head, tova, "tova")->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(replay_large_head, snapkv, "snapkv")->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(replay_large_head, h2o, "h2o")->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(replay_large_head, snapkv_critical, "snapkv+critical")
+    ->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(replay_large_head, tova_caote, "tova+caote")->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(replay_large_head, tova_fastcaote, "tova+fastcaote")
+    ->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(replay_large_head, expr, "expr(\"rank(attn_last) - rank(cos_anchor)\")")
+    ->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace kvloupe

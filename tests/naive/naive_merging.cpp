@@ -50,7 +50,8 @@ std::vector<std::vector<int>> NaiveReplay::merging_sets(int head,
   return sets;
 }
 
-std::vector<NaiveMerge> NaiveReplay::kvmerger(int head, const std::set<int>& kept_apart) const {
+std::vector<NaiveMerge> NaiveReplay::kvmerger(int head, const std::set<int>& kept_apart,
+                                              int quota) const {
   const SpecPart& part = *policy_.find("kvmerger");
   const std::vector<int>& cache = caches_[head];
   const int n = static_cast<int>(cache.size());
@@ -74,7 +75,7 @@ std::vector<NaiveMerge> NaiveReplay::kvmerger(int head, const std::set<int>& kep
       const double middle = (epsilon + too_many) / 2.0;
       const int remain = n - static_cast<int>(candidates.size()) +
                          static_cast<int>(merging_sets(head, candidates, middle).size());
-      (remain <= budget_ ? epsilon : too_many) = middle;
+      (remain <= quota ? epsilon : too_many) = middle;
     }
   }
   std::vector<NaiveMerge> merges;

@@ -234,6 +234,7 @@ NaiveReplay::Scores NaiveReplay::score(int head, const Block& block) const {
   if (name == "snapkv") return snapkv(head, block);
   if (name == "keydiff") return keydiff(head);
   if (name == "random") return random(head);
+  if (name == "oracle") return oracle(head, block);
   Scores scores;
   for (const int token : caches_[head]) {
     if (name == "sink") {
@@ -247,7 +248,7 @@ NaiveReplay::Scores NaiveReplay::score(int head, const Block& block) const {
   return scores;
 }
 
-std::set<int> NaiveReplay::protect(int head) const {
+std::set<int> NaiveReplay::protect(int head, int budget) const {
   int first_tokens = 0;
   int last_entries = 0;
   const SpecPart& score = policy_.score();
@@ -263,12 +264,50 @@ std::set<int> NaiveReplay::protect(int head) const {
   const std::vector<int>& tokens = caches_[head];
   std::set<int> result;
   for (const int token : tokens) {
-    if (token < first_tokens && static_cast<int>(result.size()) < budget_) result.insert(token);
+    if (token < first_tokens && static_cast<int>(result.size()) < budget) result.insert(token);
   }
   for (int back = 1; back <= std::min<int>(last_entries, static_cast<int>(tokens.size())); ++back) {
-    if (static_cast<int>(result.size()) < budget_) result.insert(tokens[tokens.size() - back]);
+    if (static_cast<int>(result.size()) < budget) result.insert(tokens[tokens.size() - back]);
   }
   return result;
+}
+
+void NaiveReplay::evict(int head, const Block& block, int quota, HeadStep& step) const {
+  std::set<int> absorbed;
+  if (policy_.find("kvmerger") != nullptr) {
+    step.merges = kvmerger(head, step.protected_tokens, quota);
+  }
+  for (const NaiveMerge& merge : step.merges) {
+    absorbed.insert(merge.from.begin(), merge.from.end());
+    absorbed.erase(merge.into);
+  }
+  std::vector<int> left;
+  for (const int token : step.cache) {
+    if (absorbed.count(token) == 0) left.push_back(token);
+  }
+  step.retained = step.protected_tokens;
+  int first = quota;
+  if (const SpecPart* critical = policy_.find("critical")) {
+    const int already = static_cast<int>(step.protected_tokens.size());
+    const double share = critical->number("alpha") * (quota - already);
+    first = already + static_cast<int>(std::floor(share + 1e-9));
+    step.second_scores = critical_second(head, block, step.scores);
+  }
+  const bool enough = static_cast<int>(left.size()) <= quota;
+  for (const int token : best(step.scores, left, step.retained)) {
+    if (static_cast<int>(step.retained.size()) >= first) break;
+    step.retained.insert(token);
+    if (!enough) step.threshold = step.scores[token];
+  }
+  for (const int token : best(step.second_scores, left, step.retained)) {
+    if (static_cast<int>(step.retained.size()) >= quota) break;
+    step.retained.insert(token);
+    if (!enough) step.second_threshold = step.second_scores[token];
+  }
+  // A set whose pivot is evicted is gone as a whole.
+  std::erase_if(step.merges,
+                [&](const NaiveMerge& merge) { return step.retained.count(merge.into) == 0; });
+  if (policy_.find("cam") != nullptr) step.merges = cam(head, step.retained);
 }
 
 std::vector<HeadStep> NaiveReplay::step(const Block& block) {
@@ -287,39 +326,29 @@ std::vector<HeadStep> NaiveReplay::step(const Block& block) {
       }
     }
   }
+  const int budget = layer_budget(block);
+  int entries = 0;
+  int largest = 0;
   for (int head = 0; head < heads; ++head) {
-    HeadStep& step = steps[head];
-    step.cache = caches_[head];
-    step.retained.insert(step.cache.begin(), step.cache.end());
-    if (policy_.score().name == "full") continue;
-    if (static_cast<int>(step.cache.size()) <= budget_) continue;
-    step.scores = score(head, block);
-    step.protected_tokens = protect(head);
-    std::set<int> absorbed;
-    if (policy_.find("kvmerger") != nullptr) step.merges = kvmerger(head, step.protected_tokens);
-    for (const NaiveMerge& merge : step.merges) {
-      absorbed.insert(merge.from.begin(), merge.from.end());
-      absorbed.erase(merge.into);
+    steps[head].cache = caches_[head];
+    steps[head].retained.insert(caches_[head].begin(), caches_[head].end());
+    entries += static_cast<int>(caches_[head].size());
+    largest = std::max(largest, static_cast<int>(caches_[head].size()));
+  }
+  // Under adakv the layer's entries together count, else each head's own.
+  const bool fits = policy_.find("adakv") != nullptr ? entries <= budget * heads : largest <= budget;
+  const bool full = policy_.score().name == "full" || fits;
+  if (!full) {
+    for (int head = 0; head < heads; ++head) {
+      steps[head].scores = value_aware(head, score(head, block));
+      steps[head].protected_tokens = protect(head, budget);
     }
-    std::vector<int> others;
-    for (const int token : step.cache) {
-      if (step.protected_tokens.count(token) + absorbed.count(token) == 0) others.push_back(token);
+    const std::vector<int> quota = quotas(steps, budget);
+    for (int head = 0; head < heads; ++head) {
+      if (static_cast<int>(caches_[head].size()) > quota[head]) {
+        evict(head, block, quota[head], steps[head]);
+      }
     }
-    // Best first; of equals the later token.
-    std::sort(others.begin(), others.end(), [&](int a, int b) {
-      return std::pair(step.scores[a], a) > std::pair(step.scores[b], b);
-    });
-    const bool enough = step.cache.size() - absorbed.size() <= static_cast<std::size_t>(budget_);
-    step.retained = step.protected_tokens;
-    for (const int token : others) {
-      if (static_cast<int>(step.retained.size()) == budget_) break;
-      step.retained.insert(token);
-      if (!enough) step.threshold = step.scores[token];
-    }
-    // A set whose pivot is evicted is gone as a whole.
-    std::erase_if(step.merges,
-                  [&](const NaiveMerge& merge) { return step.retained.count(merge.into) == 0; });
-    if (policy_.find("cam") != nullptr) step.merges = cam(head, step.retained);
   }
   // Only now: aggregate=layer reads the caches of other heads.
   before_ = {caches_, received_, merged_};
@@ -335,7 +364,9 @@ void NaiveReplay::adopt(int head, const std::set<int>& retained) {
   received_[head] = before_.received[head];
   merged_[head] = before_.merged[head];
   std::vector<NaiveMerge> merges;
-  if (policy_.find("kvmerger") != nullptr) merges = kvmerger(head, protect(head));
+  if (policy_.find("kvmerger") != nullptr) {
+    merges = kvmerger(head, protect(head, budget_), budget_);
+  }
   std::erase_if(merges, [&](const NaiveMerge& merge) { return retained.count(merge.into) == 0; });
   if (policy_.find("cam") != nullptr) merges = cam(head, retained);
   carry_out(head, merges);

@@ -32,6 +32,9 @@ struct HeadStep {
   std::set<int> protected_tokens;
   std::set<int> retained;
   double threshold = std::numeric_limits<double>::quiet_NaN();  // the lowest score kept for it
+  std::map<int, double> second_scores;  // of critical's second stage; empty without
+  double second_threshold = std::numeric_limits<double>::quiet_NaN();
+  double layer_threshold = std::numeric_limits<double>::quiet_NaN();  // adakv: of the whole layer
   std::vector<NaiveMerge> merges;
 };
 
@@ -83,12 +86,25 @@ class NaiveReplay {
   Scores keydiff(int head) const;
   double hash(std::uint64_t seed, int head, int token) const;
   Scores random(int head) const;
-  std::set<int> protect(int head) const;
+  Scores oracle(int head, const Block& block) const;
+  /// What caote or fastcaote make of the scores.
+  Scores value_aware(int head, const Scores& base) const;
+  Scores critical_second(int head, const Block& block, const Scores& base) const;
+  /// Best first, of equals the later token; those of `among` that are not yet in `kept`.
+  static std::vector<int> best(const Scores& scores, const std::vector<int>& among,
+                               const std::set<int>& kept);
+  std::set<int> protect(int head, int budget) const;
+  int layer_budget(const Block& block) const;
+  /// How many entries each head keeps, [Hk]; fills layer_threshold. Needs scores and protected ones.
+  std::vector<int> quotas(std::vector<HeadStep>& steps, int budget) const;
+
+  /// What stays of a head's cache when `quota` may: fills the rest of `step`.
+  void evict(int head, const Block& block, int quota, HeadStep& step) const;
 
   // naive_merging.cpp
   std::vector<std::vector<int>> merging_sets(int head, const std::vector<int>& candidates,
                                              double epsilon) const;
-  std::vector<NaiveMerge> kvmerger(int head, const std::set<int>& kept_apart) const;
+  std::vector<NaiveMerge> kvmerger(int head, const std::set<int>& kept_apart, int quota) const;
   NaiveMerge merge(int head, const std::vector<int>& set) const;
   std::vector<NaiveMerge> cam(int head, const std::set<int>& retained) const;
   void carry_out(int head, const std::vector<NaiveMerge>& merges);

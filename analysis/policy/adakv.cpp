@@ -1,0 +1,129 @@
+// adakv: one layer's entries go to the highest scores over all its heads together.
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <numeric>
+
+#include "analysis/policy/policies.h"
+
+namespace kvloupe::policies {
+
+namespace {
+class AdaKvAllocation : public Allocation {
+ public:
+  AdaKvAllocation(double safeguard, bool mix) : safeguard_(safeguard), mix_(mix) {}
+
+  bool over_budget(const StepView& view, int budget) const override {
+    std::size_t entries = 0;
+    for (const CacheView& cache : view.caches) entries += cache.tokens.size();
+    return entries > static_cast<std::size_t>(budget) * view.caches.size();
+  }
+
+  std::vector<int> quotas(const StepView& view, const std::vector<std::vector<float>>& scores,
+                          const Protection& protection, int budget) const override {
+    const std::size_t heads = view.caches.size();
+    // ⌊aN⌋ of the decimal a person wrote: 0.29 of 100 is 29.
+    const int safe = static_cast<int>(Percent{safeguard_}.of(100L * budget));
+    std::vector<int> quotas(heads), least(heads);
+    std::vector<Entry> others;
+    int left = budget * static_cast<int>(heads);
+    for (std::size_t head = 0; head < heads; ++head) {
+      const auto& tokens = view.caches[head].tokens;
+      const std::vector<Fate> fates = protection.fates(tokens, budget);
+      std::vector<Entry> own;
+      for (std::size_t row = 0; row < tokens.size(); ++row) {
+        if (fates[row] == Fate::evicted) own.push_back({scores[head][row], tokens[row], head});
+      }
+      const int is_protected = static_cast<int>(tokens.size() - own.size());
+      // A head keeps one entry at least: attention over nothing has no meaning.
+      least[head] = std::max(is_protected, 1);
+      const int pinned = mix_ ? 0 : std::max(least[head], safe) - is_protected;
+      const std::size_t taken = std::min(own.size(), static_cast<std::size_t>(pinned));
+      const auto rest = own.begin() + static_cast<std::ptrdiff_t>(taken);
+      std::nth_element(own.begin(), rest, own.end(), before);
+      quotas[head] = is_protected + static_cast<int>(taken);
+      left -= quotas[head];
+      others.insert(others.end(), rest, own.end());
+    }
+    const std::size_t top = std::min(others.size(), static_cast<std::size_t>(std::max(left, 0)));
+    std::nth_element(others.begin(), others.begin() + static_cast<std::ptrdiff_t>(top),
+                     others.end(), before);
+    for (std::size_t i = 0; i < top; ++i) ++quotas[others[i].head];
+    if (mix_) {
+      for (std::size_t head = 0; head < heads; ++head) {
+        const double share = (1.0 - safeguard_) * quotas[head] + safe;
+        quotas[head] = std::clamp(static_cast<int>(std::nearbyint(share)), least[head],
+                                  static_cast<int>(view.caches[head].tokens.size()));
+      }
+    }
+    return quotas;
+  }
+
+ private:
+  struct Entry {
+    float score;
+    std::int32_t token;
+    std::size_t head;
+  };
+  /// Highest first; of equals the later token, then the lower head.
+  static bool before(const Entry& a, const Entry& b) {
+    if (a.score != b.score) return a.score > b.score;
+    if (a.token != b.token) return a.token > b.token;
+    return a.head < b.head;
+  }
+
+  double safeguard_;
+  bool mix_;
+};
+}  // namespace
+
+PolicyEntry adakv() {
+  PolicyEntry entry;
+  entry.name = "adakv";
+  entry.kind = PartKind::allocation;
+  entry.summary = "the heads of a layer share its entries: the highest scores of all of them stay";
+  entry.formula =
+      "pin: each head's best floor(safeguard N) are kept, the rest of N Hk goes to the highest "
+      "scores of the layer; mix: B_h = round((1 - a) c_h + floor(a N)), c_h = the head's count "
+      "among the layer's top N Hk, a = safeguard";
+  entry.source = "Feng et al., Ada-KV; pin: kvpress; mix: the authors' code";
+  entry.differences =
+      "kvpress pins (mode=pin, 0.2); the authors' code mixes (mode=mix), now with 0.5, and keeps "
+      "the window on top of the budget; here protected entries are inside it and count as pinned; "
+      "a layer evicts when its entries together exceed N Hk; a head keeps one entry at least";
+  entry.parameters = {{.name = "safeguard",
+                       .type = ParameterType::number,
+                       .default_value = 0.2,
+                       .minimum = 0.0,
+                       .maximum = 1.0,
+                       .words = {},
+                       .meaning = "share of the budget every head is sure of; 1: uniform"},
+                      {.name = "mode",
+                       .type = ParameterType::word,
+                       .default_value = std::string("pin"),
+                       .words = {"pin", "mix"},
+                       .meaning = "pin: the best of each head first; mix: between the head's count "
+                                  "in the layer's top and the uniform share"}};
+  entry.make_allocation = [](const SpecPart& part) {
+    return std::make_unique<AdaKvAllocation>(part.number("safeguard"), part.word("mode") == "mix");
+  };
+  entry.refusal = [](const PolicySpec& spec) { return one_set_refusal(spec); };
+  entry.doubts = [](const PolicySpec& spec) {
+    std::vector<std::string> doubts;
+    const ScoreScale scale = score_scale(spec);
+    if (scale == ScoreScale::per_head || scale == ScoreScale::signed_own) {
+      doubts.push_back("adakv compares the scores of different heads, but those of " +
+                       spec.score().name + " have a scale of their own in each head");
+    }
+    if (spec.find("adakv")->word("mode") == "mix") {
+      doubts.emplace_back(
+          "adakv(mode=mix) rounds the share of each head by itself: a layer's sum can differ from "
+          "its budget, at each step by the allocation_drift that stands there");
+    }
+    return doubts;
+  };
+  return entry;
+}
+
+}  // namespace kvloupe::policies

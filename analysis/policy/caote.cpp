@@ -1,0 +1,41 @@
+// caote: a score becomes the change of the output that removing the entry makes.
+
+#include "analysis/policy/policies.h"
+#include "analysis/policy/value_aware_score.h"
+
+namespace kvloupe::policies {
+
+PolicyEntry caote() {
+  PolicyEntry entry;
+  entry.name = "caote";
+  entry.kind = PartKind::value_aware;
+  entry.summary = "the score as attention, times how far the output moves without the entry";
+  entry.formula =
+      "c_j = h_j / (1 - h_j) ||o - v_j||, o = sum h_i v_i, h = scores / their sum (first shifted "
+      "by their minimum where some is negative; all zero: 1/n)";
+  entry.source = "CAOTE eq. 8, 20 to 22; theorem 3.2";
+  entry.differences =
+      "no public code; the paper leaves grouped-query attention open: here h is the score's mean "
+      "over the group, for which c_j is an approximation; where no other entry has mass the entry "
+      "is never evicted; protection applies after";
+  entry.wrap_score = [](const SpecPart&, const LayerContext&, std::unique_ptr<Score> base) {
+    return make_value_aware_score(ValueAwareForm::caote, std::move(base));
+  };
+  entry.refusal = [](const PolicySpec& spec) -> std::string {
+    if (spec.find("fastcaote") != nullptr) return "stands beside fastcaote; one of them is enough";
+    return one_set_refusal(spec);
+  };
+  entry.doubts = [](const PolicySpec& spec) { return value_aware_doubts(spec, "caote"); };
+  entry.notes = [](const SpecPart&, const ModelInfo& model, int) {
+    std::vector<std::string> notes;
+    if (model.group_size() > 1) {
+      notes.push_back("caote is exact for one query head; with " +
+                      std::to_string(model.group_size()) +
+                      " in a group their mean makes it an approximation, off by 10 % typically");
+    }
+    return notes;
+  };
+  return entry;
+}
+
+}  // namespace kvloupe::policies

@@ -1,0 +1,114 @@
+// critical: CriticalKV's two-stage selection.
+
+#include <algorithm>
+
+#include "analysis/policy/policies.h"
+#include "analysis/policy/top_selection.h"
+#include "analysis/policy/value_out_norms.h"
+
+namespace kvloupe::policies {
+
+namespace {
+/// CriticalKV algorithm 1, on the b entries protection has left of a head's quota: ⌊αb⌋ by the
+/// score s, the rest by (s + ε)·‖v_i W_O‖.
+class CriticalSelection : public Selection {
+ public:
+  CriticalSelection(const LayerContext& context, double alpha, double epsilon,
+                    ValueOutNorms::Norm norm)
+      : alpha_(alpha), epsilon_(epsilon), norms_(context, norm) {
+    norms_.check("critical");
+  }
+
+  bool needs_values() const override { return true; }
+
+  void select(const StepView& view, int head, int count, double rows_summed,
+              HeadDecision& decision) override {
+    const std::vector<float>& scores = decision.scores;
+    // ⌊αb⌋ of the decimal a person wrote.
+    const int first = static_cast<int>(Percent{alpha_}.of(100L * std::max(count, 0)));
+    const Threshold one = mark_highest(scores, first, Fate::by_score, decision.fates);
+    decision.threshold = one.value;
+    decision.ties = one.ties;
+
+    const std::vector<float>& norms = norms_.of(view, head);
+    const double shift =
+        std::min(0.0, static_cast<double>(*std::min_element(scores.begin(), scores.end())));
+    decision.second_scores.resize(scores.size());
+    for (std::size_t i = 0; i < scores.size(); ++i) {
+      const double share = (static_cast<double>(scores[i]) - shift) / rows_summed;
+      decision.second_scores[i] =
+          static_cast<float>((share + epsilon_) * static_cast<double>(norms[i]));
+    }
+    decision.second_threshold =
+        mark_highest(decision.second_scores, count - first, Fate::by_second_stage, decision.fates)
+            .value;
+  }
+
+  void retain(const StepView& view, int head, const HeadDecision& decision) override {
+    norms_.retain(view, head, decision);
+  }
+
+ private:
+  double alpha_;
+  double epsilon_;
+  ValueOutNorms norms_;
+};
+}  // namespace
+
+PolicyEntry critical() {
+  PolicyEntry entry;
+  entry.name = "critical";
+  entry.kind = PartKind::selection;
+  entry.summary = "a part by the score, the rest by the score times the size of the output";
+  entry.formula =
+      "of b places first floor(alpha b) by s_i, the rest by (s_i + eps) times the mean over the "
+      "group of ||v_i W_O||; s = the score as attention per row";
+  entry.source = "CriticalKV algorithm 1; norm=l2: appendix F";
+  entry.differences =
+      "the paper's listing has alpha 0.25, its text and experiments 0.5; eps stands in no theorem "
+      "but matters most in practice (kvpress: +2 points); the paper's own base is "
+      "snapkv(pool=max), also with adakv; kvpress multiplies protected entries as well, here they "
+      "are apart";
+  entry.parameters = {{.name = "alpha",
+                       .type = ParameterType::number,
+                       .default_value = 0.5,
+                       .minimum = 0.0,
+                       .maximum = 1.0,
+                       .words = {},
+                       .meaning = "share of the places that goes by the score alone"},
+                      {.name = "eps",
+                       .type = ParameterType::number,
+                       .default_value = 1e-4,
+                       .minimum = 0.0,
+                       .maximum = 1e6,
+                       .words = {},
+                       .meaning = "added to the score, as attention per row, before the product"},
+                      {.name = "norm",
+                       .type = ParameterType::word,
+                       .default_value = std::string("l1"),
+                       .words = {"l1", "l2"},
+                       .meaning = "norm of the output v_i W_O"}};
+  entry.make_selection = [](const SpecPart& part, const LayerContext& context) {
+    return std::make_unique<CriticalSelection>(
+        context, part.number("alpha"), part.number("eps"),
+        part.word("norm") == "l1" ? ValueOutNorms::Norm::l1 : ValueOutNorms::Norm::l2);
+  };
+  entry.refusal = [](const PolicySpec& spec) { return one_set_refusal(spec); };
+  entry.doubts = [](const PolicySpec& spec) {
+    std::vector<std::string> doubts;
+    const std::string name = spec.score().name;
+    if (score_scale(spec) == ScoreScale::signed_own) {
+      doubts.push_back("critical multiplies scores by norms: where those of " + name +
+                       " are negative, all are shifted by their minimum first");
+    }
+    if (find_policy(name)->scale != ScoreScale::attention) {
+      doubts.push_back("critical is meant for attention, which " + name +
+                       " is not; eps = " + number_text(spec.find("critical")->number("eps")) +
+                       " is then of no known size");
+    }
+    return doubts;
+  };
+  return entry;
+}
+
+}  // namespace kvloupe::policies

@@ -1,0 +1,353 @@
+#include "analysis/policy/formula.h"
+
+#include <muParser.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <cstdlib>
+#include <utility>
+
+#include "analysis/policy/column_functions.h"
+#include "analysis/policy/nearest_word.h"
+
+namespace kvloupe {
+
+/// One expression for muParser. Calls of column functions are cut out of it: each has become the
+/// name of a temporary, padded so that columns stay.
+struct Formula::Node {
+  struct Call {
+    std::string function;
+    std::string temporary;
+    std::size_t position = 0;
+    std::unique_ptr<Node> argument;
+    std::unique_ptr<Node> width;  // of smooth
+  };
+  std::string text;
+  std::vector<std::string> variables;
+  std::vector<Call> calls;
+};
+
+namespace {
+using Node = Formula::Node;
+
+constexpr std::size_t kLongest = 4000;
+constexpr int kDeepest = 64;
+constexpr double kWidest = 1001;
+
+const std::vector<std::string>& column_functions() {
+  static const std::vector<std::string> names = {"rank", "zscore", "minmax", "smooth"};
+  return names;
+}
+
+bool contains(const std::vector<std::string>& words, std::string_view word) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+bool name_start(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_'; }
+bool name_inside(char c) { return name_start(c) || (c >= '0' && c <= '9'); }
+bool blank(char c) { return c == ' ' || c == '\t'; }
+
+/// What muParser says, in our words.
+std::string reason(const mu::ParserError& error) {
+  switch (error.GetCode()) {
+    case mu::ecUNEXPECTED_EOF:
+      return "the formula ends too early";
+    case mu::ecMISSING_PARENS:
+      return "a ')' is missing";
+    case mu::ecUNEXPECTED_PARENS:
+      return "this parenthesis does not belong here";
+    case mu::ecUNEXPECTED_ARG_SEP:
+    case mu::ecUNEXPECTED_ARG:
+      return "a comma stands only between the arguments of a function";
+    case mu::ecUNEXPECTED_OPERATOR:
+    case mu::ecUNASSIGNABLE_TOKEN:
+      return "an operator is missing or does not belong here";
+    case mu::ecUNEXPECTED_VAL:
+    case mu::ecUNEXPECTED_VAR:
+    case mu::ecUNEXPECTED_FUN:
+      return "an operator is missing before it";
+    case mu::ecTOO_MANY_PARAMS:
+      return "too many arguments for this function";
+    case mu::ecTOO_FEW_PARAMS:
+      return "too few arguments for this function";
+    case mu::ecMISSING_ELSE_CLAUSE:
+    case mu::ecMISPLACED_COLON:
+      return "a choice is written condition ? value : other value";
+    default:
+      return "cannot be read here";
+  }
+}
+
+class Reader {
+ public:
+  Reader(std::string_view text, const std::vector<std::string>& variables)
+      : text_(text), variables_(variables) {
+    const mu::Parser parser;
+    for (const auto& [name, function] : parser.GetFunDef()) functions_.push_back(name);
+    for (const auto& [name, value] : parser.GetConst()) constants_.push_back(name);
+  }
+
+  std::unique_ptr<Node> read() const {
+    if (text_.size() > kLongest) {
+      throw FormulaError(kLongest, std::string(text_.substr(kLongest, 1)),
+                         "the formula is longer than " + std::to_string(kLongest) + " characters");
+    }
+    return expression(0, text_.size(), 0);
+  }
+
+ private:
+  [[noreturn]] static void refuse(std::size_t at, std::string_view word, const std::string& why) {
+    throw FormulaError(at, std::string(word), why);
+  }
+
+  /// The formula in [begin, end).
+  std::unique_ptr<Node> expression(std::size_t begin, std::size_t end, int depth) const {
+    auto node = std::make_unique<Node>();
+    node->text = text_.substr(begin, end - begin);
+    if (std::all_of(node->text.begin(), node->text.end(), blank)) {
+      refuse(begin, text_.substr(begin, end - begin), "nothing is written here");
+    }
+    int open = 0;
+    for (std::size_t at = begin; at < end;) {
+      const char c = text_[at];
+      if (name_start(c)) {
+        at = name(*node, begin, at, end, depth);
+      } else if ((c >= '0' && c <= '9') || c == '.') {
+        at = number(at, end);
+      } else {
+        if (c == '(') ++open;
+        if (c == ')') --open;
+        if (c == ',' && open == 0) refuse(at, ",", "a formula has one value");
+        at += symbol(at, end);
+      }
+    }
+    check(*node, begin);
+    return node;
+  }
+
+  std::size_t number(std::size_t at, std::size_t end) const {
+    const auto digits = [&](std::size_t i) {
+      while (i < end && text_[i] >= '0' && text_[i] <= '9') ++i;
+      return i;
+    };
+    std::size_t stop = digits(at);
+    if (stop < end && text_[stop] == '.') stop = digits(stop + 1);
+    if (stop < end && (text_[stop] == 'e' || text_[stop] == 'E')) {
+      const bool sign = stop + 1 < end && (text_[stop + 1] == '+' || text_[stop + 1] == '-');
+      const std::size_t exponent = stop + (sign ? 2 : 1);
+      if (digits(exponent) > exponent) stop = digits(exponent);
+    }
+    const bool plain = stop > at && !(stop == at + 1 && text_[at] == '.');
+    if (!plain || (stop < end && (name_inside(text_[stop]) || text_[stop] == '.'))) {
+      while (stop < end && (name_inside(text_[stop]) || text_[stop] == '.')) ++stop;
+      refuse(at, text_.substr(at, std::max<std::size_t>(stop - at, 1)), "not a number");
+    }
+    return stop;
+  }
+
+  /// Length of the operator at `at`.
+  std::size_t symbol(std::size_t at, std::size_t end) const {
+    const std::string_view two = text_.substr(at, std::min<std::size_t>(2, end - at));
+    for (const char* pair : {"==", "!=", "<=", ">=", "&&", "||"}) {
+      if (two == pair) return 2;
+    }
+    if (text_[at] == '=') refuse(at, "=", "nothing can be assigned; equal is written ==");
+    if (std::string_view("+-*/^()<>?:,! \t").find(text_[at]) == std::string_view::npos) {
+      const bool shown = text_[at] >= 0x20 && text_[at] < 0x7F;
+      refuse(at, shown ? text_.substr(at, 1) : "?", "no such operator");
+    }
+    return 1;
+  }
+
+  /// A variable, a constant, or a function; a call of a column function is read to its end.
+  std::size_t name(Node& node, std::size_t begin, std::size_t at, std::size_t end,
+                   int depth) const {
+    std::size_t stop = at;
+    while (stop < end && name_inside(text_[stop])) ++stop;
+    const std::string word(text_.substr(at, stop - at));
+    std::size_t after = stop;
+    while (after < end && blank(text_[after])) ++after;
+    const bool call = after < end && text_[after] == '(';
+    if (!call) {
+      if (contains(variables_, word)) {
+        if (!contains(node.variables, word)) node.variables.push_back(word);
+      } else if (!contains(constants_, word)) {
+        refuse(at, word,
+               "no such variable; the nearest is '" + nearest_word(word, variables_) + "'");
+      }
+      return stop;
+    }
+    if (contains(functions_, word)) return stop;
+    if (!contains(column_functions(), word)) {
+      std::vector<std::string> all = functions_;
+      all.insert(all.end(), column_functions().begin(), column_functions().end());
+      refuse(at, word, "no such function; the nearest is '" + nearest_word(word, all) + "'");
+    }
+    if (depth >= kDeepest) refuse(at, word, "functions are nested too deeply");
+    return column_call(node, begin, {at, stop, after, end}, depth);
+  }
+
+  struct CallPlace {
+    std::size_t name, name_end, open, end;
+  };
+
+  std::size_t column_call(Node& node, std::size_t begin, const CallPlace& place, int depth) const {
+    const std::string word(text_.substr(place.name, place.name_end - place.name));
+    std::vector<std::size_t> commas;
+    int open = 0;
+    std::size_t close = place.open;
+    for (; close < place.end; ++close) {
+      if (text_[close] == '(') ++open;
+      if (text_[close] == ')' && --open == 0) break;
+      if (text_[close] == ',' && open == 1) commas.push_back(close);
+    }
+    if (close == place.end) refuse(place.open, "(", "is never closed");
+    const std::size_t wanted = word == "smooth" ? 1 : 0;
+    if (commas.size() != wanted) {
+      refuse(place.name, word,
+             wanted == 1 ? "takes two arguments: smooth(x, k)"
+                         : "takes one argument: " + word + "(x)");
+    }
+    Node::Call call;
+    call.function = word;
+    call.position = place.name;
+    call.temporary = "_" + std::to_string(node.calls.size());
+    call.argument = expression(place.open + 1, wanted == 1 ? commas[0] : close, depth + 1);
+    if (wanted == 1) {
+      call.width = expression(commas[0] + 1, close, depth + 1);
+      check_width(*call.width, commas[0] + 1, close);
+    }
+    std::string replacement = call.temporary;
+    replacement.resize(close + 1 - place.name, ' ');
+    node.text.replace(place.name - begin, replacement.size(), replacement);
+    node.calls.push_back(std::move(call));
+    return close + 1;
+  }
+
+  /// A width that is one number can be judged now.
+  void check_width(const Node& width, std::size_t begin, std::size_t end) const {
+    if (!width.variables.empty() || !width.calls.empty()) return;
+    mu::Parser parser;
+    parser.SetExpr(width.text);
+    const double k = parser.Eval();
+    if (k >= 1.0 && k <= kWidest && std::fmod(k, 2.0) == 1.0) return;
+    while (begin < end && blank(text_[begin])) ++begin;
+    refuse(begin, text_.substr(begin, end - begin), "smooth's width is an odd number, 1 to 1001");
+  }
+
+  /// Lets muParser read the expression.
+  void check(const Node& node, std::size_t begin) const {
+    mu::Parser parser;
+    double one = 1.0;
+    for (const std::string& variable : node.variables) parser.DefineVar(variable, &one);
+    for (const Node::Call& call : node.calls) parser.DefineVar(call.temporary, &one);
+    try {
+      parser.SetExpr(node.text);
+      parser.Eval();
+    } catch (const mu::ParserError& error) {
+      const bool at_end =
+          error.GetCode() == mu::ecUNEXPECTED_EOF || error.GetCode() == mu::ecMISSING_PARENS;
+      std::size_t at = node.text.size();
+      std::string word = error.GetToken();
+      if (!at_end) {
+        at = std::min<std::size_t>(error.GetPos(), node.text.size());
+        const std::size_t found = word.empty() ? at : node.text.rfind(word, at);
+        if (found != std::string::npos) at = found;
+        for (const Node::Call& call : node.calls) {
+          if (call.temporary == word) word = call.function;
+        }
+      } else {
+        while (at > 0 && blank(node.text[at - 1])) --at;
+        word.clear();
+      }
+      refuse(begin + at, word, reason(error));
+    }
+  }
+
+  std::string_view text_;
+  const std::vector<std::string>& variables_;
+  std::vector<std::string> functions_;
+  std::vector<std::string> constants_;
+};
+
+bool reads(const Node& node, std::string_view variable) {
+  return contains(node.variables, variable) ||
+         std::any_of(node.calls.begin(), node.calls.end(), [&](const Node::Call& call) {
+           return reads(*call.argument, variable) || (call.width && reads(*call.width, variable));
+         });
+}
+
+std::vector<double> evaluate_node(const Node& node, const Formula::Columns& columns, std::size_t n);
+
+std::vector<double> evaluate_call(const Node::Call& call, const Formula::Columns& columns,
+                                  std::size_t n) {
+  const std::vector<double> argument = evaluate_node(*call.argument, columns, n);
+  const auto wrong =
+      std::find_if(argument.begin(), argument.end(), [](double x) { return !std::isfinite(x); });
+  if (wrong != argument.end()) {
+    throw FormulaValueError(static_cast<std::size_t>(wrong - argument.begin()),
+                            "what " + call.function + " at column " +
+                                std::to_string(call.position + 1) +
+                                " of the formula is given is not a finite number");
+  }
+  if (call.function == "rank") return column_rank(argument);
+  if (call.function == "zscore") return column_zscore(argument);
+  if (call.function == "minmax") return column_minmax(argument);
+  const std::vector<double> width = evaluate_node(*call.width, columns, n);
+  for (std::size_t row = 0; row < n; ++row) {
+    const double k = width[row];
+    if (k != width.front() || !(k >= 1.0 && k <= kWidest) || std::fmod(k, 2.0) != 1.0) {
+      throw FormulaValueError(row, "the width of smooth at column " +
+                                       std::to_string(call.position + 1) +
+                                       " of the formula is not one odd number, 1 to 1001");
+    }
+  }
+  return column_smooth(argument, n == 0 ? 1 : static_cast<int>(width.front()));
+}
+
+std::vector<double> evaluate_node(const Node& node, const Formula::Columns& columns,
+                                  std::size_t n) {
+  std::vector<std::vector<double>> temporaries;
+  for (const Node::Call& call : node.calls) {
+    temporaries.push_back(evaluate_call(call, columns, n));
+  }
+  mu::Parser parser;
+  std::vector<const double*> sources;
+  for (const std::string& variable : node.variables) {
+    sources.push_back(columns.find(variable)->second.data());
+  }
+  for (const auto& temporary : temporaries) sources.push_back(temporary.data());
+  std::vector<double> row_values(sources.size(), 0.0);
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    parser.DefineVar(i < node.variables.size() ? node.variables[i]
+                                               : node.calls[i - node.variables.size()].temporary,
+                     &row_values[i]);
+  }
+  parser.SetExpr(node.text);
+  std::vector<double> result(n);
+  for (std::size_t row = 0; row < n; ++row) {
+    for (std::size_t i = 0; i < sources.size(); ++i) row_values[i] = sources[i][row];
+    try {
+      result[row] = parser.Eval();
+    } catch (const mu::ParserError& error) {
+      throw FormulaValueError(row, "the formula cannot be evaluated: " + error.GetMsg());
+    }
+  }
+  return result;
+}
+}  // namespace
+
+Formula::Formula(std::string_view text, const std::vector<std::string>& variables)
+    : root_(Reader(text, variables).read()) {}
+Formula::~Formula() = default;
+Formula::Formula(Formula&&) noexcept = default;
+Formula& Formula::operator=(Formula&&) noexcept = default;
+
+bool Formula::uses(std::string_view variable) const { return reads(*root_, variable); }
+
+std::vector<double> Formula::evaluate(const Columns& columns, std::size_t n) const {
+  return evaluate_node(*root_, columns, n);
+}
+
+}  // namespace kvloupe

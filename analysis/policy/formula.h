@@ -1,0 +1,56 @@
+#pragma once
+// A formula a person typed, over named columns of numbers: one value per cache entry.
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace kvloupe {
+
+/// What is wrong with a formula's text.
+struct FormulaError : std::runtime_error {
+  FormulaError(std::size_t position_, std::string word_, const std::string& why)
+      : std::runtime_error(why), position(position_), word(std::move(word_)) {}
+  std::size_t position;  // in the formula, from 0
+  std::string word;      // as written there
+};
+
+/// What went wrong in evaluating one.
+struct FormulaValueError : std::runtime_error {
+  FormulaValueError(std::size_t row_, const std::string& why)
+      : std::runtime_error(why), row(row_) {}
+  std::size_t row;
+};
+
+/// The operators and functions of muParser and four functions of whole columns, whose arguments may
+/// be any formula: rank(x), 1 for the lowest to n for the highest, equal ones share their mean;
+/// zscore(x), (x − mean)/standard deviation, 0 where that is 0; minmax(x), from 0 to 1, 0 where all
+/// are equal; smooth(x, k), sum of the k (odd) around an entry over k, nothing beyond the ends.
+class Formula {
+ public:
+  using Columns = std::map<std::string, std::vector<double>, std::less<>>;
+
+  /// Throws FormulaError.
+  Formula(std::string_view text, const std::vector<std::string>& variables);
+  ~Formula();
+  Formula(Formula&&) noexcept;
+  Formula& operator=(Formula&&) noexcept;
+
+  /// Whether the formula reads that variable.
+  bool uses(std::string_view variable) const;
+  /// [n]. `columns` holds [n] for every variable in use. What comes out may be no number; throws
+  /// FormulaValueError where what a function of columns is given is none, or k is not odd. May be
+  /// called by different threads at the same time.
+  std::vector<double> evaluate(const Columns& columns, std::size_t n) const;
+
+  struct Node;
+
+ private:
+  std::unique_ptr<Node> root_;
+};
+
+}  // namespace kvloupe

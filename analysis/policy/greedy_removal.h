@@ -1,0 +1,27 @@
+#pragma once
+
+#include <vector>
+
+#include <Eigen/Core>
+
+namespace kvloupe {
+
+/// One query's view of a cache: what it pays to each entry, and what it should get.
+struct JudgingQuery {
+  Eigen::VectorXd logits;       // [n] of the entries that may go
+  Eigen::VectorXd kept_logits;  // [m] of entries that always stay; may be empty
+  Eigen::MatrixXd kept_values;  // [m,d]
+  Eigen::VectorXd target;       // [d] the true output
+};
+
+/// The order in which entries go when each time the one goes whose removal leaves the least
+/// Σ_queries ‖output − target‖², attention renormalised over what is left; of equals the earlier
+/// row. `values` [n,d]. `removable` [n]: the others never go. Result: rows, first removed first;
+/// one entry is left where nothing else always stays. O(Q·n) per removal: an output without one
+/// entry follows from sums held over all of them; where one entry holds nearly all of a query's
+/// mass, and where much of it has gone, they are summed anew.
+std::vector<int> greedy_removal_order(const std::vector<JudgingQuery>& queries,
+                                      const Eigen::MatrixXd& values,
+                                      const std::vector<bool>& removable);
+
+}  // namespace kvloupe

@@ -1,0 +1,66 @@
+// pyramid: early layers hold more, late layers less.
+
+#include <algorithm>
+#include <cmath>
+
+#include "analysis/policy/policies.h"
+#include "analysis/policy/pyramid_budget.h"
+
+namespace kvloupe {
+
+int pyramid_budget(int layer, int layers, int budget, double beta, int seen) {
+  if (seen <= budget || layers < 2) return budget;
+  // max = 2N − N/β and min = N/β, or max = n and min = 2N − n: N and the same distance both ways.
+  const double mean = budget;
+  const double reach = std::min(mean - mean / beta, static_cast<double>(seen) - mean);
+  const double offset = reach * (layers - 1 - 2 * layer) / (layers - 1);
+  // Half to even; a half but for rounding is one, so that a decimal β means what it says.
+  const double halves = std::round(2.0 * offset);
+  const double exact = std::abs(2.0 * offset - halves) < 1e-6 ? halves / 2.0 : offset;
+  return std::max(1, static_cast<int>(std::nearbyint(mean + exact)));
+}
+
+namespace policies {
+
+PolicyEntry pyramid() {
+  PolicyEntry entry;
+  entry.name = "pyramid";
+  entry.kind = PartKind::allocation;
+  entry.summary = "the budget falls from the first layer to the last; N is the mean";
+  entry.formula =
+      "layer l of L holds max - l(max - min)/(L - 1) per head, rounded half to even; min = N/beta, "
+      "max = 2N - min; where max > n: max = n, min = 2N - n; n = tokens seen";
+  entry.source = "Cai et al., PyramidKV; as kvpress";
+  entry.differences =
+      "KVCache-Factory adds the window on top of each layer's share, divides as integers and stays "
+      "uniform below twice the budget; kvpress falls back to SnapKV where min is below the window; "
+      "under block prefill n is the number of tokens seen, equal in all layers, so that the "
+      "layers' "
+      "sum stays exact";
+  entry.parameters = {{.name = "beta",
+                       .type = ParameterType::number,
+                       .default_value = 20.0,
+                       .minimum = 1.0,
+                       .maximum = 1e6,
+                       .words = {},
+                       .meaning = "the last layer's share is the budget over beta; 1: uniform"}};
+  entry.layer_budget = [](const SpecPart& part, const LayerContext& context, int seen) {
+    return pyramid_budget(context.layer, context.model.num_layers, context.budget,
+                          part.number("beta"), seen);
+  };
+  entry.notes = [](const SpecPart& part, const ModelInfo& model, int budget) {
+    std::vector<std::string> notes;
+    if (model.num_layers < 2) {
+      notes.emplace_back("pyramid: with one layer every head keeps the budget");
+    } else if (std::nearbyint(budget / part.number("beta")) < 1.0 && part.number("beta") > 1.0) {
+      notes.emplace_back(
+          "pyramid: the last layer's share rounds to 0; it keeps 1 entry per head, so the layers "
+          "together exceed the budget");
+    }
+    return notes;
+  };
+  return entry;
+}
+
+}  // namespace policies
+}  // namespace kvloupe

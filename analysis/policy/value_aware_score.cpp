@@ -1,0 +1,145 @@
+#include "analysis/policy/value_aware_score.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <utility>
+
+namespace kvloupe {
+
+namespace {
+/// Σ h_i of all i ≠ j. Beyond a half the difference from the whole would cancel: summed anew then,
+/// which happens for at most one entry.
+double mass_without(std::span<const double> attention, std::size_t j, double all) {
+  if (attention[j] <= 0.5 * all) return all - attention[j];
+  double sum = 0.0;
+  for (std::size_t i = 0; i < attention.size(); ++i) sum += i == j ? 0.0 : attention[i];
+  return sum;
+}
+
+Eigen::VectorXd weighted_sum(std::span<const double> attention, const MatrixView& values) {
+  Eigen::VectorXd sum = Eigen::VectorXd::Zero(values.cols());
+  for (std::size_t i = 0; i < attention.size(); ++i) {
+    if (attention[i] == 0.0) continue;
+    sum += attention[i] * values.row(static_cast<Eigen::Index>(i)).cast<double>().transpose();
+  }
+  return sum;
+}
+
+double distance(const Eigen::VectorXd& point, const MatrixView& values, std::size_t row) {
+  return (point - values.row(static_cast<Eigen::Index>(row)).cast<double>().transpose()).norm();
+}
+}  // namespace
+
+std::vector<double> as_attention(std::span<const float> scores) {
+  std::vector<double> shares(scores.begin(), scores.end());
+  if (shares.empty()) return shares;
+  const double least = *std::min_element(shares.begin(), shares.end());
+  if (least < 0.0) {
+    for (double& share : shares) share -= least;
+  }
+  const double sum = std::accumulate(shares.begin(), shares.end(), 0.0);
+  for (double& share : shares) {
+    share = sum > 0.0 ? share / sum : 1.0 / static_cast<double>(shares.size());
+  }
+  return shares;
+}
+
+std::vector<double> caote_scores(std::span<const double> attention, const MatrixView& values) {
+  const double all = std::accumulate(attention.begin(), attention.end(), 0.0);
+  const Eigen::VectorXd output = weighted_sum(attention, values);
+  std::vector<double> result(attention.size());
+  for (std::size_t j = 0; j < attention.size(); ++j) {
+    const double others = mass_without(attention, j, all);
+    if (!(others > 0.0)) {
+      result[j] = std::numeric_limits<double>::infinity();
+    } else if (attention[j] > 0.5 * all) {
+      std::vector<double> rest(attention.begin(), attention.end());
+      rest[j] = 0.0;
+      result[j] = attention[j] / all * distance(weighted_sum(rest, values) / others, values, j);
+    } else {
+      // ‖(o − h_j v_j)/(1 − h_j) − v_j‖ = ‖o − v_j‖/(1 − h_j): nothing cancels up to a half.
+      result[j] = attention[j] / others * distance(output / all, values, j);
+    }
+  }
+  return result;
+}
+
+std::vector<double> fastcaote_scores(std::span<const double> attention, const MatrixView& values) {
+  constexpr double kLeastMass = 1e-6;
+  const double all = std::accumulate(attention.begin(), attention.end(), 0.0);
+  Eigen::VectorXd mean = Eigen::VectorXd::Zero(values.cols());
+  for (Eigen::Index i = 0; i < values.rows(); ++i) {
+    mean += values.row(i).cast<double>().transpose();
+  }
+  mean /= static_cast<double>(values.rows());
+  std::vector<double> result(attention.size());
+  for (std::size_t j = 0; j < attention.size(); ++j) {
+    const double others = std::max(mass_without(attention, j, all) / all, kLeastMass);
+    result[j] = attention[j] / all / others * distance(mean, values, j);
+  }
+  return result;
+}
+
+namespace {
+class ValueAwareScore : public Score {
+ public:
+  ValueAwareScore(ValueAwareForm form, std::unique_ptr<Score> base)
+      : form_(form), base_(std::move(base)) {}
+
+  void observe(const StepView& view, int head) override { base_->observe(view, head); }
+  void prepare(const StepView& view) override { base_->prepare(view); }
+  std::vector<float> score(const StepView& view, int head) override {
+    const std::vector<float> scores = base_->score(view, head);
+    const bool numbers =
+        std::all_of(scores.begin(), scores.end(), [](float score) { return std::isfinite(score); });
+    if (!numbers) return scores;  // reported with its token by the caller
+    const std::vector<double> attention = as_attention(scores);
+    const MatrixView& values = view.caches[static_cast<std::size_t>(head)].values;
+    const std::vector<double> changes = form_ == ValueAwareForm::caote
+                                            ? caote_scores(attention, values)
+                                            : fastcaote_scores(attention, values);
+    // "Never evict" is the highest score there is.
+    constexpr double kHighest = std::numeric_limits<float>::max();
+    std::vector<float> result(changes.size());
+    for (std::size_t i = 0; i < changes.size(); ++i) {
+      const bool never = attention[i] >= 1.0 && std::isinf(changes[i]);
+      result[i] = static_cast<float>(never ? kHighest : changes[i]);
+    }
+    return result;
+  }
+  void set_protection(const Protection& protection, int budget) override {
+    base_->set_protection(protection, budget);
+  }
+  Protection protection() const override { return base_->protection(); }
+  void retain(const StepView& view, int head, const HeadDecision& decision) override {
+    base_->retain(view, head, decision);
+  }
+  bool needs_values() const override { return true; }
+
+ private:
+  ValueAwareForm form_;
+  std::unique_ptr<Score> base_;
+};
+}  // namespace
+
+std::unique_ptr<Score> make_value_aware_score(ValueAwareForm form, std::unique_ptr<Score> base) {
+  return std::make_unique<ValueAwareScore>(form, std::move(base));
+}
+
+std::vector<std::string> value_aware_doubts(const PolicySpec& spec, const std::string& name) {
+  std::vector<std::string> doubts;
+  const PolicyEntry* score = find_policy(spec.score().name);
+  if (score == nullptr) return doubts;
+  if (score->scale == ScoreScale::signed_own) {
+    doubts.push_back(name + " reads scores as attention: where those of " + score->name +
+                     " are negative, all are shifted by their minimum first");
+  }
+  if (score->scale != ScoreScale::attention) {
+    doubts.push_back(name + " is exact for attention, which " + score->name + " is not");
+  }
+  return doubts;
+}
+
+}  // namespace kvloupe

@@ -1,0 +1,34 @@
+#pragma once
+// CAOTE: what an entry's removal does to the attention output, from any score and the values.
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "analysis/policy/policy_catalog.h"
+
+namespace kvloupe {
+
+/// h [n]: scores as attention. Shifted by their minimum only if some is negative, then divided by
+/// their sum; all equal to zero: 1/n (CAOTE eq. 20 to 22).
+std::vector<double> as_attention(std::span<const float> scores);
+
+/// c_j = h_j/(1 − h_j)·‖o − v_j‖₂ with o = Σ h_i v_i (CAOTE eq. 8): exactly how far the output
+/// moves when j alone is removed and the rest renormalised (thm 3.2). Computed without cancellation
+/// as h_j·‖(Σ_{i≠j} h_i v_i)/(Σ_{i≠j} h_i) − v_j‖; infinite ("never evict") where the other mass is
+/// 0. `attention` [n], not negative, sum 1; `values` [n,d]. Result [n].
+std::vector<double> caote_scores(std::span<const double> attention, const MatrixView& values);
+
+/// The same with the plain mean of the values for o, and 1 − h_j at least 1e-6 (FastCAOTE, eq. 23).
+std::vector<double> fastcaote_scores(std::span<const double> attention, const MatrixView& values);
+
+enum class ValueAwareForm { caote, fastcaote };
+
+/// The value-aware form of a score.
+std::unique_ptr<Score> make_value_aware_score(ValueAwareForm form, std::unique_ptr<Score> base);
+
+/// What is doubtful about `name`, a value-aware form, over a spec's score.
+std::vector<std::string> value_aware_doubts(const PolicySpec& spec, const std::string& name);
+
+}  // namespace kvloupe

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "analysis/policy/policy.h"
+
+namespace kvloupe {
+
+/// ‖v_i W_O‖ of the entries of one layer's caches, mean over each group's query heads (CriticalKV
+/// algorithm 1), held across steps: only rows that are new are computed, when first asked for.
+class ValueOutNorms {
+ public:
+  enum class Norm { l1, l2 };
+
+  ValueOutNorms(const LayerContext& context, Norm norm);
+
+  /// Throws WorkError where the context had no output weights; `who` names the part that asks.
+  void check(const std::string& who) const;
+
+  /// [n]; check() must have passed. Different heads may be asked for at the same time.
+  const std::vector<float>& of(const StepView& view, int head);
+  /// Forgets what was not kept and the rows a merge will have changed.
+  void retain(const StepView& view, int head, const HeadDecision& decision);
+
+ private:
+  void compute(const MatrixView& values, int head, Eigen::Index first, Eigen::Index count);
+
+  std::span<const Matrix> output_weights_;  // [Hq] of [d,D]
+  int layer_;
+  int num_heads_;
+  int group_size_;
+  Norm norm_;
+  std::vector<std::vector<float>> norms_;  // [Hk][n]; below 0: unknown
+};
+
+}  // namespace kvloupe

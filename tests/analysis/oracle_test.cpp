@@ -1,0 +1,192 @@
+// The oracle: on a few entries by hand, and against brute force.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+#include <random>
+
+#include "analysis/error.h"
+#include "analysis/policy/greedy_removal.h"
+#include "analysis/policy/policy.h"
+#include "analysis/replay/layer_replay.h"
+#include "tests/naive/compare_replay.h"
+#include "tests/support/synthetic_trace.h"
+
+namespace kvloupe {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+/// One query with these weights, one-dimensional values, and the full output as its target.
+std::vector<JudgingQuery> judge(const std::vector<double>& weights, const Eigen::MatrixXd& values) {
+  JudgingQuery query;
+  query.logits.resize(static_cast<Eigen::Index>(weights.size()));
+  double sum = 0.0;
+  query.target = Eigen::VectorXd::Zero(1);
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    const auto row = static_cast<Eigen::Index>(i);
+    query.logits[row] = std::log(weights[i]);
+    query.target += weights[i] * values.row(row).transpose();
+    sum += weights[i];
+  }
+  query.target /= sum;
+  return {query};
+}
+
+TEST(Oracle, EachTimeTheOneThatIsMissedLeastGoes) {
+  // Weights 4 2 1 1, values 0 4 8 2: output (8 + 8 + 2)/8 = 2.25. Without 0: 18/4 = 4.5, an error
+  // of 2.25; without 1: 10/6, 0.58; without 2: 10/7, 0.82; without 3: 16/7, 0.04: 3 goes. Then
+  // without 0: 16/3, 3.1; without 1: 8/5, 0.65; without 2: 8/6, 0.92: 1 goes. Then without 0:
+  // 8, 5.75; without 2: 0, 2.25: 2 goes; the last one stays.
+  Eigen::MatrixXd values(4, 1);
+  values << 0, 4, 8, 2;
+  EXPECT_THAT(greedy_removal_order(judge({4, 2, 1, 1}, values), values, {true, true, true, true}),
+              ElementsAre(3, 1, 2));
+  // What is protected never goes.
+  EXPECT_THAT(greedy_removal_order(judge({4, 2, 1, 1}, values), values, {true, true, true, false}),
+              ElementsAre(1, 2, 0));
+}
+
+TEST(Oracle, OfEqualsTheEarlierGoes) {
+  const Eigen::MatrixXd values = Eigen::MatrixXd::Constant(4, 1, 3.0);
+  EXPECT_THAT(greedy_removal_order(judge({1, 1, 1, 1}, values), values, {true, true, true, true}),
+              ElementsAre(0, 1, 2));
+  const Eigen::MatrixXd one = Eigen::MatrixXd::Constant(1, 1, 3.0);
+  EXPECT_TRUE(greedy_removal_order(judge({1}, one), one, {true}).empty());
+}
+
+/// ‖output − target‖² of one query over the rows present, summed in long double.
+long double error_over(const JudgingQuery& query, const Eigen::MatrixXd& values,
+                       const std::vector<int>& present) {
+  long double largest = -1e300L;
+  for (const int i : present) largest = std::max<long double>(largest, query.logits[i]);
+  for (const double logit : query.kept_logits) largest = std::max<long double>(largest, logit);
+  long double mass = 0.0L, square = 0.0L;
+  std::vector<long double> sum(static_cast<std::size_t>(values.cols()), 0.0L);
+  const auto add = [&](double logit, const auto& value) {
+    const long double e = std::exp(static_cast<long double>(logit) - largest);
+    mass += e;
+    for (std::size_t c = 0; c < sum.size(); ++c) {
+      const auto column = static_cast<Eigen::Index>(c);
+      sum[c] += e * static_cast<long double>(value(column) - query.target[column]);
+    }
+  };
+  for (const int i : present) add(query.logits[i], values.row(i));
+  for (Eigen::Index i = 0; i < query.kept_logits.size(); ++i) {
+    add(query.kept_logits[i], query.kept_values.row(i));
+  }
+  for (const long double x : sum) square += x / mass * (x / mass);
+  return square;
+}
+
+TEST(Oracle, KeepsItsPrecisionNextToPureSinks) {
+  // Logits tens apart: one entry holds all but 1e-17 of a query's mass, and once it has gone the
+  // next one does.
+  std::mt19937 random(6);
+  std::normal_distribution<double> normal;
+  for (int round = 0; round < 300; ++round) {
+    const int n = 3 + static_cast<int>(random() % 8);
+    const int kept = static_cast<int>(random() % 3);
+    const Eigen::MatrixXd values =
+        Eigen::MatrixXd::NullaryExpr(n, 3, [&] { return normal(random); });
+    std::vector<JudgingQuery> queries(1 + random() % 3);
+    for (JudgingQuery& query : queries) {
+      query.logits = Eigen::VectorXd::NullaryExpr(n, [&] { return 25.0 * normal(random); });
+      query.kept_logits = Eigen::VectorXd::NullaryExpr(kept, [&] { return 25.0 * normal(random); });
+      query.kept_values = Eigen::MatrixXd::NullaryExpr(kept, 3, [&] { return normal(random); });
+      query.target = Eigen::VectorXd::NullaryExpr(3, [&] { return normal(random); });
+    }
+    std::vector<int> present(static_cast<std::size_t>(n));
+    std::iota(present.begin(), present.end(), 0);
+    const std::vector<int> order =
+        greedy_removal_order(queries, values, std::vector<bool>(present.size(), true));
+    ASSERT_EQ(order.size(), static_cast<std::size_t>(kept > 0 ? n : n - 1));
+    for (const int gone : order) {
+      const auto error_without = [&](int row) {
+        std::vector<int> rest;
+        std::copy_if(present.begin(), present.end(), std::back_inserter(rest),
+                     [&](int i) { return i != row; });
+        long double error = 0.0L;
+        for (const JudgingQuery& query : queries) error += error_over(query, values, rest);
+        return error;
+      };
+      long double least = 1e300L;
+      for (const int row : present) least = std::min(least, error_without(row));
+      // Where the cheapest costs nothing at all, rounding may prefer another that costs nothing.
+      ASSERT_LE(error_without(gone), least * (1.0L + 1e-9L) + 1e-11L);
+      std::erase(present, gone);
+    }
+  }
+}
+
+TEST(Oracle, EqualsBruteForce) {
+  for (const int heads : {1, 2}) {
+    test::SyntheticTraceOptions options;
+    options.layers = 1;
+    options.query_heads = 2;
+    options.heads = heads;
+    options.head_dim = 6;
+    options.hidden_size = 8;
+    options.prompt_length = 24;
+    options.generated = 2;
+    options.seed = 5;
+    const test::SyntheticStates made = test::make_synthetic_states(options);
+    LayerStates states;
+    states.keys = made.key[0];
+    states.queries = made.query[0];
+    states.values = made.value[0];
+    states.output_weights = made.output_weight[0];
+    long decisions = 0;
+    for (const char* spec : {"oracle(4)", "oracle(3)+recent(2)+sinks(1)", "oracle(100)"}) {
+      for (const int budget : {1, 5, 12}) {
+        for (const int block : {1, 8, 24}) {
+          Replay fast;
+          const PolicySpec policy = parse_policy(spec);
+          fast.policy = policy.text();
+          fast.budget = budget;
+          fast.block = block;
+          fast.blocks = make_blocks(options.prompt_length, options.generated, block);
+          LayerContext context;
+          context.model = made.model;
+          context.attention_scale = made.run.attention_scale;
+          context.budget = budget;
+          Progress progress;
+          fast.heads = replay_layer({states, fast.blocks, policy, context, false}, progress);
+          const naive::Comparison found =
+              naive::compare(fast, 0, states, made.model, made.run.attention_scale);
+          ASSERT_EQ(found.failure, "");
+          ASSERT_EQ(found.near_ties, 0);
+          decisions += found.decisions;
+        }
+      }
+    }
+    EXPECT_GT(decisions, 1000);
+  }
+}
+
+TEST(Oracle, ARunningModelHasNoFuture) {
+  LayerContext context;
+  context.model.num_heads = context.model.num_kv_heads = 1;
+  context.model.head_dim = 1;
+  context.budget = 1;
+  context.attention_scale = 1.0;
+  const auto policy = make_layer_policy(parse_policy("oracle"), context);
+  const Matrix two = Matrix::Ones(2, 1);
+  const std::vector<std::int32_t> tokens = {0, 1};
+  StepView step;
+  step.block = {0, 2};
+  step.caches.push_back({tokens, view(two), view(two), {}});
+  step.queries.push_back(view(two));
+  try {
+    policy->step(step);
+    FAIL();
+  } catch (const WorkError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("only a replay knows"));
+  }
+}
+
+}  // namespace
+}  // namespace kvloupe

@@ -1,0 +1,70 @@
+// How many entries each head keeps, in plain loops.
+
+#include <algorithm>
+#include <cmath>
+#include <tuple>
+
+#include "tests/naive/naive_replay.h"
+
+namespace kvloupe::naive {
+
+namespace {
+/// ⌊share · whole⌋ of a share that has a few decimals.
+int floor_of(double share, int whole) { return static_cast<int>(std::floor(share * whole + 1e-9)); }
+
+double half_to_even(double x) {
+  const double below = std::floor(x);
+  if (std::abs(x - below - 0.5) < 1e-7) return std::fmod(below, 2.0) == 0.0 ? below : below + 1.0;
+  return std::floor(x + 0.5);
+}
+}  // namespace
+
+int NaiveReplay::layer_budget(const Block& block) const {
+  const SpecPart* pyramid = policy_.find("pyramid");
+  const double n = block.end;
+  if (pyramid == nullptr || model_.num_layers == 1 || n <= budget_) return budget_;
+  double least = budget_ / pyramid->number("beta");
+  double most = 2.0 * budget_ - least;
+  if (most > n) {
+    most = n;
+    least = 2.0 * budget_ - n;
+  }
+  const double share = most - layer_ * (most - least) / (model_.num_layers - 1);
+  return std::max(1, static_cast<int>(half_to_even(share)));
+}
+
+std::vector<int> NaiveReplay::quotas(std::vector<HeadStep>& steps, int budget) const {
+  const int heads = static_cast<int>(steps.size());
+  const SpecPart* adakv = policy_.find("adakv");
+  if (adakv == nullptr) return std::vector<int>(steps.size(), budget);
+  const int safe = floor_of(adakv->number("safeguard"), budget);
+  const bool mix = adakv->word("mode") == "mix";
+  // What is sure of its place comes first, then the higher score, the later token, the lower head.
+  std::vector<std::tuple<bool, double, int, int>> all;
+  for (int head = 0; head < heads; ++head) {
+    const HeadStep& step = steps[head];
+    std::vector<std::tuple<bool, double, int>> own;
+    for (const int token : step.cache) {
+      own.emplace_back(step.protected_tokens.count(token) == 1, step.scores.at(token), token);
+    }
+    std::sort(own.rbegin(), own.rend());
+    for (int i = 0; i < static_cast<int>(own.size()); ++i) {
+      const auto [is_protected, score, token] = own[i];
+      all.emplace_back(is_protected || (!mix && i < std::max(safe, 1)), score, token, -head);
+    }
+  }
+  std::sort(all.rbegin(), all.rend());
+  std::vector<int> count(steps.size(), 0);
+  for (int i = 0; i < budget * heads; ++i) ++count[-std::get<3>(all[i])];
+  for (HeadStep& step : steps) step.layer_threshold = std::get<1>(all[budget * heads - 1]);
+  if (!mix) return count;
+  for (int head = 0; head < heads; ++head) {
+    const double share = (1.0 - adakv->number("safeguard")) * count[head] + safe;
+    const int least = std::max<int>(static_cast<int>(steps[head].protected_tokens.size()), 1);
+    const int most = static_cast<int>(steps[head].cache.size());
+    count[head] = std::min(std::max(static_cast<int>(half_to_even(share)), least), most);
+  }
+  return count;
+}
+
+}  // namespace kvloupe::naive
