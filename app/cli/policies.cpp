@@ -9,43 +9,12 @@
 
 #include "analysis/output_file.h"
 #include "analysis/policy/policy_catalog.h"
+#include "analysis/policy/policy_text.h"
 #include "app/cli/commands.h"
 
 namespace kvloupe::cli {
 
 namespace {
-std::string written(const SpecValue& value) {
-  if (const double* number = std::get_if<double>(&value)) return number_text(*number);
-  if (const Percent* percent = std::get_if<Percent>(&value)) {
-    return number_text(percent->value) + "%";
-  }
-  return std::get<std::string>(value);
-}
-
-std::string range(const ParameterInfo& parameter) {
-  switch (parameter.type) {
-    case ParameterType::number_or_word:
-    case ParameterType::word: {
-      std::string words;
-      for (const std::string& word : parameter.words) words += (words.empty() ? "" : "|") + word;
-      if (parameter.type == ParameterType::word) return words;
-      return number_text(parameter.minimum) + " to " + number_text(parameter.maximum) + " or " +
-             words;
-    }
-    case ParameterType::text:
-      return "\"text\"";
-    case ParameterType::flag:
-      return "0|1";
-    case ParameterType::share:
-      return "count or %";
-    case ParameterType::count:
-    case ParameterType::number:
-      break;
-  }
-  return number_text(parameter.minimum) + " to " + number_text(parameter.maximum) +
-         (parameter.odd ? ", odd" : "");
-}
-
 /// An integer without a fraction.
 nlohmann::ordered_json number_json(double value) {
   if (value == std::floor(value)) return static_cast<std::int64_t>(value);
@@ -59,7 +28,7 @@ nlohmann::ordered_json to_json(const ParameterInfo& parameter) {
     if (const double* number = std::get_if<double>(&parameter.default_value)) {
       json["default"] = number_json(*number);
     } else {
-      json["default"] = written(parameter.default_value);
+      json["default"] = value_text(parameter.default_value);
     }
   }
   if (!parameter.words.empty()) json["words"] = parameter.words;
@@ -104,9 +73,9 @@ std::string as_table() {
                         entry.formula, "", entry.source);
     for (const ParameterInfo& parameter : entry.parameters) {
       const std::string by_default =
-          parameter.required ? std::string(" (required)") : "=" + written(parameter.default_value);
+          parameter.required ? std::string(" (required)") : "=" + value_text(parameter.default_value);
       text += fmt::format("{:<12}{:<22}{:<30}{}\n", "", parameter.name + by_default,
-                          range(parameter), parameter.meaning);
+                          range_text(parameter), parameter.meaning);
     }
   }
   return text;
@@ -117,11 +86,13 @@ void add_policies(CLI::App& app, Action& action) {
   CLI::App* verb =
       app.add_subcommand("policies", "List every policy: parameters, defaults, formula, source");
   const auto json = std::make_shared<bool>(false);
-  verb->add_flag("--json", *json, "Write JSON");
-  verb->callback([&action, json] {
-    action = [json] {
+  const auto markdown = std::make_shared<bool>(false);
+  CLI::Option* json_flag = verb->add_flag("--json", *json, "Write JSON");
+  verb->add_flag("--markdown", *markdown, "Write docs/policies.md")->excludes(json_flag);
+  verb->callback([&action, json, markdown] {
+    action = [json, markdown] {
       OutputFile out("-");
-      out.write(*json ? as_json() : as_table());
+      out.write(*json ? as_json() : *markdown ? policies_markdown() : as_table());
       out.finish();
       return 0;
     };
