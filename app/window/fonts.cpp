@@ -15,7 +15,7 @@ namespace {
 
 // What the interface itself shows, beyond Latin: symbols as the papers write them.
 constexpr std::string_view kSymbols =
-    "ℒΣθσαβεμκλΔ‖₀₁₂₊₋⁰¹²³⁻ᵀ−×·÷±≤≥≈≠∈∪∩∞√∅ℓ⌊⌋–—…‘’“”•′←→↑↓↔↵⌫⏎⇧✓★▲△◆◇●○■□\u2009\u202F";
+    "ℒΣθσαβεμκλΔ‖₀₁₂₊₋⁰¹²³⁻ᵀ−×·÷±≤≥≈≠∈∪∩∞√∅ℓ⌊⌋–—…‘’“”•′←→↑↓↔↵⌫⏎⇧✓★▲△◆◇●○■□\u2009\u202F⁴⁵⁶⁷⁸⁹";
 
 struct PatternDelete {
   void operator()(FcPattern* pattern) const { FcPatternDestroy(pattern); }

@@ -67,6 +67,7 @@ void label(const Fonts& fonts, ImDrawList& list, ImVec2 at, const std::string& t
   const float gap = 8.0F * fonts.scale();
   ImVec2 low{at.x + gap, at.y - gap - extent.y};
   if (low.x + extent.x + gap > corner.x) low.x = at.x - gap - extent.x;
+  low.x = std::max(low.x, list.GetClipRectMin().x + gap / 2);  // rather over the line than cut
   if (low.y < corner.y) low.y = at.y + gap;
   const float margin = 4.0F * fonts.scale();
   list.AddRectFilled({low.x - margin, low.y - margin / 2},

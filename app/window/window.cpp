@@ -21,7 +21,8 @@ namespace {
 constexpr double kSleep = 30.0;         // seconds without an event; any job's end wakes the window
 constexpr double kWhileComputing = 0.1;  // for progress
 constexpr double kWhilePlaying = 0.03;
-constexpr int kFramesPerEvent = 2;  // ImGui measures a new list in one frame and shows it in the next
+// A click may press and release within one event: down, up, the list it opens measured, then shown.
+constexpr int kFramesPerEvent = 4;
 constexpr auto kNapOffscreen = std::chrono::milliseconds(5);
 
 void one_frame(Surface& surface, Workspace& workspace, bool draw = true) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <imgui.h>
+#include <imgui_internal.h>
 
 #include <algorithm>
 #include <cmath>
@@ -358,6 +359,19 @@ TEST_F(Window, ExportsTheViewShown) {
   const std::string svg{std::istreambuf_iterator<char>(in), {}};
   for (const char* setting : {"small.h5", "keydiff", "version", "budget"}) {
     EXPECT_THAT(svg, HasSubstr(setting)) << "the settings travel with the figure";
+  }
+}
+
+TEST_F(Window, EveryNumberCanBeWritten) {
+  open_trace();
+  for (const char* digits : {"10⁻¹²", "10⁰³", "⁴⁵⁶⁷⁸⁹", "× − … · ℒ θ σ"}) {
+    for (const char* at = digits; *at != 0;) {
+      unsigned character = 0;
+      at += ImTextCharFromUtf8(&character, at, nullptr);
+      if (character == ' ') continue;
+      EXPECT_NE(w().fonts.secondary->FindGlyphNoFallback(static_cast<ImWchar>(character)), nullptr)
+          << digits << ": U+" << std::hex << character;
+    }
   }
 }
 
