@@ -114,15 +114,16 @@ std::string token_line(const Workspace& w, int token) {
     line += " · " + table.segment_names[table.segment[at]];
   }
   if (const StepTokens* tokens = w.tokens_a(); tokens && at < tokens->states.size()) {
-    line += " · " + state_text(tokens->states[at]);
+    const StepTokens::State token_state = tokens->states[at];
+    line += " · " + std::string(state_text(token_state));
+    const HeadReplay* head = w.head_a();
+    const int gone = head && at < head->evicted_at.size() ? head->evicted_at[at] : -1;
+    if (token_state == StepTokens::State::evicted && gone >= 0) line += fmt::format(" at step {}", gone);
     if (tokens->ranks[at] > 0) {
       line += fmt::format(" · score {} · rank {} of {}", three_digits(static_cast<double>(tokens->scores[at])),
                           count_text(tokens->ranks[at]), count_text(tokens->scored));
     }
-    if (const HeadReplay* head = w.head_a();
-        head && at < head->evicted_at.size() && head->evicted_at[at] >= 0) {
-      line += fmt::format(" · evicted at step {}", head->evicted_at[at]);
-    }
+    if (gone > w.step()) line += fmt::format(" · to be evicted at step {}", gone);
   }
   return line;
 }
