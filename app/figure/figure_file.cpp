@@ -1,5 +1,7 @@
 #include "app/figure/figure_file.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cctype>
 #include <sstream>
@@ -93,6 +95,11 @@ Scene page_of(const FigureInfo& info, const MadeFigure& made, const FileOptions&
   scene.title = info.title;
   scene.caption = made.figure->caption();
   scene.metadata = made.settings;
+  for (const auto& [name, range] : {std::pair{"x_range", options.x_range},
+                                    {"y_range", options.y_range},
+                                    {"limits", options.limits}}) {
+    if (range) scene.metadata.emplace_back(name, fmt::format("{:.6g} to {:.6g}", range->first, range->second));
+  }
   return scene;
 }
 

@@ -346,6 +346,8 @@ TEST_F(Window, ThePanelsControlsAreReachedByKey) {
 TEST_F(Window, ExportsTheViewShown) {
   open_trace();
   const auto target = folder_.path() / "view.svg";
+  state().tiles[0].x_range = {{8.0, 40.0}};
+  driver().settle();
   driver().key(GLFW_KEY_E, true);
   ASSERT_TRUE(w().export_panel.is_open());
   driver().frames(3);
@@ -357,7 +359,7 @@ TEST_F(Window, ExportsTheViewShown) {
   ASSERT_TRUE(std::filesystem::exists(target));
   std::ifstream in(target);
   const std::string svg{std::istreambuf_iterator<char>(in), {}};
-  for (const char* setting : {"small.h5", "keydiff", "version", "budget"}) {
+  for (const char* setting : {"small.h5", "keydiff", "version", "budget", "8 to 40"}) {
     EXPECT_THAT(svg, HasSubstr(setting)) << "the settings travel with the figure";
   }
 }
