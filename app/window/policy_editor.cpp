@@ -25,7 +25,7 @@ std::string describe(const PolicyEntry& entry) {
   return text;
 }
 
-/// A control as wide as what is left of the line, its name before it. True on a change.
+/// A control as wide as what is left of the line; a flag names itself. True on a change.
 bool draw_value(const ParameterInfo& parameter, SpecValue& value, const Palette& colours) {
   ImGui::SetNextItemWidth(-1);
   const double least = parameter.minimum;
@@ -41,7 +41,7 @@ bool draw_value(const ParameterInfo& parameter, SpecValue& value, const Palette&
     }
     case ParameterType::flag: {
       bool on = std::get<double>(value) != 0.0;
-      if (!checkbox("##value", on, colours)) return false;
+      if (!checkbox((parameter.name + "###value").c_str(), on, colours)) return false;
       value = on ? 1.0 : 0.0;
       return true;
     }
@@ -221,13 +221,19 @@ bool PolicyEditor::draw_parameters(const Fonts& fonts, const Palette& colours, S
     const ParameterInfo* parameter = entry->parameter(name);
     if (!parameter) continue;
     ImGui::PushID(name.c_str());
-    ImGui::AlignTextToFramePadding();
-    ImGui::Indent(ImGui::GetStyle().FramePadding.x);
-    ImGui::TextDisabled("%s", name.c_str());
-    help_tooltip(fonts, parameter->meaning);
-    ImGui::Unindent(ImGui::GetStyle().FramePadding.x);
-    ImGui::SameLine(control_column(fonts, kLabelWidth));
-    changed |= draw_value(*parameter, value, colours);
+    const float indent = ImGui::GetStyle().FramePadding.x;
+    ImGui::Indent(indent);
+    if (parameter->type == ParameterType::flag) {  // its name stands behind the box
+      changed |= draw_value(*parameter, value, colours);
+      ImGui::Unindent(indent);
+    } else {
+      ImGui::AlignTextToFramePadding();
+      ImGui::TextDisabled("%s", name.c_str());
+      help_tooltip(fonts, parameter->meaning);
+      ImGui::Unindent(indent);
+      ImGui::SameLine(control_column(fonts, kLabelWidth));
+      changed |= draw_value(*parameter, value, colours);
+    }
     help_tooltip(fonts, parameter->meaning);
     ImGui::PopID();
   }
@@ -236,29 +242,36 @@ bool PolicyEditor::draw_parameters(const Fonts& fonts, const Palette& colours, S
 }
 
 bool PolicyEditor::draw_modifiers(const Fonts& fonts, const Palette& colours, PolicySpec& policy) {
-  bool changed = false;
+  // A grid of two columns, so that a box stays where it is whatever is chosen; the parameters of
+  // what is chosen follow below it.
   ImGui::PushFont(fonts.secondary);
+  bool second_column = false;
   for (const PolicyEntry& entry : policy_catalog()) {
     if (entry.kind == PartKind::score) continue;
     const auto found = std::find_if(policy.parts.begin() + 1, policy.parts.end(),
                                     [&](const SpecPart& part) { return part.name == entry.name; });
     bool on = found != policy.parts.end();
-    ImGui::PushID(entry.name.c_str());
+    if (second_column) ImGui::SameLine(std::floor(0.5F * ImGui::GetContentRegionMax().x));
+    second_column = !second_column;
     const std::string title = "+ " + entry.name;
     const bool toggled = checkbox(title.c_str(), on, colours);
     help_tooltip(fonts, describe(entry));
-    if (toggled) {
-      changed = true;
-      if (on) {
-        policy.parts.push_back(default_part(entry));
-      } else {
-        policy.parts.erase(found);
-      }
-    } else if (on) {
-      changed |= draw_parameters(fonts, colours, *found);
+    if (!toggled) continue;
+    if (on) {
+      policy.parts.push_back(default_part(entry));
+    } else {
+      policy.parts.erase(found);
     }
+    ImGui::PopFont();
+    return true;  // the list has changed under us: the rest in the next frame
+  }
+  bool changed = false;
+  for (auto part = policy.parts.begin() + 1; part != policy.parts.end(); ++part) {
+    if (part->arguments.empty()) continue;
+    ImGui::PushID(part->name.c_str());
+    ImGui::TextUnformatted(part->name.c_str());
+    changed |= draw_parameters(fonts, colours, *part);
     ImGui::PopID();
-    if (toggled) break;  // the list has changed under us: the rest in the next frame
   }
   ImGui::PopFont();
   return changed;
