@@ -1,0 +1,64 @@
+#include "analysis/metric/rank_correlation.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <stdexcept>
+
+#include "analysis/metric/angle.h"
+#include "analysis/metric/attention.h"
+
+namespace kvloupe {
+
+std::vector<double> ranks_of(std::span<const double> values) {
+  if (std::any_of(values.begin(), values.end(), [](double v) { return std::isnan(v); })) {
+    throw std::invalid_argument("ranks_of: not a number");
+  }
+  std::vector<std::size_t> order(values.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::sort(order.begin(), order.end(),
+            [&](std::size_t a, std::size_t b) { return values[a] < values[b]; });
+  std::vector<double> ranks(values.size());
+  for (std::size_t first = 0; first < order.size();) {
+    std::size_t end = first + 1;
+    while (end < order.size() && values[order[end]] == values[order[first]]) ++end;
+    const double shared = 0.5 * static_cast<double>(first + 1 + end);
+    for (std::size_t i = first; i < end; ++i) ranks[order[i]] = shared;
+    first = end;
+  }
+  return ranks;
+}
+
+double spearman(std::span<const double> a, std::span<const double> b) {
+  if (a.size() != b.size()) throw std::invalid_argument("spearman: lengths differ");
+  const std::vector<double> a_ranks = ranks_of(a), b_ranks = ranks_of(b);
+  // Ranks with ties shared have this mean whatever the ties.
+  const double mean = 0.5 * (static_cast<double>(a.size()) + 1.0);
+  double products = 0.0, a_squares = 0.0, b_squares = 0.0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    products += (a_ranks[i] - mean) * (b_ranks[i] - mean);
+    a_squares += (a_ranks[i] - mean) * (a_ranks[i] - mean);
+    b_squares += (b_ranks[i] - mean) * (b_ranks[i] - mean);
+  }
+  if (!(a_squares > 0.0) || !(b_squares > 0.0)) return std::numeric_limits<double>::quiet_NaN();
+  return products / std::sqrt(a_squares * b_squares);
+}
+
+KeyAttention key_attention(const MatrixView& keys, std::span<const Matrix> queries, float scale,
+                           Progress& progress) {
+  KeyAttention result;
+  result.mean_cosines = mean_cosines_to_others(keys);
+  result.received.assign(static_cast<std::size_t>(keys.rows()), 0.0);
+  for (const Matrix& of_head : queries) {
+    const std::vector<float> one = received_attention(view(of_head), keys, scale, progress);
+    for (std::size_t i = 0; i < one.size(); ++i) {
+      result.received[i] += static_cast<double>(one[i]) / static_cast<double>(queries.size());
+    }
+  }
+  result.correlation = keys.rows() < 2 ? std::numeric_limits<double>::quiet_NaN()
+                                       : spearman(result.mean_cosines, result.received);
+  return result;
+}
+
+}  // namespace kvloupe

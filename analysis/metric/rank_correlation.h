@@ -1,0 +1,32 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "analysis/matrix.h"
+#include "analysis/progress.h"
+
+namespace kvloupe {
+
+/// Ranks from 1 in ascending order; equal values share the mean of their places. NaN is refused
+/// with std::invalid_argument.
+std::vector<double> ranks_of(std::span<const double> values);
+
+/// Spearman's ρ: the correlation of the ranks, −1 to 1, right with ties. NaN where either side has
+/// fewer than two different values. Throws std::invalid_argument for different lengths.
+double spearman(std::span<const double> a, std::span<const double> b);
+
+/// How a key's likeness to the others goes with the attention it receives (KeyDiff, figure 2 and
+/// §3.1: distinct keys receive more, so ρ < 0).
+struct KeyAttention {
+  std::vector<double> mean_cosines;  // [T] to the other keys
+  std::vector<double> received;      // [T] mean over the queries that see it, mean over the group
+  double correlation = 0.0;          // Spearman's ρ of the two
+};
+
+/// keys [T,d] of one head; queries: of each query head it serves, [T,d]; scale: of the logits.
+/// O(T·d) for the cosines, O(T²·d) in tiles for the attention. Throws Cancelled through progress.
+KeyAttention key_attention(const MatrixView& keys, std::span<const Matrix> queries, float scale,
+                           Progress& progress);
+
+}  // namespace kvloupe
