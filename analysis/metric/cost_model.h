@@ -1,0 +1,45 @@
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+namespace kvloupe {
+
+/// Operations of one KeyDiff step of one head, as appendix A.2.1 of KeyDiff adds them up; top-k is
+/// left out there and here.
+struct OperationCount {
+  double multiplications = 0.0;
+  double additions = 0.0;
+  double divisions = 0.0;
+  double square_roots = 0.0;
+  /// At the paper's weights, 1, 1, 5 and 8: (6d + 18)n + d + 17 (eq. A.1).
+  double flops() const {
+    return multiplications + additions + 5.0 * divisions + 8.0 * square_roots;
+  }
+};
+
+/// n entries of d coordinates. The counts are the paper's, which gives 3nd − n − 1 additions where
+/// its own list adds up to 3nd − 2n − 1.
+OperationCount keydiff_operations(double n, double d);
+
+/// One step of one head: what the orders of table 4 depend on.
+struct StepShape {
+  double entries = 0.0;  // n = N + B, the cache after the block is appended
+  double block = 0.0;    // B, queries of the step
+  double window = 0.0;   // L, SnapKV's observation window, at most B
+};
+
+/// One line of KeyDiff's table 4: what grows with the step's shape, without the constants that an
+/// order hides. H2O's NB + B² is n·B.
+struct CostOrder {
+  std::string_view policy;
+  std::string_view runtime;  // as printed, e.g. "O(N + B)"
+  std::string_view memory;
+  double (*runtime_units)(const StepShape&);
+  double (*memory_units)(const StepShape&);
+};
+
+/// The line of a score's name in a spec; nothing for a policy that the table does not have.
+std::optional<CostOrder> cost_order(std::string_view score);
+
+}  // namespace kvloupe
