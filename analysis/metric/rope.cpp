@@ -40,6 +40,12 @@ Rope::Rope(const ModelInfo& model) : halves_(model.rope_pairing == RopePairing::
   }
 }
 
+Rope::Pair Rope::pair(std::size_t j) const {
+  const std::size_t half = frequencies_.size();
+  return {static_cast<Eigen::Index>(halves_ ? j : 2 * j),
+          static_cast<Eigen::Index>(halves_ ? j + half : 2 * j + 1), frequencies_[j]};
+}
+
 template <typename Number>
 void Rope::turn_pairs(std::span<Number> key, double positions) const {
   const std::size_t half = frequencies_.size();

@@ -3,6 +3,7 @@
 #include <span>
 #include <vector>
 
+#include "analysis/matrix.h"
 #include "analysis/trace/model_info.h"
 
 namespace kvloupe {
@@ -19,6 +20,14 @@ class Rope {
   /// double.
   void turn(std::span<float> key, double positions) const { turn_pairs(key, positions); }
   void turn(std::span<double> key, double positions) const { turn_pairs(key, positions); }
+
+  /// Pair j: the two coordinates that turn together, and the angle of one position.
+  struct Pair {
+    Eigen::Index first = 0, second = 0;
+    double frequency = 0.0;  // θ^(−2j/d)
+  };
+  std::size_t pairs() const { return frequencies_.size(); }
+  Pair pair(std::size_t j) const;
 
  private:
   template <typename Number>
