@@ -99,7 +99,7 @@ PolicyEntry cam() {
                        .type = ParameterType::count,
                        .default_value = 32.0,
                        .minimum = 1,
-                       .maximum = 1e6,
+                       .maximum = 1024,
                        .words = {},
                        .meaning = "among how many kept entries a value is shared out, at most"},
                       {.name = "sample",

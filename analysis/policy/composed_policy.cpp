@@ -26,7 +26,7 @@ ComposedPolicy::ComposedPolicy(std::string name, const LayerContext& context, Po
       budget_(context.budget),
       stages_(std::move(stages)) {
   stages_.protection = stages_.protection.with(stages_.score->protection());
-  stages_.score->set_protection(stages_.protection, budget_);
+  stages_.score->set_protection(stages_.protection);
   if (!for_heads_) {
     for_heads_ = [](int count, const std::function<void(int)>& body) {
       for (int i = 0; i < count; ++i) body(i);
@@ -46,7 +46,7 @@ std::vector<HeadDecision> ComposedPolicy::step(const StepView& view) {
   const bool evict = stages_.allocation->over_budget(view, budget);
   std::vector<std::vector<float>> scores(view.caches.size());
   if (evict || options_.always_score) {
-    stages_.score->prepare(view);
+    stages_.score->prepare(view, budget);
     for_heads_(heads, [&](int head) {
       auto& own = scores[static_cast<std::size_t>(head)];
       own = stages_.score->score(view, head);
@@ -90,7 +90,7 @@ void ComposedPolicy::decide(const StepView& view, int head, int quota,
   };
   const auto unprotected = std::count(fates.begin(), fates.end(), Fate::evicted);
   const int is_protected = static_cast<int>(fates.size()) - static_cast<int>(unprotected);
-  if (stages_.merging) decision.merges = stages_.merging->sets(view, head, quota, fates);
+  if (stages_.merging) stages_.merging->sets(view, head, quota, decision);
   for (const Merge& merge : decision.merges) mark_absorbed(merge, Fate::merged);
   const auto left = std::count(fates.begin(), fates.end(), Fate::evicted);
   if (is_protected + left <= quota) {

@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "analysis/error.h"
+#include "analysis/policy/accumulated_attention.h"
 #include "analysis/policy/formula.h"
 #include "analysis/policy/group_mean.h"
-#include "analysis/policy/kept_rows.h"
 #include "analysis/policy/policies.h"
 #include "analysis/policy/value_out_norms.h"
 
@@ -32,7 +32,7 @@ class ExprScore : public Score {
         model_(context.model),
         layer_(context.layer),
         budget_(context.budget),
-        received_(static_cast<std::size_t>(context.model.num_kv_heads)) {
+        received_(context.model) {
     if (formula_.uses("value_out_norm")) {
       norms_.emplace(context, ValueOutNorms::Norm::l1);
     }
@@ -43,14 +43,7 @@ class ExprScore : public Score {
   }
 
   void observe(const StepView& view, int head) override {
-    if (!formula_.uses("attn_sum")) return;
-    std::vector<double>& sums = received_[static_cast<std::size_t>(head)];
-    sums.resize(view.caches[static_cast<std::size_t>(head)].tokens.size(), 0.0);
-    const std::vector<double> step =
-        group_mean(model_, head, sums.size(), [&](int query_head) -> const std::vector<float>& {
-          return view.attention->column_sums(query_head);
-        });
-    for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += step[i];
+    if (formula_.uses("attn_sum")) received_.observe(view, head);
   }
 
   std::vector<float> score(const StepView& view, int head) override {
@@ -77,14 +70,7 @@ class ExprScore : public Score {
 
   void retain(const StepView& view, int head, const HeadDecision& decision) override {
     if (norms_) norms_->retain(view, head, decision);
-    if (!formula_.uses("attn_sum")) return;
-    std::vector<double>& sums = received_[static_cast<std::size_t>(head)];
-    for (const Merge& merge : decision.merges) {
-      double together = 0.0;
-      for (const int member : merge.from) together += sums[static_cast<std::size_t>(member)];
-      sums[static_cast<std::size_t>(merge.into)] = together;
-    }
-    keep_rows(sums, decision.kept);
+    if (formula_.uses("attn_sum")) received_.retain(head, decision);
   }
 
  private:
@@ -111,7 +97,7 @@ class ExprScore : public Score {
       }
     }
     if (formula_.uses("attn_window")) result["attn_window"] = rows_mean(view, head, kWindow);
-    if (formula_.uses("attn_sum")) result["attn_sum"] = received_[index];
+    if (formula_.uses("attn_sum")) result["attn_sum"] = received_.of(head);
     if (formula_.uses("cos_anchor")) result["cos_anchor"] = cosines(cache.keys, true);
     if (formula_.uses("cos_mean")) result["cos_mean"] = cosines(cache.keys, false);
     fill("key_norm", [&](std::size_t row) { return row_of(cache.keys, row).norm(); });
@@ -172,7 +158,7 @@ class ExprScore : public Score {
   int layer_;
   int budget_;
   std::optional<ValueOutNorms> norms_;
-  std::vector<std::vector<double>> received_;  // [Hk][n]: accumulated attention, as h2o
+  AccumulatedAttention received_;  // of attn_sum
 };
 
 std::optional<TextProblem> check(std::string_view text) {

@@ -27,10 +27,9 @@ class KvMerger : public Merging {
     attention_.retain(head, decision);
   }
 
-  std::vector<Merge> sets(const StepView& view, int head, int quota,
-                          const std::vector<Fate>& fates) override {
+  void sets(const StepView& view, int head, int quota, HeadDecision& decision) override {
     const CacheView& cache = view.caches[static_cast<std::size_t>(head)];
-    const std::vector<int> candidates = candidate_rows(head, fates);
+    const std::vector<int> candidates = candidate_rows(head, decision.fates);
     MergingSets groups(
         cache.keys, candidates,
         part_.word("link") == "chain" ? MergingSets::Link::chain : MergingSets::Link::anchor);
@@ -38,15 +37,14 @@ class KvMerger : public Merging {
     if (const double* fixed = std::get_if<double>(&part_.argument("threshold"))) {
       epsilon = *fixed;
     } else {
-      const auto others = fates.size() - candidates.size();
+      const auto others = decision.fates.size() - candidates.size();
       const auto budget = static_cast<std::size_t>(quota);
       epsilon = groups.threshold_for(budget > others ? budget - others : 0);
     }
-    std::vector<Merge> merges;
+    decision.merge_threshold = epsilon;
     for (std::vector<int>& set : groups.at(epsilon)) {
-      if (set.size() > 1) merges.push_back(merge(cache, head, std::move(set)));
+      if (set.size() > 1) decision.merges.push_back(merge(cache, head, std::move(set)));
     }
-    return merges;
   }
 
  private:
@@ -221,7 +219,9 @@ PolicyEntry kvmerger() {
        .minimum = -1,
        .maximum = 1,
        .words = {"auto"},
-       .meaning = "a cosine above this joins a set; auto: the largest that leaves the budget"},
+       .meaning =
+           "a cosine above this joins a set; auto: the largest that leaves the budget, found "
+           "for each head and step and told there as merge_threshold"},
       {.name = "sigma",
        .type = ParameterType::number_or_word,
        .default_value = 5.0,

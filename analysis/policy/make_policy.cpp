@@ -67,6 +67,10 @@ PolicyStages make_stages(const PolicySpec& spec, const LayerContext& context) {
 }  // namespace
 
 void check_combination(const PolicySpec& spec) {
+  const PolicyEntry& score = entry_of(spec.score());
+  if (score.make_policy && spec.parts.size() > 1) {
+    throw UsageError("policy: " + score.name + " decides by itself, so it takes no modifier");
+  }
   const SpecPart* merging = nullptr;
   for (const SpecPart& part : spec.parts) {
     const PolicyEntry& entry = entry_of(part);
@@ -87,12 +91,7 @@ std::unique_ptr<LayerPolicy> make_layer_policy(const PolicySpec& spec, const Lay
   if (context.budget < 1) throw UsageError("budget: must be at least 1");
   check_combination(spec);
   const PolicyEntry& entry = entry_of(spec.score());
-  if (entry.make_policy) {
-    if (spec.parts.size() > 1) {
-      throw UsageError("policy: " + entry.name + " decides by itself, so it takes no modifier");
-    }
-    return entry.make_policy(spec.score(), context);
-  }
+  if (entry.make_policy) return entry.make_policy(spec.score(), context);
   if (!entry.make_score) throw UsageError("policy: '" + entry.name + "' is no score");
   return std::make_unique<ComposedPolicy>(entry.name, context, options, make_stages(spec, context));
 }

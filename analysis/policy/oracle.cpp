@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <string>
 
 #include "analysis/error.h"
@@ -17,12 +18,11 @@ class OracleScore : public Score {
       : model_(context.model), scale_(context.attention_scale), horizon_(horizon) {}
 
   bool needs_values() const override { return true; }
-  void set_protection(const Protection& protection, int budget) override {
-    protection_ = protection;
-    budget_ = budget;
-  }
+  void set_protection(const Protection& protection) override { protection_ = protection; }
+  void prepare(const StepView& /*view*/, int budget) override { budget_ = budget; }
 
-  /// The place in the order of removal: 0 for the first to go.
+  /// The place in the order of removal: 0 for the first to go. What the budget has room for is
+  /// ranked after that, by what it would be missed if it went next.
   std::vector<float> score(const StepView& view, int head) override {
     if (view.whole == nullptr) {
       throw WorkError(
@@ -33,9 +33,13 @@ class OracleScore : public Score {
     const std::vector<Fate> fates = protection_.fates(cache.tokens, budget_);
     std::vector<bool> removable(cache.tokens.size());
     for (std::size_t i = 0; i < fates.size(); ++i) removable[i] = fates[i] == Fate::evicted;
+    const std::size_t n = cache.tokens.size();
+    const auto room = std::min(n, static_cast<std::size_t>(budget_));
     const Eigen::MatrixXd values = cache.values.cast<double>();
-    const std::vector<int> order = greedy_removal_order(judges(view, head), values, removable);
-    std::vector<float> scores(cache.tokens.size(), static_cast<float>(cache.tokens.size()));
+    const std::vector<JudgingQuery> queries = judges(view, head);
+    std::vector<float> scores(n, static_cast<float>(n));
+    if (!finite(queries, values, scores)) return scores;
+    const std::vector<int> order = greedy_removal_order(queries, values, removable, n - room);
     for (std::size_t place = 0; place < order.size(); ++place) {
       scores[static_cast<std::size_t>(order[place])] = static_cast<float>(place);
     }
@@ -43,46 +47,67 @@ class OracleScore : public Score {
   }
 
  private:
+  /// Whether all are numbers; where not, the score of the entry concerned is none either.
+  static bool finite(const std::vector<JudgingQuery>& queries, const Eigen::MatrixXd& values,
+                     std::vector<float>& scores) {
+    bool all = true;
+    for (std::size_t i = 0; i < scores.size(); ++i) {
+      const auto row = static_cast<Eigen::Index>(i);
+      const bool good = values.row(row).allFinite() &&
+                        std::all_of(queries.begin(), queries.end(), [&](const JudgingQuery& query) {
+                          return std::isfinite(query.logits[row]) && query.target.allFinite();
+                        });
+      if (good) continue;
+      scores[i] = std::numeric_limits<float>::quiet_NaN();
+      all = false;
+    }
+    return all;
+  }
+
   /// The next queries of the group; at the end of the sequence the step's own last ones.
   std::vector<JudgingQuery> judges(const StepView& view, int head) const {
-    const WholeSequence& whole = *view.whole;
     const auto index = static_cast<std::size_t>(head);
-    const auto tokens = static_cast<int>(whole.keys[index].rows());
+    const CacheView& cache = view.caches[index];
+    const auto tokens = static_cast<int>(view.whole->keys[index].rows());
     int first = view.block.end;
     const int end = std::min(tokens, first + horizon_);
     if (first >= end) first = view.block.end - 1;
-    std::vector<JudgingQuery> result;
+    const int count = end - first;
     const int group = model_.group_size();
-    for (int query_head = head * group; query_head < (head + 1) * group; ++query_head) {
-      const Matrix& queries = whole.queries[static_cast<std::size_t>(query_head)];
-      for (int token = first; token < std::max(end, first + 1); ++token) {
-        result.push_back(judge(view, head, token, queries.row(token).cast<double>().transpose()));
-      }
+    Eigen::MatrixXd queries(cache.keys.cols(), group * count);  // a column each, by query head
+    for (int member = 0; member < group; ++member) {
+      const auto query_head = static_cast<std::size_t>(head * group + member);
+      const Matrix& all = view.whole->queries[query_head];
+      queries.middleCols(member * count, count) =
+          all.middleRows(first, count).cast<double>().transpose();
     }
-    return result;
-  }
-
-  JudgingQuery judge(const StepView& view, int head, int token,
-                     const Eigen::VectorXd& query) const {
-    const auto index = static_cast<std::size_t>(head);
-    const Matrix& keys = view.whole->keys[index];
-    const Matrix& values = view.whole->values[index];
-    const CacheView& cache = view.caches[index];
-    JudgingQuery result;
-    result.logits = scale_ * (cache.keys.cast<double>() * query);
+    const Eigen::MatrixXd keys = view.whole->keys[index].topRows(end).cast<double>();
+    const Eigen::MatrixXd values = view.whole->values[index].topRows(end).cast<double>();
+    const Eigen::MatrixXd logits = scale_ * (keys * queries);
+    Eigen::MatrixXd present = scale_ * (cache.keys.cast<double>() * queries);
     for (std::size_t i = 0; i < cache.log_sizes.size(); ++i) {
-      result.logits[static_cast<Eigen::Index>(i)] += static_cast<double>(cache.log_sizes[i]);
+      present.row(static_cast<Eigen::Index>(i)).array() += static_cast<double>(cache.log_sizes[i]);
     }
     // The true output: everything the query could see.
-    const Eigen::VectorXd logits = scale_ * (keys.topRows(token + 1).cast<double>() * query);
-    const Eigen::VectorXd weights = (logits.array() - logits.maxCoeff()).exp();
-    result.target =
-        values.topRows(token + 1).cast<double>().transpose() * (weights / weights.sum());
-    // What comes after the step will be in the cache by then.
-    const Eigen::Index later = token + 1 - view.block.end;
-    if (later > 0) {
-      result.kept_logits = logits.tail(later);
-      result.kept_values = values.middleRows(view.block.end, later).cast<double>();
+    Eigen::MatrixXd weights = Eigen::MatrixXd::Zero(logits.rows(), logits.cols());
+    for (Eigen::Index column = 0; column < logits.cols(); ++column) {
+      const Eigen::Index seen = first + column % count + 1;
+      const auto own = logits.col(column).head(seen).array();
+      weights.col(column).head(seen) = (own - own.maxCoeff()).exp();
+      weights.col(column) /= weights.col(column).sum();
+    }
+    const Eigen::MatrixXd targets = values.transpose() * weights;
+    std::vector<JudgingQuery> result(static_cast<std::size_t>(logits.cols()));
+    for (Eigen::Index column = 0; column < logits.cols(); ++column) {
+      JudgingQuery& query = result[static_cast<std::size_t>(column)];
+      query.logits = present.col(column);
+      query.target = targets.col(column);
+      // What comes after the step will be in the cache by then.
+      const Eigen::Index later = first + column % count + 1 - view.block.end;
+      if (later > 0) {
+        query.kept_logits = logits.col(column).segment(view.block.end, later);
+        query.kept_values = values.middleRows(view.block.end, later);
+      }
     }
     return result;
   }
@@ -102,7 +127,8 @@ PolicyEntry oracle() {
   entry.formula =
       "repeat: evict the entry without which sum over the next horizon queries of the group of "
       "||output - true output||^2 is least; true: everything they could see; the tokens between "
-      "stay; score_i = place in the order of eviction";
+      "stay; score_i = place in the order of eviction, then, of what the budget has room for, by "
+      "what each would be missed if it went next";
   entry.source = "a reference, not a bound: greedy is not optimal; replay only";
   entry.differences =
       "where the sequence ends the queries there are decide, at its last step that step's own last "

@@ -97,6 +97,8 @@ struct HeadDecision {
   /// What the quotas of the layer's heads sum to, less its budget; 0 where nothing is evicted.
   int allocation_drift = 0;
   std::vector<Merge> merges;  // a member that is not `into` is not in `kept`
+  /// The cosine above which neighbours were merged, given or found; NaN where no sets were sought.
+  double merge_threshold = std::numeric_limits<double>::quiet_NaN();
 };
 
 /// The state machine of one layer.
@@ -123,7 +125,7 @@ struct PolicyOptions {
 std::unique_ptr<LayerPolicy> make_layer_policy(const PolicySpec& spec, const LayerContext& context,
                                                PolicyOptions options = {});
 
-/// Throws UsageError where a modifier makes no sense beside the rest, naming it.
+/// Throws UsageError where a part makes no sense beside the rest, naming it.
 void check_combination(const PolicySpec& spec);
 
 /// Lines a person should read about this spec at this budget (protection exceeds the budget, ...).

@@ -34,14 +34,15 @@ class Score {
   virtual ~Score() = default;
   /// Every step, evicting or not, before anything else: update what is accumulated.
   virtual void observe(const StepView& /*view*/, int /*head*/) {}
-  /// Once per step that scores, before score(): what the heads of the layer share.
-  virtual void prepare(const StepView& /*view*/) {}
+  /// Once per step that scores, before score(): what the heads of the layer share. `budget`:
+  /// entries per head that the layer may hold at this step.
+  virtual void prepare(const StepView& /*view*/, int /*budget*/) {}
   /// [n], higher = kept. Called only after observe(), and prepare(), of the same step.
   virtual std::vector<float> score(const StepView& view, int head) = 0;
   /// What this score keeps by its own definition.
   virtual Protection protection() const { return {}; }
-  /// Told once, before any step: what is kept whatever the score, `budget` entries at most.
-  virtual void set_protection(const Protection& /*protection*/, int /*budget*/) {}
+  /// Told once, before any step: what is kept whatever the score.
+  virtual void set_protection(const Protection& /*protection*/) {}
   /// What a score is divided by to become attention per row: the rows it sums over.
   virtual double rows_summed(const StepView& /*view*/) const { return 1.0; }
   /// Every step, last: forget what was not kept; the rows a merge changed are new next time.
@@ -68,8 +69,8 @@ class Selection {
  public:
   virtual ~Selection() = default;
   /// Marks `count` entries of `decision.fates` (now `evicted` where unprotected) as kept, and fills
-  /// threshold and ties. `decision.scores` [n] holds the scores, `rows_summed` what they are divided
-  /// by to become attention per row. Different heads may be asked for at the same time.
+  /// threshold and ties. `decision.scores` [n] holds the scores, `rows_summed` what they are
+  /// divided by to become attention per row. Different heads may be asked for at the same time.
   virtual void select(const StepView& view, int head, int count, double rows_summed,
                       HeadDecision& decision) = 0;
   /// Every step, last: forget what was not kept; the rows a merge changed are new next time.
@@ -84,15 +85,15 @@ class Merging {
   virtual ~Merging() = default;
   /// Every step, evicting or not, after the score's.
   virtual void observe(const StepView& /*view*/, int /*head*/) {}
-  /// Where n exceeds the head's quota, before the selection: sets of unprotected entries (`fates`
-  /// [n]: evicted) that become one entry each, disjoint, each of two members or more. The selection
-  /// then chooses among what remains, if that is still more than the quota; a set whose pivot it
-  /// does not keep is evicted as a whole.
-  virtual std::vector<Merge> sets(const StepView& /*view*/, int /*head*/, int /*quota*/,
-                                  const std::vector<Fate>& /*fates*/) {
-    return {};
-  }
-  /// After the selection: values of evicted entries given to kept ones. An entry may give to many.
+  /// Where n exceeds the head's quota, before the selection: fills `decision.merges` with sets of
+  /// unprotected entries (`decision.fates` [n]: evicted) that become one entry each, disjoint, each
+  /// of two members or more, and `decision.merge_threshold`. The selection then chooses among what
+  /// remains, if that is still more than the quota; a set whose pivot it does not keep is evicted
+  /// as a whole.
+  virtual void sets(const StepView& /*view*/, int /*head*/, int /*quota*/,
+                    HeadDecision& /*decision*/) {}
+  /// After the selection: values of evicted entries given to kept ones, each in equal parts to
+  /// those that follow it in the cache. What is given has no key.
   virtual std::vector<Merge> gifts(const StepView& /*view*/, int /*head*/,
                                    const HeadDecision& /*decision*/) {
     return {};

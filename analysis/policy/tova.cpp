@@ -15,7 +15,7 @@ class TovaScore : public Score {
 
   Protection protection() const override { return {.window = protect_last_}; }
 
-  void prepare(const StepView& view) override {
+  void prepare(const StepView& view, int /*budget*/) override {
     if (!whole_layer_) return;
     // One set for the layer: every head scores alike and so keeps alike, hence equal caches.
     const std::size_t n = view.caches.front().tokens.size();

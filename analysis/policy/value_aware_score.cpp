@@ -89,7 +89,7 @@ class ValueAwareScore : public Score {
       : form_(form), base_(std::move(base)) {}
 
   void observe(const StepView& view, int head) override { base_->observe(view, head); }
-  void prepare(const StepView& view) override { base_->prepare(view); }
+  void prepare(const StepView& view, int budget) override { base_->prepare(view, budget); }
   std::vector<float> score(const StepView& view, int head) override {
     const std::vector<float> scores = base_->score(view, head);
     const bool numbers =
@@ -109,9 +109,7 @@ class ValueAwareScore : public Score {
     }
     return result;
   }
-  void set_protection(const Protection& protection, int budget) override {
-    base_->set_protection(protection, budget);
-  }
+  void set_protection(const Protection& protection) override { base_->set_protection(protection); }
   Protection protection() const override { return base_->protection(); }
   void retain(const StepView& view, int head, const HeadDecision& decision) override {
     base_->retain(view, head, decision);

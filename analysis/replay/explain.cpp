@@ -41,7 +41,7 @@ StepReason reason_at(const Replay& replay, const HeadReplay& head, int token, in
   }
   reason.threshold = static_cast<double>(record.threshold);
   reason.margin = reason.score - reason.threshold;
-  for (const Merge& merge : record.merges) {
+  for (const Merge& merge : replay.merges_at(head, step)) {
     if (std::find(merge.from.begin(), merge.from.end(), token) != merge.from.end()) {
       reason.merges.push_back(merge);
     }

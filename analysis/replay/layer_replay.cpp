@@ -1,6 +1,6 @@
 #include "analysis/replay/layer_replay.h"
 
-#include <limits>
+#include <map>
 #include <utility>
 
 #include "analysis/metric/log_determinant.h"
@@ -51,27 +51,36 @@ std::vector<QueryHeadMetrics> measure(const LayerReplayInput& input, int head, c
   return result;
 }
 
-/// How well each merged key stands for its members; of values that were given away, nothing is
-/// known.
+/// How well each merged key stands for its members. Values that were given away have none.
 std::vector<MergeMeasures> measure_merges(const HeadCache& cache, std::span<const Merge> merges) {
-  constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
   std::vector<MergeMeasures> result;
   for (const Merge& merge : merges) {
-    result.push_back(merge.key.empty()
-                         ? MergeMeasures{kUnknown, kUnknown, kUnknown, kUnknown}
-                         : merge_measures(cache.view().keys, merge.from, merge.weights, merge.key));
+    if (merge.key.empty()) continue;
+    result.push_back(merge_measures(cache.view().keys, merge.from, merge.weights, merge.key));
   }
   return result;
 }
 
-/// Rows as the tokens they stand at.
-std::vector<Merge> by_token(std::vector<Merge> merges, const std::vector<std::int32_t>& tokens) {
+/// Sets as they are, and of what was given away one line per giver: rows as the tokens they stand
+/// at.
+void record_merges(std::vector<Merge> merges, const std::vector<std::int32_t>& tokens,
+                   StepRecord& record) {
+  std::map<std::int32_t, Gift> gifts;
   for (Merge& merge : merges) {
-    merge.into = tokens[static_cast<std::size_t>(merge.into)];
     for (int& row : merge.from) row = tokens[static_cast<std::size_t>(row)];
-    merge.key = {};
+    merge.into = tokens[static_cast<std::size_t>(merge.into)];
+    if (!merge.key.empty()) {
+      merge.key = {};
+      record.merges.push_back(std::move(merge));
+      continue;
+    }
+    for (std::size_t i = 0; i < merge.from.size(); ++i) {
+      if (merge.from[i] == merge.into) continue;
+      Gift& gift = gifts[merge.from[i]];
+      gift = {merge.from[i], gift.heirs + 1, merge.weights[i]};
+    }
   }
-  return merges;
+  for (const auto& [token, gift] : gifts) record.gifts.push_back(gift);
 }
 
 struct HeadState {
@@ -138,6 +147,7 @@ std::vector<HeadReplay> replay_layer(const LayerReplayInput& input, Progress& pr
       record.ties = decision.ties;
       record.second_threshold = decision.second_threshold;
       record.allocation_drift = decision.allocation_drift;
+      record.merge_threshold = decision.merge_threshold;
       std::size_t next = 0;
       for (std::size_t row = 0; row < present.size(); ++row) {
         if (next < decision.kept.size() && static_cast<std::size_t>(decision.kept[next]) == row) {
@@ -148,7 +158,7 @@ std::vector<HeadReplay> replay_layer(const LayerReplayInput& input, Progress& pr
       }
       if (input.metrics) record.merge_measures = measure_merges(head.cache, decision.merges);
       head.cache.merge(decision.merges);
-      record.merges = by_token(std::move(decision.merges), present);
+      record_merges(std::move(decision.merges), present, record);
       head.cache.keep(decision.kept);
       if (head_index == input.scores_head) {
         head.replay.scores[step] = std::move(decision.scores);

@@ -89,6 +89,30 @@ std::vector<std::int32_t> Replay::retained_at(const HeadReplay& head, int step) 
   return alive(head, blocks.at(static_cast<std::size_t>(step)).end, step);
 }
 
+std::vector<Merge> Replay::merges_at(const HeadReplay& head, int step) const {
+  const StepRecord& record = head.steps.at(static_cast<std::size_t>(step));
+  std::vector<Merge> merges = record.merges;
+  if (record.gifts.empty()) return merges;
+  const std::vector<std::int32_t> retained = retained_at(head, step);
+  std::vector<Merge> given(retained.size());
+  for (const Gift& gift : record.gifts) {
+    const auto first = std::upper_bound(retained.begin(), retained.end(), gift.from);
+    for (std::int32_t heir = 0; heir < gift.heirs; ++heir) {
+      Merge& merge = given[static_cast<std::size_t>(first - retained.begin() + heir)];
+      merge.from.push_back(gift.from);
+      merge.weights.push_back(gift.weight);
+    }
+  }
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    if (given[i].from.empty()) continue;
+    given[i].into = retained[i];
+    given[i].from.push_back(retained[i]);  // later than all it was given
+    given[i].weights.push_back(1.0F);
+    merges.push_back(std::move(given[i]));
+  }
+  return merges;
+}
+
 namespace {
 /// Says where merging left fewer entries than there was room for.
 void note_unused_budget(Replay& replay) {

@@ -35,6 +35,14 @@ struct ReplayRequest {
   std::string key() const;
 };
 
+/// A value given away (cam): each of the `heirs` retained tokens that follow `from` was given
+/// `weight` of it. What T entries give to m others takes T of these instead of T × m pairs.
+struct Gift {
+  std::int32_t from = 0;
+  std::int32_t heirs = 0;
+  float weight = 0.0F;
+};
+
 /// One head at one step.
 struct StepRecord {
   int cache_size = 0;  // n before eviction
@@ -42,14 +50,14 @@ struct StepRecord {
   float threshold = 0.0F;
   int ties = 0;
   float second_threshold = 0.0F;  // of a second stage of selection; NaN where there was none
-  int allocation_drift = 0;  // what the layer's quotas sum to, less its budget
+  int allocation_drift = 0;       // what the layer's quotas sum to, less its budget
+  double merge_threshold = 0.0;   // the cosine above which neighbours merged; NaN: none were sought
   double log_pseudo_determinant = 0.0;  // Σ log λ of KᵀK over λ > n·eps·λ_max
   int rank = 0;
   std::vector<QueryHeadMetrics> query_heads;  // [G]; empty without metrics
-  std::vector<Merge> merges;                  // as token indices, without the keys
-  /// [merges] of the keys as they were before the merge; where only values were merged, NaN. Empty
-  /// without metrics.
-  std::vector<MergeMeasures> merge_measures;
+  std::vector<Merge> merges;                  // merging sets, as token indices, without the keys
+  std::vector<MergeMeasures> merge_measures;  // [merges], of the keys before; empty without metrics
+  std::vector<Gift> gifts;                    // ascending
 };
 
 /// One head's whole replay. Retained sets are held as the step of each token's eviction (there is
@@ -77,6 +85,8 @@ struct Replay {
   /// Token indices in the cache at a step before eviction, and those retained after it; ascending.
   std::vector<std::int32_t> tokens_at(const HeadReplay& head, int step) const;
   std::vector<std::int32_t> retained_at(const HeadReplay& head, int step) const;
+  /// Everything merged at a step, as token indices: the sets, then what each entry was given.
+  std::vector<Merge> merges_at(const HeadReplay& head, int step) const;
 };
 
 /// The steps a request is cut into. Throws UsageError for a negative block, or for a closed-loop

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 namespace kvloupe {
@@ -46,6 +47,9 @@ void append_metrics(std::string& line, const StepRecord& record, int first_query
   if (record.allocation_drift != 0) {
     append_number(inside, "allocation_drift", record.allocation_drift);
   }
+  if (std::isfinite(record.merge_threshold)) {
+    append_number(inside, "merge_threshold", record.merge_threshold);
+  }
   if (!record.query_heads.empty()) {
     append_number(inside, "log_pseudo_determinant", record.log_pseudo_determinant);
     append_number(inside, "rank", record.rank);
@@ -74,14 +78,19 @@ std::string step_line(const Replay& replay, const HeadReplay& head, int step) {
       fmt::format("{{\"step\":{},\"cache_size\":{},\"retained\":", step, record.cache_size);
   append_list(line, replay.retained_at(head, step));
   line += ",\"merged\":[";
-  for (std::size_t i = 0; i < record.merges.size(); ++i) {
-    const Merge& merge = record.merges[i];
+  constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+  const std::vector<Merge> merges = replay.merges_at(head, step);
+  for (std::size_t i = 0; i < merges.size(); ++i) {
+    const Merge& merge = merges[i];
     line += fmt::format("{}{{\"into\":{},\"from\":", i > 0 ? "," : "", merge.into);
     append_list(line, merge.from);
     line += ",\"weights\":";
     append_list(line, merge.weights);
-    if (!record.merge_measures.empty()) {
-      const MergeMeasures& measures = record.merge_measures[i];
+    if (!record.query_heads.empty()) {
+      // Of values that were given away nothing is known.
+      const MergeMeasures measures = i < record.merge_measures.size()
+                                         ? record.merge_measures[i]
+                                         : MergeMeasures{kUnknown, kUnknown, kUnknown, kUnknown};
       append_number(line, "least_cosine", measures.least_cosine);
       append_number(line, "effective_members", measures.effective_members);
       append_number(line, "least_member_cosine", measures.least_member_cosine);

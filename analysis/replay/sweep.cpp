@@ -61,6 +61,7 @@ const std::vector<SweepMeasure>& sweep_measures() {
                if (token != merge.into) members.push_back(token);
              }
            }
+           for (const Gift& gift : step.gifts) members.push_back(gift.from);
          }
          std::sort(members.begin(), members.end());
          return static_cast<double>(std::unique(members.begin(), members.end()) - members.begin());
@@ -112,6 +113,7 @@ const std::vector<SweepMeasure>& sweep_measures() {
 std::vector<SweepSetting> sweep_settings(const Trace& trace, const SweepRequest& request) {
   std::vector<SweepSetting> settings;
   for (const PolicySpec& policy : request.policies) {
+    check_combination(policy);
     for (const Budget& budget : request.budgets) {
       for (const int block : request.blocks) {
         replay_blocks(trace, block);

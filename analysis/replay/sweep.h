@@ -26,7 +26,7 @@ struct SweepSetting {
 };
 
 /// Policies × budgets × blocks, none twice, in this order. Throws UsageError for a budget or block
-/// the trace cannot have.
+/// the trace cannot have, and for a policy whose parts make no sense together.
 std::vector<SweepSetting> sweep_settings(const Trace& trace, const SweepRequest& request);
 
 /// One number of a head's whole replay.

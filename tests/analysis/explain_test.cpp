@@ -110,7 +110,7 @@ TEST_F(ExplainTest, SaysWhatHappened) {
               HasSubstr("set into " + std::to_string(set.into)));
   const Replay giving = run("sink(2)+cam(1)", 10);
   const HeadReplay& given = *giving.find(0, 1);
-  const Merge& gift = given.steps[0].merges.at(0);
+  const Merge gift = giving.merges_at(given, 0).at(0);
   const auto says = [&](int token) {
     const TokenExplanation why = explain(giving, given, token);
     return reason_text(why, why.steps.front());

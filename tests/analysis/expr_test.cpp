@@ -178,6 +178,9 @@ TEST_F(ExprReplay, PoliciesWrittenAsFormulasAreThosePolicies) {
       {"expr(\"rank(-age)\")+sinks(4)", "sink"},
       {"expr(\"attn_last/(1-attn_last)*dist_output\")", "tova+caote"},
       {"expr(\"(attn_last + 1e-4) * value_out_norm\")", "tova+critical(0)"},
+      {"expr(\"attn_sum\")+cam", "h2o+cam"},
+      {"expr(\"attn_sum\")+kvmerger(auto)", "h2o+kvmerger(auto)"},
+      {"expr(\"attn_last\")+cam(4)", "tova+cam(4)"},
       {"expr(\"n == 0 ? age : budget * is_recent + position / 1000\")", "sink(0)"},
   };
   for (const auto& [formula, spec] : pairs) {
@@ -185,6 +188,9 @@ TEST_F(ExprReplay, PoliciesWrittenAsFormulasAreThosePolicies) {
     const Replay b = run(spec);
     for (std::size_t head = 0; head < a.heads.size(); ++head) {
       EXPECT_EQ(a.heads[head].evicted_at, b.heads[head].evicted_at) << formula;
+      if (formula.find('/') == std::string::npos && formula.find("cam") != std::string::npos) {
+        EXPECT_EQ(a.heads[head].scores, b.heads[head].scores) << formula;
+      }
     }
   }
 }

@@ -151,6 +151,12 @@ struct HandMade {
     Progress progress;
     return replay_layer({states, blocks, policy_, context, true, 0}, progress).front();
   }
+  /// Sets and gifts of the first step.
+  std::vector<Merge> merges(const HeadReplay& head) const {
+    Replay replay;
+    replay.blocks = blocks;
+    return replay.merges_at(head, 0);
+  }
 
  private:
   PolicySpec policy_;
@@ -312,15 +318,15 @@ TEST(Cam, SharesValuesOutAmongTheNextKept) {
   HandMade made = last_sees_itself();
   const HeadReplay head = made.run("sink(1)+cam", 2);
   EXPECT_THAT(kept(head), ElementsAre(0, 3));
-  const StepRecord& step = head.steps[0];
-  ASSERT_EQ(step.merges.size(), 1U);
-  EXPECT_EQ(step.merges[0].into, 3);
-  EXPECT_THAT(step.merges[0].from, ElementsAre(1, 2, 3));
-  EXPECT_NEAR(step.merges[0].weights[0], 5.0 / 6.0, 1e-6);
-  EXPECT_NEAR(step.merges[0].weights[1], 1.0 / 3.0, 1e-6);
-  EXPECT_EQ(step.merges[0].weights[2], 1.0F);
+  const std::vector<Merge> merges = made.merges(head);
+  ASSERT_EQ(merges.size(), 1U);
+  EXPECT_EQ(merges[0].into, 3);
+  EXPECT_THAT(merges[0].from, ElementsAre(1, 2, 3));
+  EXPECT_NEAR(merges[0].weights[0], 5.0 / 6.0, 1e-6);
+  EXPECT_NEAR(merges[0].weights[1], 1.0 / 3.0, 1e-6);
+  EXPECT_EQ(merges[0].weights[2], 1.0F);
   EXPECT_EQ(head.fates[0][1], Fate::merged);
-  EXPECT_NEAR(step.query_heads[0].perturbation_l1, 5.0 / 6.0 + 1.0 / 3.0, 1e-5);
+  EXPECT_NEAR(head.steps[0].query_heads[0].perturbation_l1, 5.0 / 6.0 + 1.0 / 3.0, 1e-5);
 }
 
 TEST(Cam, ComparesWithTheMeanOrTheLargest) {
@@ -328,13 +334,47 @@ TEST(Cam, ComparesWithTheMeanOrTheLargest) {
   // 1, p = 5/6, 5/12 to each. m = 1: 2 alone, p = 1.
   HandMade made = last_sees_itself();
   const HeadReplay mean = made.run("sink(1)+cam", 3);
-  ASSERT_EQ(mean.steps[0].merges.size(), 2U);
-  EXPECT_NEAR(mean.steps[0].merges[0].weights[0], 0.5, 1e-6);
+  ASSERT_EQ(made.merges(mean).size(), 2U);
+  EXPECT_NEAR(made.merges(mean)[0].weights[0], 0.5, 1e-6);
   const HeadReplay largest = made.run("sink(1)+cam(denominator=max)", 3);
-  EXPECT_NEAR(largest.steps[0].merges[1].weights[0], 5.0 / 12.0, 1e-6);
+  EXPECT_NEAR(made.merges(largest)[1].weights[0], 5.0 / 12.0, 1e-6);
   const HeadReplay one = made.run("sink(1)+cam(1)", 3);
-  ASSERT_EQ(one.steps[0].merges.size(), 1U);
-  EXPECT_EQ(one.steps[0].merges[0].into, 2);
+  ASSERT_EQ(made.merges(one).size(), 1U);
+  EXPECT_EQ(made.merges(one)[0].into, 2);
+}
+
+TEST(Cam, ATieWithTheHeirsGivesAllAndNoAttentionNothing) {
+  // Attention uniform over what is seen: accumulated 25/12, 13/12, 7/12, 1/4. sink(0), N = 1 keeps
+  // 3: each of the others has received at least as much as its heir: p = 1, v3 = v0 + v1 + v2.
+  HandMade made = four_tokens(0.0F);
+  const HeadReplay all = made.run("sink(0)+cam", 1);
+  EXPECT_THAT(kept(all), ElementsAre(3));
+  ASSERT_EQ(made.merges(all).size(), 1U);
+  EXPECT_THAT(made.merges(all)[0].weights, ElementsAre(1.0F, 1.0F, 1.0F, 1.0F));
+  // One token and N = 1: nothing leaves.
+  made.blocks = {{0, 1}};
+  EXPECT_THAT(made.merges(made.run("sink(0)+cam", 1)), IsEmpty());
+  // Token 1 has a logit of −1000 beside 0 and 2, whose logits are 0: no row pays it anything, its
+  // own neither, so p = 0 and it is evicted without a trace.
+  HandMade unseen{matrix({{0, 0}, {-10, 0}, {0, 0}}), matrix({{0, 0}, {5, 5}, {1, 0}}),
+                  matrix({{100, 0}, {100, 0}, {100, 0}})};
+  const HeadReplay none = unseen.run("sink(1)+cam", 2);
+  EXPECT_THAT(kept(none), ElementsAre(0, 2));
+  EXPECT_THAT(unseen.merges(none), IsEmpty());
+  EXPECT_EQ(none.fates[0][1], Fate::evicted);
+}
+
+TEST(Cam, MemoryIsOneLinePerGiver) {
+  // 0 and 1 leave, and each gives to 2 and 3.
+  HandMade made = four_tokens(0.0F);
+  const HeadReplay head = made.run("sink(0)+cam", 2);  // keeps 2 and 3
+  ASSERT_EQ(head.steps[0].gifts.size(), 2U);
+  EXPECT_EQ(head.steps[0].gifts[0].from, 0);
+  EXPECT_EQ(head.steps[0].gifts[0].heirs, 2);
+  EXPECT_FLOAT_EQ(head.steps[0].gifts[0].weight, 0.5F);  // p = 1, shared by two
+  EXPECT_THAT(head.steps[0].merges, IsEmpty());
+  ASSERT_EQ(made.merges(head).size(), 2U);
+  EXPECT_THAT(made.merges(head)[1].from, ElementsAre(0, 1, 3));
 }
 
 TEST(Cam, EvictedWithoutHeirsIsLost) {
@@ -342,7 +382,7 @@ TEST(Cam, EvictedWithoutHeirsIsLost) {
   HandMade made = last_sees_itself();
   const HeadReplay head = made.run("keynorm+cam", 3);
   EXPECT_THAT(kept(head), ElementsAre(0, 1, 2));
-  EXPECT_THAT(head.steps[0].merges, IsEmpty());
+  EXPECT_THAT(made.merges(head), IsEmpty());
   EXPECT_EQ(head.fates[0][3], Fate::evicted);
 }
 
@@ -407,7 +447,7 @@ TEST(Merging, SetsAreDisjointAndTheirMembersLeaveAtOnce) {
         const auto cache = replay.tokens_at(head, step);
         const auto retained = replay.retained_at(head, step);
         std::vector<int> members;
-        for (const Merge& merge : head.steps[s].merges) {
+        for (const Merge& merge : replay.merges_at(head, step)) {
           ++merges;
           ASSERT_TRUE(std::is_sorted(merge.from.begin(), merge.from.end()));
           ASSERT_EQ(merge.weights.size(), merge.from.size());
@@ -503,8 +543,8 @@ TEST(Merging, IsDeterministicAndSeeded) {
     std::vector<float> weights;
     const Replay replay = made.run(spec, 20);
     for (const HeadReplay& head : replay.heads) {
-      for (const StepRecord& step : head.steps) {
-        for (const Merge& merge : step.merges) {
+      for (int step = 0; step < static_cast<int>(head.steps.size()); ++step) {
+        for (const Merge& merge : replay.merges_at(head, step)) {
           weights.insert(weights.end(), merge.weights.begin(), merge.weights.end());
         }
       }
@@ -536,6 +576,55 @@ TEST(Merging, IsWrittenAsJson) {
   EXPECT_LE(measures.least_member_cosine, measures.mean_member_cosine);
   EXPECT_TRUE(step["metrics"]["query_heads"][0]["bound_l1"].is_null());
   EXPECT_TRUE(step["metrics"]["query_heads"][0]["perturbation_l1"].is_number());
+}
+
+TEST(Merging, GiftsAreWrittenAsJsonWithoutMeasuresOfKeys) {
+  const Made made;
+  const Replay replay = made.run("h2o+cam", 24);
+  std::string text;
+  write_replay_json(replay, "made.h5", {}, [&](std::string_view piece) { text += piece; });
+  const auto step = nlohmann::json::parse(text)["heads"][1]["steps"][3];
+  const std::vector<Merge> merges = replay.merges_at(replay.heads[1], 3);
+  ASSERT_FALSE(merges.empty());
+  ASSERT_EQ(step["merged"].size(), merges.size());
+  EXPECT_EQ(step["merged"][0]["from"].get<std::vector<int>>(), merges[0].from);
+  EXPECT_EQ(step["merged"][0]["weights"].get<std::vector<float>>(), merges[0].weights);
+  EXPECT_TRUE(step["merged"][0]["least_cosine"].is_null());
+  EXPECT_FALSE(step["metrics"].contains("merge_threshold"));
+}
+
+TEST(Merging, TheThresholdInForceStandsInTheJson) {
+  const Made made;
+  for (const std::string spec : {"h2o+kvmerger(auto)", "h2o+kvmerger(0.25)"}) {
+    const Replay replay = made.run(spec, 24);
+    std::string text;
+    write_replay_json(replay, "made.h5", {}, [&](std::string_view piece) { text += piece; });
+    const auto document = nlohmann::json::parse(text);
+    int told = 0;
+    for (std::size_t h = 0; h < replay.heads.size(); ++h) {
+      for (std::size_t s = 0; s < replay.heads[h].steps.size(); ++s) {
+        const StepRecord& record = replay.heads[h].steps[s];
+        const auto& metrics = document["heads"][h]["steps"][s]["metrics"];
+        ASSERT_EQ(metrics.contains("merge_threshold"), record.cache_size > 24);
+        if (record.cache_size <= 24) continue;
+        ++told;
+        const double epsilon = metrics["merge_threshold"].get<double>();
+        ASSERT_EQ(epsilon, record.merge_threshold);
+        if (spec == "h2o+kvmerger(0.25)") {
+          ASSERT_EQ(epsilon, 0.25);
+          continue;
+        }
+        // What a set of two has as its cosine is above ε: the largest ε cannot be above them.
+        ASSERT_LE(epsilon, 1.0);
+        for (std::size_t i = 0; i < record.merges.size(); ++i) {
+          if (record.merges[i].from.size() == 2) {
+            ASSERT_GT(record.merge_measures[i].least_cosine, epsilon - 1e-6);
+          }
+        }
+      }
+    }
+    EXPECT_GT(told, 10);
+  }
 }
 
 TEST(Merging, WhatMakesNoSenseIsRefused) {

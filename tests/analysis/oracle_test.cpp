@@ -43,19 +43,30 @@ TEST(Oracle, EachTimeTheOneThatIsMissedLeastGoes) {
   // 8, 5.75; without 2: 0, 2.25: 2 goes; the last one stays.
   Eigen::MatrixXd values(4, 1);
   values << 0, 4, 8, 2;
-  EXPECT_THAT(greedy_removal_order(judge({4, 2, 1, 1}, values), values, {true, true, true, true}),
-              ElementsAre(3, 1, 2));
+  EXPECT_THAT(
+      greedy_removal_order(judge({4, 2, 1, 1}, values), values, {true, true, true, true}, 4),
+      ElementsAre(3, 1, 2));
   // What is protected never goes.
-  EXPECT_THAT(greedy_removal_order(judge({4, 2, 1, 1}, values), values, {true, true, true, false}),
-              ElementsAre(1, 2, 0));
+  EXPECT_THAT(
+      greedy_removal_order(judge({4, 2, 1, 1}, values), values, {true, true, true, false}, 4),
+      ElementsAre(1, 2, 0));
+  // With room for two the first two go; of the rest 2 would be missed less than 0.
+  EXPECT_THAT(
+      greedy_removal_order(judge({4, 2, 1, 1}, values), values, {true, true, true, true}, 2),
+      ElementsAre(3, 1, 2, 0));
+  // With room for all, by what each alone would be missed: 0.04, 0.58, 0.82, 2.25.
+  EXPECT_THAT(
+      greedy_removal_order(judge({4, 2, 1, 1}, values), values, {true, true, true, true}, 0),
+      ElementsAre(3, 1, 2, 0));
 }
 
 TEST(Oracle, OfEqualsTheEarlierGoes) {
   const Eigen::MatrixXd values = Eigen::MatrixXd::Constant(4, 1, 3.0);
-  EXPECT_THAT(greedy_removal_order(judge({1, 1, 1, 1}, values), values, {true, true, true, true}),
-              ElementsAre(0, 1, 2));
+  EXPECT_THAT(
+      greedy_removal_order(judge({1, 1, 1, 1}, values), values, {true, true, true, true}, 4),
+      ElementsAre(0, 1, 2));
   const Eigen::MatrixXd one = Eigen::MatrixXd::Constant(1, 1, 3.0);
-  EXPECT_TRUE(greedy_removal_order(judge({1}, one), one, {true}).empty());
+  EXPECT_TRUE(greedy_removal_order(judge({1}, one), one, {true}, 1).empty());
 }
 
 /// ‖output − target‖² of one query over the rows present, summed in long double.
@@ -101,8 +112,8 @@ TEST(Oracle, KeepsItsPrecisionNextToPureSinks) {
     }
     std::vector<int> present(static_cast<std::size_t>(n));
     std::iota(present.begin(), present.end(), 0);
-    const std::vector<int> order =
-        greedy_removal_order(queries, values, std::vector<bool>(present.size(), true));
+    const std::vector<int> order = greedy_removal_order(
+        queries, values, std::vector<bool>(present.size(), true), present.size());
     ASSERT_EQ(order.size(), static_cast<std::size_t>(kept > 0 ? n : n - 1));
     for (const int gone : order) {
       const auto error_without = [&](int row) {

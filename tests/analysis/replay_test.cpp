@@ -224,8 +224,7 @@ TEST_F(ReplayTest, PyramidKeepsTheBudgetInTheMeanOfTheLayers) {
       }
     }
     if (2 * budget <= options_.prompt_length) {
-      EXPECT_EQ(result.find(0, 0)->steps.back().retained +
-                    result.find(1, 0)->steps.back().retained,
+      EXPECT_EQ(result.find(0, 0)->steps.back().retained + result.find(1, 0)->steps.back().retained,
                 2 * budget);
     }
   }
@@ -377,6 +376,20 @@ TEST_F(ReplayTest, JsonHasTheSetsAndExternalReadsThemBack) {
   write("reordered.json", reordered.dump());
   EXPECT_EQ(run("external(\"" + path("reordered.json") + "\")", 5, 24).heads[2].evicted_at,
             original.heads[2].evicted_at);
+}
+
+TEST_F(ReplayTest, DoubtsStandInTheJson) {
+  const auto notes = [&](const std::string& spec) {
+    return nlohmann::json::parse(json(run(spec, 20)))["notes"].get<std::vector<std::string>>();
+  };
+  EXPECT_THAT(notes("keydiff+adakv+critical"),
+              testing::IsSupersetOf({HasSubstr("adakv compares the scores of different heads"),
+                                     HasSubstr("all are shifted by their minimum first"),
+                                     HasSubstr("critical is meant for attention")}));
+  EXPECT_THAT(notes("keynorm+caote"), testing::Contains(HasSubstr("caote is exact for attention")));
+  EXPECT_THAT(notes("h2o+kvmerger"), testing::Contains(HasSubstr("value_scale=paper multiplies")));
+  EXPECT_THAT(notes("oracle"), testing::Contains(HasSubstr("uses the future")));
+  EXPECT_THAT(notes("h2o"), testing::IsEmpty());
 }
 
 TEST_F(ReplayTest, JsonCanBeCutToHeadsAndTheLastStep) {

@@ -65,6 +65,13 @@ TEST_F(SweepTest, SettingsAreAllCombinationsOnce) {
   EXPECT_THROW(settings("h2o", {"10"}, {-1}), UsageError);
 }
 
+TEST_F(SweepTest, SenselessCombinationsAreRefusedBeforeAnyWork) {
+  for (const char* policies : {"h2o,h2o+kvmerger+cam", "full+recent", "tova(layer)+adakv,h2o",
+                               "external(\"sets.json\")+sinks"}) {
+    EXPECT_THROW(settings(policies, {"10"}), UsageError) << policies;
+  }
+}
+
 TEST_F(SweepTest, RowsHoldTheMeasuresOfTheReplay) {
   const auto all = settings("h2o+kvmerger(auto),tova", {"20"});
   SweepTable table;

@@ -94,7 +94,7 @@ Comparison compare(const Replay& fast, int layer, const LayerStates& states, con
       }
       if (retained != twin.retained) {
         naive.adopt(head, retained);
-      } else if (!same_merges(replay.steps[static_cast<std::size_t>(step)].merges, twin.merges)) {
+      } else if (!same_merges(fast.merges_at(replay, step), twin.merges)) {
         result.failure = where("other merges");
         return result;
       }

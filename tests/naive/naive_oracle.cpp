@@ -15,29 +15,33 @@ NaiveReplay::Scores NaiveReplay::oracle(int head, const Block& block) const {
     judges.push_back(t);
   }
   if (judges.empty()) judges.push_back(block.end - 1);
-  const auto output = [&](int query_head, int query, const std::vector<int>& present) {
-    std::vector<double> sum(static_cast<std::size_t>(model_.head_dim), 0.0);
-    for (const auto& [token, weight] : attention(query_head, query, present)) {
-      for (int c = 0; c < model_.head_dim; ++c) {
-        sum[c] += weight * value(head, token, c);
+  const auto zero = std::vector<double>(static_cast<std::size_t>(model_.head_dim), 0.0);
+  // What the query should get: of everything it could see, as captured.
+  std::vector<int> all;
+  for (int token = 0; token < tokens; ++token) all.push_back(token);
+  std::map<std::pair<int, int>, std::vector<double>> should;
+  for (int query_head = head * group; query_head < (head + 1) * group; ++query_head) {
+    for (const int query : judges) {
+      std::vector<double> sum = zero;
+      for (const auto& [token, weight] :
+           attention(query_head, query, all, &NaiveReplay::captured_logit)) {
+        for (int c = 0; c < model_.head_dim; ++c) {
+          sum[c] += weight * static_cast<double>(states_.values[head](token, c));
+        }
       }
+      should[{query_head, query}] = sum;
     }
-    return sum;
-  };
+  }
   const auto error = [&](std::vector<int> present) {
     double square = 0.0;
-    std::vector<int> all;
-    for (int token = 0; token < tokens; ++token) {
-      all.push_back(token);
-      if (token >= block.end) present.push_back(token);
-    }
-    for (int query_head = head * group; query_head < (head + 1) * group; ++query_head) {
-      for (const int query : judges) {
-        const std::vector<double> is = output(query_head, query, present);
-        const std::vector<double> should = output(query_head, query, all);
-        for (int c = 0; c < model_.head_dim; ++c) {
-          square += (is[c] - should[c]) * (is[c] - should[c]);
-        }
+    for (int token = block.end; token < tokens; ++token) present.push_back(token);
+    for (const auto& [judge, wanted] : should) {
+      std::vector<double> is = zero;
+      for (const auto& [token, weight] : attention(judge.first, judge.second, present)) {
+        for (int c = 0; c < model_.head_dim; ++c) is[c] += weight * value(head, token, c);
+      }
+      for (int c = 0; c < model_.head_dim; ++c) {
+        square += (is[c] - wanted[c]) * (is[c] - wanted[c]);
       }
     }
     return square;
@@ -45,8 +49,9 @@ NaiveReplay::Scores NaiveReplay::oracle(int head, const Block& block) const {
   std::vector<int> left = caches_[head];
   Scores scores;
   for (const int token : left) scores[token] = static_cast<double>(left.size());
-  const std::set<int> kept = protect(head, budget_);
-  for (int place = 0; static_cast<int>(left.size()) > layer_budget(block); ++place) {
+  const std::set<int> kept = protect(head, layer_budget(block));
+  int place = 0;
+  for (; static_cast<int>(left.size()) > layer_budget(block); ++place) {
     int least = -1;
     double least_error = 0.0;
     for (const int token : left) {
@@ -64,6 +69,16 @@ NaiveReplay::Scores NaiveReplay::oracle(int head, const Block& block) const {
     scores[least] = place;
     left.erase(std::find(left.begin(), left.end(), least));
   }
+  // What stays is ranked by the error that each alone would leave if it went next.
+  std::vector<std::pair<double, int>> rest;
+  for (const int token : left) {
+    std::vector<int> without = left;
+    without.erase(std::find(without.begin(), without.end(), token));
+    const bool nothing_left = without.empty() && judges.front() < block.end;
+    if (kept.count(token) == 0 && !nothing_left) rest.emplace_back(error(without), token);
+  }
+  std::sort(rest.begin(), rest.end());
+  for (const auto& [missed, token] : rest) scores[token] = place++;
   return scores;
 }
 
