@@ -6,7 +6,7 @@
 
 #include "analysis/replay/layer_replay.h"
 #include "tests/naive/compare_replay.h"
-#include "tests/support/synthetic_trace.h"
+#include "tests/support/made_layer.h"
 
 namespace kvloupe {
 namespace {
@@ -83,27 +83,6 @@ const std::vector<std::string>& specs() {
   return list;
 }
 
-LayerStates layer_states(const test::SyntheticStates& states, int layer) {
-  const auto l = static_cast<std::size_t>(layer);
-  LayerStates result;
-  result.keys = states.key[l];
-  result.queries = states.query[l];
-  result.values = states.value[l];
-  result.output_weights = states.output_weight[l];
-  for (int query_head = 0; query_head < states.model.num_heads; ++query_head) {
-    const Matrix outputs =
-        result.values[static_cast<std::size_t>(states.model.head_of(query_head))] *
-        result.output_weights[static_cast<std::size_t>(query_head)];
-    result.value_norms_l1.emplace_back();
-    result.value_norms_l2.emplace_back();
-    for (Eigen::Index i = 0; i < outputs.rows(); ++i) {
-      result.value_norms_l1.back().push_back(outputs.row(i).lpNorm<1>());
-      result.value_norms_l2.back().push_back(outputs.row(i).norm());
-    }
-  }
-  return result;
-}
-
 class ReplayAgainstNaive : public testing::TestWithParam<int> {};
 
 TEST_P(ReplayAgainstNaive, RetainedSetsAndMetricsAgree) {
@@ -117,7 +96,7 @@ TEST_P(ReplayAgainstNaive, RetainedSetsAndMetricsAgree) {
   options.generated = 4;
   options.seed = 10 + static_cast<std::uint64_t>(GetParam());
   const test::SyntheticStates made = test::make_synthetic_states(options);
-  const LayerStates states = layer_states(made, 0);
+  const LayerStates states = test::made_layer(made, 0);
   ModelInfo model = made.model;
   model.num_layers = 3;
   long decisions = 0;

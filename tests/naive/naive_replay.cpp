@@ -235,6 +235,7 @@ NaiveReplay::Scores NaiveReplay::score(int head, const Block& block) const {
   if (name == "keydiff") return keydiff(head);
   if (name == "random") return random(head);
   if (name == "oracle") return oracle(head, block);
+  if (name == "expr") return variable(policy_.score().word("formula"), head, block);
   Scores scores;
   for (const int token : caches_[head]) {
     if (name == "sink") {
@@ -316,8 +317,8 @@ std::vector<HeadStep> NaiveReplay::step(const Block& block) {
   const int group = model_.group_size();
   for (int head = 0; head < heads; ++head) {
     for (int token = block.first; token < block.end; ++token) caches_[head].push_back(token);
-    if (policy_.score().name != "h2o" && !policy_.find("kvmerger") && !policy_.find("cam"))
-      continue;
+    const bool accumulates = policy_.score().name == "h2o" || policy_.score().name == "expr";
+    if (!accumulates && !policy_.find("kvmerger") && !policy_.find("cam")) continue;
     for (int query_head = head * group; query_head < (head + 1) * group; ++query_head) {
       for (int query = block.first; query < block.end; ++query) {
         for (const auto& [token, weight] : attention(query_head, query, caches_[head])) {
@@ -336,14 +337,16 @@ std::vector<HeadStep> NaiveReplay::step(const Block& block) {
     largest = std::max(largest, static_cast<int>(caches_[head].size()));
   }
   // Under adakv the layer's entries together count, else each head's own.
-  const bool fits = policy_.find("adakv") != nullptr ? entries <= budget * heads : largest <= budget;
+  const bool fits =
+      policy_.find("adakv") != nullptr ? entries <= budget * heads : largest <= budget;
   const bool full = policy_.score().name == "full" || fits;
+  std::vector<int> quota(caches_.size(), budget);
   if (!full) {
     for (int head = 0; head < heads; ++head) {
       steps[head].scores = value_aware(head, score(head, block));
       steps[head].protected_tokens = protect(head, budget);
     }
-    const std::vector<int> quota = quotas(steps, budget);
+    quota = quotas(steps, budget);
     for (int head = 0; head < heads; ++head) {
       if (static_cast<int>(caches_[head].size()) > quota[head]) {
         evict(head, block, quota[head], steps[head]);
@@ -351,8 +354,9 @@ std::vector<HeadStep> NaiveReplay::step(const Block& block) {
     }
   }
   // Only now: aggregate=layer reads the caches of other heads.
-  before_ = {caches_, received_, merged_};
+  before_ = {caches_, received_, merged_, quota, {}};
   for (int head = 0; head < heads; ++head) {
+    before_.protected_tokens.push_back(steps[head].protected_tokens);
     carry_out(head, steps[head].merges);
     keep(head, steps[head].retained);
   }
@@ -365,7 +369,7 @@ void NaiveReplay::adopt(int head, const std::set<int>& retained) {
   merged_[head] = before_.merged[head];
   std::vector<NaiveMerge> merges;
   if (policy_.find("kvmerger") != nullptr) {
-    merges = kvmerger(head, protect(head, budget_), budget_);
+    merges = kvmerger(head, before_.protected_tokens[head], before_.quotas[head]);
   }
   std::erase_if(merges, [&](const NaiveMerge& merge) { return retained.count(merge.into) == 0; });
   if (policy_.find("cam") != nullptr) merges = cam(head, retained);

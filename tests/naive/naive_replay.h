@@ -6,6 +6,7 @@
 #include <limits>
 #include <map>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "analysis/policy/spec.h"
@@ -87,6 +88,8 @@ class NaiveReplay {
   double hash(std::uint64_t seed, int head, int token) const;
   Scores random(int head) const;
   Scores oracle(int head, const Block& block) const;
+  /// Of a formula that is one variable.
+  Scores variable(const std::string& name, int head, const Block& block) const;
   /// What caote or fastcaote make of the scores.
   Scores value_aware(int head, const Scores& base) const;
   Scores critical_second(int head, const Block& block, const Scores& base) const;
@@ -95,7 +98,8 @@ class NaiveReplay {
                                const std::set<int>& kept);
   std::set<int> protect(int head, int budget) const;
   int layer_budget(const Block& block) const;
-  /// How many entries each head keeps, [Hk]; fills layer_threshold. Needs scores and protected ones.
+  /// How many entries each head keeps, [Hk]; fills layer_threshold. Needs scores and protected
+  /// ones.
   std::vector<int> quotas(std::vector<HeadStep>& steps, int budget) const;
 
   /// What stays of a head's cache when `quota` may: fills the rest of `step`.
@@ -123,6 +127,8 @@ class NaiveReplay {
     std::vector<std::vector<int>> caches;
     std::vector<std::map<int, double>> received;
     std::vector<std::map<int, Merged>> merged;
+    std::vector<int> quotas;
+    std::vector<std::set<int>> protected_tokens;
   } before_;  // the last step's eviction
 };
 

@@ -1,0 +1,303 @@
+// Every score of the catalogue with every set of modifiers: refused with a reason, or all that must
+// hold of a policy holds. What is added to the catalogue is added here by itself.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+#include "analysis/error.h"
+#include "analysis/policy/policy_catalog.h"
+#include "analysis/policy/pyramid_budget.h"
+#include "analysis/replay/layer_replay.h"
+#include "tests/naive/compare_replay.h"
+#include "tests/support/made_layer.h"
+
+namespace kvloupe {
+namespace {
+
+/// As a part stands in a spec here: sizes that bite at 26 tokens, and leave a head three entries at
+/// least (of two keys neither is farther from their mean direction but for rounding). Others are at
+/// their defaults.
+std::string part_text(const PolicyEntry& entry) {
+  static const std::map<std::string, std::string> small = {
+      {"sink", "sink(2)"},
+      {"snapkv", "snapkv(3,kernel=3)"},
+      {"oracle", "oracle(2)"},
+      {"expr", "expr(\"attn_sum\")"},
+      {"recent", "recent(30%)"},
+      {"sinks", "sinks(1)"},
+      {"adakv", "adakv(0.6)"},
+      {"pyramid", "pyramid(1.5)"},
+      {"kvmerger", "kvmerger(auto,recent=2,heavy=1)"},
+      {"cam", "cam(3)"},
+  };
+  const auto found = small.find(entry.name);
+  return found == small.end() ? entry.name : found->second;
+}
+
+bool text_has(const std::string& text, const std::string& argument) {
+  return text.find('(' + argument) != std::string::npos;
+}
+
+/// The part in every word and flag of its parameters.
+std::vector<std::string> variants(const PolicyEntry& score) {
+  std::vector<std::string> texts = {part_text(score)};
+  for (const ParameterInfo& parameter : score.parameters) {
+    std::vector<std::string> values = parameter.words;
+    if (parameter.type == ParameterType::flag) values.emplace_back("1");
+    for (const std::string& value : values) {
+      if (parameter.default_value == SpecValue(value) || text_has(part_text(score), value))
+        continue;
+      std::string text = part_text(score);
+      const std::string argument = parameter.name + "=" + value;
+      if (text.back() == ')') {
+        text.insert(text.size() - 1, "," + argument);
+      } else {
+        text += "(" + argument + ")";
+      }
+      texts.push_back(text);
+    }
+  }
+  return texts;
+}
+
+/// Every set of modifiers, as text that follows a score.
+std::vector<std::string> modifier_sets() {
+  std::vector<std::string> sets = {""};
+  for (const PolicyEntry& entry : policy_catalog()) {
+    if (entry.kind == PartKind::score) continue;
+    const std::size_t before = sets.size();
+    for (std::size_t i = 0; i < before; ++i) sets.push_back(sets[i] + "+" + part_text(entry));
+  }
+  return sets;
+}
+
+/// The reason for which a spec is refused; empty where it is not.
+std::string refusal(const std::string& text) {
+  try {
+    check_combination(parse_policy(text));
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+class Combinations {
+ public:
+  Combinations() {
+    options_.layers = 1;
+    options_.query_heads = 4;
+    options_.heads = 2;
+    options_.head_dim = 4;
+    options_.hidden_size = 6;
+    options_.prompt_length = 24;
+    options_.generated = 2;
+    options_.clusters = 3;
+    options_.seed = 21;
+    made_ = test::make_synthetic_states(options_);
+    states_ = test::made_layer(made_, 0);
+    model_ = made_.model;
+    model_.num_layers = 3;
+    blocks_ = make_blocks(options_.prompt_length, options_.generated, kBlock);
+  }
+
+  void check(const std::string& text) {
+    SCOPED_TRACE(text);
+    const Replay full = run(text, options_.tokens());
+    for (const HeadReplay& head : full.heads) expect_lossless(head);
+    const Replay cut = run(text, kBudget);
+    const Replay again = run(text, kBudget);
+    for (std::size_t head = 0; head < cut.heads.size(); ++head) {
+      EXPECT_EQ(cut.heads[head].evicted_at, again.heads[head].evicted_at);
+      expect_no_resurrection(cut, cut.heads[head]);
+      if (!has(text, PartKind::merging)) expect_bounded(cut.heads[head]);
+    }
+    expect_budget(text, cut);
+    const naive::Comparison found =
+        naive::compare(cut, kLayer, states_, model_, made_.run.attention_scale);
+    EXPECT_EQ(found.failure, "");
+    near_ties += found.near_ties;
+    decisions += found.decisions;
+  }
+
+  long decisions = 0;
+  long near_ties = 0;
+
+ private:
+  static constexpr int kBlock = 8;
+  static constexpr int kBudget = 7;
+  static constexpr int kLayer = 2;  // of three, for pyramid
+
+  static bool has(const std::string& text, PartKind kind) {
+    return std::ranges::any_of(parse_policy(text).parts, [&](const SpecPart& part) {
+      return find_policy(part.name)->kind == kind;
+    });
+  }
+
+  Replay run(const std::string& text, int budget) const {
+    const PolicySpec policy = parse_policy(text);
+    LayerContext context;
+    context.layer = kLayer;
+    context.model = model_;
+    context.output_weights = states_.output_weights;
+    context.attention_scale = made_.run.attention_scale;
+    context.budget = budget;
+    Replay result;
+    result.policy = policy.text();
+    result.budget = budget;
+    result.block = kBlock;
+    result.blocks = blocks_;
+    Progress progress;
+    result.heads = replay_layer({states_, blocks_, policy, context, true}, progress);
+    return result;
+  }
+
+  static void expect_lossless(const HeadReplay& head) {
+    for (const std::int32_t step : head.evicted_at) ASSERT_EQ(step, -1);
+    for (const StepRecord& record : head.steps) {
+      ASSERT_TRUE(record.merges.empty() && record.gifts.empty());
+      for (const QueryHeadMetrics& metrics : record.query_heads) {
+        ASSERT_NEAR(metrics.retained_mass, 1.0, 1e-12);
+        ASSERT_EQ(metrics.perturbation_l1, 0.0);
+        ASSERT_EQ(metrics.head_error_l2, 0.0);
+      }
+    }
+  }
+
+  static void expect_no_resurrection(const Replay& replay, const HeadReplay& head) {
+    std::vector<std::int32_t> expected;
+    for (std::size_t s = 0; s < head.steps.size(); ++s) {
+      const int step = static_cast<int>(s);
+      for (int token = replay.blocks[s].first; token < replay.blocks[s].end; ++token) {
+        expected.push_back(token);
+      }
+      ASSERT_EQ(replay.tokens_at(head, step), expected);
+      ASSERT_EQ(head.steps[s].cache_size, static_cast<int>(expected.size()));
+      expected = replay.retained_at(head, step);
+      ASSERT_EQ(head.steps[s].retained, static_cast<int>(expected.size()));
+    }
+  }
+
+  static void expect_bounded(const HeadReplay& head) {
+    for (const StepRecord& record : head.steps) {
+      for (const QueryHeadMetrics& metrics : record.query_heads) {
+        ASSERT_LE(metrics.perturbation_l1, metrics.bound_l1 * (1.0 + 1e-6) + 1e-6);
+        ASSERT_LE(metrics.perturbation_l2, metrics.bound_l2 * (1.0 + 1e-6) + 1e-6);
+      }
+    }
+  }
+
+  /// Kept = budget, but: full keeps all; adakv shares the layer's sum out among its heads, pyramid
+  /// moves it between layers; kvmerger may leave fewer where a set of many became one.
+  void expect_budget(const std::string& text, const Replay& replay) const {
+    const PolicySpec policy = parse_policy(text);
+    const SpecPart* pyramid = policy.find("pyramid");
+    for (std::size_t s = 0; s < blocks_.size(); ++s) {
+      const int budget = pyramid == nullptr
+                             ? kBudget
+                             : pyramid_budget(kLayer, model_.num_layers, kBudget,
+                                              pyramid->number("beta"), blocks_[s].end);
+      int entries = 0, kept = 0;
+      for (const HeadReplay& head : replay.heads) {
+        const StepRecord& record = head.steps[s];
+        entries += record.cache_size;
+        kept += record.retained;
+        if (policy.score().name == "full") {
+          ASSERT_EQ(record.retained, record.cache_size);
+        } else if (policy.find("adakv") != nullptr) {
+          ASSERT_GE(record.retained, 1);
+        } else if (policy.find("kvmerger") != nullptr) {
+          ASSERT_LE(record.retained, std::min(record.cache_size, budget));
+          ASSERT_GE(record.retained, 1);
+        } else {
+          ASSERT_EQ(record.retained, std::min(record.cache_size, budget));
+        }
+      }
+      if (policy.find("adakv") == nullptr) continue;
+      const int most = std::min(entries, budget * static_cast<int>(replay.heads.size()));
+      if (policy.find("adakv")->word("mode") == "mix") {
+        ASSERT_NEAR(kept, most,
+                    static_cast<double>(replay.heads.size()));  // rounding: a note says so
+      } else if (policy.find("kvmerger") == nullptr) {
+        ASSERT_EQ(kept, most);
+      } else {
+        ASSERT_LE(kept, most);
+      }
+    }
+  }
+
+  test::SyntheticTraceOptions options_;
+  test::SyntheticStates made_;
+  LayerStates states_;
+  ModelInfo model_;
+  std::vector<Block> blocks_;
+};
+
+TEST(Combinations, EveryOneIsRefusedWithAReasonOrHoldsWhatAPolicyMust) {
+  Combinations combinations;
+  int allowed = 0, refused = 0;
+  for (const PolicyEntry& score : policy_catalog()) {
+    if (score.kind != PartKind::score || score.name == "external") continue;
+    for (const std::string& modifiers : modifier_sets()) {
+      const std::string text = part_text(score) + modifiers;
+      const std::string reason = refusal(text);
+      if (reason.empty()) {
+        combinations.check(text);
+        ++allowed;
+      } else {
+        ++refused;
+        EXPECT_GT(reason.size(), 30U) << text;
+      }
+      if (testing::Test::HasFailure()) FAIL() << text;
+    }
+  }
+  // 9 scores × protection 4 × allocation 4 × (plain, caote, fastcaote) × selection 2 × (plain,
+  // kvmerger, cam), and full alone.
+  EXPECT_EQ(allowed, 9 * 4 * 4 * 3 * 2 * 3 + 1);
+  EXPECT_EQ(allowed + refused, 10 * 512);
+  EXPECT_LE(combinations.near_ties, combinations.decisions / 10000);
+  RecordProperty("near_ties", std::to_string(combinations.near_ties) + " of " +
+                                  std::to_string(combinations.decisions));
+}
+
+TEST(Combinations, EveryVariantOfEveryPartAlone) {
+  Combinations combinations;
+  int checked = 0;
+  for (const PolicyEntry& score : policy_catalog()) {
+    if (score.kind != PartKind::score || score.name == "external") continue;
+    for (const std::string& text : variants(score)) {
+      combinations.check(text);
+      ++checked;
+      if (testing::Test::HasFailure()) FAIL() << text;
+    }
+  }
+  // Modifiers in every word and flag, on a score of attention and on one of keys.
+  for (const PolicyEntry& modifier : policy_catalog()) {
+    if (modifier.kind == PartKind::score) continue;
+    for (const std::string& text : variants(modifier)) {
+      for (const char* score : {"h2o", "keydiff"}) {
+        combinations.check(score + ("+" + text));
+        ++checked;
+        if (testing::Test::HasFailure()) FAIL() << text;
+      }
+    }
+  }
+  for (const char* anchor : {"mean", "rawmean", "median", "pairwise"}) {
+    for (const char* metric : {"cosine", "dot", "euclidean"}) {
+      combinations.check(std::string("keydiff(") + anchor + "," + metric + ")+critical+cam");
+      ++checked;
+    }
+  }
+  for (const char* variable :
+       {"attn_last", "attn_sum", "attn_window", "cos_anchor", "cos_mean", "key_norm", "value_norm",
+        "value_out_norm", "dist_output", "age", "position", "is_recent", "n", "budget"}) {
+    combinations.check("expr(\"" + std::string(variable) + "\")+recent(2)+kvmerger(0.4,recent=2)");
+    ++checked;
+  }
+  EXPECT_GT(checked, 70);
+}
+
+}  // namespace
+}  // namespace kvloupe

@@ -1,0 +1,26 @@
+#include "tests/support/made_layer.h"
+
+namespace kvloupe::test {
+
+LayerStates made_layer(const SyntheticStates& states, int layer) {
+  const auto l = static_cast<std::size_t>(layer);
+  LayerStates result;
+  result.keys = states.key[l];
+  result.queries = states.query[l];
+  result.values = states.value[l];
+  result.output_weights = states.output_weight[l];
+  for (int query_head = 0; query_head < states.model.num_heads; ++query_head) {
+    const Matrix outputs =
+        result.values[static_cast<std::size_t>(states.model.head_of(query_head))] *
+        result.output_weights[static_cast<std::size_t>(query_head)];
+    result.value_norms_l1.emplace_back();
+    result.value_norms_l2.emplace_back();
+    for (Eigen::Index i = 0; i < outputs.rows(); ++i) {
+      result.value_norms_l1.back().push_back(outputs.row(i).lpNorm<1>());
+      result.value_norms_l2.back().push_back(outputs.row(i).norm());
+    }
+  }
+  return result;
+}
+
+}  // namespace kvloupe::test
