@@ -10,17 +10,28 @@ namespace kvloupe {
 /// the owner asked to stop, so that loops need no cancellation code. Safe to share by threads.
 class Progress {
  public:
+  Progress() = default;
+  /// A part of `whole`, which counts the part as `weight` of its own steps as it comes along, and
+  /// whose cancellation is the part's too. `whole` must outlive it.
+  Progress(Progress& whole, long weight) : whole_(&whole), weight_(weight) {}
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
   void set_total(long total) { total_ = total; }
   /// Throws Cancelled after cancel().
   void advance(long steps = 1) {
-    done_ += steps;
+    add(steps);
     check();
   }
+  /// The part is done, however many steps it took.
+  void finish() {
+    if (whole_ != nullptr) tell(weight_);
+  }
   void check() const {
-    if (cancelled_) throw Cancelled();
+    if (cancelled()) throw Cancelled();
   }
   void cancel() { cancelled_ = true; }
-  bool cancelled() const { return cancelled_; }
+  bool cancelled() const { return cancelled_ || (whole_ != nullptr && whole_->cancelled()); }
   /// 0 to 1.
   double fraction() const {
     const long total = total_;
@@ -28,9 +39,24 @@ class Progress {
   }
 
  private:
+  void add(long steps) {
+    done_ += steps;
+    if (whole_ != nullptr) tell(static_cast<long>(fraction() * static_cast<double>(weight_)));
+  }
+  /// Passes on how much of the weight is done; several threads may be at it.
+  void tell(long done) {
+    long before = told_;
+    while (before < done && !told_.compare_exchange_weak(before, done)) {
+    }
+    if (before < done) whole_->add(done - before);
+  }
+
   std::atomic<long> total_{0};
   std::atomic<long> done_{0};
   std::atomic<bool> cancelled_{false};
+  Progress* const whole_ = nullptr;
+  const long weight_ = 0;
+  std::atomic<long> told_{0};
 };
 
 }  // namespace kvloupe
