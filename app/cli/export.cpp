@@ -26,11 +26,10 @@ int run_export(const ExportOptions& o) {
   const figure::FigureSettings settings = settings_of(o.options);
   const figure::FileOptions file_options = file_options_of(o.options);
   figure::check_choices(info, settings.choices);
-  if (o.inputs.size() > 1) {
-    throw UsageError(
-        fmt::format("{}: figure {} reads one trace; give one input", o.inputs[1], info.name));
-  }
-  figure::FigureMaker maker(std::make_shared<const Trace>(o.inputs.front()));
+  figure::check_trace_count(info, o.inputs.size(), o.inputs.back());
+  std::vector<std::shared_ptr<const Trace>> traces;
+  for (const std::string& input : o.inputs) traces.push_back(std::make_shared<const Trace>(input));
+  const figure::FigureMaker maker(std::move(traces));
   OutputFile file(o.output);  // before the work: an unwritable target is known at once
   Progress progress;
   const figure::MadeFigure made = maker.make(info, settings, progress);
@@ -45,9 +44,11 @@ int run_export(const ExportOptions& o) {
 std::string figure_list() {
   std::string text = "Figures:\n";
   for (const figure::FigureInfo& info : figure::figure_catalog()) {
-    text += fmt::format("  {:<12} {}\n", info.name, info.title);
+    text += fmt::format("  {:<14} {}{}\n", info.name, info.title,
+                        info.needs.most_traces > 1 ? " (several traces)" : "");
     for (const figure::ChoiceInfo& choice : info.choices) {
-      text += fmt::format("  {:<12} --set {}={}\n", "", choice.name, fmt::join(choice.values, "|"));
+      text += fmt::format("  {:<14} --set {}={}{}\n", "", choice.name, fmt::join(choice.values, "|"),
+                          figure::is_typed(choice) ? " (yours)" : "");
     }
   }
   return text;
@@ -59,13 +60,25 @@ void add_export(CLI::App& app, Action& action) {
   CLI::App* verb =
       app.add_subcommand("export", "Write a figure as SVG, PDF, PNG or CSV; needs no display");
   const auto options = std::make_shared<ExportOptions>();
-  verb->add_option("INPUT", options->inputs, "The trace file")->required();
+  verb->add_option("INPUT", options->inputs, "The trace file; some figures compare several")
+      ->required();
   verb->add_option("--figure", options->figure, "Which figure; see below")->required();
   verb->add_option("-o,--output", options->output, "FILE.svg, .pdf, .png or .csv")->required();
   add_figure_options(*verb, options->options);
   verb->add_option("--set", options->options.choices,
                    "A choice of the figure, NAME=VALUE; see below")
       ->allow_extra_args(false);
+  const auto list = [&](const char* option, const char* choice, const char* what) {
+    verb->add_option_function<std::string>(
+        option,
+        [options, choice](const std::string& text) {
+          options->options.choices.push_back(std::string(choice) + "=" + text);
+        },
+        what);
+  };
+  list("--policies", "policies", "Policies a figure compares, split at commas; as --set policies=");
+  list("--budgets", "budgets", "Budgets a figure compares, such as 64,10%,25%");
+  list("--blocks", "blocks", "Block sizes a figure compares, such as 32,128,all");
   verb->footer(figure_list);
   verb->callback([&action, options] { action = [options] { return run_export(*options); }; });
 }

@@ -50,6 +50,7 @@ void add_figure_options(CLI::App& verb, FigureOptions& o) {
   o.has_query_head = verb.add_option("--query-head", o.query_head,
                                      "Query head (default: the mean over the head's)");
   o.has_step = verb.add_option("--step", o.step, "Step (default: the last of the prompt)");
+  o.has_token = verb.add_option("--token", o.token, "The token looked at, where a figure does");
   verb.add_option("--tokens", o.tokens,
                   "Range of tokens, both included, such as 0-255 (default: all)");
   verb.add_option("--size", o.size,
@@ -74,10 +75,12 @@ figure::FigureSettings settings_of(const FigureOptions& o) {
   if (o.has_head->count() > 0) settings.head = o.head;
   if (o.has_query_head->count() > 0) settings.query_head = o.query_head;
   if (o.has_step->count() > 0) settings.step = o.step;
+  if (o.has_token->count() > 0) settings.token = o.token;
   if (!o.tokens.empty()) settings.tokens = parse_tokens(o.tokens);
   // −1 stands for a default inside; typed, it is a wrong index.
   for (const auto& [name, value] :
-       {std::pair{"--query-head", settings.query_head}, {"--step", settings.step}}) {
+       {std::pair{"--query-head", settings.query_head}, {"--step", settings.step},
+                                    {"--token", settings.token}}) {
     if (value && *value < 0)
       throw UsageError(fmt::format("{} {}: is negative; they count from 0", name, *value));
   }

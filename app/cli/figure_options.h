@@ -14,9 +14,9 @@ struct FigureOptions {
   std::string policy_b;
   std::string budget = "25%";
   int block = 0;
-  int layer = 0, head = 0, query_head = 0, step = 0;
+  int layer = 0, head = 0, query_head = 0, step = 0, token = 0;
   CLI::Option *has_layer = nullptr, *has_head = nullptr, *has_query_head = nullptr,
-              *has_step = nullptr;
+              *has_step = nullptr, *has_token = nullptr;
   std::string tokens;
   std::string size;
   std::string theme = "light";

@@ -34,7 +34,9 @@ int run_gallery(const GalleryOptions& o) {
   warn_about_fonts(fonts);
   Progress progress;
   for (const figure::FigureInfo& info : figure::figure_catalog()) {
-    if (const std::string why = info.unavailable(*trace); !why.empty()) {
+    const std::string why = info.needs.fewest_traces > 1 ? "it compares traces; see export"
+                                                         : info.unavailable(*trace);
+    if (!why.empty()) {
       std::printf("%s: skipped: %s\n", info.name.c_str(), why.c_str());
       continue;
     }

@@ -6,7 +6,6 @@
 
 #include <functional>
 #include <iosfwd>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,7 +16,9 @@
 #include "analysis/progress.h"
 #include "analysis/replay/replay.h"
 #include "analysis/trace/trace.h"
+#include "app/figure/choice.h"
 #include "app/figure/csv.h"
+#include "app/figure/replay_store.h"
 #include "app/figure/scene.h"
 #include "app/figure/style.h"
 
@@ -32,27 +33,25 @@ struct Selection {
   int step = -1;        // −1: the last step of the prompt
   int first_token = 0;  // the range shown, both included
   int last_token = -1;  // −1: the last
+  int token = -1;       // the one looked at; −1: none in particular
   bool operator==(const Selection&) const = default;
 };
 
-/// A figure's own choices by name, e.g. measure=sinks; what is absent has its default.
-using Choices = std::map<std::string, std::string>;
-
-/// One choice a figure offers: a control in the window, `--set NAME=VALUE` on the command line.
-struct ChoiceInfo {
-  std::string name;
-  std::string title;
-  std::string tooltip;
-  std::vector<std::string> values;  // the first is the default
-};
-
-/// Everything a figure is computed from. The replays are there where the figure's needs say so.
+/// Everything a figure is computed from. The replays are there where the figure's needs say so;
+/// comparisons make more of their own (comparison.h).
 struct FigureInput {
-  std::shared_ptr<const Trace> trace;
-  std::shared_ptr<const Replay> policy_a;
-  std::shared_ptr<const Replay> policy_b;  // optional everywhere
+  std::shared_ptr<const Trace> trace;                 // the first of `traces`
+  std::vector<std::shared_ptr<const Trace>> traces;   // as many as the figure's needs allow
+  std::shared_ptr<const Replay> policy_a;             // of `trace`
+  std::shared_ptr<const Replay> policy_b;             // optional, but where needs.policy_b
   Selection selection;
   Choices choices;
+  /// What is selected, for replays of the figure's own.
+  PolicySpec spec_a;
+  std::optional<PolicySpec> spec_b;
+  Budget budget;
+  int block = 0;  // 0: the capture's
+  std::shared_ptr<ReplayStore> replays;
 };
 
 /// How to draw what was computed.
@@ -91,10 +90,15 @@ struct Needs {
   bool head = false;        // looks at one head
   bool step = false;        // looks at one step
   bool tokens = false;      // a token range can be chosen
+  bool token = false;       // looks at one token
   bool policy = false;      // policy A's replay
   bool all_layers = false;  // of all layers, not only the selected one
   bool scores = false;      // with the selected head's scores
   bool metrics = false;     // with the per-step metrics
+  bool policy_b = false;    // policy B's replay too: the figure says nothing without
+  bool comparison = false;  // makes replays of its own: of other policies, budgets, blocks, traces
+  int fewest_traces = 1;
+  int most_traces = 1;
 };
 
 /// One line of the catalogue.
@@ -112,7 +116,8 @@ struct FigureInfo {
   std::unique_ptr<const Figure> (*compute)(const FigureInput& input, Progress& progress);
 };
 
-/// The value of a choice, or its default. Throws UsageError for a value that is none of its values.
+/// The value of a choice, or its default. Throws UsageError for a value that is none of its values;
+/// what a typed list means, comparison.h says.
 const std::string& choice(const FigureInfo& info, const Choices& choices, std::string_view name);
 
 }  // namespace kvloupe::figure

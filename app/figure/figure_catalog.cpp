@@ -37,11 +37,8 @@ const std::string& choice(const FigureInfo& info, const Choices& choices, std::s
     if (one.name != name) continue;
     const auto it = choices.find(one.name);
     if (it == choices.end()) return one.values.front();
-    const auto value = std::find(one.values.begin(), one.values.end(), it->second);
-    if (value != one.values.end()) return *value;
-    throw UsageError(fmt::format(
-        "{}={}: figure {} has no such value; did you mean '{}'? There are: {}", name, it->second,
-        info.name, nearest_word(it->second, one.values), fmt::join(one.values, ", ")));
+    check_value(info.name, one, it->second);
+    return it->second;
   }
   throw UsageError(fmt::format("figure {} has no choice '{}'", info.name, name));
 }
@@ -90,6 +87,7 @@ Selection resolve(const Selection& selection, const Trace& trace, int steps) {
   if (s.last_token == -1) s.last_token = trace.length() - 1;
   check("tokens", "--tokens", s.first_token, trace.length());
   check("tokens", "--tokens", s.last_token, trace.length());
+  if (s.token != -1) check("tokens", "--token", s.token, trace.length());
   if (s.first_token > s.last_token) {
     throw UsageError(fmt::format("--tokens {}-{}: the range is empty; give the smaller one first",
                                  s.first_token, s.last_token));

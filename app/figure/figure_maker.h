@@ -1,6 +1,5 @@
 #pragma once
 
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,8 +18,9 @@ struct FigureSettings {
   std::optional<int> query_head;              // default: the mean over the head's group
   std::optional<int> step;                    // default: the last of the prompt
   std::optional<std::pair<int, int>> tokens;  // both included; default: all
+  std::optional<int> token;                   // default: the figure's own
   std::string policy = "keydiff";
-  std::string policy_b;  // empty: none
+  std::string policy_b;  // empty: none; a figure that needs one takes h2o, or keydiff beside h2o
   std::string budget = "25%";
   int block = 0;  // 0: the capture's own
   Choices choices;
@@ -37,22 +37,26 @@ struct MadeFigure {
 std::vector<std::pair<std::string, std::string>> settings_in_words(const FigureInfo& info,
                                                                    const FigureInput& input);
 
-/// Makes figures of one trace; a replay that several figures need is computed once.
+/// Throws UsageError where a figure does not take that many traces; `last` names the one too many.
+void check_trace_count(const FigureInfo& info, std::size_t count, const std::string& last);
+
+/// Makes figures of the same traces; a replay that several figures need is computed once. Safe to
+/// use from several threads at once.
 class FigureMaker {
  public:
-  explicit FigureMaker(std::shared_ptr<const Trace> trace) : trace_(std::move(trace)) {}
+  explicit FigureMaker(std::vector<std::shared_ptr<const Trace>> traces)
+      : traces_(std::move(traces)), replays_(std::make_shared<ReplayStore>()) {}
+  explicit FigureMaker(std::shared_ptr<const Trace> trace)
+      : FigureMaker(std::vector{std::move(trace)}) {}
 
-  /// Throws UsageError for a spec, budget, layer, head, step, token or choice that is none,
-  /// WorkError where the figure cannot be drawn from this trace, Cancelled through progress.
-  MadeFigure make(const FigureInfo& info, const FigureSettings& settings, Progress& progress);
+  /// Throws UsageError for a spec, budget, layer, head, step, token or choice that is none, or a
+  /// number of traces that the figure does not take; WorkError where the figure cannot be drawn
+  /// from this trace, Cancelled through progress.
+  MadeFigure make(const FigureInfo& info, const FigureSettings& settings, Progress& progress) const;
 
  private:
-  std::shared_ptr<const Replay> replay_of(const std::string& policy, const FigureSettings& settings,
-                                          const Needs& needs, const Selection& selection,
-                                          Progress& progress);
-
-  std::shared_ptr<const Trace> trace_;
-  std::map<std::string, std::shared_ptr<const Replay>> replays_;
+  std::vector<std::shared_ptr<const Trace>> traces_;  // at least one
+  std::shared_ptr<ReplayStore> replays_;
 };
 
 }  // namespace kvloupe::figure

@@ -14,6 +14,7 @@ constexpr double tick_gap = 2.0;  // between a tick and its label
 constexpr double name_gap = 3.0;  // between labels and the axis' name
 constexpr double bar_gap = 7.0;   // between a map and its colour bar
 constexpr double bar_width = 6.0;
+constexpr double widest_name = 92.0;  // of a cell that is named; what is longer is cut
 
 double widest_label(const Style& style, const std::vector<Tick>& ticks) {
   double widest = 0.0;
@@ -32,6 +33,25 @@ std::vector<Tick> bar_ticks(const Style& style, const ColourScale& scale, double
   const int most = std::clamp(static_cast<int>(height / (style.small * 3.0)), 2, 6);
   if (scale.scale == AxisScale::log) return log_ticks(scale.low, scale.high, most);
   return linear_ticks(scale.low, scale.high, most);
+}
+
+/// The names of an axis' cells, cut to fit; every second, third, ... where they are too close.
+AxisLook names_look(const Style& style, const Axis& axis, double length, bool horizontal) {
+  AxisLook look;
+  const double cell = length / std::max(1.0, std::abs(axis.last - axis.first));
+  const double line = style.small * 1.15;
+  const int every = std::max(1, static_cast<int>(std::ceil(line / std::max(cell, 0.1) - 1e-9)));
+  const double low = std::min(axis.first, axis.last);
+  const double high = std::max(axis.first, axis.last);
+  for (std::size_t i = 0; i < axis.names.size(); i += static_cast<std::size_t>(every)) {
+    const double at = static_cast<double>(i) + 0.5;
+    if (at < low || at > high) continue;
+    look.ticks.push_back(
+        {at, style.fonts->fit(axis.names[i], Font::regular, style.small, widest_name)});
+  }
+  look.turned =
+      horizontal && widest_label(style, look.ticks) > cell * every - 0.6 * style.small;
+  return look;
 }
 
 }  // namespace
@@ -89,6 +109,7 @@ std::vector<std::string> wrap(const Style& style, const std::string& text, doubl
 }
 
 AxisLook axis_look(const Style& style, const Axis& axis, double length, bool horizontal) {
+  if (!axis.names.empty()) return names_look(style, axis, length, horizontal);
   AxisLook look;
   const auto ticks = [&](int most) {
     if (axis.scale == AxisScale::log) return log_ticks(axis.first, axis.last, most);
@@ -134,7 +155,8 @@ double left_margin(const Style& style, const Axis& y, const AxisLook& look) {
 double bottom_margin(const Style& style, const Axis& x, const AxisLook& look) {
   double margin = look.ticks.empty() ? 0.0 : tick_length;
   if (look.labels) {
-    if (!look.ticks.empty()) margin += tick_gap + style.small;
+    if (!look.ticks.empty())
+      margin += tick_gap + (look.turned ? widest_label(style, look.ticks) : style.small);
     if (!x.label.empty()) margin += name_gap + style.text;
   }
   return margin + 1.0;
@@ -166,6 +188,14 @@ void add_axes(Scene& scene, const Style& style, const Axes& axes, const AxisLook
     if (x.grid) grid.move({at, plot.y}).line({at, plot.bottom()});
     lines.move({at, plot.bottom()}).line({at, plot.bottom() + tick_length});
     if (!x.labels) continue;
+    if (x.turned) {
+      Text& label = scene.add(
+          make_text(style, tick.label,
+                    {at + cap * style.small / 2, plot.bottom() + tick_length + tick_gap},
+                    style.small, Font::regular, Align::right));
+      label.turned = true;
+      continue;
+    }
     scene.add(make_text(style, tick.label,
                         {at, plot.bottom() + tick_length + tick_gap + cap * style.small},
                         style.small, Font::regular, Align::centre));
@@ -191,7 +221,10 @@ void add_axes(Scene& scene, const Style& style, const Axes& axes, const AxisLook
     scene.add(std::move(name));
   }
   if (x.labels && !axes.x.label.empty()) {
-    const double below = x.ticks.empty() ? 0.0 : tick_length + tick_gap + style.small;
+    const double below =
+        x.ticks.empty()
+            ? 0.0
+            : tick_length + tick_gap + (x.turned ? widest_label(style, x.ticks) : style.small);
     scene.add(make_text(style,
                         style.fonts->fit(axes.x.label, Font::regular, style.text,
                                          name_room(plot.centre().x, plot.width, scene.width, 5.0)),

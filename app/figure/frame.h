@@ -32,6 +32,7 @@ struct AxisLook {
   bool line = true;    // the axis line itself
   bool labels = true;  // off where small multiples share an axis
   bool grid = false;
+  bool turned = false;  // the labels read upwards: names too wide for their cells
 };
 
 /// Ticks that fit the axis' length at the style's text size.

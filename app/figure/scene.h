@@ -146,6 +146,8 @@ struct Axis {
   /// `knee_share` of the side. Absent: all are of one size.
   std::optional<double> knee = std::nullopt;
   double knee_share = 0.0;
+  /// Names of cells, for an axis of things that are not numbers: names[i] covers [i, i+1).
+  std::vector<std::string> names = {};
 
   /// Position of a value as a share of the side; the inverse. On a log axis the value must be > 0.
   double share_of(double value) const;

@@ -47,7 +47,12 @@ Replay replay_twice(const TracePointer& trace, const ReplayRequest& request, Pro
 }  // namespace
 
 Results::Results(std::function<void()> wake)
-    : focus_states_(kFocusBytes), all_states_(kAllBytes), quick_(kQuickThreads, wake), long_(kLongThreads, std::move(wake)) {}
+    : focus_states_(kFocusBytes),
+      all_states_(kAllBytes),
+      replays_(std::make_shared<figure::ReplayStore>()),
+      quick_(kQuickThreads, wake),
+      long_(kLongThreads, wake),
+      comparing_(kLongThreads, std::move(wake)) {}
 
 void Results::open(const std::filesystem::path& path) {
   // Opening the same path again reads it again: the file may have changed.

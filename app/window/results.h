@@ -10,6 +10,7 @@
 #include "analysis/replay/layer_states.h"
 #include "analysis/replay/replay.h"
 #include "analysis/trace/trace.h"
+#include "app/figure/replay_store.h"
 #include "app/job/computed.h"
 #include "app/job/job_queue.h"
 #include "app/window/state.h"
@@ -62,8 +63,12 @@ class Results {
 
   /// For pictures: answers within a frame or two matter.
   job::JobQueue& quick() { return quick_; }
+  /// For figures that make replays of their own, which takes longer: one after the other.
+  job::JobQueue& comparing() { return comparing_; }
+  /// What those have made so far.
+  const std::shared_ptr<figure::ReplayStore>& replays() const { return replays_; }
   bool idle() const {
-    return !all_wait_ && quick_.idle() && long_.idle() && !a.focus.computing() && !b.focus.computing();
+    return !all_wait_ && quick_.idle() && long_.idle() && comparing_.idle() && !a.focus.computing() && !b.focus.computing();
   }
 
  private:
@@ -73,11 +78,13 @@ class Results {
   std::string head_key(const WorkspaceState& state) const;
 
   LayerStatesCache focus_states_, all_states_;  // outlive the jobs, which use them
+  std::shared_ptr<figure::ReplayStore> replays_;
   bool all_wait_ = false;  // for the selected layer's replay
   long opened_ = 0;
   job::Computed<TracePointer> trace_;
   job::JobQueue quick_;
   job::JobQueue long_;
+  job::JobQueue comparing_;
 };
 
 }  // namespace kvloupe::window

@@ -42,7 +42,9 @@ const figure::Axes* main_axes(const figure::Scene& scene) {
   return found == scene.axes.end() ? nullptr : &*found;
 }
 
-bool counts_cells(const figure::Axis& axis) { return axis.meaning != figure::AxisMeaning::value; }
+bool counts_cells(const figure::Axis& axis) {
+  return axis.meaning != figure::AxisMeaning::value || !axis.names.empty();
+}
 
 /// The part of `axis` seen after zooming by `factor` around a share of it, kept inside `full`.
 std::pair<double, double> zoomed(const figure::Axis& axis, const figure::Axis& full, double factor,
@@ -125,6 +127,24 @@ void Tile::pan(TileState& tile, double share_x, double share_y) const {
   }
 }
 
+bool Tile::add_comparison(figure::FigureInput& input, std::string& key,
+                          const TileContext& context) {
+  const WorkspaceState& state = context.state;
+  try {
+    input.spec_a = parse_policy(state.policy_a);
+    if (state.policy_b_on) input.spec_b = parse_policy(state.policy_b);
+    input.budget = parse_budget(state.budget);
+  } catch (const UsageError& error) {
+    error_ = error.what();
+    return false;
+  }
+  input.block = state.block;
+  input.replays = context.results.replays();
+  key += fmt::format("|{}|{}|{}|{}", input.spec_a.text(), input.spec_b ? input.spec_b->text() : "",
+                     input.budget.text(), input.block);
+  return true;
+}
+
 void Tile::request(const TileState& tile, const TileContext& context, ImVec2 size) {
   const ViewEntry* view = find_view(tile.view);
   error_.clear();
@@ -142,9 +162,19 @@ void Tile::request(const TileState& tile, const TileContext& context, ImVec2 siz
 
   figure::FigureInput input;
   input.trace = trace;
+  input.traces = {trace};
   input.choices = tile.choices;
   std::string key = tile.view + "|" + context.results.trace_key();
-  if (info.needs.policy) {
+  if (info.needs.fewest_traces > 1) {
+    error_ = "Compares traces: kvloupe export TRACE TRACE --figure " + info.name;
+    return;
+  }
+  if (info.needs.policy_b && !context.state.policy_b_on) {
+    error_ = "Compares two policies: switch on policy B.";
+    return;
+  }
+  if (info.needs.comparison && !add_comparison(input, key, context)) return;
+  if (info.needs.policy || info.needs.policy_b) {
     const auto take = [&](PolicyResults& results, std::shared_ptr<const Replay>& replay) {
       const auto& slot = info.needs.all_layers ? results.all : results.focus;
       if (!slot.error().empty()) error_ = slot.error();
@@ -170,8 +200,10 @@ void Tile::request(const TileState& tile, const TileContext& context, ImVec2 siz
     selection.first_token = at.first_token;
     selection.last_token = at.last_token;
   }
-  key += fmt::format("|{},{},{},{},{},{}", selection.layer, selection.head, selection.query_head,
-                     selection.step, selection.first_token, selection.last_token);
+  if (info.needs.token) selection.token = at.token < trace->length() ? at.token : -1;
+  key += fmt::format("|{},{},{},{},{},{},{}", selection.layer, selection.head,
+                     selection.query_head, selection.step, selection.first_token,
+                     selection.last_token, selection.token);
   for (const auto& [name, value] : tile.choices) key += "|" + name + "=" + value;
 
   const auto unavailable = info.unavailable;
@@ -179,7 +211,9 @@ void Tile::request(const TileState& tile, const TileContext& context, ImVec2 siz
   const int steps = static_cast<int>(
       input.policy_a ? input.policy_a->blocks.size() : context.results.blocks(context.state).size());
   selection.step = std::min(selection.step, steps - 1);
-  figure_.request(context.results.quick(), key,
+  job::JobQueue& queue =
+      info.needs.comparison ? context.results.comparing() : context.results.quick();
+  figure_.request(queue, key,
                   [=](Progress& progress, const auto&) mutable {
                     const std::string reason = unavailable ? unavailable(*input.trace) : "";
                     if (!reason.empty()) throw WorkError(reason);
@@ -369,6 +403,8 @@ void Tile::draw_cross_hair(const TileContext& context, const figure::Scene& scen
 
   const figure::Point data = axes.to_data(at);
   const auto text = [](const figure::Axis& axis, double value) {
+    const auto cell = static_cast<std::size_t>(std::max(0.0, value));
+    if (cell < axis.names.size()) return axis.names[cell];
     return counts_cells(axis) ? count_text(static_cast<long>(std::floor(value))) : three_digits(value);
   };
   std::string readout = text(axes.x, data.x) + ", " + text(axes.y, data.y);

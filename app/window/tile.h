@@ -2,6 +2,7 @@
 
 #include <imgui.h>
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -64,6 +65,9 @@ class Tile {
 
  private:
   void request(const TileState& tile, const TileContext& context, ImVec2 size);
+  /// What a figure that makes replays of its own needs, also for its key; false and an error where
+  /// what is selected is wrong.
+  bool add_comparison(figure::FigureInput& input, std::string& key, const TileContext& context);
   void draw_header(TileState& tile, const TileContext& context, float width, bool active);
   /// Title and list of views; returns its width in pixels.
   float draw_title(TileState& tile, const TileContext& context, float width, bool active);
@@ -78,6 +82,7 @@ class Tile {
   bool waiting_for_replay_ = false;
   std::string error_;
   std::string shown_view_;
+  std::map<std::string, std::string> drafts_;  // choice → what is being typed, or is no value
   ImVec2 origin_{};
   float scale_ = 1.0F;
   std::optional<figure::Axis> full_x_, full_y_;  // the whole view's axes

@@ -1,10 +1,15 @@
 // The line above a tile's picture: which view, its choices, a dot while something newer comes.
 
+#include <imgui.h>
+#include <imgui_stdlib.h>
+
 #include <algorithm>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "analysis/error.h"
 #include "app/window/marks.h"
 #include "app/window/tile.h"
 
@@ -39,6 +44,7 @@ float Tile::draw_title(TileState& tile, const TileContext& context, float width,
     for (const ViewEntry& entry : view_catalog()) {
       if (ImGui::Selectable(window::info(entry).title.c_str(), entry.figure == tile.view)) {
         tile = TileState{.view = std::string(entry.figure)};
+        drafts_.clear();
       }
     }
     ImGui::EndCombo();
@@ -52,6 +58,8 @@ namespace {
 
 /// Width of the list of a choice's values, so that each fits.
 float choice_width(const figure::ChoiceInfo& choice) {
+  if (choice.kind == figure::ChoiceKind::number) return 4.0F * ImGui::GetFrameHeight();
+  if (figure::is_typed(choice)) return 8.0F * ImGui::GetFrameHeight();
   float widest = 0.0F;
   for (const auto& value : choice.values) {
     widest = std::max(widest, ImGui::CalcTextSize(value.c_str()).x);
@@ -59,8 +67,52 @@ float choice_width(const figure::ChoiceInfo& choice) {
   return widest + ImGui::GetFrameHeight() + 2 * ImGui::GetStyle().FramePadding.x;
 }
 
+/// What is being typed, or was typed and is no value, by choice; it stays until it is mended.
+using Drafts = std::map<std::string, std::string>;
+
+/// One line about what is wrong with a draft; empty where nothing is.
+std::string fault(const figure::FigureInfo& view, const figure::ChoiceInfo& choice,
+                  const std::string& text) {
+  try {
+    figure::check_value(view.name, choice, text);
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return {};
+}
+
+/// A field to type in; taken with Enter or when it is left. Emptied, it has its default again.
+void draw_typed_choice(TileState& tile, const figure::FigureInfo& view,
+                       const figure::ChoiceInfo& choice, const Fonts& fonts, Drafts& drafts) {
+  const auto draft = drafts.find(choice.name);
+  std::string text =
+      draft != drafts.end() ? draft->second : figure::choice(view, tile.choices, choice.name);
+  const std::string wrong = draft != drafts.end() ? fault(view, choice, text) : std::string();
+  const ImVec4 kWrong{0.84F, 0.37F, 0.0F, 1.0F};
+  if (!wrong.empty()) ImGui::PushStyleColor(ImGuiCol_Text, kWrong);
+  ImGui::SetNextItemWidth(choice_width(choice));
+  if (ImGui::InputText(("##" + choice.name).c_str(), &text)) drafts[choice.name] = text;
+  if (!wrong.empty()) ImGui::PopStyleColor();
+  help_tooltip(fonts, wrong.empty() ? choice.tooltip : wrong);
+  if (!ImGui::IsItemDeactivatedAfterEdit() || !drafts.contains(choice.name)) return;
+  text = drafts[choice.name];
+  if (text.find_first_not_of(' ') == std::string::npos) {
+    tile.choices.erase(choice.name);
+  } else if (fault(view, choice, text).empty()) {
+    tile.choices[choice.name] = text;
+    tile.limits.reset();
+  } else {
+    return;
+  }
+  drafts.erase(choice.name);
+}
+
 void draw_choice(TileState& tile, const figure::FigureInfo& view, const figure::ChoiceInfo& choice,
-                 const Fonts& fonts) {
+                 const Fonts& fonts, Drafts& drafts) {
+  if (figure::is_typed(choice)) {
+    draw_typed_choice(tile, view, choice, fonts, drafts);
+    return;
+  }
   const std::string value = figure::choice(view, tile.choices, choice.name);
   ImGui::SetNextItemWidth(choice_width(choice));
   if (ImGui::BeginCombo(("##" + choice.name).c_str(), value.c_str())) {
@@ -83,7 +135,8 @@ void draw_choice_title(const figure::ChoiceInfo& choice, const Palette& colours)
 
 /// What has no room in the header, one choice a line.
 void draw_more(TileState& tile, const figure::FigureInfo& view,
-               std::span<const figure::ChoiceInfo> choices, const Fonts& fonts, const Palette& colours) {
+               std::span<const figure::ChoiceInfo> choices, const Fonts& fonts, const Palette& colours,
+               Drafts& drafts) {
   if (ImGui::Button("…")) ImGui::OpenPopup("##more");
   if (!ImGui::IsPopupOpen("##more")) {
     std::string names;
@@ -102,7 +155,7 @@ void draw_more(TileState& tile, const figure::FigureInfo& view,
     const float x = ImGui::GetCursorPosX();
     draw_choice_title(choice, colours);
     ImGui::SameLine(x + title_width + 2 * ImGui::GetStyle().ItemSpacing.x);
-    draw_choice(tile, view, choice, fonts);
+    draw_choice(tile, view, choice, fonts, drafts);
   }
   ImGui::EndPopup();
 }
@@ -145,11 +198,11 @@ void Tile::draw_header(TileState& tile, const TileContext& context, float width,
     ImGui::SameLine();
     draw_choice_title(choice, colours);
     ImGui::SameLine();
-    draw_choice(tile, view, choice, context.fonts);
+    draw_choice(tile, view, choice, context.fonts, drafts_);
   }
   if (shown < choices.size()) {
     ImGui::SameLine();
-    draw_more(tile, view, choices.subspan(shown), context.fonts, colours);
+    draw_more(tile, view, choices.subspan(shown), context.fonts, colours, drafts_);
   }
   if (can_reset) {
     ImGui::SameLine();

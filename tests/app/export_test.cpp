@@ -73,6 +73,8 @@ TEST_F(ExportTest, WrongCommandLinesExitWith2AndLeaveNothing) {
   refused({"--figure", "pca", "--set", "rope=sideways"}, "sideways");
   refused({"--figure", "pca", "--set", "rop=after"}, "'rope'");
   refused({"--figure", "pca", "--theme", "blue"}, "blue");
+  refused({trace(), "--figure", "pca"}, "reads one trace");
+  refused({"--figure", "pca", "--policies", "h2o"}, "'rope'");
   refused({}, "--figure");
   EXPECT_EQ(call({"export", trace(), "--figure", "pca", "-o", out("x.bmp")}), 2);
   EXPECT_THAT(error, HasSubstr(".svg"));

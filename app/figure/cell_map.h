@@ -1,0 +1,27 @@
+#pragma once
+// A small table of values as coloured cells, with the numbers in them where they fit: layers ×
+// heads, policies × policies.
+
+#include <functional>
+#include <span>
+#include <string>
+
+#include "app/figure/frame.h"
+
+namespace kvloupe::figure {
+
+/// Paints values [rows,columns] (row-major, NaN is empty) over the plot whose axes are drawn, with
+/// hairlines of paper between cells, and each value as `number` says, all or none.
+void add_cells(Scene& scene, const Style& style, const Axes& axes, std::span<const float> values,
+               int rows, int columns, const ColourScale& scale,
+               const std::function<std::string(double)>& number = {});
+
+/// Axes of layers (y, downwards) and heads (x).
+Axis head_axis(int heads);
+Axis layer_axis(int layers);
+
+/// width / height of a map whose cells are as wide as suits their number: squares, but lying where
+/// there are few columns, so that numbers fit.
+double cell_map_aspect(int rows, int columns);
+
+}  // namespace kvloupe::figure

@@ -1,0 +1,192 @@
+#include "app/figure/choice.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "analysis/error.h"
+#include "analysis/policy/nearest_word.h"
+
+namespace kvloupe::figure {
+
+namespace {
+
+std::string_view trimmed(std::string_view text) {
+  const std::size_t first = text.find_first_not_of(" \t");
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
+}
+
+double parse_number(std::string_view text) {
+  double value = 0.0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value)) {
+    throw UsageError(fmt::format("'{}' is no number", text));
+  }
+  return value;
+}
+
+std::vector<std::string> items_of(std::string_view text) {
+  std::vector<std::string> items = split_list(text);
+  if (items.empty()) throw UsageError("the list is empty; name at least one");
+  for (const std::string& item : items) {
+    if (item.empty()) throw UsageError("a list item is empty; there is a comma too many");
+  }
+  return items;
+}
+
+void check_meaning(const ChoiceInfo& choice, const std::string& text) {
+  switch (choice.kind) {
+    case ChoiceKind::word:
+      break;
+    case ChoiceKind::policies: {
+      const PolicySpec any = parse_policy("full");
+      parse_policies(text, any, &any);
+      break;
+    }
+    case ChoiceKind::budgets:
+      parse_budgets(text);
+      break;
+    case ChoiceKind::blocks:
+      parse_blocks(text);
+      break;
+    case ChoiceKind::number:
+    case ChoiceKind::numbers:
+      for (const double value : choice.kind == ChoiceKind::number
+                                    ? std::vector<double>{parse_number(trimmed(text))}
+                                    : parse_numbers(text)) {
+        if (value >= choice.low && value <= choice.high) continue;
+        throw UsageError(fmt::format("{} is not within {} to {}", number_text(value),
+                                     number_text(choice.low), number_text(choice.high)));
+      }
+      break;
+  }
+}
+
+}  // namespace
+
+ChoiceInfo policies_choice(std::string by_default) {
+  ChoiceInfo choice;
+  choice.name = "policies";
+  choice.title = "Policies";
+  choice.tooltip =
+      "Policy specs, separated by commas, such as keydiff,h2o+recent(10%); A and B stand for the "
+      "selected policies";
+  choice.values = {std::move(by_default)};
+  choice.kind = ChoiceKind::policies;
+  return choice;
+}
+
+ChoiceInfo budgets_choice(std::string by_default) {
+  ChoiceInfo choice;
+  choice.name = "budgets";
+  choice.title = "Budgets";
+  choice.tooltip = "Entries a head may hold: counts, or shares of the prompt, such as 64,10%,25%";
+  choice.values = {std::move(by_default)};
+  choice.kind = ChoiceKind::budgets;
+  return choice;
+}
+
+ChoiceInfo blocks_choice(std::string by_default) {
+  ChoiceInfo choice;
+  choice.name = "blocks";
+  choice.title = "Blocks";
+  choice.tooltip = "Tokens per prompt step, such as 32,128,all; all is the whole prompt at once";
+  choice.values = {std::move(by_default)};
+  choice.kind = ChoiceKind::blocks;
+  return choice;
+}
+
+ChoiceInfo number_choice(std::string name, std::string title, std::string tooltip,
+                         std::string by_default, double low, double high) {
+  ChoiceInfo choice;
+  choice.name = std::move(name);
+  choice.title = std::move(title);
+  choice.tooltip = std::move(tooltip);
+  choice.values = {std::move(by_default)};
+  choice.kind = ChoiceKind::number;
+  choice.low = low;
+  choice.high = high;
+  return choice;
+}
+
+std::vector<std::string> split_list(std::string_view text) {
+  std::vector<std::string> items;
+  if (trimmed(text).empty()) return items;
+  std::size_t start = 0;
+  int depth = 0;
+  bool quoted = false;
+  for (std::size_t i = 0; i <= text.size(); ++i) {
+    if (i == text.size() || (text[i] == ',' && depth == 0 && !quoted)) {
+      items.emplace_back(trimmed(text.substr(start, i - start)));
+      start = i + 1;
+    } else if (text[i] == '"') {
+      quoted = !quoted;
+    } else if (!quoted && text[i] == '(') {
+      ++depth;
+    } else if (!quoted && text[i] == ')') {
+      depth = std::max(0, depth - 1);
+    }
+  }
+  return items;
+}
+
+void check_value(std::string_view figure, const ChoiceInfo& choice, const std::string& text) {
+  if (!is_typed(choice)) {
+    if (std::find(choice.values.begin(), choice.values.end(), text) != choice.values.end()) return;
+    throw UsageError(fmt::format(
+        "{}={}: figure {} has no such value; did you mean '{}'? There are: {}", choice.name, text,
+        figure, nearest_word(text, choice.values), fmt::join(choice.values, ", ")));
+  }
+  try {
+    check_meaning(choice, text);
+  } catch (const UsageError& error) {
+    throw UsageError(fmt::format("{}={}: {}", choice.name, text, error.what()));
+  }
+}
+
+std::vector<PolicySpec> parse_policies(std::string_view text, const PolicySpec& a,
+                                       const PolicySpec* b) {
+  std::vector<PolicySpec> policies;
+  for (const std::string& item : items_of(text)) {
+    if (item == "B" && b == nullptr) continue;
+    const PolicySpec policy = item == "A" ? a : item == "B" ? *b : parse_policy(item);
+    if (std::find(policies.begin(), policies.end(), policy) == policies.end())
+      policies.push_back(policy);
+  }
+  if (policies.empty()) policies.push_back(a);  // B alone, and there is none
+  return policies;
+}
+
+std::vector<Budget> parse_budgets(std::string_view text) {
+  std::vector<Budget> budgets;
+  for (const std::string& item : items_of(text)) budgets.push_back(parse_budget(item));
+  return budgets;
+}
+
+std::vector<int> parse_blocks(std::string_view text) {
+  std::vector<int> blocks;
+  for (const std::string& item : items_of(text)) {
+    int block = 0;
+    if (item != "all") {
+      const auto [end, error] = std::from_chars(item.data(), item.data() + item.size(), block);
+      if (error != std::errc() || end != item.data() + item.size() || block < 1) {
+        throw UsageError(
+            fmt::format("'{}' is no block; write a number of tokens, at least 1, or all", item));
+      }
+    }
+    if (std::find(blocks.begin(), blocks.end(), block) == blocks.end()) blocks.push_back(block);
+  }
+  return blocks;
+}
+
+std::vector<double> parse_numbers(std::string_view text) {
+  std::vector<double> numbers;
+  for (const std::string& item : items_of(text)) numbers.push_back(parse_number(item));
+  return numbers;
+}
+
+}  // namespace kvloupe::figure

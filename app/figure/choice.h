@@ -1,0 +1,64 @@
+#pragma once
+// A figure's own choices: a control in the window, `--set NAME=VALUE` on the command line. Most are
+// one word of a few; a comparison also takes lists that a person types.
+
+#include <limits>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "analysis/policy/spec.h"
+
+namespace kvloupe::figure {
+
+/// A figure's own choices by name, e.g. measure=sinks; what is absent has its default.
+using Choices = std::map<std::string, std::string>;
+
+enum class ChoiceKind {
+  word,      // one of the values
+  policies,  // specs split at commas; A and B stand for the selected policies
+  budgets,   // 128,25%,…
+  blocks,    // 32,128,all
+  numbers,   // 0.01,0.1,…
+  number,
+};
+
+/// One choice a figure offers.
+struct ChoiceInfo {
+  std::string name;
+  std::string title;
+  std::string tooltip;
+  std::vector<std::string> values;  // the first is the default; typed lists: also examples
+  ChoiceKind kind = ChoiceKind::word;
+  /// What numbers may be, both included.
+  double low = -std::numeric_limits<double>::infinity();
+  double high = std::numeric_limits<double>::infinity();
+};
+
+/// Whether the value is typed, not chosen from `values`.
+inline bool is_typed(const ChoiceInfo& choice) { return choice.kind != ChoiceKind::word; }
+
+/// The lists most comparisons have, under their usual names: policies, budgets, blocks.
+ChoiceInfo policies_choice(std::string by_default);
+ChoiceInfo budgets_choice(std::string by_default);
+ChoiceInfo blocks_choice(std::string by_default);
+ChoiceInfo number_choice(std::string name, std::string title, std::string tooltip,
+                         std::string by_default, double low, double high);
+
+/// The items of a list, split at commas outside parentheses and quotes, without surrounding spaces.
+/// An item may be empty; an empty text has none.
+std::vector<std::string> split_list(std::string_view text);
+
+/// Throws UsageError, naming the choice, where `text` is no value of it.
+void check_value(std::string_view figure, const ChoiceInfo& choice, const std::string& text);
+
+/// What a checked text means. `a` and `b` stand in for A and B (B without one is left out); none
+/// twice. Blocks: 0 is "all".
+std::vector<PolicySpec> parse_policies(std::string_view text, const PolicySpec& a,
+                                       const PolicySpec* b);
+std::vector<Budget> parse_budgets(std::string_view text);
+std::vector<int> parse_blocks(std::string_view text);
+std::vector<double> parse_numbers(std::string_view text);
+
+}  // namespace kvloupe::figure

@@ -1,0 +1,88 @@
+#include "app/figure/comparison.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "analysis/error.h"
+
+namespace kvloupe::figure {
+
+std::vector<PolicySpec> chosen_policies(const FigureInfo& info, const FigureInput& input,
+                                        std::string_view name) {
+  return parse_policies(choice(info, input.choices, name), input.spec_a,
+                        input.spec_b ? &*input.spec_b : nullptr);
+}
+
+std::vector<Budget> chosen_budgets(const FigureInfo& info, const FigureInput& input,
+                                   std::string_view name) {
+  const int prompt = input.trace->run().prompt_length;
+  std::vector<std::pair<int, Budget>> budgets;
+  for (const Budget& budget : parse_budgets(choice(info, input.choices, name)))
+    budgets.emplace_back(budget.resolve(prompt), budget);
+  std::stable_sort(budgets.begin(), budgets.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<Budget> result;
+  int last = -1;
+  for (const auto& [entries, budget] : budgets) {
+    if (entries != last) result.push_back(budget);
+    last = entries;
+  }
+  return result;
+}
+
+std::vector<int> chosen_blocks(const FigureInfo& info, const FigureInput& input,
+                               std::string_view name) {
+  std::vector<int> blocks;
+  for (int block : parse_blocks(choice(info, input.choices, name))) {
+    if (block == 0) block = input.trace->run().prompt_length;
+    if (std::find(blocks.begin(), blocks.end(), block) == blocks.end()) blocks.push_back(block);
+  }
+  return blocks;
+}
+
+std::vector<double> chosen_numbers(const FigureInfo& info, const FigureInput& input,
+                                   std::string_view name) {
+  return parse_numbers(choice(info, input.choices, name));
+}
+
+double chosen_number(const FigureInfo& info, const FigureInput& input, std::string_view name) {
+  return chosen_numbers(info, input, name).front();
+}
+
+std::shared_ptr<const Replay> replay_of(const FigureInput& input, const WantedReplay& wanted,
+                                        Progress& progress) {
+  const Trace& trace = *input.traces.at(wanted.trace);
+  ReplayRequest request;
+  request.policy = wanted.policy;
+  request.budget = wanted.budget.value_or(input.budget).resolve(trace.run().prompt_length);
+  request.block = wanted.block.value_or(input.block);
+  request.layers = wanted.layers;
+  request.metrics = wanted.metrics;
+  if (wanted.scores) {
+    request.scores_layer = input.selection.layer;
+    request.scores_head = input.selection.head;
+  }
+  Progress part(progress, kReplaySteps);
+  auto replay = input.replays->get(trace, request, part);
+  part.finish();
+  return replay;
+}
+
+std::vector<std::shared_ptr<const Replay>> replays_of(const FigureInput& input,
+                                                      const std::vector<WantedReplay>& wanted,
+                                                      Progress& progress) {
+  progress.set_total(static_cast<long>(wanted.size()) * kReplaySteps);
+  std::vector<std::shared_ptr<const Replay>> replays;
+  for (const WantedReplay& one : wanted) replays.push_back(replay_of(input, one, progress));
+  return replays;
+}
+
+const HeadReplay& head_of(const Replay& replay, int layer, int head) {
+  const HeadReplay* found = replay.find(layer, head);
+  if (found == nullptr)
+    throw WorkError(fmt::format("layer {}, head {} was not replayed", layer, head));
+  return *found;
+}
+
+}  // namespace kvloupe::figure

@@ -1,0 +1,49 @@
+#pragma once
+// For figures that look at more than the selected policies: what their lists mean, and the replays.
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "app/figure/figure.h"
+
+namespace kvloupe::figure {
+
+/// The policies of a typed list; A and B are the selected ones, none twice.
+std::vector<PolicySpec> chosen_policies(const FigureInfo& info, const FigureInput& input,
+                                        std::string_view name = "policies");
+/// The budgets, ascending, none twice (as entries of the first trace).
+std::vector<Budget> chosen_budgets(const FigureInfo& info, const FigureInput& input,
+                                   std::string_view name = "budgets");
+/// The block sizes in tokens, in the order given; "all" is the first trace's prompt length.
+std::vector<int> chosen_blocks(const FigureInfo& info, const FigureInput& input,
+                               std::string_view name = "blocks");
+double chosen_number(const FigureInfo& info, const FigureInput& input, std::string_view name);
+std::vector<double> chosen_numbers(const FigureInfo& info, const FigureInput& input,
+                                   std::string_view name);
+
+/// One replay a comparison asks for; what is absent is as selected.
+struct WantedReplay {
+  PolicySpec policy;
+  std::optional<Budget> budget = std::nullopt;
+  std::optional<int> block = std::nullopt;
+  std::vector<int> layers = {};  // empty: all
+  bool metrics = false;
+  bool scores = false;  // of the selected head
+  std::size_t trace = 0;  // of FigureInput::traces
+};
+
+/// From the input's store, computed where it is not there yet. Cancellable; counts as one part of
+/// `progress` of this many steps. Throws what replay() throws.
+inline constexpr long kReplaySteps = 1000;
+std::shared_ptr<const Replay> replay_of(const FigureInput& input, const WantedReplay& wanted,
+                                        Progress& progress);
+/// All of them, in their order; sets the progress' total.
+std::vector<std::shared_ptr<const Replay>> replays_of(const FigureInput& input,
+                                                      const std::vector<WantedReplay>& wanted,
+                                                      Progress& progress);
+
+/// The head's replay. Throws WorkError where it was not replayed.
+const HeadReplay& head_of(const Replay& replay, int layer, int head);
+
+}  // namespace kvloupe::figure

@@ -1,0 +1,29 @@
+#pragma once
+// Lines, bands and reference lines in a plot whose axes are drawn. Data coordinates; what lies
+// outside the plot is clipped.
+
+#include <span>
+#include <string>
+
+#include "app/figure/series.h"
+
+namespace kvloupe::figure {
+
+/// A line through the points, with a gap where one is not finite (or not positive on a log axis).
+void add_line(Scene& scene, const Axes& axes, std::span<const Point> data, const SeriesLook& look);
+/// The same with a mark at each point.
+void add_marked_line(Scene& scene, const Style& style, const Axes& axes,
+                     std::span<const Point> data, const SeriesLook& look, double mark_size = 3.4);
+/// A stairway: each value holds from its x to the next one's.
+void add_stairs(Scene& scene, const Axes& axes, std::span<const Point> data,
+                const SeriesLook& look);
+
+/// The area between two lines over the same x. [n] each.
+void add_band(Scene& scene, const Axes& axes, std::span<const double> x,
+              std::span<const double> low, std::span<const double> high, Colour fill);
+
+/// A dashed line across the plot at a value of y (or of x), with its name at its end, inside.
+void add_level(Scene& scene, const Style& style, const Axes& axes, double value,
+               const std::string& name, bool along_x = true);
+
+}  // namespace kvloupe::figure

@@ -1,0 +1,93 @@
+#include "app/figure/replay_store.h"
+
+#include <algorithm>
+#include <chrono>
+
+namespace kvloupe::figure {
+
+namespace {
+
+constexpr auto kLook = std::chrono::milliseconds(50);  // how often a waiting thread looks up
+
+/// Whether a replay made for `have` answers `wanted` too.
+bool covers(const ReplayRequest& have, const ReplayRequest& wanted) {
+  const bool same_scores =
+      have.scores_layer == wanted.scores_layer && have.scores_head == wanted.scores_head;
+  return have.policy == wanted.policy && have.budget == wanted.budget &&
+         have.block == wanted.block && have.layers == wanted.layers &&
+         (have.metrics || !wanted.metrics) && (same_scores || wanted.scores_layer < 0);
+}
+
+}  // namespace
+
+std::size_t bytes_of(const Replay& replay) {
+  std::size_t bytes = sizeof(Replay) + replay.blocks.size() * sizeof(Block);
+  for (const HeadReplay& head : replay.heads) {
+    bytes += sizeof(HeadReplay) + head.evicted_at.size() * sizeof(std::int32_t);
+    for (const StepRecord& step : head.steps) {
+      bytes += sizeof(StepRecord) + step.query_heads.size() * sizeof(QueryHeadMetrics) +
+               step.merge_measures.size() * sizeof(MergeMeasures);
+      for (const Merge& merge : step.merges)
+        bytes += sizeof(Merge) + merge.from.size() * (sizeof(merge.from[0]) + sizeof(float));
+    }
+    for (const auto& scores : head.scores) bytes += scores.size() * sizeof(float);
+    for (const auto& fates : head.fates) bytes += fates.size() * sizeof(Fate);
+  }
+  return bytes;
+}
+
+std::list<ReplayStore::Entry>::iterator ReplayStore::find(const std::string& trace,
+                                                          const ReplayRequest& request) {
+  return std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
+    return entry.trace == trace && covers(entry.request, request);
+  });
+}
+
+std::shared_ptr<const Replay> ReplayStore::get(const Trace& trace, const ReplayRequest& request,
+                                               Progress& progress) {
+  const std::string key = trace.path().string() + '\n' + trace.identity();
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    progress.check();
+    const auto found = find(key, request);
+    if (found == entries_.end()) break;
+    entries_.splice(entries_.begin(), entries_, found);
+    if (found->replay) return found->replay;
+    changed_.wait_for(lock, kLook);
+  }
+  const auto entry = entries_.insert(entries_.begin(), Entry{key, request, nullptr, 0});
+  lock.unlock();
+  try {
+    ReplayRequest mine = request;
+    mine.states = &states_;
+    auto replay = std::make_shared<const Replay>(kvloupe::replay(trace, mine, progress));
+    lock.lock();
+    entry->replay = replay;
+    entry->bytes = bytes_of(*replay);
+    bytes_ += entry->bytes;
+    make_room();
+    changed_.notify_all();
+    return replay;
+  } catch (...) {
+    if (!lock.owns_lock()) lock.lock();
+    entries_.erase(entry);  // who waits for it computes it now
+    changed_.notify_all();
+    throw;
+  }
+}
+
+void ReplayStore::make_room() {
+  for (auto it = entries_.end(); bytes_ > most_bytes_ && it != entries_.begin();) {
+    --it;
+    if (!it->replay || it == entries_.begin()) continue;  // under way, or the one just made
+    bytes_ -= it->bytes;
+    it = entries_.erase(it);
+  }
+}
+
+std::size_t ReplayStore::bytes() const {
+  const std::lock_guard lock(mutex_);
+  return bytes_;
+}
+
+}  // namespace kvloupe::figure

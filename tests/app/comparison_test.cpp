@@ -1,0 +1,249 @@
+// What comparisons are made of: typed lists, replays made once, panels that share their axes,
+// numbers behind box plots.
+
+#include "app/figure/comparison.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cmath>
+#include <limits>
+#include <thread>
+
+#include "analysis/error.h"
+#include "app/figure/box_plot.h"
+#include "app/figure/line_plot.h"
+#include "app/figure/panels.h"
+#include "app/figure/text_dump.h"
+#include "app/figure/value_axis.h"
+#include "tests/support/synthetic_trace.h"
+#include "tests/support/temporary_folder.h"
+
+namespace kvloupe::figure {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+std::string refusal(const ChoiceInfo& choice, const std::string& text) {
+  try {
+    check_value("some-figure", choice, text);
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return {};
+}
+
+TEST(Choice, ListsSplitOutsideParenthesesAndQuotes) {
+  EXPECT_THAT(split_list("keydiff, h2o+kvmerger(recent=17%,heavy=12%) ,expr(\"a,b)\")"),
+              ElementsAre("keydiff", "h2o+kvmerger(recent=17%,heavy=12%)", "expr(\"a,b)\")"));
+  EXPECT_THAT(split_list(" 1,,2"), ElementsAre("1", "", "2"));
+  EXPECT_THAT(split_list("  "), IsEmpty());
+}
+
+TEST(Choice, PoliciesKnowAAndBAndComeOnce) {
+  const PolicySpec a = parse_policy("keydiff");
+  const PolicySpec b = parse_policy("h2o+recent(20%)");
+  const auto texts = [](const std::vector<PolicySpec>& policies) {
+    std::vector<std::string> all;
+    for (const PolicySpec& policy : policies) all.push_back(policy.text());
+    return all;
+  };
+  EXPECT_THAT(texts(parse_policies("A,B,tova,keydiff", a, &b)),
+              ElementsAre("keydiff", "h2o+recent(20%)", "tova"));
+  EXPECT_THAT(texts(parse_policies("B,tova", a, nullptr)), ElementsAre("tova"));
+  EXPECT_THAT(texts(parse_policies("B", a, nullptr)), ElementsAre("keydiff"));
+}
+
+TEST(Choice, WrongTextsAreRefusedWithTheChoiceNamed) {
+  EXPECT_THAT(refusal(policies_choice("A"), "h2o,keydif"), HasSubstr("keydiff"));
+  EXPECT_THAT(refusal(policies_choice("A"), "h2o,keydif"), HasSubstr("policies="));
+  EXPECT_THAT(refusal(policies_choice("A"), "h2o,,tova"), HasSubstr("comma too many"));
+  EXPECT_THAT(refusal(policies_choice("A"), ""), HasSubstr("empty"));
+  EXPECT_THAT(refusal(budgets_choice("25%"), "10%,zero"), HasSubstr("zero"));
+  EXPECT_THAT(refusal(blocks_choice("all"), "32,0"), HasSubstr("'0'"));
+  EXPECT_THAT(refusal(blocks_choice("all"), "32,1.5"), HasSubstr("'1.5'"));
+  const ChoiceInfo limit = number_choice("limit", "Limit", "", "0.1", 0.0, 1.0);
+  EXPECT_THAT(refusal(limit, "1.5"), HasSubstr("not within 0 to 1"));
+  EXPECT_THAT(refusal(limit, "nan"), HasSubstr("no number"));
+  EXPECT_THAT(refusal(limit, "0.1,0.2"), HasSubstr("no number"));
+  EXPECT_EQ(refusal(limit, "0.25"), "");
+  EXPECT_EQ(refusal(blocks_choice("all"), "32, 128,all"), "");
+}
+
+class ReplayStoreTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    test::write_synthetic_trace(folder / "t.h5");
+    trace = std::make_shared<const Trace>(folder / "t.h5");
+  }
+  ReplayRequest request(const char* policy, int budget = 24, bool metrics = false) const {
+    ReplayRequest wanted;
+    wanted.policy = parse_policy(policy);
+    wanted.budget = budget;
+    wanted.metrics = metrics;
+    return wanted;
+  }
+  test::TemporaryFolder folder;
+  std::shared_ptr<const Trace> trace;
+};
+
+TEST_F(ReplayStoreTest, TheSameIsMadeOnceAndMoreServesForLess) {
+  ReplayStore store;
+  Progress progress;
+  const auto first = store.get(*trace, request("keydiff"), progress);
+  EXPECT_EQ(store.get(*trace, request("keydiff"), progress), first);
+  EXPECT_NE(store.get(*trace, request("keydiff", 25), progress), first);
+  const auto measured = store.get(*trace, request("keydiff", 24, true), progress);
+  EXPECT_NE(measured, first) << "a replay without metrics cannot stand in for one with them";
+  const auto h2o = store.get(*trace, request("h2o", 24, true), progress);
+  EXPECT_EQ(store.get(*trace, request("h2o"), progress), h2o);
+  // It is the replay that the engine makes.
+  ReplayRequest plain = request("h2o", 24, true);
+  const Replay direct = replay(*trace, plain, progress);
+  ASSERT_EQ(direct.heads.size(), h2o->heads.size());
+  for (std::size_t i = 0; i < direct.heads.size(); ++i)
+    EXPECT_EQ(direct.heads[i].evicted_at, h2o->heads[i].evicted_at);
+}
+
+TEST_F(ReplayStoreTest, MemoryIsBoundedByTheLeastRecentlyUsed) {
+  Progress progress;
+  ReplayStore all;
+  const std::size_t one = bytes_of(*all.get(*trace, request("keydiff"), progress));
+  ReplayStore store(2 * one + one / 2);
+  const auto a = store.get(*trace, request("keydiff", 24), progress);
+  const auto b = store.get(*trace, request("keydiff", 25), progress);
+  EXPECT_EQ(store.get(*trace, request("keydiff", 24), progress), a);
+  store.get(*trace, request("keydiff", 26), progress);  // 25 goes
+  EXPECT_LE(store.bytes(), 2 * one + one / 2);
+  EXPECT_EQ(store.get(*trace, request("keydiff", 24), progress), a);
+  EXPECT_NE(store.get(*trace, request("keydiff", 25), progress), b);
+}
+
+TEST_F(ReplayStoreTest, WhoAsksAtOnceGetsTheSameAndCancellingDoesNotHarmTheOthers) {
+  ReplayStore store;
+  std::vector<std::shared_ptr<const Replay>> got(4);
+  {
+    std::vector<std::jthread> threads;
+    for (auto& one : got) {
+      threads.emplace_back([&] {
+        Progress progress;
+        one = store.get(*trace, request("h2o", 30, true), progress);
+      });
+    }
+  }
+  for (const auto& one : got) EXPECT_EQ(one, got.front());
+  Progress cancelled;
+  cancelled.cancel();
+  EXPECT_THROW(store.get(*trace, request("tova"), cancelled), Cancelled);
+  EXPECT_THROW(store.get(*trace, request("h2o", 0), *std::make_unique<Progress>()), UsageError);
+  Progress progress;
+  EXPECT_NE(store.get(*trace, request("tova"), progress), nullptr);
+}
+
+TEST(ProgressParts, CountAsTheirWeightAndPassOnCancellation) {
+  Progress whole;
+  whole.set_total(200);
+  Progress first(whole, 100);
+  first.set_total(4);
+  first.advance(2);
+  EXPECT_DOUBLE_EQ(whole.fraction(), 0.25);
+  first.finish();
+  EXPECT_DOUBLE_EQ(whole.fraction(), 0.5);
+  Progress second(whole, 100);
+  Progress inner(second, 10);
+  second.set_total(10);
+  inner.set_total(1);
+  inner.advance();
+  EXPECT_DOUBLE_EQ(whole.fraction(), 1.0);
+  whole.cancel();
+  EXPECT_THROW(inner.advance(), Cancelled);
+}
+
+TEST(BoxNumbers, AreQuartilesWhiskersAndOutliers) {
+  // Sorted 1 2 3 4 100: quartiles at places 1, 2, 3 of 0 to 4 are 2, 3, 4; reach 1.5 · 2 = 3, so
+  // whiskers within −1 to 7 end at 1 and 4, and 100 is beyond.
+  const std::vector<double> values{100, 3, std::numeric_limits<double>::quiet_NaN(), 1, 4, 2};
+  const BoxNumbers box = box_numbers(values);
+  EXPECT_EQ(box.count, 5U);
+  EXPECT_DOUBLE_EQ(box.first_quartile, 2.0);
+  EXPECT_DOUBLE_EQ(box.median, 3.0);
+  EXPECT_DOUBLE_EQ(box.third_quartile, 4.0);
+  EXPECT_DOUBLE_EQ(box.low, 1.0);
+  EXPECT_DOUBLE_EQ(box.high, 4.0);
+  EXPECT_THAT(box.outliers, ElementsAre(100.0));
+  // Places 0.9 of 0 to 4 is 3.6: 4 + 0.6 · 96.
+  EXPECT_DOUBLE_EQ(quantile(values, 0.9), 61.6);
+  EXPECT_TRUE(std::isnan(quantile({}, 0.5)));
+}
+
+TEST(Panels, ShareAxesWhereTheyAreTheSame) {
+  const TextMetrics fonts;
+  const Style style = make_style(fonts);
+  PanelGrid grid;
+  grid.columns = 2;
+  for (int p = 0; p < 3; ++p)
+    grid.panels.push_back({"part", x_axis("Step", {0, 10}), y_axis("Loss", {0, 1})});
+  Scene scene = make_scene(style, 240, 200);
+  const std::vector<Axes> axes = add_panels(scene, style, grid);
+  ASSERT_EQ(axes.size(), 3U);
+  EXPECT_EQ(axes[0].plot.x, axes[2].plot.x);
+  EXPECT_EQ(axes[0].plot.y, axes[1].plot.y);
+  EXPECT_EQ(axes[0].plot.width, axes[1].plot.width);
+  const auto count = [&](const std::string& text) {
+    int found = 0;
+    for (const Item& item : scene.items) {
+      if (const Text* one = std::get_if<Text>(&item)) found += one->text == text ? 1 : 0;
+    }
+    return found;
+  };
+  EXPECT_EQ(count("Loss"), 2);  // once a row
+  EXPECT_EQ(count("Step"), 2);  // once a column: under the second panel, which has none below it
+  EXPECT_EQ(count("c"), 1);
+  EXPECT_THAT(scene_problems(scene), IsEmpty());
+  // The natural height leaves the plots their aspect.
+  Scene natural = make_scene(style, 240, panels_natural_height(style, grid, 240));
+  const Rect plot = add_panels(natural, style, grid).front().plot;
+  EXPECT_NEAR(plot.width / plot.height, grid.aspect, 0.05);
+}
+
+TEST(Panels, NamesThatDoNotFitAreTurnedAndLabelsKeepApart) {
+  const TextMetrics fonts;
+  const Style style = make_style(fonts);
+  Scene scene = make_scene(style, 120, 150);
+  const Axis names = name_axis({"keydiff+recent(10%)", "h2o+fastcaote", "snapkv"});
+  const std::vector<Axes> axes =
+      add_panels(scene, style, {.panels = {{"", names, y_axis("Loss", {0, 1})}}});
+  int turned = 0;
+  for (const Item& item : scene.items) {
+    if (const Text* text = std::get_if<Text>(&item)) turned += text->turned ? 1 : 0;
+  }
+  EXPECT_EQ(turned, 4);  // three names and the axis' own
+  std::vector<SeriesLabel> labels;
+  for (int i = 0; i < 5; ++i) labels.push_back({"same", 60.0, series_look(style, i)});
+  add_series_labels(scene, style, 70, 50, axes[0].plot.y, axes[0].plot.bottom(), labels);
+  EXPECT_THAT(scene_problems(scene), IsEmpty());
+}
+
+TEST(LinePlot, BreaksWhereThereIsNoNumberAndClipsWhatIsOutside) {
+  const TextMetrics fonts;
+  const Style style = make_style(fonts);
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  Scene scene = make_scene(style, 100, 100);
+  const Axes axes{{10, 10, 80, 80}, x_axis("", {0, 4}), y_axis("", {0, 1})};
+  const std::vector<Point> data{{0, 0.1}, {1, 0.2}, {2, nan}, {3, 0.4}, {4, 0.5}};
+  add_line(scene, axes, data, series_look(style, 0));
+  ASSERT_EQ(scene.items.size(), 1U);
+  const Path& path = std::get<Path>(scene.items.front());
+  EXPECT_THAT(path.verbs,
+              ElementsAre(PathVerb::move, PathVerb::line, PathVerb::move, PathVerb::line));
+  EXPECT_EQ(path.points[0], axes.to_page(0, 0.1));
+  add_line(scene, axes, std::vector<Point>{{0, 0.1}, {1, 2.0}}, series_look(style, 1));
+  EXPECT_EQ(scene.items.size(), 4U);  // clip, line, end of the clip
+  EXPECT_THAT(scene_problems(scene), IsEmpty());
+}
+
+}  // namespace
+}  // namespace kvloupe::figure
