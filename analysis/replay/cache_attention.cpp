@@ -8,30 +8,52 @@ namespace kvloupe {
 
 namespace {
 constexpr Eigen::Index kTileRows = 32;  // 32 rows over 4096 entries fit a core's second-level cache
-}
+constexpr Eigen::Index kFewRows = 8;    // for fewer, keys are not laid out anew
+}  // namespace
 
 CacheAttention::CacheAttention(const ModelInfo& model, double attention_scale)
     : group_size_(model.group_size()),
       scale_(static_cast<float>(attention_scale)),
-      heads_(static_cast<std::size_t>(model.num_heads)) {}
+      heads_(static_cast<std::size_t>(model.num_heads)) {
+  for (int head = 0; head < model.num_kv_heads; ++head) {
+    key_heads_.push_back(std::make_unique<KeyHead>());
+  }
+}
 
 void CacheAttention::begin(const std::vector<CacheView>& caches,
                            const std::vector<MatrixView>& queries) {
   caches_ = &caches;
   queries_ = &queries;
   for (QueryHead& head : heads_) head.rows_known = head.sums_known = false;
+  for (const auto& head : key_heads_) head->known = false;
+}
+
+const KeyPanels& CacheAttention::panels_of(int head) {
+  KeyHead& keys = *key_heads_[static_cast<std::size_t>(head)];
+  const std::lock_guard lock(keys.laying_out);
+  if (!keys.known) keys.panels.lay_out((*caches_)[static_cast<std::size_t>(head)].keys);
+  keys.known = true;
+  return keys.panels;
 }
 
 template <typename Row>
 void CacheAttention::exponential_rows(int query_head, Eigen::Index first, Eigen::Index count,
-                                      Matrix& tile, const Row& row) const {
-  const CacheView& cache = (*caches_)[static_cast<std::size_t>(query_head / group_size_)];
+                                      Matrix& tile, const Row& row) {
+  const int head = query_head / group_size_;
+  const CacheView& cache = (*caches_)[static_cast<std::size_t>(head)];
   const MatrixView& queries = (*queries_)[static_cast<std::size_t>(query_head)];
   const Eigen::Index before = cache.keys.rows() - queries.rows();  // entries older than the block
   const Eigen::Index seen = before + first + count;                // by the last row of the tile
-  if (tile.rows() < count || tile.cols() < cache.keys.rows()) tile.resize(count, cache.keys.rows());
-  auto logits = tile.topLeftCorner(count, seen);
-  logits.noalias() = queries.middleRows(first, count) * cache.keys.topRows(seen).transpose();
+  const auto width =
+      static_cast<Eigen::Index>(KeyPanels::padded(static_cast<std::size_t>(cache.keys.rows())));
+  if (tile.rows() < count || tile.cols() < width) tile.resize(count, width);
+  const MatrixView asking = rows(queries, first, count);
+  if (count >= kFewRows && KeyPanels::available()) {
+    panels_of(head).multiply(asking, seen, tile.data(),
+                             static_cast<std::size_t>(tile.outerStride()));
+  } else {
+    tile.topLeftCorner(count, seen).noalias() = asking * cache.keys.topRows(seen).transpose();
+  }
   for (Eigen::Index r = 0; r < count; ++r) {
     const auto visible = static_cast<std::size_t>(before + first + r + 1);
     float* values = tile.data() + r * tile.outerStride();
@@ -51,16 +73,20 @@ MatrixView CacheAttention::last_rows(int query_head, int count) {
   const Eigen::Index wanted = std::min<Eigen::Index>(count, queries.rows());
   if (!head.rows_known || head.rows.rows() < wanted) {
     const CacheView& cache = (*caches_)[static_cast<std::size_t>(query_head / group_size_)];
-    head.rows.resize(wanted, cache.keys.rows());
+    const auto n = static_cast<std::size_t>(cache.keys.rows());
+    head.rows.resize(wanted, static_cast<Eigen::Index>(KeyPanels::padded(n)));
     exponential_rows(query_head, queries.rows() - wanted, wanted, head.rows,
                      [&](float* values, std::size_t visible, double sum) {
                        const auto inverse = static_cast<float>(1.0 / sum);
                        for (std::size_t i = 0; i < visible; ++i) values[i] *= inverse;
-                       std::fill(values + visible, values + head.rows.cols(), 0.0F);
+                       std::fill(values + visible, values + n, 0.0F);
                      });
     head.rows_known = true;
   }
-  return rows(view(head.rows), head.rows.rows() - wanted, wanted);
+  const Eigen::Index n = (*caches_)[static_cast<std::size_t>(query_head / group_size_)].keys.rows();
+  const Eigen::Index stride = head.rows.outerStride();
+  return {head.rows.data() + (head.rows.rows() - wanted) * stride, wanted, n,
+          Eigen::OuterStride<>(stride)};
 }
 
 const std::vector<float>& CacheAttention::column_sums(int query_head) {

@@ -1,0 +1,152 @@
+#include "analysis/replay/key_panels.h"
+
+#include <algorithm>
+
+// Kernels in the compiler's vector types. A tile of rows × 3 vectors of keys stays in registers
+// while the coordinates pass: 24 multiply-adds for 3 loads and 8 broadcasts with 32 registers, 12
+// for 3 and 4 with 16.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define KVLOUPE_KEY_PANELS
+#endif
+
+namespace kvloupe {
+
+#ifdef KVLOUPE_KEY_PANELS
+namespace {
+constexpr std::size_t kVectors = 3;  // of keys in a panel
+
+using Kernel = void (*)(const float* queries, std::size_t query_stride, std::size_t rows,
+                        const float* panel, std::size_t d, float* products, std::size_t stride);
+
+/// Vectors at any address of a float. Members, for a template argument (and auto) loses attributes.
+struct Wide {
+  typedef float Vector __attribute__((vector_size(64), aligned(4), may_alias));
+};
+struct Half {
+  typedef float Vector __attribute__((vector_size(32), aligned(4), may_alias));
+};
+
+template <typename Width, int kRows>
+inline __attribute__((always_inline)) void tile(const float* queries, std::size_t query_stride,
+                                                const float* panel, std::size_t d, float* products,
+                                                std::size_t stride) {
+  using Vector = typename Width::Vector;
+  constexpr std::size_t kLanes = sizeof(Vector) / sizeof(float);
+  Vector sums[kRows][kVectors] = {};
+  for (std::size_t c = 0; c < d; ++c) {
+    const Vector* keys = reinterpret_cast<const Vector*>(panel + c * kVectors * kLanes);
+    const Vector first = keys[0], second = keys[1], third = keys[2];
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+      const float x = queries[static_cast<std::size_t>(r) * query_stride + c];
+      sums[r][0] += x * first;
+      sums[r][1] += x * second;
+      sums[r][2] += x * third;
+    }
+  }
+  for (int r = 0; r < kRows; ++r) {
+    Vector* row = reinterpret_cast<Vector*>(products + static_cast<std::size_t>(r) * stride);
+    for (std::size_t v = 0; v < kVectors; ++v) row[v] = sums[r][v];
+  }
+}
+
+template <typename Width, int kRows>
+inline __attribute__((always_inline)) void all_rows(const float* queries, std::size_t query_stride,
+                                                    std::size_t rows, const float* panel,
+                                                    std::size_t d, float* products,
+                                                    std::size_t stride) {
+  std::size_t r = 0;
+  for (; r + kRows <= rows; r += kRows) {
+    tile<Width, kRows>(queries + r * query_stride, query_stride, panel, d, products + r * stride,
+                       stride);
+  }
+  for (; r < rows; ++r) {
+    tile<Width, 1>(queries + r * query_stride, query_stride, panel, d, products + r * stride,
+                   stride);
+  }
+}
+
+__attribute__((target("arch=x86-64-v4"))) void wide_kernel(const float* queries,
+                                                           std::size_t query_stride,
+                                                           std::size_t rows, const float* panel,
+                                                           std::size_t d, float* products,
+                                                           std::size_t stride) {
+  all_rows<Wide, 8>(queries, query_stride, rows, panel, d, products, stride);
+}
+
+__attribute__((target("arch=x86-64-v3"))) void half_kernel(const float* queries,
+                                                           std::size_t query_stride,
+                                                           std::size_t rows, const float* panel,
+                                                           std::size_t d, float* products,
+                                                           std::size_t stride) {
+  all_rows<Half, 4>(queries, query_stride, rows, panel, d, products, stride);
+}
+
+struct Choice {
+  Kernel kernel = nullptr;
+  std::size_t keys = 1;  // of a panel
+};
+
+const Choice& choice() {
+  static const Choice chosen = [] {
+    __builtin_cpu_init();
+    const bool wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                      __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+                      __builtin_cpu_supports("avx512vl");
+    const bool half = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+                      __builtin_cpu_supports("bmi2");
+    if (wide) return Choice{wide_kernel, kVectors * sizeof(Wide::Vector) / sizeof(float)};
+    if (half) return Choice{half_kernel, kVectors * sizeof(Half::Vector) / sizeof(float)};
+    return Choice{};
+  }();
+  return chosen;
+}
+}  // namespace
+
+bool KeyPanels::available() { return choice().kernel != nullptr; }
+
+std::size_t KeyPanels::padded(std::size_t n) {
+  const std::size_t keys = choice().keys;
+  return (n + keys - 1) / keys * keys;
+}
+
+void KeyPanels::lay_out(const MatrixView& keys) {
+  constexpr std::size_t kCoordinates = 16;  // of a key at a time: a cache line
+  const auto n = static_cast<std::size_t>(keys.rows());
+  const auto d = static_cast<std::size_t>(keys.cols());
+  const std::size_t width = choice().keys;
+  panels_.resize(padded(n) * d);
+  if (n < padded(n)) {
+    std::fill(panels_.end() - static_cast<std::ptrdiff_t>(width * d), panels_.end(), 0.0F);
+  }
+  for (std::size_t first = 0; first < n; first += width) {
+    float* panel = panels_.data() + first * d;
+    const std::size_t count = std::min(width, n - first);
+    for (std::size_t start = 0; start < d; start += kCoordinates) {
+      const std::size_t end = std::min(start + kCoordinates, d);
+      for (std::size_t i = 0; i < count; ++i) {
+        const float* key = keys.data() + (first + i) * static_cast<std::size_t>(keys.outerStride());
+        for (std::size_t c = start; c < end; ++c) panel[c * width + i] = key[c];
+      }
+    }
+  }
+}
+
+void KeyPanels::multiply(const MatrixView& queries, Eigen::Index seen, float* products,
+                         std::size_t stride) const {
+  const auto d = static_cast<std::size_t>(queries.cols());
+  for (std::size_t first = 0; first < static_cast<std::size_t>(seen); first += choice().keys) {
+    choice().kernel(queries.data(), static_cast<std::size_t>(queries.outerStride()),
+                    static_cast<std::size_t>(queries.rows()), panels_.data() + first * d, d,
+                    products + first, stride);
+  }
+}
+#else
+bool KeyPanels::available() { return false; }
+std::size_t KeyPanels::padded(std::size_t n) { return n; }
+void KeyPanels::lay_out(const MatrixView& /*keys*/) {}
+void KeyPanels::multiply(const MatrixView& /*queries*/, Eigen::Index /*seen*/, float* /*products*/,
+                         std::size_t /*stride*/) const {}
+#endif
+
+}  // namespace kvloupe
