@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "analysis/error.h"
+#include "analysis/policy/key_sums.h"
 
 namespace kvloupe {
 
@@ -38,6 +39,9 @@ std::vector<HeadDecision> ComposedPolicy::step(const StepView& view) {
   const int heads = static_cast<int>(view.caches.size());
   std::vector<HeadDecision> decisions(view.caches.size());
   for_heads_(heads, [&](int head) {
+    const CacheView& cache = view.caches[static_cast<std::size_t>(head)];
+    check_rows(view, cache.keys, "key of head " + std::to_string(head));
+    check_rows(view, cache.values, "value of head " + std::to_string(head));
     stages_.score->observe(view, head);
     if (stages_.merging) stages_.merging->observe(view, head);
   });
@@ -116,11 +120,30 @@ void ComposedPolicy::decide(const StepView& view, int head, int quota,
   }
 }
 
+void ComposedPolicy::check_rows(const StepView& view, const MatrixView& rows,
+                                const std::string& what) const {
+  const auto d = static_cast<std::size_t>(rows.cols());
+  for (Eigen::Index row = std::max<Eigen::Index>(rows.rows() - view.block.size(), 0);
+       row < rows.rows(); ++row) {
+    if (all_finite(rows.data() + row * rows.outerStride(), d)) continue;
+    throw WorkError(name_ + ": the " + what + " of layer " + std::to_string(layer_) + ", token " +
+                    std::to_string(view.block.end - static_cast<int>(rows.rows() - row)) +
+                    " at step " + std::to_string(view.step) +
+                    " holds what is not a finite number; check the trace's states");
+  }
+}
+
 void ComposedPolicy::check_scores(const StepView& view, int head,
                                   const std::vector<float>& scores) const {
   const auto wrong =
       std::find_if(scores.begin(), scores.end(), [](float score) { return !std::isfinite(score); });
   if (wrong == scores.end()) return;
+  // A query that is no number spoils them all: then it is named, not the first of them.
+  const std::size_t group = view.queries.size() / view.caches.size();
+  for (std::size_t i = 0; i < group; ++i) {
+    const std::size_t query_head = static_cast<std::size_t>(head) * group + i;
+    check_rows(view, view.queries[query_head], "query of query head " + std::to_string(query_head));
+  }
   const auto row = static_cast<std::size_t>(wrong - scores.begin());
   throw WorkError(name_ + ": the score of layer " + std::to_string(layer_) + ", head " +
                   std::to_string(head) + ", token " +

@@ -36,6 +36,8 @@ class ComposedPolicy : public LayerPolicy {
  private:
   /// Which entries stay, and which are merged: fills everything but the scores.
   void decide(const StepView& view, int head, int quota, HeadDecision& decision) const;
+  /// Throws WorkError where one of the block's own rows, the last, is not a number.
+  void check_rows(const StepView& view, const MatrixView& rows, const std::string& what) const;
   void check_scores(const StepView& view, int head, const std::vector<float>& scores) const;
 
   std::string name_;

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <cmath>
 #include <span>
 #include <vector>
 
 #include "analysis/policy/kept_rows.h"
+#include "analysis/policy/key_sums.h"
 #include "analysis/policy/policy.h"
 
 namespace kvloupe {
@@ -17,8 +19,9 @@ class KeyNorms {
     norms_.resize(static_cast<std::size_t>(keys.rows()), kUnknown);
     for (std::size_t row = 0; row < norms_.size(); ++row) {
       if (norms_[row] >= 0.0F) continue;
+      const float* key = keys.data() + static_cast<Eigen::Index>(row) * keys.outerStride();
       norms_[row] =
-          static_cast<float>(keys.row(static_cast<Eigen::Index>(row)).cast<double>().norm());
+          static_cast<float>(std::sqrt(squared_norm(key, static_cast<std::size_t>(keys.cols()))));
       added(static_cast<Eigen::Index>(row));
     }
   }

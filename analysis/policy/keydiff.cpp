@@ -13,14 +13,13 @@ namespace {
 enum class Anchor { mean, rawmean, median, pairwise };
 enum class Metric { cosine, dot, euclidean };
 
-/// One head: norms and the sums over the cache of k̂ and of k are held across steps.
+/// One head: norms and the sum over the cache of k̂, or of k, are held across steps.
 class KeyDiffHead {
  public:
+  explicit KeyDiffHead(Anchor anchor) : anchor_(anchor) {}
+
   void observe(const MatrixView& keys) {
-    if (unit_sum_.size() == 0) {
-      unit_sum_ = Eigen::VectorXd::Zero(keys.cols());
-      raw_sum_ = Eigen::VectorXd::Zero(keys.cols());
-    }
+    if (sum_.size() == 0) sum_ = Eigen::VectorXd::Zero(keys.cols());
     norms_.observe(keys, [&](Eigen::Index row) { add(keys, row, 1.0); });
   }
 
@@ -28,9 +27,9 @@ class KeyDiffHead {
     norms_.retain(decision, [&](Eigen::Index row) { add(keys, row, -1.0); });
   }
 
-  std::vector<float> score(const MatrixView& keys, Anchor anchor, Metric metric) const {
-    if (anchor == Anchor::pairwise) return pairwise(keys, metric);
-    const Eigen::VectorXd direction = anchor_of(keys, anchor);
+  std::vector<float> score(const MatrixView& keys, Metric metric) const {
+    if (anchor_ == Anchor::pairwise) return pairwise(keys, metric);
+    const Eigen::VectorXd direction = anchor_of(keys);
     const Eigen::Index n = keys.rows();
     std::vector<float> result(static_cast<std::size_t>(n));
     Eigen::Map<Eigen::VectorXf> scores(result.data(), n);
@@ -51,15 +50,19 @@ class KeyDiffHead {
 
  private:
   void add(const MatrixView& keys, Eigen::Index row, double sign) {
-    const auto key = keys.row(row).cast<double>().transpose();
-    raw_sum_ += sign * key;
-    if (norms_[row] > 0.0F) unit_sum_ += (sign / static_cast<double>(norms_[row])) * key;
+    if (anchor_ == Anchor::median || anchor_ == Anchor::pairwise) return;
+    double factor = sign;
+    if (anchor_ == Anchor::mean) {
+      if (!(norms_[row] > 0.0F)) return;
+      factor /= static_cast<double>(norms_[row]);
+    }
+    add_key(sum_.data(), keys.data() + row * keys.outerStride(), factor,
+            static_cast<std::size_t>(keys.cols()));
   }
 
-  Eigen::VectorXd anchor_of(const MatrixView& keys, Anchor anchor) const {
+  Eigen::VectorXd anchor_of(const MatrixView& keys) const {
     const auto n = static_cast<double>(keys.rows());
-    if (anchor == Anchor::mean) return unit_sum_ / n;
-    if (anchor == Anchor::rawmean) return raw_sum_ / n;
+    if (anchor_ != Anchor::median) return sum_ / n;
     Eigen::VectorXd median(keys.cols());
     std::vector<float> column(static_cast<std::size_t>(keys.rows()));
     for (Eigen::Index c = 0; c < keys.cols(); ++c) {
@@ -107,15 +110,16 @@ class KeyDiffHead {
     return result;
   }
 
+  Anchor anchor_;
   KeyNorms norms_;
-  Eigen::VectorXd unit_sum_;  // Σ k̂_j
-  Eigen::VectorXd raw_sum_;   // Σ k_j
+  Eigen::VectorXd sum_;  // Σ k̂_j for anchor=mean, Σ k_j for rawmean
 };
 
 class KeyDiffScore : public Score {
  public:
   KeyDiffScore(const ModelInfo& model, Anchor anchor, Metric metric)
-      : anchor_(anchor), metric_(metric), heads_(static_cast<std::size_t>(model.num_kv_heads)) {}
+      : metric_(metric),
+        heads_(static_cast<std::size_t>(model.num_kv_heads), KeyDiffHead(anchor)) {}
 
   void observe(const StepView& view, int head) override {
     const auto index = static_cast<std::size_t>(head);
@@ -123,7 +127,7 @@ class KeyDiffScore : public Score {
   }
   std::vector<float> score(const StepView& view, int head) override {
     const auto index = static_cast<std::size_t>(head);
-    return heads_[index].score(view.caches[index].keys, anchor_, metric_);
+    return heads_[index].score(view.caches[index].keys, metric_);
   }
   void retain(const StepView& view, int head, const HeadDecision& decision) override {
     const auto index = static_cast<std::size_t>(head);
@@ -131,7 +135,6 @@ class KeyDiffScore : public Score {
   }
 
  private:
-  Anchor anchor_;
   Metric metric_;
   std::vector<KeyDiffHead> heads_;  // [Hk]
 };

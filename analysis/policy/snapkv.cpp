@@ -1,6 +1,7 @@
 // snapkv: the attention of an observation window at the end, smoothed along the cache.
 
 #include <algorithm>
+#include <cmath>
 
 #include "analysis/policy/group_mean.h"
 #include "analysis/policy/policies.h"
@@ -60,7 +61,9 @@ class SnapKvScore : public Score {
         sum += values[static_cast<std::size_t>(j)];
         largest = std::max(largest, values[static_cast<std::size_t>(j)]);
       }
-      result[static_cast<std::size_t>(i)] = options_.pool_max ? largest : sum / options_.kernel;
+      // A comparison would pass over what is not a number; a sum does not.
+      const bool by_maximum = options_.pool_max && std::isfinite(sum);
+      result[static_cast<std::size_t>(i)] = by_maximum ? largest : sum / options_.kernel;
     }
     return result;
   }

@@ -143,6 +143,13 @@ TEST(Pyramid, TheSumIsExactWhateverTheRounding) {
   }
 }
 
+TEST(Pyramid, ABudgetOfOneKeepsOneEntryPerHead) {
+  // N = 1, beta 20, 4 layers, n = 10: 1 + 0.95, 1 + 0.317, 1 − 0.317, 1 − 0.95, rounded 2 1 1 0;
+  // the last keeps one all the same.
+  EXPECT_THAT(pyramid(4, 1, 20, 10), ElementsAre(2, 1, 1, 1));
+  EXPECT_THAT(pyramid(4, 1, 20, 1), ElementsAre(1, 1, 1, 1));  // one token: nothing to share out
+}
+
 TEST(Pyramid, NotesWhatIsOutOfTheOrdinary) {
   ModelInfo model;
   model.num_heads = model.num_kv_heads = 2;

@@ -170,6 +170,15 @@ TEST(Tova, OfEqualScoresTheLaterTokenIsKept) {
   EXPECT_EQ(bench.decision().threshold, .25F);
 }
 
+TEST(Tova, APureSinkLeavesTheOthersTied) {
+  // Row (1 0 0 0): the sink stays, of three zeros the latest.
+  Bench bench("tova", 2);
+  bench.step({some_keys(4)}, {matrix({{1, 0, 0, 0}})});
+  EXPECT_THAT(bench.tokens(), ElementsAre(0, 3));
+  EXPECT_EQ(bench.decision().ties, 3);
+  EXPECT_EQ(bench.decision().threshold, 0.0F);
+}
+
 TEST(Tova, AloneAtTheThresholdIsNoTie) {
   Bench bench("tova", 2);
   bench.step({some_keys(3)}, {matrix({{.5F, .2F, .3F}})});
@@ -206,6 +215,20 @@ TEST(H2o, AccumulatesAndForgetsTheEvicted) {
   bench.step({some_keys(1)}, {matrix({{0, .1F, .9F}})});
   EXPECT_THAT(bench.tokens(), ElementsAre(0, 1));
   EXPECT_FLOAT_EQ(bench.decision().scores[2], .9F);
+}
+
+TEST(H2o, APureSinkAndTies) {
+  // Every row pays token 0 all it has: sums 3 0 0. N = 2: 0, and of the equal two the later.
+  Bench bench("h2o", 2);
+  bench.step({some_keys(3)}, {matrix({{1, 0, 0}, {1, 0, 0}, {1, 0, 0}})});
+  EXPECT_THAT(bench.decision().scores, ElementsAre(3.0F, 0.0F, 0.0F));
+  EXPECT_THAT(bench.tokens(), ElementsAre(0, 2));
+  EXPECT_EQ(bench.decision().ties, 2);
+  // N = 1: the sink alone, and it stays whatever comes.
+  Bench one("h2o", 1);
+  one.step({some_keys(2)}, {matrix({{1, 0}, {1, 0}})});
+  one.step({some_keys(1)}, {matrix({{.5F, .5F}})});
+  EXPECT_THAT(one.tokens(), ElementsAre(0));
 }
 
 TEST(H2o, NormalisedByTheQueriesThatCouldSeeAnEntry) {
@@ -328,6 +351,13 @@ TEST(KeyNorm, KeepsSmallKeys) {
   EXPECT_THAT(bench.tokens(), ElementsAre(1, 2));
 }
 
+TEST(KeyNorm, OfZeroKeysTheLaterIsKept) {
+  Bench bench("keynorm", 1);
+  bench.step({matrix({{0, 0}, {0, 0}, {1, 0}})});
+  EXPECT_THAT(bench.tokens(), ElementsAre(1));
+  EXPECT_EQ(bench.decision().ties, 2);
+}
+
 TEST(Random, IsAFixedHashThatSurvivalDoesNotAge) {
   Bench bench("random(5)", 4);
   Bench other("random(6)", 4);
@@ -372,6 +402,16 @@ TEST(Protection, BeyondTheBudgetTheOldestOfTheRecentGiveWay) {
   EXPECT_TRUE(policy_notes(parse_policy("keynorm+recent(4)+sinks(2)"), model, 6).empty());
 }
 
+TEST(Protection, InABudgetOfOneTheFirstTokenComesFirst) {
+  Bench both("keynorm+recent(2)+sinks(2)", 1);
+  both.step({some_keys(4)});
+  EXPECT_THAT(both.tokens(), ElementsAre(0));
+  Bench recent("keynorm+recent(50%)", 1);  // half of 1 is 0: the equal keys tie, the later stays
+  recent.step({some_keys(4)});
+  EXPECT_THAT(recent.tokens(), ElementsAre(3));
+  EXPECT_EQ(recent.decision().fates[3], Fate::by_score);
+}
+
 TEST(Budget, OneTokenAndBudgetOne) {
   for (const char* spec : {"sink", "tova", "h2o", "snapkv", "keydiff", "keynorm", "random"}) {
     Bench bench(spec, 1);
@@ -383,13 +423,33 @@ TEST(Budget, OneTokenAndBudgetOne) {
   }
 }
 
-TEST(Scores, NotANumberIsReportedWithLayerHeadAndToken) {
+TEST(Scores, ASumThatOverflowsIsReportedWithLayerHeadAndToken) {
+  // Finite keys whose inner product with their mean is beyond float32.
+  Bench bench("keydiff(rawmean,dot)", 1);
+  try {
+    bench.step({matrix({{1, 0}, {3e38F, 0}})});
+    FAIL();
+  } catch (const WorkError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("keydiff: the score of layer 0, head 0, token 1"));
+  }
+}
+
+TEST(States, NotANumberIsReportedWithLayerHeadAndToken) {
   Bench bench("keynorm", 1);
   try {
     bench.step({matrix({{1, 0}, {std::numeric_limits<float>::infinity(), 0}})});
     FAIL();
   } catch (const WorkError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("keynorm: the score of layer 0, head 0, token 1"));
+    EXPECT_THAT(error.what(),
+                HasSubstr("keynorm: the key of head 0 of layer 0, token 1 at step 0 holds"));
+  }
+}
+
+TEST(States, AttentionThatIsNoNumberIsNeverSortedSilently) {
+  const float none = std::numeric_limits<float>::quiet_NaN();
+  for (const char* spec : {"tova", "h2o", "snapkv", "snapkv(2,max,3)", "h2o(visible)"}) {
+    Bench bench(spec, 1);
+    EXPECT_THROW(bench.step({some_keys(2)}, {matrix({{1, 0}, {none, none}})}), WorkError) << spec;
   }
 }
 
