@@ -1,10 +1,10 @@
-// Every policy on a captured trace of a real trained model, against the naive double-precision
-// twin.
+// Every policy on captured traces of trained models, against the naive double-precision twin.
 
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/replay/layer_states.h"
@@ -16,60 +16,114 @@ namespace {
 
 namespace fs = std::filesystem;
 
-TEST(CapturedReplay, RetainedSetsAndMetricsEqualTheNaiveOnes) {
-  const fs::path model = fs::path(KVLOUPE_SOURCE_DIR) / "../shared/models/stories260K";
-  const fs::path program = fs::path(KVLOUPE_BIN_DIR) / "kvloupe-capture";
-  if (!fs::exists(model)) GTEST_SKIP() << "no model folder " << model;
-  if (!fs::exists(program)) GTEST_SKIP() << "kvloupe-capture is not built beside this test";
-  const test::TemporaryFolder folder;
-  const fs::path target = folder / "stories.h5";
-  const std::string command = "'" + program.string() + "' run --model '" + model.string() +
-                              "' --text 'Once upon a time, there was a little girl named Lily. She "
-                              "loved to play outside in "
-                              "the park. One day, she saw a big, red ball. She wanted to play with "
-                              "it, but it was too high. "
-                              "Her mother helped her, and they were happy.' --block 16 --generate "
-                              "12 --dtype f32 --progress "
-                              "none -o '" +
-                              target.string() + "'";
-  ASSERT_EQ(std::system(command.c_str()), 0) << command;
+struct Capture {
+  std::string name;
+  fs::path model;
+};
 
-  const Trace trace(target);
-  ASSERT_EQ(trace.model().num_layers, 5);
-  const int prompt = trace.run().prompt_length;
-  ASSERT_GT(prompt, 40);
-  long decisions = 0;
-  long near_ties = 0;
-  for (const char* spec :
-       {"sink", "tova", "tova(layer)", "h2o", "h2o(visible)+recent(50%)", "snapkv(8)",
-        "snapkv(8,pool=max,range=candidates)", "keydiff", "keydiff(rawmean,metric=dot)",
-        "keydiff(median)", "keydiff(pairwise)", "keydiff(metric=euclidean)+sinks(2)", "keynorm",
-        "random", "h2o+kvmerger(auto)", "tova+kvmerger(0.5,sigma=dist,rotate=pre,log_size=1)",
-        "h2o+cam", "keydiff+cam(4,sample=bernoulli)"}) {
-    for (const int budget : {5, prompt / 4, prompt / 2}) {
-      for (const int block : {1, 16, prompt}) {
-        ReplayRequest request;
-        request.policy = parse_policy(spec);
-        request.budget = budget;
-        request.block = block;
-        request.metrics = block == 16;
-        Progress progress;
-        const Replay fast = replay(trace, request, progress);
-        for (int layer = 0; layer < trace.model().num_layers; ++layer) {
-          const LayerStates states = load_layer_states(trace, layer);
-          const naive::Comparison found =
-              naive::compare(fast, layer, states, trace.model(), trace.run().attention_scale);
-          ASSERT_EQ(found.failure, "");
-          decisions += found.decisions;
-          near_ties += found.near_ties;
-        }
+class CapturedReplay : public testing::TestWithParam<Capture> {
+ protected:
+  void SetUp() override {
+    const fs::path program = fs::path(KVLOUPE_BIN_DIR) / "kvloupe-capture";
+    const fs::path& model = GetParam().model;
+    if (!fs::exists(model)) GTEST_SKIP() << "no model folder " << model;
+    if (!fs::exists(program)) GTEST_SKIP() << "kvloupe-capture is not built beside this test";
+    const fs::path target = folder_ / "captured.h5";
+    const std::string command =
+        "'" + program.string() + "' run --model '" + model.string() +
+        "' --text 'Once upon a time, there was a little girl named Lily. She loved to play outside "
+        "in the park. One day, she saw a big, red ball. She wanted to play with it, but it was too "
+        "high. Her mother helped her, and they were happy.' --block 16 --generate 12 --dtype f32 "
+        "--progress none -o '" +
+        target.string() + "'";
+    ASSERT_EQ(std::system(command.c_str()), 0) << command;
+    trace_.emplace(target);
+    for (int layer = 0; layer < trace_->model().num_layers; ++layer) {
+      states_.push_back(load_layer_states(*trace_, layer));
+    }
+    ASSERT_GT(trace_->run().prompt_length, 40);
+  }
+
+  int prompt() const { return trace_->run().prompt_length; }
+
+  void compare(const std::string& spec, int budget, int block) {
+    ReplayRequest request;
+    request.policy = parse_policy(spec);
+    request.budget = budget;
+    request.block = block;
+    request.metrics = block == 16;
+    Progress progress;
+    const Replay fast = replay(*trace_, request, progress);
+    for (int layer = 0; layer < trace_->model().num_layers; ++layer) {
+      const naive::Comparison found =
+          naive::compare(fast, layer, states_[static_cast<std::size_t>(layer)], trace_->model(),
+                         trace_->run().attention_scale);
+      ASSERT_EQ(found.failure, "");
+      decisions_ += found.decisions;
+      near_ties_ += found.near_ties;
+    }
+  }
+
+  test::TemporaryFolder folder_;
+  std::optional<Trace> trace_;
+  std::vector<LayerStates> states_;
+  long decisions_ = 0;
+  long near_ties_ = 0;
+};
+
+TEST_P(CapturedReplay, RetainedSetsMergesAndMetricsEqualTheNaiveOnes) {
+  for (const char* spec : {"sink",
+                           "tova",
+                           "tova(layer)",
+                           "h2o",
+                           "h2o(visible)+recent(50%)",
+                           "snapkv(8)",
+                           "snapkv(8,pool=max,range=candidates)",
+                           "keydiff",
+                           "keydiff(rawmean,metric=dot)",
+                           "keydiff(median)",
+                           "keydiff(pairwise)",
+                           "keydiff(metric=euclidean)+sinks(2)",
+                           "keynorm",
+                           "random",
+                           "h2o+kvmerger(auto)",
+                           "tova+kvmerger(0.5,sigma=dist,rotate=pre,log_size=1)",
+                           "h2o+cam",
+                           "keydiff+cam(4,sample=bernoulli)",
+                           "h2o+adakv",
+                           "snapkv(8)+adakv(0.5)+recent(10%)",
+                           "tova+pyramid",
+                           "h2o+adakv+pyramid(3)",
+                           "tova+caote",
+                           "h2o+caote+adakv",
+                           "snapkv(8)+fastcaote+sinks(2)",
+                           "snapkv(8,pool=max)+critical",
+                           "snapkv(8,pool=max)+adakv+critical(norm=l2)",
+                           "h2o+critical+recent(10%)",
+                           "h2o+adakv+kvmerger(auto)",
+                           "tova+pyramid+kvmerger(0.6,link=chain)",
+                           "tova+caote+kvmerger(auto,pivot=last)+sinks(2)",
+                           "snapkv(8)+critical+kvmerger(auto,value_scale=one)",
+                           "h2o+fastcaote+adakv+critical+cam(8)",
+                           "expr(\"attn_window\")+recent(8)"}) {
+    for (const int budget : {5, prompt() / 4, prompt() / 2}) {
+      for (const int block : {1, 16, prompt()}) {
+        ASSERT_NO_FATAL_FAILURE(compare(spec, budget, block));
       }
     }
   }
-  EXPECT_GT(decisions, 500000);
-  EXPECT_LE(near_ties, decisions / 20000);  // keys of this model are unusually alike
-  RecordProperty("near_ties", std::to_string(near_ties) + " of " + std::to_string(decisions));
+  ASSERT_NO_FATAL_FAILURE(compare("oracle(2)+sinks(1)", prompt() / 2, 16));
+  EXPECT_GT(decisions_, 500000);
+  EXPECT_LE(near_ties_, decisions_ / 20000);  // keys of such models are unusually alike
+  RecordProperty("near_ties", std::to_string(near_ties_) + " of " + std::to_string(decisions_));
 }
+
+INSTANTIATE_TEST_SUITE_P(Models, CapturedReplay,
+                         testing::Values(Capture{"stories260K", fs::path(KVLOUPE_SOURCE_DIR) /
+                                                                    "../shared/models/stories260K"},
+                                         Capture{"demo", fs::path(KVLOUPE_SOURCE_DIR) /
+                                                             "assets/demo-model"}),
+                         [](const auto& instance) { return instance.param.name; });
 
 }  // namespace
 }  // namespace kvloupe
