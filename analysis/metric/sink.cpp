@@ -4,6 +4,7 @@
 #include <tbb/parallel_for.h>
 
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "analysis/metric/attention.h"
@@ -40,6 +41,96 @@ Matrix sink_strengths(const Trace& trace, int token, Progress& progress) {
     progress.advance();
   });
   return strengths;
+}
+
+namespace {
+/// One query's error, see dropped_token_error(). Logits and values are of the entries it sees.
+double error_without(const Eigen::VectorXd& logits, const Eigen::MatrixXd& values, int token) {
+  if (logits.size() == 1) return std::numeric_limits<double>::infinity();
+  Eigen::VectorXd attention = (logits.array() - logits.maxCoeff()).exp();
+  attention /= attention.sum();
+  const Eigen::RowVectorXd output = attention.transpose() * values.topRows(logits.size());
+  // Summed without the token: 1 − a would lose all digits where a is nearly 1.
+  const double others =
+      attention.head(token).sum() + attention.tail(logits.size() - token - 1).sum();
+  return attention[token] / others * (output - values.row(token)).norm() / output.norm();
+}
+}  // namespace
+
+double dropped_token_error(const Trace& trace, int layer, int query_head, int token,
+                           std::span<const int> queries) {
+  std::vector<int> asked(queries.begin(), queries.end());
+  asked.push_back(token);
+  for (const int one : asked) {
+    if (one >= 0 && one < trace.length()) continue;
+    throw UsageError(fmt::format("token {}: {} has tokens 0 to {}", one, trace.path().string(),
+                                 trace.length() - 1));
+  }
+  if (queries.empty()) throw UsageError("no query to average over");
+  const Matrix all = trace.query(layer, query_head);
+  const int head = trace.model().head_of(query_head);
+  const Eigen::MatrixXd keys = trace.key(layer, head).cast<double>();
+  const Eigen::MatrixXd values = trace.value(layer, head).cast<double>();
+  const auto scale = static_cast<double>(trace.run().attention_scale);
+  double sum = 0.0;
+  for (const int query : queries) {
+    if (token > query) continue;
+    const Eigen::VectorXd logits =
+        keys.topRows(query + 1) * all.row(query).transpose().cast<double>() * scale;
+    sum += error_without(logits, values, token);
+  }
+  return sum / static_cast<double>(queries.size());
+}
+
+Matrix dropped_token_errors(const Trace& trace, int token, std::span<const int> queries,
+                            Progress& progress) {
+  const int heads = trace.model().num_heads;
+  Matrix errors(trace.model().num_layers, heads);
+  progress.set_total(errors.size());
+  tbb::parallel_for(0, static_cast<int>(errors.size()), [&](int i) {
+    progress.check();
+    errors(i / heads, i % heads) =
+        static_cast<float>(dropped_token_error(trace, i / heads, i % heads, token, queries));
+    progress.advance();
+  });
+  return errors;
+}
+
+MeanAttention mean_attention(const Trace& trace, std::span<const int> layers, int n,
+                             Progress& progress) {
+  if (n < 1 || n > trace.length()) {
+    throw UsageError(fmt::format("{} tokens: {} has 1 to {}", n, trace.path().string(),
+                                 trace.length()));
+  }
+  if (layers.empty()) throw UsageError("no layer to average over");
+  Eigen::MatrixXd logits = Eigen::MatrixXd::Zero(n, n);
+  Eigen::MatrixXd probabilities = Eigen::MatrixXd::Zero(n, n);
+  const int heads = trace.model().num_heads;
+  progress.set_total(static_cast<long>(layers.size()) * heads);
+  for (const int layer : layers) {
+    for (int query_head = 0; query_head < heads; ++query_head) {
+      const Matrix queries = trace.query(layer, query_head).topRows(n);
+      const Matrix keys = trace.key(layer, trace.model().head_of(query_head)).topRows(n);
+      const auto scale = static_cast<double>(trace.run().attention_scale);
+      const Eigen::MatrixXd head =
+          queries.cast<double>() * keys.cast<double>().transpose() * scale;
+      logits += head;
+      for (int q = 0; q < n; ++q) {
+        const Eigen::ArrayXd row = head.row(q).head(q + 1).transpose().array();
+        const Eigen::ArrayXd weights = (row - row.maxCoeff()).exp();
+        probabilities.row(q).head(q + 1) += (weights / weights.sum()).matrix().transpose();
+      }
+      progress.advance();
+    }
+  }
+  const double count = static_cast<double>(layers.size()) * heads;
+  MeanAttention mean{(logits / count).cast<float>(), (probabilities / count).cast<float>()};
+  for (int q = 0; q < n; ++q) {
+    for (int k = q + 1; k < n; ++k) {
+      mean.logits(q, k) = mean.probabilities(q, k) = std::numeric_limits<float>::quiet_NaN();
+    }
+  }
+  return mean;
 }
 
 }  // namespace kvloupe

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <span>
+
 #include "analysis/matrix.h"
 #include "analysis/progress.h"
 #include "analysis/trace/trace.h"
@@ -16,5 +18,26 @@ float sink_strength(const Trace& trace, int layer, int query_head, int token, Pr
 
 /// The same for every layer and query head: [L,Hq], heads in parallel. Progress counts heads.
 Matrix sink_strengths(const Trace& trace, int token, Progress& progress);
+
+/// What a query head's outputs (before W_O) lose when `token` alone is evicted: the mean over the
+/// queries of ‖o′ − o‖₂ / ‖o‖₂. With the token's attention a, o′ = (o − a·v) / (1 − a), so one
+/// query's error is a / (1 − a) · ‖o − v‖ / ‖o‖: 0 where it does not see the token, infinite where
+/// it sees nothing else. Throws UsageError for a token or query the trace lacks, or no query.
+double dropped_token_error(const Trace& trace, int layer, int query_head, int token,
+                           std::span<const int> queries);
+
+/// The same for every layer and query head: [L,Hq], heads in parallel. Progress counts heads.
+Matrix dropped_token_errors(const Trace& trace, int token, std::span<const int> queries,
+                            Progress& progress);
+
+/// Attention among the first n tokens, averaged over query heads (StreamingLLM, figure 2, which
+/// draws the logits). [n,n], row = query; NaN where a query does not see the key.
+struct MeanAttention {
+  Matrix logits;         // scaled
+  Matrix probabilities;  // softmax of each head's row, then the mean; not the softmax of the mean
+};
+/// Over all query heads of the layers named. Throws UsageError for an n the trace lacks or no layer.
+MeanAttention mean_attention(const Trace& trace, std::span<const int> layers, int n,
+                             Progress& progress);
 
 }  // namespace kvloupe
