@@ -15,6 +15,7 @@ constexpr double name_gap = 3.0;  // between labels and the axis' name
 constexpr double bar_gap = 7.0;   // between a map and its colour bar
 constexpr double bar_width = 6.0;
 constexpr double widest_name = 92.0;  // of a cell that is named; what is longer is cut
+constexpr double least_name = 16.0;   // on a short axis they are cut more
 
 double widest_label(const Style& style, const std::vector<Tick>& ticks) {
   double widest = 0.0;
@@ -43,11 +44,12 @@ AxisLook names_look(const Style& style, const Axis& axis, double length, bool ho
   const int every = std::max(1, static_cast<int>(std::ceil(line / std::max(cell, 0.1) - 1e-9)));
   const double low = std::min(axis.first, axis.last);
   const double high = std::max(axis.first, axis.last);
+  const double widest = std::min(widest_name, least_name + 0.7 * length);
   for (std::size_t i = 0; i < axis.names.size(); i += static_cast<std::size_t>(every)) {
     const double at = static_cast<double>(i) + 0.5;
     if (at < low || at > high) continue;
     look.ticks.push_back(
-        {at, style.fonts->fit(axis.names[i], Font::regular, style.small, widest_name)});
+        {at, style.fonts->fit(axis.names[i], Font::regular, style.small, widest)});
   }
   look.turned =
       horizontal && widest_label(style, look.ticks) > cell * every - 0.6 * style.small;
@@ -134,10 +136,16 @@ AxisLook axis_look(const Style& style, const Axis& axis, double length, bool hor
                                                                                : 3.0))),
                         2, few ? 40 : 7);
   look.ticks = ticks(most);
-  while (horizontal && most > 2 && look.ticks.size() > 1) {
+  while (horizontal && most > 1 && look.ticks.size() > 1) {
     const double share =
         std::abs(axis.share_of(look.ticks[1].value) - axis.share_of(look.ticks[0].value));
     if (share * length >= widest_label(style, look.ticks) + 0.6 * style.small) break;
+    look.ticks = ticks(--most);
+  }
+  while (!horizontal && most > 1 && look.ticks.size() > 1) {
+    const double share =
+        std::abs(axis.share_of(look.ticks[1].value) - axis.share_of(look.ticks[0].value));
+    if (share * length >= style.small) break;
     look.ticks = ticks(--most);
   }
   return look;
@@ -341,7 +349,9 @@ double add_legend(Scene& scene, const Style& style, Point corner, double width,
   double x = corner.x;
   double y = corner.y;
   for (const LegendEntry& entry : entries) {
-    const double wide = key + 3.0 + style.fonts->width(entry.label, Font::regular, style.small);
+    const std::string name =
+        style.fonts->fit(entry.label, Font::regular, style.small, width - key - 3.0);
+    const double wide = key + 3.0 + style.fonts->width(name, Font::regular, style.small);
     if (x > corner.x && x + wide > corner.x + width) {
       x = corner.x;
       y += row;
@@ -353,7 +363,7 @@ double add_legend(Scene& scene, const Style& style, Point corner, double width,
     mark.stroke = entry.stroke;
     mark.points = {{x + key / 2, y + row / 2}};
     scene.add(std::move(mark));
-    scene.add(make_text(style, entry.label,
+    scene.add(make_text(style, name,
                         {x + key + 3.0, y + row / 2 + style.fonts->cap_height() * style.small / 2},
                         style.small));
     x += wide + 9.0;

@@ -124,18 +124,28 @@ void add_level(Scene& scene, const Style& style, const Axes& axes, double value,
   line.stroke->dash = {2.0, 1.5};
   scene.add(std::move(line));
   if (name.empty()) return;
-  Text text = make_text(style, name, {}, style.small);
-  text.colour = style.colours.faint;
   if (along_x) {  // above the line, unless that is outside
     const bool above = at - plot.y > style.small * 1.2;
-    text.anchor = {plot.right() - 1.0, above ? at - 2.0 : at + style.small * 0.95};
-    text.align = Align::right;
+    add_note(scene, style, name,
+             {plot.right() - 1.0, above ? at - 2.5 : at + style.small * 1.1}, Align::right);
   } else {
-    const bool before = plot.right() - at < text.width + 4.0;
-    text.anchor = {before ? at - 2.0 : at + 2.0, plot.y + style.small * 0.8};
-    text.align = before ? Align::right : Align::left;
+    const bool before =
+        plot.right() - at < style.fonts->width(name, Font::regular, style.small) + 4.0;
+    add_note(scene, style, name, {before ? at - 2.5 : at + 2.5, plot.y + style.small * 0.8},
+             before ? Align::right : Align::left);
   }
-  scene.add(std::move(text));
+}
+
+void add_note(Scene& scene, const Style& style, const std::string& text, Point anchor,
+              Align align) {
+  Text note = make_text(style, text, anchor, style.small, Font::regular, align);
+  note.colour = style.colours.faint;
+  const Rect box = note.bounds();
+  Path ground;
+  ground.rect({box.x - 1.0, box.y, box.width + 2.0, box.height});
+  ground.fill = style.colours.paper.with_alpha(0.8);
+  scene.add(std::move(ground));
+  scene.add(std::move(note));
 }
 
 }  // namespace kvloupe::figure

@@ -22,6 +22,10 @@ void add_stairs(Scene& scene, const Axes& axes, std::span<const Point> data,
 void add_band(Scene& scene, const Axes& axes, std::span<const double> x,
               std::span<const double> low, std::span<const double> high, Colour fill);
 
+/// A small text inside a plot on a ground of paper, so that it reads over lines; faint ink.
+void add_note(Scene& scene, const Style& style, const std::string& text, Point anchor,
+              Align align = Align::left);
+
 /// A dashed line across the plot at a value of y (or of x), with its name at its end, inside.
 void add_level(Scene& scene, const Style& style, const Axes& axes, double value,
                const std::string& name, bool along_x = true);

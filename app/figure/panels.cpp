@@ -10,6 +10,7 @@ namespace {
 constexpr double outer = 2.0;        // margin of the page
 constexpr double between_rows = 5.0;
 constexpr double between_columns = 7.0;
+constexpr double least_row = 52.0;  // a lower row would be all labels
 
 bool same_axis(const Axis& a, const Axis& b) {
   return a.meaning == b.meaning && a.scale == b.scale && a.first == b.first && a.last == b.last &&
@@ -54,7 +55,11 @@ Layout lay_out(const Style& style, const PanelGrid& grid, double width, double h
   Layout layout;
   const int count = static_cast<int>(grid.panels.size());
   layout.columns = std::max(1, columns_of(grid, width));
-  layout.rows = (count + layout.columns - 1) / layout.columns;
+  const auto rows = [&] { return (count + layout.columns - 1) / layout.columns; };
+  const double room = height - grid.top - grid.below - 2 * outer;
+  while (height > 0.0 && rows() > 1 && rows() * least_row > room && layout.columns < count)
+    ++layout.columns;
+  layout.rows = rows();
   const bool titled = (count > 1 && grid.letters) ||
                       std::any_of(grid.panels.begin(), grid.panels.end(),
                                   [](const Panel& panel) { return !panel.title.empty(); });
@@ -83,12 +88,12 @@ Layout lay_out(const Style& style, const PanelGrid& grid, double width, double h
       layout.x.push_back(std::move(x));
       layout.y.push_back(std::move(y));
     }
-    double room = width - 2 * outer - grid.right - layout.columns * grid.beside -
+    double wide = width - 2 * outer - grid.right - layout.columns * grid.beside -
                   (layout.columns - 1) * between_columns;
-    for (const double left : layout.left) room -= left;
-    layout.plot_width = std::max(10.0, room / layout.columns);
+    for (const double left : layout.left) wide -= left;
+    layout.plot_width = std::max(10.0, wide / layout.columns);
     if (height > 0.0) {
-      double high = height - grid.top - outer - layout.rows * layout.title -
+      double high = height - grid.top - grid.below - outer - layout.rows * layout.title -
                     (layout.rows - 1) * between_rows;
       for (const double bottom : layout.bottom) high -= bottom;
       layout.plot_height = std::max(8.0, high / layout.rows);
@@ -104,7 +109,7 @@ Layout lay_out(const Style& style, const PanelGrid& grid, double width, double h
 double panels_natural_height(const Style& style, const PanelGrid& grid, double width) {
   if (grid.panels.empty()) return 0.0;
   const Layout layout = lay_out(style, grid, width, 0.0);
-  double height = grid.top + outer + layout.rows * (layout.title + layout.plot_height) +
+  double height = grid.top + grid.below + outer + layout.rows * (layout.title + layout.plot_height) +
                   (layout.rows - 1) * between_rows;
   for (const double bottom : layout.bottom) height += bottom;
   return height;

@@ -26,6 +26,7 @@ struct PanelGrid {
   double top = 2.0;          // room above all, for a legend
   double beside = 4.0;       // room right of each plot: for its labels at the lines' ends
   double right = 0.0;        // room right of all, for a colour bar
+  double below = 0.0;        // room under all
   bool letters = true;       // bold a, b, c, where there are several
 };
 

@@ -9,13 +9,14 @@ namespace {
 
 constexpr auto kLook = std::chrono::milliseconds(50);  // how often a waiting thread looks up
 
-/// Whether a replay made for `have` answers `wanted` too.
-bool covers(const ReplayRequest& have, const ReplayRequest& wanted) {
-  const bool same_scores =
-      have.scores_layer == wanted.scores_layer && have.scores_head == wanted.scores_head;
-  return have.policy == wanted.policy && have.budget == wanted.budget &&
-         have.block == wanted.block && have.layers == wanted.layers &&
-         (have.metrics || !wanted.metrics) && (same_scores || wanted.scores_layer < 0);
+/// Whether a replay made for `have` answers `wanted` too: the same, or with more in it.
+bool covers(const ReplayRequest& have, ReplayRequest wanted) {
+  wanted.metrics = wanted.metrics || have.metrics;
+  if (wanted.scores_layer < 0) {
+    wanted.scores_layer = have.scores_layer;
+    wanted.scores_head = have.scores_head;
+  }
+  return have.key() == wanted.key();
 }
 
 }  // namespace

@@ -15,6 +15,12 @@ constexpr std::array kViews = {
     ViewEntry{"pca", Zoom::both, false},
     ViewEntry{"filmstrip", Zoom::x, false},
     ViewEntry{"tokens", Zoom::none, false},
+    ViewEntry{"why", Zoom::none, false},
+    ViewEntry{"policy-diff", Zoom::x, false},
+    ViewEntry{"agreement", Zoom::none, true},
+    ViewEntry{"budget-curve", Zoom::none, false},
+    ViewEntry{"head-budgets", Zoom::none, true},
+    ViewEntry{"sinks", Zoom::none, false},
     ViewEntry{"overview", Zoom::none, true},
 };
 }  // namespace

@@ -9,6 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -211,7 +212,11 @@ std::vector<std::string> names() {
   return all;
 }
 INSTANTIATE_TEST_SUITE_P(All, FigureCatalogTest, ::testing::ValuesIn(names()),
-                         [](const auto& test) { return test.param; });
+                         [](const auto& test) {
+                           std::string name = test.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
 
 TEST(FigureCatalog, AWrongNameGetsTheNearest) {
   try {

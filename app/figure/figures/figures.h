@@ -11,5 +11,11 @@ FigureInfo attention_figure();
 FigureInfo pca_figure();
 FigureInfo filmstrip_figure();
 FigureInfo tokens_figure();
+FigureInfo head_budgets_figure();
+FigureInfo policy_diff_figure();
+FigureInfo agreement_figure();
+FigureInfo budget_curve_figure();
+FigureInfo sinks_figure();
+FigureInfo why_figure();
 
 }  // namespace kvloupe::figure

@@ -1,0 +1,292 @@
+// How far policies agree on what to keep: Jaccard indices of their retained sets.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "app/figure/cell_map.h"
+#include "app/figure/comparison.h"
+#include "app/figure/dot_plot.h"
+#include "app/figure/figures/figures.h"
+#include "app/figure/panels.h"
+#include "app/figure/value_axis.h"
+
+namespace kvloupe::figure {
+
+namespace {
+
+/// |A ∩ B| / |A ∪ B| of two ascending sets; 1 where both are empty.
+double jaccard(const std::vector<std::int32_t>& a, const std::vector<std::int32_t>& b) {
+  std::vector<std::int32_t> both;
+  std::set_intersection(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(both));
+  const std::size_t any = a.size() + b.size() - both.size();
+  return any == 0 ? 1.0 : static_cast<double>(both.size()) / static_cast<double>(any);
+}
+
+/// One head's matrix, and how much its policies disagree.
+struct HeadAgreement {
+  int layer = 0;
+  int head = 0;
+  std::vector<double> jaccard;  // [P,P]
+  double disagreement = 0.0;    // 1 − the mean over pairs
+};
+
+class Agreement final : public Figure {
+ public:
+  bool one_head = false;
+  Selection selection;
+  int budget = 0;
+  std::vector<std::string> policies;
+  std::vector<float> matrix;         // [P,P] shown: a head's, or the mean over heads
+  std::vector<HeadAgreement> heads;  // the one that disagrees most first
+
+  double natural_height(const DrawRequest& request) const override {
+    const PanelGrid grid = matrix_grid(request, 0.0);
+    return std::clamp(panels_natural_height(request.style, grid, request.width), 120.0, 420.0);
+  }
+
+  Scene draw(const DrawRequest& request) const override {
+    const Style& style = request.style;
+    Scene scene = make_scene(style, request.width, request.height);
+    const int count = static_cast<int>(policies.size());
+    const ColourScale colours = scale(request);
+    const PanelGrid grid = matrix_grid(request, request.height);
+    const Axes axes = add_panels(scene, style, grid).front();
+    add_cells(scene, style, axes, matrix, count, count, colours,
+              [](double value) { return fmt::format("{:.2f}", value); });
+    add_colour_bar(scene, style, axes.plot, colours);
+    add_title(scene, style, 0, {axes.plot.x, 2.0},
+              style.fonts->fit(what(), Font::regular, style.small,
+                               axes.plot.width - style.text * 1.4));
+    if (is_tiny(request)) return scene;
+    const double left = style.text + 8.0;
+    const double top = style.text * 1.7 + 2.0;
+    if (is_narrow(request)) {  // the heads under the matrix, else beside it
+      const double under = request.height - grid.below;
+      add_title(scene, style, 1, {left, under}, "All heads");
+      draw_heads(scene, style,
+                 {left, under + top, request.width - left - 8.0, grid.below - top - 26.0});
+    } else {
+      const double from = request.width - right_part * request.width + left;
+      add_title(scene, style, 1, {from, 2.0}, "All heads");
+      draw_heads(scene, style,
+                 {from, top, request.width - from - 8.0, request.height - top - 28.0});
+    }
+    return scene;
+  }
+
+  void write_csv(CsvWriter& csv) const override {
+    csv.row({"layer", "head", "policy", "other", "jaccard"});
+    for (const HeadAgreement& one : heads) {
+      for (std::size_t i = 0; i < policies.size(); ++i) {
+        for (std::size_t j = 0; j < policies.size(); ++j) {
+          csv.row({static_cast<long>(one.layer), static_cast<long>(one.head),
+                   std::string_view(policies[i]), std::string_view(policies[j]),
+                   one.jaccard[i * policies.size() + j]});
+        }
+      }
+    }
+  }
+
+  std::string caption() const override {
+    return fmt::format(
+        "Jaccard index of the retained sets of each two policies, a, {}, after step {} with N = {}; "
+        "b, disagreement (1 − the mean over pairs) of every head, sorted.",
+        one_head ? fmt::format("in layer {}, head {}", selection.layer, selection.head)
+                 : fmt::format("mean over {} heads", heads.size()),
+        selection.step, format_count(budget));
+  }
+
+ private:
+  std::string what() const {
+    return one_head ? fmt::format("Layer {}, head {}", selection.layer, selection.head)
+                    : fmt::format("Mean over {} heads", heads.size());
+  }
+
+  ColourScale scale(const DrawRequest& request) const {
+    ColourScale colours;
+    colours.map = request.style.amounts;
+    colours.label = "Jaccard index";
+    if (request.limits) std::tie(colours.low, colours.high) = *request.limits;
+    return colours;
+  }
+
+  static constexpr double right_part = 0.36;  // of a wide figure
+
+  static bool is_narrow(const DrawRequest& request) { return request.width < 330.0; }
+  /// No room for the heads: the matrix alone.
+  static bool is_tiny(const DrawRequest& request) {
+    return request.width < 150.0 || request.height < (is_narrow(request) ? 260.0 : 60.0);
+  }
+
+  /// The matrix alone in its part of the figure. `height` 0: as high as suits.
+  PanelGrid matrix_grid(const DrawRequest& request, double height) const {
+    const Style& style = request.style;
+    PanelGrid grid;
+    grid.letters = false;
+    Panel map;
+    map.x = map.y = name_axis(policies);
+    map.is_map = true;
+    grid.panels = {map};
+    grid.aspect = 1.5;
+    grid.top = style.text * 1.3;
+    grid.right = colour_bar_width(style, scale(request), 100.0);
+    if (height > 0.0 && is_tiny(request)) return short_names(style, std::move(grid), 0.27 * request.width);
+    if (is_narrow(request)) {
+      grid.below = height > 0.0 ? 0.42 * height : 130.0;
+    } else {
+      grid.right += right_part * request.width;
+    }
+    return grid;
+  }
+
+  /// Columns by number, and names cut, where there is no room for names twice.
+  static PanelGrid short_names(const Style& style, PanelGrid grid, double most) {
+    Panel& map = grid.panels.front();
+    for (std::size_t i = 0; i < map.x.names.size(); ++i) {
+      map.x.names[i] = std::to_string(i + 1);
+      map.y.names[i] = style.fonts->fit(map.y.names[i], Font::regular, style.small, most);
+    }
+    return grid;
+  }
+
+  static void add_title(Scene& scene, const Style& style, int panel, Point corner,
+                        const std::string& title) {
+    add_panel_letter(scene, style, panel, corner);
+    scene.add(make_text(
+        style, title,
+        {corner.x + style.text * 1.4, corner.y + style.fonts->cap_height() * style.text},
+        style.small));
+  }
+
+  /// Each head a dot, the one that disagrees most at the top, with names where there is room.
+  void draw_heads(Scene& scene, const Style& style, const Rect& plot) const {
+    ValueRange range;
+    for (const HeadAgreement& one : heads) range.add(one.disagreement);
+    const Axis x = x_axis("Disagreement, 1 − mean Jaccard index", range.from_zero());
+    const Axis y = y_axis("Layer.head, sorted", {0.0, static_cast<double>(heads.size())});
+    AxisLook y_look;
+    y_look.line = false;
+    const Axes axes{plot, x, y};
+    add_axes(scene, style, axes, axis_look(style, x, plot.width, true), y_look);
+    SeriesLook look = series_look(style, 0);
+    const double size = std::clamp(plot.height / static_cast<double>(heads.size()), 1.6, 4.0);
+    for (std::size_t i = 0; i < heads.size(); ++i) {
+      const HeadAgreement& one = heads[i];
+      const Point at = axes.to_page(one.disagreement,
+                                    static_cast<double>(heads.size()) - static_cast<double>(i) - 0.5);
+      const bool selected = one.layer == selection.layer && one.head == selection.head;
+      Path stem = make_line({plot.x, at.y}, at, style.colours.grid, std::min(0.8, size / 2));
+      scene.add(std::move(stem));
+      SeriesLook mark = look;
+      mark.filled = !(one_head && selected);
+      scene.add(series_marks(style, mark, size, {at}));
+      Target target;
+      target.layer = one.layer;
+      target.head = one.head;
+      const double row = plot.height / static_cast<double>(heads.size());
+      scene.regions.push_back({{plot.x, at.y - row / 2, plot.width, row}, target});
+    }
+    label_heads(scene, style, axes);
+  }
+
+  /// Names of the heads that disagree most and least, where rows or the plot leave room.
+  void label_heads(Scene& scene, const Style& style, const Axes& axes) const {
+    const double row = axes.plot.height / static_cast<double>(heads.size());
+    const auto every = static_cast<std::size_t>(std::max(1.0, std::ceil(style.small * 1.15 / row)));
+    for (std::size_t i = 0; i < heads.size(); i += every) {
+      const HeadAgreement& one = heads[i];
+      const Point at = axes.to_page(one.disagreement,
+                                    static_cast<double>(heads.size()) - static_cast<double>(i) - 0.5);
+      Text name = make_text(style, fmt::format("{}.{}", one.layer, one.head),
+                            {at.x + 4.0, at.y + style.fonts->cap_height() * style.small / 2},
+                            style.small);
+      if (at.x + 4.0 + name.width > scene.width - 1.0) {
+        name.anchor.x = at.x - 4.0;
+        name.align = Align::right;
+      }
+      name.colour = style.colours.faint;
+      scene.add(std::move(name));
+    }
+  }
+};
+
+HeadAgreement agreement_of(const std::vector<std::shared_ptr<const Replay>>& replays, int layer,
+                           int head, int step) {
+  std::vector<std::vector<std::int32_t>> kept;
+  for (const auto& replay : replays)
+    kept.push_back(replay->retained_at(head_of(*replay, layer, head), step));
+  HeadAgreement result{layer, head, {}, 0.0};
+  const std::size_t count = kept.size();
+  result.jaccard.assign(count * count, 1.0);
+  double sum = 0.0;
+  for (std::size_t i = 0; i < count; ++i) {
+    for (std::size_t j = i + 1; j < count; ++j) {
+      const double index = jaccard(kept[i], kept[j]);
+      result.jaccard[i * count + j] = result.jaccard[j * count + i] = index;
+      sum += 1.0 - index;
+    }
+  }
+  if (count > 1) result.disagreement = sum / (0.5 * static_cast<double>(count * (count - 1)));
+  return result;
+}
+
+std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
+  const FigureInfo info = agreement_figure();
+  auto figure = std::make_unique<Agreement>();
+  figure->one_head = choice(info, input.choices, "of") == "head";
+  figure->selection = input.selection;
+  figure->budget = input.budget.resolve(input.trace->run().prompt_length);
+  std::vector<WantedReplay> wanted;
+  for (const PolicySpec& policy : chosen_policies(info, input)) {
+    wanted.push_back({policy});
+    figure->policies.push_back(policy.text());
+  }
+  const auto replays = replays_of(input, wanted, progress);
+  const ModelInfo& model = input.trace->model();
+  const std::size_t cells = wanted.size() * wanted.size();
+  std::vector<double> mean(cells, 0.0);
+  for (int l = 0; l < model.num_layers; ++l) {
+    for (int h = 0; h < model.num_kv_heads; ++h) {
+      progress.check();
+      HeadAgreement one = agreement_of(replays, l, h, input.selection.step);
+      const bool shown = !figure->one_head ||
+                         (l == input.selection.layer && h == input.selection.head);
+      for (std::size_t i = 0; shown && i < cells; ++i) mean[i] += one.jaccard[i];
+      figure->heads.push_back(std::move(one));
+    }
+  }
+  const double shown = figure->one_head ? 1.0 : static_cast<double>(figure->heads.size());
+  for (const double sum : mean) figure->matrix.push_back(static_cast<float>(sum / shown));
+  std::stable_sort(figure->heads.begin(), figure->heads.end(),
+                   [](const HeadAgreement& a, const HeadAgreement& b) {
+                     return a.disagreement > b.disagreement;
+                   });
+  return figure;
+}
+
+}  // namespace
+
+FigureInfo agreement_figure() {
+  FigureInfo info;
+  info.name = "agreement";
+  info.title = "Agreement of policies";
+  info.tooltip =
+      "Jaccard index |A ∩ B| / |A ∪ B| of what each two policies retain after the step, and the "
+      "heads sorted by how much the policies disagree in them";
+  info.needs.head = true;
+  info.needs.step = true;
+  info.needs.comparison = true;
+  info.width_mm = 178.0;
+  info.aspect = 2.4;
+  info.choices = {policies_choice("A,B,keydiff,h2o,tova,snapkv"),
+                  {"of", "Of", "The mean over all heads, or the selected head", {"mean", "head"}}};
+  info.unavailable = [](const Trace&) { return std::string(); };
+  info.compute = compute;
+  return info;
+}
+
+}  // namespace kvloupe::figure

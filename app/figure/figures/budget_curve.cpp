@@ -1,0 +1,298 @@
+// A measure against the budget: every head thin, their mean bold, the smallest safe budget marked.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "app/figure/comparison.h"
+#include "app/figure/figures/figures.h"
+#include "app/figure/line_plot.h"
+#include "app/figure/panels.h"
+#include "app/figure/value_axis.h"
+
+namespace kvloupe::figure {
+
+namespace {
+
+constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
+
+/// A measure that a curve can show: of one query head at one step, or of a step's kept keys.
+struct CurveMeasure {
+  const char* name;  // the choice
+  const char* label;
+  bool more_is_better;
+  double (*of)(const QueryHeadMetrics& metrics);  // nullptr: the volume
+};
+constexpr CurveMeasure measures[] = {
+    {"lost-mass", "Lost attention mass 1 − S", false,
+     [](const QueryHeadMetrics& m) { return std::max(0.0, 1.0 - m.retained_mass); }},
+    {"perturbation", "Output perturbation ℒ (L1)", false,
+     [](const QueryHeadMetrics& m) { return m.perturbation_l1; }},
+    {"bound", "Perturbation bound θ (L1)", false,
+     [](const QueryHeadMetrics& m) { return m.bound_l1; }},
+    {"head-error", "Output error before W_O (L2)", false,
+     [](const QueryHeadMetrics& m) { return m.head_error_l2; }},
+    {"volume", "Log pseudo-determinant", true, nullptr},
+};
+
+const CurveMeasure& find_measure(const std::string& name) {
+  return *std::find_if(std::begin(measures), std::end(measures),
+                       [&](const CurveMeasure& m) { return name == m.name; });
+}
+
+/// One head's number: the mean over query heads and over the steps from the first eviction on
+/// (without one: of the last step); of volumes, that after the last step. NaN where there is none.
+double value_of(const CurveMeasure& measure, const HeadReplay& head) {
+  if (measure.of == nullptr) return head.steps.back().log_pseudo_determinant;
+  std::size_t step = 0;
+  while (step + 1 < head.steps.size() && head.steps[step].retained == head.steps[step].cache_size)
+    ++step;
+  double sum = 0.0;
+  long count = 0;
+  for (; step < head.steps.size(); ++step) {
+    for (const QueryHeadMetrics& metrics : head.steps[step].query_heads) {
+      sum += measure.of(metrics);
+      ++count;
+    }
+  }
+  return count > 0 ? sum / static_cast<double>(count) : unknown;
+}
+
+/// One policy's panel.
+struct Curves {
+  std::string policy;
+  std::vector<std::vector<double>> heads;  // [L·Hk] of [budgets]
+  std::vector<double> mean;                // [budgets] over heads with a number
+  int safe = -1;                           // place of the smallest safe budget; −1: none
+};
+
+class BudgetCurve final : public Figure {
+ public:
+  CurveMeasure measure = measures[0];
+  double limit = 0.0;
+  bool log_scale = false;
+  int heads_of_layer = 1;
+  std::vector<double> budgets;  // entries, ascending
+  std::vector<Curves> policies;
+
+  double natural_height(const DrawRequest& request) const override {
+    return panels_natural_height(request.style, panels(request), request.width);
+  }
+
+  Scene draw(const DrawRequest& request) const override {
+    const Style& style = request.style;
+    Scene scene = make_scene(style, request.width, request.height);
+    const PanelGrid grid = panels(request);
+    if (has_legend(request)) add_legend(scene, style, {2.0, 2.0}, request.width - 4.0, legend(style));
+    const std::vector<Axes> axes = add_panels(scene, style, grid);
+    for (std::size_t p = 0; p < axes.size(); ++p) draw_panel(scene, style, axes[p], policies[p]);
+    return scene;
+  }
+
+  void write_csv(CsvWriter& csv) const override {
+    csv.row({"policy", "layer", "head", "budget", measure.name});
+    for (const Curves& one : policies) {
+      for (std::size_t h = 0; h < one.heads.size(); ++h) {
+        for (std::size_t b = 0; b < budgets.size(); ++b) {
+          csv.row({std::string_view(one.policy), static_cast<long>(h) / heads_of_layer,
+                   static_cast<long>(h) % heads_of_layer, std::lround(budgets[b]),
+                   one.heads[h][b]});
+        }
+      }
+    }
+  }
+
+  std::string caption() const override {
+    std::string text = fmt::format(
+        "{} against the budget, mean over the steps from the first eviction on: each head thin, "
+        "the mean over heads bold. The dashed line is the limit {}; ",
+        measure.label, number_text(limit));
+    for (std::size_t p = 0; p < policies.size(); ++p) {
+      const Curves& one = policies[p];
+      text += fmt::format(
+          "{}{}, the mean is within it {}", p > 0 ? "; " : "", one.policy,
+          one.safe < 0 ? "at none of these budgets"
+                       : "from N = " + format_count(std::lround(
+                                           budgets[static_cast<std::size_t>(one.safe)])) + " on");
+    }
+    return text + ".";
+  }
+
+ private:
+  static bool has_legend(const DrawRequest& request) {
+    return request.legend && request.width > 150.0;
+  }
+
+  std::vector<LegendEntry> legend(const Style& style) const {
+    const SeriesLook look = series_look(style, 0);
+    std::vector<LegendEntry> entries{
+        {"mean over heads", MarkerShape::circle, look.colour, std::nullopt},
+        {"a head", MarkerShape::square, mix_thin(style), std::nullopt}};
+    if (std::any_of(policies.begin(), policies.end(), [](const Curves& c) { return c.safe >= 0; }))
+      entries.push_back({"smallest safe budget of the mean", MarkerShape::diamond, std::nullopt,
+                         Stroke{style.colours.ink, 0.8, {}, Cap::butt}});
+    return entries;
+  }
+
+  static Colour mix_thin(const Style& style) {
+    const Colour a = style.colours.paper;
+    const Colour b = style.colours.retained;
+    const auto part = [](std::uint8_t x, std::uint8_t y) {
+      return static_cast<std::uint8_t>(x + (y - x) * 0.4);
+    };
+    return {part(a.red, b.red), part(a.green, b.green), part(a.blue, b.blue)};
+  }
+
+  PanelGrid panels(const DrawRequest& request) const {
+    PanelGrid grid;
+    grid.aspect = 1.15;
+    grid.least_width = 76.0;
+    grid.beside = 6.0;
+    if (has_legend(request)) {
+      Scene scratch = make_scene(request.style, request.width, 100.0);
+      grid.top += add_legend(scratch, request.style, {2.0, 2.0}, request.width - 4.0,
+                             legend(request.style)) + 2.0;
+    }
+    ValueRange x_range, y_range;
+    x_range.add(budgets);
+    for (const Curves& one : policies) {
+      for (const auto& head : one.heads) {
+        for (const double value : head) {
+          if (!log_scale || value > 0.0) y_range.add(value);
+        }
+      }
+    }
+    const Axis x = x_axis("Budget N [entries]", x_range.padded_log(0.04), AxisScale::log);
+    if (!log_scale) y_range.add(limit);
+    const Axis y = log_scale ? y_axis(measure.label, y_range.padded_log(), AxisScale::log)
+                             : y_axis(measure.label, y_range.padded());
+    for (const Curves& one : policies)
+      grid.panels.push_back({policies.size() > 1 ? one.policy : "", x, y});
+    return grid;
+  }
+
+  std::vector<Point> points(const std::vector<double>& values) const {
+    std::vector<Point> line;
+    for (std::size_t b = 0; b < budgets.size(); ++b) line.push_back({budgets[b], values[b]});
+    return line;
+  }
+
+  void draw_panel(Scene& scene, const Style& style, const Axes& axes, const Curves& one) const {
+    SeriesLook thin = series_look(style, 0);
+    thin.colour = mix_thin(style);
+    thin.width = one.heads.size() > 64 ? 0.35 : 0.6;
+    for (const auto& head : one.heads) add_line(scene, axes, points(head), thin);
+    const bool room_for_words = axes.plot.height > 5.0 * style.small && axes.plot.width > 50.0;
+    add_level(scene, style, axes, limit,
+              room_for_words ? "limit " + number_text(limit) : std::string());
+    SeriesLook bold = series_look(style, 0);
+    bold.width = 1.8;
+    add_marked_line(scene, style, axes, points(one.mean), bold, 4.0);
+    if (one.safe < 0) return;
+    const auto at = static_cast<std::size_t>(one.safe);
+    const Point mark = axes.to_page(budgets[at], one.mean[at]);
+    Path drop = make_line(mark, {mark.x, axes.plot.bottom()}, style.colours.ink, 0.6);
+    drop.stroke->dash = {1.0, 1.2};
+    scene.add(std::move(drop));
+    scene.add(Markers{MarkerShape::diamond, 6.5, style.colours.paper,
+                      Stroke{style.colours.ink, 0.9, {}, Cap::butt}, {mark}});
+    if (!room_for_words) return;
+    // Beside the mark where the plot has more room, unless the limit's name is there.
+    const bool before = mark.x > axes.plot.centre().x;
+    const double y = std::min(mark.y + style.small * 0.35, axes.plot.bottom() - 2.0);
+    const double above_limit = axes.to_page(budgets[at], limit).y - 2.5;
+    if (std::abs(y - above_limit) < style.small * 1.1) return;
+    add_note(scene, style, "N = " + format_count(std::lround(budgets[at])),
+             {before ? mark.x - 6.0 : mark.x + 6.0, y}, before ? Align::right : Align::left);
+  }
+};
+
+/// Place of the smallest budget from which on the mean keeps within the limit.
+int smallest_safe(const std::vector<double>& mean, double limit, bool more_is_better) {
+  int safe = -1;
+  for (int b = static_cast<int>(mean.size()) - 1; b >= 0; --b) {
+    const double value = mean[static_cast<std::size_t>(b)];
+    const bool within = more_is_better ? value >= limit : value <= limit;
+    if (!within) break;  // NaN is not within
+    safe = b;
+  }
+  return safe;
+}
+
+/// Every head's number at every budget, and their mean.
+Curves curves_of(const std::string& policy, const std::vector<std::shared_ptr<const Replay>>& replays,
+                 std::size_t first, std::size_t budgets, const CurveMeasure& measure, double limit) {
+  Curves curves;
+  curves.policy = policy;
+  curves.heads.resize(replays[first]->heads.size());
+  for (std::size_t b = 0; b < budgets; ++b) {
+    const std::vector<HeadReplay>& heads = replays[first + b]->heads;
+    double sum = 0.0;
+    int count = 0;
+    for (std::size_t h = 0; h < heads.size(); ++h) {
+      const double value = value_of(measure, heads[h]);
+      curves.heads[h].push_back(value);
+      if (!std::isfinite(value)) continue;
+      sum += value;
+      ++count;
+    }
+    curves.mean.push_back(count > 0 ? sum / count : unknown);
+  }
+  curves.safe = smallest_safe(curves.mean, limit, measure.more_is_better);
+  return curves;
+}
+
+std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
+  const FigureInfo info = budget_curve_figure();
+  auto figure = std::make_unique<BudgetCurve>();
+  figure->measure = find_measure(choice(info, input.choices, "measure"));
+  figure->limit = chosen_number(info, input, "limit");
+  figure->log_scale = choice(info, input.choices, "scale") == "log";
+  figure->heads_of_layer = input.trace->model().num_kv_heads;
+  const std::vector<PolicySpec> policies = chosen_policies(info, input);
+  const std::vector<Budget> budgets = chosen_budgets(info, input);
+  for (const Budget& budget : budgets)
+    figure->budgets.push_back(budget.resolve(input.trace->run().prompt_length));
+  std::vector<WantedReplay> wanted;
+  for (const PolicySpec& policy : policies) {
+    for (const Budget& budget : budgets) {
+      WantedReplay one{policy, budget};
+      one.metrics = true;
+      wanted.push_back(std::move(one));
+    }
+  }
+  const auto replays = replays_of(input, wanted, progress);
+  for (std::size_t p = 0; p < policies.size(); ++p) {
+    figure->policies.push_back(curves_of(policies[p].text(), replays, p * budgets.size(),
+                                         budgets.size(), figure->measure, figure->limit));
+  }
+  return figure;
+}
+
+}  // namespace
+
+FigureInfo budget_curve_figure() {
+  FigureInfo info;
+  info.name = "budget-curve";
+  info.title = "Measure against budget";
+  info.tooltip =
+      "A measure at several budgets, mean over the steps from the first eviction on: each head, "
+      "their mean, and the smallest budget from which on the mean keeps within a limit";
+  info.needs.comparison = true;
+  info.width_mm = 178.0;
+  info.aspect = 2.2;
+  ChoiceInfo measure{"measure", "Measure", "What is drawn against the budget", {}};
+  for (const CurveMeasure& one : measures) measure.values.emplace_back(one.name);
+  info.choices = {measure, policies_choice("A,B,h2o,tova"),
+                  budgets_choice("2.5%,5%,10%,20%,40%,80%"),
+                  number_choice("limit", "Limit", "What the measure may be at most (a volume: at least)", "0.1",
+                                -1e9, 1e9),
+                  {"scale", "Scale", "Of the measure's axis", {"linear", "log"}}};
+  info.unavailable = [](const Trace&) { return std::string(); };
+  info.compute = compute;
+  return info;
+}
+
+}  // namespace kvloupe::figure

@@ -1,0 +1,176 @@
+// How many entries each head holds: what an allocation (AdaKV, PyramidKV) gives whom.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "app/figure/cell_map.h"
+#include "app/figure/comparison.h"
+#include "app/figure/figures/figures.h"
+#include "app/figure/panels.h"
+
+namespace kvloupe::figure {
+
+namespace {
+
+struct Shares {
+  std::string policy;
+  std::vector<float> entries;  // [L,Hk] retained after the step
+};
+
+class HeadBudgets final : public Figure {
+ public:
+  int layers = 0;
+  int heads = 0;
+  int step = 0;
+  int budget = 0;
+  bool relative = false;  // entries / budget
+  std::vector<Shares> policies;
+
+  double natural_height(const DrawRequest& request) const override {
+    const PanelGrid grid = panels(request);
+    return std::max(70.0, panels_natural_height(request.style, grid, request.width));
+  }
+
+  Scene draw(const DrawRequest& request) const override {
+    const Style& style = request.style;
+    Scene scene = make_scene(style, request.width, request.height);
+    const ColourScale colours = scale(request);
+    const std::vector<Axes> axes = add_panels(scene, style, panels(request));
+    for (std::size_t p = 0; p < axes.size(); ++p) {
+      add_cells(scene, style, axes[p], shown(policies[p]), layers, heads, colours,
+                [&](double value) {
+                  return relative ? fmt::format("{:.2f}", value) : format_count(std::lround(value));
+                });
+    }
+    Rect all = axes.front().plot;  // one bar for all panels, as high as they are
+    for (const Axes& one : axes) {
+      all.width = std::max(all.width, one.plot.right() - all.x);
+      all.height = std::max(all.height, one.plot.bottom() - all.y);
+    }
+    add_colour_bar(scene, style, all, colours);
+    return scene;
+  }
+
+  void write_csv(CsvWriter& csv) const override {
+    csv.row({"policy", "layer", "head", "entries", "share_of_budget"});
+    for (const Shares& one : policies) {
+      for (long i = 0; i < static_cast<long>(layers) * heads; ++i) {
+        const auto entries = static_cast<double>(one.entries[static_cast<std::size_t>(i)]);
+        csv.row({std::string_view(one.policy), i / heads, i % heads, std::lround(entries),
+                 entries / budget});
+      }
+    }
+  }
+
+  std::string value_text(const Target& target) const override {
+    if (target.layer < 0 || target.head < 0 || target.layer >= layers || target.head >= heads)
+      return {};
+    std::string text;
+    for (const Shares& one : policies) {
+      const float entries =
+          one.entries[static_cast<std::size_t>(target.layer * heads + target.head)];
+      text += (text.empty() ? "" : ", ") + format_count(std::lround(entries));
+    }
+    return text + " entries";
+  }
+
+  std::string caption() const override {
+    std::string text = fmt::format("{} after step {}, with a mean budget of N = {}",
+                                   relative ? "Entries over N that each head holds"
+                                            : "Entries that each head holds",
+                                   step, format_count(budget));
+    for (std::size_t p = 0; p < policies.size(); ++p) {
+      text += policies.size() > 1 ? fmt::format("{} {}, {}", p == 0 ? ":" : ";",
+                                                static_cast<char>('a' + p), policies[p].policy)
+                                  : ", " + policies[p].policy;
+    }
+    return text + ".";
+  }
+
+ private:
+  std::vector<float> shown(const Shares& one) const {
+    std::vector<float> values = one.entries;
+    if (relative) {
+      for (float& value : values) value /= static_cast<float>(budget);
+    }
+    return values;
+  }
+
+  ColourScale scale(const DrawRequest& request) const {
+    ColourScale colours;
+    colours.map = request.style.amounts;
+    colours.label = relative ? "Entries / N" : "Entries";
+    colours.high = 0.0;
+    for (const Shares& one : policies) {
+      for (const float value : shown(one))
+        colours.high = std::max(colours.high, static_cast<double>(value));
+    }
+    if (colours.high <= 0.0) colours.high = 1.0;
+    if (request.limits) std::tie(colours.low, colours.high) = *request.limits;
+    return colours;
+  }
+
+  PanelGrid panels(const DrawRequest& request) const {
+    PanelGrid grid;
+    grid.aspect = cell_map_aspect(layers, heads);
+    grid.least_width = std::clamp(8.0 * heads, 60.0, 160.0);
+    grid.right = colour_bar_width(request.style, scale(request), 80.0);
+    for (const Shares& one : policies) {
+      Panel panel;
+      panel.title = policies.size() > 1 ? one.policy : "";
+      panel.x = head_axis(heads);
+      panel.y = layer_axis(layers);
+      panel.is_map = true;
+      grid.panels.push_back(std::move(panel));
+    }
+    return grid;
+  }
+};
+
+std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
+  const FigureInfo info = head_budgets_figure();
+  auto figure = std::make_unique<HeadBudgets>();
+  figure->layers = input.trace->model().num_layers;
+  figure->heads = input.trace->model().num_kv_heads;
+  figure->step = input.selection.step;
+  figure->budget = input.budget.resolve(input.trace->run().prompt_length);
+  figure->relative = choice(info, input.choices, "show") == "share";
+  std::vector<WantedReplay> wanted;
+  for (const PolicySpec& policy : chosen_policies(info, input)) wanted.push_back({policy});
+  for (const auto& replay : replays_of(input, wanted, progress)) {
+    Shares one{replay->policy, {}};
+    for (int l = 0; l < figure->layers; ++l) {
+      for (int h = 0; h < figure->heads; ++h) {
+        const HeadReplay& head = head_of(*replay, l, h);
+        const auto step = static_cast<std::size_t>(figure->step);
+        one.entries.push_back(static_cast<float>(head.steps.at(step).retained));
+      }
+    }
+    figure->policies.push_back(std::move(one));
+  }
+  return figure;
+}
+
+}  // namespace
+
+FigureInfo head_budgets_figure() {
+  FigureInfo info;
+  info.name = "head-budgets";
+  info.title = "Entries per head";
+  info.tooltip =
+      "How many entries each head holds after the step: what AdaKV gives within a layer by the "
+      "scores of its heads, and PyramidKV to each layer; the budget N is the mean";
+  info.needs.step = true;
+  info.needs.comparison = true;
+  info.aspect = 1.5;
+  info.choices = {policies_choice("snapkv+adakv,snapkv+pyramid"),
+                  {"show", "Show", "Entries, or entries over the budget N", {"entries", "share"}}};
+  info.unavailable = [](const Trace&) { return std::string(); };
+  info.compute = compute;
+  return info;
+}
+
+}  // namespace kvloupe::figure

@@ -1,0 +1,359 @@
+// What two policies keep that the other does not: token by token.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "analysis/error.h"
+#include "app/figure/comparison.h"
+#include "app/figure/figures/figures.h"
+#include "app/figure/map_plot.h"
+#include "app/figure/text_flow.h"
+
+namespace kvloupe::figure {
+
+namespace {
+
+enum class Kept : std::uint8_t { neither, both, only_a, only_b, ahead };
+constexpr const char* kept_names[] = {"neither", "both", "a_only", "b_only", "ahead"};
+
+enum class Layout { heads, steps, text };
+
+/// Who has each token after a step, in one head. [T]
+std::vector<Kept> kept_by(const Replay& a, const HeadReplay& head_a, const HeadReplay& head_b,
+                          int step) {
+  const std::int32_t end = a.blocks.at(static_cast<std::size_t>(step)).end;
+  const auto has = [&](const HeadReplay& head, std::size_t t) {
+    return head.evicted_at[t] < 0 || head.evicted_at[t] > step;
+  };
+  std::vector<Kept> kept(head_a.evicted_at.size(), Kept::ahead);
+  for (std::size_t t = 0; t < kept.size() && static_cast<std::int32_t>(t) < end; ++t) {
+    const bool in_a = has(head_a, t);
+    const bool in_b = has(head_b, t);
+    kept[t] = in_a && in_b ? Kept::both
+              : in_a       ? Kept::only_a
+              : in_b       ? Kept::only_b
+                           : Kept::neither;
+  }
+  return kept;
+}
+
+class PolicyDiff final : public Figure {
+ public:
+  Selection selection;
+  Layout layout = Layout::heads;
+  std::string policy_a, policy_b;
+  int budget = 0;
+  int heads_of_layer = 1;
+  int tokens = 0;
+  std::vector<std::vector<Kept>> rows;  // [L·Hk], [S] or [1] of [T]
+  TokenText text;
+
+  double natural_height(const DrawRequest& request) const override {
+    Scene scratch = make_scene(request.style, request.width, 100.0);
+    const double legend = 2.0 + legend_height(request, scratch);
+    if (layout == Layout::text) {
+      return legend + token_text_height(request.style, text, first_shown(request),
+                                        selection.last_token, request.width);
+    }
+    const auto count = static_cast<double>(rows.size());
+    return legend + std::clamp(count * 7.0, 60.0, 330.0) + 28.0;
+  }
+
+  Scene draw(const DrawRequest& request) const override {
+    const Style& style = request.style;
+    Scene scene = make_scene(style, request.width, request.height);
+    const double top = 2.0 + legend_height(request, scene);
+    if (layout == Layout::text) {
+      draw_text(scene, style, request, top);
+    } else {
+      draw_map(scene, request, top);
+    }
+    return scene;
+  }
+
+  void write_csv(CsvWriter& csv) const override {
+    csv.row({"layer", "head", "step", "token", "kept"});
+    for (std::size_t r = 0; r < rows.size(); ++r) {
+      const auto [layer, head, step] = place_of(static_cast<int>(r));
+      for (long t = selection.first_token; t <= selection.last_token; ++t) {
+        const Kept kept = rows[r][static_cast<std::size_t>(t)];
+        if (kept == Kept::ahead) continue;
+        csv.row({static_cast<long>(layer), static_cast<long>(head), static_cast<long>(step), t,
+                 std::string_view(kept_names[static_cast<int>(kept)])});
+      }
+    }
+  }
+
+  std::string value_text(const Target& target) const override {
+    if (target.token < 0 || target.token >= tokens) return {};
+    int row = 0;
+    if (layout == Layout::heads) row = target.layer * heads_of_layer + target.head;
+    if (layout == Layout::steps) row = target.step;
+    if (row < 0 || row >= static_cast<int>(rows.size())) return {};
+    switch (rows[static_cast<std::size_t>(row)][static_cast<std::size_t>(target.token)]) {
+      case Kept::both:
+        return "kept by both";
+      case Kept::only_a:
+        return "kept by A only";
+      case Kept::only_b:
+        return "kept by B only";
+      case Kept::neither:
+        return "kept by neither";
+      case Kept::ahead:
+        break;
+    }
+    return "not yet read";
+  }
+
+  std::string caption() const override {
+    const char* what = layout == Layout::heads   ? "Each row is a head, each column a token"
+                       : layout == Layout::steps ? "Each row is a step, each column a token"
+                                                 : "The text";
+    const std::string where =
+        layout == Layout::heads ? fmt::format("after step {}", selection.step)
+        : layout == Layout::steps
+            ? fmt::format("in layer {}, head {}", selection.layer, selection.head)
+            : fmt::format("in layer {}, head {} after step {}", selection.layer, selection.head,
+                          selection.step);
+    return fmt::format("{}: kept by A ({}), by B ({}), by both or by neither, {} with N = {}.", what,
+                       policy_a, policy_b, where, format_count(budget));
+  }
+
+ private:
+  struct Place {
+    int layer, head, step;
+  };
+  Place place_of(int row) const {
+    if (layout == Layout::heads)
+      return {row / heads_of_layer, row % heads_of_layer, selection.step};
+    return {selection.layer, selection.head, layout == Layout::steps ? row : selection.step};
+  }
+
+  int first_shown(const DrawRequest& request) const {
+    if (!request.x_range) return selection.first_token;
+    return std::clamp(static_cast<int>(request.x_range->first), selection.first_token,
+                      selection.last_token);
+  }
+
+  static Colour colour_of(const Style& style, Kept kept) {
+    const Palette& c = style.colours;
+    switch (kept) {
+      case Kept::only_a:
+        return c.retained;
+      case Kept::only_b:
+        return c.evicted;
+      case Kept::both:
+        return c.both;
+      case Kept::neither:
+        return c.neither;
+      case Kept::ahead:
+        break;
+    }
+    return c.paper;
+  }
+
+  double legend_height(const DrawRequest& request, Scene& scene) const {
+    if (!request.legend) return 0.0;
+    const Style& style = request.style;
+    const auto entry = [&](std::string name, Kept kept) {
+      Colour colour = colour_of(style, kept);
+      std::optional<Stroke> edge;
+      if (layout == Layout::text) {
+        colour = ground_of(style, kept);
+        if (kept == Kept::neither) edge = Stroke{style.colours.grid, 0.5, {}, Cap::butt};
+      }
+      return LegendEntry{std::move(name), MarkerShape::square, colour, edge};
+    };
+    const bool marks = layout == Layout::text;
+    const std::array<LegendEntry, 4> entries{
+        entry("A only: " + policy_a + (marks ? " (underlined)" : ""), Kept::only_a),
+        entry("B only: " + policy_b + (marks ? " (dashed)" : ""), Kept::only_b),
+        entry("both", Kept::both), entry("neither", Kept::neither)};
+    return add_legend(scene, style, {2.0, 2.0}, request.width - 4.0, entries) + 3.0;
+  }
+
+  static Colour ground_of(const Style& style, Kept kept) {
+    const Palette& c = style.colours;
+    switch (kept) {
+      case Kept::only_a:
+        return mix(c.paper, c.retained, 0.35);
+      case Kept::only_b:
+        return mix(c.paper, c.evicted, 0.35);
+      case Kept::both:
+        return mix(c.paper, c.both, 0.35);
+      case Kept::neither:
+      case Kept::ahead:
+        break;
+    }
+    return c.paper;
+  }
+
+  void draw_text(Scene& scene, const Style& style, const DrawRequest& request, double top) const {
+    const std::vector<Kept>& kept = rows.front();
+    add_token_text(scene, style, text, first_shown(request), selection.last_token, top,
+                   [&](std::size_t t) {
+                     TokenLook look;
+                     look.ground = ground_of(style, kept[t]);
+                     look.faint = kept[t] == Kept::neither || kept[t] == Kept::ahead;
+                     if (kept[t] == Kept::only_a) look.underline = style.colours.retained;
+                     if (kept[t] == Kept::only_b) look.underline = style.colours.evicted;
+                     look.dashed = kept[t] == Kept::only_b;
+                     return look;
+                   });
+  }
+
+  void draw_map(Scene& scene, const DrawRequest& request, double top) const {
+    const Style& style = request.style;
+    const int count = static_cast<int>(rows.size());
+    MapPlot plot;
+    plot.top = top;
+    plot.aspect = 0.0;
+    plot.colour_bar = false;
+    const auto [x0, x1] = request.x_range.value_or(
+        std::pair<double, double>(selection.first_token, selection.last_token + 1.0));
+    plot.x = {AxisMeaning::token, AxisScale::linear, x0, x1, "Token"};
+    plot.y = layout == Layout::heads
+                 ? Axis{AxisMeaning::layer, AxisScale::linear, 0.0,
+                        static_cast<double>(count) / heads_of_layer, "Layer"}
+                 : Axis{AxisMeaning::step, AxisScale::linear, 0.0, static_cast<double>(count),
+                        "Step"};
+    const Rect rect = map_rect(style, plot, request.width, request.height);
+    const int first = std::clamp(static_cast<int>(std::floor(x0)), 0, tokens - 1);
+    const int end = std::clamp(static_cast<int>(std::ceil(x1)), first + 1, tokens);
+    add_map(scene, style, plot, rect, paint_rows(style, first, end, rect.width * request.pixels_per_point),
+            {static_cast<double>(first), static_cast<double>(end), plot.y.first, plot.y.last});
+    const Axes axes{rect, plot.x, plot.y};
+    add_row_lines(scene, style, axes, count);
+    if (layout == Layout::heads) add_regions(scene, axes, first, end);
+  }
+
+  /// Where there are more tokens than pixels, a pixel shows the rarest news of its tokens: what one
+  /// policy alone keeps before what both or neither do.
+  std::shared_ptr<const Pixels> paint_rows(const Style& style, int first, int end,
+                                           double room) const {
+    const int width = std::clamp(static_cast<int>(room), 1, end - first);
+    auto pixels = std::make_shared<Pixels>();
+    pixels->width = width;
+    pixels->height = static_cast<int>(rows.size());
+    const auto weight = [](Kept kept) {
+      return kept == Kept::only_a || kept == Kept::only_b ? 3
+             : kept == Kept::both                         ? 2
+             : kept == Kept::neither                      ? 1
+                                                          : 0;
+    };
+    for (const std::vector<Kept>& row : rows) {
+      for (int x = 0; x < width; ++x) {
+        const long span = end - first;
+        const auto from = static_cast<std::size_t>(first + x * span / width);
+        const auto to = static_cast<std::size_t>(first + (x + 1) * span / width);
+        Kept shown = row[from];
+        for (std::size_t t = from; t < std::max(to, from + 1); ++t) {
+          if (weight(row[t]) > weight(shown)) shown = row[t];
+        }
+        const Colour c = colour_of(style, shown);
+        pixels->rgba.insert(pixels->rgba.end(), {c.red, c.green, c.blue, c.alpha});
+      }
+    }
+    return pixels;
+  }
+
+  /// Hairlines between rows, bolder between layers.
+  void add_row_lines(Scene& scene, const Style& style, const Axes& axes, int count) const {
+    const double row = axes.plot.height / count;
+    if (row < 3.0) return;
+    Path thin, bold;
+    for (int r = 1; r < count; ++r) {
+      const double y = axes.plot.y + r * row;
+      Path& path = layout == Layout::heads && r % heads_of_layer == 0 ? bold : thin;
+      path.move({axes.plot.x, y}).line({axes.plot.right(), y});
+    }
+    for (auto* path : {&thin, &bold}) {
+      if (path->verbs.empty()) continue;
+      path->stroke = Stroke{style.colours.paper, path == &bold ? 1.2 : 0.4, {}, Cap::butt};
+      scene.add(std::move(*path));
+    }
+  }
+
+  /// Rows are heads: the axis alone would only say the layer.
+  void add_regions(Scene& scene, const Axes& axes, int first, int end) const {
+    if (static_cast<std::size_t>(end - first) * rows.size() > 40000) return;
+    for (std::size_t r = 0; r < rows.size(); ++r) {
+      for (int t = first; t < end; ++t) {
+        const double layer = static_cast<double>(r) / heads_of_layer;
+        const Point from = axes.to_page(t, layer);
+        const Point to = axes.to_page(t + 1, layer + 1.0 / heads_of_layer);
+        Target target;
+        target.token = t;
+        target.layer = static_cast<int>(r) / heads_of_layer;
+        target.head = static_cast<int>(r) % heads_of_layer;
+        scene.regions.push_back({{from.x, from.y, to.x - from.x, to.y - from.y}, target});
+      }
+    }
+  }
+};
+
+std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
+  if (!input.policy_b) throw WorkError("compares two policies; give a second one");
+  const Selection& s = input.selection;
+  const Replay& a = *input.policy_a;
+  const Replay& b = *input.policy_b;
+  auto figure = std::make_unique<PolicyDiff>();
+  const std::string show = choice(policy_diff_figure(), input.choices, "show");
+  figure->layout = show == "heads" ? Layout::heads : show == "steps" ? Layout::steps : Layout::text;
+  figure->selection = s;
+  figure->policy_a = a.policy;
+  figure->policy_b = b.policy;
+  figure->budget = a.budget;
+  figure->tokens = input.trace->length();
+  const ModelInfo& model = input.trace->model();
+  const auto add = [&](int layer, int head, int step) {
+    progress.check();
+    figure->rows.push_back(kept_by(a, head_of(a, layer, head), head_of(b, layer, head), step));
+  };
+  switch (figure->layout) {
+    case Layout::heads:
+      figure->heads_of_layer = model.num_kv_heads;
+      for (int l = 0; l < model.num_layers; ++l) {
+        for (int h = 0; h < model.num_kv_heads; ++h) add(l, h, s.step);
+      }
+      break;
+    case Layout::steps:
+      for (int step = 0; step < static_cast<int>(a.blocks.size()); ++step)
+        add(s.layer, s.head, step);
+      break;
+    case Layout::text:
+      add(s.layer, s.head, s.step);
+      figure->text =
+          token_text(input.trace->tokens(), static_cast<std::size_t>(input.trace->length()));
+      break;
+  }
+  return figure;
+}
+
+}  // namespace
+
+FigureInfo policy_diff_figure() {
+  FigureInfo info;
+  info.name = "policy-diff";
+  info.title = "A against B";
+  info.tooltip =
+      "Tokens that policy A alone keeps, that B alone keeps, that both or neither keep: of every "
+      "head at the step, of the selected head at every step, or on the text";
+  info.needs.head = true;
+  info.needs.step = true;
+  info.needs.tokens = true;
+  info.needs.policy = true;
+  info.needs.policy_b = true;
+  info.needs.all_layers = true;
+  info.width_mm = 178.0;
+  info.aspect = 2.0;
+  info.choices = {{"show", "Show", "Rows: heads, steps; or the text", {"heads", "steps", "text"}}};
+  info.unavailable = [](const Trace&) { return std::string(); };
+  info.compute = compute;
+  return info;
+}
+
+}  // namespace kvloupe::figure

@@ -1,0 +1,372 @@
+// Attention sinks: how strong, what depends on them, and why they cost nothing to attend to.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "analysis/metric/attention.h"
+#include "analysis/metric/sink.h"
+#include "app/figure/cell_map.h"
+#include "app/figure/comparison.h"
+#include "app/figure/dot_plot.h"
+#include "app/figure/figures/figures.h"
+#include "app/figure/line_plot.h"
+#include "app/figure/panels.h"
+#include "app/figure/value_axis.h"
+
+namespace kvloupe::figure {
+
+namespace {
+
+constexpr int most_averaged = 24;  // tokens of the averaged maps; StreamingLLM's figure has 16
+
+/// One panel of cells with a colour bar of its own.
+struct CellPanel {
+  std::string title;
+  Axis x, y;
+  int rows = 1;
+  int columns = 1;
+  std::vector<float> values;  // [rows,columns]
+  ColourScale colours;
+  const char* number = "";  // fmt, empty: no numbers in the cells
+};
+
+/// Two maps side by side: what differs in scale cannot share a bar.
+class CellMaps : public Figure {
+ public:
+  std::vector<CellPanel> panels;
+  std::string words;  // the caption
+  std::vector<std::string> columns;  // of the CSV: two indices, then one value a panel
+
+  double natural_height(const DrawRequest& request) const override {
+    const CellPanel& one = panels.front();
+    const bool square = one.x.meaning == AxisMeaning::token;
+    const auto count = static_cast<double>(panels.size());
+    const double wide = (is_narrow(request) ? request.width : request.width / count) - 70.0;
+    const double high = square ? wide : wide / cell_map_aspect(one.rows, one.columns);
+    const double each = std::clamp(high, 72.0, 400.0) + 44.0;
+    return is_narrow(request) ? count * each : each;
+  }
+
+  Scene draw(const DrawRequest& request) const override {
+    Scene scene = make_scene(request.style, request.width, request.height);
+    const auto count = static_cast<double>(panels.size());
+    for (std::size_t p = 0; p < panels.size(); ++p) {
+      const auto place = static_cast<double>(p);
+      const Rect room = is_narrow(request)
+                            ? Rect{0.0, place * request.height / count, request.width,
+                                   request.height / count}
+                            : Rect{place * request.width / count, 0.0, request.width / count,
+                                   request.height};
+      draw_panel(scene, request.style, static_cast<int>(p), room);
+    }
+    return scene;
+  }
+
+  void write_csv(CsvWriter& csv) const override {
+    std::vector<CsvWriter::Cell> heading(columns.begin(), columns.end());
+    csv.row(heading);
+    const CellPanel& first = panels.front();
+    for (int r = 0; r < first.rows; ++r) {
+      for (int c = 0; c < first.columns; ++c) {
+        const auto at = static_cast<std::size_t>(r * first.columns + c);
+        if (std::isnan(first.values[at])) continue;
+        std::vector<CsvWriter::Cell> row{static_cast<long>(r), static_cast<long>(c)};
+        for (const CellPanel& panel : panels) row.push_back(static_cast<double>(panel.values[at]));
+        csv.row(row);
+      }
+    }
+  }
+
+  std::string value_text(const Target& target) const override {
+    const CellPanel& first = panels.front();
+    const bool heads = first.y.meaning == AxisMeaning::layer;
+    const int row = heads ? target.layer : target.other_token;
+    const int column = heads ? target.head : target.token;
+    if (row < 0 || column < 0 || row >= first.rows || column >= first.columns) return {};
+    std::string text;
+    for (const CellPanel& panel : panels) {
+      const float value = panel.values[static_cast<std::size_t>(row * panel.columns + column)];
+      text += (text.empty() ? "" : ", ") + panel.colours.label + " " +
+              format_number(static_cast<double>(value));
+    }
+    return text;
+  }
+
+  std::string caption() const override { return words; }
+
+ private:
+  static bool is_narrow(const DrawRequest& request) { return request.width < 330.0; }
+
+  /// Letter, title, map and bar within `room`.
+  void draw_panel(Scene& scene, const Style& style, int place, const Rect& room) const {
+    const CellPanel& panel = panels[static_cast<std::size_t>(place)];
+    ColourScale colours = panel.colours;
+    colours.map = style.amounts;
+    const double top = room.y + style.text * 1.7 + 2.0;
+    const AxisLook wide = axis_look(style, panel.x, room.width - 70.0, true);
+    const double height =
+        std::max(10.0, room.bottom() - top - bottom_margin(style, panel.x, wide) - 2.0);
+    AxisLook y_look = axis_look(style, panel.y, height, false);
+    const double left = room.x + 2.0 + left_margin(style, panel.y, y_look);
+    const double width =
+        std::max(10.0, room.right() - left - colour_bar_width(style, colours, height) - 8.0);
+    AxisLook x_look = axis_look(style, panel.x, width, true);
+    x_look.line = y_look.line = false;
+    const Axes axes{{left, top, width, height}, panel.x, panel.y};
+    add_axes(scene, style, axes, x_look, y_look);
+    std::function<std::string(double)> number;
+    if (*panel.number != '\0')
+      number = [&](double value) { return fmt::format(fmt::runtime(panel.number), value); };
+    add_cells(scene, style, axes, panel.values, panel.rows, panel.columns, colours, number);
+    add_colour_bar(scene, style, axes.plot, colours);
+    add_panel_letter(scene, style, place, {left, room.y + 2.0});
+    const double title = left + style.text * 1.4;
+    scene.add(make_text(
+        style,
+        style.fonts->fit(panel.title, Font::regular, style.small, axes.plot.right() - title),
+        {title, room.y + 2.0 + style.fonts->cap_height() * style.text}, style.small));
+  }
+};
+
+/// Norms of every token's value and the attention it receives, in one head.
+class SinkNorms final : public Figure {
+ public:
+  Selection selection;
+  std::vector<double> received;  // [T] mean attention from later tokens
+  std::vector<double> norms;     // [T] ‖v‖₂
+
+  double natural_height(const DrawRequest& request) const override {
+    return panels_natural_height(request.style, grid(), request.width);
+  }
+
+  Scene draw(const DrawRequest& request) const override {
+    const Style& style = request.style;
+    Scene scene = make_scene(style, request.width, request.height);
+    const std::vector<Axes> axes = add_panels(scene, style, grid());
+    SeriesLook others = series_look(style, 0);
+    SeriesLook sink = series_look(style, 6);
+    sink.shape = MarkerShape::triangle;
+    std::vector<std::int32_t> tokens(received.size());
+    std::iota(tokens.begin(), tokens.end(), 0);
+    for (int p = 0; p < 2; ++p) {
+      const std::vector<double>& values = p == 0 ? received : norms;
+      std::vector<Point> points;
+      for (std::size_t t = 0; t < values.size(); ++t)
+        points.push_back({static_cast<double>(t), values[t]});
+      const std::span<const Point> all(points);
+      const std::span<const std::int32_t> ids(tokens);
+      const auto at = static_cast<std::size_t>(p);
+      add_dots(scene, style, axes[at], all.subspan(1), others, 2.0, ids.subspan(1));
+      add_dots(scene, style, axes[at], all.first(1), sink, 5.5, ids.first(1));
+      label(scene, style, axes[at], points.front());
+    }
+    return scene;
+  }
+
+  void write_csv(CsvWriter& csv) const override {
+    csv.row({"token", "received_attention", "value_norm_l2"});
+    for (std::size_t t = 0; t < norms.size(); ++t)
+      csv.row({static_cast<long>(t), received[t], norms[t]});
+  }
+
+  std::string value_text(const Target& target) const override {
+    if (target.token < 0 || target.token >= static_cast<int>(norms.size())) return {};
+    const auto t = static_cast<std::size_t>(target.token);
+    return fmt::format("attention {}, norm {}", format_number(received[t]), format_number(norms[t]));
+  }
+
+  std::string caption() const override {
+    return fmt::format(
+        "Layer {}, head {}: a, attention a token receives from later ones, on average; b, the norm "
+        "of its value. Token 0 is the triangle: a sink takes much attention and, with a small "
+        "value, adds little.",
+        selection.layer, selection.head);
+  }
+
+ private:
+  static void label(Scene& scene, const Style& style, const Axes& axes, Point data) {
+    const Point at = axes.to_page(data.x, data.y);
+    if (!axes.plot.contains(at)) return;
+    add_note(scene, style, "token 0",
+             {at.x + 5.0, at.y + style.fonts->cap_height() * style.small / 2});
+  }
+
+  PanelGrid grid() const {
+    ValueRange attention, norm;
+    for (const double value : received) {
+      if (value > 0.0) attention.add(value);
+    }
+    norm.add(norms);
+    const Axis x = x_axis("Token", {-0.02 * static_cast<double>(norms.size()),
+                                    1.02 * static_cast<double>(norms.size())});
+    PanelGrid grid;
+    grid.panels.push_back(
+        {"Attention received", x,
+         y_axis("Mean attention", attention.padded_log(), AxisScale::log)});
+    grid.panels.push_back({"Norm of the value", x, y_axis("‖v‖₂", norm.from_zero())});
+    grid.least_width = 90.0;
+    grid.aspect = 1.35;
+    return grid;
+  }
+};
+
+/// Values [L,Hq] as a panel, one column to a query head.
+CellPanel head_panel(const ModelInfo& model, const Matrix& values, std::string title,
+                     std::string label) {
+  CellPanel panel;
+  panel.title = std::move(title);
+  panel.rows = model.num_layers;
+  panel.columns = model.num_heads;
+  panel.y = layer_axis(model.num_layers);
+  // A column is a query head; where that is not the key-value head, it is none to select.
+  panel.x = head_axis(model.num_heads);
+  if (model.group_size() > 1) {
+    std::vector<std::string> names;
+    for (int h = 0; h < model.num_heads; ++h) names.push_back(std::to_string(h));
+    panel.x = name_axis(std::move(names), "Query head");
+  }
+  panel.colours.label = std::move(label);
+  panel.number = "{:.2f}";
+  panel.values.assign(values.data(), values.data() + values.size());
+  return panel;
+}
+
+/// Queries that see token 0 and others, up to `last`: all, or as many spread evenly.
+std::vector<int> spread_queries(int last) {
+  constexpr int most = 64;
+  std::vector<int> queries;
+  const int count = std::clamp(last, 1, most);
+  for (int i = 1; i <= count; ++i)
+    queries.push_back(static_cast<int>(static_cast<long>(std::max(last, 1)) * i / count));
+  return queries;
+}
+
+std::unique_ptr<const Figure> heads_figure(const FigureInput& input, int last, Progress& progress) {
+  const ModelInfo& model = input.trace->model();
+  auto figure = std::make_unique<CellMaps>();
+  figure->panels.push_back(head_panel(model, sink_strengths(*input.trace, 0, progress),
+                                      "Sink strength of token 0", "Mean attention"));
+  const std::vector<int> queries = spread_queries(last);
+  CellPanel drop =
+      head_panel(model, dropped_token_errors(*input.trace, 0, queries, progress),
+                 "Output error without token 0", "‖o′ − o‖ / ‖o‖");
+  ValueRange range;
+  for (const float value : drop.values) range.add(static_cast<double>(value));
+  drop.colours.high = range.empty() || range.high <= 0.0 ? 1.0 : range.high;
+  if (drop.colours.high < 0.01) drop.number = "";  // all would read 0.00
+  figure->panels.push_back(std::move(drop));
+  figure->columns = {"layer", "query_head", "sink_strength", "error_without_token_0"};
+  figure->words = fmt::format(
+      "a, mean attention on token 0 from all later queries, per query head; b, relative error of "
+      "the head's output (before W_O) when token 0 alone is evicted, mean over {} queries between "
+      "tokens 1 and {}.",
+      queries.size(), last);
+  return figure;
+}
+
+std::unique_ptr<const Figure> averages_figure(const FigureInput& input, bool all_layers,
+                                              Progress& progress) {
+  const ModelInfo& model = input.trace->model();
+  std::vector<int> layers{input.selection.layer};
+  if (all_layers) {
+    layers.resize(static_cast<std::size_t>(model.num_layers));
+    std::iota(layers.begin(), layers.end(), 0);
+  }
+  const int n = std::min(most_averaged, input.trace->length());
+  const MeanAttention mean = mean_attention(*input.trace, layers, n, progress);
+  auto figure = std::make_unique<CellMaps>();
+  const auto panel = [&](const Matrix& values, std::string title, std::string label, bool sign) {
+    CellPanel one;
+    one.title = std::move(title);
+    one.rows = one.columns = n;
+    one.x = {AxisMeaning::token, AxisScale::linear, 0.0, static_cast<double>(n), "Key token"};
+    one.y = {AxisMeaning::token, AxisScale::linear, 0.0, static_cast<double>(n), "Query token"};
+    one.values.assign(values.data(), values.data() + values.size());
+    one.colours.label = std::move(label);
+    ValueRange range;
+    for (const float value : one.values) range.add(static_cast<double>(value));
+    if (sign) {
+      one.colours.is_signed = true;
+      one.colours.high = std::max({std::abs(range.low), std::abs(range.high), 1e-9});
+      one.colours.low = -one.colours.high;
+    }
+    return one;
+  };
+  figure->panels.push_back(panel(mean.logits, "Logits, averaged", "Mean logit", true));
+  figure->panels.push_back(
+      panel(mean.probabilities, "Probabilities, averaged", "Mean attention", false));
+  figure->columns = {"query", "key", "mean_logit", "mean_attention"};
+  figure->words = fmt::format(
+      "Attention among the first {} tokens, mean over all query heads of {}: a, logits; b, "
+      "probabilities. What is averaged matters: a sink far above the rest in b may stand out little "
+      "in a (StreamingLLM, figure 2, draws logits).",
+      n,
+      all_layers ? fmt::format("the {} layers", model.num_layers)
+                 : fmt::format("layer {}", input.selection.layer));
+  return figure;
+}
+
+std::unique_ptr<const Figure> norms_figure(const FigureInput& input, Progress& progress) {
+  const Trace& trace = *input.trace;
+  const Selection& s = input.selection;
+  auto figure = std::make_unique<SinkNorms>();
+  figure->selection = s;
+  const Matrix values = trace.value(s.layer, s.head);
+  const Matrix keys = trace.key(s.layer, s.head);
+  const int group = trace.model().group_size();
+  figure->received.assign(static_cast<std::size_t>(trace.length()), 0.0);
+  for (int g = 0; g < group; ++g) {
+    const Matrix queries = trace.query(s.layer, s.head * group + g);
+    const std::vector<float> received =
+        received_attention(view(queries), view(keys), trace.run().attention_scale, progress);
+    for (std::size_t t = 0; t < received.size(); ++t)
+      figure->received[t] += static_cast<double>(received[t]) / group;
+  }
+  for (int t = 0; t < trace.length(); ++t)
+    figure->norms.push_back(static_cast<double>(values.row(t).norm()));
+  return figure;
+}
+
+std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
+  const FigureInfo info = sinks_figure();
+  const std::string& show = choice(info, input.choices, "show");
+  if (show == "norms") return norms_figure(input, progress);
+  if (show == "heads") {
+    const int last = replay_blocks(*input.trace, input.block)
+                         .at(static_cast<std::size_t>(input.selection.step))
+                         .end -
+                     1;
+    return heads_figure(input, last, progress);
+  }
+  return averages_figure(input, show == "averages-model", progress);
+}
+
+}  // namespace
+
+FigureInfo sinks_figure() {
+  FigureInfo info;
+  info.name = "sinks";
+  info.title = "Sinks";
+  info.tooltip =
+      "Attention sinks: the mean attention on token 0 and the output error without it, per query "
+      "head; logits and probabilities averaged over heads (StreamingLLM, figure 2); norms of values";
+  info.needs.head = true;
+  info.needs.step = true;
+  info.needs.comparison = true;
+  info.width_mm = 178.0;
+  info.aspect = 2.4;
+  info.choices = {{"show",
+                   "Show",
+                   "Strength and error without it; averaged attention of the layer or the model; "
+                   "value norms of the head",
+                   {"heads", "averages", "averages-model", "norms"}}};
+  info.unavailable = [](const Trace&) { return std::string(); };
+  info.compute = compute;
+  return info;
+}
+
+}  // namespace kvloupe::figure

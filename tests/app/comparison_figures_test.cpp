@@ -1,0 +1,239 @@
+// The numbers of the figures that compare, read from their CSV, beside plain counts over replays.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <algorithm>
+#include <set>
+#include <sstream>
+
+#include "analysis/error.h"
+#include "app/figure/comparison.h"
+#include "app/figure/figure_catalog.h"
+#include "app/figure/figure_maker.h"
+#include "tests/support/synthetic_trace.h"
+#include "tests/support/temporary_folder.h"
+
+namespace kvloupe::figure {
+namespace {
+
+using ::testing::HasSubstr;
+using Row = std::map<std::string, std::string>;
+
+class ComparisonFigures : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    test::SyntheticTraceOptions options;
+    options.clusters = 4;
+    test::write_synthetic_trace(folder / "t.h5", options);
+    trace = std::make_shared<const Trace>(folder / "t.h5");
+  }
+
+  MadeFigure make(const std::string& name, const FigureSettings& settings) {
+    const FigureMaker maker(trace);
+    Progress progress;
+    return maker.make(find_figure(name), settings, progress);
+  }
+
+  /// The rows of a figure's CSV; no field here has a comma in it.
+  std::vector<Row> rows_of(const std::string& name, const FigureSettings& settings) {
+    std::stringstream text;
+    CsvWriter csv(text);
+    make(name, settings).figure->write_csv(csv);
+    const auto fields = [](const std::string& line) {
+      std::vector<std::string> all;
+      std::istringstream in(line);
+      for (std::string field; std::getline(in, field, ',');) {
+        if (!field.empty() && field.back() == '\r') field.pop_back();
+        all.push_back(field);
+      }
+      return all;
+    };
+    std::string line;
+    std::getline(text, line);
+    const std::vector<std::string> heading = fields(line);
+    std::vector<Row> rows;
+    while (std::getline(text, line)) {
+      const std::vector<std::string> values = fields(line);
+      Row row;
+      for (std::size_t i = 0; i < heading.size(); ++i)
+        row[heading[i]] = i < values.size() ? values[i] : "";
+      rows.push_back(std::move(row));
+    }
+    return rows;
+  }
+
+  Replay replay_of_spec(const std::string& spec, int budget, bool metrics = false) {
+    ReplayRequest request;
+    request.policy = parse_policy(spec);
+    request.budget = budget;
+    request.metrics = metrics;
+    Progress progress;
+    return replay(*trace, request, progress);
+  }
+
+  static std::set<int> kept(const Replay& replay, int layer, int head, int step) {
+    std::set<int> tokens;
+    const HeadReplay& one = head_of(replay, layer, head);
+    for (int t = 0; t < replay.blocks[static_cast<std::size_t>(step)].end; ++t) {
+      const int left = one.evicted_at[static_cast<std::size_t>(t)];
+      if (left < 0 || left > step) tokens.insert(t);
+    }
+    return tokens;
+  }
+
+  test::TemporaryFolder folder;
+  std::shared_ptr<const Trace> trace;
+};
+
+TEST_F(ComparisonFigures, HeadBudgetsAreWhatIsRetainedAndSumToTheBudget) {
+  FigureSettings settings;
+  settings.budget = "24";
+  settings.choices["policies"] = "h2o+adakv,keydiff";
+  const std::vector<Row> rows = rows_of("head-budgets", settings);
+  ASSERT_EQ(rows.size(), 8U);  // two policies, two layers, two heads
+  const Replay adakv = replay_of_spec("h2o+adakv", 24);
+  int sums[2] = {0, 0};
+  for (const Row& row : rows) {
+    const int layer = std::stoi(row.at("layer"));
+    const int entries = std::stoi(row.at("entries"));
+    if (row.at("policy") == "keydiff") {
+      EXPECT_EQ(entries, 24);
+      continue;
+    }
+    sums[layer] += entries;
+    EXPECT_EQ(static_cast<std::size_t>(entries),
+              kept(adakv, layer, std::stoi(row.at("head")), 2).size());
+    EXPECT_NEAR(std::stod(row.at("share_of_budget")), entries / 24.0, 1e-6);
+  }
+  EXPECT_EQ(sums[0], 48);
+  EXPECT_EQ(sums[1], 48);
+}
+
+TEST_F(ComparisonFigures, DifferencesAreCountedTokenByToken) {
+  const Replay a = replay_of_spec("keydiff", 24);
+  const Replay b = replay_of_spec("h2o", 24);
+  for (const char* show : {"heads", "steps", "text"}) {
+    FigureSettings settings;
+    settings.budget = "24";
+    settings.policy_b = "h2o";
+    settings.choices["show"] = show;
+    const std::vector<Row> rows = rows_of("policy-diff", settings);
+    ASSERT_FALSE(rows.empty());
+    std::set<std::string> seen;
+    for (const Row& row : rows) {
+      const int layer = std::stoi(row.at("layer"));
+      const int head = std::stoi(row.at("head"));
+      const int step = std::stoi(row.at("step"));
+      const int token = std::stoi(row.at("token"));
+      const bool in_a = kept(a, layer, head, step).contains(token);
+      const bool in_b = kept(b, layer, head, step).contains(token);
+      const char* expected = in_a && in_b ? "both" : in_a ? "a_only" : in_b ? "b_only" : "neither";
+      EXPECT_EQ(row.at("kept"), expected) << show << " token " << token;
+      seen.insert(row.at("kept"));
+    }
+    EXPECT_EQ(seen.size(), 4U) << show;
+  }
+}
+
+TEST_F(ComparisonFigures, AgreementIsJaccardsIndexAndHeadsAreSorted) {
+  FigureSettings settings;
+  settings.budget = "24";
+  settings.choices["policies"] = "keydiff,h2o,tova,B";  // there is no B
+  const std::vector<Row> rows = rows_of("agreement", settings);
+  ASSERT_EQ(rows.size(), 4U * 9U);
+  std::vector<double> disagreement;  // of each head, in the order they come
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const Row& row = rows[i];
+    const int layer = std::stoi(row.at("layer"));
+    const int head = std::stoi(row.at("head"));
+    const std::set<int> a = kept(replay_of_spec(row.at("policy"), 24), layer, head, 2);
+    const std::set<int> b = kept(replay_of_spec(row.at("other"), 24), layer, head, 2);
+    int both = 0;
+    for (const int token : a) both += b.contains(token) ? 1 : 0;
+    const double expected = static_cast<double>(both) / static_cast<double>(a.size() + b.size() - static_cast<std::size_t>(both));
+    EXPECT_NEAR(std::stod(row.at("jaccard")), expected, 1e-8);
+    if (row.at("policy") == row.at("other")) {
+      EXPECT_EQ(row.at("jaccard"), "1");
+    }
+    if (i % 9 == 0) disagreement.push_back(0.0);
+    disagreement.back() += (1.0 - expected) / 6.0;  // each pair twice
+  }
+  EXPECT_TRUE(std::is_sorted(disagreement.rbegin(), disagreement.rend()));
+}
+
+TEST_F(ComparisonFigures, CurvesAreMeansAndTheSafeBudgetIsTheSmallestWithinTheLimit) {
+  FigureSettings settings;
+  settings.choices["policies"] = "h2o";
+  settings.choices["budgets"] = "80,8,24,24";
+  settings.choices["measure"] = "lost-mass";
+  const std::vector<Row> rows = rows_of("budget-curve", settings);
+  ASSERT_EQ(rows.size(), 4U * 3U);  // four heads, three budgets: none twice, ascending
+  EXPECT_EQ(rows[0].at("budget"), "8");
+  EXPECT_EQ(rows[2].at("budget"), "80");
+  std::map<int, double> mean;
+  for (const Row& row : rows) {
+    const int budget = std::stoi(row.at("budget"));
+    const Replay h2o = replay_of_spec("h2o", budget, true);
+    const HeadReplay& head = head_of(h2o, std::stoi(row.at("layer")), std::stoi(row.at("head")));
+    double sum = 0.0;
+    int count = 0;
+    bool evicting = false;
+    for (const StepRecord& step : head.steps) {
+      evicting = evicting || step.retained < step.cache_size;
+      if (!evicting) continue;
+      for (const auto& query_head : step.query_heads) {
+        sum += 1.0 - query_head.retained_mass;
+        ++count;
+      }
+    }
+    EXPECT_NEAR(std::stod(row.at("lost-mass")), sum / count, 1e-7);
+    mean[budget] += sum / count / 4.0;
+  }
+  ASSERT_GT(mean[8], mean[24]);
+  ASSERT_GT(mean[24], mean[80]);
+  const auto caption = [&](double limit) {
+    settings.choices["limit"] = std::to_string(limit);
+    return make("budget-curve", settings).figure->caption();
+  };
+  EXPECT_THAT(caption(0.5 * (mean[8] + mean[24])), HasSubstr("from N = 24 on"));
+  EXPECT_THAT(caption(0.5 * (mean[24] + mean[80])), HasSubstr("from N = 80 on"));
+  EXPECT_THAT(caption(mean[8] + 0.01), HasSubstr("from N = 8 on"));
+  EXPECT_THAT(caption(0.5 * mean[80]), HasSubstr("at none of these budgets"));
+}
+
+TEST_F(ComparisonFigures, WhyTellsTheStoryOfAToken) {
+  FigureSettings settings;
+  settings.policy = "keydiff+recent(4)+sinks(2)";
+  settings.budget = "24";
+  settings.token = 0;
+  const MadeFigure stays = make("why", settings);
+  EXPECT_THAT(stays.figure->caption(), HasSubstr("stayed to the end"));
+  EXPECT_THAT(stays.figure->caption(), HasSubstr("was protected"));
+  // Without a token: the closest call among those the step evicted.
+  settings.token.reset();
+  const std::string caption = make("why", settings).figure->caption();
+  EXPECT_THAT(caption, HasSubstr("evicted at step 2"));
+  const std::vector<Row> rows = rows_of("why", settings);
+  ASSERT_FALSE(rows.empty());
+  EXPECT_THAT(rows.back().at("reason"), HasSubstr("evicted"));
+  EXPECT_LE(std::stod(rows.back().at("margin")), 0.0);
+  settings.token = 104;
+  EXPECT_THROW(make("why", settings), UsageError);
+}
+
+TEST_F(ComparisonFigures, ATooLargeOrTooSmallNumberOfTracesIsRefused) {
+  const FigureMaker two({trace, trace});
+  Progress progress;
+  EXPECT_THROW(two.make(find_figure("agreement"), {}, progress), UsageError);
+  FigureInfo many = find_figure("agreement");
+  many.needs.fewest_traces = 2;
+  many.needs.most_traces = 3;
+  EXPECT_THROW(FigureMaker(trace).make(many, {}, progress), UsageError);
+  EXPECT_NO_THROW(two.make(many, {}, progress));
+}
+
+}  // namespace
+}  // namespace kvloupe::figure
