@@ -2,8 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
 #include <cstdio>
+#include <exception>
 #include <filesystem>
+#include <mutex>
+#include <thread>
 
 #include "analysis/error.h"
 #include "analysis/output_file.h"
@@ -21,37 +25,113 @@ struct GalleryOptions {
   FigureOptions options;
 };
 
+/// One picture of the gallery: a figure, and for one that shows several things, which.
+struct Piece {
+  const figure::FigureInfo* info = nullptr;
+  std::string name;  // of its files
+  figure::FigureSettings settings;
+};
+
+/// Every figure; one more for each further value of a choice that is called "show".
+std::vector<Piece> pieces_of(const figure::FigureSettings& settings) {
+  std::vector<Piece> pieces;
+  for (const figure::FigureInfo& info : figure::figure_catalog()) {
+    pieces.push_back({&info, info.name, settings});
+    for (const figure::ChoiceInfo& choice : info.choices) {
+      if (choice.name != "show" || figure::is_typed(choice)) continue;
+      for (std::size_t i = 1; i < choice.values.size(); ++i) {
+        pieces.push_back({&info, info.name + "-" + choice.values[i], settings});
+        pieces.back().settings.choices["show"] = choice.values[i];
+      }
+    }
+  }
+  return pieces;
+}
+
+void write_piece(const Piece& piece, const std::filesystem::path& folder,
+                 const figure::FigureMaker& maker, const figure::FileOptions& options,
+                 const figure::TextMetrics& fonts, Progress& progress) {
+  const figure::MadeFigure made = maker.make(*piece.info, piece.settings, progress);
+  for (const char* ending : {"svg", "pdf", "png", "csv"}) {
+    progress.check();
+    const std::string path = (folder / (piece.name + "." + ending)).string();
+    OutputFile file(path);
+    file.write(figure::file_of(*piece.info, made, figure::format_of(path), options, fonts));
+    file.finish();
+  }
+}
+
+/// What each piece came to, told in their order whatever the order they were done in.
+class Report {
+ public:
+  explicit Report(std::size_t count) : lines_(count) {}
+  void say(std::size_t place, std::string line) {
+    const std::lock_guard lock(mutex_);
+    lines_[place] = std::move(line);
+    for (; told_ < lines_.size() && !lines_[told_].empty(); ++told_)
+      std::printf("%s\n", lines_[told_].c_str());
+    std::fflush(stdout);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::string> lines_;
+  std::size_t told_ = 0;
+};
+
+/// Runs `work(i)` for every i below `count` on all cores; the first failure stops the others and is
+/// thrown. Plain threads: figures wait for each other's replays (see ReplayStore).
+template <typename Work>
+void for_each_at_once(std::size_t count, Progress& progress, const Work& work) {
+  std::atomic<std::size_t> next{0};
+  std::exception_ptr failure;
+  std::mutex mutex;
+  const auto run = [&] {
+    for (std::size_t i = next++; i < count && !progress.cancelled(); i = next++) {
+      try {
+        work(i);
+      } catch (...) {
+        const std::lock_guard lock(mutex);
+        if (!failure) failure = std::current_exception();
+        progress.cancel();
+      }
+    }
+  };
+  {
+    std::vector<std::jthread> threads;
+    for (unsigned t = 1; t < std::max(1U, std::thread::hardware_concurrency()); ++t)
+      threads.emplace_back(run);
+    run();
+  }
+  if (failure) std::rethrow_exception(failure);
+}
+
 int run_gallery(const GalleryOptions& o) {
   const figure::FigureSettings settings = settings_of(o.options);
   const figure::FileOptions file_options = file_options_of(o.options);
   const auto trace = std::make_shared<const Trace>(o.trace);
-  figure::FigureMaker maker(trace);
+  const figure::FigureMaker maker(trace);
   std::error_code error;
   std::filesystem::create_directories(o.folder, error);
   if (error)
     throw FileError(o.folder, "cannot be made a folder (" + error.message() + "); choose another");
   const figure::TextMetrics fonts;
   warn_about_fonts(fonts);
+  const std::vector<Piece> pieces = pieces_of(settings);
+  Report report(pieces.size());
   Progress progress;
-  for (const figure::FigureInfo& info : figure::figure_catalog()) {
+  for_each_at_once(pieces.size(), progress, [&](std::size_t i) {
+    const figure::FigureInfo& info = *pieces[i].info;
     const std::string why = info.needs.fewest_traces > 1 ? "it compares traces; see export"
                                                          : info.unavailable(*trace);
     if (!why.empty()) {
-      std::printf("%s: skipped: %s\n", info.name.c_str(), why.c_str());
-      continue;
+      report.say(i, fmt::format("{}: skipped: {}", pieces[i].name, why));
+      return;
     }
-    const figure::MadeFigure made = maker.make(info, settings, progress);
-    for (const char* ending : {"svg", "pdf", "png", "csv"}) {
-      const std::filesystem::path path =
-          std::filesystem::path(o.folder) / (info.name + "." + ending);
-      OutputFile file(path.string());
-      file.write(
-          figure::file_of(info, made, figure::format_of(path.string()), file_options, fonts));
-      file.finish();
-    }
-    std::printf("%s: svg pdf png csv\n", info.name.c_str());
-    std::fflush(stdout);
-  }
+    Progress part(progress, 0);
+    write_piece(pieces[i], o.folder, maker, file_options, fonts, part);
+    report.say(i, fmt::format("{}: svg pdf png csv", pieces[i].name));
+  });
   return 0;
 }
 
