@@ -3,9 +3,8 @@
 #include <map>
 #include <utility>
 
+#include "analysis/cache/evicting_layer.h"
 #include "analysis/metric/log_determinant.h"
-#include "analysis/replay/cache_attention.h"
-#include "analysis/replay/head_cache.h"
 
 namespace kvloupe {
 
@@ -82,26 +81,18 @@ void record_merges(std::vector<Merge> merges, const std::vector<std::int32_t>& t
   }
   for (const auto& [token, gift] : gifts) record.gifts.push_back(gift);
 }
-
-struct HeadState {
-  HeadCache cache;
-  HeadReplay replay;
-};
 }  // namespace
 
 std::vector<HeadReplay> replay_layer(const LayerReplayInput& input, Progress& progress) {
   const ModelInfo& model = input.context.model;
   PolicyOptions options;
   options.always_score = input.scores_head >= 0;
-  const auto policy = make_layer_policy(input.policy, input.context, options);
-  CacheAttention attention(model, input.context.attention_scale);
+  EvictingLayer layer(input.policy, input.context, options);
 
-  const bool with_values = policy->needs_values() || policy->merges();
-  std::vector<HeadState> heads;
+  std::vector<HeadReplay> heads(static_cast<std::size_t>(model.num_kv_heads));
   const int tokens = input.blocks.empty() ? 0 : input.blocks.back().end;
   for (int head = 0; head < model.num_kv_heads; ++head) {
-    heads.push_back({HeadCache(model.head_dim, with_values), {}});
-    HeadReplay& replay = heads.back().replay;
+    HeadReplay& replay = heads[static_cast<std::size_t>(head)];
     replay.layer = input.context.layer;
     replay.head = head;
     replay.evicted_at.assign(static_cast<std::size_t>(tokens), -1);
@@ -117,66 +108,55 @@ std::vector<HeadReplay> replay_layer(const LayerReplayInput& input, Progress& pr
   };
 
   const WholeSequence whole{input.states.queries, input.states.keys, input.states.values};
+  const auto block_rows = [](const std::vector<Matrix>& states, const Block& block) {
+    std::vector<MatrixView> views;
+    for (const Matrix& of_head : states) {
+      views.push_back(rows(view(of_head), block.first, block.size()));
+    }
+    return views;
+  };
   for (std::size_t step = 0; step < input.blocks.size(); ++step) {
     progress.check();
     const Block& block = input.blocks[step];
-    StepView view;
-    view.step = static_cast<int>(step);
-    view.block = block;
-    view.attention = &attention;
-    view.whole = &whole;
-    for (HeadState& head : heads) {
-      const auto index = static_cast<std::size_t>(head.replay.head);
-      head.cache.append(block, input.states.keys[index], input.states.values[index]);
-      view.caches.push_back(head.cache.view());
-    }
-    for (const Matrix& query : input.states.queries) {
-      view.queries.push_back(rows(kvloupe::view(query), block.first, block.size()));
-    }
-    attention.begin(view.caches, view.queries);
-    std::vector<HeadDecision> decisions = policy->step(view);
+    BlockStates states;
+    states.step = static_cast<int>(step);
+    states.block = block;
+    states.queries = block_rows(input.states.queries, block);
+    states.keys = block_rows(input.states.keys, block);
+    states.values = block_rows(input.states.values, block);
+    states.whole = &whole;
+    std::vector<HeadDecision> decisions = layer.step(states);
 
-    for_heads([&](int head_index) {
-      HeadState& head = heads[static_cast<std::size_t>(head_index)];
-      HeadDecision& decision = decisions[static_cast<std::size_t>(head_index)];
-      StepRecord& record = head.replay.steps[step];
-      const std::vector<std::int32_t>& present = head.cache.tokens();
-      record.cache_size = static_cast<int>(present.size());
+    for_heads([&](int head) {
+      HeadReplay& replay = heads[static_cast<std::size_t>(head)];
+      HeadDecision& decision = decisions[static_cast<std::size_t>(head)];
+      StepRecord& record = replay.steps[step];
+      const HeadCache& cache = layer.head(head);
+      record.cache_size = static_cast<int>(cache.tokens().size());
       record.retained = static_cast<int>(decision.kept.size());
       record.threshold = decision.threshold;
       record.ties = decision.ties;
       record.second_threshold = decision.second_threshold;
       record.allocation_drift = decision.allocation_drift;
       record.merge_threshold = decision.merge_threshold;
-      std::size_t next = 0;
-      for (std::size_t row = 0; row < present.size(); ++row) {
-        if (next < decision.kept.size() && static_cast<std::size_t>(decision.kept[next]) == row) {
-          ++next;
-        } else {
-          head.replay.evicted_at[static_cast<std::size_t>(present[row])] = view.step;
-        }
-      }
-      if (input.metrics) record.merge_measures = measure_merges(head.cache, decision.merges);
-      head.cache.merge(decision.merges);
-      record_merges(std::move(decision.merges), present, record);
-      head.cache.keep(decision.kept);
-      if (head_index == input.scores_head) {
-        head.replay.scores[step] = std::move(decision.scores);
-        head.replay.fates[step] = std::move(decision.fates);
+      mark_evicted(decision, cache.tokens(), states.step, replay.evicted_at);
+      if (input.metrics) record.merge_measures = measure_merges(cache, decision.merges);
+      record_merges(decision.merges, cache.tokens(), record);
+      layer.carry_out(head, decision);
+      if (head == input.scores_head) {
+        replay.scores[step] = std::move(decision.scores);
+        replay.fates[step] = std::move(decision.fates);
       }
       if (input.metrics) {
-        const LogDeterminant volume = log_pseudo_determinant(head.cache.view().keys);
+        const LogDeterminant volume = log_pseudo_determinant(cache.view().keys);
         record.log_pseudo_determinant = volume.value;
         record.rank = volume.rank;
-        record.query_heads = measure(input, head_index, block, head.cache);
+        record.query_heads = measure(input, head, block, cache);
       }
     });
     progress.advance();
   }
-
-  std::vector<HeadReplay> result;
-  for (HeadState& head : heads) result.push_back(std::move(head.replay));
-  return result;
+  return heads;
 }
 
 }  // namespace kvloupe

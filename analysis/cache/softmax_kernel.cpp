@@ -1,4 +1,4 @@
-#include "analysis/replay/softmax_kernel.h"
+#include "analysis/cache/softmax_kernel.h"
 
 #include <algorithm>
 #include <bit>

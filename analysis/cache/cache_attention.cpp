@@ -1,8 +1,8 @@
-#include "analysis/replay/cache_attention.h"
+#include "analysis/cache/cache_attention.h"
 
 #include <algorithm>
 
-#include "analysis/replay/softmax_kernel.h"
+#include "analysis/cache/softmax_kernel.h"
 
 namespace kvloupe {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "analysis/policy/policy.h"
-#include "analysis/replay/key_panels.h"
+#include "analysis/cache/key_panels.h"
 
 namespace kvloupe {
 

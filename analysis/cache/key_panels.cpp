@@ -1,4 +1,4 @@
-#include "analysis/replay/key_panels.h"
+#include "analysis/cache/key_panels.h"
 
 #include <algorithm>
 

@@ -15,8 +15,8 @@ class HeadCache {
   /// Values are held only where asked for.
   HeadCache(Eigen::Index head_dim, bool with_values);
 
-  /// Appends tokens [block.first, block.end) of keys and values [T,d].
-  void append(const Block& block, const Matrix& keys, const Matrix& values);
+  /// Appends tokens [block.first, block.end): their keys (rotated) and values [m,d].
+  void append(const Block& block, const MatrixView& keys, const MatrixView& values);
   /// Carries out merges (policy.h): rows of the cache as it is, before keep(). Values must be held.
   void merge(std::span<const Merge> merges);
   /// Keeps the rows given, ascending.
@@ -30,8 +30,8 @@ class HeadCache {
 
  private:
   std::vector<std::int32_t> tokens_;
-  Matrix keys_;    // [capacity,d]; the first tokens_.size() rows count
-  Matrix values_;  // [capacity,d] or [0,d]
+  Matrix keys_;                   // [capacity,d]; the first tokens_.size() rows count
+  Matrix values_;                 // [capacity,d] or [0,d]
   std::vector<float> log_sizes_;  // [n]; empty while all are zero
   bool with_values_;
   bool merged_ = false;

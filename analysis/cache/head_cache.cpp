@@ -1,4 +1,4 @@
-#include "analysis/replay/head_cache.h"
+#include "analysis/cache/head_cache.h"
 
 #include <algorithm>
 #include <cstring>
@@ -9,13 +9,12 @@
 namespace kvloupe {
 
 namespace {
-void append_rows(Matrix& held, Eigen::Index present, const Matrix& source, const Block& block) {
-  const Eigen::Index needed = present + block.size();
+void append_rows(Matrix& held, Eigen::Index present, const MatrixView& source) {
+  const Eigen::Index needed = present + source.rows();
   if (held.rows() < needed) {
-    held.conservativeResize(std::max(needed, std::min(held.rows() * 2, source.rows())),
-                            Eigen::NoChange);
+    held.conservativeResize(std::max(needed, held.rows() + held.rows() / 2), Eigen::NoChange);
   }
-  held.middleRows(present, block.size()) = source.middleRows(block.first, block.size());
+  held.middleRows(present, source.rows()) = source;
 }
 
 /// Moves rows down, a run of neighbours at a time.
@@ -38,10 +37,10 @@ void gather_rows(Matrix& held, std::span<const std::int32_t> kept) {
 HeadCache::HeadCache(Eigen::Index head_dim, bool with_values)
     : keys_(0, head_dim), values_(0, head_dim), with_values_(with_values) {}
 
-void HeadCache::append(const Block& block, const Matrix& keys, const Matrix& values) {
+void HeadCache::append(const Block& block, const MatrixView& keys, const MatrixView& values) {
   const auto present = static_cast<Eigen::Index>(tokens_.size());
-  append_rows(keys_, present, keys, block);
-  if (with_values_) append_rows(values_, present, values, block);
+  append_rows(keys_, present, keys);
+  if (with_values_) append_rows(values_, present, values);
   tokens_.resize(tokens_.size() + static_cast<std::size_t>(block.size()));
   std::iota(tokens_.begin() + present, tokens_.end(), block.first);
   if (!log_sizes_.empty()) log_sizes_.resize(tokens_.size(), 0.0F);

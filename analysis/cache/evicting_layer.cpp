@@ -1,0 +1,69 @@
+#include "analysis/cache/evicting_layer.h"
+
+#include <utility>
+
+namespace kvloupe {
+
+EvictingLayer::EvictingLayer(const PolicySpec& policy, const LayerContext& context,
+                             PolicyOptions options, Positions positions)
+    : policy_(make_layer_policy(policy, context, options)),
+      group_size_(context.model.group_size()),
+      attention_(context.model, context.attention_scale) {
+  const bool with_values = policy_->needs_values() || policy_->merges();
+  for (int head = 0; head < context.model.num_kv_heads; ++head) {
+    heads_.emplace_back(context.model.head_dim, with_values);
+  }
+  if (positions == Positions::original) return;
+  turns_ = std::make_unique<PlaceTurns>(context.model);
+  keys_.resize(heads_.size());
+  queries_.resize(static_cast<std::size_t>(context.model.num_heads));
+}
+
+std::vector<HeadDecision> EvictingLayer::step(const BlockStates& states) {
+  StepView view{states.step, states.block, {}, states.queries, &attention_, states.whole};
+  const MatrixView none(nullptr, 0, 0, Eigen::OuterStride<>(0));
+  for (std::size_t head = 0; head < heads_.size(); ++head) {
+    heads_[head].append(states.block, states.keys[head],
+                        states.values.empty() ? none : states.values[head]);
+    view.caches.push_back(heads_[head].view());
+  }
+  begin_attention(view);
+  return policy_->step(view);
+}
+
+void EvictingLayer::begin_attention(const StepView& view) {
+  if (!turns_) return attention_.begin(view.caches, view.queries);
+  attended_.clear();
+  attending_.clear();
+  for (std::size_t head = 0; head < heads_.size(); ++head) {
+    const CacheView& cache = view.caches[head];
+    turns_->turn_last(cache.keys, cache.tokens, keys_[head]);
+    attended_.push_back({cache.tokens, kvloupe::view(keys_[head]), cache.values, cache.log_sizes});
+  }
+  for (std::size_t query_head = 0; query_head < queries_.size(); ++query_head) {
+    const CacheView& cache = view.caches[query_head / static_cast<std::size_t>(group_size_)];
+    turns_->turn_last(view.queries[query_head], cache.tokens, queries_[query_head]);
+    attending_.push_back(kvloupe::view(queries_[query_head]));
+  }
+  attention_.begin(attended_, attending_);
+}
+
+void EvictingLayer::carry_out(int head, const HeadDecision& decision) {
+  HeadCache& cache = heads_[static_cast<std::size_t>(head)];
+  cache.merge(decision.merges);
+  cache.keep(decision.kept);
+}
+
+void mark_evicted(const HeadDecision& decision, const std::vector<std::int32_t>& tokens, int step,
+                  std::vector<std::int32_t>& evicted_at) {
+  std::size_t next = 0;
+  for (std::size_t row = 0; row < tokens.size(); ++row) {
+    if (next < decision.kept.size() && static_cast<std::size_t>(decision.kept[next]) == row) {
+      ++next;
+    } else {
+      evicted_at[static_cast<std::size_t>(tokens[row])] = step;
+    }
+  }
+}
+
+}  // namespace kvloupe
