@@ -88,6 +88,7 @@ PolicyEntry critical() {
                        .default_value = std::string("l1"),
                        .words = {"l1", "l2"},
                        .meaning = "norm of the output v_i W_O"}};
+  entry.reads_output_weights = true;
   entry.make_selection = [](const SpecPart& part, const LayerContext& context) {
     return std::make_unique<CriticalSelection>(
         context, part.number("alpha"), part.number("eps"),

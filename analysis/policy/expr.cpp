@@ -192,6 +192,7 @@ PolicyEntry expr() {
                        .required = true,
                        .check = check}};
   entry.scale = ScoreScale::signed_own;
+  entry.reads_output_weights = true;
   entry.make_score = [](const SpecPart& part, const LayerContext& context) {
     try {
       return std::make_unique<ExprScore>(part.word("formula"), context);

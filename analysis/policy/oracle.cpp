@@ -141,6 +141,7 @@ PolicyEntry oracle() {
                        .words = {},
                        .meaning = "how many of the following queries judge"}};
   entry.scale = ScoreScale::per_head;
+  entry.needs_future = true;
   entry.make_score = [](const SpecPart& part, const LayerContext& context) {
     return std::make_unique<OracleScore>(context, part.count("horizon"));
   };

@@ -101,6 +101,28 @@ std::string one_set_refusal(const PolicySpec& spec) {
   return "tova(layer) keeps one set for all heads of a layer; this decides for each by itself";
 }
 
+namespace {
+const PolicyEntry& catalogued(const SpecPart& part) {
+  const PolicyEntry* entry = find_policy(part.name);
+  if (entry == nullptr) throw UsageError("policy: '" + part.name + "' is not in the catalogue");
+  return *entry;
+}
+}  // namespace
+
+void check_closed_loop(const PolicySpec& spec) {
+  for (const SpecPart& part : spec.parts) {
+    if (!catalogued(part).needs_future) continue;
+    throw UsageError("policy: " + part.name +
+                     " needs the queries that follow, which a running model does not know; replay "
+                     "it on a trace instead");
+  }
+}
+
+bool reads_output_weights(const PolicySpec& spec) {
+  return std::any_of(spec.parts.begin(), spec.parts.end(),
+                     [](const SpecPart& part) { return catalogued(part).reads_output_weights; });
+}
+
 SpecPart default_part(const PolicyEntry& entry) {
   SpecPart part;
   part.name = entry.name;

@@ -87,6 +87,8 @@ struct PolicyEntry {
   std::function<std::unique_ptr<Merging>(const SpecPart&, const LayerContext&)> make_merging;
 
   ScoreScale scale = ScoreScale::attention;  // of a score, whatever its parameters
+  bool needs_future = false;                 // reads StepView::whole: replay only
+  bool reads_output_weights = false;         // LayerContext::output_weights
   /// Why this part makes no sense in a spec; empty where it does. The rest of the spec is known to
   /// the catalogue.
   std::function<std::string(const PolicySpec&)> refusal;
@@ -109,6 +111,12 @@ ScoreScale score_scale(const PolicySpec& spec);
 
 /// Why a modifier that decides for each head by itself does not go with tova(layer); else empty.
 std::string one_set_refusal(const PolicySpec& spec);
+
+/// Throws UsageError where a running model cannot follow the spec: a part needs the future.
+void check_closed_loop(const PolicySpec& spec);
+
+/// Whether a policy of this spec may read LayerContext::output_weights.
+bool reads_output_weights(const PolicySpec& spec);
 
 /// The part with every argument at its default. Throws UsageError where one has none.
 SpecPart default_part(const PolicyEntry& entry);

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <utility>
 
+#include "analysis/trace/model_info.h"
+#include "analysis/trace/trace_layout.h"
 #include "analysis/trace/utf8.h"
 
 namespace kvloupe::hdf5 {
@@ -119,6 +121,21 @@ Handle half_type() {
   check(H5Tset_fields(type, 15, 10, 5, 0, 10), what);
   check(H5Tset_size(type, 2), what);
   check(H5Tset_ebias(type, 15), what);
+  return type;
+}
+
+Handle merged_entry_type(bool in_file) {
+  const std::string what = "cannot make the type of a merge";
+  static_assert(sizeof(MergedEntry) == 5 * 4);  // so both have the same layout
+  Handle type = adopt(H5Tcreate(H5T_COMPOUND, sizeof(MergedEntry)), H5Tclose, what);
+  std::size_t offset = 0;
+  for (const char* member : layout::kMergeMembers) {
+    const bool last = offset + 4 == sizeof(MergedEntry);
+    const hid_t number = last ? (in_file ? H5T_IEEE_F32LE : H5T_NATIVE_FLOAT)
+                              : (in_file ? H5T_STD_I32LE : H5T_NATIVE_INT32);
+    check(H5Tinsert(type, member, offset, number), what);
+    offset += 4;
+  }
   return type;
 }
 

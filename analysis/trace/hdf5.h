@@ -56,6 +56,8 @@ std::string system_reason();
 
 /// IEEE binary16, as h5py makes it.
 Handle half_type();
+/// The compound type of MergedEntry (model_info.h): in memory, or packed as in a file.
+Handle merged_entry_type(bool in_file);
 /// Variable-length UTF-8.
 Handle string_type();
 Handle open_group(hid_t parent, const std::string& path);

@@ -59,6 +59,17 @@ struct Block {
   int size() const { return end - first; }
 };
 
+/// One line of `/layers/{l}/merges`: at that step the entry of token `from` became, with this
+/// weight, part of the entry of token `into`; the entry `into` is listed as one of its own parts.
+struct MergedEntry {
+  std::int32_t head = 0;
+  std::int32_t step = 0;
+  std::int32_t into = 0;
+  std::int32_t from = 0;
+  float weight = 0.0F;
+  bool operator==(const MergedEntry&) const = default;
+};
+
 /// `/tokens` of a trace.
 struct TokenTable {
   std::vector<std::int32_t> ids;      // [T]

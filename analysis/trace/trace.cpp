@@ -79,6 +79,7 @@ struct Trace::Impl {
   /// Datasets of a layer that were found and whose shape was checked.
   struct Layer {
     bool attention = false, logsumexp = false, output_weight = false, evicted_at = false;
+    bool merges = false;
     bool norm_l1 = false, norm_l2 = false;
   };
 
@@ -90,7 +91,7 @@ struct Trace::Impl {
   std::vector<Block> blocks;
   std::vector<Layer> layers;
   int top_k = 0;  // 0: no predictions
-  bool loss = false, lm_head = false;
+  bool loss = false, lm_head = false, hidden = false;
   Handle file;
 
   const ModelInfo& model() const { return attributes.model; }
@@ -220,6 +221,26 @@ struct Trace::Impl {
                                     path.string(), name, layer, head, row, i));
       }
     }
+  }
+
+  /// Opens a layer's merges and checks rank, members and storage.
+  Dataset open_merges(int layer) const {
+    const std::string name = layout::layer_dataset(layer, "merges");
+    Dataset dataset = hdf5::open_dataset(file, name);
+    if (dataset.type_class != H5T_COMPOUND || dataset.shape.size() != 1) {
+      throw hdf5::Failure(fmt::format("{} is {} of shape {}, not a list of compounds", name,
+                                      dataset.type_name(), hdf5::shape_text(dataset.shape)));
+    }
+    for (const char* member : layout::kMergeMembers) {
+      const int index = H5Tget_member_index(dataset.type, member);
+      const H5T_class_t wanted = member == std::string("weight") ? H5T_FLOAT : H5T_INTEGER;
+      if (index < 0 || H5Tget_member_class(dataset.type, static_cast<unsigned>(index)) != wanted) {
+        throw hdf5::Failure(fmt::format("{} has no {} member '{}'", name,
+                                        wanted == H5T_FLOAT ? "floating-point" : "integer", member));
+      }
+    }
+    check_stored(dataset, name, file_bytes);
+    return dataset;
   }
 
   const Layer& layer_at(int layer) const {
@@ -357,6 +378,8 @@ void Trace::Impl::check_layers() {
     found_here.norm_l1 = found(at("value_out_norm_l1"), Kind::real, {query_heads, count});
     found_here.norm_l2 = found(at("value_out_norm_l2"), Kind::real, {query_heads, count});
     found_here.evicted_at = found(at("evicted_at"), Kind::integer, {heads, count});
+    found_here.merges = hdf5::exists(file, at("merges"));
+    if (found_here.merges) open_merges(layer);
     layers.push_back(found_here);
   }
 }
@@ -365,6 +388,7 @@ void Trace::Impl::check_predictions() {
   const hsize_t count = size(length());
   lm_head = found("/model/lm_head", Kind::real, {size(model().vocab_size), size(model().hidden_size)});
   loss = found("/predictions/loss", Kind::real, {count});
+  hidden = found("/predictions/hidden", Kind::real, {count, size(model().hidden_size)});
   if (!hdf5::exists(file, "/predictions/token_ids") || !hdf5::exists(file, "/predictions/logprob")) {
     return;
   }
@@ -506,6 +530,11 @@ std::optional<Matrix> Trace::lm_head() const {
                             0);
 }
 
+std::optional<Matrix> Trace::final_hidden() const {
+  if (!impl_->hidden) return std::nullopt;
+  return impl_->read_matrix("/predictions/hidden", {size(length()), size(model().hidden_size)}, 0);
+}
+
 std::optional<std::vector<std::int32_t>> Trace::evicted_at(int layer, int head) const {
   const Impl::Layer& entry = impl_->layer_at(layer);
   impl_->check_head(head, model().num_kv_heads, "head");
@@ -516,7 +545,49 @@ std::optional<std::vector<std::int32_t>> Trace::evicted_at(int layer, int head) 
                                          H5T_NATIVE_INT32);
   });
   const auto first = all.begin() + static_cast<std::ptrdiff_t>(head) * length();
-  return std::vector<std::int32_t>(first, first + length());
+  std::vector<std::int32_t> own(first, first + length());
+  const auto steps = static_cast<std::int32_t>(blocks().size());
+  for (std::int32_t step = 0; step < steps; ++step) {
+    const Block& block = blocks()[static_cast<std::size_t>(step)];
+    for (int token = block.first; token < block.end; ++token) {
+      const std::int32_t left = own[static_cast<std::size_t>(token)];
+      if (left == -1 || (left >= step && left < steps)) continue;
+      throw FileError(path().string(),
+                      fmt::format("{}: token {} of head {} leaves at step {}, but comes at step {} "
+                                  "of {}; capture or convert the trace again",
+                                  layout::layer_dataset(layer, "evicted_at"), token, head, left,
+                                  step, steps));
+    }
+  }
+  return own;
+}
+
+std::vector<MergedEntry> Trace::merges(int layer) const {
+  if (!impl_->layer_at(layer).merges) return {};
+  return impl_->guarded([&] {
+    const std::string name = layout::layer_dataset(layer, "merges");
+    const Dataset dataset = impl_->open_merges(layer);
+    std::vector<MergedEntry> merges(static_cast<std::size_t>(dataset.elements()));
+    if (merges.empty()) return merges;
+    const Handle memory = hdf5::merged_entry_type(false);
+    hdf5::check(H5Dread(dataset.id, memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, merges.data()),
+                "cannot read " + name + ": damaged or truncated");
+    const auto within = [](std::int32_t value, auto end) {
+      return value >= 0 && value < static_cast<std::int64_t>(end);
+    };
+    for (std::size_t i = 0; i < merges.size(); ++i) {
+      const MergedEntry& entry = merges[i];
+      if (within(entry.head, model().num_kv_heads) && within(entry.step, blocks().size()) &&
+          within(entry.into, length()) && within(entry.from, length()) &&
+          std::isfinite(entry.weight)) {
+        continue;
+      }
+      throw hdf5::Failure(fmt::format(
+          "{}: line {} (head {}, step {}, into {}, from {}, weight {}) is outside the trace", name,
+          i, entry.head, entry.step, entry.into, entry.from, entry.weight));
+    }
+    return merges;
+  });
 }
 
 std::vector<Trace::DatasetInfo> Trace::datasets() const {

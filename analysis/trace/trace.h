@@ -65,8 +65,15 @@ class Trace {
   std::optional<Predictions> predictions() const;
   /// [vocab,D]
   std::optional<Matrix> lm_head() const;
-  /// Closed-loop traces: [T], the step at which each token left the head's cache, -1: stayed.
+  /// [T,D]: what enters the output head, behind the last norm; its product with lm_head() are the
+  /// logits. Nothing where the trace has none.
+  std::optional<Matrix> final_hidden() const;
+  /// Closed-loop traces: [T], the step at which each token left the head's cache, -1: stayed. Each
+  /// is within the trace's steps and not before the token's own.
   std::optional<std::vector<std::int32_t>> evicted_at(int layer, int head) const;
+  /// Closed-loop traces with merging: all heads of a layer, as stored; empty where there are none.
+  /// Heads, steps and tokens are within the trace's, weights finite.
+  std::vector<MergedEntry> merges(int layer) const;
 
   /// One line per dataset: path, type, shape, bytes on disk. For `kvloupe info`.
   struct DatasetInfo {

@@ -12,6 +12,9 @@ inline constexpr int kStateChunk = 256;
 /// Side of a chunk of the attention matrix: what lies wholly above the diagonal is never written.
 inline constexpr int kAttentionChunk = 128;
 
+/// Members of /layers/{l}/merges, in the order of MergedEntry; all but the last are integers.
+inline constexpr const char* kMergeMembers[] = {"head", "step", "into", "from", "weight"};
+
 inline std::string layer_group(int layer) { return "/layers/" + std::to_string(layer); }
 inline std::string layer_dataset(int layer, const char* name) {
   return layer_group(layer) + "/" + name;

@@ -125,10 +125,10 @@ struct TraceWriter::Impl {
   RunInfo run;
   TraceWriterOptions options;
   int tokens = 0;  // the most there can be
-  int predicted = 0;
+  int predicted = 0, hidden_rows = 0;
   bool finished = false;
   Handle file, half;
-  Handle prediction_ids, prediction_logprob;
+  Handle prediction_ids, prediction_logprob, hidden;
   std::vector<Layer> layers;
   std::vector<std::string> notes;
 
@@ -341,6 +341,9 @@ struct TraceWriter::Impl {
   void cut(const Handle& id, Shape shape, const char* what) const {
     if (id.valid()) hdf5::check(H5Dset_extent(id, shape.data()), std::string("cannot cut ") + what);
   }
+  void create_predictions() const {
+    if (!hdf5::exists(file, "/predictions")) hdf5::create_group(file, "/predictions");
+  }
   void cut_to(int count);
   void write_tokens(const TokenTable& table, int count);
   void write_array(const std::string& path, hid_t file_type, hid_t memory_type, const Shape& shape,
@@ -354,6 +357,7 @@ struct TraceWriter::Impl {
     layers.clear();
     prediction_ids.reset();
     prediction_logprob.reset();
+    hidden.reset();
   }
 };
 
@@ -469,7 +473,7 @@ void TraceWriter::write_predictions(int first, int m, std::span<const std::int32
           "predictions of the wrong size");
   impl_->guarded([&] {
     if (!impl_->prediction_ids.valid()) {
-      hdf5::create_group(impl_->file, "/predictions");
+      impl_->create_predictions();
       const Shape shape{size(impl_->tokens), k}, chunk{size(std::min(impl_->tokens, 1024)), k};
       const std::size_t cache = 2 * chunk[0] * k * 4;
       impl_->prediction_ids = create_dataset(impl_->file, "/predictions/token_ids", H5T_STD_I32LE,
@@ -482,6 +486,23 @@ void TraceWriter::write_predictions(int first, int m, std::span<const std::int32
                "/predictions/token_ids");
     write_slab(impl_->prediction_logprob, H5T_NATIVE_FLOAT, start, count, logprobs.data(),
                "/predictions/logprob");
+  });
+}
+
+void TraceWriter::write_final_hidden(int first, int m, std::span<const float> hidden) {
+  impl_->advance(impl_->hidden_rows, first, m);
+  const hsize_t width = size(impl_->model.hidden_size);
+  require(hidden.size() == size(m) * width, "hidden states of the wrong size");
+  impl_->guarded([&] {
+    const std::string path = "/predictions/hidden";
+    if (!impl_->hidden.valid()) {
+      impl_->create_predictions();
+      const Shape chunk{size(std::min(impl_->tokens, layout::kStateChunk)), width};
+      impl_->hidden = create_dataset(impl_->file, path, H5T_IEEE_F32LE,
+                                     {size(impl_->tokens), width}, chunk, 0);
+    }
+    write_slab(impl_->hidden, H5T_NATIVE_FLOAT, {size(first), 0}, {size(m), width}, hidden.data(),
+               path);
   });
 }
 
@@ -500,6 +521,15 @@ void TraceWriter::write_evicted_at(int layer, std::span<const std::int32_t> evic
   impl_->guarded([&] {
     impl_->write_array(layout::layer_dataset(layer, "evicted_at"), H5T_STD_I32LE, H5T_NATIVE_INT32,
                        {heads, count}, evicted_at.data());
+  });
+}
+
+void TraceWriter::write_merges(int layer, std::span<const MergedEntry> merges) {
+  impl_->layer_at(layer);
+  require(!merges.empty(), "no merges to write");
+  impl_->guarded([&] {
+    impl_->write_array(layout::layer_dataset(layer, "merges"), hdf5::merged_entry_type(true),
+                       hdf5::merged_entry_type(false), {merges.size()}, merges.data());
   });
 }
 
@@ -522,7 +552,9 @@ void TraceWriter::Impl::cut_to(int count) {
     cut(layer.norm_l2, {heads, n}, "value_out_norm_l2");
   }
   require(predicted == 0 || predicted == count, "predictions are missing");
+  require(hidden_rows == 0 || hidden_rows == count, "hidden states are missing");
   if (count < tokens) {
+    cut(hidden, {n, size(model.hidden_size)}, "hidden states");
     cut(prediction_ids, {n, size(options.top_k)}, "predictions");
     cut(prediction_logprob, {n, size(options.top_k)}, "predictions");
   }
@@ -575,9 +607,7 @@ void TraceWriter::finish(const RunInfo& run, const TokenTable& tokens,
     impl_->write_array("/run/blocks", H5T_STD_I32LE, H5T_NATIVE_INT32, {blocks.size(), 2},
                        bounds.data());
     if (!loss.empty()) {
-      if (!hdf5::exists(impl_->file, "/predictions")) {
-        hdf5::create_group(impl_->file, "/predictions");
-      }
+      impl_->create_predictions();
       impl_->write_array("/predictions/loss", H5T_IEEE_F32LE, H5T_NATIVE_FLOAT, {size(count)},
                          loss.data());
     }

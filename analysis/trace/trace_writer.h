@@ -52,11 +52,16 @@ class TraceWriter {
   /// The model's top-k next tokens after each token of the block: ids and log-probabilities [m,k].
   void write_predictions(int first, int m, std::span<const std::int32_t> ids,
                          std::span<const float> logprobs);
+  /// What enters the output head after each token of the block: [m,D].
+  void write_final_hidden(int first, int m, std::span<const float> hidden);
   /// float16 [vocab,D].
   void write_lm_head(std::span<const float> weight);
 
   /// Closed-loop traces: the step at which each token left the head's cache, -1: stayed. [Hk,T]
   void write_evicted_at(int layer, std::span<const std::int32_t> evicted_at);
+
+  /// Closed-loop traces with merging: once per layer that merged, in the order of the steps.
+  void write_merges(int layer, std::span<const MergedEntry> merges);
 
   /// Writes tokens, blocks, losses [T] (NaN at the last) and the final run attributes, then
   /// fsyncs and renames onto the target. `run.generated` and `blocks` are the true ones.

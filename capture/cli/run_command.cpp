@@ -3,6 +3,7 @@
 #include <string>
 
 #include "analysis/error.h"
+#include "analysis/policy/policy_catalog.h"
 #include "capture/cli/commands.h"
 #include "capture/cli/interrupt.h"
 #include "capture/cli/progress_report.h"
@@ -16,28 +17,40 @@ struct RunOptions {
   CaptureRequest request;
   std::string policy = "full";
   std::string budget;
+  Positions positions = Positions::original;
   std::string progress = "bar";
 };
 
-void check_policy(const RunOptions& options) {
-  if (options.policy != "full") {
-    throw UsageError(
-        "--policy " + options.policy +
-        ": this version captures with the full cache; leave --policy out here and apply "
-        "policies to the trace with kvloupe");
+/// The request with the policy the command line names; the full cache is no policy.
+CaptureRequest request_of(const RunOptions& options) {
+  CaptureRequest request = options.request;
+  const PolicySpec policy = parse_policy(options.policy);
+  if (policy.score().name == "full") {
+    if (!options.budget.empty()) {
+      throw UsageError("--budget " + options.budget +
+                       ": the full cache has no budget; leave it out, or give a --policy");
+    }
+    return request;
   }
-  if (!options.budget.empty()) {
-    throw UsageError("--budget " + options.budget + ": the full cache has no budget; leave it out");
+  if (options.budget.empty()) {
+    throw UsageError("--policy " + options.policy +
+                     " needs --budget: a count of entries such as 256, or a share of the prompt "
+                     "such as 25%");
   }
+  check_closed_loop(policy);
+  request.policy = policy;
+  request.budget = parse_budget(options.budget);
+  request.positions = options.positions;
+  return request;
 }
 
 int run_capture_command(const RunOptions& options) {
-  check_policy(options);
+  const CaptureRequest request = request_of(options);
   const std::unique_ptr<ProgressReport> report = make_progress_report(options.progress);
   Progress progress;
   const InterruptGuard guard(progress);
-  const CaptureSummary summary = run_capture(options.request, progress, *report);
-  report->on_done(options.request.target, summary);
+  const CaptureSummary summary = run_capture(request, progress, *report);
+  report->on_done(request.target, summary);
   return 0;
 }
 
@@ -71,9 +84,18 @@ void add_run(CLI::App& app, Action& action) {
       ->check(CLI::Range(0, 1 << 30))
       ->excludes(prompt_length)
       ->capture_default_str();
-  verb->add_option("--policy", options->policy, "Cache policy; this version runs: full")
+  verb->add_option(
+          "--policy", options->policy,
+          "Cut every layer's cache after each block, as this policy says (kvloupe policies)")
       ->capture_default_str();
-  verb->add_option("--budget", options->budget, "Entries per head, with a policy other than full");
+  verb->add_option("--budget", options->budget,
+                   "Entries per head with a policy: N, or P% of the prompt");
+  const std::map<std::string, Positions> positions{{"original", Positions::original},
+                                                   {"compact", Positions::compact}};
+  verb->add_option("--positions", options->positions,
+                   "Rotary positions of cached entries: their token's, or their place in the cache")
+      ->transform(CLI::Transformer(positions))
+      ->option_text("original|compact");
   const std::map<std::string, AttentionStorage> attention{{"auto", AttentionStorage::automatic},
                                                           {"full", AttentionStorage::full},
                                                           {"none", AttentionStorage::none}};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <vector>
 
 namespace kvloupe {
 
@@ -15,13 +16,14 @@ struct TileRows {
   at::Tensor logsumexp;
 };
 
-/// query [G·r,d], keys [n,d], both float32. `later` [r,r] marks, among the last r keys, those that
-/// come after each query.
-TileRows softmax_rows(const at::Tensor& query, const at::Tensor& keys, double scale,
-                      const at::Tensor& later) {
+/// query [G·r,d], keys [n,d], both float32; `log_sizes` [n] is added to the logits where defined.
+/// `later` [r,r] marks, among the last r keys, those that come after each query.
+TileRows softmax_rows(const at::Tensor& query, const at::Tensor& keys, const at::Tensor& log_sizes,
+                      double scale, const at::Tensor& later) {
   const std::int64_t n = keys.size(0);
   const std::int64_t r = later.size(0);
   at::Tensor rows = at::mm(query, keys.t()).mul_(scale);
+  if (log_sizes.defined()) rows.add_(log_sizes);
   if (r > 1) {
     rows.view({-1, r, n})
         .slice(2, n - r, n)
@@ -34,6 +36,20 @@ TileRows softmax_rows(const at::Tensor& query, const at::Tensor& keys, double sc
   return {rows, (largest + sum.log()).squeeze(1)};
 }
 
+/// The tokens of a head's entries as a tensor, int64 [n].
+at::Tensor token_tensor(const LayerCache& cache, std::int64_t head, at::Device device) {
+  const std::vector<std::int32_t>& tokens = cache.tokens(head);
+  at::Tensor result = at::empty({std::ssize(tokens)}, at::kLong);
+  std::copy(tokens.begin(), tokens.end(), result.data_ptr<std::int64_t>());
+  return result.to(device);
+}
+
+/// What turns a head's entries from their token index to their place, [n,d].
+Rotation turn_to_places(const Rotation& backward, const at::Tensor& tokens) {
+  const at::Tensor moved = tokens - at::arange(tokens.size(0), tokens.options());
+  return {backward.cosine.index_select(0, moved), backward.sine.index_select(0, moved)};
+}
+
 }  // namespace
 
 at::Tensor as_stored(const at::Tensor& x, Storage storage) {
@@ -43,8 +59,8 @@ at::Tensor as_stored(const at::Tensor& x, Storage storage) {
   return at::where(rounded.isinf(), wide, rounded);
 }
 
-BlockAttention attend_block(const at::Tensor& query, const LayerCache& cache, double scale,
-                            Storage storage, bool keep_rows, const Progress& progress) {
+BlockAttention attend_block(const at::Tensor& query, const LayerCache& cache,
+                            const AttentionOptions& options, const Progress& progress) {
   const std::int64_t query_heads = query.size(0);
   const std::int64_t m = query.size(1);
   const std::int64_t d = query.size(2);
@@ -52,19 +68,26 @@ BlockAttention attend_block(const at::Tensor& query, const LayerCache& cache, do
   const auto wide = query.options().dtype(at::kFloat);
   // A 16-bit state fits float16 but for its last bits below 2^-24, far under float32's rounding of
   // a logit: one product serves the model and the trace. Float32 states need both.
+  const Storage storage = options.storage;
   const bool exact = storage == Storage::float32 || query.scalar_type() != at::kFloat;
 
   BlockAttention result;
   result.outputs = at::empty({query_heads, m, d}, query.options());
   result.logsumexp = at::empty({query_heads, m}, wide);
-  if (keep_rows) result.rows = at::zeros({query_heads, m, cache.length(0)}, wide);
+  if (options.keep_rows) result.rows = at::zeros({query_heads, m, cache.seen()}, wide);
 
   for (std::int64_t head = 0; head < cache.heads(); ++head) {
     const std::int64_t n = cache.length(head);
     const std::int64_t before = n - m;  // entries older than the block
-    const at::Tensor stored_keys = as_stored(cache.keys(head), storage);
-    const at::Tensor keys = exact ? stored_keys : cache.keys(head).to(at::kFloat);
+    const bool complete = n == cache.seen();
+    const bool in_place = complete || options.backward == nullptr;
+    const at::Tensor tokens = complete ? at::Tensor() : token_tensor(cache, head, query.device());
+    const Rotation turn = in_place ? Rotation() : turn_to_places(*options.backward, tokens);
+    const auto placed = [&](const at::Tensor& x) { return in_place ? x : rotate(x, turn); };
+    const at::Tensor stored_keys = placed(as_stored(cache.keys(head), storage));
+    const at::Tensor keys = exact ? stored_keys : placed(cache.keys(head).to(at::kFloat));
     const at::Tensor values = cache.values(head);
+    const at::Tensor log_sizes = cache.log_sizes(head);
     const std::int64_t tile = std::clamp<std::int64_t>(kTileElements / (group * n), 1, m);
     const std::int64_t first_query_head = head * group;
     const std::int64_t end_query_head = first_query_head + group;
@@ -75,12 +98,18 @@ BlockAttention attend_block(const at::Tensor& query, const LayerCache& cache, do
       const std::int64_t visible = before + end;
       const at::Tensor later = at::ones({r, r}, wide.dtype(at::kBool)).triu(1);
       const at::Tensor tile_query =
-          query.slice(0, first_query_head, end_query_head).slice(1, first, end).reshape({-1, d});
+          query.slice(0, first_query_head, end_query_head).slice(1, first, end);  // [G,r,d]
       const auto rows_of = [&](const at::Tensor& q, const at::Tensor& k) {
-        return softmax_rows(q, k.slice(0, 0, visible), scale, later);
+        const at::Tensor turned = in_place
+                                      ? q
+                                      : rotate(q, {turn.cosine.slice(0, before + first, visible),
+                                                   turn.sine.slice(0, before + first, visible)});
+        return softmax_rows(turned.reshape({-1, d}), k.slice(0, 0, visible),
+                            log_sizes.defined() ? log_sizes.slice(0, 0, visible) : log_sizes,
+                            options.scale, later);
       };
       const TileRows stored = rows_of(as_stored(tile_query, storage), stored_keys);
-      const TileRows model = exact ? stored : rows_of(tile_query, keys);
+      const TileRows model = exact ? stored : rows_of(tile_query.to(at::kFloat), keys);
 
       const auto place = [&](const at::Tensor& whole) {
         return whole.slice(0, first_query_head, end_query_head).slice(1, first, end);
@@ -89,8 +118,12 @@ BlockAttention attend_block(const at::Tensor& query, const LayerCache& cache, do
           at::mm(model.rows.to(values.scalar_type()), values.slice(0, 0, visible));
       place(result.outputs).copy_(outputs.view({group, r, d}));
       place(result.logsumexp).copy_(stored.logsumexp.view({group, r}));
-      if (keep_rows) {
-        place(result.rows).slice(2, 0, visible).copy_(stored.rows.view({group, r, visible}));
+      if (!options.keep_rows) continue;
+      const at::Tensor rows = stored.rows.view({group, r, visible});
+      if (complete) {
+        place(result.rows).slice(2, 0, visible).copy_(rows);
+      } else {
+        place(result.rows).index_copy_(2, tokens.slice(0, 0, visible), rows);
       }
     }
   }

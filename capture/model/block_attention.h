@@ -4,6 +4,7 @@
 
 #include "analysis/progress.h"
 #include "capture/model/kv_cache.h"
+#include "capture/model/transformer.h"
 
 namespace kvloupe {
 
@@ -17,14 +18,25 @@ at::Tensor as_stored(const at::Tensor& x, Storage storage);
 struct BlockAttention {
   at::Tensor outputs;    // [Hq,m,d] in the cache's dtype: what the model goes on with
   at::Tensor logsumexp;  // [Hq,m] float32, of each row's scaled logits, from the states as stored
-  at::Tensor rows;       // [Hq,m,n] float32 softmax rows from the states as stored, zeros where
-                         // causality forbids; undefined unless asked for
+  at::Tensor rows;       // [Hq,m,seen] float32 softmax rows from the states as stored, by token:
+                         // zeros where causality forbids or an entry is gone; undefined unless
+                         // asked for
 };
 
-/// Attends a block's queries [Hq,m,d] over a cache whose last m entries are the block's own:
-/// causal inside the block. Logits and softmax in float32. Works through the queries in tiles, so
-/// that beyond the result it needs some tens of megabytes. Throws Cancelled through progress.
-BlockAttention attend_block(const at::Tensor& query, const LayerCache& cache, double scale,
-                            Storage storage, bool keep_rows, const Progress& progress);
+struct AttentionOptions {
+  double scale = 1.0;  // of the logits
+  Storage storage = Storage::float32;
+  bool keep_rows = false;
+  /// Compact positions: row j turns by −j positions. Every key, and every query like the key of its
+  /// token, is then turned from its token index to its place in the head's cache. Null: original.
+  const Rotation* backward = nullptr;
+};
+
+/// Attends a block's queries [Hq,m,d], turned to their token index, over a cache whose last m
+/// entries are the block's own: causal inside the block, each head over what it holds. Logits and
+/// softmax in float32. Works through the queries in tiles, so that beyond the result it needs some
+/// tens of megabytes. Throws Cancelled through progress.
+BlockAttention attend_block(const at::Tensor& query, const LayerCache& cache,
+                            const AttentionOptions& options, const Progress& progress);
 
 }  // namespace kvloupe

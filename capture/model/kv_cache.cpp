@@ -1,21 +1,95 @@
 #include "capture/model/kv_cache.h"
 
+#include <algorithm>
+#include <numeric>
+
 namespace kvloupe {
+
+namespace {
+
+/// A copy of [n] numbers as a tensor of `like`'s dtype and device.
+at::Tensor tensor_of(std::span<const float> numbers, const at::TensorOptions& like) {
+  at::Tensor tensor = at::empty({std::ssize(numbers)}, at::kFloat);
+  std::copy(numbers.begin(), numbers.end(), tensor.data_ptr<float>());
+  return tensor.to(like);
+}
+
+/// The first `rows.size()` rows of x [capacity,d] become those at `rows`, ascending.
+void gather(at::Tensor x, const at::Tensor& rows, std::int64_t first_moved) {
+  const std::int64_t end = first_moved + rows.size(0);
+  x.slice(0, first_moved, end).copy_(x.index_select(0, rows));
+}
+
+}  // namespace
 
 LayerCache::LayerCache(std::int64_t heads, std::int64_t head_dim, std::int64_t capacity,
                        const at::TensorOptions& like)
     : keys_(at::empty({heads, capacity, head_dim}, like)),
       values_(at::empty({heads, capacity, head_dim}, like)),
-      lengths_(static_cast<std::size_t>(heads), 0) {}
+      tokens_(static_cast<std::size_t>(heads)),
+      log_sizes_(static_cast<std::size_t>(heads)) {}
+
+void LayerCache::reserve(std::int64_t needed) {
+  const std::int64_t capacity = keys_.size(1);
+  if (needed <= capacity) return;
+  const std::int64_t larger = std::max(needed, capacity + capacity / 2);
+  for (at::Tensor* held : {&keys_, &values_}) {
+    at::Tensor grown = at::empty({heads(), larger, held->size(2)}, held->options());
+    grown.slice(1, 0, capacity).copy_(*held);
+    *held = grown;
+  }
+}
 
 void LayerCache::append(const at::Tensor& key, const at::Tensor& value) {
   const std::int64_t m = key.size(1);
   for (std::int64_t head = 0; head < heads(); ++head) {
-    std::int64_t& length = lengths_[static_cast<std::size_t>(head)];
-    keys_[head].slice(0, length, length + m).copy_(key[head]);
-    values_[head].slice(0, length, length + m).copy_(value[head]);
-    length += m;
+    const std::int64_t n = length(head);
+    reserve(n + m);
+    keys_[head].slice(0, n, n + m).copy_(key[head]);
+    values_[head].slice(0, n, n + m).copy_(value[head]);
+    auto& tokens = tokens_[static_cast<std::size_t>(head)];
+    tokens.resize(static_cast<std::size_t>(n + m));
+    std::iota(tokens.begin() + n, tokens.end(), static_cast<std::int32_t>(seen_));
+    auto& log_sizes = log_sizes_[static_cast<std::size_t>(head)];
+    if (!log_sizes.empty()) log_sizes.resize(tokens.size(), 0.0F);
   }
+  seen_ += m;
+}
+
+at::Tensor LayerCache::log_sizes(std::int64_t head) const {
+  const auto& own = log_sizes_[static_cast<std::size_t>(head)];
+  if (own.empty()) return {};
+  return tensor_of(own, keys_.options().dtype(at::kFloat));
+}
+
+void LayerCache::keep(std::int64_t head, std::span<const std::int32_t> rows) {
+  auto& tokens = tokens_[static_cast<std::size_t>(head)];
+  if (rows.size() == tokens.size()) return;
+  std::size_t first = 0;  // rows before it stay where they are
+  while (first < rows.size() && static_cast<std::size_t>(rows[first]) == first) ++first;
+  for (std::size_t i = first; i < rows.size(); ++i) {
+    tokens[i] = tokens[static_cast<std::size_t>(rows[i])];
+  }
+  tokens.resize(rows.size());
+  // The caller's own log sizes are those of the present rows no longer; it sets them anew.
+  log_sizes_[static_cast<std::size_t>(head)].clear();
+  if (first == rows.size()) return;
+  at::Tensor moved = at::empty({static_cast<std::int64_t>(rows.size() - first)}, at::kLong);
+  std::copy(rows.begin() + static_cast<std::ptrdiff_t>(first), rows.end(),
+            moved.data_ptr<std::int64_t>());
+  moved = moved.to(keys_.device());
+  gather(keys_[head], moved, static_cast<std::int64_t>(first));
+  gather(values_[head], moved, static_cast<std::int64_t>(first));
+}
+
+void LayerCache::replace(std::int64_t head, std::int64_t row, std::span<const float> key,
+                         std::span<const float> value) {
+  if (!key.empty()) keys_[head][row].copy_(tensor_of(key, keys_.options()));
+  if (!value.empty()) values_[head][row].copy_(tensor_of(value, values_.options()));
+}
+
+void LayerCache::set_log_sizes(std::int64_t head, std::span<const float> log_sizes) {
+  log_sizes_[static_cast<std::size_t>(head)].assign(log_sizes.begin(), log_sizes.end());
 }
 
 }  // namespace kvloupe

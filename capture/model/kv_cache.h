@@ -3,12 +3,14 @@
 #include <ATen/ATen.h>
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace kvloupe {
 
 /// The keys and values of one layer, per key-value head, since a policy may leave heads with
-/// different numbers of entries. Room for `capacity` entries per head is set aside at creation.
+/// different entries. Keys are turned to their token index. Room for `capacity` entries per head is
+/// set aside at creation, more is made where needed.
 class LayerCache {
  public:
   /// `like` gives dtype and device.
@@ -19,15 +21,35 @@ class LayerCache {
   /// Adds a block's entries to every head: key (rotated) and value [Hk,m,d].
   void append(const at::Tensor& key, const at::Tensor& value);
   /// Number of entries of a head: n.
-  std::int64_t length(std::int64_t head) const { return lengths_[static_cast<std::size_t>(head)]; }
+  std::int64_t length(std::int64_t head) const { return std::ssize(tokens(head)); }
+  /// Tokens appended so far, whether they are still there or not.
+  std::int64_t seen() const { return seen_; }
+  /// The token of each of a head's entries, ascending: [n].
+  const std::vector<std::int32_t>& tokens(std::int64_t head) const {
+    return tokens_[static_cast<std::size_t>(head)];
+  }
   /// A head's entries, oldest first: [n,d], sharing the cache's storage.
   at::Tensor keys(std::int64_t head) const { return keys_[head].slice(0, 0, length(head)); }
   at::Tensor values(std::int64_t head) const { return values_[head].slice(0, 0, length(head)); }
+  /// What is added to the logits of a head's entries, float32 [n]; undefined where nothing is.
+  at::Tensor log_sizes(std::int64_t head) const;
+
+  /// Keeps a head's entries at these rows, ascending.
+  void keep(std::int64_t head, std::span<const std::int32_t> rows);
+  /// Puts another key, value [d] (float32) in an entry's place; an empty one stays.
+  void replace(std::int64_t head, std::int64_t row, std::span<const float> key,
+               std::span<const float> value);
+  /// [n]; empty: all zero. Entries appended later have 0.
+  void set_log_sizes(std::int64_t head, std::span<const float> log_sizes);
 
  private:
+  void reserve(std::int64_t needed);
+
   at::Tensor keys_;    // [Hk,capacity,d]
   at::Tensor values_;  // [Hk,capacity,d]
-  std::vector<std::int64_t> lengths_;
+  std::int64_t seen_ = 0;
+  std::vector<std::vector<std::int32_t>> tokens_;  // [Hk] of [n]
+  std::vector<std::vector<float>> log_sizes_;      // [Hk] of [n], or empty
 };
 
 }  // namespace kvloupe

@@ -29,15 +29,14 @@ at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps) {
   return (wide * scale * weight.to(at::kFloat)).to(x.scalar_type());
 }
 
-/// Turns the pairs (j, j + d/2) of the last dimension, in float32; x [b,H,m,d].
+}  // namespace
+
 at::Tensor rotate(const at::Tensor& x, const Rotation& rotation) {
   const at::Tensor wide = x.to(at::kFloat);
   const std::int64_t half = x.size(-1) / 2;
   const at::Tensor turned = at::cat({-wide.slice(-1, half), wide.slice(-1, 0, half)}, -1);
   return (wide * rotation.cosine + turned * rotation.sine).to(x.scalar_type());
 }
-
-}  // namespace
 
 std::vector<WeightShape> weight_shapes(const ModelConfig& config) {
   const std::int64_t hidden = config.hidden_size;
@@ -114,7 +113,7 @@ Rotation Transformer::rotation(const at::Tensor& positions) const {
   return {both.cos().to(at::kFloat), both.sin().to(at::kFloat)};
 }
 
-LayerStates Transformer::states(int layer, const at::Tensor& hidden,
+StateTensors Transformer::states(int layer, const at::Tensor& hidden,
                                 const Rotation& rotation) const {
   const LayerWeights& w = layers_.at(static_cast<std::size_t>(layer));
   const std::int64_t b = hidden.size(0);
@@ -138,15 +137,19 @@ at::Tensor Transformer::finish_layer(int layer, const at::Tensor& hidden,
   return attended + at::linear(gated, w.down);
 }
 
+at::Tensor Transformer::last_norm(const at::Tensor& hidden) const {
+  return rms_norm(hidden, last_norm_, config_.rms_norm_eps);
+}
+
 at::Tensor Transformer::logits(const at::Tensor& hidden) const {
-  return at::linear(rms_norm(hidden, last_norm_, config_.rms_norm_eps), head_weight());
+  return at::linear(last_norm(hidden), head_weight());
 }
 
 at::Tensor Transformer::forward(const at::Tensor& ids, const StatesHook& hook) const {
   const Rotation angles = rotation(at::arange(ids.size(1), ids.options()));
   at::Tensor hidden = embed(ids);
   for (int layer = 0; layer < config_.num_layers; ++layer) {
-    const LayerStates at_layer = states(layer, hidden, angles);
+    const StateTensors at_layer = states(layer, hidden, angles);
     if (hook) hook(layer, at_layer);
     const at::Tensor attention =
         causal_attention(at_layer, attention_scale()).to(at_layer.value.scalar_type());
@@ -162,7 +165,7 @@ at::Tensor Transformer::forward(const at::Tensor& ids, const StatesHook& hook) c
   return logits(hidden);
 }
 
-at::Tensor causal_attention(const LayerStates& states, double scale) {
+at::Tensor causal_attention(const StateTensors& states, double scale) {
   const std::int64_t b = states.query.size(0);
   const std::int64_t query_heads = states.query.size(1);
   const std::int64_t heads = states.key.size(1);

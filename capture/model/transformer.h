@@ -34,8 +34,11 @@ struct Rotation {
   at::Tensor sine;
 };
 
+/// Turns the pairs (j, j + d/2) of the last dimension, in float32; x [...,m,d].
+at::Tensor rotate(const at::Tensor& x, const Rotation& rotation);
+
 /// One layer's states, query and key after RoPE.
-struct LayerStates {
+struct StateTensors {
   at::Tensor query;  // [b,Hq,m,d]
   at::Tensor key;    // [b,Hk,m,d]
   at::Tensor value;  // [b,Hk,m,d]
@@ -64,16 +67,18 @@ class Transformer {
   /// positions [m] int64. Angles in float64, tables in float32.
   Rotation rotation(const at::Tensor& positions) const;
   /// Norm, projections and RoPE of one layer. hidden [b,m,D].
-  LayerStates states(int layer, const at::Tensor& hidden, const Rotation& rotation) const;
+  StateTensors states(int layer, const at::Tensor& hidden, const Rotation& rotation) const;
   /// The rest of the layer: hidden [b,m,D] and the heads' attention outputs [b,Hq,m,d] ->
   /// hidden + W_O outputs, then the MLP added: [b,m,D].
   at::Tensor finish_layer(int layer, const at::Tensor& hidden, const at::Tensor& outputs) const;
+  /// The last norm: hidden [b,m,D] -> what enters the head, [b,m,D].
+  at::Tensor last_norm(const at::Tensor& hidden) const;
   /// The last norm and the head: hidden [b,m,D] -> [b,m,vocab], in the weights' dtype.
   at::Tensor logits(const at::Tensor& hidden) const;
 
   // --- whole sequences, for training and for checks
   /// Called with each layer's states as they are computed.
-  using StatesHook = std::function<void(int layer, const LayerStates& states)>;
+  using StatesHook = std::function<void(int layer, const StateTensors& states)>;
   /// ids [b,m] int64, positions 0 … m−1, causal -> logits [b,m,vocab]. Differentiable with respect
   /// to every weight that asks for it.
   at::Tensor forward(const at::Tensor& ids, const StatesHook& hook = {}) const;
@@ -89,6 +94,6 @@ class Transformer {
 };
 
 /// Causal softmax rows of whole sequences, float32 [b,Hq,m,m]: row = query, oldest first.
-at::Tensor causal_attention(const LayerStates& states, double scale);
+at::Tensor causal_attention(const StateTensors& states, double scale);
 
 }  // namespace kvloupe

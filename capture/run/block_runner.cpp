@@ -1,11 +1,18 @@
 #include "capture/run/block_runner.h"
 
+#include <algorithm>
+
 namespace kvloupe {
 
-BlockRunner::BlockRunner(const Transformer& model, int capacity, Storage storage, bool keep_rows)
-    : model_(model), storage_(storage), keep_rows_(keep_rows) {
+BlockRunner::BlockRunner(const Transformer& model, const Options& options) : model_(model) {
   const ModelConfig& config = model.config();
   const at::TensorOptions like = model.head_weight().options();
+  attention_ = {model.attention_scale(), options.storage, options.keep_rows, nullptr};
+  if (options.positions == Positions::compact) {
+    backward_ = model.rotation(-at::arange(options.most_tokens, like.dtype(at::kLong)));
+  }
+  const int capacity =
+      options.capacity > 0 ? std::min(options.capacity, options.most_tokens) : options.most_tokens;
   for (std::int64_t layer = 0; layer < config.num_layers; ++layer) {
     caches_.emplace_back(config.num_kv_heads, config.head_dim, capacity, like);
   }
@@ -25,15 +32,17 @@ at::Tensor BlockRunner::run(std::span<const std::int32_t> ids,
   at::Tensor hidden = model_.embed(tokens.to(device));
   for (int layer = 0; layer < model_.config().num_layers; ++layer) {
     progress.check();
-    const LayerStates states = model_.states(layer, hidden, rotation);
+    const StateTensors states = model_.states(layer, hidden, rotation);
     LayerCache& cache = caches_[static_cast<std::size_t>(layer)];
     cache.append(states.key[0], states.value[0]);
-    const BlockAttention attention = attend_block(states.query[0], cache, model_.attention_scale(),
-                                                  storage_, keep_rows_, progress);
-    on_layer({layer, block, states, attention});
+    AttentionOptions options = attention_;
+    if (backward_.cosine.defined()) options.backward = &backward_;
+    const BlockAttention attention = attend_block(states.query[0], cache, options, progress);
+    on_layer({steps_, layer, block, states, attention, cache});
     hidden = model_.finish_layer(layer, hidden, attention.outputs.unsqueeze(0));
   }
   length_ = block.end;
+  ++steps_;
   return hidden;
 }
 

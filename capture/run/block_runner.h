@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "analysis/cache/evicting_layer.h"
 #include "analysis/progress.h"
 #include "analysis/trace/model_info.h"
 #include "capture/model/block_attention.h"
@@ -15,18 +16,26 @@ namespace kvloupe {
 
 /// One layer's work on one block, before the layer's cache may be cut.
 struct LayerStep {
+  int step = 0;
   int layer = 0;
   Block block;
-  const LayerStates& states;        // [1,H,m,d]
+  const StateTensors& states;       // [1,H,m,d]
   const BlockAttention& attention;  // of the block's queries over the cache
+  LayerCache& cache;                // may be cut: nothing of this step reads it any more
 };
 
 /// Runs one sequence through a model, block by block, on a KV cache. Knows neither files nor where
 /// the tokens come from.
 class BlockRunner {
  public:
-  /// `capacity`: the most tokens of the sequence.
-  BlockRunner(const Transformer& model, int capacity, Storage storage, bool keep_rows);
+  struct Options {
+    int most_tokens = 0;  // of the sequence
+    int capacity = 0;     // entries of a head to set aside at once; 0: most_tokens
+    Storage storage = Storage::float32;
+    bool keep_rows = false;
+    Positions positions = Positions::original;
+  };
+  BlockRunner(const Transformer& model, const Options& options);
 
   /// Tokens run so far.
   int length() const { return length_; }
@@ -37,10 +46,11 @@ class BlockRunner {
 
  private:
   const Transformer& model_;
-  Storage storage_;
-  bool keep_rows_;
+  AttentionOptions attention_;
+  Rotation backward_;  // compact positions only
   std::vector<LayerCache> caches_;
   int length_ = 0;
+  int steps_ = 0;
 };
 
 }  // namespace kvloupe

@@ -7,12 +7,15 @@
 #include <limits>
 
 #include "analysis/error.h"
+#include "analysis/policy/policy_catalog.h"
 #include "analysis/trace/trace_writer.h"
 #include "capture/model/load_transformer.h"
 #include "capture/run/block_runner.h"
+#include "capture/run/cache_policy.h"
 #include "capture/run/capture_input.h"
 #include "capture/run/compute.h"
 #include "capture/run/layer_writer.h"
+#include "capture/run/model_description.h"
 #include "capture/run/predictions.h"
 
 namespace kvloupe {
@@ -26,37 +29,22 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-ModelInfo describe(const ModelConfig& config, const std::filesystem::path& folder) {
-  ModelInfo info;
-  const std::filesystem::path whole = std::filesystem::weakly_canonical(folder);
-  info.name = whole.filename().string();
-  info.architecture = config.architecture;
-  info.num_layers = static_cast<int>(config.num_layers);
-  info.num_heads = static_cast<int>(config.num_heads);
-  info.num_kv_heads = static_cast<int>(config.num_kv_heads);
-  info.head_dim = static_cast<int>(config.head_dim);
-  info.hidden_size = static_cast<int>(config.hidden_size);
-  info.vocab_size = static_cast<int>(config.vocab_size);
-  info.rope_theta = config.rope_theta;
-  info.rope_scaling = "null";
-  info.config = config.text;
-  return info;
-}
-
 /// One run in the making: the sequence as it grows and everything it is written to.
 class Run {
  public:
-  Run(const Transformer& model, const CaptureInput& input, int most_tokens, Storage storage,
-      bool keep_rows, TraceWriter& writer, Progress& progress, CaptureObserver& observer)
+  /// `policy`: null for the full cache.
+  Run(const Transformer& model, const CaptureInput& input, const BlockRunner::Options& options,
+      CachePolicy* policy, TraceWriter& writer, Progress& progress, CaptureObserver& observer)
       : model_(model),
-        layers_(model, storage, writer),
-        runner_(model, most_tokens, storage, keep_rows),
+        layers_(model, options.storage, policy != nullptr, writer),
+        runner_(model, options),
+        policy_(policy),
         writer_(writer),
         progress_(progress),
         observer_(observer),
         tokens_(input.tokens),
         prompt_length_(input.prompt_length),
-        most_tokens_(most_tokens) {
+        most_tokens_(options.most_tokens) {
     const auto layer_count = static_cast<int>(model.config().num_layers);
     for (int layer = 0; layer < layer_count; ++layer) {
       progress.check();
@@ -70,17 +58,25 @@ class Run {
     const std::span<const std::int32_t> ids = tokens_.ids;
     const at::Tensor hidden = runner_.run(
         ids.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(end - first)),
-        [&](const LayerStep& at_layer) { layers_.write(at_layer); }, progress_);
+        [&](const LayerStep& at_layer) {
+          layers_.write(at_layer);
+          if (policy_ != nullptr) policy_->cut(at_layer);
+        },
+        progress_);
     const int k = static_cast<int>(std::min<std::int64_t>(kTop, model_.config().vocab_size));
     const Predictions predictions =
         predict(model_, hidden, first, k, ids.subspan(static_cast<std::size_t>(first) + 1));
     writer_.write_predictions(first, end - first, predictions.ids, predictions.logprobs);
+    const at::Tensor last = model_.last_norm(hidden)[0].to(at::kCPU, at::kFloat).contiguous();
+    writer_.write_final_hidden(
+        first, end - first,
+        {last.data_ptr<float>(), static_cast<std::size_t>(last.numel())});
     loss_.insert(loss_.end(), predictions.loss.begin(), predictions.loss.end());
     blocks_.push_back({first, end});
     observer_.on_tokens(end, prompt_length_, most_tokens_);
-    const std::size_t last = predictions.ids.size() - static_cast<std::size_t>(k);
-    choice_loss_ = -predictions.logprobs[last];
-    return predictions.ids[last];
+    const std::size_t best = predictions.ids.size() - static_cast<std::size_t>(k);
+    choice_loss_ = -predictions.logprobs[best];
+    return predictions.ids[best];
   }
 
   /// Appends the model's own choice, whose loss was not known before.
@@ -103,6 +99,7 @@ class Run {
   const Transformer& model_;
   LayerWriter layers_;
   BlockRunner runner_;
+  CachePolicy* policy_;
   TraceWriter& writer_;
   Progress& progress_;
   CaptureObserver& observer_;
@@ -113,6 +110,17 @@ class Run {
   std::vector<float> loss_;
   float choice_loss_ = 0.0F;
 };
+
+void write_cuts(const CachePolicy& policy, int layers, TraceWriter& writer) {
+  for (int layer = 0; layer < layers; ++layer) {
+    std::vector<std::int32_t> all;
+    for (const std::vector<std::int32_t>& head : policy.evicted_at(layer)) {
+      all.insert(all.end(), head.begin(), head.end());
+    }
+    writer.write_evicted_at(layer, all);
+    if (!policy.merges(layer).empty()) writer.write_merges(layer, policy.merges(layer));
+  }
+}
 
 void write_lm_head(const Transformer& model, bool always, TraceWriter& writer) {
   const at::Tensor& head = model.head_weight();
@@ -140,6 +148,7 @@ CaptureSummary run_capture(const CaptureRequest& request, Progress& progress,
   const ModelConfig config = read_model_config(request.model);
   const CaptureInput input = read_capture_input(request, config);
   for (const std::string& note : input.notes) observer.on_note(note);
+  const ModelInfo info = describe_model(config, request.model);
 
   const at::Device device = parse_device(request.device);
   const at::ScalarType type = parse_compute_type(request.dtype, device);
@@ -152,6 +161,15 @@ CaptureSummary run_capture(const CaptureRequest& request, Progress& progress,
   run.prompt_length = input.prompt_length;
   const int forced = static_cast<int>(input.tokens.ids.size()) - input.prompt_length;
   run.generated = forced + request.generate;  // at most
+  if (request.policy) {
+    check_closed_loop(*request.policy);
+    run.policy = request.policy->text();
+    run.budget = request.budget.resolve(input.prompt_length);
+    run.positions = request.positions == Positions::compact ? "compact" : "original";
+    for (const std::string& note : policy_notes(*request.policy, info, run.budget)) {
+      observer.on_note(note);
+    }
+  }
   run.dtype = compute_type_name(type);
   run.device = device.str();
   TraceWriterOptions options;
@@ -162,15 +180,26 @@ CaptureSummary run_capture(const CaptureRequest& request, Progress& progress,
   options.top_k = static_cast<int>(std::min<std::int64_t>(kTop, config.vocab_size));
 
   // Opened before the weights are read: a target that cannot be written is found at once.
-  TraceWriter writer(request.target, describe(config, request.model), run, options);
+  TraceWriter writer(request.target, info, run, options);
   progress.check();
   const Transformer model = load_transformer(request.model, config, type, device);
   run.attention_scale = model.attention_scale();
   progress.check();
 
   write_lm_head(model, request.lm_head, writer);
-  Run at_work(model, input, run.tokens(), request.storage, options.store_attention, writer,
-              progress, observer);
+  BlockRunner::Options running;
+  running.most_tokens = run.tokens();
+  running.storage = request.storage;
+  running.keep_rows = options.store_attention;
+  running.positions = request.positions;
+  std::optional<CachePolicy> policy;
+  if (request.policy) {
+    policy.emplace(model, info, ClosedLoop{*request.policy, run.budget, request.positions},
+                   request.storage);
+    running.capacity = static_cast<int>(std::min<std::int64_t>(
+        run.tokens(), std::int64_t{run.budget} + std::min(request.block, run.tokens())));
+  }
+  Run at_work(model, input, running, policy ? &*policy : nullptr, writer, progress, observer);
   CaptureSummary summary;
   const auto run_start = std::chrono::steady_clock::now();
   std::int32_t choice = 0;
@@ -192,6 +221,7 @@ CaptureSummary run_capture(const CaptureRequest& request, Progress& progress,
 
   run.generated = forced + chosen;
   run.seconds = seconds_since(run_start);
+  if (policy) write_cuts(*policy, info.num_layers, writer);
   writer.finish(run, token_table(at_work.tokens(), input.tokenizer.get()), at_work.blocks(),
                 at_work.losses());
   for (const std::string& note : writer.notes()) observer.on_note(note);

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "analysis/cache/evicting_layer.h"
+#include "analysis/policy/spec.h"
 #include "analysis/progress.h"
 #include "capture/model/block_attention.h"
 
@@ -29,6 +31,11 @@ struct CaptureRequest {
   std::string device = "cpu";
   int threads = 0;  // 0: torch's own choice
   bool lm_head = false;
+  /// Closed loop: after each block every layer's cache is cut. Without: the full cache. A share of
+  /// the budget is of the prompt.
+  std::optional<PolicySpec> policy;
+  Budget budget;
+  Positions positions = Positions::original;
 };
 
 /// What a run tells while it works. Calls come from the thread that runs the capture.

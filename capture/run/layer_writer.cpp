@@ -17,22 +17,24 @@ std::span<const float> span_of(const at::Tensor& x) {
 
 }  // namespace
 
-LayerWriter::LayerWriter(const Transformer& model, Storage storage, TraceWriter& writer)
-    : model_(model), storage_(storage), writer_(writer) {}
-
-at::Tensor LayerWriter::output_slice(int layer, std::int64_t query_head) const {
-  const std::int64_t d = model_.config().head_dim;
+at::Tensor output_slice(const Transformer& model, int layer, std::int64_t query_head,
+                        Storage storage) {
+  const std::int64_t d = model.config().head_dim;
   const at::Tensor columns =
-      model_.output_weight(layer).slice(1, query_head * d, (query_head + 1) * d);  // [D,d]
-  return as_stored(columns, storage_).t();
+      model.output_weight(layer).slice(1, query_head * d, (query_head + 1) * d);  // [D,d]
+  return as_stored(columns, storage).t();
 }
+
+LayerWriter::LayerWriter(const Transformer& model, Storage storage, bool closed_loop,
+                         TraceWriter& writer)
+    : model_(model), storage_(storage), closed_loop_(closed_loop), writer_(writer) {}
 
 void LayerWriter::write_output_weight(int layer) {
   const ModelConfig& config = model_.config();
   at::Tensor slices =
       at::empty({config.num_heads, config.head_dim, config.hidden_size}, at::kFloat);
   for (std::int64_t head = 0; head < config.num_heads; ++head) {
-    slices[head].copy_(output_slice(layer, head));
+    slices[head].copy_(output_slice(model_, layer, head, storage_));
   }
   writer_.write_output_weight(layer, span_of(slices));
 }
@@ -52,15 +54,17 @@ void LayerWriter::write(const LayerStep& step) {
     const at::Tensor rows = dense(step.attention.rows);
     writer_.write_attention(layer, first, m, span_of(rows));
   }
-  const at::Tensor logsumexp = dense(step.attention.logsumexp);
-  writer_.write_attention_logsumexp(layer, first, m, span_of(logsumexp));
+  if (!closed_loop_) {
+    const at::Tensor logsumexp = dense(step.attention.logsumexp);
+    writer_.write_attention_logsumexp(layer, first, m, span_of(logsumexp));
+  }
 
   const ModelConfig& config = model_.config();
   at::Tensor l1 = at::empty({config.num_heads, m}, at::kFloat);
   at::Tensor l2 = at::empty({config.num_heads, m}, at::kFloat);
   const std::int64_t tile = std::clamp<std::int64_t>(kTileElements / config.hidden_size, 1, m);
   for (std::int64_t head = 0; head < config.num_heads; ++head) {
-    const at::Tensor slice = output_slice(layer, head);
+    const at::Tensor slice = output_slice(model_, layer, head, storage_);
     const at::Tensor head_value = value[head / config.group_size()];
     for (std::int64_t begin = 0; begin < m; begin += tile) {
       const std::int64_t end = std::min<std::int64_t>(begin + tile, m);

@@ -5,11 +5,16 @@
 
 namespace kvloupe {
 
+/// Query head h's slice of a layer's W_O as a trace stores it, float32 [d,D].
+at::Tensor output_slice(const Transformer& model, int layer, std::int64_t query_head,
+                        Storage storage);
+
 /// Writes what a trace holds of one layer. Every number is of the states as stored, so that a
-/// reader who recomputes it from the file finds the same.
+/// reader who recomputes it from the file finds the same. The log-sum-exp of a row over a cache
+/// that was cut cannot be recomputed from the states alone: `closed_loop` leaves it out.
 class LayerWriter {
  public:
-  LayerWriter(const Transformer& model, Storage storage, TraceWriter& writer);
+  LayerWriter(const Transformer& model, Storage storage, bool closed_loop, TraceWriter& writer);
 
   /// W_O cut by query head. Once per layer, before its first block.
   void write_output_weight(int layer);
@@ -17,11 +22,9 @@ class LayerWriter {
   void write(const LayerStep& step);
 
  private:
-  /// Query head h's slice of W_O as stored, [d,D].
-  at::Tensor output_slice(int layer, std::int64_t query_head) const;
-
   const Transformer& model_;
   Storage storage_;
+  bool closed_loop_;
   TraceWriter& writer_;
 };
 

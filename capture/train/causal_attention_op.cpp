@@ -178,11 +178,11 @@ class CausalAttention : public torch::autograd::Function<CausalAttention> {
 
 }  // namespace
 
-bool fast_attention_applies(const LayerStates& states) {
+bool fast_attention_applies(const StateTensors& states) {
   return states.query.is_cpu() && states.query.size(3) % 16 == 0;
 }
 
-at::Tensor fast_attention(const LayerStates& states, double scale) {
+at::Tensor fast_attention(const StateTensors& states, double scale) {
   return CausalAttention::apply(states.query, states.key, states.value, scale);
 }
 

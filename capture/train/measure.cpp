@@ -33,7 +33,7 @@ at::Tensor forward_without_first(const Transformer& model, const at::Tensor& ids
   const Rotation rotation = model.rotation(at::arange(length, ids.options()));
   at::Tensor hidden = model.embed(ids);
   for (int layer = 0; layer < config.num_layers; ++layer) {
-    const LayerStates states = model.states(layer, hidden, rotation);
+    const StateTensors states = model.states(layer, hidden, rotation);
     at::Tensor attention = causal_attention(states, model.attention_scale());
     attention.slice(2, 1).select(3, 0).zero_();
     attention = attention / attention.sum(-1, /*keepdim=*/true);
@@ -94,7 +94,7 @@ SinkReport measure_sinks(const Transformer& model, std::span<const TokenId> ids,
   report.layers = static_cast<int>(config.num_layers);
   report.heads = static_cast<int>(config.num_heads);
   report.kv_heads = static_cast<int>(config.num_kv_heads);
-  model.forward(id_tensor(ids, device), [&](int, const LayerStates& states) {
+  model.forward(id_tensor(ids, device), [&](int, const StateTensors& states) {
     const at::Tensor attention = causal_attention(states, model.attention_scale());
     const at::Tensor strength = attention[0].slice(1, 1).select(2, 0).mean(1).to(at::kDouble).cpu();
     const at::Tensor norms = states.value[0].to(at::kFloat).norm(2, -1);  // [Hk,T]

@@ -53,7 +53,7 @@ at::Tensor forward(const Transformer& model, const at::Tensor& ids) {
   const Rotation rotation = model.rotation(at::arange(ids.size(1), ids.options()));
   at::Tensor hidden = model.embed(ids);
   for (int layer = 0; layer < model.config().num_layers; ++layer) {
-    const LayerStates states = model.states(layer, hidden, rotation);
+    const StateTensors states = model.states(layer, hidden, rotation);
     if (!fast_attention_applies(states)) return model.forward(ids);
     hidden = model.finish_layer(layer, hidden, fast_attention(states, model.attention_scale()));
   }

@@ -225,6 +225,84 @@ TEST_F(HostileTrace, StepsAndTokensOutOfRange) {
               HasSubstr("segment 2"));
 }
 
+TEST_F(HostileTrace, EvictionsOutsideTheTrace) {
+  const auto left_at = [&](std::size_t token, std::int32_t step) {
+    const std::string text = after([&](Edit& e) {
+      std::vector<std::int32_t> steps(2 * 24, -1);
+      steps[token] = step;
+      e.replace("/layers/0/evicted_at", H5T_NATIVE_INT, {2, 24});
+      e.write("/layers/0/evicted_at", H5T_NATIVE_INT, steps.data());
+    });
+    EXPECT_EQ(text, "opened");
+    try {
+      Trace(folder_ / "t.h5").evicted_at(0, static_cast<int>(token / 24));
+    } catch (const FileError& error) {
+      return std::string(error.what());
+    }
+    return std::string("read");
+  };
+  EXPECT_EQ(left_at(3, 0), "read");
+  EXPECT_EQ(left_at(24 + 22, 3), "read");  // steps: the prompt, then 4 tokens
+  EXPECT_EQ(left_at(24 + 22, 4), "read");
+  EXPECT_THAT(left_at(24 + 22, 2), HasSubstr("token 22 of head 1 leaves at step 2"));
+  EXPECT_THAT(left_at(0, 5), HasSubstr("token 0 of head 0 leaves at step 5"));
+  EXPECT_THAT(left_at(0, -2), HasSubstr("leaves at step -2"));
+}
+
+TEST_F(HostileTrace, MergesThatAreNone) {
+  struct Line {
+    std::int32_t head, step, into, from;
+    float weight;
+  };
+  const auto type_of = [](std::vector<const char*> members) {
+    const hid_t type = H5Tcreate(H5T_COMPOUND, sizeof(Line));
+    std::size_t offset = 0;
+    for (const char* member : members) {
+      H5Tinsert(type, member, offset, offset == 16 ? H5T_NATIVE_FLOAT : H5T_NATIVE_INT32);
+      offset += 4;
+    }
+    return type;
+  };
+  const hid_t right = type_of({"head", "step", "into", "from", "weight"});
+  const hid_t named_otherwise = type_of({"head", "step", "into", "out_of", "weight"});
+  const hid_t mixed_up = type_of({"weight", "step", "into", "from", "head"});
+  const char* path = "/layers/0/merges";
+  const auto opened_as = [&](hid_t type, std::vector<hsize_t> shape,
+                             std::vector<hsize_t> chunk = {}) {
+    return after([&](Edit& e) { e.replace(path, type, shape, chunk); });
+  };
+  EXPECT_THAT(opened_as(H5T_NATIVE_FLOAT, {3}), HasSubstr("not a list of compounds"));
+  EXPECT_THAT(opened_as(right, {3, 2}), HasSubstr("not a list of compounds"));
+  EXPECT_THAT(opened_as(named_otherwise, {3}), HasSubstr("no integer member 'from'"));
+  EXPECT_THAT(opened_as(mixed_up, {3}), HasSubstr("no integer member 'head'"));
+  EXPECT_THAT(opened_as(right, {1ULL << 40}, {1024}), HasSubstr("only 0 bytes"));
+  EXPECT_EQ(opened_as(right, {0}), "opened");
+  EXPECT_TRUE(Trace(folder_ / "t.h5").merges(0).empty());
+
+  const auto read = [&](const Line& line) {
+    EXPECT_EQ(after([&](Edit& e) {
+                e.replace(path, right, {1});
+                e.write(path, right, &line);
+              }),
+              "opened");
+    try {
+      const std::vector<MergedEntry> merges = Trace(folder_ / "t.h5").merges(0);
+      EXPECT_EQ(merges,
+                (std::vector<MergedEntry>{{line.head, line.step, line.into, line.from, line.weight}}));
+    } catch (const FileError& error) {
+      return std::string(error.what());
+    }
+    return std::string("read");
+  };
+  EXPECT_EQ(read({1, 4, 23, 22, 0.5F}), "read");
+  for (const Line& wrong : {Line{2, 0, 0, 0, 1.0F}, Line{-1, 0, 0, 0, 1.0F}, Line{0, 5, 0, 0, 1.0F},
+                            Line{0, 0, 24, 0, 1.0F}, Line{0, 0, 0, -1, 1.0F},
+                            Line{0, 0, 0, 0, NAN}}) {
+    EXPECT_THAT(read(wrong), HasSubstr("outside the trace"));
+  }
+  for (const hid_t type : {right, named_otherwise, mixed_up}) H5Tclose(type);
+}
+
 TEST_F(HostileTrace, DataInOtherFilesIsRefused) {
   EXPECT_THAT(after([](Edit& e) { e.external("/layers/0/key", "/etc/passwd", {2, 24, 16}); }),
               HasSubstr("external storage"));
@@ -261,6 +339,7 @@ void read_everything(const Path& path) {
       trace.value(layer, head);
       trace.evicted_at(layer, head);
     }
+    trace.merges(layer);
   }
   trace.predictions();
   trace.lm_head();

@@ -107,6 +107,9 @@ with h5py.File(sys.argv[1]) as t:
     lse = np.log(np.exp(logits).sum(axis=1))
     assert np.abs(lse - t["layers/1/attention_logsumexp"][0]).max() < 1e-4
     assert np.isnan(t["predictions/loss"][-1])
+    merges = t["layers/1/merges"][:]
+    assert merges.dtype.names == ("head", "step", "into", "from", "weight")
+    assert merges[1]["into"] == 3 and merges[1]["weight"] == np.float32(0.75)
     print(float(k.sum()))
 )",
                                      folder_ / "t.h5");

@@ -105,6 +105,10 @@ TEST(Trace, OptionalPartsAreReadWhereTheyAre) {
   EXPECT_EQ(trace.lm_head()->rows(), 50);
   ASSERT_TRUE(trace.evicted_at(1, 1).has_value());
   EXPECT_EQ(trace.evicted_at(1, 1)->size(), 208U);
+  const int last = static_cast<int>(trace.blocks().size()) - 1;
+  EXPECT_EQ(trace.merges(1),
+            (std::vector<MergedEntry>{
+                {1, 0, 3, 2, 0.25F}, {1, 0, 3, 3, 0.75F}, {0, last, 1, 0, 2.5F}}));
   EXPECT_EQ(trace.attention_logsumexp(0, 0).size(), 208U);
 }
 
@@ -121,6 +125,7 @@ TEST(Trace, LivesWithoutTheOptionalParts) {
   EXPECT_FALSE(trace.predictions().has_value());
   EXPECT_FALSE(trace.lm_head().has_value());
   EXPECT_FALSE(trace.evicted_at(0, 0).has_value());
+  EXPECT_TRUE(trace.merges(0).empty());
   EXPECT_TRUE(trace.attention_logsumexp(0, 0).empty());
   EXPECT_TRUE(trace.value_out_norm(0, 0, Norm::l1).empty());
   EXPECT_TRUE(trace.tokens().text.empty());

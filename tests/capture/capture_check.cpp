@@ -39,8 +39,12 @@ CaptureSummary capture(const CaptureRequest& request) {
 }
 
 void expect_like_naive(const Trace& trace, const NaiveModel& model, double tolerance) {
+  expect_like_naive(trace, model.run(trace.tokens().ids), tolerance);
+}
+
+void expect_like_naive(const Trace& trace, const NaiveModel::Result& naive, double tolerance) {
   const std::vector<std::int32_t>& ids = trace.tokens().ids;
-  const NaiveModel::Result naive = model.run(ids);
+  const ModelInfo& model = trace.model();
   for (int layer = 0; layer < model.num_layers; ++layer) {
     const NaiveStates& states = naive.layers[static_cast<std::size_t>(layer)];
     for (int head = 0; head < model.num_heads; ++head) {

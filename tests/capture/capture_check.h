@@ -21,6 +21,7 @@ CaptureSummary capture(const CaptureRequest& request);
 
 /// States, losses and top-5 of a trace against the naive model on the trace's own tokens.
 void expect_like_naive(const Trace& trace, const NaiveModel& model, double tolerance);
+void expect_like_naive(const Trace& trace, const NaiveModel::Result& naive, double tolerance);
 
 /// Log-sum-exp, attention rows and value norms of a trace against recomputation in double from the
 /// states in the trace.

@@ -106,68 +106,115 @@ Row naive_attention_row(const Row& query, const Rows& keys, std::size_t last, do
   return row;
 }
 
-NaiveModel::Result NaiveModel::run(const std::vector<std::int32_t>& ids) const {
-  const std::size_t length = ids.size();
-  const double scale = 1.0 / std::sqrt(static_cast<double>(head_dim));
-  const std::vector<float>& embedding = weights_.at("model.embed_tokens.weight");
-  Rows hidden;
-  for (const std::int32_t id : ids) {
-    const auto begin = embedding.begin() + static_cast<std::ptrdiff_t>(id) * hidden_size;
-    hidden.emplace_back(begin, begin + hidden_size);
+/// Σ_j softmax_j(q·k_j/√d + log size_j) v_j over the entries that are not after the query.
+Row NaiveModel::attend(const Row& query, int query_token, const std::vector<NaiveEntry>& cache,
+                       bool compact) const {
+  Rows keys;
+  std::vector<double> log_sizes;
+  std::size_t seen = 0;
+  while (seen < cache.size() && cache[seen].token <= query_token) ++seen;
+  for (std::size_t place = 0; place < seen; ++place) {
+    const int moved = compact ? static_cast<int>(place) - cache[place].token : 0;
+    keys.push_back(moved == 0 ? cache[place].key : rotated(cache[place].key, moved));
+    log_sizes.push_back(cache[place].log_size);
   }
+  // The query's token is the last entry it sees, and shares its place.
+  const int moved = compact ? static_cast<int>(seen) - 1 - query_token : 0;
+  const Row q = moved == 0 ? query : rotated(query, moved);
+  Row weights(seen);
+  double largest = -1e300, total = 0;
+  for (std::size_t j = 0; j < seen; ++j) {
+    weights[j] = dot(q, keys[j]) / std::sqrt(static_cast<double>(head_dim)) + log_sizes[j];
+    largest = std::max(largest, weights[j]);
+  }
+  for (double& weight : weights) total += weight = std::exp(weight - largest);
+  Row output(query.size(), 0.0);
+  for (std::size_t j = 0; j < seen; ++j) {
+    for (std::size_t c = 0; c < output.size(); ++c) {
+      output[c] += weights[j] / total * cache[j].value[c];
+    }
+  }
+  return output;
+}
+
+void NaiveModel::run_layer(int layer, const Block& block, bool compact, Rows& hidden,
+                           NaiveStates& states, NaiveCaches& caches) const {
+  const std::string name = "model.layers." + std::to_string(layer) + ".";
+  for (int t = block.first; t < block.end; ++t) {
+    const Row x = norm(name + "input_layernorm", hidden[static_cast<std::size_t>(t - block.first)]);
+    const Row q = product(name + "self_attn.q_proj", x);
+    const Row k = product(name + "self_attn.k_proj", x);
+    const Row v = product(name + "self_attn.v_proj", x);
+    for (int h = 0; h < num_heads; ++h) {
+      states.query[static_cast<std::size_t>(h)].push_back(rotated(part(q, h, head_dim), t));
+    }
+    for (int h = 0; h < num_kv_heads; ++h) {
+      const auto kv = static_cast<std::size_t>(h);
+      states.key[kv].push_back(rotated(part(k, h, head_dim), t));
+      states.value[kv].push_back(part(v, h, head_dim));
+      caches[kv].push_back({t, states.key[kv].back(), states.value[kv].back(), 0.0});
+    }
+  }
+  for (int t = block.first; t < block.end; ++t) {
+    Row& h_t = hidden[static_cast<std::size_t>(t - block.first)];
+    Row joined;
+    for (int h = 0; h < num_heads; ++h) {
+      const auto kv = static_cast<std::size_t>(h / (num_heads / num_kv_heads));
+      const Row output =
+          attend(states.query[static_cast<std::size_t>(h)][static_cast<std::size_t>(t)], t,
+                 caches[kv], compact);
+      joined.insert(joined.end(), output.begin(), output.end());
+    }
+    h_t = sum(h_t, product(name + "self_attn.o_proj", joined));
+    const Row x = norm(name + "post_attention_layernorm", h_t);
+    Row gate = product(name + "mlp.gate_proj", x);
+    const Row up = product(name + "mlp.up_proj", x);
+    for (std::size_t i = 0; i < gate.size(); ++i)
+      gate[i] = gate[i] / (1 + std::exp(-gate[i])) * up[i];
+    h_t = sum(h_t, product(name + "mlp.down_proj", gate));
+  }
+}
+
+NaiveModel::Result NaiveModel::run(const std::vector<std::int32_t>& ids) const {
+  return run(ids, {{0, static_cast<int>(ids.size())}}, {}, false);
+}
+
+NaiveModel::Result NaiveModel::run(const std::vector<std::int32_t>& ids,
+                                   const std::vector<Block>& blocks, const NaiveCut& cut,
+                                   bool compact) const {
+  const std::vector<float>& embedding = weights_.at("model.embed_tokens.weight");
   Result result;
+  std::vector<NaiveCaches> caches;
   for (int layer = 0; layer < num_layers; ++layer) {
-    const std::string name = "model.layers." + std::to_string(layer) + ".";
     NaiveStates states;
     states.query.resize(static_cast<std::size_t>(num_heads));
     states.key.resize(static_cast<std::size_t>(num_kv_heads));
     states.value.resize(static_cast<std::size_t>(num_kv_heads));
-    for (std::size_t t = 0; t < length; ++t) {
-      const Row x = norm(name + "input_layernorm", hidden[t]);
-      const Row q = product(name + "self_attn.q_proj", x);
-      const Row k = product(name + "self_attn.k_proj", x);
-      const Row v = product(name + "self_attn.v_proj", x);
-      for (int h = 0; h < num_heads; ++h) {
-        states.query[static_cast<std::size_t>(h)].push_back(
-            rotated(part(q, h, head_dim), static_cast<int>(t)));
-      }
-      for (int h = 0; h < num_kv_heads; ++h) {
-        states.key[static_cast<std::size_t>(h)].push_back(
-            rotated(part(k, h, head_dim), static_cast<int>(t)));
-        states.value[static_cast<std::size_t>(h)].push_back(part(v, h, head_dim));
-      }
-    }
-    for (std::size_t t = 0; t < length; ++t) {
-      Row joined;
-      for (int h = 0; h < num_heads; ++h) {
-        const auto kv = static_cast<std::size_t>(h / (num_heads / num_kv_heads));
-        const Row attention = naive_attention_row(states.query[static_cast<std::size_t>(h)][t],
-                                                  states.key[kv], t, scale);
-        Row output(static_cast<std::size_t>(head_dim), 0.0);
-        for (std::size_t j = 0; j <= t; ++j) {
-          for (std::size_t c = 0; c < output.size(); ++c) {
-            output[c] += attention[j] * states.value[kv][j][c];
-          }
-        }
-        joined.insert(joined.end(), output.begin(), output.end());
-      }
-      hidden[t] = sum(hidden[t], product(name + "self_attn.o_proj", joined));
-      const Row x = norm(name + "post_attention_layernorm", hidden[t]);
-      Row gate = product(name + "mlp.gate_proj", x);
-      const Row up = product(name + "mlp.up_proj", x);
-      for (std::size_t i = 0; i < gate.size(); ++i)
-        gate[i] = gate[i] / (1 + std::exp(-gate[i])) * up[i];
-      hidden[t] = sum(hidden[t], product(name + "mlp.down_proj", gate));
-    }
     result.layers.push_back(std::move(states));
+    caches.emplace_back(static_cast<std::size_t>(num_kv_heads));
   }
-  for (std::size_t t = 0; t < length; ++t) {
-    Row logits = product(tied_ ? "model.embed_tokens" : "lm_head", norm("model.norm", hidden[t]));
-    const double largest = *std::max_element(logits.begin(), logits.end());
-    double total = 0;
-    for (const double logit : logits) total += std::exp(logit - largest);
-    for (double& logit : logits) logit -= largest + std::log(total);
-    result.log_probabilities.push_back(std::move(logits));
+  for (std::size_t step = 0; step < blocks.size(); ++step) {
+    const Block& block = blocks[step];
+    Rows hidden;
+    for (int t = block.first; t < block.end; ++t) {
+      const auto begin =
+          embedding.begin() +
+          static_cast<std::ptrdiff_t>(ids[static_cast<std::size_t>(t)]) * hidden_size;
+      hidden.emplace_back(begin, begin + hidden_size);
+    }
+    for (int layer = 0; layer < num_layers; ++layer) {
+      const auto index = static_cast<std::size_t>(layer);
+      run_layer(layer, block, compact, hidden, result.layers[index], caches[index]);
+      if (cut) cut(layer, static_cast<int>(step), caches[index]);
+    }
+    for (const Row& h_t : hidden) {
+      Row logits = product(tied_ ? "model.embed_tokens" : "lm_head", norm("model.norm", h_t));
+      const double largest = *std::max_element(logits.begin(), logits.end());
+      double total = 0;
+      for (const double logit : logits) total += std::exp(logit - largest);
+      for (double& logit : logits) logit -= largest + std::log(total);
+      result.log_probabilities.push_back(std::move(logits));
+    }
   }
   return result;
 }

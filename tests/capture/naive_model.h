@@ -2,9 +2,12 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
+
+#include "analysis/trace/model_info.h"
 
 namespace kvloupe::test {
 
@@ -15,6 +18,17 @@ using Rows = std::vector<Row>;
 struct NaiveStates {
   std::vector<Rows> query, key, value;
 };
+
+/// One entry of one head's cache.
+struct NaiveEntry {
+  int token = 0;
+  Row key, value;  // the key turned to the token's index
+  double log_size = 0.0;
+};
+using NaiveCaches = std::vector<std::vector<NaiveEntry>>;  // [kv head]
+
+/// Changes one layer's caches after a block has attended.
+using NaiveCut = std::function<void(int layer, int step, NaiveCaches& caches)>;
 
 /// A Llama decoder in double precision, plain loops written like the formulas. It reads config.json
 /// and F32 model.safetensors on its own and shares no code with capture/.
@@ -28,6 +42,10 @@ class NaiveModel {
   };
   /// The whole sequence at once, causal.
   Result run(const std::vector<std::int32_t>& ids) const;
+  /// The same in blocks on a cache that `cut` changes. `compact`: keys and queries attend as turned
+  /// to their place in the cache. States are those turned to the token's index all the same.
+  Result run(const std::vector<std::int32_t>& ids, const std::vector<Block>& blocks,
+             const NaiveCut& cut, bool compact) const;
 
   int num_layers = 0, num_heads = 0, num_kv_heads = 0, head_dim = 0, hidden_size = 0,
       vocab_size = 0;
@@ -36,6 +54,11 @@ class NaiveModel {
   /// y = W x, W [rows, x.size()] row-major.
   Row product(const std::string& weight, const Row& x) const;
   Row norm(const std::string& weight, const Row& x) const;
+  /// hidden [m] of the block's tokens, in and out; appends to the states and caches.
+  void run_layer(int layer, const Block& block, bool compact, Rows& hidden, NaiveStates& states,
+                 NaiveCaches& caches) const;
+  Row attend(const Row& query, int query_token, const std::vector<NaiveEntry>& cache,
+             bool compact) const;
   Row rotated(const Row& x, int position) const;
 
   std::map<std::string, std::vector<float>> weights_;

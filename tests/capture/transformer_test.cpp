@@ -34,7 +34,7 @@ TEST(Transformer, WholeSequencesOfABatchAreLikeTheNaiveModel) {
     int layers_seen = 0;
     const at::Tensor logprobs = at::log_softmax(
         model.forward(ids,
-                      [&](int layer, const LayerStates& states) {
+                      [&](int layer, const StateTensors& states) {
                         EXPECT_EQ(layer, layers_seen++);
                         EXPECT_EQ(states.query.sizes(), at::IntArrayRef({3, 4, 21, 6}));
                         EXPECT_EQ(states.key.sizes(), at::IntArrayRef({3, 2, 21, 6}));

@@ -192,10 +192,19 @@ SyntheticStates write_synthetic_trace(const std::filesystem::path& target,
     }
     if (options.evicted_at) {
       std::vector<std::int32_t> steps;
-      for (int i = 0; i < options.heads * options.tokens(); ++i) {
-        steps.push_back(static_cast<std::int32_t>(random() % 4) - 1);
+      const auto last = static_cast<std::int32_t>(blocks.size()) - 1;
+      for (int head = 0; head < options.heads; ++head) {
+        for (std::int32_t step = 0; step <= last; ++step) {
+          for (int i = 0; i < blocks[static_cast<std::size_t>(step)].size(); ++i) {
+            const auto later = static_cast<std::int32_t>(random() % 4);
+            steps.push_back(later == 3 ? -1 : std::min(step + later, last));
+          }
+        }
       }
       writer.write_evicted_at(layer, steps);
+      writer.write_merges(layer, std::vector<MergedEntry>{{1, 0, 3, 2, 0.25F},
+                                                          {1, 0, 3, 3, 0.75F},
+                                                          {0, last, 1, 0, 1.5F + static_cast<float>(layer)}});
     }
   }
   if (options.predictions) {

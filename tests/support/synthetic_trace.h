@@ -34,7 +34,7 @@ struct SyntheticTraceOptions {
   bool predictions = true;
   bool lm_head = false;
   bool text = true;              // also the segments
-  bool evicted_at = false;
+  bool evicted_at = false;       // also merges
 
   int tokens() const { return prompt_length + generated; }
 };

@@ -1,0 +1,131 @@
+#include "capture/run/cache_policy.h"
+
+#include <ATen/Parallel.h>
+#include <cblas.h>
+
+#include <algorithm>
+
+#include "analysis/policy/policy_catalog.h"
+#include "capture/run/layer_writer.h"
+
+namespace kvloupe {
+
+namespace {
+
+/// Heads side by side on torch's own threads.
+void for_heads(int count, const std::function<void(int)>& body) {
+  at::parallel_for(0, count, 1, [&](std::int64_t first, std::int64_t end) {
+    for (std::int64_t head = first; head < end; ++head) body(static_cast<int>(head));
+  });
+}
+
+/// One BLAS thread while a policy decides, as in a replay: heads run side by side, and the last
+/// bits of a product depend on the number of threads.
+class OneBlasThread {
+ public:
+  OneBlasThread() : before_(openblas_get_num_threads()) { openblas_set_num_threads(1); }
+  ~OneBlasThread() { openblas_set_num_threads(before_); }
+  OneBlasThread(const OneBlasThread&) = delete;
+  OneBlasThread& operator=(const OneBlasThread&) = delete;
+
+ private:
+  int before_;
+};
+
+Matrix matrix_of(const at::Tensor& x) {
+  const at::Tensor dense = x.to(at::kCPU, at::kFloat).contiguous();
+  return Eigen::Map<const Matrix>(dense.data_ptr<float>(), dense.size(0), dense.size(1));
+}
+
+/// Views of the heads of a dense float32 tensor [H,m,d] on the CPU.
+std::vector<MatrixView> views_of(const at::Tensor& x) {
+  std::vector<MatrixView> views;
+  for (std::int64_t head = 0; head < x.size(0); ++head) {
+    views.emplace_back(x.data_ptr<float>() + head * x.size(1) * x.size(2), x.size(1), x.size(2),
+                       Eigen::OuterStride<>(x.size(2)));
+  }
+  return views;
+}
+
+}  // namespace
+
+CachePolicy::CachePolicy(const Transformer& model, const ModelInfo& info, const ClosedLoop& loop,
+                         Storage storage)
+    : storage_(storage), layers_(static_cast<std::size_t>(info.num_layers)) {
+  check_closed_loop(loop.policy);
+  const bool with_weights = reads_output_weights(loop.policy);
+  for (int index = 0; index < info.num_layers; ++index) {
+    Layer& layer = layers_[static_cast<std::size_t>(index)];
+    for (int head = 0; with_weights && head < info.num_heads; ++head) {
+      layer.output_weights.push_back(matrix_of(output_slice(model, index, head, storage)));
+    }
+    LayerContext context;
+    context.layer = index;
+    context.model = info;
+    context.attention_scale = model.attention_scale();
+    context.budget = loop.budget;
+    context.output_weights = layer.output_weights;
+    context.for_heads = for_heads;
+    layer.caches =
+        std::make_unique<EvictingLayer>(loop.policy, context, PolicyOptions{}, loop.positions);
+    layer.evicted_at.resize(static_cast<std::size_t>(info.num_kv_heads));
+  }
+}
+
+void CachePolicy::cut(const LayerStep& step) {
+  Layer& layer = layers_[static_cast<std::size_t>(step.layer)];
+  const auto on_cpu = [&](const at::Tensor& x) {
+    return as_stored(x[0], storage_).to(at::kCPU).contiguous();
+  };
+  const at::Tensor query = on_cpu(step.states.query);
+  const at::Tensor key = on_cpu(step.states.key);
+  const at::Tensor value = on_cpu(step.states.value);
+  const OneBlasThread one_thread;
+  std::vector<HeadDecision> decisions = layer.caches->step(
+      {step.step, step.block, views_of(query), views_of(key), views_of(value), nullptr});
+  for (std::size_t head = 0; head < decisions.size(); ++head) {
+    layer.evicted_at[head].resize(static_cast<std::size_t>(step.block.end), -1);
+    cut_head(step, static_cast<int>(head), decisions[head], layer);
+  }
+}
+
+void CachePolicy::cut_head(const LayerStep& step, int head, const HeadDecision& decision,
+                           Layer& layer) {
+  const HeadCache& cache = layer.caches->head(head);
+  if (decision.merges.empty() && decision.kept.size() == cache.tokens().size()) return;
+  const std::vector<std::int32_t> tokens = cache.tokens();
+  mark_evicted(decision, tokens, step.step, layer.evicted_at[static_cast<std::size_t>(head)]);
+  layer.caches->carry_out(head, decision);
+  step.cache.keep(head, decision.kept);
+
+  // What a merge made of an entry is computed once, above, and put in the model's own cache.
+  const CacheView view = cache.view();
+  const auto row_of = [](const MatrixView& rows, Eigen::Index row) {
+    return std::span(rows.data() + row * rows.outerStride(), static_cast<std::size_t>(rows.cols()));
+  };
+  for (const Merge& merge : decision.merges) {
+    const auto kept = std::lower_bound(decision.kept.begin(), decision.kept.end(), merge.into);
+    const auto row = static_cast<Eigen::Index>(kept - decision.kept.begin());
+    step.cache.replace(head, row,
+                       merge.key.empty() ? std::span<const float>() : row_of(view.keys, row),
+                       row_of(view.values, row));
+  }
+  step.cache.set_log_sizes(head, view.log_sizes);
+  const auto token_at = [&](int row) { return tokens[static_cast<std::size_t>(row)]; };
+  for (const Merge& merge : decision.merges) {
+    for (std::size_t i = 0; i < merge.from.size(); ++i) {
+      layer.merges.push_back(
+          {head, step.step, token_at(merge.into), token_at(merge.from[i]), merge.weights[i]});
+    }
+  }
+}
+
+const std::vector<std::vector<std::int32_t>>& CachePolicy::evicted_at(int layer) const {
+  return layers_.at(static_cast<std::size_t>(layer)).evicted_at;
+}
+
+const std::vector<MergedEntry>& CachePolicy::merges(int layer) const {
+  return layers_.at(static_cast<std::size_t>(layer)).merges;
+}
+
+}  // namespace kvloupe

@@ -1,0 +1,357 @@
+// Models that run with a policy in their caches: against the replay, the full run and the naive
+// model.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "analysis/error.h"
+#include "analysis/policy/policy_catalog.h"
+#include "analysis/replay/replay.h"
+#include "tests/capture/capture_check.h"
+#include "tests/capture/tiny_checkpoint.h"
+#include "tests/support/temporary_folder.h"
+
+namespace kvloupe::test {
+namespace {
+
+constexpr int kTokens = 90;
+constexpr int kPrompt = 70;
+
+/// A tiny model and a sequence; runs share both.
+class ClosedLoopTest : public testing::Test {
+ protected:
+  ClosedLoopTest() {
+    tiny_.layers = 3;
+    tiny_.write(folder_.path());
+    write_file(folder_ / "ids.txt", random_ids_text(kTokens, tiny_.vocab_size, 11));
+  }
+
+  CaptureRequest request(int block) const {
+    CaptureRequest request;
+    request.model = folder_.path();
+    request.ids = folder_ / "ids.txt";
+    request.prompt_length = kPrompt;
+    request.target = folder_ / "trace.h5";
+    request.dtype = "f32";
+    request.storage = Storage::float32;
+    request.block = block;
+    return request;
+  }
+  Trace run(CaptureRequest request, const std::string& policy = "", const std::string& budget = "",
+            Positions positions = Positions::original) const {
+    if (!policy.empty()) {
+      request.policy = parse_policy(policy);
+      request.budget = parse_budget(budget);
+    }
+    request.positions = positions;
+    capture(request);
+    return Trace(request.target);
+  }
+
+  TinyCheckpoint tiny_;
+  const TemporaryFolder folder_;
+};
+
+/// Every example of the catalogue a running model can follow without a file.
+std::vector<std::string> catalogue_examples() {
+  std::vector<std::string> specs;
+  for (const PolicyEntry& entry : policy_catalog()) {
+    if (entry.needs_future || entry.name == "external") continue;
+    const bool score = entry.kind == PartKind::score;
+    specs.push_back(!entry.example.empty() ? entry.example
+                    : score                ? entry.name
+                                           : "h2o+" + entry.name);
+  }
+  return specs;
+}
+
+Replay replay_of(const Trace& trace, const std::string& policy, int budget) {
+  ReplayRequest request;
+  request.policy = parse_policy(policy);
+  request.budget = budget;
+  request.metrics = false;
+  Progress progress;
+  return replay(trace, request, progress);
+}
+
+/// By step, head and entries.
+std::vector<MergedEntry> sorted(std::vector<MergedEntry> merges) {
+  const auto key = [](const MergedEntry& entry) {
+    return std::tuple(entry.step, entry.head, entry.into, entry.from);
+  };
+  std::sort(merges.begin(), merges.end(),
+            [&](const MergedEntry& a, const MergedEntry& b) { return key(a) < key(b); });
+  return merges;
+}
+
+/// A layer's merges of a replay as a closed-loop trace lists them.
+std::vector<MergedEntry> merges_of(const Replay& replay, int layer, int heads) {
+  std::vector<MergedEntry> result;
+  for (std::size_t step = 0; step < replay.blocks.size(); ++step) {
+    for (int head = 0; head < heads; ++head) {
+      for (const Merge& merge :
+           replay.merges_at(*replay.find(layer, head), static_cast<int>(step))) {
+        for (std::size_t i = 0; i < merge.from.size(); ++i) {
+          result.push_back(
+              {head, static_cast<int>(step), merge.into, merge.from[i], merge.weights[i]});
+        }
+      }
+    }
+  }
+  return result;
+}
+
+void expect_same_decisions(const Trace& trace, const Replay& replay, int layer) {
+  const int heads = trace.model().num_kv_heads;
+  for (int head = 0; head < heads; ++head) {
+    EXPECT_EQ(trace.evicted_at(layer, head), replay.find(layer, head)->evicted_at)
+        << "layer " << layer << ", head " << head;
+  }
+  EXPECT_EQ(sorted(trace.merges(layer)), sorted(merges_of(replay, layer, heads)))
+      << "layer " << layer;
+}
+
+double largest_difference(const Matrix& a, const Matrix& b) {
+  return static_cast<double>((a - b).cwiseAbs().maxCoeff());
+}
+
+TEST_F(ClosedLoopTest, LayerZeroDecidesAsTheReplayOfTheFullRunDoes) {
+  std::vector<std::string> specs = catalogue_examples();
+  specs.insert(specs.end(),
+               {"tova(layer)", "h2o(visible)+recent(50%)", "snapkv(8,pool=max)",
+                "keydiff(pairwise)", "keydiff(median)", "keynorm+adakv", "h2o+caote",
+                "tova+fastcaote+sinks(2)", "snapkv(4)+critical", "h2o+kvmerger(0.5,log_size=1)",
+                "tova+kvmerger(auto,rotate=pre)", "keydiff+cam(4)"});
+  EXPECT_GT(specs.size(), 25U);
+  long deeper_differs = 0;
+  long merged = 0;
+  for (const int block : {16, 1}) {
+    const Trace full = run(request(block));
+    for (const std::string& spec : specs) {
+      if (spec == "full") continue;
+      SCOPED_TRACE(spec + ", block " + std::to_string(block));
+      for (const int budget : {9, 24}) {
+        CaptureRequest closed_request = request(block);
+        closed_request.target = folder_ / "closed.h5";
+        const Trace closed = run(closed_request, spec, std::to_string(budget));
+        EXPECT_EQ(closed.run().policy, parse_policy(spec).text());
+        EXPECT_EQ(closed.run().budget, budget);
+        ASSERT_EQ(closed.tokens().ids, full.tokens().ids);
+        const Replay open = replay_of(full, spec, budget);
+        expect_same_decisions(closed, open, 0);
+        merged += static_cast<long>(closed.merges(0).size());
+        // Layer 0 reads the same tokens; what it hands on is already another thing.
+        EXPECT_EQ(largest_difference(closed.key(0, 0), full.key(0, 0)), 0.0);
+        if (largest_difference(closed.key(1, 0), full.key(1, 0)) > 1e-3) ++deeper_differs;
+        // The decisions of every layer follow from the states in the trace.
+        const Replay own = replay_of(closed, spec, budget);
+        for (int layer = 0; layer < tiny_.layers; ++layer) {
+          expect_same_decisions(closed, own, layer);
+        }
+      }
+    }
+  }
+  EXPECT_GT(merged, 1000);
+  EXPECT_GT(deeper_differs, static_cast<long>(specs.size()) * 3);  // of 4 runs of each
+}
+
+TEST_F(ClosedLoopTest, InFloat16TooDecisionsFollowFromTheTrace) {
+  CaptureRequest wanted = request(16);
+  wanted.storage = Storage::float16;
+  const Trace full = run(wanted);
+  wanted.target = folder_ / "closed.h5";
+  for (const char* dtype : {"f32", "bf16"}) {
+    wanted.dtype = dtype;
+    for (const char* spec : {"h2o", "keydiff", "snapkv(8)+critical", "h2o+kvmerger(auto)"}) {
+      SCOPED_TRACE(std::string(spec) + " " + dtype);
+      const Trace closed = run(wanted, spec, "15");
+      if (wanted.dtype == "f32") expect_same_decisions(closed, replay_of(full, spec, 15), 0);
+      const Replay own = replay_of(closed, spec, 15);
+      for (int layer = 0; layer < tiny_.layers; ++layer) expect_same_decisions(closed, own, layer);
+    }
+  }
+}
+
+TEST_F(ClosedLoopTest, ABudgetThatHoldsEverythingChangesNothing) {
+  for (const int block : {16, 1, kTokens}) {
+    const Trace full = run(request(block));
+    const auto expected = full.predictions();
+    for (const Positions positions : {Positions::original, Positions::compact}) {
+      for (const char* spec : {"sink", "h2o", "keydiff+caote", "h2o+kvmerger", "snapkv+adakv"}) {
+        SCOPED_TRACE(std::string(spec) + ", block " + std::to_string(block));
+        CaptureRequest closed_request = request(block);
+        closed_request.target = folder_ / "closed.h5";
+        const Trace closed = run(closed_request, spec, std::to_string(kTokens), positions);
+        EXPECT_EQ(closed.run().positions, positions == Positions::compact ? "compact" : "original");
+        EXPECT_EQ(closed.predictions()->token_ids, expected->token_ids);
+        EXPECT_EQ(closed.predictions()->logprob, expected->logprob);
+        for (int layer = 0; layer < tiny_.layers; ++layer) {
+          EXPECT_EQ(largest_difference(closed.query(layer, 1), full.query(layer, 1)), 0.0);
+          EXPECT_EQ(closed.stored_attention(layer, 1), full.stored_attention(layer, 1));
+          EXPECT_THAT(*closed.evicted_at(layer, 0), testing::Each(-1));
+          EXPECT_TRUE(closed.merges(layer).empty());
+        }
+      }
+    }
+  }
+}
+
+/// What the naive model does to its caches so that they follow a trace: its merges by their own
+/// formula, then its evictions.
+NaiveCut follow(const Trace& trace, bool scaled, bool with_log_size, bool keys_too) {
+  return [&trace, scaled, with_log_size, keys_too](int layer, int step, NaiveCaches& caches) {
+    for (std::size_t head = 0; head < caches.size(); ++head) {
+      const std::vector<NaiveEntry> before = caches[head];
+      const auto find = [](auto& entries, int token) {
+        return std::find_if(entries.begin(), entries.end(),
+                            [&](const NaiveEntry& entry) { return entry.token == token; });
+      };
+      std::map<int, std::vector<MergedEntry>> sets;
+      for (const MergedEntry& entry : trace.merges(layer)) {
+        if (entry.step == step && entry.head == static_cast<int>(head)) {
+          sets[entry.into].push_back(entry);
+        }
+      }
+      for (const auto& [into, members] : sets) {
+        NaiveEntry& merged = *find(caches[head], into);
+        const double size = scaled ? static_cast<double>(members.size()) : 1.0;
+        std::fill(merged.value.begin(), merged.value.end(), 0.0);
+        if (keys_too) std::fill(merged.key.begin(), merged.key.end(), 0.0);
+        double sizes = 0;
+        for (const MergedEntry& member : members) {
+          const NaiveEntry& source = *find(before, member.from);
+          sizes += std::exp(source.log_size);
+          for (std::size_t c = 0; c < merged.value.size(); ++c) {
+            merged.value[c] += size * double{member.weight} * source.value[c];
+            if (keys_too) merged.key[c] += double{member.weight} * source.key[c];
+          }
+        }
+        if (with_log_size) merged.log_size = std::log(sizes);
+      }
+      const std::vector<std::int32_t> evicted = *trace.evicted_at(layer, static_cast<int>(head));
+      std::erase_if(caches[head], [&](const NaiveEntry& entry) {
+        return evicted[static_cast<std::size_t>(entry.token)] == step;
+      });
+    }
+  };
+}
+
+TEST_F(ClosedLoopTest, TheModelAttendsToWhatTheTraceSaysItHolds) {
+  struct Case {
+    const char* spec;
+    Positions positions;
+    bool scaled, with_log_size, keys_too;
+  };
+  const NaiveModel naive(folder_.path());
+  for (const Case& c :
+       {Case{"sink", Positions::original, false, false, false},
+        Case{"h2o", Positions::original, false, false, false},
+        Case{"snapkv(8)+adakv", Positions::original, false, false, false},
+        Case{"sink", Positions::compact, false, false, false},
+        Case{"keydiff", Positions::compact, false, false, false},
+        Case{"h2o+adakv", Positions::compact, false, false, false},
+        Case{"h2o+kvmerger(0.3)", Positions::original, true, false, true},
+        Case{"h2o+kvmerger(0.3,value_scale=one)", Positions::compact, false, false, true},
+        Case{"h2o+cam(4)", Positions::original, false, false, false}}) {
+    for (const int block : {16, 1}) {
+      SCOPED_TRACE(std::string(c.spec) + ", block " + std::to_string(block) +
+                   (c.positions == Positions::compact ? ", compact" : ""));
+      const Trace trace = run(request(block), c.spec, "12", c.positions);
+      const auto result = naive.run(trace.tokens().ids, trace.blocks(),
+                                    follow(trace, c.scaled, c.with_log_size, c.keys_too),
+                                    c.positions == Positions::compact);
+      expect_like_naive(trace, result, 2e-4);
+    }
+  }
+}
+
+TEST_F(ClosedLoopTest, CompactPositionsLeaveTheStatesOfLayerZeroAlone) {
+  const Trace full = run(request(16));
+  CaptureRequest closed_request = request(16);
+  closed_request.target = folder_ / "closed.h5";
+  // What these look at does not depend on positions.
+  for (const char* spec : {"sink", "keydiff", "keynorm", "random"}) {
+    SCOPED_TRACE(spec);
+    const Trace compact = run(closed_request, spec, "12", Positions::compact);
+    const std::vector<Matrix> original = [&] {
+      CaptureRequest other = request(16);
+      other.target = folder_ / "original.h5";
+      const Trace trace = run(other, spec, "12");
+      return std::vector<Matrix>{trace.key(1, 0)};
+    }();
+    expect_same_decisions(compact, replay_of(full, spec, 12), 0);
+    EXPECT_EQ(largest_difference(compact.key(0, 1), full.key(0, 1)), 0.0);
+    EXPECT_GT(largest_difference(compact.key(1, 0), original[0]), 1e-3);
+  }
+}
+
+TEST_F(ClosedLoopTest, StoredAttentionIsOverWhatEachHeadHeld) {
+  CaptureRequest wanted = request(16);
+  wanted.attention = AttentionStorage::full;
+  const Trace trace = run(wanted, "h2o+adakv", "12");
+  EXPECT_TRUE(trace.attention_logsumexp(0, 0).empty());
+  for (int layer = 0; layer < tiny_.layers; ++layer) {
+    for (int query_head = 0; query_head < tiny_.heads; ++query_head) {
+      const Matrix attention = *trace.stored_attention(layer, query_head);
+      const auto evicted = *trace.evicted_at(layer, trace.model().head_of(query_head));
+      for (std::size_t step = 0; step < trace.blocks().size(); ++step) {
+        const Block& block = trace.blocks()[step];
+        for (int t = block.first; t < block.end; ++t) {
+          EXPECT_NEAR(attention.row(t).sum(), 1.0, 5e-3);
+          for (int j = 0; j < kTokens; ++j) {
+            const std::int32_t left = evicted[static_cast<std::size_t>(j)];
+            const bool held = j <= t && (left < 0 || left >= static_cast<int>(step));
+            if (!held) {
+              ASSERT_EQ(attention(t, j), 0.0F) << t << " " << j;
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_F(ClosedLoopTest, GeneratesWithTheCutCache) {
+  CaptureRequest wanted = request(16);
+  wanted.prompt_length.reset();
+  wanted.generate = 15;
+  const Trace trace = run(wanted, "tova", "25%");
+  EXPECT_EQ(trace.run().budget, kTokens / 4);
+  EXPECT_EQ(trace.length(), kTokens + 15);
+  // The same tokens, forced, give the same trace.
+  std::string text;
+  for (const std::int32_t id : trace.tokens().ids) text += std::to_string(id) + " ";
+  write_file(folder_ / "ids.txt", text);
+  CaptureRequest forced = request(16);
+  forced.prompt_length = kTokens;
+  forced.target = folder_ / "forced.h5";
+  const Trace again = run(forced, "tova", "25%");
+  EXPECT_EQ(again.predictions()->logprob, trace.predictions()->logprob);
+  for (int layer = 0; layer < tiny_.layers; ++layer) {
+    EXPECT_EQ(again.evicted_at(layer, 1), trace.evicted_at(layer, 1));
+  }
+}
+
+TEST_F(ClosedLoopTest, AReplayOfItsTraceTakesOnlyItsOwnBlocks) {
+  const Trace trace = run(request(16), "h2o", "12");
+  EXPECT_EQ(replay_blocks(trace, 16).size(), trace.blocks().size());
+  EXPECT_THROW(replay_blocks(trace, 8), UsageError);
+}
+
+TEST_F(ClosedLoopTest, ThePolicyMustNotNeedTheFuture) {
+  try {
+    run(request(16), "oracle", "12");
+    FAIL() << "accepted";
+  } catch (const UsageError& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("oracle needs the queries that follow"));
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "trace.h5"));
+}
+
+}  // namespace
+}  // namespace kvloupe::test
