@@ -13,6 +13,7 @@ int run(int argc, char** argv) {
   app.require_subcommand(1);
   Action action;
   add_run(app, action);
+  add_eval(app, action);
   try {
     app.parse(argc, argv);
     return action();

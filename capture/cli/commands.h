@@ -10,6 +10,7 @@ namespace kvloupe::capture_cli {
 /// which is run once the command line has been parsed. The action returns the exit code.
 using Action = std::function<int()>;
 void add_run(CLI::App& app, Action& action);
+void add_eval(CLI::App& app, Action& action);
 
 /// The whole program: parses, runs, reports. Returns the exit code.
 int run(int argc, char** argv);

@@ -116,7 +116,12 @@ TEST_F(Program, WrongCommandLinesGiveTwo) {
   expect_failure(2, "--nonsense", run({"--nonsense"}));
   expect_failure(2, "holds only 50 ids", run({"--prompt-length", "51"}));
   expect_failure(2, "--prompt-length", run({"--prompt-length", "9", "--generate", "3"}));
-  expect_failure(2, "this version captures with the full cache", run({"--policy", "keydiff"}));
+  expect_failure(2, "needs --budget", run({"--policy", "keydiff"}));
+  expect_failure(2, "keydif", run({"--policy", "keydif", "--budget", "9"}));
+  expect_failure(2, "must be at least 1", run({"--policy", "keydiff", "--budget", "0"}));
+  expect_failure(2, "which a running model does not know",
+                 run({"--policy", "oracle", "--budget", "9"}));
+  expect_failure(2, "--positions", run({"--positions", "packed"}));
   expect_failure(2, "--budget", run({"--policy", "full", "--budget", "10"}));
 }
 
@@ -173,6 +178,33 @@ TEST_F(Program, JsonProgressIsOneObjectALine) {
   EXPECT_EQ(Trace(target_).length(), 54);
   EXPECT_EQ(Trace(target_).run().threads, 1);
   EXPECT_TRUE(Trace(target_).lm_head());
+}
+
+TEST_F(Program, AClosedLoopSaysWhatItDidInTheTrace) {
+  const Child child(folder_, run({"--block", "8", "--generate", "3", "--policy", "h2o+recent(50%)",
+                                  "--budget", "25%", "--positions", "compact"}));
+  ASSERT_EQ(child.wait(), 0) << child.err();
+  const Trace trace(target_);
+  EXPECT_EQ(trace.run().policy, "h2o+recent(50%)");
+  EXPECT_EQ(trace.run().budget, 12);
+  EXPECT_EQ(trace.run().positions, "compact");
+  EXPECT_EQ(trace.evicted_at(0, 0)->front() >= -1, true);
+}
+
+TEST_F(Program, WrongEvaluationsAreRefused) {
+  const auto eval = [&](std::vector<std::string> more) {
+    std::vector<std::string> all{"eval",       "--model", model_,      "--policies", "h2o",
+                                 "--budgets", "9",       "-o",        target_};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  };
+  expect_failure(2, "--task", eval({}));
+  expect_failure(2, "--task", eval({"--task", "chess"}));
+  expect_failure(2, "--lengths", eval({"--task", "needle", "--lengths", "12,x"}));
+  expect_failure(2, "--depths", eval({"--task", "needle", "--depths", "101"}));
+  expect_failure(2, "asks no question",
+                 eval({"--task", "perplexity", "--compression", "context-only"}));
+  expect_failure(1, "tokenizer.model", eval({"--task", "needle"}));
 }
 
 TEST_F(Program, SilenceAndSummary) {

@@ -1,0 +1,129 @@
+#include "capture/eval/eval_results.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <utility>
+
+#include "analysis/error.h"
+#include "analysis/output_file.h"
+#include "capture/tokenizer/read_file.h"
+#include "version.h"
+
+namespace kvloupe {
+
+namespace {
+
+constexpr std::uintmax_t kLargestResults = 1U << 30U;
+constexpr const char* kFormat = "kvloupe-eval";
+constexpr int kVersion = 1;
+
+using Json = EvalResults::Json;
+
+std::string line_of(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+bool is_run(const Json& run) {
+  return run.is_object() && run.contains("policy") && run["policy"].is_string() &&
+         run.contains("budget") && run["budget"].is_string();
+}
+
+/// Mean of a member over those runs that have it as a number; null where none has.
+Json mean_of(const std::vector<const Json*>& runs, const char* name) {
+  double sum = 0.0;
+  long count = 0;
+  for (const Json* run : runs) {
+    const auto found = run->find(name);
+    if (found == run->end()) continue;
+    if (found->is_boolean()) {
+      sum += found->get<bool>() ? 1.0 : 0.0;
+    } else if (found->is_number()) {
+      sum += found->get<double>();
+    } else {
+      continue;
+    }
+    ++count;
+  }
+  return count > 0 ? Json(sum / static_cast<double>(count)) : Json();
+}
+
+}  // namespace
+
+EvalResults::EvalResults(std::string path, Json settings)
+    : path_(std::move(path)), settings_(std::move(settings)) {
+  std::error_code error;
+  if (!std::filesystem::exists(path_, error)) return;
+  const Json json = Json::parse(read_file(path_, kLargestResults), nullptr, false);
+  if (!json.is_object() || json.value("format", Json()) != Json(kFormat) ||
+      json.value("format_version", Json()) != Json(kVersion) || !json.contains("runs") ||
+      !json["runs"].is_array() || !std::all_of(json["runs"].begin(), json["runs"].end(), is_run)) {
+    throw FileError(path_, "holds no results of this version; choose another name for the output");
+  }
+  if (json.value("settings", Json()) != settings_) {
+    throw FileError(path_,
+                    "holds results of other settings (model, block, template …); give the same, or "
+                    "choose another name for the output");
+  }
+  runs_.assign(json["runs"].begin(), json["runs"].end());
+}
+
+bool EvalResults::has(const Json& key) const {
+  const auto matches = [&](const Json& run) {
+    for (const auto& [name, value] : key.items()) {
+      const auto found = run.find(name);
+      if (found == run.end() || *found != value) return false;
+    }
+    return true;
+  };
+  return std::any_of(runs_.begin(), runs_.end(), matches);
+}
+
+void EvalResults::add(Json run) { runs_.push_back(std::move(run)); }
+
+void EvalResults::save() const {
+  OutputFile out(path_);
+  out.write("{\"format\":\"" + std::string(kFormat) +
+            "\",\"format_version\":" + std::to_string(kVersion) +
+            ",\"generator\":\"kvloupe " KVLOUPE_VERSION "\",\n\"settings\":" + line_of(settings_) +
+            ",\n\"runs\":[");
+  for (std::size_t i = 0; i < runs_.size(); ++i) {
+    out.write((i > 0 ? ",\n" : "\n") + line_of(runs_[i]));
+  }
+  out.write("],\n\"summary\":[");
+  const Json summary = eval_summary(runs_);
+  for (std::size_t i = 0; i < summary.size(); ++i) {
+    out.write((i > 0 ? ",\n" : "\n") + line_of(summary[i]));
+  }
+  out.write("]}\n");
+  out.finish();
+}
+
+nlohmann::ordered_json eval_summary(const std::vector<EvalResults::Json>& runs) {
+  std::vector<std::pair<std::pair<std::string, std::string>, std::vector<const Json*>>> groups;
+  for (const Json& run : runs) {
+    const std::pair key(run["policy"].get<std::string>(), run["budget"].get<std::string>());
+    auto group = std::find_if(groups.begin(), groups.end(),
+                              [&](const auto& known) { return known.first == key; });
+    if (group == groups.end()) group = groups.insert(groups.end(), {key, {}});
+    group->second.push_back(&run);
+  }
+  Json summary = Json::array();
+  for (const auto& [key, members] : groups) {
+    Json line{{"policy", key.first}, {"budget", key.second}, {"runs", members.size()}};
+    const Json accuracy = mean_of(members, "correct");
+    if (!accuracy.is_null()) line["accuracy"] = accuracy;
+    const Json loss = mean_of(members, "loss");
+    if (!loss.is_null()) {
+      line["loss"] = loss;
+      line["perplexity"] = std::exp(loss.get<double>());
+      line["loss_difference"] = mean_of(members, "loss_difference");
+      line["kl"] = mean_of(members, "kl");
+      line["same_top1"] = mean_of(members, "same_top1");
+    }
+    summary.push_back(std::move(line));
+  }
+  return summary;
+}
+
+}  // namespace kvloupe

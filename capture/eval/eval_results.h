@@ -1,0 +1,38 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace kvloupe {
+
+/// The results file of an evaluation (docs/evaluation.md): its settings, one object per run, and a
+/// summary of them. Runs that are there are not made again.
+class EvalResults {
+ public:
+  using Json = nlohmann::ordered_json;
+
+  /// Goes on with the file at `path`, or starts anew where there is none. Throws FileError where
+  /// the file holds anything else than results of the same settings.
+  EvalResults(std::string path, Json settings);
+
+  /// Whether a run is there: every member of `key` is equal to the run's.
+  bool has(const Json& key) const;
+  void add(Json run);
+  /// Writes the whole file, in full or not at all. Throws FileError.
+  void save() const;
+
+  const std::vector<Json>& runs() const { return runs_; }
+  const Json& settings() const { return settings_; }
+
+ private:
+  std::string path_;
+  Json settings_;
+  std::vector<Json> runs_;
+};
+
+/// Per policy and budget, in their order: how many runs, and the means of their numbers: for
+/// needles `accuracy`, for perplexity `loss`, `loss_difference`, `perplexity`, `kl`, `same_top1`.
+nlohmann::ordered_json eval_summary(const std::vector<EvalResults::Json>& runs);
+
+}  // namespace kvloupe

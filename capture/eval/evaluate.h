@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "analysis/cache/evicting_layer.h"
+#include "analysis/policy/spec.h"
+#include "analysis/progress.h"
+#include "capture/eval/eval_results.h"
+
+namespace kvloupe {
+
+enum class EvalTask { needle, perplexity };
+
+/// Whether a policy sees the question: `regular` cuts the cache after every block and generated
+/// token; `context_only` cuts it while the context is read, and no more from the question on.
+enum class Compression { regular, context_only };
+
+/// What `kvloupe-capture eval` is to do. Every policy runs in the model's own cache.
+struct EvalRequest {
+  std::filesystem::path model;  // folder
+  std::string output;
+  EvalTask task = EvalTask::needle;
+  std::vector<PolicySpec> policies;
+  std::vector<Budget> budgets;  // shares are of the prompt
+  std::vector<int> lengths;     // tokens of a prompt
+  std::vector<double> depths;   // percent; needles only
+  int needles = 1;
+  int samples = 1;
+  std::uint64_t seed = 1;
+  Compression compression = Compression::regular;
+  Positions positions = Positions::original;
+  std::optional<std::filesystem::path> needle_template;  // default: MODEL/needle.json, else general
+  std::optional<std::filesystem::path> filler;           // a prompt file, instead of the template's
+  int block = 128;
+  std::string dtype = "auto";
+  std::string device = "cpu";
+  int threads = 0;
+};
+
+/// What an evaluation tells while it works.
+struct EvalReport {
+  std::function<void(const std::string&)> note;  // a line a person should read
+  /// A run is done: `done` of `total`, among them those that were there already.
+  std::function<void(long done, long total, const EvalResults::Json& run)> run;
+};
+
+/// Runs what the results file lacks and saves it as it goes. The full cache is always among the
+/// policies. Returns the results. Throws UsageError, FileError, WorkError, and Cancelled through
+/// progress; what was done until then is in the file.
+EvalResults evaluate(const EvalRequest& request, Progress& progress, const EvalReport& report);
+
+}  // namespace kvloupe

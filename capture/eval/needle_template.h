@@ -1,0 +1,36 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace kvloupe {
+
+/// What needle prompts are made of.
+struct NeedleTemplate {
+  std::string needle;               // with {word} and {number}
+  std::string question;             // with {word}; the answer is the number that follows
+  std::vector<std::string> words;   // what numbers are for
+  long lowest = 0, highest = 0;     // numbers, both included
+  std::vector<std::string> filler;  // sentences, each with the white space before it
+  int answer_tokens = 1;            // most tokens the answer takes
+  bool operator==(const NeedleTemplate&) const = default;
+};
+
+/// For models that know English; the filler is a few sentences that are repeated.
+NeedleTemplate general_needle_template();
+
+/// Reads {"needle", "question", "words": [...], "numbers": [lowest, highest], "answer_tokens",
+/// "filler": file, beside the template}. Throws FileError naming the field.
+NeedleTemplate read_needle_template(const std::filesystem::path& path);
+
+/// The sentences of a prompt file's context: what is marked as needle or question is left out.
+/// Throws FileError where there are none.
+std::vector<std::string> read_filler(const std::filesystem::path& path);
+
+/// Cuts a text behind each '.', '!' or '?' that white space or the end follows. Put
+/// together again they give the text.
+std::vector<std::string> sentences_of(std::string_view text);
+
+}  // namespace kvloupe

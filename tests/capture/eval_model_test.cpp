@@ -1,0 +1,184 @@
+// Evaluations of the demo model.
+#include "capture/eval/evaluate.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "analysis/error.h"
+#include "capture/eval/haystack.h"
+#include "tests/capture/capture_check.h"
+#include "tests/capture/tiny_checkpoint.h"
+#include "tests/support/temporary_folder.h"
+
+namespace kvloupe::test {
+namespace {
+
+const std::filesystem::path kModel =
+    std::filesystem::path(KVLOUPE_SOURCE_DIR) / "assets" / "demo-model";
+
+class EvalTest : public testing::Test {
+ protected:
+  EvalRequest needle_request() const {
+    EvalRequest request;
+    request.model = kModel;
+    request.output = (folder_ / "results.json").string();
+    request.policies = {parse_policy("tova"), parse_policy("random")};
+    request.budgets = {parse_budget("100%"), parse_budget("20%")};
+    request.lengths = {300};
+    request.depths = {0, 60};
+    request.samples = 2;
+    request.dtype = "f32";
+    return request;
+  }
+  std::vector<EvalResults::Json> run(const EvalRequest& request) {
+    Progress progress;
+    made_ = 0;
+    EvalReport report;
+    report.run = [&](long, long, const EvalResults::Json&) { ++made_; };
+    return evaluate(request, progress, report).runs();
+  }
+  const TemporaryFolder folder_;
+  int made_ = 0;
+};
+
+TEST_F(EvalTest, HaystacksHoldTheNeedleWhereItIsAskedFor) {
+  const auto tokenizer = open_tokenizer(kModel);
+  const NeedleTemplate needles = read_needle_template(kModel / "needle.json");
+  const Haystack haystack(needles, *tokenizer, 4);
+  std::map<int, std::string> answers;
+  for (const int length : {200, 500}) {
+    for (const int sample : {0, 1, 2}) {
+      for (const double depth : {0.0, 30.0, 100.0}) {
+        SCOPED_TRACE(testing::Message() << length << " " << sample << " " << depth);
+        const NeedleTask task = haystack.needle({length, depth, sample}, 3);
+        const std::vector<std::int32_t>& ids = task.tokens.ids;
+        EXPECT_LE(static_cast<int>(ids.size()), length);
+        EXPECT_GT(static_cast<int>(ids.size()), length - 60);  // a sentence of slack
+        const auto [known, fresh] = answers.emplace(length * 10 + sample, task.answer);
+        EXPECT_EQ(known->second, task.answer);  // whatever the depth
+        const std::string text = tokenizer->decode(ids);
+        EXPECT_EQ(text.find(" is: " + task.answer + "."), text.rfind(" is: " + task.answer + "."));
+        const std::size_t at = text.find(" is: " + task.answer + ".");
+        ASSERT_NE(at, std::string::npos);
+        const std::string question =
+            tokenizer->decode({ids.begin() + task.question_begin, ids.end()});
+        EXPECT_THAT(question, testing::HasSubstr("What is the special magic number for"));
+        EXPECT_EQ(question.substr(question.size() - 4), " is:");
+        // The word asked for is the needle's.
+        const std::size_t word = text.rfind(" for ", at) + 5;
+        EXPECT_THAT(question, testing::HasSubstr(text.substr(word, at - word) + "?"));
+        int others = 0;
+        for (std::size_t i = text.find("magic numbers for"); i != std::string::npos;
+             i = text.find("magic numbers for", i + 1)) {
+          ++others;
+        }
+        EXPECT_EQ(others, 3);
+        const double place = static_cast<double>(at) / static_cast<double>(text.size());
+        EXPECT_NEAR(place, depth / 100.0, 0.3);
+      }
+    }
+  }
+  EXPECT_EQ(haystack.text(123, 0).ids.size(), 123U);
+  EXPECT_NE(haystack.text(123, 0).ids, haystack.text(123, 1).ids);
+  EXPECT_THROW(haystack.needle({20, 0.0, 0}, 1), UsageError);
+}
+
+TEST_F(EvalTest, AWholeBudgetAnswersLikeTheFullCacheAndResultsGoOn) {
+  const EvalRequest request = needle_request();
+  const auto runs = run(request);
+  EXPECT_EQ(made_, 4 * (1 + 2 * 2));
+  ASSERT_EQ(runs.size(), 20U);
+  std::map<std::pair<int, double>, std::string> full;
+  int found = 0;
+  for (const auto& line : runs) {
+    const std::pair at(line["sample"].get<int>(), line["depth"].get<double>());
+    EXPECT_LE(line["tokens"].get<int>(), 300);
+    if (line["budget"] == "full") {
+      full[at] = line["answer"];
+      found += line["correct"].get<bool>() ? 1 : 0;
+    }
+    if (line["budget"] == "100%") {
+      EXPECT_EQ(line["answer"], full.at(at));
+      EXPECT_EQ(line["entries"], line["tokens"]);
+    }
+  }
+  EXPECT_GE(found, 3);  // of 4
+
+  EXPECT_EQ(run(request), runs);
+  EXPECT_EQ(made_, 0);
+  EvalRequest more = request;
+  more.depths.push_back(100);
+  more.policies.push_back(parse_policy("sink"));
+  EXPECT_EQ(run(more).size(), 2U * 3U * (1U + 3U * 2U));
+  EXPECT_EQ(made_, 42 - 20);
+  EvalRequest other = request;
+  other.block = 64;
+  EXPECT_THROW(run(other), FileError);
+}
+
+TEST_F(EvalTest, ContextOnlyDecidesBeforeTheQuestion) {
+  EvalRequest request = needle_request();
+  request.compression = Compression::context_only;
+  request.policies = {parse_policy("tova"), parse_policy("h2o")};
+  request.budgets = {parse_budget("100%")};
+  std::map<std::pair<int, double>, std::string> full;
+  for (const auto& line : run(request)) {
+    const std::pair at(line["sample"].get<int>(), line["depth"].get<double>());
+    if (line["budget"] == "full") full[at] = line["answer"];
+    EXPECT_EQ(line["answer"], full.at(at));
+  }
+}
+
+TEST_F(EvalTest, PerplexityIsThatOfAClosedLoopTrace) {
+  EvalRequest request = needle_request();
+  request.task = EvalTask::perplexity;
+  request.policies = {parse_policy("h2o")};
+  request.budgets = {parse_budget("64")};
+  request.lengths = {260};
+  request.samples = 1;
+  request.block = 32;
+  const auto runs = run(request);
+  ASSERT_EQ(runs.size(), 2U);
+
+  const auto tokenizer = open_tokenizer(kModel);
+  const NeedleTemplate needles = read_needle_template(kModel / "needle.json");
+  const auto ids = Haystack(needles, *tokenizer, request.seed).text(260, 0).ids;
+  std::string text;
+  for (const std::int32_t id : ids) text += std::to_string(id) + " ";
+  write_file(folder_ / "ids.txt", text);
+  CaptureRequest capture_request;
+  capture_request.model = kModel;
+  capture_request.ids = folder_ / "ids.txt";
+  capture_request.target = folder_ / "closed.h5";
+  capture_request.dtype = "f32";
+  capture_request.storage = Storage::float32;
+  capture_request.block = 32;
+  double full_loss = 0;
+  for (const auto& line : runs) {
+    if (line["budget"] != "full") {
+      capture_request.policy = parse_policy("h2o");
+      capture_request.budget = parse_budget("64");
+    }
+    capture(capture_request);
+    const auto loss = Trace(capture_request.target).predictions()->loss;
+    double mean = 0;
+    for (std::size_t t = 0; t + 1 < loss.size(); ++t) mean += double{loss[t]};
+    mean /= static_cast<double>(loss.size() - 1);
+    EXPECT_NEAR(line["loss"].get<double>(), mean, 1e-4);
+    if (line["budget"] == "full") {
+      full_loss = mean;
+      EXPECT_EQ(line["loss_difference"], 0.0);
+    } else {
+      EXPECT_NEAR(line["loss_difference"].get<double>(), mean - full_loss, 2e-4);
+      EXPECT_GT(line["kl"].get<double>(), 0.0);
+      EXPECT_LE(line["same_top1"].get<double>(), 1.0);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace kvloupe::test
