@@ -16,6 +16,7 @@ int run(int argc, char** argv) {
   add_policies(app, action);
   add_replay(app, action);
   add_sweep(app, action);
+  add_drift(app, action);
   add_export(app, action);
   add_gallery(app, action);
   try {

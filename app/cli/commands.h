@@ -13,6 +13,7 @@ void add_info(CLI::App& app, Action& action);
 void add_policies(CLI::App& app, Action& action);
 void add_replay(CLI::App& app, Action& action);
 void add_sweep(CLI::App& app, Action& action);
+void add_drift(CLI::App& app, Action& action);
 void add_export(CLI::App& app, Action& action);
 void add_gallery(CLI::App& app, Action& action);
 void add_window(CLI::App& app, Action& action);  // no verb: the window

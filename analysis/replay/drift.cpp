@@ -1,0 +1,346 @@
+#include "analysis/replay/drift.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <memory>
+
+#include "analysis/cache/cache_attention.h"
+#include "analysis/cache/place_turns.h"
+#include "analysis/error.h"
+#include "analysis/replay/replay.h"
+
+namespace kvloupe {
+
+namespace {
+
+constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+
+void check_pair(const Trace& full, const Trace& closed) {
+  const auto refuse = [&](const Trace& which, const std::string& why) {
+    throw FileError(which.path().string(), why);
+  };
+  if (full.run().policy != "full") {
+    refuse(full, "ran with " + full.run().policy +
+                     " in its cache; give the run with the full "
+                     "cache first");
+  }
+  if (closed.run().policy == "full") {
+    refuse(closed,
+           "ran with the full cache; give a closed-loop run second (kvloupe-capture run "
+           "--policy)");
+  }
+  const ModelInfo& a = full.model();
+  const ModelInfo& b = closed.model();
+  if (a.num_layers != b.num_layers || a.num_heads != b.num_heads ||
+      a.num_kv_heads != b.num_kv_heads || a.head_dim != b.head_dim ||
+      a.vocab_size != b.vocab_size || a.hidden_size != b.hidden_size) {
+    refuse(closed, "is of a model of another shape than " + full.path().string() +
+                       "; compare runs of one model");
+  }
+  const auto& ids = full.tokens().ids;
+  const auto& others = closed.tokens().ids;
+  const auto differ = std::mismatch(ids.begin(), ids.end(), others.begin(), others.end());
+  if (differ.first != ids.end() || differ.second != others.end()) {
+    const auto text = [](const Trace& trace, std::ptrdiff_t token) {
+      if (token >= trace.length()) return std::string("nothing");
+      const auto index = static_cast<std::size_t>(token);
+      const TokenTable& table = trace.tokens();
+      return table.text.empty() ? std::to_string(table.ids[index])
+                                : fmt::format("{} '{}'", table.ids[index], table.text[index]);
+    };
+    const std::ptrdiff_t token = differ.first - ids.begin();
+    refuse(closed,
+           fmt::format("token {} is {}, in {} it is {}; force the same tokens with --ids "
+                       "and --prompt-length",
+                       token, text(closed, token), full.path().string(), text(full, token)));
+  }
+  if (full.run().prompt_length != closed.run().prompt_length) {
+    refuse(closed,
+           fmt::format("has a prompt of {} tokens, {} one of {}; capture both alike",
+                       closed.run().prompt_length, full.path().string(), full.run().prompt_length));
+  }
+}
+
+std::vector<std::int32_t> retained_after(const std::vector<std::int32_t>& evicted_at, int end,
+                                         int step) {
+  std::vector<std::int32_t> tokens;
+  for (std::int32_t token = 0; token < end; ++token) {
+    const std::int32_t left = evicted_at[static_cast<std::size_t>(token)];
+    if (left < 0 || left > step) tokens.push_back(token);
+  }
+  return tokens;
+}
+
+double jaccard(const std::vector<std::int32_t>& a, const std::vector<std::int32_t>& b) {
+  std::size_t common = 0;
+  for (auto i = a.begin(), j = b.begin(); i != a.end() && j != b.end();) {
+    if (*i == *j) ++common;
+    const bool advance_a = *i <= *j;
+    if (*j <= *i) ++j;
+    if (advance_a) ++i;
+  }
+  const std::size_t all = a.size() + b.size() - common;
+  return all == 0 ? 1.0 : static_cast<double>(common) / static_cast<double>(all);
+}
+
+std::vector<std::int32_t> evictions(const Trace& closed, int layer, int head) {
+  auto evicted_at = closed.evicted_at(layer, head);
+  if (!evicted_at) {
+    throw FileError(closed.path().string(),
+                    fmt::format("has no /layers/{}/evicted_at; capture it again", layer));
+  }
+  return std::move(*evicted_at);
+}
+
+/// Σ‖x − x'‖² and Σ‖x‖².
+struct Distance {
+  double difference = 0.0;
+  double whole = 0.0;
+  void add(const Matrix& full, const Matrix& closed) {
+    difference += (full - closed).cast<double>().squaredNorm();
+    whole += full.cast<double>().squaredNorm();
+  }
+  double relative() const { return whole > 0.0 ? std::sqrt(difference / whole) : 0.0; }
+};
+
+/// One key-value head's states of one run, and what it held.
+struct HeadRun {
+  Matrix keys, values;                   // [T,d]
+  std::vector<Matrix> queries;           // [G] of [T,d]
+  std::vector<std::int32_t> evicted_at;  // [T]
+};
+
+HeadRun head_run(const Trace& trace, int layer, int head, std::vector<std::int32_t> evicted_at) {
+  HeadRun run{trace.key(layer, head), trace.value(layer, head), {}, std::move(evicted_at)};
+  const int group = trace.model().group_size();
+  for (int query_head = head * group; query_head < (head + 1) * group; ++query_head) {
+    run.queries.push_back(trace.query(layer, query_head));
+  }
+  return run;
+}
+
+/// Attention outputs of a block's queries over what the head held, per query head: [G] of [m,d].
+/// `turns`: to places in the cache, or null.
+std::vector<Matrix> outputs_of(const HeadRun& run, const ModelInfo& model, double scale, int step,
+                               const Block& block, PlaceTurns* turns) {
+  const std::vector<std::int32_t> held = retained_after(run.evicted_at, block.end, step - 1);
+  const auto n = static_cast<Eigen::Index>(held.size());
+  Matrix keys(n, run.keys.cols()), values(n, run.values.cols());
+  for (Eigen::Index i = 0; i < n; ++i) {
+    const auto token = held[static_cast<std::size_t>(i)];
+    keys.row(i) = run.keys.row(token);
+    values.row(i) = run.values.row(token);
+  }
+  std::vector<Matrix> queries;
+  for (const Matrix& query : run.queries) {
+    queries.emplace_back(query.middleRows(block.first, block.size()));
+  }
+  if (turns != nullptr) {
+    Matrix turned;
+    turns->turn_last(view(keys), held, turned);
+    keys = turned;
+    for (Matrix& query : queries) {
+      turns->turn_last(view(query), held, turned);
+      query = turned;
+    }
+  }
+  ModelInfo one_head = model;
+  one_head.num_heads = model.group_size();
+  one_head.num_kv_heads = 1;
+  CacheAttention attention(one_head, scale);
+  const std::vector<CacheView> caches{{held, view(keys), view(values), {}}};
+  std::vector<MatrixView> views;
+  for (const Matrix& query : queries) views.push_back(view(query));
+  attention.begin(caches, views);
+  std::vector<Matrix> outputs;
+  for (int i = 0; i < one_head.num_heads; ++i) {
+    outputs.emplace_back(attention.last_rows(i, block.size()) * values);
+  }
+  return outputs;
+}
+
+LayerDrift layer_drift(const Trace& full, const Trace& closed, int layer, PlaceTurns* turns,
+                       Progress& progress) {
+  Distance query, key, value, output;
+  const ModelInfo& model = full.model();
+  const bool merged = !closed.merges(layer).empty();
+  const std::vector<std::int32_t> never(static_cast<std::size_t>(full.length()), -1);
+  for (int head = 0; head < model.num_kv_heads; ++head) {
+    const HeadRun a = head_run(full, layer, head, never);
+    const HeadRun b = head_run(closed, layer, head, evictions(closed, layer, head));
+    key.add(a.keys, b.keys);
+    value.add(a.values, b.values);
+    for (std::size_t i = 0; i < a.queries.size(); ++i) query.add(a.queries[i], b.queries[i]);
+    const std::vector<Block>& blocks = closed.blocks();
+    for (int step = 0; !merged && step < static_cast<int>(blocks.size()); ++step) {
+      progress.check();
+      const Block& block = blocks[static_cast<std::size_t>(step)];
+      const auto of_full = outputs_of(a, model, full.run().attention_scale, step, block, nullptr);
+      const auto of_closed = outputs_of(b, model, closed.run().attention_scale, step, block, turns);
+      for (std::size_t i = 0; i < of_full.size(); ++i) output.add(of_full[i], of_closed[i]);
+    }
+  }
+  return {layer, query.relative(), key.relative(), value.relative(),
+          merged ? kUnknown : output.relative()};
+}
+
+/// KL(full ‖ closed) of two logit rows.
+double divergence(const Eigen::VectorXd& full, const Eigen::VectorXd& closed) {
+  const auto log_probabilities = [](const Eigen::VectorXd& logits) -> Eigen::VectorXd {
+    const double largest = logits.maxCoeff();
+    return logits.array() - (largest + std::log((logits.array() - largest).exp().sum()));
+  };
+  const Eigen::VectorXd p = log_probabilities(full);
+  const Eigen::VectorXd q = log_probabilities(closed);
+  return (p.array().exp() * (p - q).array()).sum();
+}
+
+void token_drift(const Trace& full, const Trace& closed, Drift& drift, Progress& progress) {
+  const auto a = full.predictions();
+  const auto b = closed.predictions();
+  if (!a || !b || a->k == 0 || b->k == 0 || a->loss.empty() || b->loss.empty()) {
+    drift.notes.push_back("a trace has no predictions: next tokens are not compared");
+    return;
+  }
+  const auto hidden_full = full.final_hidden();
+  const auto hidden_closed = closed.final_hidden();
+  const auto head = full.lm_head() ? full.lm_head() : closed.lm_head();
+  const bool exact = hidden_full && hidden_closed && head;
+  drift.divergence_kind = exact ? DivergenceKind::exact : DivergenceKind::top;
+  drift.notes.push_back(
+      exact ? "KL is computed with the output head rounded to float16"
+            : fmt::format("KL is a lower bound, from the {} most probable tokens alone: the traces "
+                          "lack hidden states or the output head (--lm-head)",
+                          std::min(a->k, b->k)));
+  for (std::size_t token = 0; token < static_cast<std::size_t>(full.length()); ++token) {
+    progress.check();
+    TokenDrift one;
+    if (exact) {
+      const auto row = static_cast<Eigen::Index>(token);
+      const Eigen::VectorXf of_full = *head * hidden_full->row(row).transpose();
+      const Eigen::VectorXf of_closed = *head * hidden_closed->row(row).transpose();
+      one.divergence = divergence(of_full.cast<double>(), of_closed.cast<double>());
+    } else {
+      one.divergence = top_divergence(*a, *b, token);
+    }
+    one.same_top1 = a->token_ids[token * static_cast<std::size_t>(a->k)] ==
+                    b->token_ids[token * static_cast<std::size_t>(b->k)];
+    one.loss_difference = static_cast<double>(b->loss[token]) - static_cast<double>(a->loss[token]);
+    drift.tokens.push_back(one);
+  }
+}
+
+/// Mean over the tokens for which it is known; NaN for none.
+template <typename Of>
+double mean_over(const std::vector<TokenDrift>& tokens, Of of) {
+  double sum = 0.0;
+  long count = 0;
+  for (const TokenDrift& token : tokens) {
+    const double value = of(token);
+    if (!std::isfinite(value)) continue;
+    sum += value;
+    ++count;
+  }
+  return count > 0 ? sum / static_cast<double>(count) : kUnknown;
+}
+
+}  // namespace
+
+double top_divergence(const Trace::Predictions& full, const Trace::Predictions& closed,
+                      std::size_t token) {
+  std::map<std::int32_t, double> of_closed;
+  const auto k = static_cast<std::size_t>(closed.k);
+  for (std::size_t i = token * k; i < (token + 1) * k; ++i) {
+    of_closed[closed.token_ids[i]] = static_cast<double>(closed.logprob[i]);
+  }
+  double sum = 0.0, rest_full = 1.0, rest_closed = 1.0;
+  const auto k_full = static_cast<std::size_t>(full.k);
+  for (std::size_t i = token * k_full; i < (token + 1) * k_full; ++i) {
+    const auto found = of_closed.find(full.token_ids[i]);
+    if (found == of_closed.end()) continue;
+    const double p = static_cast<double>(full.logprob[i]);
+    sum += std::exp(p) * (p - found->second);
+    rest_full -= std::exp(p);
+    rest_closed -= std::exp(found->second);
+  }
+  constexpr double kNothing = 1e-6;  // float32 sums of probabilities are no better
+  if (rest_full > kNothing)
+    sum += rest_full * std::log(rest_full / std::max(rest_closed, kNothing));
+  return std::max(sum, 0.0);
+}
+
+double Drift::mean_jaccard(const HeadDrift& head, int first_step) {
+  double sum = 0.0;
+  const auto first = static_cast<std::size_t>(first_step);
+  if (first >= head.jaccard.size()) return 1.0;
+  for (std::size_t step = first; step < head.jaccard.size(); ++step) sum += head.jaccard[step];
+  return sum / static_cast<double>(head.jaccard.size() - first);
+}
+
+double Drift::mean_divergence() const {
+  return mean_over(tokens, [](const TokenDrift& token) { return token.divergence; });
+}
+double Drift::same_top1_share() const {
+  return mean_over(tokens, [](const TokenDrift& token) { return token.same_top1 ? 1.0 : 0.0; });
+}
+double Drift::mean_loss_difference() const {
+  return mean_over(tokens, [](const TokenDrift& token) { return token.loss_difference; });
+}
+
+Drift measure_drift(const Trace& full, const Trace& closed, Progress& progress) {
+  check_pair(full, closed);
+  Drift drift;
+  drift.policy = closed.run().policy;
+  drift.budget = closed.run().budget;
+  drift.positions = closed.run().positions;
+  drift.blocks = closed.blocks();
+
+  ReplayRequest request;
+  request.policy = parse_policy(closed.run().policy);
+  request.budget = closed.run().budget;
+  request.block = closed.run().block_size;
+  request.metrics = false;
+  const Replay open = replay(full, request, progress);
+  const bool same_blocks = std::equal(
+      open.blocks.begin(), open.blocks.end(), drift.blocks.begin(), drift.blocks.end(),
+      [](const Block& a, const Block& b) { return a.first == b.first && a.end == b.end; });
+  if (!same_blocks) {
+    throw FileError(closed.path().string(),
+                    "was run in other blocks than its block size says; capture it again");
+  }
+
+  const auto steps = static_cast<int>(drift.blocks.size());
+  drift.first_eviction = steps;
+  for (const HeadReplay& head : open.heads) {
+    const auto evicted_at = evictions(closed, head.layer, head.head);
+    for (const std::int32_t step : evicted_at) {
+      if (step >= 0) drift.first_eviction = std::min(drift.first_eviction, step);
+    }
+    HeadDrift one{head.layer, head.head, {}};
+    for (int step = 0; step < steps; ++step) {
+      const int end = drift.blocks[static_cast<std::size_t>(step)].end;
+      one.jaccard.push_back(jaccard(retained_after(head.evicted_at, end, step),
+                                    retained_after(evicted_at, end, step)));
+    }
+    drift.heads.push_back(std::move(one));
+  }
+
+  std::unique_ptr<PlaceTurns> turns;
+  if (drift.positions == "compact") turns = std::make_unique<PlaceTurns>(closed.model());
+  for (int layer = 0; layer < full.model().num_layers; ++layer) {
+    drift.layers.push_back(layer_drift(full, closed, layer, turns.get(), progress));
+  }
+  if (std::any_of(drift.layers.begin(), drift.layers.end(),
+                  [](const LayerDrift& layer) { return std::isnan(layer.output); })) {
+    drift.notes.push_back(
+        "entries were merged: the outputs of those layers cannot be computed from the trace");
+  }
+  token_drift(full, closed, drift, progress);
+  return drift;
+}
+
+}  // namespace kvloupe

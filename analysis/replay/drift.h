@@ -1,0 +1,77 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "analysis/progress.h"
+#include "analysis/trace/trace.h"
+
+namespace kvloupe {
+
+/// One head: what it retains in the closed loop beside what a replay on the full run says.
+struct HeadDrift {
+  int layer = 0;
+  int head = 0;
+  std::vector<double> jaccard;  // [S] |A ∩ B| / |A ∪ B| of the retained sets after each step
+};
+
+/// One layer: how far the closed loop's states are from the full run's. Each is √(Σ‖x − x'‖² /
+/// Σ‖x‖²) over heads and tokens, x of the full run. Outputs are the heads' attention outputs before
+/// W_O, over what each head held; NaN where the closed loop merged entries, whose values a trace
+/// does not hold.
+struct LayerDrift {
+  int layer = 0;
+  double query = 0.0;
+  double key = 0.0;
+  double value = 0.0;
+  double output = 0.0;
+};
+
+/// How a divergence of next-token distributions was found.
+enum class DivergenceKind {
+  none,   // the traces lack what it needs
+  top,    // from the stored most probable tokens, all others as one: a lower bound
+  exact,  // from hidden states and output head, the latter rounded to float16
+};
+
+/// After one token: the next-token distributions of both runs.
+struct TokenDrift {
+  double divergence = 0.0;       // KL(full ‖ closed) in nats; NaN where not known
+  bool same_top1 = false;        // the same most probable token
+  double loss_difference = 0.0;  // closed − full, of the token that follows; NaN at the last
+};
+
+/// A closed-loop run beside the full run of the same tokens.
+struct Drift {
+  std::string policy;  // canonical spec
+  int budget = 0;
+  std::string positions;
+  std::vector<Block> blocks;     // [S]
+  std::vector<HeadDrift> heads;  // layer-major
+  std::vector<LayerDrift> layers;
+  DivergenceKind divergence_kind = DivergenceKind::none;
+  std::vector<TokenDrift> tokens;  // [T]; empty where a trace has no predictions
+  std::vector<std::string> notes;
+
+  /// Over a head's steps from the first eviction on; 1 where there is none.
+  static double mean_jaccard(const HeadDrift& head, int first_step);
+  /// The first step at which anything was evicted in the closed loop; S where none was.
+  int first_eviction = 0;
+  double mean_divergence() const;       // NaN where not known
+  double same_top1_share() const;       // NaN without predictions
+  double mean_loss_difference() const;  // NaN without predictions
+};
+
+/// A lower bound of KL(full ‖ closed) after a token, in nats, from the k most probable tokens of
+/// each: those that both list count by themselves, all others as one (by the data processing
+/// inequality at most the true one).
+double top_divergence(const Trace::Predictions& full, const Trace::Predictions& closed,
+                      std::size_t token);
+
+/// Compares the closed-loop trace with the full one. Throws FileError where `full` is no run with
+/// the full cache, `closed` no closed loop, or they are not of the same model shape, tokens and
+/// blocks; the first token that differs is named.
+Drift measure_drift(const Trace& full, const Trace& closed, Progress& progress);
+
+}  // namespace kvloupe
