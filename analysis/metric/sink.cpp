@@ -99,8 +99,8 @@ Matrix dropped_token_errors(const Trace& trace, int token, std::span<const int> 
 MeanAttention mean_attention(const Trace& trace, std::span<const int> layers, int n,
                              Progress& progress) {
   if (n < 1 || n > trace.length()) {
-    throw UsageError(fmt::format("{} tokens: {} has 1 to {}", n, trace.path().string(),
-                                 trace.length()));
+    throw UsageError(
+        fmt::format("{} tokens: {} has 1 to {}", n, trace.path().string(), trace.length()));
   }
   if (layers.empty()) throw UsageError("no layer to average over");
   Eigen::MatrixXd logits = Eigen::MatrixXd::Zero(n, n);
@@ -112,8 +112,7 @@ MeanAttention mean_attention(const Trace& trace, std::span<const int> layers, in
       const Matrix queries = trace.query(layer, query_head).topRows(n);
       const Matrix keys = trace.key(layer, trace.model().head_of(query_head)).topRows(n);
       const auto scale = static_cast<double>(trace.run().attention_scale);
-      const Eigen::MatrixXd head =
-          queries.cast<double>() * keys.cast<double>().transpose() * scale;
+      const Eigen::MatrixXd head = queries.cast<double>() * keys.cast<double>().transpose() * scale;
       logits += head;
       for (int q = 0; q < n; ++q) {
         const Eigen::ArrayXd row = head.row(q).head(q + 1).transpose().array();

@@ -47,8 +47,9 @@ std::string figure_list() {
     text += fmt::format("  {:<14} {}{}\n", info.name, info.title,
                         info.needs.most_traces > 1 ? " (several traces)" : "");
     for (const figure::ChoiceInfo& choice : info.choices) {
-      text += fmt::format("  {:<14} --set {}={}{}\n", "", choice.name, fmt::join(choice.values, "|"),
-                          figure::is_typed(choice) ? " (yours)" : "");
+      text +=
+          fmt::format("  {:<14} --set {}={}{}\n", "", choice.name, fmt::join(choice.values, "|"),
+                      figure::is_typed(choice) ? " (yours)" : "");
     }
   }
   return text;

@@ -122,8 +122,8 @@ int run_gallery(const GalleryOptions& o) {
   Progress progress;
   for_each_at_once(pieces.size(), progress, [&](std::size_t i) {
     const figure::FigureInfo& info = *pieces[i].info;
-    const std::string why = info.needs.fewest_traces > 1 ? "it compares traces; see export"
-                                                         : info.unavailable(*trace);
+    const std::string why =
+        info.needs.fewest_traces > 1 ? "it compares traces; see export" : info.unavailable(*trace);
     if (!why.empty()) {
       report.say(i, fmt::format("{}: skipped: {}", pieces[i].name, why));
       return;

@@ -51,8 +51,8 @@ void add_bar_number(Scene& scene, const Style& style, const Axes& axes, double c
   const Point at = upright ? axes.to_page(middle, end) : axes.to_page(end, middle);
   const double cap = style.fonts->cap_height() * style.small;
   if (upright) {
-    Text label = make_text(style, text, {at.x, at.y - 2.0}, style.small, Font::regular,
-                           Align::centre);
+    Text label =
+        make_text(style, text, {at.x, at.y - 2.0}, style.small, Font::regular, Align::centre);
     const double room = std::abs(axes.to_page(middle + each, end).x - at.x);
     if (label.width <= room && at.y - 2.0 - cap > 0.0) scene.add(std::move(label));
   } else {

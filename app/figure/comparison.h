@@ -29,7 +29,7 @@ struct WantedReplay {
   std::optional<int> block = std::nullopt;
   std::vector<int> layers = {};  // empty: all
   bool metrics = false;
-  bool scores = false;  // of the selected head
+  bool scores = false;    // of the selected head
   std::size_t trace = 0;  // of FigureInput::traces
 };
 

@@ -45,8 +45,7 @@ void add_strip(Scene& scene, const Style& style, const Axes& axes, double cell,
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (!drawable(upright ? axes.y : axes.x, values[i])) continue;
     const double beside = cell + sideways(i);
-    const Point at =
-        upright ? axes.to_page(beside, values[i]) : axes.to_page(values[i], beside);
+    const Point at = upright ? axes.to_page(beside, values[i]) : axes.to_page(values[i], beside);
     if (axes.plot.contains(at)) points.push_back(at);
   }
   if (!points.empty()) scene.add(series_marks(style, look, size, std::move(points)));

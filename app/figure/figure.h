@@ -40,10 +40,10 @@ struct Selection {
 /// Everything a figure is computed from. The replays are there where the figure's needs say so;
 /// comparisons make more of their own (comparison.h).
 struct FigureInput {
-  std::shared_ptr<const Trace> trace;                 // the first of `traces`
-  std::vector<std::shared_ptr<const Trace>> traces;   // as many as the figure's needs allow
-  std::shared_ptr<const Replay> policy_a;             // of `trace`
-  std::shared_ptr<const Replay> policy_b;             // optional, but where needs.policy_b
+  std::shared_ptr<const Trace> trace;                // the first of `traces`
+  std::vector<std::shared_ptr<const Trace>> traces;  // as many as the figure's needs allow
+  std::shared_ptr<const Replay> policy_a;            // of `trace`
+  std::shared_ptr<const Replay> policy_b;            // optional, but where needs.policy_b
   Selection selection;
   Choices choices;
   /// What is selected, for replays of the figure's own.

@@ -12,18 +12,9 @@ namespace kvloupe::figure {
 
 std::span<const FigureInfo> figure_catalog() {
   static const std::vector<FigureInfo> catalog = {
-      overview_figure(),
-      similarity_figure(),
-      attention_figure(),
-      pca_figure(),
-      filmstrip_figure(),
-      tokens_figure(),
-      why_figure(),
-      policy_diff_figure(),
-      agreement_figure(),
-      budget_curve_figure(),
-      head_budgets_figure(),
-      sinks_figure(),
+      overview_figure(),  similarity_figure(),   attention_figure(),    pca_figure(),
+      filmstrip_figure(), tokens_figure(),       why_figure(),          policy_diff_figure(),
+      agreement_figure(), budget_curve_figure(), head_budgets_figure(), sinks_figure(),
   };
   return catalog;
 }

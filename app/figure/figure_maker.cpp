@@ -109,13 +109,12 @@ void check_trace_count(const FigureInfo& info, std::size_t count, const std::str
   const auto fewest = static_cast<std::size_t>(info.needs.fewest_traces);
   const auto most = static_cast<std::size_t>(info.needs.most_traces);
   if (count < fewest) {
-    throw UsageError(
-        fmt::format("figure {} compares traces; give at least {}", info.name, fewest));
+    throw UsageError(fmt::format("figure {} compares traces; give at least {}", info.name, fewest));
   }
   if (count <= most) return;
-  throw UsageError(most == 1
-                       ? fmt::format("{}: figure {} reads one trace; give one input", last, info.name)
-                       : fmt::format("{}: figure {} reads at most {} traces", last, info.name, most));
+  throw UsageError(
+      most == 1 ? fmt::format("{}: figure {} reads one trace; give one input", last, info.name)
+                : fmt::format("{}: figure {} reads at most {} traces", last, info.name, most));
 }
 
 MadeFigure FigureMaker::make(const FigureInfo& info, const FigureSettings& settings,

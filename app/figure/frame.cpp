@@ -48,11 +48,9 @@ AxisLook names_look(const Style& style, const Axis& axis, double length, bool ho
   for (std::size_t i = 0; i < axis.names.size(); i += static_cast<std::size_t>(every)) {
     const double at = static_cast<double>(i) + 0.5;
     if (at < low || at > high) continue;
-    look.ticks.push_back(
-        {at, style.fonts->fit(axis.names[i], Font::regular, style.small, widest)});
+    look.ticks.push_back({at, style.fonts->fit(axis.names[i], Font::regular, style.small, widest)});
   }
-  look.turned =
-      horizontal && widest_label(style, look.ticks) > cell * every - 0.6 * style.small;
+  look.turned = horizontal && widest_label(style, look.ticks) > cell * every - 0.6 * style.small;
   return look;
 }
 
@@ -123,9 +121,10 @@ AxisLook axis_look(const Style& style, const Axis& axis, double length, bool hor
     };
     std::vector<Tick> both = index_ticks(axis.first, *axis.knee, part(axis.knee_share));
     for (Tick& tick : index_ticks(*axis.knee, axis.last, part(1.0 - axis.knee_share))) {
-      const double away = both.empty() ? length
-                                       : length * std::abs(axis.share_of(tick.value) -
-                                                           axis.share_of(both.back().value));
+      const double away =
+          both.empty()
+              ? length
+              : length * std::abs(axis.share_of(tick.value) - axis.share_of(both.back().value));
       if (away >= 1.5 * style.small) both.push_back(std::move(tick));
     }
     return both;
@@ -197,10 +196,9 @@ void add_axes(Scene& scene, const Style& style, const Axes& axes, const AxisLook
     lines.move({at, plot.bottom()}).line({at, plot.bottom() + tick_length});
     if (!x.labels) continue;
     if (x.turned) {
-      Text& label = scene.add(
-          make_text(style, tick.label,
-                    {at + cap * style.small / 2, plot.bottom() + tick_length + tick_gap},
-                    style.small, Font::regular, Align::right));
+      Text& label = scene.add(make_text(
+          style, tick.label, {at + cap * style.small / 2, plot.bottom() + tick_length + tick_gap},
+          style.small, Font::regular, Align::right));
       label.turned = true;
       continue;
     }

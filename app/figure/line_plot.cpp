@@ -112,7 +112,7 @@ void add_band(Scene& scene, const Axes& axes, std::span<const double> x,
 }
 
 void add_level(Scene& scene, const Style& style, const Axes& axes, double value,
-               const std::string& name, bool along_x) {
+               const std::string& name, bool along_x, bool name_at_start) {
   const Rect& plot = axes.plot;
   const Axis& axis = along_x ? axes.y : axes.x;
   if (!std::isfinite(value) || (axis.scale == AxisScale::log && !(value > 0.0))) return;
@@ -127,7 +127,9 @@ void add_level(Scene& scene, const Style& style, const Axes& axes, double value,
   if (along_x) {  // above the line, unless that is outside
     const bool above = at - plot.y > style.small * 1.2;
     add_note(scene, style, name,
-             {plot.right() - 1.0, above ? at - 2.5 : at + style.small * 1.1}, Align::right);
+             {name_at_start ? plot.x + 2.0 : plot.right() - 1.0,
+              above ? at - 2.5 : at + style.small * 1.1},
+             name_at_start ? Align::left : Align::right);
   } else {
     const bool before =
         plot.right() - at < style.fonts->width(name, Font::regular, style.small) + 4.0;

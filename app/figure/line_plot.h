@@ -26,8 +26,9 @@ void add_band(Scene& scene, const Axes& axes, std::span<const double> x,
 void add_note(Scene& scene, const Style& style, const std::string& text, Point anchor,
               Align align = Align::left);
 
-/// A dashed line across the plot at a value of y (or of x), with its name at its end, inside.
+/// A dashed line across the plot at a value of y (or of x), with its name at its end (along x also
+/// at its start), inside.
 void add_level(Scene& scene, const Style& style, const Axes& axes, double value,
-               const std::string& name, bool along_x = true);
+               const std::string& name, bool along_x = true, bool name_at_start = false);
 
 }  // namespace kvloupe::figure

@@ -7,7 +7,7 @@ namespace kvloupe::figure {
 
 namespace {
 
-constexpr double outer = 2.0;        // margin of the page
+constexpr double outer = 2.0;  // margin of the page
 constexpr double between_rows = 5.0;
 constexpr double between_columns = 7.0;
 constexpr double least_row = 52.0;  // a lower row would be all labels
@@ -21,7 +21,7 @@ bool same_axis(const Axis& a, const Axis& b) {
 struct Layout {
   int columns = 1;
   int rows = 1;
-  double title = 0.0;  // room above each row
+  double title = 0.0;          // room above each row
   std::vector<double> left;    // [columns] room for y labels
   std::vector<double> bottom;  // [rows] room for x labels
   double plot_width = 10.0;
@@ -109,7 +109,8 @@ Layout lay_out(const Style& style, const PanelGrid& grid, double width, double h
 double panels_natural_height(const Style& style, const PanelGrid& grid, double width) {
   if (grid.panels.empty()) return 0.0;
   const Layout layout = lay_out(style, grid, width, 0.0);
-  double height = grid.top + grid.below + outer + layout.rows * (layout.title + layout.plot_height) +
+  double height = grid.top + grid.below + outer +
+                  layout.rows * (layout.title + layout.plot_height) +
                   (layout.rows - 1) * between_rows;
   for (const double bottom : layout.bottom) height += bottom;
   return height;
@@ -139,9 +140,9 @@ std::vector<Axes> add_panels(Scene& scene, const Style& style, const PanelGrid& 
       }
       if (!panel.title.empty()) {
         const double room = plot.right() + grid.beside - title_x;
-        scene.add(make_text(
-            style, style.fonts->fit(panel.title, Font::regular, style.small, room),
-            {title_x, y + 1.0 + style.fonts->cap_height() * style.text}, style.small));
+        scene.add(make_text(style, style.fonts->fit(panel.title, Font::regular, style.small, room),
+                            {title_x, y + 1.0 + style.fonts->cap_height() * style.text},
+                            style.small));
       }
       x += layout.plot_width + grid.beside + between_columns;
     }

@@ -20,14 +20,14 @@ struct Panel {
 
 struct PanelGrid {
   std::vector<Panel> panels;
-  int columns = 0;           // 0: as many as leave each panel `least_width`
-  double least_width = 70.0; // points
-  double aspect = 1.3;       // width / height of a plot, where the height is free
-  double top = 2.0;          // room above all, for a legend
-  double beside = 4.0;       // room right of each plot: for its labels at the lines' ends
-  double right = 0.0;        // room right of all, for a colour bar
-  double below = 0.0;        // room under all
-  bool letters = true;       // bold a, b, c, where there are several
+  int columns = 0;            // 0: as many as leave each panel `least_width`
+  double least_width = 70.0;  // points
+  double aspect = 1.3;        // width / height of a plot, where the height is free
+  double top = 2.0;           // room above all, for a legend
+  double beside = 4.0;        // room right of each plot: for its labels at the lines' ends
+  double right = 0.0;         // room right of all, for a colour bar
+  double below = 0.0;         // room under all
+  bool letters = true;        // bold a, b, c, where there are several
 };
 
 /// Draws the axes, letters and titles; returns where each panel's plot lies. Labels of an axis are

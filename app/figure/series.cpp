@@ -94,10 +94,9 @@ double add_series_legend(Scene& scene, const Style& style, Point corner, double 
   double x = corner.x;
   double y = corner.y;
   for (const SeriesLabel& label : labels) {
-    const std::string name = style.fonts->fit(label.text, Font::regular, style.small,
-                                              width - sample - sample_gap);
-    const double wide =
-        sample + sample_gap + style.fonts->width(name, Font::regular, style.small);
+    const std::string name =
+        style.fonts->fit(label.text, Font::regular, style.small, width - sample - sample_gap);
+    const double wide = sample + sample_gap + style.fonts->width(name, Font::regular, style.small);
     if (x > corner.x && x + wide > corner.x + width) {
       x = corner.x;
       y += row;

@@ -46,7 +46,7 @@ struct Placed {
 
 /// Lays tokens out, words unbroken where a line can hold them; stops when the callback says false.
 void flow(const TokenText& tokens, const Style& style, double width, int first, int last,
-        const std::function<bool(const Placed&)>& place) {
+          const std::function<bool(const Placed&)>& place) {
   const auto& [text, breaks, special] = tokens;
   constexpr double margin = 2.0;
   constexpr double gap = 0.4;  // a hairline of paper between grounds
@@ -68,8 +68,7 @@ void flow(const TokenText& tokens, const Style& style, double width, int first, 
       // The whole word, if this token begins one.
       double word = placed.lead + placed.width;
       if (placed.lead > 0) {
-        for (std::size_t next = t + 1; next <= static_cast<std::size_t>(last);
-             ++next) {
+        for (std::size_t next = t + 1; next <= static_cast<std::size_t>(last); ++next) {
           if (lead_of(next) > 0 || breaks[next - 1] || special[next]) break;
           word += gap + width_of(next);
           if (word > right - margin) break;
@@ -220,10 +219,10 @@ void add_token_text(Scene& scene, const Style& style, const TokenText& tokens, i
   add_stroked(scene, std::move(struck), mix(c.paper, c.evicted, 0.55), 0.5);
   for (Text& word : words) scene.add(std::move(word));
   if (shown <= last && lines > 1) {
-    Text rest = make_text(
-        style, fmt::format("… {} more tokens", format_count(last + 1 - shown)),
-        {2.0, top + (lines - 0.5) * step + style.fonts->cap_height() * style.small / 2},
-        style.small);
+    Text rest =
+        make_text(style, fmt::format("… {} more tokens", format_count(last + 1 - shown)),
+                  {2.0, top + (lines - 0.5) * step + style.fonts->cap_height() * style.small / 2},
+                  style.small);
     rest.colour = c.faint;
     scene.add(std::move(rest));
   }

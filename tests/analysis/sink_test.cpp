@@ -93,7 +93,7 @@ TEST_F(SinkTest, EdgesOfADrop) {
   const auto error = [&](int token, int query) {
     return dropped_token_error(trace, 0, 0, token, std::vector<int>{query});
   };
-  EXPECT_EQ(error(9, 8), 0.0);             // not seen yet
+  EXPECT_EQ(error(9, 8), 0.0);           // not seen yet
   EXPECT_TRUE(std::isinf(error(0, 0)));  // nothing else to see
   // Two entries with attention a and 1 − a: without the first the output is the second's value.
   const std::vector<double> a = naive_softmax(naive_logits(states, 0, 0, 1));

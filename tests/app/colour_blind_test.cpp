@@ -50,8 +50,8 @@ Vector seen_linear(Colour colour, const Vision& vision) {
     const double c = value / 255.0;
     return c <= 0.04045 ? c / 12.92 : std::pow((c + 0.055) / 1.055, 2.4);
   };
-  Vector rgb = times(vision.transform,
-                     {linear(colour.red), linear(colour.green), linear(colour.blue)});
+  Vector rgb =
+      times(vision.transform, {linear(colour.red), linear(colour.green), linear(colour.blue)});
   for (double& c : rgb) c = std::min(1.0, std::max(0.0, c));
   return rgb;
 }
@@ -116,9 +116,9 @@ TEST_P(ColourBlindTheme, FatesAndPoliciesAreToldApart) {
                 {"protected", c.protected_},
                 {"merged", c.merged}},
                least);
-  expect_apart({{"A only", c.retained}, {"B only", c.evicted}, {"both", c.both},
-                {"neither", c.neither}},
-               20.0);
+  expect_apart(
+      {{"A only", c.retained}, {"B only", c.evicted}, {"both", c.both}, {"neither", c.neither}},
+      20.0);
   expect_apart({{"merged", c.merged}, {"pivot", c.pivot}}, least);
 }
 

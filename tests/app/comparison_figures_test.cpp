@@ -3,9 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
-#include <algorithm>
 #include <set>
 #include <sstream>
 
@@ -153,7 +153,9 @@ TEST_F(ComparisonFigures, AgreementIsJaccardsIndexAndHeadsAreSorted) {
     const std::set<int> b = kept(replay_of_spec(row.at("other"), 24), layer, head, 2);
     int both = 0;
     for (const int token : a) both += b.contains(token) ? 1 : 0;
-    const double expected = static_cast<double>(both) / static_cast<double>(a.size() + b.size() - static_cast<std::size_t>(both));
+    const double expected =
+        static_cast<double>(both) /
+        static_cast<double>(a.size() + b.size() - static_cast<std::size_t>(both));
     EXPECT_NEAR(std::stod(row.at("jaccard")), expected, 1e-8);
     if (row.at("policy") == row.at("other")) {
       EXPECT_EQ(row.at("jaccard"), "1");
@@ -215,7 +217,7 @@ TEST_F(ComparisonFigures, WhyTellsTheStoryOfAToken) {
   // Without a token: the closest call among those the step evicted.
   settings.token.reset();
   const std::string caption = make("why", settings).figure->caption();
-  EXPECT_THAT(caption, HasSubstr("evicted at step 2"));
+  EXPECT_THAT(caption, HasSubstr("evicted at once"));
   const std::vector<Row> rows = rows_of("why", settings);
   ASSERT_FALSE(rows.empty());
   EXPECT_THAT(rows.back().at("reason"), HasSubstr("evicted"));

@@ -58,9 +58,9 @@ class Agreement final : public Figure {
     add_cells(scene, style, axes, matrix, count, count, colours,
               [](double value) { return fmt::format("{:.2f}", value); });
     add_colour_bar(scene, style, axes.plot, colours);
-    add_title(scene, style, 0, {axes.plot.x, 2.0},
-              style.fonts->fit(what(), Font::regular, style.small,
-                               axes.plot.width - style.text * 1.4));
+    add_title(
+        scene, style, 0, {axes.plot.x, 2.0},
+        style.fonts->fit(what(), Font::regular, style.small, axes.plot.width - style.text * 1.4));
     if (is_tiny(request)) return scene;
     const double left = style.text + 8.0;
     const double top = style.text * 1.7 + 2.0;
@@ -93,7 +93,8 @@ class Agreement final : public Figure {
 
   std::string caption() const override {
     return fmt::format(
-        "Jaccard index of the retained sets of each two policies, a, {}, after step {} with N = {}; "
+        "Jaccard index of the retained sets of each two policies, a, {}, after step {} with N = "
+        "{}; "
         "b, disagreement (1 − the mean over pairs) of every head, sorted.",
         one_head ? fmt::format("in layer {}, head {}", selection.layer, selection.head)
                  : fmt::format("mean over {} heads", heads.size()),
@@ -134,7 +135,8 @@ class Agreement final : public Figure {
     grid.aspect = 1.5;
     grid.top = style.text * 1.3;
     grid.right = colour_bar_width(style, scale(request), 100.0);
-    if (height > 0.0 && is_tiny(request)) return short_names(style, std::move(grid), 0.27 * request.width);
+    if (height > 0.0 && is_tiny(request))
+      return short_names(style, std::move(grid), 0.27 * request.width);
     if (is_narrow(request)) {
       grid.below = height > 0.0 ? 0.42 * height : 130.0;
     } else {
@@ -156,17 +158,17 @@ class Agreement final : public Figure {
   static void add_title(Scene& scene, const Style& style, int panel, Point corner,
                         const std::string& title) {
     add_panel_letter(scene, style, panel, corner);
-    scene.add(make_text(
-        style, title,
-        {corner.x + style.text * 1.4, corner.y + style.fonts->cap_height() * style.text},
-        style.small));
+    scene.add(
+        make_text(style, title,
+                  {corner.x + style.text * 1.4, corner.y + style.fonts->cap_height() * style.text},
+                  style.small));
   }
 
   /// Each head a dot, the one that disagrees most at the top, with names where there is room.
   void draw_heads(Scene& scene, const Style& style, const Rect& plot) const {
     ValueRange range;
     for (const HeadAgreement& one : heads) range.add(one.disagreement);
-    const Axis x = x_axis("Disagreement, 1 − mean Jaccard index", range.from_zero());
+    const Axis x = x_axis("Disagreement, 1 − mean Jaccard index", range.from_zero(0.12));
     const Axis y = y_axis("Layer.head, sorted", {0.0, static_cast<double>(heads.size())});
     AxisLook y_look;
     y_look.line = false;
@@ -176,8 +178,8 @@ class Agreement final : public Figure {
     const double size = std::clamp(plot.height / static_cast<double>(heads.size()), 1.6, 4.0);
     for (std::size_t i = 0; i < heads.size(); ++i) {
       const HeadAgreement& one = heads[i];
-      const Point at = axes.to_page(one.disagreement,
-                                    static_cast<double>(heads.size()) - static_cast<double>(i) - 0.5);
+      const Point at = axes.to_page(
+          one.disagreement, static_cast<double>(heads.size()) - static_cast<double>(i) - 0.5);
       const bool selected = one.layer == selection.layer && one.head == selection.head;
       Path stem = make_line({plot.x, at.y}, at, style.colours.grid, std::min(0.8, size / 2));
       scene.add(std::move(stem));
@@ -199,11 +201,11 @@ class Agreement final : public Figure {
     const auto every = static_cast<std::size_t>(std::max(1.0, std::ceil(style.small * 1.15 / row)));
     for (std::size_t i = 0; i < heads.size(); i += every) {
       const HeadAgreement& one = heads[i];
-      const Point at = axes.to_page(one.disagreement,
-                                    static_cast<double>(heads.size()) - static_cast<double>(i) - 0.5);
-      Text name = make_text(style, fmt::format("{}.{}", one.layer, one.head),
-                            {at.x + 4.0, at.y + style.fonts->cap_height() * style.small / 2},
-                            style.small);
+      const Point at = axes.to_page(
+          one.disagreement, static_cast<double>(heads.size()) - static_cast<double>(i) - 0.5);
+      Text name =
+          make_text(style, fmt::format("{}.{}", one.layer, one.head),
+                    {at.x + 4.0, at.y + style.fonts->cap_height() * style.small / 2}, style.small);
       if (at.x + 4.0 + name.width > scene.width - 1.0) {
         name.anchor.x = at.x - 4.0;
         name.align = Align::right;
@@ -253,8 +255,8 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
     for (int h = 0; h < model.num_kv_heads; ++h) {
       progress.check();
       HeadAgreement one = agreement_of(replays, l, h, input.selection.step);
-      const bool shown = !figure->one_head ||
-                         (l == input.selection.layer && h == input.selection.head);
+      const bool shown =
+          !figure->one_head || (l == input.selection.layer && h == input.selection.head);
       for (std::size_t i = 0; shown && i < cells; ++i) mean[i] += one.jaccard[i];
       figure->heads.push_back(std::move(one));
     }

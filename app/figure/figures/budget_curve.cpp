@@ -26,7 +26,7 @@ struct CurveMeasure {
   double (*of)(const QueryHeadMetrics& metrics);  // nullptr: the volume
 };
 constexpr CurveMeasure measures[] = {
-    {"lost-mass", "Lost attention mass 1 − S", false,
+    {"lost-mass", "Lost attention 1 − S", false,
      [](const QueryHeadMetrics& m) { return std::max(0.0, 1.0 - m.retained_mass); }},
     {"perturbation", "Output perturbation ℒ (L1)", false,
      [](const QueryHeadMetrics& m) { return m.perturbation_l1; }},
@@ -85,7 +85,8 @@ class BudgetCurve final : public Figure {
     const Style& style = request.style;
     Scene scene = make_scene(style, request.width, request.height);
     const PanelGrid grid = panels(request);
-    if (has_legend(request)) add_legend(scene, style, {2.0, 2.0}, request.width - 4.0, legend(style));
+    if (has_legend(request))
+      add_legend(scene, style, {2.0, 2.0}, request.width - 4.0, legend(style));
     const std::vector<Axes> axes = add_panels(scene, style, grid);
     for (std::size_t p = 0; p < axes.size(); ++p) draw_panel(scene, style, axes[p], policies[p]);
     return scene;
@@ -113,9 +114,10 @@ class BudgetCurve final : public Figure {
       const Curves& one = policies[p];
       text += fmt::format(
           "{}{}, the mean is within it {}", p > 0 ? "; " : "", one.policy,
-          one.safe < 0 ? "at none of these budgets"
-                       : "from N = " + format_count(std::lround(
-                                           budgets[static_cast<std::size_t>(one.safe)])) + " on");
+          one.safe < 0
+              ? "at none of these budgets"
+              : "from N = " +
+                    format_count(std::lround(budgets[static_cast<std::size_t>(one.safe)])) + " on");
     }
     return text + ".";
   }
@@ -153,7 +155,8 @@ class BudgetCurve final : public Figure {
     if (has_legend(request)) {
       Scene scratch = make_scene(request.style, request.width, 100.0);
       grid.top += add_legend(scratch, request.style, {2.0, 2.0}, request.width - 4.0,
-                             legend(request.style)) + 2.0;
+                             legend(request.style)) +
+                  2.0;
     }
     ValueRange x_range, y_range;
     x_range.add(budgets);
@@ -179,6 +182,12 @@ class BudgetCurve final : public Figure {
     return line;
   }
 
+  /// The limit's name stands where the mean is farther from the limit.
+  bool name_at_start(const Curves& one) const {
+    return !one.mean.empty() &&
+           std::abs(one.mean.front() - limit) > std::abs(one.mean.back() - limit);
+  }
+
   void draw_panel(Scene& scene, const Style& style, const Axes& axes, const Curves& one) const {
     SeriesLook thin = series_look(style, 0);
     thin.colour = mix_thin(style);
@@ -186,7 +195,8 @@ class BudgetCurve final : public Figure {
     for (const auto& head : one.heads) add_line(scene, axes, points(head), thin);
     const bool room_for_words = axes.plot.height > 5.0 * style.small && axes.plot.width > 50.0;
     add_level(scene, style, axes, limit,
-              room_for_words ? "limit " + number_text(limit) : std::string());
+              room_for_words ? "limit " + number_text(limit) : std::string(), true,
+              name_at_start(one));
     SeriesLook bold = series_look(style, 0);
     bold.width = 1.8;
     add_marked_line(scene, style, axes, points(one.mean), bold, 4.0);
@@ -196,14 +206,17 @@ class BudgetCurve final : public Figure {
     Path drop = make_line(mark, {mark.x, axes.plot.bottom()}, style.colours.ink, 0.6);
     drop.stroke->dash = {1.0, 1.2};
     scene.add(std::move(drop));
-    scene.add(Markers{MarkerShape::diamond, 6.5, style.colours.paper,
-                      Stroke{style.colours.ink, 0.9, {}, Cap::butt}, {mark}});
+    scene.add(Markers{MarkerShape::diamond,
+                      6.5,
+                      style.colours.paper,
+                      Stroke{style.colours.ink, 0.9, {}, Cap::butt},
+                      {mark}});
     if (!room_for_words) return;
     // Beside the mark where the plot has more room, unless the limit's name is there.
     const bool before = mark.x > axes.plot.centre().x;
     const double y = std::min(mark.y + style.small * 0.35, axes.plot.bottom() - 2.0);
     const double above_limit = axes.to_page(budgets[at], limit).y - 2.5;
-    if (std::abs(y - above_limit) < style.small * 1.1) return;
+    if (before != name_at_start(one) && std::abs(y - above_limit) < style.small * 1.1) return;
     add_note(scene, style, "N = " + format_count(std::lround(budgets[at])),
              {before ? mark.x - 6.0 : mark.x + 6.0, y}, before ? Align::right : Align::left);
   }
@@ -222,8 +235,9 @@ int smallest_safe(const std::vector<double>& mean, double limit, bool more_is_be
 }
 
 /// Every head's number at every budget, and their mean.
-Curves curves_of(const std::string& policy, const std::vector<std::shared_ptr<const Replay>>& replays,
-                 std::size_t first, std::size_t budgets, const CurveMeasure& measure, double limit) {
+Curves curves_of(const std::string& policy,
+                 const std::vector<std::shared_ptr<const Replay>>& replays, std::size_t first,
+                 std::size_t budgets, const CurveMeasure& measure, double limit) {
   Curves curves;
   curves.policy = policy;
   curves.heads.resize(replays[first]->heads.size());
@@ -285,11 +299,13 @@ FigureInfo budget_curve_figure() {
   info.aspect = 2.2;
   ChoiceInfo measure{"measure", "Measure", "What is drawn against the budget", {}};
   for (const CurveMeasure& one : measures) measure.values.emplace_back(one.name);
-  info.choices = {measure, policies_choice("A,B,h2o,tova"),
-                  budgets_choice("2.5%,5%,10%,20%,40%,80%"),
-                  number_choice("limit", "Limit", "What the measure may be at most (a volume: at least)", "0.1",
-                                -1e9, 1e9),
-                  {"scale", "Scale", "Of the measure's axis", {"linear", "log"}}};
+  info.choices = {
+      measure,
+      policies_choice("A,B,h2o,tova"),
+      budgets_choice("2.5%,5%,10%,20%,40%,80%"),
+      number_choice("limit", "Limit", "What the measure may be at most (a volume: at least)", "0.1",
+                    -1e9, 1e9),
+      {"scale", "Scale", "Of the measure's axis", {"linear", "log"}}};
   info.unavailable = [](const Trace&) { return std::string(); };
   info.compute = compute;
   return info;

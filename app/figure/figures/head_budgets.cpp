@@ -78,10 +78,10 @@ class HeadBudgets final : public Figure {
   }
 
   std::string caption() const override {
-    std::string text = fmt::format("{} after step {}, with a mean budget of N = {}",
-                                   relative ? "Entries over N that each head holds"
-                                            : "Entries that each head holds",
-                                   step, format_count(budget));
+    std::string text = fmt::format(
+        "{} after step {}, with a mean budget of N = {}",
+        relative ? "Entries over N that each head holds" : "Entries that each head holds", step,
+        format_count(budget));
     for (std::size_t p = 0; p < policies.size(); ++p) {
       text += policies.size() > 1 ? fmt::format("{} {}, {}", p == 0 ? ":" : ";",
                                                 static_cast<char>('a' + p), policies[p].policy)

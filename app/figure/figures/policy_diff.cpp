@@ -32,10 +32,7 @@ std::vector<Kept> kept_by(const Replay& a, const HeadReplay& head_a, const HeadR
   for (std::size_t t = 0; t < kept.size() && static_cast<std::int32_t>(t) < end; ++t) {
     const bool in_a = has(head_a, t);
     const bool in_b = has(head_b, t);
-    kept[t] = in_a && in_b ? Kept::both
-              : in_a       ? Kept::only_a
-              : in_b       ? Kept::only_b
-                           : Kept::neither;
+    kept[t] = in_a && in_b ? Kept::both : in_a ? Kept::only_a : in_b ? Kept::only_b : Kept::neither;
   }
   return kept;
 }
@@ -118,8 +115,8 @@ class PolicyDiff final : public Figure {
             ? fmt::format("in layer {}, head {}", selection.layer, selection.head)
             : fmt::format("in layer {}, head {} after step {}", selection.layer, selection.head,
                           selection.step);
-    return fmt::format("{}: kept by A ({}), by B ({}), by both or by neither, {} with N = {}.", what,
-                       policy_a, policy_b, where, format_count(budget));
+    return fmt::format("{}: kept by A ({}), by B ({}), by both or by neither, {} with N = {}.",
+                       what, policy_a, policy_b, where, format_count(budget));
   }
 
  private:
@@ -215,15 +212,15 @@ class PolicyDiff final : public Figure {
     const auto [x0, x1] = request.x_range.value_or(
         std::pair<double, double>(selection.first_token, selection.last_token + 1.0));
     plot.x = {AxisMeaning::token, AxisScale::linear, x0, x1, "Token"};
-    plot.y = layout == Layout::heads
-                 ? Axis{AxisMeaning::layer, AxisScale::linear, 0.0,
-                        static_cast<double>(count) / heads_of_layer, "Layer"}
-                 : Axis{AxisMeaning::step, AxisScale::linear, 0.0, static_cast<double>(count),
-                        "Step"};
+    plot.y = layout == Layout::heads ? Axis{AxisMeaning::layer, AxisScale::linear, 0.0,
+                                            static_cast<double>(count) / heads_of_layer, "Layer"}
+                                     : Axis{AxisMeaning::step, AxisScale::linear, 0.0,
+                                            static_cast<double>(count), "Step"};
     const Rect rect = map_rect(style, plot, request.width, request.height);
     const int first = std::clamp(static_cast<int>(std::floor(x0)), 0, tokens - 1);
     const int end = std::clamp(static_cast<int>(std::ceil(x1)), first + 1, tokens);
-    add_map(scene, style, plot, rect, paint_rows(style, first, end, rect.width * request.pixels_per_point),
+    add_map(scene, style, plot, rect,
+            paint_rows(style, first, end, rect.width * request.pixels_per_point),
             {static_cast<double>(first), static_cast<double>(end), plot.y.first, plot.y.last});
     const Axes axes{rect, plot.x, plot.y};
     add_row_lines(scene, style, axes, count);

@@ -38,7 +38,7 @@ struct CellPanel {
 class CellMaps : public Figure {
  public:
   std::vector<CellPanel> panels;
-  std::string words;  // the caption
+  std::string words;                 // the caption
   std::vector<std::string> columns;  // of the CSV: two indices, then one value a panel
 
   double natural_height(const DrawRequest& request) const override {
@@ -56,11 +56,10 @@ class CellMaps : public Figure {
     const auto count = static_cast<double>(panels.size());
     for (std::size_t p = 0; p < panels.size(); ++p) {
       const auto place = static_cast<double>(p);
-      const Rect room = is_narrow(request)
-                            ? Rect{0.0, place * request.height / count, request.width,
-                                   request.height / count}
-                            : Rect{place * request.width / count, 0.0, request.width / count,
-                                   request.height};
+      const Rect room =
+          is_narrow(request)
+              ? Rect{0.0, place * request.height / count, request.width, request.height / count}
+              : Rect{place * request.width / count, 0.0, request.width / count, request.height};
       draw_panel(scene, request.style, static_cast<int>(p), room);
     }
     return scene;
@@ -126,8 +125,7 @@ class CellMaps : public Figure {
     add_panel_letter(scene, style, place, {left, room.y + 2.0});
     const double title = left + style.text * 1.4;
     scene.add(make_text(
-        style,
-        style.fonts->fit(panel.title, Font::regular, style.small, axes.plot.right() - title),
+        style, style.fonts->fit(panel.title, Font::regular, style.small, axes.plot.right() - title),
         {title, room.y + 2.0 + style.fonts->cap_height() * style.text}, style.small));
   }
 };
@@ -176,7 +174,8 @@ class SinkNorms final : public Figure {
   std::string value_text(const Target& target) const override {
     if (target.token < 0 || target.token >= static_cast<int>(norms.size())) return {};
     const auto t = static_cast<std::size_t>(target.token);
-    return fmt::format("attention {}, norm {}", format_number(received[t]), format_number(norms[t]));
+    return fmt::format("attention {}, norm {}", format_number(received[t]),
+                       format_number(norms[t]));
   }
 
   std::string caption() const override {
@@ -204,9 +203,8 @@ class SinkNorms final : public Figure {
     const Axis x = x_axis("Token", {-0.02 * static_cast<double>(norms.size()),
                                     1.02 * static_cast<double>(norms.size())});
     PanelGrid grid;
-    grid.panels.push_back(
-        {"Attention received", x,
-         y_axis("Mean attention", attention.padded_log(), AxisScale::log)});
+    grid.panels.push_back({"Attention received", x,
+                           y_axis("Mean attention", attention.padded_log(), AxisScale::log)});
     grid.panels.push_back({"Norm of the value", x, y_axis("‖v‖₂", norm.from_zero())});
     grid.least_width = 90.0;
     grid.aspect = 1.35;
@@ -251,9 +249,8 @@ std::unique_ptr<const Figure> heads_figure(const FigureInput& input, int last, P
   figure->panels.push_back(head_panel(model, sink_strengths(*input.trace, 0, progress),
                                       "Sink strength of token 0", "Mean attention"));
   const std::vector<int> queries = spread_queries(last);
-  CellPanel drop =
-      head_panel(model, dropped_token_errors(*input.trace, 0, queries, progress),
-                 "Output error without token 0", "‖o′ − o‖ / ‖o‖");
+  CellPanel drop = head_panel(model, dropped_token_errors(*input.trace, 0, queries, progress),
+                              "Output error without token 0", "‖o′ − o‖ / ‖o‖");
   ValueRange range;
   for (const float value : drop.values) range.add(static_cast<double>(value));
   drop.colours.high = range.empty() || range.high <= 0.0 ? 1.0 : range.high;
@@ -302,7 +299,8 @@ std::unique_ptr<const Figure> averages_figure(const FigureInput& input, bool all
   figure->columns = {"query", "key", "mean_logit", "mean_attention"};
   figure->words = fmt::format(
       "Attention among the first {} tokens, mean over all query heads of {}: a, logits; b, "
-      "probabilities. What is averaged matters: a sink far above the rest in b may stand out little "
+      "probabilities. What is averaged matters: a sink far above the rest in b may stand out "
+      "little "
       "in a (StreamingLLM, figure 2, draws logits).",
       n,
       all_layers ? fmt::format("the {} layers", model.num_layers)
@@ -353,7 +351,8 @@ FigureInfo sinks_figure() {
   info.title = "Sinks";
   info.tooltip =
       "Attention sinks: the mean attention on token 0 and the output error without it, per query "
-      "head; logits and probabilities averaged over heads (StreamingLLM, figure 2); norms of values";
+      "head; logits and probabilities averaged over heads (StreamingLLM, figure 2); norms of "
+      "values";
   info.needs.head = true;
   info.needs.step = true;
   info.needs.comparison = true;

@@ -8,8 +8,8 @@
 #include "analysis/error.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/frame.h"
-#include "app/figure/token_state.h"
 #include "app/figure/text_flow.h"
+#include "app/figure/token_state.h"
 
 namespace kvloupe::figure {
 
@@ -39,16 +39,15 @@ class Tokens final : public Figure {
     const Style& style = request.style;
     Scene scene = make_scene(style, request.width, request.height);
     const double top = 2.0 + legend_height(request, scene);
-    add_token_text(scene, style, tokens, first_shown(request), selection.last_token, top,
-                   [&](std::size_t t) {
-                     TokenLook look;
-                     look.ground = ground_of(style, t);
-                     look.struck =
-                         states[t] == TokenState::evicted || states[t] == TokenState::merged;
-                     if (states[t] == TokenState::protected_) look.underline = style.colours.protected_;
-                     look.faint = look.struck || states[t] == TokenState::ahead;
-                     return look;
-                   });
+    add_token_text(
+        scene, style, tokens, first_shown(request), selection.last_token, top, [&](std::size_t t) {
+          TokenLook look;
+          look.ground = ground_of(style, t);
+          look.struck = states[t] == TokenState::evicted || states[t] == TokenState::merged;
+          if (states[t] == TokenState::protected_) look.underline = style.colours.protected_;
+          look.faint = look.struck || states[t] == TokenState::ahead;
+          return look;
+        });
     return scene;
   }
 

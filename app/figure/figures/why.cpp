@@ -71,7 +71,8 @@ class Why final : public Figure {
 
   std::string caption() const override {
     return fmt::format(
-        "Token {} in layer {}, head {} under {} with N = {}: a, its score and the lowest score that "
+        "Token {} in layer {}, head {} under {} with N = {}: a, its score and the lowest score "
+        "that "
         "was kept for its score (dashed); b, its rank in the cache and how many entries were kept "
         "(dashed). {}",
         explanation.token, selection.layer, selection.head, policy, format_count(budget), fate());
@@ -93,8 +94,10 @@ class Why final : public Figure {
       sentence += fmt::format(", was protected at {} step{}", protected_steps,
                               protected_steps == 1 ? "" : "s");
     if (explanation.left < 0) return sentence + " and stayed to the end.";
-    sentence += fmt::format(" and was {} at step {}",
-                            last().fate == Fate::merged ? "merged" : "evicted", explanation.left);
+    const char* how = last().fate == Fate::merged ? "merged" : "evicted";
+    sentence += explanation.left == explanation.entered
+                    ? fmt::format(" and was {} at once", how)
+                    : fmt::format(" and was {} at step {}", how, explanation.left);
     if (last().rank > 0)
       sentence += fmt::format(", ranked {} of {}", format_count(last().rank),
                               format_count(last().cache_size));
@@ -123,15 +126,18 @@ class Why final : public Figure {
 
   std::vector<LegendEntry> legend(const Style& style) const {
     const Palette& c = style.colours;
-    std::vector<LegendEntry> entries{
-        {"kept by its score", MarkerShape::circle, c.retained, std::nullopt}};
+    std::vector<LegendEntry> entries;
+    if (any([](const StepReason& r) {
+          return r.decided && (r.fate == Fate::by_score || r.fate == Fate::by_second_stage);
+        }))
+      entries.push_back({"kept by its score", MarkerShape::circle, c.retained, std::nullopt});
     if (any([](const StepReason& r) { return r.decided && is_protection(r.fate); }))
       entries.push_back({"protected", MarkerShape::square, c.protected_, std::nullopt});
     if (any([](const StepReason& r) { return r.decided && r.fate == Fate::merged; }))
       entries.push_back({"merged", MarkerShape::diamond, c.merged, std::nullopt});
     if (any([](const StepReason& r) { return r.decided && r.fate == Fate::evicted; }))
-      entries.push_back({"evicted", MarkerShape::circle, std::nullopt,
-                         Stroke{c.evicted, 0.9, {}, Cap::butt}});
+      entries.push_back(
+          {"evicted", MarkerShape::circle, std::nullopt, Stroke{c.evicted, 0.9, {}, Cap::butt}});
     return entries;
   }
 
@@ -181,8 +187,8 @@ class Why final : public Figure {
       scene.add(std::move(dash));
     }
     add_fates(scene, style, axes, own);
-    const auto end = std::find_if(bar.rbegin(), bar.rend(),
-                                  [](const Point& p) { return std::isfinite(p.y); });
+    const auto end =
+        std::find_if(bar.rbegin(), bar.rend(), [](const Point& p) { return std::isfinite(p.y); });
     if (end == bar.rend()) return;
     const double y = axes.to_page(end->x, end->y).y;
     scene.add(make_text(style, scores ? "threshold" : "kept",
@@ -201,10 +207,10 @@ class Why final : public Figure {
     for (std::size_t i = 0; i < own.size(); ++i) {
       const StepReason& one = explanation.steps[i];
       if (!one.decided || !std::isfinite(own[i].y)) continue;
-      Markers& marks = one.fate == Fate::evicted      ? evicted
-                       : one.fate == Fate::merged     ? merged
-                       : is_protection(one.fate)      ? shielded
-                                                      : kept;
+      Markers& marks = one.fate == Fate::evicted  ? evicted
+                       : one.fate == Fate::merged ? merged
+                       : is_protection(one.fate)  ? shielded
+                                                  : kept;
       marks.points.push_back(axes.to_page(own[i].x, own[i].y));
     }
     for (Markers* marks : {&kept, &shielded, &merged, &evicted}) {
