@@ -11,10 +11,20 @@
 namespace kvloupe::figure {
 
 std::span<const FigureInfo> figure_catalog() {
+  // One line each: the comments keep it so.
   static const std::vector<FigureInfo> catalog = {
-      overview_figure(),  similarity_figure(),   attention_figure(),    pca_figure(),
-      filmstrip_figure(), tokens_figure(),       why_figure(),          policy_diff_figure(),
-      agreement_figure(), budget_curve_figure(), head_budgets_figure(), sinks_figure(),
+      overview_figure(),      //
+      similarity_figure(),    //
+      attention_figure(),     //
+      pca_figure(),           //
+      filmstrip_figure(),     //
+      tokens_figure(),        //
+      why_figure(),           //
+      policy_diff_figure(),   //
+      agreement_figure(),     //
+      budget_curve_figure(),  //
+      head_budgets_figure(),  //
+      sinks_figure(),         //
   };
   return catalog;
 }

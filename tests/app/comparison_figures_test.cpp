@@ -206,6 +206,19 @@ TEST_F(ComparisonFigures, CurvesAreMeansAndTheSafeBudgetIsTheSmallestWithinTheLi
   EXPECT_THAT(caption(0.5 * mean[80]), HasSubstr("at none of these budgets"));
 }
 
+TEST_F(ComparisonFigures, AMeasureThatATraceCannotHaveIsRefused) {
+  test::SyntheticTraceOptions options;
+  options.output_weight = false;
+  options.value_out_norms = false;
+  test::write_synthetic_trace(folder / "bare.h5", options);
+  trace = std::make_shared<const Trace>(folder / "bare.h5");
+  FigureSettings settings;
+  settings.choices["policies"] = "h2o";
+  EXPECT_NO_THROW(make("budget-curve", settings));
+  settings.choices["measure"] = "perturbation";
+  EXPECT_THROW(make("budget-curve", settings), WorkError);
+}
+
 TEST_F(ComparisonFigures, WhyTellsTheStoryOfAToken) {
   FigureSettings settings;
   settings.policy = "keydiff+recent(4)+sinks(2)";

@@ -51,6 +51,23 @@ TEST_F(ExportTest, WritesEachFormat) {
       << error;
 }
 
+TEST_F(ExportTest, ListsOfPoliciesAndBudgetsHaveOptionsOfTheirOwn) {
+  EXPECT_EQ(call({"export", trace(), "--figure", "budget-curve", "--policies",
+                  "h2o+kvmerger(recent=17%,heavy=12%),B", "--policy-b", "tova", "--budgets",
+                  "12,50%", "-o", out("c.csv")}),
+            0)
+      << error;
+  std::ifstream in(out("c.csv"));
+  const std::string text((std::istreambuf_iterator<char>(in)), {});
+  EXPECT_THAT(text, HasSubstr("tova"));
+  EXPECT_THAT(text, HasSubstr("kvmerger"));
+  EXPECT_THAT(text, HasSubstr("budgets: 12,50%"));
+  EXPECT_EQ(call({"export", trace(), "--figure", "budget-curve", "--policies", "h2o,,tova", "-o",
+                  out("d.csv")}),
+            2);
+  EXPECT_THAT(error, HasSubstr("comma too many"));
+}
+
 TEST_F(ExportTest, WrongCommandLinesExitWith2AndLeaveNothing) {
   const std::string target = out("x.svg");
   const auto refused = [&](std::vector<std::string> more, const char* says) {

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "analysis/error.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/line_plot.h"
@@ -281,6 +282,16 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   for (std::size_t p = 0; p < policies.size(); ++p) {
     figure->policies.push_back(curves_of(policies[p].text(), replays, p * budgets.size(),
                                          budgets.size(), figure->measure, figure->limit));
+  }
+  const bool any =
+      std::any_of(figure->policies.begin(), figure->policies.end(), [](const Curves& one) {
+        return std::any_of(one.mean.begin(), one.mean.end(),
+                           [](double value) { return std::isfinite(value); });
+      });
+  if (!any) {
+    throw WorkError(fmt::format(
+        "figure budget-curve: measure={} cannot be had from this trace{}", figure->measure.name,
+        input.trace->has_output_weight() ? "" : ", which has no output weights"));
   }
   return figure;
 }
