@@ -44,6 +44,10 @@ def count(results):
     return len(results["runs"]) // len(settings_of(results["runs"]))
 
 
+def only_length(results):
+    return ", ".join(str(length) for length in sorted({run["length"] for run in results["runs"]}))
+
+
 needle, context, four = load("needle"), load("needle-context-only"), load("four-needles")
 perplexity = load("perplexity")
 lengths = sorted({run["length"] for run in needle["runs"]})
@@ -63,7 +67,9 @@ text = f"""# Results with the demo model
 Written by `scripts/results.sh`, which runs `kvloupe-capture eval`; how it measures is in
 [evaluation.md](evaluation.md). Every policy runs in the model's own cache (closed loop), prompt
 blocks of {settings['block']}, {settings['dtype']}. A budget is a share of the prompt. The model is small and made for this
-tool: what a policy does here says little about large models.
+tool, and the prompts are few: what a policy does here says little about large models. `kvmerger` multiplies
+a merged value by the size of its set, as its paper says; with block after block that compounds
+(`value_scale=one` leaves it out).
 
 ## One needle, the policy sees the question
 
@@ -77,20 +83,20 @@ The same by depth, percent of the text before the needle:
 
 ## One needle, cut before the question
 
-The cache is cut while the context is read, and no more once the question starts: 1024 tokens,
+The cache is cut while the context is read, and no more once the question starts: {only_length(context)} tokens,
 {count(context)} prompts, in percent by depth.
 
 {table(["policy, budget", "all"] + [f"{d:g} %" for d in depths], grid(context, depths, lambda r: r["depth"]))}
 
 ## Four needles, one is asked for
 
-1024 tokens, {count(four)} prompts, in percent by the depth of the needle asked for.
+{only_length(four)} tokens, {count(four)} prompts, in percent by the depth of the needle asked for.
 
 {table(["policy, budget", "all"] + [f"{d:g} %" for d in depths], grid(four, depths, lambda r: r["depth"]))}
 
 ## Perplexity
 
-Of generated text the model was not trained on, {count(perplexity)} texts. Loss: difference from the full cache in
+Of generated text the model was not trained on, {only_length(perplexity)} tokens. Loss: difference from the full cache in
 nats. KL: of the next-token distributions, from the full cache's, mean over the tokens. Same: share of
 tokens after which the most probable next token is the full cache's, in percent.
 

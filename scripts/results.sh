@@ -1,21 +1,25 @@
 #!/bin/sh
 # Measures the demo model with policies in its cache and writes docs/results.md from the outcome.
 # What is there already in build/results/ is not run again: remove it after a new demo model.
+# KVLOUPE_CAPTURE names another kvloupe-capture than build/bin's.
 set -e
 cd "$(dirname "$0")/.."
+capture=${KVLOUPE_CAPTURE:-build/bin/kvloupe-capture}
 model=assets/demo-model
 out=build/results
 policies="sink,h2o,tova,snapkv,keydiff,snapkv+caote,snapkv+critical,h2o+kvmerger(auto)"
-budgets="5%,15%,40%"
+budgets="10%,25%,50%"
 mkdir -p "$out"
 run() {
   name=$1
   shift
-  build/bin/kvloupe-capture eval --model $model --policies "$policies" --budgets "$budgets" \
-    "$@" -o "$out/$name.json"
+  echo "$name"
+  "$capture" eval --model $model --policies "$policies" --budgets "$budgets" --dtype f32 \
+    --threads 1 "$@" -o "$out/$name.json"
 }
-run needle --task needle --lengths 512,1024,2048 --samples 3
-run needle-context-only --task needle --lengths 1024 --samples 3 --compression context-only
-run four-needles --task needle --needles 4 --lengths 1024 --samples 3
-run perplexity --task perplexity --lengths 1024,2048 --samples 2
+run needle --task needle --lengths 512,1024 --depths 10,50,90 --samples 2
+run needle-context-only --task needle --lengths 512 --depths 10,50,90 --samples 2 \
+  --compression context-only
+run four-needles --task needle --needles 4 --lengths 512 --depths 10,50,90 --samples 2
+run perplexity --task perplexity --lengths 1024
 python3 scripts/results.py "$out" docs/results.md
