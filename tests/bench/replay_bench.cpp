@@ -1,37 +1,52 @@
 // One layer's replay, states in memory, one thread: the demo model's shape with and without
-// metrics, and one head of a large model without.
+// metrics, one head of a large model without, the naive twin beside it, and scrubbing through a
+// finished replay.
 #include <benchmark/benchmark.h>
 #include <cblas.h>
 
 #include "analysis/replay/layer_replay.h"
+#include "tests/naive/naive_replay.h"
 #include "tests/support/synthetic_trace.h"
 
 namespace kvloupe {
 namespace {
 
+/// One layer's states, its steps and how they are read.
+struct Prepared {
+  LayerStates states;
+  std::vector<Block> blocks;
+  LayerContext context;
+
+  Prepared(const test::SyntheticTraceOptions& options, int budget) {
+    openblas_set_num_threads(1);
+    const test::SyntheticStates made = test::make_synthetic_states(options);
+    states.keys = made.key[0];
+    states.queries = made.query[0];
+    states.values = made.value[0];
+    states.output_weights = made.output_weight[0];
+    const std::vector<float> ones(static_cast<std::size_t>(options.prompt_length), 1.0F);
+    states.value_norms_l1.assign(states.queries.size(), ones);  // any norms: only time is measured
+    states.value_norms_l2 = states.value_norms_l1;
+    blocks = make_blocks(options.prompt_length, 0, options.block);
+    context.model = made.model;
+    context.attention_scale = made.run.attention_scale;
+    context.budget = budget;
+    context.output_weights = states.output_weights;
+  }
+  std::vector<HeadReplay> run(const PolicySpec& policy, bool metrics) const {
+    Progress progress;
+    return replay_layer({states, blocks, policy, context, metrics}, progress);
+  }
+};
+
 void replay_one_layer(benchmark::State& state, const char* spec,
                       const test::SyntheticTraceOptions& options, int budget, bool metrics) {
-  openblas_set_num_threads(1);
-  const test::SyntheticStates made = test::make_synthetic_states(options);
-  LayerStates states;
-  states.keys = made.key[0];
-  states.queries = made.query[0];
-  states.values = made.value[0];
-  states.output_weights = made.output_weight[0];
-  const std::vector<float> ones(static_cast<std::size_t>(options.prompt_length), 1.0F);
-  states.value_norms_l1.assign(states.queries.size(), ones);  // any norms: only time is measured
-  states.value_norms_l2 = states.value_norms_l1;
-  const std::vector<Block> blocks = make_blocks(options.prompt_length, 0, options.block);
+  const Prepared prepared(options, budget);
   const PolicySpec policy = parse_policy(spec);
-  LayerContext context;
-  context.model = made.model;
-  context.attention_scale = made.run.attention_scale;
-  context.budget = budget;
-  context.output_weights = states.output_weights;
-  for (auto _ : state) {
-    Progress progress;
-    benchmark::DoNotOptimize(replay_layer({states, blocks, policy, context, metrics}, progress));
-  }
+  for (auto _ : state) benchmark::DoNotOptimize(prepared.run(policy, metrics));
+  state.counters["a_step"] = benchmark::Counter(
+      static_cast<double>(prepared.blocks.size()),
+      benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
 }
 
 void replay_demo(benchmark::State& state, const char* spec, bool metrics) {
@@ -55,17 +70,22 @@ BENCHMARK_CAPTURE(replay_demo, tova_caote, "tova+caote", false)->Unit(benchmark:
 BENCHMARK_CAPTURE(replay_demo, oracle, "oracle", false)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(replay_demo, keydiff_metrics, "keydiff", true)->Unit(benchmark::kMillisecond);
 
-void replay_large_head(benchmark::State& state, const char* spec) {
+/// T tokens over one key-value head with four query heads.
+test::SyntheticTraceOptions large_head(int tokens) {
   test::SyntheticTraceOptions options;
   options.layers = 1;
   options.query_heads = 4;
   options.heads = 1;
   options.head_dim = 128;
   options.hidden_size = 8;
-  options.prompt_length = 8192;
+  options.prompt_length = tokens;
   options.generated = 0;
   options.block = 128;
-  replay_one_layer(state, spec, options, 2048, false);
+  return options;
+}
+
+void replay_large_head(benchmark::State& state, const char* spec) {
+  replay_one_layer(state, spec, large_head(8192), 2048, false);
 }
 BENCHMARK_CAPTURE(replay_large_head, keydiff, "keydiff")->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(replay_large_head, tova, "tova")->Unit(benchmark::kMillisecond);
@@ -78,6 +98,64 @@ BENCHMARK_CAPTURE(replay_large_head, tova_fastcaote, "tova+fastcaote")
     ->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(replay_large_head, expr, "expr(\"rank(attn_last) - rank(cos_anchor)\")")
     ->Unit(benchmark::kMillisecond);
+
+/// How a step grows: /T/N.
+void replay_growth(benchmark::State& state, const char* spec) {
+  replay_one_layer(state, spec, large_head(static_cast<int>(state.range(0))),
+                   static_cast<int>(state.range(1)), false);
+}
+void growth_arguments(benchmark::internal::Benchmark* bench) {
+  for (const int tokens : {4096, 8192, 16384}) bench->Args({tokens, 1024});
+  for (const int budget : {512, 2048}) bench->Args({8192, budget});
+  bench->Unit(benchmark::kMillisecond);
+}
+BENCHMARK_CAPTURE(replay_growth, keydiff, "keydiff")->Apply(growth_arguments);
+BENCHMARK_CAPTURE(replay_growth, tova, "tova")->Apply(growth_arguments);
+BENCHMARK_CAPTURE(replay_growth, snapkv, "snapkv")->Apply(growth_arguments);
+BENCHMARK_CAPTURE(replay_growth, h2o, "h2o")->Apply(growth_arguments);
+
+/// The same replay by the engine (/0) and by its naive twin in double (/1), where that ends in
+/// reasonable time: T = 1024, N = 256.
+void replay_twin(benchmark::State& state, const char* spec) {
+  const Prepared prepared(large_head(1024), 256);
+  const PolicySpec policy = parse_policy(spec);
+  for (auto _ : state) {
+    if (state.range(0) == 0) {
+      benchmark::DoNotOptimize(prepared.run(policy, false));
+      continue;
+    }
+    naive::NaiveReplay twin(prepared.states, prepared.context.model,
+                            prepared.context.attention_scale, 0, policy, prepared.context.budget);
+    for (const Block& block : prepared.blocks) benchmark::DoNotOptimize(twin.step(block));
+  }
+}
+void both(benchmark::internal::Benchmark* bench) {
+  bench->Arg(0)->Arg(1)->Unit(benchmark::kMillisecond);
+}
+BENCHMARK_CAPTURE(replay_twin, keydiff, "keydiff")->Apply(both);
+BENCHMARK_CAPTURE(replay_twin, tova, "tova")->Apply(both);
+BENCHMARK_CAPTURE(replay_twin, snapkv, "snapkv")->Apply(both);
+BENCHMARK_CAPTURE(replay_twin, snapkv_critical, "snapkv+critical")->Apply(both);
+BENCHMARK_CAPTURE(replay_twin, h2o, "h2o")->Apply(both);
+
+/// What a window asks of a finished replay when the step under the cursor changes: /T.
+void scrub(benchmark::State& state) {
+  test::SyntheticTraceOptions options = large_head(static_cast<int>(state.range(0)));
+  options.head_dim = 8;
+  Replay replay;
+  {
+    const Prepared prepared(options, options.prompt_length / 4);
+    replay.blocks = prepared.blocks;
+    replay.heads = prepared.run(parse_policy("random+cam"), false);
+  }
+  int step = 0;
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(replay.tokens_at(replay.heads[0], step));
+    benchmark::DoNotOptimize(replay.retained_at(replay.heads[0], step));
+    step = (step + 1) % static_cast<int>(replay.blocks.size());
+  }
+}
+BENCHMARK(scrub)->Arg(8192)->Arg(32768)->Unit(benchmark::kMicrosecond);
 
 }  // namespace
 }  // namespace kvloupe
