@@ -146,7 +146,7 @@ void scrub(benchmark::State& state) {
   {
     const Prepared prepared(options, options.prompt_length / 4);
     replay.blocks = prepared.blocks;
-    replay.heads = prepared.run(parse_policy("random+cam"), false);
+    replay.heads = prepared.run(parse_policy("random"), false);
   }
   int step = 0;
   for (auto _ : state) {

@@ -1,6 +1,7 @@
 // The replays of replay_bench's large head as one would write them with libtorch at hand: the
 // yardstick for the engine. One thread, the same shapes; random states, for only time is measured.
 #include <benchmark/benchmark.h>
+#include <cblas.h>
 #include <torch/torch.h>
 
 #include <algorithm>
@@ -30,6 +31,7 @@ torch::Tensor attention(const torch::Tensor& queries, const torch::Tensor& keys,
 void replay_large_head_torch(benchmark::State& state, const std::string& policy) {
   torch::NoGradGuard no_grad;
   torch::set_num_threads(1);
+  openblas_set_num_threads(1);  // libtorch does not tell it
   torch::manual_seed(1);
   const auto all_keys = torch::randn({kTokens, kHeadDim});
   const auto all_queries = torch::randn({kGroup, kTokens, kHeadDim});
