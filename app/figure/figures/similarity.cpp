@@ -5,7 +5,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "analysis/metric/attention.h"
+#include "analysis/metric/attention_map.h"
 #include "analysis/metric/pca.h"
+#include "analysis/metric/rank_correlation.h"
 #include "analysis/metric/similarity_map.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/map_plot.h"
@@ -13,6 +16,15 @@
 namespace kvloupe::figure {
 
 namespace {
+
+constexpr int most_pixels = 1024;
+
+/// The attention map that stands beside, of the same tokens.
+struct AttentionBeside {
+  Matrix map;  // [pixels,pixels]; NaN above the diagonal
+  std::string of;
+  double correlation = 0.0;  // ρ of a key's mean cosine to the others and the attention it receives
+};
 
 class Similarity final : public Figure {
  public:
@@ -24,33 +36,19 @@ class Similarity final : public Figure {
     }
   }
 
+  std::optional<AttentionBeside> attention;
+
   double natural_height(const DrawRequest& request) const override {
-    return map_natural_height(request.style, plot(request), request.width);
+    return map_natural_height(request.style, plot(request), own_width(request));
   }
 
   Scene draw(const DrawRequest& request) const override {
     const Style& style = request.style;
     Scene scene = make_scene(style, request.width, request.height);
     const MapPlot map = plot(request);
-    const Rect rect = map_rect(style, map, request.width, request.height);
-    // Whole tokens, so that a cell of the picture is a tile of the matrix.
-    const double length = static_cast<double>(map_.length());
-    SimilarityWindow window;
-    window.column_first = std::max(0.0, std::floor(map.x.first));
-    window.column_end = std::min(length, std::ceil(map.x.last));
-    window.row_first = std::max(0.0, std::floor(map.y.first));
-    window.row_end = std::min(length, std::ceil(map.y.last));
-    const auto pixels = [&](double tokens, double points) {
-      return std::clamp(static_cast<int>(std::ceil(points * request.pixels_per_point)), 1,
-                        std::max(1, static_cast<int>(tokens)));
-    };
-    window.width = pixels(window.column_end - window.column_first, rect.width);
-    window.height = pixels(window.row_end - window.row_first, rect.height);
-    const Matrix values = map_.map(window);
-    add_map(scene, style, map, rect,
-            paint({values.data(), static_cast<std::size_t>(values.size())}, window.width,
-                  window.height, map.scale),
-            {window.column_first, window.column_end, window.row_first, window.row_end});
+    const Rect rect = map_rect(style, map, own_width(request), request.height);
+    add_cosines(scene, request, map, rect);
+    if (attention) add_attention(scene, request, rect);
     return scene;
   }
 
@@ -82,12 +80,87 @@ class Similarity final : public Figure {
   }
 
   std::string caption() const override {
-    return fmt::format("Cosine similarity of {} of tokens {} to {}, layer {}, head {}.", of_,
-                       format_count(selection_.first_token), format_count(selection_.last_token),
-                       selection_.layer, selection_.head);
+    const std::string text =
+        fmt::format("Cosine similarity of {} of tokens {} to {}, layer {}, head {}", of_,
+                    format_count(selection_.first_token), format_count(selection_.last_token),
+                    selection_.layer, selection_.head);
+    if (!attention) return text + ".";
+    return text + fmt::format(
+                      " (a), and the attention between them, {}{} (b). Over all tokens, Spearman's "
+                      "ρ of a key's mean cosine to the others and the attention it receives is {}.",
+                      attention->of, pooled() ? ", largest of each tile" : "",
+                      format_number(attention->correlation, 2));
   }
 
  private:
+  double own_width(const DrawRequest& request) const {
+    return attention ? request.width / 2 : request.width;
+  }
+
+  bool pooled() const {
+    return attention->map.cols() <= selection_.last_token - selection_.first_token;
+  }
+
+  void add_cosines(Scene& scene, const DrawRequest& request, const MapPlot& map,
+                   const Rect& rect) const {
+    const Style& style = request.style;
+    // Whole tokens, so that a cell of the picture is a tile of the matrix.
+    const double length = static_cast<double>(map_.length());
+    SimilarityWindow window;
+    window.column_first = std::max(0.0, std::floor(map.x.first));
+    window.column_end = std::min(length, std::ceil(map.x.last));
+    window.row_first = std::max(0.0, std::floor(map.y.first));
+    window.row_end = std::min(length, std::ceil(map.y.last));
+    const auto pixels = [&](double tokens, double points) {
+      return std::clamp(static_cast<int>(std::ceil(points * request.pixels_per_point)), 1,
+                        std::max(1, static_cast<int>(tokens)));
+    };
+    window.width = pixels(window.column_end - window.column_first, rect.width);
+    window.height = pixels(window.row_end - window.row_first, rect.height);
+    const Matrix values = map_.map(window);
+    add_map(scene, style, map, rect,
+            paint({values.data(), static_cast<std::size_t>(values.size())}, window.width,
+                  window.height, map.scale),
+            {window.column_first, window.column_end, window.row_first, window.row_end});
+  }
+
+  /// To the right of the map of cosines, as large.
+  void add_attention(Scene& scene, const DrawRequest& request, const Rect& beside) const {
+    const Style& style = request.style;
+    MapPlot map = plot(request);
+    map.x.label = "Key token";
+    map.y.label = "Query token";
+    map.scale = attention_scale(style);
+    map.left = request.width / 2 + 2.0;
+    Rect rect = map_rect(style, map, request.width, request.height);
+    rect = {rect.x, beside.y, beside.width, beside.height};
+    const double first = selection_.first_token;
+    const double end = selection_.last_token + 1.0;
+    const Matrix& values = attention->map;
+    add_map(scene, style, map, rect,
+            paint({values.data(), static_cast<std::size_t>(values.size())},
+                  static_cast<int>(values.cols()), static_cast<int>(values.rows()), map.scale),
+            {first, end, first, end});
+    add_panel_letter(scene, style, 0, {beside.x, 2.0});
+    add_panel_letter(scene, style, 1, {rect.x, 2.0});
+  }
+
+  /// Whole decades, four at most.
+  ColourScale attention_scale(const Style& style) const {
+    float most = 0.0F;
+    for (const float value : attention->map.reshaped()) {
+      if (value > most) most = value;  // never for NaN
+    }
+    ColourScale scale;
+    scale.map = style.amounts;
+    scale.scale = AxisScale::log;
+    scale.high =
+        most > 0.0F ? std::pow(10.0, std::ceil(std::log10(static_cast<double>(most)) - 1e-6)) : 1.0;
+    scale.low = scale.high * 1e-4;
+    scale.label = "Attention";
+    return scale;
+  }
+
   MapPlot plot(const DrawRequest& request) const {
     const std::pair<double, double> all(selection_.first_token, selection_.last_token + 1.0);
     const auto [x0, x1] = request.x_range.value_or(all);
@@ -106,6 +179,7 @@ class Similarity final : public Figure {
       map.scale.high = most;
     }
     map.aspect = std::clamp((x1 - x0) / (y1 - y0), 0.25, 4.0);
+    if (attention) map.top = 2.0 + 1.6 * request.style.text;
     return map;
   }
 
@@ -114,6 +188,33 @@ class Similarity final : public Figure {
   Selection selection_;
   std::string of_;
 };
+
+AttentionBeside attention_beside(const Trace& trace, const Selection& s, Progress& progress) {
+  AttentionWindow window;
+  window.query_first = window.key_first = s.first_token;
+  window.query_end = window.key_end = s.last_token + 1;
+  window.width = window.height = std::min(window.query_end - window.query_first, most_pixels);
+  const int group = trace.model().group_size();
+  const int first = s.query_head >= 0 ? s.query_head : s.head * group;
+  const int count = s.query_head >= 0 ? 1 : group;
+  const auto scale = static_cast<float>(trace.run().attention_scale);
+  const Matrix keys = trace.key(s.layer, s.head);
+  AttentionBeside result;
+  result.of = s.query_head >= 0 ? fmt::format("query head {}", s.query_head)
+              : group > 1       ? fmt::format("mean over the {} query heads", group)
+                                : fmt::format("head {}", s.head);
+  result.map = Matrix::Zero(window.height, window.width);
+  std::vector<Matrix> queries;
+  for (int q = first; q < first + count; ++q) {
+    queries.push_back(trace.query(s.layer, q));
+    const std::vector<float> logsumexp = attention_logsumexp(trace, s.layer, q, progress);
+    result.map +=
+        attention_map(view(queries.back()), view(keys), scale, logsumexp, window, progress) /
+        static_cast<float>(count);
+  }
+  result.correlation = key_attention(view(keys), queries, scale, progress).correlation;
+  return result;
+}
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
   const FigureInfo info = similarity_figure();
@@ -125,7 +226,11 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   std::string of = values ? "the values" : before ? "the keys before RoPE" : "the keys";
   if (before && !values) rows = undo_rope(view(rows), input.trace->model());
   progress.check();
-  return std::make_unique<Similarity>(rows, s, std::move(of));
+  auto figure = std::make_unique<Similarity>(rows, s, std::move(of));
+  if (choice(info, input.choices, "beside") == "attention") {
+    figure->attention = attention_beside(*input.trace, s, progress);
+  }
+  return figure;
 }
 
 }  // namespace
@@ -145,7 +250,12 @@ FigureInfo similarity_figure() {
       {"rope",
        "RoPE",
        "Keys after the rotary embedding, as the cache holds them, or before it",
-       {"after", "before"}}};
+       {"after", "before"}},
+      {"beside",
+       "Beside",
+       "Also the attention between the same tokens, as in KeyDiff's figure 2, and the rank "
+       "correlation of a key's mean cosine and the attention it receives",
+       {"nothing", "attention"}}};
   info.unavailable = [](const Trace&) { return std::string(); };
   info.compute = compute;
   return info;

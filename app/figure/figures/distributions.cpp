@@ -1,0 +1,104 @@
+#include "app/figure/figures/distributions.h"
+
+#include <algorithm>
+
+#include "analysis/metric/norms.h"
+#include "app/figure/fit_texts.h"
+#include "app/figure/line_plot.h"
+#include "app/figure/panels.h"
+#include "app/figure/ridge_plot.h"
+#include "app/figure/value_axis.h"
+
+namespace kvloupe::figure {
+
+namespace {
+
+std::string median_text(const Distributions::Row& row) {
+  return format_number(static_cast<double>(median(row.values)), 3);
+}
+
+PanelGrid grid_of(const Distributions& figure, const Style& style) {
+  PanelGrid grid;
+  grid.columns = static_cast<int>(figure.columns.size());
+  grid.beside = 2.0;
+  for (const Distributions::Column& column : figure.columns) {
+    Panel panel;
+    panel.title = column.title;
+    panel.x = x_axis(column.label, {column.low, column.high});
+    std::vector<std::string> names;
+    for (const Distributions::Row& row : column.rows) {
+      names.push_back(row.name);
+      grid.beside = std::max(
+          grid.beside, 4.0 + style.fonts->width(median_text(row), Font::regular, style.small));
+    }
+    panel.y = name_axis(std::move(names), column.row_label);
+    grid.panels.push_back(std::move(panel));
+  }
+  return grid;
+}
+
+}  // namespace
+
+double Distributions::natural_height(const DrawRequest& request) const {
+  std::size_t most = 1;
+  for (const Column& column : columns) most = std::max(most, column.rows.size());
+  const double row = std::clamp(260.0 / static_cast<double>(most), 9.0, 26.0);
+  return static_cast<double>(most) * row + 3.0 * request.style.text + 30.0;
+}
+
+Scene Distributions::draw(const DrawRequest& request) const {
+  const Style& style = request.style;
+  Scene scene = make_scene(style, request.width, request.height);
+  const PanelGrid grid = grid_of(*this, style);
+  const std::vector<Axes> axes = add_panels(scene, style, grid);
+  const double cap = style.fonts->cap_height() * style.small;
+  for (std::size_t c = 0; c < columns.size(); ++c) {
+    const Column& column = columns[c];
+    const Rect& plot = axes[c].plot;
+    if (column.reference >= column.low)
+      add_level(scene, style, axes[c], column.reference, "", false);
+    for (std::size_t r = 0; r < column.rows.size(); ++r) {
+      const Row& row = column.rows[r];
+      const auto cell = static_cast<double>(r);
+      add_ridge(scene, style, axes[c], cell, row.values, row.chosen);
+      const double top = axes[c].to_page(column.low, cell).y;
+      const double bottom = axes[c].to_page(column.low, cell + 1.0).y;
+      scene.regions.push_back(
+          {{plot.x, top, plot.width, bottom - top}, Target{.layer = layer, .head = row.head}});
+      if (bottom - top < style.small * 1.05) continue;  // the rows are too close for numbers
+      Text number = make_text(style, median_text(row),
+                              {plot.right() + 3.0, bottom - (bottom - top - cap) / 2}, style.small);
+      number.colour = style.colours.faint;
+      if (number.bounds().right() <= scene.width) scene.add(std::move(number));
+    }
+  }
+  keep_fitting_texts(scene);
+  return scene;
+}
+
+void Distributions::write_csv(CsvWriter& csv) const {
+  csv.row({"of", "layer", "head", "token", measure});
+  for (const Column& column : columns) {
+    for (const Row& row : column.rows) {
+      for (std::size_t t = 0; t < row.values.size(); ++t) {
+        csv.row({std::string_view(column.title), static_cast<long>(layer),
+                 std::string_view(row.name), static_cast<long>(t),
+                 static_cast<double>(row.values[t])});
+      }
+    }
+  }
+}
+
+std::string Distributions::value_text(const Target& target) const {
+  std::string text;
+  for (const Column& column : columns) {
+    for (const Row& row : column.rows) {
+      if (row.head != target.head) continue;
+      if (!text.empty()) text += ", ";
+      text += column.title + " " + row.name + ": median " + median_text(row);
+    }
+  }
+  return text;
+}
+
+}  // namespace kvloupe::figure

@@ -1,0 +1,40 @@
+#pragma once
+// The figure behind those that show how a number of every token is distributed, head by head.
+
+#include <string>
+#include <vector>
+
+#include "app/figure/figure.h"
+#include "app/figure/ticks.h"
+
+namespace kvloupe::figure {
+
+class Distributions final : public Figure {
+ public:
+  struct Row {
+    std::string name;           // of the head
+    int head = -1;              // key-value head it belongs to
+    bool chosen = false;        // the selected one
+    std::vector<float> values;  // one per token
+  };
+  struct Column {
+    std::string title;
+    std::string label;      // of the x axis, with its unit
+    std::string row_label;  // of the y axis
+    double low = 0.0, high = 1.0;
+    double reference = -1.0;  // a hairline there; below `low`: none
+    std::vector<Row> rows;
+  };
+  std::vector<Column> columns;
+  int layer = 0;
+  std::string caption_text;
+  std::string measure;  // name of the number in the CSV
+
+  double natural_height(const DrawRequest& request) const override;
+  Scene draw(const DrawRequest& request) const override;
+  void write_csv(CsvWriter& csv) const override;
+  std::string value_text(const Target& target) const override;
+  std::string caption() const override { return caption_text; }
+};
+
+}  // namespace kvloupe::figure

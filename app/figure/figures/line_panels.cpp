@@ -1,0 +1,180 @@
+#include "app/figure/figures/line_panels.h"
+
+#include <algorithm>
+#include <cmath>
+#include <tuple>
+
+#include "app/figure/fit_texts.h"
+#include "app/figure/line_plot.h"
+#include "app/figure/panels.h"
+
+namespace kvloupe::figure {
+
+namespace {
+
+SeriesLook look_of(const Style& style, const LinePanels::Line& line) {
+  SeriesLook look;
+  if (line.look >= 0) {
+    look = series_look(style, line.look);
+  } else {
+    look.colour = style.colours.ink;
+  }
+  if (line.thin) {
+    look.width = 0.5;
+    look.dash.clear();
+    look.colour = look.colour.with_alpha(0.55);
+  }
+  return look;
+}
+
+/// Names that stand for themselves once, in the order of their first line.
+std::vector<SeriesLabel> names_in_legend(const Style& style,
+                                         const std::vector<LinePanels::Panel>& panels) {
+  std::vector<SeriesLabel> labels;
+  for (const LinePanels::Panel& panel : panels) {
+    for (const LinePanels::Line& line : panel.lines) {
+      const bool known = line.name.empty() ||
+                         std::any_of(labels.begin(), labels.end(),
+                                     [&](const auto& label) { return label.text == line.name; });
+      if (!known) labels.push_back({line.name, 0.0, look_of(style, line)});
+    }
+  }
+  return labels;
+}
+
+std::vector<std::string> names_of(const LinePanels::Panel& panel) {
+  std::vector<std::string> names;
+  for (const LinePanels::Line& line : panel.lines) {
+    if (!line.name.empty()) names.push_back(line.name);
+  }
+  return names;
+}
+
+/// Where a line leaves the picture, on the page.
+double end_of(const Axes& axes, const LinePanels::Line& line) {
+  for (auto point = line.points.rbegin(); point != line.points.rend(); ++point) {
+    const bool shown =
+        std::isfinite(point->y) && (axes.y.scale == AxisScale::linear || point->y > 0);
+    if (shown) return axes.to_page(point->x, point->y).y;
+  }
+  return axes.plot.bottom();
+}
+
+PanelGrid grid_of(const LinePanels& figure, const DrawRequest& request) {
+  PanelGrid grid;
+  grid.columns = figure.columns;
+  grid.aspect = figure.aspect;
+  for (const LinePanels::Panel& one : figure.panels) {
+    figure::Panel panel;
+    panel.title = one.title;
+    panel.x = one.x;
+    panel.y = one.y;
+    panel.y_grid = one.y_grid;
+    if (request.x_range) std::tie(panel.x.first, panel.x.last) = *request.x_range;
+    if (request.y_range) std::tie(panel.y.first, panel.y.last) = *request.y_range;
+    if (!figure.legend && request.legend) {
+      const double most = std::min(92.0, 0.35 * request.width);
+      grid.beside = std::max(grid.beside, series_label_room(request.style, names_of(one), most));
+    }
+    grid.panels.push_back(std::move(panel));
+  }
+  return grid;
+}
+
+void add_ground(Scene& scene, const Style& style, const Axes& axes,
+                const LinePanels::Ground& ground) {
+  const double step = (ground.high - ground.low) / static_cast<double>(ground.heights.size());
+  Path path;
+  path.fill = style.colours.neither;
+  const auto x_of = [&](double value) { return axes.to_page(value, axes.y.last).x; };
+  path.move({x_of(ground.low), axes.plot.bottom()});
+  for (std::size_t i = 0; i < ground.heights.size(); ++i) {
+    const double y = axes.plot.bottom() - axes.plot.height * ground.heights[i];
+    path.line({x_of(ground.low + step * static_cast<double>(i)), y});
+    path.line({x_of(ground.low + step * static_cast<double>(i + 1)), y});
+  }
+  path.line({x_of(ground.high), axes.plot.bottom()}).close();
+  scene.add(PushClip{axes.plot});
+  scene.add(std::move(path));
+  scene.add(PopClip{});
+}
+
+void add_panel(Scene& scene, const Style& style, const Axes& axes, const LinePanels::Panel& panel) {
+  for (const LinePanels::Ground& ground : panel.grounds) add_ground(scene, style, axes, ground);
+  for (const LinePanels::Band& band : panel.bands) {
+    const Colour colour =
+        band.look >= 0 ? series_look(style, band.look).colour : style.colours.faint;
+    add_band(scene, axes, band.x, band.low, band.high, colour.with_alpha(0.18));
+  }
+  for (const LinePanels::Level& level : panel.levels) {
+    add_level(scene, style, axes, level.value, level.name, level.along_x);
+  }
+  for (const bool thin : {true, false}) {  // the many first, so that they hide nothing
+    for (const LinePanels::Line& line : panel.lines) {
+      if (line.thin != thin) continue;
+      if (line.marked) {
+        add_marked_line(scene, style, axes, line.points, look_of(style, line));
+      } else {
+        add_line(scene, axes, line.points, look_of(style, line));
+      }
+    }
+  }
+}
+
+}  // namespace
+
+double LinePanels::natural_height(const DrawRequest& request) const {
+  PanelGrid grid = grid_of(*this, request);
+  if (legend && request.legend) {
+    Scene scratch = make_scene(request.style, request.width, 100.0);
+    grid.top += 4.0 + add_series_legend(scratch, request.style, {2.0, 0.0}, request.width - 4.0,
+                                        names_in_legend(request.style, panels));
+  }
+  return panels_natural_height(request.style, grid, request.width);
+}
+
+Scene LinePanels::draw(const DrawRequest& request) const {
+  const Style& style = request.style;
+  Scene scene = make_scene(style, request.width, request.height);
+  PanelGrid grid = grid_of(*this, request);
+  if (legend && request.legend) {
+    grid.top += 4.0 + add_series_legend(scene, style, {2.0, grid.top}, request.width - 4.0,
+                                        names_in_legend(style, panels));
+  }
+  const std::vector<Axes> axes = add_panels(scene, style, grid);
+  for (std::size_t p = 0; p < panels.size(); ++p) {
+    add_panel(scene, style, axes[p], panels[p]);
+    if (legend || !request.legend) continue;
+    std::vector<SeriesLabel> labels;
+    for (const Line& line : panels[p].lines) {
+      if (!line.name.empty()) {
+        labels.push_back({line.name, end_of(axes[p], line), look_of(style, line)});
+      }
+    }
+    const Rect& plot = axes[p].plot;
+    add_series_labels(scene, style, plot.right(), grid.beside, plot.y + 3.0, plot.bottom() - 3.0,
+                      std::move(labels));
+  }
+  keep_fitting_texts(scene);
+  return scene;
+}
+
+void LinePanels::write_csv(CsvWriter& csv) const {
+  csv.row({"panel", "line", x_measure, y_measure});
+  for (const Panel& panel : panels) {
+    for (const Line& line : panel.lines) {
+      const std::string_view id = line.name.empty() ? line.id : line.name;
+      for (const Point& point : line.points) {
+        if (panel.x.names.empty()) {
+          csv.row({std::string_view(panel.title), id, point.x, point.y});
+        } else {
+          const auto cell = static_cast<std::size_t>(point.x);
+          csv.row({std::string_view(panel.title), id, std::string_view(panel.x.names.at(cell)),
+                   point.y});
+        }
+      }
+    }
+  }
+}
+
+}  // namespace kvloupe::figure

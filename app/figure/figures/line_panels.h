@@ -1,0 +1,59 @@
+#pragma once
+// The figure behind those that are lines in one or several panels.
+
+#include <string>
+#include <vector>
+
+#include "app/figure/figure.h"
+#include "app/figure/ticks.h"
+#include "app/figure/value_axis.h"
+
+namespace kvloupe::figure {
+
+class LinePanels final : public Figure {
+ public:
+  struct Line {
+    std::string name;           // at its end, or in the legend; empty: none
+    std::vector<Point> points;  // data; not finite: a gap
+    int look = 0;               // place among the series; −1: ink
+    bool thin = false;          // one of many
+    bool marked = false;        // a mark at every point
+    std::string id = {};        // in the CSV, where it has no name
+  };
+  struct Band {
+    std::vector<double> x, low, high;
+    int look = 0;
+  };
+  struct Level {
+    double value = 0.0;
+    std::string name;
+    bool along_x = true;
+  };
+  /// Shares of the height along the bottom, from `low` to `high` of the x axis in even steps.
+  struct Ground {
+    double low = 0.0, high = 1.0;
+    std::vector<double> heights;  // of the panel, 0 to 1
+  };
+  struct Panel {
+    std::string title;
+    Axis x, y;
+    std::vector<Line> lines;
+    std::vector<Band> bands;
+    std::vector<Level> levels;
+    std::vector<Ground> grounds;
+    bool y_grid = false;
+  };
+  std::vector<Panel> panels;
+  int columns = 0;      // 0: as fits
+  double aspect = 1.3;  // of a panel
+  bool legend = false;  // above all, not at the ends of the lines
+  std::string caption_text;
+  std::string x_measure = "x", y_measure = "y";  // names in the CSV
+
+  double natural_height(const DrawRequest& request) const override;
+  Scene draw(const DrawRequest& request) const override;
+  void write_csv(CsvWriter& csv) const override;
+  std::string caption() const override { return caption_text; }
+};
+
+}  // namespace kvloupe::figure

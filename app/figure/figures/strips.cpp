@@ -1,0 +1,232 @@
+#include "app/figure/figures/strips.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "app/figure/box_plot.h"
+#include "app/figure/fit_texts.h"
+#include "app/figure/line_plot.h"
+#include "app/figure/panels.h"
+
+namespace kvloupe::figure {
+
+namespace {
+
+constexpr double row_margin = 0.1;  // of a row, above and below its marks
+
+bool drawable(const Axis& axis, double value) {
+  return std::isfinite(value) && (axis.scale == AxisScale::linear || value > 0.0);
+}
+
+double at_row(std::size_t row, double place) {
+  return static_cast<double>(row) + row_margin + place * (1.0 - 2 * row_margin);
+}
+
+SeriesLook look_of(const Style& style, const Strips::Series& series) {
+  SeriesLook look;
+  look.colour = series.retained ? style.colours.retained : style.colours.faint;
+  look.filled = series.retained;
+  return look;
+}
+
+std::vector<LegendEntry> legend(const Style& style, const std::vector<Strips::Series>& series) {
+  std::vector<LegendEntry> entries;
+  for (const Strips::Series& one : series) {
+    const SeriesLook look = look_of(style, one);
+    LegendEntry entry{one.name, look.shape, std::nullopt, std::nullopt};
+    if (look.filled) {
+      entry.fill = look.colour;
+    } else {
+      entry.stroke = Stroke{look.colour, 0.8, {}, Cap::butt};
+    }
+    entries.push_back(std::move(entry));
+  }
+  return entries;
+}
+
+/// Where it lies on the page; the page may be too small for what stands beside a plot.
+void add_if_on_page(Scene& scene, Text text) {
+  const Rect r = text.bounds();
+  const bool fits =
+      r.x >= 0.0 && r.y >= 0.0 && r.right() <= scene.width && r.bottom() <= scene.height;
+  if (fits) scene.add(std::move(text));
+}
+
+std::vector<double> values_of(const std::vector<Strips::Mark>& marks) {
+  std::vector<double> values;
+  for (const Strips::Mark& mark : marks) values.push_back(mark.value);
+  return values;
+}
+
+void add_joints(Scene& scene, const Style& style, const Axes& axes, const Strips::Column& column) {
+  Path joints;
+  for (std::size_t r = 0; r < column.series[0].rows.size(); ++r) {
+    const auto& first = column.series[0].rows[r];
+    const auto& second = column.series[1].rows[r];
+    for (std::size_t i = 0; i < std::min(first.size(), second.size()); ++i) {
+      if (!drawable(axes.x, first[i].value) || !drawable(axes.x, second[i].value)) continue;
+      joints.move(axes.to_page(first[i].value, at_row(r, first[i].place)))
+          .line(axes.to_page(second[i].value, at_row(r, second[i].place)));
+    }
+  }
+  if (joints.verbs.empty()) return;
+  joints.stroke = Stroke{style.colours.grid, 0.7, {}, Cap::butt};
+  scene.add(std::move(joints));
+}
+
+void add_marks(Scene& scene, const Style& style, const Axes& axes, const Strips::Series& series,
+               double size) {
+  std::vector<Point> points;
+  for (std::size_t r = 0; r < series.rows.size(); ++r) {
+    for (const Strips::Mark& mark : series.rows[r]) {
+      if (!drawable(axes.x, mark.value)) continue;
+      const Point at = axes.to_page(mark.value, at_row(r, mark.place));
+      if (!axes.plot.contains(at)) continue;
+      points.push_back(at);
+      scene.regions.push_back({{at.x - 2.5, at.y - 2.5, 5.0, 5.0}, mark.target});
+      const double row = axes.plot.height / static_cast<double>(series.rows.size());
+      if (mark.text.empty() || row < style.small) continue;
+      add_if_on_page(
+          scene,
+          make_text(style, mark.text,
+                    {at.x + 4.0, at.y + style.fonts->cap_height() * style.small / 2}, style.small));
+    }
+  }
+  if (!points.empty()) {
+    scene.add(series_marks(style, look_of(style, series), size, std::move(points)));
+  }
+}
+
+void add_medians(Scene& scene, const Style& style, const Axes& axes, const Strips::Column& column) {
+  const double cap = style.fonts->cap_height() * style.small;
+  for (std::size_t r = 0; r < column.series[0].rows.size(); ++r) {
+    const double median = quantile(values_of(column.series[0].rows[r]), 0.5);
+    if (!drawable(axes.x, median)) continue;
+    const Point top = axes.to_page(median, at_row(r, 0.0));
+    const Point bottom = axes.to_page(median, at_row(r, 1.0));
+    if (!axes.plot.contains(top) || !axes.plot.contains(bottom)) continue;
+    scene.add(make_line(top, bottom, style.colours.ink, 1.3));
+    if (bottom.y - top.y < 0.8 * style.small) continue;
+    add_if_on_page(scene,
+                   make_text(style, format_number(median),
+                             {axes.plot.right() + 3.0, (top.y + bottom.y + cap) / 2}, style.small));
+  }
+}
+
+double room_of(const Style& style, const Strips& figure, const Strips::Column& column) {
+  double room = column.room;
+  if (!figure.medians) return room;
+  for (const auto& row : column.series[0].rows) {
+    const std::string text = format_number(quantile(values_of(row), 0.5));
+    room = std::max(room, 5.0 + style.fonts->width(text, Font::regular, style.small));
+  }
+  return room;
+}
+
+PanelGrid grid_of(const Strips& figure, const DrawRequest& request) {
+  PanelGrid grid;
+  grid.columns = static_cast<int>(figure.columns.size());
+  for (const Strips::Column& column : figure.columns) {
+    Panel panel;
+    panel.title = column.title;
+    panel.x = column.x;
+    panel.y = figure.y;
+    if (request.x_range) std::tie(panel.x.first, panel.x.last) = *request.x_range;
+    grid.panels.push_back(std::move(panel));
+    grid.beside = std::max(grid.beside, room_of(request.style, figure, column));
+  }
+  return grid;
+}
+
+}  // namespace
+
+ValueRange range_of(const std::vector<Strips::Series>& series) {
+  ValueRange range;
+  for (const Strips::Series& one : series) {
+    for (const auto& row : one.rows) range.add(values_of(row));
+  }
+  return range;
+}
+
+double Strips::natural_height(const DrawRequest& request) const {
+  const double legend_row =
+      request.legend && columns.front().series.size() > 1 ? request.style.small * 1.5 + 4.0 : 0.0;
+  const double titles = columns.size() > 1 ? request.style.text * 1.7 : request.style.small * 0.5;
+  return static_cast<double>(row_names.size()) * row_height + legend_row + titles + 32.0;
+}
+
+Scene Strips::draw(const DrawRequest& request) const {
+  const Style& style = request.style;
+  Scene scene = make_scene(style, request.width, request.height);
+  PanelGrid grid = grid_of(*this, request);
+  if (request.legend && columns.front().series.size() > 1) {
+    grid.top += add_legend(scene, style, {2.0, grid.top}, request.width - 4.0,
+                           legend(style, columns.front().series)) +
+                4.0;
+  }
+  const std::vector<Axes> all = add_panels(scene, style, grid);
+  for (std::size_t c = 0; c < columns.size(); ++c) {
+    const Column& column = columns[c];
+    const Axes& axes = all[c];
+    Path rows;
+    for (std::size_t r = 1; r < row_names.size(); ++r) {
+      const double y = axes.to_page(axes.x.first, static_cast<double>(r)).y;
+      rows.move({axes.plot.x, y}).line({axes.plot.right(), y});
+    }
+    if (!rows.verbs.empty()) {
+      rows.stroke = Stroke{style.colours.grid, 0.4, {}, Cap::butt};
+      scene.add(std::move(rows));
+    }
+    if (column.reference) add_level(scene, style, axes, *column.reference, "", false);
+    if (joined && column.series.size() > 1) add_joints(scene, style, axes, column);
+    std::size_t in_row = 1;
+    for (const auto& row : column.series.front().rows) in_row = std::max(in_row, row.size());
+    const double each = axes.plot.height / static_cast<double>(row_names.size() * in_row);
+    for (const Series& series : column.series) {
+      add_marks(scene, style, axes, series, std::clamp(each * 0.9, 2.0, 3.6));
+    }
+    if (medians) add_medians(scene, style, axes, column);
+  }
+  keep_fitting_texts(scene);
+  return scene;
+}
+
+void Strips::write_csv(CsvWriter& csv) const {
+  csv.row({"panel", "series", row_measure, "layer", "head", measure});
+  for (const Column& column : columns) {
+    for (const Series& series : column.series) {
+      for (std::size_t r = 0; r < series.rows.size(); ++r) {
+        for (const Mark& mark : series.rows[r]) {
+          csv.row({std::string_view(column.title), std::string_view(series.name),
+                   std::string_view(row_names[r]), static_cast<long>(mark.target.layer),
+                   static_cast<long>(mark.target.head), mark.value});
+        }
+      }
+    }
+  }
+}
+
+std::string Strips::value_text(const Target& target) const {
+  std::string text;
+  for (const Column& column : columns) {
+    for (const Series& series : column.series) {
+      for (std::size_t r = 0; r < series.rows.size(); ++r) {
+        for (const Mark& mark : series.rows[r]) {
+          if (mark.target.layer != target.layer || mark.target.head != target.head ||
+              target.layer < 0) {
+            continue;
+          }
+          if (!text.empty()) text += ", ";
+          if (y.meaning != AxisMeaning::layer) text += row_names[r] + " ";
+          if (!series.name.empty()) text += series.name + " ";
+          text += format_number(mark.value);
+        }
+      }
+    }
+  }
+  return text;
+}
+
+}  // namespace kvloupe::figure

@@ -1,0 +1,58 @@
+#pragma once
+// The figure behind those that show one number of every head: rows of marks, one row to a layer or
+// to a policy. Within a row, heads stand from top to bottom in their order.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "app/figure/figure.h"
+#include "app/figure/ticks.h"
+#include "app/figure/value_axis.h"
+
+namespace kvloupe::figure {
+
+class Strips final : public Figure {
+ public:
+  struct Mark {
+    double value = 0.0;  // not finite: not drawn
+    double place = 0.5;  // within its row, 0 at the top to 1
+    Target target;
+    std::string text;  // beside the mark
+  };
+  struct Series {
+    std::string name;      // in the legend, where there are several
+    bool retained = true;  // filled and blue; else open and grey
+    std::vector<std::vector<Mark>> rows;
+  };
+  struct Column {
+    std::string title;
+    Axis x;
+    std::optional<double> reference;  // a line there
+    std::vector<Series> series;
+    double room = 0.0;  // right of the plot, for texts
+  };
+  std::vector<Column> columns;
+  Axis y;  // of the rows
+  std::vector<std::string> row_names;
+  double row_height = 16.0;  // points, where the height is free
+  bool medians = false;      // a line at the median of each row's first series, and its number
+  bool joined = false;       // a thin line from the first series' mark to the second's
+  std::string caption_text;
+  std::string measure;  // name of the number in the CSV
+  std::string row_measure = "row";
+
+  double natural_height(const DrawRequest& request) const override;
+  Scene draw(const DrawRequest& request) const override;
+  void write_csv(CsvWriter& csv) const override;
+  std::string value_text(const Target& target) const override;
+  std::string caption() const override { return caption_text; }
+};
+
+/// The place of head `index` of `count` within its row.
+inline double place_in_row(int index, int count) { return (index + 0.5) / count; }
+
+/// Over all finite values of the columns' marks.
+ValueRange range_of(const std::vector<Strips::Series>& series);
+
+}  // namespace kvloupe::figure
