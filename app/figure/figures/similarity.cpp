@@ -11,6 +11,7 @@
 #include "analysis/metric/rank_correlation.h"
 #include "analysis/metric/similarity_map.h"
 #include "app/figure/figures/figures.h"
+#include "app/figure/fit_texts.h"
 #include "app/figure/map_plot.h"
 
 namespace kvloupe::figure {
@@ -39,16 +40,19 @@ class Similarity final : public Figure {
   std::optional<AttentionBeside> attention;
 
   double natural_height(const DrawRequest& request) const override {
-    return map_natural_height(request.style, plot(request), own_width(request));
+    const double one = map_natural_height(request.style, plot(request), own_width(request));
+    return stacked(request) ? 2.0 * one : one;
   }
 
   Scene draw(const DrawRequest& request) const override {
     const Style& style = request.style;
     Scene scene = make_scene(style, request.width, request.height);
     const MapPlot map = plot(request);
-    const Rect rect = map_rect(style, map, own_width(request), request.height);
+    const double height = stacked(request) ? request.height / 2 : request.height;
+    const Rect rect = map_rect(style, map, own_width(request), height);
     add_cosines(scene, request, map, rect);
     if (attention) add_attention(scene, request, rect);
+    keep_fitting_texts(scene);
     return scene;
   }
 
@@ -93,8 +97,11 @@ class Similarity final : public Figure {
   }
 
  private:
+  /// Two maps stand side by side where there is room, else one above the other.
+  bool stacked(const DrawRequest& request) const { return attention && request.width < 330.0; }
+
   double own_width(const DrawRequest& request) const {
-    return attention ? request.width / 2 : request.width;
+    return attention && !stacked(request) ? request.width / 2 : request.width;
   }
 
   bool pooled() const {
@@ -124,16 +131,21 @@ class Similarity final : public Figure {
             {window.column_first, window.column_end, window.row_first, window.row_end});
   }
 
-  /// To the right of the map of cosines, as large.
-  void add_attention(Scene& scene, const DrawRequest& request, const Rect& beside) const {
+  /// Beside or below the map of cosines, as large.
+  void add_attention(Scene& scene, const DrawRequest& request, const Rect& cosines) const {
     const Style& style = request.style;
     MapPlot map = plot(request);
     map.x.label = "Key token";
     map.y.label = "Query token";
     map.scale = attention_scale(style);
-    map.left = request.width / 2 + 2.0;
+    if (stacked(request)) {
+      map.top += request.height / 2;
+    } else {
+      map.left = request.width / 2 + 2.0;
+    }
     Rect rect = map_rect(style, map, request.width, request.height);
-    rect = {rect.x, beside.y, beside.width, beside.height};
+    rect.width = std::min(rect.width, cosines.width);
+    rect.height = std::min(rect.height, cosines.height);
     const double first = selection_.first_token;
     const double end = selection_.last_token + 1.0;
     const Matrix& values = attention->map;
@@ -141,8 +153,8 @@ class Similarity final : public Figure {
             paint({values.data(), static_cast<std::size_t>(values.size())},
                   static_cast<int>(values.cols()), static_cast<int>(values.rows()), map.scale),
             {first, end, first, end});
-    add_panel_letter(scene, style, 0, {beside.x, 2.0});
-    add_panel_letter(scene, style, 1, {rect.x, 2.0});
+    add_panel_letter(scene, style, 0, {cosines.x, cosines.y - 1.5 * style.text});
+    add_panel_letter(scene, style, 1, {rect.x, rect.y - 1.5 * style.text});
   }
 
   /// Whole decades, four at most.
