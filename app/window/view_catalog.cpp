@@ -22,6 +22,23 @@ constexpr std::array kViews = {
     ViewEntry{"head-budgets", Zoom::none, true},
     ViewEntry{"sinks", Zoom::none, false},
     ViewEntry{"overview", Zoom::none, true},
+    ViewEntry{"keydiff-stages", Zoom::none, false},
+    ViewEntry{"pca-panel", Zoom::both, false},
+    ViewEntry{"gram-volume", Zoom::none, false},
+    ViewEntry{"angles", Zoom::none, false},
+    ViewEntry{"mean-key-query", Zoom::none, false},
+    ViewEntry{"norms", Zoom::none, false},
+    ViewEntry{"distinct-keys-query", Zoom::none, false},
+    ViewEntry{"diversity", Zoom::none, false},
+    ViewEntry{"retained-share", Zoom::none, false},
+    ViewEntry{"block-overlap", Zoom::none, false},
+    ViewEntry{"cost", Zoom::none, false},
+    ViewEntry{"local-similarity", Zoom::none, false},
+    ViewEntry{"pair-rotation", Zoom::none, false},
+    ViewEntry{"compression-layers", Zoom::none, false},
+    ViewEntry{"kernel", Zoom::none, false},
+    ViewEntry{"sigma-sweep", Zoom::none, false},
+    ViewEntry{"merge-sets", Zoom::x, true},
 };
 }  // namespace
 

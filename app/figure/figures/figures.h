@@ -17,5 +17,22 @@ FigureInfo agreement_figure();
 FigureInfo budget_curve_figure();
 FigureInfo sinks_figure();
 FigureInfo why_figure();
+FigureInfo keydiff_stages_figure();
+FigureInfo pca_panel_figure();
+FigureInfo gram_volume_figure();
+FigureInfo angles_figure();
+FigureInfo mean_key_query_figure();
+FigureInfo norms_figure();
+FigureInfo distinct_keys_query_figure();
+FigureInfo diversity_figure();
+FigureInfo retained_share_figure();
+FigureInfo block_overlap_figure();
+FigureInfo cost_figure();
+FigureInfo local_similarity_figure();
+FigureInfo pair_rotation_figure();
+FigureInfo compression_layers_figure();
+FigureInfo kernel_figure();
+FigureInfo sigma_sweep_figure();
+FigureInfo merge_sets_figure();
 
 }  // namespace kvloupe::figure

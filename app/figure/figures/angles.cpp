@@ -1,0 +1,78 @@
+// Angles of the keys to the mean key and of the queries to the mean query, head by head.
+
+#include <fmt/format.h>
+
+#include "analysis/metric/angle.h"
+#include "app/figure/figures/distributions.h"
+#include "app/figure/figures/figures.h"
+
+namespace kvloupe::figure {
+
+namespace {
+
+std::vector<float> angles_to_mean(const Matrix& rows) {
+  const std::vector<double> angles = angles_to(view(rows), mean_row(view(rows)));
+  return {angles.begin(), angles.end()};
+}
+
+Distributions::Column column(std::string title, std::string label, std::string row_label) {
+  Distributions::Column result;
+  result.title = std::move(title);
+  result.label = std::move(label);
+  result.row_label = std::move(row_label);
+  result.low = 0.0;
+  result.high = 180.0;
+  result.reference = 90.0;
+  return result;
+}
+
+std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
+  const Trace& trace = *input.trace;
+  const Selection& s = input.selection;
+  auto figure = std::make_unique<Distributions>();
+  figure->layer = s.layer;
+  figure->measure = "angle_degrees";
+  figure->columns.push_back(column("Keys", "To mean key (°)", "Head"));
+  figure->columns.push_back(column("Queries", "To mean query (°)", "Query head"));
+  progress.set_total(trace.model().num_kv_heads + trace.model().num_heads);
+  for (int h = 0; h < trace.model().num_kv_heads; ++h) {
+    progress.advance();
+    figure->columns[0].rows.push_back(
+        {std::to_string(h), h, h == s.head, angles_to_mean(trace.key(s.layer, h))});
+  }
+  for (int q = 0; q < trace.model().num_heads; ++q) {
+    progress.advance();
+    const int head = trace.model().head_of(q);
+    figure->columns[1].rows.push_back({std::to_string(q), head,
+                                       s.query_head >= 0 ? q == s.query_head : head == s.head,
+                                       angles_to_mean(trace.query(s.layer, q))});
+  }
+  figure->caption_text =
+      fmt::format(
+          "Angles of all {} tokens’ keys to their head’s mean key and of their queries to the mean "
+          "query, layer {}, after RoPE. Each ridge is as high as its row; ticks and numbers: "
+          "medians; "
+          "amber: the selected head",
+          format_count(trace.length()), s.layer) +
+      ".";
+  return figure;
+}
+
+}  // namespace
+
+FigureInfo angles_figure() {
+  FigureInfo info;
+  info.name = "angles";
+  info.title = "Angles to the mean";
+  info.tooltip =
+      "How far keys point from the mean key k̄ = (1/n)Σ k_i, and queries from the mean query, in "
+      "degrees (KeyDiff, figure 11): where both are narrow, keys and queries are approximately "
+      "collinear";
+  info.needs.head = true;
+  info.aspect = 1.2;
+  info.unavailable = [](const Trace&) { return std::string(); };
+  info.compute = compute;
+  return info;
+}
+
+}  // namespace kvloupe::figure

@@ -1,0 +1,106 @@
+// How much of what a policy keeps of a prompt depends on the block size.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include "app/figure/comparison.h"
+#include "app/figure/figures/figures.h"
+#include "app/figure/figures/line_panels.h"
+
+namespace kvloupe::figure {
+
+namespace {
+
+/// Tokens retained once the prompt is over.
+std::vector<std::int32_t> kept_of_prompt(const Trace& trace, const Replay& replay,
+                                         const HeadReplay& head) {
+  const int step = static_cast<int>(replay.blocks.size()) - trace.run().generated - 1;
+  return replay.retained_at(head, std::max(step, 0));
+}
+
+/// |A ∩ B| as a share of the larger of the two, in percent.
+double overlap(const std::vector<std::int32_t>& a, const std::vector<std::int32_t>& b) {
+  std::vector<std::int32_t> both;
+  std::set_intersection(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(both));
+  const std::size_t most = std::max(a.size(), b.size());
+  return most == 0 ? 100.0 : 100.0 * static_cast<double>(both.size()) / static_cast<double>(most);
+}
+
+std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
+  const FigureInfo info = block_overlap_figure();
+  const int prompt = input.trace->run().prompt_length;
+  const std::vector<PolicySpec> policies = chosen_policies(info, input);
+  std::vector<int> blocks;
+  for (const int block : chosen_blocks(info, input)) {
+    if (block < prompt) blocks.push_back(block);
+  }
+  std::vector<WantedReplay> wanted;
+  for (const PolicySpec& policy : policies) {
+    wanted.push_back({.policy = policy, .block = prompt});
+    for (const int block : blocks) wanted.push_back({.policy = policy, .block = block});
+  }
+  const auto replays = replays_of(input, wanted, progress);
+  LinePanels::Panel panel;
+  std::vector<std::string> names;
+  for (const int block : blocks) names.push_back(format_count(block));
+  names.emplace_back("∞");
+  const std::size_t each = blocks.size() + 1;
+  for (std::size_t p = 0; p < policies.size(); ++p) {
+    const Replay& whole = *replays[p * each];
+    LinePanels::Line line;
+    line.name = whole.policy;
+    line.look = static_cast<int>(p);
+    line.marked = true;
+    for (std::size_t b = 0; b < each; ++b) {
+      progress.check();
+      const Replay& replay = *replays[p * each + (b + 1 < each ? b + 1 : 0)];
+      double sum = 0.0;
+      for (std::size_t h = 0; h < whole.heads.size(); ++h) {
+        sum += overlap(kept_of_prompt(*input.trace, whole, whole.heads[h]),
+                       kept_of_prompt(*input.trace, replay, replay.heads[h]));
+      }
+      line.points.push_back(
+          {static_cast<double>(b) + 0.5, sum / static_cast<double>(whole.heads.size())});
+    }
+    panel.lines.push_back(std::move(line));
+  }
+  panel.x = name_axis(std::move(names), "Block size (tokens)");
+  panel.y = y_axis("Overlap with B = ∞ (%)", {0.0, 100.0});
+  panel.y_grid = true;
+  auto figure = std::make_unique<LinePanels>();
+  figure->panels.push_back(std::move(panel));
+  figure->x_measure = "block";
+  figure->y_measure = "overlap_percent";
+  figure->caption_text = fmt::format(
+      "Share of the tokens kept of the prompt that are also kept when it is one block (B = ∞), "
+      "mean "
+      "over all heads, N = {}.",
+      format_count(replays.front()->budget));
+  return figure;
+}
+
+}  // namespace
+
+FigureInfo block_overlap_figure() {
+  FigureInfo info;
+  info.name = "block-overlap";
+  info.title = "Block size and kept tokens";
+  info.tooltip =
+      "How alike the kept sets are at several block sizes and without blocks (KeyDiff, tables 7 "
+      "and "
+      "10 compare the scores of tasks): |S_B ∩ S_∞| over the larger of the two";
+  info.needs.comparison = true;
+  info.choices = {policies_choice("A,B,keydiff,h2o,tova,snapkv,sink"),
+                  blocks_choice("32,64,128,256")};
+  info.unavailable = [](const Trace& trace) {
+    return trace.run().policy == "full"
+               ? std::string()
+               : std::string("a closed-loop trace accepts only its own block size");
+  };
+  info.compute = compute;
+  return info;
+}
+
+}  // namespace kvloupe::figure

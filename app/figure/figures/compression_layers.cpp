@@ -1,0 +1,151 @@
+// What a policy leaves of what it has seen, layer by layer, for several traces.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "analysis/policy/merging_sets.h"
+#include "analysis/replay/compression.h"
+#include "app/figure/comparison.h"
+#include "app/figure/figures/figures.h"
+#include "app/figure/figures/line_panels.h"
+
+namespace kvloupe::figure {
+
+namespace {
+
+/// The step that ends the prompt.
+int prompt_end(const Trace& trace, const Replay& replay) {
+  return static_cast<int>(replay.blocks.size()) - trace.run().generated - 1;
+}
+
+/// Of the prompt's keys as merging sets, and nothing else: sets ÷ tokens of every layer.
+std::vector<LayerCompression> sets_alone(const Trace& trace, double threshold, Progress& progress) {
+  const int tokens = trace.run().prompt_length;
+  std::vector<int> candidates(static_cast<std::size_t>(tokens));
+  std::iota(candidates.begin(), candidates.end(), 0);
+  std::vector<LayerCompression> layers;
+  for (int layer = 0; layer < trace.model().num_layers; ++layer) {
+    LayerCompression one{layer, 0.0, 1.0, 0.0};
+    for (int head = 0; head < trace.model().num_kv_heads; ++head) {
+      progress.advance();
+      const Matrix keys = trace.key(layer, head);
+      MergingSets sets(view(keys), candidates, MergingSets::Link::anchor);
+      const double share = static_cast<double>(sets.count(threshold)) / tokens;
+      one.mean += share / trace.model().num_kv_heads;
+      one.least = std::min(one.least, share);
+      one.most = std::max(one.most, share);
+    }
+    layers.push_back(one);
+  }
+  return layers;
+}
+
+/// One line, and its band, of one trace.
+struct Curve {
+  std::string name;
+  std::vector<LayerCompression> layers;
+};
+
+std::vector<Curve> curves_of_sets(const FigureInput& input, double threshold, Progress& progress) {
+  std::vector<Curve> curves;
+  const ModelInfo& model = input.trace->model();
+  progress.set_total(static_cast<long>(input.traces.size()) * model.num_layers *
+                     model.num_kv_heads);
+  for (const auto& trace : input.traces) {
+    curves.push_back({trace->path().stem().string(), sets_alone(*trace, threshold, progress)});
+  }
+  return curves;
+}
+
+std::vector<Curve> curves_of_replays(const FigureInput& input, const PolicySpec& policy,
+                                     Progress& progress) {
+  std::vector<WantedReplay> wanted;
+  for (std::size_t t = 0; t < input.traces.size(); ++t) {
+    wanted.push_back({.policy = policy, .trace = t});
+  }
+  const auto replays = replays_of(input, wanted, progress);
+  std::vector<Curve> curves;
+  for (std::size_t t = 0; t < replays.size(); ++t) {
+    const int step = std::max(0, prompt_end(*input.traces[t], *replays[t]));
+    curves.push_back(
+        {input.traces[t]->path().stem().string(), layer_compression(*replays[t], step)});
+  }
+  return curves;
+}
+
+std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
+  const FigureInfo info = compression_layers_figure();
+  const bool replayed = choice(info, input.choices, "of") == "replay";
+  const double threshold = chosen_number(info, input, "threshold");
+  const PolicySpec policy = chosen_policies(info, input).front();
+  const std::vector<Curve> curves = replayed ? curves_of_replays(input, policy, progress)
+                                             : curves_of_sets(input, threshold, progress);
+  const bool several = curves.size() > 1;
+  LinePanels::Panel panel;
+  std::vector<std::string> layers;
+  for (int i = 0; i < input.trace->model().num_layers; ++i) layers.push_back(std::to_string(i));
+  for (std::size_t i = 0; i < curves.size(); ++i) {
+    LinePanels::Line line;
+    LinePanels::Band band;
+    line.look = band.look = static_cast<int>(i);
+    line.marked = true;
+    line.name = several ? curves[i].name : "";
+    line.id = curves[i].name;
+    for (const LayerCompression& layer : curves[i].layers) {
+      line.points.push_back({layer.layer + 0.5, 100.0 * layer.mean});
+      band.x.push_back(layer.layer + 0.5);
+      band.low.push_back(100.0 * layer.least);
+      band.high.push_back(100.0 * layer.most);
+    }
+    panel.lines.push_back(std::move(line));
+    if (!several) panel.bands.push_back(std::move(band));
+  }
+  panel.x = name_axis(std::move(layers), "Layer");
+  panel.y = y_axis("Entries left (%)", {0.0, 100.0});
+  panel.y_grid = true;
+  auto figure = std::make_unique<LinePanels>();
+  figure->panels.push_back(std::move(panel));
+  figure->x_measure = "layer";
+  figure->y_measure = "entries_left_percent";
+  figure->legend = several;
+  figure->caption_text = fmt::format(
+      "Entries a layer would still hold, as a share of the prompt, mean over its heads{}",
+      several ? "" : " (band: least and most)");
+  figure->caption_text +=
+      replayed ? fmt::format(": after the prompt, {}.", policy.text())
+               : fmt::format(
+                     ": all keys of the prompt in merging sets with a cosine above {} to "
+                     "the key that opens the set, nothing kept apart.",
+                     number_text(threshold));
+  return figure;
+}
+
+}  // namespace
+
+FigureInfo compression_layers_figure() {
+  FigureInfo info;
+  info.name = "compression-layers";
+  info.title = "Compression per layer";
+  info.tooltip =
+      "What merging leaves per layer, for several samples (KVMerger, figure 3b: the layers' ratios "
+      "are alike across samples; the first two and the last merge little): the merging sets of "
+      "algorithm 1 at a threshold, without eviction";
+  info.needs.comparison = true;
+  info.needs.most_traces = 8;
+  info.choices = {
+      {"of",
+       "Of",
+       "The merging sets alone, over the whole prompt, or what a policy's replay leaves, "
+       "which evicts down to its budget",
+       {"sets", "replay"}},
+      number_choice("threshold", "Threshold", "Cosine above which a key joins a set", "0.75", -1.0,
+                    1.0),
+      policies_choice("h2o+kvmerger")};
+  info.unavailable = [](const Trace&) { return std::string(); };
+  info.compute = compute;
+  return info;
+}
+
+}  // namespace kvloupe::figure

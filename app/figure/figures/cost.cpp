@@ -1,0 +1,159 @@
+// What a policy costs by the paper's model, beside the time its replay takes.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <limits>
+
+#include "analysis/metric/cost_model.h"
+#include "app/figure/comparison.h"
+#include "app/figure/figures/figures.h"
+#include "app/figure/figures/strips.h"
+
+namespace kvloupe::figure {
+
+namespace {
+
+constexpr int repetitions = 3;
+constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+
+/// Units of table 4 of one head: runtime summed over the steps that evict, memory of the largest.
+struct Units {
+  double runtime = 0.0;
+  double memory = 0.0;
+  double flops = 0.0;  // KeyDiff's count, eq. A.1
+};
+
+Units units_of(const HeadReplay& head, const std::vector<Block>& blocks, const PolicySpec& policy,
+               int budget, int head_dim) {
+  const auto order = cost_order(policy.score().name);
+  if (!order) return {kUnknown, kUnknown, kUnknown};
+  Units units;
+  for (std::size_t s = 0; s < head.steps.size(); ++s) {
+    const double block = blocks[s].size();
+    StepShape shape{static_cast<double>(head.steps[s].cache_size), block, block};
+    if (policy.score().name == "snapkv") {
+      shape.window = std::min(block, static_cast<double>(policy.score().count("window")));
+    }
+    if (shape.entries <= budget) continue;
+    units.runtime += order->runtime_units(shape);
+    units.memory = std::max(units.memory, order->memory_units(shape));
+    units.flops += keydiff_operations(shape.entries, head_dim).flops();
+  }
+  return units;
+}
+
+/// Seconds of the policy's replay of the selected layer without metrics on one thread, the least of
+/// a few; states are in memory.
+double measure(const FigureInput& input, const PolicySpec& policy, Progress& progress) {
+  ReplayRequest request;
+  request.policy = policy;
+  request.budget = input.budget.resolve(input.trace->run().prompt_length);
+  request.block = input.block;
+  request.layers = {input.selection.layer};
+  request.metrics = false;
+  request.threads = 1;
+  request.states = &input.replays->states();
+  double least = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < repetitions; ++i) {
+    Progress part(progress, 1);
+    const auto start = std::chrono::steady_clock::now();
+    replay(*input.trace, request, part);
+    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
+    least = std::min(least, taken.count());
+  }
+  return least;
+}
+
+std::string milliseconds(double seconds) { return format_number(1e3 * seconds, 2) + " ms"; }
+
+Strips::Column column(std::string title, std::string label, std::vector<Strips::Mark> marks,
+                      double room) {
+  Strips::Column result;
+  result.title = std::move(title);
+  result.room = room;
+  Strips::Series series;
+  for (Strips::Mark& mark : marks) series.rows.push_back({std::move(mark)});
+  ValueRange range = range_of({series});
+  result.x = x_axis(std::move(label), range.padded_log(0.1), AxisScale::log);
+  result.series.push_back(std::move(series));
+  return result;
+}
+
+std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
+  const FigureInfo info = cost_figure();
+  const bool timed = choice(info, input.choices, "time") == "measured";
+  const std::vector<PolicySpec> policies = chosen_policies(info, input);
+  auto figure = std::make_unique<Strips>();
+  std::vector<WantedReplay> wanted;
+  const int layer = input.selection.layer;
+  for (const PolicySpec& policy : policies) wanted.push_back({.policy = policy, .layers = {layer}});
+  const auto replays = replays_of(input, wanted, progress);
+  std::vector<Strips::Mark> runtime, memory, time;
+  double flops = 0.0;
+  for (std::size_t p = 0; p < policies.size(); ++p) {
+    const Replay& replay = *replays[p];
+    const Units units = units_of(head_of(replay, layer, input.selection.head), replay.blocks,
+                                 policies[p], replay.budget, input.trace->model().head_dim);
+    if (policies[p].score().name == "keydiff") flops = units.flops;
+    const auto order = cost_order(policies[p].score().name);
+    figure->row_names.push_back(replay.policy);
+    runtime.push_back({units.runtime, 0.5, {}, order ? std::string(order->runtime) : ""});
+    memory.push_back({units.memory, 0.5, {}, order ? std::string(order->memory) : ""});
+    if (!timed) continue;
+    const double seconds = measure(input, policies[p], progress);
+    time.push_back({1e3 * seconds, 0.5, {}, milliseconds(seconds)});
+  }
+  figure->columns.push_back(column("Runtime", "Units of table 4", std::move(runtime), 52.0));
+  figure->columns.push_back(column("Memory", "Units of table 4", std::move(memory), 52.0));
+  if (timed) figure->columns.push_back(column("Measured", "Time (ms)", std::move(time), 36.0));
+  figure->y = name_axis(figure->row_names);
+  figure->row_height = 17.0;
+  figure->measure = "value";
+  figure->row_measure = "policy";
+  figure->caption_text = fmt::format(
+      "Cost of evicting in one head over the trace, N = {}, block {}, by the orders of KeyDiff's "
+      "table 4 without their constants: runtime summed over the steps that evict, memory of the "
+      "largest. A policy the table lacks has no mark.",
+      format_count(replays.front()->budget), format_count(replays.front()->block));
+  if (flops > 0.0) {
+    figure->caption_text +=
+        fmt::format(" KeyDiff's (6d + 18)n + d + 17 adds up to {} floating-point operations.",
+                    format_number(flops));
+  }
+  if (timed) {
+    figure->caption_text += fmt::format(
+        " Measured: the replay of layer {}, all heads, on one thread, attention of its score "
+        "included, the least of {} runs.",
+        layer, repetitions);
+  }
+  return figure;
+}
+
+}  // namespace
+
+FigureInfo cost_figure() {
+  FigureInfo info;
+  info.name = "cost";
+  info.title = "Cost of a policy";
+  info.tooltip =
+      "The orders of KeyDiff's table 4, put to the steps of this trace, and its count of (6d + "
+      "18)n "
+      "+ d + 17 operations a step (A.2.1), beside the measured time of the replay";
+  info.needs.head = true;
+  info.needs.comparison = true;
+  info.width_mm = 178.0;
+  info.choices = {policies_choice("keydiff,tova,h2o,snapkv,sink"),
+                  {"time",
+                   "Time",
+                   "Also measure: takes a while, and differs from run to run",
+                   {"model", "measured"}}};
+  info.aspect = 2.4;
+  info.unavailable = [](const Trace&) { return std::string(); };
+  info.compute = compute;
+  return info;
+}
+
+}  // namespace kvloupe::figure

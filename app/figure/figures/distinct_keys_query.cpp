@@ -1,0 +1,86 @@
+// How near the keys that KeyDiff scores highest are to the mean query, beside all keys.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "analysis/metric/angle.h"
+#include "app/figure/cell_map.h"
+#include "app/figure/comparison.h"
+#include "app/figure/figures/figures.h"
+#include "app/figure/figures/strips.h"
+
+namespace kvloupe::figure {
+
+namespace {
+
+std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
+  const Trace& trace = *input.trace;
+  const ModelInfo& model = trace.model();
+  const double share = chosen_number(distinct_keys_query_figure(), input, "share");
+  const int count = std::max(1, static_cast<int>(std::lround(share / 100.0 * trace.length())));
+  auto figure = std::make_unique<Strips>();
+  Strips::Series distinct{fmt::format("distinct keys ({} %)", number_text(share)), true, {}};
+  Strips::Series all{"all keys", false, {}};
+  long nearer = 0;
+  progress.set_total(model.num_layers * model.num_heads);
+  for (int layer = 0; layer < model.num_layers; ++layer) {
+    distinct.rows.emplace_back();
+    all.rows.emplace_back();
+    figure->row_names.push_back(std::to_string(layer));
+    Matrix keys;
+    for (int q = 0; q < model.num_heads; ++q) {
+      progress.advance();
+      const int head = model.head_of(q);
+      if (q % model.group_size() == 0) keys = trace.key(layer, head);
+      const Eigen::RowVectorXd mean_query = mean_row(view(trace.query(layer, q)));
+      const std::vector<double> cosines = cosines_to(view(keys), mean_query);
+      const double of_all = std::accumulate(cosines.begin(), cosines.end(), 0.0) /
+                            static_cast<double>(cosines.size());
+      const double of_distinct = distinct_rows_cosine(view(keys), mean_query, count);
+      nearer += of_distinct > of_all ? 1 : 0;
+      const Target target{.layer = layer, .head = head};
+      const double place = place_in_row(q, model.num_heads);
+      distinct.rows.back().push_back({of_distinct, place, target, {}});
+      all.rows.back().push_back({of_all, place, target, {}});
+    }
+  }
+  Strips::Column column;
+  column.x = x_axis("Mean cosine to the mean query", {-1.0, 1.0});
+  column.reference = 0.0;
+  column.series = {std::move(distinct), std::move(all)};
+  figure->columns.push_back(std::move(column));
+  figure->y = layer_axis(model.num_layers);
+  figure->row_height = std::clamp(3.2 * model.num_heads, 12.0, 26.0);
+  figure->joined = true;
+  figure->measure = "mean_cosine";
+  figure->row_measure = "of_layer";
+  figure->caption_text = fmt::format(
+      "Mean cosine to the mean query of the {} keys that point furthest from their anchor, filled, "
+      "and of all keys, open, of every query head; one row per layer, heads from top to bottom. "
+      "The former are nearer in {} of {} heads.",
+      format_count(count), format_count(nearer),
+      format_count(static_cast<long>(model.num_layers) * model.num_heads));
+  return figure;
+}
+
+}  // namespace
+
+FigureInfo distinct_keys_query_figure() {
+  FigureInfo info;
+  info.name = "distinct-keys-query";
+  info.title = "Distinct keys and the mean query";
+  info.tooltip =
+      "Mean cosine between the keys with the highest KeyDiff score, −cos(μ(K̂), k), and the mean "
+      "query (KeyDiff, figure 14), beside that of all keys. The paper does not say how many keys "
+      "it takes: the share is a choice";
+  info.choices = {number_choice(
+      "share", "Share", "How many of the keys count as distinct, in percent", "10", 0.1, 100.0)};
+  info.unavailable = [](const Trace&) { return std::string(); };
+  info.compute = compute;
+  return info;
+}
+
+}  // namespace kvloupe::figure

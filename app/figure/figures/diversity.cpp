@@ -1,0 +1,99 @@
+// What KeyDiff minimises, as each policy reaches it, and the gap of its relaxation.
+
+#include "analysis/metric/diversity.h"
+
+#include <fmt/format.h>
+
+#include "app/figure/comparison.h"
+#include "app/figure/figures/figures.h"
+#include "app/figure/figures/strips.h"
+
+namespace kvloupe::figure {
+
+namespace {
+
+std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
+  const FigureInfo info = diversity_figure();
+  const bool objective = choice(info, input.choices, "measure") == "objective";
+  auto figure = std::make_unique<Strips>();
+  std::vector<WantedReplay> wanted;
+  for (const PolicySpec& policy : chosen_policies(info, input))
+    wanted.push_back({.policy = policy});
+  const auto replays = replays_of(input, wanted, progress);
+  const int step = input.selection.step;
+  Strips::Series reached, gap;
+  for (const auto& replay : replays) {
+    figure->row_names.push_back(replay->policy);
+    reached.rows.emplace_back();
+    gap.rows.emplace_back();
+    const int count = static_cast<int>(replay->heads.size());
+    for (int i = 0; i < count; ++i) {
+      progress.check();
+      const HeadReplay& head = replay->heads[static_cast<std::size_t>(i)];
+      const auto states = input.replays->states().get(*input.trace, head.layer);
+      const Diversity d =
+          key_diversity(view(states->keys[static_cast<std::size_t>(head.head)]),
+                        replay->tokens_at(head, step), replay->retained_at(head, step));
+      const Target target{.layer = head.layer, .head = head.head};
+      const double place = place_in_row(i, count);
+      reached.rows.back().push_back({objective ? d.objective : d.mean_cosine, place, target, {}});
+      gap.rows.back().push_back({d.relaxation_gap, place, target, {}});
+    }
+  }
+  Strips::Column first, second;
+  first.title = objective ? "Objective" : "Likeness of retained keys";
+  if (objective) {
+    first.x = x_axis("‖Σ k/‖k‖‖² over S", range_of({reached}).padded_log(), AxisScale::log);
+  } else {
+    first.x = x_axis("Mean cosine in S", range_of({reached}).padded());
+  }
+  second.title = "Gap of the relaxation";
+  second.x = x_axis("‖mean of S − mean of cache‖", range_of({gap}).from_zero());
+  first.series.push_back(std::move(reached));
+  second.series.push_back(std::move(gap));
+  figure->columns.push_back(std::move(first));
+  figure->columns.push_back(std::move(second));
+  figure->y = name_axis(figure->row_names);
+  figure->row_height = 26.0;
+  figure->medians = true;
+  figure->measure = "value";
+  figure->row_measure = "policy";
+  figure->caption_text = fmt::format(
+      "a, {} of the set S that each policy retains after step {}, N = {}: lower is more diverse; "
+      "b, "
+      "how far the mean direction of S is from that of the whole cache, which KeyDiff puts in its "
+      "place. One mark per head, layers from top to bottom; lines and numbers: medians. Keys as "
+      "captured, also where they were merged.",
+      objective ? "KeyDiff’s objective, the sum of cosines over all ordered pairs,"
+                : "mean cosine of two different keys",
+      step, format_count(replays.front()->budget));
+  return figure;
+}
+
+}  // namespace
+
+FigureInfo diversity_figure() {
+  FigureInfo info;
+  info.name = "diversity";
+  info.title = "Diversity of retained keys";
+  info.tooltip =
+      "KeyDiff (§3.3) seeks the set S with the least Σ k̂_i·k̂_j = ‖Σ k̂_i‖², and relaxes it by "
+      "taking the mean direction of the whole cache for that of S: what each policy reaches, and "
+      "how far the two means are apart";
+  info.needs.step = true;
+  info.needs.comparison = true;
+  info.width_mm = 178.0;
+  info.choices = {
+      policies_choice("A,B,keydiff,keydiff(anchor=pairwise),h2o,tova,snapkv,sink,random"),
+      {"measure",
+       "Measure",
+       "The mean cosine of two retained keys, comparable across budgets, or the "
+       "objective itself",
+       {"mean-cosine", "objective"}}};
+  info.aspect = 2.2;
+  info.unavailable = [](const Trace&) { return std::string(); };
+  info.compute = compute;
+  return info;
+}
+
+}  // namespace kvloupe::figure

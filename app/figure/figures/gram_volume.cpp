@@ -1,0 +1,77 @@
+// The volume that each policy's retained keys span, over all heads.
+
+#include <fmt/format.h>
+
+#include "app/figure/comparison.h"
+#include "app/figure/figures/figures.h"
+#include "app/figure/figures/strips.h"
+
+namespace kvloupe::figure {
+
+namespace {
+
+std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
+  const FigureInfo info = gram_volume_figure();
+  auto figure = std::make_unique<Strips>();
+  std::vector<WantedReplay> wanted;
+  for (const PolicySpec& policy : chosen_policies(info, input)) {
+    wanted.push_back({.policy = policy, .metrics = true});
+  }
+  const auto replays = replays_of(input, wanted, progress);
+  Strips::Series series;
+  int least_rank = input.trace->model().head_dim, most_rank = 0;
+  for (const auto& replay : replays) {
+    figure->row_names.push_back(replay->policy);
+    series.rows.emplace_back();
+    const int count = static_cast<int>(replay->heads.size());
+    for (int i = 0; i < count; ++i) {
+      const HeadReplay& head = replay->heads[static_cast<std::size_t>(i)];
+      const StepRecord& record = head.steps.at(static_cast<std::size_t>(input.selection.step));
+      least_rank = std::min(least_rank, record.rank);
+      most_rank = std::max(most_rank, record.rank);
+      series.rows.back().push_back({record.log_pseudo_determinant,
+                                    place_in_row(i, count),
+                                    Target{.layer = head.layer, .head = head.head},
+                                    {}});
+    }
+  }
+  Strips::Column column;
+  column.x = x_axis("Log pseudo-determinant of KᵀK", range_of({series}).padded());
+  column.series.push_back(std::move(series));
+  figure->columns.push_back(std::move(column));
+  figure->y = name_axis(figure->row_names);
+  figure->row_height = 26.0;
+  figure->medians = true;
+  figure->measure = "log_pseudo_determinant";
+  figure->row_measure = "policy";
+  figure->caption_text = fmt::format(
+      "Log pseudo-determinant, Σ log λ over the non-zero eigenvalues of KᵀK, of the keys retained "
+      "after step {}, N = {}; one mark per head, layers from top to bottom; lines and numbers: "
+      "medians. Rank {}, d = {}.",
+      input.selection.step, format_count(replays.front()->budget),
+      least_rank == most_rank ? std::to_string(most_rank)
+                              : fmt::format("{} to {}", least_rank, most_rank),
+      input.trace->model().head_dim);
+  return figure;
+}
+
+}  // namespace
+
+FigureInfo gram_volume_figure() {
+  FigureInfo info;
+  info.name = "gram-volume";
+  info.title = "Volume of retained keys";
+  info.tooltip =
+      "How large a volume the retained keys span in each head (KeyDiff, figure 5). KKᵀ is singular "
+      "where more keys than coordinates are kept, so Σ log λ runs over the eigenvalues λ of KᵀK "
+      "above n·ε·λ_max: comparable only at equal rank";
+  info.needs.step = true;
+  info.needs.comparison = true;
+  info.choices = {policies_choice("A,B,keydiff,h2o,tova,snapkv,sink,random")};
+  info.aspect = 1.3;
+  info.unavailable = [](const Trace&) { return std::string(); };
+  info.compute = compute;
+  return info;
+}
+
+}  // namespace kvloupe::figure

@@ -1,0 +1,129 @@
+// Cosine of a token's key, and of its value, to those of the tokens before it.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "analysis/metric/merging.h"
+#include "app/figure/comparison.h"
+#include "app/figure/figures/figures.h"
+#include "app/figure/figures/line_panels.h"
+
+namespace kvloupe::figure {
+
+namespace {
+
+std::vector<Point> points_of(const std::vector<double>& cosines) {
+  std::vector<Point> points;
+  for (std::size_t i = 0; i < cosines.size(); ++i) {
+    points.push_back({static_cast<double>(i + 1), cosines[i]});
+  }
+  return points;
+}
+
+/// The mean over all tokens of every head of the layer; the selected head in front.
+void add_heads(LinePanels::Panel& panel, const Trace& trace, const Selection& s, bool values,
+               int most, Progress& progress) {
+  for (int h = 0; h < trace.model().num_kv_heads; ++h) {
+    progress.check();
+    const Matrix rows = values ? trace.value(s.layer, h) : trace.key(s.layer, h);
+    LinePanels::Line line;
+    line.points = points_of(mean_local_similarity(view(rows), most));
+    line.id = fmt::format("head {}", h);
+    line.thin = h != s.head;
+    line.look = h == s.head ? 0 : -1;
+    if (h == s.head) line.name = line.id;
+    panel.lines.push_back(std::move(line));
+  }
+}
+
+/// Three tokens of the selected head, and the mean over all.
+void add_tokens(LinePanels::Panel& panel, const Trace& trace, const Selection& s, bool values,
+                int most) {
+  const Matrix rows = values ? trace.value(s.layer, s.head) : trace.key(s.layer, s.head);
+  LinePanels::Line mean;
+  mean.name = "mean";
+  mean.look = -1;
+  mean.points = points_of(mean_local_similarity(view(rows), most));
+  for (int quarter = 1; quarter <= 3; ++quarter) {
+    const int token = quarter * (trace.length() - 1) / 4;
+    LinePanels::Line line;
+    line.name = fmt::format("token {}", format_count(token));
+    line.look = quarter - 1;
+    line.points = points_of(local_similarity(view(rows), token, most));
+    panel.lines.push_back(std::move(line));
+  }
+  panel.lines.push_back(std::move(mean));
+}
+
+std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
+  const FigureInfo info = local_similarity_figure();
+  const Selection& s = input.selection;
+  const bool heads = choice(info, input.choices, "lines") == "heads";
+  const int most = std::min(static_cast<int>(chosen_number(info, input, "distance")),
+                            std::max(1, input.trace->length() - 1));
+  auto figure = std::make_unique<LinePanels>();
+  for (const bool values : {false, true}) {
+    progress.check();
+    LinePanels::Panel panel;
+    panel.title = values ? "Values" : "Keys";
+    panel.levels.push_back({0.0, "", true});
+    if (heads) {
+      add_heads(panel, *input.trace, s, values, most, progress);
+    } else {
+      add_tokens(panel, *input.trace, s, values, most);
+    }
+    figure->panels.push_back(std::move(panel));
+  }
+  ValueRange range;
+  range.add(0.0);
+  range.add(1.0);
+  for (const LinePanels::Panel& panel : figure->panels) {
+    for (const LinePanels::Line& line : panel.lines) {
+      for (const Point& point : line.points) range.add(point.y);
+    }
+  }
+  for (LinePanels::Panel& panel : figure->panels) {
+    panel.x = x_axis("Distance (tokens)", {1.0, std::max(2.0, static_cast<double>(most))});
+    panel.y = y_axis("Cosine similarity", {std::min(0.0, range.low - 0.03), 1.0});
+  }
+  figure->columns = 2;
+  figure->legend = true;
+  figure->x_measure = "distance";
+  figure->y_measure = "cosine";
+  figure->caption_text =
+      heads
+          ? fmt::format(
+                "Cosine of a token's key (a) and value (b) to those of the tokens before it, mean "
+                "over all tokens, of every head of layer {}; head {} in blue.",
+                s.layer, s.head)
+          : fmt::format(
+                "Cosine of three tokens' keys (a) and values (b) to those of the tokens before "
+                "them, and the mean over all tokens, layer {}, head {}.",
+                s.layer, s.head);
+  return figure;
+}
+
+}  // namespace
+
+FigureInfo local_similarity_figure() {
+  FigureInfo info;
+  info.name = "local-similarity";
+  info.title = "Local similarity";
+  info.tooltip =
+      "cos(k_t, k_{t−n}) against the distance n (KVMerger, figure 3a): keys are like their "
+      "neighbours, values are not";
+  info.needs.head = true;
+  info.width_mm = 178.0;
+  info.choices = {{"lines",
+                   "Lines",
+                   "Every head's mean over all tokens, or single tokens of one head, as the paper "
+                   "draws them",
+                   {"heads", "tokens"}},
+                  number_choice("distance", "Distance", "How many tokens back", "64", 1, 4096)};
+  info.unavailable = [](const Trace&) { return std::string(); };
+  info.compute = compute;
+  return info;
+}
+
+}  // namespace kvloupe::figure

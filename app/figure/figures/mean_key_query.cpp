@@ -1,0 +1,65 @@
+// Cosine of the mean key and the mean query of every query head.
+
+#include <fmt/format.h>
+
+#include "analysis/metric/angle.h"
+#include "app/figure/cell_map.h"
+#include "app/figure/figures/figures.h"
+#include "app/figure/figures/strips.h"
+
+namespace kvloupe::figure {
+
+namespace {
+
+std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
+  const Trace& trace = *input.trace;
+  const ModelInfo& model = trace.model();
+  auto figure = std::make_unique<Strips>();
+  Strips::Series series;
+  long negative = 0;
+  progress.set_total(model.num_layers * model.num_heads);
+  for (int layer = 0; layer < model.num_layers; ++layer) {
+    series.rows.emplace_back();
+    figure->row_names.push_back(std::to_string(layer));
+    Eigen::RowVectorXd mean_key;
+    for (int q = 0; q < model.num_heads; ++q) {
+      progress.advance();
+      const int head = model.head_of(q);
+      if (q % model.group_size() == 0) mean_key = mean_row(view(trace.key(layer, head)));
+      const double value = cosine(mean_key, mean_row(view(trace.query(layer, q))));
+      negative += value < 0.0 ? 1 : 0;
+      series.rows.back().push_back(
+          {value, place_in_row(q, model.num_heads), Target{.layer = layer, .head = head}, {}});
+    }
+  }
+  Strips::Column column;
+  column.x = x_axis("cos(mean key, mean query)", {-1.0, 1.0});
+  column.reference = 0.0;
+  column.series.push_back(std::move(series));
+  figure->columns.push_back(std::move(column));
+  figure->y = layer_axis(model.num_layers);
+  figure->row_height = std::clamp(3.2 * model.num_heads, 12.0, 26.0);
+  figure->measure = "cosine_of_means";
+  figure->row_measure = "of_layer";
+  figure->caption_text = fmt::format(
+      "Cosine of the mean key and the mean query of every query head, after RoPE, one row per "
+      "layer, heads from top to bottom: negative in {} of {}.",
+      format_count(negative), format_count(static_cast<long>(model.num_layers) * model.num_heads));
+  return figure;
+}
+
+}  // namespace
+
+FigureInfo mean_key_query_figure() {
+  FigureInfo info;
+  info.name = "mean-key-query";
+  info.title = "Mean key and mean query";
+  info.tooltip =
+      "cos(k̄, q̄) of every query head, k̄ = (1/n)Σ k_i, q̄ = (1/n)Σ q_i (KeyDiff, figure 12). Where "
+      "it is negative, keys unlike the mean receive more attention";
+  info.unavailable = [](const Trace&) { return std::string(); };
+  info.compute = compute;
+  return info;
+}
+
+}  // namespace kvloupe::figure

@@ -1,0 +1,310 @@
+// Which tokens become one entry at a step, with what weights, and how like they were.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "app/figure/comparison.h"
+#include "app/figure/figures/figures.h"
+#include "app/figure/fit_texts.h"
+#include "app/figure/line_plot.h"
+#include "app/figure/panels.h"
+#include "app/figure/value_axis.h"
+
+namespace kvloupe::figure {
+
+namespace {
+
+constexpr int most_columns = 2048;
+constexpr int most_distance = 48;
+
+class MergeSets final : public Figure {
+ public:
+  Selection selection;
+  std::string policy;
+  int budget = 0;
+  std::vector<Merge> merges;            // of the step, by token
+  std::vector<MergeMeasures> measures;  // [merges]
+  std::vector<std::int32_t> present;    // tokens in the cache before the step's eviction
+  std::vector<bool> gone;               // [present]: neither kept nor merged
+  Matrix
+      likeness;  // [distance,columns]: cos of a token and the one so far before it, over the range
+
+  double natural_height(const DrawRequest& request) const override {
+    return panels_natural_height(request.style, grid_of(request), request.width);
+  }
+
+  Scene draw(const DrawRequest& request) const override {
+    const Style& style = request.style;
+    Scene scene = make_scene(style, request.width, request.height);
+    PanelGrid grid = grid_of(request);
+    if (request.legend) {
+      const Palette& c = style.colours;
+      const std::vector<LegendEntry> entries = {
+          {"pivot", MarkerShape::diamond, c.pivot, std::nullopt},
+          {"merged", MarkerShape::circle, c.merged, std::nullopt},
+          {"evicted", MarkerShape::circle, std::nullopt, Stroke{c.evicted, 0.7, {}, Cap::butt}}};
+      grid.top += add_legend(scene, style, {2.0, grid.top}, request.width - 4.0, entries) + 3.0;
+    }
+    const std::vector<Axes> axes = add_panels(scene, style, grid);
+    scene.add(PushClip{axes[0].plot});
+    add_arcs(scene, style, axes[0]);
+    scene.add(PopClip{});
+    add_likeness(scene, style, axes[1], scale(request));
+    add_measures(scene, style, axes[2]);
+    keep_fitting_texts(scene);
+    return scene;
+  }
+
+  void write_csv(CsvWriter& csv) const override {
+    csv.row({"pivot", "member", "weight", "least_cosine", "effective_members",
+             "least_member_cosine", "mean_member_cosine"});
+    for (std::size_t m = 0; m < merges.size(); ++m) {
+      for (std::size_t i = 0; i < merges[m].from.size(); ++i) {
+        csv.row({static_cast<long>(merges[m].into), static_cast<long>(merges[m].from[i]),
+                 static_cast<double>(merges[m].weights[i]), measures[m].least_cosine,
+                 measures[m].effective_members, measures[m].least_member_cosine,
+                 measures[m].mean_member_cosine});
+      }
+    }
+  }
+
+  std::string value_text(const Target& target) const override {
+    for (std::size_t m = 0; m < merges.size(); ++m) {
+      for (std::size_t i = 0; i < merges[m].from.size(); ++i) {
+        if (merges[m].from[i] != target.token) continue;
+        return fmt::format("{} {}, weight {}, {} effective of {}",
+                           target.token == merges[m].into ? "pivot of" : "merged into",
+                           merges[m].into, format_number(static_cast<double>(merges[m].weights[i])),
+                           format_number(measures[m].effective_members), merges[m].from.size());
+      }
+    }
+    return {};
+  }
+
+  std::string caption() const override {
+    long members = 0;
+    for (const Merge& merge : merges) members += static_cast<long>(merge.from.size());
+    return fmt::format(
+        "Merging sets of step {}, layer {}, head {}, {}, N = {}: {} sets of {} entries. a, arcs "
+        "from "
+        "members to their pivot, wider with a larger weight; b, cosine of every key to those "
+        "before "
+        "it; c, cosine of a merged key to its members: mean, and down to the least.",
+        selection.step, selection.layer, selection.head, policy, format_count(budget),
+        format_count(static_cast<long>(merges.size())), format_count(members));
+  }
+
+ private:
+  static ColourScale scale(const DrawRequest& request) {
+    ColourScale colours;
+    colours.is_signed = true;
+    colours.low = -1.0;
+    colours.high = 1.0;
+    colours.label = "Cosine";
+    if (request.limits) {
+      const double most =
+          std::max({std::abs(request.limits->first), std::abs(request.limits->second), 1e-6});
+      colours.low = -most;
+      colours.high = most;
+    }
+    return colours;
+  }
+
+  /// The longest way from a member to its pivot, in tokens.
+  double reach() const {
+    double most = 1.0;
+    for (const Merge& merge : merges) {
+      for (const int token : merge.from) most = std::max(most, std::abs(token - merge.into) + 0.0);
+    }
+    return most;
+  }
+
+  PanelGrid grid_of(const DrawRequest& request) const {
+    const std::pair<double, double> all(selection.first_token, selection.last_token + 1.0);
+    const auto [first, last] = request.x_range.value_or(all);
+    const Axis tokens{AxisMeaning::token, AxisScale::linear, first, last, "Token"};
+    Panel arcs, map, cosines;
+    arcs.title = "Merging sets";
+    map.title = "Likeness to the tokens before";
+    cosines.title = "Merged key to members";
+    arcs.x = map.x = cosines.x = tokens;
+    arcs.y = y_axis("Tokens apart", {-0.12 * reach(), 1.08 * reach()});
+    map.y = {AxisMeaning::value, AxisScale::linear, 0.5, static_cast<double>(likeness.rows()) + 0.5,
+             "Distance"};
+    map.is_map = true;
+    ValueRange range;
+    for (const MergeMeasures& one : measures) range.add(one.least_member_cosine);
+    cosines.y = y_axis("Cosine", {range.empty() ? 0.0 : std::min(0.9, range.low - 0.02), 1.005});
+    PanelGrid grid;
+    grid.panels = {std::move(arcs), std::move(map), std::move(cosines)};
+    grid.columns = 1;
+    grid.aspect = request.width < 330.0 ? 2.6 : 5.2;
+    grid.right = colour_bar_width(request.style, scale(request), 60.0);
+    return grid;
+  }
+
+  void add_arcs(Scene& scene, const Style& style, const Axes& axes) const {
+    const Palette& c = style.colours;
+    Markers members{MarkerShape::circle, 2.0, c.merged, std::nullopt, {}};
+    Markers pivots{MarkerShape::diamond, 4.0, c.pivot, Stroke{c.paper, 0.3, {}, Cap::butt}, {}};
+    Markers evicted{
+        MarkerShape::circle, 1.8, std::nullopt, Stroke{c.evicted, 0.45, {}, Cap::butt}, {}};
+    PickPoints pick;
+    const auto at = [&](int token) { return axes.to_page(token + 0.5, 0.0); };
+    for (const Merge& merge : merges) {
+      const float most = *std::max_element(merge.weights.begin(), merge.weights.end());
+      for (std::size_t i = 0; i < merge.from.size(); ++i) {
+        if (merge.from[i] == merge.into) continue;
+        const double apart = std::abs(merge.from[i] - merge.into);
+        // A cubic whose controls are 4/3 as high as its top.
+        const double top = axes.to_page(0.0, 4.0 / 3.0 * apart).y;
+        const Point from = at(merge.from[i]), to = at(merge.into);
+        Path arc;
+        arc.move(from).curve({from.x, top}, {to.x, top}, to);
+        const double share = most > 0.0F ? static_cast<double>(merge.weights[i] / most) : 0.0;
+        arc.stroke = Stroke{c.merged, 0.3 + 0.9 * share, {}, Cap::round};
+        scene.add(std::move(arc));
+        members.points.push_back(from);
+        pick.points.push_back(from);
+        pick.tokens.push_back(merge.from[i]);
+      }
+      pivots.points.push_back(at(merge.into));
+      pick.points.push_back(at(merge.into));
+      pick.tokens.push_back(merge.into);
+    }
+    const double below = axes.to_page(0.0, -0.07 * reach()).y;
+    for (std::size_t i = 0; i < present.size(); ++i) {
+      if (gone[i]) evicted.points.push_back({at(present[i]).x, below});
+    }
+    for (Markers* marks : {&evicted, &members, &pivots}) {
+      if (!marks->points.empty()) scene.add(std::move(*marks));
+    }
+    if (!pick.points.empty()) scene.point_sets.push_back(std::move(pick));
+    if (!merges.empty()) return;
+    Text none = make_text(
+        style,
+        style.fonts->fit("no merges at this step", Font::regular, style.small, axes.plot.width),
+        axes.plot.centre(), style.small, Font::regular, Align::centre);
+    none.colour = c.faint;
+    scene.add(std::move(none));
+  }
+
+  void add_likeness(Scene& scene, const Style& style, const Axes& axes,
+                    const ColourScale& colours) const {
+    auto pixels =
+        paint({likeness.data(), static_cast<std::size_t>(likeness.size())},
+              static_cast<int>(likeness.cols()), static_cast<int>(likeness.rows()), colours);
+    const Point from = axes.to_page(selection.first_token, axes.y.first);
+    const Point to = axes.to_page(selection.last_token + 1.0, axes.y.last);
+    std::string key = image_key(*pixels);
+    scene.add(PushClip{axes.plot});
+    scene.add(Image{std::move(pixels),
+                    {from.x, from.y, to.x - from.x, to.y - from.y},
+                    std::move(key),
+                    Interpolation::nearest});
+    scene.add(PopClip{});
+    add_colour_bar(scene, style, axes.plot, colours);
+  }
+
+  void add_measures(Scene& scene, const Style& style, const Axes& axes) const {
+    Path spans;
+    Markers means{MarkerShape::circle, 3.0, style.colours.pivot, std::nullopt, {}};
+    for (std::size_t m = 0; m < merges.size(); ++m) {
+      if (!std::isfinite(measures[m].mean_member_cosine)) continue;
+      const double x = merges[m].into + 0.5;
+      const Point mean = axes.to_page(x, measures[m].mean_member_cosine);
+      if (!axes.plot.contains(mean)) continue;
+      means.points.push_back(mean);
+      const Point least = axes.to_page(x, measures[m].least_member_cosine);
+      if (least.y > mean.y) spans.move(mean).line(least);
+    }
+    if (!spans.verbs.empty()) {
+      spans.stroke = Stroke{style.colours.merged, 0.7, {}, Cap::butt};
+      scene.add(std::move(spans));
+    }
+    if (!means.points.empty()) scene.add(std::move(means));
+  }
+};
+
+/// cos(k_t, k_{t−n}) for n = 1, 2, …, rows, and t over the range, pooled to columns by their mean;
+/// NaN where there is no such token.
+Matrix likeness_of(const Matrix& keys, int first, int last, Progress& progress) {
+  const int count = last - first + 1;
+  const int columns = std::min(count, most_columns);
+  Matrix unit = keys;
+  for (Eigen::Index i = 0; i < unit.rows(); ++i) {
+    const float norm = unit.row(i).norm();
+    if (norm > 0.0F) unit.row(i) /= norm;
+  }
+  const int distances = std::min(most_distance, std::max(1, last));
+  Matrix result = Matrix::Zero(distances, columns);
+  Matrix counts = Matrix::Zero(distances, columns);
+  for (int t = first; t <= last; ++t) {
+    if (t % 256 == 0) progress.check();
+    const auto column = static_cast<Eigen::Index>(static_cast<long>(t - first) * columns / count);
+    for (int n = 1; n <= std::min(distances, t); ++n) {
+      result(n - 1, column) += unit.row(t).dot(unit.row(t - n));
+      counts(n - 1, column) += 1.0F;
+    }
+  }
+  return (counts.array() > 0.0F)
+      .select(result.array() / counts.array(), std::numeric_limits<float>::quiet_NaN());
+}
+
+std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
+  const FigureInfo info = merge_sets_figure();
+  const Selection& s = input.selection;
+  const PolicySpec policy = chosen_policies(info, input).front();
+  const auto replay =
+      replays_of(input, {{.policy = policy, .layers = {s.layer}, .metrics = true}}, progress)
+          .front();
+  const HeadReplay& head = head_of(*replay, s.layer, s.head);
+  const StepRecord& record = head.steps.at(static_cast<std::size_t>(s.step));
+  auto figure = std::make_unique<MergeSets>();
+  figure->selection = s;
+  figure->policy = replay->policy;
+  figure->budget = replay->budget;
+  figure->merges = record.merges;
+  figure->measures = record.merge_measures;
+  figure->present = replay->tokens_at(head, s.step);
+  const std::vector<std::int32_t> retained = replay->retained_at(head, s.step);
+  for (const std::int32_t token : figure->present) {
+    const bool merged =
+        std::any_of(record.merges.begin(), record.merges.end(), [&](const Merge& m) {
+          return std::find(m.from.begin(), m.from.end(), token) != m.from.end();
+        });
+    figure->gone.push_back(!merged && !std::binary_search(retained.begin(), retained.end(), token));
+  }
+  progress.check();
+  figure->likeness =
+      likeness_of(input.trace->key(s.layer, s.head), s.first_token, s.last_token, progress);
+  return figure;
+}
+
+}  // namespace
+
+FigureInfo merge_sets_figure() {
+  FigureInfo info;
+  info.name = "merge-sets";
+  info.title = "Merging sets";
+  info.tooltip =
+      "KVMerger, algorithm 1: neighbours whose keys have a cosine above the threshold become one "
+      "entry at their pivot, with Gaussian weights; the threshold is the policy's. Below, how like "
+      "keys are to those before them, and how like a merged key, an average of rotated keys, is to "
+      "its members";
+  info.needs.head = true;
+  info.needs.step = true;
+  info.needs.tokens = true;
+  info.needs.comparison = true;
+  info.width_mm = 178.0;
+  info.choices = {policies_choice("h2o+kvmerger")};
+  info.aspect = 2.0;
+  info.unavailable = [](const Trace&) { return std::string(); };
+  info.compute = compute;
+  return info;
+}
+
+}  // namespace kvloupe::figure

@@ -1,0 +1,93 @@
+// Lemma 3.2 of KVMerger: what like keys say about their rotary pairs before RoPE.
+
+#include "analysis/metric/pair_rotation.h"
+
+#include <fmt/format.h>
+
+#include "analysis/error.h"
+#include "analysis/metric/rope.h"
+#include "app/figure/comparison.h"
+#include "app/figure/figures/figures.h"
+#include "app/figure/figures/line_panels.h"
+
+namespace kvloupe::figure {
+
+namespace {
+
+std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
+  const FigureInfo info = pair_rotation_figure();
+  const Selection& s = input.selection;
+  const double least = chosen_number(info, input, "least");
+  const Matrix keys = input.trace->key(s.layer, s.head);
+  auto figure = std::make_unique<LinePanels>();
+  std::string counted;
+  for (const int distance : {1, 2, 3}) {
+    progress.check();
+    const auto pairs = pair_rotations(view(keys), input.trace->model(), distance, least);
+    LinePanels::Panel panel;
+    panel.title = fmt::format("m − n = {}", distance);
+    LinePanels::Line predicted, before, after;
+    predicted.name = "cos((m − n)θ)";
+    predicted.look = -1;
+    before.name = "before RoPE";
+    after.name = "as cached";
+    after.look = 1;
+    before.marked = after.marked = true;
+    for (std::size_t j = 0; j < pairs.size(); ++j) {
+      const auto x = static_cast<double>(j);
+      predicted.points.push_back({x, pairs[j].predicted});
+      before.points.push_back({x, pairs[j].before});
+      after.points.push_back({x, pairs[j].after});
+    }
+    panel.lines = {std::move(predicted), std::move(before), std::move(after)};
+    panel.levels.push_back({std::cos(static_cast<double>(distance)), "", true});
+    panel.x = x_axis("Pair j", {-0.3, static_cast<double>(pairs.size()) - 0.7});
+    panel.y = y_axis("Mean cosine", {-1.05, 1.05});
+    figure->panels.push_back(std::move(panel));
+    counted += fmt::format("{}{}", counted.empty() ? "" : ", ",
+                           format_count(pairs.empty() ? 0 : pairs.front().neighbours));
+  }
+  figure->columns = 3;
+  figure->aspect = 1.1;
+  figure->legend = true;
+  figure->x_measure = "pair";
+  figure->y_measure = "mean_cosine";
+  figure->caption_text = fmt::format(
+      "Mean cosine of the rotary pairs of neighbours m and n whose keys have a cosine of at least "
+      "{}, layer {}, head {} ({} neighbours): turned back to before RoPE, and as cached. If the "
+      "keys "
+      "were collinear, the former would be cos((m − n)θ) exactly, θ the pair’s angle of one "
+      "position; dashed: cos(m − n), where the interval that the paper states begins.",
+      number_text(least), s.layer, s.head, counted);
+  return figure;
+}
+
+}  // namespace
+
+FigureInfo pair_rotation_figure() {
+  FigureInfo info;
+  info.name = "pair-rotation";
+  info.title = "Like keys before RoPE";
+  info.tooltip =
+      "KVMerger, lemma 3.2: where two keys are collinear after RoPE, their pairs before it have "
+      "the "
+      "cosine cos((m − n)θ_j), for the pairing that the model uses. The paper's interval holds for "
+      "|m − n| ≤ 3 only, so these distances are shown";
+  info.needs.head = true;
+  info.width_mm = 178.0;
+  info.choices = {number_choice("least", "Least cosine",
+                                "Only neighbours whose whole keys are at least so alike", "0.9",
+                                -1.0, 1.0)};
+  info.unavailable = [](const Trace& trace) -> std::string {
+    try {
+      Rope rope(trace.model());
+      return {};
+    } catch (const WorkError& error) {
+      return error.what();
+    }
+  };
+  info.compute = compute;
+  return info;
+}
+
+}  // namespace kvloupe::figure

@@ -1,0 +1,249 @@
+// Keys of one head in two components, a panel per policy, and what all of them keep in one.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "analysis/metric/pca.h"
+#include "app/figure/comparison.h"
+#include "app/figure/figures/figures.h"
+#include "app/figure/fit_texts.h"
+#include "app/figure/panels.h"
+#include "app/figure/series.h"
+#include "app/figure/token_state.h"
+#include "app/figure/value_axis.h"
+
+namespace kvloupe::figure {
+
+namespace {
+
+class PcaPanel final : public Figure {
+ public:
+  Selection selection;
+  std::string rope;
+  Matrix points;  // [T,2]
+  Eigen::Vector2d explained{0, 0};
+  Point mean;  // of the keys seen by the step
+  int seen = 0;
+  int budget = 0;
+  std::vector<std::string> policies;
+  std::vector<std::vector<TokenState>> states;  // [policies] of [T]
+
+  double natural_height(const DrawRequest& request) const override {
+    PanelGrid grid = grid_of(request);
+    if (request.legend) grid.top += 2.0 * (request.style.small * 1.5 + 3.0);
+    return panels_natural_height(request.style, grid, request.width);
+  }
+
+  Scene draw(const DrawRequest& request) const override {
+    const Style& style = request.style;
+    Scene scene = make_scene(style, request.width, request.height);
+    PanelGrid grid = grid_of(request);
+    if (request.legend) {
+      grid.top +=
+          add_legend(scene, style, {2.0, grid.top}, request.width - 4.0, legend(style)) + 3.0;
+    }
+    const std::vector<Axes> axes = add_panels(scene, style, grid);
+    for (std::size_t p = 0; p < policies.size(); ++p) add_states(scene, style, axes[p], states[p]);
+    add_all(scene, style, axes.back());
+    keep_fitting_texts(scene);
+    return scene;
+  }
+
+  void write_csv(CsvWriter& csv) const override {
+    csv.row({"policy", "token", "pc1", "pc2", "retained"});
+    for (std::size_t p = 0; p < policies.size(); ++p) {
+      for (int t = 0; t < seen; ++t) {
+        csv.row({std::string_view(policies[p]), static_cast<long>(t),
+                 static_cast<double>(points(t, 0)), static_cast<double>(points(t, 1)),
+                 static_cast<long>(retained(p, t))});
+      }
+    }
+  }
+
+  std::string value_text(const Target& target) const override {
+    if (target.token < 0 || target.token >= seen) return {};
+    std::string kept;
+    for (std::size_t p = 0; p < policies.size(); ++p) {
+      if (retained(p, target.token)) kept += (kept.empty() ? "kept by " : ", ") + policies[p];
+    }
+    return kept.empty() ? "kept by none" : kept;
+  }
+
+  std::string caption() const override {
+    std::string text = fmt::format(
+        "Keys of layer {}, head {}, {}, in their two principal components, after step {} with N = "
+        "{}; star: mean key",
+        selection.layer, selection.head, rope, selection.step, format_count(budget));
+    for (std::size_t p = 0; p < policies.size(); ++p) {
+      text += fmt::format("; {}, {}", static_cast<char>('a' + p), policies[p]);
+    }
+    return text + fmt::format("; {}, the keys that each retains.",
+                              static_cast<char>('a' + policies.size()));
+  }
+
+ private:
+  bool retained(std::size_t policy, int token) const {
+    const TokenState state = states[policy][static_cast<std::size_t>(token)];
+    return state == TokenState::retained || state == TokenState::protected_;
+  }
+
+  Point data(int token) const {
+    return {static_cast<double>(points(token, 0)), static_cast<double>(points(token, 1))};
+  }
+
+  PanelGrid grid_of(const DrawRequest& request) const {
+    ValueRange x, y;
+    for (int t = 0; t < seen; ++t) {
+      x.add(data(t).x);
+      y.add(data(t).y);
+    }
+    PanelGrid grid;
+    for (std::size_t p = 0; p <= policies.size(); ++p) {
+      Panel panel;
+      panel.title = p < policies.size() ? policies[p] : "retained by each";
+      const auto name = [&](int axis) {
+        return fmt::format("PC {} ({} %)", axis + 1, format_number(100.0 * explained[axis], 2));
+      };
+      panel.x = x_axis(name(0), x.padded());
+      panel.y = y_axis(name(1), y.padded());
+      if (request.x_range) std::tie(panel.x.first, panel.x.last) = *request.x_range;
+      if (request.y_range) std::tie(panel.y.first, panel.y.last) = *request.y_range;
+      grid.panels.push_back(std::move(panel));
+    }
+    grid.least_width = 85.0;
+    grid.aspect = 1.1;
+    return grid;
+  }
+
+  std::vector<LegendEntry> legend(const Style& style) const {
+    const Palette& c = style.colours;
+    std::vector<LegendEntry> entries = {
+        {"retained", MarkerShape::circle, c.retained, std::nullopt},
+        {"evicted", MarkerShape::circle, std::nullopt, Stroke{c.evicted, 0.7, {}, Cap::butt}},
+        {"mean key", MarkerShape::star, c.ink, std::nullopt}};
+    for (std::size_t p = 0; p < policies.size(); ++p) {
+      const SeriesLook look = series_look(style, static_cast<int>(p));
+      // A long spec has its panel's letter instead.
+      const std::string name =
+          policies[p].size() <= 20 ? policies[p] : std::string(1, static_cast<char>('a' + p));
+      LegendEntry entry{name + " in " + static_cast<char>('a' + policies.size()), look.shape,
+                        std::nullopt, Stroke{look.colour, 0.8, {}, Cap::butt}};
+      entry.fill = look.filled ? look.colour : style.colours.paper;
+      entries.push_back(std::move(entry));
+    }
+    return entries;
+  }
+
+  double mark_size() const { return seen <= 300 ? 3.4 : seen <= 2000 ? 2.6 : 1.8; }
+
+  void add_star(Scene& scene, const Style& style, const Axes& axes) const {
+    const Point star = axes.to_page(mean.x, mean.y);
+    if (!axes.plot.contains(star)) return;
+    scene.add(Markers{MarkerShape::star,
+                      8.0,
+                      style.colours.ink,
+                      Stroke{style.colours.paper, 0.7, {}, Cap::butt},
+                      {star}});
+  }
+
+  void add_states(Scene& scene, const Style& style, const Axes& axes,
+                  const std::vector<TokenState>& of) const {
+    const Palette& c = style.colours;
+    Markers evicted{
+        MarkerShape::circle, mark_size(), std::nullopt, Stroke{c.evicted, 0.45, {}, Cap::butt}, {}};
+    Markers kept{
+        MarkerShape::circle, mark_size(), c.retained, Stroke{c.paper, 0.2, {}, Cap::butt}, {}};
+    PickPoints pick;
+    for (int t = 0; t < seen; ++t) {
+      const Point at = axes.to_page(data(t).x, data(t).y);
+      if (!axes.plot.contains(at)) continue;
+      const TokenState state = of[static_cast<std::size_t>(t)];
+      const bool stays = state == TokenState::retained || state == TokenState::protected_;
+      (stays ? kept : evicted).points.push_back(at);
+      pick.points.push_back(at);
+      pick.tokens.push_back(t);
+    }
+    if (!evicted.points.empty()) scene.add(std::move(evicted));
+    if (!kept.points.empty()) scene.add(std::move(kept));
+    scene.point_sets.push_back(std::move(pick));
+    add_star(scene, style, axes);
+  }
+
+  /// Policies that keep the same key stand side by side around it, not one upon the other.
+  void add_all(Scene& scene, const Style& style, const Axes& axes) const {
+    const auto count = static_cast<double>(policies.size());
+    for (std::size_t p = 0; p < policies.size(); ++p) {
+      std::vector<Point> marks;
+      const double aside = (static_cast<double>(p) - (count - 1.0) / 2.0) * 1.6;
+      for (int t = 0; t < seen; ++t) {
+        if (!retained(p, t)) continue;
+        Point at = axes.to_page(data(t).x, data(t).y);
+        at.x += aside;
+        if (axes.plot.contains(at)) marks.push_back(at);
+      }
+      if (marks.empty()) continue;
+      Markers all = series_marks(style, series_look(style, static_cast<int>(p)), mark_size() * 0.85,
+                                 std::move(marks));
+      if (all.stroke) all.stroke->width = 0.5;
+      scene.add(std::move(all));
+    }
+    add_star(scene, style, axes);
+  }
+};
+
+std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
+  const FigureInfo info = pca_panel_figure();
+  const Selection& s = input.selection;
+  auto figure = std::make_unique<PcaPanel>();
+  figure->selection = s;
+  const bool before = choice(info, input.choices, "rope") == "before";
+  figure->rope = before ? "before RoPE" : "after RoPE";
+  std::vector<WantedReplay> wanted;
+  for (const PolicySpec& policy : chosen_policies(info, input)) {
+    wanted.push_back({.policy = policy, .layers = {s.layer}});
+  }
+  const auto replays = replays_of(input, wanted, progress);
+  Matrix keys = input.trace->key(s.layer, s.head);
+  if (before) keys = undo_rope(view(keys), input.trace->model());
+  const PrincipalComponents components = fit_principal_components(view(keys));
+  figure->points = components.project(view(keys));
+  figure->explained = components.explained;
+  for (const auto& replay : replays) {
+    progress.check();
+    figure->policies.push_back(replay->policy);
+    figure->states.push_back(token_states(*replay, head_of(*replay, s.layer, s.head), s.step));
+  }
+  figure->budget = replays.front()->budget;
+  figure->seen = replays.front()->blocks.at(static_cast<std::size_t>(s.step)).end;
+  const Eigen::RowVectorXf middle = figure->points.topRows(figure->seen).colwise().mean();
+  figure->mean = {static_cast<double>(middle[0]), static_cast<double>(middle[1])};
+  return figure;
+}
+
+}  // namespace
+
+FigureInfo pca_panel_figure() {
+  FigureInfo info;
+  info.name = "pca-panel";
+  info.title = "Keys in two components, policy by policy";
+  info.tooltip =
+      "What each policy retains (blue) and evicts (vermillion) of a head's keys, in two principal "
+      "components fitted once to all its keys, and the keys that each retains in one panel "
+      "(KeyDiff, figures 4 and 7–9)";
+  info.needs.head = true;
+  info.needs.step = true;
+  info.needs.comparison = true;
+  info.width_mm = 178.0;
+  info.choices = {policies_choice("A,B,sink,tova,h2o,snapkv,keydiff"),
+                  {"rope",
+                   "RoPE",
+                   "Keys after the rotary embedding, as the cache holds them, or before it",
+                   {"after", "before"}}};
+  info.aspect = 1.5;
+  info.unavailable = [](const Trace&) { return std::string(); };
+  info.compute = compute;
+  return info;
+}
+
+}  // namespace kvloupe::figure

@@ -1,0 +1,107 @@
+// How long the prompts are, and what share of them a budget retains.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "app/figure/comparison.h"
+#include "app/figure/figures/figures.h"
+#include "app/figure/figures/line_panels.h"
+
+namespace kvloupe::figure {
+
+namespace {
+
+constexpr int bins = 24;
+
+LinePanels::Panel lengths_panel(const std::vector<int>& lengths) {
+  LinePanels::Panel panel;
+  panel.title = "Prompt lengths";
+  const double most = 1.05 * *std::max_element(lengths.begin(), lengths.end());
+  // The share of prompts that are at most so long: every prompt is one step, however few there are.
+  LinePanels::Line line;
+  line.id = "share of prompts at most this long";
+  line.points.push_back({0.0, 0.0});
+  std::vector<int> sorted = lengths;
+  std::sort(sorted.begin(), sorted.end());
+  for (std::size_t i = 0; i < sorted.size(); ++i) {
+    const double x = sorted[i];
+    line.points.push_back({x, 100.0 * static_cast<double>(i) / static_cast<double>(sorted.size())});
+    line.points.push_back(
+        {x, 100.0 * static_cast<double>(i + 1) / static_cast<double>(sorted.size())});
+  }
+  line.points.push_back({most, 100.0});
+  panel.lines.push_back(std::move(line));
+  panel.x = x_axis("Length (tokens)", {0.0, most});
+  panel.y = y_axis("Prompts at most so long (%)", {0.0, 100.0});
+  return panel;
+}
+
+std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
+  progress.check();
+  const FigureInfo info = retained_share_figure();
+  const std::vector<Budget> budgets = chosen_budgets(info, input);
+  std::vector<int> lengths;
+  for (const auto& trace : input.traces) lengths.push_back(trace->run().prompt_length);
+  LinePanels::Panel panel;
+  panel.title = "Retained";
+  LinePanels::Line mean;
+  mean.name = input.traces.size() > 1 ? "mean" : "";
+  mean.id = "mean";
+  mean.marked = true;
+  ValueRange range;
+  std::vector<LinePanels::Line> each(input.traces.size());
+  for (const Budget& budget : budgets) {
+    double sum = 0.0;
+    for (std::size_t t = 0; t < input.traces.size(); ++t) {
+      const double entries = budget.resolve(lengths[t]);
+      const double share = 100.0 * std::min(1.0, entries / lengths[t]);
+      each[t].points.push_back({entries, share});
+      sum += share;
+      range.add(entries);
+    }
+    mean.points.push_back({static_cast<double>(budget.resolve(lengths.front())),
+                           sum / static_cast<double>(lengths.size())});
+  }
+  for (std::size_t t = 0; input.traces.size() > 1 && t < each.size(); ++t) {
+    each[t].id = input.traces[t]->path().stem().string();
+    each[t].thin = true;
+    each[t].look = -1;
+    panel.lines.push_back(std::move(each[t]));
+  }
+  panel.lines.push_back(std::move(mean));
+  panel.x = x_axis("Budget N (entries)", range.padded_log(), AxisScale::log);
+  panel.y = y_axis("Retained share (%)", {0.0, 100.0});
+  panel.y_grid = true;
+  auto figure = std::make_unique<LinePanels>();
+  figure->panels = {lengths_panel(lengths), std::move(panel)};
+  figure->columns = 2;
+  figure->x_measure = "tokens";
+  figure->y_measure = "percent";
+  figure->caption_text = fmt::format(
+      "a, lengths of the {} prompt{}; b, share of a prompt that a budget retains, min(1, "
+      "N/length){}.",
+      input.traces.size(), input.traces.size() == 1 ? "" : "s",
+      input.traces.size() > 1 ? ": each prompt (thin) and the mean" : "");
+  return figure;
+}
+
+}  // namespace
+
+FigureInfo retained_share_figure() {
+  FigureInfo info;
+  info.name = "retained-share";
+  info.title = "Retained share of prompts";
+  info.tooltip =
+      "How long the prompts are and what a budget in entries means for them (KeyDiff, figure 10, "
+      "tables 5 and 6): min(1, N/length). Several traces are several prompts";
+  info.needs.comparison = true;
+  info.needs.most_traces = 1000;
+  info.width_mm = 178.0;
+  info.choices = {budgets_choice("16,32,64,128,256,512,1024")};
+  info.unavailable = [](const Trace&) { return std::string(); };
+  info.compute = compute;
+  return info;
+}
+
+}  // namespace kvloupe::figure

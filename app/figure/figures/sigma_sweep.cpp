@@ -1,0 +1,157 @@
+// Output error and effective members of KVMerger's merges against σ.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "app/figure/comparison.h"
+#include "app/figure/figures/figures.h"
+#include "app/figure/figures/line_panels.h"
+
+namespace kvloupe::figure {
+
+namespace {
+
+constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+
+struct HeadNumbers {
+  double error = kUnknown;    // ‖(A − A')V‖₂, mean over query heads and steps with merges
+  double members = kUnknown;  // 1/Σw², mean over merges
+};
+
+HeadNumbers numbers_of(const HeadReplay& head) {
+  double error = 0.0, members = 0.0;
+  long errors = 0, merges = 0;
+  bool merged = false;
+  for (const StepRecord& step : head.steps) {
+    merged = merged || !step.merges.empty();
+    for (const MergeMeasures& one : step.merge_measures) {
+      members += one.effective_members;
+      ++merges;
+    }
+    if (!merged) continue;  // before the first merge nothing is lost
+    for (const auto& one : step.query_heads) {
+      error += one.head_error_l2;
+      ++errors;
+    }
+  }
+  return {errors > 0 ? error / static_cast<double>(errors) : kUnknown,
+          merges > 0 ? members / static_cast<double>(merges) : kUnknown};
+}
+
+/// The policy with another σ.
+PolicySpec with_sigma(PolicySpec policy, double sigma) {
+  for (SpecPart& part : policy.parts) {
+    if (part.name != "kvmerger") continue;
+    for (auto& [name, value] : part.arguments) {
+      if (name == "sigma") value = sigma;
+    }
+  }
+  return policy;
+}
+
+void add_lines(LinePanels::Panel& panel, const std::vector<double>& sigmas,
+               const std::vector<std::vector<double>>& of_heads) {
+  LinePanels::Line mean;
+  mean.name = "mean";
+  mean.marked = true;
+  for (std::size_t i = 0; i < sigmas.size(); ++i) mean.points.push_back({sigmas[i], 0.0});
+  double heads = 0.0;
+  for (std::size_t h = 0; h < of_heads.size(); ++h) {
+    LinePanels::Line line;
+    line.id = fmt::format("head {}", h);
+    line.thin = true;
+    line.look = -1;
+    for (std::size_t i = 0; i < sigmas.size(); ++i) {
+      line.points.push_back({sigmas[i], of_heads[h][i]});
+    }
+    const bool whole = std::all_of(of_heads[h].begin(), of_heads[h].end(),
+                                   [](double v) { return std::isfinite(v); });
+    if (whole) {
+      heads += 1.0;
+      for (std::size_t i = 0; i < sigmas.size(); ++i) mean.points[i].y += of_heads[h][i];
+    }
+    panel.lines.push_back(std::move(line));
+  }
+  for (Point& point : mean.points) point.y = heads > 0.0 ? point.y / heads : kUnknown;
+  panel.lines.push_back(std::move(mean));
+}
+
+std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
+  const FigureInfo info = sigma_sweep_figure();
+  const int layer = input.selection.layer;
+  const PolicySpec policy = chosen_policies(info, input).front();
+  if (policy.find("kvmerger") == nullptr) {
+    throw UsageError("policies=" + policy.text() +
+                     ": has no kvmerger; give one such as h2o+kvmerger(threshold=0.75)");
+  }
+  std::vector<double> sigmas = chosen_numbers(info, input, "sigma");
+  std::sort(sigmas.begin(), sigmas.end());
+  std::vector<WantedReplay> wanted;
+  for (const double sigma : sigmas) {
+    wanted.push_back({.policy = with_sigma(policy, sigma), .layers = {layer}, .metrics = true});
+  }
+  const auto replays = replays_of(input, wanted, progress);
+  const auto heads = static_cast<std::size_t>(input.trace->model().num_kv_heads);
+  std::vector<std::vector<double>> errors(heads), members(heads);
+  ValueRange error_range, member_range;
+  for (const auto& replay : replays) {
+    for (std::size_t h = 0; h < heads; ++h) {
+      const HeadNumbers numbers = numbers_of(head_of(*replay, layer, static_cast<int>(h)));
+      errors[h].push_back(numbers.error);
+      members[h].push_back(numbers.members);
+      error_range.add(numbers.error);
+      member_range.add(numbers.members);
+    }
+  }
+  ValueRange x;
+  x.add(sigmas);
+  LinePanels::Panel first, second;
+  first.title = "Output error";
+  second.title = "Effective members";
+  first.x = second.x = x_axis("σ", x.padded_log(), AxisScale::log);
+  first.y = y_axis("‖(A − A′)V‖₂", error_range.from_zero());
+  second.y = y_axis("1/Σw²", member_range.from_zero());
+  add_lines(first, sigmas, errors);
+  add_lines(second, sigmas, members);
+  auto figure = std::make_unique<LinePanels>();
+  figure->panels = {std::move(first), std::move(second)};
+  figure->columns = 2;
+  figure->x_measure = "sigma";
+  figure->y_measure = "value";
+  figure->caption_text = fmt::format(
+      "a, change of a head's output, and b, effective members of a merging set, against σ: {}, N = "
+      "{}, every head of layer {} (thin) and their mean, over the steps from the first merge on.",
+      policy.text(), format_count(replays.front()->budget), layer);
+  return figure;
+}
+
+}  // namespace
+
+FigureInfo sigma_sweep_figure() {
+  FigureInfo info;
+  info.name = "sigma-sweep";
+  info.title = "Choice of σ";
+  info.tooltip =
+      "What KVMerger's σ does (table 3 of the paper, which measures tasks) to the output of the "
+      "attention, ‖(A − A′)V‖₂ (definition 2.1), and to how many members count, 1/Σw²: 1 where the "
+      "pivot alone is kept";
+  info.needs.head = true;
+  info.needs.comparison = true;
+  info.width_mm = 178.0;
+  info.choices = {policies_choice("h2o+kvmerger"),
+                  {"sigma",
+                   "σ",
+                   "Widths to try, split at commas",
+                   {"0.5,1,2,3,4,5,6,10,20"},
+                   ChoiceKind::numbers,
+                   1e-3,
+                   1e6}};
+  info.unavailable = [](const Trace&) { return std::string(); };
+  info.compute = compute;
+  return info;
+}
+
+}  // namespace kvloupe::figure

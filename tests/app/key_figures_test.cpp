@@ -1,0 +1,266 @@
+// The numbers behind the figures of key geometry and merging, read from their CSV files and
+// compared with plain loops.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <sstream>
+
+#include "analysis/error.h"
+#include "app/figure/figure_catalog.h"
+#include "app/figure/figure_file.h"
+#include "tests/naive/naive_geometry.h"
+#include "tests/support/synthetic_trace.h"
+#include "tests/support/temporary_folder.h"
+
+namespace kvloupe::figure {
+namespace {
+
+using Row = std::map<std::string, std::string>;
+
+class KeyFiguresTest : public ::testing::Test {
+ protected:
+  KeyFiguresTest() {
+    test::SyntheticTraceOptions options;
+    options.clusters = 3;
+    states = test::write_synthetic_trace(folder / "synthetic.h5", options);
+    trace = std::make_shared<const Trace>(folder / "synthetic.h5");
+  }
+
+  /// The rows of a figure's CSV, by column.
+  std::vector<Row> rows_of(const std::string& name, const FigureSettings& settings = {}) const {
+    const FigureInfo& info = find_figure(name);
+    const FigureMaker maker(trace);
+    Progress progress;
+    const MadeFigure made = maker.make(info, settings, progress);
+    const TextMetrics fonts;
+    std::istringstream in(file_of(info, made, FileFormat::csv, {}, fonts));
+    std::vector<Row> rows;
+    std::vector<std::string> heading;
+    for (std::string line; std::getline(in, line);) {
+      if (!line.empty() && line.back() == '\r') line.pop_back();
+      if (line.empty() || line.front() == '#') continue;
+      const std::vector<std::string> cells = split(line);
+      if (heading.empty()) {
+        heading = cells;
+        continue;
+      }
+      EXPECT_EQ(cells.size(), heading.size()) << line;
+      rows.emplace_back();
+      for (std::size_t i = 0; i < cells.size(); ++i) rows.back()[heading[i]] = cells[i];
+    }
+    EXPECT_FALSE(rows.empty()) << name;
+    return rows;
+  }
+
+  static std::vector<std::string> split(const std::string& line) {
+    std::vector<std::string> cells(1);
+    bool quoted = false;
+    for (const char c : line) {
+      if (c == '"') {
+        quoted = !quoted;
+      } else if (c == ',' && !quoted) {
+        cells.emplace_back();
+      } else {
+        cells.back() += c;
+      }
+    }
+    return cells;
+  }
+
+  static double number(const Row& row, const std::string& column) {
+    const std::string& text = row.at(column);
+    return text.empty() ? std::nan("") : std::stod(text);
+  }
+
+  naive::Vectors keys(int layer, int head) const {
+    return naive::vectors_of(
+        states.key[static_cast<std::size_t>(layer)][static_cast<std::size_t>(head)]);
+  }
+  naive::Vectors queries(int layer, int head) const {
+    return naive::vectors_of(
+        states.query[static_cast<std::size_t>(layer)][static_cast<std::size_t>(head)]);
+  }
+
+  test::TemporaryFolder folder;
+  test::SyntheticStates states;
+  std::shared_ptr<const Trace> trace;
+};
+
+TEST_F(KeyFiguresTest, MeanKeyAndMeanQuery) {
+  const std::vector<Row> rows = rows_of("mean-key-query");
+  ASSERT_EQ(rows.size(), 2U * 4U);
+  for (int i = 0; i < 8; ++i) {
+    const int layer = i / 4, query_head = i % 4;
+    const double expected = naive::cosine(naive::mean(keys(layer, query_head / 2)),
+                                          naive::mean(queries(layer, query_head)));
+    EXPECT_NEAR(number(rows[static_cast<std::size_t>(i)], "cosine_of_means"), expected, 1e-8);
+  }
+}
+
+TEST_F(KeyFiguresTest, DistinctKeysOfAllKeysAreAllKeys) {
+  FigureSettings settings;
+  settings.choices["share"] = "100";
+  const std::vector<Row> rows = rows_of("distinct-keys-query", settings);
+  ASSERT_EQ(rows.size(), 16U);
+  for (std::size_t i = 0; i < 8; ++i) {
+    EXPECT_NEAR(number(rows[i], "mean_cosine"), number(rows[i + 8], "mean_cosine"), 1e-8);
+  }
+}
+
+TEST_F(KeyFiguresTest, AnglesAreThoseToTheMean) {
+  FigureSettings settings;
+  settings.layer = 1;
+  const naive::Vectors of_head = keys(1, 1);
+  const naive::Vector mean = naive::mean(of_head);
+  int compared = 0;
+  for (const Row& row : rows_of("angles", settings)) {
+    if (row.at("of") != "Keys" || row.at("head") != "1") continue;
+    const auto token = static_cast<std::size_t>(number(row, "token"));
+    EXPECT_NEAR(std::cos(number(row, "angle_degrees") * std::acos(-1.0) / 180.0),
+                naive::cosine(of_head[token], mean), 1e-6);
+    ++compared;
+  }
+  EXPECT_EQ(compared, 104);
+}
+
+TEST_F(KeyFiguresTest, KeydiffKeepsTheLowestCosines) {
+  FigureSettings settings;
+  settings.budget = "20";
+  settings.step = 2;
+  double highest_kept = -2.0, lowest_evicted = 2.0;
+  int kept = 0;
+  for (const Row& row : rows_of("keydiff-stages", settings)) {
+    const double cosine = number(row, "cosine_to_anchor");
+    if (row.at("kept") == "1") {
+      highest_kept = std::max(highest_kept, cosine);
+      ++kept;
+    } else {
+      lowest_evicted = std::min(lowest_evicted, cosine);
+    }
+    EXPECT_NEAR(number(row, "along_anchor"), cosine, 1e-5);
+  }
+  EXPECT_EQ(kept, 20);
+  EXPECT_LE(highest_kept, lowest_evicted + 1e-6);
+}
+
+TEST_F(KeyFiguresTest, DiversityIsThatOfTheRetainedSets) {
+  FigureSettings settings;
+  settings.budget = "24";
+  settings.step = 2;
+  settings.choices["policies"] = "random";
+  settings.choices["measure"] = "objective";
+  ReplayRequest request;
+  request.policy = parse_policy("random");
+  request.budget = 24;
+  Progress progress;
+  const Replay random = replay(*trace, request, progress);
+  int compared = 0;
+  for (const Row& row : rows_of("diversity", settings)) {
+    if (row.at("panel") != "Objective") continue;
+    const int layer = static_cast<int>(number(row, "layer"));
+    const int head = static_cast<int>(number(row, "head"));
+    const std::vector<std::int32_t> kept = random.retained_at(*random.find(layer, head), 2);
+    const double expected =
+        naive::objective(keys(layer, head), std::vector<int>(kept.begin(), kept.end()));
+    EXPECT_NEAR(number(row, "value"), expected, 1e-6 * expected);
+    ++compared;
+  }
+  EXPECT_EQ(compared, 4);
+}
+
+TEST_F(KeyFiguresTest, OneBlockOverlapsWithItselfWhole) {
+  FigureSettings settings;
+  settings.choices["policies"] = "keydiff,h2o";
+  settings.choices["blocks"] = "16,48";
+  for (const Row& row : rows_of("block-overlap", settings)) {
+    const double overlap = number(row, "overlap_percent");
+    if (row.at("block") == "∞") {
+      EXPECT_EQ(overlap, 100.0);
+    }
+    EXPECT_GT(overlap, 0.0);
+    EXPECT_LE(overlap, 100.0);
+  }
+}
+
+TEST_F(KeyFiguresTest, RetainedShareIsBudgetOverLength) {
+  FigureSettings settings;
+  settings.choices["budgets"] = "24,96,500";
+  int compared = 0;
+  for (const Row& row : rows_of("retained-share", settings)) {
+    if (row.at("panel") != "Retained") continue;
+    EXPECT_NEAR(number(row, "percent"), 100.0 * std::min(1.0, number(row, "tokens") / 96.0), 1e-6);
+    ++compared;
+  }
+  EXPECT_EQ(compared, 3);
+}
+
+TEST_F(KeyFiguresTest, LocalSimilarityOfTheSelectedHead) {
+  FigureSettings settings;
+  settings.layer = 0;
+  settings.head = 1;
+  settings.choices["distance"] = "5";
+  const naive::Vectors of_head = keys(0, 1);
+  int compared = 0;
+  for (const Row& row : rows_of("local-similarity", settings)) {
+    if (row.at("panel") != "Keys" || row.at("line") != "head 1") continue;
+    const auto distance = static_cast<std::size_t>(number(row, "distance"));
+    double sum = 0.0;
+    for (std::size_t t = distance; t < of_head.size(); ++t) {
+      sum += naive::cosine(of_head[t], of_head[t - distance]);
+    }
+    EXPECT_NEAR(number(row, "cosine"), sum / static_cast<double>(of_head.size() - distance), 1e-8);
+    ++compared;
+  }
+  EXPECT_EQ(compared, 5);
+}
+
+TEST_F(KeyFiguresTest, TheKernelFallsToItsHalfWidth) {
+  FigureSettings settings;
+  settings.choices["sigma"] = "2";
+  for (const Row& row : rows_of("kernel", settings)) {
+    const double distance = number(row, "distance");
+    EXPECT_NEAR(number(row, "kernel"), std::exp(-distance * distance / 8.0), 1e-8);
+  }
+}
+
+TEST_F(KeyFiguresTest, SigmaNeedsAPolicyThatMerges) {
+  FigureSettings settings;
+  settings.choices["policies"] = "h2o";
+  const FigureMaker maker(trace);
+  Progress progress;
+  EXPECT_THROW(maker.make(find_figure("sigma-sweep"), settings, progress), UsageError);
+}
+
+TEST_F(KeyFiguresTest, AWiderSigmaCountsMoreMembers) {
+  FigureSettings settings;
+  settings.budget = "40";
+  settings.choices["policies"] = "h2o+kvmerger(threshold=auto)";
+  settings.choices["sigma"] = "0.1,1,100";
+  std::map<double, double> members;
+  for (const Row& row : rows_of("sigma-sweep", settings)) {
+    if (row.at("panel") == "Effective members" && row.at("line") == "mean") {
+      members[number(row, "sigma")] = number(row, "value");
+    }
+  }
+  ASSERT_EQ(members.size(), 3U);
+  EXPECT_LT(members.at(0.1), members.at(1));
+  EXPECT_LT(members.at(1), members.at(100));
+  EXPECT_GE(members.at(0.1), 1.0 - 1e-6);
+}
+
+TEST_F(KeyFiguresTest, WeightsOfAMergingSetAddUpToOne) {
+  FigureSettings settings;
+  settings.budget = "30";
+  settings.step = 2;
+  settings.choices["policies"] = "h2o+kvmerger(threshold=auto)";
+  std::map<std::string, double> sums;
+  for (const Row& row : rows_of("merge-sets", settings))
+    sums[row.at("pivot")] += number(row, "weight");
+  EXPECT_FALSE(sums.empty());
+  for (const auto& [pivot, sum] : sums) EXPECT_NEAR(sum, 1.0, 1e-5) << pivot;
+}
+
+}  // namespace
+}  // namespace kvloupe::figure
