@@ -68,9 +68,8 @@ class Run {
         predict(model_, hidden, first, k, ids.subspan(static_cast<std::size_t>(first) + 1));
     writer_.write_predictions(first, end - first, predictions.ids, predictions.logprobs);
     const at::Tensor last = model_.last_norm(hidden)[0].to(at::kCPU, at::kFloat).contiguous();
-    writer_.write_final_hidden(
-        first, end - first,
-        {last.data_ptr<float>(), static_cast<std::size_t>(last.numel())});
+    writer_.write_final_hidden(first, end - first,
+                               {last.data_ptr<float>(), static_cast<std::size_t>(last.numel())});
     loss_.insert(loss_.end(), predictions.loss.begin(), predictions.loss.end());
     blocks_.push_back({first, end});
     observer_.on_tokens(end, prompt_length_, most_tokens_);
@@ -84,6 +83,9 @@ class Run {
     tokens_.add(id, special ? "special" : "answer");
     loss_.push_back(choice_loss_);
   }
+
+  /// After the last step.
+  void finish() { layers_.finish(); }
 
   int length() const { return static_cast<int>(tokens_.ids.size()); }
   const TokenSequence& tokens() const { return tokens_; }
@@ -221,6 +223,7 @@ CaptureSummary run_capture(const CaptureRequest& request, Progress& progress,
 
   run.generated = forced + chosen;
   run.seconds = seconds_since(run_start);
+  at_work.finish();
   if (policy) write_cuts(*policy, info.num_layers, writer);
   writer.finish(run, token_table(at_work.tokens(), input.tokenizer.get()), at_work.blocks(),
                 at_work.losses());

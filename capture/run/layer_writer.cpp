@@ -7,6 +7,7 @@ namespace kvloupe {
 namespace {
 
 constexpr std::int64_t kTileElements = std::int64_t{1} << 22;  // of v·W_O: 16 MiB
+constexpr int kNormTokens = 64;  // at once, since each time W_O is made ready anew
 
 /// The tensor as the writer wants it: float32, on the CPU, dense.
 at::Tensor dense(const at::Tensor& x) { return x.to(at::kCPU, at::kFloat).contiguous(); }
@@ -27,7 +28,11 @@ at::Tensor output_slice(const Transformer& model, int layer, std::int64_t query_
 
 LayerWriter::LayerWriter(const Transformer& model, Storage storage, bool closed_loop,
                          TraceWriter& writer)
-    : model_(model), storage_(storage), closed_loop_(closed_loop), writer_(writer) {}
+    : model_(model),
+      storage_(storage),
+      closed_loop_(closed_loop),
+      writer_(writer),
+      pending_(static_cast<std::size_t>(model.config().num_layers)) {}
 
 void LayerWriter::write_output_weight(int layer) {
   const ModelConfig& config = model_.config();
@@ -59,6 +64,24 @@ void LayerWriter::write(const LayerStep& step) {
     writer_.write_attention_logsumexp(layer, first, m, span_of(logsumexp));
   }
 
+  Pending& pending = pending_[static_cast<std::size_t>(layer)];
+  pending.values.push_back(value);
+  pending.tokens += m;
+  if (pending.tokens >= kNormTokens) write_value_norms(layer);
+}
+
+void LayerWriter::finish() {
+  for (int layer = 0; layer < static_cast<int>(pending_.size()); ++layer) {
+    if (pending_[static_cast<std::size_t>(layer)].tokens > 0) write_value_norms(layer);
+  }
+}
+
+void LayerWriter::write_value_norms(int layer) {
+  Pending& pending = pending_[static_cast<std::size_t>(layer)];
+  const at::Tensor value = at::cat(pending.values, 1);  // [Hk,m,d]
+  const int first = pending.first;
+  const int m = pending.tokens;
+  pending = {first + m, 0, {}};
   const ModelConfig& config = model_.config();
   at::Tensor l1 = at::empty({config.num_heads, m}, at::kFloat);
   at::Tensor l2 = at::empty({config.num_heads, m}, at::kFloat);

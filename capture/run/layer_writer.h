@@ -1,5 +1,7 @@
 #pragma once
 
+#include <vector>
+
 #include "analysis/trace/trace_writer.h"
 #include "capture/run/block_runner.h"
 
@@ -18,14 +20,26 @@ class LayerWriter {
 
   /// W_O cut by query head. Once per layer, before its first block.
   void write_output_weight(int layer);
-  /// States, log-sum-exp, value norms and, where kept, attention rows of one block.
+  /// States, log-sum-exp, value norms and, where kept, attention rows of one block. Norms of small
+  /// blocks are held back until there are enough of them.
   void write(const LayerStep& step);
+  /// Writes what was held back. Once, after the last block.
+  void finish();
 
  private:
+  /// Tokens of a layer whose value norms are not written yet.
+  struct Pending {
+    int first = 0;
+    int tokens = 0;
+    std::vector<at::Tensor> values;  // of [Hk,m,d], as stored
+  };
+  void write_value_norms(int layer);
+
   const Transformer& model_;
   Storage storage_;
   bool closed_loop_;
   TraceWriter& writer_;
+  std::vector<Pending> pending_;  // [L]
 };
 
 }  // namespace kvloupe

@@ -3,12 +3,13 @@
 // The demo model's shape with random weights.
 #include <benchmark/benchmark.h>
 #include <c10/core/InferenceMode.h>
+#include <time.h>
 
-#include <chrono>
 #include <filesystem>
 #include <optional>
 
 #include "capture/eval/eval_run.h"
+#include "capture/run/compute.h"
 #include "capture/run/layer_writer.h"
 #include "capture/run/model_description.h"
 #include "capture/run/predictions.h"
@@ -34,18 +35,21 @@ ModelConfig config() {
   return config;
 }
 
-const Transformer& model() {
-  static const Transformer instance = [] {
-    at::manual_seed(1);
-    Weights weights;
-    for (const WeightShape& expected : weight_shapes(config())) {
-      const bool norm = expected.shape.size() == 1;
-      weights.emplace(expected.name,
-                      norm ? at::ones(expected.shape) : at::randn(expected.shape) * 0.06);
-    }
-    return Transformer(config(), std::move(weights));
-  }();
-  return instance;
+Transformer random_model(at::ScalarType type) {
+  at::manual_seed(1);
+  Weights weights;
+  for (const WeightShape& expected : weight_shapes(config())) {
+    const bool norm = expected.shape.size() == 1;
+    const at::Tensor weight = norm ? at::ones(expected.shape) : at::randn(expected.shape) * 0.06;
+    weights.emplace(expected.name, weight.to(type));
+  }
+  return Transformer(config(), std::move(weights));
+}
+
+const Transformer& model(at::ScalarType type = at::kFloat) {
+  static const Transformer wide = random_model(at::kFloat);
+  static const Transformer narrow = random_model(at::kBFloat16);
+  return type == at::kFloat ? wide : narrow;
 }
 
 std::vector<std::int32_t> random_ids(int count) {
@@ -54,8 +58,11 @@ std::vector<std::int32_t> random_ids(int count) {
   return ids;
 }
 
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+/// Processor time of the process so far, which other programs do not disturb.
+double processor_seconds() {
+  timespec now{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
 EvalRun::Options options_for(const std::string& policy, int most) {
@@ -80,11 +87,11 @@ void step(benchmark::State& state, const std::string& policy, int m) {
       run->read(std::span(ids).first(kEntries), true, progress);
       since = 0;
     }
-    const auto start = std::chrono::steady_clock::now();
+    const double start = processor_seconds();
     run->read(std::span(ids).subspan(static_cast<std::size_t>(run->length()),
                                      static_cast<std::size_t>(m)),
               true, progress);
-    state.SetIterationTime(seconds_since(start));
+    state.SetIterationTime(processor_seconds() - start);
     ++since;
   }
   state.counters["tokens/s"] =
@@ -92,22 +99,24 @@ void step(benchmark::State& state, const std::string& policy, int m) {
 }
 
 /// A prompt of 1024 tokens without a trace: states, attention, predictions.
-void prefill(benchmark::State& state) {
+void prefill(benchmark::State& state, at::ScalarType type) {
   const c10::InferenceMode no_gradients;
   const ModelInfo info = describe_model(config(), "bench");
   const Progress progress;
   const std::vector<std::int32_t> ids = random_ids(1024);
   for (auto _ : state) {
-    EvalRun run(model(), info, options_for("full", 1024));
+    EvalRun run(model(type), info, options_for("full", 1024));
     run.read(ids, true, progress, [&](const at::Tensor& hidden, int first) {
-      benchmark::DoNotOptimize(predict(
-          model(), hidden, first, 5, std::span(ids).subspan(static_cast<std::size_t>(first) + 1)));
+      benchmark::DoNotOptimize(
+          predict(model(type), hidden, first, 5,
+                  std::span(ids).subspan(static_cast<std::size_t>(first) + 1)));
     });
   }
 }
 
 /// The same with its trace; `keep_rows`: the attention matrices too.
-void captured_prefill(benchmark::State& state, Storage storage, bool keep_rows) {
+void captured_prefill(benchmark::State& state, at::ScalarType type, Storage storage,
+                      bool keep_rows) {
   const c10::InferenceMode no_gradients;
   const ModelInfo info = describe_model(config(), "bench");
   const Progress progress;
@@ -117,28 +126,29 @@ void captured_prefill(benchmark::State& state, Storage storage, bool keep_rows) 
     RunInfo run;
     run.block_size = kBlock;
     run.prompt_length = 1024;
-    run.attention_scale = model().attention_scale();
+    run.attention_scale = model(type).attention_scale();
     TraceWriterOptions writing;
     writing.store_f32 = storage == Storage::float32;
     writing.store_attention = keep_rows;
     TraceWriter writer(target, info, run, writing);
-    LayerWriter layers(model(), storage, false, writer);
+    LayerWriter layers(model(type), storage, false, writer);
     for (int layer = 0; layer < info.num_layers; ++layer) layers.write_output_weight(layer);
     BlockRunner::Options options;
     options.most_tokens = 1024;
     options.storage = storage;
     options.keep_rows = keep_rows;
-    BlockRunner runner(model(), options);
+    BlockRunner runner(model(type), options);
     for (const Block& block : make_blocks(1024, 0, kBlock)) {
       const at::Tensor hidden = runner.run(
           std::span(ids).subspan(static_cast<std::size_t>(block.first),
                                  static_cast<std::size_t>(block.size())),
           [&](const LayerStep& at_layer) { layers.write(at_layer); }, progress);
       const Predictions predictions =
-          predict(model(), hidden, block.first, 5,
+          predict(model(type), hidden, block.first, 5,
                   std::span(ids).subspan(static_cast<std::size_t>(block.first) + 1));
       writer.write_predictions(block.first, block.size(), predictions.ids, predictions.logprobs);
     }
+    layers.finish();
     writer.finish(run, {ids, {}, {}, {}}, make_blocks(1024, 0, kBlock), {});
   }
   std::filesystem::remove(target);
@@ -186,19 +196,24 @@ STEP(snapkv, "snapkv");
 STEP(h2o, "h2o");
 STEP(snapkv_caote, "snapkv+caote");
 STEP(h2o_kvmerger, "h2o+kvmerger");
-BENCHMARK(prefill)->Unit(benchmark::kMillisecond)->UseRealTime();
-BENCHMARK_CAPTURE(captured_prefill, f16, Storage::float16, false)
-    ->Unit(benchmark::kMillisecond)
-    ->UseRealTime();
-BENCHMARK_CAPTURE(captured_prefill, f32, Storage::float32, false)
-    ->Unit(benchmark::kMillisecond)
-    ->UseRealTime();
-BENCHMARK_CAPTURE(captured_prefill, f16_attention, Storage::float16, true)
-    ->Unit(benchmark::kMillisecond)
-    ->UseRealTime();
-BENCHMARK(products)->Unit(benchmark::kMillisecond)->UseRealTime();
+BENCHMARK_CAPTURE(prefill, f32, at::kFloat)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(prefill, bf16, at::kBFloat16)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(captured_prefill, f32_as_f32, at::kFloat, Storage::float32, false)
+    ->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(captured_prefill, f32_as_f16, at::kFloat, Storage::float16, false)
+    ->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(captured_prefill, bf16_as_f16, at::kBFloat16, Storage::float16, false)
+    ->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(captured_prefill, bf16_as_f16_with_attention, at::kBFloat16, Storage::float16,
+                  true)
+    ->Unit(benchmark::kMillisecond);
+BENCHMARK(products)->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace kvloupe
 
-BENCHMARK_MAIN();
+int main(int argc, char** argv) {
+  kvloupe::use_threads(1);
+  benchmark::Initialize(&argc, argv);
+  benchmark::RunSpecifiedBenchmarks();
+}
