@@ -371,7 +371,9 @@ void Tile::draw_marks(const TileContext& context, const figure::Scene& scene) co
   }
   // The selected head, where a figure shows heads.
   for (const figure::PickRegion& region : scene.regions) {
-    if (region.target.layer == at.layer && region.target.head == at.head) {
+    // Not each of its tokens, where a figure shows these.
+    if (region.target.token < 0 && region.target.layer == at.layer &&
+        region.target.head == at.head) {
       outline(place, region.rect, colours.selection);
     }
   }

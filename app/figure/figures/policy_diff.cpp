@@ -277,6 +277,15 @@ class PolicyDiff final : public Figure {
   /// Rows are heads: the axis alone would only say the layer.
   void add_regions(Scene& scene, const Axes& axes, int first, int end) const {
     if (static_cast<std::size_t>(end - first) * rows.size() > 40000) return;
+    for (std::size_t r = 0; r < rows.size(); ++r) {  // the whole row, under its tokens
+      const double row = axes.plot.height / static_cast<double>(rows.size());
+      Target target;
+      target.layer = static_cast<int>(r) / heads_of_layer;
+      target.head = static_cast<int>(r) % heads_of_layer;
+      scene.regions.push_back(
+          {{axes.plot.x, axes.plot.y + static_cast<double>(r) * row, axes.plot.width, row},
+           target});
+    }
     for (std::size_t r = 0; r < rows.size(); ++r) {
       for (int t = first; t < end; ++t) {
         const double layer = static_cast<double>(r) / heads_of_layer;
