@@ -257,6 +257,7 @@ TEST_F(ClosedLoopTest, TheModelAttendsToWhatTheTraceSaysItHolds) {
         Case{"h2o+adakv", Positions::compact, false, false, false},
         Case{"h2o+kvmerger(0.3)", Positions::original, true, false, true},
         Case{"h2o+kvmerger(0.3,value_scale=one)", Positions::compact, false, false, true},
+        Case{"h2o+kvmerger(0.3,log_size=1)", Positions::original, false, true, true},
         Case{"h2o+cam(4)", Positions::original, false, false, false}}) {
     for (const int block : {16, 1}) {
       SCOPED_TRACE(std::string(c.spec) + ", block " + std::to_string(block) +
