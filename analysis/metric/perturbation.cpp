@@ -24,19 +24,6 @@ double bound(const std::vector<double>& attention, const std::vector<double>& re
   return all - 2.0 * kept_full + kept_renormalised;
 }
 
-/// Softmax in double.
-std::vector<double> softmax(std::span<const float> logits) {
-  double largest = -std::numeric_limits<double>::infinity();
-  for (const float logit : logits) largest = std::max(largest, static_cast<double>(logit));
-  std::vector<double> attention(logits.size());
-  double sum = 0.0;
-  for (std::size_t i = 0; i < logits.size(); ++i) {
-    sum += attention[i] = std::exp(static_cast<double>(logits[i]) - largest);
-  }
-  for (double& a : attention) a /= sum;
-  return attention;
-}
-
 /// Adds Σ weights_i · values_i to `sum` [d].
 void add_weighted(Eigen::VectorXd& sum, const std::vector<double>& weights,
                   const MatrixView& values) {
@@ -62,6 +49,18 @@ void fill_norms(QueryHeadMetrics& result, const Eigen::VectorXd& head_error,
   result.perturbation_l2 = output.norm();
 }
 }  // namespace
+
+std::vector<double> softmax(std::span<const float> logits) {
+  double largest = -std::numeric_limits<double>::infinity();
+  for (const float logit : logits) largest = std::max(largest, static_cast<double>(logit));
+  std::vector<double> attention(logits.size());
+  double sum = 0.0;
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    sum += attention[i] = std::exp(static_cast<double>(logits[i]) - largest);
+  }
+  for (double& a : attention) a /= sum;
+  return attention;
+}
 
 QueryHeadMetrics output_perturbation(std::span<const float> logits,
                                      std::span<const std::int32_t> kept, const MatrixView& values,

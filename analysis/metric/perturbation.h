@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "analysis/matrix.h"
 
@@ -16,6 +17,9 @@ struct QueryHeadMetrics {
   double bound_l2 = 0.0;
   double head_error_l2 = 0.0;  // ‖(A − A')V‖₂, before W_O (CAOTE's space)
 };
+
+/// Softmax of logits [n], in double.
+std::vector<double> softmax(std::span<const float> logits);
 
 /// What one query's output loses when only some entries are kept, for one query head.
 ///

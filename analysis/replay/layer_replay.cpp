@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "analysis/cache/evicting_layer.h"
+#include "analysis/measure/measure_catalog.h"
 #include "analysis/metric/log_determinant.h"
 
 namespace kvloupe {
@@ -11,43 +12,36 @@ namespace kvloupe {
 namespace {
 /// The step's last query, over the cache as it stands after the step, against the whole captured
 /// prefix, per query head of the group.
-std::vector<QueryHeadMetrics> measure(const LayerReplayInput& input, int head, const Block& block,
-                                      const HeadCache& cache) {
-  const LayerStates& states = input.states;
-  const int group = input.context.model.group_size();
-  const auto scale = static_cast<float>(input.context.attention_scale);
-  const auto index = static_cast<std::size_t>(head);
-  const Eigen::Index prefix = block.end;
-  const MatrixView keys = rows(view(states.keys[index]), 0, prefix);
-  const MatrixView values = rows(view(states.values[index]), 0, prefix);
-  std::vector<QueryHeadMetrics> result;
-  Eigen::VectorXf logits(prefix);
-  for (int query_head = head * group; query_head < (head + 1) * group; ++query_head) {
-    const auto query = static_cast<std::size_t>(query_head);
-    const Eigen::VectorXf scaled = scale * states.queries[query].row(block.end - 1).transpose();
-    logits.noalias() = keys * scaled;
-    const std::span<const float> all(logits.data(), static_cast<std::size_t>(prefix));
-    const Matrix* weight = states.output_weights.empty() ? nullptr : &states.output_weights[query];
+std::vector<QueryHeadRecord> measure(MeasuredStep& step) {
+  std::vector<QueryHeadRecord> result;
+  const int first = step.first_query_head();
+  for (int query_head = first; query_head < first + step.group(); ++query_head) {
+    const Matrix* weight = step.output_weight(query_head);
+    const HeadCache& cache = step.cache();
     if (cache.merged()) {
-      const CacheView present = cache.view();
-      Eigen::VectorXf own = present.keys * scaled;
-      for (std::size_t i = 0; i < present.log_sizes.size(); ++i) {
-        own[static_cast<Eigen::Index>(i)] += present.log_sizes[i];
-      }
-      result.push_back(merged_perturbation(all, cache.tokens(), values,
-                                           {own.data(), static_cast<std::size_t>(own.size())},
-                                           present.values, weight));
-      continue;
+      result.push_back({merged_perturbation(step.logits(query_head), cache.tokens(),
+                                            step.prefix_values(), step.cache_logits(query_head),
+                                            cache.view().values, weight),
+                        {}});
+    } else {
+      result.push_back({output_perturbation(step.logits(query_head), cache.tokens(),
+                                            step.prefix_values(), weight,
+                                            step.value_out_norms(query_head, Norm::l1),
+                                            step.value_out_norms(query_head, Norm::l2)),
+                        {}});
     }
-    const auto norms = [&](const std::vector<std::vector<float>>& known) {
-      if (known.empty() || known[query].empty()) return std::span<const float>();
-      return std::span(known[query]).first(static_cast<std::size_t>(prefix));
-    };
-    result.push_back(output_perturbation(all, cache.tokens(), values, weight,
-                                         norms(states.value_norms_l1),
-                                         norms(states.value_norms_l2)));
   }
   return result;
+}
+
+/// Everything that is measured at a step, after its decision was carried out.
+void fill_measures(MeasuredStep& step, std::span<const std::string> requested,
+                   StepRecord& record) {
+  const LogDeterminant volume = log_pseudo_determinant(step.cache().view().keys);
+  record.log_pseudo_determinant = volume.value;
+  record.rank = volume.rank;
+  record.query_heads = measure(step);
+  measure_step(step, requested, record);
 }
 
 /// How well each merged key stands for its members. Values that were given away have none.
@@ -101,6 +95,9 @@ std::vector<HeadReplay> replay_layer(const LayerReplayInput& input, Progress& pr
       replay.scores.resize(input.blocks.size());
       replay.fates.resize(input.blocks.size());
     }
+    if (input.metrics) {
+      replay.trace_values = measure_head({input.states, input.context, head}, input.measures);
+    }
   }
   const auto for_heads = [&](const std::function<void(int)>& body) {
     if (input.context.for_heads) return input.context.for_heads(model.num_kv_heads, body);
@@ -132,26 +129,26 @@ std::vector<HeadReplay> replay_layer(const LayerReplayInput& input, Progress& pr
       HeadDecision& decision = decisions[static_cast<std::size_t>(head)];
       StepRecord& record = replay.steps[step];
       const HeadCache& cache = layer.head(head);
-      record.cache_size = static_cast<int>(cache.tokens().size());
+      const std::vector<std::int32_t> present = cache.tokens();  // before the eviction
+      record.cache_size = static_cast<int>(present.size());
       record.retained = static_cast<int>(decision.kept.size());
       record.threshold = decision.threshold;
       record.ties = decision.ties;
       record.second_threshold = decision.second_threshold;
       record.allocation_drift = decision.allocation_drift;
       record.merge_threshold = decision.merge_threshold;
-      mark_evicted(decision, cache.tokens(), states.step, replay.evicted_at);
+      mark_evicted(decision, present, states.step, replay.evicted_at);
       if (input.metrics) record.merge_measures = measure_merges(cache, decision.merges);
-      record_merges(decision.merges, cache.tokens(), record);
+      record_merges(decision.merges, present, record);
       layer.carry_out(head, decision);
+      if (input.metrics) {
+        MeasuredStep measured({input.states, input.context, input.policy, head, states.step, block,
+                               present, decision, cache});
+        fill_measures(measured, input.measures, record);
+      }
       if (head == input.scores_head) {
         replay.scores[step] = std::move(decision.scores);
         replay.fates[step] = std::move(decision.fates);
-      }
-      if (input.metrics) {
-        const LogDeterminant volume = log_pseudo_determinant(cache.view().keys);
-        record.log_pseudo_determinant = volume.value;
-        record.rank = volume.rank;
-        record.query_heads = measure(input, head, block, cache);
       }
     });
     progress.advance();

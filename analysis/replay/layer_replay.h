@@ -1,5 +1,7 @@
 #pragma once
 
+#include <span>
+#include <string>
 #include <vector>
 
 #include "analysis/progress.h"
@@ -16,6 +18,7 @@ struct LayerReplayInput {
   LayerContext context;  // layer, model, attention scale, budget, loop over heads
   bool metrics = true;
   int scores_head = -1;  // keep scores and fates of this head
+  std::span<const std::string> measures = {};  // beyond the cheap ones, by name
 };
 
 /// Runs the policy over the states of one layer, step by step: result [Hk]. Advances the progress

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "analysis/error.h"
+#include "analysis/measure/measure_catalog.h"
 #include "analysis/replay/layer_replay.h"
 #include "analysis/replay/layer_states.h"
 
@@ -53,6 +54,10 @@ void check_head(const ReplayRequest& request, const ModelInfo& model) {
 std::string ReplayRequest::key() const {
   std::string result = policy.text() + " budget=" + std::to_string(budget) +
                        " block=" + std::to_string(block) + " metrics=" + (metrics ? "1" : "0");
+  if (!measures.empty()) {
+    result += " measures=";
+    for (const std::string& name : measures) result += name + ",";
+  }
   if (scores_layer >= 0) {
     result += " scores=" + std::to_string(scores_layer) + ":" + std::to_string(scores_head);
   }
@@ -149,6 +154,9 @@ Replay replay(const Trace& trace, const ReplayRequest& request, Progress& progre
   const ModelInfo& model = trace.model();
   std::vector<int> order = layers_of(request, model);
   check_head(request, model);
+  for (const std::string& name : request.measures) {
+    if (name != "all") require_measure(name);
+  }
   if (request.budget < 1) {
     throw UsageError("budget " + std::to_string(request.budget) + ": must be at least 1");
   }
@@ -182,7 +190,7 @@ Replay replay(const Trace& trace, const ReplayRequest& request, Progress& progre
     context.for_heads = for_heads;
     layers[index] =
         replay_layer({*states, result.blocks, request.policy, std::move(context), request.metrics,
-                      layer == request.scores_layer ? request.scores_head : -1},
+                      layer == request.scores_layer ? request.scores_head : -1, request.measures},
                      progress);
     if (on_layer) {
       const std::lock_guard lock(reporting);

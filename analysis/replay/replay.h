@@ -22,6 +22,8 @@ struct ReplayRequest {
   int block = 0;            // 0: the capture's own block size
   std::vector<int> layers;  // to compute; empty: all
   bool metrics = true;
+  /// Measures beyond the cheap ones (measure/measure_catalog.h), by name; "all": every one.
+  std::vector<std::string> measures;
   /// Keep the scores of every step of this head (memory: sum of n over the steps); -1: none.
   int scores_layer = -1;
   int scores_head = -1;
@@ -43,6 +45,11 @@ struct Gift {
   float weight = 0.0F;
 };
 
+/// One query head at one step.
+struct QueryHeadRecord : QueryHeadMetrics {
+  std::vector<double> values;  // of the scope query_head, see measure_at()
+};
+
 /// One head at one step.
 struct StepRecord {
   int cache_size = 0;  // n before eviction
@@ -54,7 +61,8 @@ struct StepRecord {
   double merge_threshold = 0.0;   // the cosine above which neighbours merged; NaN: none were sought
   double log_pseudo_determinant = 0.0;  // Σ log λ of KᵀK over λ > n·eps·λ_max
   int rank = 0;
-  std::vector<QueryHeadMetrics> query_heads;  // [G]; empty without metrics
+  std::vector<double> values;                 // of the scope step, see measure_at()
+  std::vector<QueryHeadRecord> query_heads;   // [G]; empty without metrics
   std::vector<Merge> merges;                  // merging sets, as token indices, without the keys
   std::vector<MergeMeasures> merge_measures;  // [merges], of the keys before; empty without metrics
   std::vector<Gift> gifts;                    // ascending
@@ -67,6 +75,7 @@ struct HeadReplay {
   int head = 0;
   std::vector<std::int32_t> evicted_at;  // [T]; -1: never
   std::vector<StepRecord> steps;         // [S]
+  std::vector<double> trace_values;      // of the scope trace, see measure_of(); empty without metrics
   /// Fate of each entry at each step where something was evicted, and the scores; only for the head
   /// asked for. [S] of [n], aligned with tokens_at(step).
   std::vector<std::vector<float>> scores;
@@ -96,7 +105,7 @@ std::vector<Block> replay_blocks(const Trace& trace, int block);
 /// Replays a policy on a trace, layers in parallel. `on_layer` is called (from a worker thread,
 /// never two at once) as each layer is done, for partial results. Progress counts steps of layers
 /// and is checked at each. Throws Cancelled through progress; UsageError for a layer or head out of
-/// range, a budget below 1, and what replay_blocks and make_layer_policy refuse; WorkError and
+/// range, a measure there is not, a budget below 1, and what replay_blocks and make_layer_policy refuse; WorkError and
 /// FileError from the policy and the trace.
 Replay replay(const Trace& trace, const ReplayRequest& request, Progress& progress,
               const std::function<void(const std::vector<HeadReplay>&)>& on_layer = {});

@@ -8,6 +8,8 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "analysis/measure/measure_catalog.h"
+
 namespace kvloupe {
 
 namespace {
@@ -36,7 +38,18 @@ void append_list(std::string& line, const auto& values) {
   line += ']';
 }
 
-void append_metrics(std::string& line, const StepRecord& record, int first_query_head) {
+/// Every measure of a scope that applies to the policy.
+template <typename Value>
+void append_measures(std::string& line, MeasureScope scope, const PolicySpec& policy,
+                     const Value& value) {
+  for (const Measure& measure : all_measures()) {
+    if (measure.family->scope != scope || !applies(measure, policy)) continue;
+    append_number(line, measure.info->name, value(measure));
+  }
+}
+
+void append_metrics(std::string& line, const StepRecord& record, const PolicySpec& policy,
+                    int first_query_head) {
   // Threshold and ties are the selection's own; the rest needs a replay with metrics.
   std::string inside;
   append_number(inside, "threshold", record.threshold);
@@ -51,20 +64,14 @@ void append_metrics(std::string& line, const StepRecord& record, int first_query
     append_number(inside, "merge_threshold", record.merge_threshold);
   }
   if (!record.query_heads.empty()) {
-    append_number(inside, "log_pseudo_determinant", record.log_pseudo_determinant);
-    append_number(inside, "rank", record.rank);
+    append_measures(inside, MeasureScope::step, policy,
+                    [&](const Measure& m) { return measure_at(m, record); });
     inside += ",\"query_heads\":[";
-    for (std::size_t i = 0; i < record.query_heads.size(); ++i) {
-      const QueryHeadMetrics& metrics = record.query_heads[i];
+    for (int i = 0; i < static_cast<int>(record.query_heads.size()); ++i) {
       if (i > 0) inside += ',';
-      fmt::format_to(std::back_inserter(inside), "{{\"query_head\":{}",
-                     first_query_head + static_cast<int>(i));
-      append_number(inside, "retained_mass", metrics.retained_mass);
-      append_number(inside, "perturbation_l1", metrics.perturbation_l1);
-      append_number(inside, "bound_l1", metrics.bound_l1);
-      append_number(inside, "perturbation_l2", metrics.perturbation_l2);
-      append_number(inside, "bound_l2", metrics.bound_l2);
-      append_number(inside, "head_error_l2", metrics.head_error_l2);
+      inside += fmt::format("{{\"query_head\":{}", first_query_head + i);
+      append_measures(inside, MeasureScope::query_head, policy,
+                      [&](const Measure& m) { return measure_at(m, record, i); });
       inside += '}';
     }
     inside += ']';
@@ -72,7 +79,8 @@ void append_metrics(std::string& line, const StepRecord& record, int first_query
   line += ",\"metrics\":{" + inside.substr(1) + "}";
 }
 
-std::string step_line(const Replay& replay, const HeadReplay& head, int step) {
+std::string step_line(const Replay& replay, const PolicySpec& policy, const HeadReplay& head,
+                      int step) {
   const StepRecord& record = head.steps[static_cast<std::size_t>(step)];
   std::string line =
       fmt::format("{{\"step\":{},\"cache_size\":{},\"retained\":", step, record.cache_size);
@@ -99,9 +107,19 @@ std::string step_line(const Replay& replay, const HeadReplay& head, int step) {
     line += '}';
   }
   line += ']';
-  append_metrics(line, record,
+  append_metrics(line, record, policy,
                  head.head * static_cast<int>(std::max<std::size_t>(record.query_heads.size(), 1)));
   return line + '}';
+}
+
+/// ,"measures":{…} of the whole replay; nothing without metrics.
+std::string head_measures(const PolicySpec& policy, const HeadReplay& head) {
+  if (head.steps.empty() || head.steps.back().query_heads.empty()) return "";
+  std::string inside;
+  for (const MeasureScope scope : {MeasureScope::replay, MeasureScope::trace}) {
+    append_measures(inside, scope, policy, [&](const Measure& m) { return measure_of(m, head); });
+  }
+  return inside.empty() ? "" : ",\"measures\":{" + inside.substr(1) + "}";
 }
 }  // namespace
 
@@ -114,6 +132,7 @@ void write_replay_json(const Replay& replay, const std::string& trace,
     write((i > 0 ? "," : "") + quoted(replay.notes[i]));
   }
   write("],\n\"heads\":[");
+  const PolicySpec policy = parse_policy(replay.policy);
   bool first_head = true;
   for (const HeadReplay& head : replay.heads) {
     if (!options.heads.empty() &&
@@ -126,9 +145,9 @@ void write_replay_json(const Replay& replay, const std::string& trace,
     const int steps = static_cast<int>(head.steps.size());
     const int first = options.last_step_only ? std::max(steps - 1, 0) : 0;
     for (int step = first; step < steps; ++step) {
-      write((step > first ? ",\n" : "\n") + step_line(replay, head, step));
+      write((step > first ? ",\n" : "\n") + step_line(replay, policy, head, step));
     }
-    write("]}");
+    write("]" + head_measures(policy, head) + "}");
   }
   write("\n]}\n");
 }

@@ -10,105 +10,15 @@
 #include <limits>
 
 #include "analysis/error.h"
+#include "analysis/measure/measure_catalog.h"
 #include "analysis/output_file.h"
-#include "analysis/policy/nearest_word.h"
 #include "analysis/replay/layer_states.h"
 
 namespace kvloupe {
 
 namespace {
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
-
-/// The first step at which anything left, or the last step.
-std::size_t first_measured(const HeadReplay& head) {
-  std::size_t step = 0;
-  while (step + 1 < head.steps.size() && head.steps[step].retained == head.steps[step].cache_size) {
-    ++step;
-  }
-  return step;
-}
-
-template <typename Value>
-double mean(const HeadReplay& head, const Value& value) {
-  double sum = 0.0;
-  long count = 0;
-  for (std::size_t step = first_measured(head); step < head.steps.size(); ++step) {
-    for (const QueryHeadMetrics& metrics : head.steps[step].query_heads) {
-      sum += value(metrics);
-      ++count;
-    }
-  }
-  return count > 0 ? sum / static_cast<double>(count) : kUnknown;
-}
-
-double seen(const HeadReplay& head) { return static_cast<double>(head.evicted_at.size()); }
-const StepRecord& last(const HeadReplay& head) { return head.steps.back(); }
 }  // namespace
-
-const std::vector<SweepMeasure>& sweep_measures() {
-  using Metrics = QueryHeadMetrics;
-  static const std::vector<SweepMeasure> measures = {
-      {"retained", "entries after the last step",
-       [](const HeadReplay& head) { return static_cast<double>(last(head).retained); }},
-      {"retained_share", "entries after the last step / tokens seen",
-       [](const HeadReplay& head) { return last(head).retained / seen(head); }},
-      {"absorbed", "entries merged into another, or whose value was given away",
-       [](const HeadReplay& head) {
-         std::vector<int> members;
-         for (const StepRecord& step : head.steps) {
-           for (const Merge& merge : step.merges) {
-             for (const int token : merge.from) {
-               if (token != merge.into) members.push_back(token);
-             }
-           }
-           for (const Gift& gift : step.gifts) members.push_back(gift.from);
-         }
-         std::sort(members.begin(), members.end());
-         return static_cast<double>(std::unique(members.begin(), members.end()) - members.begin());
-       }},
-      {"ties", "entries at the threshold, where more than one, over all steps",
-       [](const HeadReplay& head) {
-         double sum = 0.0;
-         for (const StepRecord& step : head.steps) sum += step.ties;
-         return sum;
-       }},
-      {"retained_mass", "mean attention mass of the retained entries",
-       [](const HeadReplay& head) {
-         return mean(head, [](const Metrics& m) { return m.retained_mass; });
-       }},
-      {"perturbation_l1", "mean output perturbation, L1 after W_O",
-       [](const HeadReplay& head) {
-         return mean(head, [](const Metrics& m) { return m.perturbation_l1; });
-       }},
-      {"bound_l1", "mean of its bound",
-       [](const HeadReplay& head) {
-         return mean(head, [](const Metrics& m) { return m.bound_l1; });
-       }},
-      {"tightness_l1", "mean of perturbation / bound",
-       [](const HeadReplay& head) {
-         return mean(head, [](const Metrics& m) {
-           return m.bound_l1 > 0.0 ? m.perturbation_l1 / m.bound_l1 : kUnknown;
-         });
-       }},
-      {"perturbation_l2", "mean output perturbation, L2 after W_O",
-       [](const HeadReplay& head) {
-         return mean(head, [](const Metrics& m) { return m.perturbation_l2; });
-       }},
-      {"bound_l2", "mean of its bound",
-       [](const HeadReplay& head) {
-         return mean(head, [](const Metrics& m) { return m.bound_l2; });
-       }},
-      {"head_error_l2", "mean output error before W_O",
-       [](const HeadReplay& head) {
-         return mean(head, [](const Metrics& m) { return m.head_error_l2; });
-       }},
-      {"log_pseudo_determinant", "of the keys after the last step",
-       [](const HeadReplay& head) { return last(head).log_pseudo_determinant; }},
-      {"rank", "of the keys after the last step",
-       [](const HeadReplay& head) { return static_cast<double>(last(head).rank); }},
-  };
-  return measures;
-}
 
 std::vector<SweepSetting> sweep_settings(const Trace& trace, const SweepRequest& request) {
   std::vector<SweepSetting> settings;
@@ -137,7 +47,7 @@ std::string quoted(const std::string& text) {
 
 std::string heading() {
   std::string line = "trace,identity,policy,budget,block,layer,head";
-  for (const SweepMeasure& measure : sweep_measures()) line += "," + std::string(measure.name);
+  for (const Measure& measure : all_measures()) line += "," + measure.info->name;
   return line;
 }
 
@@ -188,7 +98,7 @@ SweepTable SweepTable::load(const std::string& path) {
   std::vector<std::string> cells;
   for (long number = 2; std::getline(file, line); ++number) {
     SweepRow row;
-    bool good = split(line, cells) && cells.size() == kNamed + sweep_measures().size() &&
+    bool good = split(line, cells) && cells.size() == kNamed + all_measures().size() &&
                 read(cells[3], row.budget) && read(cells[4], row.block) &&
                 read(cells[5], row.layer) && read(cells[6], row.head);
     for (std::size_t i = kNamed; good && i < cells.size(); ++i) {
@@ -225,7 +135,7 @@ void SweepTable::add(const Trace& trace, const SweepSetting& setting, const Repl
                     head.layer,
                     head.head,
                     {}};
-    for (const SweepMeasure& measure : sweep_measures()) row.values.push_back(measure.of(head));
+    for (const Measure& measure : all_measures()) row.values.push_back(measure_of(measure, head));
     rows_.push_back(std::move(row));
   }
 }
@@ -268,16 +178,7 @@ void run_sweep(const Trace& trace, const std::vector<SweepSetting>& settings,
 
 std::vector<SmallestBudget> smallest_budgets(const SweepTable& table, const Trace& trace,
                                              std::string_view measure, double limit) {
-  const auto& measures = sweep_measures();
-  const auto found = std::find_if(measures.begin(), measures.end(),
-                                  [&](const SweepMeasure& m) { return m.name == measure; });
-  if (found == measures.end()) {
-    std::vector<std::string> names;
-    for (const SweepMeasure& m : measures) names.emplace_back(m.name);
-    throw UsageError("measure '" + std::string(measure) + "': no such; the nearest is '" +
-                     nearest_word(std::string(measure), names) + "'");
-  }
-  const auto column = static_cast<std::size_t>(found - measures.begin());
+  const auto column = static_cast<std::size_t>(&require_measure(measure) - all_measures().data());
   std::vector<SmallestBudget> result;
   for (const SweepRow& row : table.rows()) {
     if (row.identity != trace.identity()) continue;

@@ -29,18 +29,6 @@ struct SweepSetting {
 /// the trace cannot have, and for a policy whose parts make no sense together.
 std::vector<SweepSetting> sweep_settings(const Trace& trace, const SweepRequest& request);
 
-/// One number of a head's whole replay.
-struct SweepMeasure {
-  std::string_view name;
-  std::string_view meaning;
-  double (*of)(const HeadReplay& head);
-};
-
-/// Every measure of a sweep, in the order of its columns. Means are over query heads and over the
-/// steps from the first eviction on (without one: the last step); NaN where the trace has no output
-/// weights, and bounds where entries were merged.
-const std::vector<SweepMeasure>& sweep_measures();
-
 /// One head of one replay.
 struct SweepRow {
   std::string trace;  // its file's name
@@ -50,7 +38,7 @@ struct SweepRow {
   int block = 0;
   int layer = 0;
   int head = 0;
-  std::vector<double> values;  // [sweep_measures()]
+  std::vector<double> values;  // [all_measures()], by measure_of()
 };
 
 /// The rows of a sweep, as a CSV file with a heading.

@@ -14,6 +14,7 @@ int run(int argc, char** argv) {
   add_window(app, action);  // no verb; a verb's own action replaces it
   add_info(app, action);
   add_policies(app, action);
+  add_measures(app, action);
   add_replay(app, action);
   add_sweep(app, action);
   add_drift(app, action);

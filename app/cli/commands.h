@@ -11,6 +11,7 @@ namespace kvloupe::cli {
 using Action = std::function<int()>;
 void add_info(CLI::App& app, Action& action);
 void add_policies(CLI::App& app, Action& action);
+void add_measures(CLI::App& app, Action& action);
 void add_replay(CLI::App& app, Action& action);
 void add_sweep(CLI::App& app, Action& action);
 void add_drift(CLI::App& app, Action& action);

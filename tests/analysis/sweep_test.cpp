@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "analysis/error.h"
+#include "analysis/measure/measure_catalog.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
 
@@ -84,7 +85,7 @@ TEST_F(SweepTest, RowsHoldTheMeasuresOfTheReplay) {
   const Replay tova = replay(*trace_, request, progress);
   const auto column = [](std::string_view name) {
     std::size_t i = 0;
-    while (sweep_measures().at(i).name != name) ++i;
+    while (all_measures().at(i).info->name != name) ++i;
     return i;
   };
   for (std::size_t i = 0; i < 4; ++i) {

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "analysis/error.h"
+#include "analysis/measure/measure_catalog.h"
 #include "analysis/metric/sink.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/map_plot.h"
@@ -15,22 +16,20 @@ namespace kvloupe::figure {
 
 namespace {
 
-struct Measure {
-  const char* name;
-  const char* label;
-  bool from_zero_to_one;
-};
-constexpr Measure measures[] = {
-    {"retained-mass", "Retained attention mass", true},
-    {"perturbation", "Output perturbation ℒ (L1)", false},
-    {"bound", "Perturbation bound θ (L1)", false},
-    {"volume", "Log pseudo-determinant", false},
-    {"sinks", "Sink strength of token 0", true},
+constexpr const char* kSinks = "sinks";
+
+/// How the colour of a measure is shown.
+struct Shown {
+  std::string name;
+  std::string label;
+  bool share = false;           // limits 0 and 1
+  bool neither_is_zero = false;  // limits as the values have them, without 0
 };
 
-const Measure& find_measure(const std::string& name) {
-  return *std::find_if(std::begin(measures), std::end(measures),
-                       [&](const Measure& m) { return name == m.name; });
+Shown shown(const std::string& name) {
+  if (name == kSinks) return {name, "Sink strength of token 0", true, false};
+  const MeasureInfo& info = *require_measure(name).info;
+  return {name, info.title, info.share, name == "log_pseudo_determinant"};
 }
 
 struct Panel {
@@ -42,7 +41,7 @@ class Overview final : public Figure {
  public:
   int layers = 0;
   int heads = 0;
-  Measure measure = measures[0];
+  Shown measure;
   std::string at;  // where, in words
   std::vector<Panel> panels;
 
@@ -153,14 +152,13 @@ class Overview final : public Figure {
       }
     }
     if (!(low <= high)) low = high = 0.0F;
-    if (measure.from_zero_to_one) {
+    if (measure.share) {
       colours.low = 0.0;
       colours.high = 1.0;
     } else {
       colours.low = std::min(0.0, static_cast<double>(low));
       colours.high = high > low ? static_cast<double>(high) : static_cast<double>(low) + 1.0;
-      if (std::string_view(measure.name) == "volume" && high > low)
-        colours.low = static_cast<double>(low);
+      if (measure.neither_is_zero && high > low) colours.low = static_cast<double>(low);
     }
     if (request.limits) std::tie(colours.low, colours.high) = *request.limits;
     return colours;
@@ -199,7 +197,7 @@ class Overview final : public Figure {
             static_cast<double>(panel.values[static_cast<std::size_t>(l * heads + h)]);
         const Point middle = axes.to_page(h + 0.5, l + 0.5);
         const std::string label =
-            measure.from_zero_to_one ? fmt::format("{:.2f}", value) : format_number(value);
+            measure.share ? fmt::format("{:.2f}", value) : format_number(value);
         Text text = make_text(style, std::isnan(value) ? "–" : label,
                               {middle.x, middle.y + style.fonts->cap_height() * style.small / 2},
                               style.small, Font::regular, Align::centre);
@@ -212,17 +210,13 @@ class Overview final : public Figure {
   }
 };
 
-float measure_of(const HeadReplay& head, int step, const std::string& name) {
-  const StepRecord& record = head.steps.at(static_cast<std::size_t>(step));
-  if (name == "volume") return static_cast<float>(record.log_pseudo_determinant);
-  if (record.query_heads.empty()) return std::numeric_limits<float>::quiet_NaN();
-  double sum = 0.0;
-  for (const QueryHeadMetrics& m : record.query_heads) {
-    sum += name == "retained-mass" ? m.retained_mass
-           : name == "bound"       ? m.bound_l1
-                                   : m.perturbation_l1;
-  }
-  return static_cast<float>(sum / static_cast<double>(record.query_heads.size()));
+/// At the step where it has one, else of the whole replay or the trace.
+float value_of(const Measure& measure, const HeadReplay& head, int step) {
+  const MeasureScope scope = measure.family->scope;
+  const bool of_step = scope == MeasureScope::query_head || scope == MeasureScope::step;
+  return static_cast<float>(
+      of_step ? measure_at(measure, head.steps.at(static_cast<std::size_t>(step)))
+              : measure_of(measure, head));
 }
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
@@ -231,10 +225,10 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   figure->layers = model.num_layers;
   figure->heads = model.num_kv_heads;
   const std::string name = choice(overview_figure(), input.choices, "measure");
-  figure->measure = find_measure(name);
+  figure->measure = shown(name);
   const auto cells =
       static_cast<std::size_t>(figure->layers) * static_cast<std::size_t>(figure->heads);
-  if (name == "sinks") {
+  if (name == kSinks) {
     const Matrix strengths = sink_strengths(*input.trace, 0, progress);
     Panel panel{"full cache", std::vector<float>(cells, 0.0F)};
     const int group = model.group_size();
@@ -248,18 +242,22 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
     figure->panels.push_back(std::move(panel));
     return figure;
   }
+  const Measure& measure = require_measure(name);
   for (const auto& replay : {input.policy_a, input.policy_b}) {
     if (!replay) continue;
     Panel panel{replay->policy, std::vector<float>(cells, std::numeric_limits<float>::quiet_NaN())};
     for (const HeadReplay& head : replay->heads) {
       progress.check();
       panel.values[static_cast<std::size_t>(head.layer * figure->heads + head.head)] =
-          measure_of(head, input.selection.step, name);
+          value_of(measure, head, input.selection.step);
     }
     figure->panels.push_back(std::move(panel));
   }
-  figure->at =
-      fmt::format("N = {}, step {}", format_count(input.policy_a->budget), input.selection.step);
+  figure->at = fmt::format("N = {}", format_count(input.policy_a->budget));
+  if (measure.family->scope == MeasureScope::query_head ||
+      measure.family->scope == MeasureScope::step) {
+    figure->at += fmt::format(", step {}", input.selection.step);
+  }
   return figure;
 }
 
@@ -270,18 +268,23 @@ FigureInfo overview_figure() {
   info.name = "overview";
   info.title = "Overview";
   info.tooltip =
-      "One measure of every head: S = Σ over the kept entries of A, ℒ = ‖(A − A′)VW_O‖₁ and its "
-      "bound θ "
-      "(CriticalKV, theorem 3.3), the log pseudo-determinant of the kept keys (KeyDiff, figure 5), "
-      "or the "
-      "mean attention on token 0";
+      "One measure of every head, mean over its query heads: S, ℒ and its bound θ (CriticalKV), the "
+      "volume of the kept keys (KeyDiff), and the others of docs/measures.md; or the mean attention "
+      "on token 0";
   info.needs.step = true;
   info.needs.policy = true;
   info.needs.all_layers = true;
   info.needs.metrics = true;
   info.aspect = 1.5;
   ChoiceInfo measure{"measure", "Measure", "What the colour of a head says", {}};
-  for (const Measure& m : measures) measure.values.emplace_back(m.name);
+  // Of a whole replay last: the figure is of a step first of all.
+  for (const bool of_replay : {false, true}) {
+    for (const Measure& m : all_measures()) {
+      const bool own = m.family->scope == MeasureScope::replay;
+      if (own == of_replay) measure.values.push_back(m.info->name);
+    }
+  }
+  measure.values.emplace_back(kSinks);
   info.choices = {measure};
   info.unavailable = [](const Trace&) { return std::string(); };
   info.compute = compute;

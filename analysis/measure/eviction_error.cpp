@@ -1,0 +1,120 @@
+// eviction error: what one step's eviction does to the output of the cache it evicts from; the sum
+// of CAOTE's scores, which treat every entry as if it left alone, beside the truth.
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "analysis/measure/measures.h"
+#include "analysis/metric/joint_error.h"
+#include "analysis/policy/value_aware_score.h"
+
+namespace kvloupe::measures {
+
+namespace {
+enum Slot { kSum, kJoint, kRatio };
+
+/// Rows of the present cache that left.
+std::vector<std::int32_t> evicted_rows(const MeasuredStep& step) {
+  std::vector<std::int32_t> gone;
+  std::size_t next = 0;
+  const std::vector<std::int32_t>& kept = step.decision().kept;
+  for (std::int32_t row = 0; row < static_cast<std::int32_t>(step.present().size()); ++row) {
+    if (next < kept.size() && kept[next] == row) {
+      ++next;
+    } else {
+      gone.push_back(row);
+    }
+  }
+  return gone;
+}
+
+/// Values of the cache before the step's eviction [n,d]; only where nothing was ever merged.
+Matrix present_values(const MeasuredStep& step) {
+  const MatrixView all = step.prefix_values();
+  Matrix values(static_cast<Eigen::Index>(step.present().size()), all.cols());
+  for (Eigen::Index row = 0; row < values.rows(); ++row) {
+    values.row(row) = all.row(step.present()[static_cast<std::size_t>(row)]);
+  }
+  return values;
+}
+
+void fill(const MeasuredStep& step, std::span<const double> attention, std::span<double> values) {
+  const Matrix present = present_values(step);
+  const std::vector<std::int32_t> gone = evicted_rows(step);
+  const std::vector<double> changes = caote_scores(attention, view(present));
+  values[kSum] = 0.0;
+  for (const std::int32_t row : gone) values[kSum] += changes[static_cast<std::size_t>(row)];
+  values[kJoint] = joint_eviction_error(attention, view(present), gone);
+  if (values[kJoint] > 0.0) values[kRatio] = values[kSum] / values[kJoint];
+}
+
+bool known(const MeasuredStep& step) { return step.evicted() && !step.cache().merged(); }
+
+/// h: the query's own attention over the cache before the eviction.
+void of_query_head(MeasuredStep& step, int query_head, std::span<double> values) {
+  if (!known(step)) return;
+  const std::span<const float> logits = step.logits(query_head);
+  std::vector<float> present;
+  for (const std::int32_t token : step.present()) {
+    present.push_back(logits[static_cast<std::size_t>(token)]);
+  }
+  fill(step, softmax(present), values);
+}
+
+/// h: the policy's own score as attention.
+void of_step(MeasuredStep& step, std::span<double> values) {
+  const std::vector<float>& scores = step.decision().scores;
+  if (!known(step) || scores.empty() || step.value_aware()) return;
+  fill(step, as_attention(scores), values);
+}
+
+std::vector<MeasureInfo> infos(const std::string& prefix, const std::string& h) {
+  return {{.name = prefix + "eviction_sum",
+           .title = "Sum of CAOTE errors Σ c",
+           .unit = "",
+           .formula = "sum over evicted j of c_j = h_j / (1 - h_j) ||o - v_j||_2, " + h,
+           .source = "CAOTE eq. 8, appendix A",
+           .better = Better::smaller},
+          {.name = prefix + "eviction_joint",
+           .title = "Joint eviction error",
+           .unit = "",
+           .formula = "||sum over evicted j of h_j (o - v_j)||_2 / (1 - sum over evicted of h_j), " + h,
+           .source = "ours, after CAOTE theorem 3.2",
+           .better = Better::smaller},
+          {.name = prefix + "eviction_ratio",
+           .title = "Sum / joint error",
+           .unit = "",
+           .formula = prefix + "eviction_sum / " + prefix + "eviction_joint",
+           .source = "ours"}};
+}
+}  // namespace
+
+MeasureFamily eviction_error() {
+  MeasureFamily family;
+  family.name = "Error of one eviction, per query";
+  family.remark =
+      "What this step's eviction alone does to the last query's output: the cache before it against "
+      "the cache after it. The joint error is exact; the sum treats each entry as if it left alone. "
+      "Known at steps that evict, and not after merging.";
+  family.scope = MeasureScope::query_head;
+  family.of_query_head = of_query_head;
+  family.measures = infos("", "h the query's softmax over the cache before the eviction");
+  return family;
+}
+
+MeasureFamily policy_eviction_error() {
+  MeasureFamily family;
+  family.name = "Error of one eviction, by the policy's scores";
+  family.remark =
+      "The same with the policy's own scores as attention. An approximation of what any one query "
+      "loses, because a score is a mean over queries and query heads. Under caote and fastcaote the "
+      "base score is not known afterwards, and neither are these.";
+  family.scope = MeasureScope::step;
+  family.of_step = of_step;
+  family.measures = infos("score_", "h the scores, shifted and divided to sum to 1");
+  return family;
+}
+
+}  // namespace kvloupe::measures

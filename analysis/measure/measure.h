@@ -1,0 +1,72 @@
+#pragma once
+// What a measure is: one number about a head, with its words. A family is a few measures computed
+// together: one file in this folder and one line in measure_catalog.cpp. The JSON of `kvloupe
+// replay`, the columns of `kvloupe sweep`, the overview figure and docs/measures.md know it from
+// that line on.
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "analysis/measure/measured_step.h"
+#include "analysis/replay/replay.h"
+
+namespace kvloupe {
+
+/// What there is one value of.
+enum class MeasureScope {
+  query_head,  // per query head and step: of the step's last query
+  step,        // per head and step
+  replay,      // per head, of a whole replay
+  trace        // per head, of the trace alone: no policy is needed
+};
+const char* scope_name(MeasureScope scope);
+
+/// Which values are good ones.
+enum class Better { smaller, larger, neither };
+
+/// What stands for a whole replay: the mean over the steps from the first eviction on (without one:
+/// the last step), and over the query heads, or the last step.
+enum class Summary { mean, last };
+
+/// One measure in words, and where its value is.
+struct MeasureInfo {
+  std::string name;     // JSON key, sweep column, --set measure=
+  std::string title;    // of a colour bar, short, with its symbol
+  std::string unit;     // "" where it is a plain number
+  std::string formula;  // plain text
+  std::string source;
+  Better better = Better::neither;
+  Summary summary = Summary::mean;
+  bool share = false;  // lies between 0 and 1
+  // Measures that are fields of their record are read from there; all others from the values the
+  // family's compute() fills. Of a replay: always read.
+  double (*of_query_head)(const QueryHeadMetrics&) = nullptr;
+  double (*of_step)(const StepRecord&) = nullptr;
+  double (*of_replay)(const HeadReplay&) = nullptr;
+};
+
+/// What a measure of the trace alone may read.
+struct MeasuredHead {
+  const LayerStates& states;
+  const LayerContext& context;
+  int head = 0;
+};
+
+/// Measures computed together. A number that is not known is NaN.
+struct MeasureFamily {
+  std::string name;     // heading in the docs
+  std::string remark;   // one sentence or more: conditions, approximations; may be empty
+  MeasureScope scope = MeasureScope::step;
+  bool on_request = false;  // not cheap: only where ReplayRequest::measures names one of it
+  std::string needs_part;   // does not apply to a policy without this part; "": to all
+  std::vector<MeasureInfo> measures;
+
+  // At most one, the scope's own; none where all measures are fields. `values` [measures] is NaN
+  // before. Different heads may be asked for at the same time.
+  void (*of_query_head)(MeasuredStep&, int query_head, std::span<double> values) = nullptr;
+  void (*of_step)(MeasuredStep&, std::span<double> values) = nullptr;
+  void (*of_trace)(const MeasuredHead&, std::span<double> values) = nullptr;
+};
+
+}  // namespace kvloupe

@@ -1,0 +1,190 @@
+#include "analysis/measure/measure_catalog.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "analysis/error.h"
+#include "analysis/measure/measures.h"
+#include "analysis/policy/nearest_word.h"
+
+namespace kvloupe {
+
+namespace {
+constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+
+/// How many computed values the families of a scope have together.
+int slots(MeasureScope scope) {
+  int count = 0;
+  for (const Measure& measure : all_measures()) {
+    if (measure.slot >= 0 && measure.family->scope == scope) ++count;
+  }
+  return count;
+}
+
+bool computed(const MeasureFamily& family) {
+  return family.of_query_head != nullptr || family.of_step != nullptr ||
+         family.of_trace != nullptr;
+}
+
+bool wanted(const MeasureFamily& family, std::span<const std::string> requested) {
+  if (!family.on_request) return true;
+  return std::any_of(requested.begin(), requested.end(), [&](const std::string& name) {
+    return name == "all" || std::any_of(family.measures.begin(), family.measures.end(),
+                                        [&](const MeasureInfo& info) { return info.name == name; });
+  });
+}
+
+/// Calls body(family, first slot) for the families of a scope that are computed and wanted.
+template <typename Body>
+void for_families(MeasureScope scope, std::span<const std::string> requested, const Body& body) {
+  std::size_t first = 0;
+  for (const MeasureFamily& family : measure_catalog()) {
+    if (family.scope != scope || !computed(family)) continue;
+    if (wanted(family, requested)) body(family, first);
+    first += family.measures.size();
+  }
+}
+
+double slot_value(const std::vector<double>& values, int slot) {
+  const auto index = static_cast<std::size_t>(slot);
+  return slot >= 0 && index < values.size() ? values[index] : kUnknown;
+}
+}  // namespace
+
+const std::vector<MeasureFamily>& measure_catalog() {
+  static const std::vector<MeasureFamily> catalog = {
+      measures::retention(),
+      measures::perturbation(),
+      measures::volume(),
+      measures::attention_spread(),
+      measures::two_stages(),
+      measures::eviction_error(),
+      measures::policy_eviction_error(),
+      measures::output_norm(),
+      measures::output_error(),
+  };
+  return catalog;
+}
+
+const char* scope_name(MeasureScope scope) {
+  switch (scope) {
+    case MeasureScope::query_head:
+      return "query head and step";
+    case MeasureScope::step:
+      return "head and step";
+    case MeasureScope::replay:
+      return "head and replay";
+    case MeasureScope::trace:
+      break;
+  }
+  return "head of the trace";
+}
+
+const std::vector<Measure>& all_measures() {
+  static const std::vector<Measure> all = [] {
+    std::vector<Measure> list;
+    int next[] = {0, 0, 0, 0};  // by scope
+    for (const MeasureFamily& family : measure_catalog()) {
+      for (const MeasureInfo& info : family.measures) {
+        int& slot = next[static_cast<int>(family.scope)];
+        list.push_back({&info, &family, computed(family) ? slot++ : -1});
+      }
+    }
+    return list;
+  }();
+  return all;
+}
+
+const Measure* find_measure(std::string_view name) {
+  const auto& all = all_measures();
+  const auto found =
+      std::find_if(all.begin(), all.end(), [&](const Measure& m) { return m.info->name == name; });
+  return found == all.end() ? nullptr : &*found;
+}
+
+const Measure& require_measure(std::string_view name) {
+  if (const Measure* found = find_measure(name)) return *found;
+  std::vector<std::string> names;
+  for (const Measure& measure : all_measures()) names.push_back(measure.info->name);
+  throw UsageError("measure '" + std::string(name) + "': no such; the nearest is '" +
+                   nearest_word(std::string(name), names) + "'");
+}
+
+bool applies(const Measure& measure, const PolicySpec& policy) {
+  return measure.family->needs_part.empty() || policy.find(measure.family->needs_part) != nullptr;
+}
+
+double measure_at(const Measure& measure, const StepRecord& record, int query_head) {
+  if (measure.family->scope == MeasureScope::step) {
+    return measure.info->of_step != nullptr ? measure.info->of_step(record)
+                                            : slot_value(record.values, measure.slot);
+  }
+  if (measure.family->scope != MeasureScope::query_head || record.query_heads.empty()) {
+    return kUnknown;
+  }
+  const auto of = [&](const QueryHeadRecord& own) {
+    return measure.info->of_query_head != nullptr ? measure.info->of_query_head(own)
+                                                  : slot_value(own.values, measure.slot);
+  };
+  if (query_head >= 0) return of(record.query_heads.at(static_cast<std::size_t>(query_head)));
+  double sum = 0.0;
+  for (const QueryHeadRecord& own : record.query_heads) sum += of(own);
+  return sum / static_cast<double>(record.query_heads.size());
+}
+
+std::size_t first_measured_step(const HeadReplay& head) {
+  std::size_t step = 0;
+  while (step + 1 < head.steps.size() && head.steps[step].retained == head.steps[step].cache_size) {
+    ++step;
+  }
+  return step;
+}
+
+double measure_of(const Measure& measure, const HeadReplay& head) {
+  switch (measure.family->scope) {
+    case MeasureScope::replay:
+      return measure.info->of_replay(head);
+    case MeasureScope::trace:
+      return slot_value(head.trace_values, measure.slot);
+    case MeasureScope::step:
+    case MeasureScope::query_head:
+      break;
+  }
+  if (head.steps.empty()) return kUnknown;
+  if (measure.info->summary == Summary::last) return measure_at(measure, head.steps.back());
+  // Every query head of every step counts alike.
+  double sum = 0.0;
+  long count = 0;
+  for (std::size_t step = first_measured_step(head); step < head.steps.size(); ++step) {
+    sum += measure_at(measure, head.steps[step]);
+    ++count;
+  }
+  return sum / static_cast<double>(count);
+}
+
+void measure_step(MeasuredStep& step, std::span<const std::string> requested, StepRecord& record) {
+  record.values.assign(static_cast<std::size_t>(slots(MeasureScope::step)), kUnknown);
+  for_families(MeasureScope::step, requested, [&](const MeasureFamily& family, std::size_t first) {
+    family.of_step(step, std::span(record.values).subspan(first, family.measures.size()));
+  });
+  const auto per_query_head = static_cast<std::size_t>(slots(MeasureScope::query_head));
+  for (std::size_t i = 0; i < record.query_heads.size(); ++i) {
+    std::vector<double>& values = record.query_heads[i].values;
+    values.assign(per_query_head, kUnknown);
+    for_families(MeasureScope::query_head, requested,
+                 [&](const MeasureFamily& family, std::size_t first) {
+                   family.of_query_head(step, step.first_query_head() + static_cast<int>(i),
+                                        std::span(values).subspan(first, family.measures.size()));
+                 });
+  }
+}
+
+std::vector<double> measure_head(const MeasuredHead& head, std::span<const std::string> requested) {
+  std::vector<double> values(static_cast<std::size_t>(slots(MeasureScope::trace)), kUnknown);
+  for_families(MeasureScope::trace, requested, [&](const MeasureFamily& family, std::size_t first) {
+    family.of_trace(head, std::span(values).subspan(first, family.measures.size()));
+  });
+  return values;
+}
+
+}  // namespace kvloupe

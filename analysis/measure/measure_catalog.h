@@ -1,0 +1,45 @@
+#pragma once
+
+#include <limits>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "analysis/measure/measure.h"
+
+namespace kvloupe {
+
+/// Every family, in the order of JSON keys, sweep columns and the docs.
+const std::vector<MeasureFamily>& measure_catalog();
+
+/// One measure of the catalogue.
+struct Measure {
+  const MeasureInfo* info = nullptr;
+  const MeasureFamily* family = nullptr;
+  int slot = -1;  // among the computed values of its scope; -1: read from a field
+};
+
+/// All measures of all families, in the catalogue's order.
+const std::vector<Measure>& all_measures();
+/// Null where there is none of that name.
+const Measure* find_measure(std::string_view name);
+/// Throws UsageError naming the nearest valid one.
+const Measure& require_measure(std::string_view name);
+/// Whether it can have a value under this policy.
+bool applies(const Measure& measure, const PolicySpec& policy);
+
+/// The value at a step; of one query head of the group, or −1: the mean over them. NaN where it is
+/// not known: not computed, does not apply. Of the scopes query_head and step only.
+double measure_at(const Measure& measure, const StepRecord& record, int query_head = -1);
+/// One number for a head's whole replay, any scope: by the measure's own summary.
+double measure_of(const Measure& measure, const HeadReplay& head);
+/// Of a measure's values over the steps from the first eviction on, as Summary says.
+std::size_t first_measured_step(const HeadReplay& head);
+
+/// Fills the values of the families that are cheap or requested (names of measures; "all").
+void measure_step(MeasuredStep& step, std::span<const std::string> requested, StepRecord& record);
+std::vector<double> measure_head(const MeasuredHead& head, std::span<const std::string> requested);
+
+}  // namespace kvloupe

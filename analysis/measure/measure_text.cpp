@@ -1,0 +1,72 @@
+#include "analysis/measure/measure_text.h"
+
+#include <fmt/format.h>
+
+namespace kvloupe {
+
+std::string better_text(Better better) {
+  switch (better) {
+    case Better::smaller:
+      return "smaller";
+    case Better::larger:
+      return "larger";
+    case Better::neither:
+      break;
+  }
+  return "";
+}
+
+namespace {
+constexpr const char* kHead =
+    R"(<!-- Written by `kvloupe measures --markdown`. Do not edit: change the catalogue and write it anew. -->
+# Measures
+
+What is measured of a policy's replay, or of the trace alone. A measure's name is its key in the JSON
+of `kvloupe replay --json`, its column in the CSV of `kvloupe sweep`, and its value of
+`kvloupe export --figure overview --set measure=NAME`.
+
+Where there is a value per step, a sweep's column is the mean over the steps from the first eviction on
+(without one: the last step), or the last step's where this says so; per query head, it is the mean over
+the query heads. A value that is not known is `null` in JSON and empty in CSV.
+
+Notation: A is the softmax row of one query over the whole captured prefix, A' the same over what is
+retained, both in double from the states as stored; V the values, W_O the slice of the output projection
+of one query head.
+)";
+
+/// A table cell: pipes would end it.
+std::string cell(std::string text) {
+  for (std::size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2) {
+    text.replace(at, 1, "\\|");
+  }
+  return text;
+}
+
+std::string section(const MeasureFamily& family) {
+  std::string text = fmt::format("\n## {}\n\nOne value per {}.", family.name,
+                                 scope_name(family.scope));
+  if (!family.needs_part.empty()) {
+    text += fmt::format(" Of policies with `{}` only.", family.needs_part);
+  }
+  if (family.on_request) text += " Computed on request only: `kvloupe replay --measures`.";
+  if (!family.remark.empty()) text += " " + family.remark;
+  text += "\n\n| name | unit | formula | source | better | in a sweep |\n";
+  text += "| --- | --- | --- | --- | --- | --- |\n";
+  for (const MeasureInfo& info : family.measures) {
+    const bool of_step =
+        family.scope == MeasureScope::query_head || family.scope == MeasureScope::step;
+    text += fmt::format("| `{}` | {} | {} | {} | {} | {} |\n", info.name, info.unit,
+                        cell(info.formula), cell(info.source), better_text(info.better),
+                        !of_step ? "" : info.summary == Summary::last ? "last step" : "mean");
+  }
+  return text;
+}
+}  // namespace
+
+std::string measures_markdown() {
+  std::string text = kHead;
+  for (const MeasureFamily& family : measure_catalog()) text += section(family);
+  return text;
+}
+
+}  // namespace kvloupe

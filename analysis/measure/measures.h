@@ -1,0 +1,18 @@
+#pragma once
+
+#include "analysis/measure/measure.h"
+
+/// One function per family, each in its own file.
+namespace kvloupe::measures {
+
+MeasureFamily retention();
+MeasureFamily perturbation();
+MeasureFamily volume();
+MeasureFamily attention_spread();
+MeasureFamily two_stages();
+MeasureFamily eviction_error();
+MeasureFamily policy_eviction_error();
+MeasureFamily output_norm();
+MeasureFamily output_error();
+
+}  // namespace kvloupe::measures

@@ -1,0 +1,77 @@
+// output error: a head's output error relative to its output.
+
+#include <cmath>
+#include <limits>
+
+#include "analysis/measure/measure_catalog.h"
+#include "analysis/measure/measures.h"
+#include "analysis/measure/output_error.h"
+
+namespace kvloupe {
+
+double SquaredError::share() const {
+  return output > 0.0 ? error / output : std::numeric_limits<double>::quiet_NaN();
+}
+
+SquaredError squared_error(const HeadReplay& head) {
+  const Measure& norm = require_measure("output_norm_l2");
+  SquaredError sum;
+  for (std::size_t step = first_measured_step(head); step < head.steps.size(); ++step) {
+    const StepRecord& record = head.steps[step];
+    for (std::size_t i = 0; i < record.query_heads.size(); ++i) {
+      const double output = measure_at(norm, record, static_cast<int>(i));
+      const double error = record.query_heads[i].head_error_l2;
+      sum.error += error * error;
+      sum.output += output * output;
+    }
+  }
+  return sum;
+}
+
+namespace measures {
+
+MeasureFamily output_norm() {
+  MeasureFamily family;
+  family.name = "Size of the output";
+  family.remark = "Of the step's last query, full cache, before W_O.";
+  family.scope = MeasureScope::query_head;
+  family.measures = {
+      {.name = "output_norm_l2",
+       .title = "Output norm ‖o‖",
+       .unit = "",
+       .formula = "||A V||_2",
+       .source = "CAOTE figure 3"},
+  };
+  family.of_query_head = [](MeasuredStep& step, int query_head, std::span<double> values) {
+    const std::span<const double> attention = step.attention(query_head);
+    const MatrixView all = step.prefix_values();
+    Eigen::VectorXd output = Eigen::VectorXd::Zero(all.cols());
+    for (Eigen::Index i = 0; i < all.rows(); ++i) {
+      output += attention[static_cast<std::size_t>(i)] * all.row(i).cast<double>().transpose();
+    }
+    values[0] = output.norm();
+  };
+  return family;
+}
+
+MeasureFamily output_error() {
+  MeasureFamily family;
+  family.name = "Relative output error";
+  family.remark =
+      "Over the last queries of all steps from the first eviction on and the head's query heads. The "
+      "paper shows an output error per layer and does not define how it is normalised; this is ours.";
+  family.scope = MeasureScope::replay;
+  family.measures = {{.name = "output_error",
+                      .title = "Output error Σ‖o − o′‖² / Σ‖o‖²",
+                      .unit = "",
+                      .formula = "sum of ||o - o'||^2 / sum of ||o||^2, before W_O",
+                      .source = "ours, after CAOTE figure 3",
+                      .better = Better::smaller,
+                      .of_replay = [](const HeadReplay& head) {
+                        return squared_error(head).share();
+                      }}};
+  return family;
+}
+
+}  // namespace measures
+}  // namespace kvloupe

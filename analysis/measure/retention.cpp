@@ -1,0 +1,69 @@
+// retention: how much of a head's cache is left after a replay.
+
+#include <algorithm>
+
+#include "analysis/measure/measures.h"
+
+namespace kvloupe::measures {
+
+namespace {
+double retained(const HeadReplay& head) { return head.steps.back().retained; }
+double retained_share(const HeadReplay& head) {
+  return retained(head) / static_cast<double>(head.evicted_at.size());
+}
+
+double absorbed(const HeadReplay& head) {
+  std::vector<int> members;
+  for (const StepRecord& step : head.steps) {
+    for (const Merge& merge : step.merges) {
+      for (const int token : merge.from) {
+        if (token != merge.into) members.push_back(token);
+      }
+    }
+    for (const Gift& gift : step.gifts) members.push_back(gift.from);
+  }
+  std::sort(members.begin(), members.end());
+  return static_cast<double>(std::unique(members.begin(), members.end()) - members.begin());
+}
+
+double ties(const HeadReplay& head) {
+  double sum = 0.0;
+  for (const StepRecord& step : head.steps) sum += step.ties;
+  return sum;
+}
+}  // namespace
+
+MeasureFamily retention() {
+  MeasureFamily family;
+  family.name = "What is left";
+  family.scope = MeasureScope::replay;
+  family.measures = {{.name = "retained",
+                      .title = "Entries retained",
+                      .unit = "entries",
+                      .formula = "entries after the last step",
+                      .source = "KVMerger figure 3b",
+                      .of_replay = retained},
+                     {.name = "retained_share",
+                      .title = "Share retained",
+                      .unit = "",
+                      .formula = "entries after the last step / tokens seen",
+                      .source = "KVMerger figure 3b",
+                      .share = true,
+                      .of_replay = retained_share},
+                     {.name = "absorbed",
+                      .title = "Tokens absorbed by merges",
+                      .unit = "tokens",
+                      .formula = "entries merged into another, or whose value was given away",
+                      .source = "KVMerger §4",
+                      .of_replay = absorbed},
+                     {.name = "ties",
+                      .title = "Ties at the threshold",
+                      .unit = "entries",
+                      .formula = "entries whose score is the threshold, where more than one, over "
+                                 "all steps",
+                      .source = "ours",
+                      .of_replay = ties}};
+  return family;
+}
+
+}  // namespace kvloupe::measures

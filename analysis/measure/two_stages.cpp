@@ -1,0 +1,94 @@
+// two stages: CriticalKV's bound in terms of its first stage, and the assumption it rests on.
+
+#include <vector>
+
+#include "analysis/measure/measures.h"
+#include "analysis/metric/two_stage_bound.h"
+
+namespace kvloupe::measures {
+
+namespace {
+enum Slot { kMass, kHolds, kBoundL1, kRelaxedL1, kBoundL2, kRelaxedL2 };
+
+void measure(MeasuredStep& step, int query_head, std::span<double> values) {
+  const std::vector<Fate>& fates = step.decision().fates;
+  if (fates.empty() || step.cache().merged()) return;
+  std::vector<std::int32_t> one, two;
+  for (std::size_t row = 0; row < fates.size(); ++row) {
+    if (fates[row] == Fate::by_second_stage) {
+      two.push_back(step.present()[row]);
+    } else if (fates[row] != Fate::evicted) {
+      one.push_back(step.present()[row]);
+    }
+  }
+  // Tokens are rows of the prefix.
+  const auto of = [&](Norm norm) {
+    return two_stage_bound(step.attention(query_head), step.value_out_norms(query_head, norm), one,
+                           two);
+  };
+  const TwoStageBound l1 = of(Norm::l1);
+  const TwoStageBound l2 = of(Norm::l2);
+  values[kMass] = l1.mass;
+  values[kHolds] = l1.mass > 0.5 ? 1.0 : 0.0;
+  values[kBoundL1] = l1.bound;
+  values[kRelaxedL1] = l1.relaxed;
+  values[kBoundL2] = l2.bound;
+  values[kRelaxedL2] = l2.relaxed;
+}
+}  // namespace
+
+MeasureFamily two_stages() {
+  MeasureFamily family;
+  family.name = "The two stages of CriticalKV";
+  family.remark =
+      "Of the step's last query over the whole captured prefix; stage one is what was chosen before "
+      "the second stage, protected entries included. Known at steps that evict. Where assumption "
+      "3.4 fails the relaxed bound means nothing and is NaN; bound_stage_one stays a bound. After "
+      "merging nothing here is known.";
+  family.scope = MeasureScope::query_head;
+  family.needs_part = "critical";
+  family.of_query_head = measure;
+  family.measures = {
+      {.name = "stage_one_mass",
+       .title = "Attention of stage one σ",
+       .unit = "",
+       .formula = "sigma = sum over stage one of A_i; sigma <= S",
+       .source = "CriticalKV assumption 3.4",
+       .better = Better::larger,
+       .share = true},
+      {.name = "assumption_holds",
+       .title = "Assumption σ > 0.5",
+       .unit = "",
+       .formula = "1 where sigma > 0.5, else 0; in a sweep the share of queries where it holds",
+       .source = "CriticalKV assumption 3.4",
+       .better = Better::larger,
+       .share = true},
+      {.name = "bound_stage_one_l1",
+       .title = "Two-stage bound θ̂ (L1)",
+       .unit = "",
+       .formula = "theta with sigma in place of S; theta <= this",
+       .source = "CriticalKV theorem 3.5",
+       .better = Better::smaller},
+      {.name = "bound_relaxed_l1",
+       .title = "Relaxed bound θ̂_relax (L1)",
+       .unit = "",
+       .formula = "bound_stage_one_l1 with the least norm of all entries for those of stage two",
+       .source = "CriticalKV theorem E.1",
+       .better = Better::smaller},
+      {.name = "bound_stage_one_l2",
+       .title = "Two-stage bound θ̂ (L2)",
+       .unit = "",
+       .formula = "the same with L2 norms",
+       .source = "CriticalKV appendix F",
+       .better = Better::smaller},
+      {.name = "bound_relaxed_l2",
+       .title = "Relaxed bound θ̂_relax (L2)",
+       .unit = "",
+       .formula = "the same with L2 norms",
+       .source = "CriticalKV appendix F",
+       .better = Better::smaller},
+  };
+  return family;
+}
+
+}  // namespace kvloupe::measures

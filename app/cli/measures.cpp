@@ -1,0 +1,64 @@
+// kvloupe measures: every measure, its formula, scope and source.
+
+#include <fmt/format.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "analysis/measure/measure_text.h"
+#include "analysis/output_file.h"
+#include "app/cli/commands.h"
+
+namespace kvloupe::cli {
+
+namespace {
+std::string as_json() {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const Measure& measure : all_measures()) {
+    const MeasureInfo& info = *measure.info;
+    list.push_back({{"name", info.name},
+                    {"title", info.title},
+                    {"unit", info.unit},
+                    {"formula", info.formula},
+                    {"source", info.source},
+                    {"family", measure.family->name},
+                    {"scope", scope_name(measure.family->scope)},
+                    {"better", better_text(info.better)},
+                    {"policy_part", measure.family->needs_part},
+                    {"on_request", measure.family->on_request}});
+  }
+  return nlohmann::ordered_json({{"measures", std::move(list)}}).dump(2) + "\n";
+}
+
+std::string as_table() {
+  std::string text;
+  for (const MeasureFamily& family : measure_catalog()) {
+    text += fmt::format("{}{}, per {}\n", text.empty() ? "" : "\n", family.name,
+                        scope_name(family.scope));
+    for (const MeasureInfo& info : family.measures) {
+      text += fmt::format("  {:<24}{}\n  {:<24}source: {}\n", info.name, info.formula, "",
+                          info.source);
+    }
+  }
+  return text;
+}
+}  // namespace
+
+void add_measures(CLI::App& app, Action& action) {
+  CLI::App* verb =
+      app.add_subcommand("measures", "List every measure: formula, what there is one of, source");
+  const auto json = std::make_shared<bool>(false);
+  const auto markdown = std::make_shared<bool>(false);
+  CLI::Option* json_flag = verb->add_flag("--json", *json, "Write JSON");
+  verb->add_flag("--markdown", *markdown, "Write docs/measures.md")->excludes(json_flag);
+  verb->callback([&action, json, markdown] {
+    action = [json, markdown] {
+      OutputFile out("-");
+      out.write(*json ? as_json() : *markdown ? measures_markdown() : as_table());
+      out.finish();
+      return 0;
+    };
+  });
+}
+
+}  // namespace kvloupe::cli
