@@ -1,6 +1,7 @@
 #include "analysis/measure/measure_catalog.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "analysis/error.h"
@@ -26,6 +27,10 @@ bool computed(const MeasureFamily& family) {
          family.of_trace != nullptr;
 }
 
+bool applies_to(const MeasureFamily& family, const PolicySpec& policy) {
+  return family.needs_part.empty() || policy.find(family.needs_part) != nullptr;
+}
+
 bool wanted(const MeasureFamily& family, std::span<const std::string> requested) {
   if (!family.on_request) return true;
   return std::any_of(requested.begin(), requested.end(), [&](const std::string& name) {
@@ -44,6 +49,24 @@ void for_families(MeasureScope scope, std::span<const std::string> requested, co
     first += family.measures.size();
   }
 }
+
+/// Computed measures may be known at some steps only (those that evict, where an assumption holds):
+/// of them, the mean of what is known. Of the others, what one lacks all lack.
+class Mean {
+ public:
+  explicit Mean(const Measure& measure) : skips_unknown_(measure.slot >= 0) {}
+  void add(double value) {
+    if (skips_unknown_ && std::isnan(value)) return;
+    sum_ += value;
+    ++count_;
+  }
+  double value() const { return count_ > 0 ? sum_ / static_cast<double>(count_) : kUnknown; }
+
+ private:
+  bool skips_unknown_;
+  double sum_ = 0.0;
+  long count_ = 0;
+};
 
 double slot_value(const std::vector<double>& values, int slot) {
   const auto index = static_cast<std::size_t>(slot);
@@ -111,7 +134,7 @@ const Measure& require_measure(std::string_view name) {
 }
 
 bool applies(const Measure& measure, const PolicySpec& policy) {
-  return measure.family->needs_part.empty() || policy.find(measure.family->needs_part) != nullptr;
+  return applies_to(*measure.family, policy);
 }
 
 double measure_at(const Measure& measure, const StepRecord& record, int query_head) {
@@ -127,9 +150,9 @@ double measure_at(const Measure& measure, const StepRecord& record, int query_he
                                                   : slot_value(own.values, measure.slot);
   };
   if (query_head >= 0) return of(record.query_heads.at(static_cast<std::size_t>(query_head)));
-  double sum = 0.0;
-  for (const QueryHeadRecord& own : record.query_heads) sum += of(own);
-  return sum / static_cast<double>(record.query_heads.size());
+  Mean mean(measure);
+  for (const QueryHeadRecord& own : record.query_heads) mean.add(of(own));
+  return mean.value();
 }
 
 std::size_t first_measured_step(const HeadReplay& head) {
@@ -153,18 +176,21 @@ double measure_of(const Measure& measure, const HeadReplay& head) {
   if (head.steps.empty()) return kUnknown;
   if (measure.info->summary == Summary::last) return measure_at(measure, head.steps.back());
   // Every query head of every step counts alike.
-  double sum = 0.0;
-  long count = 0;
+  Mean mean(measure);
   for (std::size_t step = first_measured_step(head); step < head.steps.size(); ++step) {
-    sum += measure_at(measure, head.steps[step]);
-    ++count;
+    const StepRecord& record = head.steps[step];
+    const int count = measure.family->scope == MeasureScope::query_head
+                          ? static_cast<int>(record.query_heads.size())
+                          : 1;
+    for (int i = 0; i < count; ++i) mean.add(measure_at(measure, record, i));
   }
-  return sum / static_cast<double>(count);
+  return mean.value();
 }
 
 void measure_step(MeasuredStep& step, std::span<const std::string> requested, StepRecord& record) {
   record.values.assign(static_cast<std::size_t>(slots(MeasureScope::step)), kUnknown);
   for_families(MeasureScope::step, requested, [&](const MeasureFamily& family, std::size_t first) {
+    if (!applies_to(family, step.policy())) return;
     family.of_step(step, std::span(record.values).subspan(first, family.measures.size()));
   });
   const auto per_query_head = static_cast<std::size_t>(slots(MeasureScope::query_head));
@@ -173,6 +199,7 @@ void measure_step(MeasuredStep& step, std::span<const std::string> requested, St
     values.assign(per_query_head, kUnknown);
     for_families(MeasureScope::query_head, requested,
                  [&](const MeasureFamily& family, std::size_t first) {
+                   if (!applies_to(family, step.policy())) return;
                    family.of_query_head(step, step.first_query_head() + static_cast<int>(i),
                                         std::span(values).subspan(first, family.measures.size()));
                  });

@@ -30,12 +30,13 @@ const Measure& require_measure(std::string_view name);
 /// Whether it can have a value under this policy.
 bool applies(const Measure& measure, const PolicySpec& policy);
 
-/// The value at a step; of one query head of the group, or −1: the mean over them. NaN where it is
-/// not known: not computed, does not apply. Of the scopes query_head and step only.
+/// The value at a step; of one query head of the group, or −1: the mean over them (of a computed
+/// measure, over those where it is known). NaN where it is not known: not computed, does not apply.
+/// Of the scopes query_head and step only.
 double measure_at(const Measure& measure, const StepRecord& record, int query_head = -1);
 /// One number for a head's whole replay, any scope: by the measure's own summary.
 double measure_of(const Measure& measure, const HeadReplay& head);
-/// Of a measure's values over the steps from the first eviction on, as Summary says.
+/// The first step at which anything left, or the last step.
 std::size_t first_measured_step(const HeadReplay& head);
 
 /// Fills the values of the families that are cheap or requested (names of measures; "all").

@@ -27,7 +27,8 @@ of `kvloupe replay --json`, its column in the CSV of `kvloupe sweep`, and its va
 
 Where there is a value per step, a sweep's column is the mean over the steps from the first eviction on
 (without one: the last step), or the last step's where this says so; per query head, it is the mean over
-the query heads. A value that is not known is `null` in JSON and empty in CSV.
+the query heads; of a measure that is known at some steps or query heads only, over those. A value that
+is not known is `null` in JSON and empty in CSV.
 
 Notation: A is the softmax row of one query over the whole captured prefix, A' the same over what is
 retained, both in double from the states as stored; V the values, W_O the slice of the output projection
@@ -48,7 +49,7 @@ std::string section(const MeasureFamily& family) {
   if (!family.needs_part.empty()) {
     text += fmt::format(" Of policies with `{}` only.", family.needs_part);
   }
-  if (family.on_request) text += " Computed on request only: `kvloupe replay --measures`.";
+  if (family.on_request) text += " Computed on request only.";
   if (!family.remark.empty()) text += " " + family.remark;
   text += "\n\n| name | unit | formula | source | better | in a sweep |\n";
   text += "| --- | --- | --- | --- | --- | --- |\n";

@@ -31,6 +31,7 @@ class MeasuredStep {
 
   const LayerStates& states() const { return input_.states; }
   const LayerContext& context() const { return input_.context; }
+  const PolicySpec& policy() const { return input_.policy; }
   int head() const { return input_.head; }
   int step() const { return input_.step; }
   const Block& block() const { return input_.block; }

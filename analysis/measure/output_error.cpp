@@ -14,9 +14,13 @@ double SquaredError::share() const {
 }
 
 SquaredError squared_error(const HeadReplay& head) {
+  return squared_error(head, first_measured_step(head));
+}
+
+SquaredError squared_error(const HeadReplay& head, std::size_t first_step) {
   const Measure& norm = require_measure("output_norm_l2");
   SquaredError sum;
-  for (std::size_t step = first_measured_step(head); step < head.steps.size(); ++step) {
+  for (std::size_t step = first_step; step < head.steps.size(); ++step) {
     const StepRecord& record = head.steps[step];
     for (std::size_t i = 0; i < record.query_heads.size(); ++i) {
       const double output = measure_at(norm, record, static_cast<int>(i));

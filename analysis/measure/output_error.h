@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstddef>
+
 #include "analysis/replay/replay.h"
 
 namespace kvloupe {
@@ -15,5 +17,7 @@ struct SquaredError {
 /// Over the last queries of the steps from the first eviction on (without one: of the last step).
 /// Zero without metrics.
 SquaredError squared_error(const HeadReplay& head);
+/// The same from a step on.
+SquaredError squared_error(const HeadReplay& head, std::size_t first_step);
 
 }  // namespace kvloupe

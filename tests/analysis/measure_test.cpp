@@ -200,7 +200,9 @@ TEST_P(MeasuresAgainstNaive, AgreeAndKeepTheirOrder) {
                   const bool holding = at("stage_one_mass", record, i) > 0.5;
                   EXPECT_EQ(at("assumption_holds", record, i), holding ? 1.0 : 0.0);
                   EXPECT_EQ(std::isnan(relaxed), !holding) << where;
-                  if (holding) EXPECT_LE(hat, relaxed + 1e-9 * scale) << where;
+                  if (holding) {
+                    EXPECT_LE(hat, relaxed + 1e-9 * scale) << where;
+                  }
                   (holding ? holds : fails) += 1;
                 }
               } else {
@@ -297,7 +299,7 @@ TEST(EntriesForMass, ByHand) {
   EXPECT_EQ(entries_for_mass(a, 0.95), 4);
   EXPECT_EQ(entries_for_mass(a, 2.0), 4);   // never
   EXPECT_EQ(entries_for_mass({}, 0.5), 0);
-  // Beyond what is sorted at first: 1000 equal entries, 501 exceed the half.
+  // Beyond what is sorted at first: of 1024 equal entries 513 exceed the half.
   EXPECT_EQ(entries_for_mass(std::vector<double>(1024, 1.0 / 1024), 0.5), 513);
 }
 

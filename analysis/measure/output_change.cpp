@@ -1,0 +1,36 @@
+#include "analysis/measure/output_change.h"
+
+#include "analysis/metric/perturbation.h"
+
+namespace kvloupe {
+
+Eigen::VectorXd output_change(const LayerStates& states, const ModelInfo& model,
+                              double attention_scale,
+                              std::span<const std::vector<std::int32_t>> retained,
+                              int query_token) {
+  Eigen::VectorXd change = Eigen::VectorXd::Zero(model.hidden_size);
+  for (int query_head = 0; query_head < model.num_heads; ++query_head) {
+    const auto head = static_cast<std::size_t>(model.head_of(query_head));
+    const auto index = static_cast<std::size_t>(query_head);
+    const Eigen::VectorXf scaled =
+        static_cast<float>(attention_scale) * states.queries[index].row(query_token).transpose();
+    const Eigen::VectorXf logits = states.keys[head].topRows(query_token + 1) * scaled;
+    std::vector<float> kept;
+    for (const std::int32_t token : retained[head]) kept.push_back(logits[token]);
+    const std::vector<double> full =
+        softmax({logits.data(), static_cast<std::size_t>(logits.size())});
+    const std::vector<double> cut = softmax(kept);
+    Eigen::VectorXd output = Eigen::VectorXd::Zero(model.head_dim);
+    const Matrix& values = states.values[head];
+    for (std::size_t i = 0; i < full.size(); ++i) {
+      output -= full[i] * values.row(static_cast<Eigen::Index>(i)).cast<double>().transpose();
+    }
+    for (std::size_t j = 0; j < cut.size(); ++j) {
+      output += cut[j] * values.row(retained[head][j]).cast<double>().transpose();
+    }
+    change += states.output_weights[index].cast<double>().transpose() * output;
+  }
+  return change;
+}
+
+}  // namespace kvloupe

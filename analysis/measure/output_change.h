@@ -1,0 +1,20 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "analysis/replay/layer_states.h"
+#include "analysis/trace/model_info.h"
+
+namespace kvloupe {
+
+/// What an eviction does to a layer's attention output after W_O, for one query: o'W_O − oW_O summed
+/// over all query heads [D]; o over the whole captured prefix 0 … query_token, o' over the tokens
+/// each head retains. `retained` [Hk], ascending, none empty, none after the query. Needs
+/// states.output_weights; entries must be their tokens' own (no merging). In double.
+Eigen::VectorXd output_change(const LayerStates& states, const ModelInfo& model,
+                              double attention_scale,
+                              std::span<const std::vector<std::int32_t>> retained, int query_token);
+
+}  // namespace kvloupe
