@@ -23,7 +23,7 @@ MeasureFamily perturbation() {
   family.scope = MeasureScope::query_head;
   family.measures = {
       {.name = "retained_mass",
-       .title = "Retained attention mass S",
+       .title = "Retained attention mass",
        .unit = "",
        .formula = "S = sum over retained i of A_i",
        .source = "CriticalKV theorem 3.3",
