@@ -30,15 +30,9 @@ struct TemporaryFolder {
   std::filesystem::path path;
 };
 
-}  // namespace
+using Say = std::function<void(const std::string&)>;
 
-void report(const std::filesystem::path& model_folder,
-            const std::function<void(const std::string&)>& line) {
-  const ModelConfig config = read_model_config(model_folder);
-  const Transformer model = load_transformer(model_folder, config, at::kFloat, at::kCPU);
-  const Vocabulary vocabulary;
-  const Corpus corpus(vocabulary, kSeed);
-
+void report_sinks(const Transformer& model, const Corpus& corpus, const Say& line) {
   for (int i = 0; i < kSinkPrompts; ++i) {
     const NeedlePrompt prompt = corpus.needle_prompt(static_cast<std::uint64_t>(i), 1000, 1);
     const SinkReport sinks = measure_sinks(model, prompt.ids, at::kCPU);
@@ -49,29 +43,30 @@ void report(const std::filesystem::path& model_folder,
                     i, prompt.ids.size(), 100.0 * sinks.sink_head_share(), sinks.strongest()));
     line(fmt::format("  value norm of token 0 over the median, in heads with a sink: {:.2f}",
                      sinks.sink_value_ratio()));
-    line(fmt::format("  loss of later tokens: {:.3f} nats, {:.3f} without token 0", removal.loss,
-                     removal.loss_without));
+    line(fmt::format("  loss of later tokens: {:.3f} nats, {:.3f} without token 0 ({:+.3f})",
+                     removal.loss, removal.loss_without, removal.loss_without - removal.loss));
     if (i == 0) line(sinks.picture());
   }
-  for (const int length : {256, 512, 1024}) {
-    line(fmt::format(
-        "needle, {} tokens: {:.0f} % right", length,
-        100.0 * needle_accuracy(model, corpus, {.length = length, .needles = 1, .prompts = 100},
-                                at::kCPU)));
-  }
-  for (const int length : {256, 512, 1024}) {
-    line(fmt::format(
-        "four needles, {} tokens: {:.0f} % right", length,
-        100.0 * needle_accuracy(model, corpus, {.length = length, .needles = 4, .prompts = 25},
-                                at::kCPU)));
-  }
+}
 
-  const TemporaryFolder folder;
+void report_needles(const Transformer& model, const Corpus& corpus, const Say& line) {
+  for (const int needles : {1, 4}) {
+    for (const int length : {256, 512, 1024}) {
+      const NeedleTest test{.length = length, .needles = needles, .prompts = 100 / needles};
+      line(fmt::format("{}, {} tokens: {:.0f} % right", needles == 1 ? "needle" : "four needles",
+                       length, 100.0 * needle_accuracy(model, corpus, test, at::kCPU)));
+    }
+  }
+}
+
+void report_policies(const std::filesystem::path& model_folder, const Transformer& model,
+                     const Corpus& corpus, const std::filesystem::path& work_folder,
+                     const Say& line) {
   int readers = 0;
   const auto retention =
       measure_retention(model_folder, model, corpus,
                         {"full", "sink", "tova", "h2o", "snapkv", "keydiff", "keynorm", "random"},
-                        "25%", 1000, 10, folder.path, readers);
+                        "25%", 1000, 10, work_folder, readers);
   line(
       fmt::format("the needle's number, kept at a budget of 25 % in the {} query heads that read "
                   "it in 10 prompts of 1000 tokens (replay, blocks of 128):",
@@ -79,6 +74,22 @@ void report(const std::filesystem::path& model_folder,
   for (const Retention& policy : retention) {
     line(fmt::format("  {:<8} {:.0f} %", policy.policy, 100.0 * policy.share));
   }
+}
+
+}  // namespace
+
+void report(const std::filesystem::path& model_folder, const Say& line) {
+  const ModelConfig config = read_model_config(model_folder);
+  const Transformer model = load_transformer(model_folder, config, at::kFloat, at::kCPU);
+  const Vocabulary vocabulary;
+  const Corpus corpus(vocabulary, kSeed);
+  report_sinks(model, corpus, line);
+  report_needles(model, corpus, line);
+  const TemporaryFolder folder;
+  report_policies(model_folder, model, corpus, folder.path, line);
+  const NeedlePrompt prompt = corpus.needle_prompt(0, 1000, 1);
+  line(fmt::format("captured {} tokens in {:.2f} s", prompt.ids.size(),
+                   measure_capture_seconds(model_folder, prompt.ids, folder.path)));
 }
 
 }  // namespace kvloupe::train

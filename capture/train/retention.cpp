@@ -3,6 +3,7 @@
 #include <torch/types.h>
 
 #include <algorithm>
+#include <chrono>
 #include <fstream>
 
 #include "analysis/error.h"
@@ -42,7 +43,35 @@ std::vector<std::pair<int, int>> reading_heads(const Transformer& model,
   return found;
 }
 
+/// Captures a text given as token ids, BOS first. Returns the trace's path.
+std::filesystem::path capture_ids(const std::filesystem::path& model_folder,
+                                  const std::vector<TokenId>& ids,
+                                  const std::filesystem::path& work_folder) {
+  CaptureRequest capture;
+  capture.model = model_folder;
+  capture.target = work_folder / "prompt.h5";
+  capture.ids = work_folder / "prompt.txt";
+  {
+    std::ofstream file(*capture.ids);
+    // The tokenizer puts BOS first again.
+    for (std::size_t t = 1; t < ids.size(); ++t) file << ids[t] << '\n';
+  }
+  capture.attention = AttentionStorage::none;
+  Progress progress;
+  Silent observer;
+  run_capture(capture, progress, observer);
+  return capture.target;
+}
+
 }  // namespace
+
+double measure_capture_seconds(const std::filesystem::path& model_folder,
+                               const std::vector<TokenId>& ids,
+                               const std::filesystem::path& work_folder) {
+  const auto begin = std::chrono::steady_clock::now();
+  capture_ids(model_folder, ids, work_folder);
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
 
 std::vector<Retention> measure_retention(const std::filesystem::path& model_folder,
                                          const Transformer& model, const Corpus& corpus,
@@ -55,6 +84,7 @@ std::vector<Retention> measure_retention(const std::filesystem::path& model_fold
     retention.push_back({parse_policy(policy).text(), 0.0});
   }
   readers = 0;
+  Progress progress;
   for (int i = 0; i < prompts; ++i) {
     const NeedlePrompt prompt =
         corpus.needle_prompt(kFirstPrompt + static_cast<std::uint64_t>(i), length, 1);
@@ -62,20 +92,8 @@ std::vector<Retention> measure_retention(const std::filesystem::path& model_fold
     readers += static_cast<int>(heads.size());
     if (heads.empty()) continue;
 
-    CaptureRequest capture;
-    capture.model = model_folder;
-    capture.target = work_folder / "retention.h5";
-    capture.ids = work_folder / "retention.txt";
-    {
-      std::ofstream ids(*capture.ids);
-      // The tokenizer puts BOS first again.
-      for (std::size_t t = 1; t < prompt.ids.size(); ++t) ids << prompt.ids[t] << '\n';
-    }
-    capture.attention = AttentionStorage::none;
-    Progress progress;
-    Silent observer;
-    run_capture(capture, progress, observer);
-    const Trace trace(capture.target);
+    const std::filesystem::path file = capture_ids(model_folder, prompt.ids, work_folder);
+    const Trace trace(file);
     if (trace.length() != static_cast<int>(prompt.ids.size())) {
       throw WorkError("the captured prompt has " + std::to_string(trace.length()) +
                       " tokens instead of " + std::to_string(prompt.ids.size()));

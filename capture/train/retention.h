@@ -27,4 +27,11 @@ std::vector<Retention> measure_retention(const std::filesystem::path& model_fold
                                          const std::string& budget, int length, int prompts,
                                          const std::filesystem::path& work_folder, int& readers);
 
+/// Wall-clock seconds to capture the text (token ids, BOS first) as `kvloupe-capture` does, without
+/// attention matrices, opening the model included. Writes and removes nothing outside work_folder.
+/// Throws as measure_retention().
+double measure_capture_seconds(const std::filesystem::path& model_folder,
+                               const std::vector<TokenId>& ids,
+                               const std::filesystem::path& work_folder);
+
 }  // namespace kvloupe::train
