@@ -26,13 +26,13 @@ constexpr Mix kHaystack = {.drill = 0.0,
 
 Sequence Corpus::sequence(std::uint64_t index, int length, const Mix& mix) const {
   Random random(seed_, index);
-  PassageWriter writer(vocabulary_, random);
+  PassageWriter writer(vocabulary_, language_, random);
   const double kind = random.uniform();
   while (static_cast<int>(writer.ids().size()) < length) {
     if (kind < mix.drill) {
-      writer.drill();
+      writer.drill(mix);
     } else if (kind < mix.drill + mix.repetition) {
-      writer.repetition();
+      writer.repetition(mix);
     } else {
       writer.passage(mix);
     }
@@ -49,7 +49,7 @@ std::vector<TokenId> Corpus::question(TokenId word) const {
 
 NeedlePrompt Corpus::needle_prompt(std::uint64_t index, int length, int needles) const {
   Random random(seed_, kPromptStreams + index);
-  PassageWriter haystack(vocabulary_, random);
+  PassageWriter haystack(vocabulary_, language_, random);
   NeedlePrompt prompt;
   std::vector<std::vector<TokenId>> sentences;
   int needed = 0;

@@ -1,13 +1,15 @@
 #pragma once
-// The corpus: plain-English little stories with recurring people, things and places; ledgers,
-// lists and ciphers of random words that are quoted back later; needles and facts that are asked
-// for; and pure repetition of random segments. No outside text. Every sequence follows from
+// The corpus: plain-English tales in which each word follows from the one before it, but for a few
+// that must be looked up; little stories of fixed patterns; ledgers, lists and ciphers of random
+// words that are quoted back later; needles and facts that are asked for; and pure repetition of
+// random segments. No outside text. Every sequence follows from
 // (seed, index) alone, so that training can resume anywhere and generate in parallel.
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "capture/train/language.h"
 #include "capture/train/random.h"
 #include "capture/train/vocabulary.h"
 
@@ -32,12 +34,17 @@ struct Mix {
   double repetition = 0.2;  // share of whole sequences: random segments, some of them repeated
   double cipher = 1.0;      // a run of random words
   double ledger = 1.0;      // random words with numbers or commas
-  double story = 1.0;       // one to three sentences
+  double story = 1.0;       // one to three sentences of fixed patterns
+  double tale = 0.0;        // one to three sentences of the first-order language
   double dice = 0.0;        // a run of digits or colours
   double fact = 0.5;        // a sentence somebody may ask about later
   double needle = 1.0;      // "One of the special magic numbers for ... is: ..."
   double recall = 0.35;     // share of passages that quote or ask, where there is something
   double paragraph = 0.0;   // share of passages that end a line
+  double echo = 0.1;        // share of a tale's people, things and places that "again" repeats
+  double aside = 0.2;       // share of its sentences after which is asked who, what or where
+  int segment = 40;         // words of the longest drilled segment; repetition's: a fifth more
+  int lexicon = 0;          // how many words such segments are drawn from; 0: all there are
 };
 
 /// A prompt whose answer is known: haystack with needles, then one question.
@@ -55,7 +62,8 @@ struct NeedlePrompt {
 /// Generates sequences and prompts; safe to share by threads.
 class Corpus {
  public:
-  Corpus(const Vocabulary& vocabulary, std::uint64_t seed) : vocabulary_(vocabulary), seed_(seed) {}
+  Corpus(const Vocabulary& vocabulary, std::uint64_t seed)
+      : vocabulary_(vocabulary), language_(vocabulary), seed_(seed) {}
 
   /// A training sequence of exactly `length` tokens, at least 2.
   Sequence sequence(std::uint64_t index, int length, const Mix& mix) const;
@@ -71,6 +79,7 @@ class Corpus {
 
  private:
   const Vocabulary& vocabulary_;
+  Language language_;
   std::uint64_t seed_;
 };
 

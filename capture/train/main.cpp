@@ -81,6 +81,7 @@ int main(int argc, char** argv) {
   train_verb->add_option("--recipe", recipe_path, "recipe (JSON)")->required();
   train_verb->add_option("-o,--output", options.folder, "folder for the model, log and checkpoint")
       ->required();
+  train_verb->add_option("--start", options.start, "model folder whose weights to begin with");
   train_verb->add_option("--device", device, "cpu, cuda or cuda:i");
   train_verb->add_flag("--float32", float32, "no bfloat16 matrix products");
   train_verb->add_option("--seconds", options.seconds, "stop, resumable, after this time");
@@ -116,7 +117,8 @@ int main(int argc, char** argv) {
                    [](const std::string& line) { std::puts(line.c_str()), std::fflush(stdout); });
     }
     if (measure->parsed()) {
-      report(model_folder, [](const std::string& line) { std::puts(line.c_str()); });
+      report(model_folder,
+             [](const std::string& line) { std::puts(line.c_str()), std::fflush(stdout); });
     }
     if (prompts->parsed()) write_prompts(prompt_folder, prompt_seed);
     return 0;

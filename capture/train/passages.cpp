@@ -24,6 +24,23 @@ std::vector<TokenId> tokens_of(const Vocabulary& vocabulary, std::string_view te
   return ids;
 }
 
+/// What can be asked about the last sentences.
+struct Kind {
+  const char* question;
+  std::span<const std::string_view> (*words)();
+};
+constexpr Kind kKinds[] = {{"Who?", names}, {"What?", things}, {"Where?", places}};
+
+/// The kind a word is of; null for other words. The lists of words follow each other in the
+/// vocabulary, so that the first and last of each bound it.
+const Kind* kind_of(const Vocabulary& vocabulary, TokenId id) {
+  for (const Kind& kind : kKinds) {
+    const auto words = kind.words();
+    if (id >= vocabulary.word(words.front()) && id <= vocabulary.word(words.back())) return &kind;
+  }
+  return nullptr;
+}
+
 template <typename T>
 bool contains(const std::vector<T>& list, const T& value) {
   return std::find(list.begin(), list.end(), value) != list.end();
@@ -31,8 +48,8 @@ bool contains(const std::vector<T>& list, const T& value) {
 
 }  // namespace
 
-PassageWriter::PassageWriter(const Vocabulary& vocabulary, Random& random)
-    : vocabulary_(vocabulary), random_(random) {
+PassageWriter::PassageWriter(const Vocabulary& vocabulary, const Language& language, Random& random)
+    : vocabulary_(vocabulary), language_(language), random_(random) {
   put(Vocabulary::kBos);
   end_sentence();
   while (cast_.size() < 4) {
@@ -65,11 +82,11 @@ TokenId PassageWriter::person() {
   return random_.chance(0.6) ? cast_[static_cast<std::size_t>(random_.below(4))] : pick(names());
 }
 
-TokenId PassageWriter::any_word() {
+TokenId PassageWriter::any_word(int lexicon) {
   const std::array lists = {names(), things(), places(), adjectives(), verbs()};
   int total = 100;  // the numbers
   for (const auto& list : lists) total += static_cast<int>(list.size());
-  int drawn = random_.below(total);
+  int drawn = random_.below(lexicon > 0 ? std::min(lexicon, total) : total);
   for (const auto& list : lists) {
     if (drawn < static_cast<int>(list.size()))
       return vocabulary_.word(list[static_cast<std::size_t>(drawn)]);
@@ -88,47 +105,43 @@ void PassageWriter::passage(const Mix& mix) {
 
 void PassageWriter::draw_passage(const Mix& mix) {
   if (random_.chance(mix.recall) && recall()) return;
-  double drawn =
-      random_.uniform() * (mix.cipher + mix.ledger + mix.story + mix.dice + mix.fact + mix.needle);
+  double drawn = random_.uniform() * (mix.cipher + mix.ledger + mix.story + mix.tale + mix.dice +
+                                      mix.fact + mix.needle);
   if ((drawn -= mix.cipher) < 0) return cipher();
   if ((drawn -= mix.ledger) < 0) return ledger();
   if ((drawn -= mix.story) < 0) return story();
+  if ((drawn -= mix.tale) < 0) return tale(mix);
   if ((drawn -= mix.dice) < 0) return dice();
   if ((drawn -= mix.fact) < 0) return fact();
   // Past 40 needles hardly a free number is left: the text goes on without.
-  if (needles_.size() >= 40) return story();
+  if (needles_.size() >= 40) return mix.tale > mix.story ? tale(mix) : story();
   needle();
 }
 
-void PassageWriter::drill() {
-  const bool first = passages_.empty();
-  if (first) {
-    Passage segment;
-    const int size = random_.between(8, 40);
-    for (int i = 0; i < size; ++i) segment.body.push_back(any_word());
-    passages_.push_back(std::move(segment));
-  }
-  put(passages_.front().body, first ? Role::text : Role::quoted);
-}
-
-void PassageWriter::repetition() {
-  const bool can_repeat = !passages_.empty();
-  if (can_repeat && random_.chance(0.5)) {
-    const Passage& source =
-        passages_[static_cast<std::size_t>(random_.below(static_cast<int>(passages_.size())))];
-    const int size = static_cast<int>(source.body.size());
-    const int first = random_.chance(0.5) ? 0 : random_.below(size - 4);
-    const int count = random_.between(4, size - first);
-    for (int i = first; i < first + count; ++i) {
-      put(source.body[static_cast<std::size_t>(i)], i == first ? Role::text : Role::quoted);
-    }
-    return;
-  }
+void PassageWriter::draw_segment(int longest, int lexicon) {
   Passage segment;
-  const int size = random_.between(8, 48);
-  for (int i = 0; i < size; ++i) segment.body.push_back(any_word());
+  const int size = random_.between(std::clamp(longest / 4, 2, 8), longest);
+  for (int i = 0; i < size; ++i) segment.body.push_back(any_word(lexicon));
   put(segment.body);
   passages_.push_back(std::move(segment));
+}
+
+void PassageWriter::drill(const Mix& mix) {
+  if (passages_.empty()) return draw_segment(mix.segment, mix.lexicon);
+  put(passages_.front().body, Role::quoted);
+}
+
+void PassageWriter::repetition(const Mix& mix) {
+  const bool repeat = !passages_.empty() && random_.chance(0.5);
+  if (!repeat) return draw_segment(mix.segment * 6 / 5, mix.lexicon);
+  const Passage& source =
+      passages_[static_cast<std::size_t>(random_.below(static_cast<int>(passages_.size())))];
+  const int size = static_cast<int>(source.body.size());
+  const int first = random_.chance(0.5) ? 0 : random_.below(std::max(1, size - 4));
+  const int count = random_.between(std::min(4, size - first), size - first);
+  for (int i = first; i < first + count; ++i) {
+    put(source.body[static_cast<std::size_t>(i)], i == first ? Role::text : Role::quoted);
+  }
 }
 
 void PassageWriter::cipher() {
@@ -242,6 +255,41 @@ void PassageWriter::story() {
     put(vocabulary_.mark('.'));
     end_sentence();
   }
+}
+
+void PassageWriter::tale(const Mix& mix) {
+  const int sentences = random_.between(1, 3);
+  for (int i = 0; i < sentences; ++i) {
+    sentence(mix.echo);
+    if (random_.chance(mix.aside)) last_mentioned();
+  }
+}
+
+void PassageWriter::sentence(double echo) {
+  const TokenId stop = vocabulary_.mark('.');
+  for (TokenId word = language_.next(stop, random_);; word = language_.next(word, random_)) {
+    put(word);
+    if (word == stop) break;
+    const bool content = kind_of(vocabulary_, word) != nullptr;
+    if (content && random_.chance(echo)) {
+      put_text("again");
+      put(word, Role::quoted);
+    }
+  }
+  end_sentence();
+}
+
+void PassageWriter::last_mentioned() {
+  const Kind& kind = kKinds[static_cast<std::size_t>(random_.below(std::size(kKinds)))];
+  const std::size_t reach = std::min(ids_.size(), std::size_t{24});
+  const auto found = std::find_if(ids_.rbegin(), ids_.rbegin() + static_cast<long>(reach),
+                                  [&](TokenId id) { return kind_of(vocabulary_, id) == &kind; });
+  if (found == ids_.rbegin() + static_cast<long>(reach)) return;
+  const TokenId answer = *found;
+  put_text(kind.question);
+  put(answer, Role::quoted);
+  put(vocabulary_.mark('.'));
+  end_sentence();
 }
 
 void PassageWriter::fact() {

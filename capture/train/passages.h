@@ -7,23 +7,29 @@
 #include <vector>
 
 #include "capture/train/corpus.h"
+#include "capture/train/language.h"
 
 namespace kvloupe::train {
 
 class PassageWriter {
  public:
-  PassageWriter(const Vocabulary& vocabulary, Random& random);
+  PassageWriter(const Vocabulary& vocabulary, const Language& language, Random& random);
 
   /// Writes one passage drawn from the mix (whole-sequence kinds play no part here).
   void passage(const Mix& mix);
-  /// The sequence's one segment of 8 to 40 random words, once more.
-  void drill();
-  /// Segments of 8 to 48 random words, some of them repeated whole or from the middle.
-  void repetition();
+  /// The sequence's one segment of random words, once more.
+  void drill(const Mix& mix);
+  /// Another segment, or an earlier one repeated, whole or from the middle.
+  void repetition(const Mix& mix);
 
   void cipher();
   void ledger();
+  /// One to three sentences of fixed patterns about the sequence's people.
   void story();
+  /// One to three sentences of the language, in which each word follows from the one before it;
+  /// but "again" repeats the word before it, and now and then a sentence is followed by who, what
+  /// or where it was last about.
+  void tale(const Mix& mix);
   /// A run of digits or colours that nothing foretells: the words are few, so that copying one
   /// from somewhere is likely enough to be wrong and never right but by chance.
   void dice();
@@ -60,6 +66,9 @@ class PassageWriter {
   };
 
   void draw_passage(const Mix& mix);
+  /// Writes a segment of random words that can be repeated: a quarter of the longest to the
+  /// longest, no fewer than 2 and where it may be 32 or more no fewer than 8.
+  void draw_segment(int longest, int lexicon);
   void put(TokenId id, Role role = Role::text);
   void put(const std::vector<TokenId>& ids, Role role = Role::text);
   /// Words separated by spaces, with punctuation behind them: put_text("Then she said:").
@@ -67,13 +76,17 @@ class PassageWriter {
   std::vector<TokenId> tokens(std::string_view text) const;
   void end_sentence() { sentence_starts_.push_back(static_cast<int>(ids_.size())); }
 
-  TokenId any_word();
+  void sentence(double echo);
+  /// "Who? Ada.", the last person, thing or place; nothing where the last 24 tokens have none.
+  void last_mentioned();
+  TokenId any_word(int lexicon = 0);
   TokenId person();
   TokenId pick(std::span<const std::string_view> list);
   void quote(const Passage& passage);
   void ask(const Fact& fact);
 
   const Vocabulary& vocabulary_;
+  const Language& language_;
   Random& random_;
   std::vector<TokenId> ids_;
   std::vector<Role> roles_;

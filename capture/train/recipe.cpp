@@ -68,13 +68,18 @@ Mix parse_mix(const Json& json, const std::string& where, const std::string& nam
   fields.number("cipher", mix.cipher, 0, 1e6);
   fields.number("ledger", mix.ledger, 0, 1e6);
   fields.number("story", mix.story, 0, 1e6);
+  fields.number("tale", mix.tale, 0, 1e6);
   fields.number("dice", mix.dice, 0, 1e6);
   fields.number("fact", mix.fact, 0, 1e6);
   fields.number("needle", mix.needle, 0, 1e6);
   fields.number("recall", mix.recall, 0, 1);
   fields.number("paragraph", mix.paragraph, 0, 1);
+  fields.number("segment", mix.segment, 2, 1e4);
+  fields.number("lexicon", mix.lexicon, 0, 1e6);
+  fields.number("echo", mix.echo, 0, 1);
+  fields.number("aside", mix.aside, 0, 1);
   fields.done();
-  if (mix.cipher + mix.ledger + mix.story + mix.dice + mix.fact + mix.needle <= 0) {
+  if (mix.cipher + mix.ledger + mix.story + mix.tale + mix.dice + mix.fact + mix.needle <= 0) {
     fields.fail("all shares are zero");
   }
   return mix;
@@ -145,6 +150,7 @@ Recipe parse_recipe(const std::string& text, const std::string& where) {
   recipe.text = text;
   Fields fields(json, where, "recipe");
   fields.number("seed", recipe.seed, 0, 1e15);
+  fields.number("deviation", recipe.deviation, 1e-6, 1);
   if (const Json* model = fields.find("model")) {
     ModelShape& shape = recipe.model;
     Fields part(*model, where, "model");
@@ -187,6 +193,7 @@ Recipe parse_recipe(const std::string& text, const std::string& where) {
     part.number("length", stage.length, 2, 1 << 16);
     part.number("sequences", stage.sequences, 1, 1 << 16);
     part.number("weight_decay", stage.weight_decay, 0, 10);
+    part.number("orthogonal", stage.orthogonal, 0, 100);
     if (const Json* weights = part.find("loss_weights")) {
       stage.weights = parse_weights(*weights, where, name + ".loss_weights");
     }

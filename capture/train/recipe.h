@@ -54,6 +54,7 @@ struct Stage {
   int length = 256;
   int sequences = 16;         // per step
   double weight_decay = 0.1;  // of matrices; norms are not decayed
+  double orthogonal = 0.0;    // above 0: length of the layers' orthogonal steps (see update())
   RoleWeights weights;
   Mix mix;
 };
@@ -61,6 +62,7 @@ struct Stage {
 struct Recipe {
   std::string text;  // as read
   std::uint64_t seed = 1;
+  double deviation = 0.02;  // of the first weights; less for those that write into the residual
   ModelShape model;
   OptimizerSettings optimizer;
   std::vector<Stage> stages;

@@ -129,6 +129,7 @@ TrainingState train(const Recipe& recipe, const TrainOptions& options,
   const bool resumed = std::filesystem::exists(checkpoint);
   TrainingState state = resumed ? load_state(recipe, checkpoint, options.device)
                                 : initial_state(recipe, options.device);
+  if (!resumed && !options.start.empty()) start_from(state, options.start);
   std::ofstream log(folder / "log.csv", resumed ? std::ios::app : std::ios::trunc);
   if (!log) throw FileError((folder / "log.csv").string(), "cannot be written");
   const auto say = [&](const std::string& line) {
@@ -155,7 +156,7 @@ TrainingState train(const Recipe& recipe, const TrainOptions& options,
         make_batch(corpus, stage, static_cast<std::uint64_t>(state.step), options.device);
     const StepResult result = forward_loss(model, batch, stage.weights, options.mixed_precision);
     result.loss.backward();
-    norms += adamw_step(state, recipe.optimizer, rate, stage.weight_decay);
+    norms += update(state, recipe.optimizer, rate, stage);
     sums += result.sums;
     ++line_steps;
     stop = state.step == options.stop_after ||

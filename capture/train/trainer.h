@@ -11,6 +11,7 @@ namespace kvloupe::train {
 /// Where and how a run computes; none of it is part of the recipe.
 struct TrainOptions {
   std::string folder;  // gets log.csv, checkpoint.pt and the exported model
+  std::string start;   // model folder whose weights to begin with; empty: drawn from the seed
   at::Device device = at::kCPU;
   bool mixed_precision = true;       // bfloat16 matrix products
   std::int64_t stop_after = -1;      // leave after this step as if interrupted; -1: never

@@ -9,6 +9,7 @@
 
 #include "analysis/error.h"
 #include "capture/checkpoint/safetensors.h"
+#include "capture/model/load_transformer.h"
 #include "capture/train/random.h"
 #include "capture/train/tokenizer_model.h"
 
@@ -60,6 +61,40 @@ void write_file(const std::filesystem::path& path, const std::string& bytes) {
   if (!file) throw FileError(path.string(), "cannot be written; is there space, is it yours?");
 }
 
+/// The matrix with its singular values brought near one: five Newton-Schulz steps with the
+/// coefficients of Jordan (2024).
+at::Tensor with_unit_singular_values(const at::Tensor& matrix) {
+  const bool tall = matrix.size(0) > matrix.size(1);
+  at::Tensor x = tall ? matrix.t() : matrix;
+  x = x / (x.norm() + 1e-12);
+  for (int i = 0; i < 5; ++i) {
+    const at::Tensor square = at::mm(x, x.t());
+    x = 3.4445 * x + at::mm(-4.7750 * square + 2.0315 * at::mm(square, square), x);
+  }
+  return tall ? x.t() : x;
+}
+
+/// Replaces the direction of the layers' matrices by that of the momentum, looked ahead by one
+/// gradient, made orthogonal; root mean square `size`.
+void orthogonalise(const TrainingState& state, at::Tensor& direction, double size) {
+  std::int64_t offset = 0;
+  for (const WeightShape& weight : weight_shapes(state.config)) {
+    const std::int64_t end = offset + count(weight);
+    const bool layer_matrix =
+        weight.shape.size() == 2 && weight.name.find("layers.") != std::string::npos;
+    if (layer_matrix) {
+      const at::Tensor momentum = state.first_moment.slice(0, offset, end)
+                                      .add(state.gradients.slice(0, offset, end), 0.1)
+                                      .view(weight.shape);
+      const double length =
+          size * std::sqrt(static_cast<double>(std::max(weight.shape[0], weight.shape[1])));
+      direction.slice(0, offset, end)
+          .copy_((with_unit_singular_values(momentum) * length).reshape({-1}));
+    }
+    offset = end;
+  }
+}
+
 }  // namespace
 
 Weights TrainingState::weights() const {
@@ -88,7 +123,7 @@ TrainingState initial_state(const Recipe& recipe, at::Device device) {
                             weight.name.find("down_proj") != std::string::npos;
       const double layers = static_cast<double>(state.config.num_layers);
       fill_normal(parameters.data_ptr<float>() + offset, count(weight),
-                  residual ? 0.02 / std::sqrt(2.0 * layers) : 0.02, random);
+                  residual ? recipe.deviation / std::sqrt(2.0 * layers) : recipe.deviation, random);
     }
     offset += count(weight);
   }
@@ -97,6 +132,23 @@ TrainingState initial_state(const Recipe& recipe, at::Device device) {
   state.second_moment = at::zeros_like(state.parameters);
   complete(state);
   return state;
+}
+
+void start_from(TrainingState& state, const std::string& model_folder) {
+  const at::NoGradGuard no_gradients;
+  const ModelConfig config = read_model_config(model_folder);
+  const Transformer model =
+      load_transformer(model_folder, config, at::kFloat, state.parameters.device());
+  for (const auto& [name, weight] : state.weights()) {
+    at::Tensor target = weight.detach();
+    const at::Tensor& source = model.weight(name);
+    if (source.sizes() != target.sizes()) {
+      throw WorkError(model_folder + ": " + name +
+                      " has another shape than in the recipe's model; start from a model of the "
+                      "recipe's shape");
+    }
+    target.copy_(source);
+  }
 }
 
 void save_state(const TrainingState& state, const std::string& path) {
@@ -143,20 +195,22 @@ TrainingState load_state(const Recipe& recipe, const std::string& path, at::Devi
   return state;
 }
 
-at::Tensor adamw_step(TrainingState& state, const OptimizerSettings& settings, double rate,
-                      double weight_decay) {
+at::Tensor update(TrainingState& state, const OptimizerSettings& settings, double rate,
+                  const Stage& stage) {
   const at::NoGradGuard no_gradients;
   const at::Tensor norm = state.gradients.norm();
   state.gradients.mul_((settings.gradient_clip / (norm + 1e-6)).clamp_max(1.0));
   ++state.step;
   const double correction1 = 1.0 - std::pow(settings.beta1, static_cast<double>(state.step));
   const double correction2 = 1.0 - std::pow(settings.beta2, static_cast<double>(state.step));
-  state.parameters.addcmul_(state.parameters, state.decayed, -rate * weight_decay);
+  state.parameters.addcmul_(state.parameters, state.decayed, -rate * stage.weight_decay);
   state.first_moment.lerp_(state.gradients, 1.0 - settings.beta1);
   state.second_moment.mul_(settings.beta2)
       .addcmul_(state.gradients, state.gradients, 1.0 - settings.beta2);
   const at::Tensor divisor = (state.second_moment / correction2).sqrt_().add_(settings.epsilon);
-  state.parameters.addcdiv_(state.first_moment, divisor, -rate / correction1);
+  at::Tensor direction = state.first_moment / divisor / correction1;
+  if (stage.orthogonal > 0.0) orthogonalise(state, direction, stage.orthogonal);
+  state.parameters.add_(direction, -rate);
   state.gradients.zero_();
   return norm;
 }

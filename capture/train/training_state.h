@@ -27,20 +27,28 @@ struct TrainingState {
   Weights weights() const;
 };
 
-/// Normal weights of deviation 0.02, those that write into the residual stream divided by
+/// Normal weights of the recipe's deviation, those that write into the residual stream divided by
 /// √(2·layers); norms one. Drawn on the CPU, so that every device starts alike.
 TrainingState initial_state(const Recipe& recipe, at::Device device);
+
+/// Puts the weights of a model folder in the place of the first ones. Throws FileError where they
+/// cannot be read, WorkError for a model of another shape.
+void start_from(TrainingState& state, const std::string& model_folder);
 
 /// Writes PATH through a temporary file beside it. Throws FileError.
 void save_state(const TrainingState& state, const std::string& path);
 /// Throws FileError where the file is missing, broken or of another model.
 TrainingState load_state(const Recipe& recipe, const std::string& path, at::Device device);
 
-/// One AdamW step from `gradients`, clipped, with the rate and weight decay of this step; counts
-/// the step and clears the gradients. Returns the gradient's norm before clipping as a scalar on
-/// the device.
-at::Tensor adamw_step(TrainingState& state, const OptimizerSettings& settings, double rate,
-                      double weight_decay);
+/// One step from `gradients`, clipped, with the rate and weight decay of this step; counts the step
+/// and clears the gradients. AdamW, or where `orthogonal` is above 0, for the matrices of the
+/// layers, Muon (Jordan 2024): the direction of the momentum with its singular values set to one,
+/// times the rate and orthogonal·√(the matrix's longer side); 0.2 gives it the length of Adam's
+/// steps (Liu et al. 2025). Circuits of several layers, whose gradients begin small in all but a
+/// few directions, form in fewer steps so. Returns the gradient's norm before clipping as a scalar
+/// on the device.
+at::Tensor update(TrainingState& state, const OptimizerSettings& settings, double rate,
+                  const Stage& stage);
 
 /// Writes config.json, model.safetensors (bfloat16) and tokenizer.model into a folder. Throws
 /// FileError.

@@ -22,7 +22,7 @@ constexpr const char* kTiny = R"({
   "optimizer": {"rate": 0.01, "warmup_steps": 5, "decays": [{"begin": 10, "steps": 40, "until": 12}, {"begin": 15, "steps": 15}]},
   "stages": [
     {"steps": 20, "length": 32, "sequences": 4, "mix": {"drill": 0.5}},
-    {"steps": 10, "length": 48, "sequences": 3, "loss_weights": {"answer": 3}}
+    {"steps": 10, "length": 48, "sequences": 3, "orthogonal": 0.2, "loss_weights": {"answer": 3}}
   ]})";
 
 TrainOptions options_for(const std::filesystem::path& folder) {
@@ -92,6 +92,42 @@ TEST(Training, LowersTheLossAndResumesExactly) {
   EXPECT_LT(losses.back(), losses.front() - 0.5);
 }
 
+/// Five Newton-Schulz steps bring singular values to between 0.7 and 1.2 (Jordan 2024), whatever
+/// the gradient's own; those of a random square matrix reach down to zero and stay below.
+TEST(Training, OrthogonalStepsGoAllDirectionsAlike) {
+  const Recipe recipe = parse_recipe(kTiny, "tiny");
+  TrainingState state = initial_state(recipe, at::kCPU);
+  const Weights before = [&] {
+    Weights copies = state.weights();
+    for (auto& [name, weight] : copies) weight = weight.detach().clone();
+    return copies;
+  }();
+  Random random(8);
+  for (std::int64_t i = 0; i < state.gradients.size(0); ++i) {
+    state.gradients.data_ptr<float>()[i] = static_cast<float>(random.uniform() - 0.5);
+  }
+  Stage stage;
+  stage.weight_decay = 0.0;
+  stage.orthogonal = 0.2;
+  update(state, recipe.optimizer, 0.01, stage);
+  int matrices = 0;
+  for (const auto& [name, weight] : state.weights()) {
+    const at::Tensor step = (before.at(name) - weight.detach()) / 0.01;
+    if (name.find("layers.") != std::string::npos && step.dim() == 2) {
+      const double longest = static_cast<double>(std::max(step.size(0), step.size(1)));
+      const at::Tensor values = at::linalg_svdvals(step) / (0.2 * std::sqrt(longest));
+      EXPECT_LT(values.max().item<double>(), 1.3) << name;
+      EXPECT_GT(values.median().item<double>(), 0.6) << name;
+      ++matrices;
+    } else {
+      // Adam's first step: one in each coordinate.
+      EXPECT_NEAR(step.abs().max().item<double>(), 1.0, 0.01) << name;
+    }
+  }
+  EXPECT_EQ(matrices, 2 * 7);
+  EXPECT_EQ(state.gradients.abs().max().item<double>(), 0.0);
+}
+
 TEST(Training, ExportsWhatTheProductLoads) {
   const Recipe recipe = parse_recipe(kTiny, "tiny");
   const TemporaryFolder folder;
@@ -103,6 +139,18 @@ TEST(Training, ExportsWhatTheProductLoads) {
   for (const auto& [name, weight] : state.weights()) {
     EXPECT_TRUE(at::allclose(loaded.weight(name), weight.detach(), 0.01, 1e-6)) << name;
   }
+
+  // Another run can start from them.
+  Recipe other = recipe;
+  other.seed = 6;
+  TrainingState next = initial_state(other, at::kCPU);
+  start_from(next, (folder / "model").string());
+  for (const auto& [name, weight] : next.weights()) {
+    EXPECT_TRUE(weight.detach().equal(loaded.weight(name))) << name;
+  }
+  TrainingState wider = initial_state(
+      parse_recipe(R"({"model": {"hidden": 64}, "stages": [{"steps": 1}]})", "wider"), at::kCPU);
+  EXPECT_THROW(start_from(wider, (folder / "model").string()), WorkError);
 }
 
 TEST(Training, RefusesACheckpointOfAnotherModel) {
