@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "analysis/progress.h"
+
+namespace kvloupe::window {
+
+/// What a run of kvloupe-capture is asked for.
+struct CaptureOptions {
+  enum class Prompt { file, text, tokens };
+  std::string model;  // folder
+  Prompt prompt = Prompt::file;
+  std::string file;  // of Prompt::file
+  std::string text;  // of Prompt::text
+  std::vector<std::int32_t> ids;  // of Prompt::tokens: forced, so that two runs read the same
+  int prompt_length = 0;          // of those
+  int block = 128;
+  int generate = 0;
+  std::string policy = "full";  // anything else: closed loop
+  std::string budget;
+  std::string output;
+};
+
+/// What is known about a run so far.
+struct CaptureState {
+  int done = 0;  // tokens
+  int prompt_length = 0;
+  int total = 0;
+  double tokens_per_second = 0.0;
+  double seconds_left = -1.0;  // below 0: not known
+  std::vector<std::string> notes;
+  std::string trace;  // written; empty until then
+  double fraction() const { return total > 0 ? static_cast<double>(done) / total : 0.0; }
+};
+
+/// One line about what cannot work; empty where nothing is known to be wrong.
+std::string capture_problem(const CaptureOptions& options);
+
+/// The words of the command line; `ids_file` holds the ids of Prompt::tokens.
+std::vector<std::string> capture_command(const CaptureOptions& options, const std::string& program,
+                                         const std::string& ids_file);
+
+/// Takes over what one line of `--progress json` says. Lines that are no such line are ignored.
+void read_progress_line(const std::string& line, CaptureState& state);
+
+/// Runs it to its end; `publish` is called with every change. Throws WorkError with the program's own
+/// last line where it fails, or where there is no program; Cancelled through progress.
+CaptureState run_capture_program(const CaptureOptions& options, Progress& progress,
+                                 const std::function<void(const CaptureState&)>& publish);
+
+}  // namespace kvloupe::window

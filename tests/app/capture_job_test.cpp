@@ -1,0 +1,94 @@
+#include "app/window/capture_job.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "tests/support/temporary_folder.h"
+
+namespace kvloupe::window {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+class CaptureJob : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::ofstream(folder_.path() / "config.json") << "{}";
+    std::ofstream(folder_.path() / "prompt.txt") << "Once";
+    options_.model = folder_.path().string();
+    options_.file = (folder_.path() / "prompt.txt").string();
+    options_.output = (folder_.path() / "out.h5").string();
+  }
+  test::TemporaryFolder folder_;
+  CaptureOptions options_;
+};
+
+TEST_F(CaptureJob, SaysWhatIsMissingOneThingAtATime) {
+  EXPECT_THAT(capture_problem(options_), IsEmpty());
+  CaptureOptions o = options_;
+  o.model = "/nowhere";
+  EXPECT_THAT(capture_problem(o), HasSubstr("/nowhere"));
+  o = options_;
+  o.file += "x";
+  EXPECT_THAT(capture_problem(o), HasSubstr("prompt.txtx"));
+  o = options_;
+  o.prompt = CaptureOptions::Prompt::text;
+  EXPECT_THAT(capture_problem(o), HasSubstr("Type a prompt"));
+  o.prompt = CaptureOptions::Prompt::tokens;
+  EXPECT_THAT(capture_problem(o), HasSubstr("tokens"));
+  o = options_;
+  o.output = folder_.path().string();
+  EXPECT_THAT(capture_problem(o), HasSubstr("is a folder"));
+}
+
+TEST_F(CaptureJob, TheCommandSaysEverything) {
+  options_.block = 64;
+  options_.generate = 8;
+  EXPECT_THAT(capture_command(options_, "kvloupe-capture", ""),
+              ElementsAre("kvloupe-capture", "run", "--model", options_.model, "--prompt", options_.file,
+                          "--block", "64", "--generate", "8", "--output", options_.output, "--progress", "json"));
+  options_.prompt = CaptureOptions::Prompt::text;
+  options_.text = "--help me";
+  EXPECT_THAT(capture_command(options_, "c", ""), testing::Contains("--text=--help me"));
+}
+
+TEST_F(CaptureJob, AClosedLoopForcesTheTokensOfTheTrace) {
+  options_.prompt = CaptureOptions::Prompt::tokens;
+  options_.ids = {1, 5, 9};
+  options_.prompt_length = 2;
+  options_.generate = 7;
+  options_.policy = "h2o+recent(50%)";
+  options_.budget = "25%";
+  EXPECT_THAT(capture_command(options_, "c", "ids.txt"),
+              ElementsAre("c", "run", "--model", options_.model, "--ids", "ids.txt", "--prompt-length", "2",
+                          "--block", "128", "--policy", "h2o+recent(50%)", "--budget", "25%", "--output",
+                          options_.output, "--progress", "json"));
+}
+
+TEST(CaptureProgress, IsReadLineByLineAndNonsenseIsIgnored) {
+  CaptureState state;
+  read_progress_line(R"({"done":32,"event":"tokens","prompt_length":64,"seconds_left":1.5,"tokens_per_second":20.0,"total":80})",
+                     state);
+  EXPECT_EQ(state.done, 32);
+  EXPECT_EQ(state.total, 80);
+  EXPECT_DOUBLE_EQ(state.fraction(), 0.4);
+  EXPECT_DOUBLE_EQ(state.seconds_left, 1.5);
+  for (const char* line : {"", "reading", "[1]", "{\"event\": 3}", "{\"event\":\"tokens\",\"done\":\"x\"}",
+                           "{\"event\":\"note\",\"text\":7}", "{\"event\":\"tokens\",\"seconds_left\":null}"}) {
+    EXPECT_NO_THROW(read_progress_line(line, state)) << line;
+  }
+  EXPECT_EQ(state.done, 32);
+  EXPECT_LT(state.seconds_left, 0.0) << "not known any more";
+  read_progress_line(R"({"event":"note","text":"bf16"})", state);
+  EXPECT_THAT(state.notes, ElementsAre("bf16"));
+  read_progress_line(R"({"event":"done","trace":"/a/t.h5"})", state);
+  EXPECT_EQ(state.trace, "/a/t.h5");
+  EXPECT_DOUBLE_EQ(state.fraction(), 1.0);
+}
+
+}  // namespace
+}  // namespace kvloupe::window

@@ -1,0 +1,103 @@
+#include "app/job/child_process.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <chrono>
+#include <fstream>
+#include <thread>
+
+#include "analysis/error.h"
+#include "tests/support/temporary_folder.h"
+
+namespace kvloupe::job {
+namespace {
+
+using testing::ElementsAre;
+
+struct Output {
+  std::vector<std::string> lines;
+  ChildResult result;
+};
+
+Output run(const std::string& script) {
+  Output out;
+  Progress progress;
+  out.result = run_child({"/bin/sh", "-c", script}, progress,
+                         [&](const std::string& line) { out.lines.push_back(line); });
+  return out;
+}
+
+TEST(ChildProcess, LinesComeWholeAndTheExitCodeIsKept) {
+  const Output it = run("printf 'one\\ntw'; sleep 0.1; printf 'o\\nlast'; exit 3");
+  EXPECT_THAT(it.lines, ElementsAre("one", "two", "last"));
+  EXPECT_EQ(it.result.exit_code, 3);
+  EXPECT_EQ(it.result.signal, 0);
+}
+
+TEST(ChildProcess, TheLastLineOfStandardErrorIsKept) {
+  EXPECT_EQ(run("echo first >&2; echo why >&2; echo >&2; exit 1").result.last_error, "why");
+}
+
+TEST(ChildProcess, ASignalIsTold) {
+  const Output it = run("kill -9 $$");
+  EXPECT_EQ(it.result.exit_code, -1);
+  EXPECT_EQ(it.result.signal, SIGKILL);
+}
+
+TEST(ChildProcess, AMuchWritingChildNeitherBlocksNorLosesALine) {
+  EXPECT_EQ(run("i=0; while [ $i -lt 5000 ]; do echo 0123456789012345678901234567890123456789; "
+                "echo err >&2; i=$((i+1)); done")
+                .lines.size(),
+            5000U);
+}
+
+TEST(ChildProcess, AGrandchildThatKeepsThePipeIsNotWaitedFor) {
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_THAT(run("sleep 30 & echo done").lines, ElementsAre("done"));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(15));
+}
+
+TEST(ChildProcess, CancellingStopsItAndWhatItBeganIsItsOwnToRemove) {
+  test::TemporaryFolder folder;
+  const std::string mark = (folder.path() / "removed").string();
+  Progress progress;
+  std::thread canceller;
+  EXPECT_THROW(run_child({"/bin/sh", "-c", "trap 'echo yes > " + mark + "; exit 1' TERM; echo up; while :; do sleep 0.05; done"},
+                         progress,
+                         [&](const std::string&) {
+                           canceller = std::thread([&] { progress.cancel(); });
+                         }),
+               Cancelled);
+  canceller.join();
+  EXPECT_TRUE(std::filesystem::exists(mark)) << "it was asked, not killed";
+}
+
+TEST(ChildProcess, WhatDoesNotStopIsEnded) {
+  Progress progress;
+  std::thread canceller;
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_THROW(run_child({"/bin/sh", "-c", "trap '' TERM; echo up; while :; do sleep 0.05; done"}, progress,
+                         [&](const std::string&) {
+                           canceller = std::thread([&] { progress.cancel(); });
+                         }),
+               Cancelled);
+  canceller.join();
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
+}
+
+TEST(ChildProcess, AMissingProgramIsNamed) {
+  Progress progress;
+  try {
+    run_child({"/no/such/program"}, progress, [](const std::string&) {});
+    FAIL() << "started";
+  } catch (const WorkError& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("/no/such/program"));
+  }
+  EXPECT_EQ(find_program("no-such-program-anywhere"), "");
+  EXPECT_NE(find_program("sh"), "");
+}
+
+}  // namespace
+}  // namespace kvloupe::job
