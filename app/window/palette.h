@@ -2,6 +2,10 @@
 
 #include <imgui.h>
 
+#include <string_view>
+
+#include "app/figure/colour_map.h"
+
 namespace kvloupe::window {
 
 enum class Theme { light, dark };
@@ -20,5 +24,8 @@ void apply_theme(Theme theme, float scale);
 
 /// `colour` with its alpha multiplied.
 ImU32 faded(ImU32 colour, float alpha);
+
+/// As parse_amount_map() takes it.
+std::string_view amount_map_name(figure::AmountMap map);
 
 }  // namespace kvloupe::window

@@ -1,0 +1,85 @@
+#include "app/window/preferences.h"
+
+#include <cstdlib>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <system_error>
+
+#include "analysis/error.h"
+#include "app/figure/output_file.h"
+#include "app/window/state.h"
+
+namespace kvloupe::window {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+namespace {
+constexpr std::uintmax_t kMostBytes = 1 << 16;
+constexpr double kLeastText = 5.0;
+constexpr double kMostText = 24.0;
+
+void take(const Json& json, const char* field, std::string& value) {
+  const auto it = json.find(field);
+  if (it != json.end() && it->is_string()) value = it->get<std::string>();
+}
+void take(const Json& json, const char* field, double& value, double least, double most) {
+  const auto it = json.find(field);
+  if (it == json.end() || !it->is_number()) return;
+  const double number = it->get<double>();
+  if (number >= least && number <= most) value = number;
+}
+}  // namespace
+
+fs::path preferences_path() {
+  const char* config = std::getenv("XDG_CONFIG_HOME");
+  if (config && *config == '/') return fs::path(config) / "kvloupe/preferences.json";
+  const char* home = std::getenv("HOME");
+  if (home && *home == '/') return fs::path(home) / ".config/kvloupe/preferences.json";
+  return {};
+}
+
+Preferences read_preferences(const fs::path& file) {
+  Preferences p;
+  std::error_code error;
+  if (!fs::is_regular_file(file, error) || fs::file_size(file, error) > kMostBytes) return p;
+  std::stringstream text;
+  text << std::ifstream(file, std::ios::binary).rdbuf();
+  const Json json = Json::parse(text.str(), nullptr, false);
+  if (!json.is_object()) return p;
+  std::string theme = "light";
+  take(json, "theme", theme);
+  p.theme = theme == "dark" ? Theme::dark : Theme::light;
+  std::string colours = "viridis";
+  take(json, "colours", colours);
+  try {
+    p.amounts = figure::parse_amount_map(colours);
+  } catch (const UsageError&) {  // as if it were not there
+  }
+  take(json, "scale", p.scale, kMinScale, kMaxScale);
+  take(json, "model", p.model);
+  take(json, "export_format", p.export_format);
+  take(json, "export_size", p.export_size);
+  take(json, "export_text", p.export_text, kLeastText, kMostText);
+  return p;
+}
+
+void write_preferences(const Preferences& p, const fs::path& file) {
+  if (file.empty()) return;
+  std::error_code error;
+  fs::create_directories(file.parent_path(), error);
+  const Json json = {{"theme", p.theme == Theme::dark ? "dark" : "light"},
+                     {"colours", std::string(amount_map_name(p.amounts))},
+                     {"scale", p.scale},
+                     {"model", p.model},
+                     {"export_format", p.export_format},
+                     {"export_size", p.export_size},
+                     {"export_text", p.export_text}};
+  try {
+    figure::write_whole_file(file, json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+  } catch (const FileError&) {
+  }
+}
+
+}  // namespace kvloupe::window

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <imgui.h>
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "app/window/fonts.h"
+#include "app/window/palette.h"
+
+namespace kvloupe::window {
+
+/// One line of a list that is searched by typing.
+struct SearchItem {
+  std::string title;
+  std::string group = {};    // heading
+  std::string keys = {};     // shown at the right
+  std::string help = {};     // shown below while the line is chosen; searched, too
+  std::string why_not = {};  // one line about why it cannot be taken now; empty: it can
+  bool current = false;      // it is in force already
+};
+
+/// The items that have every word of the query, the best first: in the title before elsewhere, at
+/// its start before inside. An empty query gives all, in their order. Letters of ASCII match
+/// whatever their case.
+std::vector<int> search(std::span<const SearchItem> items, std::string_view query);
+
+/// A sheet with a line to type into and what fits below it, for mouse and keyboard.
+class SearchList {
+ public:
+  /// `corner`: where its top left goes, in pixels, as far as it fits; nullptr: above the middle.
+  void open(const ImVec2* corner = nullptr);
+  bool is_open() const { return open_; }
+  void close() { open_ = false; }
+  /// The index of the item just taken, or -1. Closes itself then, and when clicked outside.
+  int draw(const Fonts& fonts, const Palette& colours, const char* hint,
+           std::span<const SearchItem> items);
+  const std::string& query() const { return query_; }
+
+ private:
+  int draw_lines(const Fonts& fonts, const Palette& colours, std::span<const SearchItem> items,
+                 float height);
+
+  bool open_ = false;
+  bool appeared_ = false;
+  bool scroll_ = false;
+  bool at_corner_ = false;
+  ImVec2 corner_{};
+  std::string query_;
+  std::string shown_query_;
+  int chosen_ = 0;  // index into found_
+  ImVec2 mouse_{};  // where it was, so that a resting pointer does not choose
+  std::vector<int> found_;
+};
+
+}  // namespace kvloupe::window

@@ -1,0 +1,52 @@
+#include "app/window/preferences.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "tests/support/temporary_folder.h"
+
+namespace kvloupe::window {
+namespace {
+
+class PreferencesFile : public testing::Test {
+ protected:
+  Preferences read(const std::string& text) {
+    std::ofstream(path()) << text;
+    return read_preferences(path());
+  }
+  std::filesystem::path path() { return folder_.path() / "preferences.json"; }
+  test::TemporaryFolder folder_;
+};
+
+TEST_F(PreferencesFile, WhatIsWrittenIsReadAndTheFolderIsMade) {
+  Preferences p;
+  p.theme = Theme::dark;
+  p.amounts = figure::AmountMap::grey;
+  p.scale = 1.25;
+  p.model = "/models/träumer";
+  p.export_format = "pdf";
+  p.export_size = "double column";
+  p.export_text = 7.5;
+  const auto file = folder_.path() / "a" / "b" / "preferences.json";
+  write_preferences(p, file);
+  EXPECT_EQ(read_preferences(file), p);
+}
+
+TEST_F(PreferencesFile, WhatIsBrokenIsAsIfItWereNotThere) {
+  EXPECT_EQ(read_preferences(folder_.path() / "none.json"), Preferences{});
+  EXPECT_EQ(read_preferences(folder_.path()), Preferences{});
+  for (const char* text : {"", "[1]", "{\"theme\"", "{\"theme\": 3, \"scale\": 1e9, \"colours\": \"pink\"}"}) {
+    EXPECT_EQ(read(text), Preferences{}) << text;
+  }
+  EXPECT_EQ(read(R"({"scale": "large", "model": "/m"})").model, "/m") << "the rest still counts";
+}
+
+TEST_F(PreferencesFile, WhatCannotBeWrittenIsForgotten) {
+  std::ofstream(path()) << "a file where a folder should be";
+  EXPECT_NO_THROW(write_preferences({}, path() / "preferences.json"));
+  EXPECT_NO_THROW(write_preferences({}, {}));
+}
+
+}  // namespace
+}  // namespace kvloupe::window

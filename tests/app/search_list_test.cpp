@@ -1,0 +1,39 @@
+#include "app/window/search_list.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace kvloupe::window {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+std::vector<SearchItem> items() {
+  return {{.title = "Attention map", .group = "Keys", .help = "softmax"},
+          {.title = "Film strip", .group = "What is kept", .help = "tokens by steps"},
+          {.title = "Similarity map", .group = "Keys", .help = "cosine; KeyDiff figure 2"},
+          {.title = "Heatmap of sinks", .group = "Sinks", .help = "attention a token receives"}};
+}
+
+TEST(Search, AnEmptyQueryKeepsTheOrder) { EXPECT_THAT(search(items(), ""), ElementsAre(0, 1, 2, 3)); }
+
+TEST(Search, TheTitleComesBeforeTheRestAndItsStartBeforeItsInside) {
+  EXPECT_THAT(search(items(), "attention"), ElementsAre(0, 3));
+  EXPECT_THAT(search(items(), "map"), ElementsAre(0, 2, 3)) << "a word's start before its inside";
+}
+
+TEST(Search, EveryWordMustBeThereInAnyOrderAndCase) {
+  EXPECT_THAT(search(items(), "MAP sim"), ElementsAre(2));
+  EXPECT_THAT(search(items(), "keydiff"), ElementsAre(2)) << "in the help";
+  EXPECT_THAT(search(items(), "keys map"), ElementsAre(0, 2)) << "in the group";
+  EXPECT_THAT(search(items(), "map nowhere"), IsEmpty());
+}
+
+TEST(Search, AnyBytesAreSearchedFor) {
+  EXPECT_THAT(search(items(), "\xff\xfe"), IsEmpty());
+  EXPECT_THAT(search({}, "a"), IsEmpty());
+}
+
+}  // namespace
+}  // namespace kvloupe::window
