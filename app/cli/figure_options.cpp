@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <cmath>
 #include <cstdio>
 #include <limits>
 
@@ -31,6 +32,24 @@ std::pair<int, int> parse_tokens(const std::string& text) {
         fmt::format("--tokens {}: is no range; write two token indices, such as 0-255", text));
   }
   return {ends[0], ends[1]};
+}
+
+/// "FROM:TO"; nothing where the text is empty.
+std::optional<std::pair<double, double>> parse_range(const char* option, const std::string& text) {
+  if (text.empty()) return std::nullopt;
+  std::pair<double, double> range;
+  const char* end = text.data() + text.size();
+  const auto first = std::from_chars(text.data(), end, range.first);
+  bool good = first.ec == std::errc() && first.ptr != end && *first.ptr == ':';
+  if (good) {
+    const auto second = std::from_chars(first.ptr + 1, end, range.second);
+    good = second.ec == std::errc() && second.ptr == end && range.first != range.second &&
+           std::isfinite(range.first) && std::isfinite(range.second);
+  }
+  if (!good) {
+    throw UsageError(fmt::format("{} {}: is no range; write two numbers, such as 0:256", option, text));
+  }
+  return range;
 }
 
 }  // namespace
@@ -62,6 +81,14 @@ void add_figure_options(CLI::App& verb, FigureOptions& o) {
       ->capture_default_str();
   verb.add_option("--colours", o.colours, "Map of amounts: viridis, cividis or grey")
       ->capture_default_str();
+  verb.add_option("--text", o.text, "Size of the text in points")
+      ->check(CLI::Range(5.0, 24.0))
+      ->capture_default_str();
+  verb.add_option("--x", o.x, "Part of the x axis in sight, FROM:TO (default: all)");
+  verb.add_option("--y", o.y, "Part of the y axis in sight, FROM:TO (default: all)");
+  verb.add_option("--limits", o.limits, "Limits of the colour bar, FROM:TO (default: the figure's own)");
+  verb.add_flag("--title", o.title, "Write the figure's name above it");
+  verb.add_flag("--no-legend", o.no_legend, "Leave out the legend");
   verb.add_flag("--caption", o.caption, "Write what is shown, and the settings, under the figure");
 }
 
@@ -100,6 +127,12 @@ figure::FileOptions file_options_of(const FigureOptions& o) {
   options.theme = o.theme == "dark" ? figure::Theme::dark : figure::Theme::light;
   options.amounts = figure::parse_amount_map(o.colours);
   options.caption = o.caption;
+  options.title = o.title;
+  options.legend = !o.no_legend;
+  options.text = o.text;
+  options.x_range = parse_range("--x", o.x);
+  options.y_range = parse_range("--y", o.y);
+  options.limits = parse_range("--limits", o.limits);
   return options;
 }
 

@@ -22,6 +22,10 @@ struct FigureOptions {
   std::string theme = "light";
   std::string colours = "viridis";
   bool caption = false;
+  bool title = false;
+  bool no_legend = false;
+  double text = 8.0;
+  std::string x, y, limits;  // FROM:TO
   std::vector<std::string> choices;  // NAME=VALUE
 };
 

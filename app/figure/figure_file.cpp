@@ -35,6 +35,23 @@ std::string settings_line(const FigureInfo& info, const MadeFigure& made) {
   return line + ".";
 }
 
+/// Everything in a scene, places to point at included, by so many points.
+void move_down(Scene& scene, double by) {
+  const auto move = [by](std::vector<Point>& points) {
+    for (Point& point : points) point.y += by;
+  };
+  for (Item& item : scene.items) {
+    if (auto* path = std::get_if<Path>(&item)) move(path->points);
+    if (auto* markers = std::get_if<Markers>(&item)) move(markers->points);
+    if (auto* text = std::get_if<Text>(&item)) text->anchor.y += by;
+    if (auto* image = std::get_if<Image>(&item)) image->rect.y += by;
+    if (auto* clip = std::get_if<PushClip>(&item)) clip->rect.y += by;
+  }
+  for (Axes& each : scene.axes) each.plot.y += by;
+  for (PickRegion& region : scene.regions) region.rect.y += by;
+  for (PickPoints& set : scene.point_sets) move(set.points);
+}
+
 }  // namespace
 
 FileFormat format_of(std::string_view file_name) {
@@ -56,9 +73,13 @@ Scene page_of(const FigureInfo& info, const MadeFigure& made, const FileOptions&
   DrawRequest request;
   request.style = make_style(fonts, options.theme);
   request.style.amounts = options.amounts;
+  request.style.small *= options.text / request.style.text;
+  request.style.text = options.text;
   if (options.theme == Theme::light) request.style.colours.paper = {255, 255, 255};
   const Style& style = request.style;
-  request.width = options.size ? options.size->width : info.width_mm * kPointsPerMillimetre;
+  request.width = options.size        ? options.size->width
+                  : options.width > 0 ? options.width
+                                      : info.width_mm * kPointsPerMillimetre;
   if (options.size) request.pixels_per_point = options.size->pixels_per_point;
   request.legend = options.legend;
   request.x_range = options.x_range;
@@ -73,23 +94,29 @@ Scene page_of(const FigureInfo& info, const MadeFigure& made, const FileOptions&
       lines.push_back(std::move(line));
   }
   const double line_height = style.small * 1.35;
+  const double above = options.title ? 1.75 * style.text : 0.0;
   const double below = lines.empty() ? 0.0 : static_cast<double>(lines.size()) * line_height + 6.0;
   if (options.size) {
-    request.height = options.size->height - below;
+    request.height = options.size->height - above - below;
     if (request.height < 20.0 * kPointsPerMillimetre) {
-      throw UsageError("--caption: leaves no room for the figure at this --size; make it higher");
+      throw UsageError("--size: leaves no room for the figure beside its title and caption; make it higher");
     }
   } else {
     const double natural = made.figure->natural_height(request);
     request.height = natural > 0 ? natural : request.width / info.aspect;
-    request.height = std::clamp(request.height, 30.0, longest_page - below);
+    request.height = std::clamp(request.height, 30.0, longest_page - above - below);
   }
 
   Scene scene = made.figure->draw(request);
-  scene.height = request.height + below;
+  if (options.title) {
+    move_down(scene, above);
+    scene.add(make_text(style, style.fonts->fit(info.title, Font::bold, style.text, request.width - 4.0),
+                        {2.0, 1.1 * style.text}, style.text, Font::bold));
+  }
+  scene.height = above + request.height + below;
   for (std::size_t i = 0; i < lines.size(); ++i) {
     scene.add(make_text(style, lines[i],
-                        {2.0, request.height + 4.0 + (static_cast<double>(i) + 0.8) * line_height},
+                        {2.0, above + request.height + 4.0 + (static_cast<double>(i) + 0.8) * line_height},
                         style.small));
   }
   scene.title = info.title;

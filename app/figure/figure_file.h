@@ -17,9 +17,12 @@ FileFormat format_of(std::string_view file_name);
 
 /// How a figure goes into a file.
 struct FileOptions {
-  std::optional<PageSize> size;  // absent: the figure's own width, as high as it needs
+  std::optional<PageSize> size;  // absent: as high as the figure needs
+  double width = 0.0;            // points, where there is no size; 0: the figure's own
+  double text = 8.0;             // points: the size of its text
   Theme theme = Theme::light;
   AmountMap amounts = AmountMap::viridis;
+  bool title = false;
   bool caption = false;
   bool legend = true;
   /// Part of the main axes in sight, and the colour bar's limits; absent: all, the figure's own.
