@@ -34,18 +34,20 @@ class Computed {
   Computed(Computed&&) = delete;
   Computed& operator=(Computed&&) = delete;
 
+  /// How far a job goes on while newer keys come faster than one can look.
+  enum class Until { first_result, end };
+
   /// Starts `work` unless this very key is already there or under way. `queue` must outlive the
   /// job, not this object. While keys change faster than every `rest` (a slider is dragged), the job
-  /// under way goes on until its first result, so that something is seen; ask again in every frame.
+  /// under way goes on until its first result or its end, so that something is seen; ask again in
+  /// every frame.
   void request(JobQueue& queue, const std::string& key, Work work,
-               std::chrono::milliseconds rest = std::chrono::milliseconds(0)) {
-    const auto now = std::chrono::steady_clock::now();
-    if (key != wanted_) {
-      wanted_ = key;
-      wanted_since_ = now;
-    }
+               std::chrono::milliseconds rest = std::chrono::milliseconds(0),
+               Until until = Until::first_result) {
+    want(key, rest.count() > 0);
     if (slot_ && slot_->key == key) return;
-    if (slot_ && now - wanted_since_ < rest && !done_or_published()) return;
+    const bool resting = std::chrono::steady_clock::now() - wanted_since_ >= rest;
+    if (slot_ && !resting && !(until == Until::end ? done() : done_or_published())) return;
     cancel();
     auto slot = std::make_shared<Slot>();
     slot->key = key;
@@ -82,11 +84,12 @@ class Computed {
   }
 
   /// Says that `key` is what will be asked for: whatever else is there is no longer current, and a
-  /// job for it stops.
-  void want(const std::string& key) {
+  /// job for it stops, unless it may go on until the next request decides.
+  void want(const std::string& key, bool may_go_on = false) {
     if (key == wanted_) return;
     wanted_ = key;
-    cancel();
+    wanted_since_ = std::chrono::steady_clock::now();
+    if (!may_go_on) cancel();
   }
 
   /// Stops the job under way and forgets the value.

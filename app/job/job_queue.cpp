@@ -10,15 +10,15 @@ namespace kvloupe::job {
 
 namespace {
 // On Linux the nice value belongs to the thread, and threads it starts inherit it.
-void lower_priority_of_this_thread() {
+void lower_priority_of_this_thread([[maybe_unused]] int nice) {
 #ifdef __linux__
-  constexpr int kNice = 10;
-  setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kNice);
+  setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), nice);
 #endif
 }
 }  // namespace
 
-JobQueue::JobQueue(int threads, std::function<void()> wake) : wake_(std::move(wake)) {
+JobQueue::JobQueue(int threads, std::function<void()> wake, int nice)
+    : wake_(std::move(wake)), nice_(nice) {
   threads_.reserve(static_cast<std::size_t>(threads));
   for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { run(); });
 }
@@ -55,7 +55,7 @@ bool JobQueue::idle() const {
 }
 
 void JobQueue::run() {
-  lower_priority_of_this_thread();
+  lower_priority_of_this_thread(nice_);
   while (true) {
     Job job;
     {

@@ -18,10 +18,12 @@ namespace kvloupe::job {
 class JobQueue {
  public:
   using Work = std::function<void(Progress&)>;
+  static constexpr int kNice = 10;
 
   /// `wake` is called from a worker after each job, e.g. to end the window's sleep. It must be safe
   /// to call from any thread for as long as the queue lives.
-  explicit JobQueue(int threads, std::function<void()> wake = {});
+  /// `nice`: by how much the threads' priority is lower than normal, 0 to 19.
+  explicit JobQueue(int threads, std::function<void()> wake = {}, int nice = kNice);
   /// Cancels everything, waits for the jobs in hand to notice, joins.
   ~JobQueue();
   JobQueue(const JobQueue&) = delete;
@@ -47,6 +49,7 @@ class JobQueue {
   void run();
 
   std::function<void()> wake_;
+  int nice_ = kNice;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Job> waiting_;

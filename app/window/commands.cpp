@@ -29,6 +29,7 @@ constexpr std::array kBindings = {
     key(Command::head_right, "→", "head to the right", "Select", GLFW_KEY_RIGHT, kRepeats),
     key(Command::token_back, "Shift ←", "token before", "Select", GLFW_KEY_LEFT, kShift | kRepeats),
     key(Command::token_forward, "Shift →", "token after", "Select", GLFW_KEY_RIGHT, kShift | kRepeats),
+    character(Command::whole_range, "R", "all tokens again (Shift-drag chooses a range)", "Select", 'r'),
     key(Command::cancel, "Esc", "no token; close what is open", "Select", GLFW_KEY_ESCAPE),
 
     character(Command::step_back, ",", "step back", "Steps", ','),
@@ -48,6 +49,8 @@ constexpr std::array kBindings = {
     character(Command::tiles_2, "2", "two views", "Views", '2'),
     character(Command::tiles_3, "3", "three views", "Views", '3'),
     character(Command::tiles_4, "4", "four views", "Views", '4'),
+    character(Command::tiles_ab, "C", "A | B: this view under both policies", "Views", 'c'),
+    character(Command::choose_view, "K", "choose what this tile shows", "Views", 'k'),
     character(Command::next_view, "V", "next kind of view in this tile", "Views", 'v'),
     character(Command::previous_view, "Shift V", "previous kind of view", "Views", 'V'),
     character(Command::next_tile, "W", "next tile", "Views", 'w'),
@@ -57,17 +60,27 @@ constexpr std::array kBindings = {
     character(Command::pan_right, "D", "pan right", "Views", 'd'),
     character(Command::reset_view, "0", "whole view (or double-click)", "Views", '0'),
 
+    key(Command::layout_explore, "Ctrl 1", "explore one head", "Layouts", GLFW_KEY_1, kControl),
+    key(Command::layout_compare, "Ctrl 2", "compare two policies", "Layouts", GLFW_KEY_2, kControl),
+    key(Command::layout_merge, "Ctrl 3", "merging", "Layouts", GLFW_KEY_3, kControl),
+    key(Command::layout_sinks, "Ctrl 4", "attention sinks", "Layouts", GLFW_KEY_4, kControl),
+    key(Command::layout_figure, "Ctrl 5", "one view alone", "Layouts", GLFW_KEY_5, kControl),
+
     key(Command::open, "Ctrl O", "open a trace", "File", GLFW_KEY_O, kControl),
     key(Command::open_session, "Ctrl Shift O", "open a session", "File", GLFW_KEY_O, kControl | kShift),
     key(Command::save_session, "Ctrl S", "save the session", "File", GLFW_KEY_S, kControl),
     key(Command::export_view, "Ctrl E", "export the view", "File", GLFW_KEY_E, kControl),
+    key(Command::new_capture, "Ctrl N", "make a new trace", "File", GLFW_KEY_N, kControl),
+    key(Command::closed_loop, "Ctrl R", "run policy A in the model (closed loop)", "File", GLFW_KEY_R, kControl),
     key(Command::quit, "Ctrl Q", "quit", "File", GLFW_KEY_Q, kControl),
 
+    key(Command::palette, "Ctrl K", "find anything by typing", "Window", GLFW_KEY_K, kControl),
     key(Command::next_panel, "F6", "use the controls of the next panel by key", "Window", GLFW_KEY_F6),
     key(Command::left_panel, "F7", "left panel", "Window", GLFW_KEY_F7),
     key(Command::bottom_panel, "F8", "bottom panel", "Window", GLFW_KEY_F8),
     key(Command::right_panel, "F9", "right panel", "Window", GLFW_KEY_F9),
     character(Command::theme, "T", "light, dark", "Window", 't'),
+    character(Command::colour_map, "M", "viridis, cividis, grey", "Window", 'm'),
     key(Command::scale_up, "Ctrl +", "larger", "Window", GLFW_KEY_EQUAL, kControl | kRepeats),
     key(Command::scale_down, "Ctrl −", "smaller", "Window", GLFW_KEY_MINUS, kControl | kRepeats),
     key(Command::scale_reset, "Ctrl 0", "normal size", "Window", GLFW_KEY_0, kControl),
@@ -77,6 +90,20 @@ constexpr std::array kBindings = {
 }  // namespace
 
 std::span<const KeyBinding> key_bindings() { return kBindings; }
+
+std::span<const MouseGesture> mouse_gestures() {
+  static constexpr std::array kGestures = {
+      MouseGesture{"point", "at a token, a step, a head: marked in every view"},
+      MouseGesture{"click", "selects it; a token says why it stayed or left"},
+      MouseGesture{"drag", "pans"},
+      MouseGesture{"wheel", "zooms at the pointer"},
+      MouseGesture{"double-click", "the whole view again"},
+      MouseGesture{"Shift drag", "chooses a range of tokens for every view"},
+      MouseGesture{"drag the bar", "of colours: its limits; double-click: its own"},
+      MouseGesture{"drop a file", "opens a trace or a session"},
+  };
+  return kGestures;
+}
 
 std::string_view keys_of(Command command) {
   for (const KeyBinding& binding : kBindings) {

@@ -7,13 +7,15 @@
 namespace kvloupe::window {
 
 enum class Command {
-  open, save_session, open_session, export_view, quit, help, cancel,
+  open, save_session, open_session, export_view, new_capture, closed_loop, quit, help, palette, cancel,
   layer_up, layer_down, head_left, head_right,
   step_back, step_forward, step_first, step_last, play,
-  token_back, token_forward, token_none,
-  tiles_1, tiles_2, tiles_3, tiles_4, next_tile, next_view, previous_view, reset_view,
+  token_back, token_forward, token_none, whole_range,
+  tiles_1, tiles_2, tiles_3, tiles_4, tiles_ab, next_tile, choose_view, next_view, previous_view,
+  reset_view,
   zoom_in, zoom_out, pan_left, pan_right,
-  theme, scale_up, scale_down, scale_reset,
+  layout_explore, layout_compare, layout_merge, layout_sinks, layout_figure,
+  theme, colour_map, scale_up, scale_down, scale_reset,
   left_panel, right_panel, bottom_panel, next_panel,
   policy_b, budget_down, budget_up, edit_spec, undo, redo,
 };
@@ -29,6 +31,13 @@ struct KeyBinding {
   bool shift = false;
   bool repeats = false;  // while held
 };
+
+/// What the mouse does, for the help sheet.
+struct MouseGesture {
+  std::string_view gesture;
+  std::string_view words;
+};
+std::span<const MouseGesture> mouse_gestures();
 
 /// Every key, in the order of the help sheet.
 std::span<const KeyBinding> key_bindings();

@@ -4,13 +4,16 @@
 #include <imgui.h>
 #include <imgui_stdlib.h>
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <filesystem>
 
 #include "analysis/error.h"
-#include "app/figure/figure_file.h"
 #include "app/figure/output_file.h"
+#include "app/window/export_command.h"
 #include "app/window/marks.h"
+#include "app/window/preferences.h"
 #include "app/window/workspace.h"
 
 namespace kvloupe::window {
@@ -18,22 +21,100 @@ namespace kvloupe::window {
 namespace {
 
 constexpr std::array kFormats = {"svg", "pdf", "png", "csv"};
+constexpr std::array kColours = {figure::AmountMap::viridis, figure::AmountMap::cividis,
+                                 figure::AmountMap::grey};
+constexpr int kCsv = 3;
+constexpr float kNames = 72.0F;
+constexpr float kControls = 336.0F;
+constexpr double kLeastText = 5.0;
+constexpr double kMostText = 24.0;
 
 struct SizePreset {
   const char* name;
-  double width;   // millimetres
-  double height;
+  double width_mm;   // as high as the figure needs; 0: of `size`
+  const char* size;  // as --size takes it
 };
-constexpr std::array kSizes = {SizePreset{"single column, 85 × 70 mm", 85, 70},
-                               SizePreset{"double column, 178 × 90 mm", 178, 90},
-                               SizePreset{"slide 16:9, 254 × 143 mm", 254, 142.875}};
+constexpr std::array kSizes = {SizePreset{"single column, 85 mm", 85.0, ""},
+                               SizePreset{"double column, 178 mm", 178.0, ""},
+                               SizePreset{"slide 16:9, 1600 × 900 px", 0.0, "1600x900px"}};
+
+void field(const Workspace& w, const char* text) {
+  ImGui::AlignTextToFramePadding();
+  ImGui::TextDisabled("%s", text);
+  ImGui::SameLine(w.px(kNames));
+}
+
+template <class Value>
+std::string shown(const std::optional<std::pair<Value, Value>>& range) {
+  return range ? fmt::format("{}:{}", range->first, range->second) : std::string("*");
+}
 
 }  // namespace
 
-void ExportPanel::open(const std::string& view) {
+void ExportPanel::take(const Preferences& p) {
+  const auto format = std::find(kFormats.begin(), kFormats.end(), p.export_format);
+  if (format != kFormats.end()) format_ = static_cast<int>(format - kFormats.begin());
+  for (std::size_t i = 0; i < kSizes.size(); ++i) {
+    if (std::string_view(kSizes[i].name).starts_with(p.export_size)) size_ = static_cast<int>(i);
+  }
+  text_ = p.export_text;
+}
+
+void ExportPanel::give(Preferences& p) const {
+  p.export_format = kFormats[static_cast<std::size_t>(format_)];
+  const std::string_view size = kSizes[static_cast<std::size_t>(size_)].name;
+  p.export_size = size.substr(0, size.find(','));
+  p.export_text = text_;
+}
+
+void ExportPanel::open(const Workspace& w) {
   open_ = appeared_ = true;
+  amounts_ = w.state.amounts;
   std::error_code error;
+  const std::string& view = w.state.tiles[static_cast<std::size_t>(w.state.active_tile)].view;
   path_ = (std::filesystem::current_path(error) / (view + "." + kFormats[static_cast<std::size_t>(format_)])).string();
+}
+
+figure::FileOptions ExportPanel::file_options(const Workspace& w) const {
+  const TileState& tile = w.state.tiles[static_cast<std::size_t>(w.state.active_tile)];
+  const SizePreset& preset = kSizes[static_cast<std::size_t>(size_)];
+  figure::FileOptions options;
+  if (preset.width_mm > 0.0) {
+    options.width = preset.width_mm * figure::kPointsPerMillimetre;
+  } else {
+    options.size = figure::parse_page_size(preset.size);
+  }
+  options.text = text_;
+  options.theme = theme_;
+  options.amounts = amounts_;
+  options.title = title_;
+  options.caption = caption_;
+  options.legend = legend_;
+  options.x_range = tile.x_range;
+  options.y_range = tile.y_range;
+  options.limits = tile.limits;
+  return options;
+}
+
+std::string ExportPanel::target() const {
+  if (std::filesystem::path(path_).has_extension()) return path_;
+  return path_ + "." + kFormats[static_cast<std::size_t>(format_)];
+}
+
+void ExportPanel::request_preview(Workspace& w) {
+  const auto at = static_cast<std::size_t>(w.state.active_tile);
+  const auto figure = w.tiles[at].figure();
+  if (!figure) return;
+  const figure::FileOptions options = file_options(w);
+  const figure::FigureInfo* info = &window::info(*find_view(w.state.tiles[at].view));
+  const std::string key = fmt::format(
+      "{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", w.tiles[at].figure_key(), size_, text_, static_cast<int>(theme_),
+      static_cast<int>(amounts_), title_, legend_, caption_, shown(options.x_range),
+      shown(options.y_range), shown(options.limits));
+  const figure::TextMetrics* fonts = &w.metrics;
+  preview_.request(w.results.quick(), key, [=](Progress&, const auto&) {
+    return figure::page_of(*info, *figure, options, *fonts);
+  });
 }
 
 void ExportPanel::start(Workspace& w) {
@@ -43,22 +124,8 @@ void ExportPanel::start(Workspace& w) {
     w.fail("The view is not computed yet; try again in a moment.");
     return;
   }
-  const TileState& tile = w.state.tiles[at];
-  const figure::FigureInfo* info = &window::info(*find_view(tile.view));
-  const SizePreset& preset = kSizes[static_cast<std::size_t>(size_)];
-  figure::FileOptions options;
-  options.size = figure::PageSize{preset.width * figure::kPointsPerMillimetre,
-                                  preset.height * figure::kPointsPerMillimetre};
-  options.theme = dark_ ? figure::Theme::dark : figure::Theme::light;
-  options.caption = caption_;
-  options.legend = legend_;
-  options.x_range = tile.x_range;
-  options.y_range = tile.y_range;
-  options.limits = tile.limits;
-  std::string path = path_;
-  if (!std::filesystem::path(path).has_extension()) {
-    path += std::string(".") + kFormats[static_cast<std::size_t>(format_)];
-  }
+  const std::string path = target();
+  const figure::FigureInfo* info = &window::info(*find_view(w.state.tiles[at].view));
   figure::FileFormat format{};
   try {
     format = figure::format_of(path);
@@ -66,6 +133,7 @@ void ExportPanel::start(Workspace& w) {
     w.fail(path + ": the name must end in .svg, .pdf, .png or .csv");
     return;
   }
+  const figure::FileOptions options = file_options(w);
   const figure::TextMetrics* fonts = &w.metrics;
   written_.request(w.results.quick(), fmt::format("{}#{}", path, ++exports_),
                    [=](Progress&, const auto&) {
@@ -73,6 +141,123 @@ void ExportPanel::start(Workspace& w) {
                          path, figure::file_of(*info, *figure, format, options, *fonts));
                      return path;
                    });
+}
+
+void ExportPanel::copy_command(Workspace& w) {
+  const auto page = preview_.current();
+  if (!page) {
+    w.fail("The view is not computed yet; try again in a moment.");
+    return;
+  }
+  const figure::FileOptions options = file_options(w);
+  figure::PageSize size = options.size.value_or(figure::PageSize{page->width, page->height});
+  ImGui::SetClipboardText(
+      export_command(w.state, w.state.tiles[static_cast<std::size_t>(w.state.active_tile)], w.step(),
+                     options, size, target())
+          .c_str());
+  w.tell("Copied the command line that writes this figure.");
+}
+
+void ExportPanel::draw_look(Workspace& w) {
+  field(w, "size");
+  ImGui::SetNextItemWidth(-1);
+  if (ImGui::BeginCombo("##size", kSizes[static_cast<std::size_t>(size_)].name)) {
+    for (int i = 0; i < static_cast<int>(kSizes.size()); ++i) {
+      if (ImGui::Selectable(kSizes[static_cast<std::size_t>(i)].name, size_ == i)) size_ = i;
+    }
+    ImGui::EndCombo();
+  }
+  field(w, "text");
+  ImGui::SetNextItemWidth(w.px(112));
+  if (ImGui::InputDouble("##text", &text_, 0.5, 1.0, "%.4g pt")) text_ = std::clamp(text_, kLeastText, kMostText);
+  help_tooltip(w.fonts, "Size of the text; journals ask for 7 to 9 points");
+  field(w, "theme");
+  for (const auto& [title, theme] : {std::pair{"light", figure::Theme::light}, {"dark", figure::Theme::dark}}) {
+    if (radio_button(title, theme_ == theme, w.colours())) theme_ = theme;
+    ImGui::SameLine();
+  }
+  ImGui::NewLine();
+  field(w, "colours");
+  ImGui::SetNextItemWidth(w.px(112));
+  if (ImGui::BeginCombo("##colours", std::string(amount_map_name(amounts_)).c_str())) {
+    for (const figure::AmountMap map : kColours) {
+      if (ImGui::Selectable(std::string(amount_map_name(map)).c_str(), map == amounts_)) amounts_ = map;
+    }
+    ImGui::EndCombo();
+  }
+  help_tooltip(w.fonts, "Map of amounts; signed ones are blue, white, vermillion in every map");
+  field(w, "with");
+  checkbox("title", title_, w.colours());
+  ImGui::SameLine();
+  checkbox("legend", legend_, w.colours());
+  ImGui::SameLine();
+  checkbox("caption", caption_, w.colours());
+  help_tooltip(w.fonts, "Under the figure: what is seen, in words, and the settings it was made with");
+}
+
+void ExportPanel::draw_controls(Workspace& w) {
+  field(w, "format");
+  for (int i = 0; i < static_cast<int>(kFormats.size()); ++i) {
+    if (i > 0) ImGui::SameLine();
+    if (radio_button(kFormats[static_cast<std::size_t>(i)], format_ == i, w.colours())) {
+      format_ = i;
+      path_ = std::filesystem::path(path_)
+                  .replace_extension(kFormats[static_cast<std::size_t>(i)])
+                  .string();
+    }
+  }
+  ImGui::BeginDisabled(format_ == kCsv);
+  draw_look(w);
+  ImGui::EndDisabled();
+  field(w, "file");
+  ImGui::SetNextItemWidth(-1);
+  if (appeared_) ImGui::SetKeyboardFocusHere();
+  bool accept = ImGui::InputText("##path", &path_, ImGuiInputTextFlags_EnterReturnsTrue);
+  help_tooltip(w.fonts, path_);
+  ImGui::Dummy({0, w.px(8)});
+  accept |= ImGui::Button("Export", {w.px(88), 0});
+  ImGui::SameLine();
+  if (ImGui::Button("Copy command", {w.px(120), 0})) copy_command(w);
+  help_tooltip(w.fonts, "The kvloupe export line that writes the same file");
+  ImGui::SameLine();
+  if (ImGui::Button("Close", {w.px(72), 0})) open_ = false;
+  if (accept && !path_.empty()) {
+    start(w);
+    open_ = false;
+  }
+}
+
+void ExportPanel::draw_preview(Workspace& w) {
+  const ImVec2 corner = ImGui::GetCursorScreenPos();
+  const ImVec2 room = ImGui::GetContentRegionAvail();
+  ImDrawList& list = *ImGui::GetWindowDrawList();
+  list.AddRectFilled(corner, {corner.x + room.x, corner.y + room.y}, w.colours().control);
+  ImGui::Dummy(room);
+  const auto page = preview_.value();
+  const std::string error = preview_.error();
+  const float margin = w.px(16);
+  if (!error.empty() || !page) {
+    const std::string text = error.empty() ? "computing …" : error;
+    list.AddText(w.fonts.secondary, w.fonts.secondary->FontSize, {corner.x + margin, corner.y + margin},
+                 w.colours().secondary, text.c_str(), nullptr, room.x - 2 * margin);
+    return;
+  }
+  const auto width = static_cast<float>(page->width);
+  const auto height = static_cast<float>(page->height);
+  // As large as there is room for, but not larger than a page in the hand.
+  constexpr float kLargest = 2.5F;
+  const float scale = std::min({(room.x - 2 * margin) / width, (room.y - 3 * margin) / height, w.px(kLargest)});
+  const ImVec2 at{std::floor(corner.x + (room.x - width * scale) / 2),
+                  std::floor(corner.y + (room.y - margin - height * scale) / 2)};
+  list.PushClipRect(at, {at.x + std::ceil(width * scale), at.y + std::ceil(height * scale)}, true);
+  w.backend.draw(*page, list, at.x, at.y, scale);
+  list.PopClipRect();
+  const std::string size =
+      fmt::format("{:.0f} × {:.0f} mm", page->width / figure::kPointsPerMillimetre,
+                  page->height / figure::kPointsPerMillimetre);
+  list.AddText(w.fonts.secondary, w.fonts.secondary->FontSize,
+               {corner.x + margin, corner.y + room.y - margin / 2 - w.fonts.secondary->FontSize},
+               w.colours().secondary, size.c_str());
 }
 
 void ExportPanel::draw(Workspace& w) {
@@ -85,64 +270,35 @@ void ExportPanel::draw(Workspace& w) {
     w.fail(error);
   }
   if (!open_) return;
+  request_preview(w);
   const ImVec2 screen = ImGui::GetIO().DisplaySize;
-  const float width = std::min(w.px(560), screen.x - 32);
-  ImGui::SetNextWindowPos({(screen.x - width) / 2, screen.y / 4});
-  ImGui::SetNextWindowSize({width, 0});
+  const ImVec2 size{std::min(w.px(960), screen.x - 32), std::min(w.px(520), screen.y - 64)};
+  ImGui::SetNextWindowPos({(screen.x - size.x) / 2, (screen.y - size.y) / 3});
+  ImGui::SetNextWindowSize(size);
   ImGui::PushStyleVar(ImGuiStyleVar_WindowBorderSize, 1.0F);
   ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, {w.px(16), w.px(16)});
   if (appeared_) ImGui::SetNextWindowFocus();
   ImGui::Begin("##export", nullptr, ImGuiWindowFlags_NoDecoration | ImGuiWindowFlags_NoMove);
   ImGui::PopStyleVar(2);
+  const TileState& tile = w.state.tiles[static_cast<std::size_t>(w.state.active_tile)];
   ImGui::PushFont(w.fonts.heading);
-  ImGui::TextUnformatted("Export the view");
+  ImGui::TextUnformatted(("Export: " + window::info(*find_view(tile.view)).title).c_str());
   ImGui::PopFont();
-  ImGui::AlignTextToFramePadding();
-  ImGui::TextDisabled("format");
-  for (int i = 0; i < static_cast<int>(kFormats.size()); ++i) {
-    ImGui::SameLine(w.px(96) + static_cast<float>(i) * w.px(72));
-    if (radio_button(kFormats[static_cast<std::size_t>(i)], format_ == i, w.colours())) {
-      format_ = i;
-      path_ = std::filesystem::path(path_)
-                  .replace_extension(kFormats[static_cast<std::size_t>(i)])
-                  .string();
-    }
-  }
-  ImGui::AlignTextToFramePadding();
-  ImGui::TextDisabled("size");
-  ImGui::SameLine(w.px(96));
-  ImGui::SetNextItemWidth(-1);
-  if (ImGui::BeginCombo("##size", kSizes[static_cast<std::size_t>(size_)].name)) {
-    for (int i = 0; i < static_cast<int>(kSizes.size()); ++i) {
-      if (ImGui::Selectable(kSizes[static_cast<std::size_t>(i)].name, size_ == i)) size_ = i;
-    }
-    ImGui::EndCombo();
-  }
-  ImGui::AlignTextToFramePadding();
-  ImGui::TextDisabled("look");
-  ImGui::SameLine(w.px(96));
-  checkbox("dark", dark_, w.colours());
-  ImGui::SameLine();
-  checkbox("legend", legend_, w.colours());
-  ImGui::SameLine();
-  checkbox("caption", caption_, w.colours());
-  help_tooltip(w.fonts, "Under the figure: what is seen, in words, and the settings it was made with");
-  ImGui::AlignTextToFramePadding();
-  ImGui::TextDisabled("file");
-  ImGui::SameLine(w.px(96));
-  ImGui::SetNextItemWidth(-1);
-  if (appeared_) ImGui::SetKeyboardFocusHere();
+  ImGui::Dummy({0, w.px(4)});
+  ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, {w.px(8), w.px(8)});
+  const bool wide = size.x > w.px(640);
+  ImGui::BeginChild("##controls", {wide ? w.px(kControls) : 0.0F, 0});
+  draw_controls(w);
+  ImGui::EndChild();
   appeared_ = false;
-  bool accept = ImGui::InputText("##path", &path_, ImGuiInputTextFlags_EnterReturnsTrue);
-  ImGui::SetCursorPosX(w.px(96));
-  accept |= ImGui::Button("Export", {w.px(96), 0});
-  ImGui::SameLine();
-  if (ImGui::Button("Close", {w.px(96), 0})) open_ = false;
-  ImGui::End();
-  if (accept && !path_.empty()) {
-    start(w);
-    open_ = false;
+  if (wide) {
+    ImGui::SameLine(0, w.px(16));
+    ImGui::BeginChild("##preview");
+    draw_preview(w);
+    ImGui::EndChild();
   }
+  ImGui::PopStyleVar();
+  ImGui::End();
 }
 
 }  // namespace kvloupe::window

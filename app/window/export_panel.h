@@ -1,35 +1,55 @@
 #pragma once
 
+#include <optional>
 #include <string>
 
+#include "app/figure/figure_file.h"
 #include "app/job/computed.h"
 
 namespace kvloupe::window {
 
 class Workspace;
+struct Preferences;
 
-/// A sheet to write the active view to a file: format, size, theme, caption, path. Written by a
-/// background job.
+/// A sheet to write the active view to a file: format, size, text, theme, colours, what is written
+/// beside the picture, path; and the page as it will be. Computed and written by background jobs.
 class ExportPanel {
  public:
-  void open(const std::string& view);
+  void open(const Workspace& workspace);
   bool is_open() const { return open_; }
   void close() { open_ = false; }
   void draw(Workspace& workspace);
 
+  void take(const Preferences& preferences);
+  void give(Preferences& preferences) const;
+  /// The page as it will be; nullptr until it is there.
+  std::shared_ptr<const figure::Scene> preview() const { return preview_.value(); }
+  bool previewing() const { return open_ && preview_.computing(); }
+
  private:
+  figure::FileOptions file_options(const Workspace& workspace) const;
+  std::string target() const;
+  void draw_controls(Workspace& workspace);
+  void draw_look(Workspace& workspace);
+  void draw_preview(Workspace& workspace);
+  void request_preview(Workspace& workspace);
+  void copy_command(Workspace& workspace);
   void start(Workspace& workspace);
 
   bool open_ = false;
   bool appeared_ = false;
   int format_ = 0;
   int size_ = 0;
-  bool dark_ = false;
+  double text_ = 8.0;
+  figure::Theme theme_ = figure::Theme::light;
+  figure::AmountMap amounts_ = figure::AmountMap::viridis;
+  bool title_ = false;
   bool legend_ = true;
   bool caption_ = false;
   std::string path_;
   long exports_ = 0;
   job::Computed<std::string> written_;
+  job::Computed<figure::Scene> preview_;
   std::string told_;
 };
 

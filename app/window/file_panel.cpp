@@ -29,6 +29,8 @@ std::string size_text(std::uintmax_t bytes) {
 bool FilePanel::fits(const fs::path& file) const {
   const std::string suffix = file.extension().string();
   if (purpose_ == Purpose::open_trace) return suffix == ".h5" || suffix == ".hdf5";
+  if (purpose_ == Purpose::open_model) return file.filename() == "config.json";
+  if (purpose_ == Purpose::open_prompt) return suffix == ".txt" || suffix == ".md" || suffix.empty();
   return suffix == ".json";
 }
 
@@ -78,6 +80,8 @@ bool FilePanel::draw(const Fonts& fonts, const Palette& colours) {
   ImGui::SetNextWindowSize(size);
   const char* title = purpose_ == Purpose::open_trace     ? "Open a trace"
                       : purpose_ == Purpose::open_session ? "Open a session"
+                      : purpose_ == Purpose::open_model   ? "Choose a model by its config.json"
+                      : purpose_ == Purpose::open_prompt  ? "Choose a prompt"
                                                           : "Save the session";
   ImGui::PushStyleVar(ImGuiStyleVar_WindowBorderSize, 1.0F);
   ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, {16 * unit, 16 * unit});
@@ -148,7 +152,9 @@ bool FilePanel::draw(const Fonts& fonts, const Palette& colours) {
     path_ = folder_.string() + "/";
   }
   if (entries_.empty()) {
-    ImGui::TextDisabled(purpose_ == Purpose::open_trace ? "No .h5 file here." : "No .json file here.");
+    ImGui::TextDisabled(purpose_ == Purpose::open_trace    ? "No .h5 file here."
+                        : purpose_ == Purpose::open_prompt ? "No .txt file here."
+                                                           : "No .json file here.");
   }
   ImGui::EndChild();
   ImGui::PushFont(fonts.secondary);

@@ -12,7 +12,7 @@ namespace kvloupe::window {
 /// A sheet to choose a file by keyboard or mouse: a path to type, the folder's content below.
 class FilePanel {
  public:
-  enum class Purpose { open_trace, open_session, save_session };
+  enum class Purpose { open_trace, open_session, save_session, open_model, open_prompt };
 
   void open(Purpose purpose, const std::string& start);
   bool is_open() const { return open_; }

@@ -9,7 +9,21 @@ namespace kvloupe::window {
 
 namespace {
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+
+void find_limits(GridValues& grid) {
+  double least = std::numeric_limits<double>::infinity();
+  double most = -least;
+  for (const double value : grid.values) {
+    if (!std::isfinite(value)) continue;
+    least = std::min(least, value);
+    most = std::max(most, value);
+  }
+  if (least <= most) {
+    grid.least = least;
+    grid.most = most;
+  }
 }
+}  // namespace
 
 const std::vector<GridMetric>& grid_metrics() {
   static const std::vector<GridMetric> kMetrics = {
@@ -94,18 +108,16 @@ GridValues grid_values(std::string_view metric, const Replay* a, const Replay* b
     grid.values[static_cast<std::size_t>(head.layer) * static_cast<std::size_t>(heads) +
                 static_cast<std::size_t>(head.head)] = value;
   }
-  double least = std::numeric_limits<double>::infinity();
-  double most = -least;
-  for (const double value : grid.values) {
-    if (!std::isfinite(value)) continue;
-    least = std::min(least, value);
-    most = std::max(most, value);
-  }
-  if (least <= most) {
-    grid.least = least;
-    grid.most = most;
-  }
+  find_limits(grid);
   return grid;
+}
+
+void keep_missing(GridValues& fresh, const GridValues& older) {
+  if (fresh.layers != older.layers || fresh.heads != older.heads) return;
+  for (std::size_t i = 0; i < fresh.values.size(); ++i) {
+    if (!std::isfinite(fresh.values[i])) fresh.values[i] = older.values[i];
+  }
+  find_limits(fresh);
 }
 
 }  // namespace kvloupe::window

@@ -32,6 +32,9 @@ struct GridValues {
 GridValues grid_values(std::string_view metric, const Replay* a, const Replay* b, int layers,
                        int heads, int step);
 
+/// Heads without a number take the older grid's.
+void keep_missing(GridValues& fresh, const GridValues& older);
+
 /// Mean over the head's query heads of one measure at a step; NaN where there is none.
 double group_mean(const StepRecord& record, double QueryHeadMetrics::*measure);
 

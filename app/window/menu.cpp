@@ -1,9 +1,13 @@
+#include <fmt/format.h>
 #include <imgui.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <string>
+#include <vector>
 
+#include "app/window/command_palette.h"
+#include "app/window/layouts.h"
 #include "app/window/marks.h"
 #include "app/window/panels.h"
 #include "app/window/view_catalog.h"
@@ -27,6 +31,27 @@ void draw_recent(Workspace& w) {
   }
   if (!chosen.empty()) w.open(chosen);  // changes the list
 }
+
+/// A menu for each topic, a line for each view.
+void draw_views(Workspace& w, bool open) {
+  std::vector<std::string_view> topics;
+  for (const ViewEntry& view : view_catalog()) {
+    if (std::find(topics.begin(), topics.end(), topic_of(view)) == topics.end()) topics.push_back(topic_of(view));
+  }
+  const std::string now = w.state.tiles[static_cast<std::size_t>(w.state.active_tile)].view;
+  for (const std::string_view topic : topics) {
+    if (!ImGui::BeginMenu(std::string(topic).c_str(), open)) continue;
+    for (const ViewEntry& view : view_catalog()) {
+      if (topic_of(view) != topic) continue;
+      const std::string problem = why_not(view, w);
+      if (ImGui::MenuItem(info(view).title.c_str(), nullptr, now == view.figure, problem.empty())) {
+        w.show_view(std::string(view.figure));
+      }
+      help_tooltip(w.fonts, problem.empty() ? info(view).tooltip : problem);
+    }
+    ImGui::EndMenu();
+  }
+}
 }  // namespace
 
 void draw_menu(Workspace& w) {
@@ -43,6 +68,9 @@ void draw_menu(Workspace& w) {
       draw_recent(w);
       ImGui::EndMenu();
     }
+    item(w, "New capture…", Command::new_capture);
+    item(w, "Run policy A in the model…", Command::closed_loop, false, open);
+    ImGui::Separator();
     item(w, "Open session…", Command::open_session);
     item(w, "Save session…", Command::save_session);
     ImGui::Separator();
@@ -57,35 +85,42 @@ void draw_menu(Workspace& w) {
     ImGui::EndMenu();
   }
   if (ImGui::BeginMenu("View")) {
-    for (const ViewEntry& view : view_catalog()) {
-      TileState& tile = s.tiles[static_cast<std::size_t>(s.active_tile)];
-      if (ImGui::MenuItem(info(view).title.c_str(), nullptr, tile.view == view.figure, open)) {
-        tile = TileState{.view = std::string(view.figure)};
-      }
-      help_tooltip(w.fonts, info(view).tooltip);
-    }
+    item(w, "Choose view…", Command::choose_view, false, open);
+    draw_views(w, open);
     ImGui::Separator();
+    if (ImGui::BeginMenu("Layout", open)) {
+      for (const Layout& layout : layouts()) {
+        item(w, std::string(layout.name).c_str(), layout.command);
+        help_tooltip(w.fonts, std::string(layout.words));
+      }
+      ImGui::EndMenu();
+    }
     item(w, "One view", Command::tiles_1, s.tile_count == 1);
     item(w, "Two views", Command::tiles_2, s.tile_count == 2);
     item(w, "Three views", Command::tiles_3, s.tile_count == 3);
     item(w, "Four views", Command::tiles_4, s.tile_count == 4);
+    item(w, "A beside B", Command::tiles_ab, false, open);
     ImGui::Separator();
     item(w, "Left panel", Command::left_panel, s.left_panel);
     item(w, "Bottom panel", Command::bottom_panel, s.bottom_panel);
     item(w, "Right panel", Command::right_panel, s.right_panel);
     ImGui::Separator();
     item(w, "Dark theme", Command::theme, s.theme == Theme::dark);
+    item(w, ("Colours: " + std::string(amount_map_name(s.amounts))).c_str(), Command::colour_map);
     item(w, "Larger", Command::scale_up);
     item(w, "Smaller", Command::scale_down);
     item(w, "Normal size", Command::scale_reset);
     ImGui::EndMenu();
   }
   if (ImGui::BeginMenu("Help")) {
-    item(w, "Keys", Command::help);
+    item(w, "Find anything…", Command::palette);
+    item(w, "Keys and mouse", Command::help);
     ImGui::EndMenu();
   }
-  if (!w.settled() && open) {
-    const std::string text = "computing";
+  const bool captures = w.capture_panel.running();
+  if ((!w.settled() && open) || captures) {
+    const std::string text =
+        captures ? fmt::format("capturing {:.0f} %", 100 * w.capture_panel.fraction()) : "computing";
     ImGui::PushFont(w.fonts.secondary);
     const float x = ImGui::GetWindowWidth() - ImGui::CalcTextSize(text.c_str()).x - w.px(16);
     computing_dot(w.fonts, {x - w.px(12), ImGui::GetFrameHeight() / 2}, w.colours());
@@ -114,6 +149,9 @@ void draw_empty_state(Workspace& w) {
     ImGui::TextUnformatted("Drop a trace here, or choose one.");
     const std::string label = "Open trace…  " + std::string(keys_of(Command::open));
     if (ImGui::Button(label.c_str())) w.perform(Command::open);
+    ImGui::SameLine();
+    const std::string capture = "New capture…  " + std::string(keys_of(Command::new_capture));
+    if (ImGui::Button(capture.c_str())) w.perform(Command::new_capture);
     if (!w.recent.files().empty()) {
       ImGui::Dummy({0, w.px(8)});
       ImGui::TextDisabled("Opened last");
@@ -121,7 +159,7 @@ void draw_empty_state(Workspace& w) {
     }
     ImGui::Dummy({0, w.px(16)});
     ImGui::TextUnformatted("A trace is made from a model folder (config.json, model.safetensors, tokenizer) "
-                           "and a prompt:");
+                           "and a prompt, here or on the command line:");
     ImGui::PushFont(w.fonts.mono);
     ImGui::TextUnformatted(kCommand);
     ImGui::PopFont();
@@ -136,7 +174,7 @@ void draw_empty_state(Workspace& w) {
 
 void draw_help_sheet(Workspace& w, bool& open) {
   const ImVec2 screen = ImGui::GetIO().DisplaySize;
-  const ImVec2 size{std::min(w.px(880), screen.x - 32), std::min(w.px(600), screen.y - 64)};
+  const ImVec2 size{std::min(w.px(960), screen.x - 32), std::min(w.px(720), screen.y - 64)};
   ImGui::SetNextWindowPos({(screen.x - size.x) / 2, (screen.y - size.y) / 3});
   ImGui::SetNextWindowSize(size);
   ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, {w.px(24), w.px(16)});
@@ -145,7 +183,7 @@ void draw_help_sheet(Workspace& w, bool& open) {
   ImGui::Begin("##help", nullptr, ImGuiWindowFlags_NoDecoration | ImGuiWindowFlags_NoMove);
   ImGui::PopStyleVar(2);
   ImGui::PushFont(w.fonts.heading);
-  ImGui::TextUnformatted("Keys");
+  ImGui::TextUnformatted("Keys and mouse");
   ImGui::PopFont();
   ImGui::SameLine(ImGui::GetContentRegionMax().x - w.px(64));
   if (ImGui::Button("Close", {w.px(64), 0})) open = false;
@@ -156,30 +194,35 @@ void draw_help_sheet(Workspace& w, bool& open) {
     ImGui::TableNextColumn();
     std::string_view group;
     int rows = 0;
-    for (const KeyBinding& binding : key_bindings()) {
-      if (binding.words.empty()) continue;
-      if (binding.group != group) {
-        group = binding.group;
-        if (columns == 2 && rows > 16) {
-          ImGui::TableNextColumn();
-          rows = -100;
-        } else if (rows != 0) {
-          ImGui::Dummy({0, w.px(4)});
-        }
-        ImGui::PushFont(w.fonts.heading);
-        ImGui::TextUnformatted(std::string(group).c_str());
-        ImGui::PopFont();
-        ++rows;
+    const auto heading = [&](std::string_view title) {
+      if (columns == 2 && rows > 24) {
+        ImGui::TableNextColumn();
+        rows = -100;
+      } else if (rows != 0) {
+        ImGui::Dummy({0, w.px(4)});
       }
+      ImGui::PushFont(w.fonts.heading);
+      ImGui::TextUnformatted(std::string(title).c_str());
+      ImGui::PopFont();
+      ++rows;
+    };
+    const auto line = [&](std::string_view keys, std::string_view words) {
       const float left = ImGui::GetCursorPosX();
       ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, {w.px(8), w.px(2)});
       ImGui::TextColored(ImGui::ColorConvertU32ToFloat4(w.colours().retained), "%s",
-                         std::string(binding.keys).c_str());
+                         std::string(keys).c_str());
       ImGui::SameLine();
       ImGui::SetCursorPosX(left + w.px(112));
-      ImGui::TextUnformatted(std::string(binding.words).c_str());
+      ImGui::TextUnformatted(std::string(words).c_str());
       ImGui::PopStyleVar();
       ++rows;
+    };
+    heading("Mouse");
+    for (const MouseGesture& each : mouse_gestures()) line(each.gesture, each.words);
+    for (const KeyBinding& binding : key_bindings()) {
+      if (binding.words.empty()) continue;
+      if (binding.group != group) heading(group = binding.group);
+      line(binding.keys, binding.words);
     }
     ImGui::EndTable();
   }

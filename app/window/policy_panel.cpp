@@ -12,6 +12,7 @@
 #include "app/window/marks.h"
 #include "app/window/numbers.h"
 #include "app/window/panels.h"
+#include "app/window/policy_variants.h"
 #include "app/window/workspace.h"
 
 namespace kvloupe::window {
@@ -94,6 +95,29 @@ void draw_budget(Workspace& w, int prompt_length, int captured_block) {
   ImGui::PopFont();
 }
 
+/// Policy A as papers, authors and libraries do it: one click makes it policy B.
+void draw_variants(Workspace& w) {
+  ImGui::PushFont(w.fonts.secondary);
+  if (ImGui::Button("Compare with a variant of A…", {-1, 0})) ImGui::OpenPopup("##variants");
+  help_tooltip(w.fonts, "Policy A as the papers, their authors and public libraries do it, as policy B");
+  if (ImGui::BeginPopup("##variants")) {
+    const std::vector<PolicyVariant> variants = variants_of(parse_policy(w.state.policy_a));
+    if (variants.empty()) ImGui::TextDisabled("No other form of this policy is known.");
+    for (const PolicyVariant& variant : variants) {
+      const std::string title = variant.part + " · " + variant.where;
+      const bool on = w.state.policy_b_on && w.state.policy_b == variant.spec;
+      if (ImGui::Selectable(title.c_str(), on)) {
+        w.state.policy_b = variant.spec;
+        w.state.policy_b_on = true;
+        w.state.token_colour = "difference";
+      }
+      help_tooltip(w.fonts, variant.spec);
+    }
+    ImGui::EndPopup();
+  }
+  ImGui::PopFont();
+}
+
 void draw_notes(const Workspace& w, const PolicyResults& results) {
   const auto focus = results.focus.current();
   const std::string error = results.focus.error();
@@ -123,6 +147,33 @@ struct Column {
   }
 };
 
+/// What the numbers are worth: a replay above layer 0 is an approximation.
+void draw_loop_badge(const Workspace& w) {
+  const RunInfo& run = w.results.trace()->run();
+  const bool closed = run.policy != "full";
+  const bool exact = closed || w.state.selection.layer == 0;
+  const char* text = closed ? "closed loop" : exact ? "open loop: exact here" : "open loop: exact for layer 0";
+  const ImVec2 at = ImGui::GetCursorScreenPos();
+  const float radius = w.px(3);
+  const ImVec2 centre{at.x + radius, at.y + w.fonts.secondary->FontSize / 2};
+  ImDrawList& list = *ImGui::GetWindowDrawList();
+  const ImU32 ink = exact ? w.colours().protection : w.colours().selection;
+  if (exact) {
+    list.AddCircleFilled(centre, radius, ink, 12);
+  } else {
+    list.AddCircle(centre, radius, ink, 12, w.px(1.5F));
+  }
+  ImGui::SetCursorScreenPos({at.x + w.px(12), at.y});
+  ImGui::TextDisabled("%s", text);
+  help_tooltip(w.fonts,
+               closed ? "The model ran with " + run.policy + " in its cache. Another policy is replayed on the "
+                        "states that run left."
+                      : std::string("The policy is replayed on states captured with the full cache. Layer 0 does "
+                                    "not depend on what was evicted; the layers above would see other states in "
+                                    "a model that lives with the policy. To see those: File, Run policy A in the "
+                                    "model (Ctrl R)."));
+}
+
 /// Numbers of the selected head after the selected step, one column per policy.
 void draw_readouts(const Workspace& w) {
   const TracePointer trace = w.results.trace();
@@ -145,6 +196,7 @@ void draw_readouts(const Workspace& w) {
   ImGui::SameLine();
   ImGui::PushFont(w.fonts.secondary);
   ImGui::TextDisabled("layer %d, head %d", at.layer, at.head);
+  draw_loop_badge(w);
   if (!ImGui::BeginTable("##readouts", static_cast<int>(shown) + 1)) {
     ImGui::PopFont();
     return;
@@ -211,7 +263,7 @@ void draw_policy_panel(Workspace& w) {
   const TracePointer trace = w.results.trace();
   if (!trace) return;
   const float line = w.fonts.secondary->FontSize + 2 * ImGui::GetStyle().CellPadding.y;
-  const float readouts = line * (w.state.policy_b_on ? 9.0F : 8.0F) + w.px(40);
+  const float readouts = line * (w.state.policy_b_on ? 10.0F : 9.0F) + w.px(40);
   const bool fits = ImGui::GetContentRegionAvail().y > readouts + w.px(200);
   ImGui::BeginChild("##policies", {0, fits ? -readouts : 0.0F}, false,
                     w.keyboard_moves_in_panel() ? 0 : ImGuiWindowFlags_NoNavInputs);
@@ -225,6 +277,7 @@ void draw_policy_panel(Workspace& w) {
   ImGui::SameLine(ImGui::GetContentRegionMax().x - ImGui::GetFrameHeight());
   checkbox("##b", w.state.policy_b_on, w.colours());
   help_tooltip(w.fonts, "A second policy to compare with (B)");
+  draw_variants(w);
   if (w.state.policy_b_on) {
     w.editor_b.draw(w.fonts, w.colours(), w.state.policy_b);
     draw_notes(w, w.results.b);

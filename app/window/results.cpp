@@ -11,6 +11,7 @@ namespace {
 
 constexpr int kQuickThreads = 2;
 constexpr int kLongThreads = 1;
+constexpr int kLongNice = 15;  // what is looked at comes first
 constexpr auto kRest = std::chrono::milliseconds(150);  // a hand that moves a slider has stopped
 constexpr std::size_t kFocusBytes = std::size_t{512} << 20U;
 constexpr std::size_t kAllBytes = std::size_t{1} << 30U;
@@ -51,8 +52,8 @@ Results::Results(std::function<void()> wake)
       all_states_(kAllBytes),
       replays_(std::make_shared<figure::ReplayStore>()),
       quick_(kQuickThreads, wake),
-      long_(kLongThreads, wake),
-      comparing_(kLongThreads, std::move(wake)) {}
+      long_(kLongThreads, wake, kLongNice),
+      comparing_(kLongThreads, std::move(wake), kLongNice) {}
 
 void Results::open(const std::filesystem::path& path) {
   // Opening the same path again reads it again: the file may have changed.
@@ -132,13 +133,18 @@ void Results::request(PolicyResults& results, const std::string& spec, const Wor
   // The other layers come after the one that is looked at.
   wanted.states = &all_states_;
   const std::string all_key = trace_key() + "|" + wanted.key();
-  results.all.want(all_key);
-  if (results.focus.computing()) {
+  // They too are let come to a first result while a budget is dragged, so that the grid follows.
+  const bool patient_all = results.all.key().starts_with(trace_key() + "|");
+  results.all.want(all_key, patient_all);
+  if (results.focus.computing() && !patient_all) {
     all_wait_ = true;
   } else {
-    results.all.request(long_, all_key, [open, wanted](Progress& progress, const auto& publish) {
-      return replay_in_parts(open, wanted, progress, publish);
-    });
+    results.all.request(
+        long_, all_key,
+        [open, wanted](Progress& progress, const auto& publish) {
+          return replay_in_parts(open, wanted, progress, publish);
+        },
+        patient_all ? kRest : std::chrono::milliseconds(0), job::Computed<Replay>::Until::end);
   }
 }
 

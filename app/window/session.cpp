@@ -113,7 +113,7 @@ class Reader {
 constexpr int kMost = 1 << 30;
 
 void read_tile(const Reader& tile, TileState& state) {
-  tile.only({"view", "choices", "x_range", "y_range", "limits"});
+  tile.only({"view", "choices", "policy", "x_range", "y_range", "limits"});
   tile.read("view", state.view);
   const ViewEntry* view = find_view(state.view);
   if (!view) tile.fail(tile.name("view"), "\"" + state.view + "\" is no view");
@@ -130,6 +130,9 @@ void read_tile(const Reader& tile, TileState& state) {
       tile.fail(tile.name("choices"), std::string("are wrong: ") + error.what());
     }
   }
+  std::string side = "both";
+  tile.word("policy", side, {"both", "A", "B"});
+  state.side = side == "A" ? PolicySide::a : side == "B" ? PolicySide::b : PolicySide::both;
   state.x_range.reset();
   state.y_range.reset();
   state.limits.reset();
@@ -147,6 +150,9 @@ std::string session_text(const WorkspaceState& s) {
     for (const auto& [name, value] : tile.choices) choices[name] = value;
     tiles.push_back({{"view", tile.view},
                      {"choices", choices},
+                     {"policy", tile.side == PolicySide::a   ? "A"
+                                : tile.side == PolicySide::b ? "B"
+                                                             : "both"},
                      {"x_range", range_json(tile.x_range)},
                      {"y_range", range_json(tile.y_range)},
                      {"limits", range_json(tile.limits)}});
@@ -170,6 +176,7 @@ std::string session_text(const WorkspaceState& s) {
       {"tile_count", s.tile_count},
       {"active_tile", s.active_tile},
       {"theme", s.theme == Theme::light ? "light" : "dark"},
+      {"colours", std::string(amount_map_name(s.amounts))},
       {"scale", s.scale},
       {"left_panel", s.left_panel},
       {"right_panel", s.right_panel},
@@ -208,7 +215,7 @@ WorkspaceState read_session(const std::filesystem::path& path) {
   }
   root.only({"format", "format_version", "trace", "selection", "policy_a", "policy_b", "policy_b_on",
              "budget", "block", "grid_metric", "token_colour", "tiles", "tile_count", "active_tile",
-             "theme", "scale", "left_panel", "right_panel", "bottom_panel"});
+             "theme", "colours", "scale", "left_panel", "right_panel", "bottom_panel"});
 
   WorkspaceState s = default_state();
   root.read("trace", s.trace);
@@ -242,7 +249,7 @@ WorkspaceState read_session(const std::filesystem::path& path) {
   if (!is_grid_metric(s.grid_metric)) {
     root.fail("grid_metric", "has no value \"" + s.grid_metric + "\"");
   }
-  root.word("token_colour", s.token_colour, {"fate", "score", "none"});
+  root.word("token_colour", s.token_colour, {"fate", "score", "difference", "none"});
   if (const Json* tiles = root.find("tiles")) {
     if (!tiles->is_array() || tiles->size() > kMaxTiles) root.fail("tiles", "must be a list of at most 4");
     for (std::size_t i = 0; i < tiles->size(); ++i) {
@@ -254,6 +261,9 @@ WorkspaceState read_session(const std::filesystem::path& path) {
   std::string theme = s.theme == Theme::light ? "light" : "dark";
   root.word("theme", theme, {"light", "dark"});
   s.theme = theme == "light" ? Theme::light : Theme::dark;
+  std::string colours(amount_map_name(s.amounts));
+  root.word("colours", colours, {"viridis", "cividis", "grey"});
+  s.amounts = figure::parse_amount_map(colours);
   root.read("scale", s.scale, kMinScale, kMaxScale);
   root.read("left_panel", s.left_panel);
   root.read("right_panel", s.right_panel);

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "app/figure/colour_map.h"
 #include "app/figure/figure.h"
 #include "app/window/palette.h"
 
@@ -31,10 +32,14 @@ struct Hover {
   int step = -1;
 };
 
+/// Which policy a tile looks at: both where its figure can show two, or one alone.
+enum class PolicySide { both, a, b };
+
 /// One tile: which figure, its own choices, what part of it is in sight.
 struct TileState {
   std::string view = {};
   figure::Choices choices = {};
+  PolicySide side = PolicySide::both;
   std::optional<std::pair<double, double>> x_range = std::nullopt;
   std::optional<std::pair<double, double>> y_range = std::nullopt;
   std::optional<std::pair<double, double>> limits = std::nullopt;
@@ -50,11 +55,12 @@ struct WorkspaceState {
   std::string budget = "25%";
   int block = 0;  // 0: the capture's own
   std::string grid_metric = "retained mass";
-  std::string token_colour = "fate";
+  std::string token_colour = "fate";  // fate, score, difference or none
   std::vector<TileState> tiles;  // always four; the first `tile_count` are shown
   int tile_count = 1;
   int active_tile = 0;
   Theme theme = Theme::light;
+  figure::AmountMap amounts = figure::AmountMap::viridis;
   double scale = 1.0;
   bool left_panel = true;
   bool right_panel = true;

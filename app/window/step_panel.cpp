@@ -130,6 +130,54 @@ std::string token_line(const Workspace& w, int token) {
 
 }  // namespace
 
+namespace {
+
+void draw_colour_choice(Workspace& w) {
+  struct Choice {
+    const char* value;
+    const char* title;
+    const char* help;
+  };
+  for (const Choice& choice :
+       {Choice{"fate", "fate", "Kept, protected, evicted at this step or before, merged, under policy A"},
+        Choice{"score", "score", "The darker the higher its score ranks at this step, under policy A"},
+        Choice{"difference", "A, B", "Blue, line above: kept by A only; vermillion, line below: by B only; grey: by both"},
+        Choice{"none", "none", "Plain text"}}) {
+    ImGui::SameLine();
+    if (radio_button(choice.title, w.state.token_colour == choice.value, w.colours())) {
+      w.state.token_colour = choice.value;
+      if (w.state.token_colour == "difference") w.state.policy_b_on = true;
+    }
+    help_tooltip(w.fonts, choice.help);
+  }
+  const SharedSelection& at = w.state.selection;
+  if (at.last_token < 0) return;
+  ImGui::SameLine(0, w.px(24));
+  const std::string range =
+      fmt::format("tokens {}–{}  ×", count_text(at.first_token), count_text(at.last_token));
+  if (ImGui::SmallButton(range.c_str())) w.perform(Command::whole_range);
+  help_tooltip(w.fonts, "The range every view shows; click for all tokens again (R)");
+}
+
+/// How many tokens only one of the policies has, of those seen.
+std::string difference_line(const Workspace& w) {
+  const StepTokens* a = w.tokens_a();
+  const StepTokens* b = w.tokens_b();
+  if (!a || !b || a->states.size() != b->states.size()) return "Policy B is being computed.";
+  long only_a = 0, only_b = 0, both = 0;
+  for (std::size_t i = 0; i < a->states.size(); ++i) {
+    const bool in_a = is_kept(a->states[i]);
+    const bool in_b = is_kept(b->states[i]);
+    only_a += in_a && !in_b;
+    only_b += in_b && !in_a;
+    both += in_a && in_b;
+  }
+  return fmt::format("Kept by A only: {} · by B only: {} · by both: {}", count_text(only_a),
+                     count_text(only_b), count_text(both));
+}
+
+}  // namespace
+
 void draw_step_panel(Workspace& w) {
   const TracePointer trace = w.results.trace();
   if (!trace || w.blocks.empty()) return;
@@ -148,16 +196,15 @@ void draw_step_panel(Workspace& w) {
 
   ImGui::AlignTextToFramePadding();
   ImGui::TextDisabled("colour");
-  for (const char* choice : {"fate", "score", "none"}) {
-    ImGui::SameLine();
-    if (radio_button(choice, w.state.token_colour == choice, w.colours())) w.state.token_colour = choice;
-  }
+  draw_colour_choice(w);
   ImGui::SameLine(0, w.px(24));
+  const bool differs = w.state.token_colour == "difference" && w.state.policy_b_on;
   const int token = w.hovered.token >= 0 ? w.hovered.token : w.state.selection.token;
   if (token >= 0 && token < trace->length()) {
     ImGui::TextUnformatted(token_line(w, token).c_str());
   } else {
-    ImGui::TextDisabled("Point at a token anywhere to see it everywhere.");
+    ImGui::TextDisabled("%s", differs ? difference_line(w).c_str()
+                                      : "Point at a token anywhere to see it everywhere; click to see why it stayed or left.");
   }
   ImGui::PopFont();
 
@@ -170,13 +217,17 @@ void draw_step_panel(Workspace& w) {
                          .count = trace->length(),
                          .tokens = w.state.token_colour == "none" ? nullptr : w.tokens_a(),
                          .by_score = w.state.token_colour == "score",
+                         .other = differs ? w.tokens_b() : nullptr,
                          .selected = w.state.selection.token,
                          .hovered = w.hovered.token,
                          .follow = w.state.selection.token >= 0
                                        ? w.state.selection.token
                                        : w.blocks[static_cast<std::size_t>(w.step())].first});
   if (out.hovered >= 0) w.hover.token = out.hovered;
-  if (out.clicked >= 0) w.state.selection.token = out.clicked;
+  if (out.clicked >= 0) {
+    w.state.selection.token = out.clicked;
+    w.token_card.open(ImGui::GetIO().MousePos);
+  }
   ImGui::EndChild();
 }
 

@@ -72,6 +72,12 @@ StepTokens step_tokens(const Replay& replay, const HeadReplay& head, int step) {
   return result;
 }
 
+bool is_kept(StepTokens::State state) {
+  using State = StepTokens::State;
+  return state == State::kept || state == State::kept_recent || state == State::kept_sink ||
+         state == State::kept_window;
+}
+
 std::string state_text(StepTokens::State state) {
   switch (state) {
     case StepTokens::State::unseen: return "not yet seen";

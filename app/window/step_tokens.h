@@ -23,6 +23,9 @@ struct StepTokens {
 /// O(T + n log n).
 StepTokens step_tokens(const Replay& replay, const HeadReplay& head, int step);
 
+/// Whether an entry is in the cache after the step.
+bool is_kept(StepTokens::State state);
+
 /// One word for a person: "kept", "kept (recent)", "evicted at this step", ...
 std::string state_text(StepTokens::State state);
 

@@ -68,6 +68,13 @@ std::pair<double, double> inside(std::pair<double, double> range, const figure::
   return {range.first + shift, range.second + shift};
 }
 
+/// The token under a point, kept inside the trace.
+int token_at(const figure::Axes& axes, figure::Point at, const TileContext& context) {
+  const TracePointer trace = context.results.trace();
+  const double x = std::clamp(at.x, axes.plot.x, axes.plot.right() - 1e-6);
+  return std::clamp(static_cast<int>(axes.to_data({x, at.y}).x), 0, trace ? trace->length() - 1 : 0);
+}
+
 bool is_whole(const std::pair<double, double>& range, const figure::Axis& full) {
   const double slack = 1e-6 * std::abs(full.last - full.first);
   return std::abs(range.first - full.first) <= slack && std::abs(range.second - full.last) <= slack;
@@ -92,6 +99,25 @@ bool Tile::settled() const {
 void Tile::reset(TileState& tile) {
   tile.x_range.reset();
   tile.y_range.reset();
+}
+
+TileNeed Tile::need(const TileState& tile, const figure::TextMetrics& metrics) const {
+  constexpr double kNominalWidth = 300.0;  // points
+  const ViewEntry* view = find_view(tile.view);
+  if (!view) return {};
+  TileNeed need{info(*view).aspect, view->zoom == Zoom::linked};
+  const auto figure = shown_view_ == tile.view ? figure_.value() : nullptr;
+  if (!figure) return need;
+  if (aspect_of_ != figure_.value_key()) {
+    aspect_of_ = figure_.value_key();
+    figure::DrawRequest request;
+    request.style = figure::make_style(metrics);
+    request.width = kNominalWidth;
+    const double height = figure->figure->natural_height(request);
+    aspect_ = height > 0.0 ? kNominalWidth / height : need.aspect;
+  }
+  need.aspect = aspect_;
+  return need;
 }
 
 void Tile::zoom(TileState& tile, double factor, double share_x, double share_y) const {
@@ -127,12 +153,12 @@ void Tile::pan(TileState& tile, double share_x, double share_y) const {
   }
 }
 
-bool Tile::add_comparison(figure::FigureInput& input, std::string& key,
+bool Tile::add_comparison(figure::FigureInput& input, std::string& key, PolicySide side,
                           const TileContext& context) {
   const WorkspaceState& state = context.state;
   try {
-    input.spec_a = parse_policy(state.policy_a);
-    if (state.policy_b_on) input.spec_b = parse_policy(state.policy_b);
+    input.spec_a = parse_policy(side == PolicySide::b ? state.policy_b : state.policy_a);
+    if (state.policy_b_on && side == PolicySide::both) input.spec_b = parse_policy(state.policy_b);
     input.budget = parse_budget(state.budget);
   } catch (const UsageError& error) {
     error_ = error.what();
@@ -157,6 +183,7 @@ void Tile::request(const TileState& tile, const TileContext& context, ImVec2 siz
     picture_.clear();
     full_x_.reset();
     full_y_.reset();
+    drafts_.clear();
     shown_view_ = tile.view;
   }
 
@@ -165,6 +192,12 @@ void Tile::request(const TileState& tile, const TileContext& context, ImVec2 siz
   input.traces = {trace};
   input.choices = tile.choices;
   std::string key = tile.view + "|" + context.results.trace_key();
+  // What compares the two looks at both.
+  const PolicySide side = info.needs.policy_b ? PolicySide::both : tile.side;
+  if (side == PolicySide::b && !context.state.policy_b_on) {
+    error_ = "Shows policy B, which is off: switch it on (B).";
+    return;
+  }
   if (info.needs.fewest_traces > 1) {
     error_ = "Compares traces: kvloupe export TRACE TRACE --figure " + info.name;
     return;
@@ -173,7 +206,7 @@ void Tile::request(const TileState& tile, const TileContext& context, ImVec2 siz
     error_ = "Compares two policies: switch on policy B.";
     return;
   }
-  if (info.needs.comparison && !add_comparison(input, key, context)) return;
+  if (info.needs.comparison && !add_comparison(input, key, side, context)) return;
   if (info.needs.policy || info.needs.policy_b) {
     const auto take = [&](PolicyResults& results, std::shared_ptr<const Replay>& replay) {
       const auto& slot = info.needs.all_layers ? results.all : results.focus;
@@ -182,10 +215,11 @@ void Tile::request(const TileState& tile, const TileContext& context, ImVec2 siz
       replay = context.results.latest(slot, context.state, info.needs.all_layers);
       if (replay) key += fmt::format("|{}#{}", slot.value_key(), replay->heads.size());
     };
-    take(context.results.a, input.policy_a);
-    if (context.state.policy_b_on) take(context.results.b, input.policy_b);
+    take(side == PolicySide::b ? context.results.b : context.results.a, input.policy_a);
+    const bool both = context.state.policy_b_on && side == PolicySide::both;
+    if (both) take(context.results.b, input.policy_b);
     // Until the replay is there, the one before is shown, with a dot; not one policy of two.
-    const bool complete = input.policy_a && (input.policy_b || !context.state.policy_b_on);
+    const bool complete = input.policy_a && (input.policy_b || !both);
     if (!complete || !error_.empty()) return;
   }
   const SharedSelection& at = context.state.selection;
@@ -231,6 +265,7 @@ void Tile::request(const TileState& tile, const TileContext& context, ImVec2 siz
   draw.style = figure::make_style(context.metrics, context.state.theme == Theme::light
                                                        ? figure::Theme::light
                                                        : figure::Theme::dark);
+  draw.style.amounts = context.state.amounts;
   draw.width = std::max(1.0F, std::floor(size.x) / scale_);
   draw.height = std::max(1.0F, std::floor(size.y) / scale_);
   draw.x_range = tile.x_range;
@@ -238,9 +273,9 @@ void Tile::request(const TileState& tile, const TileContext& context, ImVec2 siz
   draw.limits = tile.limits;
   draw.pixels_per_point = scale_;
   const std::string picture_key = fmt::format(
-      "{}|{:.2f}x{:.2f}@{:.3f}|{}|{}|{}|{}", figure_.value_key(), draw.width, draw.height, scale_,
+      "{}|{:.2f}x{:.2f}@{:.3f}|{}|{}|{}|{}|{}", figure_.value_key(), draw.width, draw.height, scale_,
       range_key(draw.x_range), range_key(draw.y_range), range_key(draw.limits),
-      static_cast<int>(context.state.theme));
+      static_cast<int>(context.state.theme), static_cast<int>(context.state.amounts));
   picture_.request(context.results.quick(), picture_key,
                    [figure, draw](Progress&, const auto&) { return figure->figure->draw(draw); });
   error_ = picture_.error();
@@ -287,26 +322,9 @@ void Tile::interact(TileState& tile, const TileContext& context, const figure::S
   const figure::Axes* bar = colour_bar(scene);
   const ViewEntry* view = find_view(tile.view);
 
-  if (ImGui::IsItemActivated()) {
-    drag_ = Drag::pan;
-    dragged_ = false;
-    if (bar && view->limits && at.x >= bar->plot.x - 2 && at.y >= bar->plot.y - 4 &&
-        at.y <= bar->plot.bottom() + 4) {
-      drag_ = at.y < bar->plot.centre().y ? Drag::high_limit : Drag::low_limit;
-    }
-  }
-  if (ImGui::IsItemActive()) {
-    if (std::abs(ImGui::GetMouseDragDelta(0, 0.0F).x) > kClickSlack ||
-        std::abs(ImGui::GetMouseDragDelta(0, 0.0F).y) > kClickSlack) {
-      dragged_ = true;
-    }
-    if (drag_ == Drag::pan && dragged_ && axes) {
-      pan(tile, -io.MouseDelta.x / scale_ / axes->plot.width,
-          -io.MouseDelta.y / scale_ / axes->plot.height);
-    } else if (drag_ == Drag::low_limit || drag_ == Drag::high_limit) {
-      if (dragged_) drag_limits(tile, scene, at);
-    }
-  }
+  if (ImGui::IsItemActivated()) start_drag(context, scene, at);
+  if (ImGui::IsItemActive()) go_on_dragging(tile, context, scene, at);
+  if (ImGui::IsItemDeactivated() && drag_ == Drag::range && dragged_) choose_range(context, scene, at);
   if (over && ImGui::IsMouseDoubleClicked(0)) {
     if (drag_ == Drag::pan) {
       reset(tile);
@@ -333,7 +351,67 @@ void Tile::interact(TileState& tile, const TileContext& context, const figure::S
     if (target->step >= 0) context.selection.step = target->step;
     if (target->layer >= 0) context.selection.layer = target->layer;
     if (target->head >= 0) context.selection.head = target->head;
+    if (target->token >= 0) {
+      context.asks.explain = true;
+      context.asks.at = io.MousePos;
+    }
   }
+}
+
+void Tile::start_drag(const TileContext& context, const figure::Scene& scene, figure::Point at) {
+  const figure::Axes* axes = main_axes(scene);
+  const figure::Axes* bar = colour_bar(scene);
+  drag_ = Drag::pan;
+  dragged_ = false;
+  if (bar && find_view(shown_view_)->limits && at.x >= bar->plot.x - 2 && at.y >= bar->plot.y - 4 &&
+      at.y <= bar->plot.bottom() + 4) {
+    drag_ = at.y < bar->plot.centre().y ? Drag::high_limit : Drag::low_limit;
+  } else if (ImGui::GetIO().KeyShift && axes && axes->x.meaning == figure::AxisMeaning::token) {
+    drag_ = Drag::range;
+    range_from_ = token_at(*axes, at, context);
+  }
+}
+
+void Tile::go_on_dragging(TileState& tile, const TileContext& context, const figure::Scene& scene,
+                          figure::Point at) {
+  const ImVec2 moved = ImGui::GetMouseDragDelta(0, 0.0F);
+  dragged_ |= std::abs(moved.x) > kClickSlack || std::abs(moved.y) > kClickSlack;
+  const figure::Axes* axes = main_axes(scene);
+  if (!dragged_ || !axes) return;
+  const ImVec2 by = ImGui::GetIO().MouseDelta;
+  switch (drag_) {
+    case Drag::pan:
+      pan(tile, -by.x / scale_ / axes->plot.width, -by.y / scale_ / axes->plot.height);
+      break;
+    case Drag::low_limit:
+    case Drag::high_limit: drag_limits(tile, scene, at); break;
+    case Drag::range: {
+      const int to = token_at(*axes, at, context);
+      const figure::Point low = axes->to_page(std::min(range_from_, to), 0);
+      const figure::Point high = axes->to_page(std::max(range_from_, to) + 1, 0);
+      ImDrawList& list = *ImGui::GetWindowDrawList();
+      const Palette& colours = palette(context.state.theme);
+      const ImVec2 from{origin_.x + static_cast<float>(low.x) * scale_,
+                        origin_.y + static_cast<float>(axes->plot.y) * scale_};
+      const ImVec2 end{origin_.x + static_cast<float>(high.x) * scale_,
+                       origin_.y + static_cast<float>(axes->plot.bottom()) * scale_};
+      list.AddRectFilled(from, end, faded(colours.selection, 0.2F));
+      list.AddRect(from, end, colours.selection);
+      label(context.fonts, list, {end.x, from.y + 24 * context.fonts.scale()},
+            fmt::format("tokens {}–{}", count_text(std::min(range_from_, to)), count_text(std::max(range_from_, to))),
+            colours, {origin_.x + static_cast<float>(scene.width) * scale_, origin_.y});
+      break;
+    }
+    case Drag::none: break;
+  }
+}
+
+void Tile::choose_range(const TileContext& context, const figure::Scene& scene, figure::Point at) {
+  const figure::Axes* axes = main_axes(scene);
+  if (!axes) return;
+  const int to = token_at(*axes, at, context);
+  context.selection.first_token = std::min(range_from_, to);
+  context.selection.last_token = std::max(range_from_, to);
 }
 
 void Tile::drag_limits(TileState& tile, const figure::Scene& scene, figure::Point at) {

@@ -14,9 +14,17 @@
 #include "app/window/fonts.h"
 #include "app/window/results.h"
 #include "app/window/state.h"
+#include "app/window/tile_layout.h"
 #include "app/window/view_catalog.h"
 
 namespace kvloupe::window {
+
+/// What was done in a tile that others answer.
+struct TileAsks {
+  bool explain = false;      // a token was clicked
+  bool choose_view = false;  // the title was
+  ImVec2 at{};               // where the answer goes, in pixels
+};
 
 /// What a tile draws from and reports to, in one frame.
 struct TileContext {
@@ -29,6 +37,7 @@ struct TileContext {
   const Hover& hovered;       // of the frame before: what to mark
   Hover& hover;               // of this frame: what the pointer is over
   SharedSelection& selection; // what a click changes
+  TileAsks& asks;
 };
 
 /// One view on the screen: a figure computed and drawn into a scene by background jobs, shown with
@@ -52,12 +61,17 @@ class Tile {
   static float header_height(const Fonts& fonts);
   static void reset(TileState& tile);
 
+  /// What the picture asks for, to lay out tiles.
+  TileNeed need(const TileState& tile, const figure::TextMetrics& metrics) const;
+
   /// No job under way, and the picture belongs to the state.
   bool settled() const;
   /// The picture shown; nullptr where there is none yet.
   std::shared_ptr<const figure::Scene> scene() const;
   /// The figure shown, with its settings, for export; nullptr where there is none yet.
   std::shared_ptr<const figure::MadeFigure> figure() const;
+  /// What identifies figure(): equal where it is.
+  const std::string& figure_key() const { return figure_.key(); }
   /// Where the scene was drawn, in pixels.
   ImVec2 origin() const { return origin_; }
   float scale() const { return scale_; }
@@ -67,11 +81,15 @@ class Tile {
   void request(const TileState& tile, const TileContext& context, ImVec2 size);
   /// What a figure that makes replays of its own needs, also for its key; false and an error where
   /// what is selected is wrong.
-  bool add_comparison(figure::FigureInput& input, std::string& key, const TileContext& context);
+  bool add_comparison(figure::FigureInput& input, std::string& key, PolicySide side,
+                      const TileContext& context);
   void draw_header(TileState& tile, const TileContext& context, float width, bool active);
   /// Title and list of views; returns its width in pixels.
   float draw_title(TileState& tile, const TileContext& context, float width, bool active);
   void interact(TileState& tile, const TileContext& context, const figure::Scene& scene);
+  void start_drag(const TileContext& context, const figure::Scene& scene, figure::Point at);
+  void go_on_dragging(TileState& tile, const TileContext& context, const figure::Scene& scene, figure::Point at);
+  void choose_range(const TileContext& context, const figure::Scene& scene, figure::Point at);
   void drag_limits(TileState& tile, const figure::Scene& scene, figure::Point at);
   void draw_marks(const TileContext& context, const figure::Scene& scene) const;
   void draw_cross_hair(const TileContext& context, const figure::Scene& scene,
@@ -86,7 +104,10 @@ class Tile {
   ImVec2 origin_{};
   float scale_ = 1.0F;
   std::optional<figure::Axis> full_x_, full_y_;  // the whole view's axes
-  enum class Drag { none, pan, low_limit, high_limit } drag_ = Drag::none;
+  enum class Drag { none, pan, low_limit, high_limit, range } drag_ = Drag::none;
+  int range_from_ = 0;  // the token where a drag for a range began
+  mutable std::string aspect_of_;  // the figure whose aspect is known
+  mutable double aspect_ = 1.0;
   bool dragged_ = false;
 };
 

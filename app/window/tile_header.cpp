@@ -27,29 +27,22 @@ float Tile::draw_title(TileState& tile, const TileContext& context, float width,
   const float unit = context.fonts.scale();
   const figure::FigureInfo& current = window::info(*find_view(tile.view));
   ImGui::PushFont(context.fonts.heading);
-  ImGui::PushStyleColor(ImGuiCol_FrameBg, 0);
   const float padding = ImGui::GetStyle().FramePadding.x;
   const float text = ImGui::CalcTextSize(current.title.c_str()).x;
   const float title_width = std::min(text + 2 * padding + 16 * unit, width);
-  ImGui::SetNextItemWidth(title_width);
-  if (!active) ImGui::PushStyleColor(ImGuiCol_Text, colours.secondary);
-  const bool open = ImGui::BeginCombo("##view", current.title.c_str(),
-                                      ImGuiComboFlags_HeightLargest | ImGuiComboFlags_NoArrowButton);
-  if (!active) ImGui::PopStyleColor();
-  ImGui::PopStyleColor();
+  ImGui::PushStyleColor(ImGuiCol_Button, 0);
+  ImGui::PushStyleColor(ImGuiCol_Text, active ? colours.ink : colours.secondary);
+  ImGui::PushStyleVar(ImGuiStyleVar_ButtonTextAlign, {0.0F, 0.5F});
+  const bool open = ImGui::Button((current.title + "##view").c_str(), {title_width, 0});
+  ImGui::PopStyleVar();
+  ImGui::PopStyleColor(2);
   ImGui::PopFont();
   small_arrow({corner.x + padding + text + 10 * unit, corner.y + ImGui::GetFrameHeight() / 2}, unit,
               colours.secondary);
+  help_tooltip(context.fonts, current.tooltip);
   if (open) {
-    for (const ViewEntry& entry : view_catalog()) {
-      if (ImGui::Selectable(window::info(entry).title.c_str(), entry.figure == tile.view)) {
-        tile = TileState{.view = std::string(entry.figure)};
-        drafts_.clear();
-      }
-    }
-    ImGui::EndCombo();
-  } else {
-    help_tooltip(context.fonts, current.tooltip);
+    context.asks.choose_view = true;
+    context.asks.at = {corner.x, corner.y + ImGui::GetFrameHeight() + 4 * unit};
   }
   return title_width;
 }
@@ -162,6 +155,35 @@ void draw_more(TileState& tile, const figure::FigureInfo& view,
 
 }  // namespace
 
+namespace {
+
+/// A, B or both, where a policy is looked at and there are two; returns its width in pixels.
+float draw_side(TileState& tile, const figure::FigureInfo& view, const TileContext& context) {
+  if (!(view.needs.policy || view.needs.comparison) || view.needs.policy_b || (!context.state.policy_b_on && tile.side != PolicySide::b)) return 0.0F;
+  const Palette& colours = palette(context.state.theme);
+  const char* names[] = {"A, B", "A", "B"};
+  const ImU32 inks[] = {colours.ink, colours.retained, colours.evicted};
+  const auto now = static_cast<std::size_t>(tile.side);
+  const float width = ImGui::CalcTextSize("A, B").x + ImGui::GetFrameHeight() + 2 * ImGui::GetStyle().FramePadding.x;
+  ImGui::SameLine();
+  ImGui::SetNextItemWidth(width);
+  ImGui::PushStyleColor(ImGuiCol_Text, inks[now]);
+  const bool open = ImGui::BeginCombo("##side", names[now]);
+  ImGui::PopStyleColor();
+  if (open) {
+    for (const PolicySide side : {PolicySide::both, PolicySide::a, PolicySide::b}) {
+      if (ImGui::Selectable(names[static_cast<std::size_t>(side)], side == tile.side)) tile.side = side;
+    }
+    ImGui::EndCombo();
+  } else {
+    help_tooltip(context.fonts, "Which policy this view looks at: " + context.state.policy_a + " or " +
+                                    context.state.policy_b + "; both where it can show two");
+  }
+  return width + ImGui::GetStyle().ItemSpacing.x;
+}
+
+}  // namespace
+
 void Tile::draw_header(TileState& tile, const TileContext& context, float width, bool active) {
   const Palette& colours = palette(context.state.theme);
   const ImVec2 corner = ImGui::GetCursorScreenPos();
@@ -174,6 +196,7 @@ void Tile::draw_header(TileState& tile, const TileContext& context, float width,
   const figure::FigureInfo& view = window::info(*find_view(tile.view));
 
   ImGui::PushFont(context.fonts.secondary);
+  const float side_width = draw_side(tile, view, context);
   const float padding = ImGui::GetStyle().FramePadding.x;
   const float spacing = ImGui::GetStyle().ItemSpacing.x;
   const bool can_reset = tile.x_range || tile.y_range || tile.limits;
@@ -187,7 +210,7 @@ void Tile::draw_header(TileState& tile, const TileContext& context, float width,
     widths.push_back(ImGui::CalcTextSize(choice.title.c_str()).x + choice_width(choice) + 2 * spacing);
     all += widths.back();
   }
-  const float room = width - title_width - reset_width - dot_width;
+  const float room = width - title_width - side_width - reset_width - dot_width;
   std::size_t shown = choices.size();
   if (all > room) {
     shown = 0;

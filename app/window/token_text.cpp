@@ -11,9 +11,21 @@ namespace {
 constexpr float kLineHeight = 1.6F;
 constexpr std::string_view kSpaceMark = "▁";  // SentencePiece's
 
+bool is_there(const StepTokens& tokens, std::size_t token) { return is_kept(tokens.states[token]); }
+
+/// Kept by A only, by B only, by both, by neither.
+ImU32 difference(const TokenText::Input& in, std::size_t token) {
+  const bool a = is_there(*in.tokens, token);
+  const bool b = token < in.other->states.size() && is_there(*in.other, token);
+  if (a && b) return faded(in.colours.secondary, 0.28F);
+  if (a || b) return faded(a ? in.colours.retained : in.colours.evicted, 0.36F);
+  return 0;
+}
+
 ImU32 background(const TokenText::Input& in, std::size_t token) {
   using State = StepTokens::State;
   if (!in.tokens) return 0;
+  if (in.other) return difference(in, token);
   const State state = in.tokens->states[token];
   if (in.by_score) {
     const int rank = in.tokens->ranks[token];
@@ -128,9 +140,16 @@ TokenText::Output TokenText::draw(const std::string& trace_key, const Input& in)
       if (const ImU32 fill = background(in, token)) list.AddRectFilled(low, high, fill);
       ImU32 ink = in.colours.ink;
       const auto state = in.tokens ? in.tokens->states[token] : StepTokens::State::kept;
-      const bool gone = state == StepTokens::State::evicted || state == StepTokens::State::evicted_now;
-      if (state == StepTokens::State::unseen || state == StepTokens::State::evicted) {
+      const bool gone = !in.other && (state == StepTokens::State::evicted || state == StepTokens::State::evicted_now);
+      const bool nobody_has = in.other && in.tokens && difference(in, token) == 0;
+      if (nobody_has || (!in.other && (state == StepTokens::State::unseen || state == StepTokens::State::evicted))) {
         ink = in.colours.secondary;
+      }
+      if (in.other && in.tokens && is_there(*in.tokens, token) != is_there(*in.other, token)) {
+        // A second cue for print in grey: above what only A keeps, below what only B keeps.
+        const bool a = is_there(*in.tokens, token);
+        const float y = a ? low.y + 0.5F : high.y - 0.5F;
+        list.AddLine({low.x, y}, {high.x, y}, a ? in.colours.retained : in.colours.evicted, 2.0F);
       }
       if (gone && !in.by_score) {
         // Under the letters and not through the spaces, so that words stay readable.
@@ -140,7 +159,7 @@ TokenText::Output TokenText::draw(const std::string& trace_key, const Input& in)
         list.AddLine({low.x + from, y}, {high.x, y}, faded(in.colours.evicted, 0.35F));
       }
       list.AddText(in.fonts.mono, size, {low.x, top + baseline_box}, ink, shown_[token].c_str());
-      if (!in.by_score && (state == StepTokens::State::kept_recent || state == StepTokens::State::kept_sink)) {
+      if (!in.by_score && !in.other && (state == StepTokens::State::kept_recent || state == StepTokens::State::kept_sink)) {
         list.AddLine({low.x, high.y - 0.5F}, {high.x, high.y - 0.5F}, in.colours.protection);
       }
       if (i == in.selected) list.AddRect(low, high, in.colours.ink, 0, 0, 1.0F);

@@ -20,6 +20,7 @@ class TokenText {
     int count = 0;                         // T
     const StepTokens* tokens = nullptr;
     bool by_score = false;
+    const StepTokens* other = nullptr;  // under policy B: shows who keeps what instead
     int selected = -1;
     int hovered = -1;
     int follow = -1;  // a token to keep in sight when it changes

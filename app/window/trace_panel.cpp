@@ -91,7 +91,7 @@ void draw_grid(Workspace& w, float height) {
     list.AddText({origin.x - w.px(8) - ImGui::CalcTextSize(label.c_str()).x, std::floor(y)},
                  colours.secondary, label.c_str());
   }
-  const auto table = figure::amount_table(figure::AmountMap::viridis);
+  const auto table = figure::amount_table(w.state.amounts);
   const double span = grid.most > grid.least ? grid.most - grid.least : 1.0;
   const auto corner_of = [&](int layer, int head) {
     return ImVec2{origin.x + static_cast<float>(head) * cell_width,
@@ -151,7 +151,7 @@ void draw_scale(const Workspace& w) {
   ImDrawList& list = *ImGui::GetWindowDrawList();
   list.AddText({corner.x + margin, corner.y}, colours.secondary, least.c_str());
   list.AddText({right + w.px(8), corner.y}, colours.secondary, most.c_str());
-  const auto table = figure::amount_table(figure::AmountMap::viridis);
+  const auto table = figure::amount_table(w.state.amounts);
   constexpr int kPieces = 32;
   const float top = corner.y + std::floor(text / 2 - w.px(4));
   for (int i = 0; i < kPieces; ++i) {

@@ -23,11 +23,14 @@ struct ViewEntry {
   bool limits = false;  // has a colour bar whose limits can be dragged
 };
 
-/// Every view, in the order of the menu.
+/// Every view; lists show them by topic.
 std::span<const ViewEntry> view_catalog();
 /// The view of that name, or nullptr.
 const ViewEntry* find_view(std::string_view name);
 const figure::FigureInfo& info(const ViewEntry& view);
+
+/// The heading a view is listed under: the question it answers, and the paper that asks it.
+std::string_view topic_of(const ViewEntry& view);
 
 /// Throws UsageError where a choice or its value is unknown to the view's figure.
 void check_choices(const ViewEntry& view, const figure::Choices& choices);

@@ -10,9 +10,9 @@
 
 #include "analysis/error.h"
 #include "analysis/policy/spec.h"
+#include "app/window/layouts.h"
 #include "app/window/panels.h"
 #include "app/window/session.h"
-#include "app/window/tile_layout.h"
 
 namespace kvloupe::window {
 
@@ -21,9 +21,35 @@ constexpr int kFirstFunctionKey = 290;  // GLFW_KEY_F1
 }
 
 Workspace::Workspace(Host host)
-    : state(default_state()), results(host.wake), recent(host.recent_files), host_(std::move(host)) {}
+    : state(default_state()),
+      results(host.wake),
+      capture_panel(host.wake),
+      recent(host.recent_files),
+      host_(std::move(host)) {
+  if (host_.preferences.empty()) return;
+  preferences_ = read_preferences(host_.preferences);
+  state.theme = preferences_.theme;
+  state.amounts = preferences_.amounts;
+  state.scale = preferences_.scale;
+  export_panel.take(preferences_);
+  capture_panel.options.model = preferences_.model;
+}
 
 Workspace::~Workspace() = default;
+
+/// Writes them when a hand has let go of what it changed.
+void Workspace::follow_preferences() {
+  if (host_.preferences.empty() || ImGui::IsAnyItemActive()) return;
+  Preferences now = preferences_;
+  now.theme = state.theme;
+  now.amounts = state.amounts;
+  now.scale = state.scale;
+  if (capture_panel.running()) now.model = capture_panel.options.model;
+  export_panel.give(now);
+  if (now == preferences_) return;
+  preferences_ = now;
+  write_preferences(preferences_, host_.preferences);
+}
 
 void Workspace::fail(const std::string& line) {
   notice = line;
@@ -105,7 +131,7 @@ const HeadReplay* Workspace::head_b() const {
 bool Workspace::settled() const {
   if (results.opening()) return false;
   if (!results.trace()) return true;
-  if (frames_wanted_ > 0 || !results.idle()) return false;
+  if (frames_wanted_ > 0 || !results.idle() || export_panel.previewing()) return false;
   for (int i = 0; i < state.tile_count; ++i) {
     if (!tiles[static_cast<std::size_t>(i)].settled()) return false;
   }
@@ -144,8 +170,11 @@ void Workspace::follow_results() {
   const std::string key = results.trace_key();
   if (key != shown_trace_) {
     shown_trace_ = key;
-    step_tokens_ = {};
-    step_tokens_key_.clear();
+    for (int policy = 0; policy < 2; ++policy) {
+      step_tokens_[policy] = {};
+      step_tokens_key_[policy].clear();
+    }
+    token_card.close();
     if (!opening_session_) {
       state.selection = {};
       state.selection.layer = trace->model().num_layers / 2;
@@ -169,25 +198,43 @@ void Workspace::follow_results() {
   all_b_ = state.policy_b_on ? results.latest(results.b.all, state, true) : nullptr;
 
   const int now = step();
+  follow_grid(now);
+  follow_tokens(results.a, 0, now);
+  follow_tokens(results.b, 1, now);
+}
+
+void Workspace::follow_grid(int now) {
   const auto count = [](const auto& replay) { return replay ? replay->heads.size() : 0; };
-  const std::string grid_key =
+  const std::string key =
       fmt::format("{}|{}|{}|{}|{}|{}|{}", state.grid_metric, now, results.a.all.value_key(), count(all_a_),
                   results.b.all.value_key(), count(all_b_), state.policy_b_on);
-  if (grid_key != grid_key_) {
-    grid_key_ = grid_key;
-    const bool same_steps = all_a_ && all_a_->blocks.size() == blocks.size();
-    grid = grid_values(state.grid_metric, same_steps ? all_a_.get() : nullptr, all_b_.get(),
-                       trace->model().num_layers, trace->model().num_kv_heads, now);
-  }
-  const auto shown = results.latest(results.a.focus, state, false);
+  if (key == grid_key_) return;
+  grid_key_ = key;
+  const bool same_steps = all_a_ && all_a_->blocks.size() == blocks.size();
+  const ModelInfo& model = results.trace()->model();
+  GridValues fresh = grid_values(state.grid_metric, same_steps ? all_a_.get() : nullptr, all_b_.get(),
+                                 model.num_layers, model.num_kv_heads, now);
+  // While a budget is dragged, heads that are still to come keep what they had, so that nothing
+  // flickers; each is replaced as it comes.
+  const std::string what = fmt::format("{}|{}|{}", shown_trace_, state.grid_metric, now);
+  if (what == grid_of_ && results.a.all.computing()) keep_missing(fresh, grid);
+  grid_of_ = what;
+  grid = std::move(fresh);
+}
+
+void Workspace::follow_tokens(const PolicyResults& policy, int which, int now) {
+  const bool on = which == 0 || state.policy_b_on;
+  const auto shown = on ? results.latest(policy.focus, state, false) : nullptr;
   const HeadReplay* head = shown ? shown->find(state.selection.layer, state.selection.head) : nullptr;
-  if (head && now < static_cast<int>(shown->blocks.size())) {
-    const std::string tokens_key = fmt::format("{}|{}|{}", results.a.focus.value_key(), now, count(shown));
-    if (tokens_key != step_tokens_key_) {
-      step_tokens_key_ = tokens_key;
-      step_tokens_ = step_tokens(*shown, *head, now);
-    }
+  if (!on) {
+    step_tokens_[which] = {};
+    step_tokens_key_[which].clear();
   }
+  if (!head || now >= static_cast<int>(shown->blocks.size())) return;
+  const std::string key = fmt::format("{}|{}|{}", policy.focus.value_key(), now, shown->heads.size());
+  if (key == step_tokens_key_[which]) return;
+  step_tokens_key_[which] = key;
+  step_tokens_[which] = step_tokens(*shown, *head, now);
 }
 
 void Workspace::change_budget(double factor) {
@@ -218,7 +265,7 @@ void Workspace::perform(Command command) {
                                     [&](const ViewEntry& v) { return v.figure == tile_state.view; });
     const auto count = static_cast<int>(views.size());
     const int next = (static_cast<int>(found - views.begin()) + by + count) % count;
-    tile_state = TileState{.view = std::string(views[static_cast<std::size_t>(next)].figure)};
+    show_view(std::string(views[static_cast<std::size_t>(next)].figure));
   };
   const auto scale_by = [&](double factor) {
     state.scale = std::clamp(std::round(state.scale * factor * 20) / 20, kMinScale, kMaxScale);
@@ -228,25 +275,20 @@ void Workspace::perform(Command command) {
     case Command::open_session: file_panel.open(FilePanel::Purpose::open_session, state.trace); break;
     case Command::save_session: file_panel.open(FilePanel::Purpose::save_session, state.trace); break;
     case Command::export_view:
-      if (trace) export_panel.open(tile_state.view);
+      if (trace) export_panel.open(*this);
+      break;
+    case Command::new_capture: capture_panel.open_new(*this); break;
+    case Command::closed_loop:
+      if (trace) capture_panel.open_closed_loop(*this);
+      break;
+    case Command::palette: palette.open_all(*this); break;
+    case Command::choose_view:
+      if (trace) palette.open_views(*this, nullptr);
       break;
     case Command::quit: host_.close(); break;
     case Command::help: help_open_ = !help_open_; break;
     case Command::cancel:
-      if (help_open_) {
-        help_open_ = false;
-      } else if (file_panel.is_open()) {
-        file_panel.close();
-      } else if (export_panel.is_open()) {
-        export_panel.close();
-      } else if (keyboard_panel_ != 0) {
-        keyboard_panel_ = 0;
-        ImGui::SetWindowFocus(nullptr);
-      } else if (!notice.empty()) {
-        notice.clear();
-      } else {
-        at.token = -1;
-      }
+      if (!close_topmost()) at.token = -1;
       break;
     case Command::layer_up: at.layer = std::max(0, at.layer - 1); break;
     case Command::layer_down: ++at.layer; break;  // kept in range once per frame
@@ -264,10 +306,24 @@ void Workspace::perform(Command command) {
     case Command::token_back: at.token = std::max(0, at.token - 1); break;
     case Command::token_forward: ++at.token; break;
     case Command::token_none: at.token = -1; break;
+    case Command::whole_range:
+      at.first_token = 0;
+      at.last_token = -1;
+      break;
     case Command::tiles_1: set_tiles(1); break;
     case Command::tiles_2: set_tiles(2); break;
     case Command::tiles_3: set_tiles(3); break;
     case Command::tiles_4: set_tiles(4); break;
+    case Command::tiles_ab: show_a_beside_b(state); break;
+    case Command::layout_explore:
+    case Command::layout_compare:
+    case Command::layout_merge:
+    case Command::layout_sinks:
+    case Command::layout_figure:
+      for (const Layout& layout : layouts()) {
+        if (layout.command == command) apply_layout(layout, state);
+      }
+      break;
     case Command::next_tile: state.active_tile = (state.active_tile + 1) % state.tile_count; break;
     case Command::next_view: change_view(1); break;
     case Command::previous_view: change_view(-1); break;
@@ -280,6 +336,9 @@ void Workspace::perform(Command command) {
     case Command::pan_left: tile.pan(tile_state, -0.1, 0.0); break;
     case Command::pan_right: tile.pan(tile_state, 0.1, 0.0); break;
     case Command::theme: state.theme = state.theme == Theme::light ? Theme::dark : Theme::light; break;
+    case Command::colour_map:
+      state.amounts = figure::AmountMap((static_cast<int>(state.amounts) + 1) % 3);
+      break;
     case Command::scale_up: scale_by(1.1); break;
     case Command::scale_down: scale_by(1 / 1.1); break;
     case Command::scale_reset: state.scale = 1.0; break;
@@ -304,9 +363,46 @@ void Workspace::perform(Command command) {
   frames_wanted_ = 2;
 }
 
+void Workspace::show_view(const std::string& name) {
+  TileState& tile = state.tiles[static_cast<std::size_t>(state.active_tile)];
+  if (tile.view == name) return;
+  tile = TileState{.view = name, .side = tile.side};
+}
+
+/// What Esc does first. False where there is nothing to close.
+bool Workspace::close_topmost() {
+  if (palette.is_open()) {
+    palette.close();
+  } else if (help_open_) {
+    help_open_ = false;
+  } else if (file_panel.is_open()) {
+    file_panel.close();
+  } else if (export_panel.is_open()) {
+    export_panel.close();
+  } else if (capture_panel.is_open()) {
+    capture_panel.close();
+  } else if (keyboard_panel_ != 0) {
+    keyboard_panel_ = 0;
+    ImGui::SetWindowFocus(nullptr);
+  } else if (token_card.is_open()) {
+    token_card.close();
+    return false;  // and the token is let go
+  } else if (!notice.empty()) {
+    notice.clear();
+  } else {
+    return false;
+  }
+  return true;
+}
+
+bool Workspace::sheet_is_open() const {
+  return help_open_ || file_panel.is_open() || export_panel.is_open() || capture_panel.is_open() ||
+         palette.is_open();
+}
+
 void Workspace::handle_keys() {
   const ImGuiIO& io = ImGui::GetIO();
-  const bool sheet = help_open_ || file_panel.is_open() || export_panel.is_open();
+  const bool sheet = sheet_is_open();
   const bool typing = io.WantTextInput || ImGui::IsAnyItemActive();
   std::vector<Command> wanted;
   for (const KeyBinding& binding : key_bindings()) {
@@ -361,27 +457,34 @@ void Workspace::frame() {
   follow_results();
   draw_menu(*this);
   draw_panels();
-  if (file_panel.draw(fonts, colours())) {
-    try {
-      switch (file_panel.purpose()) {
-        case FilePanel::Purpose::open_trace: open(file_panel.chosen()); break;
-        case FilePanel::Purpose::open_session: open_session(file_panel.chosen()); break;
-        case FilePanel::Purpose::save_session:
-          save_session(file_panel.chosen());
-          tell("Saved " + file_panel.chosen());
-          break;
-      }
-    } catch (const std::exception& error) {
-      fail(error.what());
-    }
-  }
+  draw_files();
   export_panel.draw(*this);
+  capture_panel.draw(*this);
+  token_card.draw(*this);
   if (help_open_) draw_help_sheet(*this, help_open_);
+  palette.draw(*this);
   history.follow(state, ImGui::IsAnyItemActive());
+  follow_preferences();
   backend.end_frame();
   const bool marks_moved = hover.token != hovered.token || hover.other_token != hovered.other_token ||
                            hover.step != hovered.step;
   if (!(state == before) || marks_moved) frames_wanted_ = 2;
+}
+
+void Workspace::draw_files() {
+  if (!file_panel.draw(fonts, colours())) return;
+  try {
+    switch (file_panel.purpose()) {
+      case FilePanel::Purpose::open_session: open_session(file_panel.chosen()); break;
+      case FilePanel::Purpose::save_session:
+        save_session(file_panel.chosen());
+        tell("Saved " + file_panel.chosen());
+        break;
+      default: open(file_panel.chosen()); break;
+    }
+  } catch (const std::exception& error) {
+    fail(error.what());
+  }
 }
 
 bool Workspace::begin_panel(const char* name, int number, float x, float y, float width, float height) {
@@ -416,9 +519,19 @@ void Workspace::draw_panels() {
   const bool narrow = screen.x < px(760);
   const float left = state.left_panel && !narrow ? std::min(px(256), side) : 0.0F;
   const float right = state.right_panel && screen.x >= px(560) ? side : 0.0F;
-  const float bottom = state.bottom_panel && height > px(400)
-                           ? std::clamp(std::floor(height * 0.2F), px(128), px(192))
-                           : 0.0F;
+  float bottom = state.bottom_panel && height > px(400)
+                     ? std::clamp(std::floor(height * 0.2F), px(128), px(192))
+                     : 0.0F;
+  if (bottom > 0.0F && notice.empty()) {
+    // Square maps leave room below them in a wide window: the text gets it.
+    const float room = height - bottom - px(8);
+    const double used = arrange_tiles(tile_needs(), static_cast<double>(screen.x - left - right - px(16)),
+                                      static_cast<double>(room), static_cast<double>(px(16)),
+                                      static_cast<double>(Tile::header_height(fonts)))
+                            .height_used;
+    const float free = room - static_cast<float>(used);
+    if (free > px(32)) bottom = std::floor(std::min(bottom + free, height * 0.6F));
+  }
   draw_centre(left, top, screen.x - left - right, height - bottom);
   if (left > 0) {
     if (begin_panel("##left", 1, 0, top, left, height - bottom)) draw_trace_panel(*this);
@@ -463,15 +576,21 @@ void Workspace::draw_centre(float x, float y, float width, float height) {
   ImGui::End();
 }
 
+std::vector<TileNeed> Workspace::tile_needs() const {
+  std::vector<TileNeed> needs;
+  for (int i = 0; i < state.tile_count; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    needs.push_back(tiles[at].need(state.tiles[at], metrics));
+  }
+  return needs;
+}
+
 void Workspace::draw_tiles(float width, float height) {
   const int count = state.tile_count;
-  std::vector<double> aspects;
-  for (int i = 0; i < count; ++i) {
-    const ViewEntry* view = find_view(state.tiles[static_cast<std::size_t>(i)].view);
-    aspects.push_back(view ? info(*view).aspect : 1.0);
-  }
   const std::vector<figure::Rect> places =
-      arrange_tiles(aspects, width, height, px(16), Tile::header_height(fonts));
+      arrange_tiles(tile_needs(), static_cast<double>(width), static_cast<double>(height),
+                    static_cast<double>(px(16)), static_cast<double>(Tile::header_height(fonts)))
+          .places;
   const ImVec2 corner = ImGui::GetCursorScreenPos();
   const int active_before = state.active_tile;
   SharedSelection selection = state.selection;
@@ -479,7 +598,8 @@ void Workspace::draw_tiles(float width, float height) {
     const figure::Rect& place = places[static_cast<std::size_t>(i)];
     ImGui::SetCursorScreenPos(
         {corner.x + static_cast<float>(place.x), corner.y + static_cast<float>(place.y)});
-    const TileContext context{results, state, metrics, backend, fonts, step(), hovered, hover, selection};
+    TileAsks asks;
+    const TileContext context{results, state, metrics, backend, fonts, step(), hovered, hover, selection, asks};
     ImGui::PushID(i);
     if (tiles[static_cast<std::size_t>(i)].draw(
             state.tiles[static_cast<std::size_t>(i)], context,
@@ -488,6 +608,11 @@ void Workspace::draw_tiles(float width, float height) {
       state.active_tile = i;
     }
     ImGui::PopID();
+    if (asks.explain) token_card.open(asks.at);
+    if (asks.choose_view) {
+      state.active_tile = i;
+      palette.open_views(*this, &asks.at);
+    }
   }
   state.selection = selection;
 }

@@ -8,6 +8,8 @@
 
 #include "app/figure/imgui_backend.h"
 #include "app/figure/text_metrics.h"
+#include "app/window/capture_panel.h"
+#include "app/window/command_palette.h"
 #include "app/window/commands.h"
 #include "app/window/export_panel.h"
 #include "app/window/file_panel.h"
@@ -15,11 +17,14 @@
 #include "app/window/head_grid.h"
 #include "app/window/policy_editor.h"
 #include "app/window/policy_history.h"
+#include "app/window/preferences.h"
 #include "app/window/recent_files.h"
 #include "app/window/results.h"
 #include "app/window/state.h"
 #include "app/window/step_tokens.h"
 #include "app/window/tile.h"
+#include "app/window/tile_layout.h"
+#include "app/window/token_card.h"
 #include "app/window/token_text.h"
 
 namespace kvloupe::window {
@@ -34,6 +39,7 @@ class Workspace {
     std::function<void()> close = [] {};                              // quit
     std::function<void(const std::string&)> set_title = [](const auto&) {};
     std::filesystem::path recent_files = {};  // where that list is kept; empty: nowhere
+    std::filesystem::path preferences = {};   // the same
   };
   explicit Workspace(Host host);
   ~Workspace();
@@ -55,6 +61,8 @@ class Workspace {
   /// Draws one frame and reacts to its input.
   void frame();
   void perform(Command command);
+  /// Shows another view in the active tile.
+  void show_view(const std::string& name);
 
   /// Nothing computes, and what is shown belongs to the state.
   bool settled() const;
@@ -73,6 +81,9 @@ class Workspace {
   PolicyEditor editor_b{"B"};
   FilePanel file_panel;
   ExportPanel export_panel;
+  CapturePanel capture_panel;
+  CommandPalette palette;
+  TokenCard token_card;
   PolicyHistory history;
   RecentFiles recent;
   TokenText token_text;
@@ -95,17 +106,24 @@ class Workspace {
   const HeadReplay* head_a() const;
   const HeadReplay* head_b() const;
   /// What has become of every token under policy A; nullptr until that is known.
-  const StepTokens* tokens_a() const { return step_tokens_.states.empty() ? nullptr : &step_tokens_; }
+  const StepTokens* tokens_a() const { return step_tokens_[0].states.empty() ? nullptr : &step_tokens_[0]; }
+  /// The same under policy B; nullptr, too, where that is off.
+  const StepTokens* tokens_b() const { return step_tokens_[1].states.empty() ? nullptr : &step_tokens_[1]; }
   /// True while the panel being drawn is the one the keyboard moves in.
   bool keyboard_moves_in_panel() const { return drawing_keyboard_panel_; }
   bool help_is_open() const { return help_open_; }
 
   float px(float units) const { return units * fonts.scale(); }
-  const Palette& colours() const { return palette(state.theme); }
+  const Palette& colours() const { return window::palette(state.theme); }
 
  private:
   void keep_in_range();
   void follow_results();
+  void follow_grid(int step);
+  void follow_tokens(const PolicyResults& policy, int which, int step);
+  void follow_preferences();
+  bool close_topmost();
+  bool sheet_is_open() const;
   void handle_keys();
   void play_on();
   void change_budget(double factor);
@@ -113,6 +131,9 @@ class Workspace {
   bool begin_panel(const char* name, int number, float x, float y, float width, float height);
   void draw_centre(float x, float y, float width, float height);
   void draw_tiles(float width, float height);
+  void draw_files();
+  /// What the tiles shown ask for.
+  std::vector<TileNeed> tile_needs() const;
 
   Host host_;
   bool help_open_ = false;
@@ -120,8 +141,9 @@ class Workspace {
   int keyboard_panel_ = 0;
   bool focus_keyboard_panel_ = false;
   bool drawing_keyboard_panel_ = false;
-  StepTokens step_tokens_;
-  std::string step_tokens_key_;
+  StepTokens step_tokens_[2];  // under A, under B
+  std::string step_tokens_key_[2];
+  Preferences preferences_;
   double next_step_at_ = 0.0;
   int frames_wanted_ = 2;
   std::string shown_trace_;
@@ -129,6 +151,7 @@ class Workspace {
   std::string fonts_for_;
   bool opening_session_ = false;
   std::string grid_key_;
+  std::string grid_of_;  // trace, metric and step the grid belongs to
   std::shared_ptr<const Replay> focus_a_, focus_b_, all_a_, all_b_;  // of this frame
 };
 

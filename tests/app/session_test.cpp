@@ -44,6 +44,9 @@ TEST_F(Session, WhatIsWrittenIsRead) {
   state.tile_count = 4;
   state.active_tile = 2;
   state.theme = Theme::dark;
+  state.amounts = figure::AmountMap::cividis;
+  state.tiles[1].side = PolicySide::b;
+  state.token_colour = "difference";
   state.scale = 1.5;
   state.left_panel = false;
   const auto path = folder_.path() / "round.json";

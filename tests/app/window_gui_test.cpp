@@ -13,6 +13,7 @@
 #define GLFW_INCLUDE_NONE
 #include <GLFW/glfw3.h>
 
+#include "analysis/policy/spec.h"
 #include "app/window/view_catalog.h"
 #include "tests/app/virtual_display.h"
 #include "tests/app/window_driver.h"
@@ -396,6 +397,204 @@ TEST_F(Window, NarrowHeadersKeepTheirChoicesInAList) {
                                       static_cast<int>(x) + 250, static_cast<int>(y) + 120) > 0.1;
   }
   EXPECT_TRUE(opened) << "no list of the choices that have no room";
+}
+
+TEST_F(Window, LayoutsShowTheirViewsByKey) {
+  open_trace();
+  driver().key(GLFW_KEY_1, true);
+  driver().settle();
+  EXPECT_EQ(state().tile_count, 3);
+  EXPECT_EQ(state().tiles[0].view, "similarity");
+  driver().key(GLFW_KEY_2, true);
+  driver().settle();
+  EXPECT_TRUE(state().policy_b_on);
+  EXPECT_EQ(state().tiles[0].side, window::PolicySide::a);
+  EXPECT_EQ(state().tiles[1].side, window::PolicySide::b);
+  for (int i = 0; i < state().tile_count; ++i) {
+    EXPECT_EQ(w().tiles[static_cast<std::size_t>(i)].error(), "") << i;
+  }
+  for (const int key : {GLFW_KEY_3, GLFW_KEY_4}) {
+    driver().key(key, true);
+    driver().settle();
+    EXPECT_EQ(state().tile_count, 3);
+    for (int i = 0; i < 3; ++i) EXPECT_NE(w().tiles[static_cast<std::size_t>(i)].scene(), nullptr) << i;
+  }
+  const std::string shown = state().tiles[0].view;
+  driver().key(GLFW_KEY_5, true);
+  EXPECT_EQ(state().tile_count, 1);
+  EXPECT_EQ(state().tiles[0].view, shown);
+  EXPECT_FALSE(state().left_panel);
+}
+
+TEST_F(Window, AStandsBesideBInTheSameView) {
+  open_trace();
+  show("filmstrip");
+  state().policy_b = "sink";
+  driver().type("c");
+  driver().settle();
+  ASSERT_EQ(state().tile_count, 2);
+  const auto of = [&](std::size_t tile) {
+    std::string policy;
+    for (const auto& [name, value] : w().tiles[tile].figure()->settings) {
+      if (name == "policy") policy = value;
+    }
+    return policy;
+  };
+  EXPECT_EQ(of(0), "keydiff");
+  EXPECT_EQ(of(1), "sink");
+  driver().type("b");  // off
+  driver().frames(3);
+  EXPECT_THAT(w().tiles[1].error(), HasSubstr("policy B"));
+}
+
+TEST_F(Window, ThePaletteFindsAndDoesThings) {
+  open_trace();
+  driver().key(GLFW_KEY_K, true);
+  ASSERT_TRUE(w().palette.is_open());
+  driver().frames(2);
+  driver().type("attention map");
+  driver().frames(2);
+  driver().key(GLFW_KEY_ENTER);
+  EXPECT_FALSE(w().palette.is_open());
+  EXPECT_EQ(state().tiles[0].view, "attention");
+  driver().key(GLFW_KEY_K, true);
+  driver().frames(2);
+  driver().type("policy b: tova");
+  driver().frames(2);
+  driver().key(GLFW_KEY_ENTER);
+  EXPECT_TRUE(state().policy_b_on);
+  EXPECT_EQ(state().policy_b, "tova");
+  driver().key(GLFW_KEY_K, true);
+  driver().frames(2);
+  driver().key(GLFW_KEY_ESCAPE);
+  EXPECT_FALSE(w().palette.is_open());
+}
+
+TEST_F(Window, AViewIsChosenFromAListByMouseAndByKey) {
+  open_trace();
+  show("similarity");
+  const float y = w().tiles[0].origin().y - window::Tile::header_height(w().fonts) / 2;
+  driver().click(w().tiles[0].origin().x + 40, y);
+  driver().frames(2);
+  ASSERT_TRUE(w().palette.is_open());
+  driver().type("film");
+  driver().frames(2);
+  driver().key(GLFW_KEY_ENTER);
+  EXPECT_EQ(state().tiles[0].view, "filmstrip");
+  driver().type("k");
+  driver().frames(2);
+  ASSERT_TRUE(w().palette.is_open());
+  driver().key(GLFW_KEY_DOWN);
+  driver().key(GLFW_KEY_ENTER);
+  EXPECT_NE(state().tiles[0].view, "filmstrip");
+  EXPECT_EQ(state().selection.layer, 1) << "arrows stay in the list";
+}
+
+TEST_F(Window, AClickOnATokenSaysWhyItStayedOrLeft) {
+  open_trace();
+  show("filmstrip");
+  const auto [x, y] = in_plot(0.3, 0.4);
+  driver().click(x, y);
+  driver().frames(3);
+  ASSERT_TRUE(w().token_card.is_open());
+  const auto& life = w().token_card.explanation(0);
+  ASSERT_TRUE(life.has_value());
+  EXPECT_EQ(life->token, state().selection.token);
+  EXPECT_EQ(life->left, w().head_a()->evicted_at.at(static_cast<std::size_t>(life->token)));
+  driver().key(GLFW_KEY_RIGHT, false, true);  // the next token: the card follows
+  driver().frames(2);
+  EXPECT_EQ(w().token_card.explanation(0)->token, state().selection.token);
+  driver().key(GLFW_KEY_ESCAPE);
+  EXPECT_FALSE(w().token_card.is_open());
+  EXPECT_EQ(state().selection.token, -1);
+}
+
+TEST_F(Window, ShiftDragChoosesTokensForEveryView) {
+  open_trace();
+  show("similarity");
+  const auto [x0, y0] = in_plot(0.25, 0.5);
+  const auto [x1, y1] = in_plot(0.5, 0.5);
+  ImGui::GetIO().KeyShift = true;
+  driver().drag(x0, y0, x1, y1);
+  ImGui::GetIO().KeyShift = false;
+  driver().settle();
+  const int length = w().results.trace()->length();
+  EXPECT_NEAR(state().selection.first_token, 0.25 * length, 2);
+  EXPECT_NEAR(state().selection.last_token, 0.5 * length, 2);
+  EXPECT_EQ(w().tiles[0].scene()->axes[0].x.first, state().selection.first_token);
+  driver().type("r");
+  driver().settle();
+  EXPECT_EQ(state().selection.last_token, -1);
+}
+
+TEST_F(Window, ChangedTokensAreMarkedInTheText) {
+  open_trace();
+  state().policy_b = "sink";
+  state().policy_b_on = true;
+  driver().settle();
+  const auto fate = driver().picture();
+  state().token_colour = "difference";
+  driver().settle();
+  EXPECT_GT(WindowDriver::difference(fate, driver().picture(), 0, 700, 1280, 800), 0.01);
+  ASSERT_NE(w().tokens_b(), nullptr);
+  ASSERT_EQ(w().tokens_a()->states.size(), w().tokens_b()->states.size());
+}
+
+TEST_F(Window, TheHeadGridFollowsWhileABudgetIsDragged) {
+  open_trace();
+  state().grid_metric = "entries kept";
+  driver().settle();
+  const std::vector<double> before = w().grid.values;
+  bool followed = false;
+  for (int i = 0; i < 400 && !followed; ++i) {  // another budget in every frame: the hand never rests
+    state().budget = std::to_string(30 + i % 20);
+    driver().frame();
+    followed = w().grid.values != before;
+    for (const double value : w().grid.values) EXPECT_TRUE(std::isfinite(value)) << "no head goes dark";
+  }
+  EXPECT_TRUE(followed);
+  driver().settle();
+  EXPECT_EQ(w().grid.values.front(), parse_budget(state().budget).resolve(96));
+}
+
+TEST_F(Window, TheExportSheetShowsThePageAndCopiesItsCommand) {
+  open_trace();
+  driver().key(GLFW_KEY_E, true);
+  driver().settle();
+  ASSERT_NE(w().export_panel.preview(), nullptr);
+  EXPECT_NEAR(w().export_panel.preview()->width, 85 * 72 / 25.4, 0.01);
+  const auto before = driver().picture();
+  driver().key(GLFW_KEY_ESCAPE);
+  driver().frames(2);
+  EXPECT_GT(WindowDriver::difference(before, driver().picture(), 500, 200, 1000, 600), 0.1);
+}
+
+TEST_F(Window, ACaptureThatCannotStartSaysWhy) {
+  open_trace();
+  driver().key(GLFW_KEY_N, true);
+  driver().frames(2);
+  ASSERT_TRUE(w().capture_panel.is_open());
+  w().capture_panel.options.model = folder_.path().string();
+  w().capture_panel.start();
+  driver().settle();
+  for (int i = 0; i < 200 && w().capture_panel.running(); ++i) driver().frame();
+  EXPECT_FALSE(w().capture_panel.running());
+  EXPECT_TRUE(w().capture_panel.is_open()) << "so that it can be mended";
+  driver().key(GLFW_KEY_ESCAPE);
+  EXPECT_FALSE(w().capture_panel.is_open());
+}
+
+TEST_F(Window, AClosedLoopStartsFromTheTokensAndThePolicyInHand) {
+  open_trace();
+  state().policy_a = "h2o";
+  driver().key(GLFW_KEY_R, true);
+  driver().frames(2);
+  ASSERT_TRUE(w().capture_panel.is_open());
+  const window::CaptureOptions& o = w().capture_panel.options;
+  EXPECT_EQ(o.policy, "h2o");
+  EXPECT_EQ(o.budget, "24");
+  EXPECT_EQ(o.prompt, window::CaptureOptions::Prompt::tokens);
+  EXPECT_EQ(o.ids, w().results.trace()->tokens().ids);
 }
 
 TEST_F(Window, ClosesCleanlyWhileJobsRun) {

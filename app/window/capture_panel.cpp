@@ -1,0 +1,279 @@
+#include "app/window/capture_panel.h"
+
+#include <fmt/format.h>
+#include <imgui.h>
+#include <imgui_stdlib.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <filesystem>
+
+#include "analysis/error.h"
+#include "analysis/policy/spec.h"
+#include "app/window/marks.h"
+#include "app/window/numbers.h"
+#include "app/window/workspace.h"
+
+namespace kvloupe::window {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr float kNames = 96.0F;  // where controls begin
+
+/// A line's name, and its control to follow as wide as is left less `button`.
+void field(const Workspace& w, const char* text, float button = 0.0F) {
+  ImGui::AlignTextToFramePadding();
+  ImGui::TextDisabled("%s", text);
+  ImGui::SameLine(w.px(kNames));
+  ImGui::SetNextItemWidth(button > 0.0F ? -button - ImGui::GetStyle().ItemSpacing.x : -1.0F);
+}
+
+/// keydiff+recent(10%) as part of a file's name.
+std::string file_word(const std::string& spec) {
+  std::string word;
+  for (const char c : spec) {
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0) {
+      word += c;
+    } else if (!word.empty() && word.back() != '-') {
+      word += '-';
+    }
+  }
+  while (!word.empty() && word.back() == '-') word.pop_back();
+  return word;
+}
+
+std::string in_folder(const fs::path& folder, const std::string& file) {
+  std::error_code error;
+  return ((folder.empty() ? fs::current_path(error) : folder) / file).string();
+}
+
+}  // namespace
+
+void CapturePanel::open_new(const Workspace& w) {
+  open_ = appeared_ = true;
+  options.policy = "full";
+  if (options.prompt == CaptureOptions::Prompt::tokens) options.prompt = CaptureOptions::Prompt::file;
+  options.output = in_folder(fs::path(w.state.trace).parent_path(), "capture.h5");
+}
+
+void CapturePanel::open_closed_loop(const Workspace& w) {
+  const TracePointer trace = w.results.trace();
+  if (!trace) return;
+  open_ = appeared_ = true;
+  options.prompt = CaptureOptions::Prompt::tokens;
+  options.ids = trace->tokens().ids;
+  options.prompt_length = trace->run().prompt_length;
+  options.block = w.state.block > 0 ? w.state.block : trace->run().block_size;
+  options.policy = w.state.policy_a;
+  options.budget = std::to_string(parse_budget(w.state.budget).resolve(trace->run().prompt_length));
+  options.output = in_folder(trace->path().parent_path(),
+                             trace->path().stem().string() + "-" + file_word(options.policy) + "-" +
+                                 options.budget + ".h5");
+}
+
+double CapturePanel::fraction() const {
+  const auto state = run_.current();
+  return state ? state->fraction() : 0.0;
+}
+
+void CapturePanel::start() {
+  problem_.clear();
+  cancelled_ = false;
+  run_.request(queue_, fmt::format("{}#{}", options.output, ++runs_),
+               [options = options](Progress& progress, const auto& publish) {
+                 return run_capture_program(options, progress, publish);
+               });
+}
+
+void CapturePanel::cancel() {
+  cancelled_ = true;
+  run_.clear();
+}
+
+void CapturePanel::follow(Workspace& w) {
+  if (run_.key().empty() || run_.computing() || told_ == run_.key()) return;
+  told_ = run_.key();
+  if (const std::string error = run_.error(); !error.empty()) {
+    problem_ = error;
+    if (!open_) w.fail("Capture: " + error);
+  } else if (const auto state = run_.current()) {
+    open_ = false;
+    w.open(state->trace);
+    w.tell(fmt::format("Captured {}{}", state->trace,
+                       state->notes.empty() ? "" : ": " + state->notes.back()));
+  }
+}
+
+void CapturePanel::draw_prompt(const Workspace& w) {
+  using Prompt = CaptureOptions::Prompt;
+  ImGui::AlignTextToFramePadding();
+  ImGui::TextDisabled("prompt");
+  ImGui::SameLine(w.px(kNames));
+  const auto choice = [&](const char* title, Prompt prompt) {
+    if (radio_button(title, options.prompt == prompt, w.colours())) options.prompt = prompt;
+  };
+  choice("a file", Prompt::file);
+  ImGui::SameLine();
+  choice("this text", Prompt::text);
+  if (const TracePointer trace = w.results.trace()) {
+    ImGui::SameLine();
+    choice("the open trace's tokens", Prompt::tokens);
+    help_tooltip(w.fonts, "The same tokens, the generated ones forced: so that two runs can be compared");
+    if (options.prompt == Prompt::tokens && options.ids.empty()) {
+      options.ids = trace->tokens().ids;
+      options.prompt_length = trace->run().prompt_length;
+    }
+  }
+  const float browse = w.px(80);
+  if (options.prompt == Prompt::file) {
+    field(w, "", browse);
+    ImGui::InputTextWithHint("##file", "text file", &options.file);
+    ImGui::SameLine();
+    if (ImGui::Button("Browse…##prompt", {browse, 0})) {
+      files_.open(FilePanel::Purpose::open_prompt, options.file);
+    }
+  } else if (options.prompt == Prompt::text) {
+    ImGui::SetCursorPosX(w.px(kNames));
+    ImGui::InputTextMultiline("##text", &options.text, {-1, w.px(96)});
+  } else {
+    field(w, "");
+    ImGui::TextUnformatted(fmt::format("{} + {} generated, from {}", count_text(options.prompt_length),
+                                       count_text(static_cast<long>(options.ids.size()) - options.prompt_length),
+                                       fs::path(w.state.trace).filename().string())
+                               .c_str());
+  }
+}
+
+void CapturePanel::draw_policy(const Workspace& w) {
+  bool closed = options.policy != "full";
+  ImGui::AlignTextToFramePadding();
+  ImGui::TextDisabled("cache");
+  ImGui::SameLine(w.px(kNames));
+  if (radio_button("full", !closed, w.colours())) options.policy = "full";
+  help_tooltip(w.fonts, "Every policy can then be replayed on the trace (open loop)");
+  ImGui::SameLine();
+  if (radio_button("a policy (closed loop)", closed, w.colours()) && !closed) {
+    options.policy = w.state.policy_a;
+    if (options.budget.empty()) options.budget = w.state.budget;
+  }
+  help_tooltip(w.fonts, "Each layer's cache is cut after every block, before the next: later keys and "
+                        "values, in every layer above 0, are those of a model that lives with the policy");
+  if (options.policy == "full") return;
+  const float budget = w.px(96);
+  field(w, "policy", budget + w.px(64));
+  ImGui::PushFont(w.fonts.mono);
+  ImGui::InputText("##policy", &options.policy);
+  ImGui::PopFont();
+  ImGui::SameLine();
+  ImGui::TextDisabled("budget");
+  ImGui::SameLine();
+  ImGui::SetNextItemWidth(-1);
+  ImGui::InputText("##budget", &options.budget);
+}
+
+void CapturePanel::draw_form(Workspace& w) {
+  const float browse = w.px(80);
+  field(w, "model", browse);
+  ImGui::InputTextWithHint("##model", "folder with config.json, model.safetensors, tokenizer", &options.model);
+  ImGui::SameLine();
+  if (ImGui::Button("Browse…##model", {browse, 0})) {
+    files_.open(FilePanel::Purpose::open_model, options.model.empty() ? "" : options.model + "/");
+  }
+  draw_prompt(w);
+  draw_policy(w);
+  field(w, "block");
+  ImGui::SetNextItemWidth(w.px(128));
+  if (ImGui::InputInt("##block", &options.block, 16, 128)) options.block = std::clamp(options.block, 1, 1 << 20);
+  help_tooltip(w.fonts, "Tokens of the prompt run at once, B");
+  if (options.prompt != CaptureOptions::Prompt::tokens) {
+    ImGui::SameLine(0, w.px(24));
+    ImGui::TextDisabled("generate");
+    ImGui::SameLine();
+    ImGui::SetNextItemWidth(w.px(128));
+    if (ImGui::InputInt("##generate", &options.generate, 1, 16)) {
+      options.generate = std::clamp(options.generate, 0, 1 << 20);
+    }
+    help_tooltip(w.fonts, "Most tokens to generate after the prompt, greedily");
+  }
+  field(w, "trace");
+  ImGui::InputText("##output", &options.output);
+}
+
+void CapturePanel::draw_run(const Workspace& w) {
+  const auto state = run_.current();
+  const std::string line =
+      !state || state->total == 0
+          ? std::string("Reading the model …")
+          : fmt::format("{} {} of {} tokens · {} tokens/s{}",
+                        state->done < state->prompt_length ? "Reading:" : "Generating:",
+                        count_text(state->done), count_text(state->total),
+                        three_digits(state->tokens_per_second),
+                        state->seconds_left >= 0.0
+                            ? fmt::format(" · {:.0f} s left", state->seconds_left)
+                            : std::string());
+  ImGui::TextUnformatted(line.c_str());
+  ImGui::PushStyleColor(ImGuiCol_PlotHistogram, w.colours().retained);
+  ImGui::ProgressBar(static_cast<float>(fraction()), {-1, w.px(8)}, "");
+  ImGui::PopStyleColor();
+  if (state) {
+    for (const std::string& note : state->notes) ImGui::TextWrapped("%s", note.c_str());
+  }
+}
+
+void CapturePanel::draw(Workspace& w) {
+  follow(w);
+  if (files_.draw(w.fonts, w.colours())) {
+    if (files_.purpose() == FilePanel::Purpose::open_model) {
+      options.model = fs::path(files_.chosen()).parent_path().string();
+    } else {
+      options.file = files_.chosen();
+    }
+    appeared_ = true;  // comes to the front again
+  }
+  if (!open_ || files_.is_open()) return;
+  const ImVec2 screen = ImGui::GetIO().DisplaySize;
+  const float width = std::min(w.px(640), screen.x - 32);
+  ImGui::SetNextWindowPos({(screen.x - width) / 2, screen.y / 5});
+  ImGui::SetNextWindowSize({width, 0});
+  ImGui::PushStyleVar(ImGuiStyleVar_WindowBorderSize, 1.0F);
+  ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, {w.px(16), w.px(16)});
+  ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, {w.px(8), w.px(8)});
+  if (appeared_) ImGui::SetNextWindowFocus();
+  appeared_ = false;
+  ImGui::Begin("##capture", nullptr,
+               ImGuiWindowFlags_NoDecoration | ImGuiWindowFlags_NoMove | ImGuiWindowFlags_NoSavedSettings);
+  ImGui::PushFont(w.fonts.heading);
+  ImGui::TextUnformatted(options.policy == "full" ? "New capture" : "New capture: closed loop");
+  ImGui::PopFont();
+  const bool runs = running();
+  ImGui::BeginDisabled(runs);
+  draw_form(w);
+  ImGui::EndDisabled();
+  const std::string problem = runs ? std::string() : problem_.empty() ? capture_problem(options) : problem_;
+  if (runs) draw_run(w);
+  if (!problem.empty()) {
+    ImGui::PushStyleColor(ImGuiCol_Text, problem_.empty() ? w.colours().secondary : w.colours().error);
+    ImGui::TextWrapped("%s", problem.c_str());
+    ImGui::PopStyleColor();
+  }
+  ImGui::SetCursorPosX(w.px(kNames));
+  if (runs) {
+    if (ImGui::Button("Cancel", {w.px(96), 0})) cancel();
+    ImGui::SameLine();
+    if (ImGui::Button("Go on below", {w.px(128), 0})) open_ = false;
+    help_tooltip(w.fonts, "Closes this sheet; the trace is opened when it is there");
+  } else {
+    ImGui::BeginDisabled(!capture_problem(options).empty());
+    if (ImGui::Button("Capture", {w.px(96), 0})) start();
+    ImGui::EndDisabled();
+    ImGui::SameLine();
+    if (ImGui::Button("Close", {w.px(96), 0})) open_ = false;
+  }
+  ImGui::End();
+  ImGui::PopStyleVar(3);
+}
+
+}  // namespace kvloupe::window

@@ -1,0 +1,151 @@
+#include "app/window/command_palette.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "analysis/policy/policy_catalog.h"
+#include "analysis/policy/spec.h"
+#include "app/window/layouts.h"
+#include "app/window/policy_variants.h"
+#include "app/window/workspace.h"
+
+namespace kvloupe::window {
+
+namespace {
+
+void add_commands(const Workspace& w, std::vector<PaletteEntry>& out) {
+  const bool open = w.results.trace() != nullptr;
+  for (const KeyBinding& binding : key_bindings()) {
+    if (binding.words.empty() || binding.command == Command::palette) continue;
+    SearchItem item;
+    item.title = std::string(binding.words);
+    item.group = std::string(binding.group);
+    item.keys = std::string(binding.keys);
+    const bool of_trace = binding.group != "File" && binding.group != "Window";
+    if (of_trace && !open) item.why_not = "Open a trace first.";
+    out.push_back({std::move(item), [command = binding.command](Workspace& it) { it.perform(command); }});
+  }
+}
+
+void add_layouts(std::vector<PaletteEntry>& out) {
+  for (const Layout& layout : layouts()) {
+    SearchItem item;
+    item.title = "Layout: " + std::string(layout.name);
+    item.group = "Layouts";
+    item.keys = std::string(keys_of(layout.command));
+    item.help = std::string(layout.words);
+    out.push_back({std::move(item), [command = layout.command](Workspace& it) { it.perform(command); }});
+  }
+}
+
+void add_policies(const Workspace& w, std::vector<PaletteEntry>& out) {
+  for (const bool of_b : {false, true}) {
+    for (const PolicyEntry& entry : policy_catalog()) {
+      if (entry.kind != PartKind::score) continue;
+      bool required = false;  // a text has to be typed
+      for (const ParameterInfo& parameter : entry.parameters) required |= parameter.required;
+      if (required) continue;
+      SearchItem item;
+      item.title = std::string(of_b ? "Policy B: " : "Policy A: ") + entry.name;
+      item.group = of_b ? "Policy B" : "Policy A";
+      item.help = entry.summary + "\n" + entry.formula + "\nSource: " + entry.source;
+      out.push_back({std::move(item), [of_b, name = entry.name](Workspace& it) {
+                       (of_b ? it.state.policy_b : it.state.policy_a) = name;
+                       if (of_b) it.state.policy_b_on = true;
+                     }});
+    }
+  }
+  for (PolicyVariant& variant : variants_of(parse_policy(w.state.policy_a))) {
+    SearchItem item;
+    item.title = "Compare with " + variant.part + ": " + variant.where;
+    item.group = "Policy A as others do it, as policy B";
+    item.help = variant.spec;
+    out.push_back({std::move(item), [spec = std::move(variant.spec)](Workspace& it) {
+                     it.state.policy_b = spec;
+                     it.state.policy_b_on = true;
+                   }});
+  }
+}
+
+void add_recent(const Workspace& w, std::vector<PaletteEntry>& out) {
+  for (const std::string& file : w.recent.files()) {
+    SearchItem item;
+    item.title = "Open " + std::filesystem::path(file).filename().string();
+    item.group = "Traces opened last";
+    item.help = file;
+    out.push_back({std::move(item), [file](Workspace& it) { it.open(file); }});
+  }
+}
+
+}  // namespace
+
+std::string why_not(const ViewEntry& view, const Workspace& w) {
+  const TracePointer trace = w.results.trace();
+  if (!trace) return "Open a trace first.";
+  const figure::FigureInfo& figure = info(view);
+  if (figure.needs.fewest_traces > 1) {
+    return "Compares traces: kvloupe export TRACE TRACE --figure " + figure.name;
+  }
+  if (figure.needs.policy_b && !w.state.policy_b_on) return "Compares two policies: switch on policy B (B).";
+  return figure.unavailable ? figure.unavailable(*trace) : std::string();
+}
+
+std::vector<PaletteEntry> view_entries(const Workspace& w) {
+  std::vector<PaletteEntry> out;
+  const TileState& tile = w.state.tiles[static_cast<std::size_t>(w.state.active_tile)];
+  // By topic, in the order in which topics first come.
+  std::vector<std::string_view> topics;
+  for (const ViewEntry& view : view_catalog()) {
+    if (std::find(topics.begin(), topics.end(), topic_of(view)) == topics.end()) topics.push_back(topic_of(view));
+  }
+  for (const std::string_view topic : topics) {
+    for (const ViewEntry& view : view_catalog()) {
+      if (topic_of(view) != topic) continue;
+      SearchItem item;
+      item.title = info(view).title;
+      item.group = std::string(topic);
+      item.help = info(view).tooltip;
+      item.why_not = why_not(view, w);
+      item.current = tile.view == view.figure;
+      out.push_back({std::move(item), [name = std::string(view.figure)](Workspace& it) { it.show_view(name); }});
+    }
+  }
+  return out;
+}
+
+std::vector<PaletteEntry> palette_entries(const Workspace& w) {
+  std::vector<PaletteEntry> out;
+  add_layouts(out);
+  for (PaletteEntry& view : view_entries(w)) {
+    view.item.title = "View: " + view.item.title;
+    out.push_back(std::move(view));
+  }
+  add_policies(w, out);
+  add_commands(w, out);
+  add_recent(w, out);
+  return out;
+}
+
+void CommandPalette::show(std::vector<PaletteEntry> entries, const char* hint, const ImVec2* corner) {
+  entries_ = std::move(entries);
+  hint_ = hint;
+  items_.clear();
+  for (const PaletteEntry& entry : entries_) items_.push_back(entry.item);
+  list_.open(corner);
+}
+
+void CommandPalette::open_all(const Workspace& w) {
+  show(palette_entries(w), "What to do: a command, a view, a policy …", nullptr);
+}
+
+void CommandPalette::open_views(const Workspace& w, const ImVec2* corner) {
+  show(view_entries(w), "Which view: part of its name, a paper, a formula …", corner);
+}
+
+void CommandPalette::draw(Workspace& w) {
+  const int taken = list_.draw(w.fonts, w.colours(), hint_, items_);
+  if (taken >= 0) std::exchange(entries_[static_cast<std::size_t>(taken)].act, {})(w);
+}
+
+}  // namespace kvloupe::window

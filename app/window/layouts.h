@@ -1,0 +1,28 @@
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "app/window/commands.h"
+#include "app/window/state.h"
+
+namespace kvloupe::window {
+
+/// A named set of views for one kind of question.
+struct Layout {
+  std::string_view name;
+  Command command;
+  std::string_view words;  // what it is for
+};
+
+/// Every layout, in the order of the menu.
+std::span<const Layout> layouts();
+
+/// Shows the layout's views, each anew, and its panels. Changes neither trace nor selection; policy
+/// B is switched on where two policies are looked at.
+void apply_layout(const Layout& layout, WorkspaceState& state);
+
+/// This very view twice, side by side: under policy A, and under policy B.
+void show_a_beside_b(WorkspaceState& state);
+
+}  // namespace kvloupe::window

@@ -1,0 +1,189 @@
+#include "app/window/token_card.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "app/window/marks.h"
+#include "app/window/token_text.h"
+#include "app/window/workspace.h"
+
+namespace kvloupe::window {
+
+namespace {
+
+constexpr float kWidth = 336.0F;
+constexpr float kChart = 48.0F;
+
+const StepReason* reason_at(const TokenExplanation& life, int step) {
+  const int at = step - life.entered;
+  return at >= 0 && at < static_cast<int>(life.steps.size()) ? &life.steps[static_cast<std::size_t>(at)]
+                                                             : nullptr;
+}
+
+std::string sentence(const TokenExplanation& life, int step) {
+  if (step < life.entered) return fmt::format("Step {}: not yet seen.", step);
+  const StepReason* reason = reason_at(life, step);
+  return reason ? fmt::format("Step {}: {}.", step, reason_text(life, *reason))
+                : fmt::format("Step {}: gone.", step);
+}
+
+/// The margin, score less threshold, at each step: above the line it stays by its score.
+void draw_margins(Workspace& w, const TokenExplanation& life, float width) {
+  double largest = 0.0;
+  for (const StepReason& reason : life.steps) {
+    if (std::isfinite(reason.margin)) largest = std::max(largest, std::abs(reason.margin));
+  }
+  if (largest <= 0.0) return;
+  const Palette& colours = w.colours();
+  const ImVec2 at = ImGui::GetCursorScreenPos();
+  const float height = w.px(kChart);
+  const float left = w.px(48);
+  ImDrawList& list = *ImGui::GetWindowDrawList();
+  const float zero = std::floor(at.y + height / 2) + 0.5F;
+  const std::size_t steps = life.steps.size();
+  const float pitch = (width - left - w.px(8)) / static_cast<float>(std::max<std::size_t>(1, steps));
+  ImGui::InvisibleButton("##margins", {width, height});
+  list.AddLine({at.x + left, zero}, {at.x + width, zero}, colours.secondary);
+  list.AddText(w.fonts.secondary, w.fonts.secondary->FontSize,
+               {at.x, std::floor(zero - w.fonts.secondary->FontSize / 2)}, colours.secondary, "margin");
+  int pointed = -1;
+  for (std::size_t i = 0; i < steps; ++i) {
+    const StepReason& reason = life.steps[i];
+    const float x = at.x + left + (static_cast<float>(i) + 0.5F) * pitch;
+    const ImVec2 mouse = ImGui::GetIO().MousePos;
+    if (ImGui::IsItemHovered() && std::abs(mouse.x - x) <= pitch / 2) pointed = static_cast<int>(i);
+    if (reason.step == w.step()) {
+      list.AddLine({std::floor(x) + 0.5F, at.y}, {std::floor(x) + 0.5F, at.y + height}, colours.selection);
+    }
+    if (!std::isfinite(reason.margin)) {
+      list.AddCircle({x, zero}, w.px(1.5F), colours.secondary, 8);
+      continue;
+    }
+    // The square root keeps small margins in sight.
+    const double share = std::copysign(std::sqrt(std::abs(reason.margin) / largest), reason.margin);
+    const float y = zero - static_cast<float>(share) * (height / 2 - w.px(4));
+    const bool left_now = reason.step == life.left;
+    const ImU32 ink = left_now ? colours.evicted : colours.retained;
+    list.AddLine({x, zero}, {x, y}, faded(ink, 0.6F));
+    if (left_now) {
+      list.AddCircle({x, y}, w.px(3), ink, 12, w.px(1.5F));
+    } else {
+      list.AddCircleFilled({x, y}, w.px(2.5F), ink, 12);
+    }
+  }
+  if (pointed >= 0) {
+    const StepReason& reason = life.steps[static_cast<std::size_t>(pointed)];
+    w.hover.step = reason.step;
+    help_tooltip(w.fonts, sentence(life, reason.step));
+    if (ImGui::IsItemClicked()) w.state.selection.step = reason.step;
+  }
+}
+
+}  // namespace
+
+std::string life_text(const TokenExplanation& life) {
+  const std::string came = fmt::format("came at step {}", life.entered);
+  if (life.left < 0) return came + ", stays to the end";
+  const bool merged = !life.steps.empty() && life.steps.back().fate == Fate::merged;
+  return came + fmt::format(", {} at step {}", merged ? "merged" : "evicted", life.left);
+}
+
+void TokenCard::open(ImVec2 at) {
+  open_ = true;
+  at_ = at;
+}
+
+void TokenCard::follow(Life& life, const Workspace& w, const PolicyResults& results, int token) {
+  const auto replay = w.results.latest(results.focus, w.state, false);
+  const HeadReplay* head =
+      replay ? replay->find(w.state.selection.layer, w.state.selection.head) : nullptr;
+  if (!head || head->scores.size() != head->steps.size() || head->fates.size() != head->steps.size() ||
+      token >= static_cast<int>(head->evicted_at.size())) {
+    life = {};
+    return;
+  }
+  const std::string key = fmt::format("{}|{}", results.focus.value_key(), token);
+  if (key == life.key) return;
+  life.key = key;
+  life.explanation = explain(*replay, *head, token);
+}
+
+void TokenCard::draw_life(Workspace& w, const Life& life, const char* name, ImU32 colour,
+                          float width) const {
+  const std::string& spec = *name == 'A' ? w.state.policy_a : w.state.policy_b;
+  ImGui::PushID(name);
+  ImGui::TextColored(ImGui::ColorConvertU32ToFloat4(colour), "%s", name);
+  ImGui::SameLine();
+  ImGui::TextUnformatted(
+      w.metrics.fit(spec, figure::Font::regular, 13.0, (width - w.px(24)) / w.fonts.scale()).c_str());
+  if (!life.explanation) {
+    ImGui::TextDisabled("computing …");
+  } else {
+    const TokenExplanation& it = *life.explanation;
+    ImGui::PushTextWrapPos(ImGui::GetCursorPosX() + width);
+    std::string whole = life_text(it) + ".";
+    whole.front() = 'C';
+    ImGui::TextUnformatted(whole.c_str());
+    ImGui::TextUnformatted(sentence(it, w.step()).c_str());
+    ImGui::PopTextWrapPos();
+    draw_margins(w, it, width);
+  }
+  ImGui::PopID();
+}
+
+void TokenCard::draw(Workspace& w) {
+  const TracePointer trace = w.results.trace();
+  const int token = w.state.selection.token;
+  if (!trace || token < 0) open_ = false;
+  if (!open_) return;
+  follow(lives_[0], w, w.results.a, token);
+  if (w.state.policy_b_on) follow(lives_[1], w, w.results.b, token);
+
+  const ImVec2 screen = ImGui::GetIO().DisplaySize;
+  const float width = w.px(kWidth);
+  const float height = w.px(w.state.policy_b_on ? 360 : 216);  // about: only to stay on the screen
+  const float gap = w.px(16);
+  ImVec2 corner{at_.x + gap, at_.y + gap};
+  if (corner.x + width > screen.x) corner.x = std::max(0.0F, at_.x - gap - width);
+  if (corner.y + height > screen.y) corner.y = std::max(0.0F, at_.y - gap - height);
+  ImGui::SetNextWindowPos(corner, ImGuiCond_Appearing);
+  ImGui::SetNextWindowSize({width, 0});
+  ImGui::PushStyleVar(ImGuiStyleVar_WindowBorderSize, 1.0F);
+  ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, {w.px(12), w.px(12)});
+  ImGui::PushStyleColor(ImGuiCol_WindowBg, w.colours().panel);
+  ImGui::Begin(fmt::format("##token{},{}", at_.x, at_.y).c_str(), nullptr,
+               ImGuiWindowFlags_NoTitleBar | ImGuiWindowFlags_NoResize | ImGuiWindowFlags_NoSavedSettings |
+                   ImGuiWindowFlags_NoScrollbar | ImGuiWindowFlags_NoNavInputs |
+                   ImGuiWindowFlags_NoFocusOnAppearing);
+  ImGui::PopStyleColor();
+  ImGui::PopStyleVar(2);
+  const float inner = ImGui::GetContentRegionAvail().x;
+
+  const TokenTable& table = trace->tokens();
+  const auto at = static_cast<std::size_t>(token);
+  std::string heading = fmt::format("Token {}", count_text(token));
+  if (at < table.text.size()) heading += fmt::format(" “{}”", visible_text(table.text[at]));
+  ImGui::PushFont(w.fonts.heading);
+  ImGui::TextUnformatted(heading.c_str());
+  ImGui::PopFont();
+  ImGui::PushFont(w.fonts.secondary);
+  ImGui::SameLine(w.px(12) + inner - ImGui::CalcTextSize("Close").x - 2 * ImGui::GetStyle().FramePadding.x);
+  if (ImGui::SmallButton("Close")) open_ = false;
+  std::string where = fmt::format("layer {}, head {}", w.state.selection.layer, w.state.selection.head);
+  if (at < table.segment.size() && table.segment[at] < table.segment_names.size()) {
+    where += " · " + table.segment_names[table.segment[at]];
+  }
+  ImGui::TextDisabled("%s", where.c_str());
+  ImGui::Dummy({0, w.px(4)});
+  draw_life(w, lives_[0], "A", w.colours().retained, inner);
+  if (w.state.policy_b_on) {
+    ImGui::Dummy({0, w.px(4)});
+    draw_life(w, lives_[1], "B", w.colours().evicted, inner);
+  }
+  ImGui::PopFont();
+  ImGui::End();
+}
+
+}  // namespace kvloupe::window

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <imgui.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "analysis/replay/explain.h"
+#include "app/window/numbers.h"
+
+namespace kvloupe::window {
+
+class Workspace;
+struct PolicyResults;
+
+/// Why a token stayed or left, beside the place where it was clicked: its life under both policies,
+/// the step in hand in one sentence, and its margin over the threshold step by step.
+class TokenCard {
+ public:
+  void open(ImVec2 at);
+  void close() { open_ = false; }
+  bool is_open() const { return open_; }
+  void draw(Workspace& workspace);
+  /// Under policy A and B, as far as they are there.
+  const std::optional<TokenExplanation>& explanation(int policy) const { return lives_[policy].explanation; }
+
+ private:
+  struct Life {
+    std::string key;
+    std::optional<TokenExplanation> explanation;
+  };
+  static void follow(Life& life, const Workspace& workspace, const PolicyResults& results, int token);
+  void draw_life(Workspace& workspace, const Life& life, const char* name, ImU32 colour, float width) const;
+
+  bool open_ = false;
+  ImVec2 at_{};
+  Life lives_[2];
+};
+
+/// "came at step 0, evicted at step 3".
+std::string life_text(const TokenExplanation& explanation);
+
+}  // namespace kvloupe::window

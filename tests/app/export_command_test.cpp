@@ -1,0 +1,105 @@
+// The line the export sheet copies makes the same file.
+
+#include "app/window/export_command.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "app/cli/commands.h"
+#include "app/window/view_catalog.h"
+#include "tests/support/synthetic_trace.h"
+#include "tests/support/temporary_folder.h"
+
+namespace kvloupe::window {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+/// Splits as a shell would, for words quoted by shell_word().
+std::vector<std::string> shell_words(const std::string& line) {
+  std::vector<std::string> words(1);
+  bool quoted = false;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    if (line[i] == '\'') {
+      quoted = !quoted;
+    } else if (line[i] == '\\' && !quoted) {
+      words.back() += line[++i];
+    } else if (line[i] == ' ' && !quoted) {
+      words.emplace_back();
+    } else {
+      words.back() += line[i];
+    }
+  }
+  return words;
+}
+
+std::string content(const std::filesystem::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+TEST(ShellWord, IsQuotedOnlyWhereItHasToBe) {
+  EXPECT_EQ(shell_word("out/träce.h5"), "out/träce.h5");
+  EXPECT_EQ(shell_word("h2o+recent(50%)"), "'h2o+recent(50%)'");
+  EXPECT_EQ(shell_word("it's"), "'it'\\''s'");
+  EXPECT_EQ(shell_word(""), "''");
+}
+
+TEST(ExportCommand, WritesTheFileTheWindowWrites) {
+  test::TemporaryFolder folder;
+  const auto trace_file = folder.path() / "a trace.h5";
+  test::write_synthetic_trace(trace_file);
+  WorkspaceState state = default_state();
+  state.trace = trace_file.string();
+  state.policy_a = "h2o+recent(50%)";
+  state.budget = "20%";
+  state.selection.layer = 1;
+  TileState tile{.view = "filmstrip"};
+  tile.x_range = {{8.0, 40.0}};
+  figure::FileOptions options;
+  options.size = figure::parse_page_size("120x70mm");
+  options.text = 9.0;
+  options.title = true;
+  options.legend = false;
+  options.theme = figure::Theme::dark;
+  options.x_range = tile.x_range;
+
+  // As the window makes it.
+  figure::FigureMaker maker(std::make_shared<const Trace>(trace_file));
+  figure::FigureSettings settings;
+  settings.policy = state.policy_a;
+  settings.budget = state.budget;
+  settings.layer = 1;
+  settings.head = 0;
+  settings.step = 2;
+  Progress progress;
+  const figure::FigureInfo& figure = info(*find_view(tile.view));
+  const figure::TextMetrics fonts;
+  const std::string expected = figure::file_of(figure, maker.make(figure, settings, progress),
+                                               figure::FileFormat::svg, options, fonts);
+
+  const auto target = folder.path() / "it's a figure.svg";
+  const std::string line = export_command(state, tile, 2, options, *options.size, target.string());
+  std::vector<std::string> words = shell_words(line);
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  ASSERT_EQ(cli::run(static_cast<int>(argv.size()), argv.data()), 0) << line;
+  EXPECT_EQ(content(target), expected);
+  EXPECT_THAT(line, Not(HasSubstr("--policy-b"))) << "B is off";
+}
+
+TEST(ExportCommand, AViewOfPolicyBNamesItAsThePolicy) {
+  WorkspaceState state = default_state();
+  state.policy_b_on = true;
+  state.policy_b = "tova";
+  const TileState tile{.view = "filmstrip", .side = PolicySide::b};
+  const std::string line = export_command(state, tile, 0, {}, {100.0, 100.0}, "x.pdf");
+  EXPECT_THAT(line, HasSubstr("--policy tova"));
+  EXPECT_THAT(line, Not(HasSubstr("--policy-b")));
+}
+
+}  // namespace
+}  // namespace kvloupe::window
