@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# Takes every picture of README.md and docs/tour.md anew, from the demo model. Needs a build in
+# build/ and, where there is no display, Xvfb.
+#
+#   scripts/pictures.sh [FOLDER]     default: docs/images
+set -euo pipefail
+cd "$(dirname "$0")/.."
+out=${1:-docs/images}
+bin=${KVLOUPE_BIN:-build/bin}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+mkdir -p "$out"
+
+"$bin"/kvloupe-capture run --model assets/demo-model --prompt assets/prompts/four-needles.txt \
+  --generate 16 --progress none -o "$work/demo.h5"
+
+show=()
+if [ -z "${DISPLAY:-}" ]; then show=(xvfb-run -a); fi
+
+# picture NAME WIDTHxHEIGHT 'FIELDS OF A SESSION'
+picture() {
+  printf '{"format": "kvloupe-session", "format_version": 1, "trace": "%s", %s}' "$work/demo.h5" "$3" > "$work/$1.json"
+  "${show[@]}" "$bin"/kvloupe --session "$work/$1.json" --screenshot "$work/$1.png" --size "$2"
+  # Fewer colours make a small file; the window has few.
+  if command -v pngquant > /dev/null; then pngquant --force --output "$out/$1.png" "$work/$1.png"; else cp "$work/$1.png" "$out/$1.png"; fi
+}
+
+picture window 1280x800 '
+  "selection": {"layer": 2, "head": 1}, "policy_a": "keydiff+recent(10%)", "budget": "25%", "tile_count": 3,
+  "tiles": [{"view": "similarity"}, {"view": "attention"}, {"view": "filmstrip"}]'
+picture compare 1280x800 '
+  "selection": {"layer": 2, "head": 1}, "policy_a": "keydiff", "policy_b": "h2o", "policy_b_on": true, "budget": "25%",
+  "grid_metric": "overlap A, B", "token_colour": "difference", "tile_count": 2,
+  "tiles": [{"view": "filmstrip", "policy": "A"}, {"view": "filmstrip", "policy": "B"}]'
+picture sinks 1280x800 '
+  "selection": {"layer": 2, "head": 1}, "tile_count": 2,
+  "tiles": [{"view": "attention"}, {"view": "overview", "choices": {"measure": "sinks"}}]'
+picture lecture 1280x800 '
+  "selection": {"layer": 2, "head": 1}, "policy_a": "h2o+kvmerger(auto)", "budget": "20%", "theme": "dark", "tile_count": 2,
+  "tiles": [{"view": "filmstrip"}, {"view": "pca"}]'
+ls -l "$out"
