@@ -85,6 +85,11 @@ const std::vector<MeasureFamily>& measure_catalog() {
       measures::policy_eviction_error(),
       measures::output_norm(),
       measures::output_error(),
+      measures::merged_keys(),
+      measures::key_diversity(),
+      measures::key_alignment(),
+      measures::key_geometry(),
+      measures::key_attention(),
   };
   return catalog;
 }

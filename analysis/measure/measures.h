@@ -14,5 +14,10 @@ MeasureFamily eviction_error();
 MeasureFamily policy_eviction_error();
 MeasureFamily output_norm();
 MeasureFamily output_error();
+MeasureFamily merged_keys();
+MeasureFamily key_diversity();
+MeasureFamily key_alignment();
+MeasureFamily key_geometry();
+MeasureFamily key_attention();
 
 }  // namespace kvloupe::measures

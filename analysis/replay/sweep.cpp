@@ -157,7 +157,8 @@ void SweepTable::save(const std::string& path) const {
 void run_sweep(const Trace& trace, const std::vector<SweepSetting>& settings,
                const std::string& path, SweepTable& table, Progress& progress,
                const std::function<void(std::size_t place, std::size_t count,
-                                        const SweepSetting& setting, bool known)>& report) {
+                                        const SweepSetting& setting, bool known)>& report,
+               const std::vector<std::string>& measures) {
   constexpr std::size_t kMostStates = std::size_t{1} << 30U;
   LayerStatesCache states(kMostStates);
   for (std::size_t i = 0; i < settings.size(); ++i) {
@@ -170,6 +171,7 @@ void run_sweep(const Trace& trace, const std::vector<SweepSetting>& settings,
     request.policy = setting.policy;
     request.budget = setting.budget;
     request.block = setting.block;
+    request.measures = measures;
     request.states = &states;
     table.add(trace, setting, replay(trace, request, progress));
     table.save(path);

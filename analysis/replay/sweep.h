@@ -63,11 +63,13 @@ class SweepTable {
 
 /// Replays what the table lacks and saves it to `path` after each replay, so that a sweep that was
 /// stopped goes on where it was. `report` is told before each setting: its place, how many there
-/// are, and whether it was there already. Throws what replay() and save() throw.
+/// are, and whether it was there already. `measures`: those on request to compute too, or "all";
+/// what is known already is not computed again for them. Throws what replay() and save() throw.
 void run_sweep(const Trace& trace, const std::vector<SweepSetting>& settings,
                const std::string& path, SweepTable& table, Progress& progress,
                const std::function<void(std::size_t place, std::size_t count,
-                                        const SweepSetting& setting, bool known)>& report);
+                                        const SweepSetting& setting, bool known)>& report,
+               const std::vector<std::string>& measures = {});
 
 /// The smallest budget of each head, per policy and block, at which a measure is at most `limit`;
 /// none where no budget of the table is enough.

@@ -9,9 +9,12 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "analysis/error.h"
+#include "analysis/measure/measure_catalog.h"
 #include "analysis/output_file.h"
 #include "analysis/replay/replay_json.h"
 #include "app/cli/commands.h"
@@ -24,6 +27,7 @@ namespace {
 struct Options {
   std::string trace, policy, budget, layers, heads, json;
   std::string steps = "all";
+  std::vector<std::string> measures;  // on request
   int block = 0;
   std::optional<int> explain;
 };
@@ -82,6 +86,10 @@ int run_replay(const Options& options) {
     shown.heads = parse_index_list(options.heads, "head", trace.model().num_kv_heads);
   }
   shown.last_step_only = options.steps == "last";
+  for (const std::string& name : options.measures) {
+    if (name != "all") require_measure(name);
+  }
+  request.measures = options.measures;
 
   if (options.explain) {
     const ExplainOptions what = {*options.explain, request.layers, shown.heads,
@@ -121,6 +129,9 @@ void add_replay(CLI::App& app, Action& action) {
   verb->add_option("--steps", options->steps, "Steps to print: all or last")
       ->check(CLI::IsMember({"all", "last"}));
   verb->add_option("--json", options->json, "Write JSON to a file, or to standard output with -");
+  verb->add_option("--measures", options->measures,
+                   "With --json: measures that are not cheap, by name, or all")
+      ->delimiter(',');
   verb->add_option("--explain", options->explain,
                    "Say at each step why this token stays or leaves: score, rank, threshold");
   verb->callback([&action, options] { action = [options] { return run_replay(*options); }; });

@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "analysis/error.h"
 #include "analysis/policy/policy.h"
@@ -22,6 +23,7 @@ namespace kvloupe::cli {
 namespace {
 struct Options {
   std::string trace, policies, budgets, blocks, output, limit;
+  std::vector<std::string> measures;
 };
 
 std::vector<std::string> comma_list(std::string_view text) {
@@ -100,7 +102,7 @@ int run(const Options& options) {
               fmt::print(stderr, "{:>7.1f} s  {} of {}: {}, budget {}, block {}{}\n", seconds,
                          place + 1, count, setting.policy.text(), setting.budget, setting.block,
                          known ? ": there already" : "");
-            });
+            }, options.measures);
   if (!options.limit.empty()) {
     print_smallest(smallest_budgets(table, trace, limit.first, limit.second), limit.first,
                    limit.second);
@@ -123,6 +125,9 @@ void add_sweep(CLI::App& app, Action& action) {
   verb->add_option("-o,--output", options->output,
                    "The CSV file; rows it has already are kept, a sweep goes on where it stopped")
       ->required();
+  verb->add_option("--measures", options->measures,
+                   "Measures that are not cheap, by name, or all: else their columns stay empty")
+      ->delimiter(',');
   verb->add_option("--limit", options->limit,
                    "Print each head's smallest budget that keeps a measure at most so large: "
                    "perturbation_l1=0.5");

@@ -281,6 +281,7 @@ FigureInfo overview_figure() {
   for (const bool of_replay : {false, true}) {
     for (const Measure& m : all_measures()) {
       const bool own = m.family->scope == MeasureScope::replay;
+      if (m.family->on_request) continue;
       if (own == of_replay) measure.values.push_back(m.info->name);
     }
   }

@@ -1,0 +1,76 @@
+// key alignment: KeyDiff's theorems C.1 and C.3 for the key that a query attends to most.
+
+#include "analysis/measure/measures.h"
+#include "analysis/metric/alignment_bounds.h"
+
+namespace kvloupe::measures {
+
+MeasureFamily key_alignment() {
+  MeasureFamily family;
+  family.name = "Alignment of key and query";
+  family.remark =
+      "k* is the key that the step's last query attends to most, over the whole captured prefix, "
+      "whatever the policy; keys scaled so that the query has length one. The bound of theorem C.1 "
+      "is shown as printed: it is never positive, and can fail where the cosine is negative. That "
+      "of theorem C.3 says something only where cos(mean k, q) < 0 < cos(k*, q).";
+  family.scope = MeasureScope::query_head;
+  family.on_request = true;
+  family.measures = {
+      {.name = "strongest_weight",
+       .title = "Attention of the strongest key",
+       .unit = "",
+       .formula = "w = A of k*",
+       .source = "KeyDiff theorem C.1",
+       .share = true},
+      {.name = "strongest_cosine",
+       .title = "cos(k*, q)",
+       .unit = "",
+       .formula = "cos(k*, q)",
+       .source = "KeyDiff theorem C.1"},
+      {.name = "theorem_c1_bound",
+       .title = "Theorem C.1, lower bound",
+       .unit = "",
+       .formula = "(log(n/(n+1)) - log(1-w))/(2M) - 1, M = max(1, max |k_i|^2)",
+       .source = "KeyDiff theorem C.1"},
+      {.name = "jensen_bound",
+       .title = "Jensen's lower bound",
+       .unit = "",
+       .formula = "(log(w/(1-w)) + log n + mean of the other k_i q)/|k*|",
+       .source = "ours"},
+      {.name = "mean_key_cosine",
+       .title = "cos(k̄, k*)",
+       .unit = "",
+       .formula = "cos(mean k, k*)",
+       .source = "KeyDiff theorem C.3"},
+      {.name = "theorem_c3_bound",
+       .title = "Theorem C.3, upper bound",
+       .unit = "",
+       .formula = "1 + a b - a^2/2 - b^2/2, a = cos(mean k, q), b = cos(k*, q)",
+       .source = "KeyDiff theorem C.3"},
+      {.name = "spherical_bound",
+       .title = "Spherical upper bound",
+       .unit = "",
+       .formula = "cos(arccos a - arccos b)",
+       .source = "ours"},
+  };
+  family.of_query_head = [](MeasuredStep& step, int query_head, std::span<double> values) {
+    const Matrix& queries = step.states().queries[static_cast<std::size_t>(query_head)];
+    const auto row = queries.row(step.prefix() - 1);
+    const std::span<const float> query(row.data(), static_cast<std::size_t>(row.size()));
+    const MatrixView keys = step.prefix_keys();
+    const Eigen::Index star = strongest_key(query, keys);
+    const AttentionAlignment to_query =
+        attention_alignment(query, keys, step.context().attention_scale, star);
+    const MeanKeyAlignment to_mean = mean_key_alignment(query, keys, star);
+    values[0] = to_query.weight;
+    values[1] = to_query.cosine;
+    values[2] = to_query.paper_bound;
+    values[3] = to_query.jensen_bound;
+    values[4] = to_mean.measured;
+    values[5] = to_mean.paper_bound;
+    values[6] = to_mean.tight_bound;
+  };
+  return family;
+}
+
+}  // namespace kvloupe::measures

@@ -1,0 +1,35 @@
+// key attention: whether the keys unlike the others are the ones that are looked at.
+
+#include "analysis/measure/measures.h"
+#include "analysis/metric/rank_correlation.h"
+
+namespace kvloupe::measures {
+
+MeasureFamily key_attention() {
+  MeasureFamily family;
+  family.name = "Likeness and attention";
+  family.remark =
+      "Spearman's rank correlation over all tokens, ties shared. Attention is the mean over the "
+      "queries that see a token and over the group; it takes all T^2/2 products.";
+  family.scope = MeasureScope::trace;
+  family.on_request = true;
+  family.measures = {{.name = "key_attention_correlation",
+                      .title = "ρ of likeness and attention",
+                      .unit = "",
+                      .formula =
+                          "rank correlation of the mean cosine of a key to the others and the "
+                          "attention it receives",
+                      .source = "after KeyDiff figure 2"}};
+  family.of_trace = [](const MeasuredHead& head, std::span<double> values) {
+    const auto group = static_cast<std::size_t>(head.context.model.group_size());
+    const auto index = static_cast<std::size_t>(head.head);
+    Progress progress;
+    values[0] = kvloupe::key_attention(view(head.states.keys[index]),
+                                       std::span(head.states.queries).subspan(index * group, group),
+                                       static_cast<float>(head.context.attention_scale), progress)
+                    .correlation;
+  };
+  return family;
+}
+
+}  // namespace kvloupe::measures

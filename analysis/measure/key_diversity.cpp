@@ -1,0 +1,49 @@
+// key diversity: what KeyDiff minimises, whatever policy chose the keys.
+
+#include "analysis/measure/measures.h"
+#include "analysis/metric/diversity.h"
+
+namespace kvloupe::measures {
+
+MeasureFamily key_diversity() {
+  MeasureFamily family;
+  family.name = "Diversity of the keys";
+  family.remark =
+      "Of the keys as captured at the tokens that stay, also where entries were merged; the cache "
+      "is what was there before the step's eviction.";
+  family.scope = MeasureScope::step;
+  family.measures = {
+      {.name = "key_objective",
+       .title = "Objective ‖Σ k̂‖²",
+       .unit = "",
+       .formula = "sum over all i, j in S of cos(k_i, k_j) = |sum over S of k_i/|k_i||^2, S the "
+                  "retained keys",
+       .source = "KeyDiff section 3.3",
+       .better = Better::smaller,
+       .summary = Summary::last},
+      {.name = "key_mean_cosine",
+       .title = "Mean cosine of retained keys",
+       .unit = "",
+       .formula = "mean over i != j in S of cos(k_i, k_j)",
+       .source = "after KeyDiff section 3.3",
+       .better = Better::smaller,
+       .summary = Summary::last},
+      {.name = "relaxation_gap",
+       .title = "Gap of KeyDiff's relaxation",
+       .unit = "",
+       .formula = "|mean over S of k_i/|k_i| - mean over the cache of k_i/|k_i||",
+       .source = "after KeyDiff section 3.3",
+       .better = Better::smaller,
+       .summary = Summary::last},
+  };
+  family.of_step = [](MeasuredStep& step, std::span<double> values) {
+    const Diversity d =
+        kvloupe::key_diversity(step.prefix_keys(), step.present(), step.cache().tokens());
+    values[0] = d.objective;
+    values[1] = d.mean_cosine;
+    values[2] = d.relaxation_gap;
+  };
+  return family;
+}
+
+}  // namespace kvloupe::measures

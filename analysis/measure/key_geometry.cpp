@@ -1,0 +1,83 @@
+// key geometry: how keys and queries lie to each other, without any policy.
+
+#include <algorithm>
+#include <cmath>
+
+#include "analysis/measure/measures.h"
+#include "analysis/metric/angle.h"
+#include "analysis/metric/merging.h"
+#include "analysis/metric/norms.h"
+
+namespace kvloupe::measures {
+
+namespace {
+constexpr double kDistinctShare = 0.1;
+
+double median_of(const std::vector<double>& values) {
+  return static_cast<double>(median(std::vector<float>(values.begin(), values.end())));
+}
+}  // namespace
+
+MeasureFamily key_geometry() {
+  MeasureFamily family;
+  family.name = "Key geometry";
+  family.remark =
+      "Of all captured keys, queries and values of a head, after RoPE; where several query heads "
+      "read it, their mean. The paper does not say how many keys its figure 14 takes: a tenth.";
+  family.scope = MeasureScope::trace;
+  family.measures = {
+      {.name = "mean_key_query_cosine",
+       .title = "Cosine of mean key and mean query",
+       .unit = "",
+       .formula = "cos(mean k_i, mean q_i)",
+       .source = "KeyDiff figure 12"},
+      {.name = "distinct_keys_query_cosine",
+       .title = "Cosine of distinct keys and mean query",
+       .unit = "",
+       .formula =
+           "mean of cos(k_i, mean q) over the tenth of the keys with the highest KeyDiff score",
+       .source = "KeyDiff figure 14"},
+      {.name = "key_angle",
+       .title = "Median angle to the mean key",
+       .unit = "degrees",
+       .formula = "median of arccos cos(k_i, mean k)",
+       .source = "after KeyDiff figure 11"},
+      {.name = "key_norm",
+       .title = "Median length of a key",
+       .unit = "",
+       .formula = "median of |k_i|",
+       .source = "after KeyDiff figure 13"},
+      {.name = "neighbour_key_cosine",
+       .title = "Cosine of neighbours' keys",
+       .unit = "",
+       .formula = "mean of cos(k_i, k_i-1)",
+       .source = "after KVMerger figure 3a"},
+      {.name = "neighbour_value_cosine",
+       .title = "Cosine of neighbours' values",
+       .unit = "",
+       .formula = "mean of cos(v_i, v_i-1)",
+       .source = "after KVMerger figure 3a"},
+  };
+  family.of_trace = [](const MeasuredHead& head, std::span<double> values) {
+    const auto index = static_cast<std::size_t>(head.head);
+    const MatrixView keys = view(head.states.keys[index]);
+    const Eigen::RowVectorXd mean_key = mean_row(keys);
+    const int group = head.context.model.group_size();
+    const int count = std::max(
+        1, static_cast<int>(std::lround(kDistinctShare * static_cast<double>(keys.rows()))));
+    values[0] = values[1] = 0.0;
+    for (int q = head.head * group; q < (head.head + 1) * group; ++q) {
+      const Eigen::RowVectorXd mean_query =
+          mean_row(view(head.states.queries[static_cast<std::size_t>(q)]));
+      values[0] += cosine(mean_key, mean_query) / group;
+      values[1] += distinct_rows_cosine(keys, mean_query, count) / group;
+    }
+    values[2] = median_of(angles_to(keys, mean_key));
+    values[3] = static_cast<double>(median(row_norms(keys)));
+    values[4] = mean_local_similarity(keys, 1).front();
+    values[5] = mean_local_similarity(view(head.states.values[index]), 1).front();
+  };
+  return family;
+}
+
+}  // namespace kvloupe::measures
