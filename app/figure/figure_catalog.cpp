@@ -13,35 +13,42 @@ namespace kvloupe::figure {
 std::span<const FigureInfo> figure_catalog() {
   // One line each: the comments keep it so.
   static const std::vector<FigureInfo> catalog = {
-      overview_figure(),             //
-      similarity_figure(),           //
-      attention_figure(),            //
-      pca_figure(),                  //
-      filmstrip_figure(),            //
-      tokens_figure(),               //
-      why_figure(),                  //
-      policy_diff_figure(),          //
-      agreement_figure(),            //
-      budget_curve_figure(),         //
-      head_budgets_figure(),         //
-      sinks_figure(),                //
-      keydiff_stages_figure(),       //
-      pca_panel_figure(),            //
-      gram_volume_figure(),          //
-      angles_figure(),               //
-      mean_key_query_figure(),       //
-      norms_figure(),                //
-      distinct_keys_query_figure(),  //
-      diversity_figure(),            //
-      retained_share_figure(),       //
-      block_overlap_figure(),        //
-      cost_figure(),                 //
-      local_similarity_figure(),     //
-      pair_rotation_figure(),        //
-      compression_layers_figure(),   //
-      kernel_figure(),               //
-      sigma_sweep_figure(),          //
-      merge_sets_figure(),           //
+      overview_figure(),              //
+      similarity_figure(),            //
+      attention_figure(),             //
+      pca_figure(),                   //
+      filmstrip_figure(),             //
+      tokens_figure(),                //
+      why_figure(),                   //
+      policy_diff_figure(),           //
+      agreement_figure(),             //
+      budget_curve_figure(),          //
+      head_budgets_figure(),          //
+      sinks_figure(),                 //
+      keydiff_stages_figure(),        //
+      pca_panel_figure(),             //
+      gram_volume_figure(),           //
+      angles_figure(),                //
+      mean_key_query_figure(),        //
+      norms_figure(),                 //
+      distinct_keys_query_figure(),   //
+      diversity_figure(),             //
+      retained_share_figure(),        //
+      block_overlap_figure(),         //
+      cost_figure(),                  //
+      local_similarity_figure(),      //
+      pair_rotation_figure(),         //
+      compression_layers_figure(),    //
+      kernel_figure(),                //
+      sigma_sweep_figure(),           //
+      merge_sets_figure(),            //
+      attention_mass_figure(),        //
+      perturbation_heads_figure(),    //
+      perturbation_layers_figure(),   //
+      perturbation_budgets_figure(),  //
+      bound_figure(),                 //
+      output_error_layers_figure(),   //
+      block_size_figure(),            //
   };
   return catalog;
 }

@@ -39,6 +39,13 @@ constexpr std::array kViews = {
     ViewEntry{"kernel", Zoom::none, false},
     ViewEntry{"sigma-sweep", Zoom::none, false},
     ViewEntry{"merge-sets", Zoom::x, true},
+    ViewEntry{"attention-mass", Zoom::none, false},
+    ViewEntry{"perturbation-heads", Zoom::none, true},
+    ViewEntry{"perturbation-layers", Zoom::none, false},
+    ViewEntry{"perturbation-budgets", Zoom::none, false},
+    ViewEntry{"bound", Zoom::none, false},
+    ViewEntry{"output-error-layers", Zoom::none, false},
+    ViewEntry{"block-size", Zoom::none, false},
 };
 }  // namespace
 

@@ -34,5 +34,12 @@ FigureInfo compression_layers_figure();
 FigureInfo kernel_figure();
 FigureInfo sigma_sweep_figure();
 FigureInfo merge_sets_figure();
+FigureInfo attention_mass_figure();
+FigureInfo perturbation_heads_figure();
+FigureInfo perturbation_layers_figure();
+FigureInfo perturbation_budgets_figure();
+FigureInfo bound_figure();
+FigureInfo output_error_layers_figure();
+FigureInfo block_size_figure();
 
 }  // namespace kvloupe::figure

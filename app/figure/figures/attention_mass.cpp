@@ -1,0 +1,138 @@
+// Whether a first stage can gather half of the attention: CriticalKV's assumption 3.4.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "analysis/metric/perturbation.h"
+#include "app/figure/comparison.h"
+#include "app/figure/figures/figures.h"
+#include "app/figure/figures/line_panels.h"
+#include "app/figure/figures/stage_comparison.h"
+
+namespace kvloupe::figure {
+
+namespace {
+
+/// [places + 1]: the largest attention of the query at `token` added up, by how many entries.
+std::vector<double> gathered(const LayerStates& states, const Trace& trace, int query_head,
+                             int token) {
+  const Matrix& keys = states.keys[static_cast<std::size_t>(trace.model().head_of(query_head))];
+  const Matrix& queries = states.queries[static_cast<std::size_t>(query_head)];
+  const Eigen::VectorXf scaled =
+      static_cast<float>(trace.run().attention_scale) * queries.row(token).transpose();
+  const Eigen::VectorXf logits = keys.topRows(token + 1) * scaled;
+  std::vector<double> attention = softmax({logits.data(), static_cast<std::size_t>(logits.size())});
+  std::sort(attention.begin(), attention.end(), std::greater<>());
+  std::vector<double> sums = {0.0};
+  for (const double a : attention) sums.push_back(sums.back() + a);
+  return sums;
+}
+
+std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
+  const FigureInfo info = attention_mass_figure();
+  const Trace& trace = *input.trace;
+  const ModelInfo& model = trace.model();
+  const double alpha = chosen_number(info, input, "alpha");
+  std::vector<double> entries;  // ⌊αb⌋ of each budget
+  std::vector<double> budgets;
+  for (const Budget& budget : chosen_budgets(info, input)) {
+    budgets.push_back(budget.resolve(trace.run().prompt_length));
+    entries.push_back(std::floor(alpha * budgets.back() + 1e-9));
+  }
+  const double selected = input.budget.resolve(trace.run().prompt_length);
+  const int token = trace.run().prompt_length - 1;
+  std::vector<long> above(budgets.size(), 0);
+  LinePanels::Panel share, mass;
+  LinePanels::Line least;
+  least.name = "least";
+  least.look = 1;
+  LinePanels::Line median;
+  median.name = "median";
+  median.look = 0;
+  std::vector<double> smallest;
+  progress.set_total(model.num_layers);
+  for (int layer = 0; layer < model.num_layers; ++layer) {
+    progress.check();
+    const auto states = input.replays->states().get(trace, layer);
+    std::vector<double> of_layer;
+    for (int query_head = 0; query_head < model.num_heads; ++query_head) {
+      const std::vector<double> sums = gathered(*states, trace, query_head, token);
+      const auto at = [&](double count) {
+        return sums[std::min(sums.size() - 1, static_cast<std::size_t>(count))];
+      };
+      for (std::size_t b = 0; b < budgets.size(); ++b) above[b] += at(entries[b]) > 0.5;
+      of_layer.push_back(at(std::floor(alpha * selected + 1e-9)));
+      smallest.push_back(
+          static_cast<double>(std::upper_bound(sums.begin(), sums.end(), 0.5) - sums.begin()));
+    }
+    std::sort(of_layer.begin(), of_layer.end());
+    least.points.push_back({layer + 0.5, of_layer.front()});
+    const std::size_t middle = of_layer.size() / 2;
+    median.points.push_back({layer + 0.5, of_layer.size() % 2 == 1
+                                              ? of_layer[middle]
+                                              : (of_layer[middle - 1] + of_layer[middle]) / 2});
+    progress.advance();
+  }
+  ValueRange x;
+  LinePanels::Line line;
+  line.id = "query heads with σ > 0.5";
+  line.marked = true;
+  const double all = static_cast<double>(model.num_layers) * model.num_heads;
+  for (std::size_t b = 0; b < budgets.size(); ++b) {
+    line.points.push_back({budgets[b], 100.0 * static_cast<double>(above[b]) / all});
+    x.add(budgets[b]);
+  }
+  share.title = "Query heads with σ > 0.5";
+  share.lines.push_back(std::move(line));
+  share.x = x_axis("Budget N (entries)", x.padded_log(), AxisScale::log);
+  share.y = y_axis("Query heads (%)", {0.0, 100.0});
+  share.y_grid = true;
+  mass.title = fmt::format("σ at N = {}", format_count(static_cast<long>(selected)));
+  least.marked = median.marked = true;
+  mass.lines = {std::move(median), std::move(least)};
+  std::vector<std::string> names;
+  for (int layer = 0; layer < model.num_layers; ++layer) names.push_back(std::to_string(layer));
+  mass.x = name_axis(std::move(names), "Layer");
+  mass.y = y_axis("σ", {0.0, 1.0});
+  mass.levels.push_back({0.5, "", true});
+  auto figure = std::make_unique<LinePanels>();
+  figure->panels = {std::move(share), std::move(mass)};
+  figure->columns = 2;
+  figure->x_measure = "x";
+  figure->y_measure = "value";
+  std::sort(smallest.begin(), smallest.end());
+  figure->caption_text = fmt::format(
+      "σ, the attention of the prompt's last query on its ⌊αN⌋ strongest entries, α = {}: a, share "
+      "of the query heads where it exceeds one half; b, median and least over the query heads of "
+      "each layer. Entries in the smallest first stage that exceeds one half: {} in the median "
+      "query "
+      "head, {} in the worst.",
+      format_number(alpha), format_count(static_cast<long>(smallest[smallest.size() / 2])),
+      format_count(static_cast<long>(smallest.back())));
+  return figure;
+}
+
+}  // namespace
+
+FigureInfo attention_mass_figure() {
+  FigureInfo info;
+  info.name = "attention-mass";
+  info.title = "Attention mass of stage one";
+  info.tooltip =
+      "Assumption 3.4 of CriticalKV, σ = Σ over the first stage of A > 0.5, where the stage is the "
+      "query's own strongest ⌊αN⌋ entries (CriticalKV, appendix A, figure 8). What a policy's "
+      "stage really gathers: stage_one_mass in the overview";
+  info.needs.comparison = true;
+  info.width_mm = 178.0;
+  info.aspect = 2.6;
+  info.choices = {
+      budgets_choice("2.5%,5%,10%,20%,40%"),
+      number_choice("alpha", "α", "Share of the budget that the first stage has", "0.5", 0.0, 1.0)};
+  info.unavailable = [](const Trace&) { return std::string(); };
+  info.compute = compute;
+  return info;
+}
+
+}  // namespace kvloupe::figure

@@ -1,0 +1,131 @@
+// What the block size of the prompt does to the kept tokens and to the output, side by side.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "analysis/measure/output_error.h"
+#include "app/figure/comparison.h"
+#include "app/figure/figures/figures.h"
+#include "app/figure/figures/line_panels.h"
+
+namespace kvloupe::figure {
+
+namespace {
+
+/// Jaccard of the tokens two replays retain once the prompt is over, of one head, in percent.
+double overlap(const Replay& a, const Replay& b, std::size_t head, int generated) {
+  const auto kept = [&](const Replay& replay) {
+    const int step = std::max(static_cast<int>(replay.blocks.size()) - generated - 1, 0);
+    return replay.retained_at(replay.heads[head], step);
+  };
+  const auto one = kept(a), two = kept(b);
+  std::vector<std::int32_t> both;
+  std::set_intersection(one.begin(), one.end(), two.begin(), two.end(), std::back_inserter(both));
+  const std::size_t either = one.size() + two.size() - both.size();
+  return either == 0 ? 100.0
+                     : 100.0 * static_cast<double>(both.size()) / static_cast<double>(either);
+}
+
+/// Of the queries the block sizes share: the prompt's last and those after it.
+double error_of(const Replay& replay, int generated) {
+  SquaredError sum;
+  for (const HeadReplay& head : replay.heads) {
+    const std::size_t count = std::min(head.steps.size(), static_cast<std::size_t>(generated) + 1);
+    const SquaredError own = squared_error(head, head.steps.size() - count);
+    sum.error += own.error;
+    sum.output += own.output;
+  }
+  return sum.share();
+}
+
+std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
+  const FigureInfo info = block_size_figure();
+  const int prompt = input.trace->run().prompt_length;
+  const int generated = input.trace->run().generated;
+  const std::vector<PolicySpec> policies = chosen_policies(info, input);
+  std::vector<int> blocks;
+  for (const int block : chosen_blocks(info, input)) {
+    if (block < prompt) blocks.push_back(block);
+  }
+  blocks.push_back(prompt);
+  std::vector<WantedReplay> wanted;
+  for (const PolicySpec& policy : policies) {
+    for (const int block : blocks) {
+      wanted.push_back({.policy = policy, .block = block, .metrics = true});
+    }
+  }
+  const auto replays = replays_of(input, wanted, progress);
+  std::vector<std::string> names;
+  for (const int block : blocks) names.push_back(block == prompt ? "all" : format_count(block));
+  LinePanels::Panel tokens, error;
+  ValueRange range;
+  for (std::size_t p = 0; p < policies.size(); ++p) {
+    LinePanels::Line line;
+    line.name = policies[p].text();
+    line.look = static_cast<int>(p);
+    line.marked = true;
+    LinePanels::Line other = line;
+    const Replay& whole = *replays[(p + 1) * blocks.size() - 1];
+    for (std::size_t b = 0; b < blocks.size(); ++b) {
+      progress.check();
+      const Replay& replay = *replays[p * blocks.size() + b];
+      double sum = 0.0;
+      for (std::size_t h = 0; h < whole.heads.size(); ++h) {
+        sum += overlap(whole, replay, h, generated);
+      }
+      const double x = static_cast<double>(b) + 0.5;
+      line.points.push_back({x, sum / static_cast<double>(whole.heads.size())});
+      other.points.push_back({x, error_of(replay, generated)});
+      range.add(other.points.back().y);
+    }
+    tokens.lines.push_back(std::move(line));
+    error.lines.push_back(std::move(other));
+  }
+  tokens.title = "Kept tokens";
+  tokens.x = error.x = name_axis(std::move(names), "Block size (tokens)");
+  tokens.y = y_axis("Overlap with one block (%)", {0.0, 100.0});
+  error.title = "Output error";
+  error.y = y_axis("Σ‖o − o′‖² / Σ‖o‖²", range.from_zero());
+  tokens.y_grid = error.y_grid = true;
+  auto figure = std::make_unique<LinePanels>();
+  figure->panels = {std::move(tokens), std::move(error)};
+  figure->columns = 2;
+  figure->legend = true;
+  figure->x_measure = "block";
+  figure->y_measure = "value";
+  figure->caption_text = fmt::format(
+      "Block sizes of the prompt side by side, N = {}: a, tokens kept of the prompt among those "
+      "kept "
+      "by either this block size or the prompt as one block (Jaccard), mean over all heads; b, "
+      "output error Σ‖o − o′‖² / Σ‖o‖² of the prompt's last query and those after it, all heads of "
+      "all layers (normalisation ours).",
+      format_count(replays.front()->budget));
+  return figure;
+}
+
+}  // namespace
+
+FigureInfo block_size_figure() {
+  FigureInfo info;
+  info.name = "block-size";
+  info.title = "Block size and output";
+  info.tooltip =
+      "Blocks of 32, 128 and the whole prompt side by side (CAOTE, table 6, which compares scores "
+      "of "
+      "tasks): overlap of the kept tokens, and output error";
+  info.needs.comparison = true;
+  info.width_mm = 178.0;
+  info.aspect = 2.4;
+  info.choices = {policies_choice("A,B,h2o,h2o+caote,snapkv,snapkv+caote"),
+                  blocks_choice("32,128,all")};
+  info.unavailable = [](const Trace& trace) {
+    return trace.run().policy == "full"
+               ? std::string()
+               : std::string("a closed-loop trace accepts only its own block size");
+  };
+  info.compute = compute;
+  return info;
+}
+
+}  // namespace kvloupe::figure

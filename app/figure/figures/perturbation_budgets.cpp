@@ -1,0 +1,98 @@
+// Output perturbation per budget, with and without the second stage of CriticalKV.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "app/figure/figures/figures.h"
+#include "app/figure/figures/line_panels.h"
+#include "app/figure/figures/stage_comparison.h"
+
+namespace kvloupe::figure {
+
+namespace {
+
+/// Share of query heads whose ℒ the second stage makes smaller, of those where it changes.
+double share_better(const std::vector<double>& without, const std::vector<double>& with) {
+  long better = 0, changed = 0;
+  for (std::size_t i = 0; i < without.size(); ++i) {
+    better += with[i] < without[i];
+    changed += with[i] != without[i];
+  }
+  return changed > 0 ? 100.0 * static_cast<double>(better) / static_cast<double>(changed)
+                     : std::numeric_limits<double>::quiet_NaN();
+}
+
+std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
+  const FigureInfo info = perturbation_budgets_figure();
+  const StageComparison what = stage_comparison(info, input);
+  const std::vector<Budget> budgets = chosen_budgets(info, input);
+  std::vector<WantedReplay> wanted;
+  for (const Budget& budget : budgets) {
+    wanted.push_back({.policy = what.without, .budget = budget, .metrics = true});
+    wanted.push_back({.policy = what.with, .budget = budget, .metrics = true});
+  }
+  const auto replays = replays_of(input, wanted, progress);
+  LinePanels::Panel sizes, better;
+  sizes.lines.resize(2);
+  sizes.lines[0].name = "without";
+  sizes.lines[0].look = 1;
+  sizes.lines[1].name = "with two stages";
+  sizes.lines[1].look = 0;
+  sizes.lines[0].marked = sizes.lines[1].marked = true;
+  better.lines.resize(1);
+  better.lines[0].id = "query heads with a smaller perturbation";
+  better.lines[0].marked = true;
+  ValueRange range, x;
+  for (std::size_t b = 0; b < budgets.size(); ++b) {
+    const std::vector<double> without = perturbations(what, *replays[2 * b]);
+    const std::vector<double> with = perturbations(what, *replays[2 * b + 1]);
+    const double entries = replays[2 * b]->budget;
+    sizes.lines[0].points.push_back({entries, mean_of(without)});
+    sizes.lines[1].points.push_back({entries, mean_of(with)});
+    better.lines[0].points.push_back({entries, share_better(without, with)});
+    for (const LinePanels::Line& line : sizes.lines) range.add(line.points.back().y);
+    x.add(entries);
+  }
+  sizes.title = "Perturbation";
+  sizes.x = better.x = x_axis("Budget N (entries)", x.padded_log(), AxisScale::log);
+  sizes.y = y_axis("Mean " + what.symbol, range.from_zero());
+  better.title = "Better with two stages";
+  better.y = y_axis("Query heads (%)", {0.0, 100.0});
+  better.levels.push_back({50.0, "", true});
+  sizes.y_grid = better.y_grid = true;
+  auto figure = std::make_unique<LinePanels>();
+  figure->panels = {std::move(sizes), std::move(better)};
+  figure->columns = 2;
+  figure->legend = true;
+  figure->x_measure = "budget";
+  figure->y_measure = "value";
+  figure->caption_text = fmt::format(
+      "a, output perturbation {}, mean over all query heads of all layers; b, share of the query "
+      "heads whose perturbation is smaller with the second stage, of those where it changes. {} "
+      "against {}, {}.",
+      what.symbol, what.with.text(), what.without.text(), what.at);
+  return figure;
+}
+
+}  // namespace
+
+FigureInfo perturbation_budgets_figure() {
+  FigureInfo info;
+  info.name = "perturbation-budgets";
+  info.title = "Perturbation per budget";
+  info.tooltip =
+      "Mean ℒ with the two stages of CriticalKV against without, at several budgets (CriticalKV, "
+      "figures 7 and 11), and the share of query heads that gain";
+  info.needs.step = true;
+  info.needs.comparison = true;
+  info.width_mm = 178.0;
+  info.aspect = 2.6;
+  info.choices = stage_choices();
+  info.choices.push_back(budgets_choice("2.5%,5%,10%,20%,40%"));
+  info.unavailable = no_perturbation;
+  info.compute = compute;
+  return info;
+}
+
+}  // namespace kvloupe::figure

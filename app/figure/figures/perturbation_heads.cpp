@@ -1,0 +1,149 @@
+// By how much the second stage of CriticalKV reduces each query head's output perturbation.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <tuple>
+
+#include "app/figure/cell_map.h"
+#include "app/figure/figures/figures.h"
+#include "app/figure/figures/stage_comparison.h"
+#include "app/figure/panels.h"
+
+namespace kvloupe::figure {
+
+namespace {
+
+class PerturbationHeads final : public Figure {
+ public:
+  int layers = 0;
+  int heads = 0;  // query heads
+  int group = 1;
+  std::vector<double> without, with;  // [L,Hq]
+  std::vector<float> reductions;      // [L,Hq], percent of ℒ without
+  std::string symbol;
+  std::string settings;  // in words
+
+  double natural_height(const DrawRequest& request) const override {
+    PanelGrid shape = grid(request);
+    return panels_natural_height(request.style, shape, request.width);
+  }
+
+  Scene draw(const DrawRequest& request) const override {
+    Scene scene = make_scene(request.style, request.width, request.height);
+    const ColourScale colours = scale(request);
+    const std::vector<Axes> axes = add_panels(scene, request.style, grid(request));
+    add_cells(scene, request.style, axes.front(), reductions, layers, heads, colours,
+              [](double value) { return format_number(std::round(value), 3); });
+    add_colour_bar(scene, request.style, axes.front().plot, colours);
+    return scene;
+  }
+
+  void write_csv(CsvWriter& csv) const override {
+    csv.row({"layer", "query_head", "without", "with", "reduction_percent"});
+    for (long l = 0; l < layers; ++l) {
+      for (long h = 0; h < heads; ++h) {
+        const auto at = static_cast<std::size_t>(l * heads + h);
+        csv.row({l, h, without[at], with[at], static_cast<double>(reductions[at])});
+      }
+    }
+  }
+
+  std::string value_text(const Target& target) const override {
+    if (target.layer < 0 || target.layer >= layers || target.head < 0 || target.head >= heads) {
+      return {};
+    }
+    const auto at = static_cast<std::size_t>(target.layer * heads + target.head);
+    return fmt::format("{} {} → {}", symbol, format_number(without[at]), format_number(with[at]));
+  }
+
+  std::string caption() const override {
+    long better = 0, worse = 0;
+    for (const float value : reductions) {
+      better += value > 0.0F;
+      worse += value < 0.0F;
+    }
+    return fmt::format(
+        "Reduction of the output perturbation {} of every query head by the second stage, in "
+        "percent of what it is without, {}. Smaller in {} of {} query heads, larger in {}.",
+        symbol, settings, better, reductions.size(), worse);
+  }
+
+ private:
+  ColourScale scale(const DrawRequest& request) const {
+    ColourScale colours;
+    colours.is_signed = true;
+    colours.label = "Less ℒ (%)";  // short: the map may be two rows high
+    double most = 0.0;
+    for (const float value : reductions) {
+      if (std::isfinite(value)) most = std::max(most, std::abs(static_cast<double>(value)));
+    }
+    // One head that becomes many times worse would leave all others white.
+    most = most > 0.0 ? std::min(most, 100.0) : 1.0;
+    colours.low = -most;
+    colours.high = most;
+    if (request.limits) std::tie(colours.low, colours.high) = *request.limits;
+    return colours;
+  }
+
+  PanelGrid grid(const DrawRequest& request) const {
+    PanelGrid grid;
+    Panel panel;
+    panel.x = head_axis(heads);
+    panel.x.label = group > 1 ? "Query head" : "Head";
+    if (group > 1) panel.x.meaning = AxisMeaning::value;
+    panel.y = layer_axis(layers);
+    panel.is_map = true;
+    grid.panels = {panel};
+    grid.aspect = cell_map_aspect(layers, heads);
+    grid.right = 2.0 + colour_bar_width(request.style, scale(request), 100.0);
+    return grid;
+  }
+};
+
+std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
+  const FigureInfo info = perturbation_heads_figure();
+  const StageComparison what = stage_comparison(info, input);
+  const auto replays = replays_of(
+      input, {{.policy = what.without, .metrics = true}, {.policy = what.with, .metrics = true}},
+      progress);
+  auto figure = std::make_unique<PerturbationHeads>();
+  figure->layers = input.trace->model().num_layers;
+  figure->heads = input.trace->model().num_heads;
+  figure->group = input.trace->model().group_size();
+  figure->symbol = what.symbol;
+  figure->without = perturbations(what, *replays[0]);
+  figure->with = perturbations(what, *replays[1]);
+  for (std::size_t i = 0; i < figure->without.size(); ++i) {
+    const double before = figure->without[i];
+    // Nothing was lost: nothing to reduce.
+    const double change = figure->with[i] == before ? 0.0
+                          : before > 0.0            ? 100.0 * (1.0 - figure->with[i] / before)
+                                                    : -std::numeric_limits<double>::infinity();
+    figure->reductions.push_back(static_cast<float>(change));
+  }
+  figure->settings = fmt::format("{} against {}, N = {}, {}", what.with.text(), what.without.text(),
+                                 format_count(replays[0]->budget), what.at);
+  return figure;
+}
+
+}  // namespace
+
+FigureInfo perturbation_heads_figure() {
+  FigureInfo info;
+  info.name = "perturbation-heads";
+  info.title = "Perturbation per head";
+  info.tooltip =
+      "ℒ = ‖(A − A′)VW_O‖ with the two stages of CriticalKV against without, per query head "
+      "(CriticalKV, figures 5 and 9; 12 and 13 for the L2 norm)";
+  info.needs.step = true;
+  info.needs.comparison = true;
+  info.aspect = 1.3;
+  info.choices = stage_choices();
+  info.unavailable = no_perturbation;
+  info.compute = compute;
+  return info;
+}
+
+}  // namespace kvloupe::figure

@@ -1,0 +1,73 @@
+// Output perturbation per layer, with and without the second stage of CriticalKV.
+
+#include <fmt/format.h>
+
+#include "app/figure/figures/figures.h"
+#include "app/figure/figures/line_panels.h"
+#include "app/figure/figures/stage_comparison.h"
+
+namespace kvloupe::figure {
+
+namespace {
+
+std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
+  const FigureInfo info = perturbation_layers_figure();
+  const StageComparison what = stage_comparison(info, input);
+  const auto replays = replays_of(
+      input, {{.policy = what.without, .metrics = true}, {.policy = what.with, .metrics = true}},
+      progress);
+  const ModelInfo& model = input.trace->model();
+  LinePanels::Panel panel;
+  ValueRange range;
+  for (std::size_t r = 0; r < replays.size(); ++r) {
+    const std::vector<double> all = perturbations(what, *replays[r]);
+    LinePanels::Line line;
+    line.name = r == 0 ? "without" : "with two stages";
+    // Policy B's look for what is left behind, A's for the policy looked at.
+    line.look = r == 0 ? 1 : 0;
+    line.marked = true;
+    for (int layer = 0; layer < model.num_layers; ++layer) {
+      const auto first = all.begin() + static_cast<std::ptrdiff_t>(layer) * model.num_heads;
+      const double mean = mean_of(std::vector<double>(first, first + model.num_heads));
+      line.points.push_back({layer + 0.5, mean});
+      range.add(mean);
+    }
+    panel.lines.push_back(std::move(line));
+  }
+  std::vector<std::string> names;
+  for (int layer = 0; layer < model.num_layers; ++layer) names.push_back(std::to_string(layer));
+  panel.x = name_axis(std::move(names), "Layer");
+  panel.y = y_axis("Mean " + what.symbol, range.from_zero());
+  panel.y_grid = true;
+  auto figure = std::make_unique<LinePanels>();
+  figure->panels.push_back(std::move(panel));
+  figure->x_measure = "layer";
+  figure->y_measure = what.measure;
+  figure->caption_text = fmt::format(
+      "Output perturbation {} per layer, mean over its query heads, {} against {}, N = {}, {}. "
+      "Each layer by itself, on the full cache's states: what it does to later layers is not in "
+      "it.",
+      what.symbol, what.with.text(), what.without.text(), format_count(replays[0]->budget),
+      what.at);
+  return figure;
+}
+
+}  // namespace
+
+FigureInfo perturbation_layers_figure() {
+  FigureInfo info;
+  info.name = "perturbation-layers";
+  info.title = "Perturbation per layer";
+  info.tooltip =
+      "ℒ per layer with the two stages of CriticalKV against without (after CriticalKV, figures 6 "
+      "and 10, which follow hidden states through a running model: here each layer is by itself)";
+  info.needs.step = true;
+  info.needs.comparison = true;
+  info.aspect = 1.5;
+  info.choices = stage_choices();
+  info.unavailable = no_perturbation;
+  info.compute = compute;
+  return info;
+}
+
+}  // namespace kvloupe::figure

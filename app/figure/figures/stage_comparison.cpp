@@ -1,0 +1,89 @@
+#include "app/figure/figures/stage_comparison.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "analysis/measure/measure_catalog.h"
+
+namespace kvloupe::figure {
+
+namespace {
+ChoiceInfo word_choice(std::string name, std::string title, std::string tooltip,
+                       std::vector<std::string> values) {
+  ChoiceInfo choice;
+  choice.name = std::move(name);
+  choice.title = std::move(title);
+  choice.tooltip = std::move(tooltip);
+  choice.values = std::move(values);
+  return choice;
+}
+}  // namespace
+
+std::vector<ChoiceInfo> stage_choices() {
+  return {word_choice("base", "Base",
+                      "The policy the two stages are added to: snapkv(pool=max), as the paper has "
+                      "it, alone or with adakv",
+                      {"snapkv", "adakv"}),
+          word_choice("norm", "Norm", "Of the perturbation, and of the second stage", {"l1", "l2"}),
+          word_choice("query", "Query",
+                      "The query whose output is looked at: the 1st, 3rd or 5th token after the "
+                      "prompt (or the last there is), or the last token of the selected step",
+                      {"1", "3", "5", "step"})};
+}
+
+StageComparison stage_comparison(const FigureInfo& info, const FigureInput& input) {
+  StageComparison what;
+  const bool adakv = choice(info, input.choices, "base") == "adakv";
+  const std::string& norm = choice(info, input.choices, "norm");
+  const std::string base = adakv ? "snapkv(pool=max)+adakv" : "snapkv(pool=max)";
+  what.without = parse_policy(base);
+  what.with = parse_policy(base + "+critical" + (norm == "l2" ? "(norm=l2)" : ""));
+  what.measure = "perturbation_" + norm;
+  what.symbol = norm == "l2" ? "ℒ (L2)" : "ℒ (L1)";
+  const std::string& query = choice(info, input.choices, "query");
+  const int generated = input.trace->run().generated;
+  const int steps = static_cast<int>(replay_blocks(*input.trace, input.block).size());
+  if (query == "step" || generated == 0) {
+    what.step = input.selection.step;
+    what.at = fmt::format("last token of step {}", what.step);
+  } else {
+    const int token = std::min(std::stoi(query), generated);
+    what.step = steps - generated + token - 1;
+    what.at = fmt::format("token {} after the prompt", token);
+  }
+  return what;
+}
+
+std::vector<double> perturbations(const StageComparison& what, const Replay& replay) {
+  const Measure& measure = require_measure(what.measure);
+  std::vector<double> values;
+  for (const HeadReplay& head : replay.heads) {
+    const StepRecord& record = head.steps.at(static_cast<std::size_t>(what.step));
+    for (int i = 0; i < static_cast<int>(record.query_heads.size()); ++i) {
+      values.push_back(measure_at(measure, record, i));
+    }
+  }
+  return values;
+}
+
+double mean_of(const std::vector<double>& values) {
+  double sum = 0.0;
+  long count = 0;
+  for (const double value : values) {
+    if (!std::isfinite(value)) continue;
+    sum += value;
+    ++count;
+  }
+  return count > 0 ? sum / static_cast<double>(count) : std::numeric_limits<double>::quiet_NaN();
+}
+
+std::string no_perturbation(const Trace& trace) {
+  return trace.has_output_weight()
+             ? std::string()
+             : std::string("the trace has no output weights, which the perturbation is made of");
+}
+
+}  // namespace kvloupe::figure
