@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "analysis/error.h"
+#include "analysis/measure/measure_catalog.h"
 #include "analysis/policy/policy.h"
 #include "app/cli/commands.h"
 
@@ -73,6 +74,10 @@ void print_smallest(const std::vector<SmallestBudget>& all, const std::string& m
 }
 
 int run(const Options& options) {
+  // What the command line alone can get wrong is said before any work.
+  for (const std::string& name : options.measures) {
+    if (name != "all") require_measure(name);
+  }
   SweepRequest request;
   request.policies = parse_policy_list(options.policies);
   for (const std::string& text : comma_list(options.budgets)) {
