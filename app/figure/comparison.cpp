@@ -78,6 +78,10 @@ std::vector<std::shared_ptr<const Replay>> replays_of(const FigureInput& input,
   return replays;
 }
 
+std::string fixed_block_size(const Trace& trace) {
+  return trace.run().policy == "full" ? "" : "a closed-loop trace accepts only its own block size";
+}
+
 const HeadReplay& head_of(const Replay& replay, int layer, int head) {
   const HeadReplay* found = replay.find(layer, head);
   if (found == nullptr)

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "app/figure/figure.h"
@@ -42,6 +43,10 @@ std::shared_ptr<const Replay> replay_of(const FigureInput& input, const WantedRe
 std::vector<std::shared_ptr<const Replay>> replays_of(const FigureInput& input,
                                                       const std::vector<WantedReplay>& wanted,
                                                       Progress& progress);
+
+/// Why a figure of several block sizes is not to be had of this trace; empty where it is
+/// (FigureInfo::unavailable).
+std::string fixed_block_size(const Trace& trace);
 
 /// The head's replay. Throws WorkError where it was not replayed.
 const HeadReplay& head_of(const Replay& replay, int layer, int head);

@@ -94,11 +94,7 @@ FigureInfo block_overlap_figure() {
   info.needs.comparison = true;
   info.choices = {policies_choice("A,B,keydiff,h2o,tova,snapkv,sink"),
                   blocks_choice("32,64,128,256")};
-  info.unavailable = [](const Trace& trace) {
-    return trace.run().policy == "full"
-               ? std::string()
-               : std::string("a closed-loop trace accepts only its own block size");
-  };
+  info.unavailable = fixed_block_size;
   info.compute = compute;
   return info;
 }

@@ -119,11 +119,7 @@ FigureInfo block_size_figure() {
   info.aspect = 2.4;
   info.choices = {policies_choice("A,B,h2o,h2o+caote,snapkv,snapkv+caote"),
                   blocks_choice("32,128,all")};
-  info.unavailable = [](const Trace& trace) {
-    return trace.run().policy == "full"
-               ? std::string()
-               : std::string("a closed-loop trace accepts only its own block size");
-  };
+  info.unavailable = fixed_block_size;
   info.compute = compute;
   return info;
 }
