@@ -7,12 +7,12 @@
 #include <cmath>
 #include <map>
 #include <set>
-#include <sstream>
 
 #include "analysis/error.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figure_catalog.h"
 #include "app/figure/figure_maker.h"
+#include "tests/app/csv_rows.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
 
@@ -20,7 +20,7 @@ namespace kvloupe::figure {
 namespace {
 
 using ::testing::HasSubstr;
-using Row = std::map<std::string, std::string>;
+using Row = test::CsvRow;
 
 class ComparisonFigures : public ::testing::Test {
  protected:
@@ -39,29 +39,8 @@ class ComparisonFigures : public ::testing::Test {
 
   /// The rows of a figure's CSV; no field here has a comma in it.
   std::vector<Row> rows_of(const std::string& name, const FigureSettings& settings) {
-    std::stringstream text;
-    CsvWriter csv(text);
-    make(name, settings).figure->write_csv(csv);
-    const auto fields = [](const std::string& line) {
-      std::vector<std::string> all;
-      std::istringstream in(line);
-      for (std::string field; std::getline(in, field, ',');) {
-        if (!field.empty() && field.back() == '\r') field.pop_back();
-        all.push_back(field);
-      }
-      return all;
-    };
-    std::string line;
-    std::getline(text, line);
-    const std::vector<std::string> heading = fields(line);
-    std::vector<Row> rows;
-    while (std::getline(text, line)) {
-      const std::vector<std::string> values = fields(line);
-      Row row;
-      for (std::size_t i = 0; i < heading.size(); ++i)
-        row[heading[i]] = i < values.size() ? values[i] : "";
-      rows.push_back(std::move(row));
-    }
+    const std::vector<Row> rows = test::csv_rows(*make(name, settings).figure);
+    EXPECT_FALSE(rows.empty()) << name;
     return rows;
   }
 

@@ -5,11 +5,11 @@
 
 #include <cmath>
 #include <map>
-#include <sstream>
 
 #include "analysis/error.h"
 #include "app/figure/figure_catalog.h"
 #include "app/figure/figure_file.h"
+#include "tests/app/csv_rows.h"
 #include "tests/naive/naive_geometry.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
@@ -17,7 +17,7 @@
 namespace kvloupe::figure {
 namespace {
 
-using Row = std::map<std::string, std::string>;
+using Row = test::CsvRow;
 
 class KeyFiguresTest : public ::testing::Test {
  protected:
@@ -35,43 +35,10 @@ class KeyFiguresTest : public ::testing::Test {
     Progress progress;
     const MadeFigure made = maker.make(info, settings, progress);
     const TextMetrics fonts;
-    std::istringstream in(file_of(info, made, FileFormat::csv, {}, fonts));
-    std::vector<Row> rows;
-    std::vector<std::string> heading;
-    for (std::string line; std::getline(in, line);) {
-      if (!line.empty() && line.back() == '\r') line.pop_back();
-      if (line.empty() || line.front() == '#') continue;
-      const std::vector<std::string> cells = split(line);
-      if (heading.empty()) {
-        heading = cells;
-        continue;
-      }
-      EXPECT_EQ(cells.size(), heading.size()) << line;
-      rows.emplace_back();
-      for (std::size_t i = 0; i < cells.size(); ++i) rows.back()[heading[i]] = cells[i];
-    }
+    const std::vector<Row> rows =
+        test::csv_rows(file_of(info, made, FileFormat::csv, {}, fonts));
     EXPECT_FALSE(rows.empty()) << name;
     return rows;
-  }
-
-  static std::vector<std::string> split(const std::string& line) {
-    std::vector<std::string> cells(1);
-    bool quoted = false;
-    for (const char c : line) {
-      if (c == '"') {
-        quoted = !quoted;
-      } else if (c == ',' && !quoted) {
-        cells.emplace_back();
-      } else {
-        cells.back() += c;
-      }
-    }
-    return cells;
-  }
-
-  static double number(const Row& row, const std::string& column) {
-    const std::string& text = row.at(column);
-    return text.empty() ? std::nan("") : std::stod(text);
   }
 
   naive::Vectors keys(int layer, int head) const {
@@ -95,7 +62,7 @@ TEST_F(KeyFiguresTest, MeanKeyAndMeanQuery) {
     const int layer = i / 4, query_head = i % 4;
     const double expected = naive::cosine(naive::mean(keys(layer, query_head / 2)),
                                           naive::mean(queries(layer, query_head)));
-    EXPECT_NEAR(number(rows[static_cast<std::size_t>(i)], "cosine_of_means"), expected, 1e-8);
+    EXPECT_NEAR(test::csv_number(rows[static_cast<std::size_t>(i)], "cosine_of_means"), expected, 1e-8);
   }
 }
 
@@ -105,7 +72,7 @@ TEST_F(KeyFiguresTest, DistinctKeysOfAllKeysAreAllKeys) {
   const std::vector<Row> rows = rows_of("distinct-keys-query", settings);
   ASSERT_EQ(rows.size(), 16U);
   for (std::size_t i = 0; i < 8; ++i) {
-    EXPECT_NEAR(number(rows[i], "mean_cosine"), number(rows[i + 8], "mean_cosine"), 1e-8);
+    EXPECT_NEAR(test::csv_number(rows[i], "mean_cosine"), test::csv_number(rows[i + 8], "mean_cosine"), 1e-8);
   }
 }
 
@@ -117,8 +84,8 @@ TEST_F(KeyFiguresTest, AnglesAreThoseToTheMean) {
   int compared = 0;
   for (const Row& row : rows_of("angles", settings)) {
     if (row.at("of") != "Keys" || row.at("head") != "1") continue;
-    const auto token = static_cast<std::size_t>(number(row, "token"));
-    EXPECT_NEAR(std::cos(number(row, "angle_degrees") * std::acos(-1.0) / 180.0),
+    const auto token = static_cast<std::size_t>(test::csv_number(row, "token"));
+    EXPECT_NEAR(std::cos(test::csv_number(row, "angle_degrees") * std::acos(-1.0) / 180.0),
                 naive::cosine(of_head[token], mean), 1e-6);
     ++compared;
   }
@@ -132,14 +99,14 @@ TEST_F(KeyFiguresTest, KeydiffKeepsTheLowestCosines) {
   double highest_kept = -2.0, lowest_evicted = 2.0;
   int kept = 0;
   for (const Row& row : rows_of("keydiff-stages", settings)) {
-    const double cosine = number(row, "cosine_to_anchor");
+    const double cosine = test::csv_number(row, "cosine_to_anchor");
     if (row.at("kept") == "1") {
       highest_kept = std::max(highest_kept, cosine);
       ++kept;
     } else {
       lowest_evicted = std::min(lowest_evicted, cosine);
     }
-    EXPECT_NEAR(number(row, "along_anchor"), cosine, 1e-5);
+    EXPECT_NEAR(test::csv_number(row, "along_anchor"), cosine, 1e-5);
   }
   EXPECT_EQ(kept, 20);
   EXPECT_LE(highest_kept, lowest_evicted + 1e-6);
@@ -159,12 +126,12 @@ TEST_F(KeyFiguresTest, DiversityIsThatOfTheRetainedSets) {
   int compared = 0;
   for (const Row& row : rows_of("diversity", settings)) {
     if (row.at("panel") != "Objective") continue;
-    const int layer = static_cast<int>(number(row, "layer"));
-    const int head = static_cast<int>(number(row, "head"));
+    const int layer = static_cast<int>(test::csv_number(row, "layer"));
+    const int head = static_cast<int>(test::csv_number(row, "head"));
     const std::vector<std::int32_t> kept = random.retained_at(*random.find(layer, head), 2);
     const double expected =
         naive::objective(keys(layer, head), std::vector<int>(kept.begin(), kept.end()));
-    EXPECT_NEAR(number(row, "value"), expected, 1e-6 * expected);
+    EXPECT_NEAR(test::csv_number(row, "value"), expected, 1e-6 * expected);
     ++compared;
   }
   EXPECT_EQ(compared, 4);
@@ -175,7 +142,7 @@ TEST_F(KeyFiguresTest, OneBlockOverlapsWithItselfWhole) {
   settings.choices["policies"] = "keydiff,h2o";
   settings.choices["blocks"] = "16,48";
   for (const Row& row : rows_of("block-overlap", settings)) {
-    const double overlap = number(row, "overlap_percent");
+    const double overlap = test::csv_number(row, "overlap_percent");
     if (row.at("block") == "∞") {
       EXPECT_EQ(overlap, 100.0);
     }
@@ -190,7 +157,7 @@ TEST_F(KeyFiguresTest, RetainedShareIsBudgetOverLength) {
   int compared = 0;
   for (const Row& row : rows_of("retained-share", settings)) {
     if (row.at("panel") != "Retained") continue;
-    EXPECT_NEAR(number(row, "percent"), 100.0 * std::min(1.0, number(row, "tokens") / 96.0), 1e-6);
+    EXPECT_NEAR(test::csv_number(row, "percent"), 100.0 * std::min(1.0, test::csv_number(row, "tokens") / 96.0), 1e-6);
     ++compared;
   }
   EXPECT_EQ(compared, 3);
@@ -205,12 +172,12 @@ TEST_F(KeyFiguresTest, LocalSimilarityOfTheSelectedHead) {
   int compared = 0;
   for (const Row& row : rows_of("local-similarity", settings)) {
     if (row.at("panel") != "Keys" || row.at("line") != "head 1") continue;
-    const auto distance = static_cast<std::size_t>(number(row, "distance"));
+    const auto distance = static_cast<std::size_t>(test::csv_number(row, "distance"));
     double sum = 0.0;
     for (std::size_t t = distance; t < of_head.size(); ++t) {
       sum += naive::cosine(of_head[t], of_head[t - distance]);
     }
-    EXPECT_NEAR(number(row, "cosine"), sum / static_cast<double>(of_head.size() - distance), 1e-8);
+    EXPECT_NEAR(test::csv_number(row, "cosine"), sum / static_cast<double>(of_head.size() - distance), 1e-8);
     ++compared;
   }
   EXPECT_EQ(compared, 5);
@@ -220,8 +187,8 @@ TEST_F(KeyFiguresTest, TheKernelFallsToItsHalfWidth) {
   FigureSettings settings;
   settings.choices["sigma"] = "2";
   for (const Row& row : rows_of("kernel", settings)) {
-    const double distance = number(row, "distance");
-    EXPECT_NEAR(number(row, "kernel"), std::exp(-distance * distance / 8.0), 1e-8);
+    const double distance = test::csv_number(row, "distance");
+    EXPECT_NEAR(test::csv_number(row, "kernel"), std::exp(-distance * distance / 8.0), 1e-8);
   }
 }
 
@@ -241,7 +208,7 @@ TEST_F(KeyFiguresTest, AWiderSigmaCountsMoreMembers) {
   std::map<double, double> members;
   for (const Row& row : rows_of("sigma-sweep", settings)) {
     if (row.at("panel") == "Effective members" && row.at("line") == "mean") {
-      members[number(row, "sigma")] = number(row, "value");
+      members[test::csv_number(row, "sigma")] = test::csv_number(row, "value");
     }
   }
   ASSERT_EQ(members.size(), 3U);
@@ -257,7 +224,7 @@ TEST_F(KeyFiguresTest, WeightsOfAMergingSetAddUpToOne) {
   settings.choices["policies"] = "h2o+kvmerger(threshold=auto)";
   std::map<std::string, double> sums;
   for (const Row& row : rows_of("merge-sets", settings))
-    sums[row.at("pivot")] += number(row, "weight");
+    sums[row.at("pivot")] += test::csv_number(row, "weight");
   EXPECT_FALSE(sums.empty());
   for (const auto& [pivot, sum] : sums) EXPECT_NEAR(sum, 1.0, 1e-5) << pivot;
 }

@@ -9,11 +9,11 @@
 #include <map>
 #include <numeric>
 #include <set>
-#include <sstream>
 
 #include "analysis/replay/replay.h"
 #include "app/figure/figure_catalog.h"
 #include "app/figure/figure_maker.h"
+#include "tests/app/csv_rows.h"
 #include "tests/naive/naive_measures.h"
 #include "tests/naive/naive_replay.h"
 #include "tests/support/synthetic_trace.h"
@@ -22,7 +22,7 @@
 namespace kvloupe::figure {
 namespace {
 
-using Row = std::map<std::string, std::string>;
+using Row = test::CsvRow;
 
 constexpr int kLayers = 2;
 constexpr int kQueryHeads = 4;
@@ -59,36 +59,9 @@ class PerturbationFigures : public ::testing::Test {
 
   /// The rows of a figure's CSV; the fields read here have no comma in them.
   std::vector<Row> rows_of(const std::string& name, const FigureSettings& settings) const {
-    std::stringstream text;
-    CsvWriter csv(text);
-    make(name, settings).figure->write_csv(csv);
-    const auto fields = [](const std::string& line) {
-      std::vector<std::string> all;
-      std::istringstream in(line);
-      for (std::string field; std::getline(in, field, ',');) {
-        if (!field.empty() && field.back() == '\r') field.pop_back();
-        all.push_back(field);
-      }
-      return all;
-    };
-    std::string line;
-    std::getline(text, line);
-    const std::vector<std::string> heading = fields(line);
-    std::vector<Row> rows;
-    while (std::getline(text, line)) {
-      const std::vector<std::string> values = fields(line);
-      Row row;
-      for (std::size_t i = 0; i < heading.size(); ++i)
-        row[heading[i]] = i < values.size() ? values[i] : "";
-      rows.push_back(std::move(row));
-    }
+    const std::vector<Row> rows = test::csv_rows(*make(name, settings).figure);
     EXPECT_FALSE(rows.empty()) << name;
     return rows;
-  }
-
-  static double number(const Row& row, const std::string& column) {
-    const std::string& text = row.at(column);
-    return text.empty() ? std::nan("") : std::stod(text);
   }
 
   /// "panel / line" of a figure of lines: y by the text of x.
@@ -97,7 +70,7 @@ class PerturbationFigures : public ::testing::Test {
                                                const std::string& x, const std::string& y) {
     std::map<std::string, double> values;
     for (const Row& row : rows) {
-      if (row.at("panel") == panel && row.at("line") == line) values[row.at(x)] = number(row, y);
+      if (row.at("panel") == panel && row.at("line") == line) values[row.at(x)] = test::csv_number(row, y);
     }
     EXPECT_FALSE(values.empty()) << panel << " / " << line;
     return values;
@@ -172,9 +145,9 @@ TEST_F(PerturbationFigures, PerturbationsAreTheTwinsPerHeadLayerAndBudget) {
             return l2 ? all.perturbation_l2 : all.perturbation_l1;
           };
           const double before = perturbation(one), after = perturbation(two);
-          expect_close(number(row, "without"), before);
-          expect_close(number(row, "with"), after);
-          EXPECT_NEAR(number(row, "reduction_percent"), 100.0 * (before - after) / before, 0.05);
+          expect_close(test::csv_number(row, "without"), before);
+          expect_close(test::csv_number(row, "with"), after);
+          EXPECT_NEAR(test::csv_number(row, "reduction_percent"), 100.0 * (before - after) / before, 0.05);
           sums[0][static_cast<std::size_t>(layer)] += before;
           sums[1][static_cast<std::size_t>(layer)] += after;
           changed += std::abs(before - after) > 1e-9;
@@ -268,7 +241,7 @@ TEST_F(PerturbationFigures, BoundsAreTheTwinsAndInOrder) {
     EXPECT_GT(known, 0);
     for (const Row& row : rows) {
       if (row.at("panel") == "Tightness" && !row.at("value").empty()) {
-        EXPECT_LE(number(row, "value"), 1.0 + 1e-5);
+        EXPECT_LE(test::csv_number(row, "value"), 1.0 + 1e-5);
       }
     }
   }
