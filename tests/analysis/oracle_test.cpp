@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <numeric>
 #include <random>
 
 #include "analysis/error.h"
@@ -12,6 +11,7 @@
 #include "analysis/policy/policy.h"
 #include "analysis/replay/layer_replay.h"
 #include "tests/naive/compare_replay.h"
+#include "tests/naive/removal_error.h"
 #include "tests/support/synthetic_trace.h"
 
 namespace kvloupe {
@@ -69,30 +69,6 @@ TEST(Oracle, OfEqualsTheEarlierGoes) {
   EXPECT_TRUE(greedy_removal_order(judge({1}, one), one, {true}, 1).empty());
 }
 
-/// ‖output − target‖² of one query over the rows present, summed in long double.
-long double error_over(const JudgingQuery& query, const Eigen::MatrixXd& values,
-                       const std::vector<int>& present) {
-  long double largest = -1e300L;
-  for (const int i : present) largest = std::max<long double>(largest, query.logits[i]);
-  for (const double logit : query.kept_logits) largest = std::max<long double>(largest, logit);
-  long double mass = 0.0L, square = 0.0L;
-  std::vector<long double> sum(static_cast<std::size_t>(values.cols()), 0.0L);
-  const auto add = [&](double logit, const auto& value) {
-    const long double e = std::exp(static_cast<long double>(logit) - largest);
-    mass += e;
-    for (std::size_t c = 0; c < sum.size(); ++c) {
-      const auto column = static_cast<Eigen::Index>(c);
-      sum[c] += e * static_cast<long double>(value(column) - query.target[column]);
-    }
-  };
-  for (const int i : present) add(query.logits[i], values.row(i));
-  for (Eigen::Index i = 0; i < query.kept_logits.size(); ++i) {
-    add(query.kept_logits[i], query.kept_values.row(i));
-  }
-  for (const long double x : sum) square += x / mass * (x / mass);
-  return square;
-}
-
 TEST(Oracle, KeepsItsPrecisionNextToPureSinks) {
   // Logits tens apart: one entry holds all but 1e-17 of a query's mass, and once it has gone the
   // next one does.
@@ -110,26 +86,11 @@ TEST(Oracle, KeepsItsPrecisionNextToPureSinks) {
       query.kept_values = Eigen::MatrixXd::NullaryExpr(kept, 3, [&] { return normal(random); });
       query.target = Eigen::VectorXd::NullaryExpr(3, [&] { return normal(random); });
     }
-    std::vector<int> present(static_cast<std::size_t>(n));
-    std::iota(present.begin(), present.end(), 0);
-    const std::vector<int> order = greedy_removal_order(
-        queries, values, std::vector<bool>(present.size(), true), present.size());
+    const std::vector<bool> removable(static_cast<std::size_t>(n), true);
+    const std::vector<int> order =
+        greedy_removal_order(queries, values, removable, removable.size());
     ASSERT_EQ(order.size(), static_cast<std::size_t>(kept > 0 ? n : n - 1));
-    for (const int gone : order) {
-      const auto error_without = [&](int row) {
-        std::vector<int> rest;
-        std::copy_if(present.begin(), present.end(), std::back_inserter(rest),
-                     [&](int i) { return i != row; });
-        long double error = 0.0L;
-        for (const JudgingQuery& query : queries) error += error_over(query, values, rest);
-        return error;
-      };
-      long double least = 1e300L;
-      for (const int row : present) least = std::min(least, error_without(row));
-      // Where the cheapest costs nothing at all, rounding may prefer another that costs nothing.
-      ASSERT_LE(error_without(gone), least * (1.0L + 1e-9L) + 1e-11L);
-      std::erase(present, gone);
-    }
+    naive::expect_each_removal_is_the_least(queries, values, order);
   }
 }
 

@@ -12,8 +12,7 @@ namespace kvloupe::naive {
 namespace {
 /// Metrics agree to float32 rounding, relative to the size of what is added up.
 std::string compare_measures(const QueryHeadMetrics& fast, const Measures& naive) {
-  const double bound = std::isnan(naive.bound_l1) ? 0.0 : naive.bound_l1;
-  const double size = std::max(bound, naive.perturbation_l1) + 1.0;
+  const double size = std::max(naive.magnitude, naive.perturbation_l1) + 1.0;
   const auto differs = [&](double a, double b) {
     if (std::isnan(a) && std::isnan(b)) return false;
     return !(std::abs(a - b) <= 1e-4 * size);

@@ -429,6 +429,7 @@ Measures NaiveReplay::measure(int query_head, int token, const std::set<int>& re
       l2 += output * output;
     }
     const double share = full.at(i) * (retained.count(i) == 1 ? 1.0 - factor : 1.0);
+    result.magnitude += full.at(i) * l1;
     result.bound_l1 += share * l1;
     result.bound_l2 += share * std::sqrt(l2);
   }

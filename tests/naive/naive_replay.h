@@ -45,6 +45,7 @@ struct Measures {
   double perturbation_l1 = 0.0, bound_l1 = 0.0;
   double perturbation_l2 = 0.0, bound_l2 = 0.0;
   double head_error_l2 = 0.0;
+  double magnitude = 0.0;  // what the full output adds up, Σ A_i ‖v_i W_O‖₁: rounding grows with it
 };
 
 class NaiveReplay {
