@@ -1,4 +1,5 @@
 #define KVLOUPE_TILE_NAMESPACE portable
+#define KVLOUPE_TILE_FLOATS 8
 #include "capture/train/tile_product_kernels.h"
 
 namespace kvloupe::train {

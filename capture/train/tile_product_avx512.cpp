@@ -1,6 +1,7 @@
 // Compiled for AVX-512 (see CMakeLists.txt) and called only where the processor has it.
 
 #define KVLOUPE_TILE_NAMESPACE avx512
+#define KVLOUPE_TILE_FLOATS 16
 #include "capture/train/tile_product_kernels.h"
 
 namespace kvloupe::train {

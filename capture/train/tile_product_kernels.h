@@ -1,6 +1,7 @@
 // The kernels behind tile_product.h, included once per instruction set with
-// KVLOUPE_TILE_NAMESPACE naming it. GCC splits vector types to the registers of the unit being
-// compiled before it inlines, so function multiversioning inside one unit would leave them short.
+// KVLOUPE_TILE_NAMESPACE naming it and KVLOUPE_TILE_FLOATS the floats of one of its registers. GCC
+// splits vector types to the registers of the unit being compiled before it inlines, so function
+// multiversioning inside one unit would leave them short.
 
 #include <algorithm>
 #include <cmath>
@@ -10,10 +11,9 @@
 
 namespace kvloupe::train::KVLOUPE_TILE_NAMESPACE {
 
-constexpr int kWidth = 16;
-// Sixteen floats; the compiler splits them where the machine's registers are shorter.
-typedef float Vector __attribute__((vector_size(64)));
-typedef int IntVector __attribute__((vector_size(64)));
+constexpr int kWidth = KVLOUPE_TILE_FLOATS;
+typedef float Vector __attribute__((vector_size(4 * KVLOUPE_TILE_FLOATS)));
+typedef int IntVector __attribute__((vector_size(4 * KVLOUPE_TILE_FLOATS)));
 
 inline Vector load(const float* source) {
   Vector vector;
@@ -23,7 +23,7 @@ inline Vector load(const float* source) {
 
 inline void store(float* target, Vector vector) { std::memcpy(target, &vector, sizeof vector); }
 
-/// Rows × (16 · Vectors) of C in registers.
+/// Rows × (kWidth · Vectors) of C in registers.
 template <int Rows, int Vectors>
 __attribute__((always_inline)) inline void block(const StridedMatrix& a, const float* b,
                                                  int b_stride, float* c, int c_stride, int inner,
@@ -61,6 +61,9 @@ inline void all_rows(const StridedMatrix& a, const float* b, int b_stride, float
   for (; row + Rows <= rows; row += Rows) {
     block<Rows, Vectors>(from(row), b, b_stride, c + row * c_stride, c_stride, inner, accumulate);
   }
+  for (; row + 2 <= rows; row += 2) {
+    block<2, Vectors>(from(row), b, b_stride, c + row * c_stride, c_stride, inner, accumulate);
+  }
   for (; row < rows; ++row) {
     block<1, Vectors>(from(row), b, b_stride, c + row * c_stride, c_stride, inner, accumulate);
   }
@@ -86,7 +89,10 @@ inline Vector exponential(Vector x) {
 
 inline void tile_product(StridedMatrix a, const float* b, int b_stride, float* c, int c_stride,
                          int rows, int inner, int columns, bool accumulate) {
+  // As many sums as there are registers beside those for B and the broadcast of A: 16 of the 32 of
+  // AVX-512, 12 of the 16 of AVX2. More would live in memory and halve the speed.
   int column = 0;
+#if KVLOUPE_TILE_FLOATS == 16
   for (; column + 4 * kWidth <= columns; column += 4 * kWidth) {
     all_rows<4, 4>(a, b + column, b_stride, c + column, c_stride, rows, inner, accumulate);
   }
@@ -96,6 +102,11 @@ inline void tile_product(StridedMatrix a, const float* b, int b_stride, float* c
   for (; column < columns; column += kWidth) {
     all_rows<8, 1>(a, b + column, b_stride, c + column, c_stride, rows, inner, accumulate);
   }
+#else
+  for (; column < columns; column += 2 * kWidth) {
+    all_rows<6, 2>(a, b + column, b_stride, c + column, c_stride, rows, inner, accumulate);
+  }
+#endif
 }
 
 inline float softmax_row(float* row, int visible, int size, float scale) {
