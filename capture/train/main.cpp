@@ -10,6 +10,7 @@
 
 #include "analysis/error.h"
 #include "analysis/failure.h"
+#include "capture/run/compute.h"
 #include "capture/train/prompt_file.h"
 #include "capture/train/report.h"
 #include "capture/train/trainer.h"
@@ -83,7 +84,7 @@ int main(int argc, char** argv) {
       ->required();
   train_verb->add_option("--start", options.start, "model folder whose weights to begin with");
   train_verb->add_option("--device", device, "cpu, cuda or cuda:i");
-  train_verb->add_flag("--float32", float32, "no bfloat16 matrix products");
+  train_verb->add_flag("--float32", float32, "no bfloat16 matrix products (bfloat16 where the device has it)");
   train_verb->add_option("--seconds", options.seconds, "stop, resumable, after this time");
   train_verb->add_option("--log-every", options.log_every, "steps between lines of the log")
       ->check(CLI::PositiveNumber);
@@ -111,8 +112,9 @@ int main(int argc, char** argv) {
   try {
     if (corpus->parsed()) print_corpus(recipe_path, stage, count);
     if (train_verb->parsed()) {
-      options.device = at::Device(device);
-      options.mixed_precision = !float32;
+      options.device = parse_device(device);
+      options.mixed_precision =
+          parse_compute_type(float32 ? "f32" : "auto", options.device) == at::kBFloat16;
       train::train(read_recipe(recipe_path), options,
                    [](const std::string& line) { std::puts(line.c_str()), std::fflush(stdout); });
     }
