@@ -28,6 +28,8 @@ pkg_check_modules(OPENBLAS REQUIRED IMPORTED_TARGET openblas)
 # Found at the root, because imported targets are visible only from the folder that found them down.
 if(KVLOUPE_CAPTURE)
   find_package(Torch REQUIRED)
+  pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
+  pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc)
 endif()
 if(KVLOUPE_CAPTURE AND KVLOUPE_TESTS)
   pkg_check_modules(SENTENCEPIECE REQUIRED IMPORTED_TARGET sentencepiece)

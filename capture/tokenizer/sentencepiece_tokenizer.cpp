@@ -3,14 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <queue>
 #include <unordered_map>
 #include <utility>
 
-#include "analysis/error.h"
-#include "capture/tokenizer/read_file.h"
 #include "capture/tokenizer/sentencepiece_model.h"
+#include "capture/tokenizer/tokenizer_config.h"
+#include "capture/tokenizer/unicode.h"
 
 namespace kvloupe {
 
@@ -18,46 +17,9 @@ namespace {
 
 using PieceType = SentencePieceModel::PieceType;
 
-constexpr std::uintmax_t kLargestConfig = 64U << 20U;
 constexpr std::string_view kSpaceMark = "\xE2\x96\x81";      // ▁, SentencePiece's space
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";    // for bytes that are no UTF-8
 constexpr std::string_view kUnknownText = " \xE2\x81\x87 ";  // " ⁇ ", as the library writes it
-
-/// "add_bos_token" of tokenizer_config.json; true where the file or the field is absent, as
-/// Hugging Face's Llama tokenizer does.
-bool adds_bos(const std::filesystem::path& folder) {
-  const std::filesystem::path path = folder / "tokenizer_config.json";
-  std::error_code ignored;
-  if (!std::filesystem::exists(path, ignored)) return true;
-  const nlohmann::json root =
-      nlohmann::json::parse(read_file(path, kLargestConfig), nullptr, /*allow_exceptions=*/false);
-  if (!root.is_object()) {
-    throw FileError(path.string(), "is not a JSON object; is the download complete?");
-  }
-  const auto found = root.find("add_bos_token");
-  if (found == root.end() || found->is_null()) return true;
-  if (!found->is_boolean()) throw FileError(path.string(), "add_bos_token must be true or false");
-  return found->get<bool>();
-}
-
-/// Bytes of the UTF-8 character that `text` starts with; 0 where there is none.
-std::size_t character_length(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const auto follows = [&](std::size_t i) { return i < text.size() && (byte(i) & 0xC0U) == 0x80U; };
-  const unsigned lead = byte(0);
-  if (lead < 0x80) return 1;
-  if (lead >= 0xC2 && lead < 0xE0 && follows(1)) return 2;
-  if (lead >= 0xE0 && lead < 0xF0 && follows(1) && follows(2)) {
-    const unsigned code = (lead & 0x0FU) << 12U | (byte(1) & 0x3FU) << 6U | (byte(2) & 0x3FU);
-    return code >= 0x800 && (code < 0xD800 || code > 0xDFFF) ? 3 : 0;
-  }
-  if (lead >= 0xF0 && lead < 0xF5 && follows(1) && follows(2) && follows(3)) {
-    const unsigned code = (lead & 0x07U) << 18U | (byte(1) & 0x3FU) << 12U |
-                          (byte(2) & 0x3FU) << 6U | (byte(3) & 0x3FU);
-    return code >= 0x10000 && code <= 0x10FFFF ? 4 : 0;
-  }
-  return 0;
-}
 
 /// A text as the pieces are matched against it, and where each of its bytes came from.
 struct NormalText {
@@ -105,7 +67,8 @@ class SentencePieceTokenizer : public Tokenizer {
         longest_ = std::max(longest_, piece.text.size());
       }
     }
-    if (bos_ && !adds_bos(folder)) bos_.reset();
+    // Where the file says nothing BOS is added, as Hugging Face's Llama tokenizer does.
+    if (bos_ && !read_tokenizer_config(folder).add_bos_token.value_or(true)) bos_.reset();
   }
 
   std::int32_t size() const override { return static_cast<std::int32_t>(model_.pieces.size()); }
@@ -146,18 +109,7 @@ class SentencePieceTokenizer : public Tokenizer {
   std::string piece_text(std::int32_t id) const override {
     if (!in_range(id)) return "[" + std::to_string(id) + "]";
     if (piece(id).type == PieceType::byte) return byte_text(byte_of(id));
-    const std::string plain = with_spaces(piece(id).text);
-    std::string text;
-    for (std::string_view rest = plain; !rest.empty();) {
-      const std::size_t length = character_length(rest);
-      if (length > 1) {
-        text += rest.substr(0, length);
-      } else {
-        text += byte_text(static_cast<unsigned char>(rest.front()));
-      }
-      rest.remove_prefix(std::max<std::size_t>(length, 1));
-    }
-    return text;
+    return shown_bytes(with_spaces(piece(id).text));
   }
 
   std::string decode(const std::vector<std::int32_t>& ids) const override {

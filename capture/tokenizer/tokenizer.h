@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "analysis/error.h"
+
 namespace kvloupe {
 
 /// One token of an encoded text and the bytes of the text it came from: [begin, end).
@@ -17,7 +19,7 @@ struct EncodedToken {
   std::size_t end = 0;
 };
 
-/// A model's tokenizer. One file per kind; see tokenizer_catalog.h.
+/// A model's tokenizer. One file per kind; see tokenizer_catalog.cpp.
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
@@ -38,8 +40,13 @@ class Tokenizer {
   virtual std::string decode(const std::vector<std::int32_t>& ids) const = 0;
 };
 
+/// A sound tokenizer file with a part kvloupe does not have.
+struct UnsupportedTokenizer : FileError {
+  using FileError::FileError;
+};
+
 /// Opens the tokenizer of a model folder. Throws FileError: no tokenizer file kvloupe knows, or a
-/// broken one.
+/// broken one; UnsupportedTokenizer: none that kvloupe supports.
 std::unique_ptr<Tokenizer> open_tokenizer(const std::filesystem::path& folder);
 
 /// Whether the folder has a tokenizer kvloupe knows.

@@ -1,8 +1,11 @@
+#include <algorithm>
 #include <array>
 #include <cstdio>
+#include <optional>
 #include <string>
 
 #include "analysis/error.h"
+#include "capture/tokenizer/hugging_face/hugging_face_tokenizer.h"
 #include "capture/tokenizer/sentencepiece_tokenizer.h"
 #include "capture/tokenizer/tokenizer.h"
 
@@ -16,28 +19,39 @@ struct TokenizerKind {
   std::unique_ptr<Tokenizer> (*open)(const std::filesystem::path& folder);
 };
 
-/// Every kind, one line each; the first whose file is there is used.
+/// Every kind, one line each; the first that is there and supported is used. Where a folder has
+/// both, tokenizer.json comes first: it also knows the added tokens of chat templates, which a text
+/// may hold.
 constexpr std::array kKinds{
+    TokenizerKind{"tokenizer.json", open_hugging_face_tokenizer},
     TokenizerKind{"tokenizer.model", open_sentencepiece_tokenizer},
 };
 
-const TokenizerKind* find_kind(const std::filesystem::path& folder) {
+bool is_there(const TokenizerKind& kind, const std::filesystem::path& folder) {
   std::error_code ignored;
-  for (const TokenizerKind& kind : kKinds) {
-    if (std::filesystem::exists(folder / kind.file, ignored)) return &kind;
-  }
-  return nullptr;
+  return std::filesystem::exists(folder / kind.file, ignored);
 }
 
 }  // namespace
 
-bool has_tokenizer(const std::filesystem::path& folder) { return find_kind(folder) != nullptr; }
+bool has_tokenizer(const std::filesystem::path& folder) {
+  return std::any_of(kKinds.begin(), kKinds.end(),
+                     [&](const TokenizerKind& kind) { return is_there(kind, folder); });
+}
 
 std::unique_ptr<Tokenizer> open_tokenizer(const std::filesystem::path& folder) {
-  if (const TokenizerKind* kind = find_kind(folder)) return kind->open(folder);
+  std::optional<UnsupportedTokenizer> refusal;
   std::string known;
-  for (const TokenizerKind& kind : kKinds)
+  for (const TokenizerKind& kind : kKinds) {
     known += (known.empty() ? "" : " or ") + std::string(kind.file);
+    if (!is_there(kind, folder)) continue;
+    try {
+      return kind.open(folder);
+    } catch (const UnsupportedTokenizer& error) {
+      if (!refusal) refusal = error;
+    }
+  }
+  if (refusal) throw *refusal;
   throw FileError(folder.string(), "holds no " + known + "; give the tokens themselves with --ids");
 }
 

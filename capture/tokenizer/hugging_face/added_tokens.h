@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "capture/tokenizer/hugging_face/bpe_model.h"
+#include "capture/tokenizer/hugging_face/json_part.h"
+#include "capture/tokenizer/hugging_face/normaliser.h"
+#include "capture/tokenizer/hugging_face/piece_list.h"
+
+namespace kvloupe {
+
+/// Tokens found in a text before anything else, such as <|im_start|>.
+class AddedTokens {
+ public:
+  struct Token {
+    std::int32_t id = 0;
+    std::string content;
+    bool special = false;      // stands for no text
+    bool single_word = false;  // not inside a word
+    bool lstrip = false;       // takes the white space before it
+    bool rstrip = false;       // takes the white space after it
+    bool normalized = false;   // found in the normalised text, else in the text as it is
+  };
+
+  /// Reads "added_tokens" of a tokenizer.json. Throws FileError: ids or contents that contradict
+  /// each other or the model's vocabulary.
+  AddedTokens(const JsonPart& root, const BpeModel& model, const Normaliser& normaliser);
+
+  const std::vector<Token>& tokens() const { return tokens_; }
+
+  /// The text with its added tokens as pieces of their own, and everything else normalised, each
+  /// stretch by itself. The longest token at the leftmost place wins.
+  PieceList extract(const AlignedText& text, const Normaliser& normaliser,
+                    const Deadline& deadline) const;
+
+ private:
+  /// Contents by their bytes.
+  class Trie {
+   public:
+    void add(std::string_view content, std::int32_t token);
+    /// The longest content that `text` starts with: its index and size; size 0 where there is none.
+    std::pair<std::int32_t, std::size_t> longest(std::string_view text) const;
+
+   private:
+    std::unordered_map<std::uint64_t, std::uint32_t> children_;  // by node · 256 + byte
+    std::vector<std::int32_t> token_{-1};                        // of each node
+  };
+
+  void cut(const AlignedText& text, const Trie& trie, PieceList& into) const;
+
+  std::vector<Token> tokens_;
+  Trie plain_;
+  Trie normalised_;
+};
+
+}  // namespace kvloupe

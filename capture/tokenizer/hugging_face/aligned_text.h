@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace kvloupe {
+
+/// UTF-8 text on its way through a tokenizer, and the bytes of the original text each byte of it
+/// came from. What was put in between, such as a space before the first word, came from an empty
+/// range.
+class AlignedText {
+ public:
+  struct Range {
+    std::uint32_t begin = 0;
+    std::uint32_t end = 0;
+  };
+
+  AlignedText() = default;
+  /// The original itself; bytes that are no UTF-8 become U+FFFD, one each. Throws WorkError: 4 GiB
+  /// or more.
+  explicit AlignedText(std::string_view original);
+
+  const std::string& text() const { return text_; }
+  std::size_t size() const { return text_.size(); }
+  std::string_view view(std::size_t begin, std::size_t end) const {
+    return std::string_view(text_).substr(begin, end - begin);
+  }
+  /// What the bytes [begin, end) came from; where begin = end, the empty range at that place.
+  Range origin(std::size_t begin, std::size_t end) const;
+
+  void append(std::string_view bytes, Range from);
+  /// Appends the bytes [begin, end) of another text with their origins.
+  void append(const AlignedText& other, std::size_t begin, std::size_t end);
+
+ private:
+  std::string text_;
+  std::vector<Range> origins_;  // [text_.size()]; all bytes of a character have the same
+};
+
+}  // namespace kvloupe

@@ -1,0 +1,127 @@
+#include "capture/tokenizer/hugging_face/decoder.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "capture/tokenizer/hugging_face/aligned_text.h"
+#include "capture/tokenizer/hugging_face/bpe_model.h"
+#include "capture/tokenizer/hugging_face/byte_alphabet.h"
+#include "capture/tokenizer/hugging_face/pre_tokeniser.h"
+#include "capture/tokenizer/hugging_face/regex.h"
+#include "capture/tokenizer/unicode.h"
+
+namespace kvloupe {
+
+namespace {
+
+using Tokens = std::vector<DecodedToken>;
+
+void byte_level(Tokens& tokens, const Deadline&) {
+  for (DecodedToken& token : tokens) {
+    if (token.is_added) continue;
+    if (auto bytes = bytes_of_piece(token.text)) token.text = *std::move(bytes);
+  }
+}
+
+void byte_fallback(Tokens& tokens, const Deadline&) {
+  for (DecodedToken& token : tokens) {
+    if (const int byte = byte_of_piece(token.text); byte >= 0) token.text = static_cast<char>(byte);
+  }
+}
+
+void fuse(Tokens& tokens, const Deadline&) {
+  DecodedToken whole;
+  for (const DecodedToken& token : tokens) whole.text += token.text;
+  tokens = {whole};
+}
+
+Decoder make_strip(const JsonPart& part) {
+  constexpr std::int64_t kMost = 1 << 20;
+  const std::string content = part.text("content");
+  if (content.empty() || character_length(content) != content.size()) {
+    part.fail("content must be one character");
+  }
+  return [content, start = part.number("start", kMost), stop = part.number("stop", kMost)](
+             Tokens& tokens, const Deadline&) {
+    for (DecodedToken& token : tokens) {
+      std::string_view text = token.text;
+      for (std::int64_t i = 0; i < start && text.substr(0, content.size()) == content; ++i) {
+        text.remove_prefix(content.size());
+      }
+      for (std::int64_t i = 0; i < stop && text.size() >= content.size() &&
+                               text.substr(text.size() - content.size()) == content;
+           ++i) {
+        text.remove_suffix(content.size());
+      }
+      token.text = std::string(text);
+    }
+  };
+}
+
+Decoder make_replace(const JsonPart& part) {
+  return [pattern = Regex(part), content = part.text("content")](Tokens& tokens,
+                                                                 const Deadline& deadline) {
+    for (DecodedToken& token : tokens) {
+      token.text = AlignedText(token.text).text();  // a pattern needs UTF-8
+      std::string text;
+      std::size_t done = 0;
+      for (const Regex::Match& match : pattern.find_all(token.text, deadline)) {
+        text += token.text.substr(done, match.begin - done) + content;
+        done = match.end;
+      }
+      token.text = text + token.text.substr(done);
+    }
+  };
+}
+
+/// Marks become spaces; those of the first token are dropped, as the encoder put one there.
+Decoder make_metaspace(const JsonPart& part, bool of_one_piece) {
+  const bool drop = !of_one_piece && read_prepend_scheme(part) != PrependScheme::never;
+  return [mark = read_space_mark(part), drop](Tokens& tokens, const Deadline&) {
+    for (std::size_t i = 0; i < tokens.size(); ++i) {
+      std::string text;
+      for (std::string_view rest = tokens[i].text; !rest.empty();) {
+        const bool is_mark = rest.substr(0, mark.size()) == mark;
+        const std::size_t length = is_mark ? mark.size() : 1;
+        if (!is_mark) text += rest.front();
+        if (is_mark && !(drop && i == 0)) text += ' ';
+        rest.remove_prefix(length);
+      }
+      tokens[i].text = text;
+    }
+  };
+}
+
+Decoder make(const JsonPart& part, bool of_one_piece, int depth) {
+  if (part.is_null()) return {};
+  const std::string type = part.type();
+  if (type == "ByteLevel") return byte_level;
+  if (type == "ByteFallback") return byte_fallback;
+  if (type == "Fuse") return fuse;
+  if (type == "Strip") {
+    Decoder strip = make_strip(part);
+    return of_one_piece ? Decoder([](Tokens&, const Deadline&) {}) : strip;
+  }
+  if (type == "Replace") return make_replace(part);
+  if (type == "Metaspace") return make_metaspace(part, of_one_piece);
+  if (type == "Sequence") {
+    if (depth == kDeepestSequence) part.fail("a Sequence is nested too deep");
+    std::vector<Decoder> steps;
+    for (const JsonPart& step : part.parts("decoders")) {
+      steps.push_back(make(step, of_one_piece, depth + 1));
+    }
+    return [steps](Tokens& tokens, const Deadline& deadline) {
+      for (const Decoder& step : steps) step(tokens, deadline);
+    };
+  }
+  part.refuse(in_quotes(type),
+              "ByteLevel, ByteFallback, Fuse, Strip, Replace, Metaspace and Sequence are");
+}
+
+}  // namespace
+
+Decoder make_decoder(const JsonPart& part, bool of_one_piece) {
+  return make(part, of_one_piece, 0);
+}
+
+}  // namespace kvloupe

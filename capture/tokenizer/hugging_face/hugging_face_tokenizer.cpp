@@ -1,0 +1,185 @@
+#include "capture/tokenizer/hugging_face/hugging_face_tokenizer.h"
+
+#include <algorithm>
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+#include "analysis/error.h"
+#include "capture/tokenizer/hugging_face/added_tokens.h"
+#include "capture/tokenizer/hugging_face/bpe_model.h"
+#include "capture/tokenizer/hugging_face/decoder.h"
+#include "capture/tokenizer/hugging_face/normaliser.h"
+#include "capture/tokenizer/hugging_face/post_processor.h"
+#include "capture/tokenizer/hugging_face/pre_tokeniser.h"
+#include "capture/tokenizer/read_file.h"
+#include "capture/tokenizer/tokenizer_config.h"
+#include "capture/tokenizer/unicode.h"
+
+namespace kvloupe {
+
+namespace {
+
+constexpr std::uintmax_t kLargestFile = 128U << 20U;
+constexpr int kDeepestJson = 64;
+
+nlohmann::json parse(const std::filesystem::path& path) {
+  // Bounds the depth before there is a tree to walk.
+  const auto check = [&](int depth, nlohmann::json::parse_event_t, nlohmann::json&) {
+    if (depth > kDeepestJson) throw FileError(path.string(), "is nested too deep for a tokenizer");
+    return true;
+  };
+  nlohmann::json root = nlohmann::json::parse(read_file(path, kLargestFile), check,
+                                              /*allow_exceptions=*/false);
+  if (!root.is_object()) {
+    throw FileError(path.string(), "is not a JSON object; is the download complete?");
+  }
+  return root;
+}
+
+/// Half a minute, and as much again for each megabyte: a hundred times what patterns need.
+Deadline deadline_for(std::size_t bytes) {
+  return Deadline(std::chrono::seconds(30) + std::chrono::microseconds(30) * bytes);
+}
+
+class HuggingFaceTokenizer : public Tokenizer {
+ public:
+  HuggingFaceTokenizer(const JsonPart& root, const TokenizerConfig& config,
+                       const std::string& config_path)
+      : normaliser_(make_normaliser(root.part("normalizer"))),
+        pre_tokeniser_(make_pre_tokeniser(root.part("pre_tokenizer"))),
+        model_(root.part("model")),
+        added_(root, model_, normaliser_),
+        decoder_(make_decoder(root.part("decoder"), /*of_one_piece=*/false)),
+        piece_decoder_(make_decoder(root.part("decoder"), /*of_one_piece=*/true)) {
+    for (const auto& [piece, id] : model_.ids()) entry(id).text = piece;
+    for (const AddedTokens::Token& token : added_.tokens()) {
+      entry(token.id) = {token.content, true, token.special};
+    }
+    bos_ = read_first_token(root.part("post_processor"));
+    if (bos_ && (*bos_ >= size() || entries_[static_cast<std::size_t>(*bos_)].text.empty())) {
+      root.part("post_processor")
+          .fail("the token it adds, " + std::to_string(*bos_) + ", is in neither vocabulary");
+    }
+    if (config.add_bos_token == false) bos_.reset();
+    if (config.add_bos_token == true && !bos_) {
+      bos_ = find(config.bos_token.value_or(""));
+      if (!bos_) {
+        throw FileError(config_path, "add_bos_token is true, but bos_token is none of the tokens");
+      }
+    }
+    eos_ = find(config.eos_token.value_or(""));
+  }
+
+  std::int32_t size() const override { return static_cast<std::int32_t>(entries_.size()); }
+  std::optional<std::int32_t> bos() const override { return bos_; }
+  std::optional<std::int32_t> eos() const override { return eos_; }
+  bool is_special(std::int32_t id) const override {
+    return in_range(id) && entries_[static_cast<std::size_t>(id)].is_special;
+  }
+
+  std::vector<EncodedToken> encode(std::string_view text) const override {
+    const Deadline deadline = deadline_for(text.size());
+    PieceList list = added_.extract(AlignedText(text), normaliser_, deadline);
+    if (pre_tokeniser_) list = pre_tokeniser_(list, deadline);
+    std::vector<EncodedToken> tokens;
+    std::vector<BpeModel::Token> word;
+    const auto add = [&](std::int32_t id, std::size_t begin, std::size_t end) {
+      const AlignedText::Range from = list.text.origin(begin, end);
+      tokens.push_back({id, from.begin, from.end});
+    };
+    for (const PieceList::Piece& piece : list.pieces) {
+      if (piece.token >= 0) {
+        add(piece.token, piece.begin, piece.end);
+        continue;
+      }
+      word.clear();
+      model_.encode(list.text.view(piece.begin, piece.end), word);
+      for (const BpeModel::Token& token : word) {
+        add(token.id, piece.begin + token.begin, piece.begin + token.end);
+      }
+    }
+    return tokens;
+  }
+
+  std::string piece_text(std::int32_t id) const override {
+    if (!in_range(id) || entries_[static_cast<std::size_t>(id)].text.empty()) {
+      return "[" + std::to_string(id) + "]";
+    }
+    std::vector<DecodedToken> tokens = decoded({id});
+    if (piece_decoder_ && !tokens.front().is_added) {
+      piece_decoder_(tokens, deadline_for(tokens.front().text.size()));
+    }
+    return shown_bytes(joined(tokens, ""));
+  }
+
+  std::string decode(const std::vector<std::int32_t>& ids) const override {
+    std::vector<std::int32_t> shown;
+    for (const std::int32_t id : ids) {
+      if (in_range(id) && !is_special(id)) shown.push_back(id);
+    }
+    std::vector<DecodedToken> tokens = decoded(shown);
+    // Without a decoder the library, too, sets pieces apart.
+    if (!decoder_) return joined(tokens, " ");
+    decoder_(tokens, deadline_for(16 * tokens.size()));
+    return joined(tokens, "");
+  }
+
+ private:
+  struct Entry {
+    std::string text;  // empty: no token has this id
+    bool is_added = false;
+    bool is_special = false;
+  };
+
+  bool in_range(std::int32_t id) const { return id >= 0 && id < size(); }
+  Entry& entry(std::int32_t id) {
+    const auto place = static_cast<std::size_t>(id);
+    if (place >= entries_.size()) entries_.resize(place + 1);
+    return entries_[place];
+  }
+  std::optional<std::int32_t> find(const std::string& text) const {
+    for (const AddedTokens::Token& token : added_.tokens()) {
+      if (token.content == text) return token.id;
+    }
+    const std::int32_t id = text.empty() ? -1 : model_.find(text);
+    return id < 0 ? std::nullopt : std::optional(id);
+  }
+  std::vector<DecodedToken> decoded(const std::vector<std::int32_t>& ids) const {
+    std::vector<DecodedToken> tokens;
+    for (const std::int32_t id : ids) {
+      const Entry& known = entries_[static_cast<std::size_t>(id)];
+      tokens.push_back({known.text, known.is_added});
+    }
+    return tokens;
+  }
+  static std::string joined(const std::vector<DecodedToken>& tokens, std::string_view between) {
+    std::string text;
+    for (std::size_t i = 0; i < tokens.size(); ++i) {
+      if (i > 0) text += between;
+      text += tokens[i].text;
+    }
+    return text;
+  }
+
+  Normaliser normaliser_;
+  PreTokeniser pre_tokeniser_;
+  BpeModel model_;
+  AddedTokens added_;
+  Decoder decoder_;
+  Decoder piece_decoder_;
+  std::vector<Entry> entries_;  // by id
+  std::optional<std::int32_t> bos_;
+  std::optional<std::int32_t> eos_;
+};
+
+}  // namespace
+
+std::unique_ptr<Tokenizer> open_hugging_face_tokenizer(const std::filesystem::path& folder) {
+  const std::filesystem::path path = folder / "tokenizer.json";
+  const nlohmann::json root = parse(path);
+  return std::make_unique<HuggingFaceTokenizer>(JsonPart(root, path.string(), ""),
+                                                read_tokenizer_config(folder),
+                                                (folder / "tokenizer_config.json").string());
+}
+
+}  // namespace kvloupe

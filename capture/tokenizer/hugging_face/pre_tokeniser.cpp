@@ -1,0 +1,145 @@
+#include "capture/tokenizer/hugging_face/pre_tokeniser.h"
+
+#include "capture/tokenizer/hugging_face/byte_alphabet.h"
+#include "capture/tokenizer/hugging_face/regex.h"
+#include "capture/tokenizer/hugging_face/splitting.h"
+#include "capture/tokenizer/unicode.h"
+
+namespace kvloupe {
+
+namespace {
+
+/// GPT-2's pattern.
+constexpr const char* kWords =
+    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
+
+PreTokeniser make_split(const JsonPart& part) {
+  const std::string name = part.text("behavior");
+  const auto behaviour = split_behaviour(name);
+  if (!behaviour) part.refuse("behavior " + in_quotes(name), "Isolated and its like are");
+  return [pattern = Regex(part), invert = part.flag("invert", false), behaviour = *behaviour](
+             const PieceList& list, const Deadline& deadline) {
+    return list.changed([&](const AlignedText& piece, PieceList& into) {
+      split(piece, pattern.find_all(piece.text(), deadline), invert, behaviour, into);
+    });
+  };
+}
+
+PreTokeniser make_byte_level(const JsonPart& part) {
+  const bool add_prefix_space = part.flag("add_prefix_space", true);
+  const bool use_regex = part.flag("use_regex", true);
+  return [words = Regex(kWords, part), add_prefix_space, use_regex](const PieceList& list,
+                                                                    const Deadline& deadline) {
+    const PieceList words_of_list = list.changed([&](const AlignedText& piece, PieceList& into) {
+      AlignedText text;
+      if (add_prefix_space && piece.text().front() != ' ') text.append(" ", piece.origin(0, 0));
+      text.append(piece, 0, piece.size());
+      if (!use_regex) return into.append(text, 0, text.size());
+      split(text, words.find_all(text.text(), deadline), false, SplitBehaviour::isolated, into);
+    });
+    return words_of_list.changed([](const AlignedText& piece, PieceList& into) {
+      AlignedText bytes;
+      for (std::size_t i = 0; i < piece.size(); ++i) {
+        bytes.append(byte_character(static_cast<unsigned char>(piece.text()[i])),
+                     piece.origin(i, i + 1));
+      }
+      into.append(bytes, 0, bytes.size());
+    });
+  };
+}
+
+/// Every stretch of `text` that is `literal`.
+std::vector<Regex::Match> find_literal(std::string_view text, std::string_view literal) {
+  std::vector<Regex::Match> matches;
+  for (std::size_t at = text.find(literal); at != text.npos;
+       at = text.find(literal, at + literal.size())) {
+    matches.push_back({at, at + literal.size()});
+  }
+  return matches;
+}
+
+PreTokeniser make_metaspace(const JsonPart& part) {
+  return [mark = read_space_mark(part), scheme = read_prepend_scheme(part),
+          cut = part.flag("split", true)](const PieceList& list, const Deadline&) {
+    return list.changed([&](const AlignedText& piece, PieceList& into) {
+      AlignedText text;
+      const bool marked = piece.text().front() == ' ' || piece.text().rfind(mark, 0) == 0;
+      const bool at_start = piece.origin(0, 0).begin == 0;
+      if (!marked &&
+          (scheme == PrependScheme::always || (scheme == PrependScheme::first && at_start))) {
+        text.append(mark, piece.origin(0, 0));
+      }
+      std::size_t done = 0;
+      for (const Regex::Match& space : find_literal(piece.text(), " ")) {
+        text.append(piece, done, space.begin);
+        text.append(mark, piece.origin(space.begin, space.end));
+        done = space.end;
+      }
+      text.append(piece, done, piece.size());
+      if (!cut) return into.append(text, 0, text.size());
+      split(text, find_literal(text.text(), mark), false, SplitBehaviour::merged_with_next, into);
+    });
+  };
+}
+
+PreTokeniser make_digits(const JsonPart& part) {
+  const auto behaviour =
+      part.flag("individual_digits", false) ? SplitBehaviour::isolated : SplitBehaviour::contiguous;
+  return [behaviour](const PieceList& list, const Deadline&) {
+    return list.changed([&](const AlignedText& piece, PieceList& into) {
+      std::vector<Regex::Match> digits;
+      for (std::size_t at = 0; at < piece.size();) {
+        const std::string_view rest = piece.view(at, piece.size());
+        const std::size_t end = at + character_length(rest);
+        if (is_numeric(first_character(rest))) digits.push_back({at, end});
+        at = end;
+      }
+      split(piece, digits, false, behaviour, into);
+    });
+  };
+}
+
+PreTokeniser make(const JsonPart& part, int depth) {
+  if (part.is_null()) return {};
+  const std::string type = part.type();
+  if (type == "Split") return make_split(part);
+  if (type == "ByteLevel") return make_byte_level(part);
+  if (type == "Metaspace") return make_metaspace(part);
+  if (type == "Digits") return make_digits(part);
+  if (type == "Sequence") {
+    if (depth == kDeepestSequence) part.fail("a Sequence is nested too deep");
+    std::vector<PreTokeniser> steps;
+    for (const JsonPart& step : part.parts("pretokenizers")) steps.push_back(make(step, depth + 1));
+    return [steps](const PieceList& list, const Deadline& deadline) {
+      PieceList result = list;
+      for (const PreTokeniser& step : steps) result = step(result, deadline);
+      return result;
+    };
+  }
+  part.refuse(in_quotes(type), "Split, ByteLevel, Metaspace, Digits and Sequence are");
+}
+
+}  // namespace
+
+PreTokeniser make_pre_tokeniser(const JsonPart& part) { return make(part, 0); }
+
+PrependScheme read_prepend_scheme(const JsonPart& part) {
+  const bool add = part.flag("add_prefix_space", true);
+  const auto name = part.text_if("prepend_scheme");
+  if (!name) return add ? PrependScheme::always : PrependScheme::never;
+  if (*name != "never" && !add) part.fail("add_prefix_space and prepend_scheme disagree");
+  if (*name == "always") return PrependScheme::always;
+  if (*name == "first") return PrependScheme::first;
+  if (*name == "never") return PrependScheme::never;
+  part.refuse("prepend_scheme " + in_quotes(*name), "always, first and never are");
+}
+
+std::string read_space_mark(const JsonPart& part) {
+  const std::string mark = part.text("replacement");
+  if (mark.empty() || character_length(mark) != mark.size()) {
+    part.fail("replacement must be one character");
+  }
+  return mark;
+}
+
+}  // namespace kvloupe

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <functional>
+
+#include "capture/tokenizer/hugging_face/deadline.h"
+#include "capture/tokenizer/hugging_face/json_part.h"
+#include "capture/tokenizer/hugging_face/piece_list.h"
+
+namespace kvloupe {
+
+/// Cuts the pieces of text into smaller ones, within which tokens are then found.
+using PreTokeniser = std::function<PieceList(const PieceList&, const Deadline&)>;
+
+/// The pre-tokeniser a tokenizer.json describes; an empty function where it is null. Throws
+/// FileError (UnsupportedTokenizer for kinds kvloupe does not have).
+PreTokeniser make_pre_tokeniser(const JsonPart& part);
+
+/// How Metaspace puts its mark before a text: always, only at the very beginning, never.
+enum class PrependScheme { always, first, never };
+
+/// Reads "prepend_scheme", or the older "add_prefix_space".
+PrependScheme read_prepend_scheme(const JsonPart& part);
+
+/// Reads Metaspace's "replacement", one character.
+std::string read_space_mark(const JsonPart& part);
+
+}  // namespace kvloupe

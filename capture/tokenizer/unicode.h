@@ -1,0 +1,37 @@
+#pragma once
+// What tokenizers need to know of UTF-8 and of Unicode's characters.
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace kvloupe {
+
+/// Bytes of the UTF-8 character that `text` (not empty) starts with; 0 where there is none.
+std::size_t character_length(std::string_view text);
+
+/// The code point of the UTF-8 character that `text` starts with; there must be one.
+char32_t first_character(std::string_view text);
+
+/// The code point of the UTF-8 character that `text`, which is UTF-8 and not empty, ends with.
+char32_t last_character(std::string_view text);
+
+/// Appends a code point as UTF-8.
+void append_character(std::string& text, char32_t character);
+
+/// Unicode's White_Space.
+bool is_white_space(char32_t character);
+
+/// Unicode's general category N: Nd, Nl, No.
+bool is_numeric(char32_t character);
+
+/// A part of a word as regular expressions see it (UTS #18, \w): Alphabetic, M, Nd, Pc,
+/// Join_Control.
+bool is_word_character(char32_t character);
+
+/// Bytes as a person reads them: characters beyond ASCII as they are, everything else by
+/// byte_text. Valid UTF-8.
+std::string shown_bytes(std::string_view bytes);
+
+}  // namespace kvloupe

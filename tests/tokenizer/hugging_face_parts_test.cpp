@@ -1,0 +1,453 @@
+// The parts of a tokenizer.json one by one, each against pieces worked out by hand from its
+// definition, and the patterns against scanners written without regular expressions.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <utf8proc.h>
+
+#include <cctype>
+#include <cstdlib>
+#include <functional>
+#include <set>
+
+#include "analysis/error.h"
+#include "capture/tokenizer/hugging_face/bpe_model.h"
+#include "capture/tokenizer/hugging_face/decoder.h"
+#include "capture/tokenizer/hugging_face/nfc.h"
+#include "capture/tokenizer/hugging_face/normaliser.h"
+#include "capture/tokenizer/hugging_face/pre_tokeniser.h"
+#include "capture/tokenizer/hugging_face/regex.h"
+#include "capture/tokenizer/tokenizer.h"
+#include "capture/tokenizer/unicode.h"
+#include "tests/tokenizer/bpe_files.h"
+
+namespace kvloupe::test {
+namespace {
+
+using nlohmann::json;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+Deadline a_minute() { return Deadline(std::chrono::minutes(1)); }
+
+std::string normalised(const char* description, const std::string& text) {
+  const json value = json::parse(description);
+  return make_normaliser(JsonPart(value, "file", "normalizer"))(AlignedText(text), a_minute())
+      .text();
+}
+
+Pieces pieces_of(const PieceList& list) {
+  Pieces pieces;
+  for (const auto& piece : list.pieces) pieces.emplace_back(list.text.view(piece.begin, piece.end));
+  return pieces;
+}
+
+Pieces cut(const json& description, const std::string& text) {
+  PieceList list;
+  const AlignedText whole(text);
+  list.append(whole, 0, whole.size());
+  return pieces_of(
+      make_pre_tokeniser(JsonPart(description, "file", "pre_tokenizer"))(list, a_minute()));
+}
+
+Pieces cut(const char* description, const std::string& text) {
+  return cut(json::parse(description), text);
+}
+
+json split_by(const std::string& kind, const std::string& pattern,
+              const std::string& behaviour = "Isolated", bool invert = false) {
+  return {{"type", "Split"},
+          {"pattern", {{kind, pattern}}},
+          {"behavior", behaviour},
+          {"invert", invert}};
+}
+
+std::string decoded(const char* description, const Pieces& tokens, bool of_one_piece = false) {
+  const json value = json::parse(description);
+  std::vector<DecodedToken> list;
+  for (const std::string& token : tokens) list.push_back({token, false});
+  make_decoder(JsonPart(value, "file", "decoder"), of_one_piece)(list, a_minute());
+  std::string text;
+  for (const DecodedToken& token : list) text += token.text;
+  return text;
+}
+
+/// As a file's reader gives it: whole numbers built in a test are signed, read ones are not.
+json as_read(const json& value) { return json::parse(value.dump()); }
+
+std::string refusal(const std::function<void()>& act) {
+  try {
+    act();
+  } catch (const UnsupportedTokenizer& error) {
+    return error.what();
+  }
+  return "nothing was refused";
+}
+
+std::string library_nfc(const std::string& text) {
+  utf8proc_uint8_t* result = nullptr;
+  const utf8proc_ssize_t size =
+      utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
+                   static_cast<utf8proc_ssize_t>(text.size()), &result,
+                   static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
+  std::string form(reinterpret_cast<const char*>(result), static_cast<std::size_t>(size));
+  std::free(result);
+  return form;
+}
+
+TEST(NormalFormC, ComposesAndOrders) {
+  const auto nfc = [](const std::string& text) { return to_nfc(AlignedText(text)).text(); };
+  EXPECT_EQ(nfc("e\u0301"), "é");
+  EXPECT_EQ(nfc("\u212B"), "\u00C5");                // the Ångström sign
+  EXPECT_EQ(nfc("q\u0307\u0323"), "q\u0323\u0307");  // by combining class
+  EXPECT_EQ(nfc("d\u0307\u0323"), "\u1E0D\u0307");   // the dot below composes across
+  EXPECT_EQ(nfc("\u1112\u1161\u11AB"), "한");
+  EXPECT_EQ(nfc("\u0958"), "\u0915\u093C");  // excluded from composition
+  EXPECT_EQ(nfc("\uFB01"), "\uFB01");        // a compatibility character stays
+  EXPECT_EQ(nfc("plain"), "plain");
+  EXPECT_EQ(nfc("\u09C7\u09BE"), "\u09CB");
+}
+
+TEST(NormalFormC, StretchByStretchIsTheWholeTextsForm) {
+  std::mt19937 random(2);
+  for (int round = 0; round < 4000; ++round) {
+    const std::string text = random_unicode(random, 1 + random() % 12);
+    ASSERT_EQ(to_nfc(AlignedText(text)).text(), library_nfc(text)) << text;
+  }
+  std::string every;
+  for (char32_t c = 1; c < 0x110000; ++c) {
+    if (c >= 0xD800 && c < 0xE000) continue;
+    append_character(every, c);
+  }
+  EXPECT_EQ(to_nfc(AlignedText(every)).text(), library_nfc(every));
+}
+
+TEST(NormalFormC, KnowsWhereEachCharacterCameFrom) {
+  const AlignedText text = to_nfc(AlignedText("ae\u0301b"));
+  EXPECT_EQ(text.text(), "aéb");
+  EXPECT_EQ(text.origin(1, 3).begin, 1U);
+  EXPECT_EQ(text.origin(1, 3).end, 4U);
+  EXPECT_EQ(text.origin(3, 4).begin, 4U);
+}
+
+TEST(HuggingFaceNormaliser, DoesWhatItsNameSays) {
+  EXPECT_EQ(normalised(R"({"type":"Prepend","prepend":"▁"})", "a b"), "▁a b");
+  EXPECT_EQ(normalised(R"({"type":"Prepend","prepend":"▁"})", ""), "");
+  EXPECT_EQ(normalised(R"({"type":"Replace","pattern":{"String":" "},"content":"▁"})", " a  b"),
+            "▁a▁▁b");
+  EXPECT_EQ(
+      normalised(R"({"type":"Replace","pattern":{"Regex":" {2,}"},"content":"_"})", "a   b c"),
+      "a_b c");
+  EXPECT_EQ(normalised(R"({"type":"Replace","pattern":{"String":"."},"content":"\\1"})", "a.b"),
+            "a\\1b");
+  EXPECT_EQ(
+      normalised(R"({"type":"Strip","strip_left":true,"strip_right":true})", " \u3000\na b\u00A0 "),
+      "a b");
+  EXPECT_EQ(normalised(R"({"type":"Strip","strip_left":false,"strip_right":true})", " a \n"), " a");
+  EXPECT_EQ(normalised(R"({"type":"Sequence","normalizers":[{"type":"NFC"},
+      {"type":"Replace","pattern":{"String":"é"},"content":"e"}]})",
+                       "e\u0301"),
+            "e");
+  const json precompiled{{"type", "Precompiled"}};
+  EXPECT_THAT(refusal([&] { make_normaliser(JsonPart(precompiled, "file", "normalizer")); }),
+              HasSubstr("file: normalizer \"Precompiled\" is not supported; "));
+}
+
+TEST(HuggingFaceSplit, KnowsEveryBehaviour) {
+  const std::string text = "--a-b--";
+  EXPECT_THAT(cut(split_by("String", "-", "Isolated"), text),
+              ElementsAre("-", "-", "a", "-", "b", "-", "-"));
+  EXPECT_THAT(cut(split_by("String", "-", "Removed"), text), ElementsAre("a", "b"));
+  EXPECT_THAT(cut(split_by("String", "-", "MergedWithPrevious"), text),
+              ElementsAre("-", "-", "a-", "b-", "-"));
+  EXPECT_THAT(cut(split_by("String", "-", "MergedWithNext"), text),
+              ElementsAre("-", "-a", "-b", "-", "-"));
+  EXPECT_THAT(cut(split_by("String", "-", "Contiguous"), text),
+              ElementsAre("--", "a", "-", "b", "--"));
+  EXPECT_THAT(cut(split_by("Regex", "[a-z]", "Removed", true), text), ElementsAre("a", "b"));
+  EXPECT_THAT(cut(split_by("Regex", "[a-z]", "Isolated", true), text),
+              ElementsAre("--", "a", "-", "b", "--"));
+  EXPECT_THAT(cut(split_by("Regex", "x*", "Isolated"), "ab"), ElementsAre("a", "b"));
+  EXPECT_THAT(refusal([&] { cut(split_by("String", "-", "Kept"), text); }), HasSubstr("\"Kept\""));
+}
+
+TEST(HuggingFaceSplit, CutsLikeLlama3AndQwen2) {
+  const std::string text = "I'LL pay  1234€\n\n  don't";
+  EXPECT_THAT(cut(split_by("Regex", kLlama3Pattern), text),
+              ElementsAre("I", "'LL", " pay", " ", " ", "123", "4", "€\n\n", " ", " don", "'t"));
+  EXPECT_THAT(
+      cut(split_by("Regex", kQwen2Pattern), text),
+      ElementsAre("I", "'LL", " pay", " ", " ", "1", "2", "3", "4", "€\n\n", " ", " don", "'t"));
+  EXPECT_THAT(cut(split_by("Regex", kLlama3Pattern), "x = y;  \n\tz   "),
+              ElementsAre("x", " =", " y", ";", "  \n", "\tz", "   "));
+}
+
+/// The characters that PCRE2, too, puts into this general category.
+std::set<std::string> category_in_patterns(const char* expression) {
+  std::string every;
+  for (char32_t c = 1; c < 0x110000; ++c) {
+    if (c < 0xD800 || c > 0xDFFF) append_character(every, c);
+  }
+  const json value{{"pattern", {{"Regex", expression}}}};
+  const Regex pattern(JsonPart(value, "file", "pre_tokenizer"));
+  std::set<std::string> found;
+  for (const Regex::Match& match : pattern.find_all(every, a_minute())) {
+    found.insert(every.substr(match.begin, match.end - match.begin));
+  }
+  return found;
+}
+
+struct Character {
+  std::string bytes;
+  bool letter = false, number = false, space = false, line_end = false;
+};
+
+std::vector<Character> classified(const std::string& text) {
+  std::vector<Character> result;
+  for (const std::string& bytes : characters_of(text)) {
+    utf8proc_int32_t c = 0;
+    utf8proc_iterate(reinterpret_cast<const utf8proc_uint8_t*>(bytes.data()),
+                     static_cast<utf8proc_ssize_t>(bytes.size()), &c);
+    const char* category = utf8proc_category_string(c);
+    const bool space = category[0] == 'Z' || (c >= 9 && c <= 13) || c == 0x85;
+    result.push_back({bytes, category[0] == 'L', category[0] == 'N', space, c == 10 || c == 13});
+  }
+  return result;
+}
+
+std::size_t contraction(const std::vector<Character>& text, std::size_t at, bool any_case) {
+  if (text[at].bytes != "'") return at;
+  for (const std::string ending : {"s", "t", "re", "ve", "m", "ll", "d"}) {
+    bool same = at + ending.size() < text.size();
+    for (std::size_t i = 0; same && i < ending.size(); ++i) {
+      std::string c = text[at + 1 + i].bytes;
+      if (any_case && c == "ſ") c = "s";
+      if (any_case && c.size() == 1) c[0] = static_cast<char>(std::tolower(c[0]));
+      same = c == std::string(1, ending[i]);
+    }
+    if (same) return at + 1 + ending.size();
+  }
+  return at;
+}
+
+/// The end of the piece that begins at `at`, alternative by alternative; digits: at most that many
+/// in a piece, 0: GPT-2's pattern.
+std::size_t piece_end(const std::vector<Character>& text, std::size_t at, std::size_t digits) {
+  const std::size_t size = text.size();
+  const auto run = [&](std::size_t from, auto is) {
+    while (from < size && is(text[from])) ++from;
+    return from;
+  };
+  const auto letter = [](const Character& c) { return c.letter; };
+  const auto number = [](const Character& c) { return c.number; };
+  const auto other = [](const Character& c) { return !c.letter && !c.number && !c.space; };
+  const auto space = [](const Character& c) { return c.space; };
+  const auto line_end = [](const Character& c) { return c.line_end; };
+  if (const std::size_t end = contraction(text, at, digits > 0); end > at) return end;
+  const std::size_t after_space = at + (text[at].bytes == " " ? 1 : 0);
+  if (digits == 0) {
+    if (run(after_space, letter) > after_space) return run(after_space, letter);
+    if (run(after_space, number) > after_space) return run(after_space, number);
+    if (run(after_space, other) > after_space) return run(after_space, other);
+  } else {
+    const Character& c = text[at];
+    const std::size_t begin = at + (c.line_end || c.letter || c.number ? 0 : 1);
+    if (run(begin, letter) > begin) return run(begin, letter);
+    if (c.number) return std::min(run(at, number), at + digits);
+    if (run(after_space, other) > after_space) return run(run(after_space, other), line_end);
+  }
+  const std::size_t end = run(at, space);
+  for (std::size_t last = end; digits > 0 && last > at; --last) {
+    if (text[last - 1].line_end) return last;
+  }
+  if (end < size && end > at + 1) return end - 1;
+  return end;
+}
+
+TEST(HuggingFaceSplit, MatchesScannersWithoutRegularExpressions) {
+  std::mt19937 random(7);
+  // PCRE2 and utf8proc may follow different versions of Unicode: characters new to one are left
+  // out.
+  const std::set<std::string> letters = category_in_patterns("\\p{L}");
+  const std::set<std::string> numbers = category_in_patterns("\\p{N}");
+  std::size_t left_out = 0, checked = 0;
+  const json gpt2{{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", true}};
+  for (int round = 0; round < 1500; ++round) {
+    std::string text;
+    std::vector<Character> characters = classified(random_unicode(random, 1 + random() % 25));
+    left_out += std::erase_if(characters, [&](const Character& c) {
+      return c.letter != letters.contains(c.bytes) || c.number != numbers.contains(c.bytes);
+    });
+    checked += characters.size();
+    for (const Character& c : characters) text += c.bytes;
+    for (const std::size_t digits : {std::size_t{3}, std::size_t{1}, std::size_t{0}}) {
+      Pieces expected;
+      for (std::size_t at = 0; at < characters.size();) {
+        const std::size_t end = piece_end(characters, at, digits);
+        expected.emplace_back();
+        for (; at < end; ++at) expected.back() += characters[at].bytes;
+        if (digits == 0) expected.back() = as_byte_characters(expected.back());
+      }
+      const json description = digits == 0   ? gpt2
+                               : digits == 1 ? split_by("Regex", kQwen2Pattern)
+                                             : split_by("Regex", kLlama3Pattern);
+      ASSERT_EQ(cut(description, text), expected) << digits << ": " << text;
+    }
+  }
+  EXPECT_LT(left_out * 100, checked);
+}
+
+TEST(HuggingFaceSplit, OrdinaryTextDoesNotMeetTheStepLimit) {
+  const std::string spaces(1 << 20, ' ');
+  EXPECT_EQ(cut(split_by("Regex", kLlama3Pattern), spaces + "x").size(), 2U);
+  EXPECT_EQ(cut(split_by("Regex", kLlama3Pattern), "x" + spaces).size(), 2U);
+  EXPECT_EQ(cut(split_by("Regex", kLlama3Pattern), std::string(1 << 20, 'x')).size(), 1U);
+}
+
+TEST(HuggingFaceSplit, HostilePatternsEndInAnError) {
+  EXPECT_THROW(cut(split_by("Regex", "(?:a+)+$"), std::string(60, 'a') + "b"), WorkError);
+  const json value{{"pattern", {{"Regex", "(?:(?:a{1,9}){1,9}b)?a"}}}};
+  const Regex slow(JsonPart(value, "file", "pre_tokenizer"));
+  EXPECT_THROW(slow.find_all(std::string(100000, 'a'), Deadline(std::chrono::milliseconds(50))),
+               WorkError);
+}
+
+TEST(HuggingFaceSplit, WhatTwoEnginesReadDifferentlyIsRefused) {
+  for (const char* pattern :
+       {R"(\w+)", R"(\h)", R"(\v)", "[a[b]]", "[a&&b]", "(?m:a)", "a(?i)b", "(*FAIL)", "a{1,2}+",
+        "a{,2}", R"(\p{Unheard})", "(a", R"(\)", "[]a]", R"(\Ka)", "(?R)"}) {
+    EXPECT_THAT(refusal([&] { cut(split_by("Regex", pattern), "a"); }), HasSubstr("not supported"))
+        << pattern;
+  }
+  EXPECT_THAT(cut(split_by("Regex", R"(\s)"), "a\u180Eb c"), ElementsAre("a\u180Eb", " ", "c"));
+  EXPECT_THAT(cut(split_by("Regex", R"([\s])"), "a\u180Eb\u0085c"),
+              ElementsAre("a\u180Eb", "\u0085", "c"));
+  EXPECT_THAT(cut(split_by("Regex", R"(\S+)"), "a\u180Eb c"), ElementsAre("a\u180Eb", " ", "c"));
+  EXPECT_THAT(cut(split_by("Regex", R"([一-龥぀-ゟ]+|\u0041|\x42)"), "xy漢字かAB"),
+              ElementsAre("xy", "漢字か", "A", "B"));
+  EXPECT_THAT(cut(split_by("Regex", R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+)"), "a[b-c"),
+              ElementsAre("a", "[b", "-c"));
+}
+
+TEST(HuggingFaceByteLevel, MapsBytesAndAddsASpace) {
+  EXPECT_THAT(cut(R"({"type":"ByteLevel","add_prefix_space":true})", "Hi there\n é"),
+              ElementsAre("ĠHi", "Ġthere", "Ċ", "ĠÃ©"));
+  EXPECT_THAT(cut(R"({"type":"ByteLevel","add_prefix_space":true})", " x"), ElementsAre("Ġx"));
+  EXPECT_THAT(cut(R"({"type":"ByteLevel","add_prefix_space":false,"use_regex":false})", "a b"),
+              ElementsAre("aĠb"));
+}
+
+TEST(HuggingFaceMetaspace, MarksAndCuts) {
+  const auto metaspace = [](const std::string& more) {
+    return R"({"type":"Metaspace","replacement":"▁")" + more + "}";
+  };
+  EXPECT_THAT(cut(metaspace("").c_str(), "Hey  you"), ElementsAre("▁Hey", "▁", "▁you"));
+  EXPECT_THAT(cut(metaspace("").c_str(), " Hey"), ElementsAre("▁Hey"));
+  EXPECT_THAT(cut(metaspace(R"(,"prepend_scheme":"never")").c_str(), "a b"),
+              ElementsAre("a", "▁b"));
+  EXPECT_THAT(cut(metaspace(R"(,"add_prefix_space":false)").c_str(), "a b"),
+              ElementsAre("a", "▁b"));
+  EXPECT_THAT(cut(metaspace(R"(,"prepend_scheme":"always","split":false)").c_str(), "a b"),
+              ElementsAre("▁a▁b"));
+  // "first": only the piece at the very beginning of the text.
+  EXPECT_THAT(cut(json::parse(R"({"type":"Sequence","pretokenizers":[
+      {"type":"Split","pattern":{"String":"-"},"behavior":"Isolated","invert":false},)" +
+                              metaspace(R"(,"prepend_scheme":"first")") + "]}"),
+                  "a-b"),
+              ElementsAre("▁a", "-", "b"));
+}
+
+TEST(HuggingFaceDigits, CutsAtNumbers) {
+  EXPECT_THAT(cut(R"({"type":"Digits","individual_digits":true})", "ab12٣x½"),
+              ElementsAre("ab", "1", "2", "٣", "x", "½"));
+  EXPECT_THAT(cut(R"({"type":"Digits","individual_digits":false})", "ab12x3"),
+              ElementsAre("ab", "12", "x", "3"));
+  EXPECT_THAT(refusal([] { cut(R"({"type":"BertPreTokenizer"})", "a"); }),
+              HasSubstr("pre_tokenizer \"BertPreTokenizer\" is not supported"));
+}
+
+TEST(HuggingFaceDecoder, GivesTheTextBack) {
+  EXPECT_EQ(decoded(R"({"type":"ByteLevel"})", {"ĠHi", "Ċ", "Ã", "©", "日"}), " Hi\né日");
+  constexpr const char* kLlama = R"({"type":"Sequence","decoders":[
+      {"type":"Replace","pattern":{"String":"▁"},"content":" "},
+      {"type":"ByteFallback"},{"type":"Fuse"},
+      {"type":"Strip","content":" ","start":1,"stop":0}]})";
+  EXPECT_EQ(decoded(kLlama, {"▁▁Hi", "▁you", "<0xE2>", "<0x98>", "<0x83>"}), " Hi you☃");
+  EXPECT_EQ(decoded(kLlama, {"▁Hi"}, /*of_one_piece=*/true), " Hi");
+  EXPECT_EQ(decoded(R"({"type":"Strip","content":"x","start":0,"stop":2})", {"xxx", "ax"}), "xa");
+  EXPECT_EQ(decoded(R"({"type":"Metaspace","replacement":"▁"})", {"▁Hi", "▁you"}), "Hi you");
+  EXPECT_EQ(decoded(R"({"type":"Metaspace","replacement":"▁","prepend_scheme":"never"})", {"▁Hi"}),
+            " Hi");
+  EXPECT_EQ(decoded(R"({"type":"Sequence","decoders":[{"type":"ByteFallback"},
+      {"type":"Replace","pattern":{"Regex":"a+"},"content":"b"}]})",
+                    {"<0xE2>", "caat"}),
+            "\uFFFDcbt");
+  EXPECT_THAT(refusal([] { decoded(R"({"type":"WordPiece"})", {}); }),
+              HasSubstr("decoder \"WordPiece\" is not supported"));
+}
+
+TEST(HuggingFaceBpe, MergesLikeTheLoop) {
+  std::vector<Pieces> words;
+  std::mt19937 random(1);
+  for (int i = 0; i < 600; ++i) {
+    words.emplace_back();
+    for (unsigned n = 0; n < 2 + random() % 9; ++n) {
+      words.back().push_back(characters_of("abcdé")[std::min(random() % 5, random() % 5)]);
+    }
+  }
+  const BpeVocabulary vocabulary = train_bpe(words, 300);
+  json description = as_read(bpe_model_json(vocabulary));
+  const BpeModel model(JsonPart(description, "file", "model"));
+  for (json& merge : description["merges"]) {  // the newer way to write them
+    const auto text = merge.get<std::string>();
+    merge = {text.substr(0, text.find(' ')), text.substr(text.find(' ') + 1)};
+  }
+  const BpeModel same_model(JsonPart(description, "file", "model"));
+  for (int round = 0; round < 3000; ++round) {
+    std::string word;
+    const unsigned size = round < 2990 ? 1 + random() % 20 : 1500;
+    for (unsigned n = 0; n < size; ++n) {
+      word += characters_of("abcdé")[round % 3 == 0 ? 0 : random() % 5];
+    }
+    std::vector<BpeModel::Token> tokens, same;
+    model.encode(word, tokens);
+    same_model.encode(word, same);
+    Pieces pieces;
+    ASSERT_EQ(same.size(), tokens.size());
+    for (std::size_t i = 0; i < tokens.size(); ++i) {
+      pieces.push_back(word.substr(tokens[i].begin, tokens[i].end - tokens[i].begin));
+      ASSERT_EQ(model.find(pieces.back()), tokens[i].id);
+      ASSERT_EQ(same[i].id, tokens[i].id);
+    }
+    ASSERT_EQ(pieces, merge_by_the_loop(characters_of(word), vocabulary)) << word;
+  }
+}
+
+TEST(HuggingFaceBpe, TreatsUnknownCharactersAsTheFileSays) {
+  const auto ids = [](json more, const std::string& word) {
+    json description{{"vocab", {{"a", 0}, {"b", 1}, {"ab", 2}, {"<unk>", 3}, {"xyz", 4}}},
+                     {"merges", {"a b"}}};
+    description.update(more);
+    description = as_read(description);
+    std::vector<BpeModel::Token> tokens;
+    BpeModel(JsonPart(description, "file", "model")).encode(word, tokens);
+    std::vector<int> list;
+    for (const BpeModel::Token& token : tokens) list.push_back(token.id);
+    return list;
+  };
+  EXPECT_THAT(ids(json::object(), "abba"), ElementsAre(2, 1, 0));
+  EXPECT_THAT(ids(json::object(), "xyz"), ElementsAre());
+  EXPECT_THAT(ids({{"ignore_merges", true}}, "xyz"), ElementsAre(4));
+  EXPECT_THAT(ids({{"unk_token", "<unk>"}}, "xyab"), ElementsAre(3, 3, 2));
+  EXPECT_THAT(ids({{"unk_token", "<unk>"}, {"fuse_unk", true}}, "xyabz"), ElementsAre(3, 2, 3));
+  EXPECT_THROW(ids({{"unk_token", "none"}}, "x"), WorkError);
+  EXPECT_THAT(refusal([&] { ids({{"dropout", 0.1}}, "a"); }), HasSubstr("dropout"));
+  EXPECT_THAT(ids({{"dropout", 0.0}}, "a"), ElementsAre(0));
+  EXPECT_THAT(refusal([&] { ids({{"type", "Unigram"}}, "a"); }), HasSubstr("\"Unigram\""));
+  EXPECT_THAT(refusal([&] {
+                ids({{"end_of_word_suffix", "</w>"}}, "a");
+              }),
+              HasSubstr("end_of_word_suffix"));
+}
+
+}  // namespace
+}  // namespace kvloupe::test
