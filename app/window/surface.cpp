@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "analysis/error.h"
+#include "app/window/input_queue.h"
 #include "app/window/palette.h"
 
 namespace kvloupe::window {
@@ -24,6 +25,30 @@ struct Surface::Impl {
   int width = 0, height = 0;  // off the screen
   GLuint framebuffer = 0, colour = 0;
   std::function<void(std::vector<std::string>)> drop;
+  InputQueue input;
+
+  static Impl& of(GLFWwindow* window) {
+    return *static_cast<Impl*>(glfwGetWindowUserPointer(window));
+  }
+  /// Keys and characters by way of the queue; the rest as ImGui's backend has it.
+  void take_keys() {
+    glfwSetKeyCallback(window, [](GLFWwindow* source, int key, int scancode, int action, int mods) {
+      if (key > 0) of(source).input.push({key, scancode, action, mods, 0});
+    });
+    glfwSetCharCallback(window, [](GLFWwindow* source, unsigned character) {
+      of(source).input.push({0, 0, GLFW_PRESS, 0, character});
+    });
+  }
+  void give_keys() {
+    input.next_frame(ImGui::GetIO().WantTextInput, [this](const KeyEvent& event) {
+      if (event.key == 0) {
+        ImGui_ImplGlfw_CharCallback(window, event.character);
+      } else {
+        ImGui_ImplGlfw_KeyCallback(window, event.key, event.scancode, event.action,
+                                   event.modifiers);
+      }
+    });
+  }
 
   void make_target() {
     if (!framebuffer) {
@@ -101,10 +126,10 @@ Surface::Surface(const Options& options) : impl_(std::make_unique<Impl>()) {
     glfwSetWindowSizeLimits(s.window, 640, 480, GLFW_DONT_CARE, GLFW_DONT_CARE);
     glfwSetWindowUserPointer(s.window, &s);
     glfwSetDropCallback(s.window, [](GLFWwindow* window, int count, const char** paths) {
-      auto& self = *static_cast<Impl*>(glfwGetWindowUserPointer(window));
-      if (self.drop) self.drop({paths, paths + count});
+      if (const Impl& self = Impl::of(window); self.drop) self.drop({paths, paths + count});
     });
     ImGui_ImplGlfw_InitForOpenGL(s.window, true);
+    s.take_keys();
   }
   ImGui_ImplOpenGL3_Init("#version 330 core");
 }
@@ -127,6 +152,8 @@ void Surface::wait(double seconds) {
     glfwPollEvents();
   }
 }
+
+bool Surface::has_input() const { return !impl_->input.empty(); }
 
 void Surface::wake() { glfwPostEmptyEvent(); }
 
@@ -172,6 +199,7 @@ void Surface::begin_frame() {
     io.DisplaySize = {static_cast<float>(impl_->width), static_cast<float>(impl_->height)};
     io.DeltaTime = 1.0F / 60.0F;
   } else {
+    impl_->give_keys();
     ImGui_ImplGlfw_NewFrame();
   }
   ImGui::NewFrame();

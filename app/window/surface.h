@@ -37,6 +37,8 @@ class Surface {
   void close();
   /// Handles input; sleeps up to `seconds` when there is none.
   void wait(double seconds);
+  /// Whether keys wait for frames to come: then draw on.
+  bool has_input() const;
   /// Ends a wait. Safe from any thread while a surface lives.
   static void wake();
   /// Called with the paths of files dropped on the window.

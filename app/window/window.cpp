@@ -100,7 +100,7 @@ int run_window(const WindowOptions& options) {
   });
   int frames_left = kFramesPerEvent;
   while (!surface.closing()) {
-    if (frames_left > 0 || workspace.wants_frame()) {
+    if (frames_left > 0 || surface.has_input() || workspace.wants_frame()) {
       surface.wait(0.0);
       --frames_left;
     } else {

@@ -1,0 +1,38 @@
+#pragma once
+// Keys and characters in the order they came, given out frame by frame.
+//
+// ImGui 1.86 knows of a key only whether it is down when a frame begins, so that a tap within one
+// slow frame is lost; and what is typed while a command opens a field goes past that field. Here
+// nothing is lost: what must be seen alone waits for the next frame.
+
+#include <deque>
+#include <functional>
+#include <vector>
+
+namespace kvloupe::window {
+
+struct KeyEvent {
+  int key = 0;  // GLFW's code; 0: a character
+  int scancode = 0;
+  int action = 0;     // GLFW_PRESS, GLFW_RELEASE or GLFW_REPEAT
+  int modifiers = 0;  // GLFW_MOD_…
+  unsigned character = 0;
+};
+
+class InputQueue {
+ public:
+  void push(const KeyEvent& event) { events_.push_back(event); }
+  bool empty() const { return events_.empty(); }
+
+  /// Once a frame, before it: hands on what this frame may see. A key changes at most once in a
+  /// frame, but for letters typed into a field. After a key that does something (a shortcut, Enter, an arrow) or a character that no
+  /// text field takes, what follows waits until the frame after next: by then what was opened has
+  /// the keyboard.
+  void next_frame(bool typing, const std::function<void(const KeyEvent&)>& hand_on);
+
+ private:
+  std::deque<KeyEvent> events_;
+  int hold_ = 0;  // frames to come that see nothing new
+};
+
+}  // namespace kvloupe::window

@@ -1,0 +1,114 @@
+// What a frame may see of keys that came faster than frames.
+
+#include "app/window/input_queue.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#define GLFW_INCLUDE_NONE
+#include <GLFW/glfw3.h>
+
+#include <cctype>
+#include <string>
+
+namespace kvloupe::window {
+namespace {
+
+using testing::ElementsAre;
+
+class InputQueueTest : public testing::Test {
+ protected:
+  void tap(int key, int modifiers = 0) {
+    queue.push({key, 0, GLFW_PRESS, modifiers, 0});
+    queue.push({key, 0, GLFW_RELEASE, modifiers, 0});
+  }
+  void type(const std::string& text) {
+    for (const char c : text) {
+      const int key = std::toupper(c);
+      queue.push({key, 0, GLFW_PRESS, 0, 0});
+      queue.push({0, 0, GLFW_PRESS, 0, static_cast<unsigned>(c)});
+      queue.push({key, 0, GLFW_RELEASE, 0, 0});
+    }
+  }
+  /// "K" pressed, "k" released, "'k" the character; "C" and "c": Control.
+  std::string frame(bool typing = false) {
+    std::string seen;
+    queue.next_frame(typing, [&](const KeyEvent& event) {
+      if (event.key == 0) {
+        seen += std::string("'") + static_cast<char>(event.character);
+      } else {
+        const char name = event.key == GLFW_KEY_LEFT_CONTROL ? 'C'
+                          : event.key == GLFW_KEY_ENTER      ? '\n'
+                                                             : static_cast<char>(event.key);
+        seen += event.action == GLFW_RELEASE
+                    ? static_cast<char>(std::tolower(static_cast<unsigned char>(name)))
+                    : name;
+      }
+    });
+    return seen;
+  }
+  InputQueue queue;
+};
+
+TEST_F(InputQueueTest, ATapWithinOneFrameIsDownForAFrame) {
+  tap('Q');
+  EXPECT_EQ(frame(), "Q");
+  EXPECT_FALSE(queue.empty());
+  EXPECT_EQ(frame(), "q");
+  EXPECT_TRUE(queue.empty());
+  EXPECT_EQ(frame(), "");
+}
+
+TEST_F(InputQueueTest, WhatFollowsAShortcutWaitsForWhatItOpens) {
+  queue.push({GLFW_KEY_LEFT_CONTROL, 0, GLFW_PRESS, 0, 0});
+  tap('K', GLFW_MOD_CONTROL);
+  queue.push({GLFW_KEY_LEFT_CONTROL, 0, GLFW_RELEASE, GLFW_MOD_CONTROL, 0});
+  type("ab");
+  EXPECT_EQ(frame(), "CK");
+  EXPECT_EQ(frame(), "");
+  // The field is open now: characters come together, as fast as they were typed.
+  EXPECT_EQ(frame(true), "kcA'aaB'bb");
+  EXPECT_TRUE(queue.empty());
+}
+
+TEST_F(InputQueueTest, ACharacterThatNoFieldTakesIsACommand) {
+  type("kx");
+  EXPECT_EQ(frame(), "K'k");
+  EXPECT_EQ(frame(), "");
+  EXPECT_EQ(frame(true), "kX'xx");
+}
+
+TEST_F(InputQueueTest, ATwiceTappedKeyIsTwoPresses) {
+  tap('O');
+  tap('O');
+  EXPECT_EQ(frame(), "O");
+  EXPECT_EQ(frame(), "o");
+  EXPECT_EQ(frame(), "O");
+  EXPECT_EQ(frame(), "o");
+  tap(GLFW_KEY_BACKSPACE);
+  tap(GLFW_KEY_BACKSPACE);
+  int presses = 0;
+  for (int i = 0; i < 12; ++i) {
+    queue.next_frame(true, [&](const KeyEvent& event) { presses += event.action == GLFW_PRESS; });
+  }
+  EXPECT_EQ(presses, 2);
+}
+
+TEST_F(InputQueueTest, EnterIsSeenBeforeWhatIsTypedNext) {
+  type("a");
+  tap(GLFW_KEY_ENTER);
+  type("b");
+  EXPECT_EQ(frame(true), "A'aa\n");
+  EXPECT_EQ(frame(), "");
+  EXPECT_EQ(frame(), "\nB'b");
+}
+
+TEST_F(InputQueueTest, HeldKeysRepeatAsTheyCome) {
+  queue.push({'D', 0, GLFW_PRESS, 0, 0});
+  queue.push({'D', 0, GLFW_REPEAT, 0, 0});
+  queue.push({'D', 0, GLFW_REPEAT, 0, 0});
+  EXPECT_EQ(frame(true), "DDD");
+}
+
+}  // namespace
+}  // namespace kvloupe::window
