@@ -105,6 +105,7 @@ std::vector<PaletteEntry> view_entries(const Workspace& w) {
       SearchItem item;
       item.title = info(view).title;
       item.group = std::string(topic);
+      item.name = view.figure;
       item.help = info(view).tooltip;
       item.why_not = why_not(view, w);
       item.current = tile.view == view.figure;

@@ -53,11 +53,12 @@ std::vector<int> search(std::span<const SearchItem> items, std::string_view quer
   std::vector<std::pair<int, int>> found;  // penalty, index
   for (std::size_t i = 0; i < items.size(); ++i) {
     const std::string title = lower(items[i].title);
+    const std::string name = lower(items[i].name);
     const std::string group = lower(items[i].group);
     const std::string help = lower(items[i].help);
     int penalty = 0;
     for (const std::string& word : words) {
-      const int in_title = place_of(title, word);
+      const int in_title = std::min(place_of(title, word), place_of(name, word));
       penalty += in_title < kNowhere                    ? in_title
                  : place_of(group, word) < kNowhere ? 4
                  : place_of(help, word) < kNowhere  ? 6

@@ -16,6 +16,7 @@ namespace kvloupe::window {
 struct SearchItem {
   std::string title;
   std::string group = {};    // heading
+  std::string name = {};     // as typed on the command line; not shown, searched like the title
   std::string keys = {};     // shown at the right
   std::string help = {};     // shown below while the line is chosen; searched, too
   std::string why_not = {};  // one line about why it cannot be taken now; empty: it can

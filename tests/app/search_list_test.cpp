@@ -30,6 +30,12 @@ TEST(Search, EveryWordMustBeThereInAnyOrderAndCase) {
   EXPECT_THAT(search(items(), "map nowhere"), IsEmpty());
 }
 
+TEST(Search, AFigureIsFoundByItsNameOnTheCommandLine) {
+  const std::vector<SearchItem> views = {{.title = "Film strip", .name = "filmstrip"},
+                                         {.title = "Keys in two components", .name = "pca"}};
+  EXPECT_THAT(search(views, "pca"), ElementsAre(1));
+}
+
 TEST(Search, AnyBytesAreSearchedFor) {
   EXPECT_THAT(search(items(), "\xff\xfe"), IsEmpty());
   EXPECT_THAT(search({}, "a"), IsEmpty());
