@@ -254,9 +254,11 @@ void CapturePanel::draw(Workspace& w) {
   ImGui::EndDisabled();
   const std::string problem = runs ? std::string() : problem_.empty() ? capture_problem(options) : problem_;
   if (runs) draw_run(w);
-  if (!problem.empty()) {
+  if (!runs) {
+    // Always a line, so that the buttons stay where they are.
+    const std::string line = problem.empty() ? "Writes the trace, then opens it." : problem;
     ImGui::PushStyleColor(ImGuiCol_Text, problem_.empty() ? w.colours().secondary : w.colours().error);
-    ImGui::TextWrapped("%s", problem.c_str());
+    ImGui::TextWrapped("%s", line.c_str());
     ImGui::PopStyleColor();
   }
   ImGui::SetCursorPosX(w.px(kNames));
