@@ -95,7 +95,12 @@ void Workspace::restore(WorkspaceState restored, const TracePointer& trace) {
   opening_session_ = true;
 }
 
-void Workspace::save_session(const std::string& path) const { write_session(state, path); }
+void Workspace::save_session(const std::string& path) const {
+  WorkspaceState saved = state;
+  // The session is found again from any folder, and so is its trace.
+  if (!saved.trace.empty()) saved.trace = std::filesystem::absolute(saved.trace).string();
+  write_session(saved, path);
+}
 
 bool Workspace::prepare_fonts(float display_scale) {
   const float scale = static_cast<float>(state.scale) * display_scale;

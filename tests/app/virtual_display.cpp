@@ -52,11 +52,14 @@ class VirtualDisplay {
 
 }  // namespace
 
-std::string need_display() {
-  const char* display = std::getenv("DISPLAY");
-  if (display && *display) return {};
+std::string need_own_display() {
   static const VirtualDisplay virtual_display;
   return virtual_display.ready() ? "" : "no display, and no Xvfb to make one: install the package xvfb";
+}
+
+std::string need_display() {
+  const char* display = std::getenv("DISPLAY");
+  return display && *display ? "" : need_own_display();
 }
 
 }  // namespace kvloupe::test

@@ -8,4 +8,7 @@ namespace kvloupe::test {
 /// for the rest of this process. Returns why there is none, or an empty text.
 std::string need_display();
 
+/// A virtual one of its own even where there is a display, for tests that move the pointer.
+std::string need_own_display();
+
 }  // namespace kvloupe::test
