@@ -1,9 +1,12 @@
 #include "analysis/metric/attention.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
+#include "analysis/error.h"
 #include "analysis/metric/exponential.h"
 
 namespace kvloupe {
@@ -39,6 +42,15 @@ float logsumexp(Row&& row) {
   return static_cast<float>(largest + std::log(exponentials(as_span(row), largest)));
 }
 }  // namespace
+
+void require_no_window(const Trace& trace) {
+  const int window = trace.model().sliding_window;
+  if (window == 0 || trace.length() <= window) return;
+  throw FileError(trace.path().string(),
+                  fmt::format("its model attends within a window of {} tokens and the trace has {}; "
+                              "attention is computed over all tokens, so capture at most {}",
+                              window, trace.length(), window));
+}
 
 Matrix attention_rows(const MatrixView& queries, const MatrixView& keys, float scale,
                       std::span<const float> log_sizes) {
@@ -81,6 +93,7 @@ std::vector<float> attention_logsumexp(const MatrixView& queries, const MatrixVi
 
 std::vector<float> attention_logsumexp(const Trace& trace, int layer, int query_head,
                                        Progress& progress) {
+  require_no_window(trace);
   const Matrix queries = trace.query(layer, query_head);
   const Matrix keys = trace.key(layer, trace.model().head_of(query_head));
   const auto scale = static_cast<float>(trace.run().attention_scale);

@@ -15,6 +15,11 @@ namespace kvloupe {
 /// given, so that query r sees entries 0 to n − m + r (causal). Logits are q·k·scale (+ log_sizes
 /// [n], where not empty: merged entries).
 
+/// Throws FileError where a query of the trace saw only a window of the tokens before it: nothing
+/// below knows windows, and its numbers would be those of another model. A trace no longer than its
+/// model's window passes.
+void require_no_window(const Trace& trace);
+
 /// Softmax rows [m,n]: row = query, oldest first; what a query does not see is exactly 0.
 Matrix attention_rows(const MatrixView& queries, const MatrixView& keys, float scale,
                       std::span<const float> log_sizes = {});
@@ -28,7 +33,7 @@ std::vector<float> attention_logsumexp(const MatrixView& queries, const MatrixVi
                                        float scale, Progress& progress);
 
 /// The same for all T queries of a trace's query head: as stored where the trace has it and a few
-/// recomputed rows agree, else computed.
+/// recomputed rows agree, else computed. Throws as require_no_window().
 std::vector<float> attention_logsumexp(const Trace& trace, int layer, int query_head,
                                        Progress& progress);
 

@@ -4,8 +4,10 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 
 #include "analysis/error.h"
+#include "analysis/metric/rope_scaling.h"
 
 namespace kvloupe {
 
@@ -15,18 +17,14 @@ Rope::Rope(const ModelInfo& model) : halves_(model.rope_pairing == RopePairing::
     throw WorkError("the trace has no rope_theta: RoPE cannot be undone");
   }
   if (model.head_dim % 2 != 0) throw WorkError("an odd head dimension: RoPE cannot be undone");
-  const std::string& text = model.rope_scaling;
-  const json scaling = json::parse(text.empty() ? "null" : text, nullptr, false);
-  const auto word = [&](const char* name) {
-    return scaling.is_object() && scaling.contains(name) && scaling[name].is_string()
-               ? scaling[name].get<std::string>()
-               : std::string();
-  };
-  const std::string type = word("rope_type").empty() ? word("type") : word("rope_type");
-  if (!scaling.is_null() && type != "default") {
+  RopeScaling scaling;
+  try {
+    scaling = parse_rope_scaling(model.rope_scaling.empty() ? "null" : model.rope_scaling);
+  } catch (const std::invalid_argument& problem) {
     throw WorkError(
-        fmt::format("RoPE with scaling '{}' cannot be undone; only keys after RoPE can be used",
-                    type.empty() ? text : type));
+        fmt::format("RoPE cannot be undone, only keys after RoPE can be used: rope_scaling of the "
+                    "trace: {}",
+                    problem.what()));
   }
   const json config = json::parse(model.config, nullptr, false);
   if (config.is_object() && config.contains("partial_rotary_factor") &&
@@ -35,9 +33,7 @@ Rope::Rope(const ModelInfo& model) : halves_(model.rope_pairing == RopePairing::
     throw WorkError(
         "RoPE with partial_rotary_factor cannot be undone; only keys after RoPE can be used");
   }
-  for (int j = 0; j < model.head_dim / 2; ++j) {
-    frequencies_.push_back(std::pow(model.rope_theta, -2.0 * j / model.head_dim));
-  }
+  frequencies_ = rope_frequencies(model.rope_theta, model.head_dim, scaling);
 }
 
 Rope::Pair Rope::pair(std::size_t j) const {

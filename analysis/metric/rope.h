@@ -9,7 +9,7 @@
 namespace kvloupe {
 
 /// Rotary position embedding of one model's keys: pair j of a key at position p is turned by the
-/// angle p·θ^(−2j/d).
+/// angle p·θ^(−2j/d), or what the model's scaling makes of it (see rope_scaling.h).
 class Rope {
  public:
   /// Throws WorkError where the model has no rope_theta, an odd head dimension, or a scaling or a
@@ -24,7 +24,7 @@ class Rope {
   /// Pair j: the two coordinates that turn together, and the angle of one position.
   struct Pair {
     Eigen::Index first = 0, second = 0;
-    double frequency = 0.0;  // θ^(−2j/d)
+    double frequency = 0.0;  // θ^(−2j/d) where nothing is scaled
   };
   std::size_t pairs() const { return frequencies_.size(); }
   Pair pair(std::size_t j) const;

@@ -67,6 +67,7 @@ double dropped_token_error(const Trace& trace, int layer, int query_head, int to
                                  trace.length() - 1));
   }
   if (queries.empty()) throw UsageError("no query to average over");
+  require_no_window(trace);
   const Matrix all = trace.query(layer, query_head);
   const int head = trace.model().head_of(query_head);
   const Eigen::MatrixXd keys = trace.key(layer, head).cast<double>();
@@ -103,6 +104,7 @@ MeanAttention mean_attention(const Trace& trace, std::span<const int> layers, in
         fmt::format("{} tokens: {} has 1 to {}", n, trace.path().string(), trace.length()));
   }
   if (layers.empty()) throw UsageError("no layer to average over");
+  require_no_window(trace);
   Eigen::MatrixXd logits = Eigen::MatrixXd::Zero(n, n);
   Eigen::MatrixXd probabilities = Eigen::MatrixXd::Zero(n, n);
   const int heads = trace.model().num_heads;

@@ -11,6 +11,7 @@
 #include "analysis/cache/cache_attention.h"
 #include "analysis/cache/place_turns.h"
 #include "analysis/error.h"
+#include "analysis/metric/attention.h"
 #include "analysis/replay/replay.h"
 
 namespace kvloupe {
@@ -293,6 +294,7 @@ double Drift::mean_loss_difference() const {
 
 Drift measure_drift(const Trace& full, const Trace& closed, Progress& progress) {
   check_pair(full, closed);
+  require_no_window(full);
   Drift drift;
   drift.policy = closed.run().policy;
   drift.budget = closed.run().budget;

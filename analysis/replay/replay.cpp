@@ -11,6 +11,7 @@
 
 #include "analysis/error.h"
 #include "analysis/measure/measure_catalog.h"
+#include "analysis/metric/attention.h"
 #include "analysis/replay/layer_replay.h"
 #include "analysis/replay/layer_states.h"
 
@@ -151,6 +152,7 @@ std::vector<Block> replay_blocks(const Trace& trace, int block) {
 
 Replay replay(const Trace& trace, const ReplayRequest& request, Progress& progress,
               const std::function<void(const std::vector<HeadReplay>&)>& on_layer) {
+  require_no_window(trace);
   const ModelInfo& model = trace.model();
   std::vector<int> order = layers_of(request, model);
   check_head(request, model);

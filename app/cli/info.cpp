@@ -57,6 +57,12 @@ std::vector<std::string> notes_of(const Trace& trace,
     notes.push_back("closed loop: the model ran with " + trace.run().policy +
                     " in its cache; replay accepts only the trace's own blocks");
   }
+  const int window = trace.model().sliding_window;
+  if (window > 0 && trace.length() > window) {
+    notes.push_back(fmt::format(
+        "the model attends within a window of {} tokens, fewer than these: no replay, no attention",
+        window));
+  }
   std::size_t half = 0, wide = 0;
   for (const Trace::DatasetInfo& dataset : datasets) {
     if (!dataset.path.starts_with("/layers/") || dataset.shape.size() != 3) continue;

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string_view>
 
 #include "analysis/error.h"
@@ -22,6 +23,7 @@ namespace {
 constexpr std::uint64_t kLargestHeader = 100'000'000;  // the reference implementation's limit
 constexpr std::uint64_t kLengthBytes = 8;
 constexpr const char* kIncomplete = "; is the download complete?";
+constexpr const char* kShardEnding = ".safetensors";
 
 struct DtypeName {
   std::string_view name;
@@ -65,6 +67,29 @@ struct Descriptor {
   Descriptor(const Descriptor&) = delete;
   Descriptor& operator=(const Descriptor&) = delete;
 };
+
+/// Parses a JSON object. `fail` is called with what is wrong, and must throw: no JSON object, or a
+/// name that an object gives twice, of which a parser would silently take one.
+template <typename Fail>
+nlohmann::json parse_unique(std::string_view text, const Fail& fail) {
+  std::vector<std::set<std::string>> names;  // of the objects around the place being read
+  std::string repeated;
+  const auto look = [&](int, nlohmann::json::parse_event_t event, nlohmann::json& value) {
+    using Event = nlohmann::json::parse_event_t;
+    if (event == Event::object_start) names.emplace_back();
+    if (event == Event::object_end) names.pop_back();
+    if (event == Event::key) {
+      const auto name = value.get<std::string>();
+      if (!names.back().insert(name).second) repeated = name;
+    }
+    return true;
+  };
+  nlohmann::json parsed =
+      nlohmann::json::parse(text.begin(), text.end(), look, /*allow_exceptions=*/false);
+  if (parsed.is_discarded() || !parsed.is_object()) fail("is not a JSON object");
+  if (!repeated.empty()) fail("names " + shown(repeated) + " twice");
+  return parsed;
+}
 
 std::string read_text_file(const std::filesystem::path& path) {
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
@@ -138,10 +163,9 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path)
 
   const char* text = reinterpret_cast<const char*>(map_->data) + kLengthBytes;
   const nlohmann::json header =
-      nlohmann::json::parse(text, text + header_bytes, nullptr, /*allow_exceptions=*/false);
-  if (header.is_discarded() || !header.is_object()) {
-    fail("is not a safetensors file (its header is not a JSON object)");
-  }
+      parse_unique({text, header_bytes}, [&](const std::string& problem) {
+        fail("is not a safetensors file (its header " + problem + ")");
+      });
 
   std::vector<std::pair<std::uint64_t, std::uint64_t>> ranges;
   for (const auto& [name, item] : header.items()) {
@@ -239,26 +263,49 @@ Checkpoint::Checkpoint(const std::filesystem::path& folder) {
   main_file_ = index;
   const auto fail = [&](const std::string& problem) { throw FileError(index.string(), problem); };
   const nlohmann::json root =
-      nlohmann::json::parse(read_text_file(index), nullptr, /*allow_exceptions=*/false);
-  if (root.is_discarded()) fail(std::string("is not JSON") + kIncomplete);
-  if (!root.is_object() || !root.contains("weight_map") || !root["weight_map"].is_object()) {
+      parse_unique(read_text_file(index), [&](const std::string& problem) {
+        fail(problem + kIncomplete);
+      });
+  if (!root.contains("weight_map") || !root["weight_map"].is_object()) {
     fail("has no weight_map; a safetensors index is expected");
   }
   std::map<std::string, std::size_t> opened;
   for (const auto& [name, file] : root["weight_map"].items()) {
     if (!file.is_string()) fail("the weight_map names no file for " + shown(name));
     const auto file_name = file.get<std::string>();
-    if (file_name.empty() || file_name.find('/') != std::string::npos ||
-        file_name.find('\0') != std::string::npos || file_name == "." || file_name == "..") {
+    if (file_name.find('/') != std::string::npos) {
       fail("the weight_map names a file outside its folder for " + shown(name));
     }
+    const bool printable = std::none_of(file_name.begin(), file_name.end(),
+                                        [](unsigned char c) { return c < 32 || c == 127; });
+    if (!printable || !std::string_view(file_name).ends_with(kShardEnding)) {
+      fail("the weight_map names " + shown(file_name) + " for " + shown(name) + ", which is no " +
+           kShardEnding + " file");
+    }
     const auto [place, is_new] = opened.try_emplace(file_name, files_.size());
-    if (is_new) files_.emplace_back(folder / file_name);
+    if (is_new) {
+      if (!std::filesystem::exists(folder / file_name, ignored)) {
+        throw FileError((folder / file_name).string(),
+                        std::string("the index names this shard, but it is not there") +
+                            kIncomplete);
+      }
+      files_.emplace_back(folder / file_name);
+    }
     if (!files_[place->second].has(name)) {
       throw FileError((folder / file_name).string(),
                       "holds no tensor " + shown(name) + ", which the index says it holds");
     }
     file_of_.emplace(name, place->second);
+  }
+  for (std::size_t shard = 0; shard < files_.size(); ++shard) {
+    for (const auto& [name, entry] : files_[shard].entries()) {
+      const auto mapped = file_of_.find(name);
+      if (mapped == file_of_.end() || mapped->second == shard) continue;
+      throw FileError(files_[shard].path().string(),
+                      "holds the tensor " + shown(name) + ", and so does " +
+                          files_[mapped->second].path().filename().string() +
+                          ": two checkpoints in one folder?");
+    }
   }
 }
 

@@ -50,7 +50,8 @@ class SafetensorsFile {
 class Checkpoint {
  public:
   /// Throws FileError: neither file there, a broken index, an index naming files outside the
-  /// folder, a shard that is missing or broken.
+  /// folder or a tensor twice, a shard that is missing or broken or lacks what the index says it
+  /// holds, a tensor that lies in two shards.
   explicit Checkpoint(const std::filesystem::path& folder);
 
   bool has(const std::string& name) const { return file_of_.count(name) != 0; }

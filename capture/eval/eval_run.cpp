@@ -19,7 +19,9 @@ BlockRunner::Options runner_options(const EvalRun::Options& options) {
 
 EvalRun::EvalRun(const Transformer& model, const ModelInfo& info, const Options& options)
     : model_(model), block_(options.block), runner_(model, runner_options(options)) {
-  if (options.loop) policy_.emplace(model, info, *options.loop, Storage::float32);
+  if (!options.loop) return;
+  check_window(info, options.most_tokens);
+  policy_.emplace(model, info, *options.loop, Storage::float32);
 }
 
 void EvalRun::read(std::span<const std::int32_t> ids, bool cut, const Progress& progress,

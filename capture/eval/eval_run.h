@@ -21,6 +21,7 @@ class EvalRun {
     int block = 128;
     std::optional<ClosedLoop> loop;  // without: the full cache
   };
+  /// Throws as check_window() and CachePolicy do.
   EvalRun(const Transformer& model, const ModelInfo& info, const Options& options);
 
   /// Runs tokens in blocks; cuts the caches after each where asked to. `on_block` is given what

@@ -3,13 +3,16 @@
 #include <array>
 #include <string>
 
-#include "capture/model/llama.h"
+#include "capture/model/families.h"
 
 namespace kvloupe {
 
 std::span<const Architecture> architectures() {
   static constexpr std::array kArchitectures{
       Architecture{"LlamaForCausalLM", parse_llama},
+      Architecture{"MistralForCausalLM", parse_mistral},
+      Architecture{"Qwen2ForCausalLM", parse_qwen2},
+      Architecture{"Qwen3ForCausalLM", parse_qwen3},
   };
   return kArchitectures;
 }

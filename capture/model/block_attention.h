@@ -19,8 +19,8 @@ struct BlockAttention {
   at::Tensor outputs;    // [Hq,m,d] in the cache's dtype: what the model goes on with
   at::Tensor logsumexp;  // [Hq,m] float32, of each row's scaled logits, from the states as stored
   at::Tensor rows;       // [Hq,m,seen] float32 softmax rows from the states as stored, by token:
-                         // zeros where causality forbids or an entry is gone; undefined unless
-                         // asked for
+                         // zeros where causality or the window forbids or an entry is gone;
+                         // undefined unless asked for
 };
 
 struct AttentionOptions {
@@ -30,6 +30,8 @@ struct AttentionOptions {
   /// Compact positions: row j turns by −j positions. Every key, and every query like the key of its
   /// token, is then turned from its token index to its place in the head's cache. Null: original.
   const Rotation* backward = nullptr;
+  /// A query sees the entries of the last so many tokens up to its own; 0: all before it.
+  std::int64_t window = 0;
 };
 
 /// Attends a block's queries [Hq,m,d], turned to their token index, over a cache whose last m

@@ -16,6 +16,8 @@ ConfigReader::ConfigReader(const nlohmann::json& root, std::string where)
 
 void ConfigReader::fail(const std::string& problem) const { throw FileError(where_, problem); }
 
+bool ConfigReader::has(const char* field) const { return root_.contains(field); }
+
 const nlohmann::json* ConfigReader::find(const char* field) const {
   const auto found = root_.find(field);
   return found == root_.end() || found->is_null() ? nullptr : &*found;

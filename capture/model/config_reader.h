@@ -8,12 +8,17 @@
 
 namespace kvloupe {
 
+/// The longest context and window a config may claim, in tokens; beyond it no model exists.
+inline constexpr std::int64_t kLongestContext = (std::int64_t{1} << 31) - 1;
+
 /// Reads fields of one config.json with checked types and ranges; shared by the architectures.
 /// Every method throws FileError "PATH: field: what is wrong; what to do". A null counts as absent.
 class ConfigReader {
  public:
   ConfigReader(const nlohmann::json& root, std::string where);
 
+  /// Whether the field stands there at all, be it null.
+  bool has(const char* field) const;
   /// A required integer in [1, largest]; sizes beyond `largest` are no model's.
   std::int64_t size(const char* field, std::int64_t largest) const;
   /// The same, or `fallback` where absent.

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "analysis/metric/rope_scaling.h"
+
 namespace kvloupe {
 
 /// The shape and constants of a decoder, read from a Hugging Face config.json.
@@ -21,6 +23,12 @@ struct ModelConfig {
   std::int64_t max_position_embeddings = 0;  // context the model was made for; 0: not said
   double rms_norm_eps = 1e-6;
   double rope_theta = 10000.0;
+  RopeScaling rope_scaling;
+  std::int64_t sliding_window = 0;  // W: the query at p sees keys p − W + 1 … p; 0: all before it
+  bool qkv_bias = false;            // of the query, key and value projections
+  bool output_bias = false;         // of the attention's output projection
+  bool mlp_bias = false;
+  bool query_key_norm = false;  // RMS norm of each head's query and key, before the rotation
   bool tied_head = false;  // logits use the embedding matrix, there is no lm_head.weight
   std::optional<std::int64_t> bos_token_id;
   std::vector<std::int64_t> eos_token_ids;

@@ -10,8 +10,8 @@ namespace kvloupe {
 
 namespace {
 
-std::string layer_name(std::int64_t layer, const char* part) {
-  return "model.layers." + std::to_string(layer) + "." + part + ".weight";
+std::string layer_name(std::int64_t layer, const std::string& part) {
+  return "model.layers." + std::to_string(layer) + "." + part;
 }
 
 std::string shape_text(at::IntArrayRef shape) {
@@ -45,15 +45,26 @@ std::vector<WeightShape> weight_shapes(const ModelConfig& config) {
   const std::int64_t keys = config.num_kv_heads * config.head_dim;
   std::vector<WeightShape> shapes{{"model.embed_tokens.weight", {config.vocab_size, hidden}}};
   for (std::int64_t layer = 0; layer < config.num_layers; ++layer) {
-    shapes.push_back({layer_name(layer, "input_layernorm"), {hidden}});
-    shapes.push_back({layer_name(layer, "self_attn.q_proj"), {queries, hidden}});
-    shapes.push_back({layer_name(layer, "self_attn.k_proj"), {keys, hidden}});
-    shapes.push_back({layer_name(layer, "self_attn.v_proj"), {keys, hidden}});
-    shapes.push_back({layer_name(layer, "self_attn.o_proj"), {hidden, queries}});
-    shapes.push_back({layer_name(layer, "post_attention_layernorm"), {hidden}});
-    shapes.push_back({layer_name(layer, "mlp.gate_proj"), {mlp, hidden}});
-    shapes.push_back({layer_name(layer, "mlp.up_proj"), {mlp, hidden}});
-    shapes.push_back({layer_name(layer, "mlp.down_proj"), {hidden, mlp}});
+    const auto norm = [&](const char* part, std::int64_t size) {
+      shapes.push_back({layer_name(layer, part) + ".weight", {size}});
+    };
+    const auto projection = [&](const char* part, std::int64_t out, std::int64_t in, bool bias) {
+      shapes.push_back({layer_name(layer, part) + ".weight", {out, in}});
+      if (bias) shapes.push_back({layer_name(layer, part) + ".bias", {out}});
+    };
+    norm("input_layernorm", hidden);
+    projection("self_attn.q_proj", queries, hidden, config.qkv_bias);
+    projection("self_attn.k_proj", keys, hidden, config.qkv_bias);
+    projection("self_attn.v_proj", keys, hidden, config.qkv_bias);
+    if (config.query_key_norm) {
+      norm("self_attn.q_norm", config.head_dim);
+      norm("self_attn.k_norm", config.head_dim);
+    }
+    projection("self_attn.o_proj", hidden, queries, config.output_bias);
+    norm("post_attention_layernorm", hidden);
+    projection("mlp.gate_proj", mlp, hidden, config.mlp_bias);
+    projection("mlp.up_proj", mlp, hidden, config.mlp_bias);
+    projection("mlp.down_proj", hidden, mlp, config.mlp_bias);
   }
   shapes.push_back({"model.norm.weight", {hidden}});
   if (!config.tied_head) shapes.push_back({"lm_head.weight", {config.vocab_size, hidden}});
@@ -74,15 +85,26 @@ Transformer::Transformer(ModelConfig config, Weights weights)
   embedding_ = weight("model.embed_tokens.weight");
   last_norm_ = weight("model.norm.weight");
   for (std::int64_t layer = 0; layer < config_.num_layers; ++layer) {
-    layers_.push_back({weight(layer_name(layer, "input_layernorm")),
-                       weight(layer_name(layer, "self_attn.q_proj")),
-                       weight(layer_name(layer, "self_attn.k_proj")),
-                       weight(layer_name(layer, "self_attn.v_proj")),
-                       weight(layer_name(layer, "self_attn.o_proj")),
-                       weight(layer_name(layer, "post_attention_layernorm")),
-                       weight(layer_name(layer, "mlp.gate_proj")),
-                       weight(layer_name(layer, "mlp.up_proj")),
-                       weight(layer_name(layer, "mlp.down_proj"))});
+    const auto own = [&](const char* part) { return weight(layer_name(layer, part) + ".weight"); };
+    const auto projection = [&](const char* part, bool bias) {
+      return Projection{own(part),
+                        bias ? weight(layer_name(layer, part) + ".bias") : at::Tensor()};
+    };
+    LayerWeights at_layer;
+    at_layer.input_norm = own("input_layernorm");
+    at_layer.query = projection("self_attn.q_proj", config_.qkv_bias);
+    at_layer.key = projection("self_attn.k_proj", config_.qkv_bias);
+    at_layer.value = projection("self_attn.v_proj", config_.qkv_bias);
+    if (config_.query_key_norm) {
+      at_layer.query_norm = own("self_attn.q_norm");
+      at_layer.key_norm = own("self_attn.k_norm");
+    }
+    at_layer.output = projection("self_attn.o_proj", config_.output_bias);
+    at_layer.mlp_norm = own("post_attention_layernorm");
+    at_layer.gate = projection("mlp.gate_proj", config_.mlp_bias);
+    at_layer.up = projection("mlp.up_proj", config_.mlp_bias);
+    at_layer.down = projection("mlp.down_proj", config_.mlp_bias);
+    layers_.push_back(std::move(at_layer));
   }
 }
 
@@ -91,7 +113,7 @@ const at::Tensor& Transformer::head_weight() const {
 }
 
 const at::Tensor& Transformer::output_weight(int layer) const {
-  return layers_.at(static_cast<std::size_t>(layer)).output;
+  return layers_.at(static_cast<std::size_t>(layer)).output.weight;
 }
 
 double Transformer::attention_scale() const {
@@ -104,10 +126,10 @@ at::Tensor Transformer::embed(const at::Tensor& ids) const {
 
 Rotation Transformer::rotation(const at::Tensor& positions) const {
   const auto wide = positions.options().dtype(at::kDouble);
-  // θ_j = theta^(−2j/d), j = 0 … d/2 − 1
-  const at::Tensor exponent =
-      at::arange(0, config_.head_dim, 2, wide) / static_cast<double>(config_.head_dim);
-  const at::Tensor frequency = at::pow(at::full({1}, config_.rope_theta, wide), -exponent);
+  std::vector<double> frequencies = rope_frequencies(
+      config_.rope_theta, static_cast<int>(config_.head_dim), config_.rope_scaling);
+  const at::Tensor frequency =
+      at::from_blob(frequencies.data(), {config_.head_dim / 2}, at::dtype(at::kDouble)).to(wide);
   const at::Tensor angle = at::outer(positions.to(at::kDouble), frequency);
   const at::Tensor both = at::cat({angle, angle}, -1);
   return {both.cos().to(at::kFloat), both.sin().to(at::kFloat)};
@@ -119,11 +141,14 @@ StateTensors Transformer::states(int layer, const at::Tensor& hidden,
   const std::int64_t b = hidden.size(0);
   const std::int64_t m = hidden.size(1);
   const at::Tensor x = rms_norm(hidden, w.input_norm, config_.rms_norm_eps);
-  const auto heads = [&](const at::Tensor& projection, std::int64_t count) {
-    return at::linear(x, projection).view({b, m, count, config_.head_dim}).transpose(1, 2);
+  const auto heads = [&](const Projection& projection, std::int64_t count) {
+    return projection(x).view({b, m, count, config_.head_dim}).transpose(1, 2);
   };
-  return {rotate(heads(w.query, config_.num_heads), rotation),
-          rotate(heads(w.key, config_.num_kv_heads), rotation),
+  const auto normed = [&](const at::Tensor& head, const at::Tensor& norm) {
+    return norm.defined() ? rms_norm(head, norm, config_.rms_norm_eps) : head;
+  };
+  return {rotate(normed(heads(w.query, config_.num_heads), w.query_norm), rotation),
+          rotate(normed(heads(w.key, config_.num_kv_heads), w.key_norm), rotation),
           heads(w.value, config_.num_kv_heads)};
 }
 
@@ -131,10 +156,10 @@ at::Tensor Transformer::finish_layer(int layer, const at::Tensor& hidden,
                                      const at::Tensor& outputs) const {
   const LayerWeights& w = layers_.at(static_cast<std::size_t>(layer));
   const at::Tensor joined = outputs.transpose(1, 2).flatten(2);  // [b,m,Hq·d]
-  const at::Tensor attended = hidden + at::linear(joined, w.output);
+  const at::Tensor attended = hidden + w.output(joined);
   const at::Tensor x = rms_norm(attended, w.mlp_norm, config_.rms_norm_eps);
-  const at::Tensor gated = at::silu(at::linear(x, w.gate)) * at::linear(x, w.up);
-  return attended + at::linear(gated, w.down);
+  const at::Tensor gated = at::silu(w.gate(x)) * w.up(x);
+  return attended + w.down(gated);
 }
 
 at::Tensor Transformer::last_norm(const at::Tensor& hidden) const {
@@ -152,7 +177,8 @@ at::Tensor Transformer::forward(const at::Tensor& ids, const StatesHook& hook) c
     const StateTensors at_layer = states(layer, hidden, angles);
     if (hook) hook(layer, at_layer);
     const at::Tensor attention =
-        causal_attention(at_layer, attention_scale()).to(at_layer.value.scalar_type());
+        causal_attention(at_layer, attention_scale(), config_.sliding_window)
+            .to(at_layer.value.scalar_type());
     // One product per key-value head: its queries' rows stacked, [b,Hk,G·m,m] · [b,Hk,m,d].
     const std::int64_t b = ids.size(0);
     const std::int64_t m = ids.size(1);
@@ -165,7 +191,7 @@ at::Tensor Transformer::forward(const at::Tensor& ids, const StatesHook& hook) c
   return logits(hidden);
 }
 
-at::Tensor causal_attention(const StateTensors& states, double scale) {
+at::Tensor causal_attention(const StateTensors& states, double scale, std::int64_t window) {
   const std::int64_t b = states.query.size(0);
   const std::int64_t query_heads = states.query.size(1);
   const std::int64_t heads = states.key.size(1);
@@ -173,9 +199,11 @@ at::Tensor causal_attention(const StateTensors& states, double scale) {
   const at::Tensor stacked =
       states.query.reshape({b, heads, (query_heads / heads) * m, states.query.size(3)});
   const at::Tensor products = at::matmul(stacked, states.key.transpose(-1, -2)).to(at::kFloat);
-  const at::Tensor later = at::ones({m, m}, products.options().dtype(at::kBool)).triu(1);
+  const at::Tensor all = at::ones({m, m}, products.options().dtype(at::kBool));
+  at::Tensor unseen = all.triu(1);
+  if (window > 0) unseen = unseen.logical_or(all.tril(-window));
   const at::Tensor masked = (products.view({b, query_heads, m, m}) * scale)
-                                .masked_fill(later, -std::numeric_limits<double>::infinity());
+                                .masked_fill(unseen, -std::numeric_limits<double>::infinity());
   return at::softmax(masked, -1);
 }
 

@@ -21,7 +21,7 @@ struct WeightShape {
   std::vector<std::int64_t> shape;
 };
 
-/// Every weight a model of this config has, in a fixed order. Matrices are [out, in].
+/// Every weight and bias a model of this config has, in a fixed order. Matrices are [out, in].
 std::vector<WeightShape> weight_shapes(const ModelConfig& config);
 
 /// Weights by their Hugging Face names.
@@ -66,7 +66,8 @@ class Transformer {
   at::Tensor embed(const at::Tensor& ids) const;
   /// positions [m] int64. Angles in float64, tables in float32.
   Rotation rotation(const at::Tensor& positions) const;
-  /// Norm, projections and RoPE of one layer. hidden [b,m,D].
+  /// Norm, projections, the heads' own norms where the model has them, and RoPE of one layer.
+  /// hidden [b,m,D].
   StateTensors states(int layer, const at::Tensor& hidden, const Rotation& rotation) const;
   /// The rest of the layer: hidden [b,m,D] and the heads' attention outputs [b,Hq,m,d] ->
   /// hidden + W_O outputs, then the MLP added: [b,m,D].
@@ -79,13 +80,23 @@ class Transformer {
   // --- whole sequences, for training and for checks
   /// Called with each layer's states as they are computed.
   using StatesHook = std::function<void(int layer, const StateTensors& states)>;
-  /// ids [b,m] int64, positions 0 … m−1, causal -> logits [b,m,vocab]. Differentiable with respect
-  /// to every weight that asks for it.
+  /// ids [b,m] int64, positions 0 … m−1, causal and within the model's window -> logits
+  /// [b,m,vocab]. Differentiable with respect to every weight that asks for it.
   at::Tensor forward(const at::Tensor& ids, const StatesHook& hook = {}) const;
 
  private:
+  /// W and, where the model has one, b of W x + b.
+  struct Projection {
+    at::Tensor weight, bias;
+    at::Tensor operator()(const at::Tensor& x) const { return at::linear(x, weight, bias); }
+  };
   struct LayerWeights {
-    at::Tensor input_norm, query, key, value, output, mlp_norm, gate, up, down;
+    at::Tensor input_norm;
+    Projection query, key, value;
+    at::Tensor query_norm, key_norm;  // [d], where the model has them
+    Projection output;
+    at::Tensor mlp_norm;
+    Projection gate, up, down;
   };
   ModelConfig config_;
   Weights weights_;
@@ -93,7 +104,8 @@ class Transformer {
   at::Tensor embedding_, last_norm_;
 };
 
-/// Causal softmax rows of whole sequences, float32 [b,Hq,m,m]: row = query, oldest first.
-at::Tensor causal_attention(const StateTensors& states, double scale);
+/// Causal softmax rows of whole sequences, float32 [b,Hq,m,m]: row = query, oldest first. Each
+/// query sees the last `window` keys up to its own; 0: all of them.
+at::Tensor causal_attention(const StateTensors& states, double scale, std::int64_t window = 0);
 
 }  // namespace kvloupe

@@ -7,7 +7,8 @@ namespace kvloupe {
 BlockRunner::BlockRunner(const Transformer& model, const Options& options) : model_(model) {
   const ModelConfig& config = model.config();
   const at::TensorOptions like = model.head_weight().options();
-  attention_ = {model.attention_scale(), options.storage, options.keep_rows, nullptr};
+  attention_ = {model.attention_scale(), options.storage, options.keep_rows, nullptr,
+                config.sliding_window};
   if (options.positions == Positions::compact) {
     backward_ = model.rotation(-at::arange(options.most_tokens, like.dtype(at::kLong)));
   }

@@ -4,7 +4,9 @@
 #include <cblas.h>
 
 #include <algorithm>
+#include <string>
 
+#include "analysis/error.h"
 #include "analysis/policy/policy_catalog.h"
 #include "capture/run/layer_writer.h"
 
@@ -48,6 +50,14 @@ std::vector<MatrixView> views_of(const at::Tensor& x) {
 }
 
 }  // namespace
+
+void check_window(const ModelInfo& model, int most_tokens) {
+  if (model.sliding_window == 0 || most_tokens <= model.sliding_window) return;
+  throw WorkError("the model attends within a window of " + std::to_string(model.sliding_window) +
+                  " tokens, and policies do not know windows: run at most that many tokens with a "
+                  "policy, not " +
+                  std::to_string(most_tokens));
+}
 
 CachePolicy::CachePolicy(const Transformer& model, const ModelInfo& info, const ClosedLoop& loop,
                          Storage storage)

@@ -17,6 +17,10 @@ struct ClosedLoop {
   Positions positions = Positions::original;
 };
 
+/// Throws WorkError where a run of so many tokens would be longer than the model's sliding window:
+/// policies decide from attention over all that a cache holds, which is then not the model's own.
+void check_window(const ModelInfo& model, int most_tokens);
+
 /// The policy of a running model: cuts each layer's cache after each block, before the next layer
 /// runs. It decides by the same code as a replay, on the CPU in float32, from the states as a trace
 /// stores them; so a replay of the trace a run writes decides the same (with original positions).

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
+#include <string>
 
 #include "analysis/error.h"
 #include "analysis/policy/policy_catalog.h"
@@ -165,12 +166,18 @@ CaptureSummary run_capture(const CaptureRequest& request, Progress& progress,
   run.generated = forced + request.generate;  // at most
   if (request.policy) {
     check_closed_loop(*request.policy);
+    check_window(info, run.tokens());
     run.policy = request.policy->text();
     run.budget = request.budget.resolve(input.prompt_length);
     run.positions = request.positions == Positions::compact ? "compact" : "original";
     for (const std::string& note : policy_notes(*request.policy, info, run.budget)) {
       observer.on_note(note);
     }
+  }
+  if (info.sliding_window > 0 && run.tokens() > info.sliding_window) {
+    observer.on_note("the model attends within a window of " +
+                     std::to_string(info.sliding_window) +
+                     " tokens: a longer trace cannot be replayed, only its states be shown");
   }
   run.dtype = compute_type_name(type);
   run.device = device.str();

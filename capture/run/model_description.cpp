@@ -14,7 +14,8 @@ ModelInfo describe_model(const ModelConfig& config, const std::filesystem::path&
   info.hidden_size = static_cast<int>(config.hidden_size);
   info.vocab_size = static_cast<int>(config.vocab_size);
   info.rope_theta = config.rope_theta;
-  info.rope_scaling = "null";
+  info.rope_scaling = rope_scaling_json(config.rope_scaling);
+  info.sliding_window = static_cast<int>(config.sliding_window);
   info.config = config.text;
   return info;
 }

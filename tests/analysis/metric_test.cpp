@@ -16,6 +16,8 @@
 #include "analysis/metric/norms.h"
 #include "analysis/metric/pca.h"
 #include "analysis/metric/perturbation.h"
+#include "analysis/metric/rope.h"
+#include "analysis/metric/rope_scaling.h"
 #include "analysis/metric/similarity_map.h"
 #include "analysis/metric/sink.h"
 #include "tests/support/synthetic_trace.h"
@@ -282,16 +284,55 @@ TEST(UndoRope, TakesBackTheRotationOfEitherPairing) {
   }
 }
 
+TEST(UndoRope, KnowsLinearAndLlama3Scaling) {
+  ModelInfo model;
+  model.head_dim = 64;
+  model.rope_theta = 500000.0;
+  model.rope_scaling = R"({"type": "linear", "factor": 4.0})";
+  for (std::size_t j = 0; j < 32; ++j) {
+    EXPECT_NEAR(Rope(model).pair(j).frequency, std::pow(5e5, -2.0 * double(j) / 64) / 4, 1e-15);
+  }
+  // Llama 3.2's own numbers. By wavelength: short ones stay, long ones are divided by 32.
+  model.rope_scaling =
+      R"({"rope_type": "llama3", "factor": 32.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+          "original_max_position_embeddings": 8192})";
+  const Rope rope(model);
+  int kept = 0, blended = 0, divided = 0;
+  for (std::size_t j = 0; j < rope.pairs(); ++j) {
+    const double plain = std::pow(5e5, -2.0 * double(j) / 64), wavelength = 2 * M_PI / plain;
+    double expected = plain;
+    if (wavelength > 8192.0) {
+      expected = plain / 32;
+      ++divided;
+    } else if (wavelength >= 2048.0) {
+      const double smooth = (8192.0 / wavelength - 1) / (4 - 1);
+      expected = (1 - smooth) * plain / 32 + smooth * plain;
+      ++blended;
+    } else {
+      ++kept;
+    }
+    EXPECT_NEAR(rope.pair(j).frequency / expected, 1.0, 1e-12) << j;
+  }
+  EXPECT_GT(kept, 10);
+  EXPECT_GT(blended, 1);
+  EXPECT_GT(divided, 10);
+  for (const RopeScaling& scaling :
+       {RopeScaling(), parse_rope_scaling(model.rope_scaling),
+        parse_rope_scaling(R"({"type": "linear", "factor": 4})")}) {
+    EXPECT_EQ(parse_rope_scaling(rope_scaling_json(scaling)), scaling);
+  }
+}
+
 TEST(UndoRope, RefusesWhatItCannotUndoByName) {
   ModelInfo model;
   model.head_dim = 8;
-  model.rope_scaling = R"({"rope_type": "llama3", "factor": 8})";
+  model.rope_scaling = R"({"rope_type": "yarn", "factor": 8})";
   const Matrix keys = random_matrix(3, 8, 17);
   try {
     undo_rope(view(keys), model);
     FAIL();
   } catch (const WorkError& error) {
-    EXPECT_THAT(error.what(), ::testing::HasSubstr("llama3"));
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("yarn"));
   }
   model.rope_scaling = "null";
   model.rope_theta = 0.0;

@@ -97,7 +97,8 @@ void expect_consistent(const Trace& trace) {
       double worst_logsumexp = 0, worst_cell = 0;
       for (std::size_t t = 0; t < query.size(); ++t) {
         double expected = 0;
-        const Row row = naive_attention_row(query[t], key, t, scale, &expected);
+        const Row row =
+            naive_attention_row(query[t], key, t, scale, &expected, model.sliding_window);
         worst_logsumexp = std::max(worst_logsumexp, std::abs(expected - double{logsumexp[t]}));
         if (!attention) continue;
         for (std::size_t j = 0; j < query.size(); ++j) {

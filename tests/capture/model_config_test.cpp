@@ -63,13 +63,144 @@ TEST(ModelConfig, WhatIsNotSupportedIsRefusedByName) {
   EXPECT_EQ(problem_of(good_config().dump()), "");
   EXPECT_THAT(problem_with("architectures", {"BertModel"}), HasSubstr("BertModel"));
   EXPECT_THAT(problem_with("architectures", nullptr), HasSubstr("architectures"));
-  EXPECT_THAT(problem_with("rope_scaling", {{"rope_type", "yarn"}, {"factor", 4.0}}),
-              HasSubstr("yarn"));
-  EXPECT_THAT(problem_with("rope_scaling", {{"type", "linear"}}), HasSubstr("linear"));
   EXPECT_EQ(problem_with("rope_parameters", {{"rope_type", "default"}, {"rope_theta", 1e6}}), "");
   EXPECT_THAT(problem_with("hidden_act", "gelu"), HasSubstr("gelu"));
-  EXPECT_THAT(problem_with("attention_bias", true), HasSubstr("attention_bias"));
+  EXPECT_THAT(problem_with("attention_bias", 1), HasSubstr("attention_bias must be"));
+  EXPECT_THAT(problem_with("layer_types", {"sliding_attention", "full_attention"}),
+              HasSubstr("layer_types"));
+  EXPECT_EQ(problem_with("layer_types", {"full_attention", "full_attention"}), "");
   EXPECT_THAT(problem_with("quantization_config", nlohmann::json::object()), HasSubstr("uantis"));
+}
+
+TEST(ModelConfig, AnUnknownFamilyIsToldTheKnownOnes) {
+  EXPECT_THAT(problem_with("architectures", {"GemmaForCausalLM"}),
+              HasSubstr("GemmaForCausalLM is not supported; this version runs LlamaForCausalLM, "
+                        "MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM"));
+}
+
+const nlohmann::json kLlama3{{"rope_type", "llama3"},
+                             {"factor", 32.0},
+                             {"low_freq_factor", 1.0},
+                             {"high_freq_factor", 4.0},
+                             {"original_max_position_embeddings", 8192}};
+
+TEST(ModelConfig, RotaryScalingIsReadInEverySpelling) {
+  const auto read = [](const char* field, const nlohmann::json& value) {
+    nlohmann::json config = good_config();
+    config[field] = value;
+    return parse_model_config(config.dump(), "c");
+  };
+  RopeScaling llama3;
+  llama3.type = RopeScaling::Type::llama3;
+  llama3.factor = 32.0;
+  llama3.original_context = 8192.0;
+  EXPECT_EQ(read("rope_scaling", kLlama3).rope_scaling, llama3);
+  nlohmann::json older = kLlama3;
+  older.erase("rope_type");
+  older["type"] = "llama3";
+  EXPECT_EQ(read("rope_scaling", older).rope_scaling, llama3);
+  nlohmann::json newer = kLlama3;
+  newer["rope_theta"] = 123.0;
+  EXPECT_EQ(read("rope_parameters", newer).rope_scaling, llama3);
+  EXPECT_EQ(read("rope_parameters", newer).rope_theta, 123.0);
+  RopeScaling linear;
+  linear.type = RopeScaling::Type::linear;
+  linear.factor = 2.0;
+  EXPECT_EQ(read("rope_scaling", {{"type", "linear"}, {"factor", 2}}).rope_scaling, linear);
+  for (const nlohmann::json& none :
+       {nlohmann::json(), nlohmann::json{{"type", "default"}}, nlohmann::json::object()}) {
+    EXPECT_EQ(read("rope_scaling", none).rope_scaling, RopeScaling());
+  }
+}
+
+TEST(ModelConfig, OtherRotaryScalingIsRefusedByName) {
+  for (const char* type : {"yarn", "dynamic", "longrope", "su", "mrope", "ntk"}) {
+    EXPECT_THAT(problem_with("rope_scaling", {{"rope_type", type}, {"factor", 4.0}}),
+                HasSubstr(std::string("rope_scaling: the type \"") + type + "\""));
+    EXPECT_THAT(problem_with("rope_parameters", {{"type", type}}), HasSubstr(type));
+  }
+  for (const char* field : {"factor", "low_freq_factor", "high_freq_factor",
+                            "original_max_position_embeddings"}) {
+    nlohmann::json scaling = kLlama3;
+    scaling.erase(field);
+    EXPECT_THAT(problem_with("rope_scaling", scaling), HasSubstr(field));
+    for (const nlohmann::json& value :
+         {nlohmann::json(0), nlohmann::json(-1), nlohmann::json("8")}) {
+      scaling[field] = value;
+      EXPECT_THAT(problem_with("rope_scaling", scaling), HasSubstr(field)) << value;
+    }
+  }
+  nlohmann::json crossed = kLlama3;
+  crossed["high_freq_factor"] = 1.0;
+  EXPECT_THAT(problem_with("rope_scaling", crossed), HasSubstr("greater than low_freq_factor"));
+  EXPECT_THAT(problem_with("rope_scaling", {{"type", "linear"}}), HasSubstr("factor"));
+  EXPECT_THAT(problem_with("rope_scaling", {{"factor", 2.0}}), HasSubstr("rope_type is missing"));
+  EXPECT_THAT(problem_with("rope_scaling", "linear"), HasSubstr("rope_scaling: must be an object"));
+  EXPECT_THAT(problem_with("rope_scaling", {{"rope_type", 3}}), HasSubstr("must be a text"));
+  EXPECT_THAT(problem_with("rope_scaling", {{"rope_type", "a\nb"}}),
+              testing::Not(HasSubstr("\n")));
+  EXPECT_THAT(problem_with("rope_parameters", {{"full_attention", {{"rope_theta", 1e6}}}}),
+              HasSubstr("full_attention"));
+  EXPECT_THAT(problem_with("rope_parameters", {{"partial_rotary_factor", 0.5}}),
+              HasSubstr("partial_rotary_factor"));
+  nlohmann::json both = good_config();
+  both["rope_scaling"] = kLlama3;
+  both["rope_parameters"] = {{"type", "linear"}, {"factor", 2.0}};
+  EXPECT_THAT(problem_of(both.dump()), HasSubstr("different things"));
+}
+
+TEST(ModelConfig, WhatAFieldsAbsenceMeansIsTheFamilysOwn) {
+  const auto config = [](const char* architecture, const char* absent, const char* more) {
+    TinyCheckpoint tiny;
+    tiny.architecture = architecture;
+    tiny.more = more;
+    nlohmann::json json = nlohmann::json::parse(tiny.config_text());
+    json.erase(absent);
+    return json.dump();
+  };
+  const auto read = [&](const char* architecture, const char* absent, const char* more) {
+    return parse_model_config(config(architecture, absent, more), "c");
+  };
+  constexpr const char* kMistral = "MistralForCausalLM";
+  constexpr const char* kQwen2 = "Qwen2ForCausalLM";
+  constexpr const char* kQwen3 = "Qwen3ForCausalLM";
+  // A window that is absent is the class's own; null is none.
+  EXPECT_EQ(read(kMistral, "", "{}").sliding_window, 4096);
+  EXPECT_EQ(read(kMistral, "", R"({"sliding_window": null})").sliding_window, 0);
+  EXPECT_EQ(read(kMistral, "", R"({"sliding_window": 7})").sliding_window, 7);
+  EXPECT_THAT(problem_of(config(kMistral, "", R"({"sliding_window": -1})")),
+              HasSubstr("sliding_window must be"));
+  EXPECT_EQ(read(kMistral, "", R"({"head_dim": null, "hidden_size": 32})").head_dim, 8);
+  // Biases that no field mentions.
+  EXPECT_TRUE(read(kQwen2, "", "{}").qkv_bias);
+  EXPECT_FALSE(read(kQwen2, "", "{}").output_bias);
+  EXPECT_FALSE(read(kQwen3, "", "{}").qkv_bias);
+  EXPECT_FALSE(read("LlamaForCausalLM", "", "{}").qkv_bias);
+  EXPECT_FALSE(read(kMistral, "", R"({"attention_bias": true})").qkv_bias);  // the class has none
+  EXPECT_TRUE(read(kQwen3, "", "{}").query_key_norm);
+  EXPECT_FALSE(read(kQwen2, "", "{}").query_key_norm);
+  EXPECT_EQ(read(kQwen3, "head_dim", "{}").head_dim, 128);
+  for (const char* family : {kMistral, kQwen2, kQwen3}) {
+    EXPECT_THAT(problem_of(config(family, "num_key_value_heads", "{}")),
+                HasSubstr("num_key_value_heads is missing"));
+    EXPECT_EQ(read(family, "", R"({"num_key_value_heads": null})").num_kv_heads, 4);
+  }
+  // Qwen's window, where it concerns a layer.
+  for (const char* family : {kQwen2, kQwen3}) {
+    constexpr const char* kOff = R"({"use_sliding_window": false, "sliding_window": 16})";
+    constexpr const char* kNone = R"({"use_sliding_window": true, "sliding_window": null})";
+    constexpr const char* kNoLayer =
+        R"({"use_sliding_window": true, "sliding_window": 16, "max_window_layers": 2})";
+    for (const char* more : {kOff, kNone, kNoLayer}) {
+      EXPECT_EQ(read(family, "", more).sliding_window, 0) << more;
+    }
+    for (const char* more :
+         {R"({"use_sliding_window": true, "sliding_window": 16})",
+          R"({"use_sliding_window": true, "sliding_window": 16, "max_window_layers": 0})",
+          R"({"use_sliding_window": true, "sliding_window": 16, "max_window_layers": 1})"}) {
+      EXPECT_THAT(problem_of(config(family, "", more)), HasSubstr("use_sliding_window")) << more;
+    }
+  }
 }
 
 TEST(ModelConfig, ImpossibleSizesAreRefused) {
@@ -95,11 +226,18 @@ TEST(ModelConfig, ImpossibleSizesAreRefused) {
 }
 
 TEST(ModelConfig, DamagedTextGivesAConfigOrOneClearError) {
-  const std::string whole = good_config().dump();
+  TinyCheckpoint windowed;
+  windowed.architecture = "MistralForCausalLM";
+  windowed.more = R"({"sliding_window": 16, "layer_types": ["sliding_attention"]})";
+  TinyCheckpoint scaled;
+  scaled.architecture = "Qwen3ForCausalLM";
+  scaled.more = nlohmann::json{{"rope_scaling", kLlama3}, {"max_window_layers", 2}}.dump();
+  const std::string whole[] = {good_config().dump(), windowed.config_text(), scaled.config_text()};
+  for (const std::string& text : whole) ASSERT_EQ(problem_of(text), "");
   std::mt19937 random(23);
   int refused = 0;
-  for (int round = 0; round < 3000; ++round) {
-    std::string damaged = whole;
+  for (int round = 0; round < 6000; ++round) {
+    std::string damaged = whole[round % 3];
     for (int change = 0; change < 3; ++change) {
       const char letters[] = "0123456789-e.,:[]{}\"an\xFF";
       damaged[random() % damaged.size()] = letters[random() % (sizeof letters - 1)];
@@ -107,7 +245,7 @@ TEST(ModelConfig, DamagedTextGivesAConfigOrOneClearError) {
     if (round % 10 == 0) damaged.resize(random() % damaged.size());
     refused += problem_of(damaged).empty() ? 0 : 1;
   }
-  EXPECT_GT(refused, 1000);
+  EXPECT_GT(refused, 2000);
 }
 
 }  // namespace

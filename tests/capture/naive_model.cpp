@@ -47,6 +47,19 @@ NaiveModel::NaiveModel(const std::filesystem::path& folder) {
   rms_norm_eps_ = config["rms_norm_eps"];
   rope_theta_ = config["rope_theta"];
   tied_ = config["tie_word_embeddings"];
+  if (config.contains("sliding_window") && config["sliding_window"].is_number() &&
+      config.value("use_sliding_window", true)) {
+    window = config["sliding_window"];
+  }
+  if (const auto scaling = config["rope_scaling"]; scaling.is_object()) {
+    rope_type_ = scaling.contains("rope_type") ? scaling["rope_type"] : scaling["type"];
+    if (rope_type_ != "default") rope_factor_ = scaling["factor"];
+    if (rope_type_ == "llama3") {
+      low_factor_ = scaling["low_freq_factor"];
+      high_factor_ = scaling["high_freq_factor"];
+      original_context_ = scaling["original_max_position_embeddings"];
+    }
+  }
 
   const std::string file = read_all(folder / "model.safetensors");
   std::uint64_t header_size = 0;
@@ -65,6 +78,9 @@ NaiveModel::NaiveModel(const std::filesystem::path& folder) {
 Row NaiveModel::product(const std::string& weight, const Row& x) const {
   const std::vector<float>& w = weights_.at(weight + ".weight");
   Row y(w.size() / x.size(), 0.0);
+  if (const auto bias = weights_.find(weight + ".bias"); bias != weights_.end()) {
+    y.assign(bias->second.begin(), bias->second.end());
+  }
   for (std::size_t row = 0; row < y.size(); ++row) {
     for (std::size_t i = 0; i < x.size(); ++i) y[row] += double{w[row * x.size() + i]} * x[i];
   }
@@ -81,23 +97,47 @@ Row NaiveModel::norm(const std::string& weight, const Row& x) const {
   return y;
 }
 
-/// The pair (j, j + d/2) turns by position · theta^(−2j/d).
+/// theta^(−2j/d). Linear scaling divides it. Llama 3's looks at the wavelength: a short one stays, a
+/// long one is divided, and between them the two are blended.
+double NaiveModel::frequency(std::size_t pair) const {
+  const double plain =
+      std::pow(rope_theta_, -2.0 * static_cast<double>(pair) / static_cast<double>(head_dim));
+  if (rope_type_ == "linear") return plain / rope_factor_;
+  if (rope_type_ != "llama3") return plain;
+  const double wavelength = 2.0 * 3.14159265358979323846 / plain;
+  if (wavelength < original_context_ / high_factor_) return plain;
+  if (wavelength > original_context_ / low_factor_) return plain / rope_factor_;
+  const double smooth =
+      (original_context_ / wavelength - low_factor_) / (high_factor_ - low_factor_);
+  return (1.0 - smooth) * plain / rope_factor_ + smooth * plain;
+}
+
+/// The pair (j, j + d/2) turns by position · its frequency.
 Row NaiveModel::rotated(const Row& x, int position) const {
   const std::size_t half = x.size() / 2;
   Row y(x.size());
   for (std::size_t j = 0; j < half; ++j) {
-    const double angle = position * std::pow(rope_theta_, -2.0 * static_cast<double>(j) /
-                                                              static_cast<double>(x.size()));
+    const double angle = position * frequency(j);
     y[j] = x[j] * std::cos(angle) - x[j + half] * std::sin(angle);
     y[j + half] = x[j + half] * std::cos(angle) + x[j] * std::sin(angle);
   }
   return y;
 }
 
+Row NaiveModel::turned_head(const Row& x, int head, const std::string& norm_name,
+                            int position) const {
+  const Row own = part(x, head, head_dim);
+  return rotated(weights_.count(norm_name + ".weight") != 0 ? norm(norm_name, own) : own, position);
+}
+
 Row naive_attention_row(const Row& query, const Rows& keys, std::size_t last, double scale,
-                        double* logsumexp) {
-  Row row(last + 1);
-  for (std::size_t j = 0; j <= last; ++j) row[j] = scale * dot(query, keys[j]);
+                        double* logsumexp, int window) {
+  Row row(last + 1, -1e300);
+  for (std::size_t j = 0; j <= last; ++j) {
+    if (window == 0 || last - j < static_cast<std::size_t>(window)) {
+      row[j] = scale * dot(query, keys[j]);
+    }
+  }
   const double largest = *std::max_element(row.begin(), row.end());
   double total = 0;
   for (const double logit : row) total += std::exp(logit - largest);
@@ -106,7 +146,8 @@ Row naive_attention_row(const Row& query, const Rows& keys, std::size_t last, do
   return row;
 }
 
-/// Σ_j softmax_j(q·k_j/√d + log size_j) v_j over the entries that are not after the query.
+/// Σ_j softmax_j(q·k_j/√d + log size_j) v_j over the entries that are not after the query and not
+/// before its window.
 Row NaiveModel::attend(const Row& query, int query_token, const std::vector<NaiveEntry>& cache,
                        bool compact) const {
   Rows keys;
@@ -125,6 +166,7 @@ Row NaiveModel::attend(const Row& query, int query_token, const std::vector<Naiv
   double largest = -1e300, total = 0;
   for (std::size_t j = 0; j < seen; ++j) {
     weights[j] = dot(q, keys[j]) / std::sqrt(static_cast<double>(head_dim)) + log_sizes[j];
+    if (window > 0 && query_token - cache[j].token >= window) weights[j] = -1e300;
     largest = std::max(largest, weights[j]);
   }
   for (double& weight : weights) total += weight = std::exp(weight - largest);
@@ -146,11 +188,12 @@ void NaiveModel::run_layer(int layer, const Block& block, bool compact, Rows& hi
     const Row k = product(name + "self_attn.k_proj", x);
     const Row v = product(name + "self_attn.v_proj", x);
     for (int h = 0; h < num_heads; ++h) {
-      states.query[static_cast<std::size_t>(h)].push_back(rotated(part(q, h, head_dim), t));
+      states.query[static_cast<std::size_t>(h)].push_back(
+          turned_head(q, h, name + "self_attn.q_norm", t));
     }
     for (int h = 0; h < num_kv_heads; ++h) {
       const auto kv = static_cast<std::size_t>(h);
-      states.key[kv].push_back(rotated(part(k, h, head_dim), t));
+      states.key[kv].push_back(turned_head(k, h, name + "self_attn.k_norm", t));
       states.value[kv].push_back(part(v, h, head_dim));
       caches[kv].push_back({t, states.key[kv].back(), states.value[kv].back(), 0.0});
     }

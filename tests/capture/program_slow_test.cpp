@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "analysis/trace/trace.h"
+#include "tests/capture/capture_check.h"
 #include "tests/capture/tiny_checkpoint.h"
 #include "tests/support/temporary_folder.h"
 
@@ -26,9 +27,10 @@ using testing::HasSubstr;
 /// The program as a child process, its output in two files of `folder`.
 class Child {
  public:
-  Child(const TemporaryFolder& folder, std::vector<std::string> arguments)
+  Child(const TemporaryFolder& folder, std::vector<std::string> arguments,
+        const std::string& program = "kvloupe-capture")
       : out_(folder / "stdout"), err_(folder / "stderr") {
-    arguments.insert(arguments.begin(), std::string(KVLOUPE_BIN_DIR) + "/kvloupe-capture");
+    arguments.insert(arguments.begin(), std::string(KVLOUPE_BIN_DIR) + "/" + program);
     std::vector<char*> argv;
     for (std::string& argument : arguments) argv.push_back(argument.data());
     argv.push_back(nullptr);
@@ -189,6 +191,36 @@ TEST_F(Program, AClosedLoopSaysWhatItDidInTheTrace) {
   EXPECT_EQ(trace.run().budget, 12);
   EXPECT_EQ(trace.run().positions, "compact");
   EXPECT_EQ(trace.evicted_at(0, 0)->front() >= -1, true);
+}
+
+TEST_F(Program, AShardedFolderBecomesATraceThatIsReplayed) {
+  TinyCheckpoint qwen3;
+  qwen3.architecture = "Qwen3ForCausalLM";
+  qwen3.layers = 3;
+  qwen3.head_dim = 8;
+  std::filesystem::remove(model_ / "model.safetensors");
+  qwen3.write_sharded(model_, 3);
+  const Child child(folder_, run({"--block", "16", "--dtype", "f32", "--store", "f32"}));
+  ASSERT_EQ(child.wait(), 0) << child.err();
+  EXPECT_EQ(child.err(), "");
+  const Trace trace(target_);
+  EXPECT_EQ(trace.model().architecture, "Qwen3ForCausalLM");
+  qwen3.write(model_);  // one file, as the naive model reads it
+  expect_like_naive(trace, NaiveModel(model_), 1e-4);
+
+  if (!std::filesystem::exists(std::string(KVLOUPE_BIN_DIR) + "/kvloupe")) {
+    GTEST_SKIP() << "built without the window's program";
+  }
+  const Child replayed(folder_,
+                       {"replay", target_, "--policy", "h2o", "--budget", "10", "--json", "-"},
+                       "kvloupe");
+  ASSERT_EQ(replayed.wait(), 0) << replayed.err();
+  const auto json = nlohmann::json::parse(replayed.out());
+  ASSERT_EQ(json["heads"].size(), 6U);
+  for (const nlohmann::json& head : json["heads"]) {
+    EXPECT_EQ(head["steps"].size(), 4U);
+    EXPECT_EQ(head["steps"].back()["retained"].size(), 10U);
+  }
 }
 
 TEST_F(Program, WrongEvaluationsAreRefused) {

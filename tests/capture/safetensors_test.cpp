@@ -111,6 +111,8 @@ TEST(Safetensors, HostileFilesAreRefused) {
   EXPECT_THAT(header(entry("a", "F32", "[2]", "[8,0]")), HasSubstr("ends before"));
   EXPECT_THAT(header(entry("a", "F32", "[2]", "[4,12]")), HasSubstr("beyond the end"));
   EXPECT_THAT(header(entry("a", "F32", "[1]", "[4,8]")), HasSubstr("hole"));
+  EXPECT_THAT(header(entry("a", "F32", "[2]", "[0,8]") + "," + entry("a", "F32", "[2]", "[0,8]")),
+              HasSubstr("names a twice"));
   EXPECT_THAT(header(entry("a", "F32", "[2]", "[0,8]") + "," + entry("b", "F32", "[1]", "[4,8]")),
               HasSubstr("overlap"));
   EXPECT_THAT(header(entry("a", "F32", "[4294967296,4294967296]", "[0,0]"), ""),
@@ -223,16 +225,76 @@ TEST_F(CheckpointFolder, ShardsAreFoundThroughTheIndex) {
   EXPECT_THAT(problem(), HasSubstr("outside its folder"));
   wrong["weight_map"]["model.norm.weight"] = "three.safetensors";
   write_file(index_path, wrong.dump());
-  EXPECT_THAT(problem(), HasSubstr("three.safetensors"));
+  EXPECT_THAT(problem(), HasSubstr("three.safetensors: the index names this shard"));
+  for (const char* other : {"", "..", "config.json", "o\nne.safetensors"}) {
+    wrong["weight_map"]["model.norm.weight"] = other;
+    write_file(index_path, wrong.dump());
+    EXPECT_THAT(problem(), HasSubstr("for model.norm.weight, which is no .safetensors file"));
+  }
+  wrong["weight_map"]["model.norm.weight"] = 3;
+  write_file(index_path, wrong.dump());
+  EXPECT_THAT(problem(), HasSubstr("names no file for model.norm.weight"));
+  wrong = index;
+  wrong["weight_map"].erase("model.norm.weight");
+  write_file(index_path, wrong.dump());
+  EXPECT_THAT(problem(), HasSubstr("index.json: holds no tensor model.norm.weight"));
   wrong["weight_map"]["model.norm.weight"] =
       index["weight_map"]["model.norm.weight"] == "one.safetensors" ? "two.safetensors"
                                                                     : "one.safetensors";
   write_file(index_path, wrong.dump());
   EXPECT_THAT(problem(), HasSubstr("which the index says it holds"));
+  const std::string text = index.dump();
+  const std::string norm = "\"model.norm.weight\":";
+  write_file(index_path, std::string(text).insert(text.find(norm), norm + "\"one.safetensors\","));
+  EXPECT_THAT(problem(), HasSubstr("names model.norm.weight twice"));
   write_file(index_path, "{}");
   EXPECT_THAT(problem(), HasSubstr("weight_map"));
   write_file(index_path, index.dump().substr(0, 100));
-  EXPECT_THAT(problem(), HasSubstr("not JSON"));
+  EXPECT_THAT(problem(), HasSubstr("not a JSON object"));
+  write_file(index_path, text);
+  EXPECT_EQ(problem(), "");
+  // The same tensor in two shards: whichever the index names, they may be of two checkpoints.
+  halves[index["weight_map"]["model.norm.weight"] == "one.safetensors" ? 1 : 0].emplace_back(
+      "model.norm.weight", whole.tensor("model.norm.weight"));
+  write_safetensors(folder_ / "one.safetensors", halves[0]);
+  write_safetensors(folder_ / "two.safetensors", halves[1]);
+  EXPECT_THAT(problem(), HasSubstr("model.norm.weight, and so does"));
+}
+
+TEST_F(CheckpointFolder, DamagedIndexesGiveAModelOrOneClearError) {
+  TinyCheckpoint tiny;
+  tiny.layers = 1;
+  tiny.write_sharded(folder_.path(), 3);
+  ASSERT_EQ(problem(), "");
+  const auto index_path = folder_ / "model.safetensors.index.json";
+  const std::string whole = read_file_bytes(index_path);
+  std::mt19937 random(29);
+  int refused = 0;
+  for (int round = 0; round < 1000; ++round) {
+    std::string damaged = whole;
+    const unsigned changes = 1 + random() % 3;
+    for (unsigned change = 0; change < changes; ++change) {
+      const char letters[] = "0123456789,:[]{}\"-./ n\xFF";
+      damaged[random() % damaged.size()] = letters[random() % (sizeof letters - 1)];
+    }
+    if (round % 10 == 0) damaged.resize(random() % damaged.size());
+    write_file(index_path, damaged);
+    refused += problem().empty() ? 0 : 1;
+  }
+  EXPECT_GT(refused, 800);
+}
+
+TEST_F(CheckpointFolder, ShardsStayMapped) {
+  TinyCheckpoint tiny;
+  tiny.write_sharded(folder_.path(), 2);
+  const Checkpoint checkpoint(folder_.path());
+  const at::Tensor once = checkpoint.tensor("model.norm.weight", {tiny.hidden_size});
+  const at::Tensor again = checkpoint.tensor("model.norm.weight", {tiny.hidden_size});
+  EXPECT_EQ(once.data_ptr(), again.data_ptr());
+  const Transformer model =
+      load_transformer(folder_.path(), read_model_config(folder_.path()), at::kFloat, at::kCPU);
+  EXPECT_EQ(model.weight("model.norm.weight").storage().nbytes(),
+            static_cast<std::size_t>(tiny.hidden_size) * 4);
 }
 
 }  // namespace

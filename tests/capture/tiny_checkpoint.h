@@ -7,9 +7,10 @@
 
 namespace kvloupe::test {
 
-/// A small random Llama checkpoint, written without capture's code. The same options give the
-/// same weights.
+/// A small random checkpoint of one of the families, written without capture's code. The same
+/// options give the same weights.
 struct TinyCheckpoint {
+  std::string architecture = "LlamaForCausalLM";
   int layers = 2;
   int heads = 4;
   int kv_heads = 2;
@@ -20,10 +21,21 @@ struct TinyCheckpoint {
   bool tied = true;
   unsigned seed = 1;
   int max_position_embeddings = 128;
+  std::string more = "{}";  // fields that replace or join those of config.json, null among them
 
   std::string config_text() const;
   /// Writes config.json and model.safetensors (F32) into an existing folder.
   void write(const std::filesystem::path& folder) const;
+  /// The same with the weights in so many files and model.safetensors.index.json.
+  void write_sharded(const std::filesystem::path& folder, int shards) const;
+
+ private:
+  struct Weight {
+    std::string name;
+    std::vector<int> shape;
+    std::string bytes;
+  };
+  std::vector<Weight> weights() const;
 };
 
 /// A safetensors file of this header and data.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "analysis/metric/attention.h"
 #include "analysis/metric/perturbation.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
@@ -33,6 +34,7 @@ std::vector<double> gathered(const LayerStates& states, const Trace& trace, int 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
   const FigureInfo info = attention_mass_figure();
   const Trace& trace = *input.trace;
+  require_no_window(trace);
   const ModelInfo& model = trace.model();
   const double alpha = chosen_number(info, input, "alpha");
   std::vector<double> entries;  // ⌊αb⌋ of each budget

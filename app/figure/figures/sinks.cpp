@@ -310,6 +310,7 @@ std::unique_ptr<const Figure> averages_figure(const FigureInput& input, bool all
 
 std::unique_ptr<const Figure> norms_figure(const FigureInput& input, Progress& progress) {
   const Trace& trace = *input.trace;
+  require_no_window(trace);
   const Selection& s = input.selection;
   auto figure = std::make_unique<SinkNorms>();
   figure->selection = s;

@@ -1,0 +1,224 @@
+// Every model family and what its configs may say, on tiny random checkpoints, against the naive
+// double-precision model.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "analysis/error.h"
+#include "analysis/replay/replay.h"
+#include "capture/model/load_transformer.h"
+#include "capture/tokenizer/prompt.h"
+#include "tests/capture/capture_check.h"
+#include "tests/capture/tiny_checkpoint.h"
+#include "tests/support/temporary_folder.h"
+
+namespace kvloupe::test {
+namespace {
+
+constexpr int kTokens = 60;
+constexpr int kWindow = 13;
+
+struct Case {
+  const char* name;
+  const char* architecture;
+  const char* more;  // of config.json
+  int heads, kv_heads, head_dim, hidden_size;
+  bool tied;
+};
+
+// The rotation's wavelengths with theta 500 and d = 16 are 6, 14, 30, 65, 141 …: with an original
+// context of 64 and factors 1 and 4 the first two stay, the third is blended, the others divided.
+constexpr const char* kLlama3 =
+    R"({"rope_scaling": {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0,
+        "high_freq_factor": 4.0, "original_max_position_embeddings": 64}})";
+constexpr const char* kOlderSpelling =
+    R"({"rope_scaling": {"type": "llama3", "factor": 2.0, "low_freq_factor": 1.0,
+        "high_freq_factor": 4.0, "original_max_position_embeddings": 64}})";
+
+const Case kCases[] = {
+    {"LlamaPlain", "LlamaForCausalLM", "{}", 4, 2, 6, 20, false},
+    {"LlamaLlama3", "LlamaForCausalLM", kLlama3, 4, 1, 16, 24, true},
+    {"LlamaOlderSpelling", "LlamaForCausalLM", kOlderSpelling, 2, 2, 16, 20, false},
+    {"LlamaLinear", "LlamaForCausalLM", R"({"rope_scaling": {"type": "linear", "factor": 4.0}})", 4,
+     2, 8, 20, true},
+    {"LlamaDefaultRope", "LlamaForCausalLM", R"({"rope_scaling": {"rope_type": "default"}})", 4, 4,
+     4, 16, true},
+    {"LlamaBiases", "LlamaForCausalLM", R"({"attention_bias": true, "mlp_bias": true})", 6, 3, 4,
+     20, false},
+    {"MistralWindow", "MistralForCausalLM", R"({"sliding_window": 13})", 4, 2, 6, 20, false},
+    {"MistralWindowOneHead", "MistralForCausalLM", R"({"sliding_window": 13})", 3, 1, 8, 24, true},
+    {"MistralNoWindow", "MistralForCausalLM", R"({"sliding_window": null})", 4, 2, 8, 20, false},
+    {"Qwen2", "Qwen2ForCausalLM",
+     R"({"use_sliding_window": false, "sliding_window": 4, "max_window_layers": 1})", 4, 2, 6, 24,
+     true},
+    {"Qwen2Ungrouped", "Qwen2ForCausalLM", "{}", 3, 3, 8, 20, false},
+    {"Qwen3", "Qwen3ForCausalLM", R"({"attention_bias": false, "sliding_window": null})", 4, 2, 10,
+     18, true},
+    {"Qwen3Biases", "Qwen3ForCausalLM", R"({"attention_bias": true})", 4, 1, 8, 20, false},
+};
+
+class Families : public testing::TestWithParam<Case> {
+ protected:
+  Families() {
+    const Case& c = GetParam();
+    tiny_.architecture = c.architecture;
+    tiny_.more = c.more;
+    tiny_.heads = c.heads;
+    tiny_.kv_heads = c.kv_heads;
+    tiny_.head_dim = c.head_dim;
+    tiny_.hidden_size = c.hidden_size;
+    tiny_.tied = c.tied;
+    tiny_.write(folder_.path());
+    write_ids(kTokens);
+  }
+
+  void write_ids(int count) const {
+    write_file(folder_ / "ids.txt", random_ids_text(count, tiny_.vocab_size, 5));
+  }
+  CaptureRequest request(int block, const char* target = "trace.h5") const {
+    CaptureRequest request;
+    request.model = folder_.path();
+    request.ids = folder_ / "ids.txt";
+    request.target = folder_ / target;
+    request.dtype = "f32";
+    request.storage = Storage::float32;
+    request.block = block;
+    return request;
+  }
+  bool windowed() const { return std::string(GetParam().more).find("13") != std::string::npos; }
+
+  TinyCheckpoint tiny_;
+  const TemporaryFolder folder_;
+};
+
+TEST_P(Families, AllLogitsOfAWholeSequenceAreLikeTheNaiveModel) {
+  const Transformer model =
+      load_transformer(folder_.path(), read_model_config(folder_.path()), at::kFloat, at::kCPU);
+  const std::vector<std::int32_t> ids = read_ids(folder_ / "ids.txt", tiny_.vocab_size);
+  at::Tensor tokens = at::empty({1, kTokens}, at::kLong);
+  for (int t = 0; t < kTokens; ++t) tokens[0][t] = ids[static_cast<std::size_t>(t)];
+  const at::Tensor logprobs = at::log_softmax(model.forward(tokens), -1)[0].contiguous();
+  const Rows expected = NaiveModel(folder_.path()).run(ids).log_probabilities;
+  for (std::size_t t = 0; t < kTokens; ++t) {
+    const float* row = logprobs[static_cast<std::int64_t>(t)].data_ptr<float>();
+    for (std::size_t id = 0; id < expected[t].size(); ++id) {
+      ASSERT_NEAR(row[id], expected[t][id], 1e-4) << t << " " << id;
+    }
+  }
+}
+
+TEST_P(Families, BlocksOfAnySizeAreLikeTheNaiveModel) {
+  const NaiveModel naive(folder_.path());
+  const auto expected = naive.run(read_ids(folder_ / "ids.txt", tiny_.vocab_size));
+  for (const int block : {1, 7, 16, kTokens}) {
+    SCOPED_TRACE(block);
+    CaptureRequest wanted = request(block);
+    wanted.attention = AttentionStorage::full;
+    capture(wanted);
+    const Trace trace(wanted.target);
+    EXPECT_EQ(trace.model().architecture, GetParam().architecture);
+    EXPECT_EQ(trace.model().sliding_window, windowed() ? kWindow : 0);
+    expect_like_naive(trace, expected, 1e-4);
+    expect_consistent(trace);
+  }
+}
+
+TEST_P(Families, ABudgetThatHoldsEverythingChangesNothing) {
+  if (windowed()) write_ids(kWindow);  // a policy takes no more
+  for (const int block : {16, 1}) {
+    capture(request(block));
+    const Trace full(folder_ / "trace.h5");
+    for (const Positions positions : {Positions::original, Positions::compact}) {
+      for (const char* spec : {"keydiff+caote", "h2o+kvmerger"}) {
+        SCOPED_TRACE(std::string(spec) + ", block " + std::to_string(block));
+        CaptureRequest wanted = request(block, "closed.h5");
+        wanted.policy = parse_policy(spec);
+        wanted.budget = parse_budget(std::to_string(kTokens));
+        wanted.positions = positions;
+        capture(wanted);
+        const Trace closed(wanted.target);
+        EXPECT_EQ(closed.predictions()->token_ids, full.predictions()->token_ids);
+        EXPECT_EQ(closed.predictions()->logprob, full.predictions()->logprob);
+        for (int layer = 0; layer < tiny_.layers; ++layer) {
+          EXPECT_EQ(closed.query(layer, 1), full.query(layer, 1));
+          EXPECT_EQ(closed.key(layer, 0), full.key(layer, 0));
+          EXPECT_EQ(closed.value(layer, 0), full.value(layer, 0));
+          EXPECT_EQ(closed.stored_attention(layer, 1), full.stored_attention(layer, 1));
+        }
+      }
+    }
+  }
+}
+
+TEST_P(Families, ACutCacheIsAttendedAsTheTraceSays) {
+  if (windowed()) {
+    CaptureRequest wanted = request(16);
+    wanted.policy = parse_policy("h2o");
+    wanted.budget = parse_budget("12");
+    EXPECT_THROW(capture(wanted), WorkError);
+    EXPECT_FALSE(std::filesystem::exists(wanted.target));
+    return;
+  }
+  const NaiveModel naive(folder_.path());
+  for (const Positions positions : {Positions::original, Positions::compact}) {
+    CaptureRequest wanted = request(16);
+    wanted.policy = parse_policy("h2o");
+    wanted.budget = parse_budget("12");
+    wanted.positions = positions;
+    capture(wanted);
+    const Trace trace(wanted.target);
+    const NaiveCut follow = [&](int layer, int step, NaiveCaches& caches) {
+      for (std::size_t head = 0; head < caches.size(); ++head) {
+        const auto evicted = *trace.evicted_at(layer, static_cast<int>(head));
+        std::erase_if(caches[head], [&](const NaiveEntry& entry) {
+          return evicted[static_cast<std::size_t>(entry.token)] == step;
+        });
+      }
+    };
+    expect_like_naive(trace,
+                      naive.run(trace.tokens().ids, trace.blocks(), follow,
+                                positions == Positions::compact),
+                      2e-4);
+  }
+}
+
+TEST_P(Families, ATraceIsReplayedUnlessAWindowHidesPartOfIt) {
+  ReplayRequest wanted;
+  wanted.policy = parse_policy("h2o+kvmerger(rotate=pre)");
+  wanted.budget = 12;
+  Progress progress;
+  CaptureRequest capturing = request(8);
+  QuietObserver observer;
+  run_capture(capturing, progress, observer);
+  const Trace trace(capturing.target);
+  if (!windowed()) {
+    EXPECT_EQ(replay(trace, wanted, progress).heads.size(),
+              static_cast<std::size_t>(tiny_.layers * tiny_.kv_heads));
+    return;
+  }
+  EXPECT_THAT(observer.notes, testing::Contains(testing::HasSubstr("window of 13 tokens")));
+  try {
+    replay(trace, wanted, progress);
+    FAIL() << "accepted";
+  } catch (const FileError& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("window of 13 tokens and the trace has 60"));
+  }
+  const Matrix attention = *trace.stored_attention(1, 0);
+  for (int t = 0; t < kTokens; ++t) {
+    EXPECT_NEAR(attention.row(t).sum(), 1.0, 5e-3);
+    if (t < kWindow) continue;
+    EXPECT_EQ(attention.row(t).head(t - kWindow + 1).cwiseAbs().maxCoeff(), 0.0F) << t;
+    EXPECT_GT(attention(t, t - kWindow + 1), 0.0F) << t;
+  }
+  write_ids(kWindow);
+  capture(capturing);
+  EXPECT_EQ(replay(Trace(capturing.target), wanted, progress).heads.size(),
+            static_cast<std::size_t>(tiny_.layers * tiny_.kv_heads));
+}
+
+INSTANTIATE_TEST_SUITE_P(, Families, testing::ValuesIn(kCases),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+}  // namespace
+}  // namespace kvloupe::test
