@@ -1,8 +1,9 @@
 // A capture of a model too large for a benchmark loop: 16 layers, width 2048, 16 query heads on 4
-// heads of 128, a prompt of 2048 tokens. Its bare matrix products, the prefill without a trace and
-// the capture follow one another in one process; processor time, wall time and peak memory of each.
+// heads of 128, a prompt of 2048 tokens (or TOKENS, in blocks of 128). Its bare matrix products, the
+// prefill without a trace and the capture follow one another in one process; processor time, wall
+// time and peak memory of each.
 //
-//   kvloupe_prefill_bench FOLDER [THREADS [ROUNDS]]
+//   kvloupe_prefill_bench FOLDER [THREADS [TOKENS]]
 //
 // FOLDER is given a checkpoint of random weights (3.4 GB, kept) and the trace.
 #include <ATen/Parallel.h>
@@ -29,7 +30,6 @@
 namespace kvloupe {
 namespace {
 
-constexpr int kTokens = 2048;
 constexpr int kBlock = 128;
 
 const nlohmann::json kConfig{{"architectures", {"LlamaForCausalLM"}},
@@ -96,14 +96,14 @@ void measure(const char* name, const std::function<void()>& work) {
 }
 
 /// Every product of the prefill and nothing else, as libtorch makes them.
-void products(const Transformer& model) {
+void products(const Transformer& model, int tokens) {
   const ModelConfig& shape = model.config();
   const at::Tensor x = at::randn({kBlock, shape.hidden_size});
   const at::Tensor wide = at::randn({kBlock, shape.intermediate_size});
   const at::Tensor queries =
       at::randn({shape.num_kv_heads, shape.group_size() * kBlock, shape.head_dim});
-  const at::Tensor cache = at::randn({shape.num_kv_heads, kTokens, shape.head_dim});
-  for (int end = kBlock; end <= kTokens; end += kBlock) {
+  const at::Tensor cache = at::randn({shape.num_kv_heads, tokens, shape.head_dim});
+  for (int end = kBlock; end <= tokens; end += kBlock) {
     const at::Tensor seen = cache.slice(1, 0, end);
     for (int layer = 0; layer < shape.num_layers; ++layer) {
       const auto product = [&](const at::Tensor& input, const char* part) {
@@ -121,13 +121,15 @@ void products(const Transformer& model) {
 }
 
 void prefill(const Transformer& model, std::span<const std::int32_t> ids) {
+  const auto tokens = static_cast<int>(ids.size());
   BlockRunner::Options options;
-  options.most_tokens = kTokens;
+  options.most_tokens = tokens;
   options.storage = Storage::float32;
   BlockRunner runner(model, options);
-  for (const Block& block : make_blocks(kTokens, 0, kBlock)) {
+  for (const Block& block : make_blocks(tokens, 0, kBlock)) {
     const at::Tensor hidden =
-        runner.run(ids.subspan(static_cast<std::size_t>(block.first), kBlock),
+        runner.run(ids.subspan(static_cast<std::size_t>(block.first),
+                               static_cast<std::size_t>(block.size())),
                    [](const LayerStep&) {}, Progress());
     predict(model, hidden, block.first, 5, ids.subspan(static_cast<std::size_t>(block.first) + 1));
   }
@@ -138,13 +140,13 @@ class Silent : public CaptureObserver {
   void on_note(const std::string&) override {}
 };
 
-void bench(const std::filesystem::path& folder, int threads, int rounds) {
+void bench(const std::filesystem::path& folder, int threads, int tokens) {
   const c10::InferenceMode no_gradients;
   fmt::print("{} threads\n", use_threads(threads));
   if (!std::filesystem::exists(folder / "model.safetensors.index.json")) write_checkpoint(folder);
   std::vector<std::int32_t> ids;
   std::ofstream text(folder / "ids.txt");
-  for (int i = 0; i < kTokens; ++i) {
+  for (int i = 0; i < tokens; ++i) {
     ids.push_back((i * 7919 + i * i * 31) % 32000);
     text << ids.back() << ' ';
   }
@@ -154,33 +156,31 @@ void bench(const std::filesystem::path& folder, int threads, int rounds) {
     if (file.path().extension() == ".safetensors") weights += file.file_size();
   }
   fmt::print("weights {} MB, cache {} MB\n", weights >> 20,
-             (16 * 2 * 4 * 128 * sizeof(float) * kTokens) >> 20);
-  for (int round = 0; round < rounds; ++round) {
-    {
-      const Transformer model =
-          load_transformer(folder, read_model_config(folder), at::kFloat, at::kCPU);
-      measure("products", [&] { products(model); });
-      measure("prefill", [&] { prefill(model, ids); });
-    }
-    for (const Storage storage : {Storage::float32, Storage::float16}) {
-      CaptureRequest request;
-      request.model = folder;
-      request.ids = folder / "ids.txt";
-      request.target = folder / "trace.h5";
-      request.block = kBlock;
-      request.attention = AttentionStorage::none;
-      request.dtype = "f32";
-      request.storage = storage;
-      request.threads = threads;
-      CaptureSummary summary;
-      Silent observer;
-      Progress progress;
-      const bool narrow = storage == Storage::float16;
-      measure(narrow ? "capture, stored as float16" : "capture, stored as float32",
-              [&] { summary = run_capture(request, progress, observer); });
-      fmt::print("{:28} {:.1f} s of its wall time in the prompt; trace {} MB\n", "",
-                 summary.prompt_seconds, std::filesystem::file_size(request.target) >> 20);
-    }
+             (16 * 2 * 4 * 128 * sizeof(float) * static_cast<std::size_t>(tokens)) >> 20);
+  {
+    const Transformer model =
+        load_transformer(folder, read_model_config(folder), at::kFloat, at::kCPU);
+    measure("products", [&] { products(model, tokens); });
+    measure("prefill", [&] { prefill(model, ids); });
+  }
+  for (const Storage storage : {Storage::float32, Storage::float16}) {
+    CaptureRequest request;
+    request.model = folder;
+    request.ids = folder / "ids.txt";
+    request.target = folder / "trace.h5";
+    request.block = kBlock;
+    request.attention = AttentionStorage::none;
+    request.dtype = "f32";
+    request.storage = storage;
+    request.threads = threads;
+    CaptureSummary summary;
+    Silent observer;
+    Progress progress;
+    const bool narrow = storage == Storage::float16;
+    measure(narrow ? "capture, stored as float16" : "capture, stored as float32",
+            [&] { summary = run_capture(request, progress, observer); });
+    fmt::print("{:28} {:.1f} s of its wall time in the prompt; trace {} MB\n", "",
+               summary.prompt_seconds, std::filesystem::file_size(request.target) >> 20);
   }
 }
 
@@ -188,9 +188,10 @@ void bench(const std::filesystem::path& folder, int threads, int rounds) {
 }  // namespace kvloupe
 
 int main(int argc, char** argv) {
-  if (argc < 2) {
-    fmt::print(stderr, "usage: kvloupe_prefill_bench FOLDER [THREADS [ROUNDS]]\n");
+  const int tokens = argc > 3 ? std::atoi(argv[3]) : 2048;
+  if (argc < 2 || tokens < 1) {
+    fmt::print(stderr, "usage: kvloupe_prefill_bench FOLDER [THREADS [TOKENS]]\n");
     return 2;
   }
-  kvloupe::bench(argv[1], argc > 2 ? std::atoi(argv[2]) : 0, argc > 3 ? std::atoi(argv[3]) : 1);
+  kvloupe::bench(argv[1], argc > 2 ? std::atoi(argv[2]) : 0, tokens);
 }
