@@ -75,6 +75,8 @@ a merged value by the size of its set, as its paper says; with block after block
 
 Numbers found, in percent, of {count(needle)} prompts: by the prompt's length in tokens.
 
+![Needles found by length and depth, one map per policy, at a budget of 25 %](images/needles.svg)
+
 {table(["policy, budget", "all"] + [str(l) for l in lengths], grid(needle, lengths, lambda r: r["length"]))}
 
 The same by depth, percent of the text before the needle:
@@ -99,6 +101,8 @@ The cache is cut while the context is read, and no more once the question starts
 Of generated text the model was not trained on, {only_length(perplexity)} tokens. Loss: difference from the full cache in
 nats. KL: of the next-token distributions, from the full cache's, mean over the tokens. Same: share of
 tokens after which the most probable next token is the full cache's, in percent.
+
+![Perplexity less the full cache's against the budget, one line per policy](images/perplexity.svg)
 
 {table(["policy, budget", "perplexity", "loss", "KL", "same"], perplexity_rows)}
 """

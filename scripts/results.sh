@@ -1,10 +1,11 @@
 #!/bin/sh
 # Measures the demo model with policies in its cache and writes docs/results.md from the outcome.
 # What is there already in build/results/ is not run again: remove it after a new demo model.
-# KVLOUPE_CAPTURE names another kvloupe-capture than build/bin's.
+# KVLOUPE_CAPTURE and KVLOUPE name other programs than build/bin's.
 set -e
 cd "$(dirname "$0")/.."
 capture=${KVLOUPE_CAPTURE:-build/bin/kvloupe-capture}
+kvloupe=${KVLOUPE:-build/bin/kvloupe}
 model=assets/demo-model
 out=build/results
 policies="sink,h2o,tova,snapkv,keydiff,snapkv+caote,snapkv+critical,h2o+kvmerger(auto)"
@@ -23,3 +24,6 @@ run needle-context-only --task needle --lengths 512 --depths 10,50,90 --samples 
 run four-needles --task needle --needles 4 --lengths 512 --depths 10,50,90 --samples 2
 run perplexity --task perplexity --lengths 1024
 python3 scripts/results.py "$out" docs/results.md
+"$kvloupe" export "$out/needle.json" --figure needle-grid --budget 25% -o docs/images/needles.svg
+"$kvloupe" export "$out/perplexity.json" --figure perplexity-budget --y -0.5:5.5 --size 120x80mm \
+  -o docs/images/perplexity.svg

@@ -7,6 +7,8 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <optional>
+#include <utility>
 
 #include "analysis/cache/cache_attention.h"
 #include "analysis/cache/place_turns.h"
@@ -20,27 +22,29 @@ namespace {
 
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
-void check_pair(const Trace& full, const Trace& closed) {
-  const auto refuse = [&](const Trace& which, const std::string& why) {
-    throw FileError(which.path().string(), why);
-  };
+/// What keeps two traces from being compared: which one, and why.
+struct Refusal {
+  const Trace* which = nullptr;
+  std::string why;
+};
+
+std::optional<Refusal> refusal(const Trace& full, const Trace& closed) {
   if (full.run().policy != "full") {
-    refuse(full, "ran with " + full.run().policy +
-                     " in its cache; give the run with the full "
-                     "cache first");
+    return Refusal{&full, "ran with " + full.run().policy +
+                              " in its cache; give the run with the full cache first"};
   }
   if (closed.run().policy == "full") {
-    refuse(closed,
-           "ran with the full cache; give a closed-loop run second (kvloupe-capture run "
-           "--policy)");
+    return Refusal{&closed,
+                   "ran with the full cache; give a closed-loop run second (kvloupe-capture run "
+                   "--policy)"};
   }
   const ModelInfo& a = full.model();
   const ModelInfo& b = closed.model();
   if (a.num_layers != b.num_layers || a.num_heads != b.num_heads ||
       a.num_kv_heads != b.num_kv_heads || a.head_dim != b.head_dim ||
       a.vocab_size != b.vocab_size || a.hidden_size != b.hidden_size) {
-    refuse(closed, "is of a model of another shape than " + full.path().string() +
-                       "; compare runs of one model");
+    return Refusal{&closed, "is of a model of another shape than " + full.path().string() +
+                                "; compare runs of one model"};
   }
   const auto& ids = full.tokens().ids;
   const auto& others = closed.tokens().ids;
@@ -54,16 +58,19 @@ void check_pair(const Trace& full, const Trace& closed) {
                                 : fmt::format("{} '{}'", table.ids[index], table.text[index]);
     };
     const std::ptrdiff_t token = differ.first - ids.begin();
-    refuse(closed,
-           fmt::format("token {} is {}, in {} it is {}; force the same tokens with --ids "
-                       "and --prompt-length",
-                       token, text(closed, token), full.path().string(), text(full, token)));
+    return Refusal{&closed,
+                   fmt::format("token {} is {}, in {} it is {}; force the same tokens with --ids "
+                               "and --prompt-length",
+                               token, text(closed, token), full.path().string(),
+                               text(full, token))};
   }
   if (full.run().prompt_length != closed.run().prompt_length) {
-    refuse(closed,
-           fmt::format("has a prompt of {} tokens, {} one of {}; capture both alike",
-                       closed.run().prompt_length, full.path().string(), full.run().prompt_length));
+    return Refusal{&closed,
+                   fmt::format("has a prompt of {} tokens, {} one of {}; capture both alike",
+                               closed.run().prompt_length, full.path().string(),
+                               full.run().prompt_length)};
   }
+  return std::nullopt;
 }
 
 std::vector<std::int32_t> retained_after(const std::vector<std::int32_t>& evicted_at, int end,
@@ -95,6 +102,14 @@ std::vector<std::int32_t> evictions(const Trace& closed, int layer, int head) {
                     fmt::format("has no /layers/{}/evicted_at; capture it again", layer));
   }
   return std::move(*evicted_at);
+}
+
+/// The first step at which a token left, `none` where none did before it.
+int first_eviction(const std::vector<std::int32_t>& evicted_at, int none) {
+  for (const std::int32_t step : evicted_at) {
+    if (step >= 0) none = std::min(none, static_cast<int>(step));
+  }
+  return none;
 }
 
 /// Σ‖x − x'‖² and Σ‖x‖².
@@ -251,6 +266,43 @@ double mean_over(const std::vector<TokenDrift>& tokens, Of of) {
 
 }  // namespace
 
+std::vector<double> retained_jaccard(const std::vector<std::int32_t>& a,
+                                     const std::vector<std::int32_t>& b,
+                                     const std::vector<Block>& blocks) {
+  std::vector<double> values;
+  for (int step = 0; step < static_cast<int>(blocks.size()); ++step) {
+    const int end = blocks[static_cast<std::size_t>(step)].end;
+    values.push_back(jaccard(retained_after(a, end, step), retained_after(b, end, step)));
+  }
+  return values;
+}
+
+double layer_agreement(const Replay& open, const Trace& closed, int layer) {
+  int first = static_cast<int>(open.blocks.size());
+  const ModelInfo& model = closed.model();
+  for (int l = 0; l < model.num_layers; ++l) {
+    for (int head = 0; head < model.num_kv_heads; ++head)
+      first = std::min(first, first_eviction(evictions(closed, l, head), first));
+  }
+  double sum = 0.0;
+  for (int head = 0; head < model.num_kv_heads; ++head) {
+    const HeadReplay* replayed = open.find(layer, head);
+    if (replayed == nullptr) throw WorkError(fmt::format("layer {} was not replayed", layer));
+    const HeadDrift one{
+        layer, head,
+        retained_jaccard(replayed->evicted_at, evictions(closed, layer, head), open.blocks)};
+    sum += Drift::mean_jaccard(one, first) / model.num_kv_heads;
+  }
+  return sum;
+}
+
+bool is_same_policy(const Replay& open, const Trace& closed) {
+  const RunInfo& run = closed.run();
+  return open.policy == run.policy && open.budget == run.budget && open.block == run.block_size;
+}
+
+bool is_drift_pair(const Trace& full, const Trace& closed) { return !refusal(full, closed); }
+
 double top_divergence(const Trace::Predictions& full, const Trace::Predictions& closed,
                       std::size_t token) {
   std::map<std::int32_t, double> of_closed;
@@ -293,7 +345,9 @@ double Drift::mean_loss_difference() const {
 }
 
 Drift measure_drift(const Trace& full, const Trace& closed, Progress& progress) {
-  check_pair(full, closed);
+  if (const auto refused = refusal(full, closed)) {
+    throw FileError(refused->which->path().string(), refused->why);
+  }
   require_no_window(full);
   Drift drift;
   drift.policy = closed.run().policy;
@@ -319,16 +373,9 @@ Drift measure_drift(const Trace& full, const Trace& closed, Progress& progress) 
   drift.first_eviction = steps;
   for (const HeadReplay& head : open.heads) {
     const auto evicted_at = evictions(closed, head.layer, head.head);
-    for (const std::int32_t step : evicted_at) {
-      if (step >= 0) drift.first_eviction = std::min(drift.first_eviction, step);
-    }
-    HeadDrift one{head.layer, head.head, {}};
-    for (int step = 0; step < steps; ++step) {
-      const int end = drift.blocks[static_cast<std::size_t>(step)].end;
-      one.jaccard.push_back(jaccard(retained_after(head.evicted_at, end, step),
-                                    retained_after(evicted_at, end, step)));
-    }
-    drift.heads.push_back(std::move(one));
+    drift.first_eviction = first_eviction(evicted_at, drift.first_eviction);
+    drift.heads.push_back(
+        {head.layer, head.head, retained_jaccard(head.evicted_at, evicted_at, drift.blocks)});
   }
 
   std::unique_ptr<PlaceTurns> turns;

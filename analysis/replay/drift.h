@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "analysis/progress.h"
+#include "analysis/replay/replay.h"
 #include "analysis/trace/trace.h"
 
 namespace kvloupe {
@@ -62,6 +63,24 @@ struct Drift {
   double same_top1_share() const;       // NaN without predictions
   double mean_loss_difference() const;  // NaN without predictions
 };
+
+/// |A ∩ B| / |A ∪ B| of what two runs in the same blocks retain of one head, after each step [S].
+/// `a` and `b` [T]: the step at which each token left, −1 where it stayed.
+std::vector<double> retained_jaccard(const std::vector<std::int32_t>& a,
+                                     const std::vector<std::int32_t>& b,
+                                     const std::vector<Block>& blocks);
+
+/// Over the heads of a layer of `open`, a replay on the full run: the mean of their mean Jaccard
+/// indices, as measure_drift() has them, to what `closed` retains. Throws FileError where that does
+/// not say when tokens left.
+double layer_agreement(const Replay& open, const Trace& closed, int layer);
+
+/// Whether a replay is of the policy, budget and blocks that `closed` ran with.
+bool is_same_policy(const Replay& open, const Trace& closed);
+
+/// Whether `closed` is a closed-loop run of the very tokens of `full`, a run with the full cache:
+/// what measure_drift() compares. Looks only at what opening a trace has read.
+bool is_drift_pair(const Trace& full, const Trace& closed);
 
 /// A lower bound of KL(full ‖ closed) after a token, in nats, from the k most probable tokens of
 /// each: those that both list count by themselves, all others as one (by the data processing

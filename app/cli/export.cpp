@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include "analysis/error.h"
+#include "analysis/evaluation/evaluation.h"
 #include "analysis/output_file.h"
 #include "app/cli/commands.h"
 #include "app/cli/figure_options.h"
@@ -20,16 +21,30 @@ struct ExportOptions {
   FigureOptions options;
 };
 
+/// What the figure is made from: traces, or the results of an evaluation.
+figure::FigureMaker maker_of(const figure::FigureInfo& info,
+                             const std::vector<std::string>& inputs) {
+  if (info.needs.evaluation) {
+    if (inputs.size() > 1) {
+      throw UsageError(fmt::format("{}: figure {} reads one results file; give one input",
+                                   inputs.back(), info.name));
+    }
+    return figure::FigureMaker(
+        std::make_shared<const Evaluation>(read_evaluation(inputs.front())));
+  }
+  figure::check_trace_count(info, inputs.size(), inputs.back());
+  std::vector<std::shared_ptr<const Trace>> traces;
+  for (const std::string& input : inputs) traces.push_back(std::make_shared<const Trace>(input));
+  return figure::FigureMaker(std::move(traces));
+}
+
 int run_export(const ExportOptions& o) {
   const figure::FigureInfo& info = figure::find_figure(o.figure);
   const figure::FileFormat format = figure::format_of(o.output);
   const figure::FigureSettings settings = settings_of(o.options);
   const figure::FileOptions file_options = file_options_of(o.options);
   figure::check_choices(info, settings.choices);
-  figure::check_trace_count(info, o.inputs.size(), o.inputs.back());
-  std::vector<std::shared_ptr<const Trace>> traces;
-  for (const std::string& input : o.inputs) traces.push_back(std::make_shared<const Trace>(input));
-  const figure::FigureMaker maker(std::move(traces));
+  const figure::FigureMaker maker = maker_of(info, o.inputs);
   OutputFile file(o.output);  // before the work: an unwritable target is known at once
   Progress progress;
   const figure::MadeFigure made = maker.make(info, settings, progress);
@@ -45,7 +60,10 @@ std::string figure_list() {
   std::string text = "Figures:\n";
   for (const figure::FigureInfo& info : figure::figure_catalog()) {
     text += fmt::format("  {:<14} {}{}\n", info.name, info.title,
-                        info.needs.most_traces > 1 ? " (several traces)" : "");
+                        info.needs.evaluation        ? " (results of kvloupe-capture eval)"
+                        : info.needs.both_loops      ? " (a full run and a closed-loop run)"
+                        : info.needs.most_traces > 1 ? " (several traces)"
+                                                     : "");
     for (const figure::ChoiceInfo& choice : info.choices) {
       text +=
           fmt::format("  {:<14} --set {}={}{}\n", "", choice.name, fmt::join(choice.values, "|"),
@@ -61,7 +79,7 @@ void add_export(CLI::App& app, Action& action) {
   CLI::App* verb =
       app.add_subcommand("export", "Write a figure as SVG, PDF, PNG or CSV; needs no display");
   const auto options = std::make_shared<ExportOptions>();
-  verb->add_option("INPUT", options->inputs, "The trace file; some figures compare several")
+  verb->add_option("INPUT", options->inputs, "The trace file; some figures compare several, or read results of kvloupe-capture eval")
       ->required();
   verb->add_option("--figure", options->figure, "Which figure; see below")->required();
   verb->add_option("-o,--output", options->output, "FILE.svg, .pdf, .png or .csv")->required();

@@ -7,9 +7,11 @@
 #include <exception>
 #include <filesystem>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include "analysis/error.h"
+#include "analysis/evaluation/evaluation.h"
 #include "analysis/output_file.h"
 #include "app/cli/commands.h"
 #include "app/cli/figure_options.h"
@@ -20,7 +22,7 @@ namespace kvloupe::cli {
 namespace {
 
 struct GalleryOptions {
-  std::string trace;
+  std::vector<std::string> inputs;
   std::string folder;
   FigureOptions options;
 };
@@ -46,6 +48,51 @@ std::vector<Piece> pieces_of(const figure::FigureSettings& settings) {
     }
   }
   return pieces;
+}
+
+/// What the figures are made from, as far as it was given.
+struct Inputs {
+  std::shared_ptr<const Trace> trace;  // the first
+  std::optional<figure::FigureMaker> of_trace, of_both_loops, of_evaluation;
+
+  /// Makes the figure; nullptr and why not where what it needs is not there.
+  const figure::FigureMaker* maker(const figure::FigureInfo& info, std::string& why) const {
+    if (info.needs.evaluation) {
+      why = "it is made from the results of kvloupe-capture eval; give such a file too";
+      return of_evaluation ? &*of_evaluation : nullptr;
+    }
+    if (!trace) {
+      why = "it is made from a trace; give one too";
+      return nullptr;
+    }
+    if (info.needs.both_loops) {
+      why = "it compares a full run with a closed-loop run of its tokens; give both";
+      return of_both_loops ? &*of_both_loops : nullptr;
+    }
+    why = info.needs.fewest_traces > 1 ? "it compares traces; see export" : info.unavailable(*trace);
+    return why.empty() ? &*of_trace : nullptr;
+  }
+};
+
+Inputs open_inputs(const std::vector<std::string>& paths) {
+  std::vector<std::shared_ptr<const Trace>> traces;
+  Inputs inputs;
+  for (const std::string& path : paths) {
+    if (!looks_like_evaluation(path)) {
+      traces.push_back(std::make_shared<const Trace>(path));
+    } else if (inputs.of_evaluation) {
+      throw UsageError(path + ": is a second results file; give one");
+    } else {
+      inputs.of_evaluation.emplace(std::make_shared<const Evaluation>(read_evaluation(path)));
+    }
+  }
+  if (traces.size() > 2)
+    throw UsageError(traces[2]->path().string() + ": is a third trace; give a full run and a closed-loop run");
+  if (traces.empty()) return inputs;
+  inputs.trace = traces.front();
+  inputs.of_trace.emplace(inputs.trace);
+  if (traces.size() == 2) inputs.of_both_loops.emplace(traces);
+  return inputs;
 }
 
 void write_piece(const Piece& piece, const std::filesystem::path& folder,
@@ -109,8 +156,7 @@ void for_each_at_once(std::size_t count, Progress& progress, const Work& work) {
 int run_gallery(const GalleryOptions& o) {
   const figure::FigureSettings settings = settings_of(o.options);
   const figure::FileOptions file_options = file_options_of(o.options);
-  const auto trace = std::make_shared<const Trace>(o.trace);
-  const figure::FigureMaker maker(trace);
+  const Inputs inputs = open_inputs(o.inputs);
   std::error_code error;
   std::filesystem::create_directories(o.folder, error);
   if (error)
@@ -122,14 +168,14 @@ int run_gallery(const GalleryOptions& o) {
   Progress progress;
   for_each_at_once(pieces.size(), progress, [&](std::size_t i) {
     const figure::FigureInfo& info = *pieces[i].info;
-    const std::string why =
-        info.needs.fewest_traces > 1 ? "it compares traces; see export" : info.unavailable(*trace);
-    if (!why.empty()) {
+    std::string why;
+    const figure::FigureMaker* maker = inputs.maker(info, why);
+    if (maker == nullptr) {
       report.say(i, fmt::format("{}: skipped: {}", pieces[i].name, why));
       return;
     }
     Progress part(progress, 0);
-    write_piece(pieces[i], o.folder, maker, file_options, fonts, part);
+    write_piece(pieces[i], o.folder, *maker, file_options, fonts, part);
     report.say(i, fmt::format("{}: svg pdf png csv", pieces[i].name));
   });
   return 0;
@@ -141,7 +187,10 @@ void add_gallery(CLI::App& app, Action& action) {
   CLI::App* verb =
       app.add_subcommand("gallery", "Write every figure in every format; needs no display");
   const auto options = std::make_shared<GalleryOptions>();
-  verb->add_option("TRACE", options->trace, "The trace file")->required();
+  verb->add_option("INPUT", options->inputs,
+                   "The trace file; a second one of the same tokens (a closed-loop run), and results of "
+                   "kvloupe-capture eval, add the figures that need them")
+      ->required();
   verb->add_option("-o,--output", options->folder, "Folder; made where it is missing")->required();
   add_figure_options(*verb, options->options);
   verb->callback([&action, options] { action = [options] { return run_gallery(*options); }; });

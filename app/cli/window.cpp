@@ -35,7 +35,9 @@ void parse_size(const std::string& text, int& width, int& height) {
 void add_window(CLI::App& app, Action& action) {
   const auto options = std::make_shared<window::WindowOptions>();
   const auto size = std::make_shared<std::string>();
-  app.add_option("TRACE", options->trace, "Trace to open in the window");
+  app.add_option("INPUT", options->inputs,
+                 "Traces to open in the window (the first is shown, a closed-loop run beside its full run "
+                 "can be compared), or results of kvloupe-capture eval");
   app.add_option("--session", options->session, "Session file to restore");
   app.add_option("--screenshot", options->screenshot, "Write one picture once all jobs are done, then exit");
   app.add_option("--size", *size, "Size of the window or the picture in pixels, WxH")->default_str("1600x1000");

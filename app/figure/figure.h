@@ -22,6 +22,10 @@
 #include "app/figure/scene.h"
 #include "app/figure/style.h"
 
+namespace kvloupe {
+struct Evaluation;  // analysis/evaluation/evaluation.h
+}
+
 namespace kvloupe::figure {
 
 /// What to show; shared by all figures, so that views stay linked. Each figure looks at what it
@@ -42,6 +46,7 @@ struct Selection {
 struct FigureInput {
   std::shared_ptr<const Trace> trace;                // the first of `traces`
   std::vector<std::shared_ptr<const Trace>> traces;  // as many as the figure's needs allow
+  std::shared_ptr<const Evaluation> evaluation;      // where needs.evaluation, and then no trace
   std::shared_ptr<const Replay> policy_a;            // of `trace`
   std::shared_ptr<const Replay> policy_b;            // optional, but where needs.policy_b
   Selection selection;
@@ -99,6 +104,10 @@ struct Needs {
   bool comparison = false;  // makes replays of its own: of other policies, budgets, blocks, traces
   int fewest_traces = 1;
   int most_traces = 1;
+  /// The two traces are a run with the full cache and a closed-loop run of its tokens, in any order.
+  bool both_loops = false;
+  /// Made from the results of kvloupe-capture eval, and from no trace.
+  bool evaluation = false;
 };
 
 /// One line of the catalogue.

@@ -49,6 +49,11 @@ std::span<const FigureInfo> figure_catalog() {
       bound_figure(),                 //
       output_error_layers_figure(),   //
       block_size_figure(),            //
+      eviction_error_figure(),        //
+      logit_effect_figure(),          //
+      drift_figure(),                 //
+      needle_grid_figure(),           //
+      perplexity_budget_figure(),     //
   };
   return catalog;
 }

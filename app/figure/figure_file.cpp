@@ -26,6 +26,7 @@ std::string settings_line(const FigureInfo& info, const MadeFigure& made) {
         std::any_of(info.choices.begin(), info.choices.end(),
                     [&, &name = key](const ChoiceInfo& one) { return one.name == name; });
     const std::string shown = key == "trace"        ? "Trace"
+                              : key == "results"    ? "Results"
                               : key == "policy_b"   ? "policy B"
                               : key == "query_head" ? "query head"
                                                     : key;

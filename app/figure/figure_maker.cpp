@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "analysis/error.h"
+#include "analysis/evaluation/evaluation.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figure_catalog.h"
 #include "version.h"
@@ -65,12 +66,20 @@ std::shared_ptr<const Replay> selected_replay(const FigureInput& input, const Po
 std::vector<std::pair<std::string, std::string>> settings_in_words(const FigureInfo& info,
                                                                    const FigureInput& input) {
   std::vector<std::pair<std::string, std::string>> settings;
-  const Trace& trace = *input.trace;
-  const Selection& s = input.selection;
   const auto say = [&](const char* key, std::string value) {
     settings.emplace_back(key, std::move(value));
   };
   say("figure", info.name);
+  if (info.needs.evaluation) {
+    say("results", input.evaluation->path.filename().string());
+    if (!input.evaluation->model.empty()) say("model", input.evaluation->model);
+    for (const ChoiceInfo& one : info.choices)
+      say(one.name.c_str(), choice_in_words(info, input, one));
+    say("version", "kvloupe " KVLOUPE_VERSION);
+    return settings;
+  }
+  const Trace& trace = *input.trace;
+  const Selection& s = input.selection;
   say("trace", names_of(input.traces));
   say("model", trace.model().name);
   if (input.policy_a) {
@@ -105,9 +114,35 @@ std::vector<std::pair<std::string, std::string>> settings_in_words(const FigureI
   return settings;
 }
 
+namespace {
+
+MadeFigure make_of_evaluation(const FigureInfo& info, const FigureSettings& settings,
+                              const std::shared_ptr<const Evaluation>& evaluation,
+                              Progress& progress) {
+  if (!evaluation) throw WorkError("figure " + info.name + ": there are no results to show");
+  FigureInput input;
+  input.evaluation = evaluation;
+  input.choices = settings.choices;
+  input.spec_a = parse_policy(settings.policy);
+  input.budget = parse_budget(settings.budget);
+  MadeFigure made;
+  made.figure = info.compute(input, progress);
+  made.settings = settings_in_words(info, input);
+  return made;
+}
+
+}  // namespace
+
 void check_trace_count(const FigureInfo& info, std::size_t count, const std::string& last) {
   const auto fewest = static_cast<std::size_t>(info.needs.fewest_traces);
   const auto most = static_cast<std::size_t>(info.needs.most_traces);
+  if (info.needs.evaluation) {
+    if (count > 0) {
+      throw UsageError(fmt::format("figure {} is made from the results of kvloupe-capture eval",
+                                   info.name));
+    }
+    return;
+  }
   if (count < fewest) {
     throw UsageError(fmt::format("figure {} compares traces; give at least {}", info.name, fewest));
   }
@@ -120,7 +155,9 @@ void check_trace_count(const FigureInfo& info, std::size_t count, const std::str
 MadeFigure FigureMaker::make(const FigureInfo& info, const FigureSettings& settings,
                              Progress& progress) const {
   check_choices(info, settings.choices);
-  check_trace_count(info, traces_.size(), traces_.back()->path().string());
+  check_trace_count(info, traces_.size(),
+                    traces_.empty() ? "" : traces_.back()->path().string());
+  if (info.needs.evaluation) return make_of_evaluation(info, settings, evaluation_, progress);
   for (const auto& trace : traces_) {
     if (const std::string why = info.unavailable(*trace); !why.empty())
       throw WorkError("figure " + info.name + ": " + why);

@@ -48,6 +48,9 @@ class FigureMaker {
       : traces_(std::move(traces)), replays_(std::make_shared<ReplayStore>()) {}
   explicit FigureMaker(std::shared_ptr<const Trace> trace)
       : FigureMaker(std::vector{std::move(trace)}) {}
+  /// For figures with needs.evaluation.
+  explicit FigureMaker(std::shared_ptr<const Evaluation> evaluation)
+      : evaluation_(std::move(evaluation)) {}
 
   /// Throws UsageError for a spec, budget, layer, head, step, token or choice that is none, or a
   /// number of traces that the figure does not take; WorkError where the figure cannot be drawn
@@ -55,7 +58,8 @@ class FigureMaker {
   MadeFigure make(const FigureInfo& info, const FigureSettings& settings, Progress& progress) const;
 
  private:
-  std::vector<std::shared_ptr<const Trace>> traces_;  // at least one
+  std::vector<std::shared_ptr<const Trace>> traces_;  // at least one, or evaluation_
+  std::shared_ptr<const Evaluation> evaluation_;
   std::shared_ptr<ReplayStore> replays_;
 };
 

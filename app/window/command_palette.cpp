@@ -81,12 +81,10 @@ void add_recent(const Workspace& w, std::vector<PaletteEntry>& out) {
 }  // namespace
 
 std::string why_not(const ViewEntry& view, const Workspace& w) {
-  const TracePointer trace = w.results.trace();
-  if (!trace) return "Open a trace first.";
   const figure::FigureInfo& figure = info(view);
-  if (figure.needs.fewest_traces > 1) {
-    return "Compares traces: kvloupe export TRACE TRACE --figure " + figure.name;
-  }
+  if (std::string missing = missing_input(figure, w.results); !missing.empty()) return missing;
+  if (figure.needs.evaluation) return {};
+  const TracePointer trace = w.results.trace();
   if (figure.needs.policy_b && !w.state.policy_b_on) return "Compares two policies: switch on policy B (B).";
   return figure.unavailable ? figure.unavailable(*trace) : std::string();
 }

@@ -40,9 +40,11 @@ std::string shell_word(const std::string& word) {
 
 std::string export_command(const WorkspaceState& state, const TileState& tile, int step,
                            const figure::FileOptions& options, const figure::PageSize& page,
-                           const std::string& path) {
+                           const std::string& path, const std::vector<std::string>& inputs) {
   const figure::FigureInfo& figure = info(*find_view(tile.view));
-  std::string line = "kvloupe export " + shell_word(state.trace);
+  std::string line = "kvloupe export";
+  for (const std::string& input : inputs) line += " " + shell_word(input);
+  if (inputs.empty()) line += " " + shell_word(state.trace);
   const auto add = [&](const std::string& name, const std::string& value) {
     line += " " + name + " " + shell_word(value);
   };
@@ -58,6 +60,8 @@ std::string export_command(const WorkspaceState& state, const TileState& tile, i
     if (state.policy_b_on && (tile.side == PolicySide::both || figure.needs.policy_b)) add("--policy-b", state.policy_b);
     add("--budget", state.budget);
     if (state.block > 0) add("--block", std::to_string(state.block));
+  } else if (figure.needs.evaluation) {
+    add("--budget", state.budget);
   }
   if (figure.needs.head) {
     add("--layer", std::to_string(at.layer));

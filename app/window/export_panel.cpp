@@ -151,10 +151,10 @@ void ExportPanel::copy_command(Workspace& w) {
   }
   const figure::FileOptions options = file_options(w);
   figure::PageSize size = options.size.value_or(figure::PageSize{page->width, page->height});
-  ImGui::SetClipboardText(
-      export_command(w.state, w.state.tiles[static_cast<std::size_t>(w.state.active_tile)], w.step(),
-                     options, size, target())
-          .c_str());
+  const TileState& tile = w.state.tiles[static_cast<std::size_t>(w.state.active_tile)];
+  ImGui::SetClipboardText(export_command(w.state, tile, w.step(), options, size, target(),
+                                         inputs_of(info(*find_view(tile.view)), w.results))
+                              .c_str());
   w.tell("Copied the command line that writes this figure.");
 }
 

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <system_error>
 
+#include "analysis/evaluation/evaluation.h"
+
 namespace kvloupe::window {
 
 namespace fs = std::filesystem;
@@ -28,7 +30,10 @@ std::string size_text(std::uintmax_t bytes) {
 
 bool FilePanel::fits(const fs::path& file) const {
   const std::string suffix = file.extension().string();
-  if (purpose_ == Purpose::open_trace) return suffix == ".h5" || suffix == ".hdf5";
+  if (purpose_ == Purpose::open_trace) {
+    return suffix == ".h5" || suffix == ".hdf5" ||
+           (suffix == ".json" && looks_like_evaluation(file));
+  }
   if (purpose_ == Purpose::open_model) return file.filename() == "config.json";
   if (purpose_ == Purpose::open_prompt) return suffix == ".txt" || suffix == ".md" || suffix.empty();
   return suffix == ".json";
@@ -78,7 +83,7 @@ bool FilePanel::draw(const Fonts& fonts, const Palette& colours) {
   const ImVec2 size{std::min(640.0F * unit, screen.x - 32), std::min(480.0F * unit, screen.y - 64)};
   ImGui::SetNextWindowPos({(screen.x - size.x) / 2, (screen.y - size.y) / 3});
   ImGui::SetNextWindowSize(size);
-  const char* title = purpose_ == Purpose::open_trace     ? "Open a trace"
+  const char* title = purpose_ == Purpose::open_trace     ? "Open a trace, or results of an evaluation"
                       : purpose_ == Purpose::open_session ? "Open a session"
                       : purpose_ == Purpose::open_model   ? "Choose a model by its config.json"
                       : purpose_ == Purpose::open_prompt  ? "Choose a prompt"
@@ -152,7 +157,7 @@ bool FilePanel::draw(const Fonts& fonts, const Palette& colours) {
     path_ = folder_.string() + "/";
   }
   if (entries_.empty()) {
-    ImGui::TextDisabled(purpose_ == Purpose::open_trace    ? "No .h5 file here."
+    ImGui::TextDisabled(purpose_ == Purpose::open_trace    ? "No trace (.h5) or results file here."
                         : purpose_ == Purpose::open_prompt ? "No .txt file here."
                                                            : "No .json file here.");
   }

@@ -152,7 +152,12 @@ void draw_loop_badge(const Workspace& w) {
   const RunInfo& run = w.results.trace()->run();
   const bool closed = run.policy != "full";
   const bool exact = closed || w.state.selection.layer == 0;
-  const char* text = closed ? "closed loop" : exact ? "open loop: exact here" : "open loop: exact for layer 0";
+  // Where the policy has run in the model, too: how far the replay is off in this layer.
+  const auto agreement = closed ? nullptr : w.results.agreement();
+  const std::string text = closed      ? "closed loop"
+                           : exact     ? "open loop: exact here"
+                           : agreement ? fmt::format("open loop: Jaccard {:.2f} to closed", *agreement)
+                                       : "open loop: exact for layer 0";
   const ImVec2 at = ImGui::GetCursorScreenPos();
   const float radius = w.px(3);
   const ImVec2 centre{at.x + radius, at.y + w.fonts.secondary->FontSize / 2};
@@ -164,14 +169,20 @@ void draw_loop_badge(const Workspace& w) {
     list.AddCircle(centre, radius, ink, 12, w.px(1.5F));
   }
   ImGui::SetCursorScreenPos({at.x + w.px(12), at.y});
-  ImGui::TextDisabled("%s", text);
+  ImGui::TextDisabled("%s", text.c_str());
+  const std::string known =
+      agreement ? fmt::format(" It is open here, too: the tokens it retains in this layer and the replay's "
+                              "have a Jaccard index of {:.3f}, mean over heads and steps from the first "
+                              "eviction on. The view Open against closed loop shows all layers.",
+                              *agreement)
+                : "";
   help_tooltip(w.fonts,
                closed ? "The model ran with " + run.policy + " in its cache. Another policy is replayed on the "
                         "states that run left."
                       : std::string("The policy is replayed on states captured with the full cache. Layer 0 does "
                                     "not depend on what was evicted; the layers above would see other states in "
                                     "a model that lives with the policy. To see those: File, Run policy A in the "
-                                    "model (Ctrl R)."));
+                                    "model (Ctrl R).") + known);
 }
 
 /// Numbers of the selected head after the selected step, one column per policy.

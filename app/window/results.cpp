@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "analysis/policy/spec.h"
+#include "analysis/replay/drift.h"
 
 namespace kvloupe::window {
 
@@ -15,6 +16,7 @@ constexpr int kLongNice = 15;  // what is looked at comes first
 constexpr auto kRest = std::chrono::milliseconds(150);  // a hand that moves a slider has stopped
 constexpr std::size_t kFocusBytes = std::size_t{512} << 20U;
 constexpr std::size_t kAllBytes = std::size_t{1} << 30U;
+constexpr std::size_t kTracesAtHand = 6;
 constexpr auto kBetweenPartialResults = std::chrono::milliseconds(120);
 
 /// Replays and publishes what is there, but not more often than one can look.
@@ -97,15 +99,70 @@ std::vector<Block> Results::blocks(const WorkspaceState& state) const {
   return make_blocks(run.prompt_length, run.generated, state.block > 0 ? state.block : run.block_size);
 }
 
+void Results::keep(const TracePointer& trace) {
+  std::erase_if(at_hand_, [&](const TracePointer& one) { return one->path() == trace->path(); });
+  at_hand_.push_back(trace);
+  if (at_hand_.size() > kTracesAtHand) at_hand_.erase(at_hand_.begin());
+}
+
+std::vector<TracePointer> Results::other_loops() const {
+  std::vector<TracePointer> found;
+  const TracePointer open = trace();
+  if (!open) return found;
+  for (auto one = at_hand_.rbegin(); one != at_hand_.rend(); ++one) {
+    if (*one != open && (is_drift_pair(*open, **one) || is_drift_pair(**one, *open)))
+      found.push_back(*one);
+  }
+  return found;
+}
+
+TracePointer Results::other_loop() const {
+  const std::vector<TracePointer> found = other_loops();
+  const auto replayed = a.focus.current();
+  for (const TracePointer& one : found) {
+    if (replayed && is_same_policy(*replayed, *one)) return one;
+  }
+  return found.empty() ? nullptr : found.front();
+}
+
+void Results::compare_loops(const WorkspaceState& state) {
+  const TracePointer other = other_loop();
+  const auto replayed = a.focus.current();
+  if (!other || !replayed || !is_same_policy(*replayed, *other)) {
+    agreement_.clear();
+    return;
+  }
+  const int layer = state.selection.layer;
+  agreement_.request(quick_, a.focus.value_key() + "|" + other->path().string() + other->identity(),
+                     [replayed, other, layer](Progress&, const auto&) {
+                       return layer_agreement(*replayed, *other, layer);
+                     });
+}
+
+void Results::open_evaluation(const std::filesystem::path& path) {
+  evaluation_.request(quick_, path.string() + "#" + std::to_string(++opened_),
+                      [path](Progress&, const auto&) -> EvaluationPointer {
+                        return std::make_shared<const Evaluation>(read_evaluation(path));
+                      });
+}
+
+EvaluationPointer Results::evaluation() const {
+  const auto value = evaluation_.value();
+  return value ? *value : nullptr;
+}
+
 void Results::update(const WorkspaceState& state) {
   all_wait_ = false;
-  if (!trace()) return;
+  const TracePointer open = trace();
+  if (!open) return;
+  if (at_hand_.empty() || at_hand_.back() != open) keep(open);
   request(a, state.policy_a, state);
   if (state.policy_b_on) {
     request(b, state.policy_b, state);
   } else {
     b.clear();
   }
+  compare_loops(state);
 }
 
 void Results::request(PolicyResults& results, const std::string& spec, const WorkspaceState& state) {
@@ -146,6 +203,36 @@ void Results::request(PolicyResults& results, const std::string& spec, const Wor
         },
         patient_all ? kRest : std::chrono::milliseconds(0), job::Computed<Replay>::Until::end);
   }
+}
+
+std::string missing_input(const figure::FigureInfo& info, const Results& results) {
+  if (info.needs.evaluation) {
+    return results.evaluation() ? std::string()
+                                : "Shows an evaluation: open a results file of kvloupe-capture eval "
+                                  "(Ctrl O).";
+  }
+  if (!results.trace()) return "Shows a trace: open one (Ctrl O).";
+  if (info.needs.both_loops) {
+    return results.other_loop() ? std::string()
+                                : "Compares a full run with a closed-loop run of its tokens: open the "
+                                  "other one too, or run policy A in the model (Ctrl R).";
+  }
+  if (info.needs.fewest_traces > 1)
+    return "Compares traces: kvloupe export TRACE TRACE --figure " + info.name;
+  return {};
+}
+
+std::vector<std::string> inputs_of(const figure::FigureInfo& info, const Results& results) {
+  std::vector<std::string> inputs;
+  if (info.needs.evaluation) {
+    if (const EvaluationPointer evaluation = results.evaluation())
+      inputs.push_back(evaluation->path.string());
+    return inputs;
+  }
+  if (const TracePointer trace = results.trace()) inputs.push_back(trace->path().string());
+  const TracePointer other = info.needs.both_loops ? results.other_loop() : nullptr;
+  if (other) inputs.push_back(other->path().string());
+  return inputs;
 }
 
 }  // namespace kvloupe::window

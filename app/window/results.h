@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "analysis/evaluation/evaluation.h"
 #include "analysis/replay/layer_states.h"
 #include "analysis/replay/replay.h"
 #include "analysis/trace/trace.h"
@@ -18,6 +19,7 @@
 namespace kvloupe::window {
 
 using TracePointer = std::shared_ptr<const Trace>;
+using EvaluationPointer = std::shared_ptr<const Evaluation>;
 
 /// A policy's results. `focus` is the selected layer alone, with metrics and the selected head's
 /// scores: it is there first, and sooner still without the metrics. `all` is every layer, filled in
@@ -46,6 +48,24 @@ class Results {
   /// One line about why the trace asked for last could not be opened; else empty.
   std::string open_error() const { return trace_.error(); }
 
+  /// Keeps a trace at hand beside the one that is shown, as those that were shown before are.
+  void keep(const TracePointer& trace);
+  /// Of the traces at hand, one that ran the tokens of the open one in the other loop (closed beside
+  /// a full run, full beside a closed one): that of policy A where there are several, else the one
+  /// shown last; nullptr where there is none.
+  TracePointer other_loop() const;
+  /// How far policy A's replay in the selected layer agrees with its closed loop: the mean Jaccard
+  /// index; nothing where that is not known (yet).
+  std::shared_ptr<const double> agreement() const { return agreement_.current(); }
+
+  /// Reads results of kvloupe-capture eval in the background; the ones before stay until then.
+  void open_evaluation(const std::filesystem::path& path);
+  EvaluationPointer evaluation() const;
+  /// Text that identifies them; part of the keys of their figures.
+  std::string evaluation_key() const { return evaluation_.value_key(); }
+  bool opening_evaluation() const { return evaluation_.computing(); }
+  std::string evaluation_error() const { return evaluation_.error(); }
+
   /// Asks for the replays the state calls for. Call once per frame, the selection being in range.
   void update(const WorkspaceState& state);
 
@@ -68,11 +88,14 @@ class Results {
   /// What those have made so far.
   const std::shared_ptr<figure::ReplayStore>& replays() const { return replays_; }
   bool idle() const {
-    return !all_wait_ && quick_.idle() && long_.idle() && comparing_.idle() && !a.focus.computing() && !b.focus.computing();
+    return !all_wait_ && !agreement_.computing() && quick_.idle() && long_.idle() && comparing_.idle() && !a.focus.computing() && !b.focus.computing();
   }
 
  private:
   void request(PolicyResults& results, const std::string& spec, const WorkspaceState& state);
+
+  void compare_loops(const WorkspaceState& state);
+  std::vector<TracePointer> other_loops() const;
 
   /// What the keys of all results for the selected head start with.
   std::string head_key(const WorkspaceState& state) const;
@@ -82,9 +105,18 @@ class Results {
   bool all_wait_ = false;  // for the selected layer's replay
   long opened_ = 0;
   job::Computed<TracePointer> trace_;
+  std::vector<TracePointer> at_hand_;  // the one shown last at the end
+  job::Computed<EvaluationPointer> evaluation_;
+  job::Computed<double> agreement_;
   job::JobQueue quick_;
   job::JobQueue long_;
   job::JobQueue comparing_;
 };
+
+/// What a figure is made from and is not open, and what to do about it; empty where all is there.
+std::string missing_input(const figure::FigureInfo& info, const Results& results);
+
+/// The files that a figure of the window is made from, as export takes them.
+std::vector<std::string> inputs_of(const figure::FigureInfo& info, const Results& results);
 
 }  // namespace kvloupe::window

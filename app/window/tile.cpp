@@ -176,8 +176,10 @@ void Tile::request(const TileState& tile, const TileContext& context, ImVec2 siz
   error_.clear();
   waiting_for_replay_ = false;
   const TracePointer trace = context.results.trace();
-  if (!view || !trace) return;
+  const EvaluationPointer evaluation = context.results.evaluation();
+  if (!view || (!trace && !evaluation)) return;
   const figure::FigureInfo& info = window::info(*view);
+  error_ = missing_input(info, context.results);
   if (shown_view_ != tile.view) {
     figure_.clear();
     picture_.clear();
@@ -186,8 +188,24 @@ void Tile::request(const TileState& tile, const TileContext& context, ImVec2 siz
     drafts_.clear();
     shown_view_ = tile.view;
   }
+  if (!error_.empty()) return;
 
   figure::FigureInput input;
+  if (info.needs.evaluation) {
+    input.evaluation = evaluation;
+    input.choices = tile.choices;
+    input.budget = parse_budget(context.state.budget);
+    std::string key = tile.view + "|" + context.results.evaluation_key() + "|" + context.state.budget;
+    for (const auto& [name, value] : tile.choices) key += "|" + name + "=" + value;
+    figure_.request(context.results.quick(), key, [=](Progress& progress, const auto&) {
+      figure::MadeFigure made;
+      made.figure = info.compute(input, progress);
+      made.settings = figure::settings_in_words(info, input);
+      return made;
+    });
+    request_picture(tile, context, size);
+    return;
+  }
   input.trace = trace;
   input.traces = {trace};
   input.choices = tile.choices;
@@ -198,9 +216,10 @@ void Tile::request(const TileState& tile, const TileContext& context, ImVec2 siz
     error_ = "Shows policy B, which is off: switch it on (B).";
     return;
   }
-  if (info.needs.fewest_traces > 1) {
-    error_ = "Compares traces: kvloupe export TRACE TRACE --figure " + info.name;
-    return;
+  if (info.needs.both_loops) {
+    const TracePointer other = context.results.other_loop();
+    input.traces.push_back(other);
+    key += "|" + other->path().string() + other->identity();
   }
   if (info.needs.policy_b && !context.state.policy_b_on) {
     error_ = "Compares two policies: switch on policy B.";
@@ -246,7 +265,8 @@ void Tile::request(const TileState& tile, const TileContext& context, ImVec2 siz
       input.policy_a ? input.policy_a->blocks.size() : context.results.blocks(context.state).size());
   selection.step = std::min(selection.step, steps - 1);
   job::JobQueue& queue =
-      info.needs.comparison ? context.results.comparing() : context.results.quick();
+      info.needs.comparison || info.needs.both_loops ? context.results.comparing()
+                                                      : context.results.quick();
   figure_.request(queue, key,
                   [=](Progress& progress, const auto&) mutable {
                     const std::string reason = unavailable ? unavailable(*input.trace) : "";
@@ -257,6 +277,10 @@ void Tile::request(const TileState& tile, const TileContext& context, ImVec2 siz
                     made.settings = figure::settings_in_words(info, input);
                     return made;
                   });
+  request_picture(tile, context, size);
+}
+
+void Tile::request_picture(const TileState& tile, const TileContext& context, ImVec2 size) {
   error_ = figure_.error();
   const auto figure = figure_.value();
   if (!figure || !error_.empty()) return;

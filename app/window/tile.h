@@ -79,6 +79,8 @@ class Tile {
 
  private:
   void request(const TileState& tile, const TileContext& context, ImVec2 size);
+  /// The figure's picture in this size, once there is a figure.
+  void request_picture(const TileState& tile, const TileContext& context, ImVec2 size);
   /// What a figure that makes replays of its own needs, also for its key; false and an error where
   /// what is selected is wrong.
   bool add_comparison(figure::FigureInput& input, std::string& key, PolicySide side,

@@ -46,6 +46,11 @@ constexpr std::array kViews = {
     ViewEntry{"bound", Zoom::none, false},
     ViewEntry{"output-error-layers", Zoom::none, false},
     ViewEntry{"block-size", Zoom::none, false},
+    ViewEntry{"eviction-error", Zoom::x, false},
+    ViewEntry{"logit-effect", Zoom::none, false},
+    ViewEntry{"drift", Zoom::none, true},
+    ViewEntry{"needle-grid", Zoom::none, true},
+    ViewEntry{"perplexity-budget", Zoom::none, false},
 };
 }  // namespace
 

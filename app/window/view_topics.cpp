@@ -16,6 +16,7 @@ constexpr std::string_view kKeyDiff = "Keys (KeyDiff)";
 constexpr std::string_view kCritical = "Output perturbation (CriticalKV)";
 constexpr std::string_view kValues = "Values and output error (CAOTE)";
 constexpr std::string_view kMerging = "Merging (KVMerger)";
+constexpr std::string_view kModel = "In the model's own cache";
 constexpr std::string_view kMore = "More";
 
 using Line = std::pair<std::string_view, std::string_view>;
@@ -31,6 +32,9 @@ constexpr std::array kTopics = {
     Line{"retained-share", kCompare},
     Line{"block-overlap", kCompare},
     Line{"cost", kCompare},
+    Line{"drift", kModel},
+    Line{"needle-grid", kModel},
+    Line{"perplexity-budget", kModel},
     Line{"attention", kAttention},
     Line{"sinks", kAttention},
     Line{"similarity", kKeyDiff},
@@ -46,6 +50,7 @@ constexpr std::array kTopics = {
     Line{"attention-mass", kCritical},
     Line{"bound", kCritical},
     Line{"block-size", kValues},
+    Line{"eviction-error", kValues},
     Line{"local-similarity", kMerging},
     Line{"pair-rotation", kMerging},
     Line{"compression-layers", kMerging},

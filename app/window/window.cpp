@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "analysis/error.h"
+#include "analysis/evaluation/evaluation.h"
 #include "app/window/picture_file.h"
 #include "app/window/session.h"
 #include "app/window/surface.h"
@@ -40,22 +41,27 @@ void one_frame(Surface& surface, Workspace& workspace, bool draw = true) {
 /// that of a missing display.
 struct Asked {
   std::optional<WorkspaceState> session;
-  TracePointer trace;
+  std::vector<TracePointer> traces;  // the first is shown
+  std::string evaluation;            // its path; empty: none
 };
 
 Asked read_what_was_asked(const WindowOptions& options) {
   Asked asked;
   if (!options.session.empty()) asked.session = read_session(options.session);
-  std::string trace = options.trace;
-  if (is_session_file(trace)) {
-    asked.session = read_session(trace);
-    trace.clear();
+  for (const std::string& input : options.inputs) {
+    if (looks_like_evaluation(input)) {
+      read_evaluation(input);  // throws where it is none after all
+      asked.evaluation = input;
+    } else if (is_session_file(input)) {
+      asked.session = read_session(input);
+    } else {
+      asked.traces.push_back(std::make_shared<const Trace>(input));
+    }
   }
-  if (!trace.empty()) {
-    asked.trace = std::make_shared<const Trace>(trace);
-  } else if (asked.session && !asked.session->trace.empty() && !options.screenshot.empty()) {
+  if (asked.traces.empty() && asked.session && !asked.session->trace.empty() &&
+      !options.screenshot.empty()) {
     // On the screen, a session whose trace has moved opens and says so.
-    asked.trace = std::make_shared<const Trace>(asked.session->trace);
+    asked.traces.push_back(std::make_shared<const Trace>(asked.session->trace));
   }
   return asked;
 }
@@ -69,6 +75,8 @@ int take_screenshot(Surface& surface, Workspace& workspace, const std::string& p
     if (!workspace.results.open_error().empty()) {
       throw WorkError(workspace.results.open_error());  // names the file
     }
+    if (!workspace.results.evaluation_error().empty())
+      throw WorkError(workspace.results.evaluation_error());
     if (!workspace.wants_frame()) std::this_thread::sleep_for(kNapOffscreen);
   }
   one_frame(surface, workspace);
@@ -91,8 +99,11 @@ int run_window(const WindowOptions& options) {
     host.set_title = [&surface](const std::string& title) { surface.set_title(title); };
   }
   Workspace workspace(host);
-  if (asked.session) workspace.restore(std::move(*asked.session), asked.trace);
-  else if (asked.trace) workspace.show(asked.trace);
+  for (std::size_t i = 1; i < asked.traces.size(); ++i) workspace.results.keep(asked.traces[i]);
+  const TracePointer first = asked.traces.empty() ? nullptr : asked.traces.front();
+  if (asked.session) workspace.restore(std::move(*asked.session), first);
+  else if (first) workspace.show(first);
+  if (!asked.evaluation.empty()) workspace.results.open_evaluation(asked.evaluation);
   if (offscreen) return take_screenshot(surface, workspace, options.screenshot);
 
   surface.on_drop([&](const std::vector<std::string>& paths) {

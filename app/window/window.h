@@ -1,11 +1,14 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace kvloupe::window {
 
 struct WindowOptions {
-  std::string trace;       // empty: none
+  /// Traces and results of kvloupe-capture eval; the first is shown, the others are at hand. Or one
+  /// session.
+  std::vector<std::string> inputs;
   std::string session;     // empty: none
   std::string screenshot;  // PNG to write once all jobs are done; empty: stay open
   int width = 1600;

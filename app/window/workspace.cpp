@@ -62,6 +62,11 @@ void Workspace::tell(const std::string& line) {
 }
 
 void Workspace::open(const std::string& path) {
+  if (looks_like_evaluation(path)) {
+    notice.clear();
+    results.open_evaluation(path);
+    return;
+  }
   if (is_session_file(path)) {
     try {
       open_session(path);
@@ -134,8 +139,8 @@ const HeadReplay* Workspace::head_b() const {
 }
 
 bool Workspace::settled() const {
-  if (results.opening()) return false;
-  if (!results.trace()) return true;
+  if (results.opening() || results.opening_evaluation()) return false;
+  if (!results.trace() && !results.evaluation()) return true;
   if (frames_wanted_ > 0 || !results.idle() || export_panel.previewing()) return false;
   for (int i = 0; i < state.tile_count; ++i) {
     if (!tiles[static_cast<std::size_t>(i)].settled()) return false;
@@ -162,7 +167,30 @@ void Workspace::keep_in_range() {
   if (at.step >= step_count()) at.step = step_count() - 1;
 }
 
+/// Shows what was just read: its view in the active tile, its two views where nothing else is open.
+void Workspace::follow_evaluation() {
+  const std::string error = results.evaluation_error();
+  if (!error.empty() && error != shown_evaluation_error_) fail(error);
+  shown_evaluation_error_ = error;
+  const EvaluationPointer evaluation = results.evaluation();
+  if (!evaluation || results.evaluation_key() == shown_evaluation_) return;
+  shown_evaluation_ = results.evaluation_key();
+  const bool needles = evaluation->task == Evaluation::Task::needle;
+  const char* first = needles ? "needle-grid" : "perplexity-budget";
+  if (results.trace()) {
+    show_view(first);
+  } else {
+    state.active_tile = 0;
+    state.tile_count = needles ? 2 : 1;
+    show_view(first);
+    if (needles) state.tiles[1] = TileState{.view = "perplexity-budget"};
+    host_.set_title(evaluation->path.filename().string() + " – kvloupe");
+  }
+  frames_wanted_ = 2;
+}
+
 void Workspace::follow_results() {
+  follow_evaluation();
   const TracePointer trace = results.trace();
   const std::string error = results.open_error();
   if (!error.empty() && error != shown_error_) {
@@ -280,7 +308,7 @@ void Workspace::perform(Command command) {
     case Command::open_session: file_panel.open(FilePanel::Purpose::open_session, state.trace); break;
     case Command::save_session: file_panel.open(FilePanel::Purpose::save_session, state.trace); break;
     case Command::export_view:
-      if (trace) export_panel.open(*this);
+      if (trace || results.evaluation()) export_panel.open(*this);
       break;
     case Command::new_capture: capture_panel.open_new(*this); break;
     case Command::closed_loop:
@@ -288,7 +316,7 @@ void Workspace::perform(Command command) {
       break;
     case Command::palette: palette.open_all(*this); break;
     case Command::choose_view:
-      if (trace) palette.open_views(*this, nullptr);
+      if (trace || results.evaluation()) palette.open_views(*this, nullptr);
       break;
     case Command::quit: host_.close(); break;
     case Command::help: help_open_ = !help_open_; break;
@@ -573,7 +601,7 @@ void Workspace::draw_centre(float x, float y, float width, float height) {
     ImGui::SameLine(width - px(72));
     if (ImGui::SmallButton("Dismiss")) notice.clear();
   }
-  if (results.trace()) {
+  if (results.trace() || results.evaluation()) {
     draw_tiles(width - px(16), height - ImGui::GetCursorPosY() - px(8));
   } else {
     draw_empty_state(*this);

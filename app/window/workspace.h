@@ -119,6 +119,7 @@ class Workspace {
  private:
   void keep_in_range();
   void follow_results();
+  void follow_evaluation();
   void follow_grid(int step);
   void follow_tokens(const PolicyResults& policy, int which, int step);
   void follow_preferences();
@@ -148,6 +149,7 @@ class Workspace {
   int frames_wanted_ = 2;
   std::string shown_trace_;
   std::string shown_error_;
+  std::string shown_evaluation_, shown_evaluation_error_;
   std::string fonts_for_;
   bool opening_session_ = false;
   std::string grid_key_;

@@ -17,8 +17,10 @@
 #include <sstream>
 
 #include "analysis/error.h"
+#include "analysis/evaluation/evaluation.h"
 #include "app/figure/figure_file.h"
 #include "app/figure/text_dump.h"
+#include "tests/support/synthetic_evaluation.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
 
@@ -53,27 +55,48 @@ class FigureCatalogTest : public ::testing::TestWithParam<std::string> {
     options.clusters = 4;
     test::write_synthetic_trace(*folder / "synthetic.h5", options);
     trace = new std::shared_ptr<const Trace>(new Trace(*folder / "synthetic.h5"));
+    test::write_synthetic_closed_loop(*folder / "closed.h5", options, "h2o", 24);
+    closed = new std::shared_ptr<const Trace>(new Trace(*folder / "closed.h5"));
+    options.lm_head = true;
+    test::write_synthetic_trace(*folder / "with-head.h5", options);
+    with_head = new std::shared_ptr<const Trace>(new Trace(*folder / "with-head.h5"));
+    evaluation = new std::shared_ptr<const Evaluation>(
+        new Evaluation(read_evaluation(test::write_synthetic_evaluation(*folder / "needle.json"))));
     fonts = new TextMetrics();
   }
   static void TearDownTestSuite() {
     delete fonts;
+    delete evaluation;
+    delete with_head;
+    delete closed;
     delete trace;
     delete folder;
   }
 
   const FigureInfo& info() const { return find_figure(GetParam()); }
   MadeFigure make(FigureSettings settings = {}) const {
-    FigureMaker maker(*trace);
     Progress progress;
-    return maker.make(info(), settings, progress);
+    return maker().make(info(), settings, progress);
+  }
+  /// Of what the figure is made from.
+  FigureMaker maker() const {
+    if (info().needs.evaluation) return FigureMaker(*evaluation);
+    if (info().needs.both_loops) return FigureMaker({*trace, *closed});
+    return FigureMaker(info().unavailable(**trace).empty() ? *trace : *with_head);
   }
 
   static test::TemporaryFolder* folder;
   static std::shared_ptr<const Trace>* trace;
+  static std::shared_ptr<const Trace>* closed;     // the same tokens with h2o in the cache
+  static std::shared_ptr<const Trace>* with_head;  // the same with an output head
+  static std::shared_ptr<const Evaluation>* evaluation;
   static TextMetrics* fonts;
 };
 test::TemporaryFolder* FigureCatalogTest::folder = nullptr;
 std::shared_ptr<const Trace>* FigureCatalogTest::trace = nullptr;
+std::shared_ptr<const Trace>* FigureCatalogTest::closed = nullptr;
+std::shared_ptr<const Trace>* FigureCatalogTest::with_head = nullptr;
+std::shared_ptr<const Evaluation>* FigureCatalogTest::evaluation = nullptr;
 TextMetrics* FigureCatalogTest::fonts = nullptr;
 
 TEST_P(FigureCatalogTest, ScenesAreSoundInEverySizeThemeAndChoice) {
@@ -127,8 +150,13 @@ TEST_P(FigureCatalogTest, FilesAreValidAndTheSameEveryTime) {
   }
   // The settings are in the file.
   EXPECT_THAT(file_of(info(), made, FileFormat::svg, options, *fonts),
-              HasSubstr("<entry name=\"trace\">synthetic.h5</entry>"));
-  EXPECT_THAT(file_of(info(), made, FileFormat::png, options, *fonts), HasSubstr("synthetic.h5"));
+              HasSubstr(info().needs.evaluation   ? "<entry name=\"results\">needle.json</entry>"
+                        : info().needs.both_loops ? "<entry name=\"trace\">synthetic.h5, closed.h5</entry>"
+                        : info().unavailable(**trace).empty()
+                            ? "<entry name=\"trace\">synthetic.h5</entry>"
+                            : "<entry name=\"trace\">with-head.h5</entry>"));
+  EXPECT_THAT(file_of(info(), made, FileFormat::png, options, *fonts),
+              HasSubstr(info().needs.evaluation ? "needle.json" : ".h5"));
 }
 
 TEST_P(FigureCatalogTest, SvgIsXmlAndTextIsTextOnEveryBackEnd) {
@@ -186,6 +214,9 @@ TEST_P(FigureCatalogTest, WrongSettingsAreUsageErrors) {
     change(settings);
     EXPECT_THROW(make(settings), UsageError);
   };
+  refused([](FigureSettings& s) { s.policy = "keydif"; });
+  refused([](FigureSettings& s) { s.choices["nonsense"] = "1"; });
+  if (info().needs.evaluation) return;  // has no layers
   refused([](FigureSettings& s) { s.layer = 3; });
   refused([](FigureSettings& s) { s.layer = -1; });
   refused([](FigureSettings& s) { s.head = 2; });
@@ -194,16 +225,13 @@ TEST_P(FigureCatalogTest, WrongSettingsAreUsageErrors) {
   refused([](FigureSettings& s) { s.step = 100; });
   refused([](FigureSettings& s) { s.tokens = {{0, 104}}; });
   refused([](FigureSettings& s) { s.tokens = {{9, 3}}; });
-  refused([](FigureSettings& s) { s.policy = "keydif"; });
   refused([](FigureSettings& s) { s.budget = "0"; });
-  refused([](FigureSettings& s) { s.choices["nonsense"] = "1"; });
 }
 
 TEST_P(FigureCatalogTest, ACancelledFigureStops) {
-  FigureMaker maker(*trace);
   Progress progress;
   progress.cancel();
-  EXPECT_THROW(maker.make(info(), {}, progress), Cancelled);
+  EXPECT_THROW(maker().make(info(), {}, progress), Cancelled);
 }
 
 std::vector<std::string> names() {

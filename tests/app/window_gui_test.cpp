@@ -14,9 +14,11 @@
 #include <GLFW/glfw3.h>
 
 #include "analysis/policy/spec.h"
+#include "app/window/command_palette.h"
 #include "app/window/view_catalog.h"
 #include "tests/app/virtual_display.h"
 #include "tests/app/window_driver.h"
+#include "tests/support/synthetic_evaluation.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
 
@@ -101,6 +103,10 @@ TEST_F(Window, EveryViewDrawsInBothThemesAndAnyTiling) {
   state().policy_b_on = true;
   for (const window::ViewEntry& view : window::view_catalog()) {
     show(std::string(view.figure).c_str());
+    if (const std::string why = window::why_not(view, w()); !why.empty()) {
+      EXPECT_EQ(w().tiles[0].error(), why) << view.figure;
+      continue;
+    }
     EXPECT_EQ(w().tiles[0].error(), "") << view.figure;
     ASSERT_NE(w().tiles[0].scene(), nullptr) << view.figure;
     EXPECT_FALSE(w().tiles[0].scene()->items.empty()) << view.figure;
@@ -118,6 +124,65 @@ TEST_F(Window, EveryViewDrawsInBothThemesAndAnyTiling) {
   driver().settle();
   EXPECT_EQ(state().theme, window::Theme::dark);
   EXPECT_GT(WindowDriver::difference(light, driver().picture(), 0, 0, 1280, 800), 0.8);
+}
+
+TEST_F(Window, AClosedLoopRunOpenedBesideTheFullOneShowsHowFarTheyAreApart) {
+  SyntheticTraceOptions options;
+  options.layers = 3;
+  options.clusters = 4;
+  write_synthetic_closed_loop(folder_.path() / "closed.h5", options, "h2o", 24);
+  open_trace();
+  show("drift");
+  EXPECT_THAT(w().tiles[0].error(), HasSubstr("Ctrl R"));
+  EXPECT_EQ(w().results.agreement(), nullptr);
+  w().open((folder_.path() / "closed.h5").string());
+  driver().settle();
+  EXPECT_EQ(w().tiles[0].error(), "");
+  ASSERT_NE(w().tiles[0].figure(), nullptr);
+  EXPECT_THAT(w().tiles[0].figure()->figure->caption(), HasSubstr("h2o with N = 24"));
+  EXPECT_EQ(w().results.agreement(), nullptr) << "the open trace is the closed loop itself";
+  w().open(trace());
+  driver().settle();
+  EXPECT_EQ(w().tiles[0].error(), "");
+  state().policy_a = "h2o";
+  state().budget = "24";
+  state().selection.layer = 0;
+  driver().settle();
+  ASSERT_NE(w().results.agreement(), nullptr);
+  EXPECT_EQ(*w().results.agreement(), 1.0);
+  driver().key(GLFW_KEY_DOWN);
+  driver().settle();
+  ASSERT_NE(w().results.agreement(), nullptr);
+  EXPECT_LT(*w().results.agreement(), 1.0);
+  state().budget = "25";
+  driver().settle();
+  EXPECT_EQ(w().results.agreement(), nullptr) << "ran with another budget";
+}
+
+TEST_F(Window, ResultsOfAnEvaluationOpenAloneAndBesideATrace) {
+  const auto needle = write_synthetic_evaluation(folder_.path() / "needle.json");
+  w().open(needle.string());
+  driver().settle();
+  EXPECT_EQ(w().notice, "");
+  ASSERT_EQ(state().tile_count, 2);
+  EXPECT_EQ(state().tiles[0].view, "needle-grid");
+  EXPECT_EQ(state().tiles[1].view, "perplexity-budget");
+  for (const int i : {0, 1}) {
+    EXPECT_EQ(w().tiles[static_cast<std::size_t>(i)].error(), "");
+    EXPECT_NE(w().tiles[static_cast<std::size_t>(i)].scene(), nullptr);
+  }
+  show("filmstrip");
+  EXPECT_THAT(w().tiles[0].error(), HasSubstr("Shows a trace"));
+  open_trace();
+  EXPECT_EQ(w().tiles[0].error(), "");
+  w().open(write_synthetic_evaluation(folder_.path() / "loss.json", false).string());
+  driver().settle();
+  EXPECT_EQ(state().tiles[static_cast<std::size_t>(state().active_tile)].view, "perplexity-budget");
+  EXPECT_NE(w().results.trace(), nullptr);
+  std::ofstream(folder_.path() / "cut.json") << R"({"format":"kvloupe-eval","runs":[)";
+  w().open((folder_.path() / "cut.json").string());
+  driver().settle();
+  EXPECT_THAT(w().notice, HasSubstr("no whole JSON"));
 }
 
 TEST_F(Window, ScrubsAndPlaysSteps) {

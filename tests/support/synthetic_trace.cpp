@@ -7,6 +7,8 @@
 #include <span>
 #include <string>
 
+#include "analysis/policy/spec.h"
+#include "analysis/replay/replay.h"
 #include "analysis/trace/half.h"
 #include "analysis/trace/trace_writer.h"
 
@@ -95,6 +97,16 @@ TokenTable make_tokens(const SyntheticTraceOptions& options, Random& random) {
   if (options.text) tokens.segment_names = {"context", "answer"};
   return tokens;
 }
+/// What a closed-loop trace holds beside its states.
+struct ClosedLoop {
+  std::string policy;
+  int budget = 0;
+  std::vector<std::vector<std::int32_t>> evicted_at;  // [L] of [Hk,T]
+};
+
+/// The trace of these states; of a closed loop where one is given.
+void write_states(const std::filesystem::path& target, const SyntheticTraceOptions& options,
+                  const SyntheticStates& states, const ClosedLoop* closed);
 }  // namespace
 
 SyntheticStates make_synthetic_states(const SyntheticTraceOptions& options) {
@@ -152,11 +164,58 @@ SyntheticStates make_synthetic_states(const SyntheticTraceOptions& options) {
 SyntheticStates write_synthetic_trace(const std::filesystem::path& target,
                                       const SyntheticTraceOptions& options) {
   SyntheticStates states = make_synthetic_states(options);
+  write_states(target, options, states, nullptr);
+  return states;
+}
+
+void write_synthetic_closed_loop(const std::filesystem::path& target,
+                                 const SyntheticTraceOptions& options, const std::string& policy,
+                                 int budget) {
+  SyntheticStates states = make_synthetic_states(options);
+  Random random(options.seed + 17);
+  for (std::size_t layer = 1; layer < states.key.size(); ++layer) {
+    const float noise = 0.2F * static_cast<float>(layer);
+    for (auto* all : {&states.query, &states.key, &states.value}) {
+      for (Matrix& m : (*all)[layer]) m += normal(random, m.rows(), m.cols(), noise);
+    }
+  }
+  const std::filesystem::path open = target.string() + ".open.h5";
+  write_states(open, options, states, nullptr);
+  ClosedLoop closed{parse_policy(policy).text(), budget, {}};
+  {
+    const Trace trace(open);
+    ReplayRequest request;
+    request.policy = parse_policy(policy);
+    request.budget = budget;
+    request.metrics = false;
+    Progress progress;
+    const Replay made = replay(trace, request, progress);
+    for (int layer = 0; layer < options.layers; ++layer) {
+      std::vector<std::int32_t> all;
+      for (int head = 0; head < options.heads; ++head) {
+        const auto& own = made.find(layer, head)->evicted_at;
+        all.insert(all.end(), own.begin(), own.end());
+      }
+      closed.evicted_at.push_back(std::move(all));
+    }
+  }
+  std::filesystem::remove(open);
+  write_states(target, options, states, &closed);
+}
+
+namespace {
+void write_states(const std::filesystem::path& target, const SyntheticTraceOptions& options,
+                  const SyntheticStates& states, const ClosedLoop* closed) {
+  RunInfo run = states.run;
+  if (closed != nullptr) {
+    run.policy = closed->policy;
+    run.budget = closed->budget;
+  }
   TraceWriterOptions writer_options;
   writer_options.store_f32 = options.store_f32;
   writer_options.store_attention = options.attention;
   writer_options.top_k = 3;
-  TraceWriter writer(target, states.model, states.run, writer_options);
+  TraceWriter writer(target, states.model, run, writer_options);
   Random random(options.seed + 1);
   const std::vector<Block> blocks =
       make_blocks(options.prompt_length, options.generated, options.block);
@@ -190,6 +249,7 @@ SyntheticStates write_synthetic_trace(const std::filesystem::path& target,
         writer.write_value_out_norms(layer, block.first, m, l1, l2);
       }
     }
+    if (closed != nullptr) writer.write_evicted_at(layer, closed->evicted_at[l]);
     if (options.evicted_at) {
       std::vector<std::int32_t> steps;
       const auto last = static_cast<std::int32_t>(blocks.size()) - 1;
@@ -214,6 +274,7 @@ SyntheticStates write_synthetic_trace(const std::filesystem::path& target,
       for (int i = 0; i < block.size() * writer_options.top_k; ++i) {
         ids.push_back(static_cast<std::int32_t>(
             random() % static_cast<std::uint64_t>(options.vocab_size)));
+        if (closed != nullptr && i % 2 == 0) ids.back() = (ids.back() + 1) % options.vocab_size;
         logprobs.push_back(-1.0F - static_cast<float>(i % writer_options.top_k));
       }
       writer.write_predictions(block.first, block.size(), ids, logprobs);
@@ -225,11 +286,11 @@ SyntheticStates write_synthetic_trace(const std::filesystem::path& target,
   }
   std::vector<float> loss;
   if (options.predictions) {
-    loss.assign(static_cast<std::size_t>(options.tokens()), 2.5F);
+    loss.assign(static_cast<std::size_t>(options.tokens()), closed != nullptr ? 2.625F : 2.5F);
     loss.back() = std::numeric_limits<float>::quiet_NaN();
   }
-  writer.finish(states.run, make_tokens(options, random), blocks, loss);
-  return states;
+  writer.finish(run, make_tokens(options, random), blocks, loss);
 }
+}  // namespace
 
 }  // namespace kvloupe::test

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <string>
 #include <vector>
 
 #include "analysis/matrix.h"
@@ -54,5 +55,12 @@ SyntheticStates make_synthetic_states(const SyntheticTraceOptions& options = {})
 /// Writes the trace through TraceWriter, block by block as a capture does. Returns the states.
 SyntheticStates write_synthetic_trace(const std::filesystem::path& target,
                                       const SyntheticTraceOptions& options = {});
+
+/// A closed-loop trace of the tokens of write_synthetic_trace(…, options): the policy's replay, at a
+/// budget in entries, on states that differ from the full run's the more the deeper the layer (layer
+/// 0 not at all), and other predictions. No merging policy. Writes and removes a trace beside it.
+void write_synthetic_closed_loop(const std::filesystem::path& target,
+                                 const SyntheticTraceOptions& options, const std::string& policy,
+                                 int budget);
 
 }  // namespace kvloupe::test

@@ -130,7 +130,7 @@ FigureInfo attention_mass_figure() {
   info.width_mm = 178.0;
   info.aspect = 2.6;
   info.choices = {
-      budgets_choice("2.5%,5%,10%,20%,40%"),
+      budgets_choice("0.5%,1%,2.5%,5%,10%,20%,40%"),
       number_choice("alpha", "α", "Share of the budget that the first stage has", "0.5", 0.0, 1.0)};
   info.unavailable = [](const Trace&) { return std::string(); };
   info.compute = compute;

@@ -41,5 +41,10 @@ FigureInfo perturbation_budgets_figure();
 FigureInfo bound_figure();
 FigureInfo output_error_layers_figure();
 FigureInfo block_size_figure();
+FigureInfo drift_figure();
+FigureInfo needle_grid_figure();
+FigureInfo perplexity_budget_figure();
+FigureInfo eviction_error_figure();
+FigureInfo logit_effect_figure();
 
 }  // namespace kvloupe::figure

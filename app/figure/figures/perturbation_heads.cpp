@@ -10,6 +10,7 @@
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/stage_comparison.h"
 #include "app/figure/panels.h"
+#include "app/figure/value_axis.h"
 
 namespace kvloupe::figure {
 
@@ -91,8 +92,11 @@ class PerturbationHeads final : public Figure {
     PanelGrid grid;
     Panel panel;
     panel.x = head_axis(heads);
-    panel.x.label = group > 1 ? "Query head" : "Head";
-    if (group > 1) panel.x.meaning = AxisMeaning::value;
+    if (group > 1) {  // no key-value heads: numbers of their own, one to a cell
+      std::vector<std::string> names;
+      for (int head = 0; head < heads; ++head) names.push_back(std::to_string(head));
+      panel.x = name_axis(std::move(names), "Query head");
+    }
     panel.y = layer_axis(layers);
     panel.is_map = true;
     grid.panels = {panel};

@@ -1,0 +1,358 @@
+// One eviction, token by token: what a policy drops and what CAOTE would drop from the same cache,
+// and what each choice does to the output.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <tuple>
+
+#include "analysis/error.h"
+#include "analysis/metric/joint_error.h"
+#include "analysis/metric/perturbation.h"
+#include "analysis/policy/value_aware_score.h"
+#include "app/figure/bar_plot.h"
+#include "app/figure/comparison.h"
+#include "app/figure/dot_plot.h"
+#include "app/figure/figures/figures.h"
+#include "app/figure/fit_texts.h"
+#include "app/figure/line_plot.h"
+#include "app/figure/panels.h"
+#include "app/figure/token_state.h"
+#include "app/figure/value_axis.h"
+
+namespace kvloupe::figure {
+
+namespace {
+
+/// One entry of the cache before the eviction.
+struct Entry {
+  int token = 0;
+  double score = 0.0;   // the policy's
+  double caote = 0.0;   // c_j, of the scores as attention
+  bool kept = false;    // by the policy
+  bool kept_caote = false;
+};
+
+/// What dropping a set does to the last query's output; means over the query heads.
+struct Loss {
+  double sum = 0.0;    // Σ c_j, h the query's own attention
+  double joint = 0.0;  // the true change
+};
+
+/// Who keeps an entry; the colours of two policies throughout.
+enum Kept { kBoth, kNeither, kPolicy, kCaote };
+
+class EvictionErrorFigure final : public Figure {
+ public:
+  Selection selection;
+  std::string policy;
+  int budget = 0;
+  int step = -1;  // −1: nothing is ever evicted
+  std::vector<Entry> entries;
+  Loss by_policy, by_caote;
+
+  double natural_height(const DrawRequest& request) const override {
+    return panels_natural_height(request.style, grid(request), request.width);
+  }
+
+  Scene draw(const DrawRequest& request) const override {
+    const Style& style = request.style;
+    Scene scene = make_scene(style, request.width, request.height);
+    PanelGrid panels = grid(request);
+    if (request.legend)
+      add_series_legend(scene, style, {2.0, 2.0}, request.width - 4.0, legend(style));
+    const std::vector<Axes> axes = add_panels(scene, style, panels);
+    draw_entries(scene, style, axes[0]);
+    draw_losses(scene, style, axes[1]);
+    if (step < 0)
+      add_note(scene, style, "Nothing is evicted", axes[0].plot.centre(), Align::centre);
+    keep_fitting_texts(scene);
+    return scene;
+  }
+
+  void write_csv(CsvWriter& csv) const override {
+    csv.row({"token", "score", "caote_error", "retained", "retained_by_caote", "choice",
+             "sum_of_errors", "joint_error"});
+    constexpr std::string_view none;
+    for (const Entry& one : entries) {
+      csv.row({static_cast<long>(one.token), one.score, one.caote, static_cast<long>(one.kept),
+               static_cast<long>(one.kept_caote), none, none, none});
+    }
+    csv.row({none, none, none, none, none, "policy", by_policy.sum, by_policy.joint});
+    csv.row({none, none, none, none, none, "caote", by_caote.sum, by_caote.joint});
+  }
+
+  std::string value_text(const Target& target) const override {
+    for (const Entry& one : entries) {
+      if (one.token == target.token)
+        return fmt::format("score {}, c {}", format_number(one.score), format_number(one.caote));
+    }
+    return {};
+  }
+
+  std::string caption() const override {
+    if (step < 0) {
+      return fmt::format("Layer {}, head {}: {} with N = {} evicts nothing.", selection.layer,
+                         selection.head, policy, format_count(budget));
+    }
+    long both = 0, gone = 0;
+    for (const Entry& one : entries) {
+      gone += !one.kept;
+      both += !one.kept && !one.kept_caote;
+    }
+    return fmt::format(
+        "The eviction of step {} in layer {}, head {}, {} with N = {}: a, error c of dropping each "
+        "entry alone, by the policy's scores as attention; CAOTE drops the lowest, protected entries "
+        "excepted ({} of {} are dropped by both). b, what either choice does to the output of the "
+        "step's last query, before W_O, mean over the group's query heads: the sum of c with the "
+        "query's own attention, and the joint error ‖o − o′‖₂.",
+        step, selection.layer, selection.head, policy, format_count(budget), both, gone);
+  }
+
+ private:
+  static Kept kept_by(const Entry& one) {
+    if (one.kept) return one.kept_caote ? kBoth : kPolicy;
+    return one.kept_caote ? kCaote : kNeither;
+  }
+
+  static SeriesLook look_of(const Style& style, Kept kept) {
+    const Palette& c = style.colours;
+    SeriesLook look;
+    look.dash.clear();
+    look.colour = kept == kBoth      ? c.both
+                  : kept == kNeither ? c.faint
+                  : kept == kPolicy  ? c.retained
+                                     : c.evicted;
+    look.filled = kept == kBoth || kept == kPolicy;
+    look.shape = kept == kPolicy   ? MarkerShape::square
+                 : kept == kCaote  ? MarkerShape::diamond
+                                   : MarkerShape::circle;
+    return look;
+  }
+
+  static std::vector<SeriesLabel> legend(const Style& style) {
+    std::vector<SeriesLabel> labels;
+    for (const auto& [kept, name] :
+         {std::pair{kPolicy, "kept by the policy only"}, {kCaote, "kept by CAOTE only"},
+          {kBoth, "kept by both"}, {kNeither, "kept by neither"}}) {
+      labels.push_back({name, 0.0, look_of(style, kept)});
+    }
+    return labels;
+  }
+
+  /// Errors too small to be seen beside the largest are left out of the logarithmic axis.
+  double largest() const {
+    double most = 0.0;
+    for (const Entry& one : entries) {
+      if (std::isfinite(one.caote)) most = std::max(most, one.caote);
+    }
+    return most;
+  }
+  bool is_shown(const Entry& one) const {
+    constexpr double kLeast = 1e-12;  // of the largest
+    return std::isfinite(one.caote) && one.caote > kLeast * largest();
+  }
+
+  PanelGrid grid(const DrawRequest& request) const {
+    PanelGrid grid;
+    grid.aspect = 1.6;
+    grid.least_width = 100.0;
+    if (request.legend) {
+      Scene scratch = make_scene(request.style, request.width, 100.0);
+      grid.top += 4.0 + add_series_legend(scratch, request.style, {2.0, 2.0}, request.width - 4.0,
+                                          legend(request.style));
+    }
+    Panel all;
+    all.title = "Each entry alone";
+    ValueRange errors;
+    for (const Entry& one : entries) {
+      if (is_shown(one)) errors.add(one.caote);
+    }
+    const double last = entries.empty() ? 1.0 : entries.back().token + 1.0;
+    all.x = {AxisMeaning::token, AxisScale::linear, 0.0, last, "Token"};
+    if (request.x_range) std::tie(all.x.first, all.x.last) = *request.x_range;
+    all.y = y_axis("c", errors.padded_log(), AxisScale::log);
+    Panel losses;
+    losses.title = "All that was dropped";
+    losses.x = name_axis({"policy", "CAOTE"}, "Choice by");
+    ValueRange range;
+    for (const Loss& loss : {by_policy, by_caote}) {
+      range.add(loss.sum);
+      range.add(loss.joint);
+    }
+    losses.y = y_axis("Output error", range.from_zero(0.15));
+    losses.y_grid = true;
+    grid.panels = {all, losses};
+    return grid;
+  }
+
+  void draw_entries(Scene& scene, const Style& style, const Axes& axes) const {
+    const double size = entries.size() > 400 ? 2.0 : 3.2;
+    for (const Kept kept : {kNeither, kBoth, kPolicy, kCaote}) {  // where they differ on top
+      std::vector<Point> points;
+      std::vector<std::int32_t> tokens;
+      for (const Entry& one : entries) {
+        if (kept_by(one) != kept || !is_shown(one)) continue;
+        points.push_back({one.token + 0.5, one.caote});
+        tokens.push_back(one.token);
+      }
+      if (!points.empty()) add_dots(scene, style, axes, points, look_of(style, kept), size, tokens);
+    }
+  }
+
+  void draw_losses(Scene& scene, const Style& style, const Axes& axes) const {
+    const std::array losses{by_policy, by_caote};
+    double most = 0.0;
+    for (const Loss& loss : losses) most = std::max({most, loss.sum, loss.joint});
+    const auto bar = [&](double cell, double value, int place, const char* name) {
+      if (!(value > 1e-12 * most) || !std::isfinite(value)) return;
+      SeriesLook look;
+      look.colour = cell == 0.0 ? style.colours.retained : style.colours.evicted;
+      look.filled = place == 1;
+      add_bar(scene, style, axes, cell, 0.0, value, look, place, 2);
+      add_bar_number(scene, style, axes, cell, value, name, place, 2);
+    };
+    for (std::size_t i = 0; i < losses.size(); ++i) {
+      bar(static_cast<double>(i), losses[i].sum, 0, "Σ c");
+      bar(static_cast<double>(i), losses[i].joint, 1, "joint");
+    }
+  }
+};
+
+/// The step asked for, else the nearest before it, else after it, at which something left; −1.
+int evicting_step(const HeadReplay& head, int wanted) {
+  const auto evicts = [&](int step) {
+    const StepRecord& record = head.steps[static_cast<std::size_t>(step)];
+    return record.retained < record.cache_size;
+  };
+  for (int step = wanted; step >= 0; --step) {
+    if (evicts(step)) return step;
+  }
+  for (int step = wanted + 1; step < static_cast<int>(head.steps.size()); ++step) {
+    if (evicts(step)) return step;
+  }
+  return -1;
+}
+
+/// Of these rows of the cache, by the attention of the query at `token`.
+Loss loss_of(const Trace& trace, int layer, int query_head, int token, const Matrix& keys,
+             const Matrix& values, const std::vector<std::int32_t>& dropped) {
+  const Matrix queries = trace.query(layer, query_head);
+  const Eigen::VectorXf logits =
+      keys * (static_cast<float>(trace.run().attention_scale) * queries.row(token).transpose());
+  const std::vector<double> attention =
+      softmax({logits.data(), static_cast<std::size_t>(logits.size())});
+  const std::vector<double> alone = caote_scores(attention, view(values));
+  Loss loss;
+  for (const std::int32_t row : dropped) loss.sum += alone[static_cast<std::size_t>(row)];
+  loss.joint = joint_eviction_error(attention, view(values), dropped);
+  return loss;
+}
+
+/// Fills the entries and says which rows the policy and CAOTE drop.
+std::array<std::vector<std::int32_t>, 2> choose(EvictionErrorFigure& figure, const Replay& replay,
+                                                const HeadReplay& head, const Matrix& values) {
+  const auto at = static_cast<std::size_t>(figure.step);
+  const std::vector<std::int32_t> tokens = replay.tokens_at(head, figure.step);
+  const std::vector<std::int32_t> retained = replay.retained_at(head, figure.step);
+  const std::vector<float>& scores = head.scores[at];
+  const std::vector<double> errors = caote_scores(as_attention(scores), view(values));
+  std::array<std::vector<std::int32_t>, 2> dropped;
+  std::vector<std::int32_t> candidates;  // rows
+  for (std::size_t row = 0; row < tokens.size(); ++row) {
+    Entry one;
+    one.token = tokens[row];
+    one.score = static_cast<double>(scores[row]);
+    one.caote = errors[row];
+    one.kept = std::binary_search(retained.begin(), retained.end(), tokens[row]);
+    one.kept_caote = true;
+    if (!one.kept) dropped[0].push_back(static_cast<std::int32_t>(row));
+    if (!is_protection(head.fates[at][row])) candidates.push_back(static_cast<std::int32_t>(row));
+    figure.entries.push_back(one);
+  }
+  // Of equals the later one is kept, as everywhere.
+  std::stable_sort(candidates.begin(), candidates.end(), [&](std::int32_t a, std::int32_t b) {
+    return errors[static_cast<std::size_t>(a)] < errors[static_cast<std::size_t>(b)];
+  });
+  candidates.resize(std::min(candidates.size(), dropped[0].size()));
+  std::sort(candidates.begin(), candidates.end());
+  for (const std::int32_t row : candidates)
+    figure.entries[static_cast<std::size_t>(row)].kept_caote = false;
+  dropped[1] = std::move(candidates);
+  return dropped;
+}
+
+std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
+  progress.check();
+  const Selection& s = input.selection;
+  const Replay& replay = *input.policy_a;
+  const PolicySpec spec = parse_policy(replay.policy);
+  if (spec.find("caote") != nullptr || spec.find("fastcaote") != nullptr)
+    throw WorkError("the policy weighs values already; choose its score alone, such as h2o");
+  const HeadReplay& head = head_of(replay, s.layer, s.head);
+  auto figure = std::make_unique<EvictionErrorFigure>();
+  figure->selection = s;
+  figure->policy = replay.policy;
+  figure->budget = replay.budget;
+  figure->step = evicting_step(head, s.step);
+  if (figure->step < 0) return figure;
+  for (int step = 0; step <= figure->step; ++step) {
+    const StepRecord& record = head.steps[static_cast<std::size_t>(step)];
+    if (!record.merges.empty() || !record.gifts.empty())
+      throw WorkError("the policy merges entries: what one alone does to the output is not known");
+  }
+  const auto at = static_cast<std::size_t>(figure->step);
+  if (head.scores.size() <= at || head.scores[at].empty())
+    throw WorkError("the policy has no scores by which CAOTE could choose");
+  const std::vector<std::int32_t> tokens = replay.tokens_at(head, figure->step);
+  const Matrix all_keys = input.trace->key(s.layer, s.head);
+  const Matrix all_values = input.trace->value(s.layer, s.head);
+  Matrix keys(static_cast<Eigen::Index>(tokens.size()), all_keys.cols());
+  Matrix values(keys.rows(), all_values.cols());
+  for (Eigen::Index row = 0; row < keys.rows(); ++row) {
+    keys.row(row) = all_keys.row(tokens[static_cast<std::size_t>(row)]);
+    values.row(row) = all_values.row(tokens[static_cast<std::size_t>(row)]);
+  }
+  const auto dropped = choose(*figure, replay, head, values);
+  const int group = input.trace->model().group_size();
+  const int query = replay.blocks[at].end - 1;
+  for (int i = 0; i < group; ++i) {
+    progress.check();
+    const int query_head = s.head * group + i;
+    if (s.query_head >= 0 && s.query_head != query_head) continue;
+    const double share = s.query_head >= 0 ? 1.0 : 1.0 / group;
+    for (const auto& [loss, rows] : {std::pair{&figure->by_policy, &dropped[0]},
+                                     {&figure->by_caote, &dropped[1]}}) {
+      const Loss one = loss_of(*input.trace, s.layer, query_head, query, keys, values, *rows);
+      loss->sum += share * one.sum;
+      loss->joint += share * one.joint;
+    }
+  }
+  return figure;
+}
+
+}  // namespace
+
+FigureInfo eviction_error_figure() {
+  FigureInfo info;
+  info.name = "eviction-error";
+  info.title = "One eviction, with CAOTE's choice";
+  info.tooltip =
+      "c = h/(1 − h)·‖o − v‖₂ of every entry of the cache, h the policy's scores as attention; what the "
+      "policy drops beside what CAOTE would drop from the same cache (CAOTE figure 1), and the sum of c "
+      "beside the joint error of both";
+  info.needs.head = true;
+  info.needs.step = true;
+  info.needs.policy = true;
+  info.needs.scores = true;
+  info.width_mm = 178.0;
+  info.unavailable = [](const Trace&) { return std::string(); };
+  info.compute = compute;
+  return info;
+}
+
+}  // namespace kvloupe::figure

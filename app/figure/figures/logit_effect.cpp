@@ -1,0 +1,228 @@
+// What an eviction in one layer does to the next token's logits, to first order.
+
+#include "analysis/metric/logit_effect.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <numeric>
+
+#include "analysis/error.h"
+#include "analysis/measure/output_change.h"
+#include "app/figure/bar_plot.h"
+#include "app/figure/comparison.h"
+#include "app/figure/figures/figures.h"
+#include "app/figure/fit_texts.h"
+#include "app/figure/line_plot.h"
+#include "app/figure/panels.h"
+#include "app/figure/value_axis.h"
+
+namespace kvloupe::figure {
+
+namespace {
+
+constexpr int kOfEachSign = 8;
+
+/// One token of the vocabulary.
+struct Shift {
+  long id = 0;
+  std::string text;
+  double change = 0.0;  // of its logit
+};
+
+class LogitEffectFigure final : public Figure {
+ public:
+  std::string what;             // is taken out, in words
+  std::vector<Shift> shifts;    // the largest rise first, the largest fall last
+  double mean = 0.0, spread = 0.0;
+
+  double natural_height(const DrawRequest& request) const override {
+    const double rows = static_cast<double>(std::max<std::size_t>(shifts.size(), 4));
+    return rows * request.style.small * 1.5 + 34.0;
+  }
+
+  Scene draw(const DrawRequest& request) const override {
+    const Style& style = request.style;
+    Scene scene = make_scene(style, request.width, request.height);
+    const Axes axes = add_panels(scene, style, grid(request)).front();
+    if (shifts.empty()) {
+      add_note(scene, style, "No logit changes", axes.plot.centre(), Align::centre);
+      return scene;
+    }
+    const double most = largest();
+    for (std::size_t i = 0; i < shifts.size(); ++i) {
+      const double change = shifts[i].change;
+      if (std::abs(change) <= 1e-12 * most) continue;
+      SeriesLook look;
+      look.colour = change > 0 ? style.colours.retained : style.colours.evicted;
+      look.filled = change > 0;
+      add_bar(scene, style, axes, static_cast<double>(i), 0.0, change, look, 0, 1, false);
+    }
+    const Point zero = axes.to_page(0.0, 0.0);
+    scene.add(make_line({zero.x, axes.plot.y}, {zero.x, axes.plot.bottom()}, style.colours.ink,
+                        style.line));
+    keep_fitting_texts(scene);
+    return scene;
+  }
+
+  void write_csv(CsvWriter& csv) const override {
+    csv.row({"token_id", "text", "logit_change"});
+    for (const Shift& one : shifts) csv.row({one.id, std::string_view(one.text), one.change});
+    constexpr std::string_view none;
+    csv.row({none, "mean over the vocabulary", mean});
+    csv.row({none, "standard deviation over the vocabulary", spread});
+  }
+
+  std::string caption() const override {
+    return fmt::format(
+        "Logits of the next token that rise and fall most, to first order (W_H·Δ, one layer; later "
+        "layers and norms are left out), {}. Over the vocabulary: mean {}, which changes no "
+        "probability, standard deviation {}.",
+        what, format_number(mean), format_number(spread));
+  }
+
+ private:
+  double largest() const {
+    double most = 0.0;
+    for (const Shift& one : shifts) most = std::max(most, std::abs(one.change));
+    return most;
+  }
+
+  PanelGrid grid(const DrawRequest& request) const {
+    const Style& style = request.style;
+    std::vector<std::string> names;
+    for (const Shift& one : shifts)
+      names.push_back(style.fonts->fit(one.text, Font::regular, style.small, 0.3 * request.width));
+    Panel panel;
+    ValueRange range;
+    range.add(0.0);
+    for (const Shift& one : shifts) range.add(one.change);
+    panel.x = x_axis("Δ logit", range.padded());
+    panel.y = name_axis(std::move(names), "Next token");
+    panel.x_grid = true;
+    PanelGrid grid;
+    grid.beside = 8.0;
+    grid.panels = {panel};
+    return grid;
+  }
+};
+
+/// Whether the trace has an output head: asked of the file once, not each time a list is drawn.
+bool has_lm_head(const Trace& trace) {
+  static std::mutex mutex;
+  static std::map<std::string, bool> known;
+  const std::string key = trace.path().string() + "|" + trace.identity();
+  const std::lock_guard lock(mutex);
+  const auto found = known.find(key);
+  if (found != known.end()) return found->second;
+  const auto datasets = trace.datasets();
+  const bool has = std::any_of(datasets.begin(), datasets.end(), [](const auto& dataset) {
+    return dataset.path == "/model/lm_head";
+  });
+  return known[key] = has;
+}
+
+std::string text_of(const Trace& trace, long id) {
+  const TokenTable& tokens = trace.tokens();
+  const auto at = std::find(tokens.ids.begin(), tokens.ids.end(), static_cast<std::int32_t>(id));
+  if (at == tokens.ids.end() || tokens.text.empty()) return fmt::format("#{}", id);
+  return "“" + tokens.text[static_cast<std::size_t>(at - tokens.ids.begin())] + "”";
+}
+
+/// What each head of the layer is left with for the step's last query.
+std::vector<std::vector<std::int32_t>> left_of(const FigureInput& input, bool one_token, int query,
+                                               std::string& what) {
+  const Selection& s = input.selection;
+  const Replay& replay = *input.policy_a;
+  const int heads = input.trace->model().num_kv_heads;
+  std::vector<std::vector<std::int32_t>> left;
+  if (one_token) {
+    const int token = std::max(0, s.token);
+    if (token > query) {
+      throw WorkError(fmt::format("token {} comes after the step's last query, token {}; choose a "
+                                  "later step or an earlier token",
+                                  token, query));
+    }
+    if (query == 0) throw WorkError("the first token alone has nothing that could leave");
+    std::vector<std::int32_t> rest(static_cast<std::size_t>(query) + 1);
+    std::iota(rest.begin(), rest.end(), 0);
+    rest.erase(rest.begin() + token);
+    left.assign(static_cast<std::size_t>(heads), rest);
+    what = fmt::format("were token {} taken out of every head of layer {}, for the query at token {}",
+                       token, s.layer, query);
+    return left;
+  }
+  for (int head = 0; head < heads; ++head) {
+    const HeadReplay& replayed = head_of(replay, s.layer, head);
+    for (int step = 0; step <= s.step; ++step) {
+      const StepRecord& record = replayed.steps[static_cast<std::size_t>(step)];
+      if (!record.merges.empty() || !record.gifts.empty())
+        throw WorkError("the policy merges entries: they are no longer their tokens' own");
+    }
+    left.push_back(replay.retained_at(replayed, s.step));
+  }
+  what = fmt::format(
+      "by what {} with N = {} has evicted from layer {} by step {}, for the step's last query",
+      replay.policy, format_count(replay.budget), s.layer, s.step);
+  return left;
+}
+
+std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
+  progress.check();
+  const FigureInfo info = logit_effect_figure();
+  const Trace& trace = *input.trace;
+  const Selection& s = input.selection;
+  const bool one_token = choice(info, input.choices, "of") == "token";
+  const int query = input.policy_a->blocks.at(static_cast<std::size_t>(s.step)).end - 1;
+  auto figure = std::make_unique<LogitEffectFigure>();
+  const auto left = left_of(input, one_token, query, figure->what);
+  const auto lm_head = trace.lm_head();
+  if (!lm_head) throw WorkError(info.unavailable(trace));
+  progress.check();
+  const Eigen::VectorXd change = output_change(load_layer_states(trace, s.layer), trace.model(),
+                                               trace.run().attention_scale, left, query);
+  progress.check();
+  const LogitEffect effect = logit_effect(*lm_head, change, kOfEachSign);
+  figure->mean = effect.mean;
+  figure->spread = effect.norm;
+  for (const LogitEffect::Change& one : effect.up)
+    figure->shifts.push_back({one.token, text_of(trace, one.token), one.change});
+  for (auto one = effect.down.rbegin(); one != effect.down.rend(); ++one)
+    figure->shifts.push_back({one->token, text_of(trace, one->token), one->change});
+  return figure;
+}
+
+}  // namespace
+
+FigureInfo logit_effect_figure() {
+  FigureInfo info;
+  info.name = "logit-effect";
+  info.title = "Effect on the next token";
+  info.tooltip =
+      "Δlogits ≈ W_H·W_O·Δ (CAOTE eq. 42, one layer, norms ignored): which next tokens gain and lose "
+      "most by what the policy has evicted from the selected layer, or by one token's removal. A token "
+      "that does not occur in the trace is shown by its number";
+  info.needs.head = true;
+  info.needs.step = true;
+  info.needs.token = true;
+  info.needs.policy = true;
+  ChoiceInfo of;
+  of.name = "of";
+  of.title = "Of";
+  of.tooltip = "What the policy has evicted, or the selected token alone (without one: token 0)";
+  of.values = {"evicted", "token"};
+  info.choices = {of};
+  info.unavailable = [](const Trace& trace) -> std::string {
+    if (!trace.has_output_weight())
+      return "the trace has no output weights, which carry the change to the logits";
+    if (!has_lm_head(trace))
+      return "the trace has no output head; capture it again with --lm-head";
+    return {};
+  };
+  info.compute = compute;
+  return info;
+}
+
+}  // namespace kvloupe::figure

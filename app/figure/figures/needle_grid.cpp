@@ -1,0 +1,188 @@
+// Needles found in the model with each policy in its cache: prompt length × depth.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <tuple>
+
+#include "analysis/error.h"
+#include "analysis/evaluation/evaluation.h"
+#include "app/figure/cell_map.h"
+#include "app/figure/figures/figures.h"
+#include "app/figure/fit_texts.h"
+#include "app/figure/panels.h"
+#include "app/figure/value_axis.h"
+
+namespace kvloupe::figure {
+
+namespace {
+
+/// One policy's map. NaN where nothing was run.
+struct PolicyMap {
+  std::string policy;
+  std::vector<float> found;  // [depths,lengths] percent
+  std::vector<long> runs;    // [depths,lengths]
+};
+
+class NeedleGrid final : public Figure {
+ public:
+  std::string model;
+  std::string budget;  // as written
+  std::vector<double> lengths, depths;
+  std::vector<PolicyMap> policies;
+
+  double natural_height(const DrawRequest& request) const override {
+    return panels_natural_height(request.style, grid(request), request.width);
+  }
+
+  Scene draw(const DrawRequest& request) const override {
+    Scene scene = make_scene(request.style, request.width, request.height);
+    const ColourScale colours = scale(request);
+    const std::vector<Axes> axes = add_panels(scene, request.style, grid(request));
+    Rect all = axes.front().plot;  // one bar for all panels
+    for (std::size_t p = 0; p < axes.size(); ++p) {
+      add_cells(scene, request.style, axes[p], policies[p].found, static_cast<int>(depths.size()),
+                static_cast<int>(lengths.size()), colours,
+                [](double value) { return fmt::format("{:.0f}", value); });
+      all.width = std::max(all.width, axes[p].plot.right() - all.x);
+    }
+    add_colour_bar(scene, request.style, all, colours);
+    keep_fitting_texts(scene);
+    return scene;
+  }
+
+  void write_csv(CsvWriter& csv) const override {
+    csv.row({"policy", "budget", "length_tokens", "depth_percent", "runs", "found_percent"});
+    for (const PolicyMap& map : policies) {
+      const std::string_view of = map.policy == "full" ? "full" : std::string_view(budget);
+      for (std::size_t d = 0; d < depths.size(); ++d) {
+        for (std::size_t l = 0; l < lengths.size(); ++l) {
+          const std::size_t at = d * lengths.size() + l;
+          csv.row({std::string_view(map.policy), of, lengths[l], depths[d], map.runs[at],
+                   static_cast<double>(map.found[at])});
+        }
+      }
+    }
+  }
+
+  std::string caption() const override {
+    long fewest = std::numeric_limits<long>::max();
+    for (const PolicyMap& map : policies)
+      for (const long runs : map.runs) fewest = std::min(fewest, runs);
+    return fmt::format(
+        "Needles found in percent, by the prompt's length and the needle's depth (percent of the "
+        "text before it), {}with the policy in the model's own cache{}; at least {} prompt{} a "
+        "cell.",
+        model.empty() ? "" : model + " ", budget.empty() ? "" : ", budget " + budget, fewest,
+        fewest == 1 ? "" : "s");
+  }
+
+ private:
+  ColourScale scale(const DrawRequest& request) const {
+    ColourScale colours;
+    colours.map = request.style.amounts;
+    colours.high = 100.0;
+    colours.label = "Found (%)";
+    if (request.limits) std::tie(colours.low, colours.high) = *request.limits;
+    return colours;
+  }
+
+  PanelGrid grid(const DrawRequest& request) const {
+    std::vector<std::string> columns, rows;
+    for (const double length : lengths) columns.push_back(format_count(std::lround(length)));
+    for (const double depth : depths) rows.push_back(fmt::format("{:g}", depth));
+    PanelGrid grid;
+    grid.aspect = std::clamp(1.4 * static_cast<double>(lengths.size()) /
+                                 static_cast<double>(std::max<std::size_t>(1, depths.size())),
+                             1.0, 2.5);
+    grid.least_width = 60.0;
+    grid.right = colour_bar_width(request.style, scale(request), 80.0);
+    for (const PolicyMap& map : policies) {
+      Panel panel;
+      panel.title = map.policy == "full" ? "full cache" : map.policy;
+      panel.x = name_axis(columns, "Length (tokens)");
+      panel.y = name_axis(rows, "Depth (%)");
+      panel.is_map = true;
+      grid.panels.push_back(std::move(panel));
+    }
+    return grid;
+  }
+};
+
+std::vector<double> values_of(const Evaluation& evaluation, double EvaluationRun::*number) {
+  std::vector<double> values;
+  for (const EvaluationRun& run : evaluation.runs) values.push_back(run.*number);
+  std::sort(values.begin(), values.end());
+  values.erase(std::unique(values.begin(), values.end()), values.end());
+  return values;
+}
+
+/// Share of the prompt that a wanted budget is: a count is of the mean prompt.
+double share_of(const Budget& budget, const Evaluation& evaluation) {
+  double tokens = 0.0;
+  for (const EvaluationRun& run : evaluation.runs) {
+    tokens += run.tokens / static_cast<double>(evaluation.runs.size());
+  }
+  constexpr int kLongest = 1 << 30;
+  const int length = static_cast<int>(std::clamp(std::round(tokens), 1.0, double{kLongest}));
+  return budget.resolve(length) / static_cast<double>(length);
+}
+
+std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
+  progress.check();
+  const Evaluation& evaluation = *input.evaluation;
+  if (evaluation.task != Evaluation::Task::needle) {
+    throw WorkError(evaluation.path.string() +
+                    ": holds no needles; show figure perplexity-budget, or run --task needle");
+  }
+  auto figure = std::make_unique<NeedleGrid>();
+  figure->model = evaluation.model;
+  figure->budget = nearest_budget(evaluation, share_of(input.budget, evaluation));
+  figure->lengths = values_of(evaluation, &EvaluationRun::length);
+  figure->depths = values_of(evaluation, &EvaluationRun::depth);
+  for (const std::string& policy : evaluation.policies()) {
+    PolicyMap map{policy, {}, {}};
+    long all = 0;
+    for (const double depth : figure->depths) {
+      for (const double length : figure->lengths) {
+        double found = 0.0;
+        long count = 0;
+        for (const EvaluationRun& run : evaluation.runs) {
+          if (run.policy != policy || run.depth != depth || run.length != length) continue;
+          if (run.budget != "full" && run.budget != figure->budget) continue;
+          found += run.correct;
+          ++count;
+        }
+        all += count;
+        map.runs.push_back(count);
+        map.found.push_back(count > 0 ? static_cast<float>(100.0 * found / static_cast<double>(count))
+                                      : std::numeric_limits<float>::quiet_NaN());
+      }
+    }
+    if (all > 0) figure->policies.push_back(std::move(map));
+  }
+  return figure;
+}
+
+}  // namespace
+
+FigureInfo needle_grid_figure() {
+  FigureInfo info;
+  info.name = "needle-grid";
+  info.title = "Needles by length and depth";
+  info.tooltip =
+      "Share of needles that the model finds with each policy in its cache, by the prompt's length and "
+      "the needle's depth (KeyDiff figure 6; CriticalKV figures 1 and 2; CAOTE figure 2), at the "
+      "evaluated budget nearest to the one chosen. From the results of kvloupe-capture eval";
+  info.needs.evaluation = true;
+  info.needs.fewest_traces = 0;
+  info.needs.most_traces = 0;
+  info.width_mm = 178.0;
+  info.unavailable = [](const Trace&) { return std::string(); };
+  info.compute = compute;
+  return info;
+}
+
+}  // namespace kvloupe::figure

@@ -1,0 +1,165 @@
+// What a model can still do with each policy in its cache, against the budget.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <optional>
+
+#include "analysis/evaluation/evaluation.h"
+#include "app/figure/figures/figures.h"
+#include "app/figure/figures/line_panels.h"
+
+namespace kvloupe::figure {
+
+namespace {
+
+/// What is drawn over the budgets: a number of each policy and budget.
+struct Shown {
+  std::string label;     // of the y axis
+  std::string measure;   // its column
+  std::string in_words;  // for the caption
+  double of_full = 0.0;  // what the full cache has
+};
+
+Shown shown(const Evaluation& evaluation, const std::string& measure) {
+  if (evaluation.task == Evaluation::Task::needle)
+    return {"Needles found (%)", "found_percent", "Needles found, in percent", 100.0};
+  if (measure == "loss") {
+    return {"Δ loss (nats)", "loss_difference_nats",
+            "Mean −log p of a token less that of the full cache, in nats", 0.0};
+  }
+  if (measure == "kl") {
+    return {"KL (nats)", "kl_nats",
+            "KL(full ‖ policy) of the next-token distributions, mean over the tokens, in nats", 0.0};
+  }
+  if (measure == "top1") {
+    return {"Same top-1 token (%)", "same_top1_percent",
+            "Tokens after which the most probable next one is the full cache's, in percent", 100.0};
+  }
+  return {"Δ perplexity", "perplexity_difference", "Perplexity less that of the full cache", 0.0};
+}
+
+double value_of(const Evaluation& evaluation, const std::string& column, const std::string& policy,
+                const std::string& budget) {
+  const auto mean = [&](double EvaluationRun::*number) {
+    return mean_of(evaluation, policy, budget, number);
+  };
+  if (column == "found_percent") return 100.0 * mean(&EvaluationRun::correct);
+  if (column == "loss_difference_nats") return mean(&EvaluationRun::loss_difference);
+  if (column == "kl_nats") return mean(&EvaluationRun::kl);
+  if (column == "same_top1_percent") return 100.0 * mean(&EvaluationRun::same_top1);
+  // Of the mean loss of each, as the file's summary has it.
+  return std::exp(mean(&EvaluationRun::loss)) -
+         std::exp(mean_of(evaluation, "full", "full", &EvaluationRun::loss));
+}
+
+/// The number in "25%"; nothing for a count.
+std::optional<double> percent_of(const std::string& budget) {
+  double value = 0.0;
+  const char* end = budget.data() + budget.size();
+  const auto [rest, error] = std::from_chars(budget.data(), end, value);
+  if (error != std::errc() || rest + 1 != end || *rest != '%' || !(value > 0.0)) return std::nullopt;
+  return value;
+}
+
+/// Where a budget stands: as percent of the prompt where any is written so, else in entries.
+double place_of(const Evaluation& evaluation, const std::string& budget, bool percent) {
+  if (percent) {
+    if (const auto written = percent_of(budget)) return *written;
+  }
+  double sum = 0.0;
+  long count = 0;
+  for (const EvaluationRun& run : evaluation.runs) {
+    if (run.budget != budget) continue;
+    sum += percent ? 100.0 * run.entries / run.tokens : run.entries;
+    ++count;
+  }
+  return sum / static_cast<double>(count);
+}
+
+std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
+  progress.check();
+  const FigureInfo info = perplexity_budget_figure();
+  const Evaluation& evaluation = *input.evaluation;
+  const Shown what = shown(evaluation, choice(info, input.choices, "measure"));
+  std::vector<std::string> budgets = evaluation.budgets();
+  const bool percent = std::any_of(budgets.begin(), budgets.end(), [](const std::string& budget) {
+    return percent_of(budget).has_value();
+  });
+  const auto place = [&](const std::string& budget) {
+    return place_of(evaluation, budget, percent);
+  };
+  std::stable_sort(budgets.begin(), budgets.end(), [&](const auto& a, const auto& b) {
+    return place(a) < place(b);
+  });
+  LinePanels::Panel panel;
+  ValueRange x, y;
+  int look = 0;
+  for (const std::string& policy : evaluation.policies()) {
+    if (policy == "full") continue;
+    LinePanels::Line line;
+    line.name = policy;
+    line.look = look++;
+    line.marked = true;
+    for (const std::string& budget : budgets) {
+      const double value = value_of(evaluation, what.measure, policy, budget);
+      if (!std::isfinite(value)) continue;
+      line.points.push_back({place(budget), value});
+      x.add(line.points.back().x);
+      y.add(value);
+    }
+    if (!line.points.empty()) panel.lines.push_back(std::move(line));
+  }
+  y.add(what.of_full);
+  const bool of_hundred = what.of_full > 0.0;
+  if (of_hundred) y.add(0.0);
+  panel.levels.push_back({what.of_full, ""});
+  panel.x = x_axis(percent ? "Budget (% of the prompt)" : "Budget N (entries)", x.padded_log(),
+                   AxisScale::log);
+  panel.y = y_axis(what.label, y.padded());
+  panel.y_grid = true;
+  auto figure = std::make_unique<LinePanels>();
+  figure->panels.push_back(std::move(panel));
+  figure->x_measure = percent ? "budget_percent" : "budget_entries";
+  figure->y_measure = what.measure;
+  const std::ptrdiff_t prompts =
+      std::count_if(evaluation.runs.begin(), evaluation.runs.end(),
+                    [](const EvaluationRun& run) { return run.budget == "full"; });
+  figure->caption_text = fmt::format(
+      "{}, with each policy in the model's own cache{}, against the budget; dashed: the full cache, "
+      "which ran {} prompt{}.",
+      what.in_words, evaluation.model.empty() ? "" : " (" + evaluation.model + ")",
+      prompts, prompts == 1 ? "" : "s");
+  return figure;
+}
+
+}  // namespace
+
+FigureInfo perplexity_budget_figure() {
+  FigureInfo info;
+  info.name = "perplexity-budget";
+  info.title = "Perplexity or needles by budget";
+  info.tooltip =
+      "What the model still can with each policy in its cache: perplexity less the full cache's (after "
+      "CAOTE table 4; it may be negative), or, of results with needles, the share found. From the "
+      "results of kvloupe-capture eval";
+  info.needs.evaluation = true;
+  info.needs.fewest_traces = 0;
+  info.needs.most_traces = 0;
+  info.aspect = 1.4;
+  ChoiceInfo measure;
+  measure.name = "measure";
+  measure.title = "Measure";
+  measure.tooltip =
+      "Of results with perplexity: the difference of the perplexity or of the loss, KL from the full "
+      "cache's distributions, or how often the most probable token is the same";
+  measure.values = {"perplexity", "loss", "kl", "top1"};
+  info.choices = {measure};
+  info.unavailable = [](const Trace&) { return std::string(); };
+  info.compute = compute;
+  return info;
+}
+
+}  // namespace kvloupe::figure

@@ -1,0 +1,106 @@
+// Results of an evaluation as they are read: every number, and files that are broken or foreign.
+#include "analysis/evaluation/evaluation.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+#include <fstream>
+#include <sstream>
+
+#include "analysis/error.h"
+#include "tests/support/synthetic_evaluation.h"
+#include "tests/support/temporary_folder.h"
+
+namespace kvloupe {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class EvaluationTest : public ::testing::Test {
+ protected:
+  /// The error's one line.
+  std::string refused(const std::string& text) const {
+    std::ofstream(folder / "x.json", std::ios::binary) << text;
+    try {
+      read_evaluation(folder / "x.json");
+    } catch (const FileError& error) {
+      EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos);
+      EXPECT_THAT(error.what(), HasSubstr("x.json: "));
+      return error.what();
+    }
+    ADD_FAILURE() << "taken: " << text.substr(0, 100);
+    return {};
+  }
+  static std::string file(const std::string& runs, const std::string& task = "needle") {
+    return R"({"format":"kvloupe-eval","format_version":1,"settings":{"task":")" + task +
+           R"("},"runs":[)" + runs + "]}";
+  }
+  test::TemporaryFolder folder;
+};
+
+TEST_F(EvaluationTest, ReadsWhatTheProgramWrites) {
+  const auto path = test::write_synthetic_evaluation(folder / "needle.json");
+  EXPECT_TRUE(looks_like_evaluation(path));
+  const Evaluation needle = read_evaluation(path);
+  EXPECT_EQ(needle.task, Evaluation::Task::needle);
+  EXPECT_EQ(needle.model, "synthetic");
+  EXPECT_EQ(needle.runs.size(), 84U);  // 7 × 2 samples × 2 lengths × 3 depths
+  EXPECT_THAT(needle.policies(), ElementsAre("full", "h2o", "snapkv+critical"));
+  EXPECT_THAT(needle.budgets(), ElementsAre("10%", "25%", "50%"));
+  EXPECT_EQ(nearest_budget(needle, 0.22), "25%");
+  EXPECT_EQ(nearest_budget(needle, 0.9), "50%");
+  EXPECT_TRUE(std::isnan(needle.runs[0].loss));
+  EXPECT_EQ(mean_of(needle, "full", "full", &EvaluationRun::correct), 1.0);
+  EXPECT_TRUE(std::isnan(mean_of(needle, "tova", "10%", &EvaluationRun::correct)));
+  const Evaluation loss = read_evaluation(test::write_synthetic_evaluation(folder / "l.json", false));
+  EXPECT_EQ(loss.task, Evaluation::Task::perplexity);
+  EXPECT_NEAR(mean_of(loss, "h2o", "10%", &EvaluationRun::loss), 3.115, 1e-12);
+  EXPECT_TRUE(std::isnan(mean_of(loss, "full", "full", &EvaluationRun::kl)));
+}
+
+TEST_F(EvaluationTest, FilesThatAreBrokenOrForeignAreRefusedInOneLine) {
+  const auto path = test::write_synthetic_evaluation(folder / "needle.json");
+  std::ifstream in(path, std::ios::binary);
+  std::ostringstream text;
+  text << in.rdbuf();
+  const std::string whole = text.str();
+  for (const std::size_t length : {std::size_t{0}, std::size_t{1}, std::size_t{40}, whole.size() / 2, whole.size() - 3})
+    EXPECT_THAT(refused(whole.substr(0, length)), HasSubstr("no whole JSON"));
+  EXPECT_THAT(refused(std::string(1000000, '[')), HasSubstr("no whole JSON"));
+  EXPECT_THAT(refused("\x89HDF\r\n"), HasSubstr("no whole JSON"));
+  EXPECT_THAT(refused("[]"), HasSubstr("no results of an evaluation"));
+  EXPECT_THAT(refused(R"({"format":"kvloupe-session"})"), HasSubstr("no results of an evaluation"));
+  EXPECT_THAT(refused(R"({"format":"kvloupe-eval","format_version":2})"), HasSubstr("newer"));
+  EXPECT_THAT(refused(R"({"format":"kvloupe-eval","format_version":"1"})"), HasSubstr("format_version"));
+  EXPECT_THAT(refused(R"({"format":"kvloupe-eval","format_version":1,"settings":[]})"), HasSubstr("task"));
+  EXPECT_THAT(refused(file("", "needle")), HasSubstr("no runs"));
+  EXPECT_THAT(refused(file("7")), HasSubstr("run 0 is no object"));
+  const std::string good =
+      R"({"policy":"h2o","budget":"9","entries":9,"length":10,"tokens":10,"depth":50,"correct":true})";
+  std::ofstream(folder / "good.json") << file(good);
+  EXPECT_EQ(read_evaluation(folder / "good.json").runs.size(), 1U);
+  for (const auto& [from, to, says] : std::vector<std::array<std::string, 3>>{
+           {"\"h2o\"", "7", "policy"},
+           {"\"9\"", "\"\"", "budget"},
+           {"\"entries\":9", "\"entries\":-1", "entries"},
+           {"\"length\":10", "\"length\":1e300", "length"},
+           {"\"depth\":50", "\"depth\":101", "depth"},
+           {"\"depth\":50", "\"deep\":50", "depth"},
+           {"true", "\"yes\"", "correct"}}) {
+    std::string wrong = good;
+    wrong.replace(wrong.find(from), from.size(), to);
+    EXPECT_THAT(refused(file(good + "," + wrong)), HasSubstr("run 1 has")) << to;
+    EXPECT_THAT(refused(file(wrong)), HasSubstr("\"" + says + "\"")) << to;
+  }
+  EXPECT_THAT(refused(file(good, "perplexity")), HasSubstr("\"loss\""));
+  EXPECT_THROW(read_evaluation(folder / "none.json"), FileError);
+  EXPECT_THROW(read_evaluation(folder.path()), FileError);
+  EXPECT_FALSE(looks_like_evaluation(folder / "none.json"));
+  EXPECT_FALSE(looks_like_evaluation(folder.path()));
+}
+
+}  // namespace
+}  // namespace kvloupe

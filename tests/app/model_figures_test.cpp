@@ -1,0 +1,389 @@
+// The numbers of the figures of runs in the model's own cache (drift, evaluations) and of single
+// evictions (CAOTE), read from their CSV, beside plain loops and the naive twins.
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <set>
+
+#include "analysis/error.h"
+#include "analysis/evaluation/evaluation.h"
+#include "analysis/replay/drift.h"
+#include "analysis/replay/replay.h"
+#include "app/cli/commands.h"
+#include "app/figure/figure_catalog.h"
+#include "app/figure/figure_maker.h"
+#include "tests/app/csv_rows.h"
+#include "tests/naive/naive_measures.h"
+#include "tests/naive/naive_replay.h"
+#include "tests/support/synthetic_evaluation.h"
+#include "tests/support/synthetic_trace.h"
+#include "tests/support/temporary_folder.h"
+
+namespace kvloupe::figure {
+namespace {
+
+using ::testing::HasSubstr;
+using Row = test::CsvRow;
+
+constexpr int kBudget = 24;
+
+class ModelFigures : public ::testing::Test {
+ protected:
+  ModelFigures() {
+    options.clusters = 4;
+    options.lm_head = true;
+    test::write_synthetic_trace(folder / "full.h5", options);
+    test::write_synthetic_closed_loop(folder / "closed.h5", options, "h2o", kBudget);
+    full = std::make_shared<const Trace>(folder / "full.h5");
+    closed = std::make_shared<const Trace>(folder / "closed.h5");
+  }
+
+  static std::vector<Row> rows_of(const Figure& figure) {
+    std::vector<Row> rows = test::csv_rows(figure);
+    EXPECT_FALSE(rows.empty());
+    return rows;
+  }
+  static MadeFigure make(const FigureMaker& maker, const std::string& name,
+                         const FigureSettings& settings = {}) {
+    Progress progress;
+    return maker.make(find_figure(name), settings, progress);
+  }
+  static FigureSettings settings(const std::string& policy) {
+    FigureSettings s;
+    s.policy = policy;
+    s.budget = std::to_string(kBudget);
+    return s;
+  }
+  /// By a plain replay in double: what each head of a layer retains after each step.
+  std::vector<std::vector<naive::HeadStep>> naive_steps(const Trace& trace, int layer,
+                                                        const std::string& policy) const {
+    const LayerStates states = load_layer_states(trace, layer);
+    naive::NaiveReplay replay(states, trace.model(), trace.run().attention_scale, layer,
+                              parse_policy(policy), kBudget);
+    std::vector<std::vector<naive::HeadStep>> steps;
+    for (const Block& block : replay_blocks(trace, 0)) steps.push_back(replay.step(block));
+    return steps;
+  }
+
+  test::SyntheticTraceOptions options;
+  test::TemporaryFolder folder;
+  std::shared_ptr<const Trace> full, closed;
+};
+
+TEST_F(ModelFigures, DriftIsCountedTokenByTokenInEitherOrder) {
+  const MadeFigure made = make(FigureMaker({full, closed}), "drift");
+  const std::vector<Row> rows = rows_of(*made.figure);
+  EXPECT_EQ(rows, rows_of(*make(FigureMaker({closed, full}), "drift").figure));
+  const std::vector<Block> blocks = closed->blocks();
+  int checked = 0, differ = 0;
+  for (int layer = 0; layer < options.layers; ++layer) {
+    const auto steps = naive_steps(*full, layer, "h2o");
+    for (int head = 0; head < options.heads; ++head) {
+      const auto left = *closed->evicted_at(layer, head);
+      double mean = 0.0;
+      long counted = 0;
+      for (std::size_t step = 0; step < blocks.size(); ++step) {
+        const auto& own = steps[step][static_cast<std::size_t>(head)].retained;
+        const std::set<int> a(own.begin(), own.end());
+        std::set<int> all = a;
+        double common = 0.0;
+        for (int t = 0; t < blocks[step].end; ++t) {
+          const int when = left[static_cast<std::size_t>(t)];
+          if (when >= 0 && when <= static_cast<int>(step)) continue;
+          common += a.contains(t) ? 1.0 : 0.0;
+          all.insert(t);
+        }
+        const double expected = common / static_cast<double>(all.size());
+        const bool evicts = std::any_of(left.begin(), left.end(), [&](int when) {
+          return when >= 0 && when <= static_cast<int>(step);
+        });
+        if (evicts) mean += expected, ++counted;
+        differ += expected < 1.0;
+        for (const Row& row : rows) {
+          if (row.at("measure") != "jaccard" || row.at("layer") != std::to_string(layer) ||
+              row.at("head") != std::to_string(head) || row.at("step") != std::to_string(step)) {
+            continue;
+          }
+          EXPECT_NEAR(std::stod(row.at("value")), expected, 1e-8);
+          if (layer == 0) {
+            EXPECT_EQ(expected, 1.0);
+          }
+          ++checked;
+        }
+      }
+      for (const Row& row : rows) {
+        if (row.at("measure") == "mean_jaccard" && row.at("layer") == std::to_string(layer) &&
+            row.at("head") == std::to_string(head)) {
+          EXPECT_NEAR(std::stod(row.at("value")), mean / static_cast<double>(counted), 1e-8);
+        }
+      }
+    }
+    double difference = 0.0, whole = 0.0;
+    for (int head = 0; head < options.heads; ++head) {
+      const Matrix a = full->key(layer, head), b = closed->key(layer, head);
+      for (Eigen::Index i = 0; i < a.size(); ++i) {
+        difference += std::pow(double{a.data()[i]} - double{b.data()[i]}, 2);
+        whole += std::pow(double{a.data()[i]}, 2);
+      }
+    }
+    for (const Row& row : rows) {
+      if (row.at("measure") != "keys_distance" || row.at("layer") != std::to_string(layer)) continue;
+      EXPECT_NEAR(std::stod(row.at("value")), 100.0 * std::sqrt(difference / whole), 1e-4);
+      EXPECT_EQ(row.at("unit"), "percent");
+      ++checked;
+    }
+  }
+  EXPECT_EQ(checked, options.layers * (options.heads * static_cast<int>(blocks.size()) + 1));
+  EXPECT_GT(differ, 0);
+  int same = 0, tokens = 0;
+  for (const Row& row : rows) {
+    if (row.at("measure") != "same_top1") continue;
+    const auto a = full->predictions()->token_ids, b = closed->predictions()->token_ids;
+    const std::size_t at = std::stoul(row.at("token")) * 3;
+    EXPECT_EQ(row.at("value") == "1", a[at] == b[at]);
+    same += a[at] == b[at];
+    ++tokens;
+  }
+  EXPECT_EQ(tokens, options.tokens());
+  EXPECT_THAT(made.figure->caption(),
+              HasSubstr(fmt::format("after {:.1f} % of tokens, loss +0.125 nats", 100.0 * same / tokens)));
+}
+
+TEST_F(ModelFigures, ALayersAgreementIsTheMeanOfItsHeads) {
+  Progress progress;
+  ReplayRequest request;
+  request.policy = parse_policy("h2o");
+  request.budget = kBudget;
+  const Replay open = replay(*full, request, progress);
+  EXPECT_TRUE(is_same_policy(open, *closed));
+  const Drift drift = measure_drift(*full, *closed, progress);
+  for (int layer = 0; layer < options.layers; ++layer) {
+    double mean = 0.0;
+    for (const HeadDrift& head : drift.heads) {
+      if (head.layer == layer)
+        mean += Drift::mean_jaccard(head, drift.first_eviction) / options.heads;
+    }
+    EXPECT_NEAR(layer_agreement(open, *closed, layer), mean, 1e-12);
+  }
+  EXPECT_LT(layer_agreement(open, *closed, 1), 1.0);
+  request.budget = kBudget + 1;
+  EXPECT_FALSE(is_same_policy(replay(*full, request, progress), *closed));
+}
+
+TEST_F(ModelFigures, RunsThatCannotBeComparedAreRefused) {
+  EXPECT_TRUE(is_drift_pair(*full, *closed));
+  EXPECT_FALSE(is_drift_pair(*closed, *full));
+  EXPECT_FALSE(is_drift_pair(*full, *full));
+  EXPECT_THROW(make(FigureMaker({full, full}), "drift"), FileError);
+  EXPECT_THROW(make(FigureMaker({closed, closed}), "drift"), FileError);
+  EXPECT_THROW(make(FigureMaker(full), "drift"), UsageError);
+  test::SyntheticTraceOptions others = options;
+  others.seed = 5;  // other tokens
+  test::write_synthetic_trace(folder / "other.h5", others);
+  const auto other = std::make_shared<const Trace>(folder / "other.h5");
+  EXPECT_FALSE(is_drift_pair(*other, *closed));
+  EXPECT_THROW(make(FigureMaker({other, closed}), "drift"), FileError);
+}
+
+TEST_F(ModelFigures, NeedlesAreCountedPlaceByPlace) {
+  const auto path = test::write_synthetic_evaluation(folder / "needle.json");
+  const auto evaluation = std::make_shared<const Evaluation>(read_evaluation(path));
+  FigureSettings wanted;
+  wanted.budget = "30%";  // nearest: 25%, the second
+  int places = 0;
+  for (const Row& row : rows_of(*make(FigureMaker(evaluation), "needle-grid", wanted).figure)) {
+    const int policy = row.at("policy") == "full" ? 0 : row.at("policy") == "h2o" ? 1 : 2;
+    EXPECT_EQ(row.at("budget"), policy == 0 ? "full" : "25%");
+    const int length = row.at("length_tokens") == "256" ? 0 : 1;
+    const int depth = (std::stoi(row.at("depth_percent")) - 10) / 40;
+    double found = 0.0;
+    for (int sample = 0; sample < 2; ++sample)
+      found += policy == 0 || (policy + 1 + sample + length + depth) % 3 != 0 ? 50.0 : 0.0;
+    EXPECT_EQ(std::stod(row.at("found_percent")), found);
+    EXPECT_EQ(row.at("runs"), "2");
+    ++places;
+  }
+  EXPECT_EQ(places, 18);
+  int points = 0;
+  for (const Row& row : rows_of(*make(FigureMaker(evaluation), "perplexity-budget").figure)) {
+    const int policy = row.at("line") == "h2o" ? 1 : 2;
+    const int budget = row.at("budget_percent") == "10" ? 0 : row.at("budget_percent") == "25" ? 1 : 2;
+    double found = 0.0;
+    for (int i = 0; i < 12; ++i)
+      found += (policy + budget + i / 6 + i / 3 % 2 + i % 3) % 3 != 0 ? 100.0 / 12.0 : 0.0;
+    EXPECT_NEAR(std::stod(row.at("found_percent")), found, 1e-6);
+    ++points;
+  }
+  EXPECT_EQ(points, 6);
+}
+
+TEST_F(ModelFigures, PerplexityIsOfTheMeanLossAndLessTheFullCaches) {
+  const auto path = test::write_synthetic_evaluation(folder / "loss.json", false);
+  const auto evaluation = std::make_shared<const Evaluation>(read_evaluation(path));
+  const FigureMaker maker(evaluation);
+  for (const auto& [measure, column] :
+       {std::pair{"perplexity", "perplexity_difference"}, {"loss", "loss_difference_nats"},
+        {"kl", "kl_nats"}, {"top1", "same_top1_percent"}}) {
+    FigureSettings wanted;
+    wanted.choices["measure"] = measure;
+    int points = 0;
+    for (const Row& row : rows_of(*make(maker, "perplexity-budget", wanted).figure)) {
+      const int policy = row.at("line") == "h2o" ? 1 : 2;
+      const int budget = row.at("budget_percent") == "10" ? 0 : row.at("budget_percent") == "25" ? 1 : 2;
+      const double difference = 0.1 * policy / (budget + 1) + 0.005;  // mean of both samples
+      const std::string of = measure;
+      const double expected = of == "loss"   ? difference
+                              : of == "kl"   ? 0.5 * difference
+                              : of == "top1" ? 100.0 * (1.0 - difference)
+                                             : std::exp(3.01 + difference) - std::exp(3.01);
+      EXPECT_NEAR(std::stod(row.at(column)), expected, 1e-6 * (1.0 + expected)) << measure;
+      ++points;
+    }
+    EXPECT_EQ(points, 6);
+  }
+  EXPECT_THROW(make(maker, "needle-grid"), WorkError);
+  EXPECT_THROW(make(FigureMaker(full), "perplexity-budget"), UsageError);
+}
+
+TEST_F(ModelFigures, ExportReadsBothAndRefusesWhatIsNeither) {
+  const auto call = [&](std::vector<std::string> words, std::string& error) {
+    words.insert(words.begin(), "kvloupe");
+    std::vector<char*> argv;
+    for (std::string& word : words) argv.push_back(word.data());
+    ::testing::internal::CaptureStderr();
+    const int code = cli::run(static_cast<int>(argv.size()), argv.data());
+    error = ::testing::internal::GetCapturedStderr();
+    return code;
+  };
+  const std::string needle = test::write_synthetic_evaluation(folder / "needle.json").string();
+  const std::string trace = full->path().string(), other = closed->path().string();
+  const std::string out = (folder / "x.svg").string();
+  std::string error;
+  EXPECT_EQ(call({"export", trace, needle, "--figure", "needle-grid", "-o", out}, error), 2) << error;
+  EXPECT_EQ(call({"export", trace, "--figure", "needle-grid", "-o", out}, error), 1);
+  EXPECT_THAT(error, HasSubstr("full.h5: "));
+  EXPECT_EQ(call({"export", needle, "--figure", "filmstrip", "-o", out}, error), 1);
+  EXPECT_EQ(call({"export", trace, "--figure", "drift", "-o", out}, error), 2);
+  std::ofstream(folder / "cut.json") << R"({"format":"kvloupe-eval","format_version":1,"runs":[)";
+  EXPECT_EQ(call({"export", (folder / "cut.json").string(), "--figure", "perplexity-budget", "-o", out}, error), 1);
+  EXPECT_THAT(error, HasSubstr("no whole JSON"));
+  EXPECT_FALSE(std::filesystem::exists(out));
+  EXPECT_EQ(call({"export", needle, "--figure", "needle-grid", "-o", out}, error), 0) << error;
+  EXPECT_EQ(call({"export", other, trace, "--figure", "drift", "-o", out}, error), 0) << error;
+}
+
+TEST_F(ModelFigures, OneEvictionIsTheTwinsAndCaotesChoiceItsPolicys) {
+  int differ = 0;
+  for (const int layer : {0, 1}) {
+    FigureSettings s = settings("h2o");
+    s.layer = layer;
+    s.head = 1;
+    s.step = 0;  // the first that evicts: there both policies have the same cache
+    const std::vector<Row> rows = rows_of(*make(FigureMaker(full), "eviction-error", s).figure);
+    const auto base = naive_steps(*full, layer, "h2o")[0][1].retained;
+    const auto with = naive_steps(*full, layer, "h2o+caote")[0][1].retained;
+    const std::set<int> by_base(base.begin(), base.end()), by_caote(with.begin(), with.end());
+    differ += by_base != by_caote;
+    std::set<int> policy_keeps, caote_keeps;
+    for (const Row& row : rows) {
+      if (row.at("token").empty()) continue;
+      if (row.at("retained") == "1") policy_keeps.insert(std::stoi(row.at("token")));
+      if (row.at("retained_by_caote") == "1") caote_keeps.insert(std::stoi(row.at("token")));
+    }
+    EXPECT_EQ(policy_keeps, by_base);
+    EXPECT_EQ(caote_keeps, by_caote);
+    const LayerStates states = load_layer_states(*full, layer);
+    const int query = full->blocks()[0].end - 1;
+    std::vector<int> present;
+    for (int t = 0; t <= query; ++t) present.push_back(t);
+    for (const auto& [choice, kept] : {std::pair{"policy", by_base}, {"caote", by_caote}}) {
+      double sum = 0.0, joint = 0.0;
+      for (const int query_head : {2, 3}) {
+        const naive::QueryHeadStates head{states, full->model(), full->run().attention_scale, query_head};
+        const naive::EvictionError one =
+            naive::eviction_error(head, head.attention(query, present), kept);
+        sum += one.sum / 2;
+        joint += one.joint / 2;
+      }
+      for (const Row& row : rows) {
+        if (row.at("choice") != choice) continue;
+        EXPECT_NEAR(std::stod(row.at("sum_of_errors")), sum, 1e-4 * sum);
+        EXPECT_NEAR(std::stod(row.at("joint_error")), joint, 1e-4 * joint);
+      }
+    }
+  }
+  EXPECT_GT(differ, 0) << "the comparison shows nothing";
+  EXPECT_THROW(make(FigureMaker(full), "eviction-error", settings("h2o+caote")), WorkError);
+  FigureSettings all = settings("h2o");
+  all.budget = std::to_string(full->length());
+  EXPECT_THAT(make(FigureMaker(full), "eviction-error", all).figure->caption(), HasSubstr("evicts nothing"));
+}
+
+TEST_F(ModelFigures, LogitsShiftAsTheTwinsOutputsDo) {
+  const int layer = 1, step = 2;
+  const int query = full->blocks()[step].end - 1;
+  const LayerStates states = load_layer_states(*full, layer);
+  const Matrix lm_head = *full->lm_head();
+  const auto steps = naive_steps(*full, layer, "h2o");
+  for (const char* of : {"evicted", "token"}) {
+    FigureSettings s = settings("h2o");
+    s.layer = layer;
+    s.step = step;
+    s.token = 5;
+    s.choices["of"] = of;
+    // (o' − o) W_O of every query head, twice the softmax, nothing clever.
+    std::vector<double> change(static_cast<std::size_t>(options.hidden_size), 0.0);
+    for (int query_head = 0; query_head < options.query_heads; ++query_head) {
+      const naive::QueryHeadStates head{states, full->model(), full->run().attention_scale, query_head};
+      std::vector<int> present, left;
+      for (int t = 0; t <= query; ++t) present.push_back(t);
+      if (std::string(of) == "token") {
+        left = present;
+        left.erase(left.begin() + 5);
+      } else {
+        const auto& kept = steps[step][static_cast<std::size_t>(query_head / 2)].retained;
+        left.assign(kept.begin(), kept.end());
+      }
+      for (const auto& [tokens, sign] : {std::pair{present, -1.0}, {left, 1.0}}) {
+        for (const auto& [token, weight] : head.attention(query, tokens)) {
+          const std::vector<double> value = head.value(token);
+          const Matrix& output = states.output_weights[static_cast<std::size_t>(query_head)];
+          for (std::size_t c = 0; c < change.size(); ++c) {
+            for (std::size_t i = 0; i < value.size(); ++i)
+              change[c] += sign * weight * value[i] * double{output(static_cast<Eigen::Index>(i), static_cast<Eigen::Index>(c))};
+          }
+        }
+      }
+    }
+    std::vector<double> logits;
+    for (Eigen::Index token = 0; token < lm_head.rows(); ++token) {
+      double logit = 0.0;
+      for (std::size_t c = 0; c < change.size(); ++c)
+        logit += double{lm_head(token, static_cast<Eigen::Index>(c))} * change[c];
+      logits.push_back(logit);
+    }
+    std::vector<double> sorted = logits;
+    std::sort(sorted.rbegin(), sorted.rend());
+    const std::vector<Row> rows = rows_of(*make(FigureMaker(full), "logit-effect", s).figure);
+    ASSERT_EQ(rows.size(), 18U) << of;  // 8 rise, 8 fall, mean and deviation
+    for (std::size_t i = 0; i < 16; ++i) {
+      const double shown = std::stod(rows[i].at("logit_change"));
+      const double expected = i < 8 ? sorted[i] : sorted[sorted.size() - 16 + i];
+      EXPECT_NEAR(shown, expected, 2e-4) << of << " " << i;
+      EXPECT_NEAR(shown, logits[std::stoul(rows[i].at("token_id"))], 2e-4);
+    }
+  }
+  test::SyntheticTraceOptions without = options;
+  without.lm_head = false;
+  test::write_synthetic_trace(folder / "without.h5", without);
+  const Trace bare(folder / "without.h5");
+  EXPECT_THAT(find_figure("logit-effect").unavailable(bare), HasSubstr("--lm-head"));
+}
+
+}  // namespace
+}  // namespace kvloupe::figure
