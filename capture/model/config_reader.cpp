@@ -1,5 +1,6 @@
 #include "capture/model/config_reader.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -9,6 +10,14 @@ namespace kvloupe {
 
 namespace {
 constexpr std::int64_t kLargestToken = (std::int64_t{1} << 31) - 1;
+constexpr std::size_t kLongestShown = 80;
+}  // namespace
+
+std::string in_one_line(const std::string& text) {
+  std::string line = text.substr(0, kLongestShown);
+  std::replace_if(
+      line.begin(), line.end(), [](unsigned char c) { return c < 0x20 || c == 0x7F; }, '?');
+  return line;
 }
 
 ConfigReader::ConfigReader(const nlohmann::json& root, std::string where)

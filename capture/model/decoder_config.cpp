@@ -82,7 +82,7 @@ ModelConfig read_decoder(const ConfigReader& reader, bool own_kv_heads, std::int
   }
 
   if (const std::string act = reader.word_or("hidden_act", "silu"); act != "silu") {
-    reader.fail("hidden_act \"" + act + "\" is not supported; this family's models use \"silu\"");
+    reader.fail("hidden_act \"" + in_one_line(act) + "\" is not supported; this family's models use \"silu\"");
   }
   if (reader.find("quantization_config") != nullptr) {
     reader.fail(
@@ -106,9 +106,9 @@ void check_layer_types(const ConfigReader& reader, const ModelConfig& config) {
 }
 
 void check_no_window(const ConfigReader& reader, const ModelConfig& config) {
-  if (!reader.flag_or("use_sliding_window", false) || reader.find("sliding_window") == nullptr) {
-    return;
-  }
+  if (!reader.flag_or("use_sliding_window", false)) return;
+  // null is no window; an absent field is the family's own.
+  if (reader.has("sliding_window") && reader.find("sliding_window") == nullptr) return;
   // 0 is no size, and here a wish for a window in all layers.
   const nlohmann::json* first = reader.find("max_window_layers");
   const bool none = first != nullptr && *first != 0 &&

@@ -196,6 +196,7 @@ TEST(ModelConfig, WhatAFieldsAbsenceMeansIsTheFamilysOwn) {
     }
     for (const char* more :
          {R"({"use_sliding_window": true, "sliding_window": 16})",
+          R"({"use_sliding_window": true})",  // the class's own window, 4096
           R"({"use_sliding_window": true, "sliding_window": 16, "max_window_layers": 0})",
           R"({"use_sliding_window": true, "sliding_window": 16, "max_window_layers": 1})"}) {
       EXPECT_THAT(problem_of(config(family, "", more)), HasSubstr("use_sliding_window")) << more;
@@ -223,6 +224,25 @@ TEST(ModelConfig, ImpossibleSizesAreRefused) {
   }
   EXPECT_THAT(problem_of(""), HasSubstr("not JSON"));
   EXPECT_THAT(problem_of("[1]"), HasSubstr("JSON object"));
+}
+
+TEST(ModelConfig, DeepNestingEndsInAnError) {
+  const auto deep = [](std::size_t depth) {
+    const std::string text = good_config().dump();
+    return text.substr(0, text.size() - 1) + R"(,"rope_scaling":{"x":)" + std::string(depth, '[') +
+           std::string(depth, ']') + "}}";
+  };
+  EXPECT_EQ(problem_of(deep(10)), "");
+  EXPECT_THAT(problem_of(deep(1000000)), HasSubstr("nested too deep"));
+}
+
+TEST(ModelConfig, TextsFromTheFileFitAnErrorsLine) {
+  const std::string text = "a\nb\x1B[2J" + std::string(100000, 'x');
+  for (const std::string& error :
+       {problem_with("architectures", {text}), problem_with("hidden_act", text)}) {
+    EXPECT_THAT(error, HasSubstr("a?b?[2Jx"));
+    EXPECT_LT(error.size(), 300U);
+  }
 }
 
 TEST(ModelConfig, DamagedTextGivesAConfigOrOneClearError) {
