@@ -49,13 +49,14 @@ CaptureInput read_capture_input(const CaptureRequest& request, const ModelConfig
     input.tokens = encode_prompt(prompt, *input.tokenizer);
     if (input.tokens.ids.empty()) throw UsageError("the prompt has no tokens; give some text");
     input.prompt_length = static_cast<int>(input.tokens.ids.size());
-    for (const std::int32_t id : input.tokens.ids) {
-      if (id < 0 || id >= config.vocab_size) {
-        throw FileError(request.model.string(), "the tokenizer gives token " + std::to_string(id) +
-                                                    ", outside the model's vocabulary of " +
-                                                    std::to_string(config.vocab_size) +
-                                                    "; do they belong together?");
-      }
+  }
+  // Ids from a file were checked as they were read; what a tokenizer adds to them was not.
+  for (const std::int32_t id : input.tokens.ids) {
+    if (id < 0 || id >= config.vocab_size) {
+      throw FileError(request.model.string(), "the tokenizer gives token " + std::to_string(id) +
+                                                  ", outside the model's vocabulary of " +
+                                                  std::to_string(config.vocab_size) +
+                                                  "; do they belong together?");
     }
   }
   const std::int64_t longest =

@@ -7,6 +7,8 @@
 #include <algorithm>
 
 #include "analysis/error.h"
+#include "capture/model/load_transformer.h"
+#include "capture/run/capture_input.h"
 #include "tests/capture/capture_check.h"
 #include "tests/capture/tiny_checkpoint.h"
 #include "tests/support/temporary_folder.h"
@@ -54,6 +56,24 @@ TEST(Capture, TinyModelsOfEveryShapeAreLikeTheNaiveModel) {
     EXPECT_TRUE(trace.lm_head().has_value());
     expect_like_naive(trace, NaiveModel(folder.path()), 1e-4);
     expect_consistent(trace);
+  }
+}
+
+TEST(Capture, AFirstTokenOutsideTheVocabularyIsNamed) {
+  const TemporaryFolder folder;
+  const TinyCheckpoint tiny;
+  const CaptureRequest request = ids_request(folder, tiny);
+  write_file(folder / "tokenizer.json", R"({
+      "model": {"type": "BPE", "vocab": {"a": 0}, "merges": []},
+      "added_tokens": [{"id": 900, "content": "<s>", "special": true}],
+      "post_processor": {"type": "TemplateProcessing",
+        "single": [{"SpecialToken": {"id": "<s>"}}, {"Sequence": {"id": "A"}}],
+        "special_tokens": {"<s>": {"ids": [900]}}}})");
+  try {
+    read_capture_input(request, read_model_config(folder.path()));
+    FAIL();
+  } catch (const FileError& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("token 900, outside the model's vocabulary"));
   }
 }
 
