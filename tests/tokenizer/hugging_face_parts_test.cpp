@@ -27,7 +27,7 @@ using nlohmann::json;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-Deadline a_minute() { return Deadline(std::chrono::minutes(1)); }
+Limits a_minute() { return Limits(std::chrono::minutes(1)); }
 
 std::string normalised(const char* description, const std::string& text) {
   const json value = json::parse(description);
@@ -307,14 +307,33 @@ TEST(HuggingFaceSplit, HostilePatternsEndInAnError) {
   EXPECT_THROW(cut(split_by("Regex", "(?:a+)+$"), std::string(60, 'a') + "b"), WorkError);
   const json value{{"pattern", {{"Regex", "(?:(?:a{1,9}){1,9}b)?a"}}}};
   const Regex slow(JsonPart(value, "file", "pre_tokenizer"));
-  EXPECT_THROW(slow.find_all(std::string(100000, 'a'), Deadline(std::chrono::milliseconds(50))),
+  EXPECT_THROW(slow.find_all(std::string(100000, 'a'), Limits(std::chrono::milliseconds(50))),
                WorkError);
+}
+
+TEST(HuggingFaceSequence, EndsInAnErrorWhereTheTextGrowsAndGrows) {
+  const auto forty = [](const char* list, const json& step) {
+    return json{{"type", "Sequence"}, {list, std::vector<json>(40, step)}};
+  };
+  const json twice{{"type", "Replace"}, {"pattern", {{"String", "a"}}}, {"content", "aa"}};
+  const Limits limits(std::chrono::minutes(1), 100000);
+  const json normaliser = forty("normalizers", twice);
+  EXPECT_THROW(make_normaliser(JsonPart(normaliser, "f", "n"))(AlignedText("ba"), limits),
+               WorkError);
+  // Each step writes every byte that is no ASCII as a character of two.
+  const json bytes = forty("pretokenizers", {{"type", "ByteLevel"}});
+  PieceList list;
+  list.append(AlignedText("é"), 0, 2);
+  EXPECT_THROW(make_pre_tokeniser(JsonPart(bytes, "f", "p"))(list, limits), WorkError);
+  const json decoder = forty("decoders", twice);
+  std::vector<DecodedToken> tokens{{"ba", false}};
+  EXPECT_THROW(make_decoder(JsonPart(decoder, "f", "d"), false)(tokens, limits), WorkError);
 }
 
 TEST(HuggingFaceSplit, WhatTwoEnginesReadDifferentlyIsRefused) {
   for (const char* pattern :
        {R"(\w+)", R"(\h)", R"(\v)", "[a[b]]", "[a&&b]", "(?m:a)", "a(?i)b", "(*FAIL)", "a{1,2}+",
-        "a{,2}", R"(\p{Unheard})", "(a", R"(\)", "[]a]", R"(\Ka)", "(?R)"}) {
+        "a{,2}", "a{2}?", "a{x}", "a{}", R"(\p{Unheard})", "(a", R"(\)", "[]a]", R"(\Ka)", "(?R)"}) {
     EXPECT_THAT(refusal([&] { cut(split_by("Regex", pattern), "a"); }), HasSubstr("not supported"))
         << pattern;
   }
@@ -324,6 +343,7 @@ TEST(HuggingFaceSplit, WhatTwoEnginesReadDifferentlyIsRefused) {
   EXPECT_THAT(cut(split_by("Regex", R"(\S+)"), "a\u180Eb c"), ElementsAre("a\u180Eb", " ", "c"));
   EXPECT_THAT(cut(split_by("Regex", R"([一-龥぀-ゟ]+|\u0041|\x42)"), "xy漢字かAB"),
               ElementsAre("xy", "漢字か", "A", "B"));
+  EXPECT_THAT(cut(split_by("Regex", "a{2,3}?"), "aaaa"), ElementsAre("aa", "aa"));
   EXPECT_THAT(cut(split_by("Regex", R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+)"), "a[b-c"),
               ElementsAre("a", "[b", "-c"));
 }

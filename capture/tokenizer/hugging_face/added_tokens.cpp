@@ -39,6 +39,7 @@ std::pair<std::int32_t, std::size_t> AddedTokens::Trie::longest(std::string_view
 AddedTokens::AddedTokens(const JsonPart& root, const BpeModel& model,
                          const Normaliser& normaliser) {
   if (root.field("added_tokens").is_null()) return;
+  const Limits limits(std::chrono::minutes(1), 32 * kLongestContent);
   std::unordered_set<std::int32_t> used;
   for (const auto& [piece, id] : model.ids()) used.insert(id);
   std::unordered_map<std::string, std::int32_t> seen;
@@ -68,9 +69,8 @@ AddedTokens::AddedTokens(const JsonPart& root, const BpeModel& model,
     }
     const auto index = static_cast<std::int32_t>(tokens_.size());
     if (token.normalized) {
-      const Deadline deadline(std::chrono::seconds(10));
       const AlignedText content(token.content);
-      normalised_.add(normaliser ? normaliser(content, deadline).text() : token.content, index);
+      normalised_.add(normaliser ? normaliser(content, limits).text() : token.content, index);
     } else {
       plain_.add(token.content, index);
     }
@@ -112,11 +112,12 @@ void AddedTokens::cut(const AlignedText& text, const Trie& trie, PieceList& into
 }
 
 PieceList AddedTokens::extract(const AlignedText& text, const Normaliser& normaliser,
-                               const Deadline& deadline) const {
+                               const Limits& limits) const {
   PieceList plain;
   cut(text, plain_, plain);
   return plain.changed([&](const AlignedText& piece, PieceList& into) {
-    cut(normaliser ? normaliser(piece, deadline) : piece, normalised_, into);
+    cut(normaliser ? normaliser(piece, limits) : piece, normalised_, into);
+    limits.check(into.text.size());
   });
 }
 

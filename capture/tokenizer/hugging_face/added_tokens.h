@@ -34,7 +34,7 @@ class AddedTokens {
   /// The text with its added tokens as pieces of their own, and everything else normalised, each
   /// stretch by itself. The longest token at the leftmost place wins.
   PieceList extract(const AlignedText& text, const Normaliser& normaliser,
-                    const Deadline& deadline) const;
+                    const Limits& limits) const;
 
  private:
   /// Contents by their bytes.

@@ -16,20 +16,26 @@ namespace {
 
 using Tokens = std::vector<DecodedToken>;
 
-void byte_level(Tokens& tokens, const Deadline&) {
+std::size_t size_of(const Tokens& tokens) {
+  std::size_t bytes = 0;
+  for (const DecodedToken& token : tokens) bytes += token.text.size();
+  return bytes;
+}
+
+void byte_level(Tokens& tokens, const Limits&) {
   for (DecodedToken& token : tokens) {
     if (token.is_added) continue;
     if (auto bytes = bytes_of_piece(token.text)) token.text = *std::move(bytes);
   }
 }
 
-void byte_fallback(Tokens& tokens, const Deadline&) {
+void byte_fallback(Tokens& tokens, const Limits&) {
   for (DecodedToken& token : tokens) {
     if (const int byte = byte_of_piece(token.text); byte >= 0) token.text = static_cast<char>(byte);
   }
 }
 
-void fuse(Tokens& tokens, const Deadline&) {
+void fuse(Tokens& tokens, const Limits&) {
   DecodedToken whole;
   for (const DecodedToken& token : tokens) whole.text += token.text;
   tokens = {whole};
@@ -42,7 +48,7 @@ Decoder make_strip(const JsonPart& part) {
     part.fail("content must be one character");
   }
   return [content, start = part.number("start", kMost), stop = part.number("stop", kMost)](
-             Tokens& tokens, const Deadline&) {
+             Tokens& tokens, const Limits&) {
     for (DecodedToken& token : tokens) {
       std::string_view text = token.text;
       for (std::int64_t i = 0; i < start && text.substr(0, content.size()) == content; ++i) {
@@ -60,14 +66,15 @@ Decoder make_strip(const JsonPart& part) {
 
 Decoder make_replace(const JsonPart& part) {
   return [pattern = Regex(part), content = part.text("content")](Tokens& tokens,
-                                                                 const Deadline& deadline) {
+                                                                 const Limits& limits) {
     for (DecodedToken& token : tokens) {
       token.text = AlignedText(token.text).text();  // a pattern needs UTF-8
       std::string text;
       std::size_t done = 0;
-      for (const Regex::Match& match : pattern.find_all(token.text, deadline)) {
+      for (const Regex::Match& match : pattern.find_all(token.text, limits)) {
         text += token.text.substr(done, match.begin - done) + content;
         done = match.end;
+        limits.check(text.size());
       }
       token.text = text + token.text.substr(done);
     }
@@ -77,7 +84,7 @@ Decoder make_replace(const JsonPart& part) {
 /// Marks become spaces; those of the first token are dropped, as the encoder put one there.
 Decoder make_metaspace(const JsonPart& part, bool of_one_piece) {
   const bool drop = !of_one_piece && read_prepend_scheme(part) != PrependScheme::never;
-  return [mark = read_space_mark(part), drop](Tokens& tokens, const Deadline&) {
+  return [mark = read_space_mark(part), drop](Tokens& tokens, const Limits&) {
     for (std::size_t i = 0; i < tokens.size(); ++i) {
       std::string text;
       for (std::string_view rest = tokens[i].text; !rest.empty();) {
@@ -100,7 +107,7 @@ Decoder make(const JsonPart& part, bool of_one_piece, int depth) {
   if (type == "Fuse") return fuse;
   if (type == "Strip") {
     Decoder strip = make_strip(part);
-    return of_one_piece ? Decoder([](Tokens&, const Deadline&) {}) : strip;
+    return of_one_piece ? Decoder([](Tokens&, const Limits&) {}) : strip;
   }
   if (type == "Replace") return make_replace(part);
   if (type == "Metaspace") return make_metaspace(part, of_one_piece);
@@ -110,8 +117,11 @@ Decoder make(const JsonPart& part, bool of_one_piece, int depth) {
     for (const JsonPart& step : part.parts("decoders")) {
       steps.push_back(make(step, of_one_piece, depth + 1));
     }
-    return [steps](Tokens& tokens, const Deadline& deadline) {
-      for (const Decoder& step : steps) step(tokens, deadline);
+    return [steps](Tokens& tokens, const Limits& limits) {
+      for (const Decoder& step : steps) {
+        step(tokens, limits);
+        limits.check(size_of(tokens));
+      }
     };
   }
   part.refuse(in_quotes(type),

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "capture/tokenizer/hugging_face/deadline.h"
+#include "capture/tokenizer/hugging_face/limits.h"
 #include "capture/tokenizer/hugging_face/json_part.h"
 
 namespace kvloupe {
@@ -17,7 +17,7 @@ struct DecodedToken {
 };
 
 /// Turns the pieces of a vocabulary back into text; the texts joined are the result.
-using Decoder = std::function<void(std::vector<DecodedToken>&, const Deadline&)>;
+using Decoder = std::function<void(std::vector<DecodedToken>&, const Limits&)>;
 
 /// The decoder a tokenizer.json describes; an empty function where it is null. `of_one_piece`: made
 /// to show single tokens, which keep the space a text's beginning would lose. Throws FileError

@@ -36,9 +36,11 @@ nlohmann::json parse(const std::filesystem::path& path) {
   return root;
 }
 
-/// Half a minute, and as much again for each megabyte: a hundred times what patterns need.
-Deadline deadline_for(std::size_t bytes) {
-  return Deadline(std::chrono::seconds(30) + std::chrono::microseconds(30) * bytes);
+/// Half a minute, and as much again for each megabyte: a hundred times what patterns need. The
+/// length: a broken byte becomes three, each of them two in a byte-level alphabet.
+Limits limits_for(std::size_t bytes) {
+  return Limits(std::chrono::seconds(30) + std::chrono::microseconds(30) * bytes,
+                32 * bytes + 4096);
 }
 
 class HuggingFaceTokenizer : public Tokenizer {
@@ -78,9 +80,9 @@ class HuggingFaceTokenizer : public Tokenizer {
   }
 
   std::vector<EncodedToken> encode(std::string_view text) const override {
-    const Deadline deadline = deadline_for(text.size());
-    PieceList list = added_.extract(AlignedText(text), normaliser_, deadline);
-    if (pre_tokeniser_) list = pre_tokeniser_(list, deadline);
+    const Limits limits = limits_for(text.size());
+    PieceList list = added_.extract(AlignedText(text), normaliser_, limits);
+    if (pre_tokeniser_) list = pre_tokeniser_(list, limits);
     std::vector<EncodedToken> tokens;
     std::vector<BpeModel::Token> word;
     const auto add = [&](std::int32_t id, std::size_t begin, std::size_t end) {
@@ -107,7 +109,7 @@ class HuggingFaceTokenizer : public Tokenizer {
     }
     std::vector<DecodedToken> tokens = decoded({id});
     if (piece_decoder_ && !tokens.front().is_added) {
-      piece_decoder_(tokens, deadline_for(tokens.front().text.size()));
+      piece_decoder_(tokens, limits_for(tokens.front().text.size()));
     }
     return shown_bytes(joined(tokens, ""));
   }
@@ -120,7 +122,9 @@ class HuggingFaceTokenizer : public Tokenizer {
     std::vector<DecodedToken> tokens = decoded(shown);
     // Without a decoder the library, too, sets pieces apart.
     if (!decoder_) return joined(tokens, " ");
-    decoder_(tokens, deadline_for(16 * tokens.size()));
+    std::size_t bytes = 0;
+    for (const DecodedToken& token : tokens) bytes += token.text.size();
+    decoder_(tokens, limits_for(bytes));
     return joined(tokens, "");
   }
 

@@ -9,7 +9,7 @@ namespace kvloupe {
 namespace {
 
 Normaliser make_prepend(const JsonPart& part) {
-  return [prefix = part.text("prepend")](const AlignedText& text, const Deadline&) {
+  return [prefix = part.text("prepend")](const AlignedText& text, const Limits&) {
     AlignedText result;
     if (text.size() > 0) result.append(prefix, text.origin(0, 0));
     result.append(text, 0, text.size());
@@ -19,13 +19,14 @@ Normaliser make_prepend(const JsonPart& part) {
 
 Normaliser make_replace(const JsonPart& part) {
   return [pattern = Regex(part), content = part.text("content")](const AlignedText& text,
-                                                                 const Deadline& deadline) {
+                                                                 const Limits& limits) {
     AlignedText result;
     std::size_t done = 0;
-    for (const Regex::Match& match : pattern.find_all(text.text(), deadline)) {
+    for (const Regex::Match& match : pattern.find_all(text.text(), limits)) {
       result.append(text, done, match.begin);
       result.append(content, text.origin(match.begin, match.end));
       done = match.end;
+      limits.check(result.size());
     }
     result.append(text, done, text.size());
     return result;
@@ -35,7 +36,7 @@ Normaliser make_replace(const JsonPart& part) {
 Normaliser make_strip(const JsonPart& part) {
   const bool left = part.flag("strip_left", true);
   const bool right = part.flag("strip_right", true);
-  return [left, right](const AlignedText& text, const Deadline&) {
+  return [left, right](const AlignedText& text, const Limits&) {
     std::size_t begin = 0;
     std::size_t end = text.size();
     while (left && begin < end && is_white_space(first_character(text.view(begin, end)))) {
@@ -55,7 +56,7 @@ Normaliser make_strip(const JsonPart& part) {
 Normaliser make(const JsonPart& part, int depth) {
   if (part.is_null()) return {};
   const std::string type = part.type();
-  if (type == "NFC") return [](const AlignedText& text, const Deadline&) { return to_nfc(text); };
+  if (type == "NFC") return [](const AlignedText& text, const Limits&) { return to_nfc(text); };
   if (type == "Prepend") return make_prepend(part);
   if (type == "Replace") return make_replace(part);
   if (type == "Strip") return make_strip(part);
@@ -63,9 +64,12 @@ Normaliser make(const JsonPart& part, int depth) {
     if (depth == kDeepestSequence) part.fail("a Sequence is nested too deep");
     std::vector<Normaliser> steps;
     for (const JsonPart& step : part.parts("normalizers")) steps.push_back(make(step, depth + 1));
-    return [steps](const AlignedText& text, const Deadline& deadline) {
+    return [steps](const AlignedText& text, const Limits& limits) {
       AlignedText result = text;
-      for (const Normaliser& step : steps) result = step(result, deadline);
+      for (const Normaliser& step : steps) {
+        result = step(result, limits);
+        limits.check(result.size());
+      }
       return result;
     };
   }

@@ -18,9 +18,9 @@ PreTokeniser make_split(const JsonPart& part) {
   const auto behaviour = split_behaviour(name);
   if (!behaviour) part.refuse("behavior " + in_quotes(name), "Isolated and its like are");
   return [pattern = Regex(part), invert = part.flag("invert", false), behaviour = *behaviour](
-             const PieceList& list, const Deadline& deadline) {
+             const PieceList& list, const Limits& limits) {
     return list.changed([&](const AlignedText& piece, PieceList& into) {
-      split(piece, pattern.find_all(piece.text(), deadline), invert, behaviour, into);
+      split(piece, pattern.find_all(piece.text(), limits), invert, behaviour, into);
     });
   };
 }
@@ -29,13 +29,13 @@ PreTokeniser make_byte_level(const JsonPart& part) {
   const bool add_prefix_space = part.flag("add_prefix_space", true);
   const bool use_regex = part.flag("use_regex", true);
   return [words = Regex(kWords, part), add_prefix_space, use_regex](const PieceList& list,
-                                                                    const Deadline& deadline) {
+                                                                    const Limits& limits) {
     const PieceList words_of_list = list.changed([&](const AlignedText& piece, PieceList& into) {
       AlignedText text;
       if (add_prefix_space && piece.text().front() != ' ') text.append(" ", piece.origin(0, 0));
       text.append(piece, 0, piece.size());
       if (!use_regex) return into.append(text, 0, text.size());
-      split(text, words.find_all(text.text(), deadline), false, SplitBehaviour::isolated, into);
+      split(text, words.find_all(text.text(), limits), false, SplitBehaviour::isolated, into);
     });
     return words_of_list.changed([](const AlignedText& piece, PieceList& into) {
       AlignedText bytes;
@@ -60,7 +60,7 @@ std::vector<Regex::Match> find_literal(std::string_view text, std::string_view l
 
 PreTokeniser make_metaspace(const JsonPart& part) {
   return [mark = read_space_mark(part), scheme = read_prepend_scheme(part),
-          cut = part.flag("split", true)](const PieceList& list, const Deadline&) {
+          cut = part.flag("split", true)](const PieceList& list, const Limits&) {
     return list.changed([&](const AlignedText& piece, PieceList& into) {
       AlignedText text;
       const bool marked = piece.text().front() == ' ' || piece.text().rfind(mark, 0) == 0;
@@ -85,7 +85,7 @@ PreTokeniser make_metaspace(const JsonPart& part) {
 PreTokeniser make_digits(const JsonPart& part) {
   const auto behaviour =
       part.flag("individual_digits", false) ? SplitBehaviour::isolated : SplitBehaviour::contiguous;
-  return [behaviour](const PieceList& list, const Deadline&) {
+  return [behaviour](const PieceList& list, const Limits&) {
     return list.changed([&](const AlignedText& piece, PieceList& into) {
       std::vector<Regex::Match> digits;
       for (std::size_t at = 0; at < piece.size();) {
@@ -110,9 +110,12 @@ PreTokeniser make(const JsonPart& part, int depth) {
     if (depth == kDeepestSequence) part.fail("a Sequence is nested too deep");
     std::vector<PreTokeniser> steps;
     for (const JsonPart& step : part.parts("pretokenizers")) steps.push_back(make(step, depth + 1));
-    return [steps](const PieceList& list, const Deadline& deadline) {
+    return [steps](const PieceList& list, const Limits& limits) {
       PieceList result = list;
-      for (const PreTokeniser& step : steps) result = step(result, deadline);
+      for (const PreTokeniser& step : steps) {
+        result = step(result, limits);
+        limits.check(result.text.size());
+      }
       return result;
     };
   }

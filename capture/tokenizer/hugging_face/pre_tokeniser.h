@@ -2,14 +2,14 @@
 
 #include <functional>
 
-#include "capture/tokenizer/hugging_face/deadline.h"
+#include "capture/tokenizer/hugging_face/limits.h"
 #include "capture/tokenizer/hugging_face/json_part.h"
 #include "capture/tokenizer/hugging_face/piece_list.h"
 
 namespace kvloupe {
 
 /// Cuts the pieces of text into smaller ones, within which tokens are then found.
-using PreTokeniser = std::function<PieceList(const PieceList&, const Deadline&)>;
+using PreTokeniser = std::function<PieceList(const PieceList&, const Limits&)>;
 
 /// The pre-tokeniser a tokenizer.json describes; an empty function where it is null. Throws
 /// FileError (UnsupportedTokenizer for kinds kvloupe does not have).

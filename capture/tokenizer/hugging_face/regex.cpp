@@ -83,8 +83,15 @@ class Translator {
     const std::size_t end = rest_.find('}');
     if (end == rest_.npos || starts("{,"))
       refuse("the quantifier " + in_quotes(rest_.substr(0, 8)));
+    const std::string_view counts = rest_.substr(1, end - 1);
+    if (counts.empty() || counts.find_first_not_of("0123456789,") != counts.npos) {
+      refuse("the quantifier " + in_quotes(rest_.substr(0, 8)));
+    }
     // Possessive in PCRE2, once more repeated in Ruby.
-    if (rest_.substr(end + 1, 1) == "+") refuse("a possessive {}+");
+    const std::string_view behind = rest_.substr(end + 1, 1);
+    if (behind == "+") refuse("a possessive {}+");
+    // {n}? is lazy in PCRE2, and so still n times; in Ruby it is n times or not at all.
+    if (behind == "?" && counts.find(',') == counts.npos) refuse("an optional {n}?");
     copy(end + 1);
   }
 
@@ -176,7 +183,7 @@ void Regex::compile(const std::string& expression, const JsonPart& part) {
 
 void Regex::Free::operator()(void* code) const { pcre2_code_free(static_cast<pcre2_code*>(code)); }
 
-std::vector<Regex::Match> Regex::find_all(std::string_view text, const Deadline& deadline) const {
+std::vector<Regex::Match> Regex::find_all(std::string_view text, const Limits& limits) const {
   std::vector<Match> matches;
   if (!literal_.empty()) {
     for (std::size_t at = text.find(literal_); at != text.npos;
@@ -203,9 +210,7 @@ std::vector<Regex::Match> Regex::find_all(std::string_view text, const Deadline&
     if (found < 0 && found != PCRE2_ERROR_NOMATCH) {
       throw WorkError("a pattern of tokenizer.json takes too long to match: " + message(found));
     }
-    if (deadline.is_past()) {
-      throw WorkError("the patterns of tokenizer.json take too long to match");
-    }
+    limits.check_time();
     std::size_t end = at;
     if (found >= 0) {
       end = pcre2_get_ovector_pointer(data.get())[1];

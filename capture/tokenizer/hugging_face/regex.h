@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "capture/tokenizer/hugging_face/deadline.h"
+#include "capture/tokenizer/hugging_face/limits.h"
 #include "capture/tokenizer/hugging_face/json_part.h"
 
 namespace kvloupe {
@@ -28,9 +28,9 @@ class Regex {
   Regex(const std::string& expression, const JsonPart& part);
 
   /// The matches from left to right, none overlapping. `text` must be UTF-8. An empty match is
-  /// found only where the one before does not end. Throws WorkError past the deadline, or where one
+  /// found only where the one before does not end. Throws WorkError past the time, or where one
   /// match takes more than ten million steps.
-  std::vector<Match> find_all(std::string_view text, const Deadline& deadline) const;
+  std::vector<Match> find_all(std::string_view text, const Limits& limits) const;
 
  private:
   struct Free {

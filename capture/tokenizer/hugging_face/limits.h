@@ -1,0 +1,40 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <limits>
+#include <string>
+
+#include "analysis/error.h"
+
+namespace kvloupe {
+
+/// How long a text may take on its way through a tokenizer, and how many bytes it may become, so
+/// that a hostile tokenizer.json ends in an error instead of hanging or filling the memory. Honest
+/// ones stay far below both.
+class Limits {
+ public:
+  using Clock = std::chrono::steady_clock;
+  explicit Limits(Clock::duration from_now,
+                  std::size_t most_bytes = std::numeric_limits<std::size_t>::max())
+      : end_(Clock::now() + from_now), most_bytes_(most_bytes) {}
+
+  /// Throws WorkError past the time.
+  void check_time() const {
+    if (Clock::now() > end_) throw WorkError("the tokenizer.json takes too long to apply");
+  }
+  /// Throws WorkError past the time, or where the text has become longer than it may.
+  void check(std::size_t bytes) const {
+    check_time();
+    if (bytes > most_bytes_) {
+      throw WorkError("the tokenizer.json makes more than " + std::to_string(most_bytes_) +
+                      " bytes of the text");
+    }
+  }
+
+ private:
+  Clock::time_point end_;
+  std::size_t most_bytes_;
+};
+
+}  // namespace kvloupe
