@@ -194,6 +194,14 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   return figure;
 }
 
+ChoiceInfo removed_choice() {
+  ChoiceInfo choice;
+  choice.name = "of";
+  choice.title = "Effect of";
+  choice.tooltip = "What the policy has evicted, or the selected token alone (without one: token 0)";
+  choice.values = {"evicted", "token"};
+  return choice;
+}
 }  // namespace
 
 FigureInfo logit_effect_figure() {
@@ -208,12 +216,7 @@ FigureInfo logit_effect_figure() {
   info.needs.step = true;
   info.needs.token = true;
   info.needs.policy = true;
-  ChoiceInfo of;
-  of.name = "of";
-  of.title = "Of";
-  of.tooltip = "What the policy has evicted, or the selected token alone (without one: token 0)";
-  of.values = {"evicted", "token"};
-  info.choices = {of};
+  info.choices = {removed_choice()};
   info.unavailable = [](const Trace& trace) -> std::string {
     if (!trace.has_output_weight())
       return "the trace has no output weights, which carry the change to the logits";
