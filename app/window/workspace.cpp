@@ -138,8 +138,13 @@ const HeadReplay* Workspace::head_b() const {
   return focus_b_ ? focus_b_->find(state.selection.layer, state.selection.head) : nullptr;
 }
 
+std::string Workspace::open_files() const {
+  return results.trace_key() + "|" + results.evaluation_key();
+}
+
 bool Workspace::settled() const {
   if (results.opening() || results.opening_evaluation()) return false;
+  if (drawn_files_ != open_files()) return false;  // what was drawn last is of other files
   if (!results.trace() && !results.evaluation()) return true;
   if (frames_wanted_ > 0 || !results.idle() || export_panel.previewing()) return false;
   for (int i = 0; i < state.tile_count; ++i) {
@@ -481,6 +486,7 @@ void Workspace::play_on() {
 
 void Workspace::frame() {
   if (frames_wanted_ > 0) --frames_wanted_;
+  drawn_files_ = open_files();
   apply_theme(state.theme, fonts.scale());
   const WorkspaceState before = state;
   hovered = hover;

@@ -72,9 +72,9 @@ class Workspace {
   bool wants_frame() const { return frames_wanted_ > 0; }
 
   WorkspaceState state;
-  Results results;
   Fonts fonts;
   figure::TextMetrics metrics;
+  Results results;  // its jobs draw with the metrics: these outlive it
   figure::ImguiBackend backend{metrics};
   std::array<Tile, kMaxTiles> tiles;
   PolicyEditor editor_a{"A"};
@@ -146,7 +146,10 @@ class Workspace {
   std::string step_tokens_key_[2];
   Preferences preferences_;
   double next_step_at_ = 0.0;
+  std::string open_files() const;
+
   int frames_wanted_ = 2;
+  std::string drawn_files_;  // as open_files() said when the last frame began
   std::string shown_trace_;
   std::string shown_error_;
   std::string shown_evaluation_, shown_evaluation_error_;

@@ -111,6 +111,7 @@ TEST_F(Window, EveryViewDrawsInBothThemesAndAnyTiling) {
     ASSERT_NE(w().tiles[0].scene(), nullptr) << view.figure;
     EXPECT_FALSE(w().tiles[0].scene()->items.empty()) << view.figure;
   }
+  show("filmstrip");
   for (const char* count : {"2", "3", "4"}) {
     driver().type(count);
     driver().settle();
