@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 
 #include "analysis/error.h"
@@ -14,6 +15,7 @@
 namespace kvloupe::window {
 
 namespace {
+constexpr std::chrono::milliseconds kPictureRest(200);
 
 // Figures are set in points with 8 pt text; on the screen that is 13 px.
 constexpr float kPixelsPerPoint = 13.0F / 8.0F;
@@ -300,8 +302,11 @@ void Tile::request_picture(const TileState& tile, const TileContext& context, Im
       "{}|{:.2f}x{:.2f}@{:.3f}|{}|{}|{}|{}|{}", figure_.value_key(), draw.width, draw.height, scale_,
       range_key(draw.x_range), range_key(draw.y_range), range_key(draw.limits),
       static_cast<int>(context.state.theme), static_cast<int>(context.state.amounts));
+  // While one pans or zooms, each picture begun is finished and shown: a newer view would else
+  // cancel the one before in every frame, and nothing new be seen until the hand rests.
   picture_.request(context.results.quick(), picture_key,
-                   [figure, draw](Progress&, const auto&) { return figure->figure->draw(draw); });
+                   [figure, draw](Progress&, const auto&) { return figure->figure->draw(draw); },
+                   kPictureRest);
   error_ = picture_.error();
 }
 
