@@ -118,6 +118,13 @@ double Axis::value_at(double share) const {
   return first + share * (last - first);
 }
 
+void Axis::show(std::pair<double, double> part) {
+  const auto [low, high] = std::minmax(part.first, part.second);
+  const bool falls = first > last;
+  first = falls ? high : low;
+  last = falls ? low : high;
+}
+
 Point Axes::to_page(double x_value, double y_value) const {
   return {plot.x + plot.width * x.share_of(x_value), plot.y + plot.height * y.share_of(y_value)};
 }

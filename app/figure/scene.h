@@ -152,6 +152,8 @@ struct Axis {
   /// Position of a value as a share of the side; the inverse. On a log axis the value must be > 0.
   double share_of(double value) const;
   double value_at(double share) const;
+  /// Shows this part only, the way round that the axis is: values that grow upwards still do.
+  void show(std::pair<double, double> part);
 };
 
 struct Axes {

@@ -34,6 +34,20 @@ TEST_F(SceneTest, AxesAndTheirInverseAgree) {
   }
 }
 
+TEST_F(SceneTest, APartOfAnAxisIsShownTheWayRoundThatTheAxisIs) {
+  Axis upwards{AxisMeaning::value, AxisScale::linear, 10.0, 0.0, "y"};
+  upwards.show({2.0, 6.0});  // as on the command line, from and to
+  EXPECT_EQ(upwards.first, 6.0);
+  EXPECT_EQ(upwards.last, 2.0);
+  upwards.show({5.0, 3.0});  // as zoomed on the screen, top and bottom
+  EXPECT_EQ(upwards.first, 5.0);
+  EXPECT_EQ(upwards.last, 3.0);
+  Axis rows{AxisMeaning::token, AxisScale::linear, 0.0, 10.0, "rows"};
+  rows.show({6.0, 2.0});
+  EXPECT_EQ(rows.first, 2.0);
+  EXPECT_EQ(rows.last, 6.0);
+}
+
 TEST_F(SceneTest, WhatIsPickedIsWhereItSays) {
   scene.axes.push_back({{20, 10, 100, 50},
                         {AxisMeaning::token, AxisScale::linear, 3, 23, ""},

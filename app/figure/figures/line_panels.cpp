@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <tuple>
 
 #include "app/figure/fit_texts.h"
 #include "app/figure/line_plot.h"
@@ -70,8 +69,8 @@ PanelGrid grid_of(const LinePanels& figure, const DrawRequest& request) {
     panel.x = one.x;
     panel.y = one.y;
     panel.y_grid = one.y_grid;
-    if (request.x_range) std::tie(panel.x.first, panel.x.last) = *request.x_range;
-    if (request.y_range) std::tie(panel.y.first, panel.y.last) = *request.y_range;
+    if (request.x_range) panel.x.show(*request.x_range);
+    if (request.y_range) panel.y.show(*request.y_range);
     if (!figure.legend && request.legend) {
       const double most = std::min(92.0, 0.35 * request.width);
       grid.beside = std::max(grid.beside, series_label_room(request.style, names_of(one), most));

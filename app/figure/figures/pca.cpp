@@ -38,10 +38,10 @@ class Pca final : public Figure {
     const Style& style = request.style;
     Scene scene = make_scene(style, request.width, request.height);
     const auto [x_all, y_all] = ranges();
-    const auto [x0, x1] = request.x_range.value_or(x_all);
-    const auto [y0, y1] = request.y_range.value_or(std::pair{y_all.second, y_all.first});
-    const Axis x{AxisMeaning::value, AxisScale::linear, x0, x1, name(0)};
-    const Axis y{AxisMeaning::value, AxisScale::linear, y0, y1, name(1)};
+    Axis x{AxisMeaning::value, AxisScale::linear, x_all.first, x_all.second, name(0)};
+    Axis y{AxisMeaning::value, AxisScale::linear, y_all.second, y_all.first, name(1)};
+    if (request.x_range) x.show(*request.x_range);
+    if (request.y_range) y.show(*request.y_range);
 
     double top = 2.0;
     if (request.legend) {

@@ -107,8 +107,8 @@ class PcaPanel final : public Figure {
       };
       panel.x = x_axis(name(0), x.padded());
       panel.y = y_axis(name(1), y.padded());
-      if (request.x_range) std::tie(panel.x.first, panel.x.last) = *request.x_range;
-      if (request.y_range) std::tie(panel.y.first, panel.y.last) = *request.y_range;
+      if (request.x_range) panel.x.show(*request.x_range);
+      if (request.y_range) panel.y.show(*request.y_range);
       grid.panels.push_back(std::move(panel));
     }
     grid.least_width = 85.0;
