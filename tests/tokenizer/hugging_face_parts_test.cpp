@@ -19,6 +19,7 @@
 #include "capture/tokenizer/tokenizer.h"
 #include "capture/tokenizer/unicode.h"
 #include "tests/tokenizer/bpe_files.h"
+#include "tests/tokenizer/library_nfc.h"
 
 namespace kvloupe::test {
 namespace {
@@ -81,17 +82,6 @@ std::string refusal(const std::function<void()>& act) {
     return error.what();
   }
   return "nothing was refused";
-}
-
-std::string library_nfc(const std::string& text) {
-  utf8proc_uint8_t* result = nullptr;
-  const utf8proc_ssize_t size =
-      utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
-                   static_cast<utf8proc_ssize_t>(text.size()), &result,
-                   static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
-  std::string form(reinterpret_cast<const char*>(result), static_cast<std::size_t>(size));
-  std::free(result);
-  return form;
 }
 
 TEST(NormalFormC, ComposesAndOrders) {

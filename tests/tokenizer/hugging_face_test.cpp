@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sentencepiece_trainer.h>
-#include <utf8proc.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -17,6 +16,7 @@
 #include "capture/tokenizer/tokenizer.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/tokenizer/bpe_files.h"
+#include "tests/tokenizer/library_nfc.h"
 
 namespace kvloupe::test {
 namespace {
@@ -81,17 +81,6 @@ const json& qwen2() {
 const json& llama2() {
   static const json file = sentencepiece_style_json();
   return file;
-}
-
-std::string library_nfc(const std::string& text) {
-  utf8proc_uint8_t* result = nullptr;
-  const utf8proc_ssize_t size =
-      utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
-                   static_cast<utf8proc_ssize_t>(text.size()), &result,
-                   static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
-  std::string form(reinterpret_cast<const char*>(result), static_cast<std::size_t>(size));
-  std::free(result);
-  return form;
 }
 
 TEST(HuggingFace, AnyTextComesBack) {
