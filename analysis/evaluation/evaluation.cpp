@@ -164,18 +164,23 @@ bool looks_like_evaluation(const std::filesystem::path& path) {
   return start.find("\"kvloupe-eval\"") != std::string::npos;
 }
 
+BudgetSize mean_size(const Evaluation& evaluation, const std::string& budget) {
+  BudgetSize size;
+  double count = 0.0;
+  for (const EvaluationRun& run : evaluation.runs) {
+    if (run.budget != budget) continue;
+    size.entries += run.entries;
+    size.share += run.entries / run.tokens;
+    ++count;
+  }
+  return {size.entries / count, size.share / count};
+}
+
 std::string nearest_budget(const Evaluation& evaluation, double share) {
   std::string nearest;
   double least = std::numeric_limits<double>::infinity();
   for (const std::string& budget : evaluation.budgets()) {
-    double sum = 0.0;
-    long count = 0;
-    for (const EvaluationRun& run : evaluation.runs) {
-      if (run.budget != budget) continue;
-      sum += run.entries / run.tokens;
-      ++count;
-    }
-    const double away = std::abs(sum / static_cast<double>(count) - share);
+    const double away = std::abs(mean_size(evaluation, budget).share - share);
     if (away < least) {
       least = away;
       nearest = budget;

@@ -41,6 +41,13 @@ Evaluation read_evaluation(const std::filesystem::path& path);
 /// Whether a file begins as a results file does; what it holds is read_evaluation()'s to check.
 bool looks_like_evaluation(const std::filesystem::path& path);
 
+/// How large a budget is, mean over its runs; NaN where there are none.
+struct BudgetSize {
+  double entries = 0.0;
+  double share = 0.0;  // of the prompt's tokens
+};
+BudgetSize mean_size(const Evaluation& evaluation, const std::string& budget);
+
 /// The budget among the file's that is nearest to `share` (entries over the prompt's tokens), by
 /// its runs' mean share; empty where only the full cache was run.
 std::string nearest_budget(const Evaluation& evaluation, double share);

@@ -22,6 +22,7 @@
 #include "app/figure/line_plot.h"
 #include "app/figure/panels.h"
 #include "app/figure/token_state.h"
+#include "app/figure/top_legend.h"
 #include "app/figure/value_axis.h"
 
 namespace kvloupe::figure {
@@ -56,15 +57,16 @@ class EvictionErrorFigure final : public Figure {
   Loss by_policy, by_caote;
 
   double natural_height(const DrawRequest& request) const override {
-    return panels_natural_height(request.style, grid(request), request.width);
+    PanelGrid panels = grid(request);
+    leave_room_for_legend(request, panels, legend(request.style));
+    return panels_natural_height(request.style, panels, request.width);
   }
 
   Scene draw(const DrawRequest& request) const override {
     const Style& style = request.style;
     Scene scene = make_scene(style, request.width, request.height);
     PanelGrid panels = grid(request);
-    if (request.legend)
-      add_series_legend(scene, style, {2.0, 2.0}, request.width - 4.0, legend(style));
+    add_top_legend(scene, request, panels, legend(style));
     const std::vector<Axes> axes = add_panels(scene, style, panels);
     draw_entries(scene, style, axes[0]);
     draw_losses(scene, style, axes[1]);
@@ -161,11 +163,6 @@ class EvictionErrorFigure final : public Figure {
     PanelGrid grid;
     grid.aspect = 1.6;
     grid.least_width = 100.0;
-    if (request.legend) {
-      Scene scratch = make_scene(request.style, request.width, 100.0);
-      grid.top += 4.0 + add_series_legend(scratch, request.style, {2.0, 2.0}, request.width - 4.0,
-                                          legend(request.style));
-    }
     Panel all;
     all.title = "Each entry alone";
     ValueRange errors;

@@ -14,6 +14,7 @@
 #include "app/figure/fit_texts.h"
 #include "app/figure/line_plot.h"
 #include "app/figure/panels.h"
+#include "app/figure/top_legend.h"
 #include "app/figure/value_axis.h"
 
 namespace kvloupe::figure {
@@ -34,7 +35,7 @@ class KeydiffStages final : public Figure {
 
   double natural_height(const DrawRequest& request) const override {
     PanelGrid grid = grid_of(request);
-    if (request.legend) grid.top += request.style.small * 1.5 + 3.0;
+    leave_room_for_legend(request, grid, legend(request.style));
     return panels_natural_height(request.style, grid, request.width);
   }
 
@@ -42,15 +43,7 @@ class KeydiffStages final : public Figure {
     const Style& style = request.style;
     Scene scene = make_scene(style, request.width, request.height);
     PanelGrid grid = grid_of(request);
-    if (request.legend) {
-      const Palette& c = style.colours;
-      const std::vector<LegendEntry> entries = {
-          {"key", MarkerShape::circle, c.both, std::nullopt},
-          {"anchor", MarkerShape::star, c.ink, std::nullopt},
-          {"kept", MarkerShape::circle, c.retained, std::nullopt},
-          {"evicted", MarkerShape::circle, std::nullopt, Stroke{c.evicted, 0.7, {}, Cap::butt}}};
-      grid.top += add_legend(scene, style, {2.0, grid.top}, request.width - 4.0, entries) + 3.0;
-    }
+    add_top_legend(scene, request, grid, legend(style));
     const std::vector<Axes> axes = add_panels(scene, style, grid);
     add_anchor(scene, style, axes[0]);
     add_cosines(scene, style, axes[1]);
@@ -90,6 +83,14 @@ class KeydiffStages final : public Figure {
   }
 
  private:
+  static std::vector<LegendEntry> legend(const Style& style) {
+    const Palette& c = style.colours;
+    return {{"key", MarkerShape::circle, c.both, std::nullopt},
+            {"anchor", MarkerShape::star, c.ink, std::nullopt},
+            {"kept", MarkerShape::circle, c.retained, std::nullopt},
+            {"evicted", MarkerShape::circle, std::nullopt, Stroke{c.evicted, 0.7, {}, Cap::butt}}};
+  }
+
   long count() const { return static_cast<long>(tokens.size()); }
 
   PanelGrid grid_of(const DrawRequest& request) const {

@@ -6,6 +6,7 @@
 #include "app/figure/fit_texts.h"
 #include "app/figure/line_plot.h"
 #include "app/figure/panels.h"
+#include "app/figure/top_legend.h"
 
 namespace kvloupe::figure {
 
@@ -124,11 +125,7 @@ void add_panel(Scene& scene, const Style& style, const Axes& axes, const LinePan
 
 double LinePanels::natural_height(const DrawRequest& request) const {
   PanelGrid grid = grid_of(*this, request);
-  if (legend && request.legend) {
-    Scene scratch = make_scene(request.style, request.width, 100.0);
-    grid.top += 4.0 + add_series_legend(scratch, request.style, {2.0, 0.0}, request.width - 4.0,
-                                        names_in_legend(request.style, panels));
-  }
+  if (legend) leave_room_for_legend(request, grid, names_in_legend(request.style, panels));
   return panels_natural_height(request.style, grid, request.width);
 }
 
@@ -136,10 +133,7 @@ Scene LinePanels::draw(const DrawRequest& request) const {
   const Style& style = request.style;
   Scene scene = make_scene(style, request.width, request.height);
   PanelGrid grid = grid_of(*this, request);
-  if (legend && request.legend) {
-    grid.top += 4.0 + add_series_legend(scene, style, {2.0, grid.top}, request.width - 4.0,
-                                        names_in_legend(style, panels));
-  }
+  if (legend) add_top_legend(scene, request, grid, names_in_legend(style, panels));
   const std::vector<Axes> axes = add_panels(scene, style, grid);
   for (std::size_t p = 0; p < panels.size(); ++p) {
     add_panel(scene, style, axes[p], panels[p]);

@@ -11,6 +11,7 @@
 #include "app/figure/fit_texts.h"
 #include "app/figure/line_plot.h"
 #include "app/figure/panels.h"
+#include "app/figure/top_legend.h"
 #include "app/figure/value_axis.h"
 
 namespace kvloupe::figure {
@@ -33,21 +34,16 @@ class MergeSets final : public Figure {
       likeness;  // [distance,columns]: cos of a token and the one so far before it, over the range
 
   double natural_height(const DrawRequest& request) const override {
-    return panels_natural_height(request.style, grid_of(request), request.width);
+    PanelGrid grid = grid_of(request);
+    leave_room_for_legend(request, grid, legend(request.style));
+    return panels_natural_height(request.style, grid, request.width);
   }
 
   Scene draw(const DrawRequest& request) const override {
     const Style& style = request.style;
     Scene scene = make_scene(style, request.width, request.height);
     PanelGrid grid = grid_of(request);
-    if (request.legend) {
-      const Palette& c = style.colours;
-      const std::vector<LegendEntry> entries = {
-          {"pivot", MarkerShape::diamond, c.pivot, std::nullopt},
-          {"merged", MarkerShape::circle, c.merged, std::nullopt},
-          {"evicted", MarkerShape::circle, std::nullopt, Stroke{c.evicted, 0.7, {}, Cap::butt}}};
-      grid.top += add_legend(scene, style, {2.0, grid.top}, request.width - 4.0, entries) + 3.0;
-    }
+    add_top_legend(scene, request, grid, legend(style));
     const std::vector<Axes> axes = add_panels(scene, style, grid);
     scene.add(PushClip{axes[0].plot});
     add_arcs(scene, style, axes[0]);
@@ -98,6 +94,13 @@ class MergeSets final : public Figure {
   }
 
  private:
+  static std::vector<LegendEntry> legend(const Style& style) {
+    const Palette& c = style.colours;
+    return {{"pivot", MarkerShape::diamond, c.pivot, std::nullopt},
+            {"merged", MarkerShape::circle, c.merged, std::nullopt},
+            {"evicted", MarkerShape::circle, std::nullopt, Stroke{c.evicted, 0.7, {}, Cap::butt}}};
+  }
+
   static ColourScale scale(const DrawRequest& request) {
     ColourScale colours;
     colours.is_signed = true;

@@ -8,9 +8,9 @@
 #include <tuple>
 
 #include "analysis/error.h"
-#include "analysis/evaluation/evaluation.h"
 #include "app/figure/cell_map.h"
 #include "app/figure/figures/figures.h"
+#include "app/figure/figures/of_evaluation.h"
 #include "app/figure/fit_texts.h"
 #include "app/figure/panels.h"
 #include "app/figure/value_axis.h"
@@ -119,17 +119,6 @@ std::vector<double> values_of(const Evaluation& evaluation, double EvaluationRun
   return values;
 }
 
-/// Share of the prompt that a wanted budget is: a count is of the mean prompt.
-double share_of(const Budget& budget, const Evaluation& evaluation) {
-  double tokens = 0.0;
-  for (const EvaluationRun& run : evaluation.runs) {
-    tokens += run.tokens / static_cast<double>(evaluation.runs.size());
-  }
-  constexpr int kLongest = 1 << 30;
-  const int length = static_cast<int>(std::clamp(std::round(tokens), 1.0, double{kLongest}));
-  return budget.resolve(length) / static_cast<double>(length);
-}
-
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
   progress.check();
   const Evaluation& evaluation = *input.evaluation;
@@ -139,7 +128,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   }
   auto figure = std::make_unique<NeedleGrid>();
   figure->model = evaluation.model;
-  figure->budget = nearest_budget(evaluation, share_of(input.budget, evaluation));
+  figure->budget = evaluated_budget(input);
   figure->lengths = values_of(evaluation, &EvaluationRun::length);
   figure->depths = values_of(evaluation, &EvaluationRun::depth);
   for (const std::string& policy : evaluation.policies()) {
@@ -169,18 +158,12 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo needle_grid_figure() {
-  FigureInfo info;
-  info.name = "needle-grid";
-  info.title = "Needles by length and depth";
-  info.tooltip =
-      "Share of needles that the model finds with each policy in its cache, by the prompt's length and "
-      "the needle's depth (KeyDiff figure 6; CriticalKV figures 1 and 2; CAOTE figure 2), at the "
-      "evaluated budget nearest to the one chosen. From the results of kvloupe-capture eval";
-  info.needs.evaluation = true;
-  info.needs.fewest_traces = 0;
-  info.needs.most_traces = 0;
+  FigureInfo info = evaluation_figure(
+      "needle-grid", "Needles by length and depth",
+      "Share of needles that the model finds with each policy in its cache, by the prompt's length "
+      "and the needle's depth (KeyDiff figure 6; CriticalKV figures 1 and 2; CAOTE figure 2), at "
+      "the evaluated budget nearest to the one chosen");
   info.width_mm = 178.0;
-  info.unavailable = [](const Trace&) { return std::string(); };
   info.compute = compute;
   return info;
 }

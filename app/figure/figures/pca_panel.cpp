@@ -11,6 +11,7 @@
 #include "app/figure/panels.h"
 #include "app/figure/series.h"
 #include "app/figure/token_state.h"
+#include "app/figure/top_legend.h"
 #include "app/figure/value_axis.h"
 
 namespace kvloupe::figure {
@@ -31,7 +32,7 @@ class PcaPanel final : public Figure {
 
   double natural_height(const DrawRequest& request) const override {
     PanelGrid grid = grid_of(request);
-    if (request.legend) grid.top += 2.0 * (request.style.small * 1.5 + 3.0);
+    leave_room_for_legend(request, grid, legend(request.style));
     return panels_natural_height(request.style, grid, request.width);
   }
 
@@ -39,10 +40,7 @@ class PcaPanel final : public Figure {
     const Style& style = request.style;
     Scene scene = make_scene(style, request.width, request.height);
     PanelGrid grid = grid_of(request);
-    if (request.legend) {
-      grid.top +=
-          add_legend(scene, style, {2.0, grid.top}, request.width - 4.0, legend(style)) + 3.0;
-    }
+    add_top_legend(scene, request, grid, legend(style));
     const std::vector<Axes> axes = add_panels(scene, style, grid);
     for (std::size_t p = 0; p < policies.size(); ++p) add_states(scene, style, axes[p], states[p]);
     add_all(scene, style, axes.back());

@@ -7,9 +7,9 @@
 #include <cmath>
 #include <optional>
 
-#include "analysis/evaluation/evaluation.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/line_panels.h"
+#include "app/figure/figures/of_evaluation.h"
 
 namespace kvloupe::figure {
 
@@ -69,14 +69,8 @@ double place_of(const Evaluation& evaluation, const std::string& budget, bool pe
   if (percent) {
     if (const auto written = percent_of(budget)) return *written;
   }
-  double sum = 0.0;
-  long count = 0;
-  for (const EvaluationRun& run : evaluation.runs) {
-    if (run.budget != budget) continue;
-    sum += percent ? 100.0 * run.entries / run.tokens : run.entries;
-    ++count;
-  }
-  return sum / static_cast<double>(count);
+  const BudgetSize size = mean_size(evaluation, budget);
+  return percent ? 100.0 * size.share : size.entries;
 }
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
@@ -138,16 +132,10 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo perplexity_budget_figure() {
-  FigureInfo info;
-  info.name = "perplexity-budget";
-  info.title = "Perplexity or needles by budget";
-  info.tooltip =
-      "What the model still can with each policy in its cache: perplexity less the full cache's (after "
-      "CAOTE table 4; it may be negative), or, of results with needles, the share found. From the "
-      "results of kvloupe-capture eval";
-  info.needs.evaluation = true;
-  info.needs.fewest_traces = 0;
-  info.needs.most_traces = 0;
+  FigureInfo info = evaluation_figure(
+      "perplexity-budget", "Perplexity or needles by budget",
+      "What the model still can with each policy in its cache: perplexity less the full cache's "
+      "(after CAOTE table 4; it may be negative), or, of results with needles, the share found");
   info.aspect = 1.4;
   ChoiceInfo measure;
   measure.name = "measure";
@@ -157,7 +145,6 @@ FigureInfo perplexity_budget_figure() {
       "cache's distributions, or how often the most probable token is the same";
   measure.values = {"perplexity", "loss", "kl", "top1"};
   info.choices = {measure};
-  info.unavailable = [](const Trace&) { return std::string(); };
   info.compute = compute;
   return info;
 }

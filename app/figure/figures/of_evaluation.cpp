@@ -1,0 +1,32 @@
+#include "app/figure/figures/of_evaluation.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace kvloupe::figure {
+
+FigureInfo evaluation_figure(std::string name, std::string title, std::string tooltip) {
+  FigureInfo info;
+  info.name = std::move(name);
+  info.title = std::move(title);
+  info.tooltip = std::move(tooltip) + ". From the results of kvloupe-capture eval";
+  info.needs.evaluation = true;
+  info.needs.fewest_traces = 0;
+  info.needs.most_traces = 0;
+  info.unavailable = [](const Trace&) { return std::string(); };
+  return info;
+}
+
+std::string evaluated_budget(const FigureInput& input) {
+  const Evaluation& evaluation = *input.evaluation;
+  double tokens = 0.0;
+  for (const EvaluationRun& run : evaluation.runs) {
+    tokens += run.tokens / static_cast<double>(evaluation.runs.size());
+  }
+  constexpr int kLongest = 1 << 30;
+  const int length = static_cast<int>(std::clamp(std::round(tokens), 1.0, double{kLongest}));
+  return nearest_budget(evaluation, input.budget.resolve(length) / static_cast<double>(length));
+}
+
+}  // namespace kvloupe::figure

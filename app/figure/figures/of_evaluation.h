@@ -1,0 +1,18 @@
+#pragma once
+// What the figures made from the results of kvloupe-capture eval have in common.
+
+#include <string>
+
+#include "analysis/evaluation/evaluation.h"
+#include "app/figure/figure.h"
+
+namespace kvloupe::figure {
+
+/// A catalogue line with the needs of such a figure.
+FigureInfo evaluation_figure(std::string name, std::string title, std::string tooltip);
+
+/// The evaluated budget nearest to the one chosen, as written; a count is of the mean prompt. Empty
+/// where only the full cache was run.
+std::string evaluated_budget(const FigureInput& input);
+
+}  // namespace kvloupe::figure
