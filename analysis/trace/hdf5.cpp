@@ -164,6 +164,29 @@ bool exists(hid_t file, const std::string& path) {
   }
 }
 
+std::vector<std::string> dataset_paths(hid_t file) {
+#if H5_VERSION_GE(1, 12, 0)  // there H5O_info_t is a newer structure, which H5Ovisit2 does not know
+  using ObjectInfo = H5O_info2_t;
+  constexpr auto visit = H5Ovisit3;
+#else
+  using ObjectInfo = H5O_info_t;
+  constexpr auto visit = H5Ovisit2;
+#endif
+  const auto collect = [](hid_t, const char* name, const ObjectInfo* info, void* out) -> herr_t {
+    if (info->type != H5O_TYPE_DATASET) return 0;
+    try {
+      static_cast<std::vector<std::string>*>(out)->push_back(std::string("/") + name);
+      return 0;
+    } catch (...) {
+      return -1;  // no exception may cross the library
+    }
+  };
+  std::vector<std::string> paths;
+  check(visit(file, H5_INDEX_NAME, H5_ITER_INC, collect, &paths, H5O_INFO_BASIC),
+        "cannot list its datasets: damaged");
+  return paths;
+}
+
 void write_attribute(hid_t object, const char* name, const std::string& value) {
   const std::string text = escape_invalid_utf8(value);
   const Handle type = string_type();

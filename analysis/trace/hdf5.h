@@ -64,6 +64,8 @@ Handle open_group(hid_t parent, const std::string& path);
 Handle create_group(hid_t parent, const std::string& path);
 /// True where every link along an absolute path exists.
 bool exists(hid_t file, const std::string& path);
+/// Absolute paths of all datasets, in the order of their names.
+std::vector<std::string> dataset_paths(hid_t file);
 
 void write_attribute(hid_t object, const char* name, const std::string& value);
 void write_attribute(hid_t object, const char* name, double value);

@@ -591,22 +591,9 @@ std::vector<MergedEntry> Trace::merges(int layer) const {
 }
 
 std::vector<Trace::DatasetInfo> Trace::datasets() const {
-  std::vector<std::string> paths;
   return impl_->guarded([&] {
-    const H5O_iterate_t collect = [](hid_t, const char* name, const H5O_info_t* info,
-                                     void* out) -> herr_t {
-      if (info->type != H5O_TYPE_DATASET) return 0;
-      try {
-        static_cast<std::vector<std::string>*>(out)->push_back(std::string("/") + name);
-        return 0;
-      } catch (...) {
-        return -1;  // no exception may cross the library
-      }
-    };
-    hdf5::check(H5Ovisit2(impl_->file, H5_INDEX_NAME, H5_ITER_INC, collect, &paths, H5O_INFO_BASIC),
-                "cannot list its datasets: damaged");
     std::vector<DatasetInfo> result;
-    for (const std::string& path : paths) {
+    for (const std::string& path : hdf5::dataset_paths(impl_->file)) {
       const Dataset dataset = hdf5::open_dataset(impl_->file, path);
       result.push_back({path, dataset.type_name(),
                         {dataset.shape.begin(), dataset.shape.end()},
