@@ -26,8 +26,8 @@ template <typename T>
 void write_scalar(hid_t object, const char* name, hid_t type, const T& value) {
   const std::string what = "cannot write " + attribute(name);
   const Handle space = scalar_space();
-  const Handle id = adopt(
-      H5Acreate2(object, name, type, space, H5P_DEFAULT, H5P_DEFAULT), H5Aclose, what);
+  const Handle id =
+      adopt(H5Acreate2(object, name, type, space, H5P_DEFAULT, H5P_DEFAULT), H5Aclose, what);
   check(H5Awrite(id, type, &value), what);
 }
 
@@ -39,7 +39,8 @@ Handle open_scalar(hid_t object, const char* name) {
   check(there, what);
   Handle id = adopt(H5Aopen(object, name, H5P_DEFAULT), H5Aclose, what);
   const Handle space = adopt(H5Aget_space(id), H5Sclose, what);
-  if (H5Sget_simple_extent_npoints(space) != 1) throw Failure(attribute(name) + " is not one value");
+  if (H5Sget_simple_extent_npoints(space) != 1)
+    throw Failure(attribute(name) + " is not one value");
   return id;
 }
 
@@ -76,8 +77,7 @@ Lock::Lock() : lock_(library_mutex()) {
 Handle::Handle(hid_t id, Close close, const std::string& what) : id_(id), close_(close) {
   if (id < 0) check(-1, what);
 }
-Handle::Handle(Handle&& other) noexcept
-    : id_(std::exchange(other.id_, -1)), close_(other.close_) {}
+Handle::Handle(Handle&& other) noexcept : id_(std::exchange(other.id_, -1)), close_(other.close_) {}
 Handle& Handle::operator=(Handle&& other) noexcept {
   if (this != &other) {
     reset();
@@ -211,8 +211,8 @@ void write_attribute(hid_t object, const char* name, const std::vector<std::stri
   const Handle type = string_type();
   const hsize_t count = pointers.size();
   const Handle space = adopt(H5Screate_simple(1, &count, nullptr), H5Sclose, what);
-  const Handle id = adopt(
-      H5Acreate2(object, name, type, space, H5P_DEFAULT, H5P_DEFAULT), H5Aclose, what);
+  const Handle id =
+      adopt(H5Acreate2(object, name, type, space, H5P_DEFAULT, H5P_DEFAULT), H5Aclose, what);
   if (count > 0) check(H5Awrite(id, type, pointers.data()), what);
 }
 void write_flag(hid_t object, const char* name, bool value) {
@@ -318,11 +318,16 @@ std::uint64_t Dataset::elements() const {
 std::string Dataset::type_name() const {
   const std::string bits = std::to_string(element_bytes * 8);
   switch (type_class) {
-    case H5T_FLOAT: return "float" + bits;
-    case H5T_INTEGER: return (H5Tget_sign(type) == H5T_SGN_NONE ? "uint" : "int") + bits;
-    case H5T_STRING: return "string";
-    case H5T_COMPOUND: return "compound";
-    default: return "other";
+    case H5T_FLOAT:
+      return "float" + bits;
+    case H5T_INTEGER:
+      return (H5Tget_sign(type) == H5T_SGN_NONE ? "uint" : "int") + bits;
+    case H5T_STRING:
+      return "string";
+    case H5T_COMPOUND:
+      return "compound";
+    default:
+      return "other";
   }
 }
 
@@ -346,7 +351,8 @@ Dataset open_dataset(hid_t file, const std::string& path) {
   if (rank > 0) check(H5Sget_simple_extent_dims(space, result.shape.data(), nullptr), what);
   std::uint64_t elements = 1;
   for (const hsize_t extent : result.shape) {
-    if (__builtin_mul_overflow(elements, extent, &elements) || elements > (std::uint64_t{1} << 50)) {
+    if (__builtin_mul_overflow(elements, extent, &elements) ||
+        elements > (std::uint64_t{1} << 50)) {
       throw Failure(path + " claims the impossible shape " + shape_text(result.shape));
     }
   }
@@ -357,10 +363,12 @@ Dataset open_dataset(hid_t file, const std::string& path) {
   const Handle properties = adopt(H5Dget_create_plist(result.id), H5Pclose, what);
   const H5D_layout_t layout = H5Pget_layout(properties);
   if (layout != H5D_CONTIGUOUS && layout != H5D_CHUNKED && layout != H5D_COMPACT) {
-    throw Failure(path + " keeps its data in another file (virtual dataset): copy it into this one");
+    throw Failure(path +
+                  " keeps its data in another file (virtual dataset): copy it into this one");
   }
   if (H5Pget_external_count(properties) != 0) {
-    throw Failure(path + " keeps its data in another file (external storage): copy it into this one");
+    throw Failure(path +
+                  " keeps its data in another file (external storage): copy it into this one");
   }
   result.stored_bytes = H5Dget_storage_size(result.id);
   return result;

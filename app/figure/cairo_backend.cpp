@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "analysis/error.h"
+#include "app/figure/enlarged.h"
 #include "app/figure/png_encoder.h"
 #include "version.h"
 
@@ -101,8 +102,9 @@ Surface to_surface(const Pixels& pixels) {
 
 class CairoWriter {
  public:
-  CairoWriter(cairo_t* context, const TextMetrics& fonts)
-      : cr_(context), fonts_(fonts), faces_(fonts) {}
+  /// `for_others`: what is written is drawn by another program, not here into pixels.
+  CairoWriter(cairo_t* context, const TextMetrics& fonts, bool for_others)
+      : cr_(context), fonts_(fonts), faces_(fonts), for_others_(for_others) {}
 
   void operator()(const Path& path) {
     trace(path, {0, 0});
@@ -138,13 +140,13 @@ class CairoWriter {
 
   void operator()(const Image& image) {
     if (!image.pixels || image.pixels->width <= 0 || image.pixels->height <= 0) return;
-    const Surface surface = to_surface(*image.pixels);
+    const auto pixels = for_others_ ? enlarged(image) : image.pixels;
+    const Surface surface = to_surface(*pixels);
     cairo_save(cr_);
     cairo_rectangle(cr_, image.rect.x, image.rect.y, image.rect.width, image.rect.height);
     cairo_clip(cr_);
     cairo_translate(cr_, image.rect.x, image.rect.y);
-    cairo_scale(cr_, image.rect.width / image.pixels->width,
-                image.rect.height / image.pixels->height);
+    cairo_scale(cr_, image.rect.width / pixels->width, image.rect.height / pixels->height);
     cairo_set_source_surface(cr_, surface.get(), 0, 0);
     cairo_pattern_set_filter(cairo_get_source(cr_), image.interpolation == Interpolation::smooth
                                                         ? CAIRO_FILTER_BILINEAR
@@ -245,15 +247,16 @@ class CairoWriter {
   cairo_t* cr_;
   const TextMetrics& fonts_;
   Faces faces_;
+  bool for_others_;
 };
 
-void draw(cairo_t* context, const Scene& scene, const TextMetrics& fonts) {
+void draw(cairo_t* context, const Scene& scene, const TextMetrics& fonts, bool for_others) {
   if (scene.background.alpha > 0) {
     const Colour b = scene.background;
     cairo_set_source_rgba(context, b.red / 255.0, b.green / 255.0, b.blue / 255.0, b.alpha / 255.0);
     cairo_paint(context);
   }
-  CairoWriter writer(context, fonts);
+  CairoWriter writer(context, fonts, for_others);
   for (const Item& item : scene.items) std::visit(writer, item);
   check(cairo_status(context), "figure");
 }
@@ -284,7 +287,7 @@ std::string write_pdf(const Scene& scene, const TextMetrics& fonts) {
     cairo_pdf_surface_set_metadata(surface.get(), CAIRO_PDF_METADATA_CREATE_DATE,
                                    "2000-01-01T00:00:00Z");
     const Context context(cairo_create(surface.get()));
-    draw(context.get(), scene, fonts);
+    draw(context.get(), scene, fonts, true);
     cairo_show_page(context.get());
     cairo_surface_finish(surface.get());
     check(cairo_surface_status(surface.get()), "PDF");
@@ -302,7 +305,7 @@ Pixels render(const Scene& scene, const TextMetrics& fonts, double pixels_per_po
   {
     const Context context(cairo_create(surface.get()));
     cairo_scale(context.get(), pixels.width / scene.width, pixels.height / scene.height);
-    draw(context.get(), scene, fonts);
+    draw(context.get(), scene, fonts, false);
   }
   cairo_surface_flush(surface.get());
   const unsigned char* data = cairo_image_surface_get_data(surface.get());

@@ -4,6 +4,7 @@
 
 #include <iterator>
 
+#include "app/figure/enlarged.h"
 #include "app/figure/png_encoder.h"
 #include "app/figure/text_metrics.h"
 
@@ -151,7 +152,8 @@ class SvgWriter {
     if (image.interpolation == Interpolation::nearest) {
       out_ += " image-rendering=\"optimizeSpeed\" style=\"image-rendering:pixelated\"";
     }
-    out_ += " xlink:href=\"data:image/png;base64," + base64(encode_png(*image.pixels)) + "\"/>\n";
+    out_ +=
+        " xlink:href=\"data:image/png;base64," + base64(encode_png(*enlarged(image))) + "\"/>\n";
   }
 
   void operator()(const PushClip& clip) {

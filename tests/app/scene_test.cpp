@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "app/figure/enlarged.h"
 #include "app/figure/frame.h"
 #include "app/figure/text_dump.h"
 
@@ -135,6 +136,39 @@ TEST_F(SceneTest, MeasuresAreSumsAndMissingGlyphsHaveSpares) {
   const std::string cut = fonts.fit("a long line of text", Font::regular, 10, 40);
   EXPECT_LE(fonts.width(cut, Font::regular, 10), 40.0);
   EXPECT_THAT(cut, HasSubstr("…"));
+}
+
+/// What a file draws at a place is the cell that is there, whole numbers of pixels to a cell.
+TEST(Enlarged, EveryCellIsRepeatedAndNothingElse) {
+  const auto cells = std::make_shared<Pixels>();
+  cells->width = 3;
+  cells->height = 2;
+  for (std::uint8_t i = 0; i < 24; ++i) cells->rgba.push_back(static_cast<std::uint8_t>(i * 7));
+  const auto big = enlarged({cells, {10, 20, 72, 36}, "key", Interpolation::nearest}, 300);
+  EXPECT_EQ(big->width, 300);   // an inch across
+  EXPECT_EQ(big->height, 150);  // half an inch down
+  for (int y = 0; y < big->height; ++y) {
+    for (int x = 0; x < big->width; ++x) {
+      const int cell = y / (big->height / 2) * 3 + x / (big->width / 3);
+      for (int channel = 0; channel < 4; ++channel) {
+        ASSERT_EQ(big->rgba[static_cast<std::size_t>((y * big->width + x) * 4 + channel)],
+                  cells->rgba[static_cast<std::size_t>(cell * 4 + channel)])
+            << x << ", " << y;
+      }
+    }
+  }
+}
+
+TEST(Enlarged, LeavesWhatNeedsItNot) {
+  const auto fine = std::make_shared<Pixels>(Pixels{400, 1, std::vector<std::uint8_t>(1600, 9)});
+  const Image drawn{fine, {0, 0, 72, 0.2}, "key", Interpolation::nearest};
+  EXPECT_EQ(enlarged(drawn, 300), fine);
+  const auto coarse = std::make_shared<Pixels>(Pixels{1, 1, {1, 2, 3, 4}});
+  EXPECT_EQ(enlarged({coarse, {0, 0, 72, 72}, "key", Interpolation::smooth}, 300), coarse);
+  EXPECT_EQ(enlarged({nullptr, {0, 0, 72, 72}, "key", Interpolation::nearest}, 300), nullptr);
+  const auto huge = enlarged({coarse, {0, 0, 7.2e7, 7.2e7}, "key", Interpolation::nearest}, 300);
+  EXPECT_LE(static_cast<double>(huge->width) * huge->height, double{1 << 24});
+  EXPECT_GE(huge->width, 1000);
 }
 
 TEST(Axis, AKneeGivesTheFirstPartItsShareAndInverts) {
