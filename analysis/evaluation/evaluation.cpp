@@ -23,6 +23,7 @@ constexpr int kVersion = 1;
 constexpr int kDeepest = 32;  // levels of nesting: a hostile file's could end the stack
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 constexpr double kAnyNumber = std::numeric_limits<double>::max();
+constexpr std::size_t kMostLayers = 10'000;  // more than any model has
 
 std::string read_text(const std::filesystem::path& path) {
   std::error_code error;
@@ -38,19 +39,24 @@ std::string read_text(const std::filesystem::path& path) {
   return std::move(text).str();
 }
 
-/// A member that must be there and be a number within the two ends.
-double number(const Json& run, const char* name, double low, double high) {
-  const auto found = run.find(name);
-  if (found == run.end()) throw std::out_of_range(fmt::format("has no \"{}\"", name));
+/// A value that must be a number within the two ends.
+double number_in(const Json& json, const char* name, double low, double high) {
   double value = kUnknown;
-  if (found->is_boolean()) {
-    value = found->get<bool>() ? 1.0 : 0.0;
-  } else if (found->is_number()) {
-    value = found->get<double>();
+  if (json.is_boolean()) {
+    value = json.get<bool>() ? 1.0 : 0.0;
+  } else if (json.is_number()) {
+    value = json.get<double>();
   }
   if (!(value >= low && value <= high))
     throw std::out_of_range(fmt::format("has a \"{}\" that is no number it can be", name));
   return value;
+}
+
+/// A member that must be there and be such a number.
+double number(const Json& run, const char* name, double low, double high) {
+  const auto found = run.find(name);
+  if (found == run.end()) throw std::out_of_range(fmt::format("has no \"{}\"", name));
+  return number_in(*found, name, low, high);
 }
 
 /// One that may be missing or null.
@@ -64,6 +70,17 @@ std::string word(const Json& run, const char* name) {
   if (found == run.end() || !found->is_string() || found->get<std::string>().empty())
     throw std::out_of_range(fmt::format("has no \"{}\" in words", name));
   return found->get<std::string>();
+}
+
+/// Hidden states' distances, which results of earlier versions do not have.
+HiddenDistances distances(const Json& run, const char* layers, const char* normed, double high) {
+  HiddenDistances result{{}, optional_number(run, normed, 0.0, high)};
+  const auto found = run.find(layers);
+  if (found == run.end() || found->is_null()) return result;
+  if (!found->is_array() || found->empty() || found->size() > kMostLayers)
+    throw std::out_of_range(fmt::format("has a \"{}\" that is no list of layers", layers));
+  for (const Json& layer : *found) result.layers.push_back(number_in(layer, layers, 0.0, high));
+  return result;
 }
 
 EvaluationRun run_of(const Json& json, Evaluation::Task task) {
@@ -84,6 +101,8 @@ EvaluationRun run_of(const Json& json, Evaluation::Task task) {
     run.kl = optional_number(json, "kl", -kAnyNumber, kAnyNumber);
     run.same_top1 = optional_number(json, "same_top1", 0.0, 1.0);
   }
+  run.hidden = distances(json, "hidden_distance", "normed_distance", kAnyNumber);
+  run.hidden_cosine = distances(json, "hidden_cosine_distance", "normed_cosine_distance", 2.0);
   return run;
 }
 
@@ -98,6 +117,14 @@ std::vector<std::string> in_order(const std::vector<EvaluationRun>& runs, Of of)
 }
 
 }  // namespace
+
+int Evaluation::layers() const {
+  std::size_t most = 0;
+  for (const EvaluationRun& run : runs) {
+    most = std::max({most, run.hidden.layers.size(), run.hidden_cosine.layers.size()});
+  }
+  return static_cast<int>(most);
+}
 
 std::vector<std::string> Evaluation::policies() const {
   return in_order(runs, [](const EvaluationRun& run) -> const std::string& { return run.policy; });
@@ -152,6 +179,17 @@ Evaluation read_evaluation(const std::filesystem::path& path) {
       refuse(fmt::format("run {} {}; run the evaluation again", i, error.what()));
     }
   }
+  const auto layers = static_cast<std::size_t>(evaluation.layers());
+  for (std::size_t i = 0; i < evaluation.runs.size(); ++i) {
+    for (const auto distances : {&EvaluationRun::hidden, &EvaluationRun::hidden_cosine}) {
+      const std::size_t own = (evaluation.runs[i].*distances).layers.size();
+      if (own != 0 && own != layers) {
+        refuse(fmt::format("run {} has hidden states after {} layers, another one after {}; run the "
+                           "evaluation again",
+                           i, own, layers));
+      }
+    }
+  }
   return evaluation;
 }
 
@@ -187,6 +225,29 @@ std::string nearest_budget(const Evaluation& evaluation, double share) {
     }
   }
   return nearest;
+}
+
+HiddenDistances mean_of(const Evaluation& evaluation, const std::string& policy,
+                        const std::string& budget, HiddenDistances EvaluationRun::*distances) {
+  HiddenDistances mean;
+  double count = 0.0, normed_count = 0.0;
+  for (const EvaluationRun& run : evaluation.runs) {
+    if (run.policy != policy || run.budget != budget) continue;
+    const HiddenDistances& own = run.*distances;
+    if (!std::isnan(own.normed)) {
+      mean.normed += own.normed;
+      ++normed_count;
+    }
+    if (own.layers.empty()) continue;
+    mean.layers.resize(own.layers.size(), 0.0);
+    for (std::size_t layer = 0; layer < own.layers.size(); ++layer) {
+      mean.layers[layer] += own.layers[layer];
+    }
+    ++count;
+  }
+  for (double& layer : mean.layers) layer /= count;
+  mean.normed /= normed_count;  // NaN where there are none
+  return mean;
 }
 
 double mean_of(const Evaluation& evaluation, const std::string& policy, const std::string& budget,

@@ -48,6 +48,26 @@ Json mean_of(const std::vector<const Json*>& runs, const char* name) {
   return count > 0 ? Json(sum / static_cast<double>(count)) : Json();
 }
 
+/// Means, place by place, of a member that is an array of numbers over those runs that have it in
+/// the first one's length; null where none has.
+Json means_of(const std::vector<const Json*>& runs, const char* name) {
+  std::vector<double> sums;
+  long count = 0;
+  for (const Json* run : runs) {
+    const auto found = run->find(name);
+    if (found == run->end() || !found->is_array() || found->empty()) continue;
+    if (!std::all_of(found->begin(), found->end(), [](const Json& x) { return x.is_number(); }))
+      continue;
+    if (count > 0 && found->size() != sums.size()) continue;
+    sums.resize(found->size(), 0.0);
+    for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += (*found)[i].get<double>();
+    ++count;
+  }
+  if (count == 0) return {};
+  for (double& sum : sums) sum /= static_cast<double>(count);
+  return sums;
+}
+
 }  // namespace
 
 EvalResults::EvalResults(std::string path, Json settings)
@@ -120,6 +140,13 @@ nlohmann::ordered_json eval_summary(const std::vector<EvalResults::Json>& runs) 
       line["loss_difference"] = mean_of(members, "loss_difference");
       line["kl"] = mean_of(members, "kl");
       line["same_top1"] = mean_of(members, "same_top1");
+    }
+    const Json distances = means_of(members, "hidden_distance");
+    if (!distances.is_null()) {
+      line["hidden_distance"] = distances;
+      line["hidden_cosine_distance"] = means_of(members, "hidden_cosine_distance");
+      line["normed_distance"] = mean_of(members, "normed_distance");
+      line["normed_cosine_distance"] = mean_of(members, "normed_cosine_distance");
     }
     summary.push_back(std::move(line));
   }

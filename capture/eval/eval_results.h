@@ -32,7 +32,8 @@ class EvalResults {
 };
 
 /// Per policy and budget, in their order: how many runs, and the means of their numbers: for
-/// needles `accuracy`, for perplexity `loss`, `loss_difference`, `perplexity`, `kl`, `same_top1`.
+/// needles `accuracy`, for perplexity `loss`, `loss_difference`, `perplexity`, `kl`, `same_top1`;
+/// for both those of HiddenDrift::means(), each over the runs that have it.
 nlohmann::ordered_json eval_summary(const std::vector<EvalResults::Json>& runs);
 
 }  // namespace kvloupe

@@ -25,7 +25,7 @@ EvalRun::EvalRun(const Transformer& model, const ModelInfo& info, const Options&
 }
 
 void EvalRun::read(std::span<const std::int32_t> ids, bool cut, const Progress& progress,
-                   const std::function<void(const at::Tensor& hidden, int first)>& on_block) {
+                   const HiddenHook& on_hidden) {
   for (const Block& block : make_blocks(static_cast<int>(ids.size()), 0, block_)) {
     const int first = runner_.length();
     const at::Tensor hidden = runner_.run(
@@ -33,9 +33,11 @@ void EvalRun::read(std::span<const std::int32_t> ids, bool cut, const Progress& 
         [&](const LayerStep& step) {
           if (cut && policy_) policy_->cut(step);
         },
-        progress);
+        progress,
+        [&](int layer, const at::Tensor& left) {
+          if (on_hidden) on_hidden(layer, first, left);
+        });
     last_ = hidden.slice(1, hidden.size(1) - 1);
-    if (on_block) on_block(hidden, first);
   }
 }
 

@@ -24,13 +24,15 @@ class EvalRun {
   /// Throws as check_window() and CachePolicy do.
   EvalRun(const Transformer& model, const ModelInfo& info, const Options& options);
 
-  /// Runs tokens in blocks; cuts the caches after each where asked to. `on_block` is given what
-  /// leaves the last layer, [1,m,D], and the block's first token.
+  /// Given what leaves a layer, [1,m,D], and the block's first token.
+  using HiddenHook = std::function<void(int layer, int first, const at::Tensor& hidden)>;
+  /// Runs tokens in blocks; cuts the caches after each where asked to.
   void read(std::span<const std::int32_t> ids, bool cut, const Progress& progress,
-            const std::function<void(const at::Tensor& hidden, int first)>& on_block = {});
+            const HiddenHook& on_hidden = {});
   /// The most probable next token.
   std::int32_t choice() const;
   int length() const { return runner_.length(); }
+  const Transformer& model() const { return model_; }
 
  private:
   const Transformer& model_;

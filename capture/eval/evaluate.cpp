@@ -12,7 +12,9 @@
 #include "analysis/policy/policy_catalog.h"
 #include "capture/eval/eval_run.h"
 #include "capture/eval/haystack.h"
+#include "capture/eval/hidden_drift.h"
 #include "capture/eval/needle_template.h"
+#include "capture/eval/perplexity.h"
 #include "capture/model/load_transformer.h"
 #include "capture/run/capture_input.h"
 #include "capture/run/compute.h"
@@ -24,8 +26,6 @@ namespace {
 
 using Json = EvalResults::Json;
 using Clock = std::chrono::steady_clock;
-
-constexpr std::int64_t kMostReference = std::int64_t{1} << 30;  // bytes of the full run's rows
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -68,11 +68,6 @@ bool answers(const std::string& text, const std::string& number) {
   const auto first = std::find_if(text.begin(), text.end(), is_digit);
   const auto end = std::find_if_not(first, text.end(), is_digit);
   return std::string(first, end) == number;
-}
-
-/// Log-probabilities of the next tokens, float32 [m,vocab].
-at::Tensor log_probabilities(const Transformer& model, const at::Tensor& hidden) {
-  return at::log_softmax(model.logits(hidden)[0].to(at::kFloat), -1);
 }
 
 class Evaluation {
@@ -159,8 +154,8 @@ class Evaluation {
     options.most_tokens = most_tokens;
     options.block = request_.block;
     if (setting.budget) {
-      options.loop = ClosedLoop{setting.policy, setting.budget->resolve(prompt_length),
-                                request_.positions};
+      options.loop =
+          ClosedLoop{setting.policy, setting.budget->resolve(prompt_length), request_.positions};
     }
     return {*model_, info_, options};
   }
@@ -175,10 +170,23 @@ class Evaluation {
     const std::vector<Setting> settings = missing(of_case);
     if (settings.empty()) return;
     const NeedleTask task = haystack_.needle(wanted, request_.needles);
+    const int tokens = static_cast<int>(task.tokens.ids.size());
+    auto begin = Clock::now();
+    // Also where its own run is there already: what every other one is compared with, in the state
+    // that the answer's first token comes from.
+    HiddenStates full(*model_, tokens - 1, 1);
+    const std::string full_answer = answer(
+        task, settings_.front(),
+        [&](int layer, int first, const at::Tensor& hidden) { full.keep(layer, first, hidden); });
     for (const Setting& setting : settings) {
-      const auto begin = Clock::now();
-      const std::string text = answer(task, setting);
-      const int tokens = static_cast<int>(task.tokens.ids.size());
+      if (setting.budget) begin = Clock::now();
+      HiddenDrift drift(*model_, full);
+      const std::string text =
+          !setting.budget
+              ? full_answer
+              : answer(task, setting, [&](int layer, int first, const at::Tensor& hidden) {
+                  drift.add(layer, first, hidden);
+                });
       Json run = setting.key();
       run["entries"] = entries_of(setting, tokens);
       run.update(of_case);
@@ -186,21 +194,23 @@ class Evaluation {
       run["expected"] = task.answer;
       run["answer"] = text;
       run["correct"] = answers(text, task.answer);
+      if (setting.budget) run.update(drift.means());
       run["seconds"] = seconds_since(begin);
       record(std::move(run));
     }
     results_->save();
   }
 
-  /// What the model says after the question.
-  std::string answer(const NeedleTask& task, const Setting& setting) {
+  /// What the model says after the question; `on_hidden` is for the prompt.
+  std::string answer(const NeedleTask& task, const Setting& setting,
+                     const EvalRun::HiddenHook& on_hidden) {
     const std::vector<std::int32_t>& ids = task.tokens.ids;
     const int length = static_cast<int>(ids.size());
     EvalRun run = start(setting, length, length + template_.answer_tokens);
     const bool regular = request_.compression == Compression::regular;
     const auto context = static_cast<std::size_t>(regular ? length : task.question_begin);
-    run.read(std::span(ids).first(context), true, progress_);
-    if (!regular) run.read(std::span(ids).subspan(context), false, progress_);
+    run.read(std::span(ids).first(context), true, progress_, on_hidden);
+    if (!regular) run.read(std::span(ids).subspan(context), false, progress_, on_hidden);
     std::vector<std::int32_t> whole = ids;
     for (int i = 0; i < template_.answer_tokens; ++i) {
       const std::int32_t choice = run.choice();
@@ -220,60 +230,27 @@ class Evaluation {
     const std::vector<Setting> settings = missing(of_case);
     if (settings.empty()) return;
     const std::vector<std::int32_t> ids = haystack_.text(length, sample).ids;
-    // What every run is compared with: the full cache's own rows.
-    at::Tensor reference;
-    const bool fits =
-        static_cast<std::int64_t>(ids.size()) * config_.vocab_size * 4 <= kMostReference;
-    if (fits) {
-      reference = at::empty({std::ssize(ids), config_.vocab_size}, at::kFloat);
-    } else if (report_.note) {
-      report_.note("the full cache's distributions over " + std::to_string(ids.size()) +
-                   " tokens take more than 1 GiB: no KL, no share of equal tokens");
-    }
-    double full_loss = 0.0;
-    const Setting full = settings_.front();
-    measure(full, ids, fits ? &reference : nullptr, {}, full_loss);
+    const int tokens = static_cast<int>(ids.size());
+    auto begin = Clock::now();
+    // Also where its own run is there already: what every other one is compared with.
+    const Perplexity full(start(settings_.front(), tokens, tokens), ids, request_.most_reference,
+                          progress_, report_.note);
     for (const Setting& setting : settings) {
-      const auto begin = Clock::now();
-      double loss = full_loss;
+      if (setting.budget) begin = Clock::now();
       Json run = setting.key();
-      run["entries"] = entries_of(setting, static_cast<int>(ids.size()));
+      run["entries"] = entries_of(setting, tokens);
       run.update(of_case);
-      run["tokens"] = ids.size();
-      Json drift =
-          setting.budget ? measure(setting, ids, nullptr, reference, loss) : Json::object();
-      run["loss"] = loss;
-      run["loss_difference"] = loss - full_loss;
-      run.update(drift);
+      run["tokens"] = tokens;
+      if (setting.budget) {
+        run.update(full.compare(start(setting, tokens, tokens), progress_));
+      } else {
+        run["loss"] = full.loss();
+        run["loss_difference"] = 0.0;
+      }
       run["seconds"] = seconds_since(begin);
       record(std::move(run));
     }
     results_->save();
-  }
-
-  /// Reads the text and takes its mean loss, −log p of tokens 1 onwards. `keep` is given the rows
-  /// of log-probabilities; against `reference`, the result holds `kl`, the mean of
-  /// Σ p_full (log p_full − log p), and `same_top1`, the share of equal most probable tokens.
-  Json measure(const Setting& setting, const std::vector<std::int32_t>& ids, at::Tensor* keep,
-               const at::Tensor& reference, double& loss) {
-    const int length = static_cast<int>(ids.size());
-    EvalRun run = start(setting, length, length);
-    double sum = 0.0, kl = 0.0, same = 0.0;
-    run.read(ids, true, progress_, [&](const at::Tensor& hidden, int first) {
-      const at::Tensor rows = log_probabilities(*model_, hidden).to(at::kCPU);
-      const std::int64_t m = rows.size(0);
-      for (std::int64_t i = 0; i < m && first + i + 1 < length; ++i) {
-        sum -= rows[i][ids[static_cast<std::size_t>(first + i + 1)]].item<double>();
-      }
-      if (keep != nullptr) keep->slice(0, first, first + m).copy_(rows);
-      if (!reference.defined()) return;
-      const at::Tensor full = reference.slice(0, first, first + m);
-      kl += (full.exp() * (full - rows)).sum().item<double>();
-      same += full.argmax(-1).eq(rows.argmax(-1)).sum().item<double>();
-    });
-    loss = length > 1 ? sum / (length - 1) : 0.0;
-    if (!reference.defined()) return Json::object();
-    return {{"kl", kl / length}, {"same_top1", same / length}};
   }
 
   const EvalRequest& request_;

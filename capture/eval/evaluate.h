@@ -40,6 +40,8 @@ struct EvalRequest {
   std::string dtype = "auto";
   std::string device = "cpu";
   int threads = 0;
+  /// Bytes for what perplexity keeps of the full cache's run to compare the others with.
+  std::int64_t most_reference = std::int64_t{1} << 30;
 };
 
 /// What an evaluation tells while it works.

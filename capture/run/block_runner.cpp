@@ -21,7 +21,7 @@ BlockRunner::BlockRunner(const Transformer& model, const Options& options) : mod
 
 at::Tensor BlockRunner::run(std::span<const std::int32_t> ids,
                             const std::function<void(const LayerStep&)>& on_layer,
-                            const Progress& progress) {
+                            const Progress& progress, const HiddenHook& on_hidden) {
   const int m = static_cast<int>(ids.size());
   const Block block{length_, length_ + m};
   at::Tensor tokens = at::empty({1, m}, at::kLong);
@@ -41,6 +41,7 @@ at::Tensor BlockRunner::run(std::span<const std::int32_t> ids,
     const BlockAttention attention = attend_block(states.query[0], cache, options, progress);
     on_layer({steps_, layer, block, states, attention, cache});
     hidden = model_.finish_layer(layer, hidden, attention.outputs.unsqueeze(0));
+    if (on_hidden) on_hidden(layer, hidden);
   }
   length_ = block.end;
   ++steps_;

@@ -24,6 +24,9 @@ struct LayerStep {
   LayerCache& cache;                // may be cut: nothing of this step reads it any more
 };
 
+/// Given what leaves a layer, [1,m,D].
+using HiddenHook = std::function<void(int layer, const at::Tensor& hidden)>;
+
 /// Runs one sequence through a model, block by block, on a KV cache. Knows neither files nor where
 /// the tokens come from.
 class BlockRunner {
@@ -39,10 +42,12 @@ class BlockRunner {
 
   /// Tokens run so far.
   int length() const { return length_; }
-  /// Runs the next tokens as one block; calls `on_layer` after each layer has attended. Returns
-  /// what leaves the last layer, [1,m,D]. Throws Cancelled through progress.
+  /// Runs the next tokens as one block; calls `on_layer` after each layer has attended, and
+  /// `on_hidden` at its end. Returns what leaves the last layer, [1,m,D]. Throws Cancelled through
+  /// progress.
   at::Tensor run(std::span<const std::int32_t> ids,
-                 const std::function<void(const LayerStep&)>& on_layer, const Progress& progress);
+                 const std::function<void(const LayerStep&)>& on_layer, const Progress& progress,
+                 const HiddenHook& on_hidden = {});
 
  private:
   const Transformer& model_;

@@ -16,8 +16,11 @@
 namespace kvloupe {
 namespace {
 
+using ::testing::AnyOf;
+using ::testing::DoubleNear;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 class EvaluationTest : public ::testing::Test {
  protected:
@@ -59,6 +62,56 @@ TEST_F(EvaluationTest, ReadsWhatTheProgramWrites) {
   EXPECT_EQ(loss.task, Evaluation::Task::perplexity);
   EXPECT_NEAR(mean_of(loss, "h2o", "10%", &EvaluationRun::loss), 3.115, 1e-12);
   EXPECT_TRUE(std::isnan(mean_of(loss, "full", "full", &EvaluationRun::kl)));
+  for (const Evaluation* results : {&needle, &loss}) {
+    EXPECT_EQ(results->layers(), 3);
+    const HiddenDistances mean = mean_of(*results, "h2o", "25%", &EvaluationRun::hidden);
+    EXPECT_THAT(mean.layers, ElementsAre(DoubleNear(0.055, 1e-12), DoubleNear(0.11, 1e-12),
+                                         DoubleNear(0.165, 1e-12)));
+    EXPECT_NEAR(mean.normed, 0.22, 1e-12);
+    const HiddenDistances cosine = mean_of(*results, "h2o", "25%", &EvaluationRun::hidden_cosine);
+    EXPECT_NEAR(cosine.layers[2], 0.0275, 1e-12);
+    EXPECT_NEAR(cosine.normed, 0.055, 1e-12);
+    const HiddenDistances full = mean_of(*results, "full", "full", &EvaluationRun::hidden);
+    EXPECT_THAT(full.layers, IsEmpty());
+    EXPECT_TRUE(std::isnan(full.normed));
+  }
+}
+
+TEST_F(EvaluationTest, HiddenStatesMayBeMissingButNotBeAnything) {
+  const std::string run =
+      R"({"policy":"h2o","budget":"9","entries":9,"length":10,"tokens":10,"loss":2)";
+  const auto with = [&](const std::string& fields) { return run + fields + "}"; };
+  // As earlier versions wrote them, and a null where a number was none.
+  for (const char* fields : {"", R"(,"hidden_distance":null,"normed_distance":null)"}) {
+    std::ofstream(folder / "old.json") << file(with(fields), "perplexity");
+    const Evaluation old = read_evaluation(folder / "old.json");
+    EXPECT_EQ(old.layers(), 0);
+    EXPECT_TRUE(std::isnan(old.runs[0].hidden.normed));
+  }
+  // Runs with them beside runs without: means are over those that have them.
+  std::ofstream(folder / "mixed.json")
+      << file(with("") + "," + with(R"(,"hidden_distance":[0.5,1])"), "perplexity");
+  const Evaluation mixed = read_evaluation(folder / "mixed.json");
+  EXPECT_EQ(mixed.layers(), 2);
+  EXPECT_THAT(mean_of(mixed, "h2o", "9", &EvaluationRun::hidden).layers, ElementsAre(0.5, 1.0));
+  std::string many = "[0";
+  for (int i = 0; i < 10000; ++i) many += ",0";
+  for (const std::string& wrong :
+       {std::string("7"), std::string("[]"), std::string("{}"), std::string("[-1]"),
+        std::string("[null]"), std::string("[\"0\"]"), std::string("[[0]]"),
+        std::string("[0,1e999]"), many + "]"}) {
+    EXPECT_THAT(refused(file(with(",\"hidden_distance\":" + wrong), "perplexity")),
+                AnyOf(HasSubstr("run 0 has a \"hidden_distance\""), HasSubstr("no whole JSON")))
+        << wrong.substr(0, 20);
+  }
+  EXPECT_THAT(refused(file(with(R"(,"hidden_cosine_distance":[2.5])"), "perplexity")),
+              HasSubstr("hidden_cosine_distance"));
+  EXPECT_THAT(refused(file(with(R"(,"normed_distance":-0.5)"), "perplexity")),
+              HasSubstr("normed_distance"));
+  EXPECT_THAT(refused(file(with(R"(,"hidden_distance":[1,2])") + "," +
+                               with(R"(,"hidden_distance":[1,2,3])"),
+                           "perplexity")),
+              HasSubstr("run 0 has hidden states after 2 layers, another one after 3"));
 }
 
 TEST_F(EvaluationTest, FilesThatAreBrokenOrForeignAreRefusedInOneLine) {

@@ -13,6 +13,7 @@
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/replay/replay.h"
 #include "tests/capture/capture_check.h"
+#include "tests/capture/follow_trace.h"
 #include "tests/capture/tiny_checkpoint.h"
 #include "tests/support/temporary_folder.h"
 
@@ -201,46 +202,6 @@ TEST_F(ClosedLoopTest, ABudgetThatHoldsEverythingChangesNothing) {
   }
 }
 
-/// What the naive model does to its caches so that they follow a trace: its merges by their own
-/// formula, then its evictions.
-NaiveCut follow(const Trace& trace, bool scaled, bool with_log_size, bool keys_too) {
-  return [&trace, scaled, with_log_size, keys_too](int layer, int step, NaiveCaches& caches) {
-    for (std::size_t head = 0; head < caches.size(); ++head) {
-      const std::vector<NaiveEntry> before = caches[head];
-      const auto find = [](auto& entries, int token) {
-        return std::find_if(entries.begin(), entries.end(),
-                            [&](const NaiveEntry& entry) { return entry.token == token; });
-      };
-      std::map<int, std::vector<MergedEntry>> sets;
-      for (const MergedEntry& entry : trace.merges(layer)) {
-        if (entry.step == step && entry.head == static_cast<int>(head)) {
-          sets[entry.into].push_back(entry);
-        }
-      }
-      for (const auto& [into, members] : sets) {
-        NaiveEntry& merged = *find(caches[head], into);
-        const double size = scaled ? static_cast<double>(members.size()) : 1.0;
-        std::fill(merged.value.begin(), merged.value.end(), 0.0);
-        if (keys_too) std::fill(merged.key.begin(), merged.key.end(), 0.0);
-        double sizes = 0;
-        for (const MergedEntry& member : members) {
-          const NaiveEntry& source = *find(before, member.from);
-          sizes += std::exp(source.log_size);
-          for (std::size_t c = 0; c < merged.value.size(); ++c) {
-            merged.value[c] += size * double{member.weight} * source.value[c];
-            if (keys_too) merged.key[c] += double{member.weight} * source.key[c];
-          }
-        }
-        if (with_log_size) merged.log_size = std::log(sizes);
-      }
-      const std::vector<std::int32_t> evicted = *trace.evicted_at(layer, static_cast<int>(head));
-      std::erase_if(caches[head], [&](const NaiveEntry& entry) {
-        return evicted[static_cast<std::size_t>(entry.token)] == step;
-      });
-    }
-  };
-}
-
 TEST_F(ClosedLoopTest, TheModelAttendsToWhatTheTraceSaysItHolds) {
   struct Case {
     const char* spec;
@@ -264,7 +225,7 @@ TEST_F(ClosedLoopTest, TheModelAttendsToWhatTheTraceSaysItHolds) {
                    (c.positions == Positions::compact ? ", compact" : ""));
       const Trace trace = run(request(block), c.spec, "12", c.positions);
       const auto result = naive.run(trace.tokens().ids, trace.blocks(),
-                                    follow(trace, c.scaled, c.with_log_size, c.keys_too),
+                                    follow(trace, {c.scaled, c.with_log_size, c.keys_too}),
                                     c.positions == Positions::compact);
       expect_like_naive(trace, result, 2e-4);
     }

@@ -236,6 +236,7 @@ NaiveModel::Result NaiveModel::run(const std::vector<std::int32_t>& ids,
     result.layers.push_back(std::move(states));
     caches.emplace_back(static_cast<std::size_t>(num_kv_heads));
   }
+  result.hidden.resize(static_cast<std::size_t>(num_layers));
   for (std::size_t step = 0; step < blocks.size(); ++step) {
     const Block& block = blocks[step];
     Rows hidden;
@@ -249,9 +250,11 @@ NaiveModel::Result NaiveModel::run(const std::vector<std::int32_t>& ids,
       const auto index = static_cast<std::size_t>(layer);
       run_layer(layer, block, compact, hidden, result.layers[index], caches[index]);
       if (cut) cut(layer, static_cast<int>(step), caches[index]);
+      result.hidden[index].insert(result.hidden[index].end(), hidden.begin(), hidden.end());
     }
     for (const Row& h_t : hidden) {
-      Row logits = product(tied_ ? "model.embed_tokens" : "lm_head", norm("model.norm", h_t));
+      result.normed.push_back(norm("model.norm", h_t));
+      Row logits = product(tied_ ? "model.embed_tokens" : "lm_head", result.normed.back());
       const double largest = *std::max_element(logits.begin(), logits.end());
       double total = 0;
       for (const double logit : logits) total += std::exp(logit - largest);

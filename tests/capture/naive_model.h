@@ -40,6 +40,8 @@ class NaiveModel {
   struct Result {
     Rows log_probabilities;           // [T][vocab], of the next token
     std::vector<NaiveStates> layers;  // [L]
+    std::vector<Rows> hidden;         // [L][T][D], what leaves each layer
+    Rows normed;                      // [T][D], what enters the head
   };
   /// The whole sequence at once, causal.
   Result run(const std::vector<std::int32_t>& ids) const;

@@ -106,7 +106,8 @@ void prefill(benchmark::State& state, at::ScalarType type) {
   const std::vector<std::int32_t> ids = random_ids(1024);
   for (auto _ : state) {
     EvalRun run(model(type), info, options_for("full", 1024));
-    run.read(ids, true, progress, [&](const at::Tensor& hidden, int first) {
+    run.read(ids, true, progress, [&](int layer, int first, const at::Tensor& hidden) {
+      if (layer + 1 < info.num_layers) return;
       benchmark::DoNotOptimize(
           predict(model(type), hidden, first, 5,
                   std::span(ids).subspan(static_cast<std::size_t>(first) + 1)));
