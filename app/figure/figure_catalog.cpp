@@ -54,6 +54,7 @@ std::span<const FigureInfo> figure_catalog() {
       drift_figure(),                 //
       needle_grid_figure(),           //
       perplexity_budget_figure(),     //
+      layer_drift_figure(),           //
   };
   return catalog;
 }

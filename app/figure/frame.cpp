@@ -40,7 +40,8 @@ std::vector<Tick> bar_ticks(const Style& style, const ColourScale& scale, double
   return ticks;
 }
 
-/// The names of an axis' cells, cut to fit; every second, third, ... where they are too close.
+/// The names of an axis' cells, cut to fit; every second, third, ... where they are too close. An
+/// empty name is a gap; the one after it is another thing than those before, and always there.
 AxisLook names_look(const Style& style, const Axis& axis, double length, bool horizontal) {
   AxisLook look;
   const double cell = length / std::max(1.0, std::abs(axis.last - axis.first));
@@ -49,10 +50,25 @@ AxisLook names_look(const Style& style, const Axis& axis, double length, bool ho
   const double low = std::min(axis.first, axis.last);
   const double high = std::max(axis.first, axis.last);
   const double widest = std::min(widest_name, least_name + 0.7 * length);
-  for (std::size_t i = 0; i < axis.names.size(); i += static_cast<std::size_t>(every)) {
-    const double at = static_cast<double>(i) + 0.5;
-    if (at < low || at > high) continue;
-    look.ticks.push_back({at, style.fonts->fit(axis.names[i], Font::regular, style.small, widest)});
+  const int count = static_cast<int>(axis.names.size());
+  const auto name = [&](int i) -> const std::string& {
+    return axis.names[static_cast<std::size_t>(i)];
+  };
+  const auto follows_gap = [&](int i) {
+    return i > 0 && i < count && name(i - 1).empty() && !name(i).empty();
+  };
+  const auto has_room = [&](int i) {
+    if (i % every != 0) return false;
+    for (int next = i + 1; next < i + every; ++next) {
+      if (follows_gap(next)) return false;
+    }
+    return true;
+  };
+  for (int i = 0; i < count; ++i) {
+    const double at = i + 0.5;
+    if (name(i).empty() || at < low || at > high) continue;
+    if (!follows_gap(i) && !has_room(i)) continue;
+    look.ticks.push_back({at, style.fonts->fit(name(i), Font::regular, style.small, widest)});
   }
   look.turned = horizontal && widest_label(style, look.ticks) > cell * every - 0.6 * style.small;
   return look;

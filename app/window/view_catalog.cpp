@@ -51,6 +51,7 @@ constexpr std::array kViews = {
     ViewEntry{"drift", Zoom::none, true},
     ViewEntry{"needle-grid", Zoom::none, true},
     ViewEntry{"perplexity-budget", Zoom::none, false},
+    ViewEntry{"layer-drift", Zoom::none, false},
 };
 }  // namespace
 

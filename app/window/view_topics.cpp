@@ -35,6 +35,7 @@ constexpr std::array kTopics = {
     Line{"drift", kModel},
     Line{"needle-grid", kModel},
     Line{"perplexity-budget", kModel},
+    Line{"layer-drift", kModel},
     Line{"attention", kAttention},
     Line{"sinks", kAttention},
     Line{"similarity", kKeyDiff},

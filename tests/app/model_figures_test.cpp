@@ -16,6 +16,7 @@
 #include "analysis/replay/replay.h"
 #include "app/cli/commands.h"
 #include "app/figure/figure_catalog.h"
+#include "app/figure/figure_file.h"
 #include "app/figure/figure_maker.h"
 #include "tests/app/csv_rows.h"
 #include "tests/naive/naive_measures.h"
@@ -248,6 +249,67 @@ TEST_F(ModelFigures, PerplexityIsOfTheMeanLossAndLessTheFullCaches) {
   }
   EXPECT_THROW(make(maker, "needle-grid"), WorkError);
   EXPECT_THROW(make(FigureMaker(full), "perplexity-budget"), UsageError);
+}
+
+TEST_F(ModelFigures, HiddenStatesDriftByTheMeanOfTheRunsAtTheNearestBudget) {
+  for (const bool needles : {true, false}) {
+    const auto path = test::write_synthetic_evaluation(folder / "results.json", needles);
+    const FigureMaker maker(std::make_shared<const Evaluation>(read_evaluation(path)));
+    for (const auto& [measure, column] : {std::pair{"distance", "mean_relative_distance"},
+                                          {"cosine", "mean_cosine_distance"}}) {
+      FigureSettings wanted;
+      wanted.budget = "30%";  // nearest: 25%, the second
+      wanted.choices["measure"] = measure;
+      int points = 0;
+      for (const Row& row : rows_of(*make(maker, "layer-drift", wanted).figure)) {
+        EXPECT_EQ(row.at("panel"), "25%");
+        const double difference = 0.05 * (row.at("line") == "h2o" ? 1 : 2) + 0.005;
+        const bool norm = row.at("after_layer") == "norm";
+        const int layer = norm ? 3 : std::stoi(row.at("after_layer"));
+        const double expected = measure == std::string("distance")
+                                    ? difference * (layer + 1)
+                                    : difference / (4 - layer);
+        EXPECT_NEAR(std::stod(row.at(column)), expected, 1e-6) << row.at("line") << layer;
+        ++points;
+      }
+      EXPECT_EQ(points, 2 * 4);
+    }
+    EXPECT_THAT(make(maker, "layer-drift").figure->caption(),
+                HasSubstr(needles ? "over the last tokens of 12 prompts" : "all tokens of 2 texts"));
+  }
+  std::ofstream(folder / "old.json")
+      << R"({"format":"kvloupe-eval","format_version":1,"settings":{"task":"perplexity"},"runs":[)"
+      << R"({"policy":"full","budget":"full","entries":9,"length":9,"tokens":9,"loss":2}]})";
+  const FigureMaker old(std::make_shared<const Evaluation>(read_evaluation(folder / "old.json")));
+  EXPECT_THROW(make(old, "layer-drift"), WorkError);
+  EXPECT_THROW(make(FigureMaker(full), "layer-drift"), UsageError);
+}
+
+TEST_F(ModelFigures, AModelOfManyLayersShowsWhatEntersTheHeadByName) {
+  std::string layers = "0.1";
+  for (int layer = 1; layer < 81; ++layer) layers += fmt::format(",{}", 0.1 + 0.01 * layer);
+  std::ofstream(folder / "many.json") << fmt::format(
+      R"({{"format":"kvloupe-eval","format_version":1,"settings":{{"task":"perplexity"}},"runs":[)"
+      R"({{"policy":"h2o","budget":"9","entries":9,"length":9,"tokens":9,"loss":2,)"
+      R"("hidden_distance":[{}],"normed_distance":0.3}}]}})",
+      layers);
+  const FigureMaker maker(std::make_shared<const Evaluation>(read_evaluation(folder / "many.json")));
+  const MadeFigure made = make(maker, "layer-drift");
+  const std::vector<Row> rows = rows_of(*made.figure);
+  EXPECT_EQ(rows.size(), 82U);
+  EXPECT_EQ(rows.back().at("after_layer"), "norm");
+  TextMetrics fonts;
+  for (const char* size : {"85x60mm", "178x100mm", "50x50mm"}) {
+    FileOptions options;
+    options.size = parse_page_size(size);
+    int shown = 0;
+    for (const Item& item : page_of(find_figure("layer-drift"), made, options, fonts).items) {
+      if (const Text* text = std::get_if<Text>(&item)) {
+        shown += text->text == "norm";
+      }
+    }
+    EXPECT_EQ(shown, 1) << size;
+  }
 }
 
 TEST_F(ModelFigures, ExportReadsBothAndRefusesWhatIsNeither) {

@@ -172,6 +172,9 @@ TEST_F(Window, ResultsOfAnEvaluationOpenAloneAndBesideATrace) {
     EXPECT_EQ(w().tiles[static_cast<std::size_t>(i)].error(), "");
     EXPECT_NE(w().tiles[static_cast<std::size_t>(i)].scene(), nullptr);
   }
+  show("layer-drift");
+  EXPECT_EQ(w().tiles[0].error(), "");
+  EXPECT_NE(w().tiles[0].scene(), nullptr);
   show("filmstrip");
   EXPECT_THAT(w().tiles[0].error(), HasSubstr("Shows a trace"));
   open_trace();

@@ -44,6 +44,7 @@ FigureInfo block_size_figure();
 FigureInfo drift_figure();
 FigureInfo needle_grid_figure();
 FigureInfo perplexity_budget_figure();
+FigureInfo layer_drift_figure();
 FigureInfo eviction_error_figure();
 FigureInfo logit_effect_figure();
 

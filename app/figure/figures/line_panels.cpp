@@ -155,14 +155,15 @@ Scene LinePanels::draw(const DrawRequest& request) const {
 void LinePanels::write_csv(CsvWriter& csv) const {
   csv.row({"panel", "line", x_measure, y_measure});
   for (const Panel& panel : panels) {
+    const std::string_view title = panel.title.empty() ? panel.id : panel.title;
     for (const Line& line : panel.lines) {
       const std::string_view id = line.name.empty() ? line.id : line.name;
       for (const Point& point : line.points) {
         if (panel.x.names.empty()) {
-          csv.row({std::string_view(panel.title), id, point.x, point.y});
+          csv.row({title, id, point.x, point.y});
         } else {
           const auto cell = static_cast<std::size_t>(point.x);
-          csv.row({std::string_view(panel.title), id, std::string_view(panel.x.names.at(cell)),
+          csv.row({title, id, std::string_view(panel.x.names.at(cell)),
                    point.y});
         }
       }

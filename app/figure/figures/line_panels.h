@@ -42,6 +42,7 @@ class LinePanels final : public Figure {
     std::vector<Level> levels;
     std::vector<Ground> grounds;
     bool y_grid = false;
+    std::string id = {};  // in the CSV, where it has no title
   };
   std::vector<Panel> panels;
   int columns = 0;      // 0: as fits

@@ -1,0 +1,127 @@
+// How far hidden states are from the full cache's, layer after layer, with each policy in the
+// cache.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "analysis/error.h"
+#include "app/figure/figures/figures.h"
+#include "app/figure/figures/line_panels.h"
+#include "app/figure/figures/of_evaluation.h"
+
+namespace kvloupe::figure {
+
+namespace {
+
+constexpr int kFew = 16;  // layers; marks and names of more would touch
+
+/// What is drawn over the layers.
+struct Shown {
+  HiddenDistances EvaluationRun::*distances;
+  std::string label;     // of the y axis
+  std::string measure;   // its column
+  std::string in_words;  // for the caption
+};
+
+Shown shown(const std::string& measure) {
+  if (measure == "cosine") {
+    return {&EvaluationRun::hidden_cosine, "Mean 1 − cos(h′, h)", "mean_cosine_distance",
+            "1 − cos(h′, h)"};
+  }
+  return {&EvaluationRun::hidden, "Mean ‖h′ − h‖ / ‖h‖", "mean_relative_distance",
+          "‖h′ − h‖₂ / ‖h‖₂"};
+}
+
+std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
+  progress.check();
+  const FigureInfo info = layer_drift_figure();
+  const Evaluation& evaluation = *input.evaluation;
+  const Shown what = shown(choice(info, input.choices, "measure"));
+  const int layers = evaluation.layers();
+  const bool many = layers > kFew;
+  if (layers == 0) {
+    throw WorkError(evaluation.path.string() +
+                    ": holds no hidden states; an earlier version wrote it, or they took too much "
+                    "memory: run the evaluation again, into another file");
+  }
+  const std::string budget = evaluated_budget(input);
+  LinePanels::Panel panel;
+  panel.id = budget;
+  ValueRange range;
+  int look = 0;
+  bool with_norm = false;
+  long prompts = 0;
+  for (const std::string& policy : evaluation.policies()) {
+    const HiddenDistances mean = mean_of(evaluation, policy, budget, what.distances);
+    if (mean.layers.empty()) continue;
+    LinePanels::Line line, after_norm;
+    line.name = after_norm.id = policy;
+    line.look = after_norm.look = look++;
+    line.marked = !many;
+    after_norm.marked = true;
+    for (int layer = 0; layer < layers; ++layer) {
+      line.points.push_back({layer + 0.5, mean.layers[static_cast<std::size_t>(layer)]});
+      range.add(line.points.back().y);
+    }
+    panel.lines.push_back(std::move(line));
+    if (std::isfinite(mean.normed)) {  // another space: no line leads there
+      with_norm = true;
+      after_norm.points.push_back({layers + (many ? 1.5 : 0.5), mean.normed});
+      range.add(mean.normed);
+      panel.lines.push_back(std::move(after_norm));
+    }
+    prompts = std::max<long>(prompts, std::count_if(evaluation.runs.begin(), evaluation.runs.end(),
+                                                    [&](const EvaluationRun& run) {
+                                                      return run.policy == policy &&
+                                                             run.budget == budget &&
+                                                             !(run.*what.distances).layers.empty();
+                                                    }));
+  }
+  std::vector<std::string> names;
+  for (int layer = 0; layer < layers; ++layer) names.push_back(std::to_string(layer));
+  if (with_norm && many) names.emplace_back();  // a gap keeps the next name
+  if (with_norm) names.emplace_back("norm");
+  panel.x = name_axis(std::move(names), "After layer");
+  panel.y = y_axis(what.label, range.from_zero());
+  panel.y_grid = true;
+  auto figure = std::make_unique<LinePanels>();
+  figure->legend = look > 3;
+  figure->panels.push_back(std::move(panel));
+  figure->aspect = 1.6;
+  figure->x_measure = "after_layer";
+  figure->y_measure = what.measure;
+  figure->caption_text = fmt::format(
+      "{} of the hidden states h′ after each layer{} with each policy in the model's own cache{}, "
+      "budget {}, against h of the full cache: mean {}.",
+      what.in_words,
+      with_norm ? ", and after the last norm, which is what enters the output head," : "",
+      evaluation.model.empty() ? "" : " (" + evaluation.model + ")", budget,
+      evaluation.task == Evaluation::Task::needle
+          ? fmt::format("over the last tokens of {} prompt{}", prompts, prompts == 1 ? "" : "s")
+          : fmt::format("over all tokens of {} text{}", prompts, prompts == 1 ? "" : "s"));
+  return figure;
+}
+
+}  // namespace
+
+FigureInfo layer_drift_figure() {
+  FigureInfo info = evaluation_figure(
+      "layer-drift", "Hidden states through the layers",
+      "How far hidden states drift from the full cache's, layer after layer, with each policy in "
+      "the model's own cache (after CriticalKV figure 6), at the evaluated budget nearest to the "
+      "one chosen: over all tokens of a text, or at the last token of prompts with needles");
+  info.aspect = 1.4;
+  ChoiceInfo measure;
+  measure.name = "measure";
+  measure.title = "Measure";
+  measure.tooltip =
+      "Relative distance ‖h′ − h‖₂ / ‖h‖₂, or 1 − cos(h′, h), which leaves out lengths";
+  measure.values = {"distance", "cosine"};
+  info.choices = {measure};
+  info.compute = compute;
+  return info;
+}
+
+}  // namespace kvloupe::figure
