@@ -322,8 +322,10 @@ TEST(HuggingFaceSequence, EndsInAnErrorWhereTheTextGrowsAndGrows) {
 
 TEST(HuggingFaceSplit, WhatTwoEnginesReadDifferentlyIsRefused) {
   for (const char* pattern :
-       {R"(\w+)", R"(\h)", R"(\v)", "[a[b]]", "[a&&b]", "(?m:a)", "a(?i)b", "(*FAIL)", "a{1,2}+",
-        "a{,2}", "a{2}?", "a{x}", "a{}", R"(\p{Unheard})", "(a", R"(\)", "[]a]", R"(\Ka)", "(?R)"}) {
+       {R"(\w+)", R"(\h)",          R"(\v)",     "[a[b]]",    "[a&&b]",        "(?m:a)",
+        "a(?i)b", "(*FAIL)",        "a{1,2}+",   "a{,2}",     "a{2}?",         "a{x}",
+        "a{}",    R"(\p{Unheard})", R"(\p{L&})", R"(\p{Lx})", R"(\p{sc:Han})", "(a",
+        R"(\)",   "[]a]",           R"(\Ka)",    "(?R)"}) {
     EXPECT_THAT(refusal([&] { cut(split_by("Regex", pattern), "a"); }), HasSubstr("not supported"))
         << pattern;
   }
@@ -333,6 +335,11 @@ TEST(HuggingFaceSplit, WhatTwoEnginesReadDifferentlyIsRefused) {
   EXPECT_THAT(cut(split_by("Regex", R"(\S+)"), "a\u180Eb c"), ElementsAre("a\u180Eb", " ", "c"));
   EXPECT_THAT(cut(split_by("Regex", R"([一-龥぀-ゟ]+|\u0041|\x42)"), "xy漢字かAB"),
               ElementsAre("xy", "漢字か", "A", "B"));
+  // A script by its bare name is what belongs to it alone, without what it shares.
+  EXPECT_THAT(cut(split_by("Regex", R"(\p{Han}+)"), "漢字。々、x"),
+              ElementsAre("漢字", "。", "々", "、x"));
+  EXPECT_THAT(cut(split_by("Regex", R"([\p{Hiragana}\p{Lu}]+|\p{^Han})"), "かカーA漢"),
+              ElementsAre("か", "カ", "ー", "A", "漢"));
   EXPECT_THAT(cut(split_by("Regex", "a{2,3}?"), "aaaa"), ElementsAre("aa", "aa"));
   EXPECT_THAT(cut(split_by("Regex", R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+)"), "a[b-c"),
               ElementsAre("a", "[b", "-c"));
@@ -391,6 +398,15 @@ TEST(HuggingFaceDecoder, GivesTheTextBack) {
       {"type":"Replace","pattern":{"Regex":"a+"},"content":"b"}]})",
                     {"<0xE2>", "caat"}),
             "\uFFFDcbt");
+  // Bytes are characters again for the step that follows.
+  EXPECT_EQ(decoded(R"({"type":"Sequence","decoders":[{"type":"ByteFallback"},
+      {"type":"Replace","pattern":{"String":"☃"},"content":"!"}]})",
+                    {"a", "<0xE2>", "<0x98>", "<0x83>", "<0x41>", "☃"}),
+            "a!A!");
+  EXPECT_EQ(decoded(R"({"type":"Sequence","decoders":[{"type":"ByteLevel"},
+      {"type":"Strip","content":" ","start":1,"stop":0}]})",
+                    {"ĠHi", "Ġyou"}),
+            "Hi you");
   EXPECT_THAT(refusal([] { decoded(R"({"type":"WordPiece"})", {}); }),
               HasSubstr("decoder \"WordPiece\" is not supported"));
 }

@@ -324,8 +324,17 @@ TEST(HuggingFace, AddedTokensMatchByTheirFlags) {
   EXPECT_THAT(shown_with({{{"content", "<m>"}, {"rstrip", true}}}, "d <m> d"),
               ElementsAre("d=d", " = ", "<m>=<m> ", "d=d"));
 
-  // Tokens of the normalised text are normalised themselves.
+  EXPECT_THAT(
+      shown_with({{{"content", "<m>"}, {"rstrip", true}}, {{"content", "\n"}, {"lstrip", true}}},
+                 "d<m> \n d\n"),
+      ElementsAre("d=d", "<m>=<m> \n ", "d=d", "\\n=\n"));
+
+  // Tokens of the normalised text are normalised themselves; of two that become the same, the first
+  // listed is found.
   json file = qwen2();
+  file["added_tokens"] = {{{"id", 2000}, {"content", "\u212B!"}, {"normalized", true}},
+                          {{"id", 2001}, {"content", "A\u030A!"}, {"normalized", true}}};
+  EXPECT_THAT(ids_of(*open(file), "Å!"), ElementsAre(2000));
   file["added_tokens"] = {{{"id", 2000}, {"content", "e\u0301!"}, {"normalized", true}},
                           {{"id", 2001}, {"content", "o\u0301!"}, {"normalized", false}}};
   const auto tokenizer = open(file);

@@ -20,7 +20,7 @@ void AddedTokens::Trie::add(std::string_view content, std::int32_t token) {
     if (is_new) token_.push_back(-1);
     node = child->second;
   }
-  token_[node] = token;
+  if (token_[node] < 0) token_[node] = token;
 }
 
 std::pair<std::int32_t, std::size_t> AddedTokens::Trie::longest(std::string_view text) const {
@@ -100,6 +100,9 @@ void AddedTokens::cut(const AlignedText& text, const Trie& trie, PieceList& into
       if (!is_white_space(c)) break;
       begin -= c < 0x80 ? 1 : c < 0x800 ? 2 : 3;
     }
+    // A token of white space may lie in what the one before took.
+    if (token.lstrip && done >= end) continue;
+    if (token.lstrip) begin = std::max(begin, done);
     while (token.rstrip && end < all.size() && is_white_space(first_character(all.substr(end)))) {
       end += character_length(all.substr(end));
     }

@@ -40,6 +40,7 @@ class AddedTokens {
   /// Contents by their bytes.
   class Trie {
    public:
+    /// Of two tokens with one content the first stays.
     void add(std::string_view content, std::int32_t token);
     /// The longest content that `text` starts with: its index and size; size 0 where there is none.
     std::pair<std::int32_t, std::size_t> longest(std::string_view text) const;

@@ -22,23 +22,37 @@ std::size_t size_of(const Tokens& tokens) {
   return bytes;
 }
 
-void byte_level(Tokens& tokens, const Limits&) {
-  for (DecodedToken& token : tokens) {
-    if (token.is_added) continue;
-    if (auto bytes = bytes_of_piece(token.text)) token.text = *std::move(bytes);
-  }
-}
-
-void byte_fallback(Tokens& tokens, const Limits&) {
-  for (DecodedToken& token : tokens) {
-    if (const int byte = byte_of_piece(token.text); byte >= 0) token.text = static_cast<char>(byte);
-  }
-}
-
 void fuse(Tokens& tokens, const Limits&) {
   DecodedToken whole;
   for (const DecodedToken& token : tokens) whole.text += token.text;
   tokens = {whole};
+}
+
+/// The whole text becomes one token: what follows is to see characters, not bytes.
+void byte_level(Tokens& tokens, const Limits& limits) {
+  for (DecodedToken& token : tokens) {
+    if (token.is_added) continue;
+    if (auto bytes = bytes_of_piece(token.text)) token.text = *std::move(bytes);
+  }
+  fuse(tokens, limits);
+}
+
+/// Bytes that follow each other become one token, for the same reason.
+void byte_fallback(Tokens& tokens, const Limits&) {
+  Tokens joined;
+  bool after_byte = false;
+  for (DecodedToken& token : tokens) {
+    const int byte = byte_of_piece(token.text);
+    if (byte < 0) {
+      joined.push_back(std::move(token));
+    } else if (after_byte) {
+      joined.back().text += static_cast<char>(byte);
+    } else {
+      joined.push_back({std::string(1, static_cast<char>(byte)), false});
+    }
+    after_byte = byte >= 0;
+  }
+  tokens = std::move(joined);
 }
 
 Decoder make_strip(const JsonPart& part) {

@@ -108,9 +108,7 @@ class Translator {
       out_ += "[^" + std::string(kSpaces) + "]";
       rest_.remove_prefix(2);
     } else if (c == 'p' || c == 'P') {
-      const std::size_t end = rest_.find('}');
-      if (rest_.substr(2, 1) != "{" || end == rest_.npos) refuse("\\p without braces");
-      copy(end + 1);
+      property();
     } else if (c == 'x') {
       const std::size_t end = rest_.substr(2, 1) == "{" ? rest_.find('}') : 3;
       if (end >= rest_.size()) refuse("an unfinished \\x");
@@ -125,6 +123,33 @@ class Translator {
     } else {
       refuse("\\" + std::string(1, c));
     }
+  }
+
+  /// \p{L}, \P{^Lu}, \p{Han}. By a script's bare name Oniguruma means the characters of that
+  /// script, PCRE2 also those that the script shares with others, such as 。 for Han.
+  void property() {
+    const std::size_t end = rest_.find('}');
+    if (rest_.substr(2, 1) != "{" || end == rest_.npos) refuse("\\p without braces");
+    const bool negated = rest_.substr(3, 1) == "^";
+    const std::string_view name = rest_.substr(negated ? 4 : 3, end - (negated ? 4 : 3));
+    const std::string_view subcategories = [&]() -> std::string_view {
+      for (const std::string_view group :
+           {"Ccfnos", "Lmotul", "Mcen", "Ndlo", "Pcdefios", "Sckmo", "Zlps"}) {
+        if (name.substr(0, 1) == group.substr(0, 1)) return group.substr(1);
+      }
+      return {};
+    }();
+    const bool is_category =
+        !subcategories.empty() &&
+        (name.size() == 1 || (name.size() == 2 && subcategories.find(name[1]) != name.npos));
+    const bool is_word = !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {
+      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+    });
+    if (!is_word) refuse(in_quotes(rest_.substr(0, end + 1)));
+    if (is_category) return copy(end + 1);
+    out_ +=
+        std::string(rest_.substr(0, 3)) + (negated ? "^" : "") + "sc:" + std::string(name) + "}";
+    rest_.remove_prefix(end + 1);
   }
 
   std::string_view rest_;
