@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "analysis/error.h"
+#include "analysis/one_line.h"
 #include "analysis/policy/nearest_word.h"
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/policy/spec.h"
@@ -16,14 +17,8 @@ bool word_start(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'
 bool digit(char c) { return c >= '0' && c <= '9'; }
 bool word_inside(char c) { return word_start(c) || digit(c) || c == '.' || c == '-'; }
 
-std::string printable(std::string_view text) {
-  std::string result;
-  for (const char c : text) result += static_cast<unsigned char>(c) < 0x20 || c == 0x7F ? '?' : c;
-  return result;
-}
-
 [[noreturn]] void refuse(std::string_view word, std::size_t position, const std::string& why) {
-  throw UsageError("policy: '" + printable(word) + "' at column " + std::to_string(position + 1) +
+  throw UsageError("policy: '" + in_one_line(word) + "' at column " + std::to_string(position + 1) +
                    ": " + why);
 }
 

@@ -15,6 +15,7 @@
 #include <string_view>
 
 #include "analysis/error.h"
+#include "analysis/one_line.h"
 
 namespace kvloupe {
 
@@ -49,14 +50,6 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
   return text + "]";
 }
 
-/// A name from the file, made fit for one line of an error.
-std::string shown(const std::string& name) {
-  std::string text = name.substr(0, 80);
-  std::replace_if(
-      text.begin(), text.end(), [](unsigned char c) { return c < 32; }, '?');
-  return text;
-}
-
 /// A file descriptor that closes itself.
 struct Descriptor {
   int value = -1;
@@ -87,7 +80,7 @@ nlohmann::json parse_unique(std::string_view text, const Fail& fail) {
   nlohmann::json parsed =
       nlohmann::json::parse(text.begin(), text.end(), look, /*allow_exceptions=*/false);
   if (parsed.is_discarded() || !parsed.is_object()) fail("is not a JSON object");
-  if (!repeated.empty()) fail("names " + shown(repeated) + " twice");
+  if (!repeated.empty()) fail("names " + in_one_line(repeated) + " twice");
   return parsed;
 }
 
@@ -162,16 +155,15 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path)
   const std::uint64_t data_bytes = map_->size - data_start_;
 
   const char* text = reinterpret_cast<const char*>(map_->data) + kLengthBytes;
-  const nlohmann::json header =
-      parse_unique({text, header_bytes}, [&](const std::string& problem) {
-        fail("is not a safetensors file (its header " + problem + ")");
-      });
+  const nlohmann::json header = parse_unique({text, header_bytes}, [&](const std::string& problem) {
+    fail("is not a safetensors file (its header " + problem + ")");
+  });
 
   std::vector<std::pair<std::uint64_t, std::uint64_t>> ranges;
   for (const auto& [name, item] : header.items()) {
     if (name == "__metadata__") continue;
     const auto refuse = [&, &tensor_name = name](const std::string& problem) {
-      fail("tensor " + shown(tensor_name) + " " + problem);
+      fail("tensor " + in_one_line(tensor_name) + " " + problem);
     };
     if (!item.is_object()) refuse("has no description in the header");
     const auto dtype = item.find("dtype");
@@ -222,7 +214,8 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path)
 
 at::Tensor SafetensorsFile::tensor(const std::string& name) const {
   const auto found = entries_.find(name);
-  if (found == entries_.end()) throw FileError(path_.string(), "holds no tensor " + shown(name));
+  if (found == entries_.end())
+    throw FileError(path_.string(), "holds no tensor " + in_one_line(name));
   const Entry& entry = found->second;
   at::ScalarType type = at::kFloat;
   if (entry.dtype == "F16") {
@@ -230,8 +223,9 @@ at::Tensor SafetensorsFile::tensor(const std::string& name) const {
   } else if (entry.dtype == "BF16") {
     type = at::kBFloat16;
   } else if (entry.dtype != "F32") {
-    throw FileError(path_.string(), "tensor " + shown(name) + " has the dtype " +
-                                        shown(entry.dtype) + "; F32, F16 and BF16 are supported");
+    throw FileError(path_.string(), "tensor " + in_one_line(name) + " has the dtype " +
+                                        in_one_line(entry.dtype) +
+                                        "; F32, F16 and BF16 are supported");
   }
   const std::byte* start = map_->data + data_start_ + entry.begin;
   const std::uint64_t element = dtype_bytes(entry.dtype);
@@ -262,38 +256,36 @@ Checkpoint::Checkpoint(const std::filesystem::path& folder) {
 
   main_file_ = index;
   const auto fail = [&](const std::string& problem) { throw FileError(index.string(), problem); };
-  const nlohmann::json root =
-      parse_unique(read_text_file(index), [&](const std::string& problem) {
-        fail(problem + kIncomplete);
-      });
+  const nlohmann::json root = parse_unique(
+      read_text_file(index), [&](const std::string& problem) { fail(problem + kIncomplete); });
   if (!root.contains("weight_map") || !root["weight_map"].is_object()) {
     fail("has no weight_map; a safetensors index is expected");
   }
   std::map<std::string, std::size_t> opened;
   for (const auto& [name, file] : root["weight_map"].items()) {
-    if (!file.is_string()) fail("the weight_map names no file for " + shown(name));
+    if (!file.is_string()) fail("the weight_map names no file for " + in_one_line(name));
     const auto file_name = file.get<std::string>();
     if (file_name.find('/') != std::string::npos) {
-      fail("the weight_map names a file outside its folder for " + shown(name));
+      fail("the weight_map names a file outside its folder for " + in_one_line(name));
     }
     const bool printable = std::none_of(file_name.begin(), file_name.end(),
                                         [](unsigned char c) { return c < 32 || c == 127; });
     if (!printable || !std::string_view(file_name).ends_with(kShardEnding)) {
-      fail("the weight_map names " + shown(file_name) + " for " + shown(name) + ", which is no " +
-           kShardEnding + " file");
+      fail("the weight_map names " + in_one_line(file_name) + " for " + in_one_line(name) +
+           ", which is no " + kShardEnding + " file");
     }
     const auto [place, is_new] = opened.try_emplace(file_name, files_.size());
     if (is_new) {
       if (!std::filesystem::exists(folder / file_name, ignored)) {
-        throw FileError((folder / file_name).string(),
-                        std::string("the index names this shard, but it is not there") +
-                            kIncomplete);
+        throw FileError(
+            (folder / file_name).string(),
+            std::string("the index names this shard, but it is not there") + kIncomplete);
       }
       files_.emplace_back(folder / file_name);
     }
     if (!files_[place->second].has(name)) {
       throw FileError((folder / file_name).string(),
-                      "holds no tensor " + shown(name) + ", which the index says it holds");
+                      "holds no tensor " + in_one_line(name) + ", which the index says it holds");
     }
     file_of_.emplace(name, place->second);
   }
@@ -302,11 +294,19 @@ Checkpoint::Checkpoint(const std::filesystem::path& folder) {
       const auto mapped = file_of_.find(name);
       if (mapped == file_of_.end() || mapped->second == shard) continue;
       throw FileError(files_[shard].path().string(),
-                      "holds the tensor " + shown(name) + ", and so does " +
+                      "holds the tensor " + in_one_line(name) + ", and so does " +
                           files_[mapped->second].path().filename().string() +
                           ": two checkpoints in one folder?");
     }
   }
+}
+
+std::vector<std::string> Checkpoint::names() const {
+  std::vector<std::string> names;
+  for (const SafetensorsFile& file : files_) {
+    for (const auto& [name, entry] : file.entries()) names.push_back(name);
+  }
+  return names;
 }
 
 at::Tensor Checkpoint::tensor(const std::string& name,

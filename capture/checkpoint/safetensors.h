@@ -55,6 +55,10 @@ class Checkpoint {
   explicit Checkpoint(const std::filesystem::path& folder);
 
   bool has(const std::string& name) const { return file_of_.count(name) != 0; }
+  /// Every tensor of every file, those that the index forgot among them.
+  std::vector<std::string> names() const;
+  /// model.safetensors or the index.
+  const std::filesystem::path& path() const { return main_file_; }
   /// As SafetensorsFile::tensor, and FileError unless the tensor has this shape.
   at::Tensor tensor(const std::string& name, const std::vector<std::int64_t>& shape) const;
 

@@ -3,7 +3,7 @@
 #include <array>
 #include <string>
 
-#include "analysis/error.h"
+#include "analysis/one_line.h"
 #include "capture/model/families.h"
 
 namespace kvloupe {
@@ -18,26 +18,9 @@ std::span<const Architecture> architectures() {
   return kArchitectures;
 }
 
-namespace {
-
-constexpr int kDeepestJson = 64;
-
-nlohmann::json parse_json(const std::string& text, const std::string& where) {
-  // Parts of the tree are walked recursively: its depth is bounded before there is one.
-  const auto check = [&](int depth, nlohmann::json::parse_event_t, nlohmann::json&) {
-    if (depth > kDeepestJson) throw FileError(where, "is nested too deep for a model's config");
-    return true;
-  };
-  return nlohmann::json::parse(text, check, /*allow_exceptions=*/false);
-}
-
-}  // namespace
-
 ModelConfig parse_model_config(const std::string& text, const std::string& where) {
-  const nlohmann::json root = parse_json(text, where);
+  const nlohmann::json root = parse_config_object(text, where, "a model's config");
   const ConfigReader reader(root, where);
-  if (root.is_discarded()) reader.fail("is not JSON; is the download complete?");
-  if (!root.is_object()) reader.fail("is not a model's config (a JSON object is expected)");
 
   const nlohmann::json* names = reader.find("architectures");
   if (names == nullptr || !names->is_array() || names->empty() || !names->front().is_string()) {

@@ -1,6 +1,5 @@
 #include "capture/model/config_reader.h"
 
-#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -10,14 +9,22 @@ namespace kvloupe {
 
 namespace {
 constexpr std::int64_t kLargestToken = (std::int64_t{1} << 31) - 1;
-constexpr std::size_t kLongestShown = 80;
+constexpr int kDeepestJson = 64;
 }  // namespace
 
-std::string in_one_line(const std::string& text) {
-  std::string line = text.substr(0, kLongestShown);
-  std::replace_if(
-      line.begin(), line.end(), [](unsigned char c) { return c < 0x20 || c == 0x7F; }, '?');
-  return line;
+nlohmann::json parse_config_object(const std::string& text, const std::string& where,
+                                   const std::string& kind) {
+  // Parts of the tree are walked recursively: its depth is bounded before there is one.
+  const auto check = [&](int depth, nlohmann::json::parse_event_t, nlohmann::json&) {
+    if (depth > kDeepestJson) throw FileError(where, "is nested too deep for " + kind);
+    return true;
+  };
+  nlohmann::json root = nlohmann::json::parse(text, check, /*allow_exceptions=*/false);
+  if (root.is_discarded()) throw FileError(where, "is not JSON; is the download complete?");
+  if (!root.is_object()) {
+    throw FileError(where, "is not " + kind + " (a JSON object is expected)");
+  }
+  return root;
 }
 
 ConfigReader::ConfigReader(const nlohmann::json& root, std::string where)

@@ -11,8 +11,10 @@ namespace kvloupe {
 /// The longest context and window a config may claim, in tokens; beyond it no model exists.
 inline constexpr std::int64_t kLongestContext = (std::int64_t{1} << 31) - 1;
 
-/// A text from a config, made fit for one line of an error: short, control characters replaced.
-std::string in_one_line(const std::string& text);
+/// Parses a config: a JSON object, not too deep to be walked. `kind` says in errors what `where` was
+/// to be ("a model's config"). Throws FileError.
+nlohmann::json parse_config_object(const std::string& text, const std::string& where,
+                                   const std::string& kind);
 
 /// Reads fields of one config.json with checked types and ranges; shared by the architectures.
 /// Every method throws FileError "PATH: field: what is wrong; what to do". A null counts as absent.

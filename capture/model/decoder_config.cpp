@@ -3,6 +3,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "analysis/one_line.h"
+
 namespace kvloupe {
 
 namespace {
@@ -82,7 +84,7 @@ ModelConfig read_decoder(const ConfigReader& reader, bool own_kv_heads, std::int
   }
 
   if (const std::string act = reader.word_or("hidden_act", "silu"); act != "silu") {
-    reader.fail("hidden_act \"" + in_one_line(act) + "\" is not supported; this family's models use \"silu\"");
+    reader.fail("hidden_act " + in_quotes(act) + " is not supported; this family's models use \"silu\"");
   }
   if (reader.find("quantization_config") != nullptr) {
     reader.fail(

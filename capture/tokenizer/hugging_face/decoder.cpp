@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "analysis/one_line.h"
 #include "capture/tokenizer/hugging_face/aligned_text.h"
 #include "capture/tokenizer/hugging_face/bpe_model.h"
 #include "capture/tokenizer/hugging_face/byte_alphabet.h"

@@ -5,15 +5,6 @@
 
 namespace kvloupe {
 
-std::string in_quotes(std::string_view text) {
-  constexpr std::size_t kMost = 40;
-  std::string shown = "\"";
-  for (const char c : text.substr(0, kMost)) {
-    shown += static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) > 0x7E ? '?' : c;
-  }
-  return shown + (text.size() > kMost ? "...\"" : "\"");
-}
-
 JsonPart::JsonPart(const nlohmann::json& value, std::string path, std::string name)
     : value_(&value), path_(std::move(path)), name_(std::move(name)) {
   if (!value.is_object() && !value.is_null()) fail("must be an object");

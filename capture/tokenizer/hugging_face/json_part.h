@@ -8,9 +8,6 @@
 
 namespace kvloupe {
 
-/// A text from a file, fit to stand in an error's one line: quoted, short, printable ASCII.
-std::string in_quotes(std::string_view text);
-
 /// One object of a tokenizer.json and what it is called in errors. Every read checks the type.
 /// Refers to the parsed file, which must outlive it.
 class JsonPart {

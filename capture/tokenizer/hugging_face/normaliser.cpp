@@ -1,5 +1,6 @@
 #include "capture/tokenizer/hugging_face/normaliser.h"
 
+#include "analysis/one_line.h"
 #include "capture/tokenizer/hugging_face/nfc.h"
 #include "capture/tokenizer/hugging_face/regex.h"
 #include "capture/tokenizer/unicode.h"

@@ -1,5 +1,6 @@
 #include "capture/tokenizer/hugging_face/post_processor.h"
 
+#include "analysis/one_line.h"
 #include "capture/tokenizer/hugging_face/bpe_model.h"
 
 namespace kvloupe {

@@ -1,5 +1,6 @@
 #include "capture/tokenizer/hugging_face/pre_tokeniser.h"
 
+#include "analysis/one_line.h"
 #include "capture/tokenizer/hugging_face/byte_alphabet.h"
 #include "capture/tokenizer/hugging_face/regex.h"
 #include "capture/tokenizer/hugging_face/splitting.h"

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace kvloupe {
+
+/// A text from a file or a command line, made fit to stand in an error's one line: control
+/// characters become '?', bytes that are no UTF-8 \xNN; of more than `most` bytes the first whole
+/// characters are shown, then "...".
+std::string in_one_line(std::string_view text, std::size_t most = 80);
+
+/// The same in quotes, as names and words are shown.
+std::string in_quotes(std::string_view text, std::size_t most = 40);
+
+}  // namespace kvloupe
