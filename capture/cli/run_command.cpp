@@ -74,7 +74,7 @@ void add_run(CLI::App& app, Action& action) {
       verb->add_option("--prompt-length", request.prompt_length,
                        "With --ids: so many are the prompt, the rest is forced as generated")
           ->needs(ids)
-          ->check(CLI::PositiveNumber);
+          ->check(CLI::Range(1, 1 << 30));
   verb->add_option("-o,--output", request.target, "The trace to write")->required();
 
   verb->add_option("--block", request.block, "Tokens of the prompt run at once")

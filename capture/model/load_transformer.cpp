@@ -1,17 +1,53 @@
 #include "capture/model/load_transformer.h"
 
-#include <fstream>
+#include <algorithm>
 #include <string>
 #include <utility>
 
 #include "analysis/error.h"
+#include "analysis/one_line.h"
 #include "capture/checkpoint/safetensors.h"
+#include "capture/model/config_reader.h"
+#include "capture/tokenizer/read_file.h"
 
 namespace kvloupe {
 
 namespace {
 constexpr std::uintmax_t kLargestConfig = 16U << 20U;
+
+/// What a model's publisher says of generating with it, where the file is there: a chat model may
+/// end its turn by other tokens than config.json names.
+void add_generation_config(const std::filesystem::path& path, ModelConfig& config) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored)) return;
+  const nlohmann::json root =
+      parse_config_object(read_file(path, kLargestConfig), path.string(), "a generation config");
+  const std::vector<std::int64_t> ids = ConfigReader(root, path.string()).tokens("eos_token_id");
+  std::vector<std::int64_t>& all = config.eos_token_ids;
+  all.insert(all.end(), ids.begin(), ids.end());
+  std::sort(all.begin(), all.end());
+  all.erase(std::unique(all.begin(), all.end()), all.end());
 }
+
+/// Weights of the model's own namespace that the config has no place for, such as a bias of a
+/// projection without one: left out, they would change what the model computes.
+void refuse_unused_weights(const Checkpoint& checkpoint, const Weights& used,
+                           const ModelConfig& config) {
+  for (const std::string& name : checkpoint.names()) {
+    const std::string_view view = name;
+    const bool belongs = view.starts_with("model.") || view.starts_with("lm_head.");
+    // Frequencies of the rotation that older files carry follow from the config; a tied head is the
+    // embedding, whatever the file holds.
+    const bool harmless =
+        view.ends_with(".rotary_emb.inv_freq") || (config.tied_head && view == "lm_head.weight");
+    if (!belongs || harmless || used.count(name) != 0) continue;
+    throw FileError(checkpoint.path().string(),
+                    "holds the tensor " + in_one_line(name) + ", which a " + config.architecture +
+                        " with this config.json does not use; do they belong together?");
+  }
+}
+
+}  // namespace
 
 ModelConfig read_model_config(const std::filesystem::path& folder) {
   std::error_code ignored;
@@ -24,13 +60,9 @@ ModelConfig read_model_config(const std::filesystem::path& folder) {
     throw FileError(folder.string(),
                     "holds no config.json; a Hugging Face model folder is expected");
   }
-  if (std::filesystem::file_size(path, ignored) > kLargestConfig) {
-    throw FileError(path.string(), "is too large to be a model's config");
-  }
-  std::ifstream file(path, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  if (!file) throw FileError(path.string(), "cannot be read");
-  return parse_model_config(text, path.string());
+  ModelConfig config = parse_model_config(read_file(path, kLargestConfig), path.string());
+  add_generation_config(folder / "generation_config.json", config);
+  return config;
 }
 
 Transformer load_transformer(const std::filesystem::path& folder, const ModelConfig& config,
@@ -41,6 +73,7 @@ Transformer load_transformer(const std::filesystem::path& folder, const ModelCon
     weights.emplace(expected.name,
                     checkpoint.tensor(expected.name, expected.shape).to(device, type));
   }
+  refuse_unused_weights(checkpoint, weights, config);
   return Transformer(config, std::move(weights));
 }
 

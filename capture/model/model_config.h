@@ -31,7 +31,7 @@ struct ModelConfig {
   bool query_key_norm = false;  // RMS norm of each head's query and key, before the rotation
   bool tied_head = false;  // logits use the embedding matrix, there is no lm_head.weight
   std::optional<std::int64_t> bos_token_id;
-  std::vector<std::int64_t> eos_token_ids;
+  std::vector<std::int64_t> eos_token_ids;  // any of them ends a text
   std::string text;  // the whole config.json
 
   /// Query heads that share one key-value head.

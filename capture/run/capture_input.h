@@ -22,7 +22,8 @@ struct CaptureInput {
 /// Reads and tokenizes the prompt, or reads the ids. Throws FileError, UsageError.
 CaptureInput read_capture_input(const CaptureRequest& request, const ModelConfig& config);
 
-/// Whether this token ends the generation: what config.json says, else the tokenizer.
+/// Whether this token ends the generation: what config.json and generation_config.json say, else
+/// the tokenizer.
 bool ends_text(std::int32_t id, const ModelConfig& config, const Tokenizer* tokenizer);
 
 }  // namespace kvloupe

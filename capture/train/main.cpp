@@ -87,12 +87,12 @@ int main(int argc, char** argv) {
   train_verb->add_flag("--float32", float32, "no bfloat16 matrix products (bfloat16 where the device has it)");
   train_verb->add_option("--seconds", options.seconds, "stop, resumable, after this time");
   train_verb->add_option("--log-every", options.log_every, "steps between lines of the log")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1, 1 << 30));
   train_verb->add_option("--save-every", options.save_every, "steps between checkpoints")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1, 1 << 30));
   train_verb
       ->add_option("--measure-every", options.measure_every, "steps between measurements, 0: none")
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::Range(0, 1 << 30));
 
   std::string model_folder;
   CLI::App* measure = app.add_subcommand("measure", "measure a model on fresh generated text");

@@ -140,6 +140,50 @@ TEST(Capture, GeneratesGreedilyAndStopsAtEos) {
   expect_like_naive(stopped, NaiveModel(folder.path()), 1e-4);
 }
 
+TEST(Capture, AnyEndThatEitherConfigNamesEndsTheText) {
+  const TemporaryFolder folder;
+  const TinyCheckpoint tiny;
+  tiny.write(folder.path());
+  const auto ends_with = [&](const std::string& config, const char* generation) {
+    write_file(folder / "config.json", config);
+    write_file(folder / "generation_config.json", generation);
+    const ModelConfig read = read_model_config(folder.path());
+    std::vector<std::int32_t> ends;
+    for (std::int32_t id = 0; id < tiny.vocab_size; ++id) {
+      if (ends_text(id, read, nullptr)) ends.push_back(id);
+    }
+    return ends;
+  };
+  std::string three = tiny.config_text();
+  three.insert(1, "\"eos_token_id\":3,");
+  using testing::ElementsAre;
+  EXPECT_THAT(ends_with(three, R"({"eos_token_id": [9, 3, 5]})"), ElementsAre(3, 5, 9));
+  EXPECT_THAT(ends_with(three, R"({"eos_token_id": 4, "temperature": 0.6})"), ElementsAre(3, 4));
+  EXPECT_THAT(ends_with(three, R"({"eos_token_id": null})"), ElementsAre(3));
+  EXPECT_THAT(ends_with(tiny.config_text(), R"({"eos_token_id": [7]})"), ElementsAre(7));
+  EXPECT_THAT(ends_with(tiny.config_text(), "{}"), ElementsAre());
+
+  for (const auto& [text, problem] :
+       {std::pair<std::string, const char*>(R"({"eos_token_id": "two"})", "eos_token_id"),
+        {R"({"eos_token_id": [1, -2]})", "eos_token_id"},
+        {R"({"eos_token_id": [[1]]})", "eos_token_id"},
+        {R"({"eos_token_id": 3000000000})", "eos_token_id"},
+        {R"({"eos_token_id": 1.5})", "eos_token_id"},
+        {"[2]", "not a generation config"},
+        {"{", "not JSON"},
+        {"", "not JSON"},
+        {std::string(1000000, '['), "nested too deep"}}) {
+    write_file(folder / "generation_config.json", text);
+    try {
+      read_model_config(folder.path());
+      ADD_FAILURE() << problem;
+    } catch (const FileError& error) {
+      EXPECT_THAT(error.what(), testing::HasSubstr("generation_config.json: "));
+      EXPECT_THAT(error.what(), testing::HasSubstr(problem));
+    }
+  }
+}
+
 TEST(Capture, AttentionIsStoredWhereAskedFor) {
   const TinyCheckpoint tiny;
   const TemporaryFolder folder;

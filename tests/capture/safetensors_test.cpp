@@ -261,6 +261,60 @@ TEST_F(CheckpointFolder, ShardsAreFoundThroughTheIndex) {
   EXPECT_THAT(problem(), HasSubstr("model.norm.weight, and so does"));
 }
 
+TEST_F(CheckpointFolder, WeightsThatTheConfigHasNoUseForAreRefused) {
+  const TinyCheckpoint llama;
+  TinyCheckpoint qwen2, qwen3, deeper, untied;
+  qwen2.architecture = "Qwen2ForCausalLM";
+  qwen3.architecture = "Qwen3ForCausalLM";
+  deeper.layers = 3;
+  untied.tied = false;
+  for (const auto& [weights, name] :
+       {std::pair(qwen2, "model.layers.0.self_attn.k_proj.bias"),
+        std::pair(qwen3, "model.layers.0.self_attn.k_norm.weight"),
+        std::pair(deeper, "model.layers.2.input_layernorm.weight"), std::pair(untied, "")}) {
+    weights.write(folder_.path());
+    EXPECT_EQ(problem(), "");
+    write_file(folder_ / "config.json", llama.config_text());
+    if (std::string(name).empty()) {
+      EXPECT_EQ(problem(), "");  // a tied head is the embedding
+    } else {
+      EXPECT_THAT(problem(), HasSubstr("model.safetensors: holds the tensor " + std::string(name) +
+                                       ", which a LlamaForCausalLM with this config.json does"));
+    }
+  }
+
+  llama.write(folder_.path());
+  std::vector<std::pair<std::string, at::Tensor>> tensors;
+  {
+    const SafetensorsFile whole(folder_ / "model.safetensors");
+    for (const auto& [name, entry] : whole.entries()) {
+      tensors.emplace_back(name, whole.tensor(name).clone());
+    }
+  }
+  tensors.emplace_back("model.layers.1.self_attn.rotary_emb.inv_freq", at::ones({3}));
+  tensors.emplace_back("value_head.weight", at::ones({3}));  // no part of a language model
+  write_safetensors(folder_ / "model.safetensors", tensors);
+  EXPECT_EQ(problem(), "");
+  tensors.emplace_back("lm_head.bias", at::ones({3}));
+  write_safetensors(folder_ / "model.safetensors", tensors);
+  EXPECT_THAT(problem(), HasSubstr("lm_head.bias"));
+
+  // Also where the index does not tell of them.
+  std::filesystem::remove(folder_ / "model.safetensors");
+  qwen2.write_sharded(folder_.path(), 2);
+  EXPECT_EQ(problem(), "");
+  write_file(folder_ / "config.json", llama.config_text());
+  const auto index_path = folder_ / "model.safetensors.index.json";
+  auto index = nlohmann::json::parse(read_file_bytes(index_path));
+  nlohmann::json kept;
+  for (const auto& [name, file] : index["weight_map"].items()) {
+    if (!name.ends_with(".bias")) kept[name] = file;
+  }
+  index["weight_map"] = kept;
+  write_file(index_path, index.dump());
+  EXPECT_THAT(problem(), HasSubstr("proj.bias, which a LlamaForCausalLM"));
+}
+
 TEST_F(CheckpointFolder, DamagedIndexesGiveAModelOrOneClearError) {
   TinyCheckpoint tiny;
   tiny.layers = 1;
