@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "analysis/error.h"
+#include "analysis/one_line.h"
 #include "capture/tokenizer/read_file.h"
 
 namespace kvloupe {
@@ -52,7 +53,11 @@ Prompt parse_prompt(std::string_view text) {
 }
 
 Prompt read_prompt(const std::filesystem::path& path) {
-  Prompt prompt = parse_prompt(read_file(path, kLargestPrompt));
+  const std::string text = read_file(path, kLargestPrompt);
+  // Some editors mark UTF-8 files with a U+FEFF; left in, it would stand before a BOS of the text.
+  constexpr std::string_view kMark = "\xEF\xBB\xBF";
+  const std::size_t begin = text.starts_with(kMark) ? kMark.size() : 0;
+  Prompt prompt = parse_prompt(std::string_view(text).substr(begin));
   if (prompt.text.empty()) throw FileError(path.string(), "is empty; a prompt needs some text");
   return prompt;
 }
@@ -73,12 +78,8 @@ std::vector<std::int32_t> read_ids(const std::filesystem::path& path, std::int64
     std::int64_t id = -1;
     const auto [parsed, problem] = std::from_chars(at, stop, id);
     if (problem != std::errc() || parsed != stop) {
-      std::string word(at, std::min<std::ptrdiff_t>(stop - at, 20));
-      for (char& c : word) {
-        if (static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) > 0x7E) c = '?';
-      }
-      throw FileError(path.string(), place() + ", \"" + word +
-                                         "\", is not a decimal id; separate ids by white space");
+      throw FileError(path.string(), place() + ", " + in_quotes({at, stop}) +
+                                         ", is not a decimal id; separate ids by white space");
     }
     if (id < 0 || id >= vocab_size) {
       throw FileError(path.string(), place() + ", " + std::to_string(id) +
@@ -113,7 +114,8 @@ TokenSequence encode_prompt(const Prompt& prompt, const Tokenizer& tokenizer) {
            prompt.segments[segment + 1].begin <= token.begin) {
       ++segment;
     }
-    sequence.add(token.id, prompt.segments[segment].name);
+    sequence.add(token.id,
+                 tokenizer.is_special(token.id) ? "special" : prompt.segments[segment].name);
   }
   return sequence;
 }

@@ -27,7 +27,7 @@ struct Prompt {
 /// is dropped.
 Prompt parse_prompt(std::string_view text);
 
-/// Reads and parses a prompt file. Throws FileError: missing, unreadable, empty, too large.
+/// Reads and parses a prompt file; a byte order mark at its beginning is dropped. Throws FileError: missing, unreadable, empty, too large.
 Prompt read_prompt(const std::filesystem::path& path);
 
 /// Decimal token ids separated by white space. Throws FileError: missing, unreadable, no id,
@@ -44,8 +44,8 @@ struct TokenSequence {
   void add(std::int32_t id, const std::string& name);
 };
 
-/// BOS where the tokenizer has one, then the prompt's tokens; a token belongs to the segment its
-/// first byte lies in, BOS to "special".
+/// BOS where the tokenizer has one and the text does not begin with it, then the prompt's tokens; a
+/// token belongs to the segment its first byte lies in, special tokens to "special".
 TokenSequence encode_prompt(const Prompt& prompt, const Tokenizer& tokenizer);
 
 }  // namespace kvloupe

@@ -118,6 +118,10 @@ TEST_F(Program, WrongCommandLinesGiveTwo) {
   expect_failure(2, "--nonsense", run({"--nonsense"}));
   expect_failure(2, "holds only 50 ids", run({"--prompt-length", "51"}));
   expect_failure(2, "--prompt-length", run({"--prompt-length", "9", "--generate", "3"}));
+  expect_failure(2, "--prompt-length: Value 0 not in range 1 to 1073741824;",
+                 run({"--prompt-length", "0"}));
+  expect_failure(2, "--prompt-length requires --ids",
+                 {"run", "--model", model_, "--text", "x", "--prompt-length", "3", "-o", target_});
   expect_failure(2, "needs --budget", run({"--policy", "keydiff"}));
   expect_failure(2, "keydif", run({"--policy", "keydif", "--budget", "9"}));
   expect_failure(2, "must be at least 1", run({"--policy", "keydiff", "--budget", "0"}));
@@ -149,6 +153,61 @@ TEST_F(Program, FilesThatAreMissingOrBrokenGiveOne) {
   expect_failure(1, "beyond the end of the file", run({}));
   write_file(model_ / "config.json", "{");
   expect_failure(1, "not JSON", run({}));
+}
+
+TEST_F(Program, TokensAreCountedAndShown) {
+  const auto tokens = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"tokens", "--model", model_});
+    return more;
+  };
+  expect_failure(1, "holds no tokenizer.json", tokens({"--text", "x"}));
+  write_file(model_ / "tokenizer.json", R"({
+      "model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2, " ": 3}, "merges": ["a b"]},
+      "added_tokens": [{"id": 4, "content": "<s>", "special": true},
+                       {"id": 5, "content": "<turn>", "special": true}],
+      "decoder": {"type": "Fuse"},
+      "post_processor": {"type": "TemplateProcessing",
+        "single": [{"SpecialToken": {"id": "<s>"}}, {"Sequence": {"id": "A"}}],
+        "special_tokens": {"<s>": {"ids": [4]}}}})");
+  std::filesystem::remove(model_ / "config.json");  // no model is needed
+  const auto output = [&](const std::vector<std::string>& arguments) {
+    const Child child(folder_, arguments);
+    EXPECT_EQ(child.wait(), 0) << child.err();
+    EXPECT_EQ(child.err(), "");
+    return child.out();
+  };
+  EXPECT_EQ(output(tokens({"--text", "abb"})), "3 tokens: 2 context, 1 special\n");
+  // The text may bring its own BOS; special tokens belong to no segment of the text.
+  EXPECT_EQ(output(tokens({"--text", "<s><turn>ab a", "--list"})),
+            "      0        4  special    <s>\n"
+            "      1        5  special    <turn>\n"
+            "      2        2  context    ab\n"
+            "      3        3  context     \n"
+            "      4        0  context    a\n"
+            "5 tokens: 3 context, 2 special\n");
+  write_file(folder_ / "prompt.txt", "\xEF\xBB\xBF<s>ab\n@@needle\nba\n");
+  const auto json =
+      nlohmann::json::parse(output(tokens({"--prompt", folder_ / "prompt.txt", "--json", "-"})));
+  EXPECT_EQ(json["tokens"], 4);
+  EXPECT_EQ(json["ids"], nlohmann::json({4, 2, 1, 0}));
+  EXPECT_EQ(json["pieces"], nlohmann::json({"<s>", "ab", "b", "a"}));
+  EXPECT_EQ(json["segments"], nlohmann::json({{"special", 1}, {"context", 1}, {"needle", 2}}));
+  EXPECT_EQ(json["bos"], 4);
+  EXPECT_EQ(json["vocabulary"], 6);
+  EXPECT_EQ(json["text"], "abba");
+  // Ids are shown as they are.
+  write_file(ids_, "2 5 1\n");
+  EXPECT_EQ(output(tokens({"--ids", ids_})), "3 tokens: 2 context, 1 special\n");
+  EXPECT_EQ(output(tokens({"--ids", ids_, "--json", folder_ / "tokens.json"})), "");
+  EXPECT_EQ(nlohmann::json::parse(read_file_bytes(folder_ / "tokens.json"))["text"], "abb");
+
+  write_file(ids_, "2 6");
+  expect_failure(1, "token 1, 6, is outside the model's vocabulary of 6", tokens({"--ids", ids_}));
+  expect_failure(1, "no such file", tokens({"--prompt", folder_ / "none"}));
+  expect_failure(1, "cannot", tokens({"--text", "a", "--json", folder_ / "none" / "x.json"}));
+  expect_failure(2, "is required", tokens({}));
+  expect_failure(2, "is required", tokens({"--text", "a", "--ids", ids_}));
+  expect_failure(2, "--list", tokens({"--text", "a", "--list", "--json", "-"}));
 }
 
 TEST_F(Program, AMissingCudaDeviceGivesOne) {
@@ -211,9 +270,8 @@ TEST_F(Program, AShardedFolderBecomesATraceThatIsReplayed) {
   if (!std::filesystem::exists(std::string(KVLOUPE_BIN_DIR) + "/kvloupe")) {
     GTEST_SKIP() << "built without the window's program";
   }
-  const Child replayed(folder_,
-                       {"replay", target_, "--policy", "h2o", "--budget", "10", "--json", "-"},
-                       "kvloupe");
+  const Child replayed(
+      folder_, {"replay", target_, "--policy", "h2o", "--budget", "10", "--json", "-"}, "kvloupe");
   ASSERT_EQ(replayed.wait(), 0) << replayed.err();
   const auto json = nlohmann::json::parse(replayed.out());
   ASSERT_EQ(json["heads"].size(), 6U);
@@ -225,8 +283,8 @@ TEST_F(Program, AShardedFolderBecomesATraceThatIsReplayed) {
 
 TEST_F(Program, WrongEvaluationsAreRefused) {
   const auto eval = [&](std::vector<std::string> more) {
-    std::vector<std::string> all{"eval",       "--model", model_,      "--policies", "h2o",
-                                 "--budgets", "9",       "-o",        target_};
+    std::vector<std::string> all{"eval",      "--model", model_, "--policies", "h2o",
+                                 "--budgets", "9",       "-o",   target_};
     all.insert(all.end(), more.begin(), more.end());
     return all;
   };

@@ -1,0 +1,114 @@
+// kvloupe-capture tokens: how a model's tokenizer cuts a prompt, or what ids stand for. Reads the
+// tokenizer only: no config.json, no weights.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "analysis/error.h"
+#include "analysis/output_file.h"
+#include "capture/cli/commands.h"
+#include "capture/tokenizer/prompt.h"
+#include "capture/tokenizer/tokenizer.h"
+
+namespace kvloupe::capture_cli {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct TokensOptions {
+  std::filesystem::path model;
+  std::optional<std::filesystem::path> prompt;
+  std::optional<std::string> text;
+  std::optional<std::filesystem::path> ids;
+  bool list = false;
+  std::string json;  // where to; empty: a person reads it
+};
+
+/// The tokens that a run with the same options starts from; ids as they are, without a BOS.
+TokenSequence read_tokens(const TokensOptions& options, const Tokenizer& tokenizer) {
+  if (!options.ids) {
+    const Prompt prompt =
+        options.prompt ? read_prompt(*options.prompt) : parse_prompt(*options.text);
+    return encode_prompt(prompt, tokenizer);
+  }
+  TokenSequence tokens;
+  for (const std::int32_t id : read_ids(*options.ids, tokenizer.size())) {
+    tokens.add(id, tokenizer.is_special(id) ? "special" : "context");
+  }
+  return tokens;
+}
+
+/// Tokens of each segment that has some.
+Json segment_counts(const TokenSequence& tokens) {
+  Json counts = Json::object();
+  for (std::size_t i = 0; i < tokens.names.size(); ++i) {
+    const auto count =
+        std::count(tokens.segment.begin(), tokens.segment.end(), static_cast<std::uint8_t>(i));
+    if (count > 0) counts[tokens.names[i]] = count;
+  }
+  return counts;
+}
+
+std::string as_json(const TokenSequence& tokens, const Tokenizer& tokenizer) {
+  Json pieces = Json::array();
+  for (const std::int32_t id : tokens.ids) pieces.push_back(tokenizer.piece_text(id));
+  const std::optional<std::int32_t> bos = tokenizer.bos();
+  const Json all{{"tokens", tokens.ids.size()},
+                 {"segments", segment_counts(tokens)},
+                 {"vocabulary", tokenizer.size()},
+                 {"bos", bos ? Json(*bos) : Json()},
+                 {"ids", tokens.ids},
+                 {"pieces", std::move(pieces)},
+                 {"text", tokenizer.decode(tokens.ids)}};
+  return all.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string as_text(const TokenSequence& tokens, const Tokenizer& tokenizer, bool list) {
+  std::string text;
+  for (std::size_t i = 0; list && i < tokens.ids.size(); ++i) {
+    text += fmt::format("{:>7} {:>8}  {:<10} {}\n", i, tokens.ids[i],
+                        tokens.names[tokens.segment[i]], tokenizer.piece_text(tokens.ids[i]));
+  }
+  std::string parts;
+  const Json counts = segment_counts(tokens);
+  for (const auto& [name, count] : counts.items()) {
+    parts += fmt::format("{}{} {}", parts.empty() ? "" : ", ", count.get<std::size_t>(), name);
+  }
+  return text + fmt::format("{} token{}{}\n", tokens.ids.size(), tokens.ids.size() == 1 ? "" : "s",
+                            parts.empty() ? "" : ": " + parts);
+}
+
+int run_tokens(const TokensOptions& options) {
+  const std::unique_ptr<Tokenizer> tokenizer = open_tokenizer(options.model);
+  const TokenSequence tokens = read_tokens(options, *tokenizer);
+  OutputFile out(options.json.empty() ? "-" : options.json);
+  out.write(options.json.empty() ? as_text(tokens, *tokenizer, options.list)
+                                 : as_json(tokens, *tokenizer));
+  out.finish();
+  return 0;
+}
+
+}  // namespace
+
+void add_tokens(CLI::App& app, Action& action) {
+  CLI::App* verb =
+      app.add_subcommand("tokens", "Count and show a prompt's tokens, or the text of token ids");
+  const auto options = std::make_shared<TokensOptions>();
+  verb->add_option("--model", options->model, "Folder with the model's tokenizer")->required();
+  CLI::Option_group* prompt = verb->add_option_group("Prompt", "What to cut, one of");
+  prompt->add_option("--prompt", options->prompt, "Text file, as for run");
+  prompt->add_option("--text", options->text, "The text itself");
+  prompt->add_option("--ids", options->ids, "File of decimal token ids, white space between");
+  prompt->require_option(1);
+  CLI::Option* list = verb->add_flag("--list", options->list, "A line for each token, too");
+  verb->add_option("--json", options->json, "Everything as JSON to this file; - is stdout")
+      ->excludes(list);
+  verb->callback([options, &action] { action = [options] { return run_tokens(*options); }; });
+}
+
+}  // namespace kvloupe::capture_cli
