@@ -4,16 +4,21 @@
 #include <gtest/gtest.h>
 #include <utf8proc.h>
 
+#include <algorithm>
 #include <cctype>
+#include <cstdio>
 #include <cstdlib>
 #include <functional>
+#include <map>
 #include <set>
 
 #include "analysis/error.h"
 #include "capture/tokenizer/hugging_face/bpe_model.h"
 #include "capture/tokenizer/hugging_face/decoder.h"
+#include "capture/tokenizer/hugging_face/merge_table.h"
 #include "capture/tokenizer/hugging_face/nfc.h"
 #include "capture/tokenizer/hugging_face/normaliser.h"
+#include "capture/tokenizer/hugging_face/piece_table.h"
 #include "capture/tokenizer/hugging_face/pre_tokeniser.h"
 #include "capture/tokenizer/hugging_face/regex.h"
 #include "capture/tokenizer/tokenizer.h"
@@ -435,8 +440,9 @@ TEST(HuggingFaceBpe, MergesLikeTheLoop) {
       word += characters_of("abcdé")[round % 3 == 0 ? 0 : random() % 5];
     }
     std::vector<BpeModel::Token> tokens, same;
-    model.encode(word, tokens);
-    same_model.encode(word, same);
+    BpeModel::Cache cache, same_cache;
+    model.encode(word, cache, tokens);
+    same_model.encode(word, same_cache, same);
     Pieces pieces;
     ASSERT_EQ(same.size(), tokens.size());
     for (std::size_t i = 0; i < tokens.size(); ++i) {
@@ -448,6 +454,140 @@ TEST(HuggingFaceBpe, MergesLikeTheLoop) {
   }
 }
 
+/// Long words are cut where no merge joins; what a merge of bytes or of the unknown token joins is
+/// not.
+TEST(HuggingFaceBpe, LongWordsAreMergedLikeTheLoopToo) {
+  BpeVocabulary bytes;
+  Pieces first;
+  for (int byte = 0; byte < 256; ++byte) {
+    char name[8];
+    std::snprintf(name, sizeof name, "<0x%02X>", byte);
+    first.emplace_back(name);
+  }
+  bytes.merges = {{"a", "b"},      {"<0xE6>", "<0x97>"}, {"b", "<0xE6>"},
+                  {"<0xA5>", "a"}, {"ab", "<0xE6>"},     {"c", "c"},
+                  {"cc", "cc"},    {"日", "本"},         {"<0xA5>a", "日本"}};
+  bytes.pieces = {
+      "a",       "b",       "c",        "日本", "本",   "日",         "ab", "<0xE6><0x97>",
+      "b<0xE6>", "<0xA5>a", "ab<0xE6>", "cc",   "cccc", "<0xA5>a日本"};
+  BpeVocabulary unknown;
+  unknown.merges = {{"<unk>", "a"}, {"b", "<unk>"}, {"b<unk>", "<unk>a"}};
+  unknown.pieces = {"a", "b", "<unk>", "<unk>a", "b<unk>", "b<unk><unk>a"};
+  json of_bytes = bpe_model_json(bytes, first), of_unknown = bpe_model_json(unknown);
+  of_bytes["byte_fallback"] = true;
+  of_unknown["byte_fallback"] = false;
+  of_unknown["unk_token"] = "<unk>";
+  of_unknown["fuse_unk"] = false;
+  of_bytes = as_read(of_bytes);
+  of_unknown = as_read(of_unknown);
+  const BpeModel with_bytes(JsonPart(of_bytes, "file", "model"));
+  const BpeModel with_unknown(JsonPart(of_unknown, "file", "model"));
+  BpeModel::Cache cache_of_bytes, cache_of_unknown;
+  std::vector<std::string> words;  // a cache refers to the texts
+  std::mt19937 random(47);
+  for (int round = 0; round < 400; ++round) {
+    std::string word;
+    while (word.size() < 20 + random() % 200) {
+      word += characters_of("aabbcccc日本旧é時")[random() % 13];
+    }
+    words.push_back(word);
+  }
+  for (const std::string& word : words) {
+    Pieces symbols_of_bytes, symbols_of_unknown;
+    for (const std::string& c : characters_of(word)) {
+      const bool known = of_bytes["vocab"].contains(c);
+      if (known) symbols_of_bytes.push_back(c);
+      for (const char byte : known ? std::string() : c) {
+        symbols_of_bytes.push_back(first[static_cast<unsigned char>(byte)]);
+      }
+      symbols_of_unknown.push_back(of_unknown["vocab"].contains(c) ? c : "<unk>");
+    }
+    const auto check = [&](const BpeModel& model, BpeModel::Cache& cache, const Pieces& symbols,
+                           const BpeVocabulary& vocabulary) {
+      std::vector<BpeModel::Token> tokens;
+      model.encode(word, cache, tokens);
+      std::vector<std::int32_t> ids, expected;
+      std::size_t end = 0;
+      for (const BpeModel::Token& token : tokens) {
+        ids.push_back(token.id);
+        EXPECT_EQ(token.begin, end);
+        end = token.end;
+      }
+      EXPECT_EQ(end, word.size());
+      for (const std::string& piece : merge_by_the_loop(symbols, vocabulary)) {
+        expected.push_back(model.find(piece));
+      }
+      ASSERT_EQ(ids, expected) << word;
+    };
+    check(with_bytes, cache_of_bytes, symbols_of_bytes, bytes);
+    check(with_unknown, cache_of_unknown, symbols_of_unknown, unknown);
+  }
+}
+
+TEST(HuggingFaceBpe, MoreWordsThanAreRememberedGiveTheSameTokens) {
+  std::vector<Pieces> training;
+  for (const char* word : {"0123", "4567", "0145", "7777"}) training.push_back(characters_of(word));
+  BpeVocabulary vocabulary = train_bpe(training, 6);
+  for (const char digit : std::string("0123456789")) {
+    const std::string piece(1, digit);
+    if (std::find(vocabulary.pieces.begin(), vocabulary.pieces.end(), piece) ==
+        vocabulary.pieces.end()) {
+      vocabulary.pieces.push_back(piece);
+    }
+  }
+  const json description = as_read(bpe_model_json(vocabulary));
+  const BpeModel model(JsonPart(description, "file", "model"));
+  std::vector<std::string> words;
+  for (int i = 0; i < 80000; ++i) words.push_back(std::to_string(7 * i));
+  words.insert(words.end(), words.begin(), words.begin() + 500);
+  BpeModel::Cache cache;
+  for (const std::string& word : words) {
+    std::vector<BpeModel::Token> tokens, alone;
+    BpeModel::Cache fresh;
+    model.encode(word, cache, tokens);
+    model.encode(word, fresh, alone);
+    ASSERT_EQ(tokens.size(), alone.size());
+    for (std::size_t i = 0; i < tokens.size(); ++i) {
+      ASSERT_EQ(tokens[i].id, alone[i].id);
+      ASSERT_EQ(tokens[i].begin, alone[i].begin);
+      ASSERT_EQ(tokens[i].end, alone[i].end);
+    }
+  }
+}
+
+TEST(HuggingFaceTables, FindWhatWasPutIn) {
+  std::mt19937 random(53);
+  PieceTable pieces;  // grows
+  MergeTable merges;
+  std::map<std::string, std::int32_t> known_pieces;
+  std::map<std::pair<std::int32_t, std::int32_t>, std::uint32_t> known_merges;
+  for (std::int32_t id = 0; id < 5000; ++id) {
+    std::string text;
+    for (unsigned n = random() % 5; n > 0; --n) text += "abc\0"[random() % 4];
+    ASSERT_EQ(pieces.add(text, id), known_pieces.emplace(text, id).second);
+    const auto left = static_cast<std::int32_t>(random() % 60);
+    const auto right = static_cast<std::int32_t>(random() % 60);
+    merges.set(left, right, {static_cast<std::uint32_t>(id), id});
+    known_merges[{left, right}] = static_cast<std::uint32_t>(id);
+  }
+  ASSERT_EQ(pieces.size(), known_pieces.size());
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    ASSERT_EQ(known_pieces.at(std::string(pieces.piece(i).text)), pieces.piece(i).id);
+  }
+  for (const auto& [text, id] : known_pieces) ASSERT_EQ(pieces.find(text), id);
+  EXPECT_EQ(pieces.find("d"), -1);
+  for (std::int32_t left = 0; left < 70; ++left) {
+    for (std::int32_t right = 0; right < 70; ++right) {
+      const Merge* merge = merges.find(left, right);
+      const auto known = known_merges.find({left, right});
+      ASSERT_EQ(merge != nullptr, known != known_merges.end());
+      if (merge != nullptr) {
+        ASSERT_EQ(merge->rank, known->second);
+      }
+    }
+  }
+}
+
 TEST(HuggingFaceBpe, TreatsUnknownCharactersAsTheFileSays) {
   const auto ids = [](json more, const std::string& word) {
     json description{{"vocab", {{"a", 0}, {"b", 1}, {"ab", 2}, {"<unk>", 3}, {"xyz", 4}}},
@@ -455,7 +595,8 @@ TEST(HuggingFaceBpe, TreatsUnknownCharactersAsTheFileSays) {
     description.update(more);
     description = as_read(description);
     std::vector<BpeModel::Token> tokens;
-    BpeModel(JsonPart(description, "file", "model")).encode(word, tokens);
+    BpeModel::Cache cache;
+    BpeModel(JsonPart(description, "file", "model")).encode(word, cache, tokens);
     std::vector<int> list;
     for (const BpeModel::Token& token : tokens) list.push_back(token.id);
     return list;

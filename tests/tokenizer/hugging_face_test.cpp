@@ -388,6 +388,59 @@ TEST(HuggingFace, BosIsWhatTheFilesSay) {
   EXPECT_THAT(problem([&] { open(after); }), HasSubstr("post_processor template"));
 }
 
+/// A chat written out as its template has it, in Llama 3's manner and in Qwen's.
+TEST(HuggingFace, ChatsAreReadAsTheirTemplatesWriteThem) {
+  const TemporaryFolder folder;
+  const auto with_tokens = [](const json& base, const Pieces& contents) {
+    json file = base;
+    int id = 3000;
+    file["added_tokens"] = json::array();
+    for (const std::string& content : contents) {
+      file["added_tokens"].push_back({{"id", id++}, {"content", content}, {"special", true}});
+    }
+    return file;
+  };
+  json llama = with_tokens(
+      llama3(), {"<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"});
+  llama["post_processor"] = {
+      {"type", "TemplateProcessing"},
+      {"single",
+       {{{"SpecialToken", {{"id", "<|begin_of_text|>"}}}}, {{"Sequence", {{"id", "A"}}}}}},
+      {"special_tokens", {{"<|begin_of_text|>", {{"ids", {3000}}}}}}};
+  const std::string chat =
+      "<|start_header_id|>the<|end_header_id|>\n\nthe<|eot_id|><|start_header_id|>the<|end_header_"
+      "id|>"
+      "\n\n";
+  write_json(folder / "tokenizer.json", llama);
+  for (const std::string& begin : {std::string(), std::string("<|begin_of_text|>"),
+                                   std::string("\xEF\xBB\xBF<|begin_of_text|>")}) {
+    std::ofstream(folder / "chat.txt", std::ios::binary) << begin << chat << "\n";
+    const auto tokenizer = open_tokenizer(folder.path());
+    const TokenSequence tokens = encode_prompt(read_prompt(folder / "chat.txt"), *tokenizer);
+    Pieces pieces, specials;
+    for (std::size_t i = 0; i < tokens.ids.size(); ++i) {
+      pieces.push_back(tokenizer->piece_text(tokens.ids[i]));
+      if (tokens.names[tokens.segment[i]] == "special") specials.push_back(pieces.back());
+    }
+    EXPECT_THAT(pieces,
+                ElementsAre("<|begin_of_text|>", "<|start_header_id|>", "the", "<|end_header_id|>",
+                            "\\n", "\\n", "the", "<|eot_id|>", "<|start_header_id|>", "the",
+                            "<|end_header_id|>", "\\n", "\\n"));
+    EXPECT_THAT(specials,
+                ElementsAre("<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>",
+                            "<|eot_id|>", "<|start_header_id|>", "<|end_header_id|>"));
+    EXPECT_EQ(tokenizer->decode(tokens.ids), "the\n\nthethe\n\n");
+  }
+  // Qwen's texts begin with no BOS.
+  write_json(folder / "tokenizer.json", with_tokens(qwen2(), {"<|im_start|>", "<|im_end|>"}));
+  const auto tokenizer = open_tokenizer(folder.path());
+  const TokenSequence tokens =
+      encode_prompt(parse_prompt("<|im_start|>the\nthe<|im_end|>\n"), *tokenizer);
+  ASSERT_EQ(tokens.ids.size(), 5U);
+  EXPECT_EQ(tokens.ids.front(), 3000);
+  EXPECT_EQ(tokens.ids.back(), 3001);
+}
+
 TEST(HuggingFace, TheFileWithTheAddedTokensWinsWhereItIsSupported) {
   const TemporaryFolder folder;
   std::filesystem::copy_file(

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
-#include <unordered_set>
 
+#include "analysis/one_line.h"
 #include "capture/tokenizer/unicode.h"
 
 namespace kvloupe {
@@ -40,8 +40,10 @@ AddedTokens::AddedTokens(const JsonPart& root, const BpeModel& model,
                          const Normaliser& normaliser) {
   if (root.field("added_tokens").is_null()) return;
   const Limits limits(std::chrono::minutes(1), 32 * kLongestContent);
-  std::unordered_set<std::int32_t> used;
-  for (const auto& [piece, id] : model.ids()) used.insert(id);
+  std::vector<bool> used(kLargestTokenId + 1);
+  for (std::size_t i = 0; i < model.pieces().size(); ++i) {
+    used[static_cast<std::size_t>(model.pieces().piece(i).id)] = true;
+  }
   std::unordered_map<std::string, std::int32_t> seen;
   for (const JsonPart& part : root.parts("added_tokens")) {
     Token token;
@@ -64,9 +66,9 @@ AddedTokens::AddedTokens(const JsonPart& root, const BpeModel& model,
     if (known >= 0 && known != token.id) {
       part.fail(name + " has the id " + std::to_string(known) + " in the vocabulary");
     }
-    if (known < 0 && !used.insert(token.id).second) {
-      part.fail(name + ": that id is another token's");
-    }
+    const auto place = static_cast<std::size_t>(token.id);
+    if (known < 0 && used[place]) part.fail(name + ": that id is another token's");
+    used[place] = true;
     const auto index = static_cast<std::int32_t>(tokens_.size());
     if (token.normalized) {
       const AlignedText content(token.content);

@@ -4,9 +4,9 @@
 #include <limits>
 #include <queue>
 #include <tuple>
-#include <unordered_set>
 
 #include "analysis/error.h"
+#include "analysis/one_line.h"
 #include "capture/tokenizer/unicode.h"
 
 namespace kvloupe {
@@ -15,9 +15,10 @@ namespace {
 
 constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
 
-std::uint64_t pair_key(std::int32_t left, std::int32_t right) {
-  return std::uint64_t{static_cast<std::uint32_t>(left)} << 32U | static_cast<std::uint32_t>(right);
-}
+constexpr char32_t kFewCharacters = 0x10000;
+constexpr std::size_t kLongestKept = 48;    // bytes of a stretch that may come again
+constexpr std::size_t kMostKept = 1 << 16;  // stretches
+constexpr std::size_t kFew = 32;            // symbols that are compared faster than put in a heap
 
 int hexadecimal(char digit) {
   if (digit >= '0' && digit <= '9') return digit - '0';
@@ -69,20 +70,29 @@ void BpeModel::read_vocabulary(const JsonPart& model) {
   if (!vocabulary.is_object() || vocabulary.empty()) {
     model.fail("vocab must be an object of pieces and their ids");
   }
-  std::unordered_set<std::int64_t> seen;
+  std::size_t bytes = 0;
+  for (const auto& [piece, id] : vocabulary.items()) bytes += piece.size();
+  pieces_ = PieceTable(vocabulary.size(), bytes);
+  std::vector<bool> seen;
   byte_ids_.fill(-1);
+  character_ids_.assign(kFewCharacters, -1);
   for (const auto& [piece, id] : vocabulary.items()) {
     if (!id.is_number_unsigned() || id.get<std::uint64_t>() > kLargestTokenId) {
       model.fail("the id of the piece " + in_quotes(piece) + " must be a whole number from 0 to " +
                  std::to_string(kLargestTokenId));
     }
     const auto number = id.get<std::int32_t>();
-    if (!seen.insert(number).second) {
-      model.fail("two pieces have the id " + std::to_string(number));
-    }
-    ids_.emplace(piece, number);
+    const auto place = static_cast<std::size_t>(number);
+    if (place >= seen.size()) seen.resize(place + 1);
+    if (seen[place]) model.fail("two pieces have the id " + std::to_string(number));
+    seen[place] = true;
+    pieces_.add(piece, number);
     if (const int byte = byte_of_piece(piece); byte >= 0) {
       byte_ids_[static_cast<std::size_t>(byte)] = number;
+    }
+    if (!piece.empty() && character_length(piece) == piece.size()) {
+      const char32_t c = first_character(piece);
+      if (c < kFewCharacters) character_ids_[c] = number;
     }
   }
   const auto missing = std::count(byte_ids_.begin(), byte_ids_.end(), -1);
@@ -93,6 +103,7 @@ void BpeModel::read_vocabulary(const JsonPart& model) {
   }
   if (const auto unknown = model.text_if("unk_token")) {
     has_unknown_ = true;
+    unknown_text_ = *unknown;
     unknown_ = find(*unknown);
   }
 }
@@ -100,50 +111,73 @@ void BpeModel::read_vocabulary(const JsonPart& model) {
 void BpeModel::read_merges(const JsonPart& model) {
   const nlohmann::json& merges = model.field("merges");
   if (!merges.is_array()) model.fail("merges must be a list");
-  merges_.reserve(merges.size());
+  merges_ = MergeTable(merges.size());
   std::uint32_t rank = 0;
+  std::string joined;
   for (const nlohmann::json& merge : merges) {
-    const std::string which = "merge " + std::to_string(rank);
-    std::string left, right;
+    const auto which = [&] { return "merge " + std::to_string(rank); };
+    std::string_view left, right;
     if (merge.is_array()) {
       if (merge.size() != 2 || !merge[0].is_string() || !merge[1].is_string()) {
-        model.fail(which + " must be two pieces");
+        model.fail(which() + " must be two pieces");
       }
-      left = merge[0].get<std::string>();
-      right = merge[1].get<std::string>();
+      left = merge[0].get_ref<const std::string&>();
+      right = merge[1].get_ref<const std::string&>();
     } else {
-      if (!merge.is_string()) model.fail(which + " must be two pieces");
-      const auto& text = merge.get_ref<const std::string&>();
-      if (text.rfind("#version", 0) == 0) continue;
+      if (!merge.is_string()) model.fail(which() + " must be two pieces");
+      const std::string_view text = merge.get_ref<const std::string&>();
+      if (text.starts_with("#version")) continue;
       const std::size_t space = text.find(' ');
       if (space == text.npos || text.find(' ', space + 1) != text.npos) {
-        model.fail(which + ", " + in_quotes(text) + ", must be two pieces with a space between");
+        model.fail(which() + ", " + in_quotes(text) + ", must be two pieces with a space between");
       }
       left = text.substr(0, space);
       right = text.substr(space + 1);
     }
-    const auto id_of = [&](const std::string& piece) {
+    const auto id_of = [&](std::string_view piece) {
       const std::int32_t id = find(piece);
       if (id < 0) {
-        model.fail(which + " needs the piece " + in_quotes(piece) + ", which the vocabulary lacks");
+        model.fail(which() + " needs the piece " + in_quotes(piece) +
+                   ", which the vocabulary lacks");
       }
       return id;
     };
+    joined.assign(left);
+    joined += right;
     // A pair given twice counts where it stands last, as in the tokenizers library.
-    const std::uint64_t key = pair_key(id_of(left), id_of(right));
-    merges_[key] = {rank, id_of(left + right)};
+    merges_.set(id_of(left), id_of(right), {rank, id_of(joined)});
+    read_meetings(left, right);
     ++rank;
   }
 }
 
-std::int32_t BpeModel::find(std::string_view piece) const {
-  const auto found = ids_.find(piece);
-  return found == ids_.end() ? -1 : found->second;
+/// Notes which symbols stand side by side where the two pieces of a merge meet. A piece ends with
+/// its last character, or with a symbol written with several: a byte <0xNN>, the unknown token.
+void BpeModel::read_meetings(std::string_view left, std::string_view right) {
+  std::array<std::int32_t, 3> ends{-1, -1, -1}, begins{-1, -1, -1};
+  if (left.empty() || right.empty()) return;
+  std::size_t last = left.size() - 1;
+  while (last > 0 && (static_cast<unsigned char>(left[last]) & 0xC0U) == 0x80U) --last;
+  ends[0] = character_id(left.substr(last));
+  begins[0] = character_id(right.substr(0, std::max<std::size_t>(character_length(right), 1)));
+  constexpr std::size_t kByte = 6;
+  if (left.size() >= kByte && byte_of_piece(left.substr(left.size() - kByte)) >= 0) {
+    ends[1] = find(left.substr(left.size() - kByte));
+  }
+  if (byte_of_piece(right.substr(0, kByte)) >= 0) begins[1] = find(right.substr(0, kByte));
+  if (left.ends_with(unknown_text_)) ends[2] = unknown_;
+  if (right.starts_with(unknown_text_)) begins[2] = unknown_;
+  for (const std::int32_t end : ends) {
+    for (const std::int32_t begin : begins) {
+      if (end >= 0 && begin >= 0) meetings_.set(end, begin, {});
+    }
+  }
 }
 
-const BpeModel::Merge* BpeModel::find_merge(std::int32_t left, std::int32_t right) const {
-  const auto found = merges_.find(pair_key(left, right));
-  return found == merges_.end() ? nullptr : &found->second;
+std::int32_t BpeModel::character_id(std::string_view character) const {
+  const char32_t c =
+      character_length(character) == character.size() ? first_character(character) : kFewCharacters;
+  return c < kFewCharacters ? character_ids_[c] : find(character);
 }
 
 std::vector<BpeModel::Symbol> BpeModel::symbols_of(std::string_view word) const {
@@ -155,7 +189,7 @@ std::vector<BpeModel::Symbol> BpeModel::symbols_of(std::string_view word) const 
   bool after_unknown = false;
   for (std::size_t at = 0; at < word.size();) {
     const std::size_t end = at + character_length(word.substr(at));
-    const std::int32_t id = find(word.substr(at, end - at));
+    const std::int32_t id = character_id(word.substr(at, end - at));
     bool is_unknown = false;
     if (id >= 0) {
       add(id, at, end);
@@ -179,14 +213,37 @@ std::vector<BpeModel::Symbol> BpeModel::symbols_of(std::string_view word) const 
     after_unknown = is_unknown;
     at = end;
   }
-  for (std::size_t i = 1; i < symbols.size(); ++i) {
-    symbols[i].previous = i - 1;
-    symbols[i - 1].next = i;
-  }
   return symbols;
 }
 
-void BpeModel::merge_all(std::vector<Symbol>& symbols) const {
+/// By comparing all of them for each merge.
+void BpeModel::merge_few(std::vector<Symbol>& symbols) const {
+  constexpr std::uint32_t kNever = std::numeric_limits<std::uint32_t>::max();
+  std::array<Merge, kFew> merge;  // of each symbol and the one behind it
+  const auto look = [&](std::size_t i) {
+    const Merge* found =
+        i + 1 < symbols.size() ? merges_.find(symbols[i].id, symbols[i + 1].id) : nullptr;
+    merge[i] = found != nullptr ? *found : Merge{kNever, 0};
+  };
+  for (std::size_t i = 0; i < symbols.size(); ++i) look(i);
+  while (symbols.size() > 1) {
+    std::size_t best = 0;
+    for (std::size_t i = 1; i < symbols.size(); ++i) {
+      if (merge[i].rank < merge[best].rank) best = i;
+    }
+    if (merge[best].rank == kNever) break;
+    symbols[best].id = merge[best].id;
+    symbols[best].end = symbols[best + 1].end;
+    symbols.erase(symbols.begin() + static_cast<std::ptrdiff_t>(best) + 1);
+    std::copy(merge.begin() + best + 2, merge.begin() + symbols.size() + 1,
+              merge.begin() + best + 1);
+    look(best);
+    if (best > 0) look(best - 1);
+  }
+}
+
+/// In O(n log n), with a heap of what can be merged.
+void BpeModel::merge_many(std::vector<Symbol>& symbols) const {
   struct Candidate {
     std::uint32_t rank;
     std::size_t left;
@@ -195,10 +252,14 @@ void BpeModel::merge_all(std::vector<Symbol>& symbols) const {
       return std::tie(rank, left) > std::tie(other.rank, other.left);
     }
   };
+  for (std::size_t i = 1; i < symbols.size(); ++i) {
+    symbols[i].previous = i - 1;
+    symbols[i - 1].next = i;
+  }
   std::vector<Candidate> start;
   const auto candidate = [&](std::size_t left) -> const Merge* {
     if (left == kNone || symbols[left].next == kNone) return nullptr;
-    return find_merge(symbols[left].id, symbols[symbols[left].next].id);
+    return merges_.find(symbols[left].id, symbols[symbols[left].next].id);
   };
   for (std::size_t i = 0; i + 1 < symbols.size(); ++i) {
     if (const Merge* merge = candidate(i)) start.push_back({merge->rank, i, merge->id});
@@ -222,20 +283,69 @@ void BpeModel::merge_all(std::vector<Symbol>& symbols) const {
       if (const Merge* next = candidate(place)) queue.push({next->rank, place, next->id});
     }
   }
+  std::erase_if(symbols, [](const Symbol& symbol) { return symbol.begin == symbol.end; });
 }
 
-void BpeModel::encode(std::string_view word, std::vector<Token>& into) const {
+/// A word, or a stretch of one that no merge reaches beyond.
+void BpeModel::encode_stretch(std::string_view text, Cache& cache, std::vector<Token>& into) const {
+  const bool may_come_again = text.size() <= kLongestKept;
+  if (may_come_again) {
+    if (const std::vector<Token>* known = cache.find(text)) {
+      into.insert(into.end(), known->begin(), known->end());
+      return;
+    }
+  }
+  std::vector<Symbol> symbols = symbols_of(text);
+  if (symbols.size() <= kFew) {
+    merge_few(symbols);
+  } else {
+    merge_many(symbols);
+  }
+  std::vector<Token> tokens;
+  tokens.reserve(symbols.size());
+  for (const Symbol& symbol : symbols) tokens.push_back({symbol.id, symbol.begin, symbol.end});
+  into.insert(into.end(), tokens.begin(), tokens.end());
+  if (may_come_again) cache.keep(text, std::move(tokens));
+}
+
+void BpeModel::encode(std::string_view word, Cache& cache, std::vector<Token>& into) const {
   if (ignore_merges_) {
     if (const std::int32_t id = find(word); id >= 0) {
       into.push_back({id, 0, word.size()});
       return;
     }
   }
-  std::vector<Symbol> symbols = symbols_of(word);
-  merge_all(symbols);
-  for (const Symbol& symbol : symbols) {
-    if (symbol.begin < symbol.end) into.push_back({symbol.id, symbol.begin, symbol.end});
+  if (word.size() <= kLongestKept) return encode_stretch(word, cache, into);
+  // Between two symbols that meet in no merge nothing is ever joined: each side is by itself. A
+  // character's bytes stay together, so that a stretch is UTF-8.
+  const std::vector<Symbol> symbols = symbols_of(word);
+  const auto may_join = [&](std::size_t i) {
+    const bool inside_character =
+        (static_cast<unsigned char>(word[symbols[i].begin]) & 0xC0U) == 0x80U;
+    return inside_character || meetings_.find(symbols[i - 1].id, symbols[i].id) != nullptr;
+  };
+  for (std::size_t begin = 0; begin < symbols.size();) {
+    std::size_t end = begin + 1;
+    while (end < symbols.size() && may_join(end)) ++end;
+    const std::size_t from = symbols[begin].begin;
+    const std::size_t first = into.size();
+    encode_stretch(word.substr(from, symbols[end - 1].end - from), cache, into);
+    for (std::size_t i = first; i < into.size(); ++i) {
+      into[i].begin += from;
+      into[i].end += from;
+    }
+    begin = end;
   }
+}
+
+const std::vector<BpeModel::Token>* BpeModel::Cache::find(std::string_view stretch) const {
+  const auto found = known_.find(stretch);
+  return found == known_.end() ? nullptr : &found->second;
+}
+
+void BpeModel::Cache::keep(std::string_view stretch, std::vector<Token> tokens) {
+  if (known_.size() >= kMostKept) known_.clear();
+  known_.emplace(stretch, std::move(tokens));
 }
 
 }  // namespace kvloupe

@@ -8,20 +8,13 @@
 #include <vector>
 
 #include "capture/tokenizer/hugging_face/json_part.h"
+#include "capture/tokenizer/hugging_face/merge_table.h"
+#include "capture/tokenizer/hugging_face/piece_table.h"
 
 namespace kvloupe {
 
 /// Ids a tokenizer.json may use: 0 … 2^21 − 1.
 constexpr std::int64_t kLargestTokenId = (1 << 21) - 1;
-
-/// Hashes std::string and std::string_view alike, so that a look-up copies nothing.
-struct TextHash {
-  using is_transparent = void;
-  std::size_t operator()(std::string_view text) const {
-    return std::hash<std::string_view>()(text);
-  }
-};
-using TextIds = std::unordered_map<std::string, std::int32_t, TextHash, std::equal_to<>>;
 
 /// The byte that a piece "<0xNN>" stands for; −1 for every other piece.
 int byte_of_piece(std::string_view piece);
@@ -41,37 +34,54 @@ class BpeModel {
   /// Throws FileError: a vocabulary or merges that fit no BPE; UnsupportedTokenizer: another model.
   explicit BpeModel(const JsonPart& model);
 
-  const TextIds& ids() const { return ids_; }
+  const PieceTable& pieces() const { return pieces_; }
   /// −1 where there is none.
-  std::int32_t find(std::string_view piece) const;
+  std::int32_t find(std::string_view piece) const { return pieces_.find(piece); }
+
+  /// The tokens of short stretches of text met before: words come again and again. One for a text
+  /// that is being encoded; refers to that text.
+  class Cache;
 
   /// Appends the tokens of one word (UTF-8). O(n log n). A character without a piece becomes its
   /// bytes, where the model falls back to them; else the unknown token, where it has one; else
   /// nothing, as in the tokenizers library. Throws WorkError where the unknown token is needed and
   /// has no id.
-  void encode(std::string_view word, std::vector<Token>& into) const;
+  void encode(std::string_view word, Cache& cache, std::vector<Token>& into) const;
 
  private:
-  struct Merge {
-    std::uint32_t rank = 0;
-    std::int32_t id = 0;
-  };
   struct Symbol;
 
   void read_vocabulary(const JsonPart& model);
   void read_merges(const JsonPart& model);
+  void read_meetings(std::string_view left, std::string_view right);
+  std::int32_t character_id(std::string_view character) const;
   std::vector<Symbol> symbols_of(std::string_view word) const;
-  void merge_all(std::vector<Symbol>& symbols) const;
-  const Merge* find_merge(std::int32_t left, std::int32_t right) const;
+  void encode_stretch(std::string_view text, Cache& cache, std::vector<Token>& into) const;
+  void merge_few(std::vector<Symbol>& symbols) const;
+  void merge_many(std::vector<Symbol>& symbols) const;
 
-  TextIds ids_;
-  std::unordered_map<std::uint64_t, Merge> merges_;  // by left id · 2^32 + right id
+  PieceTable pieces_;
+  MergeTable merges_;
+  MergeTable meetings_;  // symbols that some merge has side by side where its two pieces meet
+  std::vector<std::int32_t> character_ids_;  // of the characters below U+10000 as pieces; −1: none
   std::array<std::int32_t, 256> byte_ids_{};
+  std::string unknown_text_;
   std::int32_t unknown_ = -1;
   bool has_unknown_ = false;
   bool byte_fallback_ = false;
   bool fuse_unknown_ = false;
   bool ignore_merges_ = false;
+};
+
+class BpeModel::Cache {
+ public:
+  /// Null where this stretch has not been met. Valid until the next call of keep.
+  const std::vector<Token>* find(std::string_view stretch) const;
+  /// Its tokens' places count from its own beginning. Forgets all when there are too many.
+  void keep(std::string_view stretch, std::vector<Token> tokens);
+
+ private:
+  std::unordered_map<std::string_view, std::vector<Token>> known_;
 };
 
 }  // namespace kvloupe

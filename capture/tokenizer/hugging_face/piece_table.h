@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace kvloupe {
+
+/// The pieces of a vocabulary, found by text or listed: one block of memory for all texts and one
+/// for the places of a hash table, since a vocabulary may have 2^17 pieces and most look-ups miss
+/// the processor's cache.
+class PieceTable {
+ public:
+  struct Piece {
+    std::string_view text;
+    std::int32_t id = 0;
+  };
+
+  /// For so many pieces of so many bytes in all.
+  explicit PieceTable(std::size_t pieces = 0, std::size_t bytes = 0);
+
+  /// False, and no change, where the text is there already.
+  bool add(std::string_view text, std::int32_t id);
+  /// −1 where there is none.
+  std::int32_t find(std::string_view text) const;
+
+  std::size_t size() const { return entries_.size(); }
+  /// In the order they were added. The text lives as long as the table is not changed.
+  Piece piece(std::size_t index) const;
+
+ private:
+  struct Entry {
+    std::uint32_t begin = 0;
+    std::uint32_t size = 0;
+    std::int32_t id = 0;
+  };
+  /// A place of the hash table; entry −1: free.
+  struct Place {
+    std::uint32_t hash = 0;
+    std::int32_t entry = -1;
+  };
+
+  std::string_view text(const Entry& entry) const {
+    return std::string_view(bytes_).substr(entry.begin, entry.size);
+  }
+  /// The place of this text, or the free one where it would go.
+  std::size_t place_of(std::string_view text, std::uint32_t hash) const;
+  void grow();
+
+  std::string bytes_;
+  std::vector<Entry> entries_;
+  std::vector<Place> places_;  // as many as a power of two, at most half of them taken
+};
+
+}  // namespace kvloupe
