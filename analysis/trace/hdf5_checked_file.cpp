@@ -148,6 +148,10 @@ haddr_t end_of_file(const H5FD_t* file, H5FD_mem_t) { return self(file)->size; }
 Handle register_checked_driver() {
   const H5FD_mem_t map[H5FD_MEM_NTYPES] = H5FD_FLMAP_DICHOTOMY;
   H5FD_class_t driver{};
+#if H5_VERSION_GE(1, 14, 0)  // from then on a driver states its interface and a number of its own
+  driver.version = H5FD_CLASS_VERSION;
+  driver.value = static_cast<H5FD_class_value_t>(H5_VFD_RESERVED + 76);  // of those left to others
+#endif
   driver.name = "kvloupe-checked";
   driver.maxaddr = (haddr_t{1} << 62) - 1;
   driver.fc_degree = H5F_CLOSE_STRONG;
