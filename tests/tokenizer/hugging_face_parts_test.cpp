@@ -412,6 +412,10 @@ TEST(HuggingFaceDecoder, GivesTheTextBack) {
       {"type":"Strip","content":" ","start":1,"stop":0}]})",
                     {"ĠHi", "Ġyou"}),
             "Hi you");
+  EXPECT_EQ(decoded(R"({"type":"Sequence","decoders":[{"type":"Fuse"},
+      {"type":"Replace","pattern":{"Regex":"x*"},"content":"-"}]})",
+                    {}),
+            "");
   EXPECT_THAT(refusal([] { decoded(R"({"type":"WordPiece"})", {}); }),
               HasSubstr("decoder \"WordPiece\" is not supported"));
 }

@@ -24,6 +24,7 @@ std::size_t size_of(const Tokens& tokens) {
 }
 
 void fuse(Tokens& tokens, const Limits&) {
+  if (tokens.empty()) return;
   DecodedToken whole;
   for (const DecodedToken& token : tokens) whole.text += token.text;
   tokens = {whole};
