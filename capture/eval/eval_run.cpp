@@ -1,6 +1,7 @@
 #include "capture/eval/eval_run.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace kvloupe {
 
@@ -17,8 +18,37 @@ BlockRunner::Options runner_options(const EvalRun::Options& options) {
 }
 }  // namespace
 
+void Recording::add(const LayerStep& step) {
+  if (room_ < 0 || step.block.first > until_) return;
+  next_.block = step.block;
+  StateTensors states{step.states.query.to(at::kCPU), step.states.key.to(at::kCPU),
+                      step.states.value.to(at::kCPU)};
+  for (const at::Tensor& state : {states.query, states.key, states.value}) {
+    room_ -= static_cast<std::int64_t>(state.nbytes());
+  }
+  next_.states.push_back(std::move(states));
+}
+
+void Recording::finish_block(const at::Tensor& last) {
+  next_.last = last.to(at::kCPU).clone();  // not a part of the whole block
+  if (room_ >= 0 && !next_.states.empty()) blocks_.push_back(std::move(next_));
+  next_ = {};
+}
+
+const RecordedBlock* Recording::find(const Block& block) const {
+  const auto found =
+      std::find_if(blocks_.begin(), blocks_.end(), [&](const RecordedBlock& recorded) {
+        return recorded.block.first == block.first && recorded.block.end == block.end;
+      });
+  return found == blocks_.end() ? nullptr : &*found;
+}
+
 EvalRun::EvalRun(const Transformer& model, const ModelInfo& info, const Options& options)
-    : model_(model), block_(options.block), runner_(model, runner_options(options)) {
+    : model_(model),
+      block_(options.block),
+      runner_(model, runner_options(options)),
+      record_(options.record),
+      shared_(options.shared) {
   if (!options.loop) return;
   check_window(info, options.most_tokens);
   policy_.emplace(model, info, *options.loop, Storage::float32);
@@ -26,18 +56,29 @@ EvalRun::EvalRun(const Transformer& model, const ModelInfo& info, const Options&
 
 void EvalRun::read(std::span<const std::int32_t> ids, bool cut, const Progress& progress,
                    const HiddenHook& on_hidden) {
+  bool changed = false;
+  const auto on_layer = [&](const LayerStep& step) {
+    if (record_ != nullptr) record_->add(step);
+    if (cut && policy_) changed = policy_->cut(step) || changed;
+  };
   for (const Block& block : make_blocks(static_cast<int>(ids.size()), 0, block_)) {
     const int first = runner_.length();
-    const at::Tensor hidden = runner_.run(
-        ids.subspan(static_cast<std::size_t>(block.first), static_cast<std::size_t>(block.size())),
-        [&](const LayerStep& step) {
-          if (cut && policy_) policy_->cut(step);
-        },
-        progress,
-        [&](int layer, const at::Tensor& left) {
-          if (on_hidden) on_hidden(layer, first, left);
-        });
-    last_ = hidden.slice(1, hidden.size(1) - 1);
+    const RecordedBlock* same =
+        shared_ != nullptr ? shared_->find({first, first + block.size()}) : nullptr;
+    if (same != nullptr) {
+      runner_.repeat(*same, on_layer, progress);
+      last_ = same->last.to(model_.head_weight().device());
+    } else {
+      const at::Tensor hidden =
+          runner_.run(ids.subspan(static_cast<std::size_t>(block.first),
+                                  static_cast<std::size_t>(block.size())),
+                      on_layer, progress, [&](int layer, const at::Tensor& left) {
+                        if (on_hidden) on_hidden(layer, first, left);
+                      });
+      last_ = hidden.slice(1, hidden.size(1) - 1);
+      if (record_ != nullptr) record_->finish_block(last_);
+    }
+    if (changed) shared_ = nullptr;
   }
 }
 

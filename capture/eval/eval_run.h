@@ -13,20 +13,45 @@
 
 namespace kvloupe {
 
+/// The first blocks of the full cache's run of a sequence. A run with a policy computes the same
+/// until its policy first cuts, and takes them from here.
+class Recording {
+ public:
+  /// Of blocks that begin with token `until` or before, as many as take `room` bytes at most.
+  Recording(int until, std::int64_t room) : until_(until), room_(room) {}
+
+  /// One layer's step of the next block; layers follow one another.
+  void add(const LayerStep& step);
+  /// The block's layers are done; `last` [1,1,D] is what leaves the last one for its last token.
+  void finish_block(const at::Tensor& last);
+  /// The block, or null where it is not recorded.
+  const RecordedBlock* find(const Block& block) const;
+
+ private:
+  int until_;
+  std::int64_t room_;
+  RecordedBlock next_;
+  std::vector<RecordedBlock> blocks_;
+};
+
 /// One sequence run through a model, perhaps with a policy in its caches.
 class EvalRun {
  public:
   struct Options {
     int most_tokens = 0;
     int block = 128;
-    std::optional<ClosedLoop> loop;  // without: the full cache
+    std::optional<ClosedLoop> loop;     // without: the full cache
+    Recording* record = nullptr;        // of the full cache's run: is filled
+    const Recording* shared = nullptr;  // with a policy: of the same tokens, read in the same parts
   };
   /// Throws as check_window() and CachePolicy do.
   EvalRun(const Transformer& model, const ModelInfo& info, const Options& options);
 
   /// Given what leaves a layer, [1,m,D], and the block's first token.
   using HiddenHook = std::function<void(int layer, int first, const at::Tensor& hidden)>;
-  /// Runs tokens in blocks; cuts the caches after each where asked to.
+  /// Runs tokens in blocks; cuts the caches after each where asked to. Blocks that are shared with
+  /// the full cache's run are not computed again, and `on_hidden` hears nothing of them: there both
+  /// runs are the same.
   void read(std::span<const std::int32_t> ids, bool cut, const Progress& progress,
             const HiddenHook& on_hidden = {});
   /// The most probable next token.
@@ -39,7 +64,9 @@ class EvalRun {
   int block_;
   BlockRunner runner_;
   std::optional<CachePolicy> policy_;
-  at::Tensor last_;  // [1,1,D]: of the last token
+  Recording* record_;
+  const Recording* shared_;  // null once the policy has cut
+  at::Tensor last_;          // [1,1,D]: of the last token
 };
 
 }  // namespace kvloupe

@@ -149,13 +149,27 @@ class Evaluation {
     if (report_.run) report_.run(done_, total_, run);
   }
 
-  EvalRun start(const Setting& setting, int prompt_length, int most_tokens) const {
+  /// What the runs of one prompt can have in common: up to the largest budget nothing is cut.
+  Recording recording_for(int prompt_length) const {
+    int most = 0;
+    for (const Setting& setting : settings_) {
+      if (setting.budget) most = std::max(most, setting.budget->resolve(prompt_length));
+    }
+    return {std::min(most, prompt_length - 1), request_.most_shared};
+  }
+
+  /// The full cache's run fills the recording, the others begin with it.
+  EvalRun start(const Setting& setting, int prompt_length, int most_tokens,
+                Recording& recording) const {
     EvalRun::Options options;
     options.most_tokens = most_tokens;
     options.block = request_.block;
     if (setting.budget) {
       options.loop =
           ClosedLoop{setting.policy, setting.budget->resolve(prompt_length), request_.positions};
+      options.shared = &recording;
+    } else {
+      options.record = &recording;
     }
     return {*model_, info_, options};
   }
@@ -175,18 +189,19 @@ class Evaluation {
     // Also where its own run is there already: what every other one is compared with, in the state
     // that the answer's first token comes from.
     HiddenStates full(*model_, tokens - 1, 1);
+    Recording recording = recording_for(tokens);
     const std::string full_answer = answer(
-        task, settings_.front(),
+        task, settings_.front(), recording,
         [&](int layer, int first, const at::Tensor& hidden) { full.keep(layer, first, hidden); });
     for (const Setting& setting : settings) {
       if (setting.budget) begin = Clock::now();
       HiddenDrift drift(*model_, full);
-      const std::string text =
-          !setting.budget
-              ? full_answer
-              : answer(task, setting, [&](int layer, int first, const at::Tensor& hidden) {
-                  drift.add(layer, first, hidden);
-                });
+      const std::string text = !setting.budget
+                                   ? full_answer
+                                   : answer(task, setting, recording,
+                                            [&](int layer, int first, const at::Tensor& hidden) {
+                                              drift.add(layer, first, hidden);
+                                            });
       Json run = setting.key();
       run["entries"] = entries_of(setting, tokens);
       run.update(of_case);
@@ -202,11 +217,11 @@ class Evaluation {
   }
 
   /// What the model says after the question; `on_hidden` is for the prompt.
-  std::string answer(const NeedleTask& task, const Setting& setting,
+  std::string answer(const NeedleTask& task, const Setting& setting, Recording& recording,
                      const EvalRun::HiddenHook& on_hidden) {
     const std::vector<std::int32_t>& ids = task.tokens.ids;
     const int length = static_cast<int>(ids.size());
-    EvalRun run = start(setting, length, length + template_.answer_tokens);
+    EvalRun run = start(setting, length, length + template_.answer_tokens, recording);
     const bool regular = request_.compression == Compression::regular;
     const auto context = static_cast<std::size_t>(regular ? length : task.question_begin);
     run.read(std::span(ids).first(context), true, progress_, on_hidden);
@@ -233,8 +248,9 @@ class Evaluation {
     const int tokens = static_cast<int>(ids.size());
     auto begin = Clock::now();
     // Also where its own run is there already: what every other one is compared with.
-    const Perplexity full(start(settings_.front(), tokens, tokens), ids, request_.most_reference,
-                          progress_, report_.note);
+    Recording recording = recording_for(tokens);
+    const Perplexity full(start(settings_.front(), tokens, tokens, recording), ids,
+                          request_.most_reference, progress_, report_.note);
     for (const Setting& setting : settings) {
       if (setting.budget) begin = Clock::now();
       Json run = setting.key();
@@ -242,7 +258,7 @@ class Evaluation {
       run.update(of_case);
       run["tokens"] = tokens;
       if (setting.budget) {
-        run.update(full.compare(start(setting, tokens, tokens), progress_));
+        run.update(full.compare(start(setting, tokens, tokens, recording), progress_));
       } else {
         run["loss"] = full.loss();
         run["loss_difference"] = 0.0;

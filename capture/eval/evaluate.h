@@ -42,6 +42,8 @@ struct EvalRequest {
   int threads = 0;
   /// Bytes for what perplexity keeps of the full cache's run to compare the others with.
   std::int64_t most_reference = std::int64_t{1} << 30;
+  /// Bytes for the blocks that runs share until their policy first cuts; 0: each computes its own.
+  std::int64_t most_shared = std::int64_t{1} << 30;
 };
 
 /// What an evaluation tells while it works.

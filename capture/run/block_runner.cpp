@@ -48,4 +48,18 @@ at::Tensor BlockRunner::run(std::span<const std::int32_t> ids,
   return hidden;
 }
 
+void BlockRunner::repeat(const RecordedBlock& recorded,
+                         const std::function<void(const LayerStep&)>& on_layer,
+                         const Progress& progress) {
+  const BlockAttention none;
+  for (std::size_t layer = 0; layer < caches_.size(); ++layer) {
+    progress.check();
+    const StateTensors& states = recorded.states[layer];
+    caches_[layer].append(states.key[0], states.value[0]);
+    on_layer({steps_, static_cast<int>(layer), recorded.block, states, none, caches_[layer]});
+  }
+  length_ = recorded.block.end;
+  ++steps_;
+}
+
 }  // namespace kvloupe

@@ -24,6 +24,13 @@ struct LayerStep {
   LayerCache& cache;                // may be cut: nothing of this step reads it any more
 };
 
+/// A block as a runner computed it.
+struct RecordedBlock {
+  Block block;
+  std::vector<StateTensors> states;  // [L]
+  at::Tensor last;                   // [1,1,D]: what leaves the last layer for its last token
+};
+
 /// Given what leaves a layer, [1,m,D].
 using HiddenHook = std::function<void(int layer, const at::Tensor& hidden)>;
 
@@ -48,6 +55,11 @@ class BlockRunner {
   at::Tensor run(std::span<const std::int32_t> ids,
                  const std::function<void(const LayerStep&)>& on_layer, const Progress& progress,
                  const HiddenHook& on_hidden = {});
+  /// Does to the caches what run() of the same tokens would do, where another runner computed the
+  /// block from caches of the same content; `on_layer` is given its states and no attention. Throws
+  /// Cancelled.
+  void repeat(const RecordedBlock& recorded, const std::function<void(const LayerStep&)>& on_layer,
+              const Progress& progress);
 
  private:
   const Transformer& model_;

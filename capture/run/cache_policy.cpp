@@ -82,7 +82,7 @@ CachePolicy::CachePolicy(const Transformer& model, const ModelInfo& info, const 
   }
 }
 
-void CachePolicy::cut(const LayerStep& step) {
+bool CachePolicy::cut(const LayerStep& step) {
   Layer& layer = layers_[static_cast<std::size_t>(step.layer)];
   const auto on_cpu = [&](const at::Tensor& x) {
     return as_stored(x[0], storage_).to(at::kCPU).contiguous();
@@ -93,16 +93,18 @@ void CachePolicy::cut(const LayerStep& step) {
   const OneBlasThread one_thread;
   std::vector<HeadDecision> decisions = layer.caches->step(
       {step.step, step.block, views_of(query), views_of(key), views_of(value), nullptr});
+  bool changed = false;
   for (std::size_t head = 0; head < decisions.size(); ++head) {
     layer.evicted_at[head].resize(static_cast<std::size_t>(step.block.end), -1);
-    cut_head(step, static_cast<int>(head), decisions[head], layer);
+    changed = cut_head(step, static_cast<int>(head), decisions[head], layer) || changed;
   }
+  return changed;
 }
 
-void CachePolicy::cut_head(const LayerStep& step, int head, const HeadDecision& decision,
+bool CachePolicy::cut_head(const LayerStep& step, int head, const HeadDecision& decision,
                            Layer& layer) {
   const HeadCache& cache = layer.caches->head(head);
-  if (decision.merges.empty() && decision.kept.size() == cache.tokens().size()) return;
+  if (decision.merges.empty() && decision.kept.size() == cache.tokens().size()) return false;
   const std::vector<std::int32_t> tokens = cache.tokens();
   mark_evicted(decision, tokens, step.step, layer.evicted_at[static_cast<std::size_t>(head)]);
   layer.caches->carry_out(head, decision);
@@ -128,6 +130,7 @@ void CachePolicy::cut_head(const LayerStep& step, int head, const HeadDecision& 
           {head, step.step, token_at(merge.into), token_at(merge.from[i]), merge.weights[i]});
     }
   }
+  return true;
 }
 
 const std::vector<std::vector<std::int32_t>>& CachePolicy::evicted_at(int layer) const {

@@ -31,7 +31,8 @@ class CachePolicy {
               Storage storage);
 
   /// Decides about one layer's cache, and cuts it. Steps and blocks of a layer follow one another.
-  void cut(const LayerStep& step);
+  /// Reads no attention of the step. Whether anything left the cache or was changed in it.
+  bool cut(const LayerStep& step);
 
   /// The step at which each token left each head's cache, −1: it is there. [Hk] of [T so far].
   const std::vector<std::vector<std::int32_t>>& evicted_at(int layer) const;
@@ -45,7 +46,7 @@ class CachePolicy {
     std::vector<std::vector<std::int32_t>> evicted_at;
     std::vector<MergedEntry> merges;
   };
-  void cut_head(const LayerStep& step, int head, const HeadDecision& decision, Layer& layer);
+  bool cut_head(const LayerStep& step, int head, const HeadDecision& decision, Layer& layer);
 
   Storage storage_;
   std::vector<Layer> layers_;

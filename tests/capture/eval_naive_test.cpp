@@ -1,6 +1,7 @@
 // Evaluations of a tiny model: losses and hidden states against the naive model in double
 // precision, which follows the evictions of a closed-loop trace of the same tokens; and what must
 // hold exactly.
+#include <c10/core/InferenceMode.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,8 +11,12 @@
 #include <memory>
 
 #include "analysis/error.h"
+#include "analysis/policy/policy_catalog.h"
+#include "capture/eval/eval_run.h"
 #include "capture/eval/evaluate.h"
 #include "capture/eval/haystack.h"
+#include "capture/model/load_transformer.h"
+#include "capture/run/model_description.h"
 #include "tests/capture/capture_check.h"
 #include "tests/capture/follow_trace.h"
 #include "tests/capture/tiny_checkpoint.h"
@@ -328,6 +333,102 @@ TEST_F(EvalNaiveTest, ResultsOfAnEarlierVersionGoOn) {
                  runs[5]["hidden_distance"][layer].get<double>()) /
                     2,
                 1e-12);
+  }
+}
+
+TEST_F(EvalNaiveTest, WhatRunsShareChangesNoBit) {
+  const auto without_seconds = [](std::vector<Json> runs) {
+    for (Json& run : runs) run.erase("seconds");
+    return runs;
+  };
+  EvalRequest wanted = request(EvalTask::needle, 110);
+  wanted.policies.clear();
+  for (const PolicyEntry& entry : policy_catalog()) {
+    if (entry.needs_future || entry.name == "external" || entry.name == "full") continue;
+    wanted.policies.push_back(parse_policy(!entry.example.empty()          ? entry.example
+                                           : entry.kind == PartKind::score ? entry.name
+                                                                           : "h2o+" + entry.name));
+  }
+  EXPECT_GT(wanted.policies.size(), 15U);
+  wanted.budgets = {parse_budget("12"), parse_budget("40%")};
+  const std::int64_t all = wanted.most_shared;
+  const std::int64_t block_bytes =
+      std::int64_t{kBlock} * tiny_.layers * (tiny_.heads + 2 * tiny_.kv_heads) * tiny_.head_dim * 4;
+  struct Case {
+    EvalTask task;
+    Compression compression;
+    Positions positions;
+    int block;
+    const char* dtype;
+    std::int64_t room;
+  };
+  const auto regular = Compression::regular, context_only = Compression::context_only;
+  for (const Case& c :
+       {Case{EvalTask::perplexity, regular, Positions::original, kBlock, "f32", all},
+        Case{EvalTask::perplexity, regular, Positions::compact, 7, "bf16", all},
+        Case{EvalTask::needle, regular, Positions::original, kBlock, "f32", all},
+        Case{EvalTask::needle, regular, Positions::original, kBlock, "f32", 2 * block_bytes},
+        Case{EvalTask::needle, context_only, Positions::original, 1000, "f32", all},
+        Case{EvalTask::needle, context_only, Positions::compact, kBlock, "f32", all}}) {
+    wanted.task = c.task;
+    wanted.compression = c.compression;
+    wanted.positions = c.positions;
+    wanted.block = c.block;
+    wanted.dtype = c.dtype;
+    wanted.most_shared = c.room;
+    const auto sharing = without_seconds(evaluated(wanted));
+    wanted.most_shared = 0;
+    EXPECT_EQ(sharing, without_seconds(evaluated(wanted)))
+        << "block " << c.block << ", " << c.dtype << ", room " << c.room;
+  }
+}
+
+TEST_F(EvalNaiveTest, RunsShareTheBlocksBeforeTheirFirstCut) {
+  const c10::InferenceMode no_gradients;
+  const ModelConfig config = read_model_config(folder_.path());
+  const ModelInfo info = describe_model(config, folder_.path());
+  const Transformer model = load_transformer(folder_.path(), config, at::kFloat, at::kCPU);
+  const auto ids = Haystack(needles_, *tokenizer_, 1).text(90, 0).ids;
+  const Progress progress;
+  const auto start = [&](const char* policy, int budget, Recording& recording) {
+    EvalRun::Options options;
+    options.most_tokens = 90;
+    options.block = kBlock;
+    if (budget > 0) {
+      options.loop = ClosedLoop{parse_policy(policy), budget, {}};
+      options.shared = &recording;
+    } else {
+      options.record = &recording;
+    }
+    return EvalRun(model, info, options);
+  };
+  const std::int64_t block_bytes =
+      std::int64_t{kBlock} * tiny_.layers * (tiny_.heads + 2 * tiny_.kv_heads) * tiny_.head_dim * 4;
+  for (const auto& [until, room, policy, budget, first_computed] :
+       {std::tuple{89, 6 * block_bytes, "h2o", 20, 32},  // 16 entries are kept, 32 cut
+        {89, 6 * block_bytes, "h2o", 16, 32},
+        {89, 6 * block_bytes, "h2o", 15, 16},
+        {89, 6 * block_bytes, "h2o", 90, 90},
+        {89, 6 * block_bytes, "snapkv+adakv", 33, 48},
+        {89, 6 * block_bytes, "h2o+pyramid", 40, 48},
+        {89, 6 * block_bytes, "h2o+kvmerger(auto)", 40, 48},
+        {89, 2 * block_bytes, "h2o", 90, 32},
+        {89, 2 * block_bytes - 1, "h2o", 90, 16},
+        {32, 6 * block_bytes, "h2o", 90, 48},
+        {89, std::int64_t{0}, "h2o", 90, 0}}) {
+    SCOPED_TRACE(testing::Message() << policy << " " << budget << ", " << until << ", " << room);
+    Recording recording(until, room);
+    EvalRun full = start("full", 0, recording);
+    full.read(ids, true, progress);
+    EvalRun run = start(policy, budget, recording);
+    int computed = 90;
+    run.read(ids, true, progress,
+             [&](int, int first, const at::Tensor&) { computed = std::min(computed, first); });
+    EXPECT_EQ(computed, first_computed);
+    EXPECT_EQ(run.length(), 90);
+    if (budget == 90) {
+      EXPECT_EQ(run.choice(), full.choice());
+    }
   }
 }
 
