@@ -2,6 +2,7 @@
 """Writes docs/results.md from the JSON files of scripts/results.sh: results.py FOLDER TARGET."""
 import json
 import pathlib
+import statistics
 import sys
 
 folder, target = map(pathlib.Path, sys.argv[1:])
@@ -48,8 +49,46 @@ def only_length(results):
     return ", ".join(str(length) for length in sorted({run["length"] for run in results["runs"]}))
 
 
+def signed(number):
+    return f"{number:+.1f}".replace("-", "−")
+
+
+def distances(run):
+    """After each layer, then after the norm."""
+    return run["hidden_distance"] + [run["normed_distance"]]
+
+
+def after_layers(results):
+    """Heads of a table of distances."""
+    line = next(line for line in results["summary"] if "hidden_distance" in line)
+    return [f"layer {layer}" for layer in range(len(line["hidden_distance"]))] + ["norm"]
+
+
+def with_and_without(results, what):
+    """What "+critical" does to a policy's mean distances: rows of a table, and the changes in percent."""
+    def case(run):
+        return run["budget"], run["length"], run["sample"], run.get("depth")
+    of = {}
+    for run in results["runs"]:
+        of.setdefault(run["policy"], {})[case(run)] = run
+    rows, changes = [], []
+    for policy, budget in settings_of(results["runs"]):
+        if policy + "+critical" not in of or budget == "full":
+            continue
+        pairs = [(distances(run), distances(of[policy + "+critical"][key]))
+                 for key, run in of[policy].items() if key[0] == budget]
+        rows.append([f"{what} `{policy}`, {budget}"])
+        changes.append([])
+        for place in range(len(pairs[0][0])):
+            without, with_it = (sum(pair[i][place] for pair in pairs) for i in (0, 1))
+            changes[-1].append(100 * (with_it / without - 1) if without > 0 else 0.0)
+            lower = sum(pair[1][place] < pair[0][place] for pair in pairs)
+            rows[-1].append(f"{signed(changes[-1][-1])} ({lower}/{len(pairs)})")
+    return rows, changes
+
+
 needle, context, four = load("needle"), load("needle-context-only"), load("four-needles")
-perplexity = load("perplexity")
+perplexity, critical = load("perplexity"), load("critical")
 lengths = sorted({run["length"] for run in needle["runs"]})
 depths = sorted({run["depth"] for run in needle["runs"]})
 settings = needle["settings"]
@@ -61,6 +100,28 @@ for line in perplexity["summary"]:
         name(line["policy"], line["budget"]), f"{line['perplexity']:.2f}",
         f"{line['loss_difference']:+.4f}", "–" if kl is None else f"{kl:.4f}",
         "–" if same is None else f"{100 * same:.1f}"])
+
+drift_rows = [
+    [name(line["policy"], line["budget"])] + [f"{100 * distance:.2f}" for distance in distances(line)]
+    for line in perplexity["summary"] if "hidden_distance" in line]
+text_rows, text_changes = with_and_without(critical, "texts:")
+needle_rows, needle_changes = with_and_without(needle, "needles:")
+
+
+def lowered(changes):
+    return f"{sum(change < 0 for change in changes)} of {len(changes)}"
+
+
+def median(changes):
+    return f"{signed(statistics.median(changes))} %"
+
+
+def after(changes, place):
+    return [row[place] for row in changes]
+
+
+later_of_texts = [change for row in text_changes for change in row[1:]]
+later_of_needles = [change for row in needle_changes for change in row[1:]]
 
 text = f"""# Results with the demo model
 
@@ -105,5 +166,27 @@ tokens after which the most probable next token is the full cache's, in percent.
 ![Perplexity less the full cache's against the budget, one line per policy](images/perplexity.svg)
 
 {table(["policy, budget", "perplexity", "loss", "KL", "same"], perplexity_rows)}
+
+## Hidden states through the layers
+
+Of the same text: mean distance ‖h′ − h‖ / ‖h‖ of the hidden states from the full cache's, in percent,
+after each layer and after the last norm, which is what enters the output head. `kvmerger` leaves the
+picture.
+
+![Mean distance of hidden states after each layer, one line per policy, at a budget of 25 %](images/layer-drift.svg)
+
+{table(["policy, budget"] + after_layers(perplexity), drift_rows)}
+
+Whether the two stages of CriticalKV lower it, as its paper sees (figure 6: an 8B model, 200 news
+summaries at 20 %, more so in deeper layers): the change of the mean distance, in percent, that
+`+critical` makes, and in how many cases the distance is smaller. Texts: {count(critical)} of {only_length(critical)} tokens, all of their
+tokens. Needles: the prompts of the first part, at their last token, from whose state the answer comes.
+
+{table(["policy, budget"] + after_layers(critical), text_rows + needle_rows)}
+
+Over texts, {lowered(later_of_texts)} means from layer 1 on are smaller with it, and the median change is {median(later_of_texts)};
+after layer 0, where little drifts, {lowered(after(text_changes, 0))}. Deeper layers: {median(after(text_changes, 1))} after layer 1, {median(after(text_changes, -2))} after the last,
+{median(after(text_changes, -1))} after the norm. At the last token of needle prompts {lowered(later_of_needles)} are smaller, {median(later_of_needles)} in the
+median; there single prompts weigh much.
 """
 target.write_text(text, encoding="utf-8")

@@ -23,7 +23,13 @@ run needle-context-only --task needle --lengths 512 --depths 10,50,90 --samples 
   --compression context-only
 run four-needles --task needle --needles 4 --lengths 512 --depths 10,50,90 --samples 2
 run perplexity --task perplexity --lengths 1024
+# The two stages of CriticalKV on what its paper adds them to, at its paper's budget and around it.
+policies="snapkv,snapkv+critical,snapkv(pool=max),snapkv(pool=max)+critical,snapkv+adakv,snapkv+adakv+critical"
+budgets="10%,20%,40%"
+run critical --task perplexity --lengths 1024 --samples 8
 python3 scripts/results.py "$out" docs/results.md
 "$kvloupe" export "$out/needle.json" --figure needle-grid --budget 25% -o docs/images/needles.svg
 "$kvloupe" export "$out/perplexity.json" --figure perplexity-budget --y -0.5:5.5 --size 120x80mm \
   -o docs/images/perplexity.svg
+"$kvloupe" export "$out/perplexity.json" --figure layer-drift --budget 25% --y 0:0.25 \
+  --size 120x80mm -o docs/images/layer-drift.svg
