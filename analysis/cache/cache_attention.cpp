@@ -1,6 +1,7 @@
 #include "analysis/cache/cache_attention.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "analysis/cache/softmax_kernel.h"
 
@@ -13,6 +14,7 @@ constexpr Eigen::Index kFewRows = 8;    // for fewer, keys are not laid out anew
 
 CacheAttention::CacheAttention(const ModelInfo& model, double attention_scale)
     : group_size_(model.group_size()),
+      window_(model.sliding_window),
       scale_(static_cast<float>(attention_scale)),
       heads_(static_cast<std::size_t>(model.num_heads)) {
   for (int head = 0; head < model.num_kv_heads; ++head) {
@@ -21,9 +23,10 @@ CacheAttention::CacheAttention(const ModelInfo& model, double attention_scale)
 }
 
 void CacheAttention::begin(const std::vector<CacheView>& caches,
-                           const std::vector<MatrixView>& queries) {
+                           const std::vector<MatrixView>& queries, std::vector<int> hidden) {
   caches_ = &caches;
   queries_ = &queries;
+  hidden_ = std::move(hidden);
   for (QueryHead& head : heads_) head.rows_known = head.sums_known = false;
   for (const auto& head : key_heads_) head->known = false;
 }
@@ -36,6 +39,13 @@ const KeyPanels& CacheAttention::panels_of(int head) {
   return keys.panels;
 }
 
+Eigen::Index CacheAttention::first_entry(const CacheView& cache, std::int32_t query) const {
+  if (window_ == 0) return 0;
+  const auto& tokens = cache.tokens;
+  return std::lower_bound(tokens.begin(), tokens.end(), first_seen(query, window_)) -
+         tokens.begin();
+}
+
 template <typename Row>
 void CacheAttention::exponential_rows(int query_head, Eigen::Index first, Eigen::Index count,
                                       Matrix& tile, const Row& row) {
@@ -44,26 +54,32 @@ void CacheAttention::exponential_rows(int query_head, Eigen::Index first, Eigen:
   const MatrixView& queries = (*queries_)[static_cast<std::size_t>(query_head)];
   const Eigen::Index before = cache.keys.rows() - queries.rows();  // entries older than the block
   const Eigen::Index seen = before + first + count;                // by the last row of the tile
+  const auto token_of = [&](Eigen::Index row) {
+    return cache.tokens[static_cast<std::size_t>(before + row)];
+  };
+  const Eigen::Index oldest = first_entry(cache, token_of(first));  // of any of the tile
   const auto width =
       static_cast<Eigen::Index>(KeyPanels::padded(static_cast<std::size_t>(cache.keys.rows())));
   if (tile.rows() < count || tile.cols() < width) tile.resize(count, width);
   const MatrixView asking = rows(queries, first, count);
   if (count >= kFewRows && KeyPanels::available()) {
-    panels_of(head).multiply(asking, seen, tile.data(),
+    panels_of(head).multiply(asking, oldest, seen, tile.data(),
                              static_cast<std::size_t>(tile.outerStride()));
   } else {
-    tile.topLeftCorner(count, seen).noalias() = asking * cache.keys.topRows(seen).transpose();
+    tile.block(0, oldest, count, seen - oldest).noalias() =
+        asking * cache.keys.middleRows(oldest, seen - oldest).transpose();
   }
   for (Eigen::Index r = 0; r < count; ++r) {
-    const auto visible = static_cast<std::size_t>(before + first + r + 1);
+    const auto from = static_cast<std::size_t>(first_entry(cache, token_of(first + r)));
+    const auto end = static_cast<std::size_t>(before + first + r + 1);
     float* values = tile.data() + r * tile.outerStride();
     float scale = scale_;
     if (!cache.log_sizes.empty()) {
-      for (std::size_t i = 0; i < visible; ++i) values[i] = scale_ * values[i] + cache.log_sizes[i];
+      for (std::size_t i = from; i < end; ++i) values[i] = scale_ * values[i] + cache.log_sizes[i];
       scale = 1.0F;
     }
-    const double sum = exponentials(values, visible, scale);
-    row(values, visible, sum);
+    const double sum = exponentials(values + from, end - from, scale);
+    row(values, from, end, sum);
   }
 }
 
@@ -76,16 +92,18 @@ MatrixView CacheAttention::last_rows(int query_head, int count) {
     const auto n = static_cast<std::size_t>(cache.keys.rows());
     head.rows.resize(wanted, static_cast<Eigen::Index>(KeyPanels::padded(n)));
     exponential_rows(query_head, queries.rows() - wanted, wanted, head.rows,
-                     [&](float* values, std::size_t visible, double sum) {
+                     [&](float* values, std::size_t from, std::size_t end, double sum) {
                        const auto inverse = static_cast<float>(1.0 / sum);
-                       for (std::size_t i = 0; i < visible; ++i) values[i] *= inverse;
-                       std::fill(values + visible, values + n, 0.0F);
+                       std::fill(values, values + from, 0.0F);
+                       for (std::size_t i = from; i < end; ++i) values[i] *= inverse;
+                       std::fill(values + end, values + n, 0.0F);
                      });
     head.rows_known = true;
   }
   const Eigen::Index n = (*caches_)[static_cast<std::size_t>(query_head / group_size_)].keys.rows();
   const Eigen::Index stride = head.rows.outerStride();
-  return {head.rows.data() + (head.rows.rows() - wanted) * stride, wanted, n,
+  const Eigen::Index skip = hidden(query_head);
+  return {head.rows.data() + (head.rows.rows() - wanted) * stride + skip, wanted, n - skip,
           Eigen::OuterStride<>(stride)};
 }
 
@@ -94,11 +112,17 @@ const std::vector<float>& CacheAttention::column_sums(int query_head) {
   if (head.sums_known) return head.sums;
   const CacheView& cache = (*caches_)[static_cast<std::size_t>(query_head / group_size_)];
   const Eigen::Index m = (*queries_)[static_cast<std::size_t>(query_head)].rows();
-  head.sums.assign(static_cast<std::size_t>(cache.keys.rows()), 0.0F);
-  for (Eigen::Index first = 0; first < m; first += kTileRows) {
+  const auto skip = static_cast<std::size_t>(hidden(query_head));
+  head.sums.assign(static_cast<std::size_t>(cache.keys.rows()) - skip, 0.0F);
+  // Rows of the block that come before all that is not hidden give nothing to it.
+  const Eigen::Index before = cache.keys.rows() - m;
+  for (Eigen::Index first = std::max<Eigen::Index>(hidden(query_head) - before, 0); first < m;
+       first += kTileRows) {
     exponential_rows(query_head, first, std::min(kTileRows, m - first), head.tile,
-                     [&](const float* values, std::size_t visible, double sum) {
-                       add_scaled(head.sums.data(), values, visible, static_cast<float>(1.0 / sum));
+                     [&](const float* values, std::size_t from, std::size_t end, double sum) {
+                       const std::size_t begin = std::max(from, skip);
+                       add_scaled(head.sums.data() + (begin - skip), values + begin, end - begin,
+                                  static_cast<float>(1.0 / sum));
                      });
   }
   head.sums_known = true;

@@ -10,14 +10,17 @@
 namespace kvloupe {
 
 /// Softmax rows of one step's queries over the present caches of one layer. The block's own entries
-/// are the last m of a cache, so row r sees the first n − m + r + 1 entries. Float32 products in
-/// tiles of rows; buffers live on across steps.
+/// are the last m of a cache, so row r sees the first n − m + r + 1 entries, less those whose
+/// tokens lie beyond the model's sliding window. Float32 products in tiles of rows; buffers live on
+/// across steps.
 class CacheAttention : public StepAttention {
  public:
   CacheAttention(const ModelInfo& model, double attention_scale);
 
   /// A new step: forgets what was computed. Both must outlive the step. caches [Hk], queries [Hq].
-  void begin(const std::vector<CacheView>& caches, const std::vector<MatrixView>& queries);
+  /// Results leave out the columns of the first hidden[h] entries of a cache [Hk]; empty: of none.
+  void begin(const std::vector<CacheView>& caches, const std::vector<MatrixView>& queries,
+             std::vector<int> hidden = {});
 
   MatrixView last_rows(int query_head, int count) override;
   const std::vector<float>& column_sums(int query_head) override;
@@ -26,7 +29,7 @@ class CacheAttention : public StepAttention {
   struct QueryHead {
     Matrix rows;  // the last rows, as many as have been asked for; columns after n are padding
     bool rows_known = false;
-    std::vector<float> sums;
+    std::vector<float> sums;  // without those of hidden entries
     bool sums_known = false;
     Matrix tile;
   };
@@ -39,16 +42,24 @@ class CacheAttention : public StepAttention {
   };
   const KeyPanels& panels_of(int head);
 
+  Eigen::Index hidden(int query_head) const {
+    return hidden_.empty() ? 0 : hidden_[static_cast<std::size_t>(query_head / group_size_)];
+  }
+  /// The first entry of a cache that the query of token `query` sees.
+  Eigen::Index first_entry(const CacheView& cache, std::int32_t query) const;
+
   /// Exponentials of the logits of rows [first, first + count), in `tile`; for each, oldest first,
-  /// calls row(values, visible entries, their sum).
+  /// calls row(values, first visible entry, end of the visible, their sum).
   template <typename Row>
   void exponential_rows(int query_head, Eigen::Index first, Eigen::Index count, Matrix& tile,
                         const Row& row);
 
   int group_size_;
+  int window_;
   float scale_;
   const std::vector<CacheView>* caches_ = nullptr;
   const std::vector<MatrixView>* queries_ = nullptr;
+  std::vector<int> hidden_;                          // [Hk] or empty
   std::vector<QueryHead> heads_;                     // [Hq]
   std::vector<std::unique_ptr<KeyHead>> key_heads_;  // [Hk]
 };

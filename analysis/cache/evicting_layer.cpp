@@ -8,6 +8,7 @@ EvictingLayer::EvictingLayer(const PolicySpec& policy, const LayerContext& conte
                              PolicyOptions options, Positions positions)
     : policy_(make_layer_policy(policy, context, options)),
       group_size_(context.model.group_size()),
+      window_(context.model.sliding_window),
       attention_(context.model, context.attention_scale) {
   const bool with_values = policy_->needs_values() || policy_->merges();
   for (int head = 0; head < context.model.num_kv_heads; ++head) {
@@ -19,20 +20,47 @@ EvictingLayer::EvictingLayer(const PolicySpec& policy, const LayerContext& conte
   queries_.resize(static_cast<std::size_t>(context.model.num_heads));
 }
 
-std::vector<HeadDecision> EvictingLayer::step(const BlockStates& states) {
-  StepView view{states.step, states.block, {}, states.queries, &attention_, states.whole};
+int EvictingLayer::append(const BlockStates& states) {
+  const int end = states.block.end;
+  const int first = states.last && end <= window_ ? 0 : first_seen(end, window_);
+  if (first > 0) {
+    std::vector<CacheView> caches;
+    std::vector<int> counts;
+    for (const HeadCache& head : heads_) {
+      caches.push_back(head.view());
+      counts.push_back(head.count_before(first));
+    }
+    policy_->forget_first(caches, counts);
+  }
   const MatrixView none(nullptr, 0, 0, Eigen::OuterStride<>(0));
   for (std::size_t head = 0; head < heads_.size(); ++head) {
-    heads_[head].append(states.block, states.keys[head],
-                        states.values.empty() ? none : states.values[head]);
-    view.caches.push_back(heads_[head].view());
+    HeadCache& cache = heads_[head];
+    cache.append(states.block, states.keys[head],
+                 states.values.empty() ? none : states.values[head]);
+    if (first > 0) cache.hide_first(cache.count_before(first));
+  }
+  return first;
+}
+
+std::vector<HeadDecision> EvictingLayer::step(const BlockStates& states) {
+  const int first = append(states);
+  StepView view{states.step, states.block, first, {}, states.queries, &attention_, states.whole};
+  whole_.clear();
+  for (const HeadCache& head : heads_) {
+    view.caches.push_back(head.view());
+    whole_.push_back(head.whole());
   }
   begin_attention(view);
   return policy_->step(view);
 }
 
 void EvictingLayer::begin_attention(const StepView& view) {
-  if (!turns_) return attention_.begin(view.caches, view.queries);
+  if (!turns_) {
+    std::vector<int> hidden;
+    for (const HeadCache& head : heads_) hidden.push_back(head.hidden());
+    return attention_.begin(whole_, view.queries, std::move(hidden));
+  }
+  // Compact positions know no window: a run refuses sequences that are longer (check_positions).
   attended_.clear();
   attending_.clear();
   for (std::size_t head = 0; head < heads_.size(); ++head) {
@@ -54,8 +82,13 @@ void EvictingLayer::carry_out(int head, const HeadDecision& decision) {
   cache.keep(decision.kept);
 }
 
-void mark_evicted(const HeadDecision& decision, const std::vector<std::int32_t>& tokens, int step,
-                  std::vector<std::int32_t>& evicted_at) {
+void mark_gone(const HeadDecision& decision, const HeadCache& cache, int step,
+               std::vector<std::int32_t>& evicted_at) {
+  const CacheView whole = cache.whole();
+  for (const std::int32_t token : whole.tokens.first(static_cast<std::size_t>(cache.hidden()))) {
+    evicted_at[static_cast<std::size_t>(token)] = step;
+  }
+  const std::span<const std::int32_t> tokens = cache.tokens();
   std::size_t next = 0;
   for (std::size_t row = 0; row < tokens.size(); ++row) {
     if (next < decision.kept.size() && static_cast<std::size_t>(decision.kept[next]) == row) {

@@ -24,6 +24,9 @@ struct BlockStates {
   std::vector<MatrixView> keys;          // [Hk] of [m,d]
   std::vector<MatrixView> values;        // [Hk] of [m,d]; may be empty where no policy reads them
   const WholeSequence* whole = nullptr;  // where the whole sequence is known
+  /// Whether no token follows. A sequence that ends no longer than the model's window is the same
+  /// as without one: then nothing leaves unseen.
+  bool last = false;
 };
 
 class EvictingLayer {
@@ -33,9 +36,12 @@ class EvictingLayer {
   EvictingLayer(const PolicySpec& policy, const LayerContext& context, PolicyOptions options = {},
                 Positions positions = Positions::original);
 
-  /// Appends the block to every head's cache, attends and asks the policy: a decision for each head
-  /// [Hk], not yet carried out. With compact positions the policy sees the attention of the turned
-  /// keys and queries, but measures keys as turned to their token index, where they stay the same.
+  /// Appends the block to every head's cache and attends. Where the model has a sliding window,
+  /// entries that no later query sees then leave on its account: hidden in the caches and unknown
+  /// to the policy, they are no candidates and take no budget. Asks the policy: a decision for each
+  /// head [Hk], to be carried out, also where nothing is evicted. With compact positions the policy
+  /// sees the attention of the turned keys and queries, but measures keys as turned to their token
+  /// index, where they stay the same.
   std::vector<HeadDecision> step(const BlockStates& states);
   /// Merges and removes what one head's decision says. Heads may be served at the same time.
   void carry_out(int head, const HeadDecision& decision);
@@ -43,12 +49,16 @@ class EvictingLayer {
   const HeadCache& head(int head) const { return heads_[static_cast<std::size_t>(head)]; }
 
  private:
+  /// Tells the policy what leaves unseen, and hides it. Returns what StepView::first_token is.
+  int append(const BlockStates& states);
   void begin_attention(const StepView& view);
 
   std::unique_ptr<LayerPolicy> policy_;
   int group_size_;
+  int window_;
   CacheAttention attention_;
   std::vector<HeadCache> heads_;  // [Hk]
+  std::vector<CacheView> whole_;  // [Hk]: what the step's queries attend over
 
   std::unique_ptr<PlaceTurns> turns_;   // compact positions only
   std::vector<Matrix> keys_, queries_;  // [Hk], [Hq]: turned to their places
@@ -56,8 +66,9 @@ class EvictingLayer {
   std::vector<MatrixView> attending_;   // [Hq]
 };
 
-/// Enters `step` in evicted_at [T] for each of the cache's tokens that a decision does not keep.
-void mark_evicted(const HeadDecision& decision, const std::vector<std::int32_t>& tokens, int step,
-                  std::vector<std::int32_t>& evicted_at);
+/// Enters `step` in evicted_at [T] for each token that leaves a cache when the decision is carried
+/// out: those it does not keep, and those that are hidden.
+void mark_gone(const HeadDecision& decision, const HeadCache& cache, int step,
+               std::vector<std::int32_t>& evicted_at);
 
 }  // namespace kvloupe

@@ -49,41 +49,62 @@ void HeadCache::append(const Block& block, const MatrixView& keys, const MatrixV
 void HeadCache::merge(std::span<const Merge> merges) {
   if (merges.empty()) return;
   merged_ = true;
+  const auto first = static_cast<Eigen::Index>(hidden_);
   // First all values: an entry may give to many, none gives what it was given at this step.
   Matrix values(static_cast<Eigen::Index>(merges.size()), values_.cols());
   for (std::size_t i = 0; i < merges.size(); ++i) {
     const Merge& merge = merges[i];
     Eigen::RowVectorXd sum = Eigen::RowVectorXd::Zero(values_.cols());
     for (std::size_t j = 0; j < merge.from.size(); ++j) {
-      sum += static_cast<double>(merge.weights[j]) * values_.row(merge.from[j]).cast<double>();
+      sum +=
+          static_cast<double>(merge.weights[j]) * values_.row(first + merge.from[j]).cast<double>();
     }
     values.row(static_cast<Eigen::Index>(i)) =
         (static_cast<double>(merge.value_scale) * sum).cast<float>();
   }
   for (std::size_t i = 0; i < merges.size(); ++i) {
     const Merge& merge = merges[i];
-    values_.row(merge.into) = values.row(static_cast<Eigen::Index>(i));
+    values_.row(first + merge.into) = values.row(static_cast<Eigen::Index>(i));
     if (merge.key.empty()) continue;
-    keys_.row(merge.into) = Eigen::Map<const Eigen::RowVectorXf>(merge.key.data(), keys_.cols());
+    keys_.row(first + merge.into) =
+        Eigen::Map<const Eigen::RowVectorXf>(merge.key.data(), keys_.cols());
     if (merge.log_size != 0.0F && log_sizes_.empty()) log_sizes_.resize(tokens_.size(), 0.0F);
-    if (!log_sizes_.empty()) log_sizes_[static_cast<std::size_t>(merge.into)] = merge.log_size;
+    if (!log_sizes_.empty()) {
+      log_sizes_[hidden_ + static_cast<std::size_t>(merge.into)] = merge.log_size;
+    }
   }
 }
 
-void HeadCache::keep(std::span<const std::int32_t> kept) {
-  if (kept.size() == tokens_.size()) return;
+int HeadCache::count_before(std::int32_t first) const {
+  return static_cast<int>(std::lower_bound(tokens_.begin(), tokens_.end(), first) -
+                          tokens_.begin());
+}
+
+void HeadCache::keep(std::span<const std::int32_t> rows) {
+  if (rows.size() == tokens_.size()) return;
+  std::vector<std::int32_t> shifted;
+  if (hidden_ > 0) {
+    shifted.assign(rows.begin(), rows.end());
+    for (std::int32_t& row : shifted) row += static_cast<std::int32_t>(hidden_);
+    hidden_ = 0;
+  }
+  const std::span<const std::int32_t> kept = shifted.empty() ? rows : shifted;
   gather_rows(keys_, kept);
   if (with_values_) gather_rows(values_, kept);
   keep_rows(tokens_, kept);
   if (!log_sizes_.empty()) keep_rows(log_sizes_, kept);
 }
 
-CacheView HeadCache::view() const {
-  const auto n = static_cast<Eigen::Index>(tokens_.size());
+CacheView HeadCache::view_from(std::size_t first) const {
+  const auto n = static_cast<Eigen::Index>(tokens_.size() - first);
   const Eigen::Index width = keys_.cols();
-  return {tokens_, MatrixView(keys_.data(), n, width, Eigen::OuterStride<>(width)),
-          MatrixView(values_.data(), with_values_ ? n : 0, width, Eigen::OuterStride<>(width)),
-          log_sizes_};
+  const auto rows = [&](const Matrix& held, Eigen::Index count) {
+    const float* begin =
+        count > 0 ? held.data() + static_cast<Eigen::Index>(first) * width : nullptr;
+    return MatrixView(begin, count, width, Eigen::OuterStride<>(width));
+  };
+  return {std::span(tokens_).subspan(first), rows(keys_, n), rows(values_, with_values_ ? n : 0),
+          log_sizes_.empty() ? std::span<const float>() : std::span(log_sizes_).subspan(first)};
 }
 
 }  // namespace kvloupe

@@ -9,7 +9,9 @@
 
 namespace kvloupe {
 
-/// One head's cache as a model holds it: the present entries side by side, in token order.
+/// One head's cache as a model holds it: the present entries side by side, in token order. Entries
+/// that no later query sees are hidden once a step's queries are there to attend to them, and gone
+/// with the next keep().
 class HeadCache {
  public:
   /// Values are held only where asked for.
@@ -17,24 +19,34 @@ class HeadCache {
 
   /// Appends tokens [block.first, block.end): their keys (rotated) and values [m,d].
   void append(const Block& block, const MatrixView& keys, const MatrixView& values);
+  /// How many entries are of tokens before `first`.
+  int count_before(std::int32_t first) const;
+  /// Hides the first `count` entries: what follows counts rows without them.
+  void hide_first(int count) { hidden_ = static_cast<std::size_t>(count); }
   /// Carries out merges (policy.h): rows of the cache as it is, before keep(). Values must be held.
   void merge(std::span<const Merge> merges);
   /// Keeps the rows given, ascending.
   void keep(std::span<const std::int32_t> rows);
 
   /// Valid until the next append(), merge() or keep().
-  CacheView view() const;
+  CacheView view() const { return view_from(hidden_); }
+  /// The same with the hidden entries, which come first.
+  CacheView whole() const { return view_from(0); }
+  int hidden() const { return static_cast<int>(hidden_); }
   /// Whether any entry was ever merged: keys and values may no longer be those of their tokens.
   bool merged() const { return merged_; }
-  const std::vector<std::int32_t>& tokens() const { return tokens_; }
+  std::span<const std::int32_t> tokens() const { return std::span(tokens_).subspan(hidden_); }
 
  private:
+  CacheView view_from(std::size_t first) const;
+
   std::vector<std::int32_t> tokens_;
   Matrix keys_;                   // [capacity,d]; the first tokens_.size() rows count
   Matrix values_;                 // [capacity,d] or [0,d]
   std::vector<float> log_sizes_;  // [n]; empty while all are zero
   bool with_values_;
   bool merged_ = false;
+  std::size_t hidden_ = 0;
 };
 
 }  // namespace kvloupe

@@ -132,10 +132,12 @@ void KeyPanels::lay_out(const MatrixView& keys) {
   }
 }
 
-void KeyPanels::multiply(const MatrixView& queries, Eigen::Index seen, float* products,
-                         std::size_t stride) const {
+void KeyPanels::multiply(const MatrixView& queries, Eigen::Index oldest, Eigen::Index seen,
+                         float* products, std::size_t stride) const {
   const auto d = static_cast<std::size_t>(queries.cols());
-  for (std::size_t first = 0; first < static_cast<std::size_t>(seen); first += choice().keys) {
+  const std::size_t panel = choice().keys;
+  for (std::size_t first = static_cast<std::size_t>(oldest) / panel * panel;
+       first < static_cast<std::size_t>(seen); first += panel) {
     choice().kernel(queries.data(), static_cast<std::size_t>(queries.outerStride()),
                     static_cast<std::size_t>(queries.rows()), panels_.data() + first * d, d,
                     products + first, stride);
@@ -145,8 +147,9 @@ void KeyPanels::multiply(const MatrixView& queries, Eigen::Index seen, float* pr
 bool KeyPanels::available() { return false; }
 std::size_t KeyPanels::padded(std::size_t n) { return n; }
 void KeyPanels::lay_out(const MatrixView& /*keys*/) {}
-void KeyPanels::multiply(const MatrixView& /*queries*/, Eigen::Index /*seen*/, float* /*products*/,
-                         std::size_t /*stride*/) const {}
+void KeyPanels::multiply(const MatrixView& /*queries*/, Eigen::Index /*oldest*/,
+                         Eigen::Index /*seen*/, float* /*products*/, std::size_t /*stride*/) const {
+}
 #endif
 
 }  // namespace kvloupe

@@ -20,9 +20,9 @@ class KeyPanels {
 
   /// keys [n,d]
   void lay_out(const MatrixView& keys);
-  /// products[r·stride + i] = ⟨queries[r], key i⟩ for the first `seen` keys; what comes after them
-  /// in the last panel is overwritten.
-  void multiply(const MatrixView& queries, Eigen::Index seen, float* products,
+  /// products[r·stride + i] = ⟨queries[r], key i⟩ for the keys from `oldest` to `seen` − 1; what
+  /// shares a panel with them is overwritten.
+  void multiply(const MatrixView& queries, Eigen::Index oldest, Eigen::Index seen, float* products,
                 std::size_t stride) const;
 
  private:

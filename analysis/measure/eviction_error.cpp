@@ -30,19 +30,21 @@ std::vector<std::int32_t> evicted_rows(const MeasuredStep& step) {
   return gone;
 }
 
-/// Values of the cache before the step's eviction [n,d]; only where nothing was ever merged.
-Matrix present_values(const MeasuredStep& step) {
+/// Values of these tokens [n,d]: those of their entries where nothing was ever merged.
+Matrix values_of(const MeasuredStep& step, std::span<const std::int32_t> tokens) {
   const MatrixView all = step.prefix_values();
-  Matrix values(static_cast<Eigen::Index>(step.present().size()), all.cols());
+  Matrix values(static_cast<Eigen::Index>(tokens.size()), all.cols());
   for (Eigen::Index row = 0; row < values.rows(); ++row) {
-    values.row(row) = all.row(step.present()[static_cast<std::size_t>(row)]);
+    values.row(row) = all.row(tokens[static_cast<std::size_t>(row)]);
   }
   return values;
 }
 
-void fill(const MeasuredStep& step, std::span<const double> attention, std::span<double> values) {
-  const Matrix present = present_values(step);
-  const std::vector<std::int32_t> gone = evicted_rows(step);
+/// h [n] over entries of these tokens, of which the rows `gone` leave.
+void fill(const MeasuredStep& step, std::span<const std::int32_t> tokens,
+          std::span<const double> attention, const std::vector<std::int32_t>& gone,
+          std::span<double> values) {
+  const Matrix present = values_of(step, tokens);
   const std::vector<double> changes = caote_scores(attention, view(present));
   values[kSum] = 0.0;
   for (const std::int32_t row : gone) values[kSum] += changes[static_cast<std::size_t>(row)];
@@ -56,18 +58,24 @@ bool known(const MeasuredStep& step) { return step.evicted() && !step.cache().me
 void of_query_head(MeasuredStep& step, int query_head, std::span<double> values) {
   if (!known(step)) return;
   const std::span<const float> logits = step.logits(query_head);
-  std::vector<float> present;
-  for (const std::int32_t token : step.present()) {
-    present.push_back(logits[static_cast<std::size_t>(token)]);
+  std::vector<std::int32_t> tokens(step.present().begin(), step.present().end());
+  std::vector<std::int32_t> gone = evicted_rows(step);
+  if (step.leaving().token >= 0) {  // the query still has it
+    tokens.insert(tokens.begin(), step.leaving().token);
+    for (std::int32_t& row : gone) ++row;
   }
-  fill(step, softmax(present), values);
+  std::vector<float> present;
+  for (const std::int32_t token : tokens) {
+    present.push_back(logits[static_cast<std::size_t>(token - step.first_token())]);
+  }
+  fill(step, tokens, softmax(present), gone, values);
 }
 
 /// h: the policy's own score as attention.
 void of_step(MeasuredStep& step, std::span<double> values) {
   const std::vector<float>& scores = step.decision().scores;
   if (!known(step) || scores.empty() || step.value_aware()) return;
-  fill(step, as_attention(scores), values);
+  fill(step, step.present(), as_attention(scores), evicted_rows(step), values);
 }
 
 std::vector<MeasureInfo> infos(const std::string& prefix, const std::string& h) {

@@ -57,7 +57,7 @@ MeasureFamily key_alignment() {
     const Matrix& queries = step.states().queries[static_cast<std::size_t>(query_head)];
     const auto row = queries.row(step.prefix() - 1);
     const std::span<const float> query(row.data(), static_cast<std::size_t>(row.size()));
-    const MatrixView keys = step.prefix_keys();
+    const MatrixView keys = step.seen_keys();
     const Eigen::Index star = strongest_key(query, keys);
     const AttentionAlignment to_query =
         attention_alignment(query, keys, step.context().attention_scale, star);

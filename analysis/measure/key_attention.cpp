@@ -26,7 +26,8 @@ MeasureFamily key_attention() {
     Progress progress;
     values[0] = kvloupe::key_attention(view(head.states.keys[index]),
                                        std::span(head.states.queries).subspan(index * group, group),
-                                       static_cast<float>(head.context.attention_scale), progress)
+                                       static_cast<float>(head.context.attention_scale),
+                                       head.context.model.sliding_window, progress)
                     .correlation;
   };
   return family;

@@ -32,7 +32,9 @@ is not known is `null` in JSON and empty in CSV.
 
 Notation: A is the softmax row of one query over the whole captured prefix, A' the same over what is
 retained, both in double from the states as stored; V the values, W_O the slice of the output projection
-of one query head.
+of one query head. Where the model has a sliding window, the prefix is what the query sees of it; the one
+entry that this query still sees and no later one does counts as retained unless it was evicted before,
+because it leaves on the model's account.
 )";
 
 /// A table cell: pipes would end it.

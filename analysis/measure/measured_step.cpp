@@ -1,13 +1,34 @@
 #include "analysis/measure/measured_step.h"
 
+#include <utility>
+
 #include "analysis/metric/perturbation.h"
 
 namespace kvloupe {
 
-MeasuredStep::MeasuredStep(const Input& input)
-    : input_(input),
+LeavingEntry leaving_entry(const HeadCache& cache, int last_query, int window) {
+  LeavingEntry leaving;
+  // The hidden entries are the first, and of them only the last can lie within the window.
+  const int row = cache.hidden() - 1;
+  const CacheView whole = cache.whole();
+  if (row < 0 || whole.tokens[static_cast<std::size_t>(row)] < first_seen(last_query, window)) {
+    return leaving;
+  }
+  leaving.token = whole.tokens[static_cast<std::size_t>(row)];
+  leaving.key = rows(whole.keys, row, 1);
+  if (whole.values.rows() > 0) leaving.value = rows(whole.values, row, 1);
+  if (!whole.log_sizes.empty()) leaving.log_size = whole.log_sizes[static_cast<std::size_t>(row)];
+  return leaving;
+}
+
+MeasuredStep::MeasuredStep(Input input)
+    : input_(std::move(input)),
+      first_token_(first_seen(input_.block.end - 1, input_.context.model.sliding_window)),
       logits_(static_cast<std::size_t>(group())),
-      attention_(static_cast<std::size_t>(group())) {}
+      attention_(static_cast<std::size_t>(group())) {
+  if (leaving().token >= 0) kept_.push_back(leaving().token - first_token_);
+  for (const std::int32_t token : cache().tokens()) kept_.push_back(token - first_token_);
+}
 
 int MeasuredStep::first_query_head() const { return input_.head * group(); }
 
@@ -17,6 +38,14 @@ MatrixView MeasuredStep::prefix_keys() const {
 
 MatrixView MeasuredStep::prefix_values() const {
   return rows(view(input_.states.values[static_cast<std::size_t>(input_.head)]), 0, prefix());
+}
+
+MatrixView MeasuredStep::seen_keys() const {
+  return rows(prefix_keys(), first_token_, prefix() - first_token_);
+}
+
+MatrixView MeasuredStep::seen_values() const {
+  return rows(prefix_values(), first_token_, prefix() - first_token_);
 }
 
 const Matrix* MeasuredStep::output_weight(int query_head) const {
@@ -29,7 +58,9 @@ std::span<const float> MeasuredStep::value_out_norms(int query_head, Norm norm) 
       norm == Norm::l1 ? input_.states.value_norms_l1 : input_.states.value_norms_l2;
   const auto index = static_cast<std::size_t>(query_head);
   if (known.empty() || known[index].empty()) return {};
-  return std::span(known[index]).first(static_cast<std::size_t>(prefix()));
+  return std::span(known[index])
+      .first(static_cast<std::size_t>(prefix()))
+      .subspan(static_cast<std::size_t>(first_token_));
 }
 
 Eigen::VectorXf MeasuredStep::scaled_query(int query_head) const {
@@ -41,9 +72,10 @@ Eigen::VectorXf MeasuredStep::scaled_query(int query_head) const {
 std::span<const float> MeasuredStep::logits(int query_head) {
   std::vector<float>& own = logits_[static_cast<std::size_t>(query_head - first_query_head())];
   if (own.empty()) {
-    own.resize(static_cast<std::size_t>(prefix()));
-    Eigen::Map<Eigen::VectorXf>(own.data(), prefix()).noalias() =
-        prefix_keys() * scaled_query(query_head);
+    const MatrixView keys = seen_keys();
+    own.resize(static_cast<std::size_t>(keys.rows()));
+    Eigen::Map<Eigen::VectorXf>(own.data(), keys.rows()).noalias() =
+        keys * scaled_query(query_head);
   }
   return own;
 }
@@ -56,11 +88,26 @@ std::span<const double> MeasuredStep::attention(int query_head) {
 
 std::vector<float> MeasuredStep::cache_logits(int query_head) const {
   const CacheView present = input_.cache.view();
+  const Eigen::VectorXf query = scaled_query(query_head);
   std::vector<float> result(present.tokens.size());
   Eigen::Map<Eigen::VectorXf>(result.data(), static_cast<Eigen::Index>(result.size())).noalias() =
-      present.keys * scaled_query(query_head);
+      present.keys * query;
   for (std::size_t i = 0; i < present.log_sizes.size(); ++i) result[i] += present.log_sizes[i];
+  if (leaving().token >= 0) {
+    result.insert(result.begin(), leaving().key.row(0).dot(query) + leaving().log_size);
+  }
   return result;
+}
+
+MatrixView MeasuredStep::cache_values() {
+  const MatrixView present = input_.cache.view().values;
+  if (leaving().token < 0) return present;
+  if (cache_values_.size() == 0) {
+    cache_values_.resize(1 + present.rows(), present.cols());
+    cache_values_.topRows(1) = leaving().value;
+    cache_values_.bottomRows(present.rows()) = present;
+  }
+  return view(cache_values_);
 }
 
 }  // namespace kvloupe

@@ -14,16 +14,19 @@ Eigen::VectorXd output_change(const LayerStates& states, const ModelInfo& model,
     const auto index = static_cast<std::size_t>(query_head);
     const Eigen::VectorXf scaled =
         static_cast<float>(attention_scale) * states.queries[index].row(query_token).transpose();
-    const Eigen::VectorXf logits = states.keys[head].topRows(query_token + 1) * scaled;
+    const int first = first_seen(query_token, model.sliding_window);
+    const Eigen::VectorXf logits =
+        states.keys[head].middleRows(first, query_token + 1 - first) * scaled;
     std::vector<float> kept;
-    for (const std::int32_t token : retained[head]) kept.push_back(logits[token]);
+    for (const std::int32_t token : retained[head]) kept.push_back(logits[token - first]);
     const std::vector<double> full =
         softmax({logits.data(), static_cast<std::size_t>(logits.size())});
     const std::vector<double> cut = softmax(kept);
     Eigen::VectorXd output = Eigen::VectorXd::Zero(model.head_dim);
     const Matrix& values = states.values[head];
     for (std::size_t i = 0; i < full.size(); ++i) {
-      output -= full[i] * values.row(static_cast<Eigen::Index>(i)).cast<double>().transpose();
+      output -=
+          full[i] * values.row(first + static_cast<Eigen::Index>(i)).cast<double>().transpose();
     }
     for (std::size_t j = 0; j < cut.size(); ++j) {
       output += cut[j] * values.row(retained[head][j]).cast<double>().transpose();

@@ -9,7 +9,8 @@ namespace kvloupe::measures {
 namespace {
 double retained(const HeadReplay& head) { return head.steps.back().retained; }
 double retained_share(const HeadReplay& head) {
-  return retained(head) / static_cast<double>(head.evicted_at.size());
+  const int seen = head.steps.back().seen;
+  return seen > 0 ? retained(head) / seen : 1.0;
 }
 
 double absorbed(const HeadReplay& head) {
@@ -46,7 +47,7 @@ MeasureFamily retention() {
                      {.name = "retained_share",
                       .title = "Share retained",
                       .unit = "",
-                      .formula = "entries after the last step / tokens seen",
+                      .formula = "entries after the last step / tokens that later queries see",
                       .source = "KVMerger figure 3b",
                       .share = true,
                       .of_replay = retained_share},

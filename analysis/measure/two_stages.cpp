@@ -13,15 +13,17 @@ enum Slot { kMass, kHolds, kBoundL1, kRelaxedL1, kBoundL2, kRelaxedL2 };
 void measure(MeasuredStep& step, int query_head, std::span<double> values) {
   const std::vector<Fate>& fates = step.decision().fates;
   if (fates.empty() || step.cache().merged()) return;
+  // As rows of what the query sees. What leaves unseen is there whatever the stages choose.
   std::vector<std::int32_t> one, two;
+  if (step.leaving().token >= 0) one.push_back(step.leaving().token - step.first_token());
   for (std::size_t row = 0; row < fates.size(); ++row) {
+    const std::int32_t seen = step.present()[row] - step.first_token();
     if (fates[row] == Fate::by_second_stage) {
-      two.push_back(step.present()[row]);
+      two.push_back(seen);
     } else if (fates[row] != Fate::evicted) {
-      one.push_back(step.present()[row]);
+      one.push_back(seen);
     }
   }
-  // Tokens are rows of the prefix.
   const auto of = [&](Norm norm) {
     return two_stage_bound(step.attention(query_head), step.value_out_norms(query_head, norm), one,
                            two);

@@ -1,12 +1,8 @@
 #include "analysis/metric/attention.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
-#include "analysis/error.h"
 #include "analysis/metric/exponential.h"
 
 namespace kvloupe {
@@ -15,18 +11,29 @@ namespace {
 constexpr Eigen::Index kTileQueries = 128;
 constexpr float kStoredTolerance = 1e-3F;  // of a stored log-sum-exp against a recomputed one
 
-/// Calls visit(first, logits, shift) for tiles of queries: logits [count, width] with width the
-/// entries that the tile's last query sees; row r of the tile sees the first shift + r of them.
+/// What the query that is entry `own` sees: entries [first, end).
+struct Seen {
+  Eigen::Index first = 0, end = 0;
+  Eigen::Index size() const { return end - first; }
+};
+Seen seen_by(Eigen::Index own, int window) {
+  return {window > 0 ? std::max<Eigen::Index>(own - window + 1, 0) : 0, own + 1};
+}
+
+/// Calls visit(first, logits, from) for tiles of queries: logits [count, width] of the entries from
+/// `from` on that any of the tile's queries sees.
 template <typename Visit>
-void for_each_tile(const MatrixView& queries, const MatrixView& keys, float scale, Visit visit) {
+void for_each_tile(const MatrixView& queries, const MatrixView& keys, float scale, int window,
+                   Visit visit) {
   const Eigen::Index m = queries.rows(), before = keys.rows() - m;
   Matrix logits;
   for (Eigen::Index first = 0; first < m; first += kTileQueries) {
     const Eigen::Index count = std::min(kTileQueries, m - first);
-    const Eigen::Index width = before + first + count;
-    logits.noalias() = queries.middleRows(first, count) * keys.topRows(width).transpose();
+    const Eigen::Index from = seen_by(before + first, window).first;
+    const Eigen::Index width = before + first + count - from;
+    logits.noalias() = queries.middleRows(first, count) * keys.middleRows(from, width).transpose();
     logits *= scale;
-    visit(first, logits, before + first + 1);
+    visit(first, logits, from);
   }
 }
 
@@ -43,16 +50,7 @@ float logsumexp(Row&& row) {
 }
 }  // namespace
 
-void require_no_window(const Trace& trace) {
-  const int window = trace.model().sliding_window;
-  if (window == 0 || trace.length() <= window) return;
-  throw FileError(trace.path().string(),
-                  fmt::format("its model attends within a window of {} tokens and the trace has {}; "
-                              "attention is computed over all tokens, so capture at most {}",
-                              window, trace.length(), window));
-}
-
-Matrix attention_rows(const MatrixView& queries, const MatrixView& keys, float scale,
+Matrix attention_rows(const MatrixView& queries, const MatrixView& keys, float scale, int window,
                       std::span<const float> log_sizes) {
   const Eigen::Index m = queries.rows(), n = keys.rows();
   Matrix rows(m, n);
@@ -62,10 +60,11 @@ Matrix attention_rows(const MatrixView& queries, const MatrixView& keys, float s
     rows.rowwise() += Eigen::Map<const Eigen::RowVectorXf>(log_sizes.data(), n);
   }
   for (Eigen::Index r = 0; r < m; ++r) {
-    const Eigen::Index seen = n - m + r + 1;
-    auto visible = rows.row(r).head(seen);
+    const Seen seen = seen_by(n - m + r, window);
+    auto visible = rows.row(r).segment(seen.first, seen.size());
     visible *= static_cast<float>(1.0 / exponentials(as_span(visible), visible.maxCoeff()));
-    rows.row(r).tail(n - seen).setZero();
+    rows.row(r).head(seen.first).setZero();
+    rows.row(r).tail(n - seen.end).setZero();
   }
   return rows;
 }
@@ -79,28 +78,32 @@ std::vector<float> attention_logits(std::span<const float> query, const MatrixVi
 }
 
 std::vector<float> attention_logsumexp(const MatrixView& queries, const MatrixView& keys,
-                                       float scale, Progress& progress) {
+                                       float scale, int window, Progress& progress) {
+  const Eigen::Index before = keys.rows() - queries.rows();
   std::vector<float> result(static_cast<std::size_t>(queries.rows()));
-  for_each_tile(queries, keys, scale, [&](Eigen::Index first, Matrix& logits,
-                                          Eigen::Index seen) {
-    progress.check();
-    for (Eigen::Index r = 0; r < logits.rows(); ++r) {
-      result[static_cast<std::size_t>(first + r)] = logsumexp(logits.row(r).head(seen + r));
-    }
-  });
+  for_each_tile(queries, keys, scale, window,
+                [&](Eigen::Index first, Matrix& logits, Eigen::Index from) {
+                  progress.check();
+                  for (Eigen::Index r = 0; r < logits.rows(); ++r) {
+                    const Seen seen = seen_by(before + first + r, window);
+                    result[static_cast<std::size_t>(first + r)] =
+                        logsumexp(logits.row(r).segment(seen.first - from, seen.size()));
+                  }
+                });
   return result;
 }
 
 std::vector<float> attention_logsumexp(const Trace& trace, int layer, int query_head,
                                        Progress& progress) {
-  require_no_window(trace);
   const Matrix queries = trace.query(layer, query_head);
   const Matrix keys = trace.key(layer, trace.model().head_of(query_head));
   const auto scale = static_cast<float>(trace.run().attention_scale);
   std::vector<float> stored = trace.attention_logsumexp(layer, query_head);
+  const int window = trace.window();
   const auto agrees = [&](Eigen::Index row) {
+    const Seen seen = seen_by(row, window);
     Eigen::RowVectorXf logits =
-        queries.row(row) * keys.topRows(row + 1).transpose() * scale;
+        queries.row(row) * keys.middleRows(seen.first, seen.size()).transpose() * scale;
     return std::abs(logsumexp(logits) - stored[static_cast<std::size_t>(row)]) <= kStoredTolerance;
   };
   constexpr Eigen::Index kChecks = 8;
@@ -109,32 +112,39 @@ std::vector<float> attention_logsumexp(const Trace& trace, int layer, int query_
     trusted = agrees((queries.rows() - 1) * check / (kChecks - 1));
   }
   if (trusted) return stored;
-  return attention_logsumexp(view(queries), view(keys), scale, progress);
+  return attention_logsumexp(view(queries), view(keys), scale, window, progress);
 }
 
 std::vector<float> attention_column_sums(const MatrixView& queries, const MatrixView& keys,
-                                         float scale, Progress& progress) {
+                                         float scale, int window, Progress& progress) {
+  const Eigen::Index before = keys.rows() - queries.rows();
   Eigen::VectorXd sums = Eigen::VectorXd::Zero(keys.rows());
   Eigen::RowVectorXf tile_sums;
-  for_each_tile(queries, keys, scale, [&](Eigen::Index, Matrix& logits, Eigen::Index seen) {
-    progress.check();
-    tile_sums.setZero(logits.cols());
-    for (Eigen::Index r = 0; r < logits.rows(); ++r) {
-      auto visible = logits.row(r).head(seen + r);
-      const double sum = exponentials(as_span(visible), visible.maxCoeff());
-      tile_sums.head(seen + r) += visible * static_cast<float>(1.0 / sum);
-    }
-    sums.head(logits.cols()) += tile_sums.cast<double>().transpose();
-  });
+  for_each_tile(queries, keys, scale, window,
+                [&](Eigen::Index first, Matrix& logits, Eigen::Index from) {
+                  progress.check();
+                  tile_sums.setZero(logits.cols());
+                  for (Eigen::Index r = 0; r < logits.rows(); ++r) {
+                    const Seen seen = seen_by(before + first + r, window);
+                    auto visible = logits.row(r).segment(seen.first - from, seen.size());
+                    const double sum = exponentials(as_span(visible), visible.maxCoeff());
+                    tile_sums.segment(seen.first - from, seen.size()) +=
+                        visible * static_cast<float>(1.0 / sum);
+                  }
+                  sums.segment(from, logits.cols()) += tile_sums.cast<double>().transpose();
+                });
   std::vector<float> result(static_cast<std::size_t>(keys.rows()));
   Eigen::Map<Eigen::VectorXf>(result.data(), keys.rows()) = sums.cast<float>();
   return result;
 }
 
 std::vector<float> received_attention(const MatrixView& queries, const MatrixView& keys,
-                                      float scale, Progress& progress) {
-  std::vector<float> result = attention_column_sums(queries, keys, scale, progress);
-  for (std::size_t i = 0; i < result.size(); ++i) result[i] /= static_cast<float>(result.size() - i);
+                                      float scale, int window, Progress& progress) {
+  std::vector<float> result = attention_column_sums(queries, keys, scale, window, progress);
+  const std::size_t most = window > 0 ? static_cast<std::size_t>(window) : result.size();
+  for (std::size_t i = 0; i < result.size(); ++i) {
+    result[i] /= static_cast<float>(std::min(result.size() - i, most));
+  }
   return result;
 }
 

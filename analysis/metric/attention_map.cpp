@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "analysis/metric/exponential.h"
+#include "analysis/trace/model_info.h"
 
 namespace kvloupe {
 
@@ -36,11 +37,11 @@ class PixelRow {
   /// Begins a tile of keys.
   void begin() { combined_.setConstant(static_cast<float>(nothing())); }
 
-  /// Adds one query's logits of the tile's first keys, those it sees only; `shift` is its
+  /// Adds one query's logits of keys of the tile from `from` on, those it sees only; `shift` is its
   /// log-sum-exp, 0 for logits. The row is overwritten.
-  void add(std::span<float> row, float shift) {
+  void add(Eigen::Index from, std::span<float> row, float shift) {
     Eigen::Map<Eigen::ArrayXf> cells(row.data(), std::ssize(row));
-    auto combined = combined_.head(cells.size());
+    auto combined = combined_.segment(from, cells.size());
     if (window_.pooling == Pooling::max) {
       combined = combined.max(cells - shift);
     } else if (window_.unit == AttentionUnit::logit) {
@@ -84,8 +85,9 @@ class PixelRow {
   double visible_cells(const Span& keys) const {
     double cells = 0.0;
     for (Eigen::Index key = keys.first; key < keys.end; ++key) {
-      cells += static_cast<double>(
-          std::max<Eigen::Index>(0, queries_.end - std::max(queries_.first, key)));
+      const Eigen::Index end =
+          window_.seen > 0 ? std::min(queries_.end, key + window_.seen) : queries_.end;
+      cells += static_cast<double>(std::max<Eigen::Index>(0, end - std::max(queries_.first, key)));
     }
     return cells;
   }
@@ -137,8 +139,10 @@ Matrix attention_map(const MatrixView& queries, const MatrixView& keys, float sc
     const Eigen::Index end = group.back().queries().end;
     for (Eigen::Index q = first; q < end; q += kTileQueries) {
       const Eigen::Index count = std::min(kTileQueries, end - q);
+      const Eigen::Index visible_first =
+          std::max<Eigen::Index>(window.key_first, first_seen(static_cast<int>(q), window.seen));
       const Eigen::Index visible_end = std::min<Eigen::Index>(window.key_end, q + count);
-      for (Eigen::Index k = window.key_first; k < visible_end; k += kTileKeys) {
+      for (Eigen::Index k = visible_first; k < visible_end; k += kTileKeys) {
         progress.check();
         const Eigen::Index width = std::min(kTileKeys, visible_end - k);
         logits.noalias() = queries.middleRows(q, count) * keys.middleRows(k, width).transpose();
@@ -148,10 +152,14 @@ Matrix attention_map(const MatrixView& queries, const MatrixView& keys, float sc
           const Eigen::Index from = std::max(q, pixels.queries().first);
           const Eigen::Index to = std::min(q + count, pixels.queries().end);
           for (Eigen::Index row = from; row < to; ++row) {
-            const Eigen::Index seen = std::min(width, row + 1 - k);
-            if (seen <= 0) continue;
-            pixels.add({logits.row(row - q).data(), static_cast<std::size_t>(seen)},
-                       probability ? logsumexp[static_cast<std::size_t>(row)] : 0.0F);
+            const Eigen::Index begin =
+                std::max<Eigen::Index>(first_seen(static_cast<int>(row), window.seen) - k, 0);
+            const Eigen::Index end_seen = std::min(width, row + 1 - k);
+            if (end_seen <= begin) continue;
+            pixels.add(
+                begin,
+                {logits.row(row - q).data() + begin, static_cast<std::size_t>(end_seen - begin)},
+                probability ? logsumexp[static_cast<std::size_t>(row)] : 0.0F);
           }
           pixels.end(k, k + width);
         }

@@ -17,11 +17,13 @@ struct AttentionWindow {
   int height = 0, width = 0;           // pixels
   Pooling pooling = Pooling::max;      // a sink or a needle is one column: it survives max only
   AttentionUnit unit = AttentionUnit::probability;
+  int seen = 0;  // a query sees the last so many tokens up to its own (Trace::window); 0: all
 };
 
 /// The window at reduced resolution, exact: pixel (y, x) pools the cells of rows
 /// [⌊y·R/height⌋, ⌊(y+1)·R/height⌋) and likewise columns (R rows; at least one cell each, so that
-/// enlarging repeats cells). Only cells on or below the diagonal count; a pixel with none is NaN.
+/// enlarging repeats cells). Only cells of keys that their query sees count, none above the
+/// diagonal or beyond the sliding window; a pixel with none is NaN.
 ///
 /// queries, keys [T,d] of the whole trace; `logsumexp` [T] of each query's row
 /// (attention_logsumexp), needed for probabilities only. Result [height,width], row 0 the oldest

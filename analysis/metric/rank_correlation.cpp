@@ -46,12 +46,12 @@ double spearman(std::span<const double> a, std::span<const double> b) {
 }
 
 KeyAttention key_attention(const MatrixView& keys, std::span<const Matrix> queries, float scale,
-                           Progress& progress) {
+                           int window, Progress& progress) {
   KeyAttention result;
   result.mean_cosines = mean_cosines_to_others(keys);
   result.received.assign(static_cast<std::size_t>(keys.rows()), 0.0);
   for (const Matrix& of_head : queries) {
-    const std::vector<float> one = received_attention(view(of_head), keys, scale, progress);
+    const std::vector<float> one = received_attention(view(of_head), keys, scale, window, progress);
     for (std::size_t i = 0; i < one.size(); ++i) {
       result.received[i] += static_cast<double>(one[i]) / static_cast<double>(queries.size());
     }

@@ -27,6 +27,6 @@ struct KeyAttention {
 /// keys [T,d] of one head; queries: of each query head it serves, [T,d]; scale: of the logits.
 /// O(T·d) for the cosines, O(T²·d) in tiles for the attention. Throws Cancelled through progress.
 KeyAttention key_attention(const MatrixView& keys, std::span<const Matrix> queries, float scale,
-                           Progress& progress);
+                           int window, Progress& progress);
 
 }  // namespace kvloupe

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <tbb/parallel_for.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -16,12 +17,15 @@ float sink_strength(const Trace& trace, int layer, int query_head, int token, Pr
     throw UsageError(fmt::format("token {}: {} has tokens 0 to {}", token, trace.path().string(),
                                  trace.length() - 1));
   }
-  const int later = trace.length() - 1 - token;
+  // Queries beyond the window do not see the token.
+  const int window = trace.window() > 0 ? trace.window() : trace.length();
+  const int later = std::min(trace.length() - token, window) - 1;
   if (later == 0) return 0.0F;
   const std::vector<float> logsumexp = attention_logsumexp(trace, layer, query_head, progress);
   const Matrix queries = trace.query(layer, query_head);
   const Matrix keys = trace.key(layer, trace.model().head_of(query_head));
-  const Eigen::VectorXf logits = queries.bottomRows(later) * keys.row(token).transpose() *
+  const Eigen::VectorXf logits = queries.middleRows(token + 1, later) *
+                                 keys.row(token).transpose() *
                                  static_cast<float>(trace.run().attention_scale);
   double sum = 0.0;
   for (int i = 0; i < later; ++i) {
@@ -44,12 +48,14 @@ Matrix sink_strengths(const Trace& trace, int token, Progress& progress) {
 }
 
 namespace {
-/// One query's error, see dropped_token_error(). Logits and values are of the entries it sees.
-double error_without(const Eigen::VectorXd& logits, const Eigen::MatrixXd& values, int token) {
+/// One query's error, see dropped_token_error(): logits [n] and values [n,d] of the entries it
+/// sees, and which of them is the token.
+template <typename Values>
+double error_without(const Eigen::VectorXd& logits, const Values& values, int token) {
   if (logits.size() == 1) return std::numeric_limits<double>::infinity();
   Eigen::VectorXd attention = (logits.array() - logits.maxCoeff()).exp();
   attention /= attention.sum();
-  const Eigen::RowVectorXd output = attention.transpose() * values.topRows(logits.size());
+  const Eigen::RowVectorXd output = attention.transpose() * values;
   // Summed without the token: 1 − a would lose all digits where a is nearly 1.
   const double others =
       attention.head(token).sum() + attention.tail(logits.size() - token - 1).sum();
@@ -67,7 +73,6 @@ double dropped_token_error(const Trace& trace, int layer, int query_head, int to
                                  trace.length() - 1));
   }
   if (queries.empty()) throw UsageError("no query to average over");
-  require_no_window(trace);
   const Matrix all = trace.query(layer, query_head);
   const int head = trace.model().head_of(query_head);
   const Eigen::MatrixXd keys = trace.key(layer, head).cast<double>();
@@ -75,10 +80,12 @@ double dropped_token_error(const Trace& trace, int layer, int query_head, int to
   const auto scale = static_cast<double>(trace.run().attention_scale);
   double sum = 0.0;
   for (const int query : queries) {
-    if (token > query) continue;
+    const int first = first_seen(query, trace.window());
+    if (token > query || token < first) continue;
+    const int seen = query + 1 - first;
     const Eigen::VectorXd logits =
-        keys.topRows(query + 1) * all.row(query).transpose().cast<double>() * scale;
-    sum += error_without(logits, values, token);
+        keys.middleRows(first, seen) * all.row(query).transpose().cast<double>() * scale;
+    sum += error_without(logits, values.middleRows(first, seen), token - first);
   }
   return sum / static_cast<double>(queries.size());
 }
@@ -104,7 +111,6 @@ MeanAttention mean_attention(const Trace& trace, std::span<const int> layers, in
         fmt::format("{} tokens: {} has 1 to {}", n, trace.path().string(), trace.length()));
   }
   if (layers.empty()) throw UsageError("no layer to average over");
-  require_no_window(trace);
   Eigen::MatrixXd logits = Eigen::MatrixXd::Zero(n, n);
   Eigen::MatrixXd probabilities = Eigen::MatrixXd::Zero(n, n);
   const int heads = trace.model().num_heads;
@@ -117,9 +123,11 @@ MeanAttention mean_attention(const Trace& trace, std::span<const int> layers, in
       const Eigen::MatrixXd head = queries.cast<double>() * keys.cast<double>().transpose() * scale;
       logits += head;
       for (int q = 0; q < n; ++q) {
-        const Eigen::ArrayXd row = head.row(q).head(q + 1).transpose().array();
+        const int first = first_seen(q, trace.window());
+        const int seen = q + 1 - first;
+        const Eigen::ArrayXd row = head.row(q).segment(first, seen).transpose().array();
         const Eigen::ArrayXd weights = (row - row.maxCoeff()).exp();
-        probabilities.row(q).head(q + 1) += (weights / weights.sum()).matrix().transpose();
+        probabilities.row(q).segment(first, seen) += (weights / weights.sum()).matrix().transpose();
       }
       progress.advance();
     }
@@ -127,7 +135,9 @@ MeanAttention mean_attention(const Trace& trace, std::span<const int> layers, in
   const double count = static_cast<double>(layers.size()) * heads;
   MeanAttention mean{(logits / count).cast<float>(), (probabilities / count).cast<float>()};
   for (int q = 0; q < n; ++q) {
-    for (int k = q + 1; k < n; ++k) {
+    const int first = first_seen(q, trace.window());
+    for (int k = 0; k < n; ++k) {
+      if (k >= first && k <= q) continue;
       mean.logits(q, k) = mean.probabilities(q, k) = std::numeric_limits<float>::quiet_NaN();
     }
   }

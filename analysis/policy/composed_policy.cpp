@@ -16,6 +16,20 @@ void keep_everything(HeadDecision& decision, std::size_t n) {
   decision.kept.resize(n);
   std::iota(decision.kept.begin(), decision.kept.end(), 0);
 }
+
+/// What an allocation gives away beyond the layer's budget. Where a window took more entries of one
+/// head than of another, equal shares leave places empty: that is none of its doing.
+int drift_of(const std::vector<int>& quotas, const StepView& view, int budget) {
+  const int drift =
+      std::accumulate(quotas.begin(), quotas.end(), 0) - budget * static_cast<int>(quotas.size());
+  if (view.first_token == 0) return drift;
+  for (std::size_t head = 0; head < quotas.size(); ++head) {
+    if (quotas[head] != std::min(budget, static_cast<int>(view.caches[head].tokens.size()))) {
+      return drift;
+    }
+  }
+  return 0;
+}
 }  // namespace
 
 ComposedPolicy::ComposedPolicy(std::string name, const LayerContext& context, PolicyOptions options,
@@ -35,6 +49,21 @@ ComposedPolicy::ComposedPolicy(std::string name, const LayerContext& context, Po
   }
 }
 
+void ComposedPolicy::forget_first(const std::vector<CacheView>& caches,
+                                  std::span<const int> counts) {
+  const StepView view{0, {}, 0, caches, {}, nullptr, nullptr};
+  for (std::size_t head = 0; head < counts.size(); ++head) {
+    if (counts[head] == 0) continue;
+    HeadDecision rest;
+    rest.kept.resize(caches[head].tokens.size() - static_cast<std::size_t>(counts[head]));
+    std::iota(rest.kept.begin(), rest.kept.end(), counts[head]);
+    const int index = static_cast<int>(head);
+    stages_.score->retain(view, index, rest);
+    stages_.selection->retain(view, index, rest);
+    if (stages_.merging) stages_.merging->retain(view, index, rest);
+  }
+}
+
 std::vector<HeadDecision> ComposedPolicy::step(const StepView& view) {
   const int heads = static_cast<int>(view.caches.size());
   std::vector<HeadDecision> decisions(view.caches.size());
@@ -46,12 +75,14 @@ std::vector<HeadDecision> ComposedPolicy::step(const StepView& view) {
     if (stages_.merging) stages_.merging->observe(view, head);
   });
 
-  const int budget = stages_.layer_budget ? stages_.layer_budget(view.block.end) : budget_;
+  const int budget =
+      stages_.layer_budget ? stages_.layer_budget(view.block.end - view.first_token) : budget_;
   const bool evict = stages_.allocation->over_budget(view, budget);
   std::vector<std::vector<float>> scores(view.caches.size());
   if (evict || options_.always_score) {
     stages_.score->prepare(view, budget);
     for_heads_(heads, [&](int head) {
+      if (view.caches[static_cast<std::size_t>(head)].tokens.empty()) return;
       auto& own = scores[static_cast<std::size_t>(head)];
       own = stages_.score->score(view, head);
       check_scores(view, head, own);
@@ -61,7 +92,7 @@ std::vector<HeadDecision> ComposedPolicy::step(const StepView& view) {
   int drift = 0;
   if (evict) {
     quotas = stages_.allocation->quotas(view, scores, stages_.protection, budget);
-    drift = std::accumulate(quotas.begin(), quotas.end(), 0) - budget * heads;
+    drift = drift_of(quotas, view, budget);
   }
 
   for_heads_(heads, [&](int head) {

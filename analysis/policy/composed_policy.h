@@ -13,7 +13,8 @@ namespace kvloupe {
 struct PolicyStages {
   std::unique_ptr<Score> score;
   Protection protection;  // the modifiers'; the score adds its own
-  /// Entries per head the layer may hold once so many tokens were seen; empty: the budget.
+  /// Entries per head the layer may hold once so many tokens were seen, those that no later query
+  /// sees left out; empty: the budget.
   std::function<int(int seen)> layer_budget;
   std::unique_ptr<Allocation> allocation;
   std::unique_ptr<Selection> selection;
@@ -27,6 +28,7 @@ class ComposedPolicy : public LayerPolicy {
   ComposedPolicy(std::string name, const LayerContext& context, PolicyOptions options,
                  PolicyStages stages);
 
+  void forget_first(const std::vector<CacheView>& caches, std::span<const int> counts) override;
   std::vector<HeadDecision> step(const StepView& view) override;
   bool needs_values() const override {
     return stages_.score->needs_values() || stages_.selection->needs_values();

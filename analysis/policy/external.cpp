@@ -22,15 +22,24 @@ class External : public LayerPolicy {
       const auto& tokens = view.caches[head].tokens;
       const std::vector<std::int32_t>& set = sets_.at(static_cast<int>(head), view.step);
       decision.threshold = std::numeric_limits<float>::quiet_NaN();
+      const auto where = [&] {
+        return "layer " + std::to_string(layer_) + ", head " + std::to_string(head);
+      };
+      if (set.empty() && !tokens.empty()) {
+        throw FileError(sets_.path(), "nothing is retained at " + where() + ", step " +
+                                          std::to_string(view.step) +
+                                          "; a cache keeps at least one entry");
+      }
       for (const std::int32_t token : set) {
         const auto found = std::lower_bound(tokens.begin(), tokens.end(), token);
         if (found == tokens.end() || *found != token) {
-          throw FileError(sets_.path(), "token " + std::to_string(token) + " of layer " +
-                                            std::to_string(layer_) + ", head " +
-                                            std::to_string(head) + " is kept at step " +
-                                            std::to_string(view.step) +
-                                            " but is not in the cache there; check that the block "
-                                            "size is the one the file was made with");
+          throw FileError(
+              sets_.path(),
+              "token " + std::to_string(token) + " of " + where() + " is kept at step " +
+                  std::to_string(view.step) + " but is not in the cache there; " +
+                  (token < view.first_token
+                       ? "no later query sees it through the model's sliding window"
+                       : "check that the block size is the one the file was made with"));
         }
         decision.kept.push_back(static_cast<std::int32_t>(found - tokens.begin()));
       }

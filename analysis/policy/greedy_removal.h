@@ -9,7 +9,7 @@ namespace kvloupe {
 
 /// One query's view of a cache: what it pays to each entry, and what it should get.
 struct JudgingQuery {
-  Eigen::VectorXd logits;       // [n] of the entries that may go
+  Eigen::VectorXd logits;       // [n] of the entries that may go; −∞ for one it does not see
   Eigen::VectorXd kept_logits;  // [m] of entries that always stay; may be empty
   Eigen::MatrixXd kept_values;  // [m,d]
   Eigen::VectorXd target;       // [d] the true output

@@ -16,7 +16,7 @@ class H2oScore : public Score {
   std::vector<float> score(const StepView& view, int head) override {
     const std::vector<double>& sums = accumulated_.of(head);
     if (!per_query_) return to_float(sums);
-    // Entry i is visible to its own query and to every later one.
+    // Entry i was visible to its own query and to every later one, or it would have left.
     const auto& tokens = view.caches[static_cast<std::size_t>(head)].tokens;
     std::vector<float> result(sums.size());
     for (std::size_t i = 0; i < sums.size(); ++i) {
@@ -26,7 +26,7 @@ class H2oScore : public Score {
   }
 
   double rows_summed(const StepView& view) const override {
-    return per_query_ ? 1.0 : static_cast<double>(view.block.end);
+    return per_query_ ? 1.0 : static_cast<double>(view.block.end - view.first_token);
   }
 
   void retain(const StepView&, int head, const HeadDecision& decision) override {

@@ -28,10 +28,6 @@ void KeptSets::add(int head, int step, std::vector<std::int32_t> retained) {
       throw FileError(path_, "the tokens retained at " + where + " do not ascend; sort them");
     }
   }
-  if (retained.empty()) {
-    throw FileError(path_,
-                    "nothing is retained at " + where + "; a cache keeps at least one entry");
-  }
   if (!sets_.emplace(std::pair(head, step), std::move(retained)).second) {
     throw FileError(path_, "two sets for " + where + "; keep one");
   }

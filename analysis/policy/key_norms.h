@@ -26,8 +26,8 @@ class KeyNorms {
     }
   }
 
-  /// Calls `removed(row)` for each row that leaves, or whose key a merge will have changed, then
-  /// forgets those.
+  /// Calls `removed(row)` for each known row that leaves, or whose key a merge will have changed,
+  /// then forgets those.
   template <typename Removed>
   void retain(const HeadDecision& decision, const Removed& removed) {
     for (const Merge& merge : decision.merges) {
@@ -40,7 +40,7 @@ class KeyNorms {
     for (std::size_t row = 0; row < norms_.size(); ++row) {
       if (next < decision.kept.size() && static_cast<std::size_t>(decision.kept[next]) == row) {
         ++next;
-      } else {
+      } else if (norms_[row] >= 0.0F) {  // else it was never added as it now is
         removed(static_cast<Eigen::Index>(row));
       }
     }

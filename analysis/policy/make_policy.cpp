@@ -96,7 +96,27 @@ std::unique_ptr<LayerPolicy> make_layer_policy(const PolicySpec& spec, const Lay
   return std::make_unique<ComposedPolicy>(entry.name, context, options, make_stages(spec, context));
 }
 
-std::vector<std::string> policy_notes(const PolicySpec& spec, const ModelInfo& model, int budget) {
+namespace {
+/// What a sliding window means for a policy that decides by a budget.
+void note_window(const PolicySpec& spec, const Protection& protection, int window, int budget,
+                 std::vector<std::string>& notes) {
+  notes.push_back("the model sees the last " + std::to_string(window) +
+                  " tokens: what no later query sees leaves the cache by itself, before the policy "
+                  "decides, and is no eviction");
+  if (budget >= window - 1) {
+    notes.push_back("at most " + std::to_string(window - 1) +
+                    " entries are left then, which the budget of " + std::to_string(budget) +
+                    " holds: nothing is evicted");
+  }
+  if (protection.sink_tokens > 0) {
+    notes.push_back(spec.text() + " protects the first " + std::to_string(protection.sink_tokens) +
+                    " tokens only while they are within the window");
+  }
+}
+}  // namespace
+
+std::vector<std::string> policy_notes(const PolicySpec& spec, const ModelInfo& model, int budget,
+                                      int tokens) {
   std::vector<std::string> notes;
   for (const SpecPart& part : spec.parts) {
     const PolicyEntry& entry = entry_of(part);
@@ -118,6 +138,9 @@ std::vector<std::string> policy_notes(const PolicySpec& spec, const ModelInfo& m
                     " entries, more than the budget of " + std::to_string(budget) +
                     (protection.sink_tokens > budget ? ": only the first of them are kept"
                                                      : ": the oldest of the recent give way"));
+  }
+  if (model.sliding_window > 0 && tokens > model.sliding_window) {
+    note_window(spec, protection, model.sliding_window, budget, notes);
   }
   return notes;
 }

@@ -36,9 +36,14 @@ class OracleScore : public Score {
     const std::size_t n = cache.tokens.size();
     const auto room = std::min(n, static_cast<std::size_t>(budget_));
     const Eigen::MatrixXd values = cache.values.cast<double>();
-    const std::vector<JudgingQuery> queries = judges(view, head);
+    const Block asked = judging_tokens(view);
+    std::vector<JudgingQuery> queries = judges(view, head, asked);
     std::vector<float> scores(n, static_cast<float>(n));
     if (!finite(queries, values, scores)) return scores;
+    for (std::size_t i = 0; i < queries.size(); ++i) {
+      const int token = asked.first + static_cast<int>(i) % asked.size();
+      hide_before(first_seen(token, model_.sliding_window), cache.tokens, queries[i]);
+    }
     const std::vector<int> order = greedy_removal_order(queries, values, removable, n - room);
     for (std::size_t place = 0; place < order.size(); ++place) {
       scores[static_cast<std::size_t>(order[place])] = static_cast<float>(place);
@@ -64,15 +69,29 @@ class OracleScore : public Score {
     return all;
   }
 
-  /// The next queries of the group; at the end of the sequence the step's own last ones.
-  std::vector<JudgingQuery> judges(const StepView& view, int head) const {
+  /// What lies beyond a query's window has no part in its attention.
+  static void hide_before(int first_token, std::span<const std::int32_t> tokens,
+                          JudgingQuery& query) {
+    for (std::size_t i = 0; i < tokens.size() && tokens[i] < first_token; ++i) {
+      query.logits[static_cast<Eigen::Index>(i)] = -std::numeric_limits<double>::infinity();
+    }
+  }
+
+  /// The tokens whose queries judge: the next; at the end of the sequence the step's own last one.
+  Block judging_tokens(const StepView& view) const {
+    const auto tokens = static_cast<int>(view.whole->keys.front().rows());
+    const int first = view.block.end;
+    const int end = std::min(tokens, first + horizon_);
+    return {first < end ? first : first - 1, end};
+  }
+
+  /// Their queries of the group, by query head.
+  std::vector<JudgingQuery> judges(const StepView& view, int head, const Block& asked) const {
     const auto index = static_cast<std::size_t>(head);
     const CacheView& cache = view.caches[index];
-    const auto tokens = static_cast<int>(view.whole->keys[index].rows());
-    int first = view.block.end;
-    const int end = std::min(tokens, first + horizon_);
-    if (first >= end) first = view.block.end - 1;
-    const int count = end - first;
+    const int first = asked.first;
+    const int end = asked.end;
+    const int count = asked.size();
     const int group = model_.group_size();
     Eigen::MatrixXd queries(cache.keys.cols(), group * count);  // a column each, by query head
     for (int member = 0; member < group; ++member) {
@@ -88,12 +107,16 @@ class OracleScore : public Score {
     for (std::size_t i = 0; i < cache.log_sizes.size(); ++i) {
       present.row(static_cast<Eigen::Index>(i)).array() += static_cast<double>(cache.log_sizes[i]);
     }
+    const auto query_at = [&](Eigen::Index column) {
+      return first + static_cast<int>(column) % count;
+    };
     // The true output: everything the query could see.
     Eigen::MatrixXd weights = Eigen::MatrixXd::Zero(logits.rows(), logits.cols());
     for (Eigen::Index column = 0; column < logits.cols(); ++column) {
-      const Eigen::Index seen = first + column % count + 1;
-      const auto own = logits.col(column).head(seen).array();
-      weights.col(column).head(seen) = (own - own.maxCoeff()).exp();
+      const int from = first_seen(query_at(column), model_.sliding_window);
+      const Eigen::Index seen = query_at(column) + 1 - from;
+      const auto own = logits.col(column).segment(from, seen).array();
+      weights.col(column).segment(from, seen) = (own - own.maxCoeff()).exp();
       weights.col(column) /= weights.col(column).sum();
     }
     const Eigen::MatrixXd targets = values.transpose() * weights;
@@ -103,10 +126,12 @@ class OracleScore : public Score {
       query.logits = present.col(column);
       query.target = targets.col(column);
       // What comes after the step will be in the cache by then.
-      const Eigen::Index later = first + column % count + 1 - view.block.end;
+      const Eigen::Index from =
+          std::max(view.block.end, first_seen(query_at(column), model_.sliding_window));
+      const Eigen::Index later = query_at(column) + 1 - from;
       if (later > 0) {
-        query.kept_logits = logits.col(column).segment(view.block.end, later);
-        query.kept_values = values.middleRows(view.block.end, later);
+        query.kept_logits = logits.col(column).segment(from, later);
+        query.kept_values = values.middleRows(from, later);
       }
     }
     return result;

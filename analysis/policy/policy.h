@@ -33,6 +33,7 @@ struct LayerContext {
 };
 
 /// One head's cache at a step, before eviction: n entries in token order, the block's own included.
+/// Where the model has a sliding window, entries that no later query sees have left it already.
 struct CacheView {
   std::span<const std::int32_t> tokens;  // [n] token indices, ascending
   MatrixView keys;                       // [n,d], rotated
@@ -40,9 +41,11 @@ struct CacheView {
   std::span<const float> log_sizes;      // [n] added to logits (merging); empty: all zero
 };
 
-/// Softmax rows of a step's queries over the present cache, causal inside the block, in float32
-/// from the states themselves. Computed when first asked for and kept for the step, so that the
-/// parts of a policy share them. Different query heads may be asked for at the same time.
+/// Softmax rows of a step's queries over the present cache, causal inside the block and within the
+/// model's window, in float32 from the states themselves. Entries that left with this step took
+/// their part of a row along: they are in its sum and not among its columns. Computed when first
+/// asked for and kept for the step, so that the parts of a policy share them. Different query heads
+/// may be asked for at the same time.
 class StepAttention {
  public:
   virtual ~StepAttention() = default;
@@ -64,6 +67,7 @@ struct WholeSequence {
 struct StepView {
   int step = 0;
   Block block;                      // the tokens just appended
+  int first_token = 0;              // later queries see no token before this one
   std::vector<CacheView> caches;    // [Hk]
   std::vector<MatrixView> queries;  // [Hq] of [m,d], rotated
   StepAttention* attention = nullptr;
@@ -71,7 +75,16 @@ struct StepView {
 };
 
 /// Why an entry was kept, or that it was not.
-enum class Fate : std::uint8_t { evicted, by_score, by_second_stage, recent, sink, window, merged };
+enum class Fate : std::uint8_t {
+  evicted,
+  by_score,
+  by_second_stage,
+  recent,
+  sink,
+  window,
+  merged,
+  beyond_window  // left on the model's account: no later query sees it; no policy says this
+};
 
 /// One merging set, as rows of the cache before the step's eviction. The caller replaces row
 /// `into` of the cache: its key by `key`, its value by value_scale · Σ weights·values of `from`,
@@ -105,6 +118,11 @@ struct HeadDecision {
 class LayerPolicy {
  public:
   virtual ~LayerPolicy() = default;
+  /// Before a step: with it the first counts[h] entries of each head's cache [Hk] leave on the
+  /// model's account. caches: as the last step left them. What step() is given then no longer has
+  /// them, nor those of its block that leave as well.
+  virtual void forget_first(const std::vector<CacheView>& /*caches*/,
+                            std::span<const int> /*counts*/) {}
   /// Updates the accumulators with the step's queries, then decides for every head: result [Hk].
   /// The caller removes what is not in `kept` before the next call. Deterministic.
   /// Throws WorkError on scores that are not numbers, naming layer, head and token.
@@ -128,7 +146,9 @@ std::unique_ptr<LayerPolicy> make_layer_policy(const PolicySpec& spec, const Lay
 /// Throws UsageError where a part makes no sense beside the rest, naming it.
 void check_combination(const PolicySpec& spec);
 
-/// Lines a person should read about this spec at this budget (protection exceeds the budget, ...).
-std::vector<std::string> policy_notes(const PolicySpec& spec, const ModelInfo& model, int budget);
+/// Lines a person should read about this spec at this budget (protection exceeds the budget, ...)
+/// and for a sequence of so many tokens, where that is known (0: it is not).
+std::vector<std::string> policy_notes(const PolicySpec& spec, const ModelInfo& model, int budget,
+                                      int tokens = 0);
 
 }  // namespace kvloupe

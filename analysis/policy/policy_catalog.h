@@ -76,7 +76,7 @@ struct PolicyEntry {
   std::function<std::unique_ptr<LayerPolicy>(const SpecPart&, const LayerContext&)> make_policy;
   /// What a modifier protects at a budget.
   std::function<Protection(const SpecPart&, int budget)> protect;
-  /// Entries per head the layer may hold once so many tokens were seen.
+  /// Entries per head the layer may hold once so many tokens were seen that later queries see.
   std::function<int(const SpecPart&, const LayerContext&, int seen)> layer_budget;
   std::function<std::unique_ptr<Allocation>(const SpecPart&)> make_allocation;
   /// A score made of another.

@@ -51,6 +51,13 @@ Notation: one head with a cache of n entries in token order, keys k, values v, b
 rows of the step's queries over that cache; W_O the slice of the output projection of one query head.
 Statistics of attention are means over the query heads that share the head. Of equal scores the later
 token is kept. A share such as `10%` is of the budget.
+
+Where the model has a sliding window of W tokens, entries that no later query sees leave the cache once
+the block has attended, before the policy decides, as in a model's own rolling cache: at most W - 1 are
+left. The policy knows nothing of the others: they are no candidates, take no budget, are no part of n,
+anchors, merging sets or what others are given, and their leaving is no eviction. A token that `sink` or
+`sinks` protects leaves like any other. A query pays the attention that it paid as it ran, so that rows
+of A may sum to less than 1 over the entries left.
 )";
 
 /// A table cell: pipes would end it.

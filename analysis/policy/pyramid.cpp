@@ -29,7 +29,8 @@ PolicyEntry pyramid() {
   entry.summary = "the budget falls from the first layer to the last; N is the mean";
   entry.formula =
       "layer l of L holds max - l(max - min)/(L - 1) per head, rounded half to even; min = N/beta, "
-      "max = 2N - min; where max > n: max = n, min = 2N - n; n = tokens seen";
+      "max = 2N - min; where max > n: max = n, min = 2N - n; n = tokens seen "
+      "that later queries see";
   entry.source = "Cai et al., PyramidKV; as kvpress";
   entry.differences =
       "KVCache-Factory adds the window on top of each layer's share, divides as integers and stays "

@@ -43,7 +43,8 @@ class Score {
   virtual Protection protection() const { return {}; }
   /// Told once, before any step: what is kept whatever the score.
   virtual void set_protection(const Protection& /*protection*/) {}
-  /// What a score is divided by to become attention per row: the rows it sums over.
+  /// What a score is divided by to become attention per row: the rows it sums over, of the oldest
+  /// entry there can be.
   virtual double rows_summed(const StepView& /*view*/) const { return 1.0; }
   /// Every step, last: forget what was not kept; the rows a merge changed are new next time.
   virtual void retain(const StepView& /*view*/, int /*head*/, const HeadDecision& /*decision*/) {}

@@ -13,8 +13,9 @@ struct LayerCompression {
   double least = 0.0, most = 0.0;  // of its heads
 };
 
-/// Entries after the step ÷ tokens seen until then, for each layer of the replay, in its order.
-/// Throws std::out_of_range for a step the replay lacks.
+/// Entries after the step ÷ tokens seen until then, those left out that no later query sees, for
+/// each layer of the replay, in its order. 1 where that leaves none (a window of one token). Throws
+/// std::out_of_range for a step the replay lacks.
 std::vector<LayerCompression> layer_compression(const Replay& replay, int step);
 
 }  // namespace kvloupe

@@ -13,7 +13,6 @@
 #include "analysis/cache/cache_attention.h"
 #include "analysis/cache/place_turns.h"
 #include "analysis/error.h"
-#include "analysis/metric/attention.h"
 #include "analysis/replay/replay.h"
 
 namespace kvloupe {
@@ -58,25 +57,37 @@ std::optional<Refusal> refusal(const Trace& full, const Trace& closed) {
                                 : fmt::format("{} '{}'", table.ids[index], table.text[index]);
     };
     const std::ptrdiff_t token = differ.first - ids.begin();
+    return Refusal{
+        &closed, fmt::format("token {} is {}, in {} it is {}; force the same tokens with --ids "
+                             "and --prompt-length",
+                             token, text(closed, token), full.path().string(), text(full, token))};
+  }
+  if (full.window() != closed.window()) {
     return Refusal{&closed,
-                   fmt::format("token {} is {}, in {} it is {}; force the same tokens with --ids "
-                               "and --prompt-length",
-                               token, text(closed, token), full.path().string(),
-                               text(full, token))};
+                   fmt::format("sees a window of {} tokens, {} one of {} (0: all); compare "
+                               "runs of one model",
+                               closed.window(), full.path().string(), full.window())};
+  }
+  if (closed.window() > 0 && closed.run().positions == "compact") {
+    return Refusal{&closed,
+                   fmt::format("ran with compact positions beyond its model's window of {} tokens, "
+                               "for which no places are defined; run it with original ones",
+                               closed.window())};
   }
   if (full.run().prompt_length != closed.run().prompt_length) {
-    return Refusal{&closed,
-                   fmt::format("has a prompt of {} tokens, {} one of {}; capture both alike",
-                               closed.run().prompt_length, full.path().string(),
-                               full.run().prompt_length)};
+    return Refusal{
+        &closed,
+        fmt::format("has a prompt of {} tokens, {} one of {}; capture both alike",
+                    closed.run().prompt_length, full.path().string(), full.run().prompt_length)};
   }
   return std::nullopt;
 }
 
-std::vector<std::int32_t> retained_after(const std::vector<std::int32_t>& evicted_at, int end,
-                                         int step) {
+/// Of the tokens [first, end), those that have not left by the end of a step.
+std::vector<std::int32_t> retained_after(const std::vector<std::int32_t>& evicted_at, int first,
+                                         int end, int step) {
   std::vector<std::int32_t> tokens;
-  for (std::int32_t token = 0; token < end; ++token) {
+  for (std::int32_t token = first; token < end; ++token) {
     const std::int32_t left = evicted_at[static_cast<std::size_t>(token)];
     if (left < 0 || left > step) tokens.push_back(token);
   }
@@ -104,10 +115,14 @@ std::vector<std::int32_t> evictions(const Trace& closed, int layer, int head) {
   return std::move(*evicted_at);
 }
 
-/// The first step at which a token left, `none` where none did before it.
-int first_eviction(const std::vector<std::int32_t>& evicted_at, int none) {
-  for (const std::int32_t step : evicted_at) {
-    if (step >= 0) none = std::min(none, static_cast<int>(step));
+/// The first step at which a closed-loop run evicted a token, `none` where it did not before it.
+/// What left because no later query sees it was not evicted.
+int first_eviction(const Trace& closed, const std::vector<std::int32_t>& evicted_at, int none) {
+  for (std::size_t token = 0; token < evicted_at.size(); ++token) {
+    const std::int32_t step = evicted_at[token];
+    if (step < 0 || step >= none) continue;
+    const int end = closed.blocks()[static_cast<std::size_t>(step)].end;
+    if (static_cast<int>(token) >= first_seen(end, closed.window())) none = step;
   }
   return none;
 }
@@ -143,7 +158,9 @@ HeadRun head_run(const Trace& trace, int layer, int head, std::vector<std::int32
 /// `turns`: to places in the cache, or null.
 std::vector<Matrix> outputs_of(const HeadRun& run, const ModelInfo& model, double scale, int step,
                                const Block& block, PlaceTurns* turns) {
-  const std::vector<std::int32_t> held = retained_after(run.evicted_at, block.end, step - 1);
+  const int oldest = first_seen(block.first, model.sliding_window);  // of any of the queries
+  const std::vector<std::int32_t> held =
+      retained_after(run.evicted_at, oldest, block.end, step - 1);
   const auto n = static_cast<Eigen::Index>(held.size());
   Matrix keys(n, run.keys.cols()), values(n, run.values.cols());
   for (Eigen::Index i = 0; i < n; ++i) {
@@ -268,11 +285,13 @@ double mean_over(const std::vector<TokenDrift>& tokens, Of of) {
 
 std::vector<double> retained_jaccard(const std::vector<std::int32_t>& a,
                                      const std::vector<std::int32_t>& b,
-                                     const std::vector<Block>& blocks) {
+                                     const std::vector<Block>& blocks, int window) {
   std::vector<double> values;
   for (int step = 0; step < static_cast<int>(blocks.size()); ++step) {
     const int end = blocks[static_cast<std::size_t>(step)].end;
-    values.push_back(jaccard(retained_after(a, end, step), retained_after(b, end, step)));
+    const int first = first_seen(end, window);
+    values.push_back(
+        jaccard(retained_after(a, first, end, step), retained_after(b, first, end, step)));
   }
   return values;
 }
@@ -282,15 +301,15 @@ double layer_agreement(const Replay& open, const Trace& closed, int layer) {
   const ModelInfo& model = closed.model();
   for (int l = 0; l < model.num_layers; ++l) {
     for (int head = 0; head < model.num_kv_heads; ++head)
-      first = std::min(first, first_eviction(evictions(closed, l, head), first));
+      first = first_eviction(closed, evictions(closed, l, head), first);
   }
   double sum = 0.0;
   for (int head = 0; head < model.num_kv_heads; ++head) {
     const HeadReplay* replayed = open.find(layer, head);
     if (replayed == nullptr) throw WorkError(fmt::format("layer {} was not replayed", layer));
-    const HeadDrift one{
-        layer, head,
-        retained_jaccard(replayed->evicted_at, evictions(closed, layer, head), open.blocks)};
+    const HeadDrift one{layer, head,
+                        retained_jaccard(replayed->evicted_at, evictions(closed, layer, head),
+                                         open.blocks, closed.window())};
     sum += Drift::mean_jaccard(one, first) / model.num_kv_heads;
   }
   return sum;
@@ -348,7 +367,6 @@ Drift measure_drift(const Trace& full, const Trace& closed, Progress& progress) 
   if (const auto refused = refusal(full, closed)) {
     throw FileError(refused->which->path().string(), refused->why);
   }
-  require_no_window(full);
   Drift drift;
   drift.policy = closed.run().policy;
   drift.budget = closed.run().budget;
@@ -373,9 +391,10 @@ Drift measure_drift(const Trace& full, const Trace& closed, Progress& progress) 
   drift.first_eviction = steps;
   for (const HeadReplay& head : open.heads) {
     const auto evicted_at = evictions(closed, head.layer, head.head);
-    drift.first_eviction = first_eviction(evicted_at, drift.first_eviction);
+    drift.first_eviction = first_eviction(closed, evicted_at, drift.first_eviction);
     drift.heads.push_back(
-        {head.layer, head.head, retained_jaccard(head.evicted_at, evicted_at, drift.blocks)});
+        {head.layer, head.head,
+         retained_jaccard(head.evicted_at, evicted_at, drift.blocks, full.window())});
   }
 
   std::unique_ptr<PlaceTurns> turns;

@@ -21,6 +21,10 @@ StepReason reason_at(const Replay& replay, const HeadReplay& head, int token, in
   reason.retained = record.retained;
   reason.decided = record.retained < record.cache_size;
   reason.ties = record.ties;
+  if (token < replay.first_token(step)) {
+    reason.fate = Fate::beyond_window;
+    return reason;
+  }
   const std::vector<std::int32_t> tokens = replay.tokens_at(head, step);
   const auto row = static_cast<std::size_t>(std::lower_bound(tokens.begin(), tokens.end(), token) -
                                             tokens.begin());
@@ -123,6 +127,9 @@ TokenExplanation explain(const Replay& replay, const HeadReplay& head, int token
 }
 
 std::string reason_text(const TokenExplanation& explanation, const StepReason& reason) {
+  if (reason.fate == Fate::beyond_window) {
+    return "left with the model's sliding window, beyond which no later query sees it";
+  }
   const std::string numbers = ranked(reason);
   const auto with = [&](const std::string& what) {
     return numbers.empty() ? what : what + ": " + numbers;
@@ -154,6 +161,8 @@ std::string reason_text(const TokenExplanation& explanation, const StepReason& r
     case Fate::merged:
       text = with("merged into others");
       break;
+    case Fate::beyond_window:
+      break;  // said above
   }
   return text + merges_text(explanation.token, reason.merges);
 }

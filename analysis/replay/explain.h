@@ -14,7 +14,9 @@ struct StepReason {
   int step = 0;
   int cache_size = 0;  // n before eviction
   int retained = 0;
-  bool decided = false;  // whether anything left at this step; where not, everything stays
+  /// Whether the policy evicted anything at this step; where not, all entries stay but those that
+  /// no later query sees (Fate::beyond_window).
+  bool decided = false;
   Fate fate = Fate::by_score;
   /// Of the cache's n entries, before protection; NaN and 0 where the policy gives none.
   double score = std::numeric_limits<double>::quiet_NaN();
@@ -31,7 +33,7 @@ struct StepReason {
 struct TokenExplanation {
   int token = 0;
   int entered = 0;  // the step at which it came
-  int left = -1;    // the step at which it was evicted or merged into another; −1: never
+  int left = -1;  // the step at which it was evicted, merged into another or left unseen; −1: never
   std::vector<StepReason> steps;  // from `entered` to `left`, or to the last
 };
 

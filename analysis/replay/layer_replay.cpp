@@ -10,25 +10,24 @@
 namespace kvloupe {
 
 namespace {
-/// The step's last query, over the cache as it stands after the step, against the whole captured
-/// prefix, per query head of the group.
+/// The step's last query, over the cache as it stands after the step, against all that it sees of
+/// the captured prefix, per query head of the group.
 std::vector<QueryHeadRecord> measure(MeasuredStep& step) {
   std::vector<QueryHeadRecord> result;
   const int first = step.first_query_head();
   for (int query_head = first; query_head < first + step.group(); ++query_head) {
     const Matrix* weight = step.output_weight(query_head);
-    const HeadCache& cache = step.cache();
-    if (cache.merged()) {
-      result.push_back({merged_perturbation(step.logits(query_head), cache.tokens(),
-                                            step.prefix_values(), step.cache_logits(query_head),
-                                            cache.view().values, weight),
-                        {}});
+    if (step.cache().merged()) {
+      result.push_back(
+          {merged_perturbation(step.logits(query_head), step.kept_rows(), step.seen_values(),
+                               step.cache_logits(query_head), step.cache_values(), weight),
+           {}});
     } else {
-      result.push_back({output_perturbation(step.logits(query_head), cache.tokens(),
-                                            step.prefix_values(), weight,
-                                            step.value_out_norms(query_head, Norm::l1),
-                                            step.value_out_norms(query_head, Norm::l2)),
-                        {}});
+      result.push_back(
+          {output_perturbation(step.logits(query_head), step.kept_rows(), step.seen_values(),
+                               weight, step.value_out_norms(query_head, Norm::l1),
+                               step.value_out_norms(query_head, Norm::l2)),
+           {}});
     }
   }
   return result;
@@ -122,6 +121,7 @@ std::vector<HeadReplay> replay_layer(const LayerReplayInput& input, Progress& pr
     states.keys = block_rows(input.states.keys, block);
     states.values = block_rows(input.states.values, block);
     states.whole = &whole;
+    states.last = step + 1 == input.blocks.size();
     std::vector<HeadDecision> decisions = layer.step(states);
 
     for_heads([&](int head) {
@@ -129,21 +129,25 @@ std::vector<HeadReplay> replay_layer(const LayerReplayInput& input, Progress& pr
       HeadDecision& decision = decisions[static_cast<std::size_t>(head)];
       StepRecord& record = replay.steps[step];
       const HeadCache& cache = layer.head(head);
-      const std::vector<std::int32_t> present = cache.tokens();  // before the eviction
+      // Before the eviction.
+      const std::vector<std::int32_t> present(cache.tokens().begin(), cache.tokens().end());
       record.cache_size = static_cast<int>(present.size());
       record.retained = static_cast<int>(decision.kept.size());
+      record.seen = block.end - first_seen(block.end, model.sliding_window);
       record.threshold = decision.threshold;
       record.ties = decision.ties;
       record.second_threshold = decision.second_threshold;
       record.allocation_drift = decision.allocation_drift;
       record.merge_threshold = decision.merge_threshold;
-      mark_evicted(decision, present, states.step, replay.evicted_at);
+      mark_gone(decision, cache, states.step, replay.evicted_at);
       if (input.metrics) record.merge_measures = measure_merges(cache, decision.merges);
       record_merges(decision.merges, present, record);
+      LeavingEntry leaving;
+      if (input.metrics) leaving = leaving_entry(cache, block.end - 1, model.sliding_window);
       layer.carry_out(head, decision);
       if (input.metrics) {
         MeasuredStep measured({input.states, input.context, input.policy, head, states.step, block,
-                               present, decision, cache});
+                               present, decision, cache, std::move(leaving)});
         fill_measures(measured, input.measures, record);
       }
       if (head == input.scores_head) {

@@ -11,7 +11,6 @@
 
 #include "analysis/error.h"
 #include "analysis/measure/measure_catalog.h"
-#include "analysis/metric/attention.h"
 #include "analysis/replay/layer_replay.h"
 #include "analysis/replay/layer_states.h"
 
@@ -77,9 +76,10 @@ const HeadReplay* Replay::find(int layer, int head) const {
 }
 
 namespace {
-std::vector<std::int32_t> alive(const HeadReplay& head, int end, int evicted_after) {
+/// Tokens [first, end) that have not left by that step.
+std::vector<std::int32_t> alive(const HeadReplay& head, int first, int end, int evicted_after) {
   std::vector<std::int32_t> tokens;
-  for (std::int32_t token = 0; token < end; ++token) {
+  for (std::int32_t token = first; token < end; ++token) {
     const std::int32_t step = head.evicted_at[static_cast<std::size_t>(token)];
     if (step < 0 || step > evicted_after) tokens.push_back(token);
   }
@@ -88,11 +88,30 @@ std::vector<std::int32_t> alive(const HeadReplay& head, int end, int evicted_aft
 }  // namespace
 
 std::vector<std::int32_t> Replay::tokens_at(const HeadReplay& head, int step) const {
-  return alive(head, blocks.at(static_cast<std::size_t>(step)).end, step - 1);
+  return alive(head, first_token(step), blocks.at(static_cast<std::size_t>(step)).end, step - 1);
 }
 
 std::vector<std::int32_t> Replay::retained_at(const HeadReplay& head, int step) const {
-  return alive(head, blocks.at(static_cast<std::size_t>(step)).end, step);
+  return alive(head, first_token(step), blocks.at(static_cast<std::size_t>(step)).end, step);
+}
+
+std::vector<std::int32_t> Replay::seen_at(const HeadReplay& head, int step) const {
+  std::vector<std::int32_t> tokens = retained_at(head, step);
+  const int oldest = first_seen(blocks.at(static_cast<std::size_t>(step)).end - 1, window);
+  // It leaves with this step unless an earlier one evicted it.
+  if (oldest < first_token(step) && head.evicted_at[static_cast<std::size_t>(oldest)] == step) {
+    tokens.insert(tokens.begin(), oldest);
+  }
+  return tokens;
+}
+
+int Replay::first_token(int step) const {
+  return first_seen(blocks.at(static_cast<std::size_t>(step)).end, window);
+}
+
+bool Replay::left_unseen(const HeadReplay& head, int token) const {
+  const std::int32_t left = head.evicted_at.at(static_cast<std::size_t>(token));
+  return left >= 0 && token < first_token(left);
 }
 
 std::vector<Merge> Replay::merges_at(const HeadReplay& head, int step) const {
@@ -152,8 +171,8 @@ std::vector<Block> replay_blocks(const Trace& trace, int block) {
 
 Replay replay(const Trace& trace, const ReplayRequest& request, Progress& progress,
               const std::function<void(const std::vector<HeadReplay>&)>& on_layer) {
-  require_no_window(trace);
-  const ModelInfo& model = trace.model();
+  ModelInfo model = trace.model();
+  model.sliding_window = trace.window();
   std::vector<int> order = layers_of(request, model);
   check_head(request, model);
   for (const std::string& name : request.measures) {
@@ -166,8 +185,9 @@ Replay replay(const Trace& trace, const ReplayRequest& request, Progress& progre
   result.policy = request.policy.text();
   result.budget = request.budget;
   result.block = request.block == 0 ? trace.run().block_size : request.block;
+  result.window = trace.window();
   result.blocks = replay_blocks(trace, request.block);
-  result.notes = policy_notes(request.policy, model, request.budget);
+  result.notes = policy_notes(request.policy, model, request.budget, trace.length());
   progress.set_total(static_cast<long>(order.size() * result.blocks.size()));
   use_one_blas_thread();
 

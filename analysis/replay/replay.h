@@ -52,8 +52,9 @@ struct QueryHeadRecord : QueryHeadMetrics {
 
 /// One head at one step.
 struct StepRecord {
-  int cache_size = 0;  // n before eviction
+  int cache_size = 0;  // n before eviction, without what no later query sees
   int retained = 0;
+  int seen = 0;  // tokens so far that later queries see: what a cache without a policy would hold
   float threshold = 0.0F;
   int ties = 0;
   float second_threshold = 0.0F;  // of a second stage of selection; NaN where there was none
@@ -68,12 +69,12 @@ struct StepRecord {
   std::vector<Gift> gifts;                    // ascending
 };
 
-/// One head's whole replay. Retained sets are held as the step of each token's eviction (there is
+/// One head's whole replay. Retained sets are held as the step at which each token left (there is
 /// no resurrection), which is T integers instead of steps × N.
 struct HeadReplay {
   int layer = 0;
   int head = 0;
-  std::vector<std::int32_t> evicted_at;  // [T]; -1: never
+  std::vector<std::int32_t> evicted_at;  // [T]; -1: never. Also of tokens that left unseen
   std::vector<StepRecord> steps;         // [S]
   std::vector<double> trace_values;      // of the scope trace, see measure_of(); empty without metrics
   /// Fate of each entry at each step where something was evicted, and the scores; only for the head
@@ -86,14 +87,23 @@ struct Replay {
   std::string policy;  // canonical spec
   int budget = 0;
   int block = 0;
+  int window = 0;             // how many tokens a query sees (Trace::window); 0: all
   std::vector<Block> blocks;  // [S]
   std::vector<std::string> notes;
   std::vector<HeadReplay> heads;  // layer-major, the layers asked for
 
   const HeadReplay* find(int layer, int head) const;
   /// Token indices in the cache at a step before eviction, and those retained after it; ascending.
+  /// Neither has the tokens that no later query sees.
   std::vector<std::int32_t> tokens_at(const HeadReplay& head, int step) const;
   std::vector<std::int32_t> retained_at(const HeadReplay& head, int step) const;
+  /// What the step's last query has when the step is over: the retained, and the one token that it
+  /// saw and no later query does, where the cache still had that.
+  std::vector<std::int32_t> seen_at(const HeadReplay& head, int step) const;
+  /// The first token that queries after the step see: what came before has left unseen.
+  int first_token(int step) const;
+  /// Whether the token left the head on the model's account, with no later query to see it.
+  bool left_unseen(const HeadReplay& head, int token) const;
   /// Everything merged at a step, as token indices: the sets, then what each entry was given.
   std::vector<Merge> merges_at(const HeadReplay& head, int step) const;
 };

@@ -127,7 +127,9 @@ void write_replay_json(const Replay& replay, const std::string& trace,
                        const ReplayJsonOptions& options,
                        const std::function<void(std::string_view)>& write) {
   write("{\"trace\":" + quoted(trace) + ",\n\"policy\":" + quoted(replay.policy) +
-        fmt::format(",\n\"budget\":{},\n\"block\":{},\n\"notes\":[", replay.budget, replay.block));
+        fmt::format(",\n\"budget\":{},\n\"block\":{},\n", replay.budget, replay.block));
+  if (replay.window > 0) write(fmt::format("\"window\":{},\n", replay.window));
+  write("\"notes\":[");
   for (std::size_t i = 0; i < replay.notes.size(); ++i) {
     write((i > 0 ? "," : "") + quoted(replay.notes[i]));
   }

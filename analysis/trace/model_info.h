@@ -25,7 +25,7 @@ struct ModelInfo {
   double rope_theta = 10000.0;
   std::string rope_scaling;  // JSON, "null" for none
   RopePairing rope_pairing = RopePairing::half;
-  int sliding_window = 0;  // 0: none
+  int sliding_window = 0;  // W: a query sees the W tokens up to its own; 0: all of them
   std::string config;      // the whole config.json
 
   /// Query heads that share one key-value head.
@@ -33,6 +33,12 @@ struct ModelInfo {
   /// The key-value head that serves a query head.
   int head_of(int query_head) const { return query_head / group_size(); }
 };
+
+/// The first token that the query of token `query` sees through a window of so many tokens, its own
+/// included; 0 where there is no window (0).
+constexpr int first_seen(int query, int window) {
+  return window > 0 && query >= window ? query - window + 1 : 0;
+}
 
 /// `/run` of a trace.
 struct RunInfo {

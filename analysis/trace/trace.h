@@ -37,6 +37,9 @@ class Trace {
   /// Steps as the capture ran them; derived from /run where the file has none.
   const std::vector<Block>& blocks() const;
   int length() const { return run().tokens(); }  // T
+  /// How many tokens a query sees, its own included: the model's sliding window; 0 where that is
+  /// none, or hides nothing because the trace is no longer than it.
+  int window() const { return length() > model().sliding_window ? model().sliding_window : 0; }
   /// What wrote the file and when (ISO 8601); empty where it does not say.
   const std::string& generator() const;
   const std::string& created() const;

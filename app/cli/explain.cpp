@@ -31,9 +31,11 @@ const char* fate_word(Fate fate) {
     case Fate::window:
       return "window";
     case Fate::merged:
+      return "merged";
+    case Fate::beyond_window:
       break;
   }
-  return "merged";
+  return "beyond_window";
 }
 
 Json number(double value) { return std::isfinite(value) ? Json(value) : Json(); }
@@ -46,7 +48,8 @@ Json to_json(const StepReason& reason) {
   return {{"step", reason.step},
           {"cache_size", reason.cache_size},
           {"retained", reason.retained},
-          {"fate", reason.decided ? Json(fate_word(reason.fate)) : Json("nothing_evicted")},
+          {"fate", reason.decided || reason.fate == Fate::beyond_window ? fate_word(reason.fate)
+                                                                        : "nothing_evicted"},
           {"score", number(reason.score)},
           {"rank", reason.rank > 0 ? Json(reason.rank) : Json()},
           {"threshold", number(reason.threshold)},
@@ -58,8 +61,11 @@ Json to_json(const StepReason& reason) {
 std::string life(const TokenExplanation& explanation) {
   std::string text = fmt::format("came at step {}", explanation.entered);
   if (explanation.left < 0) return text + ", stays";
-  const bool merged = explanation.steps.back().fate == Fate::merged;
-  return text + fmt::format(", {} at step {}", merged ? "merged" : "evicted", explanation.left);
+  const Fate fate = explanation.steps.back().fate;
+  const char* how = fate == Fate::merged          ? "merged"
+                    : fate == Fate::beyond_window ? "left with the model's window"
+                                                  : "evicted";
+  return text + fmt::format(", {} at step {}", how, explanation.left);
 }
 
 std::vector<int> all_or(const std::vector<int>& chosen, int count) {

@@ -57,11 +57,11 @@ std::vector<std::string> notes_of(const Trace& trace,
     notes.push_back("closed loop: the model ran with " + trace.run().policy +
                     " in its cache; replay accepts only the trace's own blocks");
   }
-  const int window = trace.model().sliding_window;
-  if (window > 0 && trace.length() > window) {
-    notes.push_back(fmt::format(
-        "the model attends within a window of {} tokens, fewer than these: no replay, no attention",
-        window));
+  if (trace.window() > 0) {
+    notes.push_back(
+        fmt::format("the model attends within a window of {} tokens, fewer than these: entries "
+                    "beyond it leave every cache by themselves",
+                    trace.window()));
   }
   std::size_t half = 0, wide = 0;
   for (const Trace::DatasetInfo& dataset : datasets) {

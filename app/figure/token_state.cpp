@@ -11,6 +11,24 @@ bool is_protection(Fate fate) {
   return fate == Fate::recent || fate == Fate::sink || fate == Fate::window;
 }
 
+const char* state_name(TokenState state) {
+  switch (state) {
+    case TokenState::ahead:
+      return "ahead";
+    case TokenState::retained:
+      return "retained";
+    case TokenState::protected_:
+      return "protected";
+    case TokenState::evicted:
+      return "evicted";
+    case TokenState::merged:
+      return "merged";
+    case TokenState::beyond_window:
+      break;
+  }
+  return "beyond_window";
+}
+
 std::vector<TokenState> token_states(const Replay& replay, const HeadReplay& head, int step) {
   const auto s = static_cast<std::size_t>(step);
   const std::int32_t end = replay.blocks.at(s).end;
@@ -18,7 +36,9 @@ std::vector<TokenState> token_states(const Replay& replay, const HeadReplay& hea
   for (std::size_t t = 0; t < states.size(); ++t) {
     if (static_cast<std::int32_t>(t) >= end) continue;
     const bool gone = head.evicted_at[t] >= 0 && head.evicted_at[t] <= step;
-    states[t] = gone ? TokenState::evicted : TokenState::retained;
+    states[t] = !gone                                           ? TokenState::retained
+                : replay.left_unseen(head, static_cast<int>(t)) ? TokenState::beyond_window
+                                                                : TokenState::evicted;
   }
   const auto mark = [&](int at, Fate what, TokenState state) {
     const auto a = static_cast<std::size_t>(at);

@@ -12,8 +12,18 @@ enum class TokenState : std::uint8_t {
   retained,
   protected_,  // retained because it is recent, a sink, or in the observation window
   evicted,
-  merged,  // gone into another token's entry
+  merged,         // gone into another token's entry
+  beyond_window,  // left on the model's account: no later query sees it
 };
+
+/// Whether a state is that of a token which no policy had a say in: not read yet, or beyond the
+/// model's window.
+constexpr bool is_out_of_play(TokenState state) {
+  return state == TokenState::ahead || state == TokenState::beyond_window;
+}
+
+/// As in CSV and read-outs.
+const char* state_name(TokenState state);
 
 /// The state of every token [T] after a step's eviction, in one head. Tells protected from retained
 /// and merged from evicted only where the replay kept the fates of this head.

@@ -27,6 +27,7 @@ Replay replay_in_parts(const TracePointer& trace, const ReplayRequest& request, 
   partial.budget = request.budget;
   const RunInfo& run = trace->run();
   partial.block = request.block > 0 ? request.block : run.block_size;
+  partial.window = trace->window();
   partial.blocks = make_blocks(run.prompt_length, run.generated, partial.block);
   auto last = std::chrono::steady_clock::now();
   return replay(*trace, request, progress, [&](const std::vector<HeadReplay>& heads) {

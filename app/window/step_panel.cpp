@@ -118,12 +118,16 @@ std::string token_line(const Workspace& w, int token) {
     line += " · " + std::string(state_text(token_state));
     const HeadReplay* head = w.head_a();
     const int gone = head && at < head->evicted_at.size() ? head->evicted_at[at] : -1;
+    const bool beyond = gone >= 0 && w.replay_a()->left_unseen(*head, token);
     if (token_state == StepTokens::State::evicted && gone >= 0) line += fmt::format(" at step {}", gone);
     if (tokens->ranks[at] > 0) {
       line += fmt::format(" · score {} · rank {} of {}", three_digits(static_cast<double>(tokens->scores[at])),
                           count_text(tokens->ranks[at]), count_text(tokens->scored));
     }
-    if (gone > w.step()) line += fmt::format(" · to be evicted at step {}", gone);
+    if (gone > w.step()) {
+      line +=
+          fmt::format(" · to {} at step {}", beyond ? "leave with the window" : "be evicted", gone);
+    }
   }
   return line;
 }

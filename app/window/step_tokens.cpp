@@ -30,7 +30,9 @@ StepTokens step_tokens(const Replay& replay, const HeadReplay& head, int step) {
   const auto seen = static_cast<std::size_t>(replay.blocks[static_cast<std::size_t>(step)].end);
   for (std::size_t token = 0; token < std::min(seen, count); ++token) {
     const int gone = head.evicted_at[token];
+    const bool left = gone >= 0 && replay.left_unseen(head, static_cast<int>(token));
     result.states[token] = gone < 0 || gone > step ? StepTokens::State::kept
+                           : left                  ? StepTokens::State::beyond_window
                            : gone == step          ? StepTokens::State::evicted_now
                                                    : StepTokens::State::evicted;
   }
@@ -88,6 +90,8 @@ std::string state_text(StepTokens::State state) {
     case StepTokens::State::evicted_now: return "evicted at this step";
     case StepTokens::State::evicted: return "evicted";
     case StepTokens::State::merged: return "merged";
+    case StepTokens::State::beyond_window:
+      return "beyond the model's window";
   }
   return {};
 }

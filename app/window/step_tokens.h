@@ -10,8 +10,17 @@ namespace kvloupe::window {
 
 /// What has become of every token of the sequence for one head, after one step.
 struct StepTokens {
-  enum class State : std::uint8_t { unseen, kept, kept_recent, kept_sink, kept_window, evicted_now,
-                                    evicted, merged };
+  enum class State : std::uint8_t {
+    unseen,
+    kept,
+    kept_recent,
+    kept_sink,
+    kept_window,
+    evicted_now,
+    evicted,
+    merged,
+    beyond_window
+  };
   std::vector<State> states;  // [T]
   std::vector<float> scores;  // [T]; NaN where the entry was not scored at this step
   std::vector<int> ranks;     // [T]; 1: highest score; 0: not scored

@@ -86,8 +86,11 @@ void draw_margins(Workspace& w, const TokenExplanation& life, float width) {
 std::string life_text(const TokenExplanation& life) {
   const std::string came = fmt::format("came at step {}", life.entered);
   if (life.left < 0) return came + ", stays to the end";
-  const bool merged = !life.steps.empty() && life.steps.back().fate == Fate::merged;
-  return came + fmt::format(", {} at step {}", merged ? "merged" : "evicted", life.left);
+  const Fate fate = life.steps.empty() ? Fate::evicted : life.steps.back().fate;
+  const char* how = fate == Fate::merged          ? "merged"
+                    : fate == Fate::beyond_window ? "left with the model's window"
+                                                  : "evicted";
+  return came + fmt::format(", {} at step {}", how, life.left);
 }
 
 void TokenCard::open(ImVec2 at) {

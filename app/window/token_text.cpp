@@ -142,7 +142,10 @@ TokenText::Output TokenText::draw(const std::string& trace_key, const Input& in)
       const auto state = in.tokens ? in.tokens->states[token] : StepTokens::State::kept;
       const bool gone = !in.other && (state == StepTokens::State::evicted || state == StepTokens::State::evicted_now);
       const bool nobody_has = in.other && in.tokens && difference(in, token) == 0;
-      if (nobody_has || (!in.other && (state == StepTokens::State::unseen || state == StepTokens::State::evicted))) {
+      const bool faint = state == StepTokens::State::unseen ||
+                         state == StepTokens::State::evicted ||
+                         state == StepTokens::State::beyond_window;
+      if (nobody_has || (!in.other && faint)) {
         ink = in.colours.secondary;
       }
       if (in.other && in.tokens && is_there(*in.tokens, token) != is_there(*in.other, token)) {

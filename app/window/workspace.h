@@ -103,6 +103,7 @@ class Workspace {
   std::vector<Block> blocks;  // of the replay
   GridValues grid;
   /// The results of the selected head, as far as they are there; else nullptr.
+  const Replay* replay_a() const { return focus_a_.get(); }
   const HeadReplay* head_a() const;
   const HeadReplay* head_b() const;
   /// What has become of every token under policy A; nullptr until that is known.

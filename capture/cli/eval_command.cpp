@@ -177,7 +177,8 @@ void add_eval(CLI::App& app, Action& action) {
   const std::map<std::string, Positions> positions{{"original", Positions::original},
                                                    {"compact", Positions::compact}};
   verb->add_option("--positions", request.positions,
-                   "Rotary positions of cached entries: their token's, or their place in the cache")
+                   "Rotary positions of cached entries: their token's, or their place in the cache "
+                   "(not beyond a model's sliding window)")
       ->transform(CLI::Transformer(positions))
       ->option_text("original|compact");
   verb->add_option("--template", request.needle_template,

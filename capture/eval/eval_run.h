@@ -44,7 +44,7 @@ class EvalRun {
     Recording* record = nullptr;        // of the full cache's run: is filled
     const Recording* shared = nullptr;  // with a policy: of the same tokens, read in the same parts
   };
-  /// Throws as check_window() and CachePolicy do.
+  /// Throws as check_positions() and CachePolicy do.
   EvalRun(const Transformer& model, const ModelInfo& info, const Options& options);
 
   /// Given what leaves a layer, [1,m,D], and the block's first token.

@@ -108,7 +108,10 @@ BlockAttention attend_block(const at::Tensor& query, const LayerCache& cache,
     const at::Tensor keys = exact ? stored_keys : placed(cache.keys(head).to(at::kFloat));
     const at::Tensor values = cache.values(head);
     const at::Tensor log_sizes = cache.log_sizes(head);
-    const std::int64_t tile = std::clamp<std::int64_t>(kTileElements / (group * n), 1, m);
+    // Of a windowed model no row is wider than its window and the block: a cache that has dropped
+    // what lies beyond is worked through in the same tiles, and gives the same bits.
+    const std::int64_t width = options.window > 0 ? std::min(n, options.window - 1 + m) : n;
+    const std::int64_t tile = std::clamp<std::int64_t>(kTileElements / (group * width), 1, m);
     const std::int64_t first_query_head = head * group;
     const std::int64_t end_query_head = first_query_head + group;
     for (std::int64_t first = 0; first < m; first += tile) {

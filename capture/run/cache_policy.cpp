@@ -51,12 +51,12 @@ std::vector<MatrixView> views_of(const at::Tensor& x) {
 
 }  // namespace
 
-void check_window(const ModelInfo& model, int most_tokens) {
+void check_positions(const ModelInfo& model, Positions positions, int most_tokens) {
+  if (positions == Positions::original) return;
   if (model.sliding_window == 0 || most_tokens <= model.sliding_window) return;
-  throw WorkError("the model attends within a window of " + std::to_string(model.sliding_window) +
-                  " tokens, and policies do not know windows: run at most that many tokens with a "
-                  "policy, not " +
-                  std::to_string(most_tokens));
+  throw WorkError("compact positions are not defined beyond the model's sliding window of " +
+                  std::to_string(model.sliding_window) + " tokens: run at most that many, not " +
+                  std::to_string(most_tokens) + ", or with original positions");
 }
 
 CachePolicy::CachePolicy(const Transformer& model, const ModelInfo& info, const ClosedLoop& loop,
@@ -82,7 +82,7 @@ CachePolicy::CachePolicy(const Transformer& model, const ModelInfo& info, const 
   }
 }
 
-bool CachePolicy::cut(const LayerStep& step) {
+bool CachePolicy::cut(const LayerStep& step, bool last) {
   Layer& layer = layers_[static_cast<std::size_t>(step.layer)];
   const auto on_cpu = [&](const at::Tensor& x) {
     return as_stored(x[0], storage_).to(at::kCPU).contiguous();
@@ -92,7 +92,7 @@ bool CachePolicy::cut(const LayerStep& step) {
   const at::Tensor value = on_cpu(step.states.value);
   const OneBlasThread one_thread;
   std::vector<HeadDecision> decisions = layer.caches->step(
-      {step.step, step.block, views_of(query), views_of(key), views_of(value), nullptr});
+      {step.step, step.block, views_of(query), views_of(key), views_of(value), nullptr, last});
   bool changed = false;
   for (std::size_t head = 0; head < decisions.size(); ++head) {
     layer.evicted_at[head].resize(static_cast<std::size_t>(step.block.end), -1);
@@ -104,11 +104,16 @@ bool CachePolicy::cut(const LayerStep& step) {
 bool CachePolicy::cut_head(const LayerStep& step, int head, const HeadDecision& decision,
                            Layer& layer) {
   const HeadCache& cache = layer.caches->head(head);
-  if (decision.merges.empty() && decision.kept.size() == cache.tokens().size()) return false;
-  const std::vector<std::int32_t> tokens = cache.tokens();
-  mark_evicted(decision, tokens, step.step, layer.evicted_at[static_cast<std::size_t>(head)]);
+  if (decision.merges.empty() && decision.kept.size() == cache.tokens().size() &&
+      cache.hidden() == 0) {
+    return false;
+  }
+  const std::vector<std::int32_t> tokens(cache.tokens().begin(), cache.tokens().end());
+  mark_gone(decision, cache, step.step, layer.evicted_at[static_cast<std::size_t>(head)]);
+  std::vector<std::int32_t> rows = decision.kept;  // of the model's cache, which hides nothing
+  for (std::int32_t& row : rows) row += cache.hidden();
   layer.caches->carry_out(head, decision);
-  step.cache.keep(head, decision.kept);
+  step.cache.keep(head, rows);
 
   // What a merge made of an entry is computed once, above, and put in the model's own cache.
   const CacheView view = cache.view();

@@ -17,13 +17,14 @@ struct ClosedLoop {
   Positions positions = Positions::original;
 };
 
-/// Throws WorkError where a run of so many tokens would be longer than the model's sliding window:
-/// policies decide from attention over all that a cache holds, which is then not the model's own.
-void check_window(const ModelInfo& model, int most_tokens);
+/// Throws WorkError where a run of so many tokens would be longer than the model's sliding window
+/// and positions are compact: within a window, places in the cache are not defined.
+void check_positions(const ModelInfo& model, Positions positions, int most_tokens);
 
 /// The policy of a running model: cuts each layer's cache after each block, before the next layer
-/// runs. It decides by the same code as a replay, on the CPU in float32, from the states as a trace
-/// stores them; so a replay of the trace a run writes decides the same (with original positions).
+/// runs; what no later query sees through the model's window leaves it as well. It decides by the
+/// same code as a replay, on the CPU in float32, from the states as a trace stores them; so a
+/// replay of the trace a run writes decides the same (with original positions).
 class CachePolicy {
  public:
   /// Throws UsageError where no running model can follow the policy.
@@ -31,10 +32,12 @@ class CachePolicy {
               Storage storage);
 
   /// Decides about one layer's cache, and cuts it. Steps and blocks of a layer follow one another.
-  /// Reads no attention of the step. Whether anything left the cache or was changed in it.
-  bool cut(const LayerStep& step);
+  /// `last`: no token follows (BlockStates::last). Reads no attention of the step. Whether anything
+  /// left the cache or was changed in it.
+  bool cut(const LayerStep& step, bool last = false);
 
-  /// The step at which each token left each head's cache, −1: it is there. [Hk] of [T so far].
+  /// The step at which each token left each head's cache, evicted or with the model's window; −1:
+  /// it is there. [Hk] of [T so far].
   const std::vector<std::vector<std::int32_t>>& evicted_at(int layer) const;
   /// In the order in which they were carried out.
   const std::vector<MergedEntry>& merges(int layer) const;

@@ -53,24 +53,25 @@ class Run {
     }
   }
 
-  /// Runs the tokens up to `end` as one step. Returns the model's choice for the next token.
-  std::int32_t step(int end) {
+  /// Runs the tokens up to `end` as one step; `last`: none will follow. Returns the model's choice
+  /// for the next token.
+  std::int32_t step(int end, bool last) {
     const int first = runner_.length();
     const std::span<const std::int32_t> ids = tokens_.ids;
     const at::Tensor hidden = runner_.run(
         ids.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(end - first)),
         [&](const LayerStep& at_layer) {
           layers_.write(at_layer);
-          if (policy_ != nullptr) policy_->cut(at_layer);
+          if (policy_ != nullptr) policy_->cut(at_layer, last);
         },
         progress_);
     const int k = static_cast<int>(std::min<std::int64_t>(kTop, model_.config().vocab_size));
     const Predictions predictions =
         predict(model_, hidden, first, k, ids.subspan(static_cast<std::size_t>(first) + 1));
     writer_.write_predictions(first, end - first, predictions.ids, predictions.logprobs);
-    const at::Tensor last = model_.last_norm(hidden)[0].to(at::kCPU, at::kFloat).contiguous();
+    const at::Tensor normed = model_.last_norm(hidden)[0].to(at::kCPU, at::kFloat).contiguous();
     writer_.write_final_hidden(first, end - first,
-                               {last.data_ptr<float>(), static_cast<std::size_t>(last.numel())});
+                               {normed.data_ptr<float>(), static_cast<std::size_t>(normed.numel())});
     loss_.insert(loss_.end(), predictions.loss.begin(), predictions.loss.end());
     blocks_.push_back({first, end});
     observer_.on_tokens(end, prompt_length_, most_tokens_);
@@ -166,18 +167,13 @@ CaptureSummary run_capture(const CaptureRequest& request, Progress& progress,
   run.generated = forced + request.generate;  // at most
   if (request.policy) {
     check_closed_loop(*request.policy);
-    check_window(info, run.tokens());
+    check_positions(info, request.positions, run.tokens());
     run.policy = request.policy->text();
     run.budget = request.budget.resolve(input.prompt_length);
     run.positions = request.positions == Positions::compact ? "compact" : "original";
-    for (const std::string& note : policy_notes(*request.policy, info, run.budget)) {
+    for (const std::string& note : policy_notes(*request.policy, info, run.budget, run.tokens())) {
       observer.on_note(note);
     }
-  }
-  if (info.sliding_window > 0 && run.tokens() > info.sliding_window) {
-    observer.on_note("the model attends within a window of " +
-                     std::to_string(info.sliding_window) +
-                     " tokens: a longer trace cannot be replayed, only its states be shown");
   }
   run.dtype = compute_type_name(type);
   run.device = device.str();
@@ -212,18 +208,22 @@ CaptureSummary run_capture(const CaptureRequest& request, Progress& progress,
   CaptureSummary summary;
   const auto run_start = std::chrono::steady_clock::now();
   std::int32_t choice = 0;
+  const int known = input.prompt_length + forced;
+  const auto is_last = [&](int end) { return request.generate == 0 && end == known; };
   for (const Block& block : make_blocks(input.prompt_length, 0, request.block)) {
-    choice = at_work.step(block.end);
+    choice = at_work.step(block.end, is_last(block.end));
   }
   summary.prompt_seconds = seconds_since(run_start);
   const auto generate_start = std::chrono::steady_clock::now();
-  for (int i = 0; i < forced; ++i) choice = at_work.step(input.prompt_length + i + 1);
+  for (int end = input.prompt_length + 1; end <= known; ++end) {
+    choice = at_work.step(end, is_last(end));
+  }
   int chosen = 0;
   while (chosen < request.generate) {
     const bool last = ends_text(choice, config, input.tokenizer.get());
     at_work.append(choice, last);
-    choice = at_work.step(at_work.length());
     ++chosen;
+    choice = at_work.step(at_work.length(), last || chosen == request.generate);
     if (last) break;
   }
   summary.generate_seconds = seconds_since(generate_start);

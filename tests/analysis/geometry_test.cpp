@@ -162,7 +162,7 @@ TEST(KeyAttention, EqualsTheNaiveOne) {
     const double scale = states.run.attention_scale;
     Progress progress;
     const KeyAttention fast =
-        key_attention(view(keys), queries, static_cast<float>(scale), progress);
+        key_attention(view(keys), queries, static_cast<float>(scale), 0, progress);
     const Vectors k = naive::vectors_of(keys);
     Vector received(k.size(), 0.0), cosines;
     for (const Matrix& of_head : queries) {

@@ -13,11 +13,17 @@
 namespace kvloupe {
 namespace {
 
-class KeyMeasuresTest : public ::testing::TestWithParam<int> {
+struct Model {
+  int heads = 1;
+  int window = 0;
+};
+
+class KeyMeasuresTest : public ::testing::TestWithParam<Model> {
  protected:
   KeyMeasuresTest() {
     options_.query_heads = 4;
-    options_.heads = GetParam();
+    options_.heads = GetParam().heads;
+    options_.sliding_window = GetParam().window;
     options_.clusters = 3;
     states_ = test::write_synthetic_trace(folder_ / "trace.h5", options_);
   }
@@ -99,7 +105,10 @@ TEST_P(KeyMeasuresTest, TheTheoremsOfTheStrongestKey) {
     const naive::Vectors k = keys(head);
     for (std::size_t step = 0; step < head.steps.size(); ++step) {
       const auto last = static_cast<std::size_t>(replay.blocks[step].end - 1);
-      const naive::Vectors seen(k.begin(), k.begin() + static_cast<std::ptrdiff_t>(last + 1));
+      const auto window = static_cast<std::size_t>(GetParam().window);
+      const std::size_t first = window > 0 && last >= window ? last - window + 1 : 0;
+      const naive::Vectors seen(k.begin() + static_cast<std::ptrdiff_t>(first),
+                                k.begin() + static_cast<std::ptrdiff_t>(last + 1));
       for (int i = 0; i < group; ++i) {
         const naive::Vector q = queries(head.layer, head.head * group + i)[last];
         std::size_t star = 0;
@@ -137,7 +146,8 @@ TEST_P(KeyMeasuresTest, MergedKeysOnlyWhereThereAreMerges) {
   EXPECT_GT(merges, 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Heads, KeyMeasuresTest, ::testing::Values(1, 2, 4));
+INSTANTIATE_TEST_SUITE_P(Heads, KeyMeasuresTest,
+                         ::testing::Values(Model{1}, Model{2}, Model{4}, Model{2, 40}));
 
 }  // namespace
 }  // namespace kvloupe

@@ -30,11 +30,13 @@ TEST(KeyPanels, ProductsEqualPlainSumsForEveryShape) {
       for (const Eigen::Index rows : {1, 4, 7, 8, 9, 33}) {
         const Matrix queries = made(random, rows, d);
         for (const Eigen::Index seen : {Eigen::Index{1}, (n + 1) / 2, n}) {
+          // All keys up to there, or only the later of them.
+          const Eigen::Index oldest = rows % 2 == 1 ? seen / 3 : 0;
           std::vector<float> products(static_cast<std::size_t>(rows) * stride, -7.0F);
-          panels.multiply(view(queries), seen, products.data(), stride);
+          panels.multiply(view(queries), oldest, seen, products.data(), stride);
           for (Eigen::Index r = 0; r < rows; ++r) {
             const float* row = products.data() + static_cast<std::size_t>(r) * stride;
-            for (Eigen::Index i = 0; i < seen; ++i) {
+            for (Eigen::Index i = oldest; i < seen; ++i) {
               double sum = 0.0, size = 0.0;
               for (Eigen::Index c = 0; c < d; ++c) {
                 const double term =
@@ -46,6 +48,10 @@ TEST(KeyPanels, ProductsEqualPlainSumsForEveryShape) {
             }
             // Nothing beyond whole panels is touched.
             ASSERT_EQ(row[stride - 1], -7.0F);
+            const auto before = static_cast<std::size_t>(oldest) / KeyPanels::padded(1);
+            if (before > 0) {
+              ASSERT_EQ(row[before * KeyPanels::padded(1) - 1], -7.0F);
+            }
           }
         }
       }
@@ -61,9 +67,9 @@ TEST(KeyPanels, ARowDoesNotDependOnTheOthers) {
   panels.lay_out(view(keys));
   const std::size_t stride = KeyPanels::padded(70);
   std::vector<float> all(13 * stride), one(stride);
-  panels.multiply(view(queries), 70, all.data(), stride);
+  panels.multiply(view(queries), 0, 70, all.data(), stride);
   for (Eigen::Index r = 0; r < 13; ++r) {
-    panels.multiply(rows(view(queries), r, 1), 70, one.data(), stride);
+    panels.multiply(rows(view(queries), r, 1), 0, 70, one.data(), stride);
     for (std::size_t i = 0; i < 70; ++i) {
       ASSERT_EQ(one[i], all[static_cast<std::size_t>(r) * stride + i]);
     }

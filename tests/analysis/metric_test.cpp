@@ -40,21 +40,24 @@ Matrix random_matrix(int rows, int columns, unsigned seed) {
 
 constexpr double kMasked = -std::numeric_limits<double>::infinity();
 
-/// Logits [m,n] of the last m of n entries; −infinity where a query does not see a key.
-Naive naive_logits(const Matrix& q, const Matrix& k, double scale) {
+/// Logits [m,n] of the last m of n entries; −infinity where a query does not see a key: one that
+/// comes after it, or that lies `window` entries or more before it.
+Naive naive_logits(const Matrix& q, const Matrix& k, double scale, int window = 0) {
   Naive logits(q.rows(), k.rows());
   for (int r = 0; r < q.rows(); ++r) {
     for (int i = 0; i < k.rows(); ++i) {
       double dot = 0;
       for (int j = 0; j < q.cols(); ++j) dot += double(q(r, j)) * double(k(i, j));
-      logits(r, i) = i <= k.rows() - q.rows() + r ? dot * scale : kMasked;
+      const auto distance = k.rows() - q.rows() + r - i;
+      const bool seen = distance >= 0 && (window == 0 || distance < window);
+      logits(r, i) = seen ? dot * scale : kMasked;
     }
   }
   return logits;
 }
 
-Naive naive_attention(const Matrix& q, const Matrix& k, double scale) {
-  Naive a = naive_logits(q, k, scale);
+Naive naive_attention(const Matrix& q, const Matrix& k, double scale, int window = 0) {
+  Naive a = naive_logits(q, k, scale, window);
   for (int r = 0; r < a.rows(); ++r) {
     a.row(r) = (a.row(r).array() - a.row(r).maxCoeff()).exp();
     a.row(r) /= a.row(r).sum();
@@ -68,13 +71,16 @@ double largest_difference(const Matrix& a, const Naive& b) {
 
 TEST(Attention, RowsEqualTheFormulaForABlockOfAnyPlace) {
   const Matrix k = random_matrix(70, 12, 1) * 2.0F;
-  for (const int m : {1, 7, 70}) {
-    const Matrix q = random_matrix(m, 12, 2);
-    const Matrix rows = attention_rows(view(q), view(k), 0.4F);
-    EXPECT_LT(largest_difference(rows, naive_attention(q, k, 0.4F)), 1e-6);
-    for (int r = 0; r < m; ++r) {
-      EXPECT_NEAR(rows.row(r).sum(), 1.0, 1e-6);
-      for (int i = 70 - m + r + 1; i < 70; ++i) EXPECT_EQ(rows(r, i), 0.0F);
+  for (const int window : {0, 1, 2, 9, 69, 70, 1000}) {
+    for (const int m : {1, 7, 70}) {
+      const Matrix q = random_matrix(m, 12, 2);
+      const Matrix rows = attention_rows(view(q), view(k), 0.4F, window);
+      EXPECT_LT(largest_difference(rows, naive_attention(q, k, 0.4F, window)), 1e-6);
+      for (int r = 0; r < m; ++r) {
+        EXPECT_NEAR(rows.row(r).sum(), 1.0, 1e-6);
+        for (int i = 70 - m + r + 1; i < 70; ++i) EXPECT_EQ(rows(r, i), 0.0F);
+        for (int i = 0; window > 0 && i <= 70 - m + r - window; ++i) EXPECT_EQ(rows(r, i), 0.0F);
+      }
     }
   }
 }
@@ -83,11 +89,11 @@ TEST(Attention, ALogSizeCountsLikeSoManyEqualEntries) {
   Matrix k = random_matrix(9, 4, 3);
   for (int i = 1; i < 4; ++i) k.row(i) = k.row(0);
   const Matrix q = random_matrix(1, 4, 4);
-  const Matrix full = attention_rows(view(q), view(k), 0.5F);
+  const Matrix full = attention_rows(view(q), view(k), 0.5F, 0);
   const Matrix merged_keys = k.bottomRows(6);  // the last of the equal four, and the others
   std::vector<float> log_sizes(6, 0.0F);
   log_sizes[0] = std::log(4.0F);
-  const Matrix merged = attention_rows(view(q), view(merged_keys), 0.5F, log_sizes);
+  const Matrix merged = attention_rows(view(q), view(merged_keys), 0.5F, 0, log_sizes);
   EXPECT_NEAR(merged(0, 0), 4 * full(0, 0), 1e-6);
   EXPECT_NEAR(merged(0, 5), full(0, 8), 1e-6);
 }
@@ -95,23 +101,34 @@ TEST(Attention, ALogSizeCountsLikeSoManyEqualEntries) {
 TEST(Attention, LogSumExpAndColumnSumsEqualTheFormulaAcrossTiles) {
   const Matrix q = random_matrix(300, 8, 5), k = random_matrix(340, 8, 6);
   Progress progress;
-  const Naive logits = naive_logits(q, k, 1.0), attention = naive_attention(q, k, 1.0);
-  const std::vector<float> logsumexp = attention_logsumexp(view(q), view(k), 1.0F, progress);
-  const std::vector<float> sums = attention_column_sums(view(q), view(k), 1.0F, progress);
-  for (int r = 0; r < 300; ++r) {
-    const double largest = logits.row(r).maxCoeff();
-    EXPECT_NEAR(logsumexp[r], largest + std::log((logits.row(r).array() - largest).exp().sum()), 1e-5);
+  for (const int window : {0, 1, 5, 128, 200, 339, 340}) {
+    SCOPED_TRACE(window);
+    const Naive logits = naive_logits(q, k, 1.0, window);
+    const Naive attention = naive_attention(q, k, 1.0, window);
+    const auto logsumexp = attention_logsumexp(view(q), view(k), 1.0F, window, progress);
+    const auto sums = attention_column_sums(view(q), view(k), 1.0F, window, progress);
+    for (int r = 0; r < 300; ++r) {
+      const double largest = logits.row(r).maxCoeff();
+      const double expected = largest + std::log((logits.row(r).array() - largest).exp().sum());
+      EXPECT_NEAR(logsumexp[r], expected, 1e-5);
+    }
+    for (int i = 0; i < 340; ++i) EXPECT_NEAR(sums[i], attention.col(i).sum(), 1e-4);
+    EXPECT_NEAR(std::accumulate(sums.begin(), sums.end(), 0.0), 300.0, 1e-3);
   }
-  for (int i = 0; i < 340; ++i) EXPECT_NEAR(sums[i], attention.col(i).sum(), 1e-4);
-  EXPECT_NEAR(std::accumulate(sums.begin(), sums.end(), 0.0), 300.0, 1e-3);
 }
 
 TEST(Attention, ReceivedAttentionDividesByTheQueriesThatSee) {
   const Matrix q = random_matrix(40, 8, 7), k = random_matrix(40, 8, 8);
   Progress progress;
-  const std::vector<float> received = received_attention(view(q), view(k), 1.0F, progress);
-  const Naive attention = naive_attention(q, k, 1.0);
-  for (int i = 0; i < 40; ++i) EXPECT_NEAR(received[i], attention.col(i).sum() / (40 - i), 1e-5);
+  for (const int window : {0, 1, 12, 40}) {
+    const auto received = received_attention(view(q), view(k), 1.0F, window, progress);
+    const Naive attention = naive_attention(q, k, 1.0, window);
+    for (int i = 0; i < 40; ++i) {
+      int see = 0;
+      for (int t = i; t < 40; ++t) see += window == 0 || t - i < window ? 1 : 0;
+      EXPECT_NEAR(received[i], attention.col(i).sum() / see, 1e-5);
+    }
+  }
 }
 
 TEST(Attention, AStoredLogSumExpIsUsedOnlyWhereItFitsTheStates) {
@@ -136,19 +153,62 @@ TEST(Attention, AStoredLogSumExpIsUsedOnlyWhereItFitsTheStates) {
   }
 }
 
-TEST(AttentionMap, PoolsExactlyTheVisibleCells) {
+TEST(Attention, AWindowAsLongAsTheTraceChangesNoBit) {
+  const Matrix q = random_matrix(150, 8, 5), k = random_matrix(150, 8, 6);
+  Progress progress;
+  for (const int window : {150, 151, 100000}) {
+    EXPECT_EQ(attention_rows(view(q), view(k), 0.3F, window),
+              attention_rows(view(q), view(k), 0.3F, 0));
+    EXPECT_EQ(attention_logsumexp(view(q), view(k), 0.3F, window, progress),
+              attention_logsumexp(view(q), view(k), 0.3F, 0, progress));
+    EXPECT_EQ(received_attention(view(q), view(k), 0.3F, window, progress),
+              received_attention(view(q), view(k), 0.3F, 0, progress));
+  }
+}
+
+TEST(Attention, AWindowThatHidesNothingOfATraceIsNone) {
+  const test::TemporaryFolder folder;
+  test::SyntheticTraceOptions options;
+  for (const int window : {0, 1, 50, 103, 104, 500}) {
+    options.sliding_window = window;
+    write_synthetic_trace(folder / "t.h5", options);
+    const Trace trace(folder / "t.h5");
+    EXPECT_EQ(trace.model().sliding_window, window);
+    EXPECT_EQ(trace.window(), window < 104 ? window : 0);
+  }
+}
+
+TEST(Attention, TheStoredLogSumExpOfAWindowedTraceIsUsed) {
+  const test::TemporaryFolder folder;
+  test::SyntheticTraceOptions options;
+  options.sliding_window = 13;
+  write_synthetic_trace(folder / "stored.h5", options);
+  options.logsumexp = false;
+  write_synthetic_trace(folder / "computed.h5", options);
+  Progress progress;
+  const Trace stored(folder / "stored.h5");
+  EXPECT_EQ(attention_logsumexp(stored, 1, 2, progress), stored.attention_logsumexp(1, 2));
+  const auto computed = attention_logsumexp(Trace(folder / "computed.h5"), 1, 2, progress);
+  for (int i = 0; i < 104; ++i) EXPECT_NEAR(stored.attention_logsumexp(1, 2)[i], computed[i], 1e-5);
+}
+
+class AttentionMapOfAWindow : public testing::TestWithParam<int> {};
+
+TEST_P(AttentionMapOfAWindow, PoolsExactlyTheVisibleCells) {
+  const int seen = GetParam();
   const Matrix q = random_matrix(200, 8, 9), k = random_matrix(200, 8, 10) * 1.5F;
   Progress progress;
   const float scale = 0.7F;
-  const std::vector<float> logsumexp = attention_logsumexp(view(q), view(k), scale, progress);
-  const Naive logits = naive_logits(q, k, scale), attention = naive_attention(q, k, scale);
+  const std::vector<float> logsumexp = attention_logsumexp(view(q), view(k), scale, seen, progress);
+  const Naive logits = naive_logits(q, k, scale, seen);
+  const Naive attention = naive_attention(q, k, scale, seen);
   const AttentionWindow windows[] = {
       {0, 200, 0, 200, 30, 41}, {0, 200, 0, 200, 200, 200}, {150, 200, 0, 13, 7, 3},
       {20, 23, 18, 24, 9, 12},  {0, 50, 100, 200, 5, 5},    {0, 200, 0, 200, 1, 1}};
   for (AttentionWindow window : windows) {
     for (const Pooling pooling : {Pooling::max, Pooling::mean}) {
       for (const AttentionUnit unit : {AttentionUnit::probability, AttentionUnit::logit}) {
-        window.pooling = pooling, window.unit = unit;
+        window.pooling = pooling, window.unit = unit, window.seen = seen;
         const Matrix map = attention_map(view(q), view(k), scale, logsumexp, window, progress);
         const Naive& cells = unit == AttentionUnit::logit ? logits : attention;
         const int rows = window.query_end - window.query_first;
@@ -162,7 +222,7 @@ TEST(AttentionMap, PoolsExactlyTheVisibleCells) {
             int count = 0;
             for (int r = window.query_first + r0; r < window.query_first + r1; ++r) {
               for (int c = window.key_first + c0; c < window.key_first + c1; ++c) {
-                if (c > r) continue;
+                if (c > r || (seen > 0 && c <= r - seen)) continue;
                 sum += cells(r, c), largest = std::max(largest, cells(r, c)), ++count;
               }
             }
@@ -178,6 +238,8 @@ TEST(AttentionMap, PoolsExactlyTheVisibleCells) {
     }
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(, AttentionMapOfAWindow, testing::Values(0, 1, 3, 37, 150, 200));
 
 TEST(AttentionMap, StopsWhenCancelledAndRefusesWindowsOutside) {
   const Matrix q = random_matrix(20, 4, 11);
@@ -337,6 +399,25 @@ TEST(UndoRope, RefusesWhatItCannotUndoByName) {
   model.rope_scaling = "null";
   model.rope_theta = 0.0;
   EXPECT_THROW(undo_rope(view(keys), model), WorkError);
+}
+
+TEST(Sink, StrengthIsTheMeanAttentionOfLaterQueriesThatSeeTheToken) {
+  const test::TemporaryFolder folder;
+  Progress progress;
+  for (const int window : {1, 2, 20, 103, 104}) {
+    test::SyntheticTraceOptions options;
+    options.sliding_window = window;
+    const test::SyntheticStates states = test::write_synthetic_trace(folder / "w.h5", options);
+    const Trace trace(folder / "w.h5");
+    for (const int token : {0, 60, 99}) {
+      const Naive a = naive_attention(states.query[1][3], states.key[1][1], 0.25, window);
+      double sum = 0;
+      int count = 0;
+      for (int q = token + 1; q < 104 && q - token < window; ++q) sum += a(q, token), ++count;
+      EXPECT_NEAR(sink_strength(trace, 1, 3, token, progress), count > 0 ? sum / count : 0, 1e-5)
+          << window << " " << token;
+    }
+  }
 }
 
 TEST(Sink, StrengthIsTheMeanAttentionOfLaterQueries) {

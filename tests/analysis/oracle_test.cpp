@@ -94,7 +94,10 @@ TEST(Oracle, KeepsItsPrecisionNextToPureSinks) {
   }
 }
 
-TEST(Oracle, EqualsBruteForce) {
+class OracleOfAWindow : public testing::TestWithParam<int> {};
+
+TEST_P(OracleOfAWindow, EqualsBruteForce) {
+  const int window = GetParam();
   for (const int heads : {1, 2}) {
     test::SyntheticTraceOptions options;
     options.layers = 1;
@@ -105,6 +108,7 @@ TEST(Oracle, EqualsBruteForce) {
     options.prompt_length = 24;
     options.generated = 2;
     options.seed = 5;
+    options.sliding_window = window;
     const test::SyntheticStates made = test::make_synthetic_states(options);
     LayerStates states;
     states.keys = made.key[0];
@@ -120,6 +124,7 @@ TEST(Oracle, EqualsBruteForce) {
           fast.policy = policy.text();
           fast.budget = budget;
           fast.block = block;
+          fast.window = window;
           fast.blocks = make_blocks(options.prompt_length, options.generated, block);
           LayerContext context;
           context.model = made.model;
@@ -135,9 +140,14 @@ TEST(Oracle, EqualsBruteForce) {
         }
       }
     }
-    EXPECT_GT(decisions, 1000);
+    if (window != 1) {
+      EXPECT_GT(decisions, window == 0 ? 1000 : 150);
+    }
   }
 }
+
+// Of 26 tokens: one, below the blocks of 8, no multiple of them, all but one.
+INSTANTIATE_TEST_SUITE_P(Windows, OracleOfAWindow, testing::Values(0, 1, 5, 8, 11, 25));
 
 TEST(Oracle, ARunningModelHasNoFuture) {
   LayerContext context;

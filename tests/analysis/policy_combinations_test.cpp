@@ -86,7 +86,9 @@ std::string refusal(const std::string& text) {
 
 class Combinations {
  public:
-  Combinations() {
+  /// `window`: the model's; 0: none.
+  explicit Combinations(int window = 0) : window_(window) {
+    options_.sliding_window = window;
     options_.layers = 1;
     options_.query_heads = 4;
     options_.heads = 2;
@@ -106,7 +108,7 @@ class Combinations {
   void check(const std::string& text) {
     SCOPED_TRACE(text);
     const Replay full = run(text, options_.tokens());
-    for (const HeadReplay& head : full.heads) expect_lossless(head);
+    for (const HeadReplay& head : full.heads) expect_lossless(full, head);
     const Replay cut = run(text, kBudget);
     const Replay again = run(text, kBudget);
     for (std::size_t head = 0; head < cut.heads.size(); ++head) {
@@ -149,13 +151,27 @@ class Combinations {
     result.budget = budget;
     result.block = kBlock;
     result.blocks = blocks_;
+    result.window = window_;
     Progress progress;
     result.heads = replay_layer({states_, blocks_, policy, context, true}, progress);
     return result;
   }
 
-  static void expect_lossless(const HeadReplay& head) {
-    for (const std::int32_t step : head.evicted_at) ASSERT_EQ(step, -1);
+  /// The step after which no later query sees a token, by the mask alone; −1: never.
+  int leaves_at(int token) const {
+    for (std::size_t step = 0; window_ > 0 && step < blocks_.size(); ++step) {
+      const int next_query = blocks_[step].end;
+      if (token < next_query && next_query - token >= window_) return static_cast<int>(step);
+    }
+    return -1;
+  }
+
+  void expect_lossless(const Replay& replay, const HeadReplay& head) const {
+    for (std::size_t token = 0; token < head.evicted_at.size(); ++token) {
+      const int at = static_cast<int>(token);
+      ASSERT_EQ(head.evicted_at[token], leaves_at(at));
+      ASSERT_EQ(replay.left_unseen(head, at), leaves_at(at) >= 0);
+    }
     for (const StepRecord& record : head.steps) {
       ASSERT_TRUE(record.merges.empty() && record.gifts.empty());
       for (const QueryHeadMetrics& metrics : record.query_heads) {
@@ -166,13 +182,20 @@ class Combinations {
     }
   }
 
-  static void expect_no_resurrection(const Replay& replay, const HeadReplay& head) {
+  void expect_no_resurrection(const Replay& replay, const HeadReplay& head) const {
     std::vector<std::int32_t> expected;
     for (std::size_t s = 0; s < head.steps.size(); ++s) {
       const int step = static_cast<int>(s);
       for (int token = replay.blocks[s].first; token < replay.blocks[s].end; ++token) {
         expected.push_back(token);
       }
+      std::erase_if(expected, [&](std::int32_t token) {
+        const int leaves = leaves_at(token);
+        const bool left = leaves >= 0 && leaves <= step;
+        // What is gone unseen is said to have left then, unless it was evicted before.
+        EXPECT_TRUE(!left || head.evicted_at[static_cast<std::size_t>(token)] <= leaves);
+        return left;
+      });
       ASSERT_EQ(replay.tokens_at(head, step), expected);
       ASSERT_EQ(head.steps[s].cache_size, static_cast<int>(expected.size()));
       expected = replay.retained_at(head, step);
@@ -189,6 +212,12 @@ class Combinations {
     }
   }
 
+  /// How many of the tokens so far a later query sees.
+  int seen_after(std::size_t step) const {
+    const int end = blocks_[step].end;
+    return window_ == 0 ? end : std::min(end, window_ - 1);
+  }
+
   /// Kept = budget, but: full keeps all; adakv shares the layer's sum out among its heads, pyramid
   /// moves it between layers; kvmerger may leave fewer where a set of many became one.
   void expect_budget(const std::string& text, const Replay& replay) const {
@@ -198,7 +227,7 @@ class Combinations {
       const int budget = pyramid == nullptr
                              ? kBudget
                              : pyramid_budget(kLayer, model_.num_layers, kBudget,
-                                              pyramid->number("beta"), blocks_[s].end);
+                                              pyramid->number("beta"), seen_after(s));
       int entries = 0, kept = 0;
       for (const HeadReplay& head : replay.heads) {
         const StepRecord& record = head.steps[s];
@@ -207,10 +236,10 @@ class Combinations {
         if (policy.score().name == "full") {
           ASSERT_EQ(record.retained, record.cache_size);
         } else if (policy.find("adakv") != nullptr) {
-          ASSERT_GE(record.retained, 1);
+          ASSERT_GE(record.retained, std::min(record.cache_size, 1));
         } else if (policy.find("kvmerger") != nullptr) {
           ASSERT_LE(record.retained, std::min(record.cache_size, budget));
-          ASSERT_GE(record.retained, 1);
+          ASSERT_GE(record.retained, std::min(record.cache_size, 1));
         } else {
           ASSERT_EQ(record.retained, std::min(record.cache_size, budget));
         }
@@ -228,6 +257,7 @@ class Combinations {
     }
   }
 
+  int window_;
   test::SyntheticTraceOptions options_;
   test::SyntheticStates made_;
   LayerStates states_;
@@ -235,8 +265,14 @@ class Combinations {
   std::vector<Block> blocks_;
 };
 
-TEST(Combinations, EveryOneIsRefusedWithAReasonOrHoldsWhatAPolicyMust) {
-  Combinations combinations;
+class CombinationsOfAWindow : public testing::TestWithParam<int> {};
+
+// Windows of the 26 tokens: none; no multiple of the blocks of 8, with more entries than the
+// budget.
+INSTANTIATE_TEST_SUITE_P(Windows, CombinationsOfAWindow, testing::Values(0, 13));
+
+TEST_P(CombinationsOfAWindow, EveryOneIsRefusedWithAReasonOrHoldsWhatAPolicyMust) {
+  Combinations combinations(GetParam());
   int allowed = 0, refused = 0;
   for (const PolicyEntry& score : policy_catalog()) {
     if (score.kind != PartKind::score || score.name == "external") continue;
@@ -262,8 +298,13 @@ TEST(Combinations, EveryOneIsRefusedWithAReasonOrHoldsWhatAPolicyMust) {
                                   std::to_string(combinations.decisions));
 }
 
-TEST(Combinations, EveryVariantOfEveryPartAlone) {
-  Combinations combinations;
+class VariantsOfAWindow : public testing::TestWithParam<int> {};
+
+// One token, below the blocks, as long as one, one more, more than one, all but one.
+INSTANTIATE_TEST_SUITE_P(Windows, VariantsOfAWindow, testing::Values(0, 1, 3, 8, 9, 12, 20, 25));
+
+TEST_P(VariantsOfAWindow, EveryVariantOfEveryPartAlone) {
+  Combinations combinations(GetParam());
   int checked = 0;
   for (const PolicyEntry& score : policy_catalog()) {
     if (score.kind != PartKind::score || score.name == "external") continue;

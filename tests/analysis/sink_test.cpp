@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "analysis/error.h"
@@ -14,7 +15,7 @@
 namespace kvloupe {
 namespace {
 
-/// Logits of a query against tokens 0 to that query.
+/// Logits of a query against tokens 0 to that query; −infinity for those beyond its window.
 std::vector<double> naive_logits(const test::SyntheticStates& states, int layer, int query_head,
                                  int query) {
   const auto l = static_cast<std::size_t>(layer);
@@ -25,7 +26,10 @@ std::vector<double> naive_logits(const test::SyntheticStates& states, int layer,
     double dot = 0.0;
     for (int j = 0; j < q.cols(); ++j)
       dot += static_cast<double>(q(query, j)) * static_cast<double>(k(i, j));
-    logits.push_back(dot * static_cast<double>(states.run.attention_scale));
+    const int window = states.model.sliding_window;
+    const bool seen = window == 0 || query - i < window;
+    logits.push_back(seen ? dot * static_cast<double>(states.run.attention_scale)
+                          : -std::numeric_limits<double>::infinity());
   }
   return logits;
 }
@@ -63,10 +67,19 @@ double naive_error(const test::SyntheticStates& states, int layer, int query_hea
   return std::sqrt(lost / whole);
 }
 
+test::SyntheticTraceOptions with_window(int window) {
+  test::SyntheticTraceOptions options;
+  options.sliding_window = window;
+  return options;
+}
+
 class SinkTest : public ::testing::Test {
  protected:
+  explicit SinkTest(int window = 0)
+      : states(test::write_synthetic_trace(folder / "t.h5", with_window(window))) {}
+
   test::TemporaryFolder folder;
-  test::SyntheticStates states = test::write_synthetic_trace(folder / "t.h5");
+  test::SyntheticStates states;
   Trace trace{folder / "t.h5"};
   Progress progress;
 };
@@ -108,6 +121,51 @@ TEST_F(SinkTest, EdgesOfADrop) {
   progress.cancel();
   EXPECT_THROW(dropped_token_errors(trace, 0, std::vector<int>{95}, progress), Cancelled);
 }
+
+class WindowedSinkTest : public SinkTest, public ::testing::WithParamInterface<int> {
+ protected:
+  WindowedSinkTest() : SinkTest(GetParam()) {}
+};
+
+TEST_P(WindowedSinkTest, WhatAQueryDoesNotSeeCostsNothing) {
+  const int window = GetParam();
+  for (const int token : {0, 7, 50, 90}) {
+    const std::vector<int> queries{95, 60, 51, 103};
+    double expected = 0.0;
+    for (const int query : queries) {
+      if (query < token || query - token >= window) continue;
+      expected += naive_error(states, 1, 2, token, query) / 4.0;
+    }
+    const double error = dropped_token_error(trace, 1, 2, token, queries);
+    EXPECT_NEAR(error, expected, 1e-5 * (1.0 + expected)) << token;
+    if (window <= 2 && token != 50) {
+      EXPECT_EQ(error, 0.0);
+    }
+  }
+  EXPECT_EQ(std::isinf(dropped_token_error(trace, 0, 1, 60, std::vector<int>{60})), window == 1);
+}
+
+TEST_P(WindowedSinkTest, AveragesLeaveOutWhatLiesBeyond) {
+  constexpr int n = 24;
+  const std::vector<int> layers{1};
+  const MeanAttention mean = mean_attention(trace, layers, n, progress);
+  for (int q = 0; q < n; ++q) {
+    for (int k = 0; k < n; ++k) {
+      const bool seen = k <= q && q - k < GetParam();
+      EXPECT_EQ(std::isnan(mean.logits(q, k)), !seen);
+      EXPECT_EQ(std::isnan(mean.probabilities(q, k)), !seen);
+      if (!seen) continue;
+      double probability = 0.0;
+      for (int h = 0; h < 4; ++h) {
+        const auto at = static_cast<std::size_t>(k);
+        probability += naive_softmax(naive_logits(states, 1, h, q))[at] / 4.0;
+      }
+      EXPECT_NEAR(mean.probabilities(q, k), probability, 1e-5);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Windows, WindowedSinkTest, ::testing::Values(1, 2, 20, 103));
 
 TEST_F(SinkTest, AveragesAreOfLogitsAndOfEachHeadsProbabilities) {
   constexpr int n = 12;

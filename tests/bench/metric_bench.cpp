@@ -69,7 +69,8 @@ BENCHMARK(similarity_plain)->Arg(4096)->Arg(32768)->Unit(benchmark::kMillisecond
 void attention_logsumexp_all(benchmark::State& state) {
   const Matrix q = random_matrix(state.range(0), kHeadDim);
   Progress progress;
-  for (auto _ : state) benchmark::DoNotOptimize(attention_logsumexp(view(q), view(q), 0.09F, progress));
+  for (auto _ : state)
+    benchmark::DoNotOptimize(attention_logsumexp(view(q), view(q), 0.09F, 0, progress));
   state.counters["flops"] = benchmark::Counter(
       static_cast<double>(state.range(0)) * static_cast<double>(state.range(0)) * kHeadDim,
       benchmark::Counter::kIsIterationInvariantRate);
@@ -80,7 +81,7 @@ void attention_map_window(benchmark::State& state) {
   const int count = static_cast<int>(state.range(0));
   const Matrix q = random_matrix(count, kHeadDim);
   Progress progress;
-  const std::vector<float> logsumexp = attention_logsumexp(view(q), view(q), 0.09F, progress);
+  const std::vector<float> logsumexp = attention_logsumexp(view(q), view(q), 0.09F, 0, progress);
   AttentionWindow window{0, count, 0, count, kPixels, kPixels};
   window.pooling = state.range(1) == 0 ? Pooling::max : Pooling::mean;
   for (auto _ : state) {
@@ -99,7 +100,7 @@ void attention_map_plain(benchmark::State& state) {
   const Eigen::Index count = state.range(0);
   const Matrix q = random_matrix(count, kHeadDim);
   for (auto _ : state) {
-    const Matrix attention = attention_rows(view(q), view(q), 0.09F);
+    const Matrix attention = attention_rows(view(q), view(q), 0.09F, 0);
     Matrix map(kPixels, kPixels);
     for (Eigen::Index y = 0; y < kPixels; ++y) {
       for (Eigen::Index x = 0; x < kPixels; ++x) {

@@ -99,6 +99,16 @@ BENCHMARK_CAPTURE(replay_large_head, tova_fastcaote, "tova+fastcaote")
 BENCHMARK_CAPTURE(replay_large_head, expr, "expr(\"rank(attn_last) - rank(cos_anchor)\")")
     ->Unit(benchmark::kMillisecond);
 
+/// The same head in a model that sees its last 2048 tokens.
+void replay_windowed_head(benchmark::State& state, const char* spec) {
+  test::SyntheticTraceOptions options = large_head(8192);
+  options.sliding_window = 2048;
+  replay_one_layer(state, spec, options, 1024, false);
+}
+BENCHMARK_CAPTURE(replay_windowed_head, keydiff, "keydiff")->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(replay_windowed_head, tova, "tova")->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(replay_windowed_head, h2o, "h2o")->Unit(benchmark::kMillisecond);
+
 /// How a step grows: /T/N.
 void replay_growth(benchmark::State& state, const char* spec) {
   replay_one_layer(state, spec, large_head(static_cast<int>(state.range(0))),

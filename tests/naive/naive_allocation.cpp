@@ -21,7 +21,7 @@ double half_to_even(double x) {
 
 int NaiveReplay::layer_budget(const Block& block) const {
   const SpecPart* pyramid = policy_.find("pyramid");
-  const double n = block.end;
+  const double n = still_seen(block);
   if (pyramid == nullptr || model_.num_layers == 1 || n <= budget_) return budget_;
   double least = budget_ / pyramid->number("beta");
   double most = 2.0 * budget_ - least;

@@ -60,9 +60,12 @@ double QueryHeadStates::out_norm_l2(int token) const {
 }
 
 namespace {
-std::vector<int> prefix(int token) {
+/// What the query at `token` sees.
+std::vector<int> prefix(const ModelInfo& model, int token) {
   std::vector<int> tokens;
-  for (int i = 0; i <= token; ++i) tokens.push_back(i);
+  for (int i = 0; i <= token; ++i) {
+    if (model.sliding_window == 0 || token - i < model.sliding_window) tokens.push_back(i);
+  }
   return tokens;
 }
 
@@ -87,17 +90,17 @@ double distance(const std::vector<double>& a, const std::vector<double>& b) {
 
 TwoStages two_stages(const QueryHeadStates& head, int token, const std::set<int>& stage_one,
                      const std::set<int>& stage_two) {
-  const std::map<int, double> attention = head.attention(token, prefix(token));
+  const std::map<int, double> attention = head.attention(token, prefix(head.model, token));
   TwoStages result;
   for (const int i : stage_one) result.mass += attention.at(i);
   const double factor = 2.0 - 1.0 / result.mass;
   double least_l1 = std::numeric_limits<double>::infinity();
   double least_l2 = least_l1;
-  for (const int i : prefix(token)) {
+  for (const int i : prefix(head.model, token)) {
     least_l1 = std::min(least_l1, head.out_norm_l1(i));
     least_l2 = std::min(least_l2, head.out_norm_l2(i));
   }
-  for (const int i : prefix(token)) {
+  for (const int i : prefix(head.model, token)) {
     const double a = attention.at(i);
     const double l1 = head.out_norm_l1(i);
     const double l2 = head.out_norm_l2(i);
@@ -148,7 +151,8 @@ EvictionError eviction_error(const QueryHeadStates& head, const std::map<int, do
 }
 
 double output_norm(const QueryHeadStates& head, int token) {
-  const std::vector<double> output = mean_value(head, head.attention(token, prefix(token)));
+  const std::vector<double> output =
+      mean_value(head, head.attention(token, prefix(head.model, token)));
   return distance(output, std::vector<double>(output.size(), 0.0));
 }
 

@@ -28,7 +28,7 @@ struct QueryHeadStates {
 struct TwoStages {
   double mass = 0.0, bound_l1 = 0.0, relaxed_l1 = 0.0, bound_l2 = 0.0, relaxed_l2 = 0.0;
 };
-/// Of the query at `token` over the prefix 0 … token.
+/// Of the query at `token` over the prefix 0 … token, or what the model's window leaves of it.
 TwoStages two_stages(const QueryHeadStates& head, int token, const std::set<int>& stage_one,
                      const std::set<int>& stage_two);
 
@@ -42,7 +42,7 @@ struct EvictionError {
 EvictionError eviction_error(const QueryHeadStates& head, const std::map<int, double>& h,
                              const std::set<int>& retained);
 
-/// ‖A V‖₂ of the query at `token` over its prefix.
+/// ‖A V‖₂ of the query at `token` over the same.
 double output_norm(const QueryHeadStates& head, int token);
 
 }  // namespace kvloupe::naive

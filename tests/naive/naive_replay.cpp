@@ -17,7 +17,9 @@ NaiveReplay::NaiveReplay(const LayerStates& states, const ModelInfo& model, doub
       layer_(layer),
       policy_(std::move(policy)),
       budget_(budget),
+      window_(states.keys.front().rows() > model.sliding_window ? model.sliding_window : 0),
       caches_(states.keys.size()),
+      leaving_(states.keys.size()),
       received_(states.keys.size()),
       merged_(states.keys.size()) {}
 
@@ -63,17 +65,24 @@ NaiveReplay::Scores NaiveReplay::attention(int query_head, int query_token,
   double largest = -std::numeric_limits<double>::infinity();
   for (const int token : tokens) {
     result[token] = 0.0;
-    if (token <= query_token) {
+    if (sees(query_token, token)) {
       largest = std::max(largest, (this->*logits)(query_head, query_token, token));
     }
   }
   double sum = 0.0;
   for (const int token : tokens) {
-    if (token > query_token) continue;
+    if (!sees(query_token, token)) continue;
     result[token] = std::exp((this->*logits)(query_head, query_token, token) - largest);
     sum += result[token];
   }
   for (auto& [token, weight] : result) weight /= sum;
+  return result;
+}
+
+NaiveReplay::Scores NaiveReplay::step_attention(int query_head, int query_token) const {
+  const int head = model_.head_of(query_head);
+  Scores result = attention(query_head, query_token, present_[head]);
+  for (const int token : leaving_[head]) result.erase(token);
   return result;
 }
 
@@ -96,7 +105,7 @@ NaiveReplay::Scores NaiveReplay::tova(int head, const Block& block) const {
   const int end = whole_layer ? model_.num_heads : (head + 1) * group;
   Scores scores;
   for (int query_head = first; query_head < end; ++query_head) {
-    const Scores row = attention(query_head, block.end - 1, caches_[model_.head_of(query_head)]);
+    const Scores row = step_attention(query_head, block.end - 1);
     for (const auto& [token, weight] : row) scores[token] += weight / (end - first);
   }
   return scores;
@@ -138,7 +147,7 @@ NaiveReplay::Scores NaiveReplay::snapkv(int head, const Block& block) const {
   for (int query_head = head * group; query_head < (head + 1) * group; ++query_head) {
     std::vector<double> votes(tokens.size(), 0.0);
     for (int query = block.end - rows; query < block.end; ++query) {
-      const Scores row = attention(query_head, query, tokens);
+      const Scores row = step_attention(query_head, query);
       for (int i = 0; i < n; ++i) votes[i] += row.at(tokens[i]) / rows;
     }
     if (policy_.score().count("pool_before_group") == 1) votes = pool(votes);
@@ -311,6 +320,23 @@ void NaiveReplay::evict(int head, const Block& block, int quota, HeadStep& step)
   if (policy_.find("cam") != nullptr) step.merges = cam(head, step.retained);
 }
 
+int NaiveReplay::still_seen(const Block& block) const {
+  int count = 0;
+  for (int token = 0; token < block.end; ++token) count += sees(block.end, token) ? 1 : 0;
+  return count;
+}
+
+void NaiveReplay::forget_unseen(int head, const Block& block) {
+  leaving_[head].clear();
+  for (const int token : caches_[head]) {
+    if (!sees(block.end, token)) leaving_[head].insert(token);  // the next query is the first later
+  }
+  for (const int token : leaving_[head]) {
+    std::erase(caches_[head], token);
+    received_[head].erase(token);
+  }
+}
+
 std::vector<HeadStep> NaiveReplay::step(const Block& block) {
   std::vector<HeadStep> steps(caches_.size());
   const int heads = static_cast<int>(caches_.size());
@@ -327,6 +353,8 @@ std::vector<HeadStep> NaiveReplay::step(const Block& block) {
       }
     }
   }
+  present_ = caches_;
+  for (int head = 0; head < heads; ++head) forget_unseen(head, block);
   const int budget = layer_budget(block);
   int entries = 0;
   int largest = 0;
@@ -388,12 +416,15 @@ void NaiveReplay::keep(int head, const std::set<int>& retained) {
 }
 
 Measures NaiveReplay::measure(int query_head, int token, const std::set<int>& retained) const {
-  std::vector<int> prefix;
-  for (int i = 0; i <= token; ++i) prefix.push_back(i);
-  const Scores full = attention(query_head, token, prefix, &NaiveReplay::captured_logit);
-  const Scores cut =
-      attention(query_head, token, std::vector<int>(retained.begin(), retained.end()));
   const int head = model_.head_of(query_head);
+  std::vector<int> prefix, has;
+  for (int i = 0; i <= token; ++i) {
+    if (!sees(token, i)) continue;
+    prefix.push_back(i);
+    if (retained.count(i) == 1 || leaving_[head].count(i) == 1) has.push_back(i);
+  }
+  const Scores full = attention(query_head, token, prefix, &NaiveReplay::captured_logit);
+  const Scores cut = attention(query_head, token, has);
   const Matrix& weight = states_.output_weights[query_head];
   const int d = model_.head_dim;
   // What the head puts out before W_O, of the whole prefix less that of the cache.
@@ -401,7 +432,7 @@ Measures NaiveReplay::measure(int query_head, int token, const std::set<int>& re
   for (int c = 0; c < d; ++c) {
     for (const int i : prefix)
       lost[c] += full.at(i) * static_cast<double>(states_.values[head](i, c));
-    for (const int i : retained) lost[c] -= cut.at(i) * value(head, i, c);
+    for (const int i : has) lost[c] -= cut.at(i) * value(head, i, c);
   }
   Measures result;
   for (const double x : lost) result.head_error_l2 += x * x;
@@ -414,7 +445,7 @@ Measures NaiveReplay::measure(int query_head, int token, const std::set<int>& re
   }
   result.perturbation_l2 = std::sqrt(result.perturbation_l2);
 
-  for (const int i : retained) result.retained_mass += full.at(i);
+  for (const int i : has) result.retained_mass += full.at(i);
   const double factor = 2.0 - 1.0 / result.retained_mass;
   for (const int i : prefix) {
     double l1 = 0.0;
@@ -428,7 +459,8 @@ Measures NaiveReplay::measure(int query_head, int token, const std::set<int>& re
       l1 += std::abs(output);
       l2 += output * output;
     }
-    const double share = full.at(i) * (retained.count(i) == 1 ? 1.0 - factor : 1.0);
+    const bool kept = std::find(has.begin(), has.end(), i) != has.end();
+    const double share = full.at(i) * (kept ? 1.0 - factor : 1.0);
     result.magnitude += full.at(i) * l1;
     result.bound_l1 += share * l1;
     result.bound_l2 += share * std::sqrt(l2);

@@ -28,7 +28,7 @@ struct NaiveMerge {
 
 /// One head at one step.
 struct HeadStep {
-  std::vector<int> cache;        // token indices before eviction, ascending
+  std::vector<int> cache;        // token indices before eviction, ascending; those still to be seen
   std::map<int, double> scores;  // by token; empty where nothing is evicted
   std::set<int> protected_tokens;
   std::set<int> retained;
@@ -58,7 +58,8 @@ class NaiveReplay {
   /// Goes on from this retained set of the step just made instead: where a tie in float32 fell the
   /// other way.
   void adopt(int head, const std::set<int>& retained);
-  /// Of the query at `token` against the whole prefix, with these entries kept.
+  /// Of the query at `token` against all it sees of the prefix, with these entries kept, and the
+  /// one that this query saw in the cache and no later one does.
   Measures measure(int query_head, int token, const std::set<int>& retained) const;
 
  private:
@@ -75,9 +76,17 @@ class NaiveReplay {
   double logit(int query_head, int query_token, int key_token) const;
   double captured_logit(int query_head, int query_token, int key_token) const;
   using Logit = double (NaiveReplay::*)(int, int, int) const;
-  /// Softmax of one query over a set of tokens; those after the query get nothing.
+  /// The mask, as the formula has it: 0 <= query − key < W.
+  bool sees(int query_token, int key_token) const {
+    const int distance = query_token - key_token;
+    return distance >= 0 && (window_ == 0 || distance < window_);
+  }
+  /// Softmax of one query over a set of tokens; those it does not see get nothing.
   Scores attention(int query_head, int query_token, const std::vector<int>& tokens,
                    Logit logits = &NaiveReplay::logit) const;
+  /// What one of the step's queries pays to the entries of its head's cache: softmax over all that
+  /// was there when it ran, of which some may have left since.
+  Scores step_attention(int query_head, int query_token) const;
   double key_norm(int head, int token) const;
   double product(int head, int a, int b) const;
 
@@ -99,6 +108,10 @@ class NaiveReplay {
                                const std::set<int>& kept);
   std::set<int> protect(int head, int budget) const;
   int layer_budget(const Block& block) const;
+  /// Of the tokens up to the block's last, how many a later query sees.
+  int still_seen(const Block& block) const;
+  /// Takes the tokens that no later query sees out of a head's cache.
+  void forget_unseen(int head, const Block& block);
   /// How many entries each head keeps, [Hk]; fills layer_threshold. Needs scores and protected
   /// ones.
   std::vector<int> quotas(std::vector<HeadStep>& steps, int budget) const;
@@ -121,7 +134,10 @@ class NaiveReplay {
   int layer_;
   PolicySpec policy_;
   int budget_;
+  int window_;                                   // W; 0 where it hides nothing of the sequence
   std::vector<std::vector<int>> caches_;         // [Hk]
+  std::vector<std::vector<int>> present_;        // [Hk]: when the last step's queries ran
+  std::vector<std::set<int>> leaving_;           // [Hk]: what left then, seen by no later query
   std::vector<std::map<int, double>> received_;  // [Hk]: accumulated attention by token
   std::vector<std::map<int, Merged>> merged_;    // [Hk]: entries that are no longer their token's
   struct {

@@ -82,7 +82,7 @@ NaiveReplay::Scores NaiveReplay::critical_second(int head, const Block& block,
       }
       norm += (l1 ? size : std::sqrt(size)) / group;
     }
-    const double share = (score - least) / (sum ? block.end : 1);
+    const double share = (score - least) / (sum ? still_seen(block) : 1);
     result[token] = (share + critical.number("eps")) * norm;
   }
   return result;

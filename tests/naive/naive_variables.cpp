@@ -19,7 +19,7 @@ NaiveReplay::Scores NaiveReplay::variable(const std::string& name, int head,
     Scores mean;
     for (int query_head = head * group; query_head < (head + 1) * group; ++query_head) {
       for (int query = block.end - rows; query < block.end; ++query) {
-        for (const auto& [token, weight] : attention(query_head, query, cache)) {
+        for (const auto& [token, weight] : step_attention(query_head, query)) {
           mean[token] += weight / (rows * group);
         }
       }

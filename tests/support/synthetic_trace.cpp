@@ -61,20 +61,24 @@ ModelInfo make_model(const SyntheticTraceOptions& options) {
   model.head_dim = options.head_dim;
   model.hidden_size = options.hidden_size;
   model.vocab_size = options.vocab_size;
+  model.sliding_window = options.sliding_window;
   model.rope_scaling = "null";
   model.config = "{}";
   return model;
 }
 
-/// Causal softmax rows [Hq,m,n] of a block and their log-sum-exp [Hq,m].
+/// Causal softmax rows [Hq,m,n] of a block, within the window, and their log-sum-exp [Hq,m].
 void attend(const SyntheticStates& states, int layer, const Block& block,
             std::vector<float>& attention, std::vector<float>& logsumexp) {
   for (int query_head = 0; query_head < states.model.num_heads; ++query_head) {
     const auto l = static_cast<std::size_t>(layer), q = static_cast<std::size_t>(query_head);
     const Matrix& keys = states.key[l][static_cast<std::size_t>(states.model.head_of(query_head))];
     for (int row = block.first; row < block.end; ++row) {
-      const Eigen::VectorXf logits = keys.topRows(row + 1) * states.query[l][q].row(row).transpose() *
-                                     static_cast<float>(states.run.attention_scale);
+      Eigen::VectorXf logits = keys.topRows(row + 1) * states.query[l][q].row(row).transpose() *
+                               static_cast<float>(states.run.attention_scale);
+      for (int i = 0; i <= row && states.model.sliding_window > 0; ++i) {
+        if (row - i >= states.model.sliding_window) logits[i] = -1e30F;
+      }
       const float largest = logits.maxCoeff();
       const float sum = (logits.array() - largest).exp().sum();
       logsumexp.push_back(largest + std::log(sum));

@@ -22,6 +22,7 @@ struct SyntheticTraceOptions {
   int prompt_length = 96;
   int generated = 8;
   int block = 32;
+  int sliding_window = 0;  // W; 0: none
   std::uint64_t seed = 1;
 
   int clusters = 0;          // keys scatter around so many centres; 0: independent normal keys

@@ -21,7 +21,8 @@ constexpr int most_pixels = 1024;
 class Attention final : public Figure {
  public:
   Selection selection;
-  Matrix map;  // [pixels,pixels] of the selected range; NaN above the diagonal
+  Matrix map;      // [pixels,pixels] of the selected range; NaN where no query sees a key
+  int window = 0;  // of the model, where it hides anything of the trace; 0: none
   std::vector<int> sinks;
   bool logits = false;
   bool log_scale = true;
@@ -83,7 +84,10 @@ class Attention final : public Figure {
     const long column = target.token - selection.first_token;
     if (row < 0 || column < 0 || row >= count || column >= count) return {};
     const float value = map(row * map.rows() / count, column * map.cols() / count);
-    if (std::isnan(value)) return {};
+    if (std::isnan(value)) {
+      const bool beyond = target.token < first_seen(target.other_token, window);
+      return beyond ? fmt::format("not seen, beyond the window of {} tokens", window) : "";
+    }
     return std::string(logits ? "logit " : "attention ") +
            format_number(static_cast<double>(value));
   }
@@ -96,6 +100,10 @@ class Attention final : public Figure {
     if (map.cols() <= selection.last_token - selection.first_token) {
       text += pooling == Pooling::max ? "; each pixel is the largest value of its tile"
                                       : "; each pixel is the mean of its tile";
+    }
+    if (window > 0 && selection.last_token - selection.first_token >= window) {
+      text += fmt::format("; blank below the diagonal: beyond the model's window of {} tokens",
+                          format_count(window));
     }
     if (!sinks.empty()) text += "; triangles: tokens that receive more than 0.3 on average";
     return text + ".";
@@ -165,6 +173,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   window.width = window.height = std::min(window.query_end - window.query_first, most_pixels);
   window.pooling = figure->pooling;
   window.unit = figure->logits ? AttentionUnit::logit : AttentionUnit::probability;
+  window.seen = figure->window = trace.window();
 
   const int group = trace.model().group_size();
   const int first = s.query_head >= 0 ? s.query_head : s.head * group;
@@ -184,13 +193,17 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
     } else {
       figure->map += one;
     }
-    const std::vector<float> mean = received_attention(view(queries), view(keys), scale, progress);
+    const std::vector<float> mean =
+        received_attention(view(queries), view(keys), scale, trace.window(), progress);
     for (std::size_t t = 0; t < mean.size(); ++t)
       received[t] += static_cast<double>(mean[t]) / count;
   }
   figure->map /= static_cast<float>(count);
-  // The last few tokens are seen by too few queries, themselves among them, for a mean to say much.
-  const int judged = trace.length() - std::max(8, trace.length() / 20);
+  // The last few tokens are seen by too few queries, themselves among them, for a mean to say much;
+  // through a window of few tokens all are.
+  constexpr int few = 8;
+  if (trace.window() > 0 && trace.window() < few) return figure;
+  const int judged = trace.length() - std::max(few, trace.length() / 20);
   for (int t = s.first_token; t <= std::min(s.last_token, judged); ++t) {
     if (received[static_cast<std::size_t>(t)] > static_cast<double>(kSinkHead))
       figure->sinks.push_back(t);
@@ -205,7 +218,8 @@ FigureInfo attention_figure() {
   info.name = "attention";
   info.title = "Attention map";
   info.tooltip =
-      "A = softmax(QKᵀ/√d), causal, recomputed in float32 from queries and keys; never read from a "
+      "A = softmax(QKᵀ/√d), causal and within the model's window, recomputed in float32 from "
+      "queries and keys; never read from a "
       "stored "
       "16-bit map. Triangles mark sinks: tokens that receive more than 0.3 on average";
   info.needs.head = true;

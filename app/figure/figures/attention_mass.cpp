@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <functional>
 
-#include "analysis/metric/attention.h"
 #include "analysis/metric/perturbation.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
@@ -23,7 +22,8 @@ std::vector<double> gathered(const LayerStates& states, const Trace& trace, int 
   const Matrix& queries = states.queries[static_cast<std::size_t>(query_head)];
   const Eigen::VectorXf scaled =
       static_cast<float>(trace.run().attention_scale) * queries.row(token).transpose();
-  const Eigen::VectorXf logits = keys.topRows(token + 1) * scaled;
+  const int first = first_seen(token, trace.window());
+  const Eigen::VectorXf logits = keys.middleRows(first, token + 1 - first) * scaled;
   std::vector<double> attention = softmax({logits.data(), static_cast<std::size_t>(logits.size())});
   std::sort(attention.begin(), attention.end(), std::greater<>());
   std::vector<double> sums = {0.0};
@@ -34,7 +34,6 @@ std::vector<double> gathered(const LayerStates& states, const Trace& trace, int 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
   const FigureInfo info = attention_mass_figure();
   const Trace& trace = *input.trace;
-  require_no_window(trace);
   const ModelInfo& model = trace.model();
   const double alpha = chosen_number(info, input, "alpha");
   std::vector<double> entries;  // ⌊αb⌋ of each budget

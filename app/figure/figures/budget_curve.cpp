@@ -203,7 +203,9 @@ class BudgetCurve final : public Figure {
     add_marked_line(scene, style, axes, points(one.mean), bold, 4.0);
     if (one.safe < 0) return;
     const auto at = static_cast<std::size_t>(one.safe);
-    const Point mark = axes.to_page(budgets[at], one.mean[at]);
+    // Nothing lost at all has no place on a logarithmic axis: its mark stands at the foot.
+    const bool at_foot = log_scale && !(one.mean[at] > 0.0);
+    const Point mark = axes.to_page(budgets[at], at_foot ? axes.y.first : one.mean[at]);
     Path drop = make_line(mark, {mark.x, axes.plot.bottom()}, style.colours.ink, 0.6);
     drop.stroke->dash = {1.0, 1.2};
     scene.add(std::move(drop));

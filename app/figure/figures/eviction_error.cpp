@@ -250,6 +250,13 @@ Loss loss_of(const Trace& trace, int layer, int query_head, int token, const Mat
   return loss;
 }
 
+Matrix rows_at(const Matrix& all, const std::vector<std::int32_t>& tokens) {
+  Matrix result(static_cast<Eigen::Index>(tokens.size()), all.cols());
+  for (std::size_t i = 0; i < tokens.size(); ++i)
+    result.row(static_cast<Eigen::Index>(i)) = all.row(tokens[i]);
+  return result;
+}
+
 /// Fills the entries and says which rows the policy and CAOTE drop.
 std::array<std::vector<std::int32_t>, 2> choose(EvictionErrorFigure& figure, const Replay& replay,
                                                 const HeadReplay& head, const Matrix& values) {
@@ -305,16 +312,19 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   const auto at = static_cast<std::size_t>(figure->step);
   if (head.scores.size() <= at || head.scores[at].empty())
     throw WorkError("the policy has no scores by which CAOTE could choose");
-  const std::vector<std::int32_t> tokens = replay.tokens_at(head, figure->step);
+  std::vector<std::int32_t> tokens = replay.tokens_at(head, figure->step);
   const Matrix all_keys = input.trace->key(s.layer, s.head);
   const Matrix all_values = input.trace->value(s.layer, s.head);
-  Matrix keys(static_cast<Eigen::Index>(tokens.size()), all_keys.cols());
-  Matrix values(keys.rows(), all_values.cols());
-  for (Eigen::Index row = 0; row < keys.rows(); ++row) {
-    keys.row(row) = all_keys.row(tokens[static_cast<std::size_t>(row)]);
-    values.row(row) = all_values.row(tokens[static_cast<std::size_t>(row)]);
+  auto dropped = choose(*figure, replay, head, rows_at(all_values, tokens));
+  // The query still sees what leaves with the model's window at this step.
+  const std::vector<std::int32_t> seen = replay.seen_at(head, figure->step);
+  if (!seen.empty() && seen.front() < replay.first_token(figure->step)) {
+    tokens.insert(tokens.begin(), seen.front());
+    for (auto& rows : dropped) {
+      for (std::int32_t& row : rows) ++row;
+    }
   }
-  const auto dropped = choose(*figure, replay, head, values);
+  const Matrix keys = rows_at(all_keys, tokens), values = rows_at(all_values, tokens);
   const int group = input.trace->model().group_size();
   const int query = replay.blocks[at].end - 1;
   for (int i = 0; i < group; ++i) {

@@ -29,6 +29,7 @@ class Filmstrip final : public Figure {
   int tokens = 0;
   int steps = 0;
   int prompt_steps = 0;
+  int window = 0;  // of the model, where it hides anything; 0: none
   std::vector<Block> blocks;
   std::vector<Cell> cells;  // [S,T]
   std::vector<std::uint8_t>
@@ -77,6 +78,7 @@ class Filmstrip final : public Figure {
     add_block_lines(scene, style, axes);
     add_shields(scene, style, axes);
     add_ticks(scene, style, axes);
+    add_window_edge(scene, style, axes);
     scene.add(PopClip{});
     add_band(scene, style, axes);
     add_axes(scene, style, axes, x_look, y_look);
@@ -104,8 +106,9 @@ class Filmstrip final : public Figure {
     const std::size_t i = index(target.step, target.token);
     switch (cells[i]) {
       case Cell::absent:
-        return blocks[static_cast<std::size_t>(target.step)].end <= target.token ? "not yet read"
-                                                                                 : "gone";
+        if (blocks[static_cast<std::size_t>(target.step)].end <= target.token)
+          return "not yet read";
+        return target.token < first_token(target.step) ? "beyond the window" : "gone";
       case Cell::evicted:
         return "evicted at this step";
       case Cell::merged:
@@ -121,6 +124,11 @@ class Filmstrip final : public Figure {
         "Cache of layer {}, head {} under {}: each row is a step, each column a token.{}",
         selection.layer, selection.head, policy,
         std::string(scored ? " Lighter cells have lower scores." : "") +
+            (window > 0
+                 ? fmt::format(" What lies left of the dashed line has left with the model's "
+                               "window of {} tokens: no later query sees it.",
+                               format_count(window))
+                 : "") +
             (prompt_weight() > 1.0
                  ? fmt::format(" Rows of the prompt, above the line, are {} times as high.",
                                fmt::format("{:.2g}", prompt_weight()))
@@ -136,6 +144,11 @@ class Filmstrip final : public Figure {
     const int generated = steps - prompt_steps;
     if (prompt_steps == 0 || generated == 0) return 1.0;
     return std::clamp(wanted_share / (1.0 - wanted_share) * generated / prompt_steps, 1.0, most);
+  }
+
+  /// The first token that queries after a step see.
+  int first_token(int step) const {
+    return first_seen(blocks[static_cast<std::size_t>(step)].end, window);
   }
 
   static double row_height(const Axes& axes, int step) {
@@ -340,6 +353,27 @@ class Filmstrip final : public Figure {
     scene.add(std::move(lines));
   }
 
+  /// The stair along which entries leave with the model's window, whatever the policy.
+  void add_window_edge(Scene& scene, const Style& style, const Axes& axes) const {
+    Path edge;
+    bool begun = false;
+    for (int s = 0; s < steps; ++s) {
+      const int first = first_token(s);
+      if (first == 0) continue;
+      const Point top = axes.to_page(first, s);
+      if (begun) {
+        edge.line(top);
+      } else {
+        edge.move(top);
+      }
+      edge.line(axes.to_page(first, s + 1));
+      begun = true;
+    }
+    if (!begun) return;
+    edge.stroke = Stroke{style.colours.faint, 0.6, {2.0, 1.5}, Cap::butt};
+    scene.add(std::move(edge));
+  }
+
   /// The prompt's segments with their names, above the strip.
   void add_band(Scene& scene, const Style& style, const Axes& axes) const {
     double free_from = axes.plot.x;
@@ -398,6 +432,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   figure->tokens = static_cast<int>(head->evicted_at.size());
   figure->steps = static_cast<int>(replay.blocks.size());
   figure->blocks = replay.blocks;
+  figure->window = replay.window;
   const int prompt_length = input.trace->run().prompt_length;
   figure->prompt_steps = static_cast<int>(
       std::count_if(replay.blocks.begin(), replay.blocks.end(),
@@ -447,7 +482,8 @@ FigureInfo filmstrip_figure() {
   info.tooltip =
       "A head's cache through time: a column is a token, a row a step. Blue: in the cache, lighter "
       "with a lower "
-      "score; vermillion: evicted at this step; green line: protected";
+      "score; vermillion: evicted at this step; green line: protected; dashed: the edge of the "
+      "model's sliding window, where it has one";
   info.needs.head = true;
   info.needs.tokens = true;
   info.needs.policy = true;

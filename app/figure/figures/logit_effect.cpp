@@ -139,16 +139,23 @@ std::vector<std::vector<std::int32_t>> left_of(const FigureInput& input, bool on
   const int heads = input.trace->model().num_kv_heads;
   std::vector<std::vector<std::int32_t>> left;
   if (one_token) {
-    const int token = std::max(0, s.token);
+    const int first = first_seen(query, replay.window);
+    const int token = s.token >= 0 ? s.token : first;
     if (token > query) {
       throw WorkError(fmt::format("token {} comes after the step's last query, token {}; choose a "
                                   "later step or an earlier token",
                                   token, query));
     }
-    if (query == 0) throw WorkError("the first token alone has nothing that could leave");
-    std::vector<std::int32_t> rest(static_cast<std::size_t>(query) + 1);
-    std::iota(rest.begin(), rest.end(), 0);
-    rest.erase(rest.begin() + token);
+    if (token < first) {
+      throw WorkError(
+          fmt::format("token {} is beyond the window of {} tokens of the step's last "
+                      "query, token {}; choose an earlier step or a later token",
+                      token, replay.window, query));
+    }
+    if (query == first) throw WorkError("a token alone has nothing that could leave");
+    std::vector<std::int32_t> rest(static_cast<std::size_t>(query + 1 - first));
+    std::iota(rest.begin(), rest.end(), first);
+    rest.erase(rest.begin() + (token - first));
     left.assign(static_cast<std::size_t>(heads), rest);
     what = fmt::format("were token {} taken out of every head of layer {}, for the query at token {}",
                        token, s.layer, query);
@@ -161,7 +168,7 @@ std::vector<std::vector<std::int32_t>> left_of(const FigureInput& input, bool on
       if (!record.merges.empty() || !record.gifts.empty())
         throw WorkError("the policy merges entries: they are no longer their tokens' own");
     }
-    left.push_back(replay.retained_at(replayed, s.step));
+    left.push_back(replay.seen_at(replayed, s.step));
   }
   what = fmt::format(
       "by what {} with N = {} has evicted from layer {} by step {}, for the step's last query",
@@ -198,7 +205,9 @@ ChoiceInfo removed_choice() {
   ChoiceInfo choice;
   choice.name = "of";
   choice.title = "Effect of";
-  choice.tooltip = "What the policy has evicted, or the selected token alone (without one: token 0)";
+  choice.tooltip =
+      "What the policy has evicted, or the selected token alone (without one: the first that the "
+      "query sees)";
   choice.values = {"evicted", "token"};
   return choice;
 }

@@ -23,8 +23,6 @@ struct Panel {
   Point mean;                      // of the keys in the cache before the step's eviction
 };
 
-constexpr const char* state_names[] = {"ahead", "retained", "protected", "evicted", "merged"};
-
 class Pca final : public Figure {
  public:
   Selection selection;
@@ -79,11 +77,11 @@ class Pca final : public Figure {
     csv.row({"policy", "token", "pc1", "pc2", "state"});
     for (const Panel& panel : panels) {
       for (std::size_t t = 0; t < panel.states.size(); ++t) {
-        if (panel.states[t] == TokenState::ahead) continue;
+        if (is_out_of_play(panel.states[t])) continue;
         const auto row = static_cast<Eigen::Index>(t);
         csv.row({std::string_view(panel.title), static_cast<long>(t),
                  static_cast<double>(points(row, 0)), static_cast<double>(points(row, 1)),
-                 std::string_view(state_names[static_cast<int>(panel.states[t])])});
+                 std::string_view(state_name(panel.states[t]))});
       }
     }
   }
@@ -93,7 +91,7 @@ class Pca final : public Figure {
     std::string text;
     for (const Panel& panel : panels) {
       if (!text.empty()) text += ", ";
-      text += state_names[static_cast<int>(panel.states[static_cast<std::size_t>(target.token)])];
+      text += state_name(panel.states[static_cast<std::size_t>(target.token)]);
     }
     return text;
   }
@@ -108,6 +106,7 @@ class Pca final : public Figure {
                                               static_cast<char>('a' + p), panels[p].title)
                                 : ", " + panels[p].title;
     }
+    if (any(TokenState::beyond_window)) text += "; keys that left with the model's window are left out";
     return text + ".";
   }
 
@@ -146,7 +145,7 @@ class Pca final : public Figure {
         std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity()};
     for (Eigen::Index t = 0; t < points.rows(); ++t) {
       const bool shown = std::any_of(panels.begin(), panels.end(), [&](const Panel& p) {
-        return p.states[static_cast<std::size_t>(t)] != TokenState::ahead;
+        return !is_out_of_play(p.states[static_cast<std::size_t>(t)]);
       });
       if (!shown) continue;
       for (int a = 0; a < 2; ++a) {
@@ -167,7 +166,7 @@ class Pca final : public Figure {
   void add_points(Scene& scene, const Style& style, const Axes& axes, const Panel& panel) const {
     const Palette& c = style.colours;
     const auto shown = std::count_if(panel.states.begin(), panel.states.end(),
-                                     [](TokenState s) { return s != TokenState::ahead; });
+                                     [](TokenState s) { return !is_out_of_play(s); });
     const double size = shown <= 300 ? 4.0 : shown <= 2000 ? 3.0 : 2.0;
     const Stroke thin{c.evicted, size > 2.5 ? 0.6 : 0.45, {}, Cap::butt};
     const Stroke halo{c.paper, size > 2.5 ? 0.35 : 0.15, {}, Cap::butt};
@@ -182,7 +181,7 @@ class Pca final : public Figure {
       const auto row = static_cast<Eigen::Index>(t);
       const Point at =
           axes.to_page(static_cast<double>(points(row, 0)), static_cast<double>(points(row, 1)));
-      if (panel.states[t] == TokenState::ahead || !axes.plot.contains(at)) continue;
+      if (is_out_of_play(panel.states[t]) || !axes.plot.contains(at)) continue;
       const int batch = panel.states[t] == TokenState::evicted    ? 0
                         : panel.states[t] == TokenState::merged   ? 1
                         : panel.states[t] == TokenState::retained ? 2

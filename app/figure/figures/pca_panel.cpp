@@ -24,8 +24,9 @@ class PcaPanel final : public Figure {
   std::string rope;
   Matrix points;  // [T,2]
   Eigen::Vector2d explained{0, 0};
-  Point mean;  // of the keys seen by the step
-  int seen = 0;
+  Point mean;     // of the keys seen by the step, those beyond the model's window left out
+  int first = 0;  // the first of them
+  int seen = 0;   // their end
   int budget = 0;
   std::vector<std::string> policies;
   std::vector<std::vector<TokenState>> states;  // [policies] of [T]
@@ -51,7 +52,7 @@ class PcaPanel final : public Figure {
   void write_csv(CsvWriter& csv) const override {
     csv.row({"policy", "token", "pc1", "pc2", "retained"});
     for (std::size_t p = 0; p < policies.size(); ++p) {
-      for (int t = 0; t < seen; ++t) {
+      for (int t = first; t < seen; ++t) {
         csv.row({std::string_view(policies[p]), static_cast<long>(t),
                  static_cast<double>(points(t, 0)), static_cast<double>(points(t, 1)),
                  static_cast<long>(retained(p, t))});
@@ -60,7 +61,7 @@ class PcaPanel final : public Figure {
   }
 
   std::string value_text(const Target& target) const override {
-    if (target.token < 0 || target.token >= seen) return {};
+    if (target.token < first || target.token >= seen) return {};
     std::string kept;
     for (std::size_t p = 0; p < policies.size(); ++p) {
       if (retained(p, target.token)) kept += (kept.empty() ? "kept by " : ", ") + policies[p];
@@ -76,8 +77,9 @@ class PcaPanel final : public Figure {
     for (std::size_t p = 0; p < policies.size(); ++p) {
       text += fmt::format("; {}, {}", static_cast<char>('a' + p), policies[p]);
     }
-    return text + fmt::format("; {}, the keys that each retains.",
-                              static_cast<char>('a' + policies.size()));
+    text +=
+        fmt::format("; {}, the keys that each retains", static_cast<char>('a' + policies.size()));
+    return text + (first > 0 ? "; keys beyond the model's window are left out." : ".");
   }
 
  private:
@@ -92,7 +94,7 @@ class PcaPanel final : public Figure {
 
   PanelGrid grid_of(const DrawRequest& request) const {
     ValueRange x, y;
-    for (int t = 0; t < seen; ++t) {
+    for (int t = first; t < seen; ++t) {
       x.add(data(t).x);
       y.add(data(t).y);
     }
@@ -133,7 +135,7 @@ class PcaPanel final : public Figure {
     return entries;
   }
 
-  double mark_size() const { return seen <= 300 ? 3.4 : seen <= 2000 ? 2.6 : 1.8; }
+  double mark_size() const { return seen - first <= 300 ? 3.4 : seen - first <= 2000 ? 2.6 : 1.8; }
 
   void add_star(Scene& scene, const Style& style, const Axes& axes) const {
     const Point star = axes.to_page(mean.x, mean.y);
@@ -153,7 +155,7 @@ class PcaPanel final : public Figure {
     Markers kept{
         MarkerShape::circle, mark_size(), c.retained, Stroke{c.paper, 0.2, {}, Cap::butt}, {}};
     PickPoints pick;
-    for (int t = 0; t < seen; ++t) {
+    for (int t = first; t < seen; ++t) {
       const Point at = axes.to_page(data(t).x, data(t).y);
       if (!axes.plot.contains(at)) continue;
       const TokenState state = of[static_cast<std::size_t>(t)];
@@ -174,7 +176,7 @@ class PcaPanel final : public Figure {
     for (std::size_t p = 0; p < policies.size(); ++p) {
       std::vector<Point> marks;
       const double aside = (static_cast<double>(p) - (count - 1.0) / 2.0) * 1.6;
-      for (int t = 0; t < seen; ++t) {
+      for (int t = first; t < seen; ++t) {
         if (!retained(p, t)) continue;
         Point at = axes.to_page(data(t).x, data(t).y);
         at.x += aside;
@@ -214,7 +216,10 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   }
   figure->budget = replays.front()->budget;
   figure->seen = replays.front()->blocks.at(static_cast<std::size_t>(s.step)).end;
-  const Eigen::RowVectorXf middle = figure->points.topRows(figure->seen).colwise().mean();
+  figure->first = replays.front()->first_token(s.step);
+  if (figure->first == figure->seen) return figure;  // a window of one token
+  const Eigen::RowVectorXf middle =
+      figure->points.middleRows(figure->first, figure->seen - figure->first).colwise().mean();
   figure->mean = {static_cast<double>(middle[0]), static_cast<double>(middle[1])};
   return figure;
 }

@@ -16,8 +16,14 @@ namespace kvloupe::figure {
 
 namespace {
 
-enum class Kept : std::uint8_t { neither, both, only_a, only_b, ahead };
-constexpr const char* kept_names[] = {"neither", "both", "a_only", "b_only", "ahead"};
+enum class Kept : std::uint8_t { neither, both, only_a, only_b, ahead, beyond_window };
+constexpr const char* kept_names[] = {"neither", "both",  "a_only",
+                                      "b_only",  "ahead", "beyond_window"};
+
+/// Whether no policy has a say: not read yet, or no later query sees it.
+constexpr bool is_out_of_play(Kept kept) {
+  return kept == Kept::ahead || kept == Kept::beyond_window;
+}
 
 enum class Layout { heads, steps, text };
 
@@ -30,6 +36,10 @@ std::vector<Kept> kept_by(const Replay& a, const HeadReplay& head_a, const HeadR
   };
   std::vector<Kept> kept(head_a.evicted_at.size(), Kept::ahead);
   for (std::size_t t = 0; t < kept.size() && static_cast<std::int32_t>(t) < end; ++t) {
+    if (static_cast<int>(t) < a.first_token(step)) {
+      kept[t] = Kept::beyond_window;
+      continue;
+    }
     const bool in_a = has(head_a, t);
     const bool in_b = has(head_b, t);
     kept[t] = in_a && in_b ? Kept::both : in_a ? Kept::only_a : in_b ? Kept::only_b : Kept::neither;
@@ -43,6 +53,7 @@ class PolicyDiff final : public Figure {
   Layout layout = Layout::heads;
   std::string policy_a, policy_b;
   int budget = 0;
+  int window = 0;  // of the model, where it hides anything; 0: none
   int heads_of_layer = 1;
   int tokens = 0;
   std::vector<std::vector<Kept>> rows;  // [L·Hk], [S] or [1] of [T]
@@ -77,7 +88,7 @@ class PolicyDiff final : public Figure {
       const auto [layer, head, step] = place_of(static_cast<int>(r));
       for (long t = selection.first_token; t <= selection.last_token; ++t) {
         const Kept kept = rows[r][static_cast<std::size_t>(t)];
-        if (kept == Kept::ahead) continue;
+        if (is_out_of_play(kept)) continue;
         csv.row({static_cast<long>(layer), static_cast<long>(head), static_cast<long>(step), t,
                  std::string_view(kept_names[static_cast<int>(kept)])});
       }
@@ -99,6 +110,8 @@ class PolicyDiff final : public Figure {
         return "kept by B only";
       case Kept::neither:
         return "kept by neither";
+      case Kept::beyond_window:
+        return "beyond the window";
       case Kept::ahead:
         break;
     }
@@ -115,8 +128,9 @@ class PolicyDiff final : public Figure {
             ? fmt::format("in layer {}, head {}", selection.layer, selection.head)
             : fmt::format("in layer {}, head {} after step {}", selection.layer, selection.head,
                           selection.step);
-    return fmt::format("{}: kept by A ({}), by B ({}), by both or by neither, {} with N = {}.",
-                       what, policy_a, policy_b, where, format_count(budget));
+    return fmt::format("{}: kept by A ({}), by B ({}), by both or by neither, {} with N = {}{}.",
+                       what, policy_a, policy_b, where, format_count(budget),
+                       window > 0 ? "; blank: beyond the model's window" : "");
   }
 
  private:
@@ -147,6 +161,7 @@ class PolicyDiff final : public Figure {
       case Kept::neither:
         return c.neither;
       case Kept::ahead:
+      case Kept::beyond_window:
         break;
     }
     return c.paper;
@@ -183,6 +198,7 @@ class PolicyDiff final : public Figure {
         return mix(c.paper, c.both, 0.35);
       case Kept::neither:
       case Kept::ahead:
+      case Kept::beyond_window:
         break;
     }
     return c.paper;
@@ -194,7 +210,7 @@ class PolicyDiff final : public Figure {
                    [&](std::size_t t) {
                      TokenLook look;
                      look.ground = ground_of(style, kept[t]);
-                     look.faint = kept[t] == Kept::neither || kept[t] == Kept::ahead;
+                     look.faint = kept[t] == Kept::neither || is_out_of_play(kept[t]);
                      if (kept[t] == Kept::only_a) look.underline = style.colours.retained;
                      if (kept[t] == Kept::only_b) look.underline = style.colours.evicted;
                      look.dashed = kept[t] == Kept::only_b;
@@ -313,6 +329,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   figure->policy_a = a.policy;
   figure->policy_b = b.policy;
   figure->budget = a.budget;
+  figure->window = a.window;
   figure->tokens = input.trace->length();
   const ModelInfo& model = input.trace->model();
   const auto add = [&](int layer, int head, int step) {

@@ -41,8 +41,12 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   progress.check();
   const FigureInfo info = retained_share_figure();
   const std::vector<Budget> budgets = chosen_budgets(info, input);
-  std::vector<int> lengths;
-  for (const auto& trace : input.traces) lengths.push_back(trace->run().prompt_length);
+  std::vector<int> lengths, most;  // and the most entries a cache can hold of each prompt
+  for (const auto& trace : input.traces) {
+    const int length = trace->run().prompt_length;
+    lengths.push_back(length);
+    most.push_back(std::max(1, length - first_seen(length, trace->window())));
+  }
   LinePanels::Panel panel;
   panel.title = "Retained";
   LinePanels::Line mean;
@@ -55,7 +59,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
     double sum = 0.0;
     for (std::size_t t = 0; t < input.traces.size(); ++t) {
       const double entries = budget.resolve(lengths[t]);
-      const double share = 100.0 * std::min(1.0, entries / lengths[t]);
+      const double share = 100.0 * std::min(1.0, entries / most[t]);
       each[t].points.push_back({entries, share});
       sum += share;
       range.add(entries);
@@ -80,8 +84,9 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   figure->y_measure = "percent";
   figure->caption_text = fmt::format(
       "a, lengths of the {} prompt{}; b, share of a prompt that a budget retains, min(1, "
-      "N/length){}.",
+      "N/length){}{}.",
       input.traces.size(), input.traces.size() == 1 ? "" : "s",
+      most == lengths ? "" : ", of what the model's window leaves of it",
       input.traces.size() > 1 ? ": each prompt (thin) and the mean" : "");
   return figure;
 }

@@ -22,7 +22,8 @@ constexpr int most_pixels = 1024;
 
 /// The attention map that stands beside, of the same tokens.
 struct AttentionBeside {
-  Matrix map;  // [pixels,pixels]; NaN above the diagonal
+  Matrix map;      // [pixels,pixels]; NaN where no query sees a key
+  int window = 0;  // of the model, where it hides anything of the trace; 0: none
   std::string of;
   double correlation = 0.0;  // ρ of a key's mean cosine to the others and the attention it receives
 };
@@ -89,11 +90,15 @@ class Similarity final : public Figure {
                     format_count(selection_.first_token), format_count(selection_.last_token),
                     selection_.layer, selection_.head);
     if (!attention) return text + ".";
-    return text + fmt::format(
-                      " (a), and the attention between them, {}{} (b). Over all tokens, Spearman's "
-                      "ρ of a key's mean cosine to the others and the attention it receives is {}.",
-                      attention->of, pooled() ? ", largest of each tile" : "",
-                      format_number(attention->correlation, 2));
+    return text +
+           fmt::format(
+               " (a), and the attention between them, {}{}{} (b). Over all tokens, Spearman's "
+               "ρ of a key's mean cosine to the others and the attention it receives is {}.",
+               attention->of, pooled() ? ", largest of each tile" : "",
+               attention->window > 0 ? fmt::format(", within the model's window of {} tokens",
+                                                   format_count(attention->window))
+                                     : "",
+               format_number(attention->correlation, 2));
   }
 
  private:
@@ -206,12 +211,14 @@ AttentionBeside attention_beside(const Trace& trace, const Selection& s, Progres
   window.query_first = window.key_first = s.first_token;
   window.query_end = window.key_end = s.last_token + 1;
   window.width = window.height = std::min(window.query_end - window.query_first, most_pixels);
+  window.seen = trace.window();
   const int group = trace.model().group_size();
   const int first = s.query_head >= 0 ? s.query_head : s.head * group;
   const int count = s.query_head >= 0 ? 1 : group;
   const auto scale = static_cast<float>(trace.run().attention_scale);
   const Matrix keys = trace.key(s.layer, s.head);
   AttentionBeside result;
+  result.window = trace.window();
   result.of = s.query_head >= 0 ? fmt::format("query head {}", s.query_head)
               : group > 1       ? fmt::format("mean over the {} query heads", group)
                                 : fmt::format("head {}", s.head);
@@ -224,7 +231,8 @@ AttentionBeside attention_beside(const Trace& trace, const Selection& s, Progres
         attention_map(view(queries.back()), view(keys), scale, logsumexp, window, progress) /
         static_cast<float>(count);
   }
-  result.correlation = key_attention(view(keys), queries, scale, progress).correlation;
+  result.correlation =
+      key_attention(view(keys), queries, scale, trace.window(), progress).correlation;
   return result;
 }
 

@@ -86,6 +86,7 @@ class CellMaps : public Figure {
     const int row = heads ? target.layer : target.other_token;
     const int column = heads ? target.head : target.token;
     if (row < 0 || column < 0 || row >= first.rows || column >= first.columns) return {};
+    if (std::isnan(first.values[static_cast<std::size_t>(row * first.columns + column)])) return {};
     std::string text;
     for (const CellPanel& panel : panels) {
       const float value = panel.values[static_cast<std::size_t>(row * panel.columns + column)];
@@ -245,6 +246,9 @@ std::vector<int> spread_queries(int last) {
 
 std::unique_ptr<const Figure> heads_figure(const FigureInput& input, int last, Progress& progress) {
   const ModelInfo& model = input.trace->model();
+  const int window = input.trace->window();
+  // No query beyond the window would miss token 0.
+  if (window > 0) last = std::min(last, std::max(window - 1, 1));
   auto figure = std::make_unique<CellMaps>();
   figure->panels.push_back(head_panel(model, sink_strengths(*input.trace, 0, progress),
                                       "Sink strength of token 0", "Mean attention"));
@@ -258,9 +262,12 @@ std::unique_ptr<const Figure> heads_figure(const FigureInput& input, int last, P
   figure->panels.push_back(std::move(drop));
   figure->columns = {"layer", "query_head", "sink_strength", "error_without_token_0"};
   figure->words = fmt::format(
-      "a, mean attention on token 0 from all later queries, per query head; b, relative error of "
+      "a, mean attention on token 0 from all later queries{}, per query head; b, relative error of "
       "the head's output (before W_O) when token 0 alone is evicted, mean over {} queries between "
       "tokens 1 and {}.",
+      window > 0
+          ? fmt::format(" that see it within the model's window of {} tokens", format_count(window))
+          : "",
       queries.size(), last);
   return figure;
 }
@@ -310,7 +317,6 @@ std::unique_ptr<const Figure> averages_figure(const FigureInput& input, bool all
 
 std::unique_ptr<const Figure> norms_figure(const FigureInput& input, Progress& progress) {
   const Trace& trace = *input.trace;
-  require_no_window(trace);
   const Selection& s = input.selection;
   auto figure = std::make_unique<SinkNorms>();
   figure->selection = s;
@@ -320,8 +326,8 @@ std::unique_ptr<const Figure> norms_figure(const FigureInput& input, Progress& p
   figure->received.assign(static_cast<std::size_t>(trace.length()), 0.0);
   for (int g = 0; g < group; ++g) {
     const Matrix queries = trace.query(s.layer, s.head * group + g);
-    const std::vector<float> received =
-        received_attention(view(queries), view(keys), trace.run().attention_scale, progress);
+    const std::vector<float> received = received_attention(
+        view(queries), view(keys), trace.run().attention_scale, trace.window(), progress);
     for (std::size_t t = 0; t < received.size(); ++t)
       figure->received[t] += static_cast<double>(received[t]) / group;
   }

@@ -15,8 +15,6 @@ namespace kvloupe::figure {
 
 namespace {
 
-constexpr const char* state_names[] = {"ahead", "retained", "protected", "evicted", "merged"};
-
 class Tokens final : public Figure {
  public:
   Selection selection;
@@ -45,7 +43,7 @@ class Tokens final : public Figure {
           look.ground = ground_of(style, t);
           look.struck = states[t] == TokenState::evicted || states[t] == TokenState::merged;
           if (states[t] == TokenState::protected_) look.underline = style.colours.protected_;
-          look.faint = look.struck || states[t] == TokenState::ahead;
+          look.faint = look.struck || is_out_of_play(states[t]);
           return look;
         });
     return scene;
@@ -55,8 +53,7 @@ class Tokens final : public Figure {
     csv.row({"token", "text", "state", "evicted_at", "score"});
     for (long t = selection.first_token; t <= selection.last_token; ++t) {
       const auto i = static_cast<std::size_t>(t);
-      csv.row({t, std::string_view(tokens.text[i]),
-               std::string_view(state_names[static_cast<int>(states[i])]),
+      csv.row({t, std::string_view(tokens.text[i]), std::string_view(state_name(states[i])),
                static_cast<long>(evicted_at[i]), static_cast<double>(scores[i])});
     }
   }
@@ -64,21 +61,29 @@ class Tokens final : public Figure {
   std::string value_text(const Target& target) const override {
     if (target.token < 0 || target.token >= static_cast<int>(states.size())) return {};
     const auto t = static_cast<std::size_t>(target.token);
-    std::string out = state_names[static_cast<int>(states[t])];
-    if (states[t] == TokenState::evicted) out += fmt::format(" at step {}", evicted_at[t]);
+    const bool beyond = states[t] == TokenState::beyond_window;
+    std::string out = beyond ? "beyond the window since" : state_name(states[t]);
+    if (states[t] == TokenState::evicted) out += " at";
+    if (beyond || states[t] == TokenState::evicted) out += fmt::format(" step {}", evicted_at[t]);
     if (!std::isnan(scores[t])) out += ", score " + format_number(static_cast<double>(scores[t]));
     return out;
   }
 
   std::string caption() const override {
-    return fmt::format("Tokens {} to {} after step {} in layer {}, head {} under {}; {}.",
-                       format_count(selection.first_token), format_count(selection.last_token),
-                       selection.step, selection.layer, selection.head, policy,
-                       by_score ? "the stronger the ground, the higher the score"
-                                : "evicted tokens are struck through");
+    return fmt::format(
+        "Tokens {} to {} after step {} in layer {}, head {} under {}; {}{}.",
+        format_count(selection.first_token), format_count(selection.last_token), selection.step,
+        selection.layer, selection.head, policy,
+        by_score ? "the stronger the ground, the higher the score"
+                 : "evicted tokens are struck through",
+        any(TokenState::beyond_window) ? ", those beyond the model's window faint" : "");
   }
 
  private:
+  bool any(TokenState state) const {
+    return std::find(states.begin(), states.end(), state) != states.end();
+  }
+
   int first_shown(const DrawRequest& request) const {
     if (!request.x_range) return selection.first_token;
     return std::clamp(static_cast<int>(request.x_range->first), selection.first_token,
@@ -100,6 +105,7 @@ class Tokens final : public Figure {
         return mix(c.paper, c.merged, 0.25);
       case TokenState::evicted:
       case TokenState::ahead:
+      case TokenState::beyond_window:
         break;
     }
     return c.paper;
@@ -109,9 +115,6 @@ class Tokens final : public Figure {
     if (!request.legend) return 0.0;
     const Style& style = request.style;
     const Palette& c = style.colours;
-    const auto any = [&](TokenState s) {
-      return std::find(states.begin(), states.end(), s) != states.end();
-    };
     std::vector<LegendEntry> entries;
     if (by_score) {
       entries.push_back(

@@ -94,10 +94,12 @@ class Why final : public Figure {
       sentence += fmt::format(", was protected at {} step{}", protected_steps,
                               protected_steps == 1 ? "" : "s");
     if (explanation.left < 0) return sentence + " and stayed to the end.";
-    const char* how = last().fate == Fate::merged ? "merged" : "evicted";
+    const char* how = last().fate == Fate::merged          ? "was merged"
+                      : last().fate == Fate::beyond_window ? "left with the model's window"
+                                                           : "was evicted";
     sentence += explanation.left == explanation.entered
-                    ? fmt::format(" and was {} at once", how)
-                    : fmt::format(" and was {} at step {}", how, explanation.left);
+                    ? fmt::format(" and {} at once", how)
+                    : fmt::format(" and {} at step {}", how, explanation.left);
     if (last().rank > 0)
       sentence += fmt::format(", ranked {} of {}", format_count(last().rank),
                               format_count(last().cache_size));

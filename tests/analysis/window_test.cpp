@@ -1,0 +1,349 @@
+// Replays of models with a sliding window: what leaves on the model's account, and what that means
+// for policies, measures, explanations and files. Sets and measures beside their naive twins:
+// replay_naive_test, policy_combinations_test.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <hdf5.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "analysis/error.h"
+#include "analysis/measure/measure_catalog.h"
+#include "analysis/measure/output_change.h"
+#include "analysis/policy/policy_catalog.h"
+#include "analysis/replay/compression.h"
+#include "analysis/replay/drift.h"
+#include "analysis/replay/explain.h"
+#include "analysis/replay/layer_states.h"
+#include "analysis/replay/replay.h"
+#include "analysis/replay/replay_json.h"
+#include "tests/support/synthetic_trace.h"
+#include "tests/support/temporary_folder.h"
+
+namespace kvloupe {
+namespace {
+
+using testing::Contains;
+using testing::Each;
+using testing::HasSubstr;
+
+constexpr int kTokens = 66;
+
+/// Every score of the catalogue that needs no file, plain and with each modifier.
+std::vector<std::string> catalogue_specs() {
+  std::vector<std::string> specs;
+  for (const PolicyEntry& score : policy_catalog()) {
+    if (score.kind != PartKind::score || score.name == "external") continue;
+    const std::string plain = score.example.empty() ? score.name : score.example;
+    specs.push_back(plain);
+    if (!score.make_score) continue;
+    for (const PolicyEntry& modifier : policy_catalog()) {
+      if (modifier.kind != PartKind::score) specs.push_back(plain + "+" + modifier.name);
+    }
+  }
+  return specs;
+}
+
+class WindowTest : public testing::Test {
+ protected:
+  static test::SyntheticTraceOptions options(int window) {
+    test::SyntheticTraceOptions options;
+    options.head_dim = 8;
+    options.prompt_length = 60;
+    options.generated = kTokens - 60;
+    options.block = 16;
+    options.sliding_window = window;
+    return options;
+  }
+  const Trace& trace(int window) {
+    const std::string name = "w" + std::to_string(window) + ".h5";
+    if (!std::filesystem::exists(folder_ / name)) {
+      test::write_synthetic_trace(folder_ / name, options(window));
+    }
+    open_ = std::make_unique<Trace>(folder_ / name);
+    return *open_;
+  }
+  Replay run(const Trace& trace, const std::string& spec, int budget, int block = 0,
+             std::vector<std::string> measures = {}) {
+    ReplayRequest request;
+    request.policy = parse_policy(spec);
+    request.budget = budget;
+    request.block = block;
+    request.measures = std::move(measures);
+    request.scores_layer = 1;
+    request.scores_head = 0;
+    Progress progress;
+    return replay(trace, request, progress);
+  }
+  static std::string json(const Replay& replay) {
+    std::string text;
+    write_replay_json(replay, "t.h5", {}, [&](std::string_view piece) { text += piece; });
+    return text;
+  }
+
+  test::TemporaryFolder folder_;
+  std::unique_ptr<Trace> open_;
+};
+
+TEST_F(WindowTest, OneThatHidesNothingChangesNoBit) {
+  for (const std::string& spec : catalogue_specs()) {
+    for (const int budget : {7, 200}) {
+      const std::string plain = json(run(trace(0), spec, budget, 0, {"all"}));
+      for (const int window : {kTokens, kTokens + 1, 4096}) {
+        ASSERT_EQ(json(run(trace(window), spec, budget, 0, {"all"})), plain)
+            << spec << ", window " << window;
+      }
+    }
+  }
+}
+
+TEST_F(WindowTest, ABudgetThatHoldsWhatIsLeftOfItLosesNothing) {
+  for (const int window : {1, 2, 9, 16, 23, kTokens - 1}) {
+    const int budget = std::max(window - 1, 1);
+    for (const std::string& spec : catalogue_specs()) {
+      const Replay result = run(trace(window), spec, budget);
+      EXPECT_EQ(result.window, window);
+      for (const HeadReplay& head : result.heads) {
+        for (std::size_t s = 0; s < head.steps.size(); ++s) {
+          const StepRecord& record = head.steps[s];
+          const int step = static_cast<int>(s);
+          ASSERT_EQ(record.retained, record.cache_size) << spec;
+          ASSERT_EQ(record.cache_size, std::min(result.blocks[s].end, window - 1)) << spec;
+          ASSERT_EQ(record.seen, record.cache_size);
+          ASSERT_TRUE(record.merges.empty() && record.gifts.empty());
+          ASSERT_EQ(result.tokens_at(head, step), result.retained_at(head, step));
+          // The step's last query has all that it sees.
+          ASSERT_EQ(static_cast<int>(result.seen_at(head, step).size()),
+                    std::min(result.blocks[s].end, window));
+          for (const QueryHeadRecord& metrics : record.query_heads) {
+            ASSERT_NEAR(metrics.retained_mass, 1.0, 1e-12) << spec;
+            ASSERT_EQ(metrics.perturbation_l1, 0.0) << spec;
+            ASSERT_EQ(metrics.head_error_l2, 0.0) << spec;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_F(WindowTest, NothingOfItIsChargedToThePolicy) {
+  const Replay result = run(trace(20), "h2o", 8);
+  EXPECT_THAT(result.notes, Contains(HasSubstr("the model sees the last 20 tokens")));
+  for (const HeadReplay& head : result.heads) {
+    int evicted = 0, unseen = 0;
+    for (int token = 0; token < kTokens; ++token) {
+      const int left = head.evicted_at[static_cast<std::size_t>(token)];
+      if (left < 0) continue;
+      const auto present = result.tokens_at(head, left);
+      const bool candidate = std::binary_search(present.begin(), present.end(), token);
+      EXPECT_EQ(result.left_unseen(head, token), !candidate);
+      ++(candidate ? evicted : unseen);
+    }
+    int charged = 0;
+    for (const StepRecord& record : head.steps) charged += record.cache_size - record.retained;
+    EXPECT_EQ(charged, evicted);
+    EXPECT_GT(unseen, 5);
+  }
+}
+
+TEST_F(WindowTest, NotesSayWhatBecomesOfBudgetAndSinks) {
+  EXPECT_THAT(run(trace(20), "keydiff", 19).notes,
+              Contains(HasSubstr("at most 19 entries are left then")));
+  EXPECT_THAT(run(trace(20), "keydiff", 18).notes, Not(Contains(HasSubstr("at most 19"))));
+  EXPECT_THAT(run(trace(20), "h2o+sinks(3)", 8).notes,
+              Contains(HasSubstr("protects the first 3 tokens only while")));
+  EXPECT_THAT(run(trace(20), "sink(2)", 8).notes, Contains(HasSubstr("protects the first 2")));
+  for (const int window : {0, kTokens}) {
+    EXPECT_THAT(run(trace(window), "sink(2)", 8).notes, testing::IsEmpty());
+  }
+  // A sink that has left frees its place.
+  const Replay result = run(trace(20), "sink(2)", 8);
+  const HeadReplay& head = result.heads.front();
+  EXPECT_EQ(result.retained_at(head, 0).front(), 0);
+  EXPECT_EQ(result.retained_at(head, 1),
+            (std::vector<std::int32_t>{24, 25, 26, 27, 28, 29, 30, 31}));
+}
+
+TEST_F(WindowTest, ExternalReadsBackWhatAReplayWrote) {
+  for (const int window : {1, 9, 23}) {
+    const Replay original = run(trace(window), "snapkv(4)", 6);
+    const auto document = nlohmann::json::parse(json(original));
+    EXPECT_EQ(document["window"], window);
+    const std::string path = (folder_ / "kept.json").string();
+    std::ofstream(path) << json(original);
+    const Replay again = run(trace(window), "external(\"" + path + "\")", 6);
+    for (std::size_t i = 0; i < original.heads.size(); ++i) {
+      EXPECT_EQ(again.heads[i].evicted_at, original.heads[i].evicted_at);
+    }
+  }
+  EXPECT_FALSE(nlohmann::json::parse(json(run(trace(0), "tova", 6))).contains("window"));
+  // Sets of a model without a window hold what has left by then.
+  const std::string path = (folder_ / "all.json").string();
+  std::ofstream(path) << json(run(trace(0), "full", 6));
+  try {
+    run(trace(23), "external(\"" + path + "\")", 6);
+    FAIL() << "accepted";
+  } catch (const FileError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("no later query sees it"));
+  }
+}
+
+TEST_F(WindowTest, ExplanationsTellWhatLeftUnseen) {
+  const Replay result = run(trace(20), "h2o", 8);
+  const HeadReplay& head = *result.find(1, 0);
+  int unseen = 0;
+  for (int token = 0; token < kTokens; ++token) {
+    const TokenExplanation life = explain(result, head, token);
+    ASSERT_EQ(life.left, head.evicted_at[static_cast<std::size_t>(token)]);
+    ASSERT_FALSE(life.steps.empty());
+    for (const StepReason& reason : life.steps) {
+      const bool left = reason.fate == Fate::beyond_window;
+      EXPECT_EQ(left, reason.step == life.left && result.left_unseen(head, token));
+      const std::string text = reason_text(life, reason);
+      EXPECT_EQ(text.find("sliding window") != std::string::npos, left) << text;
+      if (left) {
+        ++unseen;
+        EXPECT_TRUE(std::isnan(reason.score) && reason.rank == 0);
+      }
+    }
+  }
+  EXPECT_GT(unseen, 5);
+  // One token: all leave at once, with none to rank.
+  const Replay narrow = run(trace(1), "h2o", 8);
+  const TokenExplanation life = explain(narrow, *narrow.find(1, 0), 3);
+  EXPECT_EQ(life.left, life.entered);
+  EXPECT_EQ(life.steps.back().fate, Fate::beyond_window);
+}
+
+TEST_F(WindowTest, SharesAreOfWhatLaterQueriesSee) {
+  const Replay lossless = run(trace(20), "h2o", 30);
+  const Replay cut = run(trace(20), "h2o", 8);
+  const Measure& share = require_measure("retained_share");
+  const int last = static_cast<int>(cut.blocks.size()) - 1;
+  EXPECT_EQ(measure_of(share, lossless.heads.front()), 1.0);
+  EXPECT_NEAR(measure_of(share, cut.heads.front()), 8.0 / 19.0, 1e-12);
+  EXPECT_NEAR(layer_compression(cut, last).front().mean, 8.0 / 19.0, 1e-12);
+  EXPECT_EQ(layer_compression(run(trace(1), "h2o", 8), last).front().mean, 1.0);
+}
+
+TEST_F(WindowTest, OutputChangeIsTheDifferenceOfWindowedOutputs) {
+  const Trace& windowed = trace(20);
+  const Replay result = run(windowed, "keydiff", 6);
+  const LayerStates states = load_layer_states(windowed, 1);
+  const int step = 2, query = result.blocks[2].end - 1;
+  std::vector<std::vector<std::int32_t>> left;
+  for (int head = 0; head < 2; ++head) left.push_back(result.seen_at(*result.find(1, head), step));
+  const ModelInfo& model = windowed.model();
+  Eigen::VectorXd expected = Eigen::VectorXd::Zero(model.hidden_size);
+  for (int q = 0; q < model.num_heads; ++q) {
+    const Matrix& keys = states.keys[static_cast<std::size_t>(model.head_of(q))];
+    const Matrix& values = states.values[static_cast<std::size_t>(model.head_of(q))];
+    const auto& has = left[static_cast<std::size_t>(model.head_of(q))];
+    const auto output = [&](bool cut) {
+      Eigen::VectorXd sum = Eigen::VectorXd::Zero(model.head_dim);
+      double mass = 0;
+      for (int j = 0; j <= query; ++j) {
+        if (query - j >= 20 || (cut && !std::binary_search(has.begin(), has.end(), j))) continue;
+        const auto own = states.queries[static_cast<std::size_t>(q)].row(query).cast<double>();
+        const double weight =
+            std::exp(own.dot(keys.row(j).cast<double>()) * windowed.run().attention_scale);
+        sum += weight * values.row(j).cast<double>().transpose();
+        mass += weight;
+      }
+      return Eigen::VectorXd(sum / mass);
+    };
+    expected += states.output_weights[static_cast<std::size_t>(q)].cast<double>().transpose() *
+                (output(true) - output(false));
+  }
+  const Eigen::VectorXd change =
+      output_change(states, model, windowed.run().attention_scale, left, query);
+  EXPECT_LT((change - expected).norm(), 1e-5 * (1 + expected.norm()));
+  EXPECT_GT(expected.norm(), 1e-3);
+}
+
+TEST_F(WindowTest, DriftRefusesWhatIsOfAnotherWindowOrUndefined) {
+  test::write_synthetic_closed_loop(folder_ / "closed.h5", options(20), "h2o", 8);
+  const Trace closed(folder_ / "closed.h5");
+  Progress progress;
+  const Drift drift = measure_drift(trace(20), closed, progress);
+  EXPECT_EQ(drift.layers.front().key, 0.0);
+  EXPECT_GT(drift.layers.front().output, 0.0);
+  EXPECT_TRUE(is_drift_pair(trace(20), closed));
+  EXPECT_FALSE(is_drift_pair(trace(23), closed));
+  try {
+    measure_drift(trace(0), closed, progress);
+    FAIL() << "compared";
+  } catch (const FileError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("sees a window of 20 tokens"));
+  }
+}
+
+/// What a trace says its window is, written over the file's own.
+class Attribute {
+ public:
+  explicit Attribute(const std::filesystem::path& path)
+      : file_(H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT)),
+        model_(H5Gopen2(file_, "/model", H5P_DEFAULT)) {
+    H5Adelete(model_, "sliding_window");
+  }
+  ~Attribute() {
+    H5Gclose(model_);
+    H5Fclose(file_);
+  }
+  void write(hid_t type, const void* value) const {
+    const hid_t space = H5Screate(H5S_SCALAR);
+    const hid_t attribute =
+        H5Acreate2(model_, "sliding_window", type, space, H5P_DEFAULT, H5P_DEFAULT);
+    EXPECT_GE(H5Awrite(attribute, type, value), 0);
+    H5Aclose(attribute);
+    H5Sclose(space);
+  }
+
+ private:
+  hid_t file_, model_;
+};
+
+TEST_F(WindowTest, HostileAttributesAreRefusedOrMeanWhatTheySay) {
+  const auto opened = [&](auto change) -> std::string {
+    test::write_synthetic_trace(folder_ / "h.h5", options(20));
+    change(Attribute(folder_ / "h.h5"));
+    try {
+      return std::to_string(Trace(folder_ / "h.h5").window());
+    } catch (const FileError& error) {
+      return error.what();
+    }
+  };
+  const auto number = [&](std::int64_t value) {
+    return opened([&](const Attribute& a) { a.write(H5T_NATIVE_INT64, &value); });
+  };
+  EXPECT_THAT(number(-1), HasSubstr("'sliding_window'"));
+  EXPECT_THAT(number(std::int64_t{1} << 40), HasSubstr("'sliding_window'"));
+  EXPECT_THAT(number(std::numeric_limits<std::int64_t>::min()), HasSubstr("'sliding_window'"));
+  EXPECT_EQ(number(0), "0");
+  EXPECT_EQ(number(1), "1");
+  EXPECT_EQ(number(kTokens - 1), std::to_string(kTokens - 1));
+  EXPECT_EQ(number(1000000), "0");
+  EXPECT_EQ(opened([](const Attribute&) {}), "0");  // a trace need not say
+  EXPECT_THAT(opened([](const Attribute& a) {
+                const double half = 2.5;
+                a.write(H5T_NATIVE_DOUBLE, &half);
+              }),
+              HasSubstr("'sliding_window'"));
+}
+
+TEST_F(WindowTest, AClosedLoopTraceIsReplayedByItsOwnPolicy) {
+  test::write_synthetic_closed_loop(folder_ / "closed.h5", options(20), "tova", 8);
+  const Trace closed(folder_ / "closed.h5");
+  const Replay own = run(closed, "tova", 8);
+  for (int head = 0; head < 2; ++head) {
+    EXPECT_EQ(own.find(0, head)->evicted_at, *closed.evicted_at(0, head));
+  }
+}
+
+}  // namespace
+}  // namespace kvloupe

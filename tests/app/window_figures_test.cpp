@@ -1,0 +1,213 @@
+// Figures of a model with a sliding window, of traces longer than it: every figure of the catalogue
+// draws, and what lies beyond the window is nowhere counted as evicted or attended to.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <memory>
+#include <set>
+
+#include "analysis/error.h"
+#include "app/figure/figure_catalog.h"
+#include "app/figure/figure_file.h"
+#include "app/figure/text_dump.h"
+#include "tests/app/csv_rows.h"
+#include "tests/support/synthetic_trace.h"
+#include "tests/support/temporary_folder.h"
+
+namespace kvloupe::figure {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using Row = test::CsvRow;
+
+constexpr int kTokens = 104;
+
+/// Of a window's length.
+class WindowFigures : public ::testing::TestWithParam<int> {
+ protected:
+  WindowFigures() {
+    test::SyntheticTraceOptions options;
+    options.clusters = 4;
+    options.lm_head = true;
+    options.sliding_window = GetParam();
+    test::write_synthetic_trace(folder_ / "full.h5", options);
+    test::write_synthetic_closed_loop(folder_ / "closed.h5", options, "h2o", 8);
+    full = std::make_shared<const Trace>(folder_ / "full.h5");
+    closed = std::make_shared<const Trace>(folder_ / "closed.h5");
+  }
+  static int window() { return GetParam(); }
+  static FigureSettings settings(const std::string& policy) {
+    FigureSettings settings;
+    settings.policy = policy;
+    settings.budget = "8";
+    settings.layer = 1;
+    settings.head = 0;
+    return settings;
+  }
+  MadeFigure make(const std::string& name, const FigureSettings& settings) const {
+    const FigureInfo& info = find_figure(name);
+    Progress progress;
+    if (info.needs.both_loops) return FigureMaker({full, closed}).make(info, settings, progress);
+    return FigureMaker(full).make(info, settings, progress);
+  }
+  std::vector<Row> rows(const std::string& name, const FigureSettings& settings) const {
+    const std::vector<Row> rows = test::csv_rows(*make(name, settings).figure);
+    EXPECT_FALSE(rows.empty());
+    return rows;
+  }
+  Replay replay_of(const std::string& policy) const {
+    ReplayRequest request;
+    request.policy = parse_policy(policy);
+    request.budget = 8;
+    Progress progress;
+    return replay(*full, request, progress);
+  }
+
+  const test::TemporaryFolder folder_;
+  std::shared_ptr<const Trace> full, closed;
+};
+
+/// Whether the model's queries leave a policy nothing to do: then a figure of what it did may say so.
+bool says_why(const WorkError& error) { return std::string(error.what()).size() > 25; }
+
+TEST_P(WindowFigures, EveryFigureOfTheCatalogueDraws) {
+  const TextMetrics fonts;
+  int drawn = 0, refused = 0;
+  for (const FigureInfo& info : figure_catalog()) {
+    if (info.needs.evaluation) continue;
+    std::vector<FigureSettings> all(1, settings("h2o+recent(20%)+sinks(2)"));
+    all.front().policy_b = "keydiff";
+    for (const int step : {0, 2, 10}) {
+      all.push_back(all.front());
+      all.back().step = step;
+    }
+    for (const int token : {0, 40, kTokens - 1}) {
+      all.push_back(all.front());
+      all.back().token = token;
+      all.back().step = 10;
+    }
+    all.push_back(all.front());
+    all.back().budget = "200";
+    for (const ChoiceInfo& choice : info.choices) {
+      for (const std::string& value : choice.values) {
+        all.push_back(all.front());
+        all.back().choices[choice.name] = value;
+      }
+    }
+    for (const FigureSettings& one : all) {
+      SCOPED_TRACE(info.name + ", window " + std::to_string(window()));
+      MadeFigure made;
+      try {
+        made = make(info.name, one);
+      } catch (const WorkError& error) {
+        // A window of one token leaves nothing to decide about; a token can lie beyond one.
+        EXPECT_TRUE(says_why(error)) << error.what();
+        EXPECT_TRUE(window() == 1 || one.token) << error.what();
+        ++refused;
+        continue;
+      }
+      ++drawn;
+      for (const char* size : {"", "178x120mm", "40x40mm"}) {
+        FileOptions options;
+        if (*size != '\0') options.size = parse_page_size(size);
+        const Scene scene = page_of(info, made, options, fonts);
+        ASSERT_THAT(scene_problems(scene), IsEmpty());
+        EXPECT_FALSE(scene.items.empty());
+      }
+      EXPECT_GT(file_of(info, made, FileFormat::csv, {}, fonts).size(), 50U);
+      EXPECT_GT(made.figure->caption().size(), 20U);
+      EXPECT_EQ(made.figure->caption().find(" nan"), std::string::npos) << made.figure->caption();
+      for (const int token : {0, 50, kTokens - 1}) {
+        for (const int step : {0, 5, 10}) made.figure->value_text({token, 40, step, 1, 1});
+      }
+    }
+  }
+  EXPECT_GT(drawn, 200);
+  EXPECT_LT(refused, window() == 1 ? drawn / 5 : drawn / 20);
+}
+
+TEST_P(WindowFigures, AttentionIsASoftmaxOverTheWindow) {
+  FigureSettings wanted = settings("h2o");
+  wanted.query_head = 1;
+  std::map<int, double> sums;
+  std::map<int, int> first;
+  for (const Row& row : rows("attention", wanted)) {
+    const int query = std::stoi(row.at("query_token")), key = std::stoi(row.at("key_token"));
+    EXPECT_TRUE(key <= query && query - key < window()) << query << " " << key;
+    sums[query] += test::csv_number(row, "attention");
+    if (first.count(query) == 0) first[query] = key;
+  }
+  ASSERT_EQ(sums.size(), static_cast<std::size_t>(kTokens));
+  for (const auto& [query, sum] : sums) EXPECT_NEAR(sum, 1.0, 1e-3) << query;
+  for (const auto& [query, key] : first) EXPECT_EQ(key, std::max(0, query - window() + 1));
+
+  const MadeFigure made = make("attention", wanted);
+  EXPECT_THAT(made.figure->caption(), HasSubstr("beyond the model's window"));
+  const std::string beyond = made.figure->value_text({.token = 0, .other_token = kTokens - 1});
+  EXPECT_THAT(beyond, HasSubstr("not seen"));
+  EXPECT_EQ(made.figure->value_text({.token = 5, .other_token = 4}), "");
+}
+
+TEST_P(WindowFigures, TheFilmStripEndsAtTheWindowAndEvictsWhatThePolicyDid) {
+  const Replay result = replay_of("h2o");
+  const HeadReplay& head = *result.find(1, 0);
+  std::map<int, std::set<int>> there, evicted;  // by step
+  for (const Row& row : test::csv_rows(*make("filmstrip", settings("h2o")).figure)) {
+    const int step = std::stoi(row.at("step")), token = std::stoi(row.at("token"));
+    there[step].insert(token);
+    if (row.at("state") == "evicted") evicted[step].insert(token);
+  }
+  for (int step = 0; step < static_cast<int>(result.blocks.size()); ++step) {
+    const auto present = result.tokens_at(head, step), kept = result.retained_at(head, step);
+    EXPECT_EQ(there[step], std::set<int>(present.begin(), present.end()));
+    std::set<int> gone(present.begin(), present.end());
+    for (const std::int32_t token : kept) gone.erase(token);
+    EXPECT_EQ(evicted[step], gone);
+  }
+  const MadeFigure made = make("filmstrip", settings("h2o"));
+  EXPECT_THAT(made.figure->caption(), HasSubstr("has left with the model's window"));
+  EXPECT_EQ(made.figure->value_text({.token = 0, .step = 10}), "beyond the window");
+}
+
+TEST_P(WindowFigures, TokensBeyondTheWindowAreNeitherKeptNorEvicted) {
+  const Replay result = replay_of("h2o");
+  const HeadReplay& head = *result.find(1, 0);
+  FigureSettings wanted = settings("h2o");
+  wanted.policy_b = "keydiff";
+  wanted.step = 9;
+  std::map<std::string, int> states;
+  for (const Row& row : rows("tokens", wanted)) {
+    const int token = std::stoi(row.at("token"));
+    const int left = head.evicted_at[static_cast<std::size_t>(token)];
+    const bool beyond = left >= 0 && left <= 9 && result.left_unseen(head, token);
+    EXPECT_EQ(row.at("state") == "beyond_window", beyond) << token;
+    ++states[row.at("state")];
+  }
+  EXPECT_GT(states["beyond_window"], 0);
+  wanted.choices["show"] = "steps";
+  for (const Row& row : test::csv_rows(*make("policy-diff", wanted).figure)) {
+    EXPECT_GE(std::stoi(row.at("token")), result.first_token(std::stoi(row.at("step"))));
+  }
+}
+
+TEST_P(WindowFigures, SinksAreOfTheQueriesThatSeeTheFirstToken) {
+  FigureSettings wanted = settings("h2o");
+  const std::string caption = make("sinks", wanted).figure->caption();
+  EXPECT_THAT(caption, HasSubstr("that see it within the model's window"));
+  wanted.choices["show"] = "averages";
+  for (const Row& row : rows("sinks", wanted)) {
+    const int query = std::stoi(row.at("query")), key = std::stoi(row.at("key"));
+    EXPECT_TRUE(key <= query && query - key < window());
+  }
+}
+
+// Of 104 tokens in blocks of 32: one, below the block, no multiple of it, longer than two blocks.
+INSTANTIATE_TEST_SUITE_P(Windows, WindowFigures, ::testing::Values(1, 20, 45, 70));
+
+}  // namespace
+}  // namespace kvloupe::figure
