@@ -143,9 +143,9 @@ herr_t set_end_of_allocation(H5FD_t* file, H5FD_mem_t, haddr_t address) {
   return 0;
 }
 haddr_t end_of_file(const H5FD_t* file, H5FD_mem_t) { return self(file)->size; }
-}  // namespace
 
-Handle register_checked_driver() {
+/// Throws Failure.
+hid_t register_checked_driver() {
   const H5FD_mem_t map[H5FD_MEM_NTYPES] = H5FD_FLMAP_DICHOTOMY;
   H5FD_class_t driver{};
 #if H5_VERSION_GE(1, 14, 0)  // from then on a driver states its interface and a number of its own
@@ -165,7 +165,15 @@ Handle register_checked_driver() {
   driver.read = read;
   driver.write = refuse_write;
   std::copy(std::begin(map), std::end(map), driver.fl_map);
-  return Handle(H5FDregister(&driver), H5FDunregister, "cannot set up HDF5");
+  const hid_t id = H5FDregister(&driver);
+  if (id < 0) throw Failure("cannot set up HDF5");
+  return id;
+}
+}  // namespace
+
+hid_t checked_driver() {
+  static const hid_t driver = register_checked_driver();
+  return driver;
 }
 
 bool heap_references_hold(const std::string& path, std::uint64_t offset, std::size_t count) {

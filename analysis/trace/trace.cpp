@@ -283,8 +283,7 @@ void Trace::Impl::open_file() {
   H5Pset_fclose_degree(properties, H5F_CLOSE_STRONG);
   // A finished trace is never written again, and some file systems know no locks.
   H5Pset_file_locking(properties, false, true);
-  const Handle driver = hdf5::register_checked_driver();
-  hdf5::check(H5Pset_driver(properties, driver, nullptr), "cannot set up HDF5");
+  hdf5::check(H5Pset_driver(properties, hdf5::checked_driver(), nullptr), "cannot set up HDF5");
   const hid_t id = H5Fopen(path.c_str(), H5F_ACC_RDONLY, properties);
   file = Handle(id, H5Fclose, "is truncated or damaged");
   const Handle creation(H5Fget_create_plist(file), H5Pclose, "is damaged");

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <hdf5.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -11,8 +12,10 @@
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
+#include <memory>
 
 #include "analysis/error.h"
+#include "analysis/trace/hdf5_checked_file.h"
 #include "analysis/trace/trace_writer.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
@@ -163,6 +166,19 @@ TEST(Trace, EmptyUpperTriangleOfAttentionTakesNoSpace) {
     return;
   }
   FAIL() << "no attention dataset";
+}
+
+// As it closes a file the library calls the file's driver after it let go of it: were the file the
+// last to keep it, that would be a use after it was freed.
+TEST(Trace, ClosingTheLastTraceKeepsItsDriver) {
+  const TemporaryFolder folder;
+  write_synthetic_trace(folder / "t.h5", {});
+  const hid_t driver = hdf5::checked_driver();
+  ASSERT_EQ(H5Iget_ref(driver), 1);
+  for (int i = 0; i < 2; ++i) {
+    { const Trace trace(folder / "t.h5"); }
+    EXPECT_EQ(H5Iget_ref(driver), 1);
+  }
 }
 
 TEST(Trace, LayerOrHeadOutOfRangeIsAUsageError) {
