@@ -185,6 +185,7 @@ class Evaluation {
     if (settings.empty()) return;
     const NeedleTask task = haystack_.needle(wanted, request_.needles);
     const int tokens = static_cast<int>(task.tokens.ids.size());
+    check_vocabulary(task.tokens.ids, config_, request_.model);
     auto begin = Clock::now();
     // Also where its own run is there already: what every other one is compared with, in the state
     // that the answer's first token comes from.
@@ -246,6 +247,7 @@ class Evaluation {
     if (settings.empty()) return;
     const std::vector<std::int32_t> ids = haystack_.text(length, sample).ids;
     const int tokens = static_cast<int>(ids.size());
+    check_vocabulary(ids, config_, request_.model);
     auto begin = Clock::now();
     // Also where its own run is there already: what every other one is compared with.
     Recording recording = recording_for(tokens);

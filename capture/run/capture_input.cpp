@@ -51,14 +51,7 @@ CaptureInput read_capture_input(const CaptureRequest& request, const ModelConfig
     input.prompt_length = static_cast<int>(input.tokens.ids.size());
   }
   // Ids from a file were checked as they were read; what a tokenizer adds to them was not.
-  for (const std::int32_t id : input.tokens.ids) {
-    if (id < 0 || id >= config.vocab_size) {
-      throw FileError(request.model.string(), "the tokenizer gives token " + std::to_string(id) +
-                                                  ", outside the model's vocabulary of " +
-                                                  std::to_string(config.vocab_size) +
-                                                  "; do they belong together?");
-    }
-  }
+  check_vocabulary(input.tokens.ids, config, request.model);
   const std::int64_t longest =
       static_cast<std::int64_t>(input.tokens.ids.size()) + request.generate;
   if (longest > (std::int64_t{1} << 30)) throw UsageError("more than 2^30 tokens; shorten the run");
@@ -69,6 +62,17 @@ CaptureInput read_capture_input(const CaptureRequest& request, const ModelConfig
                           " positions: expect its predictions to degrade beyond them");
   }
   return input;
+}
+
+void check_vocabulary(std::span<const std::int32_t> ids, const ModelConfig& config,
+                      const std::filesystem::path& model) {
+  for (const std::int32_t id : ids) {
+    if (id >= 0 && id < config.vocab_size) continue;
+    throw FileError(model.string(), "the tokenizer gives token " + std::to_string(id) +
+                                        ", outside the model's vocabulary of " +
+                                        std::to_string(config.vocab_size) +
+                                        "; do they belong together?");
+  }
 }
 
 bool ends_text(std::int32_t id, const ModelConfig& config, const Tokenizer* tokenizer) {

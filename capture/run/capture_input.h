@@ -1,6 +1,9 @@
 #pragma once
 
+#include <cstdint>
+#include <filesystem>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -21,6 +24,11 @@ struct CaptureInput {
 
 /// Reads and tokenizes the prompt, or reads the ids. Throws FileError, UsageError.
 CaptureInput read_capture_input(const CaptureRequest& request, const ModelConfig& config);
+
+/// Throws FileError, naming the model's folder, where its tokenizer gave an id that the model has no
+/// embedding for.
+void check_vocabulary(std::span<const std::int32_t> ids, const ModelConfig& config,
+                      const std::filesystem::path& model);
 
 /// Whether this token ends the generation: what config.json and generation_config.json say, else
 /// the tokenizer.

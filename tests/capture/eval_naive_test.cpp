@@ -227,6 +227,20 @@ TEST_F(EvalNaiveTest, NeedlesAreComparedAtThePromptsLastToken) {
   }
 }
 
+TEST_F(EvalNaiveTest, ATokenTheModelDoesNotKnowIsNamed) {
+  std::string larger = character_tokenizer();
+  larger.replace(larger.find("\"e\":4,"), 6, "\"e\":923,");
+  write_file(folder_ / "tokenizer.json", larger);
+  for (const EvalTask task : {EvalTask::perplexity, EvalTask::needle}) {
+    try {
+      evaluated(request(task, 90));
+      FAIL() << "nothing was refused";
+    } catch (const FileError& error) {
+      EXPECT_THAT(error.what(), testing::HasSubstr("token 923, outside the model's vocabulary"));
+    }
+  }
+}
+
 TEST_F(EvalNaiveTest, NothingDriftsBeforeTheFirstEviction) {
   for (const EvalTask task : {EvalTask::perplexity, EvalTask::needle}) {
     EvalRequest whole = request(task, 90);
