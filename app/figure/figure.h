@@ -108,6 +108,7 @@ struct Needs {
   bool both_loops = false;
   /// Made from the results of kvloupe-capture eval, and from no trace.
   bool evaluation = false;
+  bool evaluated_budget = false;  // of their budgets it shows one, the nearest to the one chosen
 };
 
 /// One line of the catalogue.

@@ -10,6 +10,7 @@
 #include "analysis/evaluation/evaluation.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figure_catalog.h"
+#include "app/figure/figures/of_evaluation.h"
 #include "version.h"
 
 namespace kvloupe::figure {
@@ -73,6 +74,8 @@ std::vector<std::pair<std::string, std::string>> settings_in_words(const FigureI
   if (info.needs.evaluation) {
     say("results", input.evaluation->path.filename().string());
     if (!input.evaluation->model.empty()) say("model", input.evaluation->model);
+    const std::string budget = info.needs.evaluated_budget ? evaluated_budget(input) : "";
+    if (!budget.empty()) say("budget", budget);
     for (const ChoiceInfo& one : info.choices)
       say(one.name.c_str(), choice_in_words(info, input, one));
     say("version", "kvloupe " KVLOUPE_VERSION);

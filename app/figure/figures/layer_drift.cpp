@@ -120,6 +120,7 @@ FigureInfo layer_drift_figure() {
       "Relative distance ‖h′ − h‖₂ / ‖h‖₂, or 1 − cos(h′, h), which leaves out lengths";
   measure.values = {"distance", "cosine"};
   info.choices = {measure};
+  info.needs.evaluated_budget = true;
   info.compute = compute;
   return info;
 }

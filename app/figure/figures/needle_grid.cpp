@@ -164,6 +164,7 @@ FigureInfo needle_grid_figure() {
       "and the needle's depth (KeyDiff figure 6; CriticalKV figures 1 and 2; CAOTE figure 2), at "
       "the evaluated budget nearest to the one chosen");
   info.width_mm = 178.0;
+  info.needs.evaluated_budget = true;
   info.compute = compute;
   return info;
 }
