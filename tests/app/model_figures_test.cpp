@@ -18,6 +18,7 @@
 #include "app/figure/figure_catalog.h"
 #include "app/figure/figure_file.h"
 #include "app/figure/figure_maker.h"
+#include "app/figure/text_dump.h"
 #include "tests/app/csv_rows.h"
 #include "tests/naive/naive_measures.h"
 #include "tests/naive/naive_replay.h"
@@ -28,7 +29,11 @@
 namespace kvloupe::figure {
 namespace {
 
+using ::testing::Contains;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Key;
+using ::testing::Pair;
 using Row = test::CsvRow;
 
 constexpr int kBudget = 24;
@@ -210,6 +215,13 @@ TEST_F(ModelFigures, NeedlesAreCountedPlaceByPlace) {
     ++places;
   }
   EXPECT_EQ(places, 18);
+  // What is written under a figure says at which budget; where all are shown, none.
+  for (const char* name : {"needle-grid", "layer-drift"}) {
+    EXPECT_THAT(make(FigureMaker(evaluation), name, wanted).settings,
+                Contains(Pair("budget", "25%")));
+  }
+  EXPECT_THAT(make(FigureMaker(evaluation), "perplexity-budget", wanted).settings,
+              testing::Not(Contains(Key("budget"))));
   int points = 0;
   for (const Row& row : rows_of(*make(FigureMaker(evaluation), "perplexity-budget").figure)) {
     const int policy = row.at("line") == "h2o" ? 1 : 2;
@@ -440,6 +452,17 @@ TEST_F(ModelFigures, LogitsShiftAsTheTwinsOutputsDo) {
       EXPECT_NEAR(shown, logits[std::stoul(rows[i].at("token_id"))], 2e-4);
     }
   }
+  // Where nothing was evicted nothing changes, not even by rounding.
+  FigureSettings whole = settings("h2o");
+  whole.budget = "100%";
+  const MadeFigure same = make(FigureMaker(full), "logit-effect", whole);
+  for (const Row& row : rows_of(*same.figure)) {
+    EXPECT_EQ(row.at("token_id"), "");
+    EXPECT_EQ(row.at("logit_change"), "0");
+  }
+  const TextMetrics fonts;
+  EXPECT_THAT(scene_problems(page_of(find_figure("logit-effect"), same, {}, fonts)), IsEmpty());
+
   test::SyntheticTraceOptions without = options;
   without.lm_head = false;
   test::write_synthetic_trace(folder / "without.h5", without);

@@ -95,6 +95,7 @@ class LogitEffectFigure final : public Figure {
     std::vector<std::string> names;
     for (const Shift& one : shifts)
       names.push_back(style.fonts->fit(one.text, Font::regular, style.small, 0.3 * request.width));
+    if (names.empty()) names.emplace_back();  // a place for the note
     Panel panel;
     ValueRange range;
     range.add(0.0);
@@ -185,8 +186,12 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   const int query = input.policy_a->blocks.at(static_cast<std::size_t>(s.step)).end - 1;
   auto figure = std::make_unique<LogitEffectFigure>();
   const auto left = left_of(input, one_token, query, figure->what);
+  const auto seen = static_cast<std::size_t>(query + 1 - first_seen(query, trace.window()));
+  const bool any_left = std::any_of(left.begin(), left.end(),
+                                    [&](const auto& tokens) { return tokens.size() < seen; });
   const auto lm_head = trace.lm_head();
   if (!lm_head) throw WorkError(info.unavailable(trace));
+  if (!any_left) return figure;  // no change at all, not one of rounding
   progress.check();
   const Eigen::VectorXd change = output_change(load_layer_states(trace, s.layer), trace.model(),
                                                trace.run().attention_scale, left, query);
