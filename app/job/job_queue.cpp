@@ -12,7 +12,8 @@ namespace {
 // On Linux the nice value belongs to the thread, and threads it starts inherit it.
 void lower_priority_of_this_thread([[maybe_unused]] int nice) {
 #ifdef __linux__
-  setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), nice);
+  const auto thread = static_cast<id_t>(gettid());
+  setpriority(PRIO_PROCESS, thread, std::min(getpriority(PRIO_PROCESS, thread) + nice, 19));
 #endif
 }
 }  // namespace

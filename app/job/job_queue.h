@@ -22,7 +22,7 @@ class JobQueue {
 
   /// `wake` is called from a worker after each job, e.g. to end the window's sleep. It must be safe
   /// to call from any thread for as long as the queue lives.
-  /// `nice`: by how much the threads' priority is lower than normal, 0 to 19.
+  /// `nice`: by how much the threads' priority is lower than their starter's, 0 to 19.
   explicit JobQueue(int threads, std::function<void()> wake = {}, int nice = kNice);
   /// Cancels everything, waits for the jobs in hand to notice, joins.
   ~JobQueue();

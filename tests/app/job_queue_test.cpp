@@ -35,7 +35,8 @@ TEST(JobQueue, RunsJobsAtALowerPriorityAndWakesItsOwner) {
     nice_value = getpriority(PRIO_PROCESS, static_cast<id_t>(gettid()));
   });
   ASSERT_TRUE(eventually([&] { return queue.idle() && wakes > 0; }));
-  EXPECT_GT(nice_value, getpriority(PRIO_PROCESS, 0));
+  const int own = getpriority(PRIO_PROCESS, 0);
+  EXPECT_TRUE(nice_value > own || own == 19) << nice_value << " beside " << own;
 }
 
 TEST(JobQueue, SurvivesWhatAJobThrows) {
