@@ -44,6 +44,10 @@ void draw_facts(const Workspace& w, const Trace& trace) {
                                         count_text(run.generated))
                           : count_text(run.prompt_length));
     row(w, "block", count_text(run.block_size), "Tokens prefilled in one forward pass, B");
+    if (trace.window() > 0) {
+      row(w, "window", count_text(trace.window()),
+          "Tokens a query sees, its own included. What lies beyond leaves the cache by itself");
+    }
     row(w, "run", fmt::format("{} on {}, {}", run.dtype, run.device,
                               run.policy == "full" ? "full cache" : run.policy),
         run.policy == "full" ? "Captured with the full cache: policies are replayed on its states (open loop)"
