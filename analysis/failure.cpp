@@ -14,7 +14,8 @@ int say(std::string_view program, std::string text, int code) {
   for (char& c : text) {
     if (c == '\n' || c == '\r') c = ' ';  // one line, whatever a library put into its message
   }
-  std::fprintf(stderr, "%.*s: %s\n", static_cast<int>(program.size()), program.data(), text.c_str());
+  std::fprintf(stderr, "%.*s: %s\n", static_cast<int>(program.size()), program.data(),
+               text.c_str());
   return code;
 }
 }  // namespace

@@ -4,8 +4,8 @@
 #include <mutex>
 #include <vector>
 
-#include "analysis/policy/policy.h"
 #include "analysis/cache/key_panels.h"
+#include "analysis/policy/policy.h"
 
 namespace kvloupe {
 

@@ -31,7 +31,8 @@ std::string read_text(const std::filesystem::path& path) {
   if (!std::filesystem::is_regular_file(path, error)) throw FileError(path.string(), "is no file");
   const std::uintmax_t size = std::filesystem::file_size(path, error);
   if (error) throw FileError(path.string(), "cannot be read (" + error.message() + ")");
-  if (size > kLargest) throw FileError(path.string(), "is larger than results of an evaluation are");
+  if (size > kLargest)
+    throw FileError(path.string(), "is larger than results of an evaluation are");
   std::ifstream in(path, std::ios::binary);
   std::ostringstream text;
   text << in.rdbuf();
@@ -184,9 +185,10 @@ Evaluation read_evaluation(const std::filesystem::path& path) {
     for (const auto distances : {&EvaluationRun::hidden, &EvaluationRun::hidden_cosine}) {
       const std::size_t own = (evaluation.runs[i].*distances).layers.size();
       if (own != 0 && own != layers) {
-        refuse(fmt::format("run {} has hidden states after {} layers, another one after {}; run the "
-                           "evaluation again",
-                           i, own, layers));
+        refuse(
+            fmt::format("run {} has hidden states after {} layers, another one after {}; run the "
+                        "evaluation again",
+                        i, own, layers));
       }
     }
   }

@@ -16,17 +16,17 @@ struct HiddenDistances {
 /// One run of kvloupe-capture eval: one prompt with one policy in the model's cache. Numbers that
 /// the task does not have are NaN.
 struct EvaluationRun {
-  std::string policy;  // canonical spec; "full": the full cache
-  std::string budget;  // as written: 128, 25%; "full"
-  double entries = 0.0;  // the budget in entries
-  double length = 0.0;   // as asked for, in tokens
-  double tokens = 0.0;   // of the prompt
-  double depth = 0.0;    // needles: percent of the text before the one asked for
-  double correct = 0.0;  // needles: 1 found, 0 not
-  double loss = 0.0;             // perplexity: mean −log p, nats
-  double loss_difference = 0.0;  // from the full cache's, nats
-  double kl = 0.0;               // KL(full ‖ policy), nats
-  double same_top1 = 0.0;        // share of tokens with the full cache's most probable next token
+  std::string policy;             // canonical spec; "full": the full cache
+  std::string budget;             // as written: 128, 25%; "full"
+  double entries = 0.0;           // the budget in entries
+  double length = 0.0;            // as asked for, in tokens
+  double tokens = 0.0;            // of the prompt
+  double depth = 0.0;             // needles: percent of the text before the one asked for
+  double correct = 0.0;           // needles: 1 found, 0 not
+  double loss = 0.0;              // perplexity: mean −log p, nats
+  double loss_difference = 0.0;   // from the full cache's, nats
+  double kl = 0.0;                // KL(full ‖ policy), nats
+  double same_top1 = 0.0;         // share of tokens with the full cache's most probable next token
   HiddenDistances hidden;         // ‖h′ − h‖₂ / ‖h‖₂
   HiddenDistances hidden_cosine;  // 1 − cos(h′, h)
 };

@@ -79,23 +79,24 @@ void of_step(MeasuredStep& step, std::span<double> values) {
 }
 
 std::vector<MeasureInfo> infos(const std::string& prefix, const std::string& h) {
-  return {{.name = prefix + "eviction_sum",
-           .title = "Sum of CAOTE errors Σ c",
-           .unit = "",
-           .formula = "sum over evicted j of c_j = h_j / (1 - h_j) ||o - v_j||_2, " + h,
-           .source = "CAOTE eq. 8, appendix A",
-           .better = Better::smaller},
-          {.name = prefix + "eviction_joint",
-           .title = "Joint eviction error",
-           .unit = "",
-           .formula = "||sum over evicted j of h_j (o - v_j)||_2 / (1 - sum over evicted of h_j), " + h,
-           .source = "ours, after CAOTE theorem 3.2",
-           .better = Better::smaller},
-          {.name = prefix + "eviction_ratio",
-           .title = "Sum / joint error",
-           .unit = "",
-           .formula = prefix + "eviction_sum / " + prefix + "eviction_joint",
-           .source = "ours"}};
+  return {
+      {.name = prefix + "eviction_sum",
+       .title = "Sum of CAOTE errors Σ c",
+       .unit = "",
+       .formula = "sum over evicted j of c_j = h_j / (1 - h_j) ||o - v_j||_2, " + h,
+       .source = "CAOTE eq. 8, appendix A",
+       .better = Better::smaller},
+      {.name = prefix + "eviction_joint",
+       .title = "Joint eviction error",
+       .unit = "",
+       .formula = "||sum over evicted j of h_j (o - v_j)||_2 / (1 - sum over evicted of h_j), " + h,
+       .source = "ours, after CAOTE theorem 3.2",
+       .better = Better::smaller},
+      {.name = prefix + "eviction_ratio",
+       .title = "Sum / joint error",
+       .unit = "",
+       .formula = prefix + "eviction_sum / " + prefix + "eviction_joint",
+       .source = "ours"}};
 }
 }  // namespace
 
@@ -103,8 +104,10 @@ MeasureFamily eviction_error() {
   MeasureFamily family;
   family.name = "Error of one eviction, per query";
   family.remark =
-      "What this step's eviction alone does to the last query's output: the cache before it against "
-      "the cache after it. The joint error is exact; the sum treats each entry as if it left alone. "
+      "What this step's eviction alone does to the last query's output: the cache before it "
+      "against "
+      "the cache after it. The joint error is exact; the sum treats each entry as if it left "
+      "alone. "
       "Known at steps that evict, and not after merging.";
   family.scope = MeasureScope::query_head;
   family.of_query_head = of_query_head;
@@ -117,7 +120,8 @@ MeasureFamily policy_eviction_error() {
   family.name = "Error of one eviction, by the policy's scores";
   family.remark =
       "The same with the policy's own scores as attention. An approximation of what any one query "
-      "loses, because a score is a mean over queries and query heads. Under caote and fastcaote the "
+      "loses, because a score is a mean over queries and query heads. Under caote and fastcaote "
+      "the "
       "base score is not known afterwards, and neither are these.";
   family.scope = MeasureScope::step;
   family.of_step = of_step;

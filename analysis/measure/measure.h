@@ -55,8 +55,8 @@ struct MeasuredHead {
 
 /// Measures computed together. A number that is not known is NaN.
 struct MeasureFamily {
-  std::string name;     // heading in the docs
-  std::string remark;   // one sentence or more: conditions, approximations; may be empty
+  std::string name;    // heading in the docs
+  std::string remark;  // one sentence or more: conditions, approximations; may be empty
   MeasureScope scope = MeasureScope::step;
   bool on_request = false;  // not cheap: only where ReplayRequest::measures names one of it
   std::string needs_part;   // does not apply to a policy without this part; "": to all

@@ -23,8 +23,7 @@ int slots(MeasureScope scope) {
 }
 
 bool computed(const MeasureFamily& family) {
-  return family.of_query_head != nullptr || family.of_step != nullptr ||
-         family.of_trace != nullptr;
+  return family.of_query_head != nullptr || family.of_step != nullptr || family.of_trace != nullptr;
 }
 
 bool applies_to(const MeasureFamily& family, const PolicySpec& policy) {

@@ -46,8 +46,8 @@ std::string cell(std::string text) {
 }
 
 std::string section(const MeasureFamily& family) {
-  std::string text = fmt::format("\n## {}\n\nOne value per {}.", family.name,
-                                 scope_name(family.scope));
+  std::string text =
+      fmt::format("\n## {}\n\nOne value per {}.", family.name, scope_name(family.scope));
   if (!family.needs_part.empty()) {
     text += fmt::format(" Of policies with `{}` only.", family.needs_part);
   }
@@ -60,7 +60,9 @@ std::string section(const MeasureFamily& family) {
         family.scope == MeasureScope::query_head || family.scope == MeasureScope::step;
     text += fmt::format("| `{}` | {} | {} | {} | {} | {} |\n", info.name, info.unit,
                         cell(info.formula), cell(info.source), better_text(info.better),
-                        !of_step ? "" : info.summary == Summary::last ? "last step" : "mean");
+                        !of_step                        ? ""
+                        : info.summary == Summary::last ? "last step"
+                                                        : "mean");
   }
   return text;
 }

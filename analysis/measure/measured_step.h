@@ -4,9 +4,9 @@
 #include <span>
 #include <vector>
 
+#include "analysis/cache/head_cache.h"
 #include "analysis/matrix.h"
 #include "analysis/policy/policy.h"
-#include "analysis/cache/head_cache.h"
 #include "analysis/replay/layer_states.h"
 
 namespace kvloupe {

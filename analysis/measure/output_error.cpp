@@ -62,18 +62,19 @@ MeasureFamily output_error() {
   MeasureFamily family;
   family.name = "Relative output error";
   family.remark =
-      "Over the last queries of all steps from the first eviction on and the head's query heads. The "
-      "paper shows an output error per layer and does not define how it is normalised; this is ours.";
+      "Over the last queries of all steps from the first eviction on and the head's query heads. "
+      "The "
+      "paper shows an output error per layer and does not define how it is normalised; this is "
+      "ours.";
   family.scope = MeasureScope::replay;
-  family.measures = {{.name = "output_error",
-                      .title = "Output error Σ‖o − o′‖² / Σ‖o‖²",
-                      .unit = "",
-                      .formula = "sum of ||o - o'||^2 / sum of ||o||^2, before W_O",
-                      .source = "ours, after CAOTE figure 3",
-                      .better = Better::smaller,
-                      .of_replay = [](const HeadReplay& head) {
-                        return squared_error(head).share();
-                      }}};
+  family.measures = {
+      {.name = "output_error",
+       .title = "Output error Σ‖o − o′‖² / Σ‖o‖²",
+       .unit = "",
+       .formula = "sum of ||o - o'||^2 / sum of ||o||^2, before W_O",
+       .source = "ours, after CAOTE figure 3",
+       .better = Better::smaller,
+       .of_replay = [](const HeadReplay& head) { return squared_error(head).share(); }}};
   return family;
 }
 

@@ -17,7 +17,8 @@ MeasureFamily perturbation() {
   MeasureFamily family;
   family.name = "Output perturbation";
   family.remark =
-      "Of the step's last query, full cache against what is left of it. A: attention over the whole "
+      "Of the step's last query, full cache against what is left of it. A: attention over the "
+      "whole "
       "captured prefix; A': over the retained entries. NaN where the trace has no output weights; "
       "after merging the bounds hold no longer and are NaN.";
   family.scope = MeasureScope::query_head;
@@ -40,8 +41,9 @@ MeasureFamily perturbation() {
       {.name = "bound_l1",
        .title = "Perturbation bound θ (L1)",
        .unit = "",
-       .formula = "theta = C - (2 - 1/S) sum over retained i of A_i ||v_i W_O||_1, C = sum over all "
-                  "i of A_i ||v_i W_O||_1; L <= theta",
+       .formula =
+           "theta = C - (2 - 1/S) sum over retained i of A_i ||v_i W_O||_1, C = sum over all "
+           "i of A_i ||v_i W_O||_1; L <= theta",
        .source = "CriticalKV theorem 3.3",
        .better = Better::smaller,
        .of_query_head = [](const Metrics& m) { return m.bound_l1; }},

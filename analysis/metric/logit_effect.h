@@ -13,10 +13,10 @@ struct LogitEffect {
     std::int32_t token = 0;  // of the vocabulary
     double change = 0.0;     // of its logit
   };
-  std::vector<Change> up;      // the largest rises, largest first
-  std::vector<Change> down;    // the largest falls, most negative first
-  double mean = 0.0;           // over the vocabulary: common to all, so without effect
-  double norm = 0.0;           // ‖Δlogits − mean‖₂ / √vocab
+  std::vector<Change> up;    // the largest rises, largest first
+  std::vector<Change> down;  // the largest falls, most negative first
+  double mean = 0.0;         // over the vocabulary: common to all, so without effect
+  double norm = 0.0;         // ‖Δlogits − mean‖₂ / √vocab
 };
 
 /// Δlogits ≈ W_H·Δ (CAOTE eq. 42: one layer, later layers and norms ignored). `lm_head` [vocab,D],

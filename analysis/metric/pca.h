@@ -7,9 +7,9 @@ namespace kvloupe {
 
 /// The two directions in which a head's keys vary most (KeyDiff, figures 4 and 7–9).
 struct PrincipalComponents {
-  Eigen::RowVectorXf mean;                  // [d]
-  Matrix basis;                             // [2,d], orthonormal rows (second row 0 where d = 1)
-  Eigen::Vector2d explained{0.0, 0.0};      // share of the total variance of each, 0 to 1
+  Eigen::RowVectorXf mean;              // [d]
+  Matrix basis;                         // [2,d], orthonormal rows (second row 0 where d = 1)
+  Eigen::Vector2d explained{0.0, 0.0};  // share of the total variance of each, 0 to 1
   /// Coordinates [n,2] of rows [n,d].
   Matrix project(const MatrixView& rows) const;
 };

@@ -10,7 +10,7 @@ namespace kvloupe {
 
 /// Of the step's last query, for one query head, against the whole captured prefix (CriticalKV §3).
 struct QueryHeadMetrics {
-  double retained_mass = 0.0;    // S = Σ_kept A; of a merged entry its own token's part
+  double retained_mass = 0.0;  // S = Σ_kept A; of a merged entry its own token's part
   double perturbation_l1 = 0.0;  // ℒ = ‖((A − A')V)W_O‖₁; NaN where the trace has no output weights
   double bound_l1 = 0.0;         // θ, thm 3.3
   double perturbation_l2 = 0.0;  // the same with L2 norms throughout

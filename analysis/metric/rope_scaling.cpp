@@ -101,10 +101,9 @@ std::vector<double> rope_frequencies(double theta, int head_dim, const RopeScali
       frequency /= scaling.factor;
     } else if (scaling.type == RopeScaling::Type::llama3) {
       const double turns = scaling.original_context * frequency / (2.0 * std::numbers::pi);
-      const double kept =
-          std::clamp((turns - scaling.low_freq_factor) /
-                         (scaling.high_freq_factor - scaling.low_freq_factor),
-                     0.0, 1.0);
+      const double kept = std::clamp(
+          (turns - scaling.low_freq_factor) / (scaling.high_freq_factor - scaling.low_freq_factor),
+          0.0, 1.0);
       frequency *= kept + (1.0 - kept) / scaling.factor;
     }
     frequencies.push_back(frequency);

@@ -36,7 +36,8 @@ struct MeanAttention {
   Matrix logits;         // scaled
   Matrix probabilities;  // softmax of each head's row, then the mean; not the softmax of the mean
 };
-/// Over all query heads of the layers named. Throws UsageError for an n the trace lacks or no layer.
+/// Over all query heads of the layers named. Throws UsageError for an n the trace lacks or no
+/// layer.
 MeanAttention mean_attention(const Trace& trace, std::span<const int> layers, int n,
                              Progress& progress);
 

@@ -41,8 +41,8 @@ Threshold mark_highest(std::span<const float> values, int count, Fate fate,
           equal > 1 ? static_cast<int>(equal) : 0};
 }
 
-void TopSelection::select(const StepView& /*view*/, int /*head*/, int count,
-                          double /*rows_summed*/, HeadDecision& decision) {
+void TopSelection::select(const StepView& /*view*/, int /*head*/, int count, double /*rows_summed*/,
+                          HeadDecision& decision) {
   const Threshold found = mark_highest(decision.scores, count, Fate::by_score, decision.fates);
   decision.threshold = found.value;
   decision.ties = found.ties;

@@ -12,8 +12,7 @@ bool UniformAllocation::over_budget(const StepView& view, int budget) const {
 
 std::vector<int> UniformAllocation::quotas(const StepView& view,
                                            const std::vector<std::vector<float>>& /*scores*/,
-                                           const Protection& /*protection*/,
-                                           int budget) const {
+                                           const Protection& /*protection*/, int budget) const {
   std::vector<int> result;
   for (const CacheView& cache : view.caches) {
     result.push_back(std::min(budget, static_cast<int>(cache.tokens.size())));

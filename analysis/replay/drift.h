@@ -64,9 +64,9 @@ struct Drift {
   double mean_loss_difference() const;  // NaN without predictions
 };
 
-/// |A ∩ B| / |A ∪ B| of what two runs in the same blocks retain of one head, after each step [S], of
-/// the tokens that later queries see (`window` as Trace::window). `a` and `b` [T]: the step at which
-/// each token left, −1 where it stayed.
+/// |A ∩ B| / |A ∪ B| of what two runs in the same blocks retain of one head, after each step [S],
+/// of the tokens that later queries see (`window` as Trace::window). `a` and `b` [T]: the step at
+/// which each token left, −1 where it stayed.
 std::vector<double> retained_jaccard(const std::vector<std::int32_t>& a,
                                      const std::vector<std::int32_t>& b,
                                      const std::vector<Block>& blocks, int window);

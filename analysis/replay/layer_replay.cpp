@@ -34,8 +34,7 @@ std::vector<QueryHeadRecord> measure(MeasuredStep& step) {
 }
 
 /// Everything that is measured at a step, after its decision was carried out.
-void fill_measures(MeasuredStep& step, std::span<const std::string> requested,
-                   StepRecord& record) {
+void fill_measures(MeasuredStep& step, std::span<const std::string> requested, StepRecord& record) {
   const LogDeterminant volume = log_pseudo_determinant(step.cache().view().keys);
   record.log_pseudo_determinant = volume.value;
   record.rank = volume.rank;

@@ -17,7 +17,7 @@ struct LayerReplayInput {
   const PolicySpec& policy;
   LayerContext context;  // layer, model, attention scale, budget, loop over heads
   bool metrics = true;
-  int scores_head = -1;  // keep scores and fates of this head
+  int scores_head = -1;                        // keep scores and fates of this head
   std::span<const std::string> measures = {};  // beyond the cheap ones, by name
 };
 

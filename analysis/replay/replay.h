@@ -76,7 +76,7 @@ struct HeadReplay {
   int head = 0;
   std::vector<std::int32_t> evicted_at;  // [T]; -1: never. Also of tokens that left unseen
   std::vector<StepRecord> steps;         // [S]
-  std::vector<double> trace_values;      // of the scope trace, see measure_of(); empty without metrics
+  std::vector<double> trace_values;  // of the scope trace, see measure_of(); empty without metrics
   /// Fate of each entry at each step where something was evicted, and the scores; only for the head
   /// asked for. [S] of [n], aligned with tokens_at(step).
   std::vector<std::vector<float>> scores;
@@ -115,8 +115,8 @@ std::vector<Block> replay_blocks(const Trace& trace, int block);
 /// Replays a policy on a trace, layers in parallel. `on_layer` is called (from a worker thread,
 /// never two at once) as each layer is done, for partial results. Progress counts steps of layers
 /// and is checked at each. Throws Cancelled through progress; UsageError for a layer or head out of
-/// range, a measure there is not, a budget below 1, and what replay_blocks and make_layer_policy refuse; WorkError and
-/// FileError from the policy and the trace.
+/// range, a measure there is not, a budget below 1, and what replay_blocks and make_layer_policy
+/// refuse; WorkError and FileError from the policy and the trace.
 Replay replay(const Trace& trace, const ReplayRequest& request, Progress& progress,
               const std::function<void(const std::vector<HeadReplay>&)>& on_layer = {});
 

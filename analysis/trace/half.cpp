@@ -14,9 +14,9 @@ inline std::uint16_t to_half(float x) {
   const std::uint32_t sign = (bits >> 16) & 0x8000U;
   const std::uint32_t magnitude = bits & 0x7fffffffU;
   // Normal halves: drop 13 bits, to nearest even, and rebias the exponent from 127 to 15.
-  const std::uint32_t normal =
-      (magnitude + 0xfffU + ((magnitude >> 13) & 1U) - (112U << 23)) >> 13;
-  // Subnormal halves: beside 0.5 a float's last place is 2^-24, the half's own; the addition rounds.
+  const std::uint32_t normal = (magnitude + 0xfffU + ((magnitude >> 13) & 1U) - (112U << 23)) >> 13;
+  // Subnormal halves: beside 0.5 a float's last place is 2^-24, the half's own; the addition
+  // rounds.
   const std::uint32_t subnormal =
       std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + 0.5F) - (126U << 23);
   const std::uint32_t finite = magnitude < (113U << 23) ? subnormal : normal;

@@ -78,9 +78,10 @@ struct MergedEntry {
 
 /// `/tokens` of a trace.
 struct TokenTable {
-  std::vector<std::int32_t> ids;      // [T]
-  std::vector<std::string> text;      // [T], UTF-8 as shown to a person; empty where the trace has none
-  std::vector<std::uint8_t> segment;  // [T] index into segment_names; empty where the trace has none
+  std::vector<std::int32_t> ids;  // [T]
+  std::vector<std::string> text;  // [T], UTF-8 as shown to a person; empty where the trace has none
+  std::vector<std::uint8_t>
+      segment;  // [T] index into segment_names; empty where the trace has none
   std::vector<std::string> segment_names;
 };
 

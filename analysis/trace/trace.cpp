@@ -69,9 +69,9 @@ void check_stored(const Dataset& dataset, const std::string& path, std::uint64_t
 }
 
 void select(hid_t space, const Shape& start, const Shape& count, const std::string& what) {
-  hdf5::check(H5Sselect_hyperslab(space, H5S_SELECT_SET, start.data(), nullptr, count.data(),
-                                  nullptr),
-              what);
+  hdf5::check(
+      H5Sselect_hyperslab(space, H5S_SELECT_SET, start.data(), nullptr, count.data(), nullptr),
+      what);
 }
 }  // namespace
 
@@ -172,13 +172,12 @@ struct Trace::Impl {
       if (dataset.is_half) {
         narrow = std::make_unique_for_overwrite<std::uint16_t[]>(
             static_cast<std::size_t>(result.size()));
-        hdf5::check(H5Dread(dataset.id, dataset.type, memory, file_space, H5P_DEFAULT,
-                            narrow.get()),
-                    what);
+        hdf5::check(
+            H5Dread(dataset.id, dataset.type, memory, file_space, H5P_DEFAULT, narrow.get()), what);
       } else {
-        hdf5::check(H5Dread(dataset.id, H5T_NATIVE_FLOAT, memory, file_space, H5P_DEFAULT,
-                            result.data()),
-                    what);
+        hdf5::check(
+            H5Dread(dataset.id, H5T_NATIVE_FLOAT, memory, file_space, H5P_DEFAULT, result.data()),
+            what);
       }
     });
     if (narrow) {
@@ -198,9 +197,9 @@ struct Trace::Impl {
       const Shape start{size(row), 0}, count{1, values.size()};
       select(file_space, start, count, what);
       const Handle memory(H5Screate_simple(2, count.data(), nullptr), H5Sclose, what);
-      hdf5::check(H5Dread(dataset.id, H5T_NATIVE_FLOAT, memory, file_space, H5P_DEFAULT,
-                          values.data()),
-                  what);
+      hdf5::check(
+          H5Dread(dataset.id, H5T_NATIVE_FLOAT, memory, file_space, H5P_DEFAULT, values.data()),
+          what);
     });
     return values;
   }
@@ -236,7 +235,8 @@ struct Trace::Impl {
       const H5T_class_t wanted = member == std::string("weight") ? H5T_FLOAT : H5T_INTEGER;
       if (index < 0 || H5Tget_member_class(dataset.type, static_cast<unsigned>(index)) != wanted) {
         throw hdf5::Failure(fmt::format("{} has no {} member '{}'", name,
-                                        wanted == H5T_FLOAT ? "floating-point" : "integer", member));
+                                        wanted == H5T_FLOAT ? "floating-point" : "integer",
+                                        member));
       }
     }
     check_stored(dataset, name, file_bytes);
@@ -261,8 +261,8 @@ struct Trace::Impl {
 void Trace::Impl::open_file() {
   struct stat status {};
   if (stat(path.c_str(), &status) != 0) {
-    throw FileError(path.string(), std::string("cannot open it: ") + std::strerror(errno) +
-                                       "; check the name");
+    throw FileError(path.string(),
+                    std::string("cannot open it: ") + std::strerror(errno) + "; check the name");
   }
   if (S_ISDIR(status.st_mode)) {
     throw FileError(path.string(), "is a folder, not a trace; name a file");
@@ -299,8 +299,8 @@ void Trace::Impl::read_tokens() {
   tokens.ids = read_all<std::int32_t>("/tokens/ids", Kind::integer, shape, H5T_NATIVE_INT32);
   for (std::size_t i = 0; i < tokens.ids.size(); ++i) {
     if (tokens.ids[i] < 0 || tokens.ids[i] >= model().vocab_size) {
-      throw hdf5::Failure(fmt::format("/tokens/ids: token {} is {}, outside the vocabulary of {}", i,
-                                      tokens.ids[i], model().vocab_size));
+      throw hdf5::Failure(fmt::format("/tokens/ids: token {} is {}, outside the vocabulary of {}",
+                                      i, tokens.ids[i], model().vocab_size));
     }
   }
   const std::string text_path = "/tokens/text";
@@ -322,7 +322,8 @@ void Trace::Impl::read_tokens() {
   const std::string segment_path = "/tokens/segment";
   if (found(segment_path, Kind::integer, shape)) {
     tokens.segment = read_all<std::uint8_t>(segment_path, Kind::integer, shape, H5T_NATIVE_UINT8);
-    tokens.segment_names = hdf5::read_texts(open(segment_path, Kind::integer, shape).id, "names", 256);
+    tokens.segment_names =
+        hdf5::read_texts(open(segment_path, Kind::integer, shape).id, "names", 256);
     for (const std::uint8_t segment : tokens.segment) {
       if (segment >= tokens.segment_names.size()) {
         throw hdf5::Failure(fmt::format("{} names segment {}, its attribute 'names' only {}",
@@ -347,8 +348,9 @@ void Trace::Impl::read_blocks() {
   for (std::size_t i = 0; i < bounds.size(); i += 2) {
     const Block block{bounds[i], bounds[i + 1]};
     if (block.first != at || block.end <= at || block.end > length()) {
-      throw hdf5::Failure(fmt::format("/run/blocks: step {} is [{}, {}), expected one from token {}",
-                                      i / 2, block.first, block.end, at));
+      throw hdf5::Failure(
+          fmt::format("/run/blocks: step {} is [{}, {}), expected one from token {}", i / 2,
+                      block.first, block.end, at));
     }
     blocks.push_back(block);
     at = block.end;
@@ -385,10 +387,12 @@ void Trace::Impl::check_layers() {
 
 void Trace::Impl::check_predictions() {
   const hsize_t count = size(length());
-  lm_head = found("/model/lm_head", Kind::real, {size(model().vocab_size), size(model().hidden_size)});
+  lm_head =
+      found("/model/lm_head", Kind::real, {size(model().vocab_size), size(model().hidden_size)});
   loss = found("/predictions/loss", Kind::real, {count});
   hidden = found("/predictions/hidden", Kind::real, {count, size(model().hidden_size)});
-  if (!hdf5::exists(file, "/predictions/token_ids") || !hdf5::exists(file, "/predictions/logprob")) {
+  if (!hdf5::exists(file, "/predictions/token_ids") ||
+      !hdf5::exists(file, "/predictions/logprob")) {
     return;
   }
   const Shape shape = hdf5::open_dataset(file, "/predictions/token_ids").shape;
@@ -457,8 +461,7 @@ std::vector<float> Trace::value_out_norm(int layer, int query_head, Norm norm) c
   impl_->check_head(query_head, model().num_heads, "query head");
   if (norm == Norm::l1 ? entry.norm_l1 : entry.norm_l2) {
     return impl_->read_row(
-        layout::layer_dataset(layer,
-                              norm == Norm::l1 ? "value_out_norm_l1" : "value_out_norm_l2"),
+        layout::layer_dataset(layer, norm == Norm::l1 ? "value_out_norm_l1" : "value_out_norm_l2"),
         model().num_heads, query_head);
   }
   const std::optional<Matrix> weight = output_weight(layer, query_head);
@@ -512,8 +515,8 @@ std::optional<Trace::Predictions> Trace::predictions() const {
     if (k > 0) {
       result.token_ids = impl_->read_all<std::int32_t>("/predictions/token_ids", Kind::integer,
                                                        {count, k}, H5T_NATIVE_INT32);
-      result.logprob = impl_->read_all<float>("/predictions/logprob", Kind::real, {count, k},
-                                              H5T_NATIVE_FLOAT);
+      result.logprob =
+          impl_->read_all<float>("/predictions/logprob", Kind::real, {count, k}, H5T_NATIVE_FLOAT);
     }
     if (impl_->loss) {
       result.loss =
@@ -551,11 +554,11 @@ std::optional<std::vector<std::int32_t>> Trace::evicted_at(int layer, int head) 
     for (int token = block.first; token < block.end; ++token) {
       const std::int32_t left = own[static_cast<std::size_t>(token)];
       if (left == -1 || (left >= step && left < steps)) continue;
-      throw FileError(path().string(),
-                      fmt::format("{}: token {} of head {} leaves at step {}, but comes at step {} "
-                                  "of {}; capture or convert the trace again",
-                                  layout::layer_dataset(layer, "evicted_at"), token, head, left,
-                                  step, steps));
+      throw FileError(
+          path().string(),
+          fmt::format("{}: token {} of head {} leaves at step {}, but comes at step {} "
+                      "of {}; capture or convert the trace again",
+                      layout::layer_dataset(layer, "evicted_at"), token, head, left, step, steps));
     }
   }
   return own;
@@ -594,7 +597,8 @@ std::vector<Trace::DatasetInfo> Trace::datasets() const {
     std::vector<DatasetInfo> result;
     for (const std::string& path : hdf5::dataset_paths(impl_->file)) {
       const Dataset dataset = hdf5::open_dataset(impl_->file, path);
-      result.push_back({path, dataset.type_name(),
+      result.push_back({path,
+                        dataset.type_name(),
                         {dataset.shape.begin(), dataset.shape.end()},
                         static_cast<std::size_t>(dataset.stored_bytes)});
     }

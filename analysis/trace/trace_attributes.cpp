@@ -50,8 +50,8 @@ class Attributes {
   }
   int checked(const char* name, std::int64_t value, std::int64_t least, std::int64_t most) const {
     if (value < least || value > most) {
-      throw hdf5::Failure(fmt::format("attribute '{}' in {} is {}, not within {} to {}", name, group_,
-                                      value, least, most));
+      throw hdf5::Failure(fmt::format("attribute '{}' in {} is {}, not within {} to {}", name,
+                                      group_, value, least, most));
     }
     return static_cast<int>(value);
   }
@@ -72,9 +72,9 @@ void check_format(const Attributes& root) {
   }
   const int version = root.integer("format_version", 0, kMostTokens);
   if (version > layout::kVersion) {
-    throw hdf5::Failure(fmt::format(
-        "has format_version {}, this kvloupe reads {}: open it with a newer kvloupe", version,
-        layout::kVersion));
+    throw hdf5::Failure(
+        fmt::format("has format_version {}, this kvloupe reads {}: open it with a newer kvloupe",
+                    version, layout::kVersion));
   }
   if (version < 1) throw hdf5::Failure("has format_version 0, which never was");
   if (root.integer("complete", 0, 1) == 0) {

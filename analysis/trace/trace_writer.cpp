@@ -73,11 +73,11 @@ void write_slab(hid_t dataset, hid_t type, const Shape& start, const Shape& coun
                 const std::string& path) {
   const std::string what = "cannot write " + path;
   const Handle file_space(H5Dget_space(dataset), H5Sclose, what);
-  hdf5::check(H5Sselect_hyperslab(file_space, H5S_SELECT_SET, start.data(), nullptr, count.data(),
-                                  nullptr),
-              what);
-  const Handle memory_space(
-      H5Screate_simple(static_cast<int>(count.size()), count.data(), nullptr), H5Sclose, what);
+  hdf5::check(
+      H5Sselect_hyperslab(file_space, H5S_SELECT_SET, start.data(), nullptr, count.data(), nullptr),
+      what);
+  const Handle memory_space(H5Screate_simple(static_cast<int>(count.size()), count.data(), nullptr),
+                            H5Sclose, what);
   hdf5::check(H5Dwrite(dataset, type, memory_space, file_space, H5P_DEFAULT, data), what);
 }
 
@@ -139,8 +139,8 @@ struct TraceWriter::Impl {
       const hdf5::Lock lock;
       work();
     } catch (const hdf5::Failure& failure) {
-      throw FileError(target.string(), std::string(failure.what()) +
-                                           "; free some space or choose another folder");
+      throw FileError(target.string(),
+                      std::string(failure.what()) + "; free some space or choose another folder");
     }
   }
 
@@ -206,9 +206,9 @@ struct TraceWriter::Impl {
     hdf5::write_attribute(group, "rope_theta", model.rope_theta);
     hdf5::write_attribute(group, "rope_scaling",
                           model.rope_scaling.empty() ? std::string("null") : model.rope_scaling);
-    hdf5::write_attribute(group, "rope_pairing",
-                          std::string(model.rope_pairing == RopePairing::half ? "half"
-                                                                              : "interleaved"));
+    hdf5::write_attribute(
+        group, "rope_pairing",
+        std::string(model.rope_pairing == RopePairing::half ? "half" : "interleaved"));
     hdf5::write_attribute(group, "sliding_window", std::int64_t{model.sliding_window});
     hdf5::write_attribute(group, "config", model.config);
   }
@@ -288,7 +288,8 @@ struct TraceWriter::Impl {
       const auto at = static_cast<std::size_t>(bad - values.begin());
       const std::size_t rows = static_cast<std::size_t>(m);
       throw WorkError(fmt::format("layer {}, {} {}, token {}: not a finite number", layer, what,
-                                  at / (rows * d), static_cast<std::size_t>(first) + at / d % rows));
+                                  at / (rows * d),
+                                  static_cast<std::size_t>(first) + at / d % rows));
     }
     if (floats.half && largest >= kHalfOverflow) widen(floats, first);
     write_floats(floats, {0, size(first), 0}, {floats.shape[0], size(m), d}, values);
@@ -318,7 +319,8 @@ struct TraceWriter::Impl {
     }
     const Floats floats = create_floats(path, as_half, shape, {});
     const std::size_t row = values.size() / shape[0];
-    const std::size_t step = std::max<std::size_t>(1, kConversionStep / std::max<std::size_t>(row, 1));
+    const std::size_t step =
+        std::max<std::size_t>(1, kConversionStep / std::max<std::size_t>(row, 1));
     for (std::size_t first = 0; first < shape[0]; first += step) {
       Shape start(shape.size(), 0), count = shape;
       start[0] = first;
@@ -412,9 +414,9 @@ void TraceWriter::write_attention(int layer, int first, int m, std::span<const f
     const std::string path = layout::layer_dataset(layer, "attention");
     if (!entry.attention.valid()) {
       const hsize_t side = size(std::min(impl_->tokens, layout::kAttentionChunk));
-      entry.attention = create_dataset(impl_->file, path, impl_->half,
-                                       {heads, size(impl_->tokens), size(impl_->tokens)},
-                                       {1, side, side}, 0);
+      entry.attention =
+          create_dataset(impl_->file, path, impl_->half,
+                         {heads, size(impl_->tokens), size(impl_->tokens)}, {1, side, side}, 0);
     }
     // Stripes of one chunk's height, each only as wide as its last query sees.
     for (std::size_t row = 0; row < rows;) {
@@ -476,10 +478,10 @@ void TraceWriter::write_predictions(int first, int m, std::span<const std::int32
       impl_->create_predictions();
       const Shape shape{size(impl_->tokens), k}, chunk{size(std::min(impl_->tokens, 1024)), k};
       const std::size_t cache = 2 * chunk[0] * k * 4;
-      impl_->prediction_ids = create_dataset(impl_->file, "/predictions/token_ids", H5T_STD_I32LE,
-                                             shape, chunk, cache);
-      impl_->prediction_logprob = create_dataset(impl_->file, "/predictions/logprob",
-                                                 H5T_IEEE_F32LE, shape, chunk, cache);
+      impl_->prediction_ids =
+          create_dataset(impl_->file, "/predictions/token_ids", H5T_STD_I32LE, shape, chunk, cache);
+      impl_->prediction_logprob =
+          create_dataset(impl_->file, "/predictions/logprob", H5T_IEEE_F32LE, shape, chunk, cache);
     }
     const Shape start{size(first), 0}, count{size(m), k};
     write_slab(impl_->prediction_ids, H5T_NATIVE_INT32, start, count, ids.data(),
@@ -498,8 +500,8 @@ void TraceWriter::write_final_hidden(int first, int m, std::span<const float> hi
     if (!impl_->hidden.valid()) {
       impl_->create_predictions();
       const Shape chunk{size(std::min(impl_->tokens, layout::kStateChunk)), width};
-      impl_->hidden = create_dataset(impl_->file, path, H5T_IEEE_F32LE,
-                                     {size(impl_->tokens), width}, chunk, 0);
+      impl_->hidden =
+          create_dataset(impl_->file, path, H5T_IEEE_F32LE, {size(impl_->tokens), width}, chunk, 0);
     }
     write_slab(impl_->hidden, H5T_NATIVE_FLOAT, {size(first), 0}, {size(m), width}, hidden.data(),
                path);
@@ -538,8 +540,8 @@ void TraceWriter::Impl::cut_to(int count) {
   const hsize_t n = size(count), d = size(model.head_dim);
   for (const Layer& layer : layers) {
     require(layer.states == count, "states of a layer are missing");
-    for (const int rows : {layer.attention_rows, layer.logsumexp_rows, layer.norm_rows,
-                           layer.evicted_at}) {
+    for (const int rows :
+         {layer.attention_rows, layer.logsumexp_rows, layer.norm_rows, layer.evicted_at}) {
       require(rows == 0 || rows == count, "a layer's rows are missing");
     }
     if (count == tokens) continue;

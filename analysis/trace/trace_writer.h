@@ -13,7 +13,7 @@ namespace kvloupe {
 
 /// What a trace is to hold, decided before the run.
 struct TraceWriterOptions {
-  bool store_f32 = false;        // states as float32; else float16, or float32 where float16 overflows
+  bool store_f32 = false;  // states as float32; else float16, or float32 where float16 overflows
   bool store_attention = false;  // [Hq,T,T] float16
   int top_k = 5;                 // of /predictions
 };

@@ -29,8 +29,7 @@ figure::FigureMaker maker_of(const figure::FigureInfo& info,
       throw UsageError(fmt::format("{}: figure {} reads one results file; give one input",
                                    inputs.back(), info.name));
     }
-    return figure::FigureMaker(
-        std::make_shared<const Evaluation>(read_evaluation(inputs.front())));
+    return figure::FigureMaker(std::make_shared<const Evaluation>(read_evaluation(inputs.front())));
   }
   figure::check_trace_count(info, inputs.size(), inputs.back());
   std::vector<std::shared_ptr<const Trace>> traces;
@@ -79,7 +78,9 @@ void add_export(CLI::App& app, Action& action) {
   CLI::App* verb =
       app.add_subcommand("export", "Write a figure as SVG, PDF, PNG or CSV; needs no display");
   const auto options = std::make_shared<ExportOptions>();
-  verb->add_option("INPUT", options->inputs, "The trace file; some figures compare several, or read results of kvloupe-capture eval")
+  verb->add_option(
+          "INPUT", options->inputs,
+          "The trace file; some figures compare several, or read results of kvloupe-capture eval")
       ->required();
   verb->add_option("--figure", options->figure, "Which figure; see below")->required();
   verb->add_option("-o,--output", options->output, "FILE.svg, .pdf, .png or .csv")->required();

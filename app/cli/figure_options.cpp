@@ -47,7 +47,8 @@ std::optional<std::pair<double, double>> parse_range(const char* option, const s
            std::isfinite(range.first) && std::isfinite(range.second);
   }
   if (!good) {
-    throw UsageError(fmt::format("{} {}: is no range; write two numbers, such as 0:256", option, text));
+    throw UsageError(
+        fmt::format("{} {}: is no range; write two numbers, such as 0:256", option, text));
   }
   return range;
 }
@@ -86,7 +87,8 @@ void add_figure_options(CLI::App& verb, FigureOptions& o) {
       ->capture_default_str();
   verb.add_option("--x", o.x, "Part of the x axis in sight, FROM:TO (default: all)");
   verb.add_option("--y", o.y, "Part of the y axis in sight, FROM:TO (default: all)");
-  verb.add_option("--limits", o.limits, "Limits of the colour bar, FROM:TO (default: the figure's own)");
+  verb.add_option("--limits", o.limits,
+                  "Limits of the colour bar, FROM:TO (default: the figure's own)");
   verb.add_flag("--title", o.title, "Write the figure's name above it");
   verb.add_flag("--no-legend", o.no_legend, "Leave out the legend");
   verb.add_flag("--caption", o.caption, "Write what is shown, and the settings, under the figure");
@@ -105,8 +107,8 @@ figure::FigureSettings settings_of(const FigureOptions& o) {
   if (o.has_token->count() > 0) settings.token = o.token;
   if (!o.tokens.empty()) settings.tokens = parse_tokens(o.tokens);
   // −1 stands for a default inside; typed, it is a wrong index.
-  for (const auto& [name, value] :
-       {std::pair{"--query-head", settings.query_head}, {"--step", settings.step},
+  for (const auto& [name, value] : {std::pair{"--query-head", settings.query_head},
+                                    {"--step", settings.step},
                                     {"--token", settings.token}}) {
     if (value && *value < 0)
       throw UsageError(fmt::format("{} {}: is negative; they count from 0", name, *value));

@@ -25,7 +25,7 @@ struct FigureOptions {
   bool title = false;
   bool no_legend = false;
   double text = 8.0;
-  std::string x, y, limits;  // FROM:TO
+  std::string x, y, limits;          // FROM:TO
   std::vector<std::string> choices;  // NAME=VALUE
 };
 

@@ -69,7 +69,8 @@ struct Inputs {
       why = "it compares a full run with a closed-loop run of its tokens; give both";
       return of_both_loops ? &*of_both_loops : nullptr;
     }
-    why = info.needs.fewest_traces > 1 ? "it compares traces; see export" : info.unavailable(*trace);
+    why =
+        info.needs.fewest_traces > 1 ? "it compares traces; see export" : info.unavailable(*trace);
     return why.empty() ? &*of_trace : nullptr;
   }
 };
@@ -87,7 +88,8 @@ Inputs open_inputs(const std::vector<std::string>& paths) {
     }
   }
   if (traces.size() > 2)
-    throw UsageError(traces[2]->path().string() + ": is a third trace; give a full run and a closed-loop run");
+    throw UsageError(traces[2]->path().string() +
+                     ": is a third trace; give a full run and a closed-loop run");
   if (traces.empty()) return inputs;
   inputs.trace = traces.front();
   inputs.of_trace.emplace(inputs.trace);
@@ -187,9 +189,10 @@ void add_gallery(CLI::App& app, Action& action) {
   CLI::App* verb =
       app.add_subcommand("gallery", "Write every figure in every format; needs no display");
   const auto options = std::make_shared<GalleryOptions>();
-  verb->add_option("INPUT", options->inputs,
-                   "The trace file; a second one of the same tokens (a closed-loop run), and results of "
-                   "kvloupe-capture eval, add the figures that need them")
+  verb->add_option(
+          "INPUT", options->inputs,
+          "The trace file; a second one of the same tokens (a closed-loop run), and results of "
+          "kvloupe-capture eval, add the figures that need them")
       ->required();
   verb->add_option("-o,--output", options->folder, "Folder; made where it is missing")->required();
   add_figure_options(*verb, options->options);

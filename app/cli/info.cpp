@@ -71,9 +71,9 @@ std::vector<std::string> notes_of(const Trace& trace,
     ++(dataset.type == "float16" ? half : wide);
   }
   if (half > 0 && wide > 0) {
-    notes.push_back(fmt::format(
-        "{} of {} state datasets are stored wider than float16, which they overflow", wide,
-        half + wide));
+    notes.push_back(
+        fmt::format("{} of {} state datasets are stored wider than float16, which they overflow",
+                    wide, half + wide));
   }
   return notes;
 }
@@ -130,9 +130,9 @@ std::string as_text(const Trace& trace, std::size_t bytes) {
   field("name", or_unknown(model.name));
   field("architecture", or_unknown(model.architecture));
   field("layers", std::to_string(model.num_layers));
-  field("heads", fmt::format("{} key-value heads, {} query heads ({} each), {} dimensions",
-                             model.num_kv_heads, model.num_heads, model.group_size(),
-                             model.head_dim));
+  field("heads",
+        fmt::format("{} key-value heads, {} query heads ({} each), {} dimensions",
+                    model.num_kv_heads, model.num_heads, model.group_size(), model.head_dim));
   field("hidden size", std::to_string(model.hidden_size));
   field("vocabulary", std::to_string(model.vocab_size));
   field("RoPE", model.rope_theta > 0.0
@@ -147,8 +147,8 @@ std::string as_text(const Trace& trace, std::size_t bytes) {
                               run.generated));
   field("steps", fmt::format("{}, prompt in blocks of {}", trace.blocks().size(),
                              trace.blocks().front().size()));
-  field("policy", run.policy == "full" ? run.policy
-                                       : fmt::format("{}, budget {}", run.policy, run.budget));
+  field("policy",
+        run.policy == "full" ? run.policy : fmt::format("{}, budget {}", run.policy, run.budget));
   field("positions", run.positions);
   field("attention scale", fmt::format("{:.6g}", run.attention_scale));
   if (!run.dtype.empty()) {
@@ -254,9 +254,8 @@ void add_info(CLI::App& app, Action& action) {
   const auto options = std::make_shared<Options>();
   verb->add_option("TRACE", options->trace, "The trace file")->required();
   verb->add_flag("--json", options->json, "As JSON (docs/trace-format.md)");
-  verb->callback([&action, options] {
-    action = [options] { return info(options->trace, options->json); };
-  });
+  verb->callback(
+      [&action, options] { action = [options] { return info(options->trace, options->json); }; });
 }
 
 }  // namespace kvloupe::cli

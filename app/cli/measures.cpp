@@ -36,8 +36,8 @@ std::string as_table() {
     text += fmt::format("{}{}, per {}\n", text.empty() ? "" : "\n", family.name,
                         scope_name(family.scope));
     for (const MeasureInfo& info : family.measures) {
-      text += fmt::format("  {:<24}{}\n  {:<24}source: {}\n", info.name, info.formula, "",
-                          info.source);
+      text +=
+          fmt::format("  {:<24}{}\n  {:<24}source: {}\n", info.name, info.formula, "", info.source);
     }
   }
   return text;

@@ -101,13 +101,15 @@ int run(const Options& options) {
   Progress progress;
   using Clock = std::chrono::steady_clock;
   const Clock::time_point start = Clock::now();
-  run_sweep(trace, settings, options.output, table, progress,
-            [&](std::size_t place, std::size_t count, const SweepSetting& setting, bool known) {
-              const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
-              fmt::print(stderr, "{:>7.1f} s  {} of {}: {}, budget {}, block {}{}\n", seconds,
-                         place + 1, count, setting.policy.text(), setting.budget, setting.block,
-                         known ? ": there already" : "");
-            }, options.measures);
+  run_sweep(
+      trace, settings, options.output, table, progress,
+      [&](std::size_t place, std::size_t count, const SweepSetting& setting, bool known) {
+        const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+        fmt::print(stderr, "{:>7.1f} s  {} of {}: {}, budget {}, block {}{}\n", seconds, place + 1,
+                   count, setting.policy.text(), setting.budget, setting.block,
+                   known ? ": there already" : "");
+      },
+      options.measures);
   if (!options.limit.empty()) {
     print_smallest(smallest_budgets(table, trace, limit.first, limit.second), limit.first,
                    limit.second);

@@ -104,7 +104,8 @@ struct Needs {
   bool comparison = false;  // makes replays of its own: of other policies, budgets, blocks, traces
   int fewest_traces = 1;
   int most_traces = 1;
-  /// The two traces are a run with the full cache and a closed-loop run of its tokens, in any order.
+  /// The two traces are a run with the full cache and a closed-loop run of its tokens, in any
+  /// order.
   bool both_loops = false;
   /// Made from the results of kvloupe-capture eval, and from no trace.
   bool evaluation = false;

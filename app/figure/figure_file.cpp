@@ -100,7 +100,8 @@ Scene page_of(const FigureInfo& info, const MadeFigure& made, const FileOptions&
   if (options.size) {
     request.height = options.size->height - above - below;
     if (request.height < 20.0 * kPointsPerMillimetre) {
-      throw UsageError("--size: leaves no room for the figure beside its title and caption; make it higher");
+      throw UsageError(
+          "--size: leaves no room for the figure beside its title and caption; make it higher");
     }
   } else {
     const double natural = made.figure->natural_height(request);
@@ -111,14 +112,16 @@ Scene page_of(const FigureInfo& info, const MadeFigure& made, const FileOptions&
   Scene scene = made.figure->draw(request);
   if (options.title) {
     move_down(scene, above);
-    scene.add(make_text(style, style.fonts->fit(info.title, Font::bold, style.text, request.width - 4.0),
+    scene.add(make_text(style,
+                        style.fonts->fit(info.title, Font::bold, style.text, request.width - 4.0),
                         {2.0, 1.1 * style.text}, style.text, Font::bold));
   }
   scene.height = above + request.height + below;
   for (std::size_t i = 0; i < lines.size(); ++i) {
-    scene.add(make_text(style, lines[i],
-                        {2.0, above + request.height + 4.0 + (static_cast<double>(i) + 0.8) * line_height},
-                        style.small));
+    scene.add(make_text(
+        style, lines[i],
+        {2.0, above + request.height + 4.0 + (static_cast<double>(i) + 0.8) * line_height},
+        style.small));
   }
   scene.title = info.title;
   scene.caption = made.figure->caption();
@@ -126,7 +129,9 @@ Scene page_of(const FigureInfo& info, const MadeFigure& made, const FileOptions&
   for (const auto& [name, range] : {std::pair{"x_range", options.x_range},
                                     {"y_range", options.y_range},
                                     {"limits", options.limits}}) {
-    if (range) scene.metadata.emplace_back(name, fmt::format("{:.6g} to {:.6g}", range->first, range->second));
+    if (range)
+      scene.metadata.emplace_back(name,
+                                  fmt::format("{:.6g} to {:.6g}", range->first, range->second));
   }
   return scene;
 }

@@ -141,8 +141,8 @@ void check_trace_count(const FigureInfo& info, std::size_t count, const std::str
   const auto most = static_cast<std::size_t>(info.needs.most_traces);
   if (info.needs.evaluation) {
     if (count > 0) {
-      throw UsageError(fmt::format("figure {} is made from the results of kvloupe-capture eval",
-                                   info.name));
+      throw UsageError(
+          fmt::format("figure {} is made from the results of kvloupe-capture eval", info.name));
     }
     return;
   }
@@ -158,8 +158,7 @@ void check_trace_count(const FigureInfo& info, std::size_t count, const std::str
 MadeFigure FigureMaker::make(const FigureInfo& info, const FigureSettings& settings,
                              Progress& progress) const {
   check_choices(info, settings.choices);
-  check_trace_count(info, traces_.size(),
-                    traces_.empty() ? "" : traces_.back()->path().string());
+  check_trace_count(info, traces_.size(), traces_.empty() ? "" : traces_.back()->path().string());
   if (info.needs.evaluation) return make_of_evaluation(info, settings, evaluation_, progress);
   for (const auto& trace : traces_) {
     if (const std::string why = info.unavailable(*trace); !why.empty())

@@ -99,9 +99,8 @@ double Axis::share_of(double value) const {
   }
   if (knee) {
     const double in_first = (value - first) / (*knee - first);
-    return in_first <= 1.0
-               ? knee_share * in_first
-               : knee_share + (1.0 - knee_share) * (value - *knee) / (last - *knee);
+    return in_first <= 1.0 ? knee_share * in_first
+                           : knee_share + (1.0 - knee_share) * (value - *knee) / (last - *knee);
   }
   return (value - first) / (last - first);
 }
@@ -111,9 +110,8 @@ double Axis::value_at(double share) const {
     return std::exp(std::log(first) + share * (std::log(last) - std::log(first)));
   }
   if (knee) {
-    return share <= knee_share
-               ? first + share / knee_share * (*knee - first)
-               : *knee + (share - knee_share) / (1.0 - knee_share) * (last - *knee);
+    return share <= knee_share ? first + share / knee_share * (*knee - first)
+                               : *knee + (share - knee_share) / (1.0 - knee_share) * (last - *knee);
   }
   return first + share * (last - first);
 }

@@ -36,7 +36,8 @@ struct Pipe {
   int write = -1;
   Pipe() {
     int ends[2];
-    if (pipe2(ends, O_CLOEXEC) != 0) throw WorkError("no pipe to another program: too many open files");
+    if (pipe2(ends, O_CLOEXEC) != 0)
+      throw WorkError("no pipe to another program: too many open files");
     read = ends[0];
     write = ends[1];
   }

@@ -10,9 +10,9 @@ namespace kvloupe::job {
 
 /// How a child process ended.
 struct ChildResult {
-  int exit_code = 0;      // -1 where a signal ended it
-  int signal = 0;         // 0: none
-  std::string last_error; // the last line it wrote to standard error
+  int exit_code = 0;       // -1 where a signal ended it
+  int signal = 0;          // 0: none
+  std::string last_error;  // the last line it wrote to standard error
 };
 
 /// Runs a program without a shell and waits for it. `on_line` is called for every line of its

@@ -15,9 +15,9 @@
 namespace kvloupe::job {
 
 /// One slot: the window asks for a key, a job computes its value, a newer key cancels the older
-/// job (at once, or when the keys have come to rest). While a newer value is being computed the last
-/// one stays readable, so that a picture is replaced in place; current() is never a stale one, and a
-/// result that comes after its job was cancelled is never shown.
+/// job (at once, or when the keys have come to rest). While a newer value is being computed the
+/// last one stays readable, so that a picture is replaced in place; current() is never a stale one,
+/// and a result that comes after its job was cancelled is never shown.
 ///
 /// All methods belong to the window's thread; only the job itself runs elsewhere.
 template <class Value>
@@ -38,9 +38,9 @@ class Computed {
   enum class Until { first_result, end };
 
   /// Starts `work` unless this very key is already there or under way. `queue` must outlive the
-  /// job, not this object. While keys change faster than every `rest` (a slider is dragged), the job
-  /// under way goes on until its first result or its end, so that something is seen; ask again in
-  /// every frame.
+  /// job, not this object. While keys change faster than every `rest` (a slider is dragged), the
+  /// job under way goes on until its first result or its end, so that something is seen; ask again
+  /// in every frame.
   void request(JobQueue& queue, const std::string& key, Work work,
                std::chrono::milliseconds rest = std::chrono::milliseconds(0),
                Until until = Until::first_result) {

@@ -64,9 +64,11 @@ std::string capture_problem(const CaptureOptions& o) {
                           : o.file + ": no such prompt file";
   }
   if (o.prompt == CaptureOptions::Prompt::text && o.text.empty()) return "Type a prompt.";
-  if (o.prompt == CaptureOptions::Prompt::tokens && o.ids.empty()) return "Open a trace for its tokens.";
+  if (o.prompt == CaptureOptions::Prompt::tokens && o.ids.empty())
+    return "Open a trace for its tokens.";
   if (o.output.empty()) return "Say where the trace goes.";
-  if (fs::is_directory(o.output, error)) return o.output + ": is a folder; name a file, such as trace.h5";
+  if (fs::is_directory(o.output, error))
+    return o.output + ": is a folder; name a file, such as trace.h5";
   return {};
 }
 
@@ -78,8 +80,12 @@ std::vector<std::string> capture_command(const CaptureOptions& o, const std::str
     words.push_back(value);
   };
   switch (o.prompt) {
-    case CaptureOptions::Prompt::file: add("--prompt", o.file); break;
-    case CaptureOptions::Prompt::text: words.push_back("--text=" + o.text); break;  // may begin with -
+    case CaptureOptions::Prompt::file:
+      add("--prompt", o.file);
+      break;
+    case CaptureOptions::Prompt::text:
+      words.push_back("--text=" + o.text);
+      break;  // may begin with -
     case CaptureOptions::Prompt::tokens:
       add("--ids", ids_file);
       if (o.prompt_length < static_cast<int>(o.ids.size())) {
@@ -129,24 +135,27 @@ void read_progress_line(const std::string& text, CaptureState& state) {
 
 CaptureState run_capture_program(const CaptureOptions& options, Progress& progress,
                                  const std::function<void(const CaptureState&)>& publish) {
-  if (const std::string problem = capture_problem(options); !problem.empty()) throw WorkError(problem);
+  if (const std::string problem = capture_problem(options); !problem.empty())
+    throw WorkError(problem);
   const std::string program = job::find_program(kProgram);
   if (program.empty()) {
-    throw WorkError("kvloupe-capture is neither beside kvloupe nor in $PATH; build it with libtorch");
+    throw WorkError(
+        "kvloupe-capture is neither beside kvloupe nor in $PATH; build it with libtorch");
   }
   const IdsFile ids(options);
   CaptureState state;
-  const job::ChildResult result = job::run_child(
-      capture_command(options, program, ids.path()), progress, [&](const std::string& line) {
-        read_progress_line(line, state);
-        publish(state);
-      });
+  const job::ChildResult result = job::run_child(capture_command(options, program, ids.path()),
+                                                 progress, [&](const std::string& line) {
+                                                   read_progress_line(line, state);
+                                                   publish(state);
+                                                 });
   if (result.exit_code != 0) {
     const std::string why = without_name(result.last_error);
-    throw WorkError(why.empty() ? "kvloupe-capture ended " +
-                                      (result.signal != 0 ? "by signal " + std::to_string(result.signal)
-                                                          : "with code " + std::to_string(result.exit_code))
-                                : why);
+    throw WorkError(why.empty()
+                        ? "kvloupe-capture ended " +
+                              (result.signal != 0 ? "by signal " + std::to_string(result.signal)
+                                                  : "with code " + std::to_string(result.exit_code))
+                        : why);
   }
   if (state.trace.empty()) state.trace = options.output;
   return state;

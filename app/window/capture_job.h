@@ -14,8 +14,8 @@ struct CaptureOptions {
   enum class Prompt { file, text, tokens };
   std::string model;  // folder
   Prompt prompt = Prompt::file;
-  std::string file;  // of Prompt::file
-  std::string text;  // of Prompt::text
+  std::string file;               // of Prompt::file
+  std::string text;               // of Prompt::text
   std::vector<std::int32_t> ids;  // of Prompt::tokens: forced, so that two runs read the same
   int prompt_length = 0;          // of those
   int block = 128;
@@ -47,8 +47,8 @@ std::vector<std::string> capture_command(const CaptureOptions& options, const st
 /// Takes over what one line of `--progress json` says. Lines that are no such line are ignored.
 void read_progress_line(const std::string& line, CaptureState& state);
 
-/// Runs it to its end; `publish` is called with every change. Throws WorkError with the program's own
-/// last line where it fails, or where there is no program; Cancelled through progress.
+/// Runs it to its end; `publish` is called with every change. Throws WorkError with the program's
+/// own last line where it fails, or where there is no program; Cancelled through progress.
 CaptureState run_capture_program(const CaptureOptions& options, Progress& progress,
                                  const std::function<void(const CaptureState&)>& publish);
 

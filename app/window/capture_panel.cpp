@@ -55,7 +55,8 @@ std::string in_folder(const fs::path& folder, const std::string& file) {
 void CapturePanel::open_new(const Workspace& w) {
   open_ = appeared_ = true;
   options.policy = "full";
-  if (options.prompt == CaptureOptions::Prompt::tokens) options.prompt = CaptureOptions::Prompt::file;
+  if (options.prompt == CaptureOptions::Prompt::tokens)
+    options.prompt = CaptureOptions::Prompt::file;
   options.output = in_folder(fs::path(w.state.trace).parent_path(), "capture.h5");
 }
 
@@ -69,9 +70,9 @@ void CapturePanel::open_closed_loop(const Workspace& w) {
   options.block = w.state.block > 0 ? w.state.block : trace->run().block_size;
   options.policy = w.state.policy_a;
   options.budget = std::to_string(parse_budget(w.state.budget).resolve(trace->run().prompt_length));
-  options.output = in_folder(trace->path().parent_path(),
-                             trace->path().stem().string() + "-" + file_word(options.policy) + "-" +
-                                 options.budget + ".h5");
+  options.output = in_folder(trace->path().parent_path(), trace->path().stem().string() + "-" +
+                                                              file_word(options.policy) + "-" +
+                                                              options.budget + ".h5");
 }
 
 double CapturePanel::fraction() const {
@@ -121,7 +122,8 @@ void CapturePanel::draw_prompt(const Workspace& w) {
   if (const TracePointer trace = w.results.trace()) {
     ImGui::SameLine();
     choice("the open trace's tokens", Prompt::tokens);
-    help_tooltip(w.fonts, "The same tokens, the generated ones forced: so that two runs can be compared");
+    help_tooltip(w.fonts,
+                 "The same tokens, the generated ones forced: so that two runs can be compared");
     if (options.prompt == Prompt::tokens && options.ids.empty()) {
       options.ids = trace->tokens().ids;
       options.prompt_length = trace->run().prompt_length;
@@ -140,10 +142,11 @@ void CapturePanel::draw_prompt(const Workspace& w) {
     ImGui::InputTextMultiline("##text", &options.text, {-1, w.px(96)});
   } else {
     field(w, "");
-    ImGui::TextUnformatted(fmt::format("{} + {} generated, from {}", count_text(options.prompt_length),
-                                       count_text(static_cast<long>(options.ids.size()) - options.prompt_length),
-                                       fs::path(w.state.trace).filename().string())
-                               .c_str());
+    ImGui::TextUnformatted(
+        fmt::format("{} + {} generated, from {}", count_text(options.prompt_length),
+                    count_text(static_cast<long>(options.ids.size()) - options.prompt_length),
+                    fs::path(w.state.trace).filename().string())
+            .c_str());
   }
 }
 
@@ -159,8 +162,9 @@ void CapturePanel::draw_policy(const Workspace& w) {
     options.policy = w.state.policy_a;
     if (options.budget.empty()) options.budget = w.state.budget;
   }
-  help_tooltip(w.fonts, "Each layer's cache is cut after every block, before the next: later keys and "
-                        "values, in every layer above 0, are those of a model that lives with the policy");
+  help_tooltip(w.fonts,
+               "Each layer's cache is cut after every block, before the next: later keys and "
+               "values, in every layer above 0, are those of a model that lives with the policy");
   if (options.policy == "full") return;
   const float budget = w.px(96);
   field(w, "policy", budget + w.px(64));
@@ -177,7 +181,8 @@ void CapturePanel::draw_policy(const Workspace& w) {
 void CapturePanel::draw_form(Workspace& w) {
   const float browse = w.px(80);
   field(w, "model", browse);
-  ImGui::InputTextWithHint("##model", "folder with config.json, model.safetensors, tokenizer", &options.model);
+  ImGui::InputTextWithHint("##model", "folder with config.json, model.safetensors, tokenizer",
+                           &options.model);
   ImGui::SameLine();
   if (ImGui::Button("Browse…##model", {browse, 0})) {
     files_.open(FilePanel::Purpose::open_model, options.model.empty() ? "" : options.model + "/");
@@ -186,7 +191,8 @@ void CapturePanel::draw_form(Workspace& w) {
   draw_policy(w);
   field(w, "block");
   ImGui::SetNextItemWidth(w.px(128));
-  if (ImGui::InputInt("##block", &options.block, 16, 128)) options.block = std::clamp(options.block, 1, 1 << 20);
+  if (ImGui::InputInt("##block", &options.block, 16, 128))
+    options.block = std::clamp(options.block, 1, 1 << 20);
   help_tooltip(w.fonts, "Tokens of the prompt run at once, B");
   if (options.prompt != CaptureOptions::Prompt::tokens) {
     ImGui::SameLine(0, w.px(24));
@@ -243,8 +249,9 @@ void CapturePanel::draw(Workspace& w) {
   ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, {w.px(8), w.px(8)});
   if (appeared_) ImGui::SetNextWindowFocus();
   appeared_ = false;
-  ImGui::Begin("##capture", nullptr,
-               ImGuiWindowFlags_NoDecoration | ImGuiWindowFlags_NoMove | ImGuiWindowFlags_NoSavedSettings);
+  ImGui::Begin(
+      "##capture", nullptr,
+      ImGuiWindowFlags_NoDecoration | ImGuiWindowFlags_NoMove | ImGuiWindowFlags_NoSavedSettings);
   ImGui::PushFont(w.fonts.heading);
   ImGui::TextUnformatted(options.policy == "full" ? "New capture" : "New capture: closed loop");
   ImGui::PopFont();
@@ -252,12 +259,15 @@ void CapturePanel::draw(Workspace& w) {
   ImGui::BeginDisabled(runs);
   draw_form(w);
   ImGui::EndDisabled();
-  const std::string problem = runs ? std::string() : problem_.empty() ? capture_problem(options) : problem_;
+  const std::string problem = runs               ? std::string()
+                              : problem_.empty() ? capture_problem(options)
+                                                 : problem_;
   if (runs) draw_run(w);
   if (!runs) {
     // Always a line, so that the buttons stay where they are.
     const std::string line = problem.empty() ? "Writes the trace, then opens it." : problem;
-    ImGui::PushStyleColor(ImGuiCol_Text, problem_.empty() ? w.colours().secondary : w.colours().error);
+    ImGui::PushStyleColor(ImGuiCol_Text,
+                          problem_.empty() ? w.colours().secondary : w.colours().error);
     ImGui::TextWrapped("%s", line.c_str());
     ImGui::PopStyleColor();
   }

@@ -24,7 +24,8 @@ void add_commands(const Workspace& w, std::vector<PaletteEntry>& out) {
     item.keys = std::string(binding.keys);
     const bool of_trace = binding.group != "File" && binding.group != "Window";
     if (of_trace && !open) item.why_not = "Open a trace first.";
-    out.push_back({std::move(item), [command = binding.command](Workspace& it) { it.perform(command); }});
+    out.push_back(
+        {std::move(item), [command = binding.command](Workspace& it) { it.perform(command); }});
   }
 }
 
@@ -35,7 +36,8 @@ void add_layouts(std::vector<PaletteEntry>& out) {
     item.group = "Layouts";
     item.keys = std::string(keys_of(layout.command));
     item.help = std::string(layout.words);
-    out.push_back({std::move(item), [command = layout.command](Workspace& it) { it.perform(command); }});
+    out.push_back(
+        {std::move(item), [command = layout.command](Workspace& it) { it.perform(command); }});
   }
 }
 
@@ -85,7 +87,8 @@ std::string why_not(const ViewEntry& view, const Workspace& w) {
   if (std::string missing = missing_input(figure, w.results); !missing.empty()) return missing;
   if (figure.needs.evaluation) return {};
   const TracePointer trace = w.results.trace();
-  if (figure.needs.policy_b && !w.state.policy_b_on) return "Compares two policies: switch on policy B (B).";
+  if (figure.needs.policy_b && !w.state.policy_b_on)
+    return "Compares two policies: switch on policy B (B).";
   return figure.unavailable ? figure.unavailable(*trace) : std::string();
 }
 
@@ -95,7 +98,8 @@ std::vector<PaletteEntry> view_entries(const Workspace& w) {
   // By topic, in the order in which topics first come.
   std::vector<std::string_view> topics;
   for (const ViewEntry& view : view_catalog()) {
-    if (std::find(topics.begin(), topics.end(), topic_of(view)) == topics.end()) topics.push_back(topic_of(view));
+    if (std::find(topics.begin(), topics.end(), topic_of(view)) == topics.end())
+      topics.push_back(topic_of(view));
   }
   for (const std::string_view topic : topics) {
     for (const ViewEntry& view : view_catalog()) {
@@ -107,7 +111,8 @@ std::vector<PaletteEntry> view_entries(const Workspace& w) {
       item.help = info(view).tooltip;
       item.why_not = why_not(view, w);
       item.current = tile.view == view.figure;
-      out.push_back({std::move(item), [name = std::string(view.figure)](Workspace& it) { it.show_view(name); }});
+      out.push_back({std::move(item),
+                     [name = std::string(view.figure)](Workspace& it) { it.show_view(name); }});
     }
   }
   return out;
@@ -126,7 +131,8 @@ std::vector<PaletteEntry> palette_entries(const Workspace& w) {
   return out;
 }
 
-void CommandPalette::show(std::vector<PaletteEntry> entries, const char* hint, const ImVec2* corner) {
+void CommandPalette::show(std::vector<PaletteEntry> entries, const char* hint,
+                          const ImVec2* corner) {
   entries_ = std::move(entries);
   hint_ = hint;
   items_.clear();

@@ -24,7 +24,8 @@ std::vector<PaletteEntry> palette_entries(const Workspace& workspace);
 /// Every view, to choose what the active tile shows.
 std::vector<PaletteEntry> view_entries(const Workspace& workspace);
 
-/// Why a view has nothing to show now: what the trace lacks, a policy that is off; empty where it has.
+/// Why a view has nothing to show now: what the trace lacks, a policy that is off; empty where it
+/// has.
 std::string why_not(const ViewEntry& view, const Workspace& workspace);
 
 /// A list of entries on the screen.

@@ -13,8 +13,15 @@ enum Modifier : unsigned { kControl = 1, kShift = 2, kRepeats = 4 };
 /// A key, whatever it types; with modifiers.
 constexpr KeyBinding key(Command command, std::string_view keys, std::string_view words,
                          std::string_view group, int code, unsigned modifiers = 0) {
-  return {command, keys, words, group, code, 0, (modifiers & kControl) != 0,
-          (modifiers & kShift) != 0, (modifiers & kRepeats) != 0};
+  return {command,
+          keys,
+          words,
+          group,
+          code,
+          0,
+          (modifiers & kControl) != 0,
+          (modifiers & kShift) != 0,
+          (modifiers & kRepeats) != 0};
 }
 /// A character, on whatever key the layout has it. The system repeats it while held.
 constexpr KeyBinding character(Command command, std::string_view keys, std::string_view words,
@@ -28,8 +35,10 @@ constexpr std::array kBindings = {
     key(Command::head_left, "←", "head to the left", "Select", GLFW_KEY_LEFT, kRepeats),
     key(Command::head_right, "→", "head to the right", "Select", GLFW_KEY_RIGHT, kRepeats),
     key(Command::token_back, "Shift ←", "token before", "Select", GLFW_KEY_LEFT, kShift | kRepeats),
-    key(Command::token_forward, "Shift →", "token after", "Select", GLFW_KEY_RIGHT, kShift | kRepeats),
-    character(Command::whole_range, "R", "all tokens again (Shift-drag chooses a range)", "Select", 'r'),
+    key(Command::token_forward, "Shift →", "token after", "Select", GLFW_KEY_RIGHT,
+        kShift | kRepeats),
+    character(Command::whole_range, "R", "all tokens again (Shift-drag chooses a range)", "Select",
+              'r'),
     key(Command::cancel, "Esc", "no token; close what is open", "Select", GLFW_KEY_ESCAPE),
 
     character(Command::step_back, ",", "step back", "Steps", ','),
@@ -42,7 +51,8 @@ constexpr std::array kBindings = {
     character(Command::budget_up, "]", "larger budget", "Policy", ']'),
     character(Command::policy_b, "B", "policy B on, off", "Policy", 'b'),
     character(Command::edit_spec, "/", "type the spec of policy A", "Policy", '/'),
-    key(Command::undo, "Ctrl Z", "undo a change of policy or budget", "Policy", GLFW_KEY_Z, kControl),
+    key(Command::undo, "Ctrl Z", "undo a change of policy or budget", "Policy", GLFW_KEY_Z,
+        kControl),
     key(Command::redo, "Ctrl Shift Z", "redo it", "Policy", GLFW_KEY_Z, kControl | kShift),
 
     character(Command::tiles_1, "1", "one view", "Views", '1'),
@@ -67,15 +77,18 @@ constexpr std::array kBindings = {
     key(Command::layout_figure, "Ctrl 5", "one view alone", "Layouts", GLFW_KEY_5, kControl),
 
     key(Command::open, "Ctrl O", "open a trace", "File", GLFW_KEY_O, kControl),
-    key(Command::open_session, "Ctrl Shift O", "open a session", "File", GLFW_KEY_O, kControl | kShift),
+    key(Command::open_session, "Ctrl Shift O", "open a session", "File", GLFW_KEY_O,
+        kControl | kShift),
     key(Command::save_session, "Ctrl S", "save the session", "File", GLFW_KEY_S, kControl),
     key(Command::export_view, "Ctrl E", "export the view", "File", GLFW_KEY_E, kControl),
     key(Command::new_capture, "Ctrl N", "make a new trace", "File", GLFW_KEY_N, kControl),
-    key(Command::closed_loop, "Ctrl R", "run policy A in the model (closed loop)", "File", GLFW_KEY_R, kControl),
+    key(Command::closed_loop, "Ctrl R", "run policy A in the model (closed loop)", "File",
+        GLFW_KEY_R, kControl),
     key(Command::quit, "Ctrl Q", "quit", "File", GLFW_KEY_Q, kControl),
 
     key(Command::palette, "Ctrl K", "find anything by typing", "Window", GLFW_KEY_K, kControl),
-    key(Command::next_panel, "F6", "use the controls of the next panel by key", "Window", GLFW_KEY_F6),
+    key(Command::next_panel, "F6", "use the controls of the next panel by key", "Window",
+        GLFW_KEY_F6),
     key(Command::left_panel, "F7", "left panel", "Window", GLFW_KEY_F7),
     key(Command::bottom_panel, "F8", "bottom panel", "Window", GLFW_KEY_F8),
     key(Command::right_panel, "F9", "right panel", "Window", GLFW_KEY_F9),

@@ -24,7 +24,8 @@ std::string size_text(const figure::PageSize& page) {
 
 std::string shell_word(const std::string& word) {
   const bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [](unsigned char c) {
-    return std::isalnum(c) != 0 || c >= 0x80 || std::string_view("-_./:=+,%@").find(static_cast<char>(c)) != std::string_view::npos;
+    return std::isalnum(c) != 0 || c >= 0x80 ||
+           std::string_view("-_./:=+,%@").find(static_cast<char>(c)) != std::string_view::npos;
   });
   if (plain) return word;
   std::string quoted = "'";
@@ -57,7 +58,8 @@ std::string export_command(const WorkspaceState& state, const TileState& tile, i
   if (policies) {
     const bool only_b = tile.side == PolicySide::b && state.policy_b_on && !figure.needs.policy_b;
     add("--policy", only_b ? state.policy_b : state.policy_a);
-    if (state.policy_b_on && (tile.side == PolicySide::both || figure.needs.policy_b)) add("--policy-b", state.policy_b);
+    if (state.policy_b_on && (tile.side == PolicySide::both || figure.needs.policy_b))
+      add("--policy-b", state.policy_b);
     add("--budget", state.budget);
     if (state.block > 0) add("--block", std::to_string(state.block));
   } else if (figure.needs.evaluation) {
@@ -82,7 +84,8 @@ std::string export_command(const WorkspaceState& state, const TileState& tile, i
   if (options.amounts != figure::AmountMap::viridis) {
     add("--colours", std::string(amount_map_name(options.amounts)));
   }
-  if (options.text != figure::FileOptions{}.text) add("--text", fmt::format("{:.4g}", options.text));
+  if (options.text != figure::FileOptions{}.text)
+    add("--text", fmt::format("{:.4g}", options.text));
   if (options.title) line += " --title";
   if (!options.legend) line += " --no-legend";
   if (options.caption) line += " --caption";

@@ -72,7 +72,9 @@ void ExportPanel::open(const Workspace& w) {
   amounts_ = w.state.amounts;
   std::error_code error;
   const std::string& view = w.state.tiles[static_cast<std::size_t>(w.state.active_tile)].view;
-  path_ = (std::filesystem::current_path(error) / (view + "." + kFormats[static_cast<std::size_t>(format_)])).string();
+  path_ = (std::filesystem::current_path(error) /
+           (view + "." + kFormats[static_cast<std::size_t>(format_)]))
+              .string();
 }
 
 figure::FileOptions ExportPanel::file_options(const Workspace& w) const {
@@ -107,10 +109,10 @@ void ExportPanel::request_preview(Workspace& w) {
   if (!figure) return;
   const figure::FileOptions options = file_options(w);
   const figure::FigureInfo* info = &window::info(*find_view(w.state.tiles[at].view));
-  const std::string key = fmt::format(
-      "{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", w.tiles[at].figure_key(), size_, text_, static_cast<int>(theme_),
-      static_cast<int>(amounts_), title_, legend_, caption_, shown(options.x_range),
-      shown(options.y_range), shown(options.limits));
+  const std::string key =
+      fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", w.tiles[at].figure_key(), size_, text_,
+                  static_cast<int>(theme_), static_cast<int>(amounts_), title_, legend_, caption_,
+                  shown(options.x_range), shown(options.y_range), shown(options.limits));
   const figure::TextMetrics* fonts = &w.metrics;
   preview_.request(w.results.quick(), key, [=](Progress&, const auto&) {
     return figure::page_of(*info, *figure, options, *fonts);
@@ -135,12 +137,11 @@ void ExportPanel::start(Workspace& w) {
   }
   const figure::FileOptions options = file_options(w);
   const figure::TextMetrics* fonts = &w.metrics;
-  written_.request(w.results.quick(), fmt::format("{}#{}", path, ++exports_),
-                   [=](Progress&, const auto&) {
-                     figure::write_whole_file(
-                         path, figure::file_of(*info, *figure, format, options, *fonts));
-                     return path;
-                   });
+  written_.request(
+      w.results.quick(), fmt::format("{}#{}", path, ++exports_), [=](Progress&, const auto&) {
+        figure::write_whole_file(path, figure::file_of(*info, *figure, format, options, *fonts));
+        return path;
+      });
 }
 
 void ExportPanel::copy_command(Workspace& w) {
@@ -169,10 +170,12 @@ void ExportPanel::draw_look(Workspace& w) {
   }
   field(w, "text");
   ImGui::SetNextItemWidth(w.px(112));
-  if (ImGui::InputDouble("##text", &text_, 0.5, 1.0, "%.4g pt")) text_ = std::clamp(text_, kLeastText, kMostText);
+  if (ImGui::InputDouble("##text", &text_, 0.5, 1.0, "%.4g pt"))
+    text_ = std::clamp(text_, kLeastText, kMostText);
   help_tooltip(w.fonts, "Size of the text; journals ask for 7 to 9 points");
   field(w, "theme");
-  for (const auto& [title, theme] : {std::pair{"light", figure::Theme::light}, {"dark", figure::Theme::dark}}) {
+  for (const auto& [title, theme] :
+       {std::pair{"light", figure::Theme::light}, {"dark", figure::Theme::dark}}) {
     if (radio_button(title, theme_ == theme, w.colours())) theme_ = theme;
     ImGui::SameLine();
   }
@@ -181,7 +184,8 @@ void ExportPanel::draw_look(Workspace& w) {
   ImGui::SetNextItemWidth(w.px(112));
   if (ImGui::BeginCombo("##colours", std::string(amount_map_name(amounts_)).c_str())) {
     for (const figure::AmountMap map : kColours) {
-      if (ImGui::Selectable(std::string(amount_map_name(map)).c_str(), map == amounts_)) amounts_ = map;
+      if (ImGui::Selectable(std::string(amount_map_name(map)).c_str(), map == amounts_))
+        amounts_ = map;
     }
     ImGui::EndCombo();
   }
@@ -192,7 +196,8 @@ void ExportPanel::draw_look(Workspace& w) {
   checkbox("legend", legend_, w.colours());
   ImGui::SameLine();
   checkbox("caption", caption_, w.colours());
-  help_tooltip(w.fonts, "Under the figure: what is seen, in words, and the settings it was made with");
+  help_tooltip(w.fonts,
+               "Under the figure: what is seen, in words, and the settings it was made with");
 }
 
 void ExportPanel::draw_controls(Workspace& w) {
@@ -238,15 +243,17 @@ void ExportPanel::draw_preview(Workspace& w) {
   const float margin = w.px(16);
   if (!error.empty() || !page) {
     const std::string text = error.empty() ? "computing …" : error;
-    list.AddText(w.fonts.secondary, w.fonts.secondary->FontSize, {corner.x + margin, corner.y + margin},
-                 w.colours().secondary, text.c_str(), nullptr, room.x - 2 * margin);
+    list.AddText(w.fonts.secondary, w.fonts.secondary->FontSize,
+                 {corner.x + margin, corner.y + margin}, w.colours().secondary, text.c_str(),
+                 nullptr, room.x - 2 * margin);
     return;
   }
   const auto width = static_cast<float>(page->width);
   const auto height = static_cast<float>(page->height);
   // As large as there is room for, but not larger than a page in the hand.
   constexpr float kLargest = 2.5F;
-  const float scale = std::min({(room.x - 2 * margin) / width, (room.y - 3 * margin) / height, w.px(kLargest)});
+  const float scale =
+      std::min({(room.x - 2 * margin) / width, (room.y - 3 * margin) / height, w.px(kLargest)});
   const ImVec2 at{std::floor(corner.x + (room.x - width * scale) / 2),
                   std::floor(corner.y + (room.y - margin - height * scale) / 2)};
   list.PushClipRect(at, {at.x + std::ceil(width * scale), at.y + std::ceil(height * scale)}, true);

@@ -35,7 +35,8 @@ bool FilePanel::fits(const fs::path& file) const {
            (suffix == ".json" && looks_like_evaluation(file));
   }
   if (purpose_ == Purpose::open_model) return file.filename() == "config.json";
-  if (purpose_ == Purpose::open_prompt) return suffix == ".txt" || suffix == ".md" || suffix.empty();
+  if (purpose_ == Purpose::open_prompt)
+    return suffix == ".txt" || suffix == ".md" || suffix.empty();
   return suffix == ".json";
 }
 
@@ -83,7 +84,7 @@ bool FilePanel::draw(const Fonts& fonts, const Palette& colours) {
   const ImVec2 size{std::min(640.0F * unit, screen.x - 32), std::min(480.0F * unit, screen.y - 64)};
   ImGui::SetNextWindowPos({(screen.x - size.x) / 2, (screen.y - size.y) / 3});
   ImGui::SetNextWindowSize(size);
-  const char* title = purpose_ == Purpose::open_trace     ? "Open a trace, or results of an evaluation"
+  const char* title = purpose_ == Purpose::open_trace ? "Open a trace, or results of an evaluation"
                       : purpose_ == Purpose::open_session ? "Open a session"
                       : purpose_ == Purpose::open_model   ? "Choose a model by its config.json"
                       : purpose_ == Purpose::open_prompt  ? "Choose a prompt"
@@ -91,8 +92,9 @@ bool FilePanel::draw(const Fonts& fonts, const Palette& colours) {
   ImGui::PushStyleVar(ImGuiStyleVar_WindowBorderSize, 1.0F);
   ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, {16 * unit, 16 * unit});
   if (appeared_) ImGui::SetNextWindowFocus();
-  ImGui::Begin("##file", nullptr,
-               ImGuiWindowFlags_NoDecoration | ImGuiWindowFlags_NoMove | ImGuiWindowFlags_NoSavedSettings);
+  ImGui::Begin(
+      "##file", nullptr,
+      ImGuiWindowFlags_NoDecoration | ImGuiWindowFlags_NoMove | ImGuiWindowFlags_NoSavedSettings);
   ImGui::PopStyleVar(2);
   ImGui::PushFont(fonts.heading);
   ImGui::TextUnformatted(title);
@@ -103,7 +105,8 @@ bool FilePanel::draw(const Fonts& fonts, const Palette& colours) {
   ImGui::SetNextItemWidth(-button - ImGui::GetStyle().ItemSpacing.x);
   if (appeared_) ImGui::SetKeyboardFocusHere();
   appeared_ = false;
-  bool accept = ImGui::InputTextWithHint("##path", "path", &path_, ImGuiInputTextFlags_EnterReturnsTrue);
+  bool accept =
+      ImGui::InputTextWithHint("##path", "path", &path_, ImGuiInputTextFlags_EnterReturnsTrue);
   ImGui::SameLine();
   accept |= ImGui::Button(purpose_ == Purpose::save_session ? "Save" : "Open", {button, 0});
   std::error_code error;

@@ -63,7 +63,7 @@ FontFile find_family(const char* family, int weight) {
 /// A font that has the character, or an empty path.
 FontFile find_character(char32_t character) {
   const std::unique_ptr<FcCharSet, decltype(&FcCharSetDestroy)> set(FcCharSetCreate(),
-                                                                  &FcCharSetDestroy);
+                                                                    &FcCharSetDestroy);
   FcCharSetAddChar(set.get(), character);
   const Pattern pattern(FcPatternCreate());
   FcPatternAddCharSet(pattern.get(), FC_CHARSET, set.get());

@@ -31,7 +31,8 @@ const std::vector<GridMetric>& grid_metrics() {
        "Σ of the attention weights of the kept entries, for the step's last query, mean over the "
        "head's query heads. CriticalKV §3 (S)."},
       {"perturbation ℒ",
-       "ℒ = ‖((A − A′)V)W_O‖₁: how far the head's output, after W_O, moves for the step's last query. "
+       "ℒ = ‖((A − A′)V)W_O‖₁: how far the head's output, after W_O, moves for the step's last "
+       "query. "
        "CriticalKV §3."},
       {"bound θ",
        "θ = C − (2 − 1/S)·Σ over kept of Aᵢ‖vᵢW_O‖₁, an upper bound of ℒ. CriticalKV theorem 3.3."},

@@ -25,9 +25,9 @@ class InputQueue {
   bool empty() const { return events_.empty(); }
 
   /// Once a frame, before it: hands on what this frame may see. A key changes at most once in a
-  /// frame, but for letters typed into a field. After a key that does something (a shortcut, Enter, an arrow) or a character that no
-  /// text field takes, what follows waits until the frame after next: by then what was opened has
-  /// the keyboard.
+  /// frame, but for letters typed into a field. After a key that does something (a shortcut, Enter,
+  /// an arrow) or a character that no text field takes, what follows waits until the frame after
+  /// next: by then what was opened has the keyboard.
   void next_frame(bool typing, const std::function<void(const KeyEvent&)>& hand_on);
 
  private:

@@ -12,7 +12,8 @@ namespace kvloupe::window {
 namespace {
 
 constexpr std::array kLayouts = {
-    Layout{"Explore", Command::layout_explore, "one head: its keys, its attention, what is evicted when"},
+    Layout{"Explore", Command::layout_explore,
+           "one head: its keys, its attention, what is evicted when"},
     Layout{"Compare", Command::layout_compare, "two policies on one head, and where they differ"},
     Layout{"Merge", Command::layout_merge, "what is alike, what is merged into what"},
     Layout{"Sinks", Command::layout_sinks, "attention sinks, and which policies evict them"},
@@ -24,9 +25,7 @@ TileState tile(std::string view, PolicySide side = PolicySide::both) {
 }
 
 /// Layers × heads by the strength of their sinks.
-TileState sink_map() {
-  return {.view = "overview", .choices = {{"measure", "sinks"}}};
-}
+TileState sink_map() { return {.view = "overview", .choices = {{"measure", "sinks"}}}; }
 
 /// The first of the names that is a view.
 std::string first_of(std::initializer_list<const char*> names) {
@@ -61,13 +60,10 @@ void apply_layout(const Layout& layout, WorkspaceState& state) {
                    tile(first_of({"policy-diff", "pca"}))});
       break;
     case Command::layout_merge:
-      show(state, {tile("similarity"), tile(first_of({"merge-sets", "pca"})),
-                   tile("filmstrip")});
+      show(state, {tile("similarity"), tile(first_of({"merge-sets", "pca"})), tile("filmstrip")});
       break;
     case Command::layout_sinks:
-      show(state, {tile("attention"),
-                   sink_map(),
-                   tile(first_of({"sinks", "tokens"}))});
+      show(state, {tile("attention"), sink_map(), tile(first_of({"sinks", "tokens"}))});
       break;
     default:
       show(state, {state.tiles[static_cast<std::size_t>(state.active_tile)]});

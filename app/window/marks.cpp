@@ -85,8 +85,8 @@ namespace {
 struct OutlinedFrame {
   explicit OutlinedFrame(const Palette& colours) {
     ImGui::PushStyleVar(ImGuiStyleVar_FrameBorderSize, 1.0F);
-    ImGui::PushStyleVar(ImGuiStyleVar_FramePadding,
-                        {ImGui::GetStyle().FramePadding.x, ImGui::GetStyle().FramePadding.y * 0.5F});
+    ImGui::PushStyleVar(ImGuiStyleVar_FramePadding, {ImGui::GetStyle().FramePadding.x,
+                                                     ImGui::GetStyle().FramePadding.y * 0.5F});
     ImGui::PushStyleColor(ImGuiCol_Border, colours.secondary);
     ImGui::PushStyleColor(ImGuiCol_FrameBg, colours.paper);
   }

@@ -16,8 +16,10 @@
 namespace kvloupe::window {
 
 namespace {
-void item(Workspace& w, const char* words, Command command, bool checked = false, bool enabled = true) {
-  if (ImGui::MenuItem(words, std::string(keys_of(command)).c_str(), checked, enabled)) w.perform(command);
+void item(Workspace& w, const char* words, Command command, bool checked = false,
+          bool enabled = true) {
+  if (ImGui::MenuItem(words, std::string(keys_of(command)).c_str(), checked, enabled))
+    w.perform(command);
 }
 
 /// The traces opened last, as lines to choose from.
@@ -36,7 +38,8 @@ void draw_recent(Workspace& w) {
 void draw_views(Workspace& w, bool open) {
   std::vector<std::string_view> topics;
   for (const ViewEntry& view : view_catalog()) {
-    if (std::find(topics.begin(), topics.end(), topic_of(view)) == topics.end()) topics.push_back(topic_of(view));
+    if (std::find(topics.begin(), topics.end(), topic_of(view)) == topics.end())
+      topics.push_back(topic_of(view));
   }
   const std::string now = w.state.tiles[static_cast<std::size_t>(w.state.active_tile)].view;
   for (const std::string_view topic : topics) {
@@ -120,7 +123,8 @@ void draw_menu(Workspace& w) {
   const bool captures = w.capture_panel.running();
   if ((!w.settled() && open) || captures) {
     const std::string text =
-        captures ? fmt::format("capturing {:.0f} %", 100 * w.capture_panel.fraction()) : "computing";
+        captures ? fmt::format("capturing {:.0f} %", 100 * w.capture_panel.fraction())
+                 : "computing";
     ImGui::PushFont(w.fonts.secondary);
     const float x = ImGui::GetWindowWidth() - ImGui::CalcTextSize(text.c_str()).x - w.px(16);
     computing_dot(w.fonts, {x - w.px(12), ImGui::GetFrameHeight() / 2}, w.colours());
@@ -134,10 +138,12 @@ void draw_menu(Workspace& w) {
 }
 
 void draw_empty_state(Workspace& w) {
-  constexpr const char* kCommand = "kvloupe-capture run --model MODEL_DIR --prompt prompt.txt -o trace.h5";
+  constexpr const char* kCommand =
+      "kvloupe-capture run --model MODEL_DIR --prompt prompt.txt -o trace.h5";
   const ImVec2 room = ImGui::GetContentRegionAvail();
   const float width = std::min(w.px(640), room.x - w.px(64));
-  ImGui::SetCursorPos({std::max(w.px(32), (room.x - width) / 2), std::max(w.px(32), room.y * 0.3F)});
+  ImGui::SetCursorPos(
+      {std::max(w.px(32), (room.x - width) / 2), std::max(w.px(32), room.y * 0.3F)});
   ImGui::BeginGroup();
   ImGui::PushTextWrapPos(ImGui::GetCursorPosX() + width);
   if (w.results.opening()) {
@@ -158,8 +164,9 @@ void draw_empty_state(Workspace& w) {
       draw_recent(w);
     }
     ImGui::Dummy({0, w.px(16)});
-    ImGui::TextUnformatted("A trace is made from a model folder (config.json, model.safetensors, tokenizer) "
-                           "and a prompt, here or on the command line:");
+    ImGui::TextUnformatted(
+        "A trace is made from a model folder (config.json, model.safetensors, tokenizer) "
+        "and a prompt, here or on the command line:");
     ImGui::PushFont(w.fonts.mono);
     ImGui::TextUnformatted(kCommand);
     ImGui::PopFont();

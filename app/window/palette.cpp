@@ -7,20 +7,34 @@ constexpr ImU32 rgb(unsigned hex, unsigned alpha = 255) {
   return IM_COL32((hex >> 16) & 255, (hex >> 8) & 255, hex & 255, alpha);
 }
 
-constexpr Palette kLight{
-    .paper = rgb(0xFCFCFA), .ink = rgb(0x1B1F24), .secondary = rgb(0x5A626B),
-    .faint = rgb(0xDCDDD9), .panel = rgb(0xF6F6F3), .control = rgb(0xE9EAE6),
-    .control_active = rgb(0xDADCD8), .retained = rgb(0x0072B2), .evicted = rgb(0xD55E00),
-    .protection = rgb(0x009E73), .merged = rgb(0xCC79A7), .selection = rgb(0xE69F00),
-    .error = rgb(0xB04A00)};
+constexpr Palette kLight{.paper = rgb(0xFCFCFA),
+                         .ink = rgb(0x1B1F24),
+                         .secondary = rgb(0x5A626B),
+                         .faint = rgb(0xDCDDD9),
+                         .panel = rgb(0xF6F6F3),
+                         .control = rgb(0xE9EAE6),
+                         .control_active = rgb(0xDADCD8),
+                         .retained = rgb(0x0072B2),
+                         .evicted = rgb(0xD55E00),
+                         .protection = rgb(0x009E73),
+                         .merged = rgb(0xCC79A7),
+                         .selection = rgb(0xE69F00),
+                         .error = rgb(0xB04A00)};
 
 // Blue and vermillion are a little lighter on dark paper, for contrast.
-constexpr Palette kDark{
-    .paper = rgb(0x15181C), .ink = rgb(0xE6E8EA), .secondary = rgb(0x9BA3AB),
-    .faint = rgb(0x2D3239), .panel = rgb(0x1A1E23), .control = rgb(0x272C33),
-    .control_active = rgb(0x343B44), .retained = rgb(0x3F9FD8), .evicted = rgb(0xF07F2E),
-    .protection = rgb(0x1FBF92), .merged = rgb(0xD894BA), .selection = rgb(0xE69F00),
-    .error = rgb(0xF59457)};
+constexpr Palette kDark{.paper = rgb(0x15181C),
+                        .ink = rgb(0xE6E8EA),
+                        .secondary = rgb(0x9BA3AB),
+                        .faint = rgb(0x2D3239),
+                        .panel = rgb(0x1A1E23),
+                        .control = rgb(0x272C33),
+                        .control_active = rgb(0x343B44),
+                        .retained = rgb(0x3F9FD8),
+                        .evicted = rgb(0xF07F2E),
+                        .protection = rgb(0x1FBF92),
+                        .merged = rgb(0xD894BA),
+                        .selection = rgb(0xE69F00),
+                        .error = rgb(0xF59457)};
 }  // namespace
 
 const Palette& palette(Theme theme) { return theme == Theme::light ? kLight : kDark; }
@@ -32,9 +46,12 @@ ImU32 faded(ImU32 colour, float alpha) {
 
 std::string_view amount_map_name(figure::AmountMap map) {
   switch (map) {
-    case figure::AmountMap::viridis: return "viridis";
-    case figure::AmountMap::cividis: return "cividis";
-    case figure::AmountMap::grey: break;
+    case figure::AmountMap::viridis:
+      return "viridis";
+    case figure::AmountMap::cividis:
+      return "cividis";
+    case figure::AmountMap::grey:
+      break;
   }
   return "grey";
 }

@@ -157,8 +157,9 @@ bool PolicyEditor::draw_line(const Fonts& fonts, const Palette& colours, std::st
   focus_ = false;
   const bool typed = ImGui::InputText("##spec", &line_);
   ImGui::PopFont();
-  help_tooltip(fonts, "The policy as one line: score + modifiers, e.g. keydiff+recent(10%). Takes "
-                      "effect as soon as it is valid.");
+  help_tooltip(fonts,
+               "The policy as one line: score + modifiers, e.g. keydiff+recent(10%). Takes "
+               "effect as soon as it is valid.");
   bool changed = false;
   if (typed) {
     try {

@@ -70,8 +70,9 @@ void draw_budget(Workspace& w, int prompt_length, int captured_block) {
       w.state.budget = std::to_string(std::max(1L, std::lround(wanted / 100.0 * prompt_length)));
     }
   }
-  help_tooltip(w.fonts, "N: most entries a head holds after a step; under an allocation, the mean over "
-                        "the heads that share it. Keys: [ and ]");
+  help_tooltip(w.fonts,
+               "N: most entries a head holds after a step; under an allocation, the mean over "
+               "the heads that share it. Keys: [ and ]");
   ImGui::SameLine(0, ImGui::GetStyle().ItemInnerSpacing.x);
   if (ImGui::Button(percent ? "%" : "tokens", {unit, 0})) {
     w.state.budget = percent ? std::to_string(entries) : fmt::format("{:.4g}%", share);
@@ -81,8 +82,10 @@ void draw_budget(Workspace& w, int prompt_length, int captured_block) {
   ImGui::AlignTextToFramePadding();
   ImGui::TextDisabled("block");
   const std::string block_help = fmt::format(
-      "Tokens processed together before an eviction, B. The capture's own is {}; the replay cuts the "
-      "prompt anew.", captured_block);
+      "Tokens processed together before an eviction, B. The capture's own is {}; the replay cuts "
+      "the "
+      "prompt anew.",
+      captured_block);
   help_tooltip(w.fonts, block_help);
   ImGui::SameLine(control_column(w.fonts, 128));
   ImGui::SetNextItemWidth(-1);
@@ -99,7 +102,8 @@ void draw_budget(Workspace& w, int prompt_length, int captured_block) {
 void draw_variants(Workspace& w) {
   ImGui::PushFont(w.fonts.secondary);
   if (ImGui::Button("Compare with a variant of A…", {-1, 0})) ImGui::OpenPopup("##variants");
-  help_tooltip(w.fonts, "Policy A as the papers, their authors and public libraries do it, as policy B");
+  help_tooltip(w.fonts,
+               "Policy A as the papers, their authors and public libraries do it, as policy B");
   if (ImGui::BeginPopup("##variants")) {
     const std::vector<PolicyVariant> variants = variants_of(parse_policy(w.state.policy_a));
     if (variants.empty()) ImGui::TextDisabled("No other form of this policy is known.");
@@ -154,10 +158,11 @@ void draw_loop_badge(const Workspace& w) {
   const bool exact = closed || w.state.selection.layer == 0;
   // Where the policy has run in the model, too: how far the replay is off in this layer.
   const auto agreement = closed ? nullptr : w.results.agreement();
-  const std::string text = closed      ? "closed loop"
-                           : exact     ? "open loop: exact here"
-                           : agreement ? fmt::format("open loop: Jaccard {:.2f} to closed", *agreement)
-                                       : "open loop: exact for layer 0";
+  const std::string text = closed  ? "closed loop"
+                           : exact ? "open loop: exact here"
+                           : agreement
+                               ? fmt::format("open loop: Jaccard {:.2f} to closed", *agreement)
+                               : "open loop: exact for layer 0";
   const ImVec2 at = ImGui::GetCursorScreenPos();
   const float radius = w.px(3);
   const ImVec2 centre{at.x + radius, at.y + w.fonts.secondary->FontSize / 2};
@@ -171,18 +176,23 @@ void draw_loop_badge(const Workspace& w) {
   ImGui::SetCursorScreenPos({at.x + w.px(12), at.y});
   ImGui::TextDisabled("%s", text.c_str());
   const std::string known =
-      agreement ? fmt::format(" It is open here, too: the tokens it retains in this layer and the replay's "
-                              "have a Jaccard index of {:.3f}, mean over heads and steps from the first "
-                              "eviction on. The view Open against closed loop shows all layers.",
-                              *agreement)
+      agreement ? fmt::format(
+                      " It is open here, too: the tokens it retains in this layer and the replay's "
+                      "have a Jaccard index of {:.3f}, mean over heads and steps from the first "
+                      "eviction on. The view Open against closed loop shows all layers.",
+                      *agreement)
                 : "";
-  help_tooltip(w.fonts,
-               closed ? "The model ran with " + run.policy + " in its cache. Another policy is replayed on the "
-                        "states that run left."
-                      : std::string("The policy is replayed on states captured with the full cache. Layer 0 does "
-                                    "not depend on what was evicted; the layers above would see other states in "
-                                    "a model that lives with the policy. To see those: File, Run policy A in the "
-                                    "model (Ctrl R).") + known);
+  help_tooltip(
+      w.fonts,
+      closed ? "The model ran with " + run.policy +
+                   " in its cache. Another policy is replayed on the "
+                   "states that run left."
+             : std::string(
+                   "The policy is replayed on states captured with the full cache. Layer 0 does "
+                   "not depend on what was evicted; the layers above would see other states in "
+                   "a model that lives with the policy. To see those: File, Run policy A in the "
+                   "model (Ctrl R).") +
+                   known);
 }
 
 /// Numbers of the selected head after the selected step, one column per policy.
@@ -239,12 +249,15 @@ void draw_readouts(const Workspace& w) {
     }
   }
   using M = QueryHeadMetrics;
-  const auto measure = [](double M::*m) { return [m](const Column& c) { return three_digits(c.metric(m)); }; };
+  const auto measure = [](double M::*m) {
+    return [m](const Column& c) { return three_digits(c.metric(m)); };
+  };
   line("entries kept", "Kept after the step, of those in the cache before eviction (n)",
        [](const Column& c) {
          return count_text(c.record->retained) + " / " + count_text(c.record->cache_size);
        });
-  line("retained mass", "S: attention on the kept entries, for the step's last query (CriticalKV §3)",
+  line("retained mass",
+       "S: attention on the kept entries, for the step's last query (CriticalKV §3)",
        measure(&M::retained_mass));
   line("perturbation ℒ", "ℒ = ‖((A − A′)V)W_O‖₁ for the step's last query (CriticalKV §3)",
        measure(&M::perturbation_l1));
@@ -253,15 +266,16 @@ void draw_readouts(const Workspace& w) {
   line("tightness ℒ/θ", "1 where the bound is exact", [](const Column& c) {
     return three_digits(c.metric(&M::perturbation_l1) / c.metric(&M::bound_l1));
   });
-  line("log volume (rank)",
-       "Log pseudo-determinant of the kept keys' Gram matrix, and its rank (after KeyDiff figure 5)",
-       [](const Column& c) {
-         if (c.record->rank == 0) return std::string("–");  // still to come
-         return fmt::format("{} ({})", three_digits(c.record->log_pseudo_determinant), c.record->rank);
-       });
-  line("lowest kept score", "Threshold of the selection", [](const Column& c) {
-    return three_digits(static_cast<double>(c.record->threshold));
-  });
+  line(
+      "log volume (rank)",
+      "Log pseudo-determinant of the kept keys' Gram matrix, and its rank (after KeyDiff figure 5)",
+      [](const Column& c) {
+        if (c.record->rank == 0) return std::string("–");  // still to come
+        return fmt::format("{} ({})", three_digits(c.record->log_pseudo_determinant),
+                           c.record->rank);
+      });
+  line("lowest kept score", "Threshold of the selection",
+       [](const Column& c) { return three_digits(static_cast<double>(c.record->threshold)); });
   line("ties there", "Entries whose score equals the threshold; of equals the later token is kept",
        [](const Column& c) { return count_text(c.record->ties); });
   ImGui::EndTable();

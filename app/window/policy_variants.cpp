@@ -59,9 +59,9 @@ constexpr std::array kRows = {
 /// The policy with one part put in another way; empty where the catalogue refuses that.
 std::string replaced(const PolicySpec& policy, const Row& row) {
   try {
-    const PolicySpec wanted = parse_policy(
-        row.part == policy.score().name ? std::string(row.spec)
-                                        : policy.score().name + "+" + std::string(row.spec));
+    const PolicySpec wanted = parse_policy(row.part == policy.score().name
+                                               ? std::string(row.spec)
+                                               : policy.score().name + "+" + std::string(row.spec));
     PolicySpec changed;
     const bool is_score = row.part == policy.score().name;
     changed.parts.push_back(is_score ? wanted.score() : policy.score());

@@ -20,8 +20,8 @@ struct Preferences {
   bool operator==(const Preferences&) const = default;
 };
 
-/// Where they are kept: $XDG_CONFIG_HOME/kvloupe/preferences.json, else under ~/.config; empty where
-/// neither is known.
+/// Where they are kept: $XDG_CONFIG_HOME/kvloupe/preferences.json, else under ~/.config; empty
+/// where neither is known.
 std::filesystem::path preferences_path();
 
 /// A missing or broken file, and each broken field, is as if it were not there.

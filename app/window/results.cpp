@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kQuickThreads = 2;
 constexpr int kLongThreads = 1;
-constexpr int kLongNice = 15;  // what is looked at comes first
+constexpr int kLongNice = 15;                           // what is looked at comes first
 constexpr auto kRest = std::chrono::milliseconds(150);  // a hand that moves a slider has stopped
 constexpr std::size_t kFocusBytes = std::size_t{512} << 20U;
 constexpr std::size_t kAllBytes = std::size_t{1} << 30U;
@@ -97,7 +97,8 @@ std::vector<Block> Results::blocks(const WorkspaceState& state) const {
   const TracePointer open = trace();
   if (!open) return {};
   const RunInfo& run = open->run();
-  return make_blocks(run.prompt_length, run.generated, state.block > 0 ? state.block : run.block_size);
+  return make_blocks(run.prompt_length, run.generated,
+                     state.block > 0 ? state.block : run.block_size);
 }
 
 void Results::keep(const TracePointer& trace) {
@@ -166,7 +167,8 @@ void Results::update(const WorkspaceState& state) {
   compare_loops(state);
 }
 
-void Results::request(PolicyResults& results, const std::string& spec, const WorkspaceState& state) {
+void Results::request(PolicyResults& results, const std::string& spec,
+                      const WorkspaceState& state) {
   const TracePointer open = trace();
   ReplayRequest wanted;
   wanted.policy = parse_policy(spec);
@@ -178,15 +180,16 @@ void Results::request(PolicyResults& results, const std::string& spec, const Wor
   focus.scores_layer = state.selection.layer;
   focus.scores_head = state.selection.head;
   focus.states = &focus_states_;
-  // While only the budget or the policy changes, a replay under way is let come to its first result,
-  // so that dragging shows something; of another layer or head there is nothing to see.
+  // While only the budget or the policy changes, a replay under way is let come to its first
+  // result, so that dragging shows something; of another layer or head there is nothing to see.
   const std::string same_head = head_key(state);
   const bool patient = results.focus.key().starts_with(same_head);
-  results.focus.request(quick_, same_head + focus.key(),
-                        [open, focus](Progress& progress, const auto& publish) {
-                          return replay_twice(open, focus, progress, publish);
-                        },
-                        patient ? kRest : std::chrono::milliseconds(0));
+  results.focus.request(
+      quick_, same_head + focus.key(),
+      [open, focus](Progress& progress, const auto& publish) {
+        return replay_twice(open, focus, progress, publish);
+      },
+      patient ? kRest : std::chrono::milliseconds(0));
 
   // The other layers come after the one that is looked at.
   wanted.states = &all_states_;
@@ -208,15 +211,17 @@ void Results::request(PolicyResults& results, const std::string& spec, const Wor
 
 std::string missing_input(const figure::FigureInfo& info, const Results& results) {
   if (info.needs.evaluation) {
-    return results.evaluation() ? std::string()
-                                : "Shows an evaluation: open a results file of kvloupe-capture eval "
-                                  "(Ctrl O).";
+    return results.evaluation()
+               ? std::string()
+               : "Shows an evaluation: open a results file of kvloupe-capture eval "
+                 "(Ctrl O).";
   }
   if (!results.trace()) return "Shows a trace: open one (Ctrl O).";
   if (info.needs.both_loops) {
-    return results.other_loop() ? std::string()
-                                : "Compares a full run with a closed-loop run of its tokens: open the "
-                                  "other one too, or run policy A in the model (Ctrl R).";
+    return results.other_loop()
+               ? std::string()
+               : "Compares a full run with a closed-loop run of its tokens: open the "
+                 "other one too, or run policy A in the model (Ctrl R).";
   }
   if (info.needs.fewest_traces > 1)
     return "Compares traces: kvloupe export TRACE TRACE --figure " + info.name;

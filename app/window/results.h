@@ -50,9 +50,9 @@ class Results {
 
   /// Keeps a trace at hand beside the one that is shown, as those that were shown before are.
   void keep(const TracePointer& trace);
-  /// Of the traces at hand, one that ran the tokens of the open one in the other loop (closed beside
-  /// a full run, full beside a closed one): that of policy A where there are several, else the one
-  /// shown last; nullptr where there is none.
+  /// Of the traces at hand, one that ran the tokens of the open one in the other loop (closed
+  /// beside a full run, full beside a closed one): that of policy A where there are several, else
+  /// the one shown last; nullptr where there is none.
   TracePointer other_loop() const;
   /// How far policy A's replay in the selected layer agrees with its closed loop: the mean Jaccard
   /// index; nothing where that is not known (yet).
@@ -71,10 +71,10 @@ class Results {
 
   /// Text that identifies the trace and its content; part of every key.
   std::string trace_key() const;
-  /// The results asked for or, until they are there, the last ones of the same head (or trace) under
-  /// another budget or policy; nullptr where there are none. Key: slot.value_key().
-  std::shared_ptr<const Replay> latest(const job::Computed<Replay>& slot, const WorkspaceState& state,
-                                       bool all_layers) const;
+  /// The results asked for or, until they are there, the last ones of the same head (or trace)
+  /// under another budget or policy; nullptr where there are none. Key: slot.value_key().
+  std::shared_ptr<const Replay> latest(const job::Computed<Replay>& slot,
+                                       const WorkspaceState& state, bool all_layers) const;
   /// Steps of a replay with the state's block.
   std::vector<Block> blocks(const WorkspaceState& state) const;
 
@@ -88,7 +88,8 @@ class Results {
   /// What those have made so far.
   const std::shared_ptr<figure::ReplayStore>& replays() const { return replays_; }
   bool idle() const {
-    return !all_wait_ && !agreement_.computing() && quick_.idle() && long_.idle() && comparing_.idle() && !a.focus.computing() && !b.focus.computing();
+    return !all_wait_ && !agreement_.computing() && quick_.idle() && long_.idle() &&
+           comparing_.idle() && !a.focus.computing() && !b.focus.computing();
   }
 
  private:

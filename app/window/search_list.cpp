@@ -59,7 +59,7 @@ std::vector<int> search(std::span<const SearchItem> items, std::string_view quer
     int penalty = 0;
     for (const std::string& word : words) {
       const int in_title = std::min(place_of(title, word), place_of(name, word));
-      penalty += in_title < kNowhere                    ? in_title
+      penalty += in_title < kNowhere                ? in_title
                  : place_of(group, word) < kNowhere ? 4
                  : place_of(help, word) < kNowhere  ? 6
                                                     : kNowhere;
@@ -89,7 +89,8 @@ int SearchList::draw(const Fonts& fonts, const Palette& colours, const char* hin
   if (!open_) return -1;
   const float unit = fonts.scale();
   const ImVec2 screen = ImGui::GetIO().DisplaySize;
-  const ImVec2 size{std::min(kWidth * unit, screen.x - 32), std::min(kHeight * unit, screen.y - 64)};
+  const ImVec2 size{std::min(kWidth * unit, screen.x - 32),
+                    std::min(kHeight * unit, screen.y - 64)};
   ImVec2 corner{(screen.x - size.x) / 2, (screen.y - size.y) / 4};
   if (at_corner_) {
     corner = {std::clamp(corner_.x, 8.0F, std::max(8.0F, screen.x - size.x - 8)),
@@ -135,7 +136,8 @@ int SearchList::draw(const Fonts& fonts, const Palette& colours, const char* hin
   int taken = draw_lines(fonts, colours, items, -help_height);
   if (enter && chosen_ < count) taken = found_[static_cast<std::size_t>(chosen_)];
   if (chosen_ < count) {
-    const SearchItem& item = items[static_cast<std::size_t>(found_[static_cast<std::size_t>(chosen_)])];
+    const SearchItem& item =
+        items[static_cast<std::size_t>(found_[static_cast<std::size_t>(chosen_)])];
     ImGui::PushFont(fonts.secondary);
     ImGui::PushStyleColor(ImGuiCol_Text, item.why_not.empty() ? colours.secondary : colours.error);
     ImGui::PushTextWrapPos(0.0F);
@@ -144,8 +146,9 @@ int SearchList::draw(const Fonts& fonts, const Palette& colours, const char* hin
     ImGui::PopStyleColor();
     ImGui::PopFont();
   }
-  const bool outside = ImGui::IsMouseClicked(0) &&
-                       !ImGui::IsMouseHoveringRect(corner, {corner.x + size.x, corner.y + size.y}, false);
+  const bool outside =
+      ImGui::IsMouseClicked(0) &&
+      !ImGui::IsMouseHoveringRect(corner, {corner.x + size.x, corner.y + size.y}, false);
   ImGui::End();
   if (taken >= 0 && !items[static_cast<std::size_t>(taken)].why_not.empty()) taken = -1;
   if (taken >= 0 || (outside && !appeared_)) open_ = false;
@@ -177,7 +180,8 @@ int SearchList::draw_lines(const Fonts& fonts, const Palette& colours,
     const float left = ImGui::GetCursorPosX();
     if (ImGui::Selectable("##line", chosen_ == static_cast<int>(i))) taken = found_[i];
     if (ImGui::IsItemHovered() && moved) chosen_ = static_cast<int>(i);
-    if (scroll_ && chosen_ == static_cast<int>(i) && !ImGui::IsItemVisible()) ImGui::SetScrollHereY(0.5F);
+    if (scroll_ && chosen_ == static_cast<int>(i) && !ImGui::IsItemVisible())
+      ImGui::SetScrollHereY(0.5F);
     ImGui::SameLine(left + 16 * unit);
     ImGui::TextUnformatted(item.title.c_str());
     if (item.current) {
@@ -188,7 +192,8 @@ int SearchList::draw_lines(const Fonts& fonts, const Palette& colours,
     const std::string right = item.keys.empty() && !query_.empty() ? item.group : item.keys;
     if (!right.empty()) {
       ImGui::PushFont(fonts.secondary);
-      ImGui::SameLine(ImGui::GetContentRegionMax().x - ImGui::CalcTextSize(right.c_str()).x - 8 * unit);
+      ImGui::SameLine(ImGui::GetContentRegionMax().x - ImGui::CalcTextSize(right.c_str()).x -
+                      8 * unit);
       ImGui::TextDisabled("%s", right.c_str());
       ImGui::PopFont();
     }

@@ -41,7 +41,9 @@ class Reader {
   [[noreturn]] void fail(const std::string& field, const std::string& problem) const {
     throw FileError(path_, field + " " + problem + "; correct it or save the session anew");
   }
-  std::string name(const char* field) const { return where_.empty() ? field : where_ + "." + field; }
+  std::string name(const char* field) const {
+    return where_.empty() ? field : where_ + "." + field;
+  }
 
   void only(std::initializer_list<std::string_view> fields) const {
     for (const auto& [key, value] : object_.items()) {
@@ -71,7 +73,8 @@ class Reader {
       if (!json->is_number_integer()) fail(name(field), "must be a whole number");
       const double number = json->get<double>();
       if (number < least || number > most) {
-        fail(name(field), "must lie between " + std::to_string(least) + " and " + std::to_string(most));
+        fail(name(field),
+             "must lie between " + std::to_string(least) + " and " + std::to_string(most));
       }
       value = json->get<int>();
     }
@@ -87,7 +90,8 @@ class Reader {
   void read(const char* field, Range& range) const {
     const Json* json = find(field);
     if (!json || json->is_null()) return;
-    if (!json->is_array() || json->size() != 2 || !(*json)[0].is_number() || !(*json)[1].is_number()) {
+    if (!json->is_array() || json->size() != 2 || !(*json)[0].is_number() ||
+        !(*json)[1].is_number()) {
       fail(name(field), "must be two numbers or null");
     }
     const double first = (*json)[0].get<double>();
@@ -97,7 +101,8 @@ class Reader {
     }
     range = {first, last};
   }
-  void word(const char* field, std::string& value, std::initializer_list<std::string_view> words) const {
+  void word(const char* field, std::string& value,
+            std::initializer_list<std::string_view> words) const {
     read(field, value);
     if (std::find(words.begin(), words.end(), value) == words.end()) {
       fail(name(field), "has no value \"" + value + "\"");
@@ -158,29 +163,33 @@ std::string session_text(const WorkspaceState& s) {
                      {"limits", range_json(tile.limits)}});
   }
   const SharedSelection& at = s.selection;
-  const Json json = {
-      {"format", kFormat},
-      {"format_version", kVersion},
-      {"trace", s.trace},
-      {"selection",
-       {{"layer", at.layer}, {"head", at.head}, {"query_head", at.query_head}, {"step", at.step},
-        {"token", at.token}, {"first_token", at.first_token}, {"last_token", at.last_token}}},
-      {"policy_a", s.policy_a},
-      {"policy_b", s.policy_b},
-      {"policy_b_on", s.policy_b_on},
-      {"budget", s.budget},
-      {"block", s.block},
-      {"grid_metric", s.grid_metric},
-      {"token_colour", s.token_colour},
-      {"tiles", tiles},
-      {"tile_count", s.tile_count},
-      {"active_tile", s.active_tile},
-      {"theme", s.theme == Theme::light ? "light" : "dark"},
-      {"colours", std::string(amount_map_name(s.amounts))},
-      {"scale", s.scale},
-      {"left_panel", s.left_panel},
-      {"right_panel", s.right_panel},
-      {"bottom_panel", s.bottom_panel}};
+  const Json json = {{"format", kFormat},
+                     {"format_version", kVersion},
+                     {"trace", s.trace},
+                     {"selection",
+                      {{"layer", at.layer},
+                       {"head", at.head},
+                       {"query_head", at.query_head},
+                       {"step", at.step},
+                       {"token", at.token},
+                       {"first_token", at.first_token},
+                       {"last_token", at.last_token}}},
+                     {"policy_a", s.policy_a},
+                     {"policy_b", s.policy_b},
+                     {"policy_b_on", s.policy_b_on},
+                     {"budget", s.budget},
+                     {"block", s.block},
+                     {"grid_metric", s.grid_metric},
+                     {"token_colour", s.token_colour},
+                     {"tiles", tiles},
+                     {"tile_count", s.tile_count},
+                     {"active_tile", s.active_tile},
+                     {"theme", s.theme == Theme::light ? "light" : "dark"},
+                     {"colours", std::string(amount_map_name(s.amounts))},
+                     {"scale", s.scale},
+                     {"left_panel", s.left_panel},
+                     {"right_panel", s.right_panel},
+                     {"bottom_panel", s.bottom_panel}};
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
@@ -213,9 +222,10 @@ WorkspaceState read_session(const std::filesystem::path& path) {
     throw FileError(name, "is of the newer format version " + std::to_string(version) +
                               "; use a newer kvloupe");
   }
-  root.only({"format", "format_version", "trace", "selection", "policy_a", "policy_b", "policy_b_on",
-             "budget", "block", "grid_metric", "token_colour", "tiles", "tile_count", "active_tile",
-             "theme", "colours", "scale", "left_panel", "right_panel", "bottom_panel"});
+  root.only({"format",       "format_version", "trace",      "selection",   "policy_a",
+             "policy_b",     "policy_b_on",    "budget",     "block",       "grid_metric",
+             "token_colour", "tiles",          "tile_count", "active_tile", "theme",
+             "colours",      "scale",          "left_panel", "right_panel", "bottom_panel"});
 
   WorkspaceState s = default_state();
   root.read("trace", s.trace);
@@ -251,7 +261,8 @@ WorkspaceState read_session(const std::filesystem::path& path) {
   }
   root.word("token_colour", s.token_colour, {"fate", "score", "difference", "none"});
   if (const Json* tiles = root.find("tiles")) {
-    if (!tiles->is_array() || tiles->size() > kMaxTiles) root.fail("tiles", "must be a list of at most 4");
+    if (!tiles->is_array() || tiles->size() > kMaxTiles)
+      root.fail("tiles", "must be a list of at most 4");
     for (std::size_t i = 0; i < tiles->size(); ++i) {
       read_tile(Reader(name, (*tiles)[i], "tiles[" + std::to_string(i) + "]"), s.tiles[i]);
     }

@@ -74,7 +74,8 @@ void draw_scrubber(Workspace& w, float width) {
     if (fill) {
       list.AddRectFilled({x0, at.y + height * 0.15F}, {x1, at.y + height * 0.85F}, colour, w.px(2));
     } else {
-      list.AddRect({x0, at.y + height * 0.15F}, {x1, at.y + height * 0.85F}, colour, w.px(2), 0, w.px(2));
+      list.AddRect({x0, at.y + height * 0.15F}, {x1, at.y + height * 0.85F}, colour, w.px(2), 0,
+                   w.px(2));
     }
   };
   mark(w.step(), colours.retained, true);
@@ -95,12 +96,15 @@ std::string step_line(const Workspace& w) {
   const Block block = w.blocks[static_cast<std::size_t>(step)];
   const bool generated = block.first >= w.results.trace()->run().prompt_length;
   std::string line = fmt::format("Step {} of {} · ", step, w.step_count() - 1);
-  line += block.size() == 1 ? fmt::format("token {}", count_text(block.first))
-                            : fmt::format("tokens {}–{}", count_text(block.first), count_text(block.end - 1));
+  line += block.size() == 1
+              ? fmt::format("token {}", count_text(block.first))
+              : fmt::format("tokens {}–{}", count_text(block.first), count_text(block.end - 1));
   if (generated) line += " (generated)";
-  if (const HeadReplay* head = w.head_a(); head && static_cast<std::size_t>(step) < head->steps.size()) {
+  if (const HeadReplay* head = w.head_a();
+      head && static_cast<std::size_t>(step) < head->steps.size()) {
     const StepRecord& record = head->steps[static_cast<std::size_t>(step)];
-    line += fmt::format(" · cache {} → {}", count_text(record.cache_size), count_text(record.retained));
+    line +=
+        fmt::format(" · cache {} → {}", count_text(record.cache_size), count_text(record.retained));
   }
   return line;
 }
@@ -119,9 +123,11 @@ std::string token_line(const Workspace& w, int token) {
     const HeadReplay* head = w.head_a();
     const int gone = head && at < head->evicted_at.size() ? head->evicted_at[at] : -1;
     const bool beyond = gone >= 0 && w.replay_a()->left_unseen(*head, token);
-    if (token_state == StepTokens::State::evicted && gone >= 0) line += fmt::format(" at step {}", gone);
+    if (token_state == StepTokens::State::evicted && gone >= 0)
+      line += fmt::format(" at step {}", gone);
     if (tokens->ranks[at] > 0) {
-      line += fmt::format(" · score {} · rank {} of {}", three_digits(static_cast<double>(tokens->scores[at])),
+      line += fmt::format(" · score {} · rank {} of {}",
+                          three_digits(static_cast<double>(tokens->scores[at])),
                           count_text(tokens->ranks[at]), count_text(tokens->scored));
     }
     if (gone > w.step()) {
@@ -143,9 +149,13 @@ void draw_colour_choice(Workspace& w) {
     const char* help;
   };
   for (const Choice& choice :
-       {Choice{"fate", "fate", "Kept, protected, evicted at this step or before, merged, under policy A"},
-        Choice{"score", "score", "The darker the higher its score ranks at this step, under policy A"},
-        Choice{"difference", "A, B", "Blue, line above: kept by A only; vermillion, line below: by B only; grey: by both"},
+       {Choice{"fate", "fate",
+               "Kept, protected, evicted at this step or before, merged, under policy A"},
+        Choice{"score", "score",
+               "The darker the higher its score ranks at this step, under policy A"},
+        Choice{
+            "difference", "A, B",
+            "Blue, line above: kept by A only; vermillion, line below: by B only; grey: by both"},
         Choice{"none", "none", "Plain text"}}) {
     ImGui::SameLine();
     if (radio_button(choice.title, w.state.token_colour == choice.value, w.colours())) {
@@ -208,25 +218,25 @@ void draw_step_panel(Workspace& w) {
     ImGui::TextUnformatted(token_line(w, token).c_str());
   } else {
     ImGui::TextDisabled("%s", differs ? difference_line(w).c_str()
-                                      : "Point at a token anywhere to see it everywhere; click to see why it stayed or left.");
+                                      : "Point at a token anywhere to see it everywhere; click to "
+                                        "see why it stayed or left.");
   }
   ImGui::PopFont();
 
   ImGui::BeginChild("##tokens", {0, 0}, false, ImGuiWindowFlags_NoNavInputs);
-  const TokenText::Output out =
-      w.token_text.draw(w.results.trace_key(),
-                        {.fonts = w.fonts,
-                         .colours = w.colours(),
-                         .text = trace->tokens().text,
-                         .count = trace->length(),
-                         .tokens = w.state.token_colour == "none" ? nullptr : w.tokens_a(),
-                         .by_score = w.state.token_colour == "score",
-                         .other = differs ? w.tokens_b() : nullptr,
-                         .selected = w.state.selection.token,
-                         .hovered = w.hovered.token,
-                         .follow = w.state.selection.token >= 0
-                                       ? w.state.selection.token
-                                       : w.blocks[static_cast<std::size_t>(w.step())].first});
+  const TokenText::Output out = w.token_text.draw(
+      w.results.trace_key(), {.fonts = w.fonts,
+                              .colours = w.colours(),
+                              .text = trace->tokens().text,
+                              .count = trace->length(),
+                              .tokens = w.state.token_colour == "none" ? nullptr : w.tokens_a(),
+                              .by_score = w.state.token_colour == "score",
+                              .other = differs ? w.tokens_b() : nullptr,
+                              .selected = w.state.selection.token,
+                              .hovered = w.hovered.token,
+                              .follow = w.state.selection.token >= 0
+                                            ? w.state.selection.token
+                                            : w.blocks[static_cast<std::size_t>(w.step())].first});
   if (out.hovered >= 0) w.hover.token = out.hovered;
   if (out.clicked >= 0) {
     w.state.selection.token = out.clicked;

@@ -10,11 +10,16 @@ namespace kvloupe::window {
 namespace {
 StepTokens::State kept_as(Fate fate) {
   switch (fate) {
-    case Fate::recent: return StepTokens::State::kept_recent;
-    case Fate::sink: return StepTokens::State::kept_sink;
-    case Fate::window: return StepTokens::State::kept_window;
-    case Fate::merged: return StepTokens::State::merged;
-    default: return StepTokens::State::kept;
+    case Fate::recent:
+      return StepTokens::State::kept_recent;
+    case Fate::sink:
+      return StepTokens::State::kept_sink;
+    case Fate::window:
+      return StepTokens::State::kept_window;
+    case Fate::merged:
+      return StepTokens::State::merged;
+    default:
+      return StepTokens::State::kept;
   }
 }
 }  // namespace
@@ -82,14 +87,22 @@ bool is_kept(StepTokens::State state) {
 
 std::string state_text(StepTokens::State state) {
   switch (state) {
-    case StepTokens::State::unseen: return "not yet seen";
-    case StepTokens::State::kept: return "kept";
-    case StepTokens::State::kept_recent: return "kept (recent)";
-    case StepTokens::State::kept_sink: return "kept (sink)";
-    case StepTokens::State::kept_window: return "kept (window)";
-    case StepTokens::State::evicted_now: return "evicted at this step";
-    case StepTokens::State::evicted: return "evicted";
-    case StepTokens::State::merged: return "merged";
+    case StepTokens::State::unseen:
+      return "not yet seen";
+    case StepTokens::State::kept:
+      return "kept";
+    case StepTokens::State::kept_recent:
+      return "kept (recent)";
+    case StepTokens::State::kept_sink:
+      return "kept (sink)";
+    case StepTokens::State::kept_window:
+      return "kept (window)";
+    case StepTokens::State::evicted_now:
+      return "evicted at this step";
+    case StepTokens::State::evicted:
+      return "evicted";
+    case StepTokens::State::merged:
+      return "merged";
     case StepTokens::State::beyond_window:
       return "beyond the model's window";
   }

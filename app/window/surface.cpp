@@ -69,18 +69,28 @@ struct Surface::Impl {
 namespace {
 void map_keys() {
   ImGuiIO& io = ImGui::GetIO();
-  const std::pair<ImGuiKey, int> keys[] = {
-      {ImGuiKey_Tab, GLFW_KEY_TAB},         {ImGuiKey_LeftArrow, GLFW_KEY_LEFT},
-      {ImGuiKey_RightArrow, GLFW_KEY_RIGHT}, {ImGuiKey_UpArrow, GLFW_KEY_UP},
-      {ImGuiKey_DownArrow, GLFW_KEY_DOWN},  {ImGuiKey_PageUp, GLFW_KEY_PAGE_UP},
-      {ImGuiKey_PageDown, GLFW_KEY_PAGE_DOWN}, {ImGuiKey_Home, GLFW_KEY_HOME},
-      {ImGuiKey_End, GLFW_KEY_END},         {ImGuiKey_Insert, GLFW_KEY_INSERT},
-      {ImGuiKey_Delete, GLFW_KEY_DELETE},   {ImGuiKey_Backspace, GLFW_KEY_BACKSPACE},
-      {ImGuiKey_Space, GLFW_KEY_SPACE},     {ImGuiKey_Enter, GLFW_KEY_ENTER},
-      {ImGuiKey_Escape, GLFW_KEY_ESCAPE},   {ImGuiKey_KeyPadEnter, GLFW_KEY_KP_ENTER},
-      {ImGuiKey_A, GLFW_KEY_A},             {ImGuiKey_C, GLFW_KEY_C},
-      {ImGuiKey_V, GLFW_KEY_V},             {ImGuiKey_X, GLFW_KEY_X},
-      {ImGuiKey_Y, GLFW_KEY_Y},             {ImGuiKey_Z, GLFW_KEY_Z}};
+  const std::pair<ImGuiKey, int> keys[] = {{ImGuiKey_Tab, GLFW_KEY_TAB},
+                                           {ImGuiKey_LeftArrow, GLFW_KEY_LEFT},
+                                           {ImGuiKey_RightArrow, GLFW_KEY_RIGHT},
+                                           {ImGuiKey_UpArrow, GLFW_KEY_UP},
+                                           {ImGuiKey_DownArrow, GLFW_KEY_DOWN},
+                                           {ImGuiKey_PageUp, GLFW_KEY_PAGE_UP},
+                                           {ImGuiKey_PageDown, GLFW_KEY_PAGE_DOWN},
+                                           {ImGuiKey_Home, GLFW_KEY_HOME},
+                                           {ImGuiKey_End, GLFW_KEY_END},
+                                           {ImGuiKey_Insert, GLFW_KEY_INSERT},
+                                           {ImGuiKey_Delete, GLFW_KEY_DELETE},
+                                           {ImGuiKey_Backspace, GLFW_KEY_BACKSPACE},
+                                           {ImGuiKey_Space, GLFW_KEY_SPACE},
+                                           {ImGuiKey_Enter, GLFW_KEY_ENTER},
+                                           {ImGuiKey_Escape, GLFW_KEY_ESCAPE},
+                                           {ImGuiKey_KeyPadEnter, GLFW_KEY_KP_ENTER},
+                                           {ImGuiKey_A, GLFW_KEY_A},
+                                           {ImGuiKey_C, GLFW_KEY_C},
+                                           {ImGuiKey_V, GLFW_KEY_V},
+                                           {ImGuiKey_X, GLFW_KEY_X},
+                                           {ImGuiKey_Y, GLFW_KEY_Y},
+                                           {ImGuiKey_Z, GLFW_KEY_Z}};
   for (const auto& [name, code] : keys) io.KeyMap[name] = code;
 }
 }  // namespace
@@ -91,7 +101,8 @@ Surface::Surface(const Options& options) : impl_(std::make_unique<Impl>()) {
   glfwSetErrorCallback([](int, const char*) {});
   if (!glfwInit()) {
     throw WorkError(
-        "no display to open a window on; run inside a desktop session, or as: xvfb-run -a kvloupe …");
+        "no display to open a window on; run inside a desktop session, or as: xvfb-run -a kvloupe "
+        "…");
   }
   glfwWindowHint(GLFW_CONTEXT_VERSION_MAJOR, 3);
   glfwWindowHint(GLFW_CONTEXT_VERSION_MINOR, 3);
@@ -106,7 +117,8 @@ Surface::Surface(const Options& options) : impl_(std::make_unique<Impl>()) {
                               nullptr, nullptr);
   if (!s.window) {
     glfwTerminate();
-    throw WorkError("no OpenGL 3.3 on this display; install libgl1-mesa-dri for a software renderer");
+    throw WorkError(
+        "no OpenGL 3.3 on this display; install libgl1-mesa-dri for a software renderer");
   }
   glfwMakeContextCurrent(s.window);
   glfwSwapInterval(options.offscreen ? 0 : 1);

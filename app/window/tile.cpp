@@ -29,8 +29,9 @@ std::string range_key(const std::optional<std::pair<double, double>>& range) {
 /// A bar of colours has a value at its side, nothing along x, and is narrow.
 bool is_colour_bar(const figure::Axes& axes) {
   constexpr double kWidest = 12.0;  // points
-  return axes.y.meaning == figure::AxisMeaning::value && axes.x.meaning == figure::AxisMeaning::value &&
-         axes.x.label.empty() && axes.plot.width < kWidest;
+  return axes.y.meaning == figure::AxisMeaning::value &&
+         axes.x.meaning == figure::AxisMeaning::value && axes.x.label.empty() &&
+         axes.plot.width < kWidest;
 }
 
 const figure::Axes* colour_bar(const figure::Scene& scene) {
@@ -55,7 +56,8 @@ std::pair<double, double> zoomed(const figure::Axis& axis, const figure::Axis& f
   double wanted = span / factor;
   const double whole = full.last - full.first;
   if (std::abs(wanted) > std::abs(whole)) wanted = whole;
-  if (counts_cells(axis) && std::abs(wanted) < kLeastTokens) wanted = std::copysign(kLeastTokens, span);
+  if (counts_cells(axis) && std::abs(wanted) < kLeastTokens)
+    wanted = std::copysign(kLeastTokens, span);
   if (std::abs(wanted) > std::abs(whole)) wanted = whole;
   const double first = axis.first + share * (span - wanted);
   return {first, first + wanted};
@@ -74,7 +76,8 @@ std::pair<double, double> inside(std::pair<double, double> range, const figure::
 int token_at(const figure::Axes& axes, figure::Point at, const TileContext& context) {
   const TracePointer trace = context.results.trace();
   const double x = std::clamp(at.x, axes.plot.x, axes.plot.right() - 1e-6);
-  return std::clamp(static_cast<int>(axes.to_data({x, at.y}).x), 0, trace ? trace->length() - 1 : 0);
+  return std::clamp(static_cast<int>(axes.to_data({x, at.y}).x), 0,
+                    trace ? trace->length() - 1 : 0);
 }
 
 bool is_whole(const std::pair<double, double>& range, const figure::Axis& full) {
@@ -132,8 +135,8 @@ void Tile::zoom(TileState& tile, double factor, double share_x, double share_y) 
   if (view->zoom != Zoom::x) {
     tile.y_range = inside(zoomed(axes.y, *full_y_, factor, share_y), *full_y_);
   }
-  const bool whole = is_whole(*tile.x_range, *full_x_) &&
-                     (!tile.y_range || is_whole(*tile.y_range, *full_y_));
+  const bool whole =
+      is_whole(*tile.x_range, *full_x_) && (!tile.y_range || is_whole(*tile.y_range, *full_y_));
   if (whole) reset(tile);
 }
 
@@ -197,7 +200,8 @@ void Tile::request(const TileState& tile, const TileContext& context, ImVec2 siz
     input.evaluation = evaluation;
     input.choices = tile.choices;
     input.budget = parse_budget(context.state.budget);
-    std::string key = tile.view + "|" + context.results.evaluation_key() + "|" + context.state.budget;
+    std::string key =
+        tile.view + "|" + context.results.evaluation_key() + "|" + context.state.budget;
     for (const auto& [name, value] : tile.choices) key += "|" + name + "=" + value;
     figure_.request(context.results.quick(), key, [=](Progress& progress, const auto&) {
       figure::MadeFigure made;
@@ -256,29 +260,27 @@ void Tile::request(const TileState& tile, const TileContext& context, ImVec2 siz
     selection.last_token = at.last_token;
   }
   if (info.needs.token) selection.token = at.token < trace->length() ? at.token : -1;
-  key += fmt::format("|{},{},{},{},{},{},{}", selection.layer, selection.head,
-                     selection.query_head, selection.step, selection.first_token,
-                     selection.last_token, selection.token);
+  key += fmt::format("|{},{},{},{},{},{},{}", selection.layer, selection.head, selection.query_head,
+                     selection.step, selection.first_token, selection.last_token, selection.token);
   for (const auto& [name, value] : tile.choices) key += "|" + name + "=" + value;
 
   const auto unavailable = info.unavailable;
   const auto compute = info.compute;
-  const int steps = static_cast<int>(
-      input.policy_a ? input.policy_a->blocks.size() : context.results.blocks(context.state).size());
+  const int steps = static_cast<int>(input.policy_a ? input.policy_a->blocks.size()
+                                                    : context.results.blocks(context.state).size());
   selection.step = std::min(selection.step, steps - 1);
-  job::JobQueue& queue =
-      info.needs.comparison || info.needs.both_loops ? context.results.comparing()
-                                                      : context.results.quick();
-  figure_.request(queue, key,
-                  [=](Progress& progress, const auto&) mutable {
-                    const std::string reason = unavailable ? unavailable(*input.trace) : "";
-                    if (!reason.empty()) throw WorkError(reason);
-                    input.selection = figure::resolve(input.selection, *input.trace, steps);
-                    figure::MadeFigure made;
-                    made.figure = compute(input, progress);
-                    made.settings = figure::settings_in_words(info, input);
-                    return made;
-                  });
+  job::JobQueue& queue = info.needs.comparison || info.needs.both_loops
+                             ? context.results.comparing()
+                             : context.results.quick();
+  figure_.request(queue, key, [=](Progress& progress, const auto&) mutable {
+    const std::string reason = unavailable ? unavailable(*input.trace) : "";
+    if (!reason.empty()) throw WorkError(reason);
+    input.selection = figure::resolve(input.selection, *input.trace, steps);
+    figure::MadeFigure made;
+    made.figure = compute(input, progress);
+    made.settings = figure::settings_in_words(info, input);
+    return made;
+  });
   request_picture(tile, context, size);
 }
 
@@ -299,14 +301,14 @@ void Tile::request_picture(const TileState& tile, const TileContext& context, Im
   draw.limits = tile.limits;
   draw.pixels_per_point = scale_;
   const std::string picture_key = fmt::format(
-      "{}|{:.2f}x{:.2f}@{:.3f}|{}|{}|{}|{}|{}", figure_.value_key(), draw.width, draw.height, scale_,
-      range_key(draw.x_range), range_key(draw.y_range), range_key(draw.limits),
+      "{}|{:.2f}x{:.2f}@{:.3f}|{}|{}|{}|{}|{}", figure_.value_key(), draw.width, draw.height,
+      scale_, range_key(draw.x_range), range_key(draw.y_range), range_key(draw.limits),
       static_cast<int>(context.state.theme), static_cast<int>(context.state.amounts));
   // While one pans or zooms, each picture begun is finished and shown: a newer view would else
   // cancel the one before in every frame, and nothing new be seen until the hand rests.
-  picture_.request(context.results.quick(), picture_key,
-                   [figure, draw](Progress&, const auto&) { return figure->figure->draw(draw); },
-                   kPictureRest);
+  picture_.request(
+      context.results.quick(), picture_key,
+      [figure, draw](Progress&, const auto&) { return figure->figure->draw(draw); }, kPictureRest);
   error_ = picture_.error();
 }
 
@@ -346,14 +348,16 @@ bool Tile::draw(TileState& tile, const TileContext& context, ImVec2 size, bool a
 void Tile::interact(TileState& tile, const TileContext& context, const figure::Scene& scene) {
   const ImGuiIO& io = ImGui::GetIO();
   const bool over = ImGui::IsItemHovered();
-  const figure::Point at{(io.MousePos.x - origin_.x) / scale_, (io.MousePos.y - origin_.y) / scale_};
+  const figure::Point at{(io.MousePos.x - origin_.x) / scale_,
+                         (io.MousePos.y - origin_.y) / scale_};
   const figure::Axes* axes = main_axes(scene);
   const figure::Axes* bar = colour_bar(scene);
   const ViewEntry* view = find_view(tile.view);
 
   if (ImGui::IsItemActivated()) start_drag(context, scene, at);
   if (ImGui::IsItemActive()) go_on_dragging(tile, context, scene, at);
-  if (ImGui::IsItemDeactivated() && drag_ == Drag::range && dragged_) choose_range(context, scene, at);
+  if (ImGui::IsItemDeactivated() && drag_ == Drag::range && dragged_)
+    choose_range(context, scene, at);
   if (over && ImGui::IsMouseDoubleClicked(0)) {
     if (drag_ == Drag::pan) {
       reset(tile);
@@ -374,7 +378,8 @@ void Tile::interact(TileState& tile, const TileContext& context, const figure::S
     context.hover.step = target->step;
   }
   if (axes && axes->plot.contains(at)) draw_cross_hair(context, scene, at);
-  if (bar && view->limits && at.x >= bar->plot.x - 2) ImGui::SetMouseCursor(ImGuiMouseCursor_ResizeNS);
+  if (bar && view->limits && at.x >= bar->plot.x - 2)
+    ImGui::SetMouseCursor(ImGuiMouseCursor_ResizeNS);
   if (target && ImGui::IsItemDeactivated() && !dragged_ && drag_ == Drag::pan) {
     if (target->token >= 0) context.selection.token = target->token;
     if (target->step >= 0) context.selection.step = target->step;
@@ -413,7 +418,9 @@ void Tile::go_on_dragging(TileState& tile, const TileContext& context, const fig
       pan(tile, -by.x / scale_ / axes->plot.width, -by.y / scale_ / axes->plot.height);
       break;
     case Drag::low_limit:
-    case Drag::high_limit: drag_limits(tile, scene, at); break;
+    case Drag::high_limit:
+      drag_limits(tile, scene, at);
+      break;
     case Drag::range: {
       const int to = token_at(*axes, at, context);
       const figure::Point low = axes->to_page(std::min(range_from_, to), 0);
@@ -427,11 +434,13 @@ void Tile::go_on_dragging(TileState& tile, const TileContext& context, const fig
       list.AddRectFilled(from, end, faded(colours.selection, 0.2F));
       list.AddRect(from, end, colours.selection);
       label(context.fonts, list, {end.x, from.y + 24 * context.fonts.scale()},
-            fmt::format("tokens {}–{}", count_text(std::min(range_from_, to)), count_text(std::max(range_from_, to))),
+            fmt::format("tokens {}–{}", count_text(std::min(range_from_, to)),
+                        count_text(std::max(range_from_, to))),
             colours, {origin_.x + static_cast<float>(scene.width) * scale_, origin_.y});
       break;
     }
-    case Drag::none: break;
+    case Drag::none:
+      break;
   }
 }
 
@@ -470,7 +479,8 @@ void Tile::draw_marks(const TileContext& context, const figure::Scene& scene) co
   const SharedSelection& at = context.state.selection;
   const MarkPlace place{scene, origin_, scale_, context.fonts.scale()};
   if (at.token >= 0) draw_mark(place, {.token = at.token}, colours.ink, 0.6F);
-  if (const figure::Axes* axes = main_axes(scene); axes && axes->y.meaning == figure::AxisMeaning::step) {
+  if (const figure::Axes* axes = main_axes(scene);
+      axes && axes->y.meaning == figure::AxisMeaning::step) {
     const double y = axes->to_page(0, context.step + 0.5).y;
     if (y >= axes->plot.y && y <= axes->plot.bottom()) {
       side_marks(place, axes->plot, y, colours.selection);
@@ -485,7 +495,8 @@ void Tile::draw_marks(const TileContext& context, const figure::Scene& scene) co
     }
   }
   for (const figure::Axes& axes : scene.axes) {
-    if (axes.x.meaning != figure::AxisMeaning::head || axes.y.meaning != figure::AxisMeaning::layer) continue;
+    if (axes.x.meaning != figure::AxisMeaning::head || axes.y.meaning != figure::AxisMeaning::layer)
+      continue;
     const figure::Point low = axes.to_page(at.head, at.layer);
     const figure::Point high = axes.to_page(at.head + 1, at.layer + 1);
     outline(place, {low.x, low.y, high.x - low.x, high.y - low.y}, colours.selection);
@@ -514,7 +525,8 @@ void Tile::draw_cross_hair(const TileContext& context, const figure::Scene& scen
   const auto text = [](const figure::Axis& axis, double value) {
     const auto cell = static_cast<std::size_t>(std::max(0.0, value));
     if (cell < axis.names.size()) return axis.names[cell];
-    return counts_cells(axis) ? count_text(static_cast<long>(std::floor(value))) : three_digits(value);
+    return counts_cells(axis) ? count_text(static_cast<long>(std::floor(value)))
+                              : three_digits(value);
   };
   std::string readout = text(axes.x, data.x) + ", " + text(axes.y, data.y);
   if (const auto target = scene.pick(at)) {

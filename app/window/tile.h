@@ -34,9 +34,9 @@ struct TileContext {
   figure::ImguiBackend& backend;
   const Fonts& fonts;
   int step = 0;
-  const Hover& hovered;       // of the frame before: what to mark
-  Hover& hover;               // of this frame: what the pointer is over
-  SharedSelection& selection; // what a click changes
+  const Hover& hovered;        // of the frame before: what to mark
+  Hover& hover;                // of this frame: what the pointer is over
+  SharedSelection& selection;  // what a click changes
   TileAsks& asks;
 };
 
@@ -90,7 +90,8 @@ class Tile {
   float draw_title(TileState& tile, const TileContext& context, float width, bool active);
   void interact(TileState& tile, const TileContext& context, const figure::Scene& scene);
   void start_drag(const TileContext& context, const figure::Scene& scene, figure::Point at);
-  void go_on_dragging(TileState& tile, const TileContext& context, const figure::Scene& scene, figure::Point at);
+  void go_on_dragging(TileState& tile, const TileContext& context, const figure::Scene& scene,
+                      figure::Point at);
   void choose_range(const TileContext& context, const figure::Scene& scene, figure::Point at);
   void drag_limits(TileState& tile, const figure::Scene& scene, figure::Point at);
   void draw_marks(const TileContext& context, const figure::Scene& scene) const;
@@ -107,7 +108,7 @@ class Tile {
   float scale_ = 1.0F;
   std::optional<figure::Axis> full_x_, full_y_;  // the whole view's axes
   enum class Drag { none, pan, low_limit, high_limit, range } drag_ = Drag::none;
-  int range_from_ = 0;  // the token where a drag for a range began
+  int range_from_ = 0;             // the token where a drag for a range began
   mutable std::string aspect_of_;  // the figure whose aspect is known
   mutable double aspect_ = 1.0;
   bool dragged_ = false;

@@ -128,8 +128,8 @@ void draw_choice_title(const figure::ChoiceInfo& choice, const Palette& colours)
 
 /// What has no room in the header, one choice a line.
 void draw_more(TileState& tile, const figure::FigureInfo& view,
-               std::span<const figure::ChoiceInfo> choices, const Fonts& fonts, const Palette& colours,
-               Drafts& drafts) {
+               std::span<const figure::ChoiceInfo> choices, const Fonts& fonts,
+               const Palette& colours, Drafts& drafts) {
   if (ImGui::Button("…")) ImGui::OpenPopup("##more");
   if (!ImGui::IsPopupOpen("##more")) {
     std::string names;
@@ -159,12 +159,15 @@ namespace {
 
 /// A, B or both, where a policy is looked at and there are two; returns its width in pixels.
 float draw_side(TileState& tile, const figure::FigureInfo& view, const TileContext& context) {
-  if (!(view.needs.policy || view.needs.comparison) || view.needs.policy_b || (!context.state.policy_b_on && tile.side != PolicySide::b)) return 0.0F;
+  if (!(view.needs.policy || view.needs.comparison) || view.needs.policy_b ||
+      (!context.state.policy_b_on && tile.side != PolicySide::b))
+    return 0.0F;
   const Palette& colours = palette(context.state.theme);
   const char* names[] = {"A, B", "A", "B"};
   const ImU32 inks[] = {colours.ink, colours.retained, colours.evicted};
   const auto now = static_cast<std::size_t>(tile.side);
-  const float width = ImGui::CalcTextSize("A, B").x + ImGui::GetFrameHeight() + 2 * ImGui::GetStyle().FramePadding.x;
+  const float width = ImGui::CalcTextSize("A, B").x + ImGui::GetFrameHeight() +
+                      2 * ImGui::GetStyle().FramePadding.x;
   ImGui::SameLine();
   ImGui::SetNextItemWidth(width);
   ImGui::PushStyleColor(ImGuiCol_Text, inks[now]);
@@ -172,12 +175,14 @@ float draw_side(TileState& tile, const figure::FigureInfo& view, const TileConte
   ImGui::PopStyleColor();
   if (open) {
     for (const PolicySide side : {PolicySide::both, PolicySide::a, PolicySide::b}) {
-      if (ImGui::Selectable(names[static_cast<std::size_t>(side)], side == tile.side)) tile.side = side;
+      if (ImGui::Selectable(names[static_cast<std::size_t>(side)], side == tile.side))
+        tile.side = side;
     }
     ImGui::EndCombo();
   } else {
-    help_tooltip(context.fonts, "Which policy this view looks at: " + context.state.policy_a + " or " +
-                                    context.state.policy_b + "; both where it can show two");
+    help_tooltip(context.fonts, "Which policy this view looks at: " + context.state.policy_a +
+                                    " or " + context.state.policy_b +
+                                    "; both where it can show two");
   }
   return width + ImGui::GetStyle().ItemSpacing.x;
 }
@@ -200,14 +205,16 @@ void Tile::draw_header(TileState& tile, const TileContext& context, float width,
   const float padding = ImGui::GetStyle().FramePadding.x;
   const float spacing = ImGui::GetStyle().ItemSpacing.x;
   const bool can_reset = tile.x_range || tile.y_range || tile.limits;
-  const float reset_width = can_reset ? ImGui::CalcTextSize("Reset").x + 2 * padding + spacing : 0.0F;
+  const float reset_width =
+      can_reset ? ImGui::CalcTextSize("Reset").x + 2 * padding + spacing : 0.0F;
   const float more_width = ImGui::CalcTextSize("…").x + 2 * padding + spacing;
   const float dot_width = 16 * unit;
   const std::span<const figure::ChoiceInfo> choices = view.choices;
   std::vector<float> widths;
   float all = 0.0F;
   for (const figure::ChoiceInfo& choice : choices) {
-    widths.push_back(ImGui::CalcTextSize(choice.title.c_str()).x + choice_width(choice) + 2 * spacing);
+    widths.push_back(ImGui::CalcTextSize(choice.title.c_str()).x + choice_width(choice) +
+                     2 * spacing);
     all += widths.back();
   }
   const float room = width - title_width - side_width - reset_width - dot_width;

@@ -20,7 +20,8 @@ struct Row {
   bool stretches = false;
 };
 
-Row make_row(std::span<const TileNeed> tiles, std::size_t first, std::size_t count, double width, double gap) {
+Row make_row(std::span<const TileNeed> tiles, std::size_t first, std::size_t count, double width,
+             double gap) {
   Row row{first, count, {}, 0.0, 0.0, false};
   const double room = std::max(1.0, width - gap * static_cast<double>(count - 1));
   double shares = 0.0;
@@ -79,21 +80,24 @@ TileArrangement placed(const std::vector<Row>& rows, std::span<const TileNeed> t
     double x = 0.0;
     for (std::size_t i = 0; i < row.count; ++i) {
       const double right = i + 1 == row.count ? width : std::floor(x + row.widths[i]);
-      out.places.push_back({x, y, std::max(1.0, std::floor(right - x)), std::max(1.0, std::floor(bottom - y))});
+      out.places.push_back(
+          {x, y, std::max(1.0, std::floor(right - x)), std::max(1.0, std::floor(bottom - y))});
       x = std::floor(right + gap);
     }
-    used += header + (row.stretches ? row.height : std::min(row.height, row.natural)) + (r > 0 ? gap : 0.0);
+    used += header + (row.stretches ? row.height : std::min(row.height, row.natural)) +
+            (r > 0 ? gap : 0.0);
     y = std::floor(bottom + gap);
   }
-  const bool only_maps = std::all_of(tiles.begin(), tiles.end(), [](const TileNeed& t) { return t.keeps_aspect; });
+  const bool only_maps =
+      std::all_of(tiles.begin(), tiles.end(), [](const TileNeed& t) { return t.keeps_aspect; });
   out.height_used = only_maps ? std::min(height, std::ceil(used)) : height;
   return out;
 }
 
 }  // namespace
 
-TileArrangement arrange_tiles(std::span<const TileNeed> tiles, double width, double height, double gap,
-                              double header) {
+TileArrangement arrange_tiles(std::span<const TileNeed> tiles, double width, double height,
+                              double gap, double header) {
   const std::size_t count = tiles.size();
   TileArrangement best;
   double largest = -1.0;
@@ -111,7 +115,8 @@ TileArrangement arrange_tiles(std::span<const TileNeed> tiles, double width, dou
     share_height(rows, std::max(1.0, height - gaps - header * static_cast<double>(rows.size())));
     double size = 0.0;
     for (const Row& row : rows) {
-      for (std::size_t i = 0; i < row.count; ++i) size += size_of(tiles[row.first + i], row.widths[i], row.height);
+      for (std::size_t i = 0; i < row.count; ++i)
+        size += size_of(tiles[row.first + i], row.widths[i], row.height);
     }
     if (size <= largest + 1e-9) continue;
     largest = size;

@@ -18,8 +18,9 @@ constexpr float kChart = 48.0F;
 
 const StepReason* reason_at(const TokenExplanation& life, int step) {
   const int at = step - life.entered;
-  return at >= 0 && at < static_cast<int>(life.steps.size()) ? &life.steps[static_cast<std::size_t>(at)]
-                                                             : nullptr;
+  return at >= 0 && at < static_cast<int>(life.steps.size())
+             ? &life.steps[static_cast<std::size_t>(at)]
+             : nullptr;
 }
 
 std::string sentence(const TokenExplanation& life, int step) {
@@ -43,11 +44,13 @@ void draw_margins(Workspace& w, const TokenExplanation& life, float width) {
   ImDrawList& list = *ImGui::GetWindowDrawList();
   const float zero = std::floor(at.y + height / 2) + 0.5F;
   const std::size_t steps = life.steps.size();
-  const float pitch = (width - left - w.px(8)) / static_cast<float>(std::max<std::size_t>(1, steps));
+  const float pitch =
+      (width - left - w.px(8)) / static_cast<float>(std::max<std::size_t>(1, steps));
   ImGui::InvisibleButton("##margins", {width, height});
   list.AddLine({at.x + left, zero}, {at.x + width, zero}, colours.secondary);
   list.AddText(w.fonts.secondary, w.fonts.secondary->FontSize,
-               {at.x, std::floor(zero - w.fonts.secondary->FontSize / 2)}, colours.secondary, "margin");
+               {at.x, std::floor(zero - w.fonts.secondary->FontSize / 2)}, colours.secondary,
+               "margin");
   int pointed = -1;
   for (std::size_t i = 0; i < steps; ++i) {
     const StepReason& reason = life.steps[i];
@@ -55,7 +58,8 @@ void draw_margins(Workspace& w, const TokenExplanation& life, float width) {
     const ImVec2 mouse = ImGui::GetIO().MousePos;
     if (ImGui::IsItemHovered() && std::abs(mouse.x - x) <= pitch / 2) pointed = static_cast<int>(i);
     if (reason.step == w.step()) {
-      list.AddLine({std::floor(x) + 0.5F, at.y}, {std::floor(x) + 0.5F, at.y + height}, colours.selection);
+      list.AddLine({std::floor(x) + 0.5F, at.y}, {std::floor(x) + 0.5F, at.y + height},
+                   colours.selection);
     }
     if (!std::isfinite(reason.margin)) {
       list.AddCircle({x, zero}, w.px(1.5F), colours.secondary, 8);
@@ -102,7 +106,8 @@ void TokenCard::follow(Life& life, const Workspace& w, const PolicyResults& resu
   const auto replay = w.results.latest(results.focus, w.state, false);
   const HeadReplay* head =
       replay ? replay->find(w.state.selection.layer, w.state.selection.head) : nullptr;
-  if (!head || head->scores.size() != head->steps.size() || head->fates.size() != head->steps.size() ||
+  if (!head || head->scores.size() != head->steps.size() ||
+      head->fates.size() != head->steps.size() ||
       token >= static_cast<int>(head->evicted_at.size())) {
     life = {};
     return;
@@ -120,7 +125,8 @@ void TokenCard::draw_life(Workspace& w, const Life& life, const char* name, ImU3
   ImGui::TextColored(ImGui::ColorConvertU32ToFloat4(colour), "%s", name);
   ImGui::SameLine();
   ImGui::TextUnformatted(
-      w.metrics.fit(spec, figure::Font::regular, 13.0, (width - w.px(24)) / w.fonts.scale()).c_str());
+      w.metrics.fit(spec, figure::Font::regular, 13.0, (width - w.px(24)) / w.fonts.scale())
+          .c_str());
   if (!life.explanation) {
     ImGui::TextDisabled("computing …");
   } else {
@@ -157,9 +163,9 @@ void TokenCard::draw(Workspace& w) {
   ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, {w.px(12), w.px(12)});
   ImGui::PushStyleColor(ImGuiCol_WindowBg, w.colours().panel);
   ImGui::Begin(fmt::format("##token{},{}", at_.x, at_.y).c_str(), nullptr,
-               ImGuiWindowFlags_NoTitleBar | ImGuiWindowFlags_NoResize | ImGuiWindowFlags_NoSavedSettings |
-                   ImGuiWindowFlags_NoScrollbar | ImGuiWindowFlags_NoNavInputs |
-                   ImGuiWindowFlags_NoFocusOnAppearing);
+               ImGuiWindowFlags_NoTitleBar | ImGuiWindowFlags_NoResize |
+                   ImGuiWindowFlags_NoSavedSettings | ImGuiWindowFlags_NoScrollbar |
+                   ImGuiWindowFlags_NoNavInputs | ImGuiWindowFlags_NoFocusOnAppearing);
   ImGui::PopStyleColor();
   ImGui::PopStyleVar(2);
   const float inner = ImGui::GetContentRegionAvail().x;
@@ -172,9 +178,11 @@ void TokenCard::draw(Workspace& w) {
   ImGui::TextUnformatted(heading.c_str());
   ImGui::PopFont();
   ImGui::PushFont(w.fonts.secondary);
-  ImGui::SameLine(w.px(12) + inner - ImGui::CalcTextSize("Close").x - 2 * ImGui::GetStyle().FramePadding.x);
+  ImGui::SameLine(w.px(12) + inner - ImGui::CalcTextSize("Close").x -
+                  2 * ImGui::GetStyle().FramePadding.x);
   if (ImGui::SmallButton("Close")) open_ = false;
-  std::string where = fmt::format("layer {}, head {}", w.state.selection.layer, w.state.selection.head);
+  std::string where =
+      fmt::format("layer {}, head {}", w.state.selection.layer, w.state.selection.head);
   if (at < table.segment.size() && table.segment[at] < table.segment_names.size()) {
     where += " · " + table.segment_names[table.segment[at]];
   }

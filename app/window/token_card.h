@@ -23,15 +23,19 @@ class TokenCard {
   bool is_open() const { return open_; }
   void draw(Workspace& workspace);
   /// Under policy A and B, as far as they are there.
-  const std::optional<TokenExplanation>& explanation(int policy) const { return lives_[policy].explanation; }
+  const std::optional<TokenExplanation>& explanation(int policy) const {
+    return lives_[policy].explanation;
+  }
 
  private:
   struct Life {
     std::string key;
     std::optional<TokenExplanation> explanation;
   };
-  static void follow(Life& life, const Workspace& workspace, const PolicyResults& results, int token);
-  void draw_life(Workspace& workspace, const Life& life, const char* name, ImU32 colour, float width) const;
+  static void follow(Life& life, const Workspace& workspace, const PolicyResults& results,
+                     int token);
+  void draw_life(Workspace& workspace, const Life& life, const char* name, ImU32 colour,
+                 float width) const;
 
   bool open_ = false;
   ImVec2 at_{};

@@ -30,17 +30,23 @@ ImU32 background(const TokenText::Input& in, std::size_t token) {
   if (in.by_score) {
     const int rank = in.tokens->ranks[token];
     if (rank == 0 || in.tokens->scored < 2) return 0;
-    const float share = 1.0F - static_cast<float>(rank - 1) / static_cast<float>(in.tokens->scored - 1);
+    const float share =
+        1.0F - static_cast<float>(rank - 1) / static_cast<float>(in.tokens->scored - 1);
     return faded(in.colours.retained, 0.04F + 0.32F * share * share);
   }
   switch (state) {
     case State::kept:
-    case State::kept_window: return faded(in.colours.retained, 0.16F);
+    case State::kept_window:
+      return faded(in.colours.retained, 0.16F);
     case State::kept_recent:
-    case State::kept_sink: return faded(in.colours.protection, 0.16F);
-    case State::evicted_now: return faded(in.colours.evicted, 0.24F);
-    case State::merged: return faded(in.colours.merged, 0.3F);
-    default: return 0;
+    case State::kept_sink:
+      return faded(in.colours.protection, 0.16F);
+    case State::evicted_now:
+      return faded(in.colours.evicted, 0.24F);
+    case State::merged:
+      return faded(in.colours.merged, 0.3F);
+    default:
+      return 0;
   }
 }
 }  // namespace
@@ -124,7 +130,8 @@ TokenText::Output TokenText::draw(const std::string& trace_key, const Input& in)
       ImGui::SetScrollY(std::max(0.0F, std::floor((y - height / 2) / line) * line));
     }
   }
-  const int first = std::clamp(static_cast<int>(ImGui::GetScrollY() / line), 0, std::max(0, lines - 1));
+  const int first =
+      std::clamp(static_cast<int>(ImGui::GetScrollY() / line), 0, std::max(0, lines - 1));
   const int last = std::min(lines, first + static_cast<int>(ImGui::GetWindowHeight() / line) + 2);
   ImDrawList& list = *ImGui::GetWindowDrawList();
   const float space = in.fonts.mono->GetCharAdvance(' ');
@@ -140,7 +147,8 @@ TokenText::Output TokenText::draw(const std::string& trace_key, const Input& in)
       if (const ImU32 fill = background(in, token)) list.AddRectFilled(low, high, fill);
       ImU32 ink = in.colours.ink;
       const auto state = in.tokens ? in.tokens->states[token] : StepTokens::State::kept;
-      const bool gone = !in.other && (state == StepTokens::State::evicted || state == StepTokens::State::evicted_now);
+      const bool gone = !in.other && (state == StepTokens::State::evicted ||
+                                      state == StepTokens::State::evicted_now);
       const bool nobody_has = in.other && in.tokens && difference(in, token) == 0;
       const bool faint = state == StepTokens::State::unseen ||
                          state == StepTokens::State::evicted ||
@@ -157,12 +165,14 @@ TokenText::Output TokenText::draw(const std::string& trace_key, const Input& in)
       if (gone && !in.by_score) {
         // Under the letters and not through the spaces, so that words stay readable.
         const std::size_t letters = shown_[token].find_first_not_of(' ');
-        const float from = letters == std::string::npos ? place.width : static_cast<float>(letters) * space;
+        const float from =
+            letters == std::string::npos ? place.width : static_cast<float>(letters) * space;
         const float y = std::floor(top + line / 2) + 0.5F;
         list.AddLine({low.x + from, y}, {high.x, y}, faded(in.colours.evicted, 0.35F));
       }
       list.AddText(in.fonts.mono, size, {low.x, top + baseline_box}, ink, shown_[token].c_str());
-      if (!in.by_score && !in.other && (state == StepTokens::State::kept_recent || state == StepTokens::State::kept_sink)) {
+      if (!in.by_score && !in.other &&
+          (state == StepTokens::State::kept_recent || state == StepTokens::State::kept_sink)) {
         list.AddLine({low.x, high.y - 0.5F}, {high.x, high.y - 0.5F}, in.colours.protection);
       }
       if (i == in.selected) list.AddRect(low, high, in.colours.ink, 0, 0, 1.0F);

@@ -14,13 +14,15 @@ namespace kvloupe::window {
 
 namespace {
 
-void row(const Workspace& w, const char* name, const std::string& value, const std::string& help = {}) {
+void row(const Workspace& w, const char* name, const std::string& value,
+         const std::string& help = {}) {
   ImGui::TableNextRow();
   ImGui::TableNextColumn();
   ImGui::TextDisabled("%s", name);
   ImGui::TableNextColumn();
   const float width = ImGui::GetContentRegionAvail().x;
-  const std::string shown = w.metrics.fit(value, figure::Font::regular, 13.0, width / w.fonts.scale());
+  const std::string shown =
+      w.metrics.fit(value, figure::Font::regular, 13.0, width / w.fonts.scale());
   ImGui::TextUnformatted(shown.c_str());
   help_tooltip(w.fonts, shown != value ? value + (help.empty() ? "" : "\n" + help) : help);
 }
@@ -35,8 +37,9 @@ void draw_facts(const Workspace& w, const Trace& trace) {
     row(w, "model", model.name.empty() ? model.architecture : model.name);
     row(w, "layers", count_text(model.num_layers));
     row(w, "heads",
-        fmt::format("{}{}", model.num_kv_heads,
-                    model.group_size() > 1 ? fmt::format(", groups of {}", model.group_size()) : ""),
+        fmt::format(
+            "{}{}", model.num_kv_heads,
+            model.group_size() > 1 ? fmt::format(", groups of {}", model.group_size()) : ""),
         fmt::format("{} key-value heads per layer serve {} query heads; head dimension {}",
                     model.num_kv_heads, model.num_heads, model.head_dim));
     row(w, "tokens",
@@ -48,10 +51,12 @@ void draw_facts(const Workspace& w, const Trace& trace) {
       row(w, "window", count_text(trace.window()),
           "Tokens a query sees, its own included. What lies beyond leaves the cache by itself");
     }
-    row(w, "run", fmt::format("{} on {}, {}", run.dtype, run.device,
-                              run.policy == "full" ? "full cache" : run.policy),
-        run.policy == "full" ? "Captured with the full cache: policies are replayed on its states (open loop)"
-                             : "Captured with a policy in the cache (closed loop)");
+    row(w, "run",
+        fmt::format("{} on {}, {}", run.dtype, run.device,
+                    run.policy == "full" ? "full cache" : run.policy),
+        run.policy == "full"
+            ? "Captured with the full cache: policies are replayed on its states (open loop)"
+            : "Captured with a policy in the cache (closed loop)");
     ImGui::EndTable();
   }
   ImGui::PopStyleVar();
@@ -106,24 +111,25 @@ void draw_grid(Workspace& w, float height) {
       const double value = grid.values[static_cast<std::size_t>(layer * grid.heads + head)];
       const ImVec2 low = corner_of(layer, head);
       const ImVec2 high{low.x + cell_width - gap, low.y + cell_height - gap};
-      const ImU32 fill =
-          std::isfinite(value)
-              ? colour_of(table[static_cast<std::size_t>(std::lround((value - grid.least) / span * 255.0))])
-              : colours.control;
+      const ImU32 fill = std::isfinite(value)
+                             ? colour_of(table[static_cast<std::size_t>(
+                                   std::lround((value - grid.least) / span * 255.0))])
+                             : colours.control;
       list.AddRectFilled(low, high, fill);
     }
   }
   const SharedSelection& at = w.state.selection;
   const ImVec2 low = corner_of(at.layer, at.head);
   list.AddRect({low.x - 1.5F, low.y - 1.5F},
-               {low.x + cell_width - gap + 1.5F, low.y + cell_height - gap + 1.5F}, colours.selection,
-               0, 0, w.px(2));
+               {low.x + cell_width - gap + 1.5F, low.y + cell_height - gap + 1.5F},
+               colours.selection, 0, 0, w.px(2));
 
   ImGui::SetCursorScreenPos(origin);
   ImGui::InvisibleButton("##grid", extent);
   if (ImGui::IsItemHovered()) {
     const ImVec2 mouse = ImGui::GetIO().MousePos;
-    const int head = std::clamp(static_cast<int>((mouse.x - origin.x) / cell_width), 0, grid.heads - 1);
+    const int head =
+        std::clamp(static_cast<int>((mouse.x - origin.x) / cell_width), 0, grid.heads - 1);
     const int layer =
         std::clamp(static_cast<int>((mouse.y - origin.y) / cell_height), 0, grid.layers - 1);
     const double value = grid.values[static_cast<std::size_t>(layer * grid.heads + head)];
@@ -150,8 +156,8 @@ void draw_scale(const Workspace& w) {
   const ImVec2 corner = ImGui::GetCursorScreenPos();
   const float margin = w.px(24);
   const float left = corner.x + margin + ImGui::CalcTextSize(least.c_str()).x + w.px(8);
-  const float right = corner.x + ImGui::GetContentRegionAvail().x -
-                      ImGui::CalcTextSize(most.c_str()).x - w.px(8);
+  const float right =
+      corner.x + ImGui::GetContentRegionAvail().x - ImGui::CalcTextSize(most.c_str()).x - w.px(8);
   ImDrawList& list = *ImGui::GetWindowDrawList();
   list.AddText({corner.x + margin, corner.y}, colours.secondary, least.c_str());
   list.AddText({right + w.px(8), corner.y}, colours.secondary, most.c_str());
@@ -161,10 +167,11 @@ void draw_scale(const Workspace& w) {
   for (int i = 0; i < kPieces; ++i) {
     const float a = left + (right - left) * static_cast<float>(i) / kPieces;
     const float b = left + (right - left) * static_cast<float>(i + 1) / kPieces;
-    list.AddRectFilledMultiColor({a, top}, {b, top + w.px(8)}, colour_of(table[static_cast<std::size_t>(i * 8)]),
-                                 colour_of(table[static_cast<std::size_t>(std::min(255, i * 8 + 8))]),
-                                 colour_of(table[static_cast<std::size_t>(std::min(255, i * 8 + 8))]),
-                                 colour_of(table[static_cast<std::size_t>(i * 8)]));
+    list.AddRectFilledMultiColor(
+        {a, top}, {b, top + w.px(8)}, colour_of(table[static_cast<std::size_t>(i * 8)]),
+        colour_of(table[static_cast<std::size_t>(std::min(255, i * 8 + 8))]),
+        colour_of(table[static_cast<std::size_t>(std::min(255, i * 8 + 8))]),
+        colour_of(table[static_cast<std::size_t>(i * 8)]));
   }
   ImGui::Dummy({ImGui::GetContentRegionAvail().x, text});
   ImGui::PopFont();
@@ -198,7 +205,8 @@ void draw_trace_panel(Workspace& w) {
   ImGui::PushFont(w.fonts.heading);
   const std::string name = trace->path().filename().string();
   ImGui::TextUnformatted(
-      w.metrics.fit(name, figure::Font::bold, 15.0, ImGui::GetContentRegionAvail().x / w.fonts.scale())
+      w.metrics
+          .fit(name, figure::Font::bold, 15.0, ImGui::GetContentRegionAvail().x / w.fonts.scale())
           .c_str());
   help_tooltip(w.fonts, trace->path().string());
   ImGui::PopFont();
@@ -218,10 +226,12 @@ void draw_trace_panel(Workspace& w) {
     for (const GridMetric& metric : grid_metrics()) {
       const bool available = !metric.needs_b || w.state.policy_b_on;
       const auto flags = available ? ImGuiSelectableFlags_None : ImGuiSelectableFlags_Disabled;
-      if (ImGui::Selectable(std::string(metric.name).c_str(), metric.name == w.state.grid_metric, flags)) {
+      if (ImGui::Selectable(std::string(metric.name).c_str(), metric.name == w.state.grid_metric,
+                            flags)) {
         w.state.grid_metric = metric.name;
       }
-      help_tooltip(w.fonts, std::string(metric.tooltip) + (available ? "" : "\nSwitch policy B on for this."));
+      help_tooltip(w.fonts, std::string(metric.tooltip) +
+                                (available ? "" : "\nSwitch policy B on for this."));
     }
     ImGui::EndCombo();
   } else {

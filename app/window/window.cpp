@@ -19,7 +19,7 @@ namespace kvloupe::window {
 
 namespace {
 
-constexpr double kSleep = 30.0;         // seconds without an event; any job's end wakes the window
+constexpr double kSleep = 30.0;          // seconds without an event; any job's end wakes the window
 constexpr double kWhileComputing = 0.1;  // for progress
 constexpr double kWhilePlaying = 0.03;
 // A click may press and release within one event: down, up, the list it opens measured, then shown.
@@ -101,8 +101,10 @@ int run_window(const WindowOptions& options) {
   Workspace workspace(host);
   for (std::size_t i = 1; i < asked.traces.size(); ++i) workspace.results.keep(asked.traces[i]);
   const TracePointer first = asked.traces.empty() ? nullptr : asked.traces.front();
-  if (asked.session) workspace.restore(std::move(*asked.session), first);
-  else if (first) workspace.show(first);
+  if (asked.session)
+    workspace.restore(std::move(*asked.session), first);
+  else if (first)
+    workspace.show(first);
   if (!asked.evaluation.empty()) workspace.results.open_evaluation(asked.evaluation);
   if (offscreen) return take_screenshot(surface, workspace, options.screenshot);
 
@@ -115,7 +117,9 @@ int run_window(const WindowOptions& options) {
       surface.wait(0.0);
       --frames_left;
     } else {
-      surface.wait(workspace.animating() ? kWhilePlaying : workspace.settled() ? kSleep : kWhileComputing);
+      surface.wait(workspace.animating() ? kWhilePlaying
+                   : workspace.settled() ? kSleep
+                                         : kWhileComputing);
       frames_left = kFramesPerEvent;
     }
     one_frame(surface, workspace);

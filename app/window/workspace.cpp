@@ -160,7 +160,8 @@ void Workspace::keep_in_range() {
   SharedSelection& at = state.selection;
   at.layer = std::clamp(at.layer, 0, model.num_layers - 1);
   at.head = std::clamp(at.head, 0, model.num_kv_heads - 1);
-  if (at.query_head >= 0 && (at.query_head >= model.num_heads || model.head_of(at.query_head) != at.head)) {
+  if (at.query_head >= 0 &&
+      (at.query_head >= model.num_heads || model.head_of(at.query_head) != at.head)) {
     at.query_head = -1;
   }
   const int length = trace->length();
@@ -228,7 +229,8 @@ void Workspace::follow_results() {
     frames_wanted_ = 2;
   }
   keep_in_range();
-  if (state.grid_metric == "overlap A, B" && !state.policy_b_on) state.grid_metric = "retained mass";
+  if (state.grid_metric == "overlap A, B" && !state.policy_b_on)
+    state.grid_metric = "retained mass";
   results.update(state);
   focus_a_ = results.a.focus.current();
   focus_b_ = state.policy_b_on ? results.b.focus.current() : nullptr;
@@ -244,14 +246,14 @@ void Workspace::follow_results() {
 void Workspace::follow_grid(int now) {
   const auto count = [](const auto& replay) { return replay ? replay->heads.size() : 0; };
   const std::string key =
-      fmt::format("{}|{}|{}|{}|{}|{}|{}", state.grid_metric, now, results.a.all.value_key(), count(all_a_),
-                  results.b.all.value_key(), count(all_b_), state.policy_b_on);
+      fmt::format("{}|{}|{}|{}|{}|{}|{}", state.grid_metric, now, results.a.all.value_key(),
+                  count(all_a_), results.b.all.value_key(), count(all_b_), state.policy_b_on);
   if (key == grid_key_) return;
   grid_key_ = key;
   const bool same_steps = all_a_ && all_a_->blocks.size() == blocks.size();
   const ModelInfo& model = results.trace()->model();
-  GridValues fresh = grid_values(state.grid_metric, same_steps ? all_a_.get() : nullptr, all_b_.get(),
-                                 model.num_layers, model.num_kv_heads, now);
+  GridValues fresh = grid_values(state.grid_metric, same_steps ? all_a_.get() : nullptr,
+                                 all_b_.get(), model.num_layers, model.num_kv_heads, now);
   // While a budget is dragged, heads that are still to come keep what they had, so that nothing
   // flickers; each is replaced as it comes.
   const std::string what = fmt::format("{}|{}|{}", shown_trace_, state.grid_metric, now);
@@ -263,13 +265,15 @@ void Workspace::follow_grid(int now) {
 void Workspace::follow_tokens(const PolicyResults& policy, int which, int now) {
   const bool on = which == 0 || state.policy_b_on;
   const auto shown = on ? results.latest(policy.focus, state, false) : nullptr;
-  const HeadReplay* head = shown ? shown->find(state.selection.layer, state.selection.head) : nullptr;
+  const HeadReplay* head =
+      shown ? shown->find(state.selection.layer, state.selection.head) : nullptr;
   if (!on) {
     step_tokens_[which] = {};
     step_tokens_key_[which].clear();
   }
   if (!head || now >= static_cast<int>(shown->blocks.size())) return;
-  const std::string key = fmt::format("{}|{}|{}", policy.focus.value_key(), now, shown->heads.size());
+  const std::string key =
+      fmt::format("{}|{}|{}", policy.focus.value_key(), now, shown->heads.size());
   if (key == step_tokens_key_[which]) return;
   step_tokens_key_[which] = key;
   step_tokens_[which] = step_tokens(*shown, *head, now);
@@ -281,8 +285,10 @@ void Workspace::change_budget(double factor) {
   const Budget budget = parse_budget(state.budget);
   const int prompt = trace->run().prompt_length;
   const int entries = budget.resolve(prompt);
-  const int wanted = std::clamp(static_cast<int>(std::lround(entries * factor)), 1, std::max(1, prompt));
-  const int changed = wanted != entries ? wanted : std::clamp(entries + (factor > 1 ? 1 : -1), 1, prompt);
+  const int wanted =
+      std::clamp(static_cast<int>(std::lround(entries * factor)), 1, std::max(1, prompt));
+  const int changed =
+      wanted != entries ? wanted : std::clamp(entries + (factor > 1 ? 1 : -1), 1, prompt);
   state.budget = std::holds_alternative<Percent>(budget.value)
                      ? fmt::format("{:.4g}%", 100.0 * changed / std::max(1, prompt))
                      : std::to_string(changed);
@@ -299,8 +305,9 @@ void Workspace::perform(Command command) {
   };
   const auto change_view = [&](int by) {
     const auto views = view_catalog();
-    const auto found = std::find_if(views.begin(), views.end(),
-                                    [&](const ViewEntry& v) { return v.figure == tile_state.view; });
+    const auto found = std::find_if(views.begin(), views.end(), [&](const ViewEntry& v) {
+      return v.figure == tile_state.view;
+    });
     const auto count = static_cast<int>(views.size());
     const int next = (static_cast<int>(found - views.begin()) + by + count) % count;
     show_view(std::string(views[static_cast<std::size_t>(next)].figure));
@@ -309,50 +316,96 @@ void Workspace::perform(Command command) {
     state.scale = std::clamp(std::round(state.scale * factor * 20) / 20, kMinScale, kMaxScale);
   };
   switch (command) {
-    case Command::open: file_panel.open(FilePanel::Purpose::open_trace, state.trace); break;
-    case Command::open_session: file_panel.open(FilePanel::Purpose::open_session, state.trace); break;
-    case Command::save_session: file_panel.open(FilePanel::Purpose::save_session, state.trace); break;
+    case Command::open:
+      file_panel.open(FilePanel::Purpose::open_trace, state.trace);
+      break;
+    case Command::open_session:
+      file_panel.open(FilePanel::Purpose::open_session, state.trace);
+      break;
+    case Command::save_session:
+      file_panel.open(FilePanel::Purpose::save_session, state.trace);
+      break;
     case Command::export_view:
       if (trace || results.evaluation()) export_panel.open(*this);
       break;
-    case Command::new_capture: capture_panel.open_new(*this); break;
+    case Command::new_capture:
+      capture_panel.open_new(*this);
+      break;
     case Command::closed_loop:
       if (trace) capture_panel.open_closed_loop(*this);
       break;
-    case Command::palette: palette.open_all(*this); break;
+    case Command::palette:
+      palette.open_all(*this);
+      break;
     case Command::choose_view:
       if (trace || results.evaluation()) palette.open_views(*this, nullptr);
       break;
-    case Command::quit: host_.close(); break;
-    case Command::help: help_open_ = !help_open_; break;
+    case Command::quit:
+      host_.close();
+      break;
+    case Command::help:
+      help_open_ = !help_open_;
+      break;
     case Command::cancel:
       if (!close_topmost()) at.token = -1;
       break;
-    case Command::layer_up: at.layer = std::max(0, at.layer - 1); break;
-    case Command::layer_down: ++at.layer; break;  // kept in range once per frame
-    case Command::head_left: at.head = std::max(0, at.head - 1); break;
-    case Command::head_right: ++at.head; break;
-    case Command::step_back: at.step = std::max(0, step() - 1); break;
-    case Command::step_forward: at.step = step() + 1; break;
-    case Command::step_first: at.step = 0; break;
-    case Command::step_last: at.step = std::max(0, step_count() - 1); break;
+    case Command::layer_up:
+      at.layer = std::max(0, at.layer - 1);
+      break;
+    case Command::layer_down:
+      ++at.layer;
+      break;  // kept in range once per frame
+    case Command::head_left:
+      at.head = std::max(0, at.head - 1);
+      break;
+    case Command::head_right:
+      ++at.head;
+      break;
+    case Command::step_back:
+      at.step = std::max(0, step() - 1);
+      break;
+    case Command::step_forward:
+      at.step = step() + 1;
+      break;
+    case Command::step_first:
+      at.step = 0;
+      break;
+    case Command::step_last:
+      at.step = std::max(0, step_count() - 1);
+      break;
     case Command::play:
       playing = !playing && trace;
       if (playing && step() >= step_count() - 1) at.step = 0;
       next_step_at_ = ImGui::GetTime() + 0.4;
       break;
-    case Command::token_back: at.token = std::max(0, at.token - 1); break;
-    case Command::token_forward: ++at.token; break;
-    case Command::token_none: at.token = -1; break;
+    case Command::token_back:
+      at.token = std::max(0, at.token - 1);
+      break;
+    case Command::token_forward:
+      ++at.token;
+      break;
+    case Command::token_none:
+      at.token = -1;
+      break;
     case Command::whole_range:
       at.first_token = 0;
       at.last_token = -1;
       break;
-    case Command::tiles_1: set_tiles(1); break;
-    case Command::tiles_2: set_tiles(2); break;
-    case Command::tiles_3: set_tiles(3); break;
-    case Command::tiles_4: set_tiles(4); break;
-    case Command::tiles_ab: show_a_beside_b(state); break;
+    case Command::tiles_1:
+      set_tiles(1);
+      break;
+    case Command::tiles_2:
+      set_tiles(2);
+      break;
+    case Command::tiles_3:
+      set_tiles(3);
+      break;
+    case Command::tiles_4:
+      set_tiles(4);
+      break;
+    case Command::tiles_ab:
+      show_a_beside_b(state);
+      break;
     case Command::layout_explore:
     case Command::layout_compare:
     case Command::layout_merge:
@@ -362,37 +415,75 @@ void Workspace::perform(Command command) {
         if (layout.command == command) apply_layout(layout, state);
       }
       break;
-    case Command::next_tile: state.active_tile = (state.active_tile + 1) % state.tile_count; break;
-    case Command::next_view: change_view(1); break;
-    case Command::previous_view: change_view(-1); break;
+    case Command::next_tile:
+      state.active_tile = (state.active_tile + 1) % state.tile_count;
+      break;
+    case Command::next_view:
+      change_view(1);
+      break;
+    case Command::previous_view:
+      change_view(-1);
+      break;
     case Command::reset_view:
       Tile::reset(tile_state);
       tile_state.limits.reset();
       break;
-    case Command::zoom_in: tile.zoom(tile_state, 1.25); break;
-    case Command::zoom_out: tile.zoom(tile_state, 0.8); break;
-    case Command::pan_left: tile.pan(tile_state, -0.1, 0.0); break;
-    case Command::pan_right: tile.pan(tile_state, 0.1, 0.0); break;
-    case Command::theme: state.theme = state.theme == Theme::light ? Theme::dark : Theme::light; break;
+    case Command::zoom_in:
+      tile.zoom(tile_state, 1.25);
+      break;
+    case Command::zoom_out:
+      tile.zoom(tile_state, 0.8);
+      break;
+    case Command::pan_left:
+      tile.pan(tile_state, -0.1, 0.0);
+      break;
+    case Command::pan_right:
+      tile.pan(tile_state, 0.1, 0.0);
+      break;
+    case Command::theme:
+      state.theme = state.theme == Theme::light ? Theme::dark : Theme::light;
+      break;
     case Command::colour_map:
       state.amounts = figure::AmountMap((static_cast<int>(state.amounts) + 1) % 3);
       break;
-    case Command::scale_up: scale_by(1.1); break;
-    case Command::scale_down: scale_by(1 / 1.1); break;
-    case Command::scale_reset: state.scale = 1.0; break;
-    case Command::left_panel: state.left_panel = !state.left_panel; break;
-    case Command::right_panel: state.right_panel = !state.right_panel; break;
-    case Command::bottom_panel: state.bottom_panel = !state.bottom_panel; break;
+    case Command::scale_up:
+      scale_by(1.1);
+      break;
+    case Command::scale_down:
+      scale_by(1 / 1.1);
+      break;
+    case Command::scale_reset:
+      state.scale = 1.0;
+      break;
+    case Command::left_panel:
+      state.left_panel = !state.left_panel;
+      break;
+    case Command::right_panel:
+      state.right_panel = !state.right_panel;
+      break;
+    case Command::bottom_panel:
+      state.bottom_panel = !state.bottom_panel;
+      break;
     case Command::next_panel:
       keyboard_panel_ = (keyboard_panel_ + 1) % 4;
       focus_keyboard_panel_ = true;
       if (keyboard_panel_ == 0) ImGui::SetWindowFocus(nullptr);
       break;
-    case Command::policy_b: state.policy_b_on = !state.policy_b_on; break;
-    case Command::budget_down: change_budget(1 / 1.1); break;
-    case Command::budget_up: change_budget(1.1); break;
-    case Command::undo: history.undo(state); break;
-    case Command::redo: history.redo(state); break;
+    case Command::policy_b:
+      state.policy_b_on = !state.policy_b_on;
+      break;
+    case Command::budget_down:
+      change_budget(1 / 1.1);
+      break;
+    case Command::budget_up:
+      change_budget(1.1);
+      break;
+    case Command::undo:
+      history.undo(state);
+      break;
+    case Command::redo:
+      history.redo(state);
+      break;
     case Command::edit_spec:
       state.right_panel = true;
       editor_a.focus_line();
@@ -448,7 +539,8 @@ void Workspace::handle_keys() {
                        binding.key == io.KeyMap[ImGuiKey_RightArrow] ||
                        binding.key == io.KeyMap[ImGuiKey_UpArrow] ||
                        binding.key == io.KeyMap[ImGuiKey_DownArrow] ||
-                       binding.key == io.KeyMap[ImGuiKey_Home] || binding.key == io.KeyMap[ImGuiKey_End];
+                       binding.key == io.KeyMap[ImGuiKey_Home] ||
+                       binding.key == io.KeyMap[ImGuiKey_End];
     const bool always = binding.control || binding.command == Command::cancel ||
                         (binding.key >= kFirstFunctionKey && binding.command != Command::cancel);
     if (sheet && binding.command != Command::cancel && binding.command != Command::help &&
@@ -505,8 +597,8 @@ void Workspace::frame() {
   history.follow(state, ImGui::IsAnyItemActive());
   follow_preferences();
   backend.end_frame();
-  const bool marks_moved = hover.token != hovered.token || hover.other_token != hovered.other_token ||
-                           hover.step != hovered.step;
+  const bool marks_moved = hover.token != hovered.token ||
+                           hover.other_token != hovered.other_token || hover.step != hovered.step;
   if (!(state == before) || marks_moved) frames_wanted_ = 2;
 }
 
@@ -514,19 +606,24 @@ void Workspace::draw_files() {
   if (!file_panel.draw(fonts, colours())) return;
   try {
     switch (file_panel.purpose()) {
-      case FilePanel::Purpose::open_session: open_session(file_panel.chosen()); break;
+      case FilePanel::Purpose::open_session:
+        open_session(file_panel.chosen());
+        break;
       case FilePanel::Purpose::save_session:
         save_session(file_panel.chosen());
         tell("Saved " + file_panel.chosen());
         break;
-      default: open(file_panel.chosen()); break;
+      default:
+        open(file_panel.chosen());
+        break;
     }
   } catch (const std::exception& error) {
     fail(error.what());
   }
 }
 
-bool Workspace::begin_panel(const char* name, int number, float x, float y, float width, float height) {
+bool Workspace::begin_panel(const char* name, int number, float x, float y, float width,
+                            float height) {
   ImGui::SetNextWindowPos({x, y});
   ImGui::SetNextWindowSize({width, height});
   ImGui::PushStyleColor(ImGuiCol_WindowBg, colours().panel);
@@ -535,8 +632,9 @@ bool Workspace::begin_panel(const char* name, int number, float x, float y, floa
     ImGui::SetNextWindowFocus();
     focus_keyboard_panel_ = false;
   }
-  ImGuiWindowFlags flags = ImGuiWindowFlags_NoTitleBar | ImGuiWindowFlags_NoResize | ImGuiWindowFlags_NoMove |
-                           ImGuiWindowFlags_NoCollapse | ImGuiWindowFlags_NoBringToFrontOnFocus |
+  ImGuiWindowFlags flags = ImGuiWindowFlags_NoTitleBar | ImGuiWindowFlags_NoResize |
+                           ImGuiWindowFlags_NoMove | ImGuiWindowFlags_NoCollapse |
+                           ImGuiWindowFlags_NoBringToFrontOnFocus |
                            ImGuiWindowFlags_NoSavedSettings | ImGuiWindowFlags_NoScrollbar |
                            ImGuiWindowFlags_NoScrollWithMouse;
   if (!drawing_keyboard_panel_) flags |= ImGuiWindowFlags_NoNavInputs;
@@ -564,10 +662,11 @@ void Workspace::draw_panels() {
   if (bottom > 0.0F && notice.empty()) {
     // Square maps leave room below them in a wide window: the text gets it.
     const float room = height - bottom - px(8);
-    const double used = arrange_tiles(tile_needs(), static_cast<double>(screen.x - left - right - px(16)),
-                                      static_cast<double>(room), static_cast<double>(px(16)),
-                                      static_cast<double>(Tile::header_height(fonts)))
-                            .height_used;
+    const double used =
+        arrange_tiles(tile_needs(), static_cast<double>(screen.x - left - right - px(16)),
+                      static_cast<double>(room), static_cast<double>(px(16)),
+                      static_cast<double>(Tile::header_height(fonts)))
+            .height_used;
     const float free = room - static_cast<float>(used);
     if (free > px(32)) bottom = std::floor(std::min(bottom + free, height * 0.6F));
   }
@@ -577,7 +676,8 @@ void Workspace::draw_panels() {
     ImGui::End();
   }
   if (right > 0) {
-    if (begin_panel("##right", 2, screen.x - right, top, right, height - bottom)) draw_policy_panel(*this);
+    if (begin_panel("##right", 2, screen.x - right, top, right, height - bottom))
+      draw_policy_panel(*this);
     ImGui::End();
   }
   if (bottom > 0) {
@@ -590,11 +690,12 @@ void Workspace::draw_centre(float x, float y, float width, float height) {
   ImGui::SetNextWindowPos({x, y});
   ImGui::SetNextWindowSize({width, height});
   ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, {px(8), 0});
-  ImGui::Begin("##centre", nullptr,
-               ImGuiWindowFlags_NoDecoration | ImGuiWindowFlags_NoMove | ImGuiWindowFlags_NoSavedSettings |
-                   // The surface is paper already: filling it again is what a software renderer pays for.
-                   ImGuiWindowFlags_NoBackground | ImGuiWindowFlags_NoBringToFrontOnFocus | ImGuiWindowFlags_NoNav |
-                   ImGuiWindowFlags_NoScrollWithMouse);
+  ImGui::Begin(
+      "##centre", nullptr,
+      ImGuiWindowFlags_NoDecoration | ImGuiWindowFlags_NoMove | ImGuiWindowFlags_NoSavedSettings |
+          // The surface is paper already: filling it again is what a software renderer pays for.
+          ImGuiWindowFlags_NoBackground | ImGuiWindowFlags_NoBringToFrontOnFocus |
+          ImGuiWindowFlags_NoNav | ImGuiWindowFlags_NoScrollWithMouse);
   ImGui::PopStyleVar();
   if (!notice.empty()) {
     ImGui::SetCursorPosY(px(4));
@@ -638,7 +739,8 @@ void Workspace::draw_tiles(float width, float height) {
     ImGui::SetCursorScreenPos(
         {corner.x + static_cast<float>(place.x), corner.y + static_cast<float>(place.y)});
     TileAsks asks;
-    const TileContext context{results, state, metrics, backend, fonts, step(), hovered, hover, selection, asks};
+    const TileContext context{results, state,   metrics, backend,   fonts,
+                              step(),  hovered, hover,   selection, asks};
     ImGui::PushID(i);
     if (tiles[static_cast<std::size_t>(i)].draw(
             state.tiles[static_cast<std::size_t>(i)], context,

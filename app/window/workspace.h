@@ -35,8 +35,8 @@ class Workspace {
  public:
   /// What the workspace needs from around it.
   struct Host {
-    std::function<void()> wake = [] {};                               // any thread
-    std::function<void()> close = [] {};                              // quit
+    std::function<void()> wake = [] {};   // any thread
+    std::function<void()> close = [] {};  // quit
     std::function<void(const std::string&)> set_title = [](const auto&) {};
     std::filesystem::path recent_files = {};  // where that list is kept; empty: nowhere
     std::filesystem::path preferences = {};   // the same
@@ -107,9 +107,13 @@ class Workspace {
   const HeadReplay* head_a() const;
   const HeadReplay* head_b() const;
   /// What has become of every token under policy A; nullptr until that is known.
-  const StepTokens* tokens_a() const { return step_tokens_[0].states.empty() ? nullptr : &step_tokens_[0]; }
+  const StepTokens* tokens_a() const {
+    return step_tokens_[0].states.empty() ? nullptr : &step_tokens_[0];
+  }
   /// The same under policy B; nullptr, too, where that is off.
-  const StepTokens* tokens_b() const { return step_tokens_[1].states.empty() ? nullptr : &step_tokens_[1]; }
+  const StepTokens* tokens_b() const {
+    return step_tokens_[1].states.empty() ? nullptr : &step_tokens_[1];
+  }
   /// True while the panel being drawn is the one the keyboard moves in.
   bool keyboard_moves_in_panel() const { return drawing_keyboard_panel_; }
   bool help_is_open() const { return help_open_; }

@@ -99,9 +99,8 @@ BlockAttention attend_block(const at::Tensor& query, const LayerCache& cache,
     const std::int64_t before = n - m;  // entries older than the block
     const bool complete = n == cache.seen();
     const bool in_place = complete || options.backward == nullptr;
-    const at::Tensor tokens = complete && options.window == 0
-                                  ? at::Tensor()
-                                  : token_tensor(cache, head, query.device());
+    const at::Tensor tokens =
+        complete && options.window == 0 ? at::Tensor() : token_tensor(cache, head, query.device());
     const Rotation turn = in_place ? Rotation() : turn_to_places(*options.backward, tokens);
     const auto placed = [&](const at::Tensor& x) { return in_place ? x : rotate(x, turn); };
     const at::Tensor stored_keys = placed(as_stored(cache.keys(head), storage));

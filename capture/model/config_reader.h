@@ -11,8 +11,8 @@ namespace kvloupe {
 /// The longest context and window a config may claim, in tokens; beyond it no model exists.
 inline constexpr std::int64_t kLongestContext = (std::int64_t{1} << 31) - 1;
 
-/// Parses a config: a JSON object, not too deep to be walked. `kind` says in errors what `where` was
-/// to be ("a model's config"). Throws FileError.
+/// Parses a config: a JSON object, not too deep to be walked. `kind` says in errors what `where`
+/// was to be ("a model's config"). Throws FileError.
 nlohmann::json parse_config_object(const std::string& text, const std::string& where,
                                    const std::string& kind);
 

@@ -84,7 +84,8 @@ ModelConfig read_decoder(const ConfigReader& reader, bool own_kv_heads, std::int
   }
 
   if (const std::string act = reader.word_or("hidden_act", "silu"); act != "silu") {
-    reader.fail("hidden_act " + in_quotes(act) + " is not supported; this family's models use \"silu\"");
+    reader.fail("hidden_act " + in_quotes(act) +
+                " is not supported; this family's models use \"silu\"");
   }
   if (reader.find("quantization_config") != nullptr) {
     reader.fail(

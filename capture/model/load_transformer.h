@@ -6,8 +6,8 @@
 
 namespace kvloupe {
 
-/// Reads and parses FOLDER/config.json, and of FOLDER/generation_config.json, where it is there, the
-/// tokens that end a text. Throws FileError: folder or file missing, see parse_model_config.
+/// Reads and parses FOLDER/config.json, and of FOLDER/generation_config.json, where it is there,
+/// the tokens that end a text. Throws FileError: folder or file missing, see parse_model_config.
 ModelConfig read_model_config(const std::filesystem::path& folder);
 
 /// Loads the weights `config` asks for from a model folder. A weight already of `type` stays

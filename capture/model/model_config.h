@@ -29,10 +29,10 @@ struct ModelConfig {
   bool output_bias = false;         // of the attention's output projection
   bool mlp_bias = false;
   bool query_key_norm = false;  // RMS norm of each head's query and key, before the rotation
-  bool tied_head = false;  // logits use the embedding matrix, there is no lm_head.weight
+  bool tied_head = false;       // logits use the embedding matrix, there is no lm_head.weight
   std::optional<std::int64_t> bos_token_id;
   std::vector<std::int64_t> eos_token_ids;  // any of them ends a text
-  std::string text;  // the whole config.json
+  std::string text;                         // the whole config.json
 
   /// Query heads that share one key-value head.
   std::int64_t group_size() const { return num_heads / num_kv_heads; }

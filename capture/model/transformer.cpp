@@ -87,8 +87,7 @@ Transformer::Transformer(ModelConfig config, Weights weights)
   for (std::int64_t layer = 0; layer < config_.num_layers; ++layer) {
     const auto own = [&](const char* part) { return weight(layer_name(layer, part) + ".weight"); };
     const auto projection = [&](const char* part, bool bias) {
-      return Projection{own(part),
-                        bias ? weight(layer_name(layer, part) + ".bias") : at::Tensor()};
+      return Projection{own(part), bias ? weight(layer_name(layer, part) + ".bias") : at::Tensor()};
     };
     LayerWeights at_layer;
     at_layer.input_norm = own("input_layernorm");
@@ -136,7 +135,7 @@ Rotation Transformer::rotation(const at::Tensor& positions) const {
 }
 
 StateTensors Transformer::states(int layer, const at::Tensor& hidden,
-                                const Rotation& rotation) const {
+                                 const Rotation& rotation) const {
   const LayerWeights& w = layers_.at(static_cast<std::size_t>(layer));
   const std::int64_t b = hidden.size(0);
   const std::int64_t m = hidden.size(1);

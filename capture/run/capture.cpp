@@ -70,8 +70,8 @@ class Run {
         predict(model_, hidden, first, k, ids.subspan(static_cast<std::size_t>(first) + 1));
     writer_.write_predictions(first, end - first, predictions.ids, predictions.logprobs);
     const at::Tensor normed = model_.last_norm(hidden)[0].to(at::kCPU, at::kFloat).contiguous();
-    writer_.write_final_hidden(first, end - first,
-                               {normed.data_ptr<float>(), static_cast<std::size_t>(normed.numel())});
+    writer_.write_final_hidden(
+        first, end - first, {normed.data_ptr<float>(), static_cast<std::size_t>(normed.numel())});
     loss_.insert(loss_.end(), predictions.loss.begin(), predictions.loss.end());
     blocks_.push_back({first, end});
     observer_.on_tokens(end, prompt_length_, most_tokens_);

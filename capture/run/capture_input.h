@@ -25,8 +25,8 @@ struct CaptureInput {
 /// Reads and tokenizes the prompt, or reads the ids. Throws FileError, UsageError.
 CaptureInput read_capture_input(const CaptureRequest& request, const ModelConfig& config);
 
-/// Throws FileError, naming the model's folder, where its tokenizer gave an id that the model has no
-/// embedding for.
+/// Throws FileError, naming the model's folder, where its tokenizer gave an id that the model has
+/// no embedding for.
 void check_vocabulary(std::span<const std::int32_t> ids, const ModelConfig& config,
                       const std::filesystem::path& model);
 

@@ -74,7 +74,8 @@ int use_threads(int threads) {
 
 std::optional<std::string> slow_product_warning() {
   constexpr std::int64_t kSize = 256;
-  constexpr double kSlow = 6.0;  // GFLOP/s of a core; the reference BLAS reaches 2 to 4, OpenBLAS 50 and more
+  constexpr double kSlow =
+      6.0;  // GFLOP/s of a core; the reference BLAS reaches 2 to 4, OpenBLAS 50 and more
   const at::Tensor a = at::ones({kSize, kSize});
   at::mm(a, a);  // wakes the threads
   double best = 1e9;

@@ -27,7 +27,8 @@ struct Prompt {
 /// is dropped.
 Prompt parse_prompt(std::string_view text);
 
-/// Reads and parses a prompt file; a byte order mark at its beginning is dropped. Throws FileError: missing, unreadable, empty, too large.
+/// Reads and parses a prompt file; a byte order mark at its beginning is dropped. Throws FileError:
+/// missing, unreadable, empty, too large.
 Prompt read_prompt(const std::filesystem::path& path);
 
 /// Decimal token ids separated by white space. Throws FileError: missing, unreadable, no id,

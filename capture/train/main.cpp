@@ -84,7 +84,8 @@ int main(int argc, char** argv) {
       ->required();
   train_verb->add_option("--start", options.start, "model folder whose weights to begin with");
   train_verb->add_option("--device", device, "cpu, cuda or cuda:i");
-  train_verb->add_flag("--float32", float32, "no bfloat16 matrix products (bfloat16 where the device has it)");
+  train_verb->add_flag("--float32", float32,
+                       "no bfloat16 matrix products (bfloat16 where the device has it)");
   train_verb->add_option("--seconds", options.seconds, "stop, resumable, after this time");
   train_verb->add_option("--log-every", options.log_every, "steps between lines of the log")
       ->check(CLI::Range(1, 1 << 30));

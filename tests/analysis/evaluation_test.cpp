@@ -58,7 +58,8 @@ TEST_F(EvaluationTest, ReadsWhatTheProgramWrites) {
   EXPECT_TRUE(std::isnan(needle.runs[0].loss));
   EXPECT_EQ(mean_of(needle, "full", "full", &EvaluationRun::correct), 1.0);
   EXPECT_TRUE(std::isnan(mean_of(needle, "tova", "10%", &EvaluationRun::correct)));
-  const Evaluation loss = read_evaluation(test::write_synthetic_evaluation(folder / "l.json", false));
+  const Evaluation loss =
+      read_evaluation(test::write_synthetic_evaluation(folder / "l.json", false));
   EXPECT_EQ(loss.task, Evaluation::Task::perplexity);
   EXPECT_NEAR(mean_of(loss, "h2o", "10%", &EvaluationRun::loss), 3.115, 1e-12);
   EXPECT_TRUE(std::isnan(mean_of(loss, "full", "full", &EvaluationRun::kl)));
@@ -108,9 +109,9 @@ TEST_F(EvaluationTest, HiddenStatesMayBeMissingButNotBeAnything) {
               HasSubstr("hidden_cosine_distance"));
   EXPECT_THAT(refused(file(with(R"(,"normed_distance":-0.5)"), "perplexity")),
               HasSubstr("normed_distance"));
-  EXPECT_THAT(refused(file(with(R"(,"hidden_distance":[1,2])") + "," +
-                               with(R"(,"hidden_distance":[1,2,3])"),
-                           "perplexity")),
+  EXPECT_THAT(refused(file(
+                  with(R"(,"hidden_distance":[1,2])") + "," + with(R"(,"hidden_distance":[1,2,3])"),
+                  "perplexity")),
               HasSubstr("run 0 has hidden states after 2 layers, another one after 3"));
 }
 
@@ -120,29 +121,32 @@ TEST_F(EvaluationTest, FilesThatAreBrokenOrForeignAreRefusedInOneLine) {
   std::ostringstream text;
   text << in.rdbuf();
   const std::string whole = text.str();
-  for (const std::size_t length : {std::size_t{0}, std::size_t{1}, std::size_t{40}, whole.size() / 2, whole.size() - 3})
+  for (const std::size_t length :
+       {std::size_t{0}, std::size_t{1}, std::size_t{40}, whole.size() / 2, whole.size() - 3})
     EXPECT_THAT(refused(whole.substr(0, length)), HasSubstr("no whole JSON"));
   EXPECT_THAT(refused(std::string(1000000, '[')), HasSubstr("no whole JSON"));
   EXPECT_THAT(refused("\x89HDF\r\n"), HasSubstr("no whole JSON"));
   EXPECT_THAT(refused("[]"), HasSubstr("no results of an evaluation"));
   EXPECT_THAT(refused(R"({"format":"kvloupe-session"})"), HasSubstr("no results of an evaluation"));
   EXPECT_THAT(refused(R"({"format":"kvloupe-eval","format_version":2})"), HasSubstr("newer"));
-  EXPECT_THAT(refused(R"({"format":"kvloupe-eval","format_version":"1"})"), HasSubstr("format_version"));
-  EXPECT_THAT(refused(R"({"format":"kvloupe-eval","format_version":1,"settings":[]})"), HasSubstr("task"));
+  EXPECT_THAT(refused(R"({"format":"kvloupe-eval","format_version":"1"})"),
+              HasSubstr("format_version"));
+  EXPECT_THAT(refused(R"({"format":"kvloupe-eval","format_version":1,"settings":[]})"),
+              HasSubstr("task"));
   EXPECT_THAT(refused(file("", "needle")), HasSubstr("no runs"));
   EXPECT_THAT(refused(file("7")), HasSubstr("run 0 is no object"));
   const std::string good =
       R"({"policy":"h2o","budget":"9","entries":9,"length":10,"tokens":10,"depth":50,"correct":true})";
   std::ofstream(folder / "good.json") << file(good);
   EXPECT_EQ(read_evaluation(folder / "good.json").runs.size(), 1U);
-  for (const auto& [from, to, says] : std::vector<std::array<std::string, 3>>{
-           {"\"h2o\"", "7", "policy"},
-           {"\"9\"", "\"\"", "budget"},
-           {"\"entries\":9", "\"entries\":-1", "entries"},
-           {"\"length\":10", "\"length\":1e300", "length"},
-           {"\"depth\":50", "\"depth\":101", "depth"},
-           {"\"depth\":50", "\"deep\":50", "depth"},
-           {"true", "\"yes\"", "correct"}}) {
+  for (const auto& [from, to, says] :
+       std::vector<std::array<std::string, 3>>{{"\"h2o\"", "7", "policy"},
+                                               {"\"9\"", "\"\"", "budget"},
+                                               {"\"entries\":9", "\"entries\":-1", "entries"},
+                                               {"\"length\":10", "\"length\":1e300", "length"},
+                                               {"\"depth\":50", "\"depth\":101", "depth"},
+                                               {"\"depth\":50", "\"deep\":50", "depth"},
+                                               {"true", "\"yes\"", "correct"}}) {
     std::string wrong = good;
     wrong.replace(wrong.find(from), from.size(), to);
     EXPECT_THAT(refused(file(good + "," + wrong)), HasSubstr("run 1 has")) << to;

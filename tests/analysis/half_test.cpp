@@ -57,7 +57,8 @@ TEST(Half, OverflowIsInfinityFromTheNamedLimitOn) {
 TEST(Half, ArraysEqualSingles) {
   std::mt19937 random(7);
   std::vector<float> values(1001);
-  for (float& x : values) x = std::ldexp(static_cast<float>(random() % 4001) - 2000, int(random() % 40) - 30);
+  for (float& x : values)
+    x = std::ldexp(static_cast<float>(random() % 4001) - 2000, int(random() % 40) - 30);
   std::vector<std::uint16_t> halves(values.size());
   halves_from_floats(values, halves);
   std::vector<float> back(values.size());

@@ -49,10 +49,9 @@ TEST(MeasureCatalog, EveryMeasureHasItsWordsAndOneWayToItsValue) {
     EXPECT_EQ(find_measure(info.name), &measure);
   }
   // The names earlier versions wrote.
-  for (const char* name :
-       {"retained", "retained_share", "absorbed", "ties", "retained_mass", "perturbation_l1",
-        "bound_l1", "tightness_l1", "perturbation_l2", "bound_l2", "head_error_l2",
-        "log_pseudo_determinant", "rank"}) {
+  for (const char* name : {"retained", "retained_share", "absorbed", "ties", "retained_mass",
+                           "perturbation_l1", "bound_l1", "tightness_l1", "perturbation_l2",
+                           "bound_l2", "head_error_l2", "log_pseudo_determinant", "rank"}) {
     EXPECT_EQ(names.count(name), 1U) << name;
   }
   EXPECT_THROW(require_measure("retained_mas"), UsageError);
@@ -189,8 +188,7 @@ TEST_P(MeasuresAgainstNaive, AgreeAndKeepTheirOrder) {
                 if (window == 0 || query - token < window) prefix.push_back(token);
               }
               const auto attention = own.attention(query, prefix);
-              EXPECT_EQ(at("half_mass_entries", record, i),
-                        naive::entries_for_mass(attention, 0.5))
+              EXPECT_EQ(at("half_mass_entries", record, i), naive::entries_for_mass(attention, 0.5))
                   << where;
               expect_same(at("output_norm_l2", record, i), naive::output_norm(own, query), where);
 
@@ -209,8 +207,7 @@ TEST_P(MeasuresAgainstNaive, AgreeAndKeepTheirOrder) {
                 expect_same(at("bound_relaxed_l1", record, i), twin.relaxed_l1, where);
                 expect_same(at("bound_relaxed_l2", record, i), twin.relaxed_l2, where);
                 // σ ≤ S, θ ≤ θ̂ always; θ̂ ≤ θ̂_relax where the assumption holds.
-                EXPECT_LE(at("stage_one_mass", record, i),
-                          at("retained_mass", record, i) + 1e-9);
+                EXPECT_LE(at("stage_one_mass", record, i), at("retained_mass", record, i) + 1e-9);
                 for (const char* norm : {"l1", "l2"}) {
                   const double theta = at((std::string("bound_") + norm).c_str(), record, i);
                   const double hat =
@@ -238,9 +235,8 @@ TEST_P(MeasuresAgainstNaive, AgreeAndKeepTheirOrder) {
                   naive::eviction_error(own, own.attention(query, cache_of_query), has);
               expect_same(at("eviction_joint", record, i), twin.joint, where);
               expect_same(at("eviction_sum", record, i), twin.sum, where);
-              EXPECT_DOUBLE_EQ(
-                  at("eviction_ratio", record, i),
-                  at("eviction_sum", record, i) / at("eviction_joint", record, i));
+              EXPECT_DOUBLE_EQ(at("eviction_ratio", record, i),
+                               at("eviction_sum", record, i) / at("eviction_joint", record, i));
               // The first eviction is the whole perturbation.
               if (cache_of_query.size() == prefix.size()) {
                 expect_same(at("eviction_joint", record, i), at("head_error_l2", record, i), where);
@@ -319,9 +315,9 @@ TEST(TwoStageBound, ByHand) {
 TEST(EntriesForMass, ByHand) {
   const std::vector<double> a = {.1, .4, .2, .3};
   EXPECT_EQ(entries_for_mass(a, 0.3), 1);
-  EXPECT_EQ(entries_for_mass(a, 0.5), 2);   // 0.4 + 0.3
+  EXPECT_EQ(entries_for_mass(a, 0.5), 2);  // 0.4 + 0.3
   EXPECT_EQ(entries_for_mass(a, 0.95), 4);
-  EXPECT_EQ(entries_for_mass(a, 2.0), 4);   // never
+  EXPECT_EQ(entries_for_mass(a, 2.0), 4);  // never
   EXPECT_EQ(entries_for_mass({}, 0.5), 0);
   // Beyond what is sorted at first: of 1024 equal entries 513 exceed the half.
   EXPECT_EQ(entries_for_mass(std::vector<double>(1024, 1.0 / 1024), 0.5), 513);
@@ -365,7 +361,7 @@ TEST(JointEvictionError, ByHandAndBesideBruteForce) {
       lost += own[static_cast<std::size_t>(j)] * (full - v.row(j).cast<double>().transpose());
     }
     const double joint = joint_eviction_error(own, view(v), gone);
-    EXPECT_NEAR(joint, (full - kept / mass).norm(), 1e-9);            // what the output does
+    EXPECT_NEAR(joint, (full - kept / mass).norm(), 1e-9);  // what the output does
     EXPECT_NEAR(joint, lost.norm() / (1.0 - gone_mass), 1e-9 * (1.0 + joint));  // the formula
   }
 }

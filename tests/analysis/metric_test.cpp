@@ -202,9 +202,9 @@ TEST_P(AttentionMapOfAWindow, PoolsExactlyTheVisibleCells) {
   const std::vector<float> logsumexp = attention_logsumexp(view(q), view(k), scale, seen, progress);
   const Naive logits = naive_logits(q, k, scale, seen);
   const Naive attention = naive_attention(q, k, scale, seen);
-  const AttentionWindow windows[] = {
-      {0, 200, 0, 200, 30, 41}, {0, 200, 0, 200, 200, 200}, {150, 200, 0, 13, 7, 3},
-      {20, 23, 18, 24, 9, 12},  {0, 50, 100, 200, 5, 5},    {0, 200, 0, 200, 1, 1}};
+  const AttentionWindow windows[] = {{0, 200, 0, 200, 30, 41}, {0, 200, 0, 200, 200, 200},
+                                     {150, 200, 0, 13, 7, 3},  {20, 23, 18, 24, 9, 12},
+                                     {0, 50, 100, 200, 5, 5},  {0, 200, 0, 200, 1, 1}};
   for (AttentionWindow window : windows) {
     for (const Pooling pooling : {Pooling::max, Pooling::mean}) {
       for (const AttentionUnit unit : {AttentionUnit::probability, AttentionUnit::logit}) {
@@ -301,7 +301,8 @@ TEST(PrincipalComponents, VarianceOfTheProjectionIsTheLargestThereIs) {
   k.col(6) *= 5.0F;
   k.rowwise() += random_matrix(1, 10, 14).row(0) * 20.0F;
   const PrincipalComponents pca = fit_principal_components(view(k));
-  EXPECT_LT((pca.basis * pca.basis.transpose() - Matrix::Identity(2, 2)).cwiseAbs().maxCoeff(), 1e-6);
+  EXPECT_LT((pca.basis * pca.basis.transpose() - Matrix::Identity(2, 2)).cwiseAbs().maxCoeff(),
+            1e-6);
   const Naive x = k.cast<double>();
   const Naive centred = x.rowwise() - x.colwise().mean();
   const Eigen::JacobiSVD<Naive> svd(centred);
@@ -378,9 +379,8 @@ TEST(UndoRope, KnowsLinearAndLlama3Scaling) {
   EXPECT_GT(kept, 10);
   EXPECT_GT(blended, 1);
   EXPECT_GT(divided, 10);
-  for (const RopeScaling& scaling :
-       {RopeScaling(), parse_rope_scaling(model.rope_scaling),
-        parse_rope_scaling(R"({"type": "linear", "factor": 4})")}) {
+  for (const RopeScaling& scaling : {RopeScaling(), parse_rope_scaling(model.rope_scaling),
+                                     parse_rope_scaling(R"({"type": "linear", "factor": 4})")}) {
     EXPECT_EQ(parse_rope_scaling(rope_scaling_json(scaling)), scaling);
   }
 }
@@ -429,7 +429,8 @@ TEST(Sink, StrengthIsTheMeanAttentionOfLaterQueries) {
     const Matrix strengths = sink_strengths(trace, token, progress);
     for (int layer = 0; layer < 2; ++layer) {
       for (int head = 0; head < 4; ++head) {
-        const Naive a = naive_attention(states.query[layer][head], states.key[layer][head / 2], 0.25);
+        const Naive a =
+            naive_attention(states.query[layer][head], states.key[layer][head / 2], 0.25);
         double sum = 0;
         for (int q = token + 1; q < 104; ++q) sum += a(q, token);
         EXPECT_NEAR(strengths(layer, head), token == 103 ? 0.0 : sum / (103 - token), 1e-5);
@@ -517,7 +518,9 @@ TEST(Perturbation, EqualsTheFormulaAndStaysBelowItsBound) {
     }
     const QueryHeadMetrics fast = output_perturbation(logits, kept, view(values), &weight, l1, l2);
     const NaivePerturbation naive(logits, kept, values, weight);
-    const auto close = [](double a, double b) { return std::abs(a - b) <= 1e-5 * (1 + std::abs(b)); };
+    const auto close = [](double a, double b) {
+      return std::abs(a - b) <= 1e-5 * (1 + std::abs(b));
+    };
     EXPECT_PRED2(close, fast.retained_mass, naive.mass);
     EXPECT_PRED2(close, fast.perturbation_l1, naive.loss_l1);
     EXPECT_PRED2(close, fast.perturbation_l2, naive.loss_l2);
@@ -551,8 +554,10 @@ TEST(Perturbation, StaysExactWhereAlmostAllMassIsEvicted) {
   const QueryHeadMetrics fast = output_perturbation(logits, kept, view(values), &weight, {}, {});
   const double z = 1 + std::exp(1.0) + std::exp(2.0);
   const Eigen::RowVectorXd expected =
-      values.row(0).cast<double>() - (values.row(1).cast<double>() + std::exp(1.0) * values.row(2).cast<double>() +
-                                      std::exp(2.0) * values.row(3).cast<double>()) / z;
+      values.row(0).cast<double>() -
+      (values.row(1).cast<double>() + std::exp(1.0) * values.row(2).cast<double>() +
+       std::exp(2.0) * values.row(3).cast<double>()) /
+          z;
   EXPECT_NEAR(fast.head_error_l2, expected.norm(), 1e-6);
   EXPECT_NEAR(fast.retained_mass / (z * std::exp(-120.0)), 1.0, 1e-6);
 }

@@ -124,8 +124,9 @@ TEST_P(CapturedCombinations, OracleRemovesWhatIsMissedLeast) {
       const Eigen::MatrixXd values = states.values[head].cast<double>();
       std::vector<JudgingQuery> judges;
       for (int member = 0; member < group; ++member) {
-        const Matrix& queries = states.queries[head * static_cast<std::size_t>(group) +
-                                               static_cast<std::size_t>(member)];
+        const Matrix& queries =
+            states
+                .queries[head * static_cast<std::size_t>(group) + static_cast<std::size_t>(member)];
         for (int t = kEntries; t < kEntries + kJudges; ++t) {
           const Eigen::VectorXd logits =
               scale * (keys.topRows(t + 1) * queries.row(t).cast<double>().transpose());

@@ -35,8 +35,8 @@ class Edit {
   void number(const char* object, const char* name, hid_t type, T value) {
     H5Adelete_by_name(file_, object, name, H5P_DEFAULT);
     const hid_t space = H5Screate(H5S_SCALAR);
-    const hid_t id = H5Acreate_by_name(file_, object, name, type, space, H5P_DEFAULT, H5P_DEFAULT,
-                                       H5P_DEFAULT);
+    const hid_t id =
+        H5Acreate_by_name(file_, object, name, type, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
     H5Awrite(id, type, &value);
     H5Aclose(id);
     H5Sclose(space);
@@ -103,8 +103,8 @@ class HostileTrace : public ::testing::Test {
       const Trace trace(path);
     } catch (const FileError& error) {
       EXPECT_EQ(error.path, path.string());
-      EXPECT_THAT(error.what(), AllOf(HasSubstr(path.string() + ": "), HasSubstr(";"),
-                                      Not(HasSubstr("\n"))));
+      EXPECT_THAT(error.what(),
+                  AllOf(HasSubstr(path.string() + ": "), HasSubstr(";"), Not(HasSubstr("\n"))));
       return error.what();
     }
     return "opened";
@@ -178,10 +178,11 @@ TEST_F(HostileTrace, DatasetsThatDisagree) {
   EXPECT_THAT(replaced("/run/blocks", H5T_NATIVE_INT, {0, 2}), HasSubstr("/run/blocks"));
   EXPECT_THAT(replaced("/layers/0/evicted_at", H5T_NATIVE_FLOAT, {2, 24}), HasSubstr("integers"));
   EXPECT_THAT(replaced("/predictions/token_ids", H5T_NATIVE_INT, {24, 0}), Not("opened"));
-  EXPECT_THAT(after([](Edit& e) {
-                H5Gclose(H5Gcreate2(e.file(), "/model/lm_head", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
-              }),
-              HasSubstr("/model/lm_head"));
+  EXPECT_THAT(
+      after([](Edit& e) {
+        H5Gclose(H5Gcreate2(e.file(), "/model/lm_head", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+      }),
+      HasSubstr("/model/lm_head"));
 }
 
 TEST_F(HostileTrace, HugeClaimsAreRefusedBeforeAnyAllocation) {
@@ -221,8 +222,9 @@ TEST_F(HostileTrace, StepsAndTokensOutOfRange) {
   EXPECT_THAT(after([&](Edit& e) { e.write("/tokens/ids", H5T_NATIVE_INT, ids.data()); }),
               HasSubstr("token 9 is -1"));
   const std::vector<std::uint8_t> segments(24, 2);
-  EXPECT_THAT(after([&](Edit& e) { e.write("/tokens/segment", H5T_NATIVE_UINT8, segments.data()); }),
-              HasSubstr("segment 2"));
+  EXPECT_THAT(
+      after([&](Edit& e) { e.write("/tokens/segment", H5T_NATIVE_UINT8, segments.data()); }),
+      HasSubstr("segment 2"));
 }
 
 TEST_F(HostileTrace, EvictionsOutsideTheTrace) {
@@ -287,24 +289,27 @@ TEST_F(HostileTrace, MergesThatAreNone) {
               "opened");
     try {
       const std::vector<MergedEntry> merges = Trace(folder_ / "t.h5").merges(0);
-      EXPECT_EQ(merges,
-                (std::vector<MergedEntry>{{line.head, line.step, line.into, line.from, line.weight}}));
+      EXPECT_EQ(
+          merges,
+          (std::vector<MergedEntry>{{line.head, line.step, line.into, line.from, line.weight}}));
     } catch (const FileError& error) {
       return std::string(error.what());
     }
     return std::string("read");
   };
   EXPECT_EQ(read({1, 4, 23, 22, 0.5F}), "read");
-  for (const Line& wrong : {Line{2, 0, 0, 0, 1.0F}, Line{-1, 0, 0, 0, 1.0F}, Line{0, 5, 0, 0, 1.0F},
-                            Line{0, 0, 24, 0, 1.0F}, Line{0, 0, 0, -1, 1.0F},
-                            Line{0, 0, 0, 0, NAN}}) {
+  for (const Line& wrong :
+       {Line{2, 0, 0, 0, 1.0F}, Line{-1, 0, 0, 0, 1.0F}, Line{0, 5, 0, 0, 1.0F},
+        Line{0, 0, 24, 0, 1.0F}, Line{0, 0, 0, -1, 1.0F}, Line{0, 0, 0, 0, NAN}}) {
     EXPECT_THAT(read(wrong), HasSubstr("outside the trace"));
   }
   for (const hid_t type : {right, named_otherwise, mixed_up}) H5Tclose(type);
 }
 
 TEST_F(HostileTrace, DataInOtherFilesIsRefused) {
-  EXPECT_THAT(after([](Edit& e) { e.external("/layers/0/key", "/etc/passwd", {2, 24, 16}); }),
+  EXPECT_THAT(after([](Edit& e) {
+                e.external("/layers/0/key", "/etc/passwd", {2, 24, 16});
+              }),
               HasSubstr("external storage"));
 }
 
@@ -404,7 +409,9 @@ class DamagedTrace : public ::testing::Test {
     const int status = read_in_child(path);
     EXPECT_TRUE(WIFEXITED(status)) << what << ": signal " << WTERMSIG(status);
     EXPECT_NE(WEXITSTATUS(status), kOtherException) << what;
-    if (!WIFEXITED(status)) std::filesystem::copy_file(path, "/tmp/crash-" + what + ".h5", std::filesystem::copy_options::overwrite_existing);
+    if (!WIFEXITED(status))
+      std::filesystem::copy_file(path, "/tmp/crash-" + what + ".h5",
+                                 std::filesystem::copy_options::overwrite_existing);
     if (WIFEXITED(status)) ++(WEXITSTATUS(status) == kRead ? read_ : refused_);
   }
   test::TemporaryFolder folder_;

@@ -1,4 +1,5 @@
-// The trace format as outside programs see it: Debian's h5py, and the examples in the documentation.
+// The trace format as outside programs see it: Debian's h5py, and the examples in the
+// documentation.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -25,8 +26,8 @@ struct Outcome {
 Outcome run_python(const test::TemporaryFolder& folder, const std::string& script,
                    const std::filesystem::path& argument) {
   std::ofstream(folder / "script.py") << script;
-  const std::string command = "/usr/bin/python3 '" + (folder / "script.py").string() + "' '" +
-                              argument.string() + "' 2>&1";
+  const std::string command =
+      "/usr/bin/python3 '" + (folder / "script.py").string() + "' '" + argument.string() + "' 2>&1";
   Outcome outcome;
   FILE* pipe = popen(command.c_str(), "r");
   if (pipe == nullptr) return outcome;

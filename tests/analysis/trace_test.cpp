@@ -109,9 +109,8 @@ TEST(Trace, OptionalPartsAreReadWhereTheyAre) {
   ASSERT_TRUE(trace.evicted_at(1, 1).has_value());
   EXPECT_EQ(trace.evicted_at(1, 1)->size(), 208U);
   const int last = static_cast<int>(trace.blocks().size()) - 1;
-  EXPECT_EQ(trace.merges(1),
-            (std::vector<MergedEntry>{
-                {1, 0, 3, 2, 0.25F}, {1, 0, 3, 3, 0.75F}, {0, last, 1, 0, 2.5F}}));
+  EXPECT_EQ(trace.merges(1), (std::vector<MergedEntry>{
+                                 {1, 0, 3, 2, 0.25F}, {1, 0, 3, 3, 0.75F}, {0, last, 1, 0, 2.5F}}));
   EXPECT_EQ(trace.attention_logsumexp(0, 0).size(), 208U);
 }
 
@@ -252,8 +251,7 @@ TEST(TraceWriter, NotANumberIsNamedByLayerHeadAndToken) {
     TraceWriter writer(folder / "t.h5", small.model, small.run);
     small.key[1 * 4 * 16 + 2 * 16 + 3] = std::nanf("");
     try {
-      writer.write_states(0, 0, 4, small.query, small.key,
-                          small.key);
+      writer.write_states(0, 0, 4, small.query, small.key, small.key);
       FAIL() << "NaN accepted";
     } catch (const WorkError& error) {
       EXPECT_THAT(error.what(), HasSubstr("layer 0, key of head 1, token 2"));
@@ -319,7 +317,8 @@ TEST(TraceWriter, AFullDiskIsOneClearErrorAndLeavesNothing) {
       write_synthetic_trace(folder / "t.h5", options);
     } catch (const FileError& error) {
       const std::string text = error.what();
-      code = text.find("File too large") != std::string::npos && text.starts_with(error.path) ? 0 : 11;
+      code =
+          text.find("File too large") != std::string::npos && text.starts_with(error.path) ? 0 : 11;
     } catch (...) {
       code = 12;
     }

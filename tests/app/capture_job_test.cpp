@@ -49,8 +49,9 @@ TEST_F(CaptureJob, TheCommandSaysEverything) {
   options_.block = 64;
   options_.generate = 8;
   EXPECT_THAT(capture_command(options_, "kvloupe-capture", ""),
-              ElementsAre("kvloupe-capture", "run", "--model", options_.model, "--prompt", options_.file,
-                          "--block", "64", "--generate", "8", "--output", options_.output, "--progress", "json"));
+              ElementsAre("kvloupe-capture", "run", "--model", options_.model, "--prompt",
+                          options_.file, "--block", "64", "--generate", "8", "--output",
+                          options_.output, "--progress", "json"));
   options_.prompt = CaptureOptions::Prompt::text;
   options_.text = "--help me";
   EXPECT_THAT(capture_command(options_, "c", ""), testing::Contains("--text=--help me"));
@@ -64,21 +65,23 @@ TEST_F(CaptureJob, AClosedLoopForcesTheTokensOfTheTrace) {
   options_.policy = "h2o+recent(50%)";
   options_.budget = "25%";
   EXPECT_THAT(capture_command(options_, "c", "ids.txt"),
-              ElementsAre("c", "run", "--model", options_.model, "--ids", "ids.txt", "--prompt-length", "2",
-                          "--block", "128", "--policy", "h2o+recent(50%)", "--budget", "25%", "--output",
-                          options_.output, "--progress", "json"));
+              ElementsAre("c", "run", "--model", options_.model, "--ids", "ids.txt",
+                          "--prompt-length", "2", "--block", "128", "--policy", "h2o+recent(50%)",
+                          "--budget", "25%", "--output", options_.output, "--progress", "json"));
 }
 
 TEST(CaptureProgress, IsReadLineByLineAndNonsenseIsIgnored) {
   CaptureState state;
-  read_progress_line(R"({"done":32,"event":"tokens","prompt_length":64,"seconds_left":1.5,"tokens_per_second":20.0,"total":80})",
-                     state);
+  read_progress_line(
+      R"({"done":32,"event":"tokens","prompt_length":64,"seconds_left":1.5,"tokens_per_second":20.0,"total":80})",
+      state);
   EXPECT_EQ(state.done, 32);
   EXPECT_EQ(state.total, 80);
   EXPECT_DOUBLE_EQ(state.fraction(), 0.4);
   EXPECT_DOUBLE_EQ(state.seconds_left, 1.5);
-  for (const char* line : {"", "reading", "[1]", "{\"event\": 3}", "{\"event\":\"tokens\",\"done\":\"x\"}",
-                           "{\"event\":\"note\",\"text\":7}", "{\"event\":\"tokens\",\"seconds_left\":null}"}) {
+  for (const char* line :
+       {"", "reading", "[1]", "{\"event\": 3}", "{\"event\":\"tokens\",\"done\":\"x\"}",
+        "{\"event\":\"note\",\"text\":7}", "{\"event\":\"tokens\",\"seconds_left\":null}"}) {
     EXPECT_NO_THROW(read_progress_line(line, state)) << line;
   }
   EXPECT_EQ(state.done, 32);

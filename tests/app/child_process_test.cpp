@@ -64,12 +64,13 @@ TEST(ChildProcess, CancellingStopsItAndWhatItBeganIsItsOwnToRemove) {
   const std::string mark = (folder.path() / "removed").string();
   Progress progress;
   std::thread canceller;
-  EXPECT_THROW(run_child({"/bin/sh", "-c", "trap 'echo yes > " + mark + "; exit 1' TERM; echo up; while :; do sleep 0.05; done"},
-                         progress,
-                         [&](const std::string&) {
-                           canceller = std::thread([&] { progress.cancel(); });
-                         }),
-               Cancelled);
+  EXPECT_THROW(
+      run_child(
+          {"/bin/sh", "-c",
+           "trap 'echo yes > " + mark + "; exit 1' TERM; echo up; while :; do sleep 0.05; done"},
+          progress,
+          [&](const std::string&) { canceller = std::thread([&] { progress.cancel(); }); }),
+      Cancelled);
   canceller.join();
   EXPECT_TRUE(std::filesystem::exists(mark)) << "it was asked, not killed";
 }
@@ -78,11 +79,10 @@ TEST(ChildProcess, WhatDoesNotStopIsEnded) {
   Progress progress;
   std::thread canceller;
   const auto start = std::chrono::steady_clock::now();
-  EXPECT_THROW(run_child({"/bin/sh", "-c", "trap '' TERM; echo up; while :; do sleep 0.05; done"}, progress,
-                         [&](const std::string&) {
-                           canceller = std::thread([&] { progress.cancel(); });
-                         }),
-               Cancelled);
+  EXPECT_THROW(
+      run_child({"/bin/sh", "-c", "trap '' TERM; echo up; while :; do sleep 0.05; done"}, progress,
+                [&](const std::string&) { canceller = std::thread([&] { progress.cancel(); }); }),
+      Cancelled);
   canceller.join();
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
 }

@@ -1,4 +1,5 @@
-// What the window's command line says where there is no display: a named file's problem comes first.
+// What the window's command line says where there is no display: a named file's problem comes
+// first.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -42,8 +43,8 @@ class WithoutDisplay : public testing::Test {
 };
 
 TEST_F(WithoutDisplay, ANamedFilesProblemComesFirst) {
-  for (const std::string& file : {path("missing.h5"), path("truncated.h5"), folder_.path().string(),
-                                  path("missing.json")}) {
+  for (const std::string& file :
+       {path("missing.h5"), path("truncated.h5"), folder_.path().string(), path("missing.json")}) {
     EXPECT_EQ(call({file}), 1);
     EXPECT_THAT(error_, HasSubstr(file));
     EXPECT_THAT(error_, Not(HasSubstr("display")));

@@ -17,7 +17,8 @@ std::vector<std::string> forbidden_includes(const std::string& folder, const std
                                             int& files) {
   static const std::regex include(R"re(^\s*#\s*include\s*[<"]([^>"]+)[>"])re");
   std::vector<std::string> found;
-  for (const auto& entry : fs::recursive_directory_iterator(fs::path(KVLOUPE_SOURCE_DIR) / folder)) {
+  for (const auto& entry :
+       fs::recursive_directory_iterator(fs::path(KVLOUPE_SOURCE_DIR) / folder)) {
     const std::string extension = entry.path().extension().string();
     if (extension != ".h" && extension != ".cpp") continue;
     ++files;
@@ -26,7 +27,8 @@ std::vector<std::string> forbidden_includes(const std::string& folder, const std
     for (int number = 1; std::getline(in, line); ++number) {
       std::smatch match;
       if (std::regex_search(line, match, include) && std::regex_search(match[1].str(), forbidden)) {
-        found.push_back(entry.path().string() + ":" + std::to_string(number) + ": " + match[1].str());
+        found.push_back(entry.path().string() + ":" + std::to_string(number) + ": " +
+                        match[1].str());
       }
     }
   }
@@ -36,7 +38,8 @@ std::vector<std::string> forbidden_includes(const std::string& folder, const std
 TEST(Dependencies, AnalysisSeesNeitherTorchNorAGui) {
   int files = 0;
   const auto found = forbidden_includes(
-      "analysis", std::regex("^(torch|ATen|c10|imgui|GLFW|GL|cairo|fontconfig|app|capture)[/.]"), files);
+      "analysis", std::regex("^(torch|ATen|c10|imgui|GLFW|GL|cairo|fontconfig|app|capture)[/.]"),
+      files);
   EXPECT_GT(files, 10);
   EXPECT_TRUE(found.empty()) << found.front();
 }
@@ -50,7 +53,8 @@ TEST(Dependencies, AppNeverSeesTorch) {
 
 TEST(Dependencies, CaptureNeverSeesTheApp) {
   int files = 0;
-  const auto found = forbidden_includes("capture", std::regex("^(imgui|GLFW|GL|cairo|app)[/.]"), files);
+  const auto found =
+      forbidden_includes("capture", std::regex("^(imgui|GLFW|GL|cairo|app)[/.]"), files);
   EXPECT_GT(files, 10);
   EXPECT_TRUE(found.empty()) << found.front();
 }

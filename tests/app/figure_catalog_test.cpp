@@ -149,12 +149,13 @@ TEST_P(FigureCatalogTest, FilesAreValidAndTheSameEveryTime) {
         << GetParam() << " differs from itself";
   }
   // The settings are in the file.
-  EXPECT_THAT(file_of(info(), made, FileFormat::svg, options, *fonts),
-              HasSubstr(info().needs.evaluation   ? "<entry name=\"results\">needle.json</entry>"
-                        : info().needs.both_loops ? "<entry name=\"trace\">synthetic.h5, closed.h5</entry>"
-                        : info().unavailable(**trace).empty()
-                            ? "<entry name=\"trace\">synthetic.h5</entry>"
-                            : "<entry name=\"trace\">with-head.h5</entry>"));
+  EXPECT_THAT(
+      file_of(info(), made, FileFormat::svg, options, *fonts),
+      HasSubstr(info().needs.evaluation   ? "<entry name=\"results\">needle.json</entry>"
+                : info().needs.both_loops ? "<entry name=\"trace\">synthetic.h5, closed.h5</entry>"
+                : info().unavailable(**trace).empty()
+                    ? "<entry name=\"trace\">synthetic.h5</entry>"
+                    : "<entry name=\"trace\">with-head.h5</entry>"));
   EXPECT_THAT(file_of(info(), made, FileFormat::png, options, *fonts),
               HasSubstr(info().needs.evaluation ? "needle.json" : ".h5"));
 }

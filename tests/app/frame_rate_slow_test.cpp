@@ -95,7 +95,8 @@ TEST_F(DraggedBudget, CostsTheWindowLessThanAThirtiethOfASecond) {
   print("still", still);
   print("dragged", dragged);
   EXPECT_LT(dragged.window_thread, 1e3 / 30);
-  EXPECT_LT(dragged.window_thread - empty.window_thread, 3 * (still.window_thread - empty.window_thread) + 2.0)
+  EXPECT_LT(dragged.window_thread - empty.window_thread,
+            3 * (still.window_thread - empty.window_thread) + 2.0)
       << "a drag does its work elsewhere";
   driver.settle();
   EXPECT_EQ(driver.workspace.results.a.focus.current()->budget, 256 + 8 * 59);
@@ -126,8 +127,10 @@ TEST_F(DraggedBudget, IsFollowedByTheFilmStripAndEndsWithTheLast) {
     EXPECT_GT(pictures, 0) << policy << ": nothing is shown before the hand rests";
     const auto rest = Clock::now();
     while (!driver.workspace.tiles[0].settled() && seconds(rest) < 60.0) driver.frame();
-    std::printf("%s: first new film strip after %.2f s, then one every %.2f s; %.2f s after the hand rests\n",
-                policy, first, (seconds(start) - seconds(rest)) / std::max(1, pictures), seconds(rest));
+    std::printf(
+        "%s: first new film strip after %.2f s, then one every %.2f s; %.2f s after the hand "
+        "rests\n",
+        policy, first, (seconds(start) - seconds(rest)) / std::max(1, pictures), seconds(rest));
     driver.settle();
     EXPECT_EQ(driver.workspace.results.a.focus.current()->budget, 256 + 8 * ((i - 1) % 256));
   }

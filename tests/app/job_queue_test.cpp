@@ -31,9 +31,8 @@ TEST(JobQueue, RunsJobsAtALowerPriorityAndWakesItsOwner) {
   std::atomic<int> wakes = 0;
   std::atomic<int> nice_value = 0;
   JobQueue queue(2, [&] { ++wakes; });
-  queue.submit([&](Progress&) {
-    nice_value = getpriority(PRIO_PROCESS, static_cast<id_t>(gettid()));
-  });
+  queue.submit(
+      [&](Progress&) { nice_value = getpriority(PRIO_PROCESS, static_cast<id_t>(gettid())); });
   ASSERT_TRUE(eventually([&] { return queue.idle() && wakes > 0; }));
   const int own = getpriority(PRIO_PROCESS, 0);
   EXPECT_TRUE(nice_value > own || own == 19) << nice_value << " beside " << own;
@@ -170,7 +169,8 @@ TEST(Computed, AKeyThatStaysReplacesTheJobUnderWay) {
     }
   });
   ASSERT_TRUE(eventually([&] {
-    slot.request(queue, "next", [](Progress&, const auto&) { return 2; }, 20ms);
+    slot.request(
+        queue, "next", [](Progress&, const auto&) { return 2; }, 20ms);
     return slot.current() != nullptr;
   }));
   EXPECT_TRUE(cancelled);

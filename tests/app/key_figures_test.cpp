@@ -35,8 +35,7 @@ class KeyFiguresTest : public ::testing::Test {
     Progress progress;
     const MadeFigure made = maker.make(info, settings, progress);
     const TextMetrics fonts;
-    const std::vector<Row> rows =
-        test::csv_rows(file_of(info, made, FileFormat::csv, {}, fonts));
+    const std::vector<Row> rows = test::csv_rows(file_of(info, made, FileFormat::csv, {}, fonts));
     EXPECT_FALSE(rows.empty()) << name;
     return rows;
   }
@@ -62,7 +61,8 @@ TEST_F(KeyFiguresTest, MeanKeyAndMeanQuery) {
     const int layer = i / 4, query_head = i % 4;
     const double expected = naive::cosine(naive::mean(keys(layer, query_head / 2)),
                                           naive::mean(queries(layer, query_head)));
-    EXPECT_NEAR(test::csv_number(rows[static_cast<std::size_t>(i)], "cosine_of_means"), expected, 1e-8);
+    EXPECT_NEAR(test::csv_number(rows[static_cast<std::size_t>(i)], "cosine_of_means"), expected,
+                1e-8);
   }
 }
 
@@ -72,7 +72,8 @@ TEST_F(KeyFiguresTest, DistinctKeysOfAllKeysAreAllKeys) {
   const std::vector<Row> rows = rows_of("distinct-keys-query", settings);
   ASSERT_EQ(rows.size(), 16U);
   for (std::size_t i = 0; i < 8; ++i) {
-    EXPECT_NEAR(test::csv_number(rows[i], "mean_cosine"), test::csv_number(rows[i + 8], "mean_cosine"), 1e-8);
+    EXPECT_NEAR(test::csv_number(rows[i], "mean_cosine"),
+                test::csv_number(rows[i + 8], "mean_cosine"), 1e-8);
   }
 }
 
@@ -157,7 +158,8 @@ TEST_F(KeyFiguresTest, RetainedShareIsBudgetOverLength) {
   int compared = 0;
   for (const Row& row : rows_of("retained-share", settings)) {
     if (row.at("panel") != "Retained") continue;
-    EXPECT_NEAR(test::csv_number(row, "percent"), 100.0 * std::min(1.0, test::csv_number(row, "tokens") / 96.0), 1e-6);
+    EXPECT_NEAR(test::csv_number(row, "percent"),
+                100.0 * std::min(1.0, test::csv_number(row, "tokens") / 96.0), 1e-6);
     ++compared;
   }
   EXPECT_EQ(compared, 3);
@@ -177,7 +179,8 @@ TEST_F(KeyFiguresTest, LocalSimilarityOfTheSelectedHead) {
     for (std::size_t t = distance; t < of_head.size(); ++t) {
       sum += naive::cosine(of_head[t], of_head[t - distance]);
     }
-    EXPECT_NEAR(test::csv_number(row, "cosine"), sum / static_cast<double>(of_head.size() - distance), 1e-8);
+    EXPECT_NEAR(test::csv_number(row, "cosine"),
+                sum / static_cast<double>(of_head.size() - distance), 1e-8);
     ++compared;
   }
   EXPECT_EQ(compared, 5);

@@ -73,9 +73,11 @@ class LongTrace : public testing::Test {
     driver.workspace.state.policy_a = "keydiff";
     const auto start = Clock::now();
     driver.workspace.open(path());
-    while (driver.workspace.tiles[0].scene() == nullptr && seconds_since(start) < 60.0) driver.frame();
+    while (driver.workspace.tiles[0].scene() == nullptr && seconds_since(start) < 60.0)
+      driver.frame();
     const double seconds = seconds_since(start);
-    EXPECT_NE(driver.workspace.tiles[0].scene(), nullptr) << view << ": " << driver.workspace.tiles[0].error();
+    EXPECT_NE(driver.workspace.tiles[0].scene(), nullptr)
+        << view << ": " << driver.workspace.tiles[0].error();
     return seconds;
   }
   TemporaryFolder folder_;
@@ -110,10 +112,11 @@ TEST_F(LongTrace, IsShownPannedAndHeldInMemory) {
   const double seconds = seconds_since(start);
   std::sort(own.begin(), own.end());
   std::sort(whole.begin(), whole.end());
-  std::printf("panning    %.0f frames a second, %d new maps in %d frames; window's thread %.1f ms, whole "
-              "process %.1f ms of processor a frame; slowest frame %.0f ms\n",
-              kFrames / seconds, pictures, kFrames, 1e3 * own[own.size() / 2],
-              1e3 * (processor_seconds(CLOCK_PROCESS_CPUTIME_ID) - process) / kFrames, 1e3 * whole.back());
+  std::printf(
+      "panning    %.0f frames a second, %d new maps in %d frames; window's thread %.1f ms, whole "
+      "process %.1f ms of processor a frame; slowest frame %.0f ms\n",
+      kFrames / seconds, pictures, kFrames, 1e3 * own[own.size() / 2],
+      1e3 * (processor_seconds(CLOCK_PROCESS_CPUTIME_ID) - process) / kFrames, 1e3 * whole.back());
   std::printf("memory     %.0f MB at most\n", peak_memory_mb());
   EXPECT_GT(pictures, 0) << "the map stands still while it is panned";
   EXPECT_LT(own[own.size() / 2], 1.0 / 30.0) << "processor time, so that other work does not count";

@@ -138,7 +138,8 @@ TEST_F(ModelFigures, DriftIsCountedTokenByTokenInEitherOrder) {
       }
     }
     for (const Row& row : rows) {
-      if (row.at("measure") != "keys_distance" || row.at("layer") != std::to_string(layer)) continue;
+      if (row.at("measure") != "keys_distance" || row.at("layer") != std::to_string(layer))
+        continue;
       EXPECT_NEAR(std::stod(row.at("value")), 100.0 * std::sqrt(difference / whole), 1e-4);
       EXPECT_EQ(row.at("unit"), "percent");
       ++checked;
@@ -156,8 +157,9 @@ TEST_F(ModelFigures, DriftIsCountedTokenByTokenInEitherOrder) {
     ++tokens;
   }
   EXPECT_EQ(tokens, options.tokens());
-  EXPECT_THAT(made.figure->caption(),
-              HasSubstr(fmt::format("after {:.1f} % of tokens, loss +0.125 nats", 100.0 * same / tokens)));
+  EXPECT_THAT(
+      made.figure->caption(),
+      HasSubstr(fmt::format("after {:.1f} % of tokens, loss +0.125 nats", 100.0 * same / tokens)));
 }
 
 TEST_F(ModelFigures, ALayersAgreementIsTheMeanOfItsHeads) {
@@ -225,7 +227,9 @@ TEST_F(ModelFigures, NeedlesAreCountedPlaceByPlace) {
   int points = 0;
   for (const Row& row : rows_of(*make(FigureMaker(evaluation), "perplexity-budget").figure)) {
     const int policy = row.at("line") == "h2o" ? 1 : 2;
-    const int budget = row.at("budget_percent") == "10" ? 0 : row.at("budget_percent") == "25" ? 1 : 2;
+    const int budget = row.at("budget_percent") == "10"   ? 0
+                       : row.at("budget_percent") == "25" ? 1
+                                                          : 2;
     double found = 0.0;
     for (int i = 0; i < 12; ++i)
       found += (policy + budget + i / 6 + i / 3 % 2 + i % 3) % 3 != 0 ? 100.0 / 12.0 : 0.0;
@@ -239,15 +243,18 @@ TEST_F(ModelFigures, PerplexityIsOfTheMeanLossAndLessTheFullCaches) {
   const auto path = test::write_synthetic_evaluation(folder / "loss.json", false);
   const auto evaluation = std::make_shared<const Evaluation>(read_evaluation(path));
   const FigureMaker maker(evaluation);
-  for (const auto& [measure, column] :
-       {std::pair{"perplexity", "perplexity_difference"}, {"loss", "loss_difference_nats"},
-        {"kl", "kl_nats"}, {"top1", "same_top1_percent"}}) {
+  for (const auto& [measure, column] : {std::pair{"perplexity", "perplexity_difference"},
+                                        {"loss", "loss_difference_nats"},
+                                        {"kl", "kl_nats"},
+                                        {"top1", "same_top1_percent"}}) {
     FigureSettings wanted;
     wanted.choices["measure"] = measure;
     int points = 0;
     for (const Row& row : rows_of(*make(maker, "perplexity-budget", wanted).figure)) {
       const int policy = row.at("line") == "h2o" ? 1 : 2;
-      const int budget = row.at("budget_percent") == "10" ? 0 : row.at("budget_percent") == "25" ? 1 : 2;
+      const int budget = row.at("budget_percent") == "10"   ? 0
+                         : row.at("budget_percent") == "25" ? 1
+                                                            : 2;
       const double difference = 0.1 * policy / (budget + 1) + 0.005;  // mean of both samples
       const std::string of = measure;
       const double expected = of == "loss"   ? difference
@@ -267,8 +274,8 @@ TEST_F(ModelFigures, HiddenStatesDriftByTheMeanOfTheRunsAtTheNearestBudget) {
   for (const bool needles : {true, false}) {
     const auto path = test::write_synthetic_evaluation(folder / "results.json", needles);
     const FigureMaker maker(std::make_shared<const Evaluation>(read_evaluation(path)));
-    for (const auto& [measure, column] : {std::pair{"distance", "mean_relative_distance"},
-                                          {"cosine", "mean_cosine_distance"}}) {
+    for (const auto& [measure, column] :
+         {std::pair{"distance", "mean_relative_distance"}, {"cosine", "mean_cosine_distance"}}) {
       FigureSettings wanted;
       wanted.budget = "30%";  // nearest: 25%, the second
       wanted.choices["measure"] = measure;
@@ -278,16 +285,16 @@ TEST_F(ModelFigures, HiddenStatesDriftByTheMeanOfTheRunsAtTheNearestBudget) {
         const double difference = 0.05 * (row.at("line") == "h2o" ? 1 : 2) + 0.005;
         const bool norm = row.at("after_layer") == "norm";
         const int layer = norm ? 3 : std::stoi(row.at("after_layer"));
-        const double expected = measure == std::string("distance")
-                                    ? difference * (layer + 1)
-                                    : difference / (4 - layer);
+        const double expected = measure == std::string("distance") ? difference * (layer + 1)
+                                                                   : difference / (4 - layer);
         EXPECT_NEAR(std::stod(row.at(column)), expected, 1e-6) << row.at("line") << layer;
         ++points;
       }
       EXPECT_EQ(points, 2 * 4);
     }
-    EXPECT_THAT(make(maker, "layer-drift").figure->caption(),
-                HasSubstr(needles ? "over the last tokens of 12 prompts" : "all tokens of 2 texts"));
+    EXPECT_THAT(
+        make(maker, "layer-drift").figure->caption(),
+        HasSubstr(needles ? "over the last tokens of 12 prompts" : "all tokens of 2 texts"));
   }
   std::ofstream(folder / "old.json")
       << R"({"format":"kvloupe-eval","format_version":1,"settings":{"task":"perplexity"},"runs":[)"
@@ -305,7 +312,8 @@ TEST_F(ModelFigures, AModelOfManyLayersShowsWhatEntersTheHeadByName) {
       R"({{"policy":"h2o","budget":"9","entries":9,"length":9,"tokens":9,"loss":2,)"
       R"("hidden_distance":[{}],"normed_distance":0.3}}]}})",
       layers);
-  const FigureMaker maker(std::make_shared<const Evaluation>(read_evaluation(folder / "many.json")));
+  const FigureMaker maker(
+      std::make_shared<const Evaluation>(read_evaluation(folder / "many.json")));
   const MadeFigure made = make(maker, "layer-drift");
   const std::vector<Row> rows = rows_of(*made.figure);
   EXPECT_EQ(rows.size(), 82U);
@@ -338,13 +346,17 @@ TEST_F(ModelFigures, ExportReadsBothAndRefusesWhatIsNeither) {
   const std::string trace = full->path().string(), other = closed->path().string();
   const std::string out = (folder / "x.svg").string();
   std::string error;
-  EXPECT_EQ(call({"export", trace, needle, "--figure", "needle-grid", "-o", out}, error), 2) << error;
+  EXPECT_EQ(call({"export", trace, needle, "--figure", "needle-grid", "-o", out}, error), 2)
+      << error;
   EXPECT_EQ(call({"export", trace, "--figure", "needle-grid", "-o", out}, error), 1);
   EXPECT_THAT(error, HasSubstr("full.h5: "));
   EXPECT_EQ(call({"export", needle, "--figure", "filmstrip", "-o", out}, error), 1);
   EXPECT_EQ(call({"export", trace, "--figure", "drift", "-o", out}, error), 2);
   std::ofstream(folder / "cut.json") << R"({"format":"kvloupe-eval","format_version":1,"runs":[)";
-  EXPECT_EQ(call({"export", (folder / "cut.json").string(), "--figure", "perplexity-budget", "-o", out}, error), 1);
+  EXPECT_EQ(
+      call({"export", (folder / "cut.json").string(), "--figure", "perplexity-budget", "-o", out},
+           error),
+      1);
   EXPECT_THAT(error, HasSubstr("no whole JSON"));
   EXPECT_FALSE(std::filesystem::exists(out));
   EXPECT_EQ(call({"export", needle, "--figure", "needle-grid", "-o", out}, error), 0) << error;
@@ -378,7 +390,8 @@ TEST_F(ModelFigures, OneEvictionIsTheTwinsAndCaotesChoiceItsPolicys) {
     for (const auto& [choice, kept] : {std::pair{"policy", by_base}, {"caote", by_caote}}) {
       double sum = 0.0, joint = 0.0;
       for (const int query_head : {2, 3}) {
-        const naive::QueryHeadStates head{states, full->model(), full->run().attention_scale, query_head};
+        const naive::QueryHeadStates head{states, full->model(), full->run().attention_scale,
+                                          query_head};
         const naive::EvictionError one =
             naive::eviction_error(head, head.attention(query, present), kept);
         sum += one.sum / 2;
@@ -395,7 +408,8 @@ TEST_F(ModelFigures, OneEvictionIsTheTwinsAndCaotesChoiceItsPolicys) {
   EXPECT_THROW(make(FigureMaker(full), "eviction-error", settings("h2o+caote")), WorkError);
   FigureSettings all = settings("h2o");
   all.budget = std::to_string(full->length());
-  EXPECT_THAT(make(FigureMaker(full), "eviction-error", all).figure->caption(), HasSubstr("evicts nothing"));
+  EXPECT_THAT(make(FigureMaker(full), "eviction-error", all).figure->caption(),
+              HasSubstr("evicts nothing"));
 }
 
 TEST_F(ModelFigures, LogitsShiftAsTheTwinsOutputsDo) {
@@ -413,7 +427,8 @@ TEST_F(ModelFigures, LogitsShiftAsTheTwinsOutputsDo) {
     // (o' − o) W_O of every query head, twice the softmax, nothing clever.
     std::vector<double> change(static_cast<std::size_t>(options.hidden_size), 0.0);
     for (int query_head = 0; query_head < options.query_heads; ++query_head) {
-      const naive::QueryHeadStates head{states, full->model(), full->run().attention_scale, query_head};
+      const naive::QueryHeadStates head{states, full->model(), full->run().attention_scale,
+                                        query_head};
       std::vector<int> present, left;
       for (int t = 0; t <= query; ++t) present.push_back(t);
       if (std::string(of) == "token") {
@@ -429,7 +444,9 @@ TEST_F(ModelFigures, LogitsShiftAsTheTwinsOutputsDo) {
           const Matrix& output = states.output_weights[static_cast<std::size_t>(query_head)];
           for (std::size_t c = 0; c < change.size(); ++c) {
             for (std::size_t i = 0; i < value.size(); ++i)
-              change[c] += sign * weight * value[i] * double{output(static_cast<Eigen::Index>(i), static_cast<Eigen::Index>(c))};
+              change[c] +=
+                  sign * weight * value[i] *
+                  double{output(static_cast<Eigen::Index>(i), static_cast<Eigen::Index>(c))};
           }
         }
       }

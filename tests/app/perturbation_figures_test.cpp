@@ -70,7 +70,8 @@ class PerturbationFigures : public ::testing::Test {
                                                const std::string& x, const std::string& y) {
     std::map<std::string, double> values;
     for (const Row& row : rows) {
-      if (row.at("panel") == panel && row.at("line") == line) values[row.at(x)] = test::csv_number(row, y);
+      if (row.at("panel") == panel && row.at("line") == line)
+        values[row.at(x)] = test::csv_number(row, y);
     }
     EXPECT_FALSE(values.empty()) << panel << " / " << line;
     return values;
@@ -147,7 +148,8 @@ TEST_F(PerturbationFigures, PerturbationsAreTheTwinsPerHeadLayerAndBudget) {
           const double before = perturbation(one), after = perturbation(two);
           expect_close(test::csv_number(row, "without"), before);
           expect_close(test::csv_number(row, "with"), after);
-          EXPECT_NEAR(test::csv_number(row, "reduction_percent"), 100.0 * (before - after) / before, 0.05);
+          EXPECT_NEAR(test::csv_number(row, "reduction_percent"), 100.0 * (before - after) / before,
+                      0.05);
           sums[0][static_cast<std::size_t>(layer)] += before;
           sums[1][static_cast<std::size_t>(layer)] += after;
           changed += std::abs(before - after) > 1e-9;

@@ -15,7 +15,8 @@ using testing::Not;
 
 std::vector<std::string> specs_of(const std::string& policy) {
   std::vector<std::string> specs;
-  for (const PolicyVariant& variant : variants_of(parse_policy(policy))) specs.push_back(variant.spec);
+  for (const PolicyVariant& variant : variants_of(parse_policy(policy)))
+    specs.push_back(variant.spec);
   return specs;
 }
 
@@ -29,7 +30,8 @@ TEST(PolicyVariants, AreWhatMethodsName) {
 TEST(PolicyVariants, LeaveTheOtherPartsAlone) {
   EXPECT_THAT(specs_of("h2o+caote"), Contains("h2o(visible)+caote"));
   EXPECT_THAT(specs_of("h2o+caote"), Contains("h2o+fastcaote"));
-  EXPECT_THAT(specs_of("h2o+recent(10%)"), Contains("h2o+recent(50%)")) << "a variant's own part wins";
+  EXPECT_THAT(specs_of("h2o+recent(10%)"), Contains("h2o+recent(50%)"))
+      << "a variant's own part wins";
 }
 
 TEST(PolicyVariants, AreCanonicalNeverThePolicyItselfAndNeverTwice) {

@@ -36,7 +36,8 @@ TEST_F(PreferencesFile, WhatIsWrittenIsReadAndTheFolderIsMade) {
 TEST_F(PreferencesFile, WhatIsBrokenIsAsIfItWereNotThere) {
   EXPECT_EQ(read_preferences(folder_.path() / "none.json"), Preferences{});
   EXPECT_EQ(read_preferences(folder_.path()), Preferences{});
-  for (const char* text : {"", "[1]", "{\"theme\"", "{\"theme\": 3, \"scale\": 1e9, \"colours\": \"pink\"}"}) {
+  for (const char* text :
+       {"", "[1]", "{\"theme\"", "{\"theme\": 3, \"scale\": 1e9, \"colours\": \"pink\"}"}) {
     EXPECT_EQ(read(text), Preferences{}) << text;
   }
   EXPECT_EQ(read(R"({"scale": "large", "model": "/m"})").model, "/m") << "the rest still counts";

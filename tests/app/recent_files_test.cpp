@@ -34,7 +34,8 @@ TEST(RecentFiles, KeepTheNewestFirstAndSurvive) {
 TEST(RecentFiles, ABrokenOrUnwritableListIsNoFuss) {
   const test::TemporaryFolder folder;
   const auto list = folder.path() / "recent";
-  std::ofstream(list, std::ios::binary) << std::string("\0\1\2garbage\nrelative/path\n/good.h5\n/bad\x01.h5\n", 42);
+  std::ofstream(list, std::ios::binary)
+      << std::string("\0\1\2garbage\nrelative/path\n/good.h5\n/bad\x01.h5\n", 42);
   EXPECT_THAT(RecentFiles(list).files(), ElementsAre("/good.h5"));
   RecentFiles nowhere("/proc/none/recent");
   EXPECT_NO_THROW(nowhere.add("/a.h5"));

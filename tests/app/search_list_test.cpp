@@ -16,7 +16,9 @@ std::vector<SearchItem> items() {
           {.title = "Heatmap of sinks", .group = "Sinks", .help = "attention a token receives"}};
 }
 
-TEST(Search, AnEmptyQueryKeepsTheOrder) { EXPECT_THAT(search(items(), ""), ElementsAre(0, 1, 2, 3)); }
+TEST(Search, AnEmptyQueryKeepsTheOrder) {
+  EXPECT_THAT(search(items(), ""), ElementsAre(0, 1, 2, 3));
+}
 
 TEST(Search, TheTitleComesBeforeTheRestAndItsStartBeforeItsInside) {
   EXPECT_THAT(search(items(), "attention"), ElementsAre(0, 3));

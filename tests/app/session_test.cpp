@@ -55,7 +55,8 @@ TEST_F(Session, WhatIsWrittenIsRead) {
 }
 
 TEST_F(Session, AnEmptyOneIsTheFirstStart) {
-  EXPECT_EQ(read_session(file(R"({"format": "kvloupe-session", "format_version": 1})")), default_state());
+  EXPECT_EQ(read_session(file(R"({"format": "kvloupe-session", "format_version": 1})")),
+            default_state());
 }
 
 TEST_F(Session, WhatIsWrongIsNamed) {
@@ -66,10 +67,12 @@ TEST_F(Session, WhatIsWrongIsNamed) {
   EXPECT_THAT(problem(R"(, "theme": "pink")"), HasSubstr("pink"));
   EXPECT_THAT(problem(R"(, "policy_a": "keydif")"), HasSubstr("keydif"));
   EXPECT_THAT(problem(R"(, "budget": "0")"), HasSubstr("budget is wrong"));
-  EXPECT_THAT(problem(R"(, "tiles": [{"view": "movie"}])"), HasSubstr("tiles[0].view \"movie\" is no view"));
+  EXPECT_THAT(problem(R"(, "tiles": [{"view": "movie"}])"),
+              HasSubstr("tiles[0].view \"movie\" is no view"));
   EXPECT_THAT(problem(R"(, "tiles": [{"view": "similarity", "choices": {"of": "dreams"}}])"),
               HasSubstr("tiles[0].choices are wrong"));
-  EXPECT_THAT(problem(R"(, "tiles": [{"view": "pca", "x_range": [1, 1]}])"), HasSubstr("tiles[0].x_range"));
+  EXPECT_THAT(problem(R"(, "tiles": [{"view": "pca", "x_range": [1, 1]}])"),
+              HasSubstr("tiles[0].x_range"));
   EXPECT_THAT(problem(R"(, "selection": {"layer": -1})"), HasSubstr("selection.layer"));
   EXPECT_THAT(problem(R"(, "selection": {"layer": 1e40})"), HasSubstr("selection.layer"));
   EXPECT_THAT(problem(R"(, "scale": 100)"), HasSubstr("scale is out of range"));
@@ -84,7 +87,8 @@ TEST_F(Session, ForeignTruncatedNewerAndMissingFilesAreRefused) {
   EXPECT_THROW(read_session(file(R"({"format": "kvloupe-session", "format_)")), FileError);
   EXPECT_THROW(read_session(file(R"({"format": "other", "format_version": 1})")), FileError);
   EXPECT_THROW(read_session(file(R"({"format": "kvloupe-session"})")), FileError);
-  EXPECT_THROW(read_session(file(R"({"format": "kvloupe-session", "format_version": 2})")), FileError);
+  EXPECT_THROW(read_session(file(R"({"format": "kvloupe-session", "format_version": 2})")),
+               FileError);
   EXPECT_THROW(write_session(default_state(), folder_.path() / "no folder" / "s.json"), FileError);
 }
 

@@ -49,7 +49,8 @@ TEST(TileLayout, TilesFillTheAreaAndNeverOverlap) {
       for (std::size_t count = 1; count <= 4; ++count) {
         for (unsigned kinds = 0; kinds < 16; ++kinds) {
           std::vector<TileNeed> tiles;
-          for (std::size_t i = 0; i < count; ++i) tiles.push_back(((kinds >> i) & 1U) != 0 ? kMap : kStrip);
+          for (std::size_t i = 0; i < count; ++i)
+            tiles.push_back(((kinds >> i) & 1U) != 0 ? kMap : kStrip);
           const auto places = arrange(tiles, width, height).places;
           ASSERT_EQ(places.size(), count);
           double right = 0.0;

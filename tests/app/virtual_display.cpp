@@ -23,8 +23,8 @@ class VirtualDisplay {
       prctl(PR_SET_PDEATHSIG, SIGTERM);  // also where the test crashes
       close(ends[0]);
       const std::string number = std::to_string(ends[1]);
-      execlp("Xvfb", "Xvfb", "-displayfd", number.c_str(), "-screen", "0", "1600x1000x24", "-noreset", "-nolisten",
-             "tcp", static_cast<char*>(nullptr));
+      execlp("Xvfb", "Xvfb", "-displayfd", number.c_str(), "-screen", "0", "1600x1000x24",
+             "-noreset", "-nolisten", "tcp", static_cast<char*>(nullptr));
       _exit(127);
     }
     close(ends[1]);
@@ -54,7 +54,8 @@ class VirtualDisplay {
 
 std::string need_own_display() {
   static const VirtualDisplay virtual_display;
-  return virtual_display.ready() ? "" : "no display, and no Xvfb to make one: install the package xvfb";
+  return virtual_display.ready() ? ""
+                                 : "no display, and no Xvfb to make one: install the package xvfb";
 }
 
 std::string need_display() {

@@ -111,16 +111,18 @@ void WindowDriver::resize(int width, int height) {
   frames(2);
 }
 
-double WindowDriver::difference(const window::Picture& a, const window::Picture& b, int x0, int y0, int x1,
-                                int y1) {
+double WindowDriver::difference(const window::Picture& a, const window::Picture& b, int x0, int y0,
+                                int x1, int y1) {
   if (a.width != b.width || a.height != b.height) return 1.0;
   long different = 0;
   long all = 0;
   for (int y = y0; y < y1; ++y) {
     for (int x = x0; x < x1; ++x) {
       const auto at = (static_cast<std::size_t>(y) * static_cast<std::size_t>(a.width) +
-                       static_cast<std::size_t>(x)) * 3;
-      different += a.rgb[at] != b.rgb[at] || a.rgb[at + 1] != b.rgb[at + 1] || a.rgb[at + 2] != b.rgb[at + 2];
+                       static_cast<std::size_t>(x)) *
+                      3;
+      different += a.rgb[at] != b.rgb[at] || a.rgb[at + 1] != b.rgb[at + 1] ||
+                   a.rgb[at + 2] != b.rgb[at + 2];
       ++all;
     }
   }

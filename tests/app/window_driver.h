@@ -32,7 +32,8 @@ class WindowDriver {
 
   window::Picture picture() { return surface.picture(); }
   /// Share of pixels in a rectangle that differ between two pictures of one size.
-  static double difference(const window::Picture& a, const window::Picture& b, int x0, int y0, int x1, int y1);
+  static double difference(const window::Picture& a, const window::Picture& b, int x0, int y0,
+                           int x1, int y1);
   /// Number of different colours in a picture, up to 256: 1 where it is blank.
   static int colours(const window::Picture& picture);
 

@@ -72,7 +72,8 @@ class WindowFigures : public ::testing::TestWithParam<int> {
   std::shared_ptr<const Trace> full, closed;
 };
 
-/// Whether the model's queries leave a policy nothing to do: then a figure of what it did may say so.
+/// Whether the model's queries leave a policy nothing to do: then a figure of what it did may say
+/// so.
 bool says_why(const WorkError& error) { return std::string(error.what()).size() > 25; }
 
 TEST_P(WindowFigures, EveryFigureOfTheCatalogueDraws) {

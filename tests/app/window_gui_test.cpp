@@ -62,8 +62,10 @@ class Window : public testing::Test {
   std::pair<float, float> in_plot(double share_x, double share_y) {
     const auto scene = w().tiles[0].scene();
     const figure::Rect plot = scene->axes.at(0).plot;
-    return {w().tiles[0].origin().x + static_cast<float>(plot.x + share_x * plot.width) * w().tiles[0].scale(),
-            w().tiles[0].origin().y + static_cast<float>(plot.y + share_y * plot.height) * w().tiles[0].scale()};
+    return {w().tiles[0].origin().x +
+                static_cast<float>(plot.x + share_x * plot.width) * w().tiles[0].scale(),
+            w().tiles[0].origin().y +
+                static_cast<float>(plot.y + share_y * plot.height) * w().tiles[0].scale()};
   }
 
   TemporaryFolder folder_;
@@ -262,14 +264,20 @@ TEST_F(Window, ZoomsPansAndResetsMaps) {
   show("similarity");
   const auto [x, y] = in_plot(0.25, 0.75);
   const auto whole = driver().picture();
-  const double before = w().tiles[0].scene()->axes[0].to_data(
-      {w().tiles[0].scene()->axes[0].plot.x + 0.25 * w().tiles[0].scene()->axes[0].plot.width, 0}).x;
+  const double before = w().tiles[0]
+                            .scene()
+                            ->axes[0]
+                            .to_data({w().tiles[0].scene()->axes[0].plot.x +
+                                          0.25 * w().tiles[0].scene()->axes[0].plot.width,
+                                      0})
+                            .x;
   driver().wheel(x, y, 3);
   driver().settle();
   ASSERT_TRUE(state().tiles[0].x_range.has_value());
   const auto range = *state().tiles[0].x_range;
   EXPECT_LT(range.second - range.first, 60);
-  EXPECT_NEAR(range.first + 0.25 * (range.second - range.first), before, 1.0) << "zooms at the pointer";
+  EXPECT_NEAR(range.first + 0.25 * (range.second - range.first), before, 1.0)
+      << "zooms at the pointer";
   EXPECT_GT(WindowDriver::difference(whole, driver().picture(), 270, 40, 980, 600), 0.1);
 
   driver().drag(x, y, x - 40, y, 8);
@@ -453,17 +461,20 @@ TEST_F(Window, NarrowHeadersKeepTheirChoicesInAList) {
   state().tile_count = 4;
   show("attention");
   const auto header = [&] {
-    return std::pair{w().tiles[0].origin().x, w().tiles[0].origin().y - window::Tile::header_height(w().fonts) / 2};
+    return std::pair{w().tiles[0].origin().x,
+                     w().tiles[0].origin().y - window::Tile::header_height(w().fonts) / 2};
   };
   const auto [x, y] = header();
   const auto before = driver().picture();
   bool opened = false;
-  for (float at = x; at < x + 250 && !opened; at += 6) {  // wherever the button lies after the title
+  for (float at = x; at < x + 250 && !opened;
+       at += 6) {  // wherever the button lies after the title
     if (at < x + 120) continue;
     driver().click(at, y);
     driver().frames(2);
-    opened = WindowDriver::difference(before, driver().picture(), static_cast<int>(x), static_cast<int>(y) + 20,
-                                      static_cast<int>(x) + 250, static_cast<int>(y) + 120) > 0.1;
+    opened = WindowDriver::difference(before, driver().picture(), static_cast<int>(x),
+                                      static_cast<int>(y) + 20, static_cast<int>(x) + 250,
+                                      static_cast<int>(y) + 120) > 0.1;
   }
   EXPECT_TRUE(opened) << "no list of the choices that have no room";
 }
@@ -486,7 +497,8 @@ TEST_F(Window, LayoutsShowTheirViewsByKey) {
     driver().key(key, true);
     driver().settle();
     EXPECT_EQ(state().tile_count, 3);
-    for (int i = 0; i < 3; ++i) EXPECT_NE(w().tiles[static_cast<std::size_t>(i)].scene(), nullptr) << i;
+    for (int i = 0; i < 3; ++i)
+      EXPECT_NE(w().tiles[static_cast<std::size_t>(i)].scene(), nullptr) << i;
   }
   const std::string shown = state().tiles[0].view;
   driver().key(GLFW_KEY_5, true);
@@ -615,11 +627,13 @@ TEST_F(Window, TheHeadGridFollowsWhileABudgetIsDragged) {
   driver().settle();
   const std::vector<double> before = w().grid.values;
   bool followed = false;
-  for (int i = 0; i < 400 && !followed; ++i) {  // another budget in every frame: the hand never rests
+  for (int i = 0; i < 400 && !followed;
+       ++i) {  // another budget in every frame: the hand never rests
     state().budget = std::to_string(30 + i % 20);
     driver().frame();
     followed = w().grid.values != before;
-    for (const double value : w().grid.values) EXPECT_TRUE(std::isfinite(value)) << "no head goes dark";
+    for (const double value : w().grid.values)
+      EXPECT_TRUE(std::isfinite(value)) << "no head goes dark";
   }
   EXPECT_TRUE(followed);
   driver().settle();

@@ -49,12 +49,14 @@ TEST(StepTokens, SayWhatHasBecomeOfEveryToken) {
   using State = StepTokens::State;
   const Replay replay = small_replay();
   const StepTokens first = step_tokens(replay, replay.heads[0], 0);
-  EXPECT_EQ(first.states, (std::vector<State>{State::kept_sink, State::evicted_now, State::kept, State::unseen,
-                                              State::unseen, State::unseen}));
-  EXPECT_EQ(first.ranks, (std::vector<int>{2, 3, 1, 0, 0, 0})) << "of equal scores the later ranks higher";
+  EXPECT_EQ(first.states, (std::vector<State>{State::kept_sink, State::evicted_now, State::kept,
+                                              State::unseen, State::unseen, State::unseen}));
+  EXPECT_EQ(first.ranks, (std::vector<int>{2, 3, 1, 0, 0, 0}))
+      << "of equal scores the later ranks higher";
   const StepTokens second = step_tokens(replay, replay.heads[0], 1);
-  EXPECT_EQ(second.states, (std::vector<State>{State::kept_sink, State::evicted, State::kept, State::evicted_now,
-                                               State::kept, State::kept_recent}));
+  EXPECT_EQ(second.states,
+            (std::vector<State>{State::kept_sink, State::evicted, State::kept, State::evicted_now,
+                                State::kept, State::kept_recent}));
   EXPECT_EQ(second.ranks, (std::vector<int>{2, 0, 4, 5, 1, 3}));
   EXPECT_TRUE(std::isnan(second.scores[1]));
   EXPECT_EQ(step_tokens(replay, replay.heads[0], 9).scored, 0);

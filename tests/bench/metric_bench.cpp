@@ -58,7 +58,9 @@ void similarity_plain(benchmark::State& state) {
     for (Eigen::Index y = 0; y < kPixels; ++y) {
       for (Eigen::Index x = 0; x < kPixels; ++x) {
         const Eigen::Index r = y * count / kPixels, c = x * count / kPixels;
-        map(y, x) = cosines.block(r, c, (y + 1) * count / kPixels - r, (x + 1) * count / kPixels - c).mean();
+        map(y, x) =
+            cosines.block(r, c, (y + 1) * count / kPixels - r, (x + 1) * count / kPixels - c)
+                .mean();
       }
     }
     benchmark::DoNotOptimize(map.data());
@@ -105,7 +107,9 @@ void attention_map_plain(benchmark::State& state) {
     for (Eigen::Index y = 0; y < kPixels; ++y) {
       for (Eigen::Index x = 0; x < kPixels; ++x) {
         const Eigen::Index r = y * count / kPixels, c = x * count / kPixels;
-        map(y, x) = attention.block(r, c, (y + 1) * count / kPixels - r, (x + 1) * count / kPixels - c).maxCoeff();
+        map(y, x) =
+            attention.block(r, c, (y + 1) * count / kPixels - r, (x + 1) * count / kPixels - c)
+                .maxCoeff();
       }
     }
     benchmark::DoNotOptimize(map.data());

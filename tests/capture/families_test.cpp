@@ -167,10 +167,10 @@ TEST_P(Families, ACutCacheIsAttendedAsTheTraceSays) {
         });
       }
     };
-    expect_like_naive(trace,
-                      naive.run(trace.tokens().ids, trace.blocks(), follow,
-                                positions == Positions::compact),
-                      2e-4);
+    expect_like_naive(
+        trace,
+        naive.run(trace.tokens().ids, trace.blocks(), follow, positions == Positions::compact),
+        2e-4);
   }
 }
 

@@ -119,8 +119,8 @@ TEST(ModelConfig, OtherRotaryScalingIsRefusedByName) {
                 HasSubstr(std::string("rope_scaling: the type \"") + type + "\""));
     EXPECT_THAT(problem_with("rope_parameters", {{"type", type}}), HasSubstr(type));
   }
-  for (const char* field : {"factor", "low_freq_factor", "high_freq_factor",
-                            "original_max_position_embeddings"}) {
+  for (const char* field :
+       {"factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"}) {
     nlohmann::json scaling = kLlama3;
     scaling.erase(field);
     EXPECT_THAT(problem_with("rope_scaling", scaling), HasSubstr(field));
@@ -137,8 +137,7 @@ TEST(ModelConfig, OtherRotaryScalingIsRefusedByName) {
   EXPECT_THAT(problem_with("rope_scaling", {{"factor", 2.0}}), HasSubstr("rope_type is missing"));
   EXPECT_THAT(problem_with("rope_scaling", "linear"), HasSubstr("rope_scaling: must be an object"));
   EXPECT_THAT(problem_with("rope_scaling", {{"rope_type", 3}}), HasSubstr("must be a text"));
-  EXPECT_THAT(problem_with("rope_scaling", {{"rope_type", "a\nb"}}),
-              testing::Not(HasSubstr("\n")));
+  EXPECT_THAT(problem_with("rope_scaling", {{"rope_type", "a\nb"}}), testing::Not(HasSubstr("\n")));
   EXPECT_THAT(problem_with("rope_parameters", {{"full_attention", {{"rope_theta", 1e6}}}}),
               HasSubstr("full_attention"));
   EXPECT_THAT(problem_with("rope_parameters", {{"partial_rotary_factor", 0.5}}),

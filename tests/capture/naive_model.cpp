@@ -97,8 +97,8 @@ Row NaiveModel::norm(const std::string& weight, const Row& x) const {
   return y;
 }
 
-/// theta^(−2j/d). Linear scaling divides it. Llama 3's looks at the wavelength: a short one stays, a
-/// long one is divided, and between them the two are blended.
+/// theta^(−2j/d). Linear scaling divides it. Llama 3's looks at the wavelength: a short one stays,
+/// a long one is divided, and between them the two are blended.
 double NaiveModel::frequency(std::size_t pair) const {
   const double plain =
       std::pow(rope_theta_, -2.0 * static_cast<double>(pair) / static_cast<double>(head_dim));

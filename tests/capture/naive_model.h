@@ -31,8 +31,8 @@ using NaiveCaches = std::vector<std::vector<NaiveEntry>>;  // [kv head]
 using NaiveCut = std::function<void(int layer, int step, NaiveCaches& caches)>;
 
 /// A decoder of the Llama, Mistral, Qwen2 and Qwen3 families in double precision, plain loops
-/// written like the formulas. It reads config.json and F32 model.safetensors on its own and shares no code
-/// with capture/. A bias or a head's norm is applied where the file has one.
+/// written like the formulas. It reads config.json and F32 model.safetensors on its own and shares
+/// no code with capture/. A bias or a head's norm is applied where the file has one.
 class NaiveModel {
  public:
   explicit NaiveModel(const std::filesystem::path& folder);

@@ -107,15 +107,15 @@ void TinyCheckpoint::write_sharded(const std::filesystem::path& folder, int shar
   for (const Weight& weight : weights()) {
     const std::size_t begin = data[shard].size();
     data[shard] += weight.bytes;
-    headers[shard][weight.name] = {{"dtype", "F32"},
-                                   {"shape", weight.shape},
-                                   {"data_offsets", {begin, data[shard].size()}}};
+    headers[shard][weight.name] = {
+        {"dtype", "F32"}, {"shape", weight.shape}, {"data_offsets", {begin, data[shard].size()}}};
     index["weight_map"][weight.name] = "model-" + std::to_string(shard + 1) + ".safetensors";
     shard = (shard + 1) % headers.size();
   }
   for (std::size_t i = 0; i < headers.size(); ++i) {
     std::string header = headers[i].dump();
-    header.append((8 - header.size() % 8) % 8, ' ');  // so that numbers are aligned, as in real files
+    header.append((8 - header.size() % 8) % 8,
+                  ' ');  // so that numbers are aligned, as in real files
     write_file(folder / ("model-" + std::to_string(i + 1) + ".safetensors"),
                safetensors_bytes(header, data[i]));
   }

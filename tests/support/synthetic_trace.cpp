@@ -26,7 +26,8 @@ Matrix normal(Random& random, Eigen::Index rows, Eigen::Index columns, float dev
 
 void round_to_half(std::vector<std::vector<Matrix>>& layers) {
   for (std::vector<Matrix>& heads : layers) {
-    for (Matrix& m : heads) m = m.unaryExpr([](float x) { return float_from_half(half_from_float(x)); });
+    for (Matrix& m : heads)
+      m = m.unaryExpr([](float x) { return float_from_half(half_from_float(x)); });
   }
 }
 
@@ -92,8 +93,8 @@ void attend(const SyntheticStates& states, int layer, const Block& block,
 TokenTable make_tokens(const SyntheticTraceOptions& options, Random& random) {
   TokenTable tokens;
   for (int i = 0; i < options.tokens(); ++i) {
-    tokens.ids.push_back(static_cast<std::int32_t>(
-        random() % static_cast<std::uint64_t>(options.vocab_size)));
+    tokens.ids.push_back(
+        static_cast<std::int32_t>(random() % static_cast<std::uint64_t>(options.vocab_size)));
     if (!options.text) continue;
     tokens.text.push_back(i == 0 ? "<s>" : " w" + std::to_string(i) + (i % 7 == 3 ? "é" : ""));
     tokens.segment.push_back(i < options.prompt_length ? 0 : 1);
@@ -129,8 +130,8 @@ SyntheticStates make_synthetic_states(const SyntheticTraceOptions& options) {
         const Matrix centres = normal(random, options.clusters, d);
         key = normal(random, count, d, 0.3F);
         for (Eigen::Index i = 0; i < count; ++i) {
-          key.row(i) += centres.row(static_cast<Eigen::Index>(
-              random() % static_cast<std::uint64_t>(options.clusters)));
+          key.row(i) += centres.row(
+              static_cast<Eigen::Index>(random() % static_cast<std::uint64_t>(options.clusters)));
         }
       } else {
         key = normal(random, count, d);
@@ -266,9 +267,10 @@ void write_states(const std::filesystem::path& target, const SyntheticTraceOptio
         }
       }
       writer.write_evicted_at(layer, steps);
-      writer.write_merges(layer, std::vector<MergedEntry>{{1, 0, 3, 2, 0.25F},
-                                                          {1, 0, 3, 3, 0.75F},
-                                                          {0, last, 1, 0, 1.5F + static_cast<float>(layer)}});
+      writer.write_merges(
+          layer, std::vector<MergedEntry>{{1, 0, 3, 2, 0.25F},
+                                          {1, 0, 3, 3, 0.75F},
+                                          {0, last, 1, 0, 1.5F + static_cast<float>(layer)}});
     }
   }
   if (options.predictions) {
@@ -276,8 +278,8 @@ void write_states(const std::filesystem::path& target, const SyntheticTraceOptio
       std::vector<std::int32_t> ids;
       std::vector<float> logprobs;
       for (int i = 0; i < block.size() * writer_options.top_k; ++i) {
-        ids.push_back(static_cast<std::int32_t>(
-            random() % static_cast<std::uint64_t>(options.vocab_size)));
+        ids.push_back(
+            static_cast<std::int32_t>(random() % static_cast<std::uint64_t>(options.vocab_size)));
         if (closed != nullptr && i % 2 == 0) ids.back() = (ids.back() + 1) % options.vocab_size;
         logprobs.push_back(-1.0F - static_cast<float>(i % writer_options.top_k));
       }

@@ -13,11 +13,11 @@ namespace kvloupe::test {
 /// What a made-up trace holds. Every number follows from these fields: the same options give the
 /// same states.
 struct SyntheticTraceOptions {
-  int layers = 2;       // L
-  int query_heads = 4;  // Hq
-  int heads = 2;        // Hk
-  int head_dim = 16;    // d
-  int hidden_size = 24; // D
+  int layers = 2;        // L
+  int query_heads = 4;   // Hq
+  int heads = 2;         // Hk
+  int head_dim = 16;     // d
+  int hidden_size = 24;  // D
   int vocab_size = 50;
   int prompt_length = 96;
   int generated = 8;
@@ -25,18 +25,18 @@ struct SyntheticTraceOptions {
   int sliding_window = 0;  // W; 0: none
   std::uint64_t seed = 1;
 
-  int clusters = 0;          // keys scatter around so many centres; 0: independent normal keys
-  float sink_logit = 6.0F;   // about how much token 0's logit exceeds the others'; 0: no sink
+  int clusters = 0;         // keys scatter around so many centres; 0: independent normal keys
+  float sink_logit = 6.0F;  // about how much token 0's logit exceeds the others'; 0: no sink
 
   bool store_f32 = false;
-  bool attention = false;        // [Hq,T,T]
-  bool output_weight = true;     // also the value norms
+  bool attention = false;     // [Hq,T,T]
+  bool output_weight = true;  // also the value norms
   bool value_out_norms = true;
   bool logsumexp = true;
   bool predictions = true;
   bool lm_head = false;
-  bool text = true;              // also the segments
-  bool evicted_at = false;       // also merges
+  bool text = true;         // also the segments
+  bool evicted_at = false;  // also merges
 
   int tokens() const { return prompt_length + generated; }
 };
@@ -57,9 +57,10 @@ SyntheticStates make_synthetic_states(const SyntheticTraceOptions& options = {})
 SyntheticStates write_synthetic_trace(const std::filesystem::path& target,
                                       const SyntheticTraceOptions& options = {});
 
-/// A closed-loop trace of the tokens of write_synthetic_trace(…, options): the policy's replay, at a
-/// budget in entries, on states that differ from the full run's the more the deeper the layer (layer
-/// 0 not at all), and other predictions. No merging policy. Writes and removes a trace beside it.
+/// A closed-loop trace of the tokens of write_synthetic_trace(…, options): the policy's replay, at
+/// a budget in entries, on states that differ from the full run's the more the deeper the layer
+/// (layer 0 not at all), and other predictions. No merging policy. Writes and removes a trace
+/// beside it.
 void write_synthetic_closed_loop(const std::filesystem::path& target,
                                  const SyntheticTraceOptions& options, const std::string& policy,
                                  int budget);

@@ -50,9 +50,9 @@ class DriftFigure final : public Figure {
  public:
   Drift drift;
   int heads = 0;
-  std::vector<float> map;            // [L,S] mean over the layer's heads
-  std::vector<Agreement> by_cell;    // [L,S]
-  std::vector<Agreement> by_layer;   // [L] of the heads' means over the evicting steps
+  std::vector<float> map;           // [L,S] mean over the layer's heads
+  std::vector<Agreement> by_cell;   // [L,S]
+  std::vector<Agreement> by_layer;  // [L] of the heads' means over the evicting steps
 
   int layers() const { return static_cast<int>(drift.layers.size()); }
   int steps() const { return static_cast<int>(drift.blocks.size()); }
@@ -109,12 +109,11 @@ class DriftFigure final : public Figure {
     if (target.layer < 0 || target.layer >= layers()) return {};
     if (target.step >= steps()) return {};
     const Agreement& one =
-        target.step < 0
-            ? by_layer[static_cast<std::size_t>(target.layer)]
-            : by_cell[static_cast<std::size_t>(target.layer * steps() + target.step)];
-    return heads == 1 ? fmt::format("Jaccard {:.3f}", one.mean)
-                      : fmt::format("Jaccard {:.3f} ({:.3f} to {:.3f})", one.mean, one.least,
-                                    one.most);
+        target.step < 0 ? by_layer[static_cast<std::size_t>(target.layer)]
+                        : by_cell[static_cast<std::size_t>(target.layer * steps() + target.step)];
+    return heads == 1
+               ? fmt::format("Jaccard {:.3f}", one.mean)
+               : fmt::format("Jaccard {:.3f} ({:.3f} to {:.3f})", one.mean, one.least, one.most);
   }
 
   std::string caption() const override {
@@ -263,8 +262,10 @@ FigureInfo drift_figure() {
   info.name = "drift";
   info.title = "Open against closed loop";
   info.tooltip =
-      "A policy replayed on the full run (open loop) beside the run that had it in its cache (closed "
-      "loop), of the same tokens: |A ∩ B| / |A ∪ B| of what each layer retains after each step, and "
+      "A policy replayed on the full run (open loop) beside the run that had it in its cache "
+      "(closed "
+      "loop), of the same tokens: |A ∩ B| / |A ∪ B| of what each layer retains after each step, "
+      "and "
       "how far keys and outputs have moved. Layer 0 does not differ; the layers above it see what "
       "the evictions below them left";
   info.needs.fewest_traces = 2;

@@ -32,9 +32,9 @@ namespace {
 /// One entry of the cache before the eviction.
 struct Entry {
   int token = 0;
-  double score = 0.0;   // the policy's
-  double caote = 0.0;   // c_j, of the scores as attention
-  bool kept = false;    // by the policy
+  double score = 0.0;  // the policy's
+  double caote = 0.0;  // c_j, of the scores as attention
+  bool kept = false;   // by the policy
   bool kept_caote = false;
 };
 
@@ -108,7 +108,8 @@ class EvictionErrorFigure final : public Figure {
     }
     return fmt::format(
         "The eviction of step {} in layer {}, head {}, {} with N = {}: a, error c of dropping each "
-        "entry alone, by the policy's scores as attention; CAOTE drops the lowest, protected entries "
+        "entry alone, by the policy's scores as attention; CAOTE drops the lowest, protected "
+        "entries "
         "excepted ({} of {} are dropped by both). b, what either choice does to the output of the "
         "step's last query, before W_O, mean over the group's query heads: the sum of c with the "
         "query's own attention, and the joint error ‖o − o′‖₂.",
@@ -130,17 +131,18 @@ class EvictionErrorFigure final : public Figure {
                   : kept == kPolicy  ? c.retained
                                      : c.evicted;
     look.filled = kept == kBoth || kept == kPolicy;
-    look.shape = kept == kPolicy   ? MarkerShape::square
-                 : kept == kCaote  ? MarkerShape::diamond
-                                   : MarkerShape::circle;
+    look.shape = kept == kPolicy  ? MarkerShape::square
+                 : kept == kCaote ? MarkerShape::diamond
+                                  : MarkerShape::circle;
     return look;
   }
 
   static std::vector<SeriesLabel> legend(const Style& style) {
     std::vector<SeriesLabel> labels;
-    for (const auto& [kept, name] :
-         {std::pair{kPolicy, "kept by the policy only"}, {kCaote, "kept by CAOTE only"},
-          {kBoth, "kept by both"}, {kNeither, "kept by neither"}}) {
+    for (const auto& [kept, name] : {std::pair{kPolicy, "kept by the policy only"},
+                                     {kCaote, "kept by CAOTE only"},
+                                     {kBoth, "kept by both"},
+                                     {kNeither, "kept by neither"}}) {
       labels.push_back({name, 0.0, look_of(style, kept)});
     }
     return labels;
@@ -332,8 +334,8 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
     const int query_head = s.head * group + i;
     if (s.query_head >= 0 && s.query_head != query_head) continue;
     const double share = s.query_head >= 0 ? 1.0 : 1.0 / group;
-    for (const auto& [loss, rows] : {std::pair{&figure->by_policy, &dropped[0]},
-                                     {&figure->by_caote, &dropped[1]}}) {
+    for (const auto& [loss, rows] :
+         {std::pair{&figure->by_policy, &dropped[0]}, {&figure->by_caote, &dropped[1]}}) {
       const Loss one = loss_of(*input.trace, s.layer, query_head, query, keys, values, *rows);
       loss->sum += share * one.sum;
       loss->joint += share * one.joint;
@@ -349,8 +351,10 @@ FigureInfo eviction_error_figure() {
   info.name = "eviction-error";
   info.title = "One eviction, with CAOTE's choice";
   info.tooltip =
-      "c = h/(1 − h)·‖o − v‖₂ of every entry of the cache, h the policy's scores as attention; what the "
-      "policy drops beside what CAOTE would drop from the same cache (CAOTE figure 1), and the sum of c "
+      "c = h/(1 − h)·‖o − v‖₂ of every entry of the cache, h the policy's scores as attention; "
+      "what the "
+      "policy drops beside what CAOTE would drop from the same cache (CAOTE figure 1), and the sum "
+      "of c "
       "beside the joint error of both";
   info.needs.head = true;
   info.needs.step = true;

@@ -49,7 +49,8 @@ class Filmstrip final : public Figure {
     Axes axes;
     axes.x = {AxisMeaning::token, AxisScale::linear, x0, x1, "Token"};
     axes.y = {AxisMeaning::step, AxisScale::linear, y0, y1, "Step"};
-    if (const double weight = prompt_weight(); weight > 1.0 && y0 < prompt_steps && prompt_steps < y1) {
+    if (const double weight = prompt_weight();
+        weight > 1.0 && y0 < prompt_steps && prompt_steps < y1) {
       const double above = weight * (prompt_steps - y0);
       axes.y.knee = prompt_steps;
       axes.y.knee_share = above / (above + y1 - prompt_steps);
@@ -336,7 +337,7 @@ class Filmstrip final : public Figure {
   void add_ticks(Scene& scene, const Style& style, const Axes& axes) const {
     const double cell = axes.plot.width / std::abs(axes.x.last - axes.x.first);
     const double row = row_height(axes, steps - 1);  // prompt steps have no ticks
-    if (cell >= 0.6 && row >= 0.8) return;  // each cell is its own mark
+    if (cell >= 0.6 && row >= 0.8) return;           // each cell is its own mark
     Path lines;
     for (int s = 0; s < steps; ++s) {
       if (blocks[static_cast<std::size_t>(s)].size() > 1)

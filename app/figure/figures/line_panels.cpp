@@ -163,8 +163,7 @@ void LinePanels::write_csv(CsvWriter& csv) const {
           csv.row({title, id, point.x, point.y});
         } else {
           const auto cell = static_cast<std::size_t>(point.x);
-          csv.row({title, id, std::string_view(panel.x.names.at(cell)),
-                   point.y});
+          csv.row({title, id, std::string_view(panel.x.names.at(cell)), point.y});
         }
       }
     }

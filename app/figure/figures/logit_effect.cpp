@@ -34,8 +34,8 @@ struct Shift {
 
 class LogitEffectFigure final : public Figure {
  public:
-  std::string what;             // is taken out, in words
-  std::vector<Shift> shifts;    // the largest rise first, the largest fall last
+  std::string what;           // is taken out, in words
+  std::vector<Shift> shifts;  // the largest rise first, the largest fall last
   double mean = 0.0, spread = 0.0;
 
   double natural_height(const DrawRequest& request) const override {
@@ -143,9 +143,10 @@ std::vector<std::vector<std::int32_t>> left_of(const FigureInput& input, bool on
     const int first = first_seen(query, replay.window);
     const int token = s.token >= 0 ? s.token : first;
     if (token > query) {
-      throw WorkError(fmt::format("token {} comes after the step's last query, token {}; choose a "
-                                  "later step or an earlier token",
-                                  token, query));
+      throw WorkError(
+          fmt::format("token {} comes after the step's last query, token {}; choose a "
+                      "later step or an earlier token",
+                      token, query));
     }
     if (token < first) {
       throw WorkError(
@@ -158,8 +159,9 @@ std::vector<std::vector<std::int32_t>> left_of(const FigureInput& input, bool on
     std::iota(rest.begin(), rest.end(), first);
     rest.erase(rest.begin() + (token - first));
     left.assign(static_cast<std::size_t>(heads), rest);
-    what = fmt::format("were token {} taken out of every head of layer {}, for the query at token {}",
-                       token, s.layer, query);
+    what =
+        fmt::format("were token {} taken out of every head of layer {}, for the query at token {}",
+                    token, s.layer, query);
     return left;
   }
   for (int head = 0; head < heads; ++head) {
@@ -223,8 +225,10 @@ FigureInfo logit_effect_figure() {
   info.name = "logit-effect";
   info.title = "Effect on the next token";
   info.tooltip =
-      "Δlogits ≈ W_H·W_O·Δ (CAOTE eq. 42, one layer, norms ignored): which next tokens gain and lose "
-      "most by what the policy has evicted from the selected layer, or by one token's removal. A token "
+      "Δlogits ≈ W_H·W_O·Δ (CAOTE eq. 42, one layer, norms ignored): which next tokens gain and "
+      "lose "
+      "most by what the policy has evicted from the selected layer, or by one token's removal. A "
+      "token "
       "that does not occur in the trace is shown by its number";
   info.needs.head = true;
   info.needs.step = true;
@@ -234,8 +238,7 @@ FigureInfo logit_effect_figure() {
   info.unavailable = [](const Trace& trace) -> std::string {
     if (!trace.has_output_weight())
       return "the trace has no output weights, which carry the change to the logits";
-    if (!has_lm_head(trace))
-      return "the trace has no output head; capture it again with --lm-head";
+    if (!has_lm_head(trace)) return "the trace has no output head; capture it again with --lm-head";
     return {};
   };
   info.compute = compute;

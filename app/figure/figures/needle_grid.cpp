@@ -146,8 +146,9 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
         }
         all += count;
         map.runs.push_back(count);
-        map.found.push_back(count > 0 ? static_cast<float>(100.0 * found / static_cast<double>(count))
-                                      : std::numeric_limits<float>::quiet_NaN());
+        map.found.push_back(count > 0
+                                ? static_cast<float>(100.0 * found / static_cast<double>(count))
+                                : std::numeric_limits<float>::quiet_NaN());
       }
     }
     if (all > 0) figure->policies.push_back(std::move(map));

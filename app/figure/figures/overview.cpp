@@ -22,7 +22,7 @@ constexpr const char* kSinks = "sinks";
 struct Shown {
   std::string name;
   std::string label;
-  bool share = false;           // limits 0 and 1
+  bool share = false;            // limits 0 and 1
   bool neither_is_zero = false;  // limits as the values have them, without 0
 };
 
@@ -214,9 +214,9 @@ class Overview final : public Figure {
 float value_of(const Measure& measure, const HeadReplay& head, int step) {
   const MeasureScope scope = measure.family->scope;
   const bool of_step = scope == MeasureScope::query_head || scope == MeasureScope::step;
-  return static_cast<float>(
-      of_step ? measure_at(measure, head.steps.at(static_cast<std::size_t>(step)))
-              : measure_of(measure, head));
+  return static_cast<float>(of_step
+                                ? measure_at(measure, head.steps.at(static_cast<std::size_t>(step)))
+                                : measure_of(measure, head));
 }
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
@@ -268,8 +268,10 @@ FigureInfo overview_figure() {
   info.name = "overview";
   info.title = "Overview";
   info.tooltip =
-      "One measure of every head, mean over its query heads: S, ℒ and its bound θ (CriticalKV), the "
-      "volume of the kept keys (KeyDiff), and the others of docs/measures.md; or the mean attention "
+      "One measure of every head, mean over its query heads: S, ℒ and its bound θ (CriticalKV), "
+      "the "
+      "volume of the kept keys (KeyDiff), and the others of docs/measures.md; or the mean "
+      "attention "
       "on token 0";
   info.needs.step = true;
   info.needs.policy = true;

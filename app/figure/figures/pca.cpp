@@ -106,14 +106,14 @@ class Pca final : public Figure {
                                               static_cast<char>('a' + p), panels[p].title)
                                 : ", " + panels[p].title;
     }
-    if (any(TokenState::beyond_window)) text += "; keys that left with the model's window are left out";
+    if (any(TokenState::beyond_window))
+      text += "; keys that left with the model's window are left out";
     return text + ".";
   }
 
  private:
   std::string name(int axis) const {
-    return fmt::format("PC {} ({} %)", axis + 1,
-                       format_number(100.0 * explained[axis], 2));
+    return fmt::format("PC {} ({} %)", axis + 1, format_number(100.0 * explained[axis], 2));
   }
 
   bool any(TokenState state) const {

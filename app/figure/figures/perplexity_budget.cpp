@@ -32,7 +32,8 @@ Shown shown(const Evaluation& evaluation, const std::string& measure) {
   }
   if (measure == "kl") {
     return {"KL (nats)", "kl_nats",
-            "KL(full ‖ policy) of the next-token distributions, mean over the tokens, in nats", 0.0};
+            "KL(full ‖ policy) of the next-token distributions, mean over the tokens, in nats",
+            0.0};
   }
   if (measure == "top1") {
     return {"Same top-1 token (%)", "same_top1_percent",
@@ -60,7 +61,8 @@ std::optional<double> percent_of(const std::string& budget) {
   double value = 0.0;
   const char* end = budget.data() + budget.size();
   const auto [rest, error] = std::from_chars(budget.data(), end, value);
-  if (error != std::errc() || rest + 1 != end || *rest != '%' || !(value > 0.0)) return std::nullopt;
+  if (error != std::errc() || rest + 1 != end || *rest != '%' || !(value > 0.0))
+    return std::nullopt;
   return value;
 }
 
@@ -85,9 +87,8 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   const auto place = [&](const std::string& budget) {
     return place_of(evaluation, budget, percent);
   };
-  std::stable_sort(budgets.begin(), budgets.end(), [&](const auto& a, const auto& b) {
-    return place(a) < place(b);
-  });
+  std::stable_sort(budgets.begin(), budgets.end(),
+                   [&](const auto& a, const auto& b) { return place(a) < place(b); });
   LinePanels::Panel panel;
   ValueRange x, y;
   int look = 0;
@@ -122,10 +123,11 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
       std::count_if(evaluation.runs.begin(), evaluation.runs.end(),
                     [](const EvaluationRun& run) { return run.budget == "full"; });
   figure->caption_text = fmt::format(
-      "{}, with each policy in the model's own cache{}, against the budget; dashed: the full cache, "
+      "{}, with each policy in the model's own cache{}, against the budget; dashed: the full "
+      "cache, "
       "which ran {} prompt{}.",
-      what.in_words, evaluation.model.empty() ? "" : " (" + evaluation.model + ")",
-      prompts, prompts == 1 ? "" : "s");
+      what.in_words, evaluation.model.empty() ? "" : " (" + evaluation.model + ")", prompts,
+      prompts == 1 ? "" : "s");
   return figure;
 }
 
@@ -141,7 +143,8 @@ FigureInfo perplexity_budget_figure() {
   measure.name = "measure";
   measure.title = "Measure";
   measure.tooltip =
-      "Of results with perplexity: the difference of the perplexity or of the loss, KL from the full "
+      "Of results with perplexity: the difference of the perplexity or of the loss, KL from the "
+      "full "
       "cache's distributions, or how often the most probable token is the same";
   measure.values = {"perplexity", "loss", "kl", "top1"};
   info.choices = {measure};

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "capture/tokenizer/hugging_face/limits.h"
 #include "capture/tokenizer/hugging_face/json_part.h"
+#include "capture/tokenizer/hugging_face/limits.h"
 
 namespace kvloupe {
 

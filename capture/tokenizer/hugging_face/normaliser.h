@@ -3,8 +3,8 @@
 #include <functional>
 
 #include "capture/tokenizer/hugging_face/aligned_text.h"
-#include "capture/tokenizer/hugging_face/limits.h"
 #include "capture/tokenizer/hugging_face/json_part.h"
+#include "capture/tokenizer/hugging_face/limits.h"
 
 namespace kvloupe {
 

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "capture/tokenizer/hugging_face/limits.h"
 #include "capture/tokenizer/hugging_face/json_part.h"
+#include "capture/tokenizer/hugging_face/limits.h"
 
 namespace kvloupe {
 

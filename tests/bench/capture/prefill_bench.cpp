@@ -1,7 +1,7 @@
 // A capture of a model too large for a benchmark loop: 16 layers, width 2048, 16 query heads on 4
-// heads of 128, a prompt of 2048 tokens (or TOKENS, in blocks of 128). Its bare matrix products, the
-// prefill without a trace and the capture follow one another in one process; processor time, wall
-// time and peak memory of each.
+// heads of 128, a prompt of 2048 tokens (or TOKENS, in blocks of 128). Its bare matrix products,
+// the prefill without a trace and the capture follow one another in one process; processor time,
+// wall time and peak memory of each.
 //
 //   kvloupe_prefill_bench FOLDER [THREADS [TOKENS]]
 //
@@ -61,8 +61,8 @@ void write_checkpoint(const std::filesystem::path& folder) {
   };
   for (const WeightShape& expected : weight_shapes(config)) {
     const bool norm = expected.shape.size() == 1;
-    shard.emplace_back(expected.name, norm ? at::ones(expected.shape)
-                                           : at::randn(expected.shape).mul_(0.02));
+    shard.emplace_back(expected.name,
+                       norm ? at::ones(expected.shape) : at::randn(expected.shape).mul_(0.02));
     if (shard.size() == 9) flush();
   }
   if (!shard.empty()) flush();
@@ -127,10 +127,9 @@ void prefill(const Transformer& model, std::span<const std::int32_t> ids) {
   options.storage = Storage::float32;
   BlockRunner runner(model, options);
   for (const Block& block : make_blocks(tokens, 0, kBlock)) {
-    const at::Tensor hidden =
-        runner.run(ids.subspan(static_cast<std::size_t>(block.first),
-                               static_cast<std::size_t>(block.size())),
-                   [](const LayerStep&) {}, Progress());
+    const at::Tensor hidden = runner.run(
+        ids.subspan(static_cast<std::size_t>(block.first), static_cast<std::size_t>(block.size())),
+        [](const LayerStep&) {}, Progress());
     predict(model, hidden, block.first, 5, ids.subspan(static_cast<std::size_t>(block.first) + 1));
   }
 }
