@@ -9,7 +9,10 @@ namespace kvloupe::window {
 
 namespace {
 
-constexpr int kFramesToOpen = 2;  // one opens a field, the next gives it the keyboard
+// One frame opens or leaves a field, the next gives or takes the keyboard, and only the one after
+// begins with ImGui saying so: until then a letter for the field would be taken for a command, or a
+// tapped command for text, of which press and release come in one frame and are not seen.
+constexpr int kFramesToOpen = 3;
 
 bool is_modifier(int key) { return key >= GLFW_KEY_LEFT_SHIFT && key <= GLFW_KEY_RIGHT_SUPER; }
 

@@ -26,8 +26,8 @@ class InputQueue {
 
   /// Once a frame, before it: hands on what this frame may see. A key changes at most once in a
   /// frame, but for letters typed into a field. After a key that does something (a shortcut, Enter,
-  /// an arrow) or a character that no text field takes, what follows waits until the frame after
-  /// next: by then what was opened has the keyboard.
+  /// an arrow) or a character that no text field takes, what follows waits until the third
+  /// frame after: by then what was opened has the keyboard, and `typing` says so.
   void next_frame(bool typing, const std::function<void(const KeyEvent&)>& hand_on);
 
  private:

@@ -66,6 +66,7 @@ TEST_F(InputQueueTest, WhatFollowsAShortcutWaitsForWhatItOpens) {
   type("ab");
   EXPECT_EQ(frame(), "CK");
   EXPECT_EQ(frame(), "");
+  EXPECT_EQ(frame(), "");
   // The field is open now: characters come together, as fast as they were typed.
   EXPECT_EQ(frame(true), "kcA'aaB'bb");
   EXPECT_TRUE(queue.empty());
@@ -74,6 +75,7 @@ TEST_F(InputQueueTest, WhatFollowsAShortcutWaitsForWhatItOpens) {
 TEST_F(InputQueueTest, ACharacterThatNoFieldTakesIsACommand) {
   type("kx");
   EXPECT_EQ(frame(), "K'k");
+  EXPECT_EQ(frame(), "");
   EXPECT_EQ(frame(), "");
   EXPECT_EQ(frame(true), "kX'xx");
 }
@@ -88,7 +90,7 @@ TEST_F(InputQueueTest, ATwiceTappedKeyIsTwoPresses) {
   tap(GLFW_KEY_BACKSPACE);
   tap(GLFW_KEY_BACKSPACE);
   int presses = 0;
-  for (int i = 0; i < 12; ++i) {
+  for (int i = 0; i < 16; ++i) {
     queue.next_frame(true, [&](const KeyEvent& event) { presses += event.action == GLFW_PRESS; });
   }
   EXPECT_EQ(presses, 2);
@@ -99,8 +101,10 @@ TEST_F(InputQueueTest, EnterIsSeenBeforeWhatIsTypedNext) {
   tap(GLFW_KEY_ENTER);
   type("b");
   EXPECT_EQ(frame(true), "A'aa\n");
-  EXPECT_EQ(frame(), "");
-  EXPECT_EQ(frame(), "\nB'b");
+  // ImGui says that nothing is typed into only after two more frames have begun.
+  EXPECT_EQ(frame(true), "");
+  EXPECT_EQ(frame(true), "");
+  EXPECT_EQ(frame(), "\nB'b") << "pressed and released in one frame, it would be lost";
 }
 
 TEST_F(InputQueueTest, HeldKeysRepeatAsTheyCome) {
