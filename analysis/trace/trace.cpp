@@ -16,6 +16,7 @@
 #include "analysis/trace/hdf5_checked_file.h"
 #include "analysis/trace/trace_attributes.h"
 #include "analysis/trace/trace_layout.h"
+#include "analysis/trace/utf8.h"
 
 namespace kvloupe {
 
@@ -92,6 +93,7 @@ struct Trace::Impl {
   std::vector<Layer> layers;
   int top_k = 0;  // 0: no predictions
   bool loss = false, lm_head = false, hidden = false;
+  hsize_t vocabulary_bytes = 0;  // 0: no vocabulary
   Handle file;
 
   const ModelInfo& model() const { return attributes.model; }
@@ -389,6 +391,12 @@ void Trace::Impl::check_predictions() {
   const hsize_t count = size(length());
   lm_head =
       found("/model/lm_head", Kind::real, {size(model().vocab_size), size(model().hidden_size)});
+  if (hdf5::exists(file, layout::kVocabularyText)) {
+    const Shape shape = hdf5::open_dataset(file, layout::kVocabularyText).shape;
+    vocabulary_bytes = shape.size() == 1 ? shape[0] : 0;
+    open(layout::kVocabularyText, Kind::integer, {vocabulary_bytes});
+    open(layout::kVocabularyEnds, Kind::integer, {size(model().vocab_size)});
+  }
   loss = found("/predictions/loss", Kind::real, {count});
   hidden = found("/predictions/hidden", Kind::real, {count, size(model().hidden_size)});
   if (!hdf5::exists(file, "/predictions/token_ids") ||
@@ -523,6 +531,32 @@ std::optional<Trace::Predictions> Trace::predictions() const {
           impl_->read_all<float>("/predictions/loss", Kind::real, {count}, H5T_NATIVE_FLOAT);
     }
     return result;
+  });
+}
+
+std::optional<std::vector<std::string>> Trace::vocabulary() const {
+  if (impl_->vocabulary_bytes == 0) return std::nullopt;
+  return impl_->guarded([&] {
+    const auto text = impl_->read_all<std::uint8_t>(layout::kVocabularyText, Kind::integer,
+                                                    {impl_->vocabulary_bytes}, H5T_NATIVE_UINT8);
+    const auto ends =
+        impl_->read_all<std::int64_t>(layout::kVocabularyEnds, Kind::integer,
+                                      {size(model().vocab_size)}, H5T_NATIVE_INT64);
+    std::vector<std::string> words;
+    words.reserve(ends.size());
+    std::int64_t begin = 0;
+    for (const std::int64_t end : ends) {
+      if (end < begin || end > static_cast<std::int64_t>(text.size())) {
+        throw hdf5::Failure(fmt::format("{}: token {} ends at {}, the one before it at {}, all at {}",
+                                        layout::kVocabularyEnds, words.size(), end, begin,
+                                        text.size()));
+      }
+      words.push_back(
+          escape_invalid_utf8({reinterpret_cast<const char*>(text.data()) + begin,
+                               static_cast<std::size_t>(end - begin)}));
+      begin = end;
+    }
+    return words;
   });
 }
 

@@ -66,6 +66,9 @@ class Trace {
     std::vector<float> loss;              // [T]
   };
   std::optional<Predictions> predictions() const;
+  /// What a person sees of each token id [vocab], as tokens().text has it. Nothing where the trace
+  /// does not say.
+  std::optional<std::vector<std::string>> vocabulary() const;
   /// [vocab,D]
   std::optional<Matrix> lm_head() const;
   /// [T,D]: what enters the output head, behind the last norm; its product with lm_head() are the

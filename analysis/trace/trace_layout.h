@@ -12,6 +12,10 @@ inline constexpr int kStateChunk = 256;
 /// Side of a chunk of the attention matrix: what lies wholly above the diagonal is never written.
 inline constexpr int kAttentionChunk = 128;
 
+/// The texts of all token ids, end to end, and where each ends.
+inline constexpr const char* kVocabularyText = "/model/vocabulary/text";
+inline constexpr const char* kVocabularyEnds = "/model/vocabulary/ends";
+
 /// Members of /layers/{l}/merges, in the order of MergedEntry; all but the last are integers.
 inline constexpr const char* kMergeMembers[] = {"head", "step", "into", "from", "weight"};
 

@@ -514,6 +514,24 @@ void TraceWriter::write_lm_head(std::span<const float> weight) {
   impl_->guarded([&] { impl_->write_weight("/model/lm_head", shape, weight, true); });
 }
 
+void TraceWriter::write_vocabulary(const std::vector<std::string>& texts) {
+  require(texts.size() == size(impl_->model.vocab_size), "a vocabulary of the wrong size");
+  std::string all;
+  std::vector<std::int64_t> ends;
+  for (const std::string& text : texts) {
+    all += escape_invalid_utf8(text);
+    ends.push_back(static_cast<std::int64_t>(all.size()));
+  }
+  if (all.empty()) return;
+  impl_->guarded([&] {
+    hdf5::create_group(impl_->file, "/model/vocabulary");
+    impl_->write_array(layout::kVocabularyText, H5T_STD_U8LE, H5T_NATIVE_UINT8, {all.size()},
+                       all.data());
+    impl_->write_array(layout::kVocabularyEnds, H5T_STD_I64LE, H5T_NATIVE_INT64, {ends.size()},
+                       ends.data());
+  });
+}
+
 void TraceWriter::write_evicted_at(int layer, std::span<const std::int32_t> evicted_at) {
   Impl::Layer& entry = impl_->layer_at(layer);
   const hsize_t heads = size(impl_->model.num_kv_heads);

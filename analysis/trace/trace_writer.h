@@ -56,6 +56,8 @@ class TraceWriter {
   void write_final_hidden(int first, int m, std::span<const float> hidden);
   /// float16 [vocab,D].
   void write_lm_head(std::span<const float> weight);
+  /// What a person sees of each token id [vocab], as in TokenTable::text.
+  void write_vocabulary(const std::vector<std::string>& texts);
 
   /// Closed-loop traces: the step at which each token left the head's cache, -1: stayed. [Hk,T]
   void write_evicted_at(int layer, std::span<const std::int32_t> evicted_at);

@@ -143,6 +143,15 @@ TokenTable token_table(const TokenSequence& tokens, const Tokenizer* tokenizer) 
   return table;
 }
 
+void write_vocabulary(const Tokenizer& tokenizer, const ModelInfo& model, TraceWriter& writer) {
+  std::vector<std::string> texts(static_cast<std::size_t>(model.vocab_size));
+  const std::int32_t known = std::min(tokenizer.size(), static_cast<std::int32_t>(texts.size()));
+  for (std::int32_t id = 0; id < known; ++id) {
+    texts[static_cast<std::size_t>(id)] = tokenizer.piece_text(id);
+  }
+  writer.write_vocabulary(texts);
+}
+
 }  // namespace
 
 CaptureSummary run_capture(const CaptureRequest& request, Progress& progress,
@@ -192,6 +201,7 @@ CaptureSummary run_capture(const CaptureRequest& request, Progress& progress,
   progress.check();
 
   write_lm_head(model, request.lm_head, writer);
+  if (input.tokenizer) write_vocabulary(*input.tokenizer, info, writer);
   BlockRunner::Options running;
   running.most_tokens = run.tokens();
   running.storage = request.storage;

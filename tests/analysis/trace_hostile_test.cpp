@@ -201,6 +201,41 @@ TEST_F(HostileTrace, HugeClaimsAreRefusedBeforeAnyAllocation) {
               HasSubstr("only 0 bytes in the file"));
 }
 
+TEST_F(HostileTrace, VocabulariesThatDoNotFitTogether) {
+  test::SyntheticTraceOptions options;
+  options.vocabulary = true;
+  options.vocab_size = 104;
+  const auto with_ends = [&](std::int64_t second, std::int64_t last) {
+    const Path path = folder_ / "words.h5";
+    test::write_synthetic_trace(path, options);
+    {
+      std::vector<std::int64_t> ends(104, 6);
+      ends[1] = second;
+      ends.back() = last;
+      Edit(path).write("/model/vocabulary/ends", H5T_NATIVE_INT64, ends.data());
+    }
+    try {
+      return Trace(path).vocabulary()->front();
+    } catch (const FileError& error) {
+      return std::string(error.what());
+    }
+  };
+  EXPECT_EQ(with_ends(6, 6), " wörd");
+  EXPECT_THAT(with_ends(5, 6), HasSubstr("token 1 ends at 5, the one before it at 6"));
+  EXPECT_THAT(with_ends(-1, 6), HasSubstr("token 1 ends at -1"));
+  EXPECT_THAT(with_ends(6, std::int64_t{1} << 40), HasSubstr("token 103 ends at 1099511627776"));
+  const auto shaped = [&](const char* what, std::vector<hsize_t> shape) {
+    const Path path = folder_ / "words.h5";
+    test::write_synthetic_trace(path, options);
+    Edit(path).replace(what, H5T_NATIVE_INT64, std::move(shape));
+    return message(path);
+  };
+  EXPECT_THAT(shaped("/model/vocabulary/ends", {103}), HasSubstr("[103]"));
+  EXPECT_EQ(shaped("/model/vocabulary/text", {0}), "opened") << "nothing is said: none";
+  EXPECT_THAT(shaped("/model/vocabulary/text", {4, 4}), HasSubstr("[4, 4]"));
+  EXPECT_THAT(shaped("/model/vocabulary/text", {std::uint64_t{1} << 40}), Not("opened"));
+}
+
 TEST_F(HostileTrace, StepsAndTokensOutOfRange) {
   const auto blocks = [&](std::vector<std::int32_t> bounds) {
     return after([&](Edit& e) {
@@ -348,6 +383,7 @@ void read_everything(const Path& path) {
   }
   trace.predictions();
   trace.lm_head();
+  trace.vocabulary();
   trace.datasets();
 }
 
@@ -396,7 +432,7 @@ class DamagedTrace : public ::testing::Test {
     options.layers = 1;
     options.prompt_length = 12;
     options.generated = 2;
-    options.attention = options.lm_head = options.evicted_at = true;
+    options.attention = options.lm_head = options.vocabulary = options.evicted_at = true;
     options.head_dim = 4;
     options.hidden_size = 4;
     test::write_synthetic_trace(folder_ / "good.h5", options);

@@ -83,7 +83,7 @@ TEST_F(TracePython, DocumentedWriterMakesATraceThatOpens) {
 
 TEST_F(TracePython, H5pySeesTheTypesTheFormatPromises) {
   test::SyntheticTraceOptions options;
-  options.attention = options.lm_head = options.evicted_at = true;
+  options.attention = options.lm_head = options.vocabulary = options.evicted_at = true;
   options.prompt_length = 300;
   const test::SyntheticStates states = test::write_synthetic_trace(folder_ / "t.h5", options);
   const Outcome outcome = run_python(folder_, R"(
@@ -99,6 +99,8 @@ with h5py.File(sys.argv[1]) as t:
         assert t[f"layers/0/{name}"].dtype == np.float16, name
     assert t["layers/0/key"].shape == (2, 308, 16) and t["layers/0/key"].chunks == (1, 256, 16)
     assert t["model/lm_head"].dtype == np.float16
+    text, ends = t["model/vocabulary/text"][:].tobytes(), t["model/vocabulary/ends"][:]
+    assert text[ends[3]:ends[4]].decode() == " wörd4"
     a = t["layers/1/attention"][:].astype(np.float32)
     assert a.dtype == np.float32 and np.abs(np.triu(a[0], 1)).max() == 0
     assert np.abs(a.sum(axis=2) - 1).max() < 5e-3

@@ -92,7 +92,7 @@ TEST(Trace, AttributesAndTokensSurvive) {
 TEST(Trace, OptionalPartsAreReadWhereTheyAre) {
   const TemporaryFolder folder;
   SyntheticTraceOptions options;
-  options.attention = options.lm_head = options.evicted_at = true;
+  options.attention = options.lm_head = options.vocabulary = options.evicted_at = true;
   options.prompt_length = 200;
   write_synthetic_trace(folder / "t.h5", options);
   const Trace trace(folder / "t.h5");
@@ -106,6 +106,11 @@ TEST(Trace, OptionalPartsAreReadWhereTheyAre) {
   EXPECT_EQ(trace.predictions()->k, 3);
   EXPECT_TRUE(std::isnan(trace.predictions()->loss.back()));
   EXPECT_EQ(trace.lm_head()->rows(), 50);
+  ASSERT_TRUE(trace.vocabulary().has_value());
+  ASSERT_EQ(trace.vocabulary()->size(), 50U);
+  EXPECT_EQ(trace.vocabulary()->front(), " wörd0");
+  EXPECT_EQ((*trace.vocabulary())[3], "");
+  EXPECT_EQ(trace.vocabulary()->back(), " wörd49");
   ASSERT_TRUE(trace.evicted_at(1, 1).has_value());
   EXPECT_EQ(trace.evicted_at(1, 1)->size(), 208U);
   const int last = static_cast<int>(trace.blocks().size()) - 1;
@@ -126,6 +131,7 @@ TEST(Trace, LivesWithoutTheOptionalParts) {
   EXPECT_FALSE(trace.stored_attention(0, 0).has_value());
   EXPECT_FALSE(trace.predictions().has_value());
   EXPECT_FALSE(trace.lm_head().has_value());
+  EXPECT_FALSE(trace.vocabulary().has_value());
   EXPECT_FALSE(trace.evicted_at(0, 0).has_value());
   EXPECT_TRUE(trace.merges(0).empty());
   EXPECT_TRUE(trace.attention_logsumexp(0, 0).empty());

@@ -38,7 +38,15 @@ TEST(DemoModel, FindsTheNeedlesOfTheShippedPrompts) {
     const kvloupe::test::TemporaryFolder folder;
     const auto request = request_for(prompt, folder / "trace.h5");
     const CaptureSummary summary = kvloupe::test::capture(request);
-    EXPECT_EQ(summary.generated_text, answer_in(Trace(request.target)));
+    const Trace trace(request.target);
+    EXPECT_EQ(summary.generated_text, answer_in(trace));
+    // The vocabulary names the tokens as the sequence does.
+    const auto vocabulary = trace.vocabulary();
+    ASSERT_TRUE(vocabulary.has_value());
+    for (std::size_t t = 0; t < trace.tokens().ids.size(); ++t) {
+      const auto id = static_cast<std::size_t>(trace.tokens().ids[t]);
+      ASSERT_EQ(vocabulary->at(id), trace.tokens().text[t]) << t;
+    }
   }
 }
 

@@ -290,6 +290,13 @@ void write_states(const std::filesystem::path& target, const SyntheticTraceOptio
     const Matrix head = normal(random, options.vocab_size, options.hidden_size);
     writer.write_lm_head({head.data(), static_cast<std::size_t>(head.size())});
   }
+  if (options.vocabulary) {
+    std::vector<std::string> texts;
+    for (int id = 0; id < options.vocab_size; ++id) {
+      texts.push_back(id % 7 == 3 ? "" : " wörd" + std::to_string(id));
+    }
+    writer.write_vocabulary(texts);
+  }
   std::vector<float> loss;
   if (options.predictions) {
     loss.assign(static_cast<std::size_t>(options.tokens()), closed != nullptr ? 2.625F : 2.5F);

@@ -35,6 +35,7 @@ struct SyntheticTraceOptions {
   bool logsumexp = true;
   bool predictions = true;
   bool lm_head = false;
+  bool vocabulary = false;
   bool text = true;         // also the segments
   bool evicted_at = false;  // also merges
 
