@@ -469,6 +469,17 @@ TEST_F(ModelFigures, LogitsShiftAsTheTwinsOutputsDo) {
       EXPECT_NEAR(shown, logits[std::stoul(rows[i].at("token_id"))], 2e-4);
     }
   }
+  // Names come from the vocabulary where the trace has one.
+  test::SyntheticTraceOptions with_words = options;
+  with_words.vocabulary = true;
+  test::write_synthetic_trace(folder / "words.h5", with_words);
+  const FigureMaker of_words(std::make_shared<const Trace>(folder / "words.h5"));
+  for (const Row& row : rows_of(*make(of_words, "logit-effect", settings("h2o")).figure)) {
+    const std::string& id = row.at("token_id");
+    if (id.empty() || std::stoi(id) % 7 == 3) continue;
+    EXPECT_EQ(row.at("text"), "“ wörd" + id + "”");
+  }
+
   // Where nothing was evicted nothing changes, not even by rounding.
   FigureSettings whole = settings("h2o");
   whole.budget = "100%";

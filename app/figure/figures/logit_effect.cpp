@@ -125,7 +125,12 @@ bool has_lm_head(const Trace& trace) {
   return known[key] = has;
 }
 
-std::string text_of(const Trace& trace, long id) {
+/// In quotes; the id where the trace has no text of it.
+std::string text_of(const Trace& trace, const std::vector<std::string>& vocabulary, long id) {
+  const auto index = static_cast<std::size_t>(id);
+  if (index < vocabulary.size() && !vocabulary[index].empty()) {
+    return "“" + vocabulary[index] + "”";
+  }
   const TokenTable& tokens = trace.tokens();
   const auto at = std::find(tokens.ids.begin(), tokens.ids.end(), static_cast<std::int32_t>(id));
   if (at == tokens.ids.end() || tokens.text.empty()) return fmt::format("#{}", id);
@@ -201,10 +206,12 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   const LogitEffect effect = logit_effect(*lm_head, change, kOfEachSign);
   figure->mean = effect.mean;
   figure->spread = effect.norm;
+  const std::vector<std::string> vocabulary =
+      trace.vocabulary().value_or(std::vector<std::string>());
   for (const LogitEffect::Change& one : effect.up)
-    figure->shifts.push_back({one.token, text_of(trace, one.token), one.change});
+    figure->shifts.push_back({one.token, text_of(trace, vocabulary, one.token), one.change});
   for (auto one = effect.down.rbegin(); one != effect.down.rend(); ++one)
-    figure->shifts.push_back({one->token, text_of(trace, one->token), one->change});
+    figure->shifts.push_back({one->token, text_of(trace, vocabulary, one->token), one->change});
   return figure;
 }
 
