@@ -142,6 +142,20 @@ void TokenCard::draw_life(Workspace& w, const Life& life, const char* name, ImU3
   ImGui::PopID();
 }
 
+void TokenCard::draw_expectations(Workspace& w, int token, float width) {
+  const TracePointer trace = w.results.trace();
+  expected_.request(w.results.quick(), w.results.trace_key(),
+                    [trace](Progress&, const auto&) { return read_expectations(*trace); });
+  const auto expected = expected_.current();
+  if (!expected) return;
+  ImGui::PushTextWrapPos(ImGui::GetCursorPosX() + width);
+  for (const std::string& line :
+       {likelihood_text(*expected, token), next_text(*expected, token)}) {
+    if (!line.empty()) ImGui::TextUnformatted(line.c_str());
+  }
+  ImGui::PopTextWrapPos();
+}
+
 void TokenCard::draw(Workspace& w) {
   const TracePointer trace = w.results.trace();
   const int token = w.state.selection.token;
@@ -152,7 +166,7 @@ void TokenCard::draw(Workspace& w) {
 
   const ImVec2 screen = ImGui::GetIO().DisplaySize;
   const float width = w.px(kWidth);
-  const float height = w.px(w.state.policy_b_on ? 360 : 216);  // about: only to stay on the screen
+  const float height = w.px(w.state.policy_b_on ? 416 : 272);  // about: only to stay on the screen
   const float gap = w.px(16);
   ImVec2 corner{at_.x + gap, at_.y + gap};
   if (corner.x + width > screen.x) corner.x = std::max(0.0F, at_.x - gap - width);
@@ -187,6 +201,7 @@ void TokenCard::draw(Workspace& w) {
     where += " · " + table.segment_names[table.segment[at]];
   }
   ImGui::TextDisabled("%s", where.c_str());
+  draw_expectations(w, token, inner);
   ImGui::Dummy({0, w.px(4)});
   draw_life(w, lives_[0], "A", w.colours().retained, inner);
   if (w.state.policy_b_on) {

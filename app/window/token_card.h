@@ -7,6 +7,8 @@
 #include <string>
 
 #include "analysis/replay/explain.h"
+#include "app/job/computed.h"
+#include "app/window/expectations.h"
 #include "app/window/numbers.h"
 
 namespace kvloupe::window {
@@ -14,8 +16,9 @@ namespace kvloupe::window {
 class Workspace;
 struct PolicyResults;
 
-/// Why a token stayed or left, beside the place where it was clicked: its life under both policies,
-/// the step in hand in one sentence, and its margin over the threshold step by step.
+/// Why a token stayed or left, beside the place where it was clicked: how likely the model held it
+/// to be and what it expected next; its life under both policies, the step in hand in one sentence,
+/// and its margin over the threshold step by step.
 class TokenCard {
  public:
   void open(ImVec2 at);
@@ -37,9 +40,12 @@ class TokenCard {
   void draw_life(Workspace& workspace, const Life& life, const char* name, ImU32 colour,
                  float width) const;
 
+  void draw_expectations(Workspace& workspace, int token, float width);
+
   bool open_ = false;
   ImVec2 at_{};
   Life lives_[2];
+  job::Computed<Expectations> expected_;
 };
 
 /// "came at step 0, evicted at step 3".
