@@ -17,9 +17,10 @@ Rope::Rope(const ModelInfo& model) : halves_(model.rope_pairing == RopePairing::
     throw WorkError("the trace has no rope_theta: RoPE cannot be undone");
   }
   if (model.head_dim % 2 != 0) throw WorkError("an odd head dimension: RoPE cannot be undone");
-  RopeScaling scaling;
   try {
-    scaling = parse_rope_scaling(model.rope_scaling.empty() ? "null" : model.rope_scaling);
+    frequencies_ = rope_frequencies(
+        model.rope_theta, model.head_dim,
+        parse_rope_scaling(model.rope_scaling.empty() ? "null" : model.rope_scaling));
   } catch (const std::invalid_argument& problem) {
     throw WorkError(
         fmt::format("RoPE cannot be undone, only keys after RoPE can be used: rope_scaling of the "
@@ -33,7 +34,6 @@ Rope::Rope(const ModelInfo& model) : halves_(model.rope_pairing == RopePairing::
     throw WorkError(
         "RoPE with partial_rotary_factor cannot be undone; only keys after RoPE can be used");
   }
-  frequencies_ = rope_frequencies(model.rope_theta, model.head_dim, scaling);
 }
 
 Rope::Pair Rope::pair(std::size_t j) const {

@@ -21,6 +21,12 @@ double positive(const json& object, const char* field) {
   return found->get<double>();
 }
 
+/// The same for a field that may be missing or null.
+double positive_or(const json& object, const char* field, double otherwise) {
+  const auto found = object.find(field);
+  return found == object.end() || found->is_null() ? otherwise : positive(object, field);
+}
+
 /// A text from a file, made fit for one line of an error.
 std::string quoted(const std::string& text) {
   return json(text.substr(0, 40)).dump(-1, ' ', false, json::error_handler_t::replace);
@@ -37,9 +43,67 @@ std::string type_of(const json& object) {
   return "";
 }
 
+/// YaRN, section 3.4: logits are this much, squared, larger for a context `factor` times as long.
+double stretch_for(double factor, double scale) {
+  return factor <= 1.0 ? 1.0 : 0.1 * scale * std::log(factor) + 1.0;
+}
+
+RopeScaling parse_yarn(const json& object, double most_positions) {
+  RopeScaling scaling;
+  scaling.type = RopeScaling::Type::yarn;
+  scaling.original_context =
+      positive_or(object, "original_max_position_embeddings", most_positions);
+  if (scaling.original_context <= 0.0) {
+    throw std::invalid_argument("original_max_position_embeddings must be a number greater than 0");
+  }
+  scaling.factor = most_positions > 0.0
+                       ? positive_or(object, "factor", most_positions / scaling.original_context)
+                       : positive(object, "factor");
+  scaling.beta_fast = positive_or(object, "beta_fast", scaling.beta_fast);
+  scaling.beta_slow = positive_or(object, "beta_slow", scaling.beta_slow);
+  if (scaling.beta_fast < scaling.beta_slow) {
+    throw std::invalid_argument("beta_fast must be at least beta_slow");
+  }
+  const double own = positive_or(object, "mscale", 0.0);
+  const double all = positive_or(object, "mscale_all_dim", 0.0);
+  const double usual = own > 0.0 && all > 0.0
+                           ? stretch_for(scaling.factor, own) / stretch_for(scaling.factor, all)
+                           : stretch_for(scaling.factor, 1.0);
+  scaling.attention_factor = positive_or(object, "attention_factor", usual);
+  const auto truncate = object.find("truncate");
+  if (truncate != object.end() && !truncate->is_null()) {
+    if (!truncate->is_boolean()) throw std::invalid_argument("truncate must be true or false");
+    scaling.truncate = truncate->get<bool>();
+  }
+  return scaling;
+}
+
+/// What YaRN leaves of the pairs' own frequency, [d/2] from 1 to 0.
+std::vector<double> yarn_shares(double theta, int head_dim, const RopeScaling& scaling) {
+  if (!(theta > 1.0)) throw std::invalid_argument("yarn wants a rope_theta greater than 1");
+  // The pair, as a real number, that makes so many turns within the original context.
+  const auto pair_of = [&](double turns) {
+    return head_dim * std::log(scaling.original_context / (turns * 2.0 * std::numbers::pi)) /
+           (2.0 * std::log(theta));
+  };
+  double first = pair_of(scaling.beta_fast), last = pair_of(scaling.beta_slow);
+  if (scaling.truncate) {
+    first = std::floor(first);
+    last = std::ceil(last);
+  }
+  first = std::max(first, 0.0);
+  last = std::min(last, head_dim - 1.0);
+  if (last == first) last += 0.001;
+  std::vector<double> shares;
+  for (int j = 0; j < head_dim / 2; ++j) {
+    shares.push_back(1.0 - std::clamp((j - first) / (last - first), 0.0, 1.0));
+  }
+  return shares;
+}
+
 }  // namespace
 
-RopeScaling parse_rope_scaling(const std::string& text) {
+RopeScaling parse_rope_scaling(const std::string& text, double most_positions) {
   const json object = json::parse(text, nullptr, /*allow_exceptions=*/false);
   RopeScaling scaling;
   if (object.is_null()) return scaling;
@@ -69,9 +133,11 @@ RopeScaling parse_rope_scaling(const std::string& text) {
     if (scaling.high_freq_factor <= scaling.low_freq_factor) {
       throw std::invalid_argument("high_freq_factor must be greater than low_freq_factor");
     }
+  } else if (type == "yarn") {
+    scaling = parse_yarn(object, most_positions);
   } else {
     throw std::invalid_argument("the type " + quoted(type) +
-                                " is not supported; default, linear and llama3 are");
+                                " is not supported; default, linear, llama3 and yarn are");
   }
   return scaling;
 }
@@ -89,11 +155,23 @@ std::string rope_scaling_json(const RopeScaling& scaling) {
                   {"high_freq_factor", scaling.high_freq_factor},
                   {"original_max_position_embeddings", scaling.original_context}}
           .dump();
+    case RopeScaling::Type::yarn:
+      return json{{"rope_type", "yarn"},
+                  {"factor", scaling.factor},
+                  {"beta_fast", scaling.beta_fast},
+                  {"beta_slow", scaling.beta_slow},
+                  {"attention_factor", scaling.attention_factor},
+                  {"truncate", scaling.truncate},
+                  {"original_max_position_embeddings", scaling.original_context}}
+          .dump();
   }
   return "null";
 }
 
 std::vector<double> rope_frequencies(double theta, int head_dim, const RopeScaling& scaling) {
+  const bool yarn = scaling.type == RopeScaling::Type::yarn;
+  const std::vector<double> shares =
+      yarn ? yarn_shares(theta, head_dim, scaling) : std::vector<double>();
   std::vector<double> frequencies;
   for (int j = 0; j < head_dim / 2; ++j) {
     double frequency = std::pow(theta, -2.0 * j / head_dim);
@@ -105,10 +183,17 @@ std::vector<double> rope_frequencies(double theta, int head_dim, const RopeScali
           (turns - scaling.low_freq_factor) / (scaling.high_freq_factor - scaling.low_freq_factor),
           0.0, 1.0);
       frequency *= kept + (1.0 - kept) / scaling.factor;
+    } else if (yarn) {
+      const double kept = shares[static_cast<std::size_t>(j)];
+      frequency *= kept + (1.0 - kept) / scaling.factor;
     }
     frequencies.push_back(frequency);
   }
   return frequencies;
+}
+
+double rope_stretch(const RopeScaling& scaling) {
+  return scaling.type == RopeScaling::Type::yarn ? scaling.attention_factor : 1.0;
 }
 
 }  // namespace kvloupe

@@ -31,7 +31,8 @@ void read_rotation(const ConfigReader& reader, ModelConfig& config) {
     if (object == nullptr) continue;
     RopeScaling scaling;
     try {
-      scaling = parse_rope_scaling(object->dump());
+      scaling =
+          parse_rope_scaling(object->dump(), static_cast<double>(config.max_position_embeddings));
     } catch (const std::invalid_argument& problem) {
       reader.fail(std::string(field) + ": " + problem.what());
     }
@@ -43,6 +44,9 @@ void read_rotation(const ConfigReader& reader, ModelConfig& config) {
       reader.fail("rope_scaling and rope_parameters say different things");
     }
     config.rope_scaling = scaling;
+  }
+  if (config.rope_scaling.type == RopeScaling::Type::yarn && config.rope_theta <= 1.0) {
+    reader.fail("yarn wants a rope_theta greater than 1");
   }
 }
 

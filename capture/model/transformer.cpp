@@ -124,6 +124,13 @@ at::Tensor Transformer::embed(const at::Tensor& ids) const {
 }
 
 Rotation Transformer::rotation(const at::Tensor& positions) const {
+  Rotation rotation = turn(positions);
+  const double stretch = rope_stretch(config_.rope_scaling);
+  if (stretch == 1.0) return rotation;
+  return {rotation.cosine * stretch, rotation.sine * stretch};
+}
+
+Rotation Transformer::turn(const at::Tensor& positions) const {
   const auto wide = positions.options().dtype(at::kDouble);
   std::vector<double> frequencies = rope_frequencies(
       config_.rope_theta, static_cast<int>(config_.head_dim), config_.rope_scaling);

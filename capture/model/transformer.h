@@ -64,8 +64,11 @@ class Transformer {
   // --- the parts, in the order they are run
   /// ids [b,m] int64 -> [b,m,D].
   at::Tensor embed(const at::Tensor& ids) const;
-  /// positions [m] int64. Angles in float64, tables in float32.
+  /// positions [m] int64. Angles in float64, tables in float32. As the model turns queries and keys,
+  /// stretched where its scaling does that.
   Rotation rotation(const at::Tensor& positions) const;
+  /// The angles alone: to turn what was rotated before.
+  Rotation turn(const at::Tensor& positions) const;
   /// Norm, projections, the heads' own norms where the model has them, and RoPE of one layer.
   /// hidden [b,m,D].
   StateTensors states(int layer, const at::Tensor& hidden, const Rotation& rotation) const;

@@ -10,7 +10,7 @@ BlockRunner::BlockRunner(const Transformer& model, const Options& options) : mod
   attention_ = {model.attention_scale(), options.storage, options.keep_rows, nullptr,
                 config.sliding_window};
   if (options.positions == Positions::compact) {
-    backward_ = model.rotation(-at::arange(options.most_tokens, like.dtype(at::kLong)));
+    backward_ = model.turn(-at::arange(options.most_tokens, like.dtype(at::kLong)));
   }
   const int capacity =
       options.capacity > 0 ? std::min(options.capacity, options.most_tokens) : options.most_tokens;

@@ -379,22 +379,56 @@ TEST(UndoRope, KnowsLinearAndLlama3Scaling) {
   EXPECT_GT(kept, 10);
   EXPECT_GT(blended, 1);
   EXPECT_GT(divided, 10);
-  for (const RopeScaling& scaling : {RopeScaling(), parse_rope_scaling(model.rope_scaling),
-                                     parse_rope_scaling(R"({"type": "linear", "factor": 4})")}) {
+  for (const RopeScaling& scaling :
+       {RopeScaling(), parse_rope_scaling(model.rope_scaling),
+        parse_rope_scaling(R"({"type": "linear", "factor": 4})"),
+        parse_rope_scaling(R"({"type": "yarn", "factor": 3, "beta_fast": 20, "truncate": false})",
+                           4096.0)}) {
     EXPECT_EQ(parse_rope_scaling(rope_scaling_json(scaling)), scaling);
   }
+}
+
+TEST(UndoRope, KnowsYarn) {
+  // Qwen 2.5's own numbers: d = 128, theta 10^6, 4 times 32 768 positions. Pairs that make more
+  // than 32 turns in those stay, those that make less than one are divided, both to whole pairs.
+  ModelInfo model;
+  model.head_dim = 128;
+  model.rope_theta = 1e6;
+  model.rope_scaling =
+      R"({"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768})";
+  const Rope rope(model);
+  const auto turns = [](double pair) { return 32768.0 / (2 * M_PI) * std::pow(1e6, -pair / 64); };
+  int first = 0, last = 0;  // whole pairs around those that make 32 and 1 turns
+  while (turns(first + 1) > 32) ++first;
+  while (turns(last) > 1) ++last;
+  EXPECT_EQ(first, 23);
+  EXPECT_EQ(last, 40);
+  for (int j = 0; j < 64; ++j) {
+    const double plain = std::pow(1e6, -j / 64.0);
+    const double gone = j <= first ? 0.0 : j >= last ? 1.0 : double(j - first) / (last - first);
+    EXPECT_NEAR(rope.pair(std::size_t(j)).frequency / (plain * (1 - gone) + plain / 4 * gone), 1.0,
+                1e-12)
+        << j;
+  }
+  EXPECT_NEAR(rope_stretch(parse_rope_scaling(model.rope_scaling)), 1.138629436, 1e-9);
+  EXPECT_EQ(rope_stretch(RopeScaling()), 1.0);
+  // A rotation turned back leaves the stretched key.
+  Matrix keys = random_matrix(2, 128, 3);
+  const Matrix before = keys;
+  for (int row = 0; row < 2; ++row) rope.turn(std::span(keys.row(row).data(), 128), 7 + row);
+  EXPECT_LT((undo_rope(view(keys), model, 7) - before).cwiseAbs().maxCoeff(), 1e-5F);
 }
 
 TEST(UndoRope, RefusesWhatItCannotUndoByName) {
   ModelInfo model;
   model.head_dim = 8;
-  model.rope_scaling = R"({"rope_type": "yarn", "factor": 8})";
+  model.rope_scaling = R"({"rope_type": "longrope", "factor": 8})";
   const Matrix keys = random_matrix(3, 8, 17);
   try {
     undo_rope(view(keys), model);
     FAIL();
   } catch (const WorkError& error) {
-    EXPECT_THAT(error.what(), ::testing::HasSubstr("yarn"));
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("longrope"));
   }
   model.rope_scaling = "null";
   model.rope_theta = 0.0;

@@ -232,6 +232,22 @@ TEST_F(ClosedLoopTest, TheModelAttendsToWhatTheTraceSaysItHolds) {
   }
 }
 
+// YaRN's rotation makes queries and keys longer, once: turning them on to their places does not.
+TEST_F(ClosedLoopTest, StretchedKeysAreTurnedByTheirAnglesAlone) {
+  tiny_.more =
+      R"({"rope_scaling": {"rope_type": "yarn", "factor": 8.0,
+          "original_max_position_embeddings": 24}})";
+  tiny_.write(folder_.path());
+  const NaiveModel naive(folder_.path());
+  for (const Positions positions : {Positions::original, Positions::compact}) {
+    const bool compact = positions == Positions::compact;
+    SCOPED_TRACE(compact ? "compact" : "original");
+    const Trace trace = run(request(16), "h2o", "12", positions);
+    expect_like_naive(
+        trace, naive.run(trace.tokens().ids, trace.blocks(), follow(trace, {}), compact), 2e-4);
+  }
+}
+
 TEST_F(ClosedLoopTest, CompactPositionsLeaveTheStatesOfLayerZeroAlone) {
   const Trace full = run(request(16));
   CaptureRequest closed_request = request(16);

@@ -33,6 +33,19 @@ constexpr const char* kLlama3 =
 constexpr const char* kOlderSpelling =
     R"({"rope_scaling": {"type": "llama3", "factor": 2.0, "low_freq_factor": 1.0,
         "high_freq_factor": 4.0, "original_max_position_embeddings": 64}})";
+// With an original context of 64 the pairs that make 32 and 1 turns within it are -1.5 and 3.0 of 0
+// to 7: the first stays, two are blended, the others divided.
+constexpr const char* kYarn =
+    R"({"rope_scaling": {"rope_type": "yarn", "factor": 4.0,
+        "original_max_position_embeddings": 64}})";
+// The original context is max_position_embeddings, 128; between pairs 1.2 and 3.0 they are blended.
+constexpr const char* kYarnOtherFields =
+    R"({"rope_scaling": {"type": "yarn", "factor": 2.0, "beta_fast": 8, "beta_slow": 2,
+        "mscale": 1.3, "mscale_all_dim": 0.7, "truncate": false}})";
+// No factor: 128 positions of 32.
+constexpr const char* kYarnLonger =
+    R"({"rope_scaling": {"rope_type": "yarn", "factor": null, "attention_factor": 1.7,
+        "original_max_position_embeddings": 32}})";
 
 const Case kCases[] = {
     {"LlamaPlain", "LlamaForCausalLM", "{}", 4, 2, 6, 20, false},
@@ -42,6 +55,7 @@ const Case kCases[] = {
      2, 8, 20, true},
     {"LlamaDefaultRope", "LlamaForCausalLM", R"({"rope_scaling": {"rope_type": "default"}})", 4, 4,
      4, 16, true},
+    {"LlamaYarn", "LlamaForCausalLM", kYarnOtherFields, 4, 2, 16, 20, false},
     {"LlamaBiases", "LlamaForCausalLM", R"({"attention_bias": true, "mlp_bias": true})", 6, 3, 4,
      20, false},
     {"MistralWindow", "MistralForCausalLM", R"({"sliding_window": 13})", 4, 2, 6, 20, false},
@@ -50,9 +64,11 @@ const Case kCases[] = {
     {"Qwen2", "Qwen2ForCausalLM",
      R"({"use_sliding_window": false, "sliding_window": 4, "max_window_layers": 1})", 4, 2, 6, 24,
      true},
+    {"Qwen2Yarn", "Qwen2ForCausalLM", kYarn, 4, 2, 16, 24, true},
     {"Qwen2Ungrouped", "Qwen2ForCausalLM", "{}", 3, 3, 8, 20, false},
     {"Qwen3", "Qwen3ForCausalLM", R"({"attention_bias": false, "sliding_window": null})", 4, 2, 10,
      18, true},
+    {"Qwen3Yarn", "Qwen3ForCausalLM", kYarnLonger, 4, 1, 16, 24, true},
     {"Qwen3Biases", "Qwen3ForCausalLM", R"({"attention_bias": true})", 4, 1, 8, 20, false},
 };
 

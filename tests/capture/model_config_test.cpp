@@ -107,6 +107,23 @@ TEST(ModelConfig, RotaryScalingIsReadInEverySpelling) {
   linear.type = RopeScaling::Type::linear;
   linear.factor = 2.0;
   EXPECT_EQ(read("rope_scaling", {{"type", "linear"}, {"factor", 2}}).rope_scaling, linear);
+  RopeScaling yarn;
+  yarn.type = RopeScaling::Type::yarn;
+  yarn.factor = 4.0;
+  yarn.original_context = 32768.0;
+  yarn.attention_factor = 0.1 * std::log(4.0) + 1.0;
+  const nlohmann::json qwen{
+      {"type", "yarn"}, {"factor", 4.0}, {"original_max_position_embeddings", 32768}};
+  EXPECT_EQ(read("rope_scaling", qwen).rope_scaling, yarn);
+  // What is not said follows from the positions that the model is for: here 128.
+  yarn.original_context = 128.0;
+  EXPECT_EQ(read("rope_scaling", {{"rope_type", "yarn"}, {"factor", 4}}).rope_scaling, yarn);
+  yarn.original_context = 32.0;
+  EXPECT_EQ(
+      read("rope_parameters",
+           {{"rope_type", "yarn"}, {"factor", nullptr}, {"original_max_position_embeddings", 32}})
+          .rope_scaling,
+      yarn);
   for (const nlohmann::json& none :
        {nlohmann::json(), nlohmann::json{{"type", "default"}}, nlohmann::json::object()}) {
     EXPECT_EQ(read("rope_scaling", none).rope_scaling, RopeScaling());
@@ -114,7 +131,7 @@ TEST(ModelConfig, RotaryScalingIsReadInEverySpelling) {
 }
 
 TEST(ModelConfig, OtherRotaryScalingIsRefusedByName) {
-  for (const char* type : {"yarn", "dynamic", "longrope", "su", "mrope", "ntk"}) {
+  for (const char* type : {"dynamic", "longrope", "su", "mrope", "ntk"}) {
     EXPECT_THAT(problem_with("rope_scaling", {{"rope_type", type}, {"factor", 4.0}}),
                 HasSubstr(std::string("rope_scaling: the type \"") + type + "\""));
     EXPECT_THAT(problem_with("rope_parameters", {{"type", type}}), HasSubstr(type));
@@ -134,6 +151,16 @@ TEST(ModelConfig, OtherRotaryScalingIsRefusedByName) {
   crossed["high_freq_factor"] = 1.0;
   EXPECT_THAT(problem_with("rope_scaling", crossed), HasSubstr("greater than low_freq_factor"));
   EXPECT_THAT(problem_with("rope_scaling", {{"type", "linear"}}), HasSubstr("factor"));
+  for (const char* field :
+       {"factor", "beta_fast", "attention_factor", "mscale", "original_max_position_embeddings"}) {
+    EXPECT_THAT(problem_with("rope_scaling", {{"type", "yarn"}, {field, -1.0}}), HasSubstr(field));
+  }
+  EXPECT_THAT(problem_with("rope_scaling", {{"type", "yarn"}, {"truncate", 1}}),
+              HasSubstr("truncate must be"));
+  EXPECT_THAT(problem_with("rope_scaling", {{"type", "yarn"}, {"beta_fast", 0.5}}),
+              HasSubstr("at least beta_slow"));
+  EXPECT_THAT(problem_with("rope_parameters", {{"type", "yarn"}, {"rope_theta", 1.0}}),
+              HasSubstr("rope_theta greater than 1"));
   EXPECT_THAT(problem_with("rope_scaling", {{"factor", 2.0}}), HasSubstr("rope_type is missing"));
   EXPECT_THAT(problem_with("rope_scaling", "linear"), HasSubstr("rope_scaling: must be an object"));
   EXPECT_THAT(problem_with("rope_scaling", {{"rope_type", 3}}), HasSubstr("must be a text"));

@@ -53,7 +53,8 @@ NaiveModel::NaiveModel(const std::filesystem::path& folder) {
   }
   if (const auto scaling = config["rope_scaling"]; scaling.is_object()) {
     rope_type_ = scaling.contains("rope_type") ? scaling["rope_type"] : scaling["type"];
-    if (rope_type_ != "default") rope_factor_ = scaling["factor"];
+    if (rope_type_ != "default" && rope_type_ != "yarn") rope_factor_ = scaling["factor"];
+    if (rope_type_ == "yarn") read_yarn(scaling, config["max_position_embeddings"]);
     if (rope_type_ == "llama3") {
       low_factor_ = scaling["low_freq_factor"];
       high_factor_ = scaling["high_freq_factor"];
@@ -97,12 +98,45 @@ Row NaiveModel::norm(const std::string& weight, const Row& x) const {
   return y;
 }
 
+/// As Transformers computes it. Of a rope_scaling that names what differs from what is usual.
+void NaiveModel::read_yarn(const nlohmann::json& scaling, double positions) {
+  const double context = scaling.value("original_max_position_embeddings", positions);
+  rope_factor_ = scaling["factor"].is_null() ? positions / context : double{scaling["factor"]};
+  const auto pair_with = [&](double turns) {
+    return static_cast<double>(head_dim) *
+           std::log(context / turns / 2.0 / 3.14159265358979323846) / 2.0 / std::log(rope_theta_);
+  };
+  yarn_first_ = pair_with(scaling.value("beta_fast", 32.0));
+  yarn_last_ = pair_with(scaling.value("beta_slow", 1.0));
+  if (scaling.value("truncate", true)) {
+    yarn_first_ = std::floor(yarn_first_);
+    yarn_last_ = std::ceil(yarn_last_);
+  }
+  if (yarn_first_ < 0.0) yarn_first_ = 0.0;
+  const double log_factor = 0.1 * std::log(rope_factor_);
+  if (scaling.contains("attention_factor")) {
+    stretch_ = scaling["attention_factor"];
+  } else if (scaling.contains("mscale")) {
+    stretch_ = (1.0 + log_factor * double{scaling["mscale"]}) /
+               (1.0 + log_factor * double{scaling["mscale_all_dim"]});
+  } else {
+    stretch_ = 1.0 + log_factor;
+  }
+}
+
 /// theta^(−2j/d). Linear scaling divides it. Llama 3's looks at the wavelength: a short one stays,
 /// a long one is divided, and between them the two are blended.
 double NaiveModel::frequency(std::size_t pair) const {
   const double plain =
       std::pow(rope_theta_, -2.0 * static_cast<double>(pair) / static_cast<double>(head_dim));
   if (rope_type_ == "linear") return plain / rope_factor_;
+  if (rope_type_ == "yarn") {
+    const double at = static_cast<double>(pair);
+    if (at <= yarn_first_) return plain;
+    if (at >= yarn_last_) return plain / rope_factor_;
+    const double gone = (at - yarn_first_) / (yarn_last_ - yarn_first_);
+    return plain / rope_factor_ * gone + plain * (1.0 - gone);
+  }
   if (rope_type_ != "llama3") return plain;
   const double wavelength = 2.0 * 3.14159265358979323846 / plain;
   if (wavelength < original_context_ / high_factor_) return plain;
@@ -127,7 +161,10 @@ Row NaiveModel::rotated(const Row& x, int position) const {
 Row NaiveModel::turned_head(const Row& x, int head, const std::string& norm_name,
                             int position) const {
   const Row own = part(x, head, head_dim);
-  return rotated(weights_.count(norm_name + ".weight") != 0 ? norm(norm_name, own) : own, position);
+  Row y =
+      rotated(weights_.count(norm_name + ".weight") != 0 ? norm(norm_name, own) : own, position);
+  for (double& coordinate : y) coordinate *= stretch_;
+  return y;
 }
 
 Row naive_attention_row(const Row& query, const Rows& keys, std::size_t last, double scale,

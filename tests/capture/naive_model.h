@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -63,6 +64,7 @@ class NaiveModel {
                  NaiveCaches& caches) const;
   Row attend(const Row& query, int query_token, const std::vector<NaiveEntry>& cache,
              bool compact) const;
+  void read_yarn(const nlohmann::json& scaling, double positions);
   Row rotated(const Row& x, int position) const;
   /// The angle by which pair j turns from one position to the next.
   double frequency(std::size_t pair) const;
@@ -73,6 +75,8 @@ class NaiveModel {
   double rms_norm_eps_ = 1e-6, rope_theta_ = 10000.0;
   std::string rope_type_ = "default";
   double rope_factor_ = 1.0, low_factor_ = 1.0, high_factor_ = 1.0, original_context_ = 0.0;
+  double yarn_first_ = 0.0, yarn_last_ = 0.0;  // the pairs between which frequencies are blended
+  double stretch_ = 1.0;                       // of rotated queries and keys
   bool tied_ = false;
 };
 
