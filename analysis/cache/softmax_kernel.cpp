@@ -4,15 +4,7 @@
 #include <bit>
 #include <cstdint>
 
-// The loops below are written for the compiler's vectoriser and compiled once per instruction set;
-// the right one is chosen as the program loads.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
-    !defined(__SANITIZE_ADDRESS__)
-#define KVLOUPE_MULTIVERSION \
-  __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#define KVLOUPE_MULTIVERSION
-#endif
+#include "analysis/vector_clones.h"
 
 namespace kvloupe {
 
@@ -42,7 +34,7 @@ inline __attribute__((always_inline)) float exponential(float x) {
 }
 }  // namespace
 
-KVLOUPE_MULTIVERSION
+KVLOUPE_VECTOR_CLONES
 double exponentials(float* logits, std::size_t n, float scale) {
   if (n == 0) return 0.0;
   float largest = logits[0];
@@ -63,7 +55,7 @@ double exponentials(float* logits, std::size_t n, float scale) {
   return total;
 }
 
-KVLOUPE_MULTIVERSION
+KVLOUPE_VECTOR_CLONES
 void add_scaled(float* sums, const float* values, std::size_t n, float factor) {
 #pragma omp simd
   for (std::size_t i = 0; i < n; ++i) sums[i] += factor * values[i];
