@@ -11,13 +11,15 @@ namespace kvloupe {
 namespace {
 constexpr std::size_t kChunk = 512;
 
-/// exp(x) for x <= 0: 2^k · e^r with |r| <= log(2)/2 and a polynomial for e^r; 0 below -87.
+/// exp(x) for x <= 0: 2^k · e^r with |r| <= log(2)/2 and a polynomial for e^r; 0 below -87.7, where
+/// k is -127 and the bits of 2^k are none. A second comparison, to say so, would become a branch,
+/// and the loop would not be vectorised where vectors have no masks (AVX2).
 inline __attribute__((always_inline)) float exponential(float x) {
   constexpr float kLog2E = 1.44269504F;
   constexpr float kLn2High = 0.693359375F;
   constexpr float kLn2Low = -2.12194440e-4F;
   constexpr float kRound = 12582912.0F;  // 1.5 · 2^23: adding it rounds to an integer
-  const float bounded = x < -87.0F ? -87.0F : x;
+  const float bounded = x < -88.0F ? -88.0F : x;
   const float shifted = bounded * kLog2E + kRound;
   const float k = shifted - kRound;
   const float r = (bounded - k * kLn2High) - k * kLn2Low;
@@ -29,8 +31,7 @@ inline __attribute__((always_inline)) float exponential(float x) {
   p = p * r + 5.0000001201e-1F;
   p = p * r * r + r + 1.0F;
   const auto exponent = static_cast<std::uint32_t>(static_cast<std::int32_t>(k) + 127) << 23U;
-  const float result = p * std::bit_cast<float>(exponent);
-  return x < -87.0F ? 0.0F : result;
+  return p * std::bit_cast<float>(exponent);
 }
 }  // namespace
 
