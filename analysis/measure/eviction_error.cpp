@@ -105,10 +105,8 @@ MeasureFamily eviction_error() {
   family.name = "Error of one eviction, per query";
   family.remark =
       "What this step's eviction alone does to the last query's output: the cache before it "
-      "against "
-      "the cache after it. The joint error is exact; the sum treats each entry as if it left "
-      "alone. "
-      "Known at steps that evict, and not after merging.";
+      "against the cache after it. The joint error is exact; the sum treats each entry as if it "
+      "left alone. Known at steps that evict, and not after merging.";
   family.scope = MeasureScope::query_head;
   family.of_query_head = of_query_head;
   family.measures = infos("", "h the query's softmax over the cache before the eviction");
@@ -121,8 +119,7 @@ MeasureFamily policy_eviction_error() {
   family.remark =
       "The same with the policy's own scores as attention. An approximation of what any one query "
       "loses, because a score is a mean over queries and query heads. Under caote and fastcaote "
-      "the "
-      "base score is not known afterwards, and neither are these.";
+      "the base score is not known afterwards, and neither are these.";
   family.scope = MeasureScope::step;
   family.of_step = of_step;
   family.measures = infos("score_", "h the scores, shifted and divided to sum to 1");

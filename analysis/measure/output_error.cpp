@@ -63,8 +63,7 @@ MeasureFamily output_error() {
   family.name = "Relative output error";
   family.remark =
       "Over the last queries of all steps from the first eviction on and the head's query heads. "
-      "The "
-      "paper shows an output error per layer and does not define how it is normalised; this is "
+      "The paper shows an output error per layer and does not define how it is normalised; this is "
       "ours.";
   family.scope = MeasureScope::replay;
   family.measures = {

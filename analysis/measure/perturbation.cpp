@@ -18,9 +18,8 @@ MeasureFamily perturbation() {
   family.name = "Output perturbation";
   family.remark =
       "Of the step's last query, full cache against what is left of it. A: attention over the "
-      "whole "
-      "captured prefix; A': over the retained entries. NaN where the trace has no output weights; "
-      "after merging the bounds hold no longer and are NaN.";
+      "whole captured prefix; A': over the retained entries. NaN where the trace has no output "
+      "weights; after merging the bounds hold no longer and are NaN.";
   family.scope = MeasureScope::query_head;
   family.measures = {
       {.name = "retained_mass",

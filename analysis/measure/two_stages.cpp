@@ -44,10 +44,9 @@ MeasureFamily two_stages() {
   family.name = "The two stages of CriticalKV";
   family.remark =
       "Of the step's last query over the whole captured prefix; stage one is what was chosen "
-      "before "
-      "the second stage, protected entries included. Known at steps that evict. Where assumption "
-      "3.4 fails the relaxed bound means nothing and is NaN; bound_stage_one stays a bound. After "
-      "merging nothing here is known.";
+      "before the second stage, protected entries included. Known at steps that evict. Where "
+      "assumption 3.4 fails the relaxed bound means nothing and is NaN; bound_stage_one stays a "
+      "bound. After merging nothing here is known.";
   family.scope = MeasureScope::query_head;
   family.needs_part = "critical";
   family.of_query_head = measure;

@@ -9,8 +9,8 @@
 namespace kvloupe {
 
 /// Rotary position embedding of one model's keys: pair j of a key at position p is turned by the
-/// angle p·θ^(−2j/d), or what the model's scaling makes of it (see rope_scaling.h). Lengths stay: of
-/// a model whose rotation stretches keys, keys that are turned back are stretched all the same.
+/// angle p·θ^(−2j/d), or what the model's scaling makes of it (see rope_scaling.h). Lengths stay:
+/// of a model whose rotation stretches keys, keys that are turned back are stretched all the same.
 class Rope {
  public:
   /// Throws WorkError where the model has no rope_theta, an odd head dimension, or a scaling or a

@@ -47,8 +47,8 @@ PolicyEntry h2o() {
   entry.source = "Zhang et al., H2O; KeyDiff A.1; CAOTE eq. 28";
   entry.differences =
       "the original keeps half its budget for recent tokens: h2o+recent(50%); the plain sum "
-      "favours "
-      "early tokens, kvpress divides by the queries that could see an entry: normalise=visible";
+      "favours early tokens, kvpress divides by the queries that could see an entry: "
+      "normalise=visible";
   entry.parameters = {
       {.name = "normalise",
        .type = ParameterType::word,

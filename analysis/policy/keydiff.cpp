@@ -157,8 +157,7 @@ PolicyEntry keydiff() {
   entry.source = "KeyDiff, eq. 7 (pairwise), algorithm 1, tables 2 and 3";
   entry.differences =
       "pairwise scores are n times the anchor's norm times the mean-anchor ones, so both rank "
-      "alike; "
-      "the paper's table 2 shows a difference all the same";
+      "alike; the paper's table 2 shows a difference all the same";
   entry.scale = ScoreScale::signed_own;
   entry.parameters = {
       {.name = "anchor",

@@ -172,8 +172,7 @@ std::vector<std::string> notes(const SpecPart& part) {
   if (part.count("log_size") == 0 && part.word("value_scale") == "paper") {
     notes.emplace_back(
         "kvmerger: value_scale=paper multiplies by |S| again each time a merged entry merges "
-        "again, "
-        "so values grow over many steps; value_scale=one and log_size=1 do not");
+        "again, so values grow over many steps; value_scale=one and log_size=1 do not");
   }
   if (part.count("log_size") == 1) {
     notes.emplace_back("kvmerger: log_size=1 implies value_scale=one");
@@ -194,8 +193,7 @@ PolicyEntry kvmerger() {
   entry.source = "KVMerger, algorithms 1 and 2, eq. 5-8";
   entry.differences =
       "the listing links neighbours, the text the key that opened the set: link; eq. 6 is "
-      "circular: "
-      "sigma; the paper adds no log|S| to the logit of the merged entry: log_size";
+      "circular: sigma; the paper adds no log|S| to the logit of the merged entry: log_size";
   const auto word = [](std::string name, std::vector<std::string> words, std::string meaning) {
     return ParameterInfo{.name = std::move(name),
                          .type = ParameterType::word,

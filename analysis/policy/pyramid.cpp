@@ -36,8 +36,7 @@ PolicyEntry pyramid() {
       "KVCache-Factory adds the window on top of each layer's share, divides as integers and stays "
       "uniform below twice the budget; kvpress falls back to SnapKV where min is below the window; "
       "under block prefill n is the number of tokens seen, equal in all layers, so that the "
-      "layers' "
-      "sum stays exact";
+      "layers' sum stays exact";
   entry.parameters = {{.name = "beta",
                        .type = ParameterType::number,
                        .default_value = 20.0,

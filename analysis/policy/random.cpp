@@ -35,8 +35,7 @@ PolicyEntry random() {
   entry.source = "a baseline of kvloupe's own";
   entry.differences =
       "codes that draw anew at each step let old tokens die out; a fixed hash gives every token "
-      "the "
-      "same chance";
+      "the same chance";
   entry.parameters = {{.name = "seed",
                        .type = ParameterType::count,
                        .default_value = 0.0,

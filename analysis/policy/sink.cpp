@@ -27,8 +27,8 @@ PolicyEntry sink() {
   entry.source = "Xiao et al., Efficient Streaming Language Models with Attention Sinks";
   entry.differences =
       "StreamingLLM itself re-numbers positions by place in the cache, other codes keep the "
-      "original "
-      "ones, as here; one public code takes the budget less a window from the start instead of 4";
+      "original ones, as here; one public code takes the budget less a window from the start "
+      "instead of 4";
   entry.parameters = {{.name = "n",
                        .type = ParameterType::count,
                        .default_value = 4.0,

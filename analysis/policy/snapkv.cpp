@@ -80,13 +80,11 @@ PolicyEntry snapkv() {
       "the attention of the last queries, smoothed along the cache; their window is kept";
   entry.formula =
       "score_i = pool over kernel neighbours of the mean of A[last window queries, i], mean over "
-      "the "
-      "group; the last window entries are always kept";
+      "the group; the last window entries are always kept";
   entry.source = "Li et al., SnapKV; KeyDiff A.1, B.2; pool=max: CriticalKV algorithm 2";
   entry.differences =
       "the official code smooths the candidates alone: range=candidates; kvpress smooths before "
-      "the "
-      "mean over the group: pool_before_group=1; other codes use kernel 5 and window 64";
+      "the mean over the group: pool_before_group=1; other codes use kernel 5 and window 64";
   entry.parameters = {
       {.name = "window",
        .type = ParameterType::count,

@@ -539,21 +539,19 @@ std::optional<std::vector<std::string>> Trace::vocabulary() const {
   return impl_->guarded([&] {
     const auto text = impl_->read_all<std::uint8_t>(layout::kVocabularyText, Kind::integer,
                                                     {impl_->vocabulary_bytes}, H5T_NATIVE_UINT8);
-    const auto ends =
-        impl_->read_all<std::int64_t>(layout::kVocabularyEnds, Kind::integer,
-                                      {size(model().vocab_size)}, H5T_NATIVE_INT64);
+    const auto ends = impl_->read_all<std::int64_t>(layout::kVocabularyEnds, Kind::integer,
+                                                    {size(model().vocab_size)}, H5T_NATIVE_INT64);
     std::vector<std::string> words;
     words.reserve(ends.size());
     std::int64_t begin = 0;
     for (const std::int64_t end : ends) {
       if (end < begin || end > static_cast<std::int64_t>(text.size())) {
-        throw hdf5::Failure(fmt::format("{}: token {} ends at {}, the one before it at {}, all at {}",
-                                        layout::kVocabularyEnds, words.size(), end, begin,
-                                        text.size()));
+        throw hdf5::Failure(
+            fmt::format("{}: token {} ends at {}, the one before it at {}, all at {}",
+                        layout::kVocabularyEnds, words.size(), end, begin, text.size()));
       }
-      words.push_back(
-          escape_invalid_utf8({reinterpret_cast<const char*>(text.data()) + begin,
-                               static_cast<std::size_t>(end - begin)}));
+      words.push_back(escape_invalid_utf8({reinterpret_cast<const char*>(text.data()) + begin,
+                                           static_cast<std::size_t>(end - begin)}));
       begin = end;
     }
     return words;

@@ -32,8 +32,7 @@ const std::vector<GridMetric>& grid_metrics() {
        "head's query heads. CriticalKV §3 (S)."},
       {"perturbation ℒ",
        "ℒ = ‖((A − A′)V)W_O‖₁: how far the head's output, after W_O, moves for the step's last "
-       "query. "
-       "CriticalKV §3."},
+       "query. CriticalKV §3."},
       {"bound θ",
        "θ = C − (2 − 1/S)·Σ over kept of Aᵢ‖vᵢW_O‖₁, an upper bound of ℒ. CriticalKV theorem 3.3."},
       {"tightness ℒ/θ", "ℒ over its bound θ: 1 where the bound is exact. CriticalKV theorem 3.3."},

@@ -83,8 +83,7 @@ void draw_budget(Workspace& w, int prompt_length, int captured_block) {
   ImGui::TextDisabled("block");
   const std::string block_help = fmt::format(
       "Tokens processed together before an eviction, B. The capture's own is {}; the replay cuts "
-      "the "
-      "prompt anew.",
+      "the prompt anew.",
       captured_block);
   help_tooltip(w.fonts, block_help);
   ImGui::SameLine(control_column(w.fonts, 128));

@@ -149,8 +149,7 @@ void TokenCard::draw_expectations(Workspace& w, int token, float width) {
   const auto expected = expected_.current();
   if (!expected) return;
   ImGui::PushTextWrapPos(ImGui::GetCursorPosX() + width);
-  for (const std::string& line :
-       {likelihood_text(*expected, token), next_text(*expected, token)}) {
+  for (const std::string& line : {likelihood_text(*expected, token), next_text(*expected, token)}) {
     if (!line.empty()) ImGui::TextUnformatted(line.c_str());
   }
   ImGui::PopTextWrapPos();

@@ -64,8 +64,8 @@ class Transformer {
   // --- the parts, in the order they are run
   /// ids [b,m] int64 -> [b,m,D].
   at::Tensor embed(const at::Tensor& ids) const;
-  /// positions [m] int64. Angles in float64, tables in float32. As the model turns queries and keys,
-  /// stretched where its scaling does that.
+  /// positions [m] int64. Angles in float64, tables in float32. As the model turns queries and
+  /// keys, stretched where its scaling does that.
   Rotation rotation(const at::Tensor& positions) const;
   /// The angles alone: to turn what was rotated before.
   Rotation turn(const at::Tensor& positions) const;

@@ -94,8 +94,7 @@ class Agreement final : public Figure {
   std::string caption() const override {
     return fmt::format(
         "Jaccard index of the retained sets of each two policies, a, {}, after step {} with N = "
-        "{}; "
-        "b, disagreement (1 − the mean over pairs) of every head, sorted.",
+        "{}; b, disagreement (1 − the mean over pairs) of every head, sorted.",
         one_head ? fmt::format("in layer {}, head {}", selection.layer, selection.head)
                  : fmt::format("mean over {} heads", heads.size()),
         selection.step, format_count(budget));

@@ -51,8 +51,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
       fmt::format(
           "Angles of all {} tokens’ keys to their head’s mean key and of their queries to the mean "
           "query, layer {}, after RoPE. Each ridge is as high as its row; ticks and numbers: "
-          "medians; "
-          "amber: the selected head",
+          "medians; amber: the selected head",
           format_count(trace.length()), s.layer) +
       ".";
   return figure;

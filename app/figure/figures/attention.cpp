@@ -220,8 +220,7 @@ FigureInfo attention_figure() {
   info.tooltip =
       "A = softmax(QKᵀ/√d), causal and within the model's window, recomputed in float32 from "
       "queries and keys; never read from a "
-      "stored "
-      "16-bit map. Triangles mark sinks: tokens that receive more than 0.3 on average";
+      "stored 16-bit map. Triangles mark sinks: tokens that receive more than 0.3 on average";
   info.needs.head = true;
   info.needs.tokens = true;
   info.choices = {

@@ -108,8 +108,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
       "σ, the attention of the prompt's last query on its ⌊αN⌋ strongest entries, α = {}: a, share "
       "of the query heads where it exceeds one half; b, median and least over the query heads of "
       "each layer. Entries in the smallest first stage that exceeds one half: {} in the median "
-      "query "
-      "head, {} in the worst.",
+      "query head, {} in the worst.",
       format_number(alpha), format_count(static_cast<long>(smallest[smallest.size() / 2])),
       format_count(static_cast<long>(smallest.back())));
   return figure;

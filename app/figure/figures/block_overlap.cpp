@@ -75,8 +75,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   figure->y_measure = "overlap_percent";
   figure->caption_text = fmt::format(
       "Share of the tokens kept of the prompt that are also kept when it is one block (B = ∞), "
-      "mean "
-      "over all heads, N = {}.",
+      "mean over all heads, N = {}.",
       format_count(replays.front()->budget));
   return figure;
 }
@@ -89,8 +88,7 @@ FigureInfo block_overlap_figure() {
   info.title = "Block size and kept tokens";
   info.tooltip =
       "How alike the kept sets are at several block sizes and without blocks (KeyDiff, tables 7 "
-      "and "
-      "10 compare the scores of tasks): |S_B ∩ S_∞| over the larger of the two";
+      "and 10 compare the scores of tasks): |S_B ∩ S_∞| over the larger of the two";
   info.needs.comparison = true;
   info.choices = {policies_choice("A,B,keydiff,h2o,tova,snapkv,sink"),
                   blocks_choice("32,64,128,256")};

@@ -96,10 +96,9 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   figure->y_measure = "value";
   figure->caption_text = fmt::format(
       "Block sizes of the prompt side by side, N = {}: a, tokens kept of the prompt among those "
-      "kept "
-      "by either this block size or the prompt as one block (Jaccard), mean over all heads; b, "
-      "output error Σ‖o − o′‖² / Σ‖o‖² of the prompt's last query and those after it, all heads of "
-      "all layers (normalisation ours).",
+      "kept by either this block size or the prompt as one block (Jaccard), mean over all heads; "
+      "b, output error Σ‖o − o′‖² / Σ‖o‖² of the prompt's last query and those after it, all heads "
+      "of all layers (normalisation ours).",
       format_count(replays.front()->budget));
   return figure;
 }
@@ -112,8 +111,7 @@ FigureInfo block_size_figure() {
   info.title = "Block size and output";
   info.tooltip =
       "Blocks of 32, 128 and the whole prompt side by side (CAOTE, table 6, which compares scores "
-      "of "
-      "tasks): overlap of the kept tokens, and output error";
+      "of tasks): overlap of the kept tokens, and output error";
   info.needs.comparison = true;
   info.width_mm = 178.0;
   info.aspect = 2.4;

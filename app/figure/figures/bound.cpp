@@ -115,10 +115,8 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
                                : fmt::format("head {}, mean over its query heads", s.head);
   figure->caption_text = fmt::format(
       "Output perturbation ℒ of the last query of {} and its bounds, {}, layer {}, {}{}: θ "
-      "(theorem "
-      "3.3), θ(σ) with the first stage's attention σ in place of S (3.5), and θ(σ) relaxed (E.1), "
-      "which "
-      "is given only where σ > 0.5. b, ℒ over each bound.",
+      "(theorem 3.3), θ(σ) with the first stage's attention σ in place of S (3.5), and θ(σ) "
+      "relaxed (E.1), which is given only where σ > 0.5. b, ℒ over each bound.",
       by_budget ? fmt::format("step {}", s.step) : std::string("every step"),
       replays.front()->policy, s.layer, head,
       by_budget ? std::string() : fmt::format(", N = {}", format_count(replays.front()->budget)));
@@ -133,8 +131,7 @@ FigureInfo bound_figure() {
   info.title = "Perturbation bounds";
   info.tooltip =
       "ℒ ≤ θ ≤ θ(σ) ≤ θ(σ) relaxed (CriticalKV, theorems 3.3, 3.5 and E.1; the last where σ > "
-      "0.5). θ(σ) "
-      "needs a policy with critical";
+      "0.5). θ(σ) needs a policy with critical";
   info.needs.head = true;
   info.needs.step = true;
   info.needs.comparison = true;

@@ -140,8 +140,7 @@ FigureInfo cost_figure() {
   info.title = "Cost of a policy";
   info.tooltip =
       "The orders of KeyDiff's table 4, put to the steps of this trace, and its count of (6d + "
-      "18)n "
-      "+ d + 17 operations a step (A.2.1), beside the measured time of the replay";
+      "18)n + d + 17 operations a step (A.2.1), beside the measured time of the replay";
   info.needs.head = true;
   info.needs.comparison = true;
   info.width_mm = 178.0;

@@ -60,10 +60,9 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   figure->row_measure = "policy";
   figure->caption_text = fmt::format(
       "a, {} of the set S that each policy retains after step {}, N = {}: lower is more diverse; "
-      "b, "
-      "how far the mean direction of S is from that of the whole cache, which KeyDiff puts in its "
-      "place. One mark per head, layers from top to bottom; lines and numbers: medians. Keys as "
-      "captured, also where they were merged.",
+      "b, how far the mean direction of S is from that of the whole cache, which KeyDiff puts in "
+      "its place. One mark per head, layers from top to bottom; lines and numbers: medians. Keys "
+      "as captured, also where they were merged.",
       objective ? "KeyDiff’s objective, the sum of cosines over all ordered pairs,"
                 : "mean cosine of two different keys",
       step, format_count(replays.front()->budget));

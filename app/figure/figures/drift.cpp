@@ -263,11 +263,9 @@ FigureInfo drift_figure() {
   info.title = "Open against closed loop";
   info.tooltip =
       "A policy replayed on the full run (open loop) beside the run that had it in its cache "
-      "(closed "
-      "loop), of the same tokens: |A ∩ B| / |A ∪ B| of what each layer retains after each step, "
-      "and "
-      "how far keys and outputs have moved. Layer 0 does not differ; the layers above it see what "
-      "the evictions below them left";
+      "(closed loop), of the same tokens: |A ∩ B| / |A ∪ B| of what each layer retains after each "
+      "step, and how far keys and outputs have moved. Layer 0 does not differ; the layers above it "
+      "see what the evictions below them left";
   info.needs.fewest_traces = 2;
   info.needs.most_traces = 2;
   info.needs.both_loops = true;

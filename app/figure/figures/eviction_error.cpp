@@ -109,10 +109,9 @@ class EvictionErrorFigure final : public Figure {
     return fmt::format(
         "The eviction of step {} in layer {}, head {}, {} with N = {}: a, error c of dropping each "
         "entry alone, by the policy's scores as attention; CAOTE drops the lowest, protected "
-        "entries "
-        "excepted ({} of {} are dropped by both). b, what either choice does to the output of the "
-        "step's last query, before W_O, mean over the group's query heads: the sum of c with the "
-        "query's own attention, and the joint error ‖o − o′‖₂.",
+        "entries excepted ({} of {} are dropped by both). b, what either choice does to the output "
+        "of the step's last query, before W_O, mean over the group's query heads: the sum of c "
+        "with the query's own attention, and the joint error ‖o − o′‖₂.",
         step, selection.layer, selection.head, policy, format_count(budget), both, gone);
   }
 
@@ -352,10 +351,8 @@ FigureInfo eviction_error_figure() {
   info.title = "One eviction, with CAOTE's choice";
   info.tooltip =
       "c = h/(1 − h)·‖o − v‖₂ of every entry of the cache, h the policy's scores as attention; "
-      "what the "
-      "policy drops beside what CAOTE would drop from the same cache (CAOTE figure 1), and the sum "
-      "of c "
-      "beside the joint error of both";
+      "what the policy drops beside what CAOTE would drop from the same cache (CAOTE figure 1), "
+      "and the sum of c beside the joint error of both";
   info.needs.head = true;
   info.needs.step = true;
   info.needs.policy = true;

@@ -182,6 +182,10 @@ class Filmstrip final : public Figure {
     if (any_shield)
       entries.push_back({"protected", MarkerShape::square, c.protected_, std::nullopt});
     if (any_merged) entries.push_back({"merged", MarkerShape::diamond, c.merged, std::nullopt});
+    if (window > 0) {
+      entries.push_back({"beyond the window", MarkerShape::square, std::nullopt,
+                         Stroke{c.faint, 0.6, {2.0, 1.5}, Cap::butt}});
+    }
     return entries;
   }
 
@@ -482,9 +486,8 @@ FigureInfo filmstrip_figure() {
   info.title = "Film strip";
   info.tooltip =
       "A head's cache through time: a column is a token, a row a step. Blue: in the cache, lighter "
-      "with a lower "
-      "score; vermillion: evicted at this step; green line: protected; dashed: the edge of the "
-      "model's sliding window, where it has one";
+      "with a lower score; vermillion: evicted at this step; green line: protected; dashed: the "
+      "edge of the model's sliding window, where it has one";
   info.needs.head = true;
   info.needs.tokens = true;
   info.needs.policy = true;

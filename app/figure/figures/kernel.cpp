@@ -68,9 +68,8 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   figure->y_measure = "kernel";
   figure->caption_text = fmt::format(
       "Weight before normalisation, g = exp(−‖k_p − k_i‖²/(2σ²)), of a member at this distance "
-      "from "
-      "the pivot. Grey, on a scale of its own: how often neighbours’ keys are so far apart, layer "
-      "{}, head {}.",
+      "from the pivot. Grey, on a scale of its own: how often neighbours’ keys are so far apart, "
+      "layer {}, head {}.",
       s.layer, s.head);
   return figure;
 }

@@ -71,12 +71,9 @@ class KeydiffStages final : public Figure {
   std::string caption() const override {
     return fmt::format(
         "The three stages of KeyDiff at step {}, layer {}, head {}, {} entries, N = {}: a, "
-        "directions "
-        "of the cached keys along the anchor, their mean, whose length is {}, and in the direction "
-        "across "
-        "it in which they vary most ({} % of that); b, cosine of each key to the anchor; c, the "
-        "same "
-        "in ascending order, with what {} keeps.",
+        "directions of the cached keys along the anchor, their mean, whose length is {}, and in "
+        "the direction across it in which they vary most ({} % of that); b, cosine of each key to "
+        "the anchor; c, the same in ascending order, with what {} keeps.",
         selection.step, selection.layer, selection.head, format_count(count()),
         format_count(budget), format_number(anchor_length), format_number(100.0 * across_share, 2),
         policy);

@@ -233,10 +233,8 @@ FigureInfo logit_effect_figure() {
   info.title = "Effect on the next token";
   info.tooltip =
       "Δlogits ≈ W_H·W_O·Δ (CAOTE eq. 42, one layer, norms ignored): which next tokens gain and "
-      "lose "
-      "most by what the policy has evicted from the selected layer, or by one token's removal. A "
-      "token "
-      "that does not occur in the trace is shown by its number";
+      "lose most by what the policy has evicted from the selected layer, or by one token's "
+      "removal. A token that does not occur in the trace is shown by its number";
   info.needs.head = true;
   info.needs.step = true;
   info.needs.token = true;

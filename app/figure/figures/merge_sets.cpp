@@ -85,10 +85,8 @@ class MergeSets final : public Figure {
     for (const Merge& merge : merges) members += static_cast<long>(merge.from.size());
     return fmt::format(
         "Merging sets of step {}, layer {}, head {}, {}, N = {}: {} sets of {} entries. a, arcs "
-        "from "
-        "members to their pivot, wider with a larger weight; b, cosine of every key to those "
-        "before "
-        "it; c, cosine of a merged key to its members: mean, and down to the least.",
+        "from members to their pivot, wider with a larger weight; b, cosine of every key to those "
+        "before it; c, cosine of a merged key to its members: mean, and down to the least.",
         selection.step, selection.layer, selection.head, policy, format_count(budget),
         format_count(static_cast<long>(merges.size())), format_count(members));
   }

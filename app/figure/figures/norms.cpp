@@ -69,8 +69,7 @@ FigureInfo norms_figure() {
   info.title = "Lengths of keys, queries, values";
   info.tooltip =
       "L2 norms (KeyDiff, figure 13): where those of keys and queries lie close together, "
-      "attention "
-      "follows their angles alone";
+      "attention follows their angles alone";
   info.needs.head = true;
   info.width_mm = 178.0;
   info.aspect = 2.4;

@@ -269,10 +269,8 @@ FigureInfo overview_figure() {
   info.title = "Overview";
   info.tooltip =
       "One measure of every head, mean over its query heads: S, ℒ and its bound θ (CriticalKV), "
-      "the "
-      "volume of the kept keys (KeyDiff), and the others of docs/measures.md; or the mean "
-      "attention "
-      "on token 0";
+      "the volume of the kept keys (KeyDiff), and the others of docs/measures.md; or the mean "
+      "attention on token 0";
   info.needs.step = true;
   info.needs.policy = true;
   info.needs.all_layers = true;

@@ -55,8 +55,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   figure->caption_text = fmt::format(
       "Mean cosine of the rotary pairs of neighbours m and n whose keys have a cosine of at least "
       "{}, layer {}, head {} ({} neighbours): turned back to before RoPE, and as cached. If the "
-      "keys "
-      "were collinear, the former would be cos((m − n)θ) exactly, θ the pair’s angle of one "
+      "keys were collinear, the former would be cos((m − n)θ) exactly, θ the pair’s angle of one "
       "position; dashed: cos(m − n), where the interval that the paper states begins.",
       number_text(least), s.layer, s.head, counted);
   return figure;
@@ -70,9 +69,8 @@ FigureInfo pair_rotation_figure() {
   info.title = "Like keys before RoPE";
   info.tooltip =
       "KVMerger, lemma 3.2: where two keys are collinear after RoPE, their pairs before it have "
-      "the "
-      "cosine cos((m − n)θ_j), for the pairing that the model uses. The paper's interval holds for "
-      "|m − n| ≤ 3 only, so these distances are shown";
+      "the cosine cos((m − n)θ_j), for the pairing that the model uses. The paper's interval holds "
+      "for |m − n| ≤ 3 only, so these distances are shown";
   info.needs.head = true;
   info.width_mm = 178.0;
   info.choices = {number_choice("least", "Least cosine",

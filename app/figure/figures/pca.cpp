@@ -242,8 +242,8 @@ FigureInfo pca_figure() {
   info.title = "Keys in two components";
   info.tooltip =
       "All keys of a head in two principal components, retained against evicted (KeyDiff, figures "
-      "4 and 7–9). "
-      "The basis is fitted once to all keys; the star is the mean of the keys present at the step";
+      "4 and 7–9). The basis is fitted once to all keys; the star is the mean of the keys present "
+      "at the step";
   info.needs.head = true;
   info.needs.step = true;
   info.needs.policy = true;

@@ -124,8 +124,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
                     [](const EvaluationRun& run) { return run.budget == "full"; });
   figure->caption_text = fmt::format(
       "{}, with each policy in the model's own cache{}, against the budget; dashed: the full "
-      "cache, "
-      "which ran {} prompt{}.",
+      "cache, which ran {} prompt{}.",
       what.in_words, evaluation.model.empty() ? "" : " (" + evaluation.model + ")", prompts,
       prompts == 1 ? "" : "s");
   return figure;
@@ -144,8 +143,7 @@ FigureInfo perplexity_budget_figure() {
   measure.title = "Measure";
   measure.tooltip =
       "Of results with perplexity: the difference of the perplexity or of the loss, KL from the "
-      "full "
-      "cache's distributions, or how often the most probable token is the same";
+      "full cache's distributions, or how often the most probable token is the same";
   measure.values = {"perplexity", "loss", "kl", "top1"};
   info.choices = {measure};
   info.compute = compute;

@@ -261,8 +261,7 @@ FigureInfo similarity_figure() {
   info.title = "Similarity map";
   info.tooltip =
       "cos(k_i, k_j) of a head's keys (KeyDiff, figure 2; KVMerger, figure 2). A pixel that covers "
-      "several "
-      "tokens is the exact mean over its tile";
+      "several tokens is the exact mean over its tile";
   info.needs.head = true;
   info.needs.tokens = true;
   info.choices = {

@@ -307,8 +307,7 @@ std::unique_ptr<const Figure> averages_figure(const FigureInput& input, bool all
   figure->words = fmt::format(
       "Attention among the first {} tokens, mean over all query heads of {}: a, logits; b, "
       "probabilities. What is averaged matters: a sink far above the rest in b may stand out "
-      "little "
-      "in a (StreamingLLM, figure 2, draws logits).",
+      "little in a (StreamingLLM, figure 2, draws logits).",
       n,
       all_layers ? fmt::format("the {} layers", model.num_layers)
                  : fmt::format("layer {}", input.selection.layer));

@@ -175,8 +175,7 @@ FigureInfo tokens_figure() {
   info.title = "Token text";
   info.tooltip =
       "The text, each token on a ground of its fate or its score at the step; evicted tokens are "
-      "struck through, "
-      "protected ones underlined";
+      "struck through, protected ones underlined";
   info.needs.head = true;
   info.needs.step = true;
   info.needs.tokens = true;

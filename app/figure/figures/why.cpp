@@ -72,9 +72,8 @@ class Why final : public Figure {
   std::string caption() const override {
     return fmt::format(
         "Token {} in layer {}, head {} under {} with N = {}: a, its score and the lowest score "
-        "that "
-        "was kept for its score (dashed); b, its rank in the cache and how many entries were kept "
-        "(dashed). {}",
+        "that was kept for its score (dashed); b, its rank in the cache and how many entries were "
+        "kept (dashed). {}",
         explanation.token, selection.layer, selection.head, policy, format_count(budget), fate());
   }
 
