@@ -41,9 +41,11 @@ struct Shape {
   std::int64_t group() const { return heads / kv_heads; }
 };
 
-/// One query head forward: outputs [m,d] and the rows' log-sum-exp [m].
+/// One query head forward: outputs [m,d], the rows' log-sum-exp [m] and the attention that each row
+/// gives token 0 [m].
 void forward_head(const float* query, const HeadMatrix& key, const HeadMatrix& value, int length,
-                  int dim, float scale, float* output, float* logsumexp, float* scores) {
+                  int dim, float scale, float* output, float* logsumexp, float* first,
+                  float* scores) {
   const TileKernels& kernels = tile_kernels();
   for (int begin = 0; begin < length; begin += kTile) {
     const int rows = std::min(kTile, length - begin);
@@ -53,6 +55,7 @@ void forward_head(const float* query, const HeadMatrix& key, const HeadMatrix& v
     for (int row = 0; row < rows; ++row) {
       logsumexp[begin + row] =
           kernels.softmax_row(scores + row * keys, begin + row + 1, keys, scale);
+      first[begin + row] = scores[row * keys];
     }
     kernels.product({scores, keys, 1}, value.plain.data(), dim, output + begin * dim, dim, rows,
                     keys, dim, false);
@@ -63,14 +66,16 @@ at::Tensor as_float(const at::Tensor& tensor) { return tensor.to(at::kFloat).con
 
 class CausalAttention : public torch::autograd::Function<CausalAttention> {
  public:
-  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& query,
-                            const at::Tensor& key, const at::Tensor& value, double scale) {
+  static torch::autograd::tensor_list forward(torch::autograd::AutogradContext* context,
+                                              const at::Tensor& query, const at::Tensor& key,
+                                              const at::Tensor& value, double scale) {
     const at::Tensor q = as_float(query);
     const at::Tensor k = as_float(key);
     const at::Tensor v = as_float(value);
     const Shape shape{q.size(0), q.size(1), k.size(1), q.size(2), q.size(3)};
     at::Tensor output = at::empty_like(q);
     at::Tensor logsumexp = at::empty({shape.sequences, shape.heads, shape.length}, q.options());
+    at::Tensor to_first = at::empty_like(logsumexp);
     const auto matrix = static_cast<std::size_t>(shape.length * shape.dim);
     const int length = static_cast<int>(shape.length);
     const int dim = static_cast<int>(shape.dim);
@@ -87,16 +92,17 @@ class CausalAttention : public torch::autograd::Function<CausalAttention> {
               forward_head(q.data_ptr<float>() + head * matrix, keys, values, length, dim,
                            static_cast<float>(scale), output.data_ptr<float>() + head * matrix,
                            logsumexp.data_ptr<float>() + head * static_cast<std::size_t>(length),
+                           to_first.data_ptr<float>() + head * static_cast<std::size_t>(length),
                            scores.data());
             }
           }
         });
-    context->save_for_backward({q, k, v, output, logsumexp});
+    context->save_for_backward({q, k, v, output, logsumexp, to_first});
     context->saved_data["scale"] = scale;
     context->saved_data["query_type"] = static_cast<std::int64_t>(query.scalar_type());
     context->saved_data["key_type"] = static_cast<std::int64_t>(key.scalar_type());
     context->saved_data["value_type"] = static_cast<std::int64_t>(value.scalar_type());
-    return output;
+    return {output, to_first};
   }
 
   static torch::autograd::tensor_list backward(torch::autograd::AutogradContext* context,
@@ -105,9 +111,15 @@ class CausalAttention : public torch::autograd::Function<CausalAttention> {
     const at::Tensor& q = saved[0];
     const at::Tensor& k = saved[1];
     const at::Tensor& v = saved[2];
-    const at::Tensor gradient = as_float(gradients[0]);
-    // Σ_j A_ij dA_ij, which the softmax takes off: equal to output · its gradient.
-    const at::Tensor row_means = (gradient * saved[3]).sum(-1).contiguous();
+    // Either result may be unused by the loss; its gradient is then undefined, which is zero.
+    const at::Tensor gradient =
+        gradients[0].defined() ? as_float(gradients[0]) : at::zeros_like(saved[3]);
+    const at::Tensor first_gradient =
+        gradients[1].defined() ? as_float(gradients[1]) : at::zeros_like(saved[5]);
+    // Σ_j A_ij dA_ij, which the softmax takes off: output · its gradient, and for token 0 once more
+    // what the loss asks of its attention.
+    const at::Tensor row_means =
+        ((gradient * saved[3]).sum(-1) + first_gradient * saved[5]).contiguous();
     const at::Tensor& logsumexp = saved[4];
     const auto scale = static_cast<float>(context->saved_data["scale"].toDouble());
     const Shape shape{q.size(0), q.size(1), k.size(1), q.size(2), q.size(3)};
@@ -138,6 +150,8 @@ class CausalAttention : public torch::autograd::Function<CausalAttention> {
               const float* out_gradient = gradient.data_ptr<float>() + head * matrix;
               const float* normaliser =
                   logsumexp.data_ptr<float>() + head * static_cast<std::size_t>(length);
+              const float* first =
+                  first_gradient.data_ptr<float>() + head * static_cast<std::size_t>(length);
               const float* mean =
                   row_means.data_ptr<float>() + head * static_cast<std::size_t>(length);
               for (int begin = 0; begin < length; begin += kTile) {
@@ -149,6 +163,7 @@ class CausalAttention : public torch::autograd::Function<CausalAttention> {
                                 values.padded, gradient_rows.data(), count, rows, dim, count,
                                 false);
                 for (int row = 0; row < rows; ++row) {
+                  gradient_rows[static_cast<std::size_t>(row * count)] += first[begin + row];
                   kernels.softmax_gradient_row(
                       attention.data() + row * count, gradient_rows.data() + row * count,
                       begin + row + 1, count, scale, normaliser[begin + row], mean[begin + row]);
@@ -182,8 +197,17 @@ bool fast_attention_applies(const StateTensors& states) {
   return states.query.is_cpu() && states.query.size(3) % 16 == 0;
 }
 
-at::Tensor fast_attention(const StateTensors& states, double scale) {
-  return CausalAttention::apply(states.query, states.key, states.value, scale);
+AttentionResult fast_attention(const StateTensors& states, double scale) {
+  const torch::autograd::tensor_list results =
+      CausalAttention::apply(states.query, states.key, states.value, scale);
+  return {results[0], results[1]};
+}
+
+AttentionResult plain_attention(const StateTensors& states, double scale) {
+  const at::Tensor attention = causal_attention(states, scale);
+  const std::int64_t group = states.query.size(1) / states.key.size(1);
+  const at::Tensor values = states.value.repeat_interleave(group, 1);
+  return {at::matmul(attention.to(values.scalar_type()), values), attention.select(3, 0)};
 }
 
 }  // namespace kvloupe::train

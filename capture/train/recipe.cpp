@@ -114,6 +114,15 @@ RoleWeights parse_weights(const Json& json, const std::string& where, const std:
 
 }  // namespace
 
+double Rest::at(std::int64_t step) const {
+  if (step >= end) return 0.0;
+  const double risen =
+      step < rise ? static_cast<double>(step + 1) / static_cast<double>(rise) : 1.0;
+  const double left =
+      step < fall ? 1.0 : static_cast<double>(end - step) / static_cast<double>(end - fall);
+  return value * risen * left;
+}
+
 std::int64_t Recipe::total_steps() const {
   std::int64_t total = 0;
   for (const Stage& stage : stages) total += stage.steps;
@@ -180,6 +189,15 @@ Recipe parse_recipe(const std::string& text, const std::string& where) {
     part.number("epsilon", settings.epsilon, 1e-16, 1);
     part.number("gradient_clip", settings.gradient_clip, 1e-6, 1e6);
     part.done();
+  }
+  if (const Json* rest = fields.find("rest")) {
+    Fields part(*rest, where, "rest");
+    part.number("value", recipe.rest.value, 0, 100);
+    part.number("rise", recipe.rest.rise, 0, 1e9);
+    part.number("fall", recipe.rest.fall, 0, 1e9);
+    part.number("end", recipe.rest.end, 0, 1e9);
+    part.done();
+    if (recipe.rest.end < recipe.rest.fall) part.fail("end must not come before fall");
   }
   const Json* stages = fields.find("stages");
   if (stages == nullptr || !stages->is_array() || stages->empty()) {

@@ -41,6 +41,20 @@ struct OptimizerSettings {
   double gradient_clip = 1.0;
 };
 
+/// A cost of attention that does not rest on token 0, which grows attention sinks: `value` times
+/// the mean of 1 − a₀ over layers, query heads and the queries from the 9th on is added to the
+/// loss. It rises from 0 over the first `rise` steps, stays, and falls linearly to 0 between the
+/// steps `fall` and `end`; from `end` on it is exactly 0.
+struct Rest {
+  double value = 0.0;
+  std::int64_t rise = 0;
+  std::int64_t fall = 0;
+  std::int64_t end = 0;
+
+  /// The cost at a step, counted from 0.
+  double at(std::int64_t step) const;
+};
+
 /// How much each token's loss counts, by its role.
 struct RoleWeights {
   double text = 1.0;
@@ -65,6 +79,7 @@ struct Recipe {
   double deviation = 0.02;  // of the first weights; less for those that write into the residual
   ModelShape model;
   OptimizerSettings optimizer;
+  Rest rest;
   std::vector<Stage> stages;
 
   std::int64_t total_steps() const;

@@ -47,32 +47,50 @@ Batch make_batch(const Corpus& corpus, const Stage& stage, std::uint64_t step, a
   return {ids.to(device), roles.to(device)};
 }
 
-/// Logits of whole sequences. The transformer's parts in the order of Transformer::forward, with
-/// the faster attention where it applies.
-at::Tensor forward(const Transformer& model, const at::Tensor& ids) {
+constexpr std::int64_t kFirstResting = 8;  // the 9th query: those before it have little choice
+
+struct ForwardResult {
+  at::Tensor logits;  // [b,length,vocabulary]
+  at::Tensor looking;  // scalar: mean of 1 − a₀ over layers, heads and queries; undefined if short
+};
+
+/// Whole sequences. The transformer's parts in the order of Transformer::forward, with the faster
+/// attention where it applies.
+ForwardResult forward(const Transformer& model, const at::Tensor& ids) {
   const Rotation rotation = model.rotation(at::arange(ids.size(1), ids.options()));
+  const bool long_enough = ids.size(1) > kFirstResting;
+  ForwardResult result;
   at::Tensor hidden = model.embed(ids);
   for (int layer = 0; layer < model.config().num_layers; ++layer) {
     const StateTensors states = model.states(layer, hidden, rotation);
-    if (!fast_attention_applies(states)) return model.forward(ids);
-    hidden = model.finish_layer(layer, hidden, fast_attention(states, model.attention_scale()));
+    const AttentionResult attention = fast_attention_applies(states)
+                                          ? fast_attention(states, model.attention_scale())
+                                          : plain_attention(states, model.attention_scale());
+    hidden = model.finish_layer(layer, hidden, attention.output);
+    if (!long_enough) continue;
+    const at::Tensor looking = 1.0 - attention.first.slice(2, kFirstResting).to(at::kFloat).mean();
+    result.looking = layer == 0 ? looking : result.looking + looking;
   }
-  return model.logits(hidden);
+  if (long_enough) result.looking = result.looking / model.config().num_layers;
+  result.logits = model.logits(hidden);
+  return result;
 }
 
 /// Per role: count, sum of losses, number right. [3,3] on the device.
 struct StepResult {
   at::Tensor loss;
   at::Tensor sums;
+  at::Tensor resting;  // scalar: mean attention on token 0
 };
 
 StepResult forward_loss(const Transformer& model, const Batch& batch, const RoleWeights& weights,
-                        bool mixed_precision) {
-  at::Tensor logits;
+                        double rest_cost, bool mixed_precision) {
+  ForwardResult result;
   {
     const Autocast autocast(batch.ids.device().type(), mixed_precision);
-    logits = forward(model, batch.ids);
+    result = forward(model, batch.ids);
   }
+  const at::Tensor& logits = result.logits;
   const std::int64_t last = batch.ids.size(1) - 1;
   const at::Tensor targets = batch.ids.slice(1, 1).reshape({-1});
   const at::Tensor roles = batch.roles.slice(1, 1).reshape({-1});
@@ -82,14 +100,17 @@ StepResult forward_loss(const Transformer& model, const Batch& batch, const Role
   const at::Tensor by_role =
       at::tensor({weights.text, weights.quoted, weights.answer}, at::kFloat).to(losses.device());
   const at::Tensor weight = by_role.index_select(0, roles);
-  const at::Tensor loss = (losses * weight).sum() / weight.sum();
+  at::Tensor loss = (losses * weight).sum() / weight.sum();
+  if (rest_cost > 0.0 && result.looking.defined()) loss = loss + rest_cost * result.looking;
 
   const at::NoGradGuard no_gradients;
   const at::Tensor right = rows.detach().argmax(-1).eq(targets).to(at::kFloat);
   const at::Tensor columns = at::stack({at::ones_like(right), losses.detach(), right}, 1);
   at::Tensor sums = at::zeros({3, 3}, columns.options());
   sums.index_add_(0, roles, columns);
-  return {loss, sums};
+  const at::Tensor resting =
+      result.looking.defined() ? 1.0 - result.looking.detach() : at::zeros({}, columns.options());
+  return {loss, sums, resting};
 }
 
 std::string csv_line(const LogLine& line) {
@@ -97,13 +118,14 @@ std::string csv_line(const LogLine& line) {
   out << line.step << ',' << line.length << ',' << std::setprecision(4) << line.rate << ','
       << line.loss_text << ',' << line.loss_quoted << ',' << line.loss_answer << ','
       << line.quoted_right << ',' << line.answer_right << ',' << line.gradient_norm << ','
-      << line.seconds_per_step;
+      << line.seconds_per_step << ',' << line.rest_cost << ',' << line.resting;
   return out.str();
 }
 
 constexpr const char* kHeader =
     "step,length,rate,loss_text,loss_quoted,loss_answer,quoted_right,answer_right,gradient_norm,"
-    "seconds_per_step,needle_256,needle_512,four_needles_512,sink_head_share,strongest_sink";
+    "seconds_per_step,rest_cost,resting,needle_256,needle_512,four_needles_512,sink_head_share,"
+    "strongest_sink";
 
 /// Retrieval and sinks on fresh prompts, as five more columns.
 std::string measure_line(const Transformer& model, const Recipe& recipe, at::Device device) {
@@ -146,6 +168,7 @@ TrainingState train(const Recipe& recipe, const TrainOptions& options,
 
   at::Tensor sums = at::zeros({3, 3}, at::TensorOptions().device(options.device).dtype(at::kFloat));
   at::Tensor norms = at::zeros({}, sums.options());
+  at::Tensor resting = at::zeros({}, sums.options());
   Clock::time_point line_begin = Clock::now();
   std::int64_t line_steps = 0;
   bool stop = false;
@@ -154,10 +177,13 @@ TrainingState train(const Recipe& recipe, const TrainOptions& options,
     const double rate = recipe.rate(state.step);
     const Batch batch =
         make_batch(corpus, stage, static_cast<std::uint64_t>(state.step), options.device);
-    const StepResult result = forward_loss(model, batch, stage.weights, options.mixed_precision);
+    const double rest_cost = recipe.rest.at(state.step);
+    const StepResult result =
+        forward_loss(model, batch, stage.weights, rest_cost, options.mixed_precision);
     result.loss.backward();
     norms += update(state, recipe.optimizer, rate, stage);
     sums += result.sums;
+    resting += result.resting;
     ++line_steps;
     stop = state.step == options.stop_after ||
            (options.seconds > 0.0 && seconds_since(begin) > options.seconds);
@@ -172,6 +198,8 @@ TrainingState train(const Recipe& recipe, const TrainOptions& options,
       LogLine line{state.step, stage.length, rate,       mean(0, 1),
                    mean(1, 1), mean(2, 1),   mean(1, 2), mean(2, 2)};
       line.gradient_norm = norms.item<double>() / static_cast<double>(line_steps);
+      line.rest_cost = rest_cost;
+      line.resting = resting.item<double>() / static_cast<double>(line_steps);
       line.seconds_per_step = seconds_since(line_begin) / static_cast<double>(line_steps);
       if (!std::isfinite(line.loss_text) || !std::isfinite(line.gradient_norm)) {
         throw WorkError("the loss at step " + std::to_string(state.step) +
@@ -186,6 +214,7 @@ TrainingState train(const Recipe& recipe, const TrainOptions& options,
       say(text);
       sums.zero_();
       norms.zero_();
+      resting.zero_();
       line_begin = Clock::now();
       line_steps = 0;
     }

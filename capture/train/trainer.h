@@ -33,6 +33,8 @@ struct LogLine {
   double answer_right = 0.0;  // the same for answers
   double gradient_norm = 0.0;
   double seconds_per_step = 0.0;
+  double rest_cost = 0.0;  // of the line's last step; see Rest
+  double resting = 0.0;    // attention on token 0: mean of layers, query heads and later queries
 };
 
 /// Trains from the folder's checkpoint, or from the seed where there is none, until the recipe's
