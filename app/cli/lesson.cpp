@@ -22,6 +22,7 @@ struct LessonOptions {
   std::string name;
   std::string pdf;
   std::vector<std::string> traces;
+  bool values = false;
 };
 
 constexpr std::size_t kLineLength = 100;
@@ -110,6 +111,12 @@ int write_handout(const lesson::Lesson& chosen, const LessonOptions& o) {
 }
 
 int run_lesson(const LessonOptions& o) {
+  if (o.values) {
+    OutputFile out("-");
+    out.write(lesson::values_markdown());
+    out.finish();
+    return 0;
+  }
   if (o.name.empty()) {
     if (!o.pdf.empty() || !o.traces.empty())
       throw UsageError("lesson: which one? Write its name; `kvloupe lesson` lists them");
@@ -131,6 +138,9 @@ void add_lesson(CLI::App& app, Action& action) {
   verb->add_option("--trace", options->traces,
                    "Another trace than the lesson's own; repeated: closed-loop runs of its prompt")
       ->allow_extra_args(false);
+  verb->add_flag("--values", options->values,
+                 "Write the values that a lesson's numbers and conditions are made of, as in "
+                 "docs/lessons.md");
   verb->callback([&action, options] { action = [options] { return run_lesson(*options); }; });
 }
 

@@ -8,22 +8,31 @@ namespace {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-std::string text_of(const Trace& trace, int first, int last) {
-  const std::vector<std::string>& text = trace.tokens().text;
+/// Tokens `first` to `last`, both included, as far as their text is known.
+std::string text_of(const TokenTable& tokens, int first, int last) {
   std::string joined;
-  for (int i = std::max(first, 0); i <= last && i < static_cast<int>(text.size()); ++i)
-    joined += text[static_cast<std::size_t>(i)];
+  for (int i = std::max(first, 0); i <= last && i < static_cast<int>(tokens.text.size()); ++i)
+    joined += tokens.text[static_cast<std::size_t>(i)];
   return joined;
 }
 
-std::string without_spaces_before(const std::string& text) {
-  return text.substr(std::min(text.find_first_not_of(" \n"), text.size()));
+/// Up to a full stop or the line's end, and no more words than an answer has.
+std::string first_words(const std::string& text) {
+  constexpr int kMostWords = 6;
+  const std::size_t from = std::min(text.find_first_not_of(" \n"), text.size());
+  const std::string sentence =
+      text.substr(from, std::min(text.find_first_of(".\n", from), text.size()) - from);
+  std::size_t end = 0;
+  for (int words = 0; words < kMostWords; ++words) {
+    end = sentence.find(' ', end + 1);
+    if (end == std::string::npos) return sentence;
+  }
+  return sentence.substr(0, end) + " …";
 }
 
 }  // namespace
 
-std::pair<int, int> segment_of(const Trace& trace, const std::string& name) {
-  const TokenTable& tokens = trace.tokens();
+std::pair<int, int> segment_of(const TokenTable& tokens, const std::string& name) {
   const auto named = std::find(tokens.segment_names.begin(), tokens.segment_names.end(), name);
   const auto wanted = named - tokens.segment_names.begin();
   const auto is_inside = [&](std::uint8_t segment) { return segment == wanted; };
@@ -34,35 +43,36 @@ std::pair<int, int> segment_of(const Trace& trace, const std::string& name) {
           static_cast<int>(end - tokens.segment.begin()) - 1};
 }
 
-std::string needle_number(const Trace& trace) {
-  const auto [first, last] = segment_of(trace, "needle");
+std::string needle_number(const TokenTable& tokens) {
+  const auto [first, last] = segment_of(tokens, "needle");
   if (first < 0) return {};
-  const std::string text = text_of(trace, first, last);
-  auto end = std::find_if(text.rbegin(), text.rend(), is_digit);
-  auto begin = std::find_if_not(end, text.rend(), is_digit);
+  const std::string text = text_of(tokens, first, last);
+  const auto end = std::find_if(text.rbegin(), text.rend(), is_digit);
+  const auto begin = std::find_if_not(end, text.rend(), is_digit);
   return {begin.base(), end.base()};
 }
 
-std::string answer_text(const Trace& trace) {
-  const int prompt = trace.run().prompt_length;
-  const std::string generated = without_spaces_before(text_of(trace, prompt, trace.length() - 1));
-  const auto predicted = trace.predictions();
-  const std::size_t at =
-      static_cast<std::size_t>(prompt - 1) * static_cast<std::size_t>(predicted ? predicted->k : 0);
-  if (prompt < 1 || !predicted || predicted->k < 1 || at >= predicted->token_ids.size())
-    return generated;
+std::string answer_text(const TokenTable& tokens, int prompt_length,
+                        const std::optional<Trace::Predictions>& predicted,
+                        const std::optional<std::vector<std::string>>& vocabulary) {
+  const std::string generated =
+      first_words(text_of(tokens, prompt_length, static_cast<int>(tokens.text.size()) - 1));
+  if (prompt_length < 1 || !predicted || predicted->k < 1) return generated;
+  const auto follows = static_cast<std::size_t>(prompt_length);
+  const std::size_t at = (follows - 1) * static_cast<std::size_t>(predicted->k);
+  if (at >= predicted->token_ids.size()) return generated;
   const std::int32_t first = predicted->token_ids[at];
-  const std::vector<std::int32_t>& ids = trace.tokens().ids;
-  const auto follows = static_cast<std::size_t>(prompt);
-  if (follows < ids.size() && ids[follows] == first) return generated;
-  const auto vocabulary = trace.vocabulary();
+  if (follows < tokens.ids.size() && tokens.ids[follows] == first) return generated;
   if (!vocabulary || first < 0 || static_cast<std::size_t>(first) >= vocabulary->size()) return {};
-  return without_spaces_before((*vocabulary)[static_cast<std::size_t>(first)]);
+  return first_words((*vocabulary)[static_cast<std::size_t>(first)]);
 }
 
-std::optional<bool> answer_is_right(const Trace& trace) {
-  const std::string number = needle_number(trace);
-  const std::string answer = answer_text(trace);
+std::string answer_text(const Trace& trace) {
+  return answer_text(trace.tokens(), trace.run().prompt_length, trace.predictions(),
+                     trace.vocabulary());
+}
+
+std::optional<bool> is_right(const std::string& answer, const std::string& number) {
   if (number.empty() || answer.empty()) return std::nullopt;
   return answer.starts_with(number) &&
          (answer.size() == number.size() || !is_digit(answer[number.size()]));

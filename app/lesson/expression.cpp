@@ -98,7 +98,7 @@ std::string checked_word(Argument kind, const std::string& word) {
         if (kind == Argument::part || entry.kind == PartKind::score) names.push_back(entry.name);
       }
       if (contains(names, word)) return word;
-      throw UsageError(fmt::format("{} is no {}; the nearest is '{}'", in_quotes(word),
+      throw UsageError(fmt::format("{} is no {}; the nearest is '{}'", shown_word(word),
                                    kind == Argument::score ? "score" : "part of a policy",
                                    nearest_word(word, names)));
     }
@@ -106,7 +106,7 @@ std::string checked_word(Argument kind, const std::string& word) {
       if (window::find_view(word) != nullptr) return word;
       std::vector<std::string> names;
       for (const window::ViewEntry& view : window::view_catalog()) names.emplace_back(view.figure);
-      throw UsageError(fmt::format("{} is no view; the nearest is '{}'", in_quotes(word),
+      throw UsageError(fmt::format("{} is no view; the nearest is '{}'", shown_word(word),
                                    nearest_word(word, names)));
     }
     default:
@@ -184,7 +184,7 @@ class Reader {
     if (text_[at] == '%') refuse(at, "a share is written as a number: 0.1 for 10 %");
     if (text_[at] == '"') refuse(at, "words in quotes stand only in the brackets of a value");
     if (std::string_view("+-*/^()<>?:,! \t").find(text_[at]) == std::string_view::npos) {
-      refuse(at, fmt::format("{} is no operator", in_quotes(text_.substr(at, 1))));
+      refuse(at, fmt::format("{} is no operator", shown_word(text_.substr(at, 1))));
     }
     return 1;
   }
@@ -203,7 +203,7 @@ class Reader {
       if (call ? contains(functions_, word) : contains(constants_, word)) return stop;
       std::vector<std::string> all = names_;
       all.insert(all.end(), functions_.begin(), functions_.end());
-      refuse(at, fmt::format("{} is no value; the nearest is '{}'", in_quotes(word),
+      refuse(at, fmt::format("{} is no value; the nearest is '{}'", shown_word(word),
                              nearest_word(word, all)));
     }
     if (!call && !info->arguments.empty()) {
@@ -251,7 +251,20 @@ class Reader {
     }
     for (std::size_t i = 0; i < places.size(); ++i)
       use.arguments.push_back(argument(*use.info, i, places[i].first, places[i].second, depth));
+    check_choice(use, at);
     return close + 1;
+  }
+
+  /// A view, a choice of it, a value of that.
+  static void check_choice(const Node::Use& use, std::size_t at) {
+    const auto& kinds = use.info->arguments;
+    if (kinds.size() != 3 || kinds[0].first != Argument::view) return;
+    try {
+      window::check_choices(*window::find_view(use.arguments[0].word),
+                            {{use.arguments[1].word, use.arguments[2].word}});
+    } catch (const UsageError& error) {
+      refuse(at, error.what());
+    }
   }
 
   Node::Argument argument(const ValueInfo& info, std::size_t place, std::size_t from,
@@ -265,9 +278,9 @@ class Reader {
     }
     while (from < to && blank(text_[from])) ++from;
     while (to > from && blank(text_[to - 1])) --to;
-    const bool quoted = to - from >= 2 && text_[from] == '"' && text_[to - 1] == '"' &&
-                        text_.substr(from + 1, to - from - 2).find('"') == std::string::npos;
-    if (!quoted) {
+    const bool is_word = to - from >= 2 && text_[from] == '"' && text_[to - 1] == '"' &&
+                         text_.substr(from + 1, to - from - 2).find('"') == std::string::npos;
+    if (!is_word) {
       refuse(from, fmt::format("'{}' wants a word in quotes: {}", info.name, usage(info)));
     }
     try {
@@ -360,6 +373,8 @@ Value value_of(const Node& node, const LessonState& state, Progress& progress) {
 }
 
 }  // namespace
+
+std::string shown_word(std::string_view word) { return "'" + in_one_line(word, 60) + "'"; }
 
 Expression::Expression(std::string_view text) : text_(text), root_(Reader(text).read()) {}
 

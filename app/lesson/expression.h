@@ -63,6 +63,9 @@ class Expression {
 /// is NaN, or an empty text.
 Value evaluate(const Expression& expression, const LessonState& state, Progress& progress);
 
+/// A word as messages about lessons show it: in one line, between quotes.
+std::string shown_word(std::string_view word);
+
 /// A condition: whether the value is a number other than 0.
 bool is_met(const Expression& expression, const LessonState& state, Progress& progress);
 

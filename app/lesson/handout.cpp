@@ -1,8 +1,13 @@
 #include "app/lesson/handout.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
+#include <optional>
+#include <stdexcept>
+#include <string_view>
 #include <utility>
 
 #include "analysis/error.h"
@@ -75,6 +80,15 @@ figure::Path rounded(const figure::Rect& r, double radius) {
   return path;
 }
 
+/// A figure of a page, or why there is none.
+struct Made {
+  PageFigure tile;
+  std::optional<figure::MadeFigure> made;
+  std::string problem;
+  int number = 0;
+  bool narrow = false;
+};
+
 /// Puts the lesson together: sections, then pages.
 class Maker {
  public:
@@ -140,16 +154,31 @@ class Maker {
     title.add(set_text(style_, plain(page.title), heading, kWidth - indent), {indent, 0.0});
     section.chunks.push_back({std::move(title), 26.0, true});
     if (!page.error.empty()) add_problem(section, page.error);
+    std::vector<Made> figures;
+    Section task;
     try {
       const window::WorkspaceState workspace = page_workspace(lesson_, index, traces_, progress_);
       const LessonState state = lesson_state(traces_, workspace);
       add_text(section, finished_text(page.text, state, progress_));
-      if (!page.view_json.empty()) add_figures(section, page, workspace);
-      if (page.task) add_task(section, finished_text(page.task->text, state, progress_));
+      if (!page.view_json.empty() && page.error.empty()) figures = make_figures(page, workspace);
+      if (page.task) add_task(task, finished_text(page.task->text, state, progress_));
     } catch (const FileError& error) {
       add_problem(section, error.what());
     }
-    place(std::move(section));
+    place(fitted(std::move(section), figures, std::move(task)));
+  }
+
+  /// The whole section, its figures a little lower where that keeps it on the page.
+  Section fitted(Section text, const std::vector<Made>& figures, Section task) const {
+    Section whole;
+    for (const double scale : {1.0, 0.85, 0.7, 1.0}) {
+      whole = text;
+      std::vector<Chunk> rows = set_figures(figures, scale);
+      std::move(rows.begin(), rows.end(), std::back_inserter(whole.chunks));
+      whole.chunks.insert(whole.chunks.end(), task.chunks.begin(), task.chunks.end());
+      if (whole.height() <= kRoom - used_) break;
+    }
+    return whole;
   }
 
   void add_text(Section& section, const RichText& text) {
@@ -199,82 +228,100 @@ class Maker {
 
   // --- figures
 
-  /// The figures of a page, those drawn for a column two by two.
-  void add_figures(Section& section, const Page& page, const window::WorkspaceState& workspace) {
-    const std::vector<PageFigure> figures = page_figures(workspace);
-    const auto narrow = [&](std::size_t i) {
-      return i < figures.size() && figures[i].info->width_mm < kWideFrom;
-    };
-    for (std::size_t i = 0; i < figures.size(); ++i) {
-      Fragment row;
-      if (narrow(i) && narrow(i + 1)) {
-        const double each = (kWidth - kColumnGap) / 2;
-        row.add(set_figure(figures[i], page, each, kHighestPair), {0.0, 0.0});
-        row.add(set_figure(figures[i + 1], page, each, kHighestPair), {each + kColumnGap, 0.0});
-        ++i;
-      } else {
-        row = set_figure(figures[i], page, narrow(i) ? kNarrowFigure : kWidth, kHighest);
+  std::vector<Made> make_figures(const Page& page, const window::WorkspaceState& workspace) {
+    std::vector<Made> all;
+    for (PageFigure& figure : page_figures(workspace)) {
+      Made one;
+      one.number = ++figures_;
+      one.narrow = figure.info->width_mm < kWideFrom;
+      try {
+        one.made = make_figure(figure, traces_, progress_);
+      } catch (const Cancelled&) {
+        throw;
+      } catch (const std::runtime_error& error) {  // of the command line, the file or at work
+        one.problem = error.what();
+        problems_.push_back(at_line(lesson_.path, page.view_line, one.problem));
       }
-      section.chunks.push_back({std::move(row), 14.0, false});
+      one.tile = std::move(figure);
+      all.push_back(std::move(one));
     }
+    return all;
   }
 
-  Fragment set_figure(const PageFigure& figure, const Page& page, double width, double highest) {
-    Fragment result;
-    ++figures_;
-    try {
-      const figure::MadeFigure made = make_figure(figure, traces_, progress_);
-      figure::FileOptions options = figure.options;
-      options.width = width;
-      Scene scene = figure::page_of(*figure.info, made, options, fonts_);
-      if (scene.height > highest) {
-        options.size = figure::PageSize{width, highest};
-        scene = figure::page_of(*figure.info, made, options, fonts_);
+  /// The figures of a page, those drawn for a column two by two; `scale` is of the greatest
+  /// heights.
+  std::vector<Chunk> set_figures(const std::vector<Made>& figures, double scale) const {
+    std::vector<Chunk> rows;
+    for (std::size_t i = 0; i < figures.size(); ++i) {
+      Fragment row;
+      if (figures[i].narrow && i + 1 < figures.size() && figures[i + 1].narrow) {
+        const double each = (kWidth - kColumnGap) / 2;
+        row.add(set_figure(figures[i], each, kHighestPair * scale), {0.0, 0.0});
+        row.add(set_figure(figures[i + 1], each, kHighestPair * scale), {each + kColumnGap, 0.0});
+        ++i;
+      } else {
+        row = set_figure(figures[i], figures[i].narrow ? kNarrowFigure : kWidth, kHighest * scale);
       }
-      result.items = std::move(scene.items);
-      result.height = scene.height;
-      add_caption(result, caption_of(figure, made), width);
-    } catch (const UsageError& error) {
-      say_why_not(result, page, error.what(), width);
-    } catch (const WorkError& error) {
-      say_why_not(result, page, error.what(), width);
+      rows.push_back({std::move(row), 14.0, false});
+    }
+    return rows;
+  }
+
+  Fragment set_figure(const Made& one, double width, double highest) const {
+    Fragment result;
+    if (!one.made) {
+      result.add(caption(one.number, one.problem, width), {0.0, 0.0});
+      return result;
+    }
+    figure::FileOptions options = one.tile.options;
+    options.width = width;
+    Scene scene = figure::page_of(*one.tile.info, *one.made, options, fonts_);
+    if (scene.height > highest) {
+      options.size = figure::PageSize{width, highest};
+      scene = figure::page_of(*one.tile.info, *one.made, options, fonts_);
+    }
+    result.items = std::move(scene.items);
+    result.height = scene.height;
+    const std::string words = caption_of(*one.made);
+    if (width == kNarrowFigure) {  // there is room beside it
+      constexpr double kGap = 16.0;
+      result.add(caption(one.number, words, kWidth - width - kGap), {width + kGap, 4.0});
+    } else {
+      result.add(caption(one.number, words, width), {0.0, result.height + 5.0});
     }
     return result;
   }
 
-  void say_why_not(Fragment& result, const Page& page, const std::string& why, double width) {
-    problems_.push_back(at_line(lesson_.path, page.view_line, why));
-    result.items.clear();
-    result.height = 0.0;
-    add_caption(result, why, width);
-  }
-
-  /// The figure's own words, and the policies and the budget where it is made with them.
-  static std::string caption_of(const PageFigure& figure, const figure::MadeFigure& made) {
+  /// The figure's own words, and of its settings what they do not say.
+  static std::string caption_of(const figure::MadeFigure& made) {
     std::string caption = made.figure->caption();
-    std::string settings;
-    for (const auto& [key, value] : made.settings) {
-      if (key != "policy" && key != "policy_b" && key != "budget" && key != "step") continue;
-      if (key == "step" && !figure.info->needs.step) continue;
-      if (!settings.empty()) settings += ", ";
-      settings += (key == "policy_b" ? "policy B" : key) + " " + value;
-    }
-    if (settings.empty()) return caption;
-    settings.front() =
-        static_cast<char>(std::toupper(static_cast<unsigned char>(settings.front())));
-    return caption + (caption.empty() ? "" : " ") + settings + ".";
+    const auto find = [&](std::string_view wanted) {
+      const auto found = std::find_if(made.settings.begin(), made.settings.end(),
+                                      [&](const auto& one) { return one.first == wanted; });
+      return found == made.settings.end() ? std::string() : found->second;
+    };
+    const std::string policy = find("policy");
+    if (policy.empty() || policy == "full") return caption;
+    std::vector<std::string> words;
+    if (caption.find(policy) == std::string::npos) words.push_back("policy " + policy);
+    const std::string policy_b = find("policy_b");
+    if (!policy_b.empty() && caption.find(policy_b) == std::string::npos)
+      words.push_back("policy B " + policy_b);
+    if (caption.find("N = ") == std::string::npos) words.push_back("budget " + find("budget"));
+    if (words.empty()) return caption;
+    std::string settings = fmt::format("{}.", fmt::join(words, ", "));
+    settings.front() = settings.front() == 'p' ? 'P' : 'B';
+    return caption + (caption.empty() ? "" : " ") + settings;
   }
 
-  void add_caption(Fragment& result, const std::string& words, double width) const {
-    Run number;
-    number.text = fmt::format("Figure {}", figures_);
-    number.bold = true;
+  Fragment caption(int number, const std::string& words, double width) const {
+    Run label;
+    label.text = fmt::format("Figure {}", number);
+    label.bold = true;
     Run rest;
-    rest.text = "  " + words;
-    const RichText text{Block{BlockKind::paragraph, 0, {number, rest}}};
-    const double gap = result.height > 0.0 ? 5.0 : 0.0;
-    result.add(set_text(style_, text, look(8.0, 11.2, style_.colours.faint), width),
-               {0.0, result.height + gap});
+    rest.text = " " + words;
+    const RichText text{Block{BlockKind::paragraph, 0, {label, rest}}};
+    return set_text(style_, text, look(8.0, 11.2, style_.colours.faint), width);
   }
 
   // --- pages
@@ -288,7 +335,7 @@ class Maker {
 
   /// A section is kept together where that leaves no great hole.
   void place(Section section) {
-    constexpr double kHole = 0.45;
+    constexpr double kHole = 0.6;
     const double left = kRoom - used_;
     if (section.height() > left && section.height() <= kRoom && left < kHole * kRoom) new_page();
     bool first = true;

@@ -60,7 +60,7 @@ int whole_number(const std::string& text, int least, int most, const Line& line,
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || value < least || value > most) {
     throw TextError{line.number, fmt::format("{}: {} is no whole number from {} to {}", what,
-                                             in_quotes(text), least, most)};
+                                             shown_word(text), least, most)};
   }
   return value;
 }
@@ -84,7 +84,7 @@ TraceNeed read_need(const std::string& word, const Line& line) {
         line.number,
         fmt::format("needs: {} is none of segment:NAME, generated, closed, predictions, "
                     "tokens>=N",
-                    in_quotes(word))};
+                    shown_word(word))};
   }
   return need;
 }
@@ -95,14 +95,14 @@ void read_header(const Line& line, Lesson& lesson) {
   if (colon == std::string::npos) {
     throw TextError{line.number,
                     fmt::format("{} is no 'key: value'; a blank line ends the head of a lesson",
-                                in_quotes(line.text))};
+                                shown_word(line.text))};
   }
   const std::string key = trimmed(line.text.substr(0, colon));
   const std::string value = trimmed(line.text.substr(colon + 1));
   LessonRun& run = lesson.run;
   if (std::find(header_keys().begin(), header_keys().end(), key) == header_keys().end()) {
     throw TextError{line.number, fmt::format("there is no key {}; the nearest is '{}'",
-                                             in_quotes(key), nearest_word(key, header_keys()))};
+                                             shown_word(key), nearest_word(key, header_keys()))};
   }
   if (value.empty()) throw TextError{line.number, key + ": nothing is written behind it"};
   if (key == "prompt") {
@@ -113,7 +113,7 @@ void read_header(const Line& line, Lesson& lesson) {
       throw TextError{line.number,
                       fmt::format("prompt: {} is no name of a prompt (letters, digits, - and _; "
                                   "without .txt)",
-                                  in_quotes(value))};
+                                  shown_word(value))};
     }
     run.prompt = value;
   } else if (key == "generate") {
@@ -200,7 +200,7 @@ class PageReader {
       try {
         if (end == lines.size()) {
           throw TextError{lines[i].number, fmt::format("the fence {} is not closed by ```",
-                                                       in_quotes(lines[i].text))};
+                                                       shown_word(lines[i].text))};
         }
         read_fence(lines[i],
                    {lines.begin() + static_cast<std::ptrdiff_t>(i) + 1,
@@ -242,7 +242,7 @@ class PageReader {
       page.task = read_task(lines, fence.number);
     } else {
       throw TextError{fence.number,
-                      fmt::format("a fence is ```view or ```task, not {}", in_quotes(kind))};
+                      fmt::format("a fence is ```view or ```task, not {}", shown_word(kind))};
     }
   }
 
@@ -414,9 +414,9 @@ Lesson find_lesson(std::string_view name) {
     if (full.size() > 3 && full.substr(3) == name) return find_lesson(full);
   }
   if (names.empty())
-    throw UsageError(fmt::format("lesson {}: there are no lessons", in_quotes(name)));
+    throw UsageError(fmt::format("lesson {}: there are no lessons", shown_word(name)));
   throw UsageError(fmt::format("lesson {}: there is none of that name; the nearest are {}",
-                               in_quotes(name), nearest_names(name, names)));
+                               shown_word(name), nearest_names(name, names)));
 }
 
 }  // namespace kvloupe::lesson

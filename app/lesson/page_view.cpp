@@ -172,7 +172,7 @@ std::string missing_need(const Lesson& lesson, const LessonTraces& traces) {
   for (const TraceNeed& need : lesson.needs) {
     switch (need.kind) {
       case TraceNeed::Kind::segment:
-        if (segment_of(trace, need.segment).first < 0) {
+        if (segment_of(trace.tokens(), need.segment).first < 0) {
           return lacks(
               fmt::format("a segment {}, which this trace has not; mark it in the prompt "
                           "file with a line @@{}",

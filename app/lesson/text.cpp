@@ -183,7 +183,7 @@ class Inline {
       fail(start,
            fmt::format(
                "the link {} must start with https:// or http:// and hold neither spaces nor quotes",
-               in_quotes(target, 60)));
+               shown_word(target)));
     Run run = style();
     run.text = text_.substr(start + 1, close - start - 1);
     run.link = target;
@@ -234,7 +234,7 @@ Slot read_slot(std::string_view text, int line) {
     if (found == kFormats.end()) {
       std::vector<std::string> names;
       for (const auto& one : kFormats) names.emplace_back(one.first);
-      throw TextError{line, fmt::format("{} is no format; the nearest is '{}'", in_quotes(word),
+      throw TextError{line, fmt::format("{} is no format; the nearest is '{}'", shown_word(word),
                                         nearest_word(word, names))};
     }
     slot.format = found->second;

@@ -157,7 +157,7 @@ double token_kept(const LessonState& s, Side side, bool all_heads, const Value& 
 
 double segment_kept(const LessonState& s, Side side, bool all_heads, const std::string& name,
                     Progress& progress) {
-  const auto [first, last] = segment_of(*s.trace, name);
+  const auto [first, last] = segment_of(s.trace->tokens(), name);
   return kept_share(s, side, all_heads, first, last, progress);
 }
 
@@ -279,9 +279,10 @@ bool choice_is(const LessonState& s, const std::string& view, const std::string&
 
 // --- the answer
 
-double right(const Trace& trace) {
-  const std::optional<bool> is_right = answer_is_right(trace);
-  return is_right ? (*is_right ? 1.0 : 0.0) : kNone;
+/// 1 or 0; the needle is that of the lesson's trace, whose prompt a closed-loop run has too.
+double right(const LessonState& s, const Trace& run) {
+  const auto answer = is_right(answer_text(run), needle_number(s.trace->tokens()));
+  return answer ? (*answer ? 1.0 : 0.0) : kNone;
 }
 
 const Trace* closed_run(const LessonState& s, const Value& value) {
@@ -428,7 +429,7 @@ ValueGroup trace_values() {
        .meaning = "first token of the segment, such as context, needle, question, answer",
        .needs = "the segment",
        .compute = [](const LessonState& s, Arguments a, Progress&) -> Value {
-         const int first = segment_of(*s.trace, word(a[0])).first;
+         const int first = segment_of(s.trace->tokens(), word(a[0])).first;
          return first < 0 ? kNone : first;
        }});
   add({.name = "segment_last",
@@ -436,7 +437,7 @@ ValueGroup trace_values() {
        .meaning = "last token of the segment's first piece",
        .needs = "the segment",
        .compute = [](const LessonState& s, Arguments a, Progress&) -> Value {
-         const int last = segment_of(*s.trace, word(a[0])).second;
+         const int last = segment_of(s.trace->tokens(), word(a[0])).second;
          return last < 0 ? kNone : last;
        }});
   add({.name = "needle_number",
@@ -444,7 +445,7 @@ ValueGroup trace_values() {
        .needs = "a segment needle",
        .is_text = true,
        .compute = [](const LessonState& s, Arguments, Progress&) -> Value {
-         return needle_number(*s.trace);
+         return needle_number(s.trace->tokens());
        }});
   return group;
 }
@@ -787,7 +788,7 @@ ValueGroup answer_values() {
   ValueGroup group{"What the model says", {}};
   const auto add = [&](ValueInfo info) { group.values.push_back(std::move(info)); };
   add({.name = "answer",
-       .meaning = "what the model answers behind the prompt",
+       .meaning = "what the model answers behind the prompt: its first sentence, at most six words",
        .needs = "generated tokens or predictions",
        .is_text = true,
        .compute = [](const LessonState& s, Arguments, Progress&) -> Value {
@@ -797,7 +798,7 @@ ValueGroup answer_values() {
        .meaning = "1 where the answer starts with the needle's number",
        .needs = "the same and a segment needle",
        .compute = [](const LessonState& s, Arguments, Progress&) -> Value {
-         return right(*s.trace);
+         return right(s, *s.trace);
        }});
   add({.name = "closed_answer",
        .arguments = {{Argument::number, "run"}},
@@ -816,7 +817,7 @@ ValueGroup answer_values() {
        .needs = "the closed-loop run and a segment needle",
        .compute = [](const LessonState& s, Arguments a, Progress&) -> Value {
          const Trace* run = closed_run(s, a[0]);
-         return run != nullptr ? right(*run) : kNone;
+         return run != nullptr ? right(s, *run) : kNone;
        }});
   add({.name = "mean_loss",
        .meaning = "mean loss of the prompt's tokens in nats, each after those before it",
