@@ -195,6 +195,8 @@ TEST_F(HtmlInBrowserTest, TheSliderChangesThePictureByMouseAndKeys) {
   browser->click(box[0].get<double>(), box[1].get<double>());
   EXPECT_EQ(shown(), "step 4");
   EXPECT_EQ(step(), "14");
+  EXPECT_EQ(browser->text("document.querySelector('[data-figure=\"0\"] .caption').textContent"),
+            "What Strip 4 shows, in <words> & signs.");
   // What is said belongs to the picture shown, and other figures stand as they were.
   point(0, 24, 12);
   EXPECT_THAT(tip(), HasSubstr("T0 0 S0"));
@@ -248,7 +250,7 @@ TEST_F(HtmlInBrowserTest, PrintsEveryPageWithoutControls) {
   open_made_page();
   browser->medium("print", "light");
   const std::string shown = browser->text("document.body.innerText");
-  for (const char* words : {"Over steps", "Heads", "Find it.", "What Map shows"})
+  for (const char* words : {"Over steps", "Heads", "Find it.", "What Map 0 shows"})
     EXPECT_THAT(shown, HasSubstr(words));
   EXPECT_THAT(shown, Not(HasSubstr("Next")));
   EXPECT_EQ(browser->value("document.getElementById('theme').offsetHeight"), 0);

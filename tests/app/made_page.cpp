@@ -41,9 +41,11 @@ Axis cells(AxisMeaning meaning, int count, const char* label) {
 PageFigure figure_of(std::string title, std::vector<Picture> pictures) {
   PageFigure figure;
   figure.title = std::move(title);
-  figure.caption = "What " + figure.title + " shows, in <words> & signs.";
   figure.settings = {{"policy", "external(\"a<b>.txt\")"}};
   figure.pictures = std::move(pictures);
+  for (std::size_t p = 0; p < figure.pictures.size(); ++p)
+    figure.pictures[p].light.caption =
+        fmt::format("What {} {} shows, in <words> & signs.", figure.title, p);
   figure.names = hostile_names();
   return figure;
 }

@@ -45,7 +45,6 @@ PageFigure page_figure(const FigureInfo& info, const MadeFigure& made, const Fil
   picture.dark = page_of(info, made, drawn, fonts);
   picture.figure = made.figure;
   out.title = info.title;
-  out.caption = picture.light.caption;
   out.settings = picture.light.metadata;
   out.names = names_of(made);
   if (options.size && options.size->in_pixels)

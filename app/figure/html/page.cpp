@@ -156,7 +156,10 @@ class PageWriter {
       }
       Json frame = {{"g", found->second},
                     {"v", place_values(scene, tables, pictures[p].figure.get(), texts)}};
-      if (!one.items.empty()) frame["s"] = one.items[p];
+      if (!one.items.empty()) {
+        frame["s"] = one.items[p];
+        frame["c"] = scene.caption;
+      }
       frames.push_back(std::move(frame));
     }
     one.data = {{"geometry", std::move(geometry)},
@@ -215,10 +218,9 @@ class PageWriter {
         "<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\" tabindex=\"0\">"
         "<g class=\"items\">\n{}</g></svg>\n<figcaption>",
         at, section, xml_number(width, 0), heading, xml_number(scene.width, 2),
-        xml_number(scene.height, 2),
-        xml_text(figure.title.empty() ? figure.caption : figure.title + ". " + figure.caption),
+        xml_number(scene.height, 2), xml_text(figure.title.empty() ? scene.caption : figure.title),
         one.svg);
-    if (!figure.caption.empty()) out += "<p>" + xml_text(figure.caption) + "</p>";
+    if (!scene.caption.empty()) out += "<p class=\"caption\">" + xml_text(scene.caption) + "</p>";
     if (one.thinned) {
       out +=
           "<p class=\"note\">There are too many places here for a page: the value shown is that "
@@ -227,7 +229,8 @@ class PageWriter {
     if (!figure.settings.empty()) {
       out += "<details><summary>Settings</summary><dl>";
       for (const auto& [key, value] : figure.settings)
-        out += "<dt>" + xml_text(key) + "</dt><dd>" + xml_text(value) + "</dd>";
+        out += fmt::format("<dt>{}</dt><dd{}>{}</dd>", xml_text(key),
+                           key == "step" ? " class=\"of-step\"" : "", xml_text(value));
       out += "</dl></details>";
     }
     out += "</figcaption>\n</figure>\n";
@@ -242,6 +245,8 @@ class PageWriter {
                           xml_text(section.title));
       if (!section.title.empty()) body += "<h2>" + xml_text(section.title) + "</h2>\n";
       body += text_html(section.text);
+      for (const std::string& problem : section.problems)
+        body += "<p class=\"problem\">" + xml_text(problem) + "</p>\n";
       if (!section.slider_steps.empty()) {
         const std::size_t last = section.slider_steps.size() - 1;
         const std::size_t shown = std::min(section.slider_at, last);

@@ -49,9 +49,9 @@ struct Names {
 
 struct PageFigure {
   std::string title;
-  std::string caption;
   std::vector<std::pair<std::string, std::string>> settings;
-  std::vector<Picture> pictures;  // one, or one for each step of the section's slider
+  /// One, or one for each step of the section's slider. The light scene's caption is shown.
+  std::vector<Picture> pictures;
   std::shared_ptr<const Names> names;
   double width_px = 0.0;  // on the screen where there is room; 0: by its size in points
 };
@@ -60,9 +60,10 @@ struct Section {
   std::string title;
   std::vector<TextBlock> text;
   std::vector<PageFigure> figures;
-  std::vector<TextBlock> task;    // set apart under the figures; may be empty
-  std::vector<int> slider_steps;  // ascending; empty: no slider
-  std::size_t slider_at = 0;      // index into slider_steps of what is shown first, and printed
+  std::vector<std::string> problems;  // what could not be shown, in one line each
+  std::vector<TextBlock> task;        // set apart under the figures; may be empty
+  std::vector<int> slider_steps;      // ascending; empty: no slider
+  std::size_t slider_at = 0;          // index into slider_steps of what is shown first, and printed
 };
 
 struct Page {

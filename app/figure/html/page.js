@@ -316,6 +316,10 @@
         const [from, to] = range.split("-").map(Number);
         return pool.slice(from, (to === undefined ? from : to) + 1).join("");
       }).join("");
+      const caption = this.node.querySelector(".caption");
+      if (caption) caption.textContent = this.data.frames[frame].c;
+      const setting = this.node.querySelector(".of-step");
+      if (setting) setting.textContent = data.sliders[this.section][frame];
     }
 
     // Where the pointer is, in tenths of a point.
