@@ -13,6 +13,7 @@
 #include "app/cli/figure_options.h"
 #include "app/lesson/handout.h"
 #include "app/lesson/lesson.h"
+#include "app/lesson/web_page.h"
 
 namespace kvloupe::cli {
 
@@ -21,6 +22,7 @@ namespace {
 struct LessonOptions {
   std::string name;
   std::string pdf;
+  std::string html;
   std::vector<std::string> traces;
 };
 
@@ -109,15 +111,30 @@ int write_handout(const lesson::Lesson& chosen, const LessonOptions& o) {
   return handout.problems.empty() ? 0 : 1;
 }
 
+int write_web_page(const lesson::Lesson& chosen, const LessonOptions& o) {
+  OutputFile file(o.html);
+  const lesson::LessonTraces traces = open_traces(chosen, o.traces);
+  const figure::TextMetrics fonts;
+  warn_about_fonts(fonts);
+  Progress progress;
+  const lesson::WebPage page = lesson::make_web_page(chosen, traces, fonts, progress);
+  file.write(page.html);
+  file.finish();
+  report(page.problems);
+  return page.problems.empty() ? 0 : 1;
+}
+
 int run_lesson(const LessonOptions& o) {
   if (o.name.empty()) {
-    if (!o.pdf.empty() || !o.traces.empty())
+    if (!o.pdf.empty() || !o.html.empty() || !o.traces.empty())
       throw UsageError("lesson: which one? Write its name; `kvloupe lesson` lists them");
     return list_lessons();
   }
   const lesson::Lesson chosen = lesson::find_lesson(o.name);
   if (chosen.pages.empty()) throw FileError(chosen.path.string(), "holds no page of a lesson");
-  return write_handout(chosen, o);
+  if (o.html.empty()) return write_handout(chosen, o);
+  const int code = o.pdf.empty() ? 0 : write_handout(chosen, o);
+  return std::max(code, write_web_page(chosen, o));
 }
 
 }  // namespace
@@ -128,6 +145,8 @@ void add_lesson(CLI::App& app, Action& action) {
   const auto options = std::make_shared<LessonOptions>();
   verb->add_option("NAME", options->name, "The lesson, by its name or the path of its file");
   verb->add_option("--pdf", options->pdf, "Write the lesson as a handout: text and figures on A4");
+  verb->add_option("--html", options->html,
+                   "Write the lesson as one web page, for readers without the program");
   verb->add_option("--trace", options->traces,
                    "Another trace than the lesson's own; repeated: closed-loop runs of its prompt")
       ->allow_extra_args(false);

@@ -204,10 +204,7 @@ void Tile::request(const TileState& tile, const TileContext& context, ImVec2 siz
         tile.view + "|" + context.results.evaluation_key() + "|" + context.state.budget;
     for (const auto& [name, value] : tile.choices) key += "|" + name + "=" + value;
     figure_.request(context.results.quick(), key, [=](Progress& progress, const auto&) {
-      figure::MadeFigure made;
-      made.figure = info.compute(input, progress);
-      made.settings = figure::settings_in_words(info, input);
-      return made;
+      return figure::made_from(info, input, progress);
     });
     request_picture(tile, context, size);
     return;
@@ -265,7 +262,6 @@ void Tile::request(const TileState& tile, const TileContext& context, ImVec2 siz
   for (const auto& [name, value] : tile.choices) key += "|" + name + "=" + value;
 
   const auto unavailable = info.unavailable;
-  const auto compute = info.compute;
   const int steps = static_cast<int>(input.policy_a ? input.policy_a->blocks.size()
                                                     : context.results.blocks(context.state).size());
   selection.step = std::min(selection.step, steps - 1);
@@ -276,10 +272,7 @@ void Tile::request(const TileState& tile, const TileContext& context, ImVec2 siz
     const std::string reason = unavailable ? unavailable(*input.trace) : "";
     if (!reason.empty()) throw WorkError(reason);
     input.selection = figure::resolve(input.selection, *input.trace, steps);
-    figure::MadeFigure made;
-    made.figure = compute(input, progress);
-    made.settings = figure::settings_in_words(info, input);
-    return made;
+    return figure::made_from(info, input, progress);
   });
   request_picture(tile, context, size);
 }
