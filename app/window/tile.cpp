@@ -45,6 +45,21 @@ const figure::Axes* main_axes(const figure::Scene& scene) {
   return found == scene.axes.end() ? nullptr : &*found;
 }
 
+/// What the pointer reads: the plot under it, the strip above a map or a column beside it, too.
+const figure::Axes* axes_under(const figure::Scene& scene, figure::Point at) {
+  const auto found = std::find_if(
+      scene.axes.begin(), scene.axes.end(),
+      [&](const figure::Axes& axes) { return !is_colour_bar(axes) && axes.plot.contains(at); });
+  return found == scene.axes.end() ? nullptr : &*found;
+}
+
+/// Whether two plots show the same tokens along x.
+bool share_tokens(const figure::Axes& a, const figure::Axes& b) {
+  return a.x.meaning == figure::AxisMeaning::token && b.x.meaning == a.x.meaning &&
+         a.x.first == b.x.first && a.x.last == b.x.last && a.plot.x == b.plot.x &&
+         a.plot.width == b.plot.width;
+}
+
 bool counts_cells(const figure::Axis& axis) {
   return axis.meaning != figure::AxisMeaning::value || !axis.names.empty();
 }
@@ -358,9 +373,12 @@ void Tile::interact(TileState& tile, const TileContext& context, const figure::S
       tile.limits.reset();
     }
   }
-  if (over && io.MouseWheel != 0.0F && axes && axes->plot.contains(at)) {
-    zoom(tile, std::pow(1.25, io.MouseWheel), (at.x - axes->plot.x) / axes->plot.width,
-         (at.y - axes->plot.y) / axes->plot.height);
+  const figure::Axes* under = axes_under(scene, at);
+  if (over && io.MouseWheel != 0.0F && under && (under == axes || share_tokens(*axes, *under))) {
+    const double share_x = (at.x - axes->plot.x) / axes->plot.width;
+    const double share_y = (at.y - axes->plot.y) / axes->plot.height;
+    // From the strip above a map one zooms along the map's diagonal.
+    zoom(tile, std::pow(1.25, io.MouseWheel), share_x, under == axes ? share_y : share_x);
   }
   if (!over || (ImGui::IsItemActive() && dragged_)) return;
 
@@ -370,7 +388,7 @@ void Tile::interact(TileState& tile, const TileContext& context, const figure::S
     context.hover.other_token = target->other_token;
     context.hover.step = target->step;
   }
-  if (axes && axes->plot.contains(at)) draw_cross_hair(context, scene, at);
+  if (under) draw_cross_hair(context, scene, at);
   if (bar && view->limits && at.x >= bar->plot.x - 2)
     ImGui::SetMouseCursor(ImGuiMouseCursor_ResizeNS);
   if (target && ImGui::IsItemDeactivated() && !dragged_ && drag_ == Drag::pan) {
@@ -503,7 +521,7 @@ void Tile::draw_marks(const TileContext& context, const figure::Scene& scene) co
 
 void Tile::draw_cross_hair(const TileContext& context, const figure::Scene& scene,
                            figure::Point at) const {
-  const figure::Axes& axes = *main_axes(scene);
+  const figure::Axes& axes = *axes_under(scene, at);
   const Palette& colours = palette(context.state.theme);
   ImDrawList& list = *ImGui::GetWindowDrawList();
   const auto pixel = [&](double x, double y) {
