@@ -25,6 +25,7 @@ Workspace::Workspace(Host host)
       results(host.wake),
       capture_panel(host.wake),
       recent(host.recent_files),
+      models(host.models),
       host_(std::move(host)) {
   if (host_.preferences.empty()) return;
   preferences_ = read_preferences(host_.preferences);

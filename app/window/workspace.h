@@ -15,6 +15,7 @@
 #include "app/window/file_panel.h"
 #include "app/window/fonts.h"
 #include "app/window/head_grid.h"
+#include "app/window/known_models.h"
 #include "app/window/policy_editor.h"
 #include "app/window/policy_history.h"
 #include "app/window/preferences.h"
@@ -40,6 +41,7 @@ class Workspace {
     std::function<void(const std::string&)> set_title = [](const auto&) {};
     std::filesystem::path recent_files = {};  // where that list is kept; empty: nowhere
     std::filesystem::path preferences = {};   // the same
+    std::filesystem::path models = {};        // which folder holds which model; the same
   };
   explicit Workspace(Host host);
   ~Workspace();
@@ -86,6 +88,7 @@ class Workspace {
   TokenCard token_card;
   PolicyHistory history;
   RecentFiles recent;
+  KnownModels models;
   TokenText token_text;
 
   Hover hover;    // found in this frame
