@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "analysis/error.h"
+#include "analysis/trace/model_fingerprint.h"
 #include "analysis/trace/trace.h"
 #include "app/cli/commands.h"
 
@@ -153,6 +154,7 @@ std::string as_text(const Trace& trace, std::size_t bytes) {
                                   pairing_name(model.rope_pairing),
                                   model.rope_scaling == "null" ? "none" : model.rope_scaling)
                     : std::string("unknown"));
+  field("fingerprint", or_unknown(stored_model_fingerprint(trace.path())));
   if (model.sliding_window > 0) field("sliding window", std::to_string(model.sliding_window));
 
   out += "\nrun\n";
@@ -212,7 +214,8 @@ std::string as_json(const Trace& trace, std::size_t bytes) {
                   {"rope_theta", model.rope_theta},
                   {"rope_scaling", model.rope_scaling},
                   {"rope_pairing", pairing_name(model.rope_pairing)},
-                  {"sliding_window", model.sliding_window}};
+                  {"sliding_window", model.sliding_window},
+                  {"fingerprint", stored_model_fingerprint(trace.path())}};
   out["run"] = {{"tokens", trace.length()},
                 {"prompt_length", run.prompt_length},
                 {"generated", run.generated},

@@ -128,6 +128,9 @@ void read_progress_line(const std::string& text, CaptureState& state) {
   } else if (event == "done") {
     const auto it = line.find("trace");
     if (it != line.end() && it->is_string()) state.trace = it->get<std::string>();
+    const auto model = line.find("model_fingerprint");
+    if (model != line.end() && model->is_string())
+      state.model_fingerprint = model->get<std::string>();
     state.done = state.total;
     state.seconds_left = 0.0;
   }

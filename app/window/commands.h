@@ -7,6 +7,7 @@
 namespace kvloupe::window {
 
 enum class Command {
+  none,  // of no key
   open,
   save_session,
   open_session,
@@ -36,6 +37,7 @@ enum class Command {
   tiles_4,
   tiles_ab,
   next_tile,
+  previous_tile,
   choose_view,
   next_view,
   previous_view,
@@ -58,6 +60,7 @@ enum class Command {
   right_panel,
   bottom_panel,
   next_panel,
+  present,
   policy_b,
   budget_down,
   budget_up,

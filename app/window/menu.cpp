@@ -104,6 +104,8 @@ void draw_menu(Workspace& w) {
     item(w, "Four views", Command::tiles_4, s.tile_count == 4);
     item(w, "A beside B", Command::tiles_ab, false, open);
     ImGui::Separator();
+    item(w, "Present", Command::present, false, open || w.results.evaluation());
+    ImGui::Separator();
     item(w, "Left panel", Command::left_panel, s.left_panel);
     item(w, "Bottom panel", Command::bottom_panel, s.bottom_panel);
     item(w, "Right panel", Command::right_panel, s.right_panel);

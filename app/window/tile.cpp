@@ -121,11 +121,12 @@ void Tile::reset(TileState& tile) {
   tile.y_range.reset();
 }
 
-TileNeed Tile::need(const TileState& tile, const figure::TextMetrics& metrics) const {
+TileNeed Tile::need(const TileState& tile, const figure::TextMetrics& metrics, double unit) const {
   constexpr double kNominalWidth = 300.0;  // points
   const ViewEntry* view = find_view(tile.view);
   if (!view) return {};
-  TileNeed need{info(*view).aspect, view->zoom == Zoom::linked};
+  TileNeed need =
+      with_least_room({info(*view).aspect, view->zoom == Zoom::linked}, info(*view).aspect, unit);
   const auto figure = shown_view_ == tile.view ? figure_.value() : nullptr;
   if (!figure) return need;
   if (aspect_of_ != figure_.value_key()) {
@@ -321,17 +322,23 @@ void Tile::request_picture(const TileState& tile, const TileContext& context, Im
 }
 
 bool Tile::draw(TileState& tile, const TileContext& context, ImVec2 size, bool active) {
-  scale_ = kPixelsPerPoint * context.fonts.scale();
   const float header = header_height(context.fonts);
   const ImVec2 corner = ImGui::GetCursorScreenPos();
   draw_header(tile, context, size.x, active);
 
-  origin_ = {std::floor(corner.x), std::floor(corner.y + header)};
-  const ImVec2 area{std::max(1.0F, size.x), std::max(1.0F, size.y - header)};
+  ImGui::SetCursorScreenPos({corner.x, corner.y + header});
+  draw_picture(tile, context, {size.x, size.y - header});
+  return ImGui::IsItemActivated();
+}
+
+void Tile::draw_picture(TileState& tile, const TileContext& context, ImVec2 size) {
+  scale_ = kPixelsPerPoint * context.fonts.scale();
+  const ImVec2 corner = ImGui::GetCursorScreenPos();
+  origin_ = {std::floor(corner.x), std::floor(corner.y)};
+  const ImVec2 area{std::max(1.0F, size.x), std::max(1.0F, size.y)};
   request(tile, context, area);
   ImGui::SetCursorScreenPos(origin_);
   ImGui::InvisibleButton("##picture", area);
-  const bool clicked = ImGui::IsItemActivated();
 
   const Palette& colours = palette(context.state.theme);
   ImDrawList& list = *ImGui::GetWindowDrawList();
@@ -350,7 +357,6 @@ bool Tile::draw(TileState& tile, const TileContext& context, ImVec2 size, bool a
     draw_marks(context, *scene);
   }
   list.PopClipRect();
-  return clicked;
 }
 
 void Tile::interact(TileState& tile, const TileContext& context, const figure::Scene& scene) {

@@ -96,6 +96,7 @@ int run_window(const WindowOptions& options) {
     host.close = [&surface] { surface.close(); };
     host.recent_files = recent_files_path();
     host.preferences = preferences_path();
+    host.models = known_models_path();
     host.set_title = [&surface](const std::string& title) { surface.set_title(title); };
   }
   Workspace workspace(host);

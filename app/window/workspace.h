@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "app/figure/imgui_backend.h"
 #include "app/figure/text_metrics.h"
@@ -15,6 +16,7 @@
 #include "app/window/file_panel.h"
 #include "app/window/fonts.h"
 #include "app/window/head_grid.h"
+#include "app/window/known_models.h"
 #include "app/window/policy_editor.h"
 #include "app/window/policy_history.h"
 #include "app/window/preferences.h"
@@ -40,6 +42,7 @@ class Workspace {
     std::function<void(const std::string&)> set_title = [](const auto&) {};
     std::filesystem::path recent_files = {};  // where that list is kept; empty: nowhere
     std::filesystem::path preferences = {};   // the same
+    std::filesystem::path models = {};        // which folder holds which model; the same
   };
   explicit Workspace(Host host);
   ~Workspace();
@@ -86,6 +89,7 @@ class Workspace {
   TokenCard token_card;
   PolicyHistory history;
   RecentFiles recent;
+  KnownModels models;
   TokenText token_text;
 
   Hover hover;    // found in this frame
@@ -118,6 +122,15 @@ class Workspace {
   bool keyboard_moves_in_panel() const { return drawing_keyboard_panel_; }
   bool help_is_open() const { return help_open_; }
 
+  /// What of the panels and tiles is in sight, as drawn last.
+  const StageLayout& stage() const { return stage_; }
+  /// Where the line that names the tiles has them, in pixels; empty where all are in sight.
+  const std::vector<figure::Rect>& tab_items() const { return tab_items_; }
+  /// One view alone, large (F5).
+  bool presenting() const { return presenting_; }
+  /// The folded panel that is open over the tiles: 1, 2, 3 as keyboard_panel_; 0: none.
+  int drawer() const { return drawer_; }
+
   float px(float units) const { return units * fonts.scale(); }
   const Palette& colours() const { return window::palette(state.theme); }
 
@@ -135,6 +148,16 @@ class Workspace {
   void change_budget(double factor);
   void draw_panels();
   bool begin_panel(const char* name, int number, float x, float y, float width, float height);
+  /// What is left of a panel that gave way: opens it over the tiles.
+  void draw_side_rail(const char* title, int number, float x, float y, float height);
+  void draw_bottom_rail(float y, float width, float height);
+  /// A folded panel, over the tiles.
+  void draw_drawer(float top, float height, float bottom);
+  void draw_tabs(float width);
+  bool is_folded(int panel) const;
+  /// Shows or puts away a panel; of a folded one, what is drawn over the tiles.
+  void toggle_panel(int panel);
+  StageSizes stage_sizes(float width, float height) const;
   void draw_centre(float x, float y, float width, float height);
   void draw_tiles(float width, float height);
   void draw_files();
@@ -152,6 +175,12 @@ class Workspace {
   Preferences preferences_;
   double next_step_at_ = 0.0;
   std::string open_files() const;
+
+  bool presenting_ = false;
+  StageLayout stage_;
+  std::vector<figure::Rect> tab_items_;
+  int drawer_ = 0;
+  bool focus_drawer_ = false;
 
   int frames_wanted_ = 2;
   std::string drawn_files_;  // as open_files() said when the last frame began
