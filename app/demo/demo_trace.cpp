@@ -118,15 +118,20 @@ fs::path trace_file(const DemoRun& run, const DemoPlaces& places) {
   return places.cache / fmt::format("{}-{:08x}.h5", name, short_hash(key));
 }
 
-/// Whether a trace that is kept may be taken: it can be read, and all it was made from was there
-/// before it. That is told by the time at which a file was last put in its place or changed
-/// (ctime): an installed file is older than its installation by its own date.
-bool is_fresh(const fs::path& trace, const DemoRun& run, const DemoPlaces& places) {
-  const auto made = status_of(trace);
-  if (!made || !S_ISREG(made->st_mode)) return false;
+/// Everything a run is made from.
+std::vector<fs::path> sources_of(const DemoRun& run, const DemoPlaces& places) {
   std::vector<fs::path> sources = {prompt_file(run, places)};
   for (const char* name : kModelFiles) sources.push_back(places.assets / "demo-model" / name);
   if (!places.program.empty()) sources.emplace_back(places.program);
+  return sources;
+}
+
+/// Whether a trace that is kept may be taken: it can be read, and all it was made from was there
+/// before it. That is told by the time at which a file was last put in its place or changed
+/// (ctime): an installed file is older than its installation by its own date.
+bool is_fresh(const fs::path& trace, const std::vector<fs::path>& sources) {
+  const auto made = status_of(trace);
+  if (!made || !S_ISREG(made->st_mode)) return false;
   for (const fs::path& source : sources) {
     const auto status = status_of(source);
     if (!status || moment(status->st_ctim) >= moment(made->st_mtim)) return false;
@@ -137,6 +142,15 @@ bool is_fresh(const fs::path& trace, const DemoRun& run, const DemoPlaces& place
   } catch (const std::exception&) {  // half a file, or none of ours: it is made anew
     return false;
   }
+}
+
+/// Runs kvloupe-capture; `progress` counts tokens.
+void capture(const window::CaptureOptions& options, Progress& progress) {
+  int told = 0;
+  window::run_capture_program(options, progress, [&](const window::CaptureState& state) {
+    progress.set_total(state.total);
+    progress.advance(state.done - std::exchange(told, state.done));
+  });
 }
 
 void make_folder(const fs::path& folder) {
@@ -166,25 +180,37 @@ fs::path demo_trace(const DemoRun& asked, Progress& progress, const DemoPlaces& 
                     "no such prompt; choose one that is in " + prompt.parent_path().string());
   }
   fs::path target = trace_file(run, places);
-  if (is_fresh(target, run, places)) return target;
-  make_folder(places.cache);
-
   window::CaptureOptions options;
   options.program = places.program;
   options.model = (places.assets / "demo-model").string();
-  options.file = prompt.string();
   options.block = run.block;
-  options.generate = run.generate;
-  if (!run.policy.empty()) {
-    options.policy = run.policy;
-    options.budget = run.budget;
-  }
   options.output = target.string();
-  int told = 0;
-  window::run_capture_program(options, progress, [&](const window::CaptureState& state) {
-    progress.set_total(state.total);
-    progress.advance(state.done - std::exchange(told, state.done));
-  });
+  if (run.policy.empty()) {
+    if (is_fresh(target, sources_of(run, places))) return target;
+    make_folder(places.cache);
+    options.file = prompt.string();
+    options.generate = run.generate;
+    capture(options, progress);
+    return target;
+  }
+  constexpr long kHalf = 1000;
+  progress.set_total(2 * kHalf);
+  DemoRun full = run;
+  full.policy.clear();
+  Progress of_full(progress, kHalf);
+  const fs::path full_trace = demo_trace(full, of_full, places);
+  of_full.finish();
+  std::vector<fs::path> sources = sources_of(run, places);
+  sources.push_back(full_trace);
+  if (is_fresh(target, sources)) return target;
+  const Trace tokens(full_trace);
+  options.prompt = window::CaptureOptions::Prompt::tokens;
+  options.ids = tokens.tokens().ids;
+  options.prompt_length = tokens.run().prompt_length;
+  options.policy = run.policy;
+  options.budget = run.budget;
+  Progress of_closed(progress, kHalf);
+  capture(options, of_closed);
   return target;
 }
 

@@ -14,7 +14,10 @@ struct DemoRun {
   std::string prompt = "needle";  // a file in assets/prompts, without .txt
   int generate = 16;
   int block = 64;
-  std::string policy = {};  // empty: the full cache; else a closed loop
+  /// Empty: the full cache. Else a closed loop over the tokens of the run with the full cache, the
+  /// generated ones forced: so that the two can be compared. What the model itself would have said
+  /// then stands in its predictions.
+  std::string policy = {};
   std::string budget = {};  // of that
   bool operator==(const DemoRun&) const = default;
 };

@@ -82,6 +82,7 @@ constexpr std::array kBindings = {
     key(Command::save_session, "Ctrl S", "save the session", "File", GLFW_KEY_S, kControl),
     key(Command::export_view, "Ctrl E", "export the view", "File", GLFW_KEY_E, kControl),
     key(Command::new_capture, "Ctrl N", "make a new trace", "File", GLFW_KEY_N, kControl),
+    key(Command::demo, "Ctrl D", "open the demo", "File", GLFW_KEY_D, kControl),
     key(Command::closed_loop, "Ctrl R", "run policy A in the model (closed loop)", "File",
         GLFW_KEY_R, kControl),
     key(Command::quit, "Ctrl Q", "quit", "File", GLFW_KEY_Q, kControl),

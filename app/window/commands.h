@@ -12,6 +12,7 @@ enum class Command {
   open_session,
   export_view,
   new_capture,
+  demo,
   closed_loop,
   quit,
   help,

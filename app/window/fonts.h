@@ -23,6 +23,8 @@ class Fonts {
   ImFont* secondary = nullptr;  // Inter 13 px
   ImFont* heading = nullptr;    // Inter semi-bold 15 px
   ImFont* mono = nullptr;       // JetBrains Mono 14 px
+  ImFont* italic = nullptr;     // Inter italic 15 px
+  ImFont* title = nullptr;      // Inter semi-bold 20 px
   float scale() const { return scale_; }
 
  private:

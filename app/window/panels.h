@@ -9,8 +9,6 @@ void draw_menu(Workspace& workspace);
 void draw_trace_panel(Workspace& workspace);
 void draw_policy_panel(Workspace& workspace);
 void draw_step_panel(Workspace& workspace);
-/// With no trace: what to do. While one is being opened: its name.
-void draw_empty_state(Workspace& workspace);
 /// Every key; closes on click or Esc.
 void draw_help_sheet(Workspace& workspace, bool& open);
 

@@ -24,6 +24,7 @@ Workspace::Workspace(Host host)
     : state(default_state()),
       results(host.wake),
       capture_panel(host.wake),
+      start_page(host.wake, host.demo),
       recent(host.recent_files),
       host_(std::move(host)) {
   if (host_.preferences.empty()) return;
@@ -143,7 +144,7 @@ std::string Workspace::open_files() const {
 }
 
 bool Workspace::settled() const {
-  if (results.opening() || results.opening_evaluation()) return false;
+  if (results.opening() || results.opening_evaluation() || start_page.capturing()) return false;
   if (drawn_files_ != open_files()) return false;  // what was drawn last is of other files
   if (!results.trace() && !results.evaluation()) return true;
   if (frames_wanted_ > 0 || !results.idle() || export_panel.previewing()) return false;
@@ -330,6 +331,9 @@ void Workspace::perform(Command command) {
       break;
     case Command::new_capture:
       capture_panel.open_new(*this);
+      break;
+    case Command::demo:
+      start_page.open_demo();
       break;
     case Command::closed_loop:
       if (trace) capture_panel.open_closed_loop(*this);
@@ -585,6 +589,7 @@ void Workspace::frame() {
   hover = {};
   handle_keys();
   play_on();
+  start_page.follow(*this);
   follow_results();
   draw_menu(*this);
   draw_panels();
@@ -711,7 +716,7 @@ void Workspace::draw_centre(float x, float y, float width, float height) {
   if (results.trace() || results.evaluation()) {
     draw_tiles(width - px(16), height - ImGui::GetCursorPosY() - px(8));
   } else {
-    draw_empty_state(*this);
+    start_page.draw(*this);
   }
   ImGui::End();
 }

@@ -20,6 +20,7 @@
 #include "app/window/preferences.h"
 #include "app/window/recent_files.h"
 #include "app/window/results.h"
+#include "app/window/start_page.h"
 #include "app/window/state.h"
 #include "app/window/step_tokens.h"
 #include "app/window/tile.h"
@@ -40,6 +41,7 @@ class Workspace {
     std::function<void(const std::string&)> set_title = [](const auto&) {};
     std::filesystem::path recent_files = {};  // where that list is kept; empty: nowhere
     std::filesystem::path preferences = {};   // the same
+    demo::DemoPlaces demo = {};               // where the demo's model and traces are
   };
   explicit Workspace(Host host);
   ~Workspace();
@@ -82,6 +84,7 @@ class Workspace {
   FilePanel file_panel;
   ExportPanel export_panel;
   CapturePanel capture_panel;
+  StartPage start_page;
   CommandPalette palette;
   TokenCard token_card;
   PolicyHistory history;

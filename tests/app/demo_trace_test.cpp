@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "analysis/error.h"
+#include "analysis/replay/drift.h"
 #include "analysis/trace/trace.h"
 #include "app/demo/assets.h"
 #include "tests/app/fake_demo.h"
@@ -68,10 +69,28 @@ TEST_F(DemoTrace, OfAnotherRunIsAnotherFile) {
   EXPECT_TRUE(files.insert(make({.policy = "h2o", .budget = "24"})).second);
   EXPECT_TRUE(files.insert(make({.policy = "h2o", .budget = "25%"})).second);
   EXPECT_TRUE(files.insert(make({.policy = "tova", .budget = "25%"})).second);
-  EXPECT_THAT(demo_.runs().back(), HasSubstr("--policy tova --budget 25%"));
   EXPECT_FALSE(files.insert(make({.policy = " tova", .budget = "25%"})).second) << "the same spec";
   EXPECT_FALSE(files.insert(make({.budget = "25%"})).second) << "without a policy, no budget";
   EXPECT_THAT(demo_.runs(), SizeIs(7));
+}
+
+TEST_F(DemoTrace, OfAClosedLoopRunsTheTokensOfTheFullRun) {
+  const DemoRun run{.policy = "h2o", .budget = "24"};
+  Progress progress;
+  const fs::path closed = demo_trace(run, progress, demo_.places());
+  EXPECT_DOUBLE_EQ(progress.fraction(), 1.0);
+  EXPECT_EQ(Trace(closed).run().policy, "h2o");
+  ASSERT_THAT(demo_.runs(), SizeIs(2)) << "the full run comes first";
+  EXPECT_THAT(
+      demo_.runs()[1],
+      testing::AllOf(HasSubstr("--ids"), HasSubstr("--prompt-length 96"), HasSubstr("--block 64"),
+                     HasSubstr("--policy h2o --budget 24"), Not(HasSubstr("--generate"))));
+  EXPECT_TRUE(is_drift_pair(Trace(make()), Trace(closed)));
+  make(run);
+  EXPECT_THAT(demo_.runs(), SizeIs(2)) << "both are kept";
+  demo_.renew(make());
+  make(run);
+  EXPECT_THAT(demo_.runs(), SizeIs(3)) << "of other tokens, perhaps";
 }
 
 TEST_F(DemoTrace, IsMadeAnewWhenWhatItIsMadeFromIs) {
