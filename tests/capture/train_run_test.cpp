@@ -7,6 +7,7 @@
 
 #include "analysis/error.h"
 #include "capture/model/load_transformer.h"
+#include "capture/train/loss.h"
 #include "capture/train/measure.h"
 #include "capture/train/trainer.h"
 #include "tests/support/temporary_folder.h"
@@ -47,6 +48,21 @@ TEST(Recipe, HasWarmUpConstantAndCosines) {
   EXPECT_EQ(recipe.stage(20).weights.answer, 3.0);
 }
 
+TEST(Recipe, RestRisesStaysAndFallsToNothing) {
+  const Recipe recipe = parse_recipe(
+      R"({"rest": {"value": 0.2, "rise": 10, "fall": 50, "end": 70}, "stages": [{"steps": 100}]})",
+      "rest");
+  EXPECT_DOUBLE_EQ(recipe.rest.at(0), 0.02);
+  EXPECT_DOUBLE_EQ(recipe.rest.at(9), 0.2);
+  EXPECT_DOUBLE_EQ(recipe.rest.at(49), 0.2);
+  EXPECT_DOUBLE_EQ(recipe.rest.at(60), 0.1);
+  EXPECT_GT(recipe.rest.at(69), 0.0);
+  EXPECT_EQ(recipe.rest.at(70), 0.0);
+  EXPECT_EQ(recipe.rest.at(99), 0.0);
+  // A recipe without the field has no such cost at any step.
+  EXPECT_EQ(parse_recipe(kTiny, "tiny").rest.at(0), 0.0);
+}
+
 TEST(Recipe, NamesWhatIsWrong) {
   const auto problem = [](const std::string& text) {
     try {
@@ -63,6 +79,77 @@ TEST(Recipe, NamesWhatIsWrong) {
             "r.json: stages[0]: steps must be a whole number from 1 to 1e+09");
   EXPECT_EQ(problem(R"({"model": {"heads": 3, "kv_heads": 2}, "stages": [{"steps": 1}]})"),
             "r.json: model: heads must be a multiple of kv_heads");
+  EXPECT_EQ(problem(R"({"rest": {"value": 1, "fall": 9, "end": 5}, "stages": [{"steps": 1}]})"),
+            "r.json: rest: end must not come before fall");
+  EXPECT_EQ(problem(R"({"rest": {"cost": 1}, "stages": [{"steps": 1}]})"),
+            "r.json: rest: unknown field \"cost\"");
+}
+
+/// The gradient of the cost alone, for every weight: the trainer's tiles against whole attention
+/// matrices, the mean of 1 − a₀ written as in the recipe's documentation.
+TEST(StepLoss, GradientOfTheRestEqualsThatOfTheFormula) {
+  const Recipe recipe = parse_recipe(kTiny, "tiny");
+  TrainingState state = initial_state(recipe, at::kCPU);
+  state.parameters.mul_(4.0);  // first weights are small: attention would be nearly even
+  const Vocabulary vocabulary;
+  const Corpus corpus(vocabulary, 3);
+  const std::vector<TokenId> prompt = corpus.needle_prompt(0, 90, 1).ids;
+  at::Tensor ids = at::empty({1, static_cast<std::int64_t>(prompt.size())}, at::kLong);
+  std::copy(prompt.begin(), prompt.end(), ids.data_ptr<std::int64_t>());
+  const Batch batch{ids, at::zeros_like(ids)};
+  const Transformer model(state.config, state.weights());
+
+  const auto gradient_of = [&](const at::Tensor& loss) {
+    state.gradients.zero_();
+    loss.backward();
+    return state.gradients.clone();
+  };
+  const StepLoss with = step_loss(model, batch, {}, 0.7, false);
+  const StepLoss without = step_loss(model, batch, {}, 0.0, false);
+  const at::Tensor fast = gradient_of(with.loss) - gradient_of(without.loss);
+
+  at::Tensor looking = at::zeros({}, at::kDouble);
+  model.forward(ids, [&](int, const StateTensors& states) {
+    const at::Tensor attention = causal_attention(states, model.attention_scale());
+    for (std::int64_t head = 0; head < attention.size(1); ++head) {
+      for (std::int64_t query = 8; query < attention.size(2); ++query) {
+        looking = looking + (1.0 - attention[0][head][query][0].to(at::kDouble));
+      }
+    }
+  });
+  const double count = static_cast<double>(2 * 2 * (ids.size(1) - 8));
+  EXPECT_NEAR(with.resting.item<double>(), 1.0 - looking.item<double>() / count, 1e-6);
+  EXPECT_NEAR(with.loss.item<double>() - without.loss.item<double>(),
+              0.7 * looking.item<double>() / count, 1e-5);
+  const at::Tensor exact = gradient_of(0.7 * looking / count);
+  ASSERT_GT(exact.norm().item<double>(), 1e-3);
+  EXPECT_LT((fast - exact).norm().item<double>(), 1e-3 * exact.norm().item<double>());
+}
+
+/// Training with the cost and nothing else to learn makes heads rest; the log says so.
+TEST(Training, RestGrowsAttentionOnTokenZeroAndTheLogShowsIt) {
+  Recipe recipe = parse_recipe(kTiny, "tiny");
+  recipe.rest = {.value = 5.0, .rise = 1, .fall = 25, .end = 30};
+  const TemporaryFolder folder;
+  train::train(recipe, options_for(folder / "resting"));
+  std::ifstream log(folder / "resting" / "log.csv");
+  std::vector<std::string> names;
+  std::vector<std::vector<std::string>> rows;
+  for (std::string line; std::getline(log, line);) {
+    std::istringstream fields(line);
+    std::vector<std::string> row;
+    for (std::string field; std::getline(fields, field, ',');) row.push_back(field);
+    (names.empty() ? names : rows.emplace_back()) = row;
+  }
+  const auto column = [&](const std::string& name) {
+    return static_cast<std::size_t>(std::find(names.begin(), names.end(), name) - names.begin());
+  };
+  ASSERT_LT(column("resting"), names.size());
+  ASSERT_EQ(rows.size(), 6U);
+  EXPECT_EQ(std::stod(rows.front()[column("rest_cost")]), 5.0);
+  EXPECT_NEAR(std::stod(rows.back()[column("rest_cost")]), 1.0, 1e-9);  // the step before the end
+  EXPECT_GT(std::stod(rows.back()[column("resting")]),
+            std::stod(rows.front()[column("resting")]) + 0.1);
 }
 
 TEST(Training, LowersTheLossAndResumesExactly) {
