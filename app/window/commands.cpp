@@ -76,6 +76,13 @@ constexpr std::array kBindings = {
     key(Command::layout_sinks, "Ctrl 4", "attention sinks", "Layouts", GLFW_KEY_4, kControl),
     key(Command::layout_figure, "Ctrl 5", "one view alone", "Layouts", GLFW_KEY_5, kControl),
 
+    character(Command::lessons, "L", "choose a lesson", "Lessons", 'l'),
+    key(Command::lesson_next, "Page Down", "next page", "Lessons", GLFW_KEY_PAGE_DOWN),
+    key(Command::lesson_back, "Page Up", "page before", "Lessons", GLFW_KEY_PAGE_UP),
+    key(Command::lesson_view, "Ctrl Home", "the page's view again", "Lessons", GLFW_KEY_HOME,
+        kControl),
+    key(Command::lesson_panel, "F10", "fold the lesson, unfold it", "Lessons", GLFW_KEY_F10),
+
     key(Command::open, "Ctrl O", "open a trace", "File", GLFW_KEY_O, kControl),
     key(Command::open_session, "Ctrl Shift O", "open a session", "File", GLFW_KEY_O,
         kControl | kShift),

@@ -8,6 +8,7 @@
 
 #include "app/window/command_palette.h"
 #include "app/window/layouts.h"
+#include "app/window/lesson_panel.h"
 #include "app/window/marks.h"
 #include "app/window/panels.h"
 #include "app/window/view_catalog.h"
@@ -116,6 +117,7 @@ void draw_menu(Workspace& w) {
     item(w, "Normal size", Command::scale_reset);
     ImGui::EndMenu();
   }
+  draw_lesson_menu(w);
   if (ImGui::BeginMenu("Help")) {
     item(w, "Find anything…", Command::palette);
     item(w, "Keys and mouse", Command::help);

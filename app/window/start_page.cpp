@@ -150,6 +150,48 @@ void StartPage::draw_files(Workspace& w, float width) {
   }
 }
 
+void StartPage::draw_lessons(Workspace& w, float width) {
+  ImGui::PushFont(w.fonts.title);
+  ImGui::TextUnformatted("Lessons");
+  ImGui::PopFont();
+  const auto list = w.lessons.list();
+  if (!list) {
+    const std::string error = w.lessons.list_error();
+    secondary_text(w, error.empty() ? "Reading the lessons …" : error);
+    return;
+  }
+  std::string chosen;
+  const float margin = w.px(8);
+  const float number = w.px(28);
+  int count = 0;
+  for (const lesson::Lesson& one : *list) {
+    const bool broken = !one.error.empty();
+    const std::string title = one.title.empty() ? one.name : one.title;
+    const std::string& words = broken ? one.error : one.summary;
+    const ImVec2 corner = ImGui::GetCursorScreenPos();
+    const float text_width = width - number - margin;
+    const float small = w.fonts.secondary->FontSize;
+    const float words_height =
+        w.fonts.secondary->CalcTextSizeA(small, 1e6F, text_width, words.c_str()).y;
+    const float height = w.fonts.heading->FontSize + words_height + w.px(2) + 2 * margin;
+    ImGui::PushID(one.name.c_str());
+    if (ImGui::Selectable("##lesson", false, 0, {width, height})) chosen = one.name;
+    ImGui::PopID();
+    help_tooltip(w.fonts, fmt::format("{} · {} {}", title, one.pages.size(),
+                                      one.pages.size() == 1 ? "page" : "pages"));
+    ImDrawList& draw = *ImGui::GetWindowDrawList();
+    const ImVec2 at{corner.x + number, corner.y + margin};
+    draw.AddText(w.fonts.heading, w.fonts.heading->FontSize, {corner.x + margin, at.y},
+                 w.colours().retained, std::to_string(++count).c_str());
+    draw.AddText(w.fonts.heading, w.fonts.heading->FontSize, at, w.colours().ink, title.c_str());
+    draw.AddText(w.fonts.secondary, small, {at.x, at.y + w.fonts.heading->FontSize + w.px(2)},
+                 broken ? w.colours().error : w.colours().secondary, words.c_str(), nullptr,
+                 text_width);
+  }
+  if (list->empty()) secondary_text(w, "There are none beside this program.");
+  if (!chosen.empty()) w.open_lesson(chosen);
+}
+
 void StartPage::draw(Workspace& w) {
   if (w.results.opening()) {
     ImGui::SetCursorPos({w.px(32), w.px(32)});
@@ -161,15 +203,17 @@ void StartPage::draw(Workspace& w) {
   ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, {w.px(8), w.px(6)});
   ImGui::BeginChild("##start", {0, 0}, false, ImGuiWindowFlags_None);
   const ImVec2 room = ImGui::GetContentRegionAvail();
-  const bool two = room.x >= w.px(kColumns + 64);
-  const float width = std::floor(std::min(w.px(two ? 1040 : 560), room.x - w.px(48)));
+  const bool two = room.x >= w.px(kColumns);
+  const float width = std::floor(std::min(w.px(two ? 1000 : 560), room.x - w.px(32)));
   const float left = std::floor((room.x - width) / 2);
-  const float first = two ? w.px(kFirstColumn) : width;
-  ImGui::SetCursorPos({left, std::floor(std::max(w.px(24), room.y * 0.1F))});
+  const float first = two ? std::min(w.px(kFirstColumn), std::floor(width * 0.42F)) : width;
+  const float gap = two ? std::min(w.px(64), std::floor(width * 0.06F)) : 0.0F;
+  const float top = std::floor(std::max(w.px(24), room.y * 0.08F));
+  ImGui::SetCursorPos({left, top});
   ImGui::BeginGroup();
   ImGui::PushTextWrapPos(left + first);
   ImGui::PushFont(w.fonts.title);
-  ImGui::TextUnformatted("See what a KV-cache policy does");
+  ImGui::TextWrapped("See what a KV-cache policy does");
   ImGui::PopFont();
   ImGui::TextWrapped(
       "Which tokens a language model's cache keeps, head by head and step by step, and what is "
@@ -178,6 +222,16 @@ void StartPage::draw(Workspace& w) {
   draw_demo(w, first);
   ImGui::Dummy({0, w.px(16)});
   draw_files(w, first);
+  ImGui::PopTextWrapPos();
+  ImGui::EndGroup();
+  if (two) {
+    ImGui::SetCursorPos({left + first + gap, top});
+  } else {
+    ImGui::SetCursorPos({left, ImGui::GetCursorPosY() + w.px(24)});
+  }
+  ImGui::BeginGroup();
+  ImGui::PushTextWrapPos(left + width);
+  draw_lessons(w, width - (two ? first + gap : 0.0F));
   ImGui::PopTextWrapPos();
   ImGui::EndGroup();
   ImGui::Dummy({0, w.px(24)});

@@ -15,6 +15,7 @@
 #include "app/window/file_panel.h"
 #include "app/window/fonts.h"
 #include "app/window/head_grid.h"
+#include "app/window/lesson_player.h"
 #include "app/window/policy_editor.h"
 #include "app/window/policy_history.h"
 #include "app/window/preferences.h"
@@ -57,6 +58,12 @@ class Workspace {
   /// Takes over a session's state, with its trace or, where that is open already, the one given.
   void restore(WorkspaceState restored, const TracePointer& trace = nullptr);
   void save_session(const std::string& path) const;
+  /// A lesson of those that come with the program, on its own trace.
+  void open_lesson(const std::string& name);
+  /// Shows another view of the open trace: a state whose selection is in its range.
+  void take_view(WorkspaceState view);
+  /// Whether the state is that of the open trace; in the first frame with it, it is not yet.
+  bool shows_open_trace() const { return shown_trace_ == results.trace_key(); }
 
   /// Rebuilds the fonts if need be. True if the host has to upload them. Outside a frame.
   bool prepare_fonts(float display_scale);
@@ -85,6 +92,8 @@ class Workspace {
   ExportPanel export_panel;
   CapturePanel capture_panel;
   StartPage start_page;
+  LessonPlayer lessons;
+  bool lesson_folded = false;
   CommandPalette palette;
   TokenCard token_card;
   PolicyHistory history;
@@ -146,7 +155,8 @@ class Workspace {
 
   Host host_;
   bool help_open_ = false;
-  /// 0: none; 1, 2, 3: the left, right, bottom panel, whose controls the keyboard moves among.
+  /// 0: none; 1, 2, 3, 4: the left, right, bottom, lesson's panel, among whose controls the
+  /// keyboard moves.
   int keyboard_panel_ = 0;
   bool focus_keyboard_panel_ = false;
   bool drawing_keyboard_panel_ = false;
