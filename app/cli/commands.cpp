@@ -21,6 +21,7 @@ int run(int argc, char** argv) {
   add_drift(app, action);
   add_export(app, action);
   add_gallery(app, action);
+  add_lesson(app, action);
   try {
     app.parse(argc, argv);
     return action ? action() : 0;

@@ -18,7 +18,7 @@
 #include "analysis/error.h"
 #include "analysis/policy/spec.h"
 #include "analysis/trace/trace.h"
-#include "app/demo/assets.h"
+#include "app/job/assets.h"
 #include "app/job/child_process.h"
 #include "app/window/capture_job.h"
 
@@ -96,7 +96,7 @@ DemoRun normal(DemoRun run) {
 }
 
 DemoPlaces found(DemoPlaces places) {
-  if (places.assets.empty()) places.assets = assets_folder();
+  if (places.assets.empty()) places.assets = job::find_asset("demo-model").parent_path();
   if (places.cache.empty()) places.cache = cache_folder();
   if (places.program.empty()) places.program = job::find_program("kvloupe-capture");
   return places;

@@ -24,7 +24,7 @@ struct DemoRun {
 
 /// Where things are. What is empty is looked for.
 struct DemoPlaces {
-  std::filesystem::path assets;  // assets_folder()
+  std::filesystem::path assets;  // where job::find_asset() finds them
   std::filesystem::path cache;   // $XDG_CACHE_HOME/kvloupe, else ~/.cache/kvloupe
   std::string program;           // kvloupe-capture beside this program, else in $PATH
 };

@@ -9,6 +9,7 @@
 #include "analysis/error.h"
 #include "app/figure/cairo_backend.h"
 #include "app/figure/frame.h"
+#include "app/figure/move_items.h"
 #include "app/figure/svg_backend.h"
 
 namespace kvloupe::figure {
@@ -38,19 +39,12 @@ std::string settings_line(const FigureInfo& info, const MadeFigure& made) {
 
 /// Everything in a scene, places to point at included, by so many points.
 void move_down(Scene& scene, double by) {
-  const auto move = [by](std::vector<Point>& points) {
-    for (Point& point : points) point.y += by;
-  };
-  for (Item& item : scene.items) {
-    if (auto* path = std::get_if<Path>(&item)) move(path->points);
-    if (auto* markers = std::get_if<Markers>(&item)) move(markers->points);
-    if (auto* text = std::get_if<Text>(&item)) text->anchor.y += by;
-    if (auto* image = std::get_if<Image>(&item)) image->rect.y += by;
-    if (auto* clip = std::get_if<PushClip>(&item)) clip->rect.y += by;
-  }
+  move_items(scene.items, {0.0, by});
   for (Axes& each : scene.axes) each.plot.y += by;
   for (PickRegion& region : scene.regions) region.rect.y += by;
-  for (PickPoints& set : scene.point_sets) move(set.points);
+  for (PickPoints& set : scene.point_sets) {
+    for (Point& point : set.points) point.y += by;
+  }
 }
 
 }  // namespace

@@ -44,8 +44,10 @@ void check_trace_count(const FigureInfo& info, std::size_t count, const std::str
 /// use from several threads at once.
 class FigureMaker {
  public:
-  explicit FigureMaker(std::vector<std::shared_ptr<const Trace>> traces)
-      : traces_(std::move(traces)), replays_(std::make_shared<ReplayStore>()) {}
+  /// With replays of its own, or those that others make and use too.
+  explicit FigureMaker(std::vector<std::shared_ptr<const Trace>> traces,
+                       std::shared_ptr<ReplayStore> replays = std::make_shared<ReplayStore>())
+      : traces_(std::move(traces)), replays_(std::move(replays)) {}
   explicit FigureMaker(std::shared_ptr<const Trace> trace)
       : FigureMaker(std::vector{std::move(trace)}) {}
   /// For figures with needs.evaluation.

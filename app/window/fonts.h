@@ -23,14 +23,16 @@ class Fonts {
   ImFont* secondary = nullptr;  // Inter 13 px
   ImFont* heading = nullptr;    // Inter semi-bold 15 px
   ImFont* mono = nullptr;       // JetBrains Mono 14 px
-  ImFont* italic = nullptr;     // Inter italic 15 px
-  ImFont* title = nullptr;      // Inter semi-bold 20 px
   float scale() const { return scale_; }
 
  private:
   std::set<char32_t> extra_;
   bool stale_ = true;
   float scale_ = 0.0F;
+
+ public:
+  ImFont* italic = nullptr;  // Inter italic 15 px
+  ImFont* title = nullptr;   // Inter semi-bold 20 px
 };
 
 }  // namespace kvloupe::window

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "analysis/error.h"
-#include "app/demo/assets.h"
 #include "app/window/workspace.h"
 
 namespace kvloupe::window {
@@ -66,8 +65,8 @@ std::shared_ptr<const LessonPlayer::List> LessonPlayer::list() {
 void LessonPlayer::load(bool again) {
   if (loads_ > 0 && !again) return;
   list_.request(queue_, std::to_string(++loads_), [places = places_](Progress&, const auto&) {
-    return lesson::find_lessons((places.assets.empty() ? demo::assets_folder() : places.assets) /
-                                "lessons");
+    return places.assets.empty() ? lesson::find_lessons()
+                                 : lesson::find_lessons(places.assets / "lessons");
   });
 }
 

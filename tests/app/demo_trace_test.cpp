@@ -15,7 +15,6 @@
 #include "analysis/error.h"
 #include "analysis/replay/drift.h"
 #include "analysis/trace/trace.h"
-#include "app/demo/assets.h"
 #include "tests/app/fake_demo.h"
 
 namespace kvloupe::demo {
@@ -220,11 +219,6 @@ TEST_F(DemoTrace, IsKeptInTheUsersCacheFolder) {
   EXPECT_THROW(cache_of(), WorkError);
   set("HOME", home_before);
   set("XDG_CACHE_HOME", cache_before);
-}
-
-TEST(Assets, HoldTheDemoModelAndItsPrompts) {
-  EXPECT_TRUE(fs::exists(assets_folder() / "demo-model/model.safetensors"));
-  EXPECT_TRUE(fs::exists(assets_folder() / "prompts/needle.txt"));
 }
 
 }  // namespace

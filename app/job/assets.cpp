@@ -1,0 +1,24 @@
+#include "app/job/assets.h"
+
+#include <system_error>
+
+#include "analysis/error.h"
+
+namespace kvloupe::job {
+
+namespace fs = std::filesystem;
+
+fs::path find_asset(const std::string& name) {
+  std::error_code error;
+  const fs::path program = fs::read_symlink("/proc/self/exe", error);
+  // A build folder has a link in the place where the assets of an installed program are.
+  const fs::path folder = (program.parent_path() / KVLOUPE_ASSETS_FROM_PROGRAM).lexically_normal();
+  const fs::path asset = folder / name;
+  if (!fs::exists(asset, error)) {
+    throw FileError(asset.string(),
+                    "is missing; install kvloupe anew, or configure its build anew");
+  }
+  return asset;
+}
+
+}  // namespace kvloupe::job
