@@ -760,7 +760,7 @@ void Workspace::draw_centre(float x, float y, float width, float height) {
   }
   if (results.trace() || results.evaluation()) {
     draw_tiles(width - px(16), height - ImGui::GetCursorPosY() - px(8));
-  } else {
+  } else if (!lessons.capturing()) {
     start_page.draw(*this);
   }
   ImGui::End();
