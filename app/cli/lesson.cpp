@@ -11,6 +11,7 @@
 #include "analysis/replay/drift.h"
 #include "app/cli/commands.h"
 #include "app/cli/figure_options.h"
+#include "app/cli/window_options.h"
 #include "app/lesson/handout.h"
 #include "app/lesson/lesson.h"
 #include "app/lesson/web_page.h"
@@ -24,6 +25,7 @@ struct LessonOptions {
   std::string pdf;
   std::string html;
   std::vector<std::string> traces;
+  WindowWords window;
 };
 
 constexpr std::size_t kLineLength = 100;
@@ -132,16 +134,26 @@ int run_lesson(const LessonOptions& o) {
   }
   const lesson::Lesson chosen = lesson::find_lesson(o.name);
   if (chosen.pages.empty()) throw FileError(chosen.path.string(), "holds no page of a lesson");
-  if (o.html.empty()) return write_handout(chosen, o);
-  const int code = o.pdf.empty() ? 0 : write_handout(chosen, o);
-  return std::max(code, write_web_page(chosen, o));
+  if (!o.pdf.empty() || !o.html.empty()) {
+    const int code = o.pdf.empty() ? 0 : write_handout(chosen, o);
+    return o.html.empty() ? code : std::max(code, write_web_page(chosen, o));
+  }
+  window::WindowOptions options = options_of(o.window);
+  if (!o.traces.empty()) {
+    const lesson::LessonTraces traces = open_traces(chosen, o.traces);
+    options.lesson_traces = {traces.trace};
+    options.lesson_traces.insert(options.lesson_traces.end(), traces.closed.begin(),
+                                 traces.closed.end());
+  }
+  options.lesson = chosen;
+  return window::run_window(options);
 }
 
 }  // namespace
 
 void add_lesson(CLI::App& app, Action& action) {
-  CLI::App* verb =
-      app.add_subcommand("lesson", "List the lessons, or write one as a handout; needs no display");
+  CLI::App* verb = app.add_subcommand(
+      "lesson", "List the lessons, open one in the window, or write it as a handout");
   const auto options = std::make_shared<LessonOptions>();
   verb->add_option("NAME", options->name, "The lesson, by its name or the path of its file");
   verb->add_option("--pdf", options->pdf, "Write the lesson as a handout: text and figures on A4");
@@ -150,6 +162,7 @@ void add_lesson(CLI::App& app, Action& action) {
   verb->add_option("--trace", options->traces,
                    "Another trace than the lesson's own; repeated: closed-loop runs of its prompt")
       ->allow_extra_args(false);
+  add_window_options(*verb, options->window);
   verb->callback([&action, options] { action = [options] { return run_lesson(*options); }; });
 }
 
