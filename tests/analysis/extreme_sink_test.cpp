@@ -269,6 +269,26 @@ TEST_P(Resting, EveryMeasureIsANumberOrSaidToBeUnknown) {
   }
 }
 
+TEST(Tightness, IsLeftOutOfAMeanWhereItIsUndefinedAndNotWhereTheBoundIsUnknown) {
+  HeadReplay head;
+  head.steps.resize(2);
+  for (StepRecord& step : head.steps) {
+    step.query_heads.resize(2);
+    step.cache_size = 10;
+    step.retained = 5;
+  }
+  head.steps[0].query_heads[0].perturbation_l1 = 1.0;
+  head.steps[0].query_heads[0].bound_l1 = 4.0;  // the other three: 0 of 0
+  head.steps[1].query_heads[0].perturbation_l1 = 3.0;
+  head.steps[1].query_heads[0].bound_l1 = 4.0;
+  const Measure& measure = require_measure("tightness_l1");
+  EXPECT_DOUBLE_EQ(measure_at(measure, head.steps[0]), 0.25);
+  EXPECT_DOUBLE_EQ(measure_of(measure, head), 0.5);
+  EXPECT_TRUE(std::isnan(measure_at(require_measure("tightness_l2"), head.steps[0])));
+  head.steps[1].query_heads[1].bound_l1 = kNan;  // merged
+  EXPECT_TRUE(std::isnan(measure_of(measure, head)));
+}
+
 TEST_P(Resting, OfWhatIsKeptWholeTightnessIsNull) {
   const Replay whole = run("tova", 100, 64);
   for (const HeadReplay& head : whole.heads) {
