@@ -18,6 +18,9 @@ namespace {
 
 constexpr int kMostSteps = 32;              // of a slider
 constexpr double kAlonePixels = 2.0;        // a point of a figure that stands alone on its page
+constexpr double kPairPixels = 2.15;        // of one of two
+constexpr double kNarrow = 340.0;           // points: a figure that is drawn for a column
+constexpr double kHalf = 520.0;             // pixels: half a row
 constexpr double kWidest = 1072.0;          // pixels
 constexpr double kMapPixelsPerPoint = 2.0;  // several maps have to share the file
 
@@ -86,6 +89,10 @@ class Maker {
       } catch (const WorkError& error) {
         add_problem(section, at_line(lesson_.path, page.view_line, error.what()));
       }
+    }
+    for (html::PageFigure& one : section.figures) {  // two in a row
+      const double width = one.pictures.front().light.width;
+      if (width < kNarrow) one.width_px = std::min(kHalf, width * kPairPixels);
     }
     if (section.figures.size() == 1) {
       html::PageFigure& alone = section.figures.front();

@@ -90,7 +90,7 @@ TEST_F(HtmlPageTest, TextBlocksAreTheirElements) {
                               "?a=1&amp;b=&quot;2&quot;\">two</a></li>\n</ul>\n<ol>\n<li>three</li>"
                               "\n</ol>"));
   EXPECT_THAT(html, HasSubstr("<h2>Over steps</h2>"));
-  EXPECT_THAT(html, HasSubstr("<aside><h4>Try it</h4>\n<p>Find it.</p>"));
+  EXPECT_THAT(html, HasSubstr("<aside><h4>In the program</h4>\n<p>Find it.</p>"));
 }
 
 TEST_F(HtmlPageTest, EveryPlaceSaysWhatTheFigureSays) {

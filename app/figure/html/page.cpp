@@ -21,6 +21,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr double kHalfRow = 528.0;           // pixels: a wider figure has a row for itself
 constexpr double kPixelsPerPoint = 1.6;      // figures of 8 pt text are read at 13 px
 constexpr std::size_t kMostCells = 250'000;  // of a figure, over all its pictures
 constexpr std::size_t kFewestCells = 1'000;
@@ -214,12 +215,12 @@ class PageWriter {
     const std::string heading =
         figure.title.empty() ? "" : "<h3>" + xml_text(figure.title) + "</h3>\n";
     out += fmt::format(
-        "<figure data-figure=\"{}\" data-section=\"{}\" style=\"max-width:{}px\">\n{}"
+        "<figure{} data-figure=\"{}\" data-section=\"{}\" style=\"max-width:{}px\">\n{}"
         "<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\" tabindex=\"0\">"
         "<g class=\"items\">\n{}</g></svg>\n<figcaption>",
-        at, section, xml_number(width, 0), heading, xml_number(scene.width, 2),
-        xml_number(scene.height, 2), xml_text(figure.title.empty() ? scene.caption : figure.title),
-        one.svg);
+        width > kHalfRow ? " class=\"wide\"" : "", at, section, xml_number(width, 0), heading,
+        xml_number(scene.width, 2), xml_number(scene.height, 2),
+        xml_text(figure.title.empty() ? scene.caption : figure.title), one.svg);
     if (!scene.caption.empty()) out += "<p class=\"caption\">" + xml_text(scene.caption) + "</p>";
     if (one.thinned) {
       out +=
@@ -261,7 +262,7 @@ class PageWriter {
         body += "</div>\n";
       }
       if (!section.task.empty()) {
-        body += "<aside><h4>Try it</h4>\n" + text_html(section.task) + "</aside>\n";
+        body += "<aside><h4>In the program</h4>\n" + text_html(section.task) + "</aside>\n";
       }
       body += "</section>\n";
     }
