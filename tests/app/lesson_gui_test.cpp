@@ -32,7 +32,7 @@ closed: h2o 24
 
 Keys and values, and what a budget does to them.
 
-## A *budget*
+## A budget
 
 ```view
 {"tiles": [{"view": "filmstrip"}], "selection": {"layer": 2, "head": 1}, "budget": "50%"}

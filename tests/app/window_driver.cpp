@@ -115,13 +115,18 @@ void WindowDriver::resize(int width, int height) {
 }
 
 bool WindowDriver::point_at(const std::string& window, const std::vector<std::string>& names) {
-  constexpr float kStep = 9.0F;  // finer than any control is high
-  const auto empty_frame = [&] {
+  constexpr float kStepX = 16.0F;  // finer than any control is wide
+  constexpr float kStepY = 12.0F;  // and high
+  ImGuiContext& context = *ImGui::GetCurrentContext();
+  const auto hovers = [&](ImGuiID id, ImVec2 at) {
+    ImGui::GetIO().MousePos = at;
     surface.begin_frame();
     workspace.frame();
-    surface.drop_frame();
+    surface.drop_frame();  // nobody looks
+    if (context.HoveredId != id) return false;
+    frame();
+    return context.HoveredId == id;
   };
-  ImGuiContext& context = *ImGui::GetCurrentContext();
   for (const ImGuiWindow* found : context.Windows) {
     if (!found->WasActive || found->Hidden ||
         std::string(found->Name).find(window) == std::string::npos) {
@@ -130,13 +135,15 @@ bool WindowDriver::point_at(const std::string& window, const std::vector<std::st
     ImGuiID id = found->ID;
     for (const std::string& name : names) id = ImHashStr(name.c_str(), 0, id);
     const ImRect place = found->OuterRectClipped;
-    for (float y = place.Min.y + 2; y < place.Max.y; y += kStep) {
-      for (float x = place.Min.x + 2; x < place.Max.x; x += 2 * kStep) {
-        ImGui::GetIO().MousePos = {x, y};
-        empty_frame();
-        if (context.HoveredId != id) continue;
-        frame();
-        return context.HoveredId == id;
+    if (const auto before = found_.find(id);
+        before != found_.end() && place.Contains(before->second) && hovers(id, before->second)) {
+      return true;
+    }
+    for (float y = place.Min.y + 2; y < place.Max.y; y += kStepY) {
+      for (float x = place.Min.x + 2; x < place.Max.x; x += kStepX) {
+        if (!hovers(id, {x, y})) continue;
+        found_[id] = {x, y};
+        return true;
       }
     }
   }

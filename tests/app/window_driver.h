@@ -1,7 +1,10 @@
 #pragma once
 
+#include <imgui.h>
+
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -48,6 +51,9 @@ class WindowDriver {
   window::Surface surface;
   bool asked_to_close = false;
   window::Workspace workspace;
+
+ private:
+  std::map<ImGuiID, ImVec2> found_;  // where controls were last
 };
 
 }  // namespace kvloupe::test
