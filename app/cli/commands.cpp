@@ -12,6 +12,7 @@ int run(int argc, char** argv) {
   app.require_subcommand(0, 1);
   Action action;
   add_window(app, action);  // no verb; a verb's own action replaces it
+  add_demo(app, action);
   add_info(app, action);
   add_policies(app, action);
   add_measures(app, action);
@@ -20,6 +21,7 @@ int run(int argc, char** argv) {
   add_drift(app, action);
   add_export(app, action);
   add_gallery(app, action);
+  add_lesson(app, action);
   try {
     app.parse(argc, argv);
     return action ? action() : 0;

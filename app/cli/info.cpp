@@ -114,6 +114,19 @@ const char* pairing_name(RopePairing pairing) {
 
 std::string or_unknown(const std::string& text) { return text.empty() ? "unknown" : text; }
 
+/// On what and how fast the model was run, as far as the trace says.
+std::string computed_text(const RunInfo& run) {
+  std::string text = run.dtype;
+  const auto add = [&](const std::string& separator, const std::string& part) {
+    text += (text.empty() ? "" : separator) + part;
+  };
+  if (!run.device.empty()) add(" ", "on " + run.device);
+  if (run.threads > 0)
+    add(", ", fmt::format("{} thread{}", run.threads, run.threads == 1 ? "" : "s"));
+  if (run.seconds > 0.0) add(", ", fmt::format("{:.1f} s", run.seconds));
+  return text;
+}
+
 std::string as_text(const Trace& trace, std::size_t bytes) {
   const ModelInfo& model = trace.model();
   const RunInfo& run = trace.run();
@@ -153,10 +166,8 @@ std::string as_text(const Trace& trace, std::size_t bytes) {
         run.policy == "full" ? run.policy : fmt::format("{}, budget {}", run.policy, run.budget));
   field("positions", run.positions);
   field("attention scale", fmt::format("{:.6g}", run.attention_scale));
-  if (!run.dtype.empty()) {
-    field("computed", fmt::format("{} on {}, {} threads, {:.1f} s", run.dtype,
-                                  or_unknown(run.device), run.threads, run.seconds));
-  }
+  if (const std::string computed = computed_text(run); !computed.empty())
+    field("computed", computed);
   field("seed", std::to_string(run.seed));
 
   const std::vector<Segment> segments = segments_of(trace.tokens());

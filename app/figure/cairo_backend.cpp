@@ -3,6 +3,7 @@
 #include <cairo-ft.h>
 #include <cairo-pdf.h>
 #include <cairo.h>
+#include <fmt/format.h>
 #include <ft2build.h>
 #include FT_FREETYPE_H
 
@@ -250,45 +251,72 @@ class CairoWriter {
   bool for_others_;
 };
 
-void draw(cairo_t* context, const Scene& scene, const TextMetrics& fonts, bool for_others) {
+void draw(cairo_t* context, const Scene& scene, CairoWriter& writer) {
   if (scene.background.alpha > 0) {
     const Colour b = scene.background;
     cairo_set_source_rgba(context, b.red / 255.0, b.green / 255.0, b.blue / 255.0, b.alpha / 255.0);
     cairo_paint(context);
   }
-  CairoWriter writer(context, fonts, for_others);
   for (const Item& item : scene.items) std::visit(writer, item);
   check(cairo_status(context), "figure");
+}
+
+void describe(cairo_surface_t* surface, const Scene& scene) {
+  std::string settings;
+  for (const auto& [key, value] : scene.metadata) {
+    if (!settings.empty()) settings += "; ";
+    settings += key + ": " + value;
+  }
+  cairo_pdf_surface_set_metadata(surface, CAIRO_PDF_METADATA_TITLE, scene.title.c_str());
+  cairo_pdf_surface_set_metadata(surface, CAIRO_PDF_METADATA_SUBJECT, scene.caption.c_str());
+  cairo_pdf_surface_set_metadata(surface, CAIRO_PDF_METADATA_KEYWORDS, settings.c_str());
+  cairo_pdf_surface_set_metadata(surface, CAIRO_PDF_METADATA_CREATOR, "kvloupe " KVLOUPE_VERSION);
+  // Without a date of its own the file would differ from one export to the next.
+  cairo_pdf_surface_set_metadata(surface, CAIRO_PDF_METADATA_CREATE_DATE, "2000-01-01T00:00:00Z");
+}
+
+void add_links(cairo_t* context, const std::vector<PdfLink>& links) {
+  for (const PdfLink& link : links) {
+    const std::string attributes =
+        fmt::format("rect=[{:.2f} {:.2f} {:.2f} {:.2f}] uri='{}'", link.rect.x, link.rect.y,
+                    link.rect.width, link.rect.height, link.address);
+    cairo_tag_begin(context, CAIRO_TAG_LINK, attributes.c_str());
+    cairo_tag_end(context, CAIRO_TAG_LINK);
+  }
 }
 
 }  // namespace
 
 std::string write_pdf(const Scene& scene, const TextMetrics& fonts) {
+  return write_pdf({PdfPage{scene, {}, {}}}, fonts);
+}
+
+std::string write_pdf(const std::vector<PdfPage>& pages, const TextMetrics& fonts) {
   std::string bytes;
   const auto append = [](void* closure, const unsigned char* data, unsigned length) {
     static_cast<std::string*>(closure)->append(reinterpret_cast<const char*>(data), length);
     return CAIRO_STATUS_SUCCESS;
   };
   {
+    const Scene& first = pages.at(0).scene;
     const Surface surface(
-        cairo_pdf_surface_create_for_stream(append, &bytes, scene.width, scene.height));
-    std::string settings;
-    for (const auto& [key, value] : scene.metadata) {
-      if (!settings.empty()) settings += "; ";
-      settings += key + ": " + value;
-    }
-    cairo_pdf_surface_set_metadata(surface.get(), CAIRO_PDF_METADATA_TITLE, scene.title.c_str());
-    cairo_pdf_surface_set_metadata(surface.get(), CAIRO_PDF_METADATA_SUBJECT,
-                                   scene.caption.c_str());
-    cairo_pdf_surface_set_metadata(surface.get(), CAIRO_PDF_METADATA_KEYWORDS, settings.c_str());
-    cairo_pdf_surface_set_metadata(surface.get(), CAIRO_PDF_METADATA_CREATOR,
-                                   "kvloupe " KVLOUPE_VERSION);
-    // Without a date of its own the file would differ from one export to the next.
-    cairo_pdf_surface_set_metadata(surface.get(), CAIRO_PDF_METADATA_CREATE_DATE,
-                                   "2000-01-01T00:00:00Z");
+        cairo_pdf_surface_create_for_stream(append, &bytes, first.width, first.height));
+    describe(surface.get(), first);
     const Context context(cairo_create(surface.get()));
-    draw(context.get(), scene, fonts, true);
-    cairo_show_page(context.get());
+    CairoWriter writer(context.get(), fonts, true);  // one for all pages: fonts are embedded once
+    for (std::size_t i = 0; i < pages.size(); ++i) {
+      const PdfPage& page = pages[i];
+      cairo_pdf_surface_set_size(surface.get(), page.scene.width, page.scene.height);
+      for (const std::string& chapter : page.chapters) {
+        cairo_pdf_surface_add_outline(surface.get(), CAIRO_PDF_OUTLINE_ROOT, chapter.c_str(),
+                                      fmt::format("page={} pos=[0 0]", i + 1).c_str(),
+                                      static_cast<cairo_pdf_outline_flags_t>(0));
+      }
+      draw(context.get(), page.scene, writer);
+      add_links(context.get(), page.links);
+      cairo_show_page(context.get());
+    }
+    check(cairo_status(context.get()), "PDF");
     cairo_surface_finish(surface.get());
     check(cairo_surface_status(surface.get()), "PDF");
   }
@@ -305,7 +333,8 @@ Pixels render(const Scene& scene, const TextMetrics& fonts, double pixels_per_po
   {
     const Context context(cairo_create(surface.get()));
     cairo_scale(context.get(), pixels.width / scene.width, pixels.height / scene.height);
-    draw(context.get(), scene, fonts, false);
+    CairoWriter writer(context.get(), fonts, false);
+    draw(context.get(), scene, writer);
   }
   cairo_surface_flush(surface.get());
   const unsigned char* data = cairo_image_surface_get_data(surface.get());

@@ -9,6 +9,8 @@
 #include "analysis/error.h"
 #include "app/figure/cairo_backend.h"
 #include "app/figure/frame.h"
+#include "app/figure/html/figure_page.h"
+#include "app/figure/move_items.h"
 #include "app/figure/svg_backend.h"
 
 namespace kvloupe::figure {
@@ -38,19 +40,12 @@ std::string settings_line(const FigureInfo& info, const MadeFigure& made) {
 
 /// Everything in a scene, places to point at included, by so many points.
 void move_down(Scene& scene, double by) {
-  const auto move = [by](std::vector<Point>& points) {
-    for (Point& point : points) point.y += by;
-  };
-  for (Item& item : scene.items) {
-    if (auto* path = std::get_if<Path>(&item)) move(path->points);
-    if (auto* markers = std::get_if<Markers>(&item)) move(markers->points);
-    if (auto* text = std::get_if<Text>(&item)) text->anchor.y += by;
-    if (auto* image = std::get_if<Image>(&item)) image->rect.y += by;
-    if (auto* clip = std::get_if<PushClip>(&item)) clip->rect.y += by;
-  }
+  move_items(scene.items, {0.0, by});
   for (Axes& each : scene.axes) each.plot.y += by;
   for (PickRegion& region : scene.regions) region.rect.y += by;
-  for (PickPoints& set : scene.point_sets) move(set.points);
+  for (PickPoints& set : scene.point_sets) {
+    for (Point& point : set.points) point.y += by;
+  }
 }
 
 }  // namespace
@@ -65,8 +60,9 @@ FileFormat format_of(std::string_view file_name) {
   if (ending == "pdf") return FileFormat::pdf;
   if (ending == "png") return FileFormat::png;
   if (ending == "csv") return FileFormat::csv;
+  if (ending == "html") return FileFormat::html;
   throw UsageError("-o " + std::string(file_name) +
-                   ": the name must end in .svg, .pdf, .png or .csv");
+                   ": the name must end in .svg, .pdf, .png, .csv or .html");
 }
 
 Scene page_of(const FigureInfo& info, const MadeFigure& made, const FileOptions& options,
@@ -81,7 +77,8 @@ Scene page_of(const FigureInfo& info, const MadeFigure& made, const FileOptions&
   request.width = options.size        ? options.size->width
                   : options.width > 0 ? options.width
                                       : info.width_mm * kPointsPerMillimetre;
-  if (options.size) request.pixels_per_point = options.size->pixels_per_point;
+  request.pixels_per_point =
+      options.size ? options.size->pixels_per_point : options.pixels_per_point;
   request.legend = options.legend;
   request.x_range = options.x_range;
   request.y_range = options.y_range;
@@ -145,6 +142,7 @@ std::string file_of(const FigureInfo& info, const MadeFigure& made, FileFormat f
     made.figure->write_csv(csv);
     return std::move(out).str();
   }
+  if (format == FileFormat::html) return html::figure_page(info, made, options, fonts);
   const Scene scene = page_of(info, made, options, fonts);
   const PageSize size = options.size.value_or(PageSize{});
   switch (format) {

@@ -30,12 +30,18 @@ struct FigureSettings {
 struct MadeFigure {
   std::shared_ptr<const Figure> figure;
   std::vector<std::pair<std::string, std::string>> settings;
+  std::vector<std::shared_ptr<const Trace>> traces;  // none where made from an evaluation
+  std::vector<Block> steps;                          // of the replay it shows; may be empty
 };
 
 /// What a figure is made from, in words: trace, model, policy, layer, ..., the program's version.
 /// The input's selection is resolved.
 std::vector<std::pair<std::string, std::string>> settings_in_words(const FigureInfo& info,
                                                                    const FigureInput& input);
+
+/// Computes the figure. The input is complete and its selection resolved. Throws Cancelled through
+/// progress.
+MadeFigure made_from(const FigureInfo& info, const FigureInput& input, Progress& progress);
 
 /// Throws UsageError where a figure does not take that many traces; `last` names the one too many.
 void check_trace_count(const FigureInfo& info, std::size_t count, const std::string& last);
@@ -44,8 +50,10 @@ void check_trace_count(const FigureInfo& info, std::size_t count, const std::str
 /// use from several threads at once.
 class FigureMaker {
  public:
-  explicit FigureMaker(std::vector<std::shared_ptr<const Trace>> traces)
-      : traces_(std::move(traces)), replays_(std::make_shared<ReplayStore>()) {}
+  /// With replays of its own, or those that others make and use too.
+  explicit FigureMaker(std::vector<std::shared_ptr<const Trace>> traces,
+                       std::shared_ptr<ReplayStore> replays = std::make_shared<ReplayStore>())
+      : traces_(std::move(traces)), replays_(std::move(replays)) {}
   explicit FigureMaker(std::shared_ptr<const Trace> trace)
       : FigureMaker(std::vector{std::move(trace)}) {}
   /// For figures with needs.evaluation.

@@ -140,7 +140,8 @@ CaptureState run_capture_program(const CaptureOptions& options, Progress& progre
                                  const std::function<void(const CaptureState&)>& publish) {
   if (const std::string problem = capture_problem(options); !problem.empty())
     throw WorkError(problem);
-  const std::string program = job::find_program(kProgram);
+  const std::string program =
+      options.program.empty() ? job::find_program(kProgram) : options.program;
   if (program.empty()) {
     throw WorkError(
         "kvloupe-capture is neither beside kvloupe nor in $PATH; build it with libtorch");

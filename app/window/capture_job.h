@@ -23,6 +23,7 @@ struct CaptureOptions {
   std::string policy = "full";  // anything else: closed loop
   std::string budget;
   std::string output;
+  std::string program;  // kvloupe-capture; empty: beside this program, else in $PATH
 };
 
 /// What is known about a run so far.

@@ -13,8 +13,6 @@ void draw_step_panel(Workspace& workspace);
 /// its right end; and the tokens below.
 void draw_step_line(Workspace& workspace, float kept_right);
 void draw_token_lines(Workspace& workspace);
-/// With no trace: what to do. While one is being opened: its name.
-void draw_empty_state(Workspace& workspace);
 /// Every key; closes on click or Esc.
 void draw_help_sheet(Workspace& workspace, bool& open);
 

@@ -30,16 +30,20 @@ Json range_json(const Range& range) {
   return range ? Json::array({range->first, range->second}) : Json(nullptr);
 }
 
-/// Reads fields of one JSON object; knows where it is, for the message.
+/// "FIELD is wrong": what is wrong with one field.
+struct FieldError {
+  std::string problem;
+};
+
+/// Reads fields of one JSON object; knows where it is, for the message. Throws FieldError.
 class Reader {
  public:
-  Reader(const std::string& path, const Json& object, std::string where)
-      : path_(path), object_(object), where_(std::move(where)) {
+  Reader(const Json& object, std::string where) : object_(object), where_(std::move(where)) {
     if (!object.is_object()) fail(where_, "must be an object");
   }
 
-  [[noreturn]] void fail(const std::string& field, const std::string& problem) const {
-    throw FileError(path_, field + " " + problem + "; correct it or save the session anew");
+  [[noreturn]] static void fail(const std::string& field, const std::string& problem) {
+    throw FieldError{field + " " + problem};
   }
   std::string name(const char* field) const {
     return where_.empty() ? field : where_ + "." + field;
@@ -110,7 +114,6 @@ class Reader {
   }
 
  private:
-  const std::string& path_;
   const Json& object_;
   std::string where_;
 };
@@ -144,6 +147,84 @@ void read_tile(const Reader& tile, TileState& state) {
   tile.read("x_range", state.x_range);
   tile.read("y_range", state.y_range);
   tile.read("limits", state.limits);
+}
+
+/// What a session and a page of a lesson have in common.
+void read_workspace(const Reader& root, WorkspaceState& s) {
+  if (const Json* selection = root.find("selection")) {
+    const Reader at(*selection, "selection");
+    at.only({"layer", "head", "query_head", "step", "token", "first_token", "last_token"});
+    at.read("layer", s.selection.layer, 0, kMost);
+    at.read("head", s.selection.head, 0, kMost);
+    at.read("query_head", s.selection.query_head, -1, kMost);
+    at.read("step", s.selection.step, -1, kMost);
+    at.read("token", s.selection.token, -1, kMost);
+    at.read("first_token", s.selection.first_token, 0, kMost);
+    at.read("last_token", s.selection.last_token, -1, kMost);
+  }
+  root.read("policy_a", s.policy_a);
+  root.read("policy_b", s.policy_b);
+  root.read("policy_b_on", s.policy_b_on);
+  root.read("budget", s.budget);
+  const auto checked = [&](const char* field, auto&& parse) {
+    try {
+      parse();
+    } catch (const UsageError& problem) {
+      Reader::fail(field, std::string("is wrong: ") + problem.what());
+    }
+  };
+  checked("policy_a", [&] { parse_policy(s.policy_a); });
+  checked("policy_b", [&] { parse_policy(s.policy_b); });
+  checked("budget", [&] { parse_budget(s.budget); });
+  root.read("block", s.block, 0, kMost);
+  root.read("grid_metric", s.grid_metric);
+  if (!is_grid_metric(s.grid_metric)) {
+    Reader::fail("grid_metric", "has no value \"" + s.grid_metric + "\"");
+  }
+  root.word("token_colour", s.token_colour, {"fate", "score", "difference", "none"});
+  if (const Json* tiles = root.find("tiles")) {
+    if (!tiles->is_array() || tiles->size() > kMaxTiles)
+      Reader::fail("tiles", "must be a list of at most 4");
+    for (std::size_t i = 0; i < tiles->size(); ++i) {
+      read_tile(Reader((*tiles)[i], "tiles[" + std::to_string(i) + "]"), s.tiles[i]);
+    }
+  }
+  root.read("tile_count", s.tile_count, 1, kMaxTiles);
+  root.read("active_tile", s.active_tile, 0, s.tile_count - 1);
+  root.read("left_panel", s.left_panel);
+  root.read("right_panel", s.right_panel);
+  root.read("bottom_panel", s.bottom_panel);
+}
+
+/// A whole session file's content. Throws FieldError; FileError for another format or version.
+WorkspaceState session_of(const std::string& name, const Json& json) {
+  const Reader root(json, "");
+  std::string format;
+  root.read("format", format);
+  if (format != kFormat) throw FileError(name, "is no session of kvloupe; choose another file");
+  int version = 0;
+  root.read("format_version", version, 1, kMost);
+  if (version == 0) root.fail("format_version", "is missing");
+  if (version > kVersion) {
+    throw FileError(name, "is of the newer format version " + std::to_string(version) +
+                              "; use a newer kvloupe");
+  }
+  root.only({"format",       "format_version", "trace",      "selection",   "policy_a",
+             "policy_b",     "policy_b_on",    "budget",     "block",       "grid_metric",
+             "token_colour", "tiles",          "tile_count", "active_tile", "theme",
+             "colours",      "scale",          "left_panel", "right_panel", "bottom_panel"});
+
+  WorkspaceState s = default_state();
+  root.read("trace", s.trace);
+  read_workspace(root, s);
+  std::string theme = s.theme == Theme::light ? "light" : "dark";
+  root.word("theme", theme, {"light", "dark"});
+  s.theme = theme == "light" ? Theme::light : Theme::dark;
+  std::string colours(amount_map_name(s.amounts));
+  root.word("colours", colours, {"viridis", "cividis", "grey"});
+  s.amounts = figure::parse_amount_map(colours);
+  root.read("scale", s.scale, kMinScale, kMaxScale);
+  return s;
 }
 
 }  // namespace
@@ -211,75 +292,35 @@ WorkspaceState read_session(const std::filesystem::path& path) {
   const Json json = Json::parse(text.str(), nullptr, false);
   if (json.is_discarded()) throw FileError(name, "is not JSON; choose a file saved by kvloupe");
 
-  const Reader root(name, json, "");
-  std::string format;
-  root.read("format", format);
-  if (format != kFormat) throw FileError(name, "is no session of kvloupe; choose another file");
-  int version = 0;
-  root.read("format_version", version, 1, kMost);
-  if (version == 0) root.fail("format_version", "is missing");
-  if (version > kVersion) {
-    throw FileError(name, "is of the newer format version " + std::to_string(version) +
-                              "; use a newer kvloupe");
+  try {
+    return session_of(name, json);
+  } catch (const FieldError& error) {
+    throw FileError(name, error.problem + "; correct it or save the session anew");
   }
-  root.only({"format",       "format_version", "trace",      "selection",   "policy_a",
-             "policy_b",     "policy_b_on",    "budget",     "block",       "grid_metric",
-             "token_colour", "tiles",          "tile_count", "active_tile", "theme",
-             "colours",      "scale",          "left_panel", "right_panel", "bottom_panel"});
+}
 
-  WorkspaceState s = default_state();
-  root.read("trace", s.trace);
-  if (const Json* selection = root.find("selection")) {
-    const Reader at(name, *selection, "selection");
-    at.only({"layer", "head", "query_head", "step", "token", "first_token", "last_token"});
-    at.read("layer", s.selection.layer, 0, kMost);
-    at.read("head", s.selection.head, 0, kMost);
-    at.read("query_head", s.selection.query_head, -1, kMost);
-    at.read("step", s.selection.step, -1, kMost);
-    at.read("token", s.selection.token, -1, kMost);
-    at.read("first_token", s.selection.first_token, 0, kMost);
-    at.read("last_token", s.selection.last_token, -1, kMost);
-  }
-  root.read("policy_a", s.policy_a);
-  root.read("policy_b", s.policy_b);
-  root.read("policy_b_on", s.policy_b_on);
-  root.read("budget", s.budget);
-  const auto checked = [&](const char* field, auto&& parse) {
-    try {
-      parse();
-    } catch (const UsageError& problem) {
-      root.fail(field, std::string("is wrong: ") + problem.what());
+WorkspaceState read_view(std::string_view text) {
+  try {
+    const Json json = Json::parse(text, nullptr, false);
+    if (json.is_discarded()) throw UsageError("the view is not JSON");
+    if (!json.is_object()) throw UsageError("the view must be an object: {...}");
+    const Reader fields(json, "");
+    for (const char* own : {"trace", "theme", "colours", "scale", "format", "format_version"}) {
+      if (fields.find(own) != nullptr)
+        Reader::fail(own, "does not belong to a view: it is the reader's own");
     }
-  };
-  checked("policy_a", [&] { parse_policy(s.policy_a); });
-  checked("policy_b", [&] { parse_policy(s.policy_b); });
-  checked("budget", [&] { parse_budget(s.budget); });
-  root.read("block", s.block, 0, kMost);
-  root.read("grid_metric", s.grid_metric);
-  if (!is_grid_metric(s.grid_metric)) {
-    root.fail("grid_metric", "has no value \"" + s.grid_metric + "\"");
-  }
-  root.word("token_colour", s.token_colour, {"fate", "score", "difference", "none"});
-  if (const Json* tiles = root.find("tiles")) {
-    if (!tiles->is_array() || tiles->size() > kMaxTiles)
-      root.fail("tiles", "must be a list of at most 4");
-    for (std::size_t i = 0; i < tiles->size(); ++i) {
-      read_tile(Reader(name, (*tiles)[i], "tiles[" + std::to_string(i) + "]"), s.tiles[i]);
+    fields.only({"selection", "policy_a", "policy_b", "policy_b_on", "budget", "block",
+                 "grid_metric", "token_colour", "tiles", "tile_count", "active_tile", "left_panel",
+                 "right_panel", "bottom_panel"});
+    WorkspaceState s = default_state();
+    if (const Json* tiles = fields.find("tiles"); tiles != nullptr && tiles->is_array()) {
+      s.tile_count = std::clamp(static_cast<int>(tiles->size()), 1, kMaxTiles);
     }
+    read_workspace(fields, s);
+    return s;
+  } catch (const FieldError& error) {
+    throw UsageError(error.problem);
   }
-  root.read("tile_count", s.tile_count, 1, kMaxTiles);
-  root.read("active_tile", s.active_tile, 0, s.tile_count - 1);
-  std::string theme = s.theme == Theme::light ? "light" : "dark";
-  root.word("theme", theme, {"light", "dark"});
-  s.theme = theme == "light" ? Theme::light : Theme::dark;
-  std::string colours(amount_map_name(s.amounts));
-  root.word("colours", colours, {"viridis", "cividis", "grey"});
-  s.amounts = figure::parse_amount_map(colours);
-  root.read("scale", s.scale, kMinScale, kMaxScale);
-  root.read("left_panel", s.left_panel);
-  root.read("right_panel", s.right_panel);
-  root.read("bottom_panel", s.bottom_panel);
-  return s;
 }
 
 void write_session(const WorkspaceState& state, const std::filesystem::path& path) {

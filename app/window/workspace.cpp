@@ -12,6 +12,7 @@
 #include "analysis/error.h"
 #include "analysis/policy/spec.h"
 #include "app/window/layouts.h"
+#include "app/window/lesson_panel.h"
 #include "app/window/marks.h"
 #include "app/window/panels.h"
 #include "app/window/presentation.h"
@@ -27,6 +28,8 @@ Workspace::Workspace(Host host)
     : state(default_state()),
       results(host.wake),
       capture_panel(host.wake),
+      start_page(host.wake, host.demo),
+      lessons(host.wake, host.demo),
       recent(host.recent_files),
       models(host.models),
       host_(std::move(host)) {
@@ -111,6 +114,17 @@ void Workspace::save_session(const std::string& path) const {
   write_session(saved, path);
 }
 
+void Workspace::open_lesson(const std::string& name) {
+  lesson_folded = false;
+  lessons.open(name);
+}
+
+void Workspace::take_view(WorkspaceState view) {
+  state = std::move(view);
+  playing = false;
+  token_card.close();
+}
+
 bool Workspace::prepare_fonts(float display_scale) {
   float scale = static_cast<float>(state.scale) * display_scale;
   if (presenting_) {
@@ -151,7 +165,8 @@ std::string Workspace::open_files() const {
 }
 
 bool Workspace::settled() const {
-  if (results.opening() || results.opening_evaluation()) return false;
+  if (results.opening() || results.opening_evaluation() || start_page.capturing()) return false;
+  if (lessons.busy()) return false;
   if (drawn_files_ != open_files()) return false;  // what was drawn last is of other files
   if (!results.trace() && !results.evaluation()) return true;
   if (frames_wanted_ > 0 || !results.idle() || export_panel.previewing()) return false;
@@ -354,6 +369,32 @@ void Workspace::perform(Command command) {
     case Command::new_capture:
       capture_panel.open_new(*this);
       break;
+    case Command::demo:
+      start_page.open_demo();
+      break;
+    case Command::lessons:
+      palette.open_lessons(*this);
+      break;
+    case Command::lesson_next:
+      if (!lessons.is_open()) break;
+      if (lessons.page() + 1 < lessons.page_count()) {
+        lessons.turn_to(lessons.page() + 1);
+      } else if (const auto next = lessons.next_lesson()) {
+        open_lesson(next->name);
+      }
+      break;
+    case Command::lesson_back:
+      if (lessons.is_open()) lessons.turn_to(std::max(0, lessons.page() - 1));
+      break;
+    case Command::lesson_view:
+      if (lessons.is_open()) lessons.return_to_view();
+      break;
+    case Command::lesson_panel:
+      lesson_folded = lessons.is_open() && !lesson_folded;
+      break;
+    case Command::lesson_close:
+      lessons.close();
+      break;
     case Command::closed_loop:
       if (trace) capture_panel.open_closed_loop(*this);
       break;
@@ -495,7 +536,7 @@ void Workspace::perform(Command command) {
       keyboard_panel_ = drawer_ = 0;
       break;
     case Command::next_panel:
-      keyboard_panel_ = (keyboard_panel_ + 1) % 4;
+      keyboard_panel_ = (keyboard_panel_ + 1) % (lessons.is_open() ? 5 : 4);
       drawer_ = is_folded(keyboard_panel_) ? keyboard_panel_ : 0;
       focus_keyboard_panel_ = true;
       if (keyboard_panel_ == 0) ImGui::SetWindowFocus(nullptr);
@@ -572,12 +613,13 @@ void Workspace::handle_keys() {
   const bool typing = io.WantTextInput || ImGui::IsAnyItemActive();
   std::vector<Command> wanted;
   for (const KeyBinding& binding : key_bindings()) {
-    const bool moves = binding.key == io.KeyMap[ImGuiKey_LeftArrow] ||
-                       binding.key == io.KeyMap[ImGuiKey_RightArrow] ||
-                       binding.key == io.KeyMap[ImGuiKey_UpArrow] ||
-                       binding.key == io.KeyMap[ImGuiKey_DownArrow] ||
-                       binding.key == io.KeyMap[ImGuiKey_Home] ||
-                       binding.key == io.KeyMap[ImGuiKey_End];
+    const bool moves =
+        binding.key == io.KeyMap[ImGuiKey_LeftArrow] ||
+        binding.key == io.KeyMap[ImGuiKey_RightArrow] ||
+        binding.key == io.KeyMap[ImGuiKey_UpArrow] ||
+        binding.key == io.KeyMap[ImGuiKey_DownArrow] || binding.key == io.KeyMap[ImGuiKey_Home] ||
+        binding.key == io.KeyMap[ImGuiKey_End] || binding.key == io.KeyMap[ImGuiKey_PageUp] ||
+        binding.key == io.KeyMap[ImGuiKey_PageDown];
     const bool always = binding.control || binding.command == Command::cancel ||
                         (binding.key >= kFirstFunctionKey && binding.command != Command::cancel);
     if (sheet && binding.command != Command::cancel && binding.command != Command::help &&
@@ -622,7 +664,10 @@ void Workspace::frame() {
   hover = {};
   handle_keys();
   play_on();
+  start_page.follow(*this);
+  lessons.lead(*this);
   follow_results();
+  lessons.follow(*this);
   if (presenting_ && !results.trace() && !results.evaluation()) presenting_ = false;
   if (presenting_) {
     // Only this tile is drawn, and only it is waited for.
@@ -726,9 +771,14 @@ StageSizes Workspace::stage_sizes(float width, float height) const {
 }
 
 void Workspace::draw_panels() {
-  const ImVec2 screen = ImGui::GetIO().DisplaySize;
+  ImVec2 screen = ImGui::GetIO().DisplaySize;
   const float top = ImGui::GetFrameHeight();
   const float height = screen.y - top;
+  if (const float lesson = lesson_panel_width(*this, screen.x); lesson > 0) {
+    screen.x -= lesson;
+    if (begin_panel("##lesson", 4, screen.x, top, lesson, height)) draw_lesson_panel(*this);
+    ImGui::End();
+  }
   const bool trace = results.trace() != nullptr;
   const Panels wanted =
       trace ? Panels{state.left_panel, state.right_panel, state.bottom_panel} : Panels{};
@@ -869,8 +919,8 @@ void Workspace::draw_centre(float x, float y, float width, float height) {
   if (results.trace() || results.evaluation()) {
     draw_tabs(width - px(16));
     draw_tiles(width - px(16), height - ImGui::GetCursorPosY() - px(8));
-  } else {
-    draw_empty_state(*this);
+  } else if (!lessons.capturing()) {
+    start_page.draw(*this);
   }
   ImGui::End();
 }

@@ -17,11 +17,13 @@
 #include "app/window/fonts.h"
 #include "app/window/head_grid.h"
 #include "app/window/known_models.h"
+#include "app/window/lesson_player.h"
 #include "app/window/policy_editor.h"
 #include "app/window/policy_history.h"
 #include "app/window/preferences.h"
 #include "app/window/recent_files.h"
 #include "app/window/results.h"
+#include "app/window/start_page.h"
 #include "app/window/state.h"
 #include "app/window/step_tokens.h"
 #include "app/window/tile.h"
@@ -43,6 +45,7 @@ class Workspace {
     std::filesystem::path recent_files = {};  // where that list is kept; empty: nowhere
     std::filesystem::path preferences = {};   // the same
     std::filesystem::path models = {};        // which folder holds which model; the same
+    demo::DemoPlaces demo = {};               // where the demo's model and traces are
   };
   explicit Workspace(Host host);
   ~Workspace();
@@ -58,6 +61,12 @@ class Workspace {
   /// Takes over a session's state, with its trace or, where that is open already, the one given.
   void restore(WorkspaceState restored, const TracePointer& trace = nullptr);
   void save_session(const std::string& path) const;
+  /// A lesson of those that come with the program, on its own trace.
+  void open_lesson(const std::string& name);
+  /// Shows another view of the open trace: a state whose selection is in its range.
+  void take_view(WorkspaceState view);
+  /// Whether the state is that of the open trace; in the first frame with it, it is not yet.
+  bool shows_open_trace() const { return shown_trace_ == results.trace_key(); }
 
   /// Rebuilds the fonts if need be. True if the host has to upload them. Outside a frame.
   bool prepare_fonts(float display_scale);
@@ -85,6 +94,9 @@ class Workspace {
   FilePanel file_panel;
   ExportPanel export_panel;
   CapturePanel capture_panel;
+  StartPage start_page;
+  LessonPlayer lessons;
+  bool lesson_folded = false;
   CommandPalette palette;
   TokenCard token_card;
   PolicyHistory history;
@@ -166,7 +178,8 @@ class Workspace {
 
   Host host_;
   bool help_open_ = false;
-  /// 0: none; 1, 2, 3: the left, right, bottom panel, whose controls the keyboard moves among.
+  /// 0: none; 1, 2, 3, 4: the left, right, bottom, lesson's panel, among whose controls the
+  /// keyboard moves.
   int keyboard_panel_ = 0;
   bool focus_keyboard_panel_ = false;
   bool drawing_keyboard_panel_ = false;

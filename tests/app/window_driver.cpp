@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <imgui.h>
+#include <imgui_internal.h>
 
 #include <chrono>
 #include <set>
@@ -13,9 +14,11 @@ namespace {
 constexpr float kNoDoubleClicks = 0.0F;  // unless one is meant
 }
 
-WindowDriver::WindowDriver(int width, int height)
-    : surface({"kvloupe test", width, height, true}),
-      workspace({.close = [this] { asked_to_close = true; }}) {
+WindowDriver::WindowDriver(int width, int height, window::Workspace::Host host)
+    : surface({"kvloupe test", width, height, true}), workspace([&] {
+        host.close = [this] { asked_to_close = true; };
+        return host;
+      }()) {
   ImGui::GetIO().MousePos = {-1, -1};
   ImGui::GetIO().MouseDoubleClickTime = kNoDoubleClicks;
 }
@@ -109,6 +112,41 @@ void WindowDriver::wheel(float x, float y, float notches) {
 void WindowDriver::resize(int width, int height) {
   surface.resize(width, height);
   frames(2);
+}
+
+bool WindowDriver::point_at(const std::string& window, const std::vector<std::string>& names) {
+  constexpr float kStep = 9.0F;  // finer than any control is high
+  const auto empty_frame = [&] {
+    surface.begin_frame();
+    workspace.frame();
+    surface.drop_frame();
+  };
+  ImGuiContext& context = *ImGui::GetCurrentContext();
+  for (const ImGuiWindow* found : context.Windows) {
+    if (!found->WasActive || found->Hidden ||
+        std::string(found->Name).find(window) == std::string::npos) {
+      continue;
+    }
+    ImGuiID id = found->ID;
+    for (const std::string& name : names) id = ImHashStr(name.c_str(), 0, id);
+    const ImRect place = found->OuterRectClipped;
+    for (float y = place.Min.y + 2; y < place.Max.y; y += kStep) {
+      for (float x = place.Min.x + 2; x < place.Max.x; x += 2 * kStep) {
+        ImGui::GetIO().MousePos = {x, y};
+        empty_frame();
+        if (context.HoveredId != id) continue;
+        frame();
+        return context.HoveredId == id;
+      }
+    }
+  }
+  return false;
+}
+
+void WindowDriver::press_on(const std::string& window, const std::vector<std::string>& names) {
+  ASSERT_TRUE(point_at(window, names)) << "no " << names.back() << " in " << window;
+  press(true);
+  press(false);
 }
 
 double WindowDriver::difference(const window::Picture& a, const window::Picture& b, int x0, int y0,

@@ -1,0 +1,169 @@
+// kvloupe lesson: the lessons that come with the program; one of them on paper.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+
+#include "analysis/error.h"
+#include "analysis/output_file.h"
+#include "analysis/replay/drift.h"
+#include "app/cli/commands.h"
+#include "app/cli/figure_options.h"
+#include "app/cli/window_options.h"
+#include "app/lesson/handout.h"
+#include "app/lesson/lesson.h"
+#include "app/lesson/web_page.h"
+
+namespace kvloupe::cli {
+
+namespace {
+
+struct LessonOptions {
+  std::string name;
+  std::string pdf;
+  std::string html;
+  std::vector<std::string> traces;
+  WindowWords window;
+};
+
+constexpr std::size_t kLineLength = 100;
+
+/// Words in lines of at most `width` characters.
+std::vector<std::string> wrapped(const std::string& text, std::size_t width) {
+  const auto characters = [](const std::string& line) {
+    return static_cast<std::size_t>(std::count_if(
+        line.begin(), line.end(), [](unsigned char c) { return (c & 0xC0) != 0x80; }));
+  };
+  std::vector<std::string> lines;
+  std::string word;
+  const auto end_word = [&] {
+    if (word.empty()) return;
+    if (lines.empty() || characters(lines.back()) + 1 + characters(word) > width) {
+      lines.push_back(word);
+    } else {
+      lines.back() += " " + word;
+    }
+    word.clear();
+  };
+  for (const char c : text) {
+    if (c == ' ' || c == '\n') {
+      end_word();
+    } else {
+      word += c;
+    }
+  }
+  end_word();
+  return lines;
+}
+
+void report(const std::vector<std::string>& problems) {
+  for (const std::string& problem : problems)
+    std::fprintf(stderr, "kvloupe: %s\n", problem.c_str());
+}
+
+int list_lessons() {
+  const std::vector<lesson::Lesson> lessons = lesson::find_lessons();
+  std::size_t widest = 0;
+  for (const lesson::Lesson& one : lessons) widest = std::max(widest, one.name.size());
+  OutputFile out("-");
+  for (const lesson::Lesson& one : lessons) {
+    out.write(fmt::format("{:<{}}  {}\n", one.name, widest, one.title));
+    for (const std::string& line :
+         wrapped(one.summary, kLineLength - std::min(widest + 2, kLineLength / 2)))
+      out.write(fmt::format("{:<{}}  {}\n", "", widest, line));
+  }
+  out.finish();
+  for (const lesson::Lesson& one : lessons) report(one.errors());
+  return 0;
+}
+
+/// The traces given, the first the lesson's, the others its closed-loop runs.
+lesson::LessonTraces open_traces(const lesson::Lesson& chosen,
+                                 const std::vector<std::string>& paths) {
+  lesson::LessonTraces traces;
+  for (const std::string& path : paths) {
+    auto trace = std::make_shared<const Trace>(path);
+    if (!traces.trace) {
+      traces.trace = std::move(trace);
+    } else if (trace->run().policy == "full") {
+      throw FileError(path,
+                      "was run with the full cache; behind the first trace stand closed-loop runs "
+                      "of its prompt");
+    } else {
+      traces.closed.push_back(std::move(trace));
+    }
+  }
+  if (const std::string missing = lesson::missing_need(chosen, traces); !missing.empty())
+    throw WorkError(missing);
+  return traces;
+}
+
+int write_handout(const lesson::Lesson& chosen, const LessonOptions& o) {
+  OutputFile file(o.pdf);  // before the work: an unwritable target is known at once
+  const lesson::LessonTraces traces = open_traces(chosen, o.traces);
+  const figure::TextMetrics fonts;
+  warn_about_fonts(fonts);
+  Progress progress;
+  const lesson::Handout handout = lesson::make_handout(chosen, traces, fonts, progress);
+  file.write(handout.pdf);
+  file.finish();
+  report(handout.problems);
+  return handout.problems.empty() ? 0 : 1;
+}
+
+int write_web_page(const lesson::Lesson& chosen, const LessonOptions& o) {
+  OutputFile file(o.html);
+  const lesson::LessonTraces traces = open_traces(chosen, o.traces);
+  const figure::TextMetrics fonts;
+  warn_about_fonts(fonts);
+  Progress progress;
+  const lesson::WebPage page = lesson::make_web_page(chosen, traces, fonts, progress);
+  file.write(page.html);
+  file.finish();
+  report(page.problems);
+  return page.problems.empty() ? 0 : 1;
+}
+
+int run_lesson(const LessonOptions& o) {
+  if (o.name.empty()) {
+    if (!o.pdf.empty() || !o.html.empty() || !o.traces.empty())
+      throw UsageError("lesson: which one? Write its name; `kvloupe lesson` lists them");
+    return list_lessons();
+  }
+  const lesson::Lesson chosen = lesson::find_lesson(o.name);
+  if (chosen.pages.empty()) throw FileError(chosen.path.string(), "holds no page of a lesson");
+  if (!o.pdf.empty() || !o.html.empty()) {
+    const int code = o.pdf.empty() ? 0 : write_handout(chosen, o);
+    return o.html.empty() ? code : std::max(code, write_web_page(chosen, o));
+  }
+  window::WindowOptions options = options_of(o.window);
+  if (!o.traces.empty()) {
+    const lesson::LessonTraces traces = open_traces(chosen, o.traces);
+    options.lesson_traces = {traces.trace};
+    options.lesson_traces.insert(options.lesson_traces.end(), traces.closed.begin(),
+                                 traces.closed.end());
+  }
+  options.lesson = chosen;
+  return window::run_window(options);
+}
+
+}  // namespace
+
+void add_lesson(CLI::App& app, Action& action) {
+  CLI::App* verb = app.add_subcommand(
+      "lesson", "List the lessons, open one in the window, or write it as a handout");
+  const auto options = std::make_shared<LessonOptions>();
+  verb->add_option("NAME", options->name, "The lesson, by its name or the path of its file");
+  verb->add_option("--pdf", options->pdf, "Write the lesson as a handout: text and figures on A4");
+  verb->add_option("--html", options->html,
+                   "Write the lesson as one web page, for readers without the program");
+  verb->add_option("--trace", options->traces,
+                   "Another trace than the lesson's own; repeated: closed-loop runs of its prompt")
+      ->allow_extra_args(false);
+  add_window_options(*verb, options->window);
+  verb->callback([&action, options] { action = [options] { return run_lesson(*options); }; });
+}
+
+}  // namespace kvloupe::cli

@@ -1,0 +1,387 @@
+#include "app/lesson/expression.h"
+
+#include <fmt/format.h>
+#include <muParser.h>
+
+#include <algorithm>
+#include <cmath>
+#include <deque>
+#include <limits>
+#include <utility>
+
+#include "analysis/error.h"
+#include "analysis/measure/measure_catalog.h"
+#include "analysis/one_line.h"
+#include "analysis/policy/nearest_word.h"
+#include "analysis/policy/policy_catalog.h"
+#include "app/lesson/values.h"
+#include "app/window/view_catalog.h"
+
+namespace kvloupe::lesson {
+
+/// One formula for muParser. Values of the catalogue are cut out of it: each has become the name of
+/// a temporary, padded so that columns stay.
+struct Expression::Node {
+  struct Argument {
+    std::string word;                    // in quotes
+    std::shared_ptr<const Node> number;  // else
+  };
+  struct Use {
+    const ValueInfo* info = nullptr;
+    std::string temporary;
+    std::vector<Argument> arguments;
+  };
+  std::string text;
+  std::vector<Use> uses;
+};
+
+namespace {
+
+using Node = Expression::Node;
+
+constexpr std::size_t kLongest = 1000;
+constexpr int kDeepest = 8;
+constexpr std::size_t kMostUses = 90;  // so that a temporary's name is no longer than a value's
+
+bool blank(char c) { return c == ' ' || c == '\t'; }
+bool digit(char c) { return c >= '0' && c <= '9'; }
+bool name_start(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+bool name_inside(char c) { return name_start(c) || digit(c) || c == '.'; }
+
+bool contains(const std::vector<std::string>& words, std::string_view word) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+/// What muParser says, in our words.
+std::string reason(const mu::ParserError& error) {
+  switch (error.GetCode()) {
+    case mu::ecUNEXPECTED_EOF:
+      return "the expression ends too early";
+    case mu::ecMISSING_PARENS:
+      return "a ')' is missing";
+    case mu::ecUNEXPECTED_PARENS:
+      return "this parenthesis does not belong here";
+    case mu::ecUNEXPECTED_ARG_SEP:
+    case mu::ecUNEXPECTED_ARG:
+      return "a comma stands only between the arguments of a function";
+    case mu::ecUNEXPECTED_OPERATOR:
+    case mu::ecUNASSIGNABLE_TOKEN:
+      return "an operator is missing or does not belong here";
+    case mu::ecUNEXPECTED_VAL:
+    case mu::ecUNEXPECTED_VAR:
+    case mu::ecUNEXPECTED_FUN:
+      return "an operator is missing before it";
+    case mu::ecTOO_MANY_PARAMS:
+      return "too many arguments for this function";
+    case mu::ecTOO_FEW_PARAMS:
+      return "too few arguments for this function";
+    case mu::ecMISSING_ELSE_CLAUSE:
+    case mu::ecMISPLACED_COLON:
+      return "a choice is written condition ? value : other value";
+    default:
+      return "cannot be read here";
+  }
+}
+
+/// A word in quotes as the catalogue has it. Throws UsageError.
+std::string checked_word(Argument kind, const std::string& word) {
+  switch (kind) {
+    case Argument::measure: {
+      std::string name = word;
+      std::replace(name.begin(), name.end(), ' ', '_');
+      return require_measure(name).info->name;
+    }
+    case Argument::score:
+    case Argument::part: {
+      std::vector<std::string> names;
+      for (const PolicyEntry& entry : policy_catalog()) {
+        if (kind == Argument::part || entry.kind == PartKind::score) names.push_back(entry.name);
+      }
+      if (contains(names, word)) return word;
+      throw UsageError(fmt::format("{} is no {}; the nearest is '{}'", in_quotes(word),
+                                   kind == Argument::score ? "score" : "part of a policy",
+                                   nearest_word(word, names)));
+    }
+    case Argument::view: {
+      if (window::find_view(word) != nullptr) return word;
+      std::vector<std::string> names;
+      for (const window::ViewEntry& view : window::view_catalog()) names.emplace_back(view.figure);
+      throw UsageError(fmt::format("{} is no view; the nearest is '{}'", in_quotes(word),
+                                   nearest_word(word, names)));
+    }
+    default:
+      return word;
+  }
+}
+
+class Reader {
+ public:
+  explicit Reader(std::string_view text) : text_(text), names_(value_names()) {
+    const mu::Parser parser;
+    for (const auto& [name, function] : parser.GetFunDef()) functions_.push_back(name);
+    for (const auto& [name, value] : parser.GetConst()) constants_.push_back(name);
+  }
+
+  std::shared_ptr<const Node> read() const {
+    if (text_.size() > kLongest) {
+      refuse(kLongest, fmt::format("the expression is longer than {} characters", kLongest));
+    }
+    return expression(0, text_.size(), 0);
+  }
+
+ private:
+  [[noreturn]] static void refuse(std::size_t at, const std::string& why) {
+    throw ExpressionError(at + 1, why);
+  }
+
+  /// The formula in [begin, end).
+  std::shared_ptr<const Node> expression(std::size_t begin, std::size_t end, int depth) const {
+    auto node = std::make_shared<Node>();
+    node->text = text_.substr(begin, end - begin);
+    if (std::all_of(node->text.begin(), node->text.end(), blank))
+      refuse(begin, "nothing is written here");
+    int open = 0;
+    for (std::size_t at = begin; at < end;) {
+      const char c = text_[at];
+      if (name_start(c)) {
+        at = name(*node, begin, at, end, depth);
+      } else if (digit(c) || (c == '.' && at + 1 < end && digit(text_[at + 1]))) {
+        at = number(at, end);
+      } else {
+        if (c == '(') ++open;
+        if (c == ')') --open;
+        if (c == ',' && open == 0) refuse(at, "an expression has one value");
+        at += symbol(at, end);
+      }
+    }
+    check(*node, begin);
+    return node;
+  }
+
+  std::size_t number(std::size_t at, std::size_t end) const {
+    const auto digits = [&](std::size_t i) {
+      while (i < end && digit(text_[i])) ++i;
+      return i;
+    };
+    std::size_t stop = digits(at);
+    if (stop < end && text_[stop] == '.') stop = digits(stop + 1);
+    if (stop < end && (text_[stop] == 'e' || text_[stop] == 'E')) {
+      const bool sign = stop + 1 < end && (text_[stop + 1] == '+' || text_[stop + 1] == '-');
+      const std::size_t exponent = stop + (sign ? 2 : 1);
+      if (digits(exponent) > exponent) stop = digits(exponent);
+    }
+    if (stop < end && (name_inside(text_[stop]))) refuse(at, "not a number");
+    return stop;
+  }
+
+  /// Length of the operator at `at`.
+  std::size_t symbol(std::size_t at, std::size_t end) const {
+    const std::string_view two = text_.substr(at, std::min<std::size_t>(2, end - at));
+    for (const char* pair : {"==", "!=", "<=", ">=", "&&", "||"}) {
+      if (two == pair) return 2;
+    }
+    if (text_[at] == '=') refuse(at, "nothing can be assigned; equal is written ==");
+    if (text_[at] == '%') refuse(at, "a share is written as a number: 0.1 for 10 %");
+    if (text_[at] == '"') refuse(at, "words in quotes stand only in the brackets of a value");
+    if (std::string_view("+-*/^()<>?:,! \t").find(text_[at]) == std::string_view::npos) {
+      refuse(at, fmt::format("{} is no operator", in_quotes(text_.substr(at, 1))));
+    }
+    return 1;
+  }
+
+  /// A value of the catalogue, with its arguments, or a function or constant of muParser.
+  std::size_t name(Node& node, std::size_t begin, std::size_t at, std::size_t end,
+                   int depth) const {
+    std::size_t stop = at;
+    while (stop < end && name_inside(text_[stop])) ++stop;
+    const std::string word(text_.substr(at, stop - at));
+    std::size_t open = stop;
+    while (open < end && blank(text_[open])) ++open;
+    const bool call = open < end && text_[open] == '(';
+    const ValueInfo* info = find_value(word);
+    if (info == nullptr) {
+      if (call ? contains(functions_, word) : contains(constants_, word)) return stop;
+      std::vector<std::string> all = names_;
+      all.insert(all.end(), functions_.begin(), functions_.end());
+      refuse(at, fmt::format("{} is no value; the nearest is '{}'", in_quotes(word),
+                             nearest_word(word, all)));
+    }
+    if (!call && !info->arguments.empty()) {
+      refuse(at, fmt::format("'{}' needs brackets: {}", word, usage(*info)));
+    }
+    if (call && info->arguments.empty()) refuse(open, fmt::format("'{}' takes no brackets", word));
+    if (node.uses.size() >= kMostUses) refuse(at, "too many values in one expression");
+    Node::Use use;
+    use.info = info;
+    use.temporary = fmt::format("v{}", node.uses.size());
+    if (call) stop = arguments(use, at, open, end, depth);
+    // Same length: columns in the messages of muParser stay right.
+    std::string stand_in = use.temporary;
+    stand_in.resize(stop - at, ' ');
+    node.text.replace(at - begin, stop - at, stand_in);
+    node.uses.push_back(std::move(use));
+    return stop;
+  }
+
+  /// Reads from the '(' at `open`; returns the place behind the ')'.
+  std::size_t arguments(Node::Use& use, std::size_t at, std::size_t open, std::size_t end,
+                        int depth) const {
+    if (depth >= kDeepest) refuse(at, "values are nested too deeply");
+    std::vector<std::pair<std::size_t, std::size_t>> places;
+    std::size_t from = open + 1;
+    std::size_t close = from;
+    bool quoted = false;
+    for (int level = 1; close < end; ++close) {
+      const char c = text_[close];
+      if (c == '"') quoted = !quoted;
+      if (quoted) continue;
+      if (c == '(') ++level;
+      if (c == ')' && --level == 0) break;
+      if (c == ',' && level == 1) {
+        places.emplace_back(from, close);
+        from = close + 1;
+      }
+    }
+    if (quoted) refuse(open, "a quote is not closed");
+    if (close >= end) refuse(open, "a ')' is missing");
+    places.emplace_back(from, close);
+    const auto& wanted = use.info->arguments;
+    if (places.size() != wanted.size()) {
+      refuse(at, fmt::format("'{}' is written {}", use.info->name, usage(*use.info)));
+    }
+    for (std::size_t i = 0; i < places.size(); ++i)
+      use.arguments.push_back(argument(*use.info, i, places[i].first, places[i].second, depth));
+    return close + 1;
+  }
+
+  Node::Argument argument(const ValueInfo& info, std::size_t place, std::size_t from,
+                          std::size_t to, int depth) const {
+    const Argument kind = info.arguments[place].first;
+    Node::Argument result;
+    if (kind == Argument::number) {
+      result.number = expression(from, to, depth + 1);
+      if (is_words(*result.number)) refuse(from, "a number is wanted here, not a text");
+      return result;
+    }
+    while (from < to && blank(text_[from])) ++from;
+    while (to > from && blank(text_[to - 1])) --to;
+    const bool quoted = to - from >= 2 && text_[from] == '"' && text_[to - 1] == '"' &&
+                        text_.substr(from + 1, to - from - 2).find('"') == std::string::npos;
+    if (!quoted) {
+      refuse(from, fmt::format("'{}' wants a word in quotes: {}", info.name, usage(info)));
+    }
+    try {
+      result.word = checked_word(kind, std::string(text_.substr(from + 1, to - from - 2)));
+    } catch (const UsageError& error) {
+      refuse(from, error.what());
+    }
+    return result;
+  }
+
+ public:
+  /// Whether the formula is one text and nothing else. Throws where a text is part of a sum.
+  static bool is_words(const Node& node) {
+    return node.uses.size() == 1 && node.uses.front().info->is_text;
+  }
+
+ private:
+  /// Lets muParser read it with any numbers.
+  void check(const Node& node, std::size_t begin) const {
+    for (const Node::Use& use : node.uses) {
+      if (!use.info->is_text) continue;
+      std::string rest = node.text;
+      rest.erase(std::remove_if(rest.begin(), rest.end(), blank), rest.end());
+      if (rest != use.temporary) {
+        refuse(begin,
+               fmt::format("'{}' is a text; nothing can be computed with it", use.info->name));
+      }
+    }
+    mu::Parser parser;
+    double one = 1.0;
+    try {
+      for (const Node::Use& use : node.uses) parser.DefineVar(use.temporary, &one);
+      parser.SetExpr(node.text);
+      int results = 0;
+      parser.Eval(results);
+      if (results != 1) refuse(begin, "an expression has one value");
+    } catch (const mu::ParserError& error) {
+      const std::size_t at =
+          error.GetPos() < 0 ? 0
+                             : std::min(static_cast<std::size_t>(error.GetPos()), node.text.size());
+      refuse(begin + at, reason(error));
+    }
+  }
+
+  std::string_view text_;
+  std::vector<std::string> names_;
+  std::vector<std::string> functions_, constants_;
+};
+
+template <typename Test>
+bool any_use(const Node& node, const Test& test) {
+  return std::any_of(node.uses.begin(), node.uses.end(), [&](const Node::Use& use) {
+    return test(*use.info) ||
+           std::any_of(use.arguments.begin(), use.arguments.end(), [&](const Node::Argument& one) {
+             return one.number && any_use(*one.number, test);
+           });
+  });
+}
+
+Value value_of(const Node& node, const LessonState& state, Progress& progress);
+
+Value value_of(const Node::Use& use, const LessonState& state, Progress& progress) {
+  std::vector<Value> arguments;
+  for (const Node::Argument& argument : use.arguments) {
+    if (argument.number) {
+      arguments.push_back(value_of(*argument.number, state, progress));
+    } else {
+      arguments.emplace_back(argument.word);
+    }
+  }
+  return use.info->compute(state, arguments, progress);
+}
+
+Value value_of(const Node& node, const LessonState& state, Progress& progress) {
+  if (Reader::is_words(node)) return value_of(node.uses.front(), state, progress);
+  mu::Parser parser;
+  std::vector<double> values;
+  values.reserve(node.uses.size());  // muParser keeps their addresses
+  for (const Node::Use& use : node.uses) {
+    progress.check();
+    values.push_back(std::get<double>(value_of(use, state, progress)));
+    parser.DefineVar(use.temporary, &values.back());
+  }
+  try {
+    parser.SetExpr(node.text);
+    return parser.Eval();
+  } catch (const mu::ParserError&) {
+    return std::numeric_limits<double>::quiet_NaN();  // a value outside a function's domain
+  }
+}
+
+}  // namespace
+
+Expression::Expression(std::string_view text) : text_(text), root_(Reader(text).read()) {}
+
+bool Expression::is_text() const { return root_ && Reader::is_words(*root_); }
+
+bool Expression::is_quick() const {
+  return !root_ || !any_use(*root_, [](const ValueInfo& info) { return !info.quick; });
+}
+
+bool Expression::depends_on_selection() const {
+  return root_ && any_use(*root_, [](const ValueInfo& info) { return info.of_selection; });
+}
+
+Value evaluate(const Expression& expression, const LessonState& state, Progress& progress) {
+  if (!expression.root_) return std::numeric_limits<double>::quiet_NaN();
+  return value_of(*expression.root_, state, progress);
+}
+
+bool is_met(const Expression& expression, const LessonState& state, Progress& progress) {
+  const Value value = evaluate(expression, state, progress);
+  const double* number = std::get_if<double>(&value);
+  return number != nullptr && !std::isnan(*number) && *number != 0.0;
+}
+
+}  // namespace kvloupe::lesson

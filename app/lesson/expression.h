@@ -1,0 +1,69 @@
+#pragma once
+// What stands in {{...}} and behind `when:`: a formula over named values (values.h).
+
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace kvloupe::lesson {
+
+struct ValueInfo;
+struct LessonState;
+
+}  // namespace kvloupe::lesson
+
+namespace kvloupe {
+class Progress;
+}
+
+namespace kvloupe::lesson {
+
+/// A number, or words. NaN: not to be had of this trace or state.
+using Value = std::variant<double, std::string>;
+
+/// What is wrong with an expression.
+struct ExpressionError : std::runtime_error {
+  ExpressionError(std::size_t column_, const std::string& why)
+      : std::runtime_error(why), column(column_) {}
+  std::size_t column;  // from 1
+};
+
+/// The operators and functions of muParser over the catalogue of values. Words in quotes are
+/// checked when the expression is read: measures, policies and views must exist. Cheap to copy; may
+/// be evaluated by several threads at once.
+class Expression {
+ public:
+  Expression() = default;  // empty: NaN
+  /// Throws ExpressionError.
+  explicit Expression(std::string_view text);
+
+  const std::string& text() const { return text_; }
+  bool empty() const { return root_ == nullptr; }
+  /// Whether it is words rather than a number.
+  bool is_text() const;
+  /// Whether it reads the state and the trace's tables alone, so that evaluate() takes no time and
+  /// may be called in every frame.
+  bool is_quick() const;
+  /// Whether it changes with the layer, head, step or token that is selected.
+  bool depends_on_selection() const;
+
+  struct Node;
+
+ private:
+  friend Value evaluate(const Expression&, const LessonState&, Progress&);
+  std::string text_;
+  std::shared_ptr<const Node> root_;
+};
+
+/// The value in a state (values.h); without is_quick() it may take long. Throws Cancelled through
+/// progress, FileError and WorkError where the trace cannot be read. What a trace or a state lacks
+/// is NaN, or an empty text.
+Value evaluate(const Expression& expression, const LessonState& state, Progress& progress);
+
+/// A condition: whether the value is a number other than 0.
+bool is_met(const Expression& expression, const LessonState& state, Progress& progress);
+
+}  // namespace kvloupe::lesson

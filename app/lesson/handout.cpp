@@ -1,0 +1,369 @@
+#include "app/lesson/handout.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "analysis/error.h"
+#include "app/figure/cairo_backend.h"
+#include "app/figure/figure_file.h"
+#include "app/figure/frame.h"
+#include "app/figure/page_size.h"
+#include "app/lesson/set_text.h"
+#include "version.h"
+
+namespace kvloupe::lesson {
+
+using figure::Font;
+using figure::Point;
+using figure::Scene;
+using figure::Style;
+
+namespace {
+
+// A4, in points.
+constexpr double kPageWidth = 210.0 * figure::kPointsPerMillimetre;
+constexpr double kPageHeight = 297.0 * figure::kPointsPerMillimetre;
+constexpr double kSide = 56.0;
+constexpr double kTop = 64.0;
+constexpr double kBottom = 66.0;
+constexpr double kWidth = kPageWidth - 2 * kSide;
+constexpr double kRoom = kPageHeight - kTop - kBottom;
+constexpr double kTextWidth = 430.0;  // longer lines are hard to read
+
+constexpr double kNarrowFigure = 330.0;  // one that is drawn for a column stands alone
+constexpr double kColumnGap = 18.0;
+constexpr double kHighest = 300.0;      // a figure
+constexpr double kHighestPair = 250.0;  // two side by side
+constexpr double kWideFrom = 120.0;     // mm: a figure's own width from which it takes the page's
+
+/// What is set as one piece and never cut by the end of a page.
+struct Chunk {
+  Fragment fragment;
+  double before = 0.0;     // space above, but at the top of a page
+  bool with_next = false;  // not the last on a page
+};
+
+/// What the pages of a lesson become, one after the other.
+struct Section {
+  std::string title;
+  std::vector<Chunk> chunks;
+
+  double height() const {
+    double sum = 0.0;
+    for (const Chunk& chunk : chunks) sum += chunk.before + chunk.fragment.height;
+    return sum;
+  }
+};
+
+figure::Path rounded(const figure::Rect& r, double radius) {
+  constexpr double kArc = 0.5523;  // a quarter of a circle as a curve
+  const double c = radius * (1.0 - kArc);
+  figure::Path path;
+  path.move({r.x + radius, r.y})
+      .line({r.right() - radius, r.y})
+      .curve({r.right() - c, r.y}, {r.right(), r.y + c}, {r.right(), r.y + radius})
+      .line({r.right(), r.bottom() - radius})
+      .curve({r.right(), r.bottom() - c}, {r.right() - c, r.bottom()},
+             {r.right() - radius, r.bottom()})
+      .line({r.x + radius, r.bottom()})
+      .curve({r.x + c, r.bottom()}, {r.x, r.bottom() - c}, {r.x, r.bottom() - radius})
+      .line({r.x, r.y + radius})
+      .curve({r.x, r.y + c}, {r.x + c, r.y}, {r.x + radius, r.y})
+      .close();
+  return path;
+}
+
+/// Puts the lesson together: sections, then pages.
+class Maker {
+ public:
+  Maker(const Lesson& lesson, const LessonTraces& traces, const figure::TextMetrics& fonts,
+        Progress& progress)
+      : lesson_(lesson), traces_(traces), fonts_(fonts), progress_(progress) {
+    style_ = figure::make_style(fonts);
+    style_.colours.paper = {255, 255, 255};
+  }
+
+  Handout make() {
+    add_title();
+    for (std::size_t i = 0; i < lesson_.pages.size(); ++i) add_section(i);
+    finish_pages();
+    return {figure::write_pdf(pages_, fonts_), std::move(problems_)};
+  }
+
+ private:
+  TextLook look(double size, double leading, figure::Colour colour, bool bold = false) const {
+    TextLook look;
+    look.size = size;
+    look.leading = leading;
+    look.colour = colour;
+    look.bold = bold;
+    return look;
+  }
+  TextLook body() const { return look(10.0, 15.0, style_.colours.ink); }
+
+  // --- what a page of the lesson becomes
+
+  void add_title() {
+    new_page();
+    Section head;
+    head.chunks.push_back(
+        {set_text(style_, plain(lesson_.title), look(23.0, 29.0, style_.colours.ink, true), kWidth),
+         0.0, true});
+    if (!lesson_.summary.empty()) {
+      head.chunks.push_back({set_text(style_, plain(lesson_.summary),
+                                      look(11.0, 16.5, style_.colours.faint), kTextWidth),
+                             8.0, true});
+    }
+    Fragment line;
+    line.items.emplace_back(figure::make_line({0.0, 0.0}, {kWidth, 0.0}, style_.colours.grid, 0.8));
+    line.height = 1.0;
+    head.chunks.push_back({std::move(line), 14.0, false});
+    if (!lesson_.error.empty()) add_problem(head, lesson_.error);
+    for (Chunk& chunk : head.chunks) place(std::move(chunk));
+  }
+
+  void add_section(std::size_t index) {
+    progress_.check();
+    const Page& page = lesson_.pages[index];
+    Section section;
+    section.title = page.title;
+    const TextLook heading = look(14.0, 18.0, style_.colours.ink, true);
+    Fragment title;
+    const std::string number = fmt::format("{}", index + 1);
+    figure::Text digit =
+        figure::make_text(style_, number, {0.0, 0.78 * heading.leading}, heading.size, Font::bold);
+    digit.colour = style_.colours.retained;
+    const double indent = digit.width + 9.0;
+    title.items.emplace_back(std::move(digit));
+    title.add(set_text(style_, plain(page.title), heading, kWidth - indent), {indent, 0.0});
+    section.chunks.push_back({std::move(title), 26.0, true});
+    if (!page.error.empty()) add_problem(section, page.error);
+    try {
+      const window::WorkspaceState workspace = page_workspace(lesson_, index, traces_, progress_);
+      const LessonState state = lesson_state(traces_, workspace);
+      add_text(section, finished_text(page.text, state, progress_));
+      if (!page.view_json.empty()) add_figures(section, page, workspace);
+      if (page.task) add_task(section, finished_text(page.task->text, state, progress_));
+    } catch (const FileError& error) {
+      add_problem(section, error.what());
+    }
+    place(std::move(section));
+  }
+
+  void add_text(Section& section, const RichText& text) {
+    const TextLook how = body();
+    for (std::size_t i = 0; i < text.size(); ++i) {
+      const bool list =
+          i > 0 && text[i].kind != BlockKind::paragraph && text[i - 1].kind == text[i].kind;
+      section.chunks.push_back({set_block(style_, text[i], how, kTextWidth),
+                                list ? how.item_gap : how.paragraph_gap, false});
+    }
+  }
+
+  /// A box with a square to tick.
+  void add_task(Section& section, const RichText& text) {
+    constexpr double kPadding = 12.0, kSquare = 11.0, kIndent = 24.0;
+    Fragment words;
+    words.add(set_text(style_, text, body(), kWidth - 2 * kPadding - kIndent), {0.0, 0.0});
+    Fragment box;
+    const double height = words.height + 2 * kPadding - 3.0;
+    figure::Path ground = rounded({0.0, 0.0, kWidth, height}, 4.0);
+    ground.fill = style_.colours.selection.with_alpha(0.10);
+    ground.stroke =
+        figure::Stroke{style_.colours.selection.with_alpha(0.55), 0.7, {}, figure::Cap::butt};
+    box.items.emplace_back(std::move(ground));
+    figure::Path square = rounded({kPadding, kPadding, kSquare, kSquare}, 1.5);
+    square.fill = figure::Colour{255, 255, 255};
+    square.stroke = figure::Stroke{style_.colours.ink, 0.9, {}, figure::Cap::butt};
+    box.items.emplace_back(std::move(square));
+    box.add(std::move(words), {kPadding + kIndent, kPadding - 2.0});
+    box.height = height;
+    section.chunks.push_back({std::move(box), 12.0, false});
+  }
+
+  /// What is wrong, in the place of what it is wrong with.
+  void add_problem(Section& section, const std::string& problem) {
+    problems_.push_back(problem);
+    Fragment words =
+        set_text(style_, plain(problem), look(9.0, 13.0, style_.colours.ink), kWidth - 20.0);
+    Fragment box;
+    figure::Path bar;
+    bar.rect({0.0, 0.0, 2.5, words.height});
+    bar.fill = style_.colours.evicted;
+    box.items.emplace_back(std::move(bar));
+    box.add(std::move(words), {12.0, 0.0});
+    section.chunks.push_back({std::move(box), 8.0, false});
+  }
+
+  // --- figures
+
+  /// The figures of a page, those drawn for a column two by two.
+  void add_figures(Section& section, const Page& page, const window::WorkspaceState& workspace) {
+    const std::vector<PageFigure> figures = page_figures(workspace);
+    const auto narrow = [&](std::size_t i) {
+      return i < figures.size() && figures[i].info->width_mm < kWideFrom;
+    };
+    for (std::size_t i = 0; i < figures.size(); ++i) {
+      Fragment row;
+      if (narrow(i) && narrow(i + 1)) {
+        const double each = (kWidth - kColumnGap) / 2;
+        row.add(set_figure(figures[i], page, each, kHighestPair), {0.0, 0.0});
+        row.add(set_figure(figures[i + 1], page, each, kHighestPair), {each + kColumnGap, 0.0});
+        ++i;
+      } else {
+        row = set_figure(figures[i], page, narrow(i) ? kNarrowFigure : kWidth, kHighest);
+      }
+      section.chunks.push_back({std::move(row), 14.0, false});
+    }
+  }
+
+  Fragment set_figure(const PageFigure& figure, const Page& page, double width, double highest) {
+    Fragment result;
+    ++figures_;
+    try {
+      const figure::MadeFigure made = make_figure(figure, traces_, progress_);
+      figure::FileOptions options = figure.options;
+      options.width = width;
+      Scene scene = figure::page_of(*figure.info, made, options, fonts_);
+      if (scene.height > highest) {
+        options.size = figure::PageSize{width, highest};
+        scene = figure::page_of(*figure.info, made, options, fonts_);
+      }
+      result.items = std::move(scene.items);
+      result.height = scene.height;
+      add_caption(result, caption_of(figure, made), width);
+    } catch (const UsageError& error) {
+      say_why_not(result, page, error.what(), width);
+    } catch (const WorkError& error) {
+      say_why_not(result, page, error.what(), width);
+    }
+    return result;
+  }
+
+  void say_why_not(Fragment& result, const Page& page, const std::string& why, double width) {
+    problems_.push_back(at_line(lesson_.path, page.view_line, why));
+    result.items.clear();
+    result.height = 0.0;
+    add_caption(result, why, width);
+  }
+
+  /// The figure's own words, and the policies and the budget where it is made with them.
+  static std::string caption_of(const PageFigure& figure, const figure::MadeFigure& made) {
+    std::string caption = made.figure->caption();
+    std::string settings;
+    for (const auto& [key, value] : made.settings) {
+      if (key != "policy" && key != "policy_b" && key != "budget" && key != "step") continue;
+      if (key == "step" && !figure.info->needs.step) continue;
+      if (!settings.empty()) settings += ", ";
+      settings += (key == "policy_b" ? "policy B" : key) + " " + value;
+    }
+    if (settings.empty()) return caption;
+    settings.front() =
+        static_cast<char>(std::toupper(static_cast<unsigned char>(settings.front())));
+    return caption + (caption.empty() ? "" : " ") + settings + ".";
+  }
+
+  void add_caption(Fragment& result, const std::string& words, double width) const {
+    Run number;
+    number.text = fmt::format("Figure {}", figures_);
+    number.bold = true;
+    Run rest;
+    rest.text = "  " + words;
+    const RichText text{Block{BlockKind::paragraph, 0, {number, rest}}};
+    const double gap = result.height > 0.0 ? 5.0 : 0.0;
+    result.add(set_text(style_, text, look(8.0, 11.2, style_.colours.faint), width),
+               {0.0, result.height + gap});
+  }
+
+  // --- pages
+
+  void new_page() {
+    figure::PdfPage page;
+    page.scene = figure::make_scene(style_, kPageWidth, kPageHeight);
+    pages_.push_back(std::move(page));
+    used_ = 0.0;
+  }
+
+  /// A section is kept together where that leaves no great hole.
+  void place(Section section) {
+    constexpr double kHole = 0.45;
+    const double left = kRoom - used_;
+    if (section.height() > left && section.height() <= kRoom && left < kHole * kRoom) new_page();
+    bool first = true;
+    for (std::size_t i = 0; i < section.chunks.size(); ++i) {
+      // With those that must follow it on the same page.
+      double needed = 0.0;
+      for (std::size_t j = i; j < section.chunks.size(); ++j) {
+        needed += section.chunks[j].before + section.chunks[j].fragment.height;
+        if (!section.chunks[j].with_next) break;
+      }
+      if (used_ > 0.0 && used_ + needed > kRoom) new_page();
+      if (std::exchange(first, false)) pages_.back().chapters.push_back(section.title);
+      place(std::move(section.chunks[i]));
+    }
+  }
+
+  void place(Chunk chunk) {
+    if (used_ > 0.0) used_ += chunk.before;
+    const double height = chunk.fragment.height;
+    chunk.fragment.move({kSide, kTop + used_});
+    figure::PdfPage& page = pages_.back();
+    std::move(chunk.fragment.items.begin(), chunk.fragment.items.end(),
+              std::back_inserter(page.scene.items));
+    std::move(chunk.fragment.links.begin(), chunk.fragment.links.end(),
+              std::back_inserter(page.links));
+    used_ += height;
+  }
+
+  /// Feet and heads, when it is known how many there are.
+  void finish_pages() {
+    constexpr double kSmall = 7.5;
+    const Trace& trace = *traces_.trace;
+    const std::string foot =
+        fmt::format("Trace {} · model {} · kvloupe {}", trace.path().filename().string(),
+                    trace.model().name, KVLOUPE_VERSION);
+    for (std::size_t i = 0; i < pages_.size(); ++i) {
+      Scene& scene = pages_[i].scene;
+      const double line = kPageHeight - kBottom + 22.0;
+      scene.add(figure::make_line({kSide, line}, {kSide + kWidth, line}, style_.colours.grid, 0.6));
+      const auto small = [&](const std::string& text, Point at, figure::Align align, double room) {
+        figure::Text item = figure::make_text(style_, fonts_.fit(text, Font::regular, kSmall, room),
+                                              at, kSmall, Font::regular, align);
+        item.colour = style_.colours.faint;
+        scene.add(std::move(item));
+      };
+      small(foot, {kSide, line + 13.0}, figure::Align::left, kWidth - 60.0);
+      small(fmt::format("{} / {}", i + 1, pages_.size()), {kSide + kWidth, line + 13.0},
+            figure::Align::right, 60.0);
+      if (i > 0) small(lesson_.title, {kSide, kTop - 26.0}, figure::Align::left, kWidth);
+    }
+    Scene& first = pages_.front().scene;
+    first.title = lesson_.title;
+    first.caption = lesson_.summary;
+    first.metadata = {{"lesson", lesson_.name},
+                      {"trace", trace.path().filename().string()},
+                      {"model", trace.model().name},
+                      {"version", "kvloupe " KVLOUPE_VERSION}};
+  }
+
+  const Lesson& lesson_;
+  const LessonTraces& traces_;
+  const figure::TextMetrics& fonts_;
+  Progress& progress_;
+  Style style_;
+  std::vector<figure::PdfPage> pages_;
+  std::vector<std::string> problems_;
+  double used_ = 0.0;  // of the last page
+  int figures_ = 0;
+};
+
+}  // namespace
+
+Handout make_handout(const Lesson& lesson, const LessonTraces& traces,
+                     const figure::TextMetrics& fonts, Progress& progress) {
+  return Maker(lesson, traces, fonts, progress).make();
+}
+
+}  // namespace kvloupe::lesson

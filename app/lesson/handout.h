@@ -1,0 +1,26 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "analysis/progress.h"
+#include "app/figure/text_metrics.h"
+#include "app/lesson/lesson.h"
+#include "app/lesson/page_view.h"
+
+namespace kvloupe::lesson {
+
+/// A lesson on paper.
+struct Handout {
+  std::string pdf;
+  /// What could not be shown, one line each ("FILE:LINE: what is wrong"); the same stands in the
+  /// handout in its place.
+  std::vector<std::string> problems;
+};
+
+/// A4 pages with the lesson's text and figures, drawn as they are exported, text as text. Throws
+/// Cancelled, WorkError where Cairo fails.
+Handout make_handout(const Lesson& lesson, const LessonTraces& traces,
+                     const figure::TextMetrics& fonts, Progress& progress);
+
+}  // namespace kvloupe::lesson

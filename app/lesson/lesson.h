@@ -1,0 +1,93 @@
+#pragma once
+// A lesson: a file that a teacher writes (docs/lessons.md), read and checked.
+
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "app/lesson/expression.h"
+#include "app/lesson/text.h"
+
+namespace kvloupe::lesson {
+
+/// What the reader is asked to do, and when it is done.
+struct Task {
+  RichText text;
+  Expression when;
+  int line = 0;  // of its fence
+};
+
+struct Page {
+  std::string title;
+  RichText text;
+  /// The view's fields as they stand in the file, numbers {{...}} not yet filled in; empty: the
+  /// page keeps the view of the page before it.
+  std::string view_json;
+  int view_line = 0;         // of the first line of view_json
+  bool step_slider = false;  // the page is about steps
+  std::optional<Task> task;
+  /// "FILE:LINE: what is wrong"; empty: nothing. What could be read is there all the same.
+  std::string error;
+  int line = 0;  // of its title
+};
+
+/// A run of the model with a policy in its cache, beside the one with the full cache.
+struct ClosedRun {
+  std::string policy;
+  std::string budget;
+};
+
+/// The trace that a lesson is written for, made with the demo model.
+struct LessonRun {
+  std::string prompt = "needle";  // in assets/prompts, without .txt
+  int generate = 16;
+  int block = 64;
+  std::vector<ClosedRun> closed;
+};
+
+/// What a lesson must find in another trace.
+struct TraceNeed {
+  enum class Kind { segment, generated, closed, predictions, tokens };
+  Kind kind = Kind::tokens;
+  std::string segment;  // of a segment
+  int tokens = 0;       // at least so many
+  std::string text;     // as written
+};
+
+struct Lesson {
+  std::string name;  // of its file, without .md
+  std::string title;
+  std::string summary;
+  std::filesystem::path path;
+  LessonRun run;
+  std::vector<TraceNeed> needs;
+  std::vector<Page> pages;
+  /// "FILE:LINE: what is wrong" with its head, or "FILE: ..." where it cannot be read at all;
+  /// empty: nothing. Pages that could be read are there all the same.
+  std::string error;
+
+  /// Every error, the head's first.
+  std::vector<std::string> errors() const;
+};
+
+/// Never throws for what the file holds: that is in the lesson's and the pages' errors.
+Lesson read_lesson(const std::filesystem::path& path);
+/// The same from text; `path` is where it says it comes from.
+Lesson parse_lesson(const std::filesystem::path& path, std::string_view text);
+
+/// The lessons of a folder (NN-name.md), by name.
+std::vector<Lesson> find_lessons(const std::filesystem::path& folder);
+/// Those that come with the program. Throws FileError where their folder is missing.
+std::vector<Lesson> find_lessons();
+
+/// "FILE:LINE: what is wrong".
+std::string at_line(const std::filesystem::path& path, int line, const std::string& problem);
+
+/// By NAME; or by a path, which has a '/' or ends in .md. Throws UsageError naming the nearest
+/// names, FileError for a path that is not there.
+Lesson find_lesson(std::string_view name);
+
+}  // namespace kvloupe::lesson

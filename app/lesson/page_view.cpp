@@ -1,0 +1,339 @@
+#include "app/lesson/page_view.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "analysis/error.h"
+#include "analysis/one_line.h"
+#include "app/figure/figure_catalog.h"
+#include "app/figure/ticks.h"
+#include "app/lesson/answer.h"
+#include "app/window/session.h"
+#include "app/window/view_catalog.h"
+
+namespace kvloupe::lesson {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t kMostViewBytes = 64 << 10;
+constexpr int kDeepestView = 8;
+constexpr const char* kUnknown = "–";
+
+int line_of(const std::string& text, std::size_t at, int first) {
+  const auto end = text.begin() + static_cast<std::ptrdiff_t>(std::min(at, text.size()));
+  return first + static_cast<int>(std::count(text.begin(), end, '\n'));
+}
+
+/// Every {{...}} of a view replaced by what `value` says of it. Throws TextError.
+template <typename ValueOf>
+std::string filled(const std::string& json, int line, const ValueOf& value) {
+  std::string result;
+  std::size_t at = 0;
+  for (;;) {
+    const std::size_t open = json.find("{{", at);
+    // JSON may itself have two braces in a row; a number starts with a letter, a digit or a sign.
+    if (open == std::string::npos) break;
+    const std::size_t close = json.find("}}", open);
+    const int here = line_of(json, open, line);
+    if (close == std::string::npos) throw TextError{here, "{{ is not closed by }}"};
+    result.append(json, at, open - at);
+    result += value(read_slot(std::string_view(json).substr(open + 2, close - open - 2), here));
+    at = close + 2;
+  }
+  return result.append(json, at);
+}
+
+/// Brackets within brackets, so that nothing hostile is parsed at all.
+bool is_deep(const std::string& json) {
+  int depth = 0;
+  for (const char c : json) {
+    if (c == '{' || c == '[') ++depth;
+    if (c == '}' || c == ']') --depth;
+    if (depth > kDeepestView) return true;
+  }
+  return false;
+}
+
+/// The line of a field that a message starts with ("tiles[0].view ..."), or the view's first.
+int line_of_field(const std::string& json, const std::string& message, int first) {
+  const std::string field = message.substr(0, message.find(' '));
+  const std::size_t dot = field.rfind('.');
+  const std::string leaf = dot == std::string::npos ? field : field.substr(dot + 1);
+  const std::size_t at = json.find("\"" + leaf.substr(0, leaf.find('[')) + "\"");
+  return at == std::string::npos ? first : line_of(json, at, first);
+}
+
+/// The view, its numbers filled in, without the fields that a session does not have.
+struct View {
+  window::WorkspaceState workspace;
+  bool step_slider = false;
+};
+View read_filled(const std::string& json, int line) {
+  if (json.size() > kMostViewBytes) throw TextError{line, "the view is too long"};
+  if (is_deep(json)) throw TextError{line, "the view is nested too deeply"};
+  Json fields;
+  try {
+    fields = Json::parse(json);
+  } catch (const Json::parse_error& error) {
+    throw TextError{line_of(json, error.byte > 0 ? error.byte - 1 : 0, line),
+                    "the view is not JSON here; a comma, a quote or a bracket may be missing"};
+  }
+  if (!fields.is_object()) throw TextError{line, "the view must be an object: {...}"};
+  View view;
+  if (const auto slider = fields.find("slider"); slider != fields.end()) {
+    if (*slider != "steps")
+      throw TextError{line_of_field(json, "slider", line), "slider has one value: \"steps\""};
+    view.step_slider = true;
+    fields.erase(slider);
+  }
+  try {
+    view.workspace = window::read_view(fields.dump());
+  } catch (const UsageError& error) {
+    throw TextError{line_of_field(json, error.what(), line), std::string("view: ") + error.what()};
+  }
+  return view;
+}
+
+/// For a check without a trace any number will do; 1 is a layer, a budget, a token.
+std::string any_number(const Slot& slot) {
+  if (slot.expression.depends_on_selection()) {
+    throw TextError{slot.line, fmt::format("{{{{{}}}}}: a number in a view cannot hang on what the "
+                                           "view selects",
+                                           in_one_line(slot.expression.text(), 60))};
+  }
+  return "1";
+}
+
+/// A number for JSON: all its digits, without a thin space.
+std::string json_number(const Slot& slot, const Value& value) {
+  if (const std::string* text = std::get_if<std::string>(&value)) {
+    const std::string quoted = Json(*text).dump();
+    return quoted.substr(1, quoted.size() - 2);
+  }
+  const double number = std::get<double>(value);
+  if (!std::isfinite(number)) {
+    throw TextError{slot.line, fmt::format("{{{{{}}}}} is not to be had of this trace",
+                                           in_one_line(slot.expression.text(), 60))};
+  }
+  if (slot.format == Format::percent) return fmt::format("{:.6g}%", 100.0 * number);
+  if (slot.format == Format::whole || number == std::floor(number))
+    return fmt::format("{:.0f}", number);
+  return fmt::format("{:.9g}", number);
+}
+
+[[noreturn]] void fail(const Lesson& lesson, const TextError& error) {
+  throw FileError(fmt::format("{}:{}", lesson.path.string(), error.line), error.problem);
+}
+
+/// "--layer 7: ..." of the command line as a field of a view.
+std::string without_dashes(std::string message) {
+  if (message.starts_with("--")) message.erase(0, 2);
+  return message;
+}
+
+/// Percent as people write it: 41 %, 2.6 %, 0.03 %.
+std::string percent_text(double share) {
+  const double value = 100.0 * share;
+  const double size = std::abs(value);
+  const std::string digits = size >= 9.95 || size == 0.0 ? figure::format_count(std::lround(value))
+                             : size >= 0.095
+                                 ? figure::format_number(std::round(value * 10.0) / 10.0, 2)
+                                 : figure::format_number(value, 1);
+  return digits + "\u00A0%";
+}
+
+std::string bytes_text(double bytes) {
+  constexpr std::pair<double, const char*> kUnits[] = {
+      {1e12, "TB"}, {1e9, "GB"}, {1e6, "MB"}, {1e3, "kB"}};
+  for (const auto& [unit, name] : kUnits) {
+    if (std::abs(bytes) >= 0.9995 * unit)
+      return figure::format_number(bytes / unit) + "\u00A0" + name;
+  }
+  return figure::format_count(std::lround(bytes)) + "\u00A0B";
+}
+
+}  // namespace
+
+CheckedView check_view(const std::string& json, int line) {
+  return {read_filled(filled(json, line, any_number), line).step_slider};
+}
+
+std::string missing_need(const Lesson& lesson, const LessonTraces& traces) {
+  const Trace& trace = *traces.trace;
+  const auto lacks = [&](const std::string& what) {
+    return fmt::format("{}: lesson {} needs {}", trace.path().string(), lesson.name, what);
+  };
+  for (const TraceNeed& need : lesson.needs) {
+    switch (need.kind) {
+      case TraceNeed::Kind::segment:
+        if (segment_of(trace, need.segment).first < 0) {
+          return lacks(
+              fmt::format("a segment {}, which this trace has not; mark it in the prompt "
+                          "file with a line @@{}",
+                          need.segment, need.segment));
+        }
+        break;
+      case TraceNeed::Kind::generated:
+        if (trace.run().generated == 0)
+          return lacks("generated tokens, which this trace has not; capture it with --generate");
+        break;
+      case TraceNeed::Kind::closed:
+        if (traces.closed.empty()) {
+          return lacks(
+              "a closed-loop run of the same prompt beside it; give it with another --trace");
+        }
+        break;
+      case TraceNeed::Kind::predictions:
+        if (!trace.predictions())
+          return lacks("the model's predictions, which this trace has not; capture it anew");
+        break;
+      case TraceNeed::Kind::tokens:
+        if (trace.length() < need.tokens) {
+          return lacks(
+              fmt::format("at least {} tokens; this trace has {}", need.tokens, trace.length()));
+        }
+        break;
+    }
+  }
+  return {};
+}
+
+LessonState lesson_state(const LessonTraces& traces, window::WorkspaceState workspace,
+                         bool playing) {
+  return {traces.trace, traces.closed, std::move(workspace), playing, traces.store};
+}
+
+window::WorkspaceState page_workspace(const Lesson& lesson, std::size_t page,
+                                      const LessonTraces& traces, Progress& progress) {
+  while (page > 0 && lesson.pages.at(page).view_json.empty()) --page;
+  const Page& shown = lesson.pages.at(page);
+  window::WorkspaceState workspace = window::default_state();
+  const Trace& trace = *traces.trace;
+  try {
+    if (!shown.view_json.empty()) {
+      const LessonState before = lesson_state(traces, workspace);
+      const auto value = [&](const Slot& slot) {
+        any_number(slot);
+        return json_number(slot, evaluate(slot.expression, before, progress));
+      };
+      workspace =
+          read_filled(filled(shown.view_json, shown.view_line, value), shown.view_line).workspace;
+    }
+    workspace.trace = trace.path().string();
+    workspace.block = std::min(workspace.block, trace.run().prompt_length);
+    figure::Selection at;
+    const window::SharedSelection& wanted = workspace.selection;
+    at.layer = wanted.layer;
+    at.head = wanted.head;
+    at.query_head = wanted.query_head;
+    at.step = wanted.step;
+    at.token = wanted.token;
+    at.first_token = wanted.first_token;
+    at.last_token = wanted.last_token;
+    figure::resolve(at, trace, static_cast<int>(replay_blocks(trace, workspace.block).size()));
+    parse_budget(workspace.budget).resolve(trace.run().prompt_length);
+  } catch (const TextError& error) {
+    fail(lesson, error);
+  } catch (const UsageError& error) {
+    fail(lesson, {shown.view_line > 0 ? shown.view_line : shown.line,
+                  "view: " + without_dashes(error.what())});
+  }
+  return workspace;
+}
+
+std::string formatted(const Value& value, Format format) {
+  if (const std::string* text = std::get_if<std::string>(&value))
+    return text->empty() ? kUnknown : *text;
+  const double number = std::get<double>(value);
+  if (std::isnan(number)) return kUnknown;
+  if (std::isinf(number)) return figure::format_number(number);
+  switch (format) {
+    case Format::percent:
+      return percent_text(number);
+    case Format::whole:
+      return figure::format_count(std::lround(number));
+    case Format::bytes:
+      return bytes_text(number);
+    default:
+      return figure::format_number(number);
+  }
+}
+
+RichText finished_text(const RichText& text, const LessonState& state, Progress& progress) {
+  RichText finished = text;
+  for (Block& block : finished) {
+    for (Run& run : block.runs) {
+      if (!run.slot) continue;
+      try {
+        run.text = formatted(evaluate(run.slot->expression, state, progress), run.slot->format);
+      } catch (const UsageError&) {
+        run.text = kUnknown;  // a policy or block size that this trace does not take
+      } catch (const WorkError&) {
+        run.text = kUnknown;
+      }
+      run.computed = true;
+      run.slot.reset();
+    }
+  }
+  return finished;
+}
+
+std::vector<PageFigure> page_figures(const window::WorkspaceState& workspace) {
+  std::vector<PageFigure> figures;
+  const auto count =
+      std::min(workspace.tiles.size(), static_cast<std::size_t>(workspace.tile_count));
+  for (std::size_t i = 0; i < count; ++i) {
+    const window::TileState& tile = workspace.tiles[i];
+    const window::ViewEntry* view = window::find_view(tile.view);
+    if (view == nullptr) continue;
+    PageFigure figure;
+    figure.info = &window::info(*view);
+    const window::SharedSelection& at = workspace.selection;
+    figure::FigureSettings& settings = figure.settings;
+    settings.layer = at.layer;
+    settings.head = at.head;
+    if (at.query_head >= 0) settings.query_head = at.query_head;
+    if (at.step >= 0) settings.step = at.step;
+    if (at.token >= 0) settings.token = at.token;
+    if (at.last_token >= 0) settings.tokens = {at.first_token, at.last_token};
+    // What compares the two looks at both.
+    const bool both = tile.side == window::PolicySide::both || figure.info->needs.policy_b;
+    const bool only_b = tile.side == window::PolicySide::b && !figure.info->needs.policy_b;
+    settings.policy = only_b ? workspace.policy_b : workspace.policy_a;
+    if (workspace.policy_b_on && both) settings.policy_b = workspace.policy_b;
+    settings.budget = workspace.budget;
+    settings.block = workspace.block;
+    settings.choices = tile.choices;
+    figure.options.x_range = tile.x_range;
+    figure.options.y_range = tile.y_range;
+    figure.options.limits = tile.limits;
+    figures.push_back(std::move(figure));
+  }
+  return figures;
+}
+
+figure::MadeFigure make_figure(const PageFigure& figure, const LessonTraces& traces,
+                               Progress& progress) {
+  std::vector<std::shared_ptr<const Trace>> used{traces.trace};
+  if (figure.info->needs.both_loops) {
+    if (traces.closed.empty()) {
+      throw WorkError("figure " + figure.info->name +
+                      ": compares a full run with a closed-loop run, and the lesson has none");
+    }
+    // The run of the policy that is shown, else the first.
+    const std::string policy = parse_policy(figure.settings.policy).text();
+    const auto same = std::find_if(traces.closed.begin(), traces.closed.end(),
+                                   [&](const auto& run) { return run->run().policy == policy; });
+    used.push_back(same != traces.closed.end() ? *same : traces.closed.front());
+  }
+  return figure::FigureMaker(std::move(used), traces.store->shared_replays())
+      .make(*figure.info, figure.settings, progress);
+}
+
+}  // namespace kvloupe::lesson

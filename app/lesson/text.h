@@ -1,0 +1,75 @@
+#pragma once
+// The text of a lesson: a small part of Markdown with numbers that are computed.
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "app/lesson/expression.h"
+
+namespace kvloupe::lesson {
+
+/// How a value is written.
+enum class Format {
+  number,   // three significant digits, thin spaces in thousands
+  percent,  // of a share: 41 %
+  whole,    // `int`: rounded, thin spaces in thousands
+  bytes,    // 4.1 MB
+  text,     // a word, as it is
+};
+
+/// {{EXPRESSION | FORMAT}}
+struct Slot {
+  Expression expression;
+  Format format = Format::number;
+  int line = 0;  // of the file, from 1
+};
+
+/// A piece of text in one style.
+struct Run {
+  std::string text;
+  bool bold = false;
+  bool italic = false;
+  bool code = false;         // monospaced
+  std::string link;          // http:// or https://; empty: none
+  std::optional<Slot> slot;  // what `text` is computed from; empty in finished text
+  bool computed = false;     // in finished text: it was a slot
+};
+
+enum class BlockKind { paragraph, bullet, numbered };
+
+/// One paragraph, or one item of a list.
+struct Block {
+  BlockKind kind = BlockKind::paragraph;
+  int number = 0;  // of a numbered item
+  std::vector<Run> runs;
+};
+
+/// A text; finished where no run has a slot any more.
+using RichText = std::vector<Block>;
+
+/// What is wrong with a text, and where.
+struct TextError {
+  int line = 0;
+  std::string problem;
+};
+
+/// Lines of a text as they stand in the file, with their numbers from 1.
+struct Line {
+  int number = 0;
+  std::string text;
+};
+
+/// Reads paragraphs, "- " and "1. " lists (an item may go on in further lines), **bold**,
+/// *emphasis*, `code`, [words](http://...), {{EXPRESSION | FORMAT}}; a backslash takes the meaning
+/// of the character behind it. Throws TextError.
+RichText read_text(const std::vector<Line>& lines);
+
+/// "EXPRESSION | FORMAT". Throws TextError.
+Slot read_slot(std::string_view text, int line);
+
+/// The words alone; a slot reads "…".
+std::string plain_text(const RichText& text);
+
+}  // namespace kvloupe::lesson

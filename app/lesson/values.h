@@ -1,0 +1,94 @@
+#pragma once
+// The values that a lesson's numbers and conditions are made of: one catalogue.
+
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "analysis/matrix.h"
+#include "analysis/progress.h"
+#include "analysis/trace/trace.h"
+#include "app/figure/replay_store.h"
+#include "app/lesson/expression.h"
+#include "app/window/state.h"
+
+namespace kvloupe::lesson {
+
+/// What takes long and several values need, kept: replays and the sinks of a trace. Safe to share
+/// by threads, also with the window's or a gallery's replays.
+class ValueStore {
+ public:
+  explicit ValueStore(
+      std::shared_ptr<figure::ReplayStore> replays = std::make_shared<figure::ReplayStore>())
+      : replays_(std::move(replays)) {}
+
+  figure::ReplayStore& replays() const { return *replays_; }
+  const std::shared_ptr<figure::ReplayStore>& shared_replays() const { return replays_; }
+
+  /// Of token 0.
+  struct Sinks {
+    Matrix strengths;     // [L,Hq] mean attention from the later queries that see it
+    Matrix value_ratios;  // [L,Hk] norm of its value over the median of all tokens'
+    int heads = 0;        // query heads above kSinkHead
+    int layer = 0;        // of the strongest query head
+    int query_head = 0;
+  };
+  std::shared_ptr<const Sinks> sinks(const Trace& trace, Progress& progress);
+
+ private:
+  struct Entry {
+    std::string trace;
+    std::shared_ptr<const Sinks> sinks;
+  };
+  std::shared_ptr<figure::ReplayStore> replays_;
+  std::mutex mutex_;
+  std::vector<Entry> entries_;  // the one used last at the end
+};
+
+/// What an expression is computed from.
+struct LessonState {
+  std::shared_ptr<const Trace> trace;
+  std::vector<std::shared_ptr<const Trace>> closed;  // the lesson's closed-loop runs, in its order
+  window::WorkspaceState workspace;                  // its selection in range of the trace
+  bool playing = false;
+  std::shared_ptr<ValueStore> store;
+};
+
+/// What may stand in the brackets behind a value's name. All but numbers are words in quotes.
+enum class Argument { number, segment, measure, score, part, view, word };
+
+/// One line of the catalogue.
+struct ValueInfo {
+  std::string name;
+  std::vector<std::pair<Argument, std::string>> arguments = {};  // and what they are called
+  std::string meaning;
+  std::string needs = {};     // of the trace; empty: nothing that not every trace has
+  bool is_text = false;       // words instead of a number
+  bool quick = false;         // from the state and the trace's tables alone
+  bool of_selection = false;  // changes with the layer, head, step or token selected
+  Value (*compute)(const LessonState& state, std::span<const Value> arguments,
+                   Progress& progress) = nullptr;
+};
+
+struct ValueGroup {
+  std::string name;
+  std::vector<ValueInfo> values;
+};
+
+/// Every value, in the order of the docs.
+const std::vector<ValueGroup>& value_catalog();
+/// Null where there is none of that name.
+const ValueInfo* find_value(std::string_view name);
+/// Every name.
+std::vector<std::string> value_names();
+
+/// How it is written: kept(token), measure("measure").
+std::string usage(const ValueInfo& info);
+
+/// The catalogue as the table of docs/lessons.md.
+std::string values_markdown();
+
+}  // namespace kvloupe::lesson
