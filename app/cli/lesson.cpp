@@ -14,6 +14,7 @@
 #include "app/cli/window_options.h"
 #include "app/lesson/handout.h"
 #include "app/lesson/lesson.h"
+#include "app/lesson/own_traces.h"
 #include "app/lesson/web_page.h"
 
 namespace kvloupe::cli {
@@ -79,10 +80,15 @@ int list_lessons() {
   return 0;
 }
 
-/// The traces given, the first the lesson's, the others its closed-loop runs.
+/// The traces given, the first the lesson's, the others its closed-loop runs; where none is given,
+/// the lesson's own.
 lesson::LessonTraces open_traces(const lesson::Lesson& chosen,
                                  const std::vector<std::string>& paths) {
   lesson::LessonTraces traces;
+  if (paths.empty()) {
+    Progress progress;
+    traces = lesson::own_traces(chosen, progress);
+  }
   for (const std::string& path : paths) {
     auto trace = std::make_shared<const Trace>(path);
     if (!traces.trace) {

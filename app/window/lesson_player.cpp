@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "analysis/error.h"
+#include "app/lesson/own_traces.h"
 #include "app/window/workspace.h"
 
 namespace kvloupe::window {
@@ -79,15 +80,7 @@ void LessonPlayer::open(lesson::Lesson lesson, std::vector<TracePointer> given) 
     traces_.closed.assign(given.begin() + 1, given.end());
     trace_error_ = lesson::missing_need(*lesson_, traces_);
   } else {
-    const lesson::LessonRun& run = lesson_->run;
-    std::vector<demo::DemoRun> runs = {
-        {.prompt = run.prompt, .generate = run.generate, .block = run.block}};
-    for (const lesson::ClosedRun& closed : run.closed) {
-      runs.push_back(runs.front());
-      runs.back().policy = closed.policy;
-      runs.back().budget = closed.budget;
-    }
-    demo_.start(std::move(runs), places_);
+    demo_.start(lesson::own_runs(*lesson_), places_);
   }
   turn_to(0);
 }
