@@ -376,15 +376,20 @@ void Workspace::perform(Command command) {
       palette.open_lessons(*this);
       break;
     case Command::lesson_next:
-      if (!lessons.is_open()) break;
-      if (lessons.page() + 1 < lessons.page_count()) {
+      if (!lessons.is_open()) {
+        go_to_tile(1);
+      } else if (lessons.page() + 1 < lessons.page_count()) {
         lessons.turn_to(lessons.page() + 1);
       } else if (const auto next = lessons.next_lesson()) {
         open_lesson(next->name);
       }
       break;
     case Command::lesson_back:
-      if (lessons.is_open()) lessons.turn_to(std::max(0, lessons.page() - 1));
+      if (lessons.is_open()) {
+        lessons.turn_to(std::max(0, lessons.page() - 1));
+      } else {
+        go_to_tile(-1);
+      }
       break;
     case Command::lesson_view:
       if (lessons.is_open()) lessons.return_to_view();

@@ -163,8 +163,8 @@ class Workspace {
   /// What is left of a panel that gave way: opens it over the tiles.
   void draw_side_rail(const char* title, int number, float x, float y, float height);
   void draw_bottom_rail(float y, float width, float height);
-  /// A folded panel, over the tiles.
-  void draw_drawer(float top, float height, float bottom);
+  /// A folded panel, over the tiles: these and the side panels have `room` in width.
+  void draw_drawer(float room, float top, float height);
   void draw_tabs(float width);
   bool is_folded(int panel) const;
   /// Shows or puts away a panel; of a folded one, what is drawn over the tiles.

@@ -503,22 +503,15 @@ TEST_F(Window, NarrowHeadersKeepTheirChoicesInAList) {
   driver().resize(1024, 700);
   state().tile_count = 4;
   show("attention");
-  const auto header = [&] {
-    return std::pair{w().tiles[0].origin().x,
-                     w().tiles[0].origin().y - window::Tile::header_height(w().fonts) / 2};
-  };
-  const auto [x, y] = header();
+  // The last in the line: the button of the list.
+  const figure::Rect more = w().tiles[0].header_items().back();
   const auto before = driver().picture();
-  bool opened = false;
-  for (float at = x; at < x + 250 && !opened;
-       at += 6) {  // wherever the button lies after the title
-    if (at < x + 120) continue;
-    driver().click(at, y);
-    driver().frames(2);
-    opened = WindowDriver::difference(before, driver().picture(), static_cast<int>(x),
-                                      static_cast<int>(y) + 20, static_cast<int>(x) + 250,
-                                      static_cast<int>(y) + 120) > 0.1;
-  }
+  driver().click(static_cast<float>(more.centre().x), static_cast<float>(more.centre().y));
+  driver().frames(2);
+  const int x = static_cast<int>(more.x);
+  const int y = static_cast<int>(more.bottom());
+  const bool opened =
+      WindowDriver::difference(before, driver().picture(), x, y, x + 150, y + 60) > 0.1;
   EXPECT_TRUE(opened) << "no list of the choices that have no room";
 }
 
