@@ -25,6 +25,7 @@ find_package(nlohmann_json REQUIRED)
 find_package(TBB REQUIRED)
 pkg_check_modules(EIGEN3 REQUIRED IMPORTED_TARGET eigen3)
 pkg_check_modules(HDF5 REQUIRED IMPORTED_TARGET hdf5)
+pkg_check_modules(CRYPTO REQUIRED IMPORTED_TARGET libcrypto)
 pkg_check_modules(MUPARSER REQUIRED IMPORTED_TARGET muparser)
 pkg_check_modules(OPENBLAS REQUIRED IMPORTED_TARGET openblas)
 

@@ -67,6 +67,16 @@ class Mean {
   long count_ = 0;
 };
 
+/// Whether a query head has no share of its bound though the bound is known: nothing that had
+/// attention was evicted. Left out of means; a bound that is not known (merging) is not.
+bool has_nothing_to_reach(const Measure& measure, const QueryHeadMetrics& own) {
+  const std::string& name = measure.info->name;
+  const double bound = name == "tightness_l1"   ? own.bound_l1
+                       : name == "tightness_l2" ? own.bound_l2
+                                                : kUnknown;
+  return !std::isnan(bound) && std::isnan(measure.info->of_query_head(own));
+}
+
 double slot_value(const std::vector<double>& values, int slot) {
   const auto index = static_cast<std::size_t>(slot);
   return slot >= 0 && index < values.size() ? values[index] : kUnknown;
@@ -155,7 +165,9 @@ double measure_at(const Measure& measure, const StepRecord& record, int query_he
   };
   if (query_head >= 0) return of(record.query_heads.at(static_cast<std::size_t>(query_head)));
   Mean mean(measure);
-  for (const QueryHeadRecord& own : record.query_heads) mean.add(of(own));
+  for (const QueryHeadRecord& own : record.query_heads) {
+    if (!has_nothing_to_reach(measure, own)) mean.add(of(own));
+  }
   return mean.value();
 }
 
@@ -186,7 +198,13 @@ double measure_of(const Measure& measure, const HeadReplay& head) {
     const int count = measure.family->scope == MeasureScope::query_head
                           ? static_cast<int>(record.query_heads.size())
                           : 1;
-    for (int i = 0; i < count; ++i) mean.add(measure_at(measure, record, i));
+    for (int i = 0; i < count; ++i) {
+      if (measure.family->scope == MeasureScope::query_head &&
+          has_nothing_to_reach(measure, record.query_heads[static_cast<std::size_t>(i)])) {
+        continue;
+      }
+      mean.add(measure_at(measure, record, i));
+    }
   }
   return mean.value();
 }

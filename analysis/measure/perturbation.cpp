@@ -1,16 +1,9 @@
 // perturbation: what a head's output loses, and CriticalKV's bound of it.
 
-#include <limits>
-
+#include "analysis/metric/tightness.h"
 #include "analysis/measure/measures.h"
 
 namespace kvloupe::measures {
-
-namespace {
-double ratio(double part, double whole) {
-  return whole > 0.0 ? part / whole : std::numeric_limits<double>::quiet_NaN();
-}
-}  // namespace
 
 MeasureFamily perturbation() {
   using Metrics = QueryHeadMetrics;
@@ -49,10 +42,11 @@ MeasureFamily perturbation() {
       {.name = "tightness_l1",
        .title = "Tightness ℒ/θ (L1)",
        .unit = "",
-       .formula = "L / theta; 1 where the bound is exact",
+       .formula = "L / theta; 1 where the bound is exact; NaN where theta = 0: nothing with "
+                  "attention left",
        .source = "ours",
        .share = true,
-       .of_query_head = [](const Metrics& m) { return ratio(m.perturbation_l1, m.bound_l1); }},
+       .of_query_head = [](const Metrics& m) { return tightness(m.perturbation_l1, m.bound_l1); }},
       {.name = "perturbation_l2",
        .title = "Output perturbation ℒ (L2)",
        .unit = "",
@@ -77,10 +71,10 @@ MeasureFamily perturbation() {
       {.name = "tightness_l2",
        .title = "Tightness ℒ/θ (L2)",
        .unit = "",
-       .formula = "L / theta, both L2",
+       .formula = "L / theta, both L2; NaN where theta = 0",
        .source = "ours",
        .share = true,
-       .of_query_head = [](const Metrics& m) { return ratio(m.perturbation_l2, m.bound_l2); }},
+       .of_query_head = [](const Metrics& m) { return tightness(m.perturbation_l2, m.bound_l2); }},
   };
   return family;
 }

@@ -70,10 +70,12 @@ class PixelRow {
   float value(Eigen::Index x) const {
     const double cells = visible_cells(columns_[static_cast<std::size_t>(x)]);
     if (cells == 0.0) return std::numeric_limits<float>::quiet_NaN();
-    if (window_.pooling == Pooling::mean) return static_cast<float>(pooled_[x] / cells);
-    // exp grows with its argument: the largest probability is that of the largest logit.
-    return static_cast<float>(window_.unit == AttentionUnit::probability ? std::exp(pooled_[x])
-                                                                         : pooled_[x]);
+    const bool max = window_.pooling == Pooling::max;
+    const double pooled = max ? pooled_[x] : pooled_[x] / cells;
+    if (window_.unit == AttentionUnit::logit) return static_cast<float>(pooled);
+    // exp grows with its argument: the largest probability is that of the largest logit. A row's
+    // log-sum-exp is rounded on its own way, which can leave a probability a little above 1.
+    return static_cast<float>(std::min(max ? std::exp(pooled) : pooled, 1.0));
   }
 
   Span queries() const { return queries_; }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 #include <vector>
 
 namespace kvloupe {
@@ -10,18 +11,45 @@ namespace kvloupe {
 namespace {
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
-/// θ for one norm.
-double bound(const std::vector<double>& attention, const std::vector<double>& renormalised,
-             std::span<const std::int32_t> kept, std::span<const float> norms) {
-  if (norms.empty()) return kUnknown;
-  double all = 0.0, kept_full = 0.0, kept_renormalised = 0.0;
-  for (std::size_t i = 0; i < attention.size(); ++i) all += attention[i] * norms[i];
-  for (std::size_t j = 0; j < kept.size(); ++j) {
-    const auto i = static_cast<std::size_t>(kept[j]);
-    kept_full += attention[i] * norms[i];
-    kept_renormalised += renormalised[j] * norms[i];
+/// A of what is evicted, and A' of what is kept: all that ℒ and θ are made of. Nothing here is a
+/// difference of two large numbers: A' − A of a kept entry is A' times the evicted mass, so that
+/// both keep all their digits however little, or however much, is evicted.
+struct Split {
+  std::vector<double> evicted;  // [n] A where evicted, else 0
+  std::vector<double> kept;     // [n] A' where kept, else 0
+  double evicted_mass = 0.0;
+  double kept_mass = 0.0;  // S
+};
+
+Split split(std::span<const float> logits, std::span<const std::int32_t> kept) {
+  Split result;
+  result.evicted = softmax(logits);
+  result.kept.assign(logits.size(), 0.0);
+  std::vector<float> kept_logits;
+  for (const std::int32_t row : kept) {
+    const auto i = static_cast<std::size_t>(row);
+    kept_logits.push_back(logits[i]);
+    result.kept_mass += std::exchange(result.evicted[i], 0.0);
   }
-  return all - 2.0 * kept_full + kept_renormalised;
+  // From their own logits: what is kept may hold nothing of the whole that a double can tell.
+  const std::vector<double> renormalised = softmax(kept_logits);
+  for (std::size_t j = 0; j < kept.size(); ++j) {
+    result.kept[static_cast<std::size_t>(kept[j])] = renormalised[j];
+  }
+  for (const double a : result.evicted) result.evicted_mass += a;
+  if (result.kept_mass > 0.5) result.kept_mass = 1.0 - result.evicted_mass;
+  return result;
+}
+
+/// θ for one norm.
+double bound(const Split& a, std::span<const float> norms) {
+  if (norms.empty()) return kUnknown;
+  double evicted = 0.0, kept = 0.0;
+  for (std::size_t i = 0; i < norms.size(); ++i) {
+    evicted += a.evicted[i] * static_cast<double>(norms[i]);
+    kept += a.kept[i] * static_cast<double>(norms[i]);
+  }
+  return evicted + a.evicted_mass * kept;
 }
 
 /// Adds Σ weights_i · values_i to `sum` [d].
@@ -68,25 +96,16 @@ QueryHeadMetrics output_perturbation(std::span<const float> logits,
                                      std::span<const float> value_norms_l1,
                                      std::span<const float> value_norms_l2) {
   QueryHeadMetrics result;
-  // A over the whole prefix [n], A' over the kept entries [kept].
-  const std::vector<double> attention = softmax(logits);
-  std::vector<float> kept_logits;
-  for (const std::int32_t i : kept) {
-    kept_logits.push_back(logits[static_cast<std::size_t>(i)]);
-    result.retained_mass += attention[static_cast<std::size_t>(i)];
-  }
-  const std::vector<double> renormalised = softmax(kept_logits);
-
-  // (A − A')V [d].
-  std::vector<double> difference = attention;
-  for (std::size_t j = 0; j < kept.size(); ++j) {
-    difference[static_cast<std::size_t>(kept[j])] -= renormalised[j];
-  }
+  const Split a = split(logits, kept);
+  result.retained_mass = a.kept_mass;
+  // (A − A')V [d]: what is evicted, less what the others are given for it.
   Eigen::VectorXd head_error = Eigen::VectorXd::Zero(values.cols());
-  add_weighted(head_error, difference, values);
+  add_weighted(head_error, a.kept, values);
+  head_error *= -a.evicted_mass;
+  add_weighted(head_error, a.evicted, values);
   fill_norms(result, head_error, output_weight);
-  result.bound_l1 = bound(attention, renormalised, kept, value_norms_l1);
-  result.bound_l2 = bound(attention, renormalised, kept, value_norms_l2);
+  result.bound_l1 = bound(a, value_norms_l1);
+  result.bound_l2 = bound(a, value_norms_l2);
   return result;
 }
 

@@ -29,8 +29,9 @@ float sink_strength(const Trace& trace, int layer, int query_head, int token, Pr
                                  static_cast<float>(trace.run().attention_scale);
   double sum = 0.0;
   for (int i = 0; i < later; ++i) {
-    sum += std::exp(static_cast<double>(logits[i]) -
-                    logsumexp[static_cast<std::size_t>(token + 1 + i)]);
+    // The log-sum-exp is rounded on its own way: never more than all of the attention.
+    sum += std::min(1.0, std::exp(static_cast<double>(logits[i]) -
+                                  logsumexp[static_cast<std::size_t>(token + 1 + i)]));
   }
   return static_cast<float>(sum / later);
 }
@@ -49,17 +50,22 @@ Matrix sink_strengths(const Trace& trace, int token, Progress& progress) {
 
 namespace {
 /// One query's error, see dropped_token_error(): logits [n] and values [n,d] of the entries it
-/// sees, and which of them is the token.
+/// sees, and which of them is the token. With o′ the output of the others, of their own softmax, o′
+/// − o = a·(o′ − v): nothing is divided by 1 − a, which rounds to 0 at a strong sink.
 template <typename Values>
 double error_without(const Eigen::VectorXd& logits, const Values& values, int token) {
   if (logits.size() == 1) return std::numeric_limits<double>::infinity();
-  Eigen::VectorXd attention = (logits.array() - logits.maxCoeff()).exp();
-  attention /= attention.sum();
+  const auto softmax_of = [](Eigen::VectorXd weights) {
+    weights = (weights.array() - weights.maxCoeff()).exp().matrix();
+    return Eigen::VectorXd(weights / weights.sum());
+  };
+  const Eigen::VectorXd attention = softmax_of(logits);
+  Eigen::VectorXd others = logits;
+  others[token] = -std::numeric_limits<double>::infinity();
   const Eigen::RowVectorXd output = attention.transpose() * values;
-  // Summed without the token: 1 − a would lose all digits where a is nearly 1.
-  const double others =
-      attention.head(token).sum() + attention.tail(logits.size() - token - 1).sum();
-  return attention[token] / others * (output - values.row(token)).norm() / output.norm();
+  const Eigen::RowVectorXd without = softmax_of(others).transpose() * values;
+  const double change = attention[token] * (without - values.row(token)).norm();
+  return change == 0.0 ? 0.0 : change / output.norm();
 }
 }  // namespace
 

@@ -21,8 +21,9 @@ Matrix sink_strengths(const Trace& trace, int token, Progress& progress);
 
 /// What a query head's outputs (before W_O) lose when `token` alone is evicted: the mean over the
 /// queries of ‖o′ − o‖₂ / ‖o‖₂. With the token's attention a, o′ = (o − a·v) / (1 − a), so one
-/// query's error is a / (1 − a) · ‖o − v‖ / ‖o‖: 0 where it does not see the token, infinite where
-/// it sees nothing else. Throws UsageError for a token or query the trace lacks, or no query.
+/// query's error is a / (1 − a) · ‖o − v‖ / ‖o‖ = a · ‖o′ − v‖ / ‖o‖: 0 where it does not see the
+/// token, infinite where it sees nothing else. Throws UsageError for a token or query the trace
+/// lacks, or no query.
 double dropped_token_error(const Trace& trace, int layer, int query_head, int token,
                            std::span<const int> queries);
 

@@ -10,44 +10,45 @@ namespace kvloupe {
 namespace {
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
-double sum_over(std::span<const double> attention, std::span<const std::int32_t> rows) {
-  double sum = 0.0;
-  for (const std::int32_t row : rows) sum += attention[static_cast<std::size_t>(row)];
-  return sum;
-}
-
-double weighted_norms(std::span<const double> attention, std::span<const float> norms,
-                      std::span<const std::int32_t> rows) {
-  double sum = 0.0;
-  for (const std::int32_t row : rows) {
-    const auto i = static_cast<std::size_t>(row);
-    sum += attention[i] * static_cast<double>(norms[i]);
+/// Sums over some entries: of A, and of A‖v W_O‖.
+struct Sums {
+  double mass = 0.0;
+  double size = 0.0;
+  void add(double attention, double norm) {
+    mass += attention;
+    size += attention * norm;
   }
-  return sum;
-}
+};
 }  // namespace
 
 TwoStageBound two_stage_bound(std::span<const double> attention, std::span<const float> norms,
                               std::span<const std::int32_t> stage_one,
                               std::span<const std::int32_t> stage_two) {
   TwoStageBound result;
-  result.mass = sum_over(attention, stage_one);
+  enum Stage : std::uint8_t { kEvicted, kOne, kTwo };
+  std::vector<Stage> stage(attention.size(), kEvicted);
+  for (const std::int32_t row : stage_one) stage[static_cast<std::size_t>(row)] = kOne;
+  for (const std::int32_t row : stage_two) stage[static_cast<std::size_t>(row)] = kTwo;
+  Sums sums[3];
+  for (std::size_t i = 0; i < attention.size(); ++i) {
+    sums[stage[i]].add(attention[i], norms.empty() ? 0.0 : static_cast<double>(norms[i]));
+  }
+  result.mass = sums[kOne].mass;
   result.bound = result.relaxed = kUnknown;
   if (norms.empty()) return result;
   if (result.mass <= 0.0) {
     result.bound = std::numeric_limits<double>::infinity();
     return result;
   }
-  double all = 0.0;
-  for (std::size_t i = 0; i < attention.size(); ++i) {
-    all += attention[i] * static_cast<double>(norms[i]);
-  }
-  const double factor = 2.0 - 1.0 / result.mass;
-  const double one = weighted_norms(attention, norms, stage_one);
-  result.bound = all - factor * (one + weighted_norms(attention, norms, stage_two));
+  // C − (2 − 1/σ)·kept = evicted + (1/σ − 1)·kept, with 1 − σ the attention of all the others: what
+  // is little is not the difference of what is much.
+  const double factor = (sums[kTwo].mass + sums[kEvicted].mass) / result.mass;
+  result.bound = sums[kEvicted].size + factor * (sums[kOne].size + sums[kTwo].size);
   if (result.mass > 0.5) {
     const auto least = static_cast<double>(*std::min_element(norms.begin(), norms.end()));
-    result.relaxed = all - factor * (one + least * sum_over(attention, stage_two));
+    const double two = least * sums[kTwo].mass;  // of its norms the least of all
+    result.relaxed =
+        sums[kEvicted].size + (sums[kTwo].size - two) + factor * (sums[kOne].size + two);
   }
   return result;
 }

@@ -1,19 +1,16 @@
 #include "analysis/trace/trace.h"
 
 #include <fmt/format.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
-#include <cstring>
 #include <limits>
 
 #include "analysis/error.h"
 #include "analysis/trace/half.h"
 #include "analysis/trace/hdf5.h"
 #include "analysis/trace/hdf5_checked_file.h"
+#include "analysis/trace/open_trace_file.h"
 #include "analysis/trace/trace_attributes.h"
 #include "analysis/trace/trace_layout.h"
 #include "analysis/trace/utf8.h"
@@ -261,39 +258,10 @@ struct Trace::Impl {
 };
 
 void Trace::Impl::open_file() {
-  struct stat status {};
-  if (stat(path.c_str(), &status) != 0) {
-    throw FileError(path.string(),
-                    std::string("cannot open it: ") + std::strerror(errno) + "; check the name");
-  }
-  if (S_ISDIR(status.st_mode)) {
-    throw FileError(path.string(), "is a folder, not a trace; name a file");
-  }
-  if (!S_ISREG(status.st_mode)) {
-    throw FileError(path.string(), "is not a regular file; name a trace");
-  }
-  if (access(path.c_str(), R_OK) != 0) {
-    throw FileError(path.string(), std::string("cannot open it: ") + std::strerror(errno) +
-                                       "; check its permissions");
-  }
-  file_bytes = static_cast<std::uint64_t>(status.st_size);
-  identity = fmt::format("{}-{}.{:09}", file_bytes, status.st_mtim.tv_sec, status.st_mtim.tv_nsec);
-  if (H5Fis_hdf5(path.c_str()) <= 0) {
-    throw FileError(path.string(), "is not an HDF5 file; a trace is made by kvloupe-capture");
-  }
-  const Handle properties(H5Pcreate(H5P_FILE_ACCESS), H5Pclose, "cannot set up HDF5");
-  H5Pset_fclose_degree(properties, H5F_CLOSE_STRONG);
-  // A finished trace is never written again, and some file systems know no locks.
-  H5Pset_file_locking(properties, false, true);
-  hdf5::check(H5Pset_driver(properties, hdf5::checked_driver(), nullptr), "cannot set up HDF5");
-  const hid_t id = H5Fopen(path.c_str(), H5F_ACC_RDONLY, properties);
-  file = Handle(id, H5Fclose, "is truncated or damaged");
-  const Handle creation(H5Fget_create_plist(file), H5Pclose, "is damaged");
-  std::size_t address_bytes = 0, size_bytes = 0;
-  hdf5::check(H5Pget_sizes(creation, &address_bytes, &size_bytes), "is damaged");
-  if (address_bytes != 8 || size_bytes != 8) {
-    throw hdf5::Failure("uses addresses or sizes that are not of 8 bytes");
-  }
+  hdf5::TraceFile opened = hdf5::open_trace_file(path);
+  file = std::move(opened.file);
+  file_bytes = opened.bytes;
+  identity = std::move(opened.identity);
 }
 
 void Trace::Impl::read_tokens() {

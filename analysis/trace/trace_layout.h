@@ -12,6 +12,9 @@ inline constexpr int kStateChunk = 256;
 /// Side of a chunk of the attention matrix: what lies wholly above the diagonal is never written.
 inline constexpr int kAttentionChunk = 128;
 
+/// Attribute of /model: what the model is known by (model_fingerprint.h).
+inline constexpr const char* kFingerprint = "fingerprint";
+
 /// The texts of all token ids, end to end, and where each ends.
 inline constexpr const char* kVocabularyText = "/model/vocabulary/text";
 inline constexpr const char* kVocabularyEnds = "/model/vocabulary/ends";

@@ -211,6 +211,8 @@ struct TraceWriter::Impl {
         std::string(model.rope_pairing == RopePairing::half ? "half" : "interleaved"));
     hdf5::write_attribute(group, "sliding_window", std::int64_t{model.sliding_window});
     hdf5::write_attribute(group, "config", model.config);
+    if (!options.fingerprint.empty())
+      hdf5::write_attribute(group, layout::kFingerprint, options.fingerprint);
   }
 
   static void write_run(hid_t group, const RunInfo& run) {

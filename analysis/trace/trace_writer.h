@@ -16,6 +16,7 @@ struct TraceWriterOptions {
   bool store_f32 = false;  // states as float32; else float16, or float32 where float16 overflows
   bool store_attention = false;  // [Hq,T,T] float16
   int top_k = 5;                 // of /predictions
+  std::string fingerprint = {};  // of the model (model_fingerprint.h); empty: not known
 };
 
 /// Writes one trace, format version 1, streamed block by block. The file grows beside its target

@@ -12,6 +12,7 @@ int run(int argc, char** argv) {
   app.require_subcommand(0, 1);
   Action action;
   add_window(app, action);  // no verb; a verb's own action replaces it
+  add_demo(app, action);
   add_info(app, action);
   add_policies(app, action);
   add_measures(app, action);

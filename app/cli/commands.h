@@ -18,6 +18,7 @@ void add_drift(CLI::App& app, Action& action);
 void add_export(CLI::App& app, Action& action);
 void add_gallery(CLI::App& app, Action& action);
 void add_lesson(CLI::App& app, Action& action);
+void add_demo(CLI::App& app, Action& action);
 void add_window(CLI::App& app, Action& action);  // no verb: the window
 
 /// The whole program: parses, runs, reports. Returns the exit code.

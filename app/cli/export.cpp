@@ -75,15 +75,17 @@ std::string figure_list() {
 }  // namespace
 
 void add_export(CLI::App& app, Action& action) {
-  CLI::App* verb =
-      app.add_subcommand("export", "Write a figure as SVG, PDF, PNG or CSV; needs no display");
+  CLI::App* verb = app.add_subcommand(
+      "export",
+      "Write a figure as SVG, PDF, PNG, CSV or an interactive web page; needs no display");
   const auto options = std::make_shared<ExportOptions>();
   verb->add_option(
           "INPUT", options->inputs,
           "The trace file; some figures compare several, or read results of kvloupe-capture eval")
       ->required();
   verb->add_option("--figure", options->figure, "Which figure; see below")->required();
-  verb->add_option("-o,--output", options->output, "FILE.svg, .pdf, .png or .csv")->required();
+  verb->add_option("-o,--output", options->output, "FILE.svg, .pdf, .png, .csv or .html")
+      ->required();
   add_figure_options(*verb, options->options);
   verb->add_option("--set", options->options.choices,
                    "A choice of the figure, NAME=VALUE; see below")

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "analysis/error.h"
+#include "analysis/trace/model_fingerprint.h"
 #include "analysis/trace/trace.h"
 #include "app/cli/commands.h"
 
@@ -113,6 +114,19 @@ const char* pairing_name(RopePairing pairing) {
 
 std::string or_unknown(const std::string& text) { return text.empty() ? "unknown" : text; }
 
+/// On what and how fast the model was run, as far as the trace says.
+std::string computed_text(const RunInfo& run) {
+  std::string text = run.dtype;
+  const auto add = [&](const std::string& separator, const std::string& part) {
+    text += (text.empty() ? "" : separator) + part;
+  };
+  if (!run.device.empty()) add(" ", "on " + run.device);
+  if (run.threads > 0)
+    add(", ", fmt::format("{} thread{}", run.threads, run.threads == 1 ? "" : "s"));
+  if (run.seconds > 0.0) add(", ", fmt::format("{:.1f} s", run.seconds));
+  return text;
+}
+
 std::string as_text(const Trace& trace, std::size_t bytes) {
   const ModelInfo& model = trace.model();
   const RunInfo& run = trace.run();
@@ -140,6 +154,7 @@ std::string as_text(const Trace& trace, std::size_t bytes) {
                                   pairing_name(model.rope_pairing),
                                   model.rope_scaling == "null" ? "none" : model.rope_scaling)
                     : std::string("unknown"));
+  field("fingerprint", or_unknown(stored_model_fingerprint(trace.path())));
   if (model.sliding_window > 0) field("sliding window", std::to_string(model.sliding_window));
 
   out += "\nrun\n";
@@ -151,10 +166,8 @@ std::string as_text(const Trace& trace, std::size_t bytes) {
         run.policy == "full" ? run.policy : fmt::format("{}, budget {}", run.policy, run.budget));
   field("positions", run.positions);
   field("attention scale", fmt::format("{:.6g}", run.attention_scale));
-  if (!run.dtype.empty()) {
-    field("computed", fmt::format("{} on {}, {} threads, {:.1f} s", run.dtype,
-                                  or_unknown(run.device), run.threads, run.seconds));
-  }
+  if (const std::string computed = computed_text(run); !computed.empty())
+    field("computed", computed);
   field("seed", std::to_string(run.seed));
 
   const std::vector<Segment> segments = segments_of(trace.tokens());
@@ -201,7 +214,8 @@ std::string as_json(const Trace& trace, std::size_t bytes) {
                   {"rope_theta", model.rope_theta},
                   {"rope_scaling", model.rope_scaling},
                   {"rope_pairing", pairing_name(model.rope_pairing)},
-                  {"sliding_window", model.sliding_window}};
+                  {"sliding_window", model.sliding_window},
+                  {"fingerprint", stored_model_fingerprint(trace.path())}};
   out["run"] = {{"tokens", trace.length()},
                 {"prompt_length", run.prompt_length},
                 {"generated", run.generated},

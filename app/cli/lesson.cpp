@@ -11,8 +11,11 @@
 #include "analysis/replay/drift.h"
 #include "app/cli/commands.h"
 #include "app/cli/figure_options.h"
+#include "app/cli/window_options.h"
 #include "app/lesson/handout.h"
 #include "app/lesson/lesson.h"
+#include "app/lesson/own_traces.h"
+#include "app/lesson/web_page.h"
 
 namespace kvloupe::cli {
 
@@ -21,8 +24,10 @@ namespace {
 struct LessonOptions {
   std::string name;
   std::string pdf;
+  std::string html;
   std::vector<std::string> traces;
   bool values = false;
+  WindowWords window;
 };
 
 constexpr std::size_t kLineLength = 100;
@@ -76,10 +81,15 @@ int list_lessons() {
   return 0;
 }
 
-/// The traces given, the first the lesson's, the others its closed-loop runs.
+/// The traces given, the first the lesson's, the others its closed-loop runs; where none is given,
+/// the lesson's own.
 lesson::LessonTraces open_traces(const lesson::Lesson& chosen,
                                  const std::vector<std::string>& paths) {
   lesson::LessonTraces traces;
+  if (paths.empty()) {
+    Progress progress;
+    traces = lesson::own_traces(chosen, progress);
+  }
   for (const std::string& path : paths) {
     auto trace = std::make_shared<const Trace>(path);
     if (!traces.trace) {
@@ -110,6 +120,19 @@ int write_handout(const lesson::Lesson& chosen, const LessonOptions& o) {
   return handout.problems.empty() ? 0 : 1;
 }
 
+int write_web_page(const lesson::Lesson& chosen, const LessonOptions& o) {
+  OutputFile file(o.html);
+  const lesson::LessonTraces traces = open_traces(chosen, o.traces);
+  const figure::TextMetrics fonts;
+  warn_about_fonts(fonts);
+  Progress progress;
+  const lesson::WebPage page = lesson::make_web_page(chosen, traces, fonts, progress);
+  file.write(page.html);
+  file.finish();
+  report(page.problems);
+  return page.problems.empty() ? 0 : 1;
+}
+
 int run_lesson(const LessonOptions& o) {
   if (o.values) {
     OutputFile out("-");
@@ -118,29 +141,44 @@ int run_lesson(const LessonOptions& o) {
     return 0;
   }
   if (o.name.empty()) {
-    if (!o.pdf.empty() || !o.traces.empty())
+    if (!o.pdf.empty() || !o.html.empty() || !o.traces.empty())
       throw UsageError("lesson: which one? Write its name; `kvloupe lesson` lists them");
     return list_lessons();
   }
   const lesson::Lesson chosen = lesson::find_lesson(o.name);
   if (chosen.pages.empty()) throw FileError(chosen.path.string(), "holds no page of a lesson");
-  return write_handout(chosen, o);
+  if (!o.pdf.empty() || !o.html.empty()) {
+    const int code = o.pdf.empty() ? 0 : write_handout(chosen, o);
+    return o.html.empty() ? code : std::max(code, write_web_page(chosen, o));
+  }
+  window::WindowOptions options = options_of(o.window);
+  if (!o.traces.empty()) {
+    const lesson::LessonTraces traces = open_traces(chosen, o.traces);
+    options.lesson_traces = {traces.trace};
+    options.lesson_traces.insert(options.lesson_traces.end(), traces.closed.begin(),
+                                 traces.closed.end());
+  }
+  options.lesson = chosen;
+  return window::run_window(options);
 }
 
 }  // namespace
 
 void add_lesson(CLI::App& app, Action& action) {
-  CLI::App* verb =
-      app.add_subcommand("lesson", "List the lessons, or write one as a handout; needs no display");
+  CLI::App* verb = app.add_subcommand(
+      "lesson", "List the lessons, open one in the window, or write it as a handout");
   const auto options = std::make_shared<LessonOptions>();
   verb->add_option("NAME", options->name, "The lesson, by its name or the path of its file");
   verb->add_option("--pdf", options->pdf, "Write the lesson as a handout: text and figures on A4");
+  verb->add_option("--html", options->html,
+                   "Write the lesson as one web page, for readers without the program");
   verb->add_option("--trace", options->traces,
                    "Another trace than the lesson's own; repeated: closed-loop runs of its prompt")
       ->allow_extra_args(false);
   verb->add_flag("--values", options->values,
                  "Write the values that a lesson's numbers and conditions are made of, as in "
                  "docs/lessons.md");
+  add_window_options(*verb, options->window);
   verb->callback([&action, options] { action = [options] { return run_lesson(*options); }; });
 }
 

@@ -61,6 +61,26 @@ void add_cells(Scene& scene, const Style& style, const Axes& axes, std::span<con
   if (number) add_numbers(scene, style, axes.plot, values, rows, columns, scale, number);
 }
 
+void outline_cells(Scene& scene, const Style& style, const Rect& plot,
+                   const std::vector<bool>& marked, int rows, int columns) {
+  const double width = plot.width / columns;
+  const double height = plot.height / rows;
+  // Thinner in cells of a few points, so that their colour is still seen.
+  const double line = std::min(1.0, 0.15 * std::min(width, height));
+  const double inset = 0.4 + line / 2;  // within the hairlines of paper
+  Path outlines;
+  for (int r = 0; r < rows; ++r) {
+    for (int c = 0; c < columns; ++c) {
+      if (!marked[static_cast<std::size_t>(r * columns + c)]) continue;
+      outlines.rect({plot.x + c * width + inset, plot.y + r * height + inset,
+                     std::max(0.1, width - 2 * inset), std::max(0.1, height - 2 * inset)});
+    }
+  }
+  if (outlines.verbs.empty()) return;
+  outlines.stroke = Stroke{style.colours.ink, line, {}, Cap::butt};
+  scene.add(std::move(outlines));
+}
+
 Axis head_axis(int heads) {
   return {AxisMeaning::head, AxisScale::linear, 0.0, static_cast<double>(heads), "Head"};
 }

@@ -5,6 +5,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "app/figure/frame.h"
 
@@ -15,6 +16,10 @@ namespace kvloupe::figure {
 void add_cells(Scene& scene, const Style& style, const Axes& axes, std::span<const float> values,
                int rows, int columns, const ColourScale& scale,
                const std::function<std::string(double)>& number = {});
+
+/// A line of ink within each of the cells [rows,columns] that are marked: sinks.
+void outline_cells(Scene& scene, const Style& style, const Rect& plot,
+                   const std::vector<bool>& marked, int rows, int columns);
 
 /// Axes of layers (y, downwards) and heads (x).
 Axis head_axis(int heads);

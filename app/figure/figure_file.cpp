@@ -9,6 +9,7 @@
 #include "analysis/error.h"
 #include "app/figure/cairo_backend.h"
 #include "app/figure/frame.h"
+#include "app/figure/html/figure_page.h"
 #include "app/figure/move_items.h"
 #include "app/figure/svg_backend.h"
 
@@ -59,8 +60,9 @@ FileFormat format_of(std::string_view file_name) {
   if (ending == "pdf") return FileFormat::pdf;
   if (ending == "png") return FileFormat::png;
   if (ending == "csv") return FileFormat::csv;
+  if (ending == "html") return FileFormat::html;
   throw UsageError("-o " + std::string(file_name) +
-                   ": the name must end in .svg, .pdf, .png or .csv");
+                   ": the name must end in .svg, .pdf, .png, .csv or .html");
 }
 
 Scene page_of(const FigureInfo& info, const MadeFigure& made, const FileOptions& options,
@@ -75,7 +77,8 @@ Scene page_of(const FigureInfo& info, const MadeFigure& made, const FileOptions&
   request.width = options.size        ? options.size->width
                   : options.width > 0 ? options.width
                                       : info.width_mm * kPointsPerMillimetre;
-  if (options.size) request.pixels_per_point = options.size->pixels_per_point;
+  request.pixels_per_point =
+      options.size ? options.size->pixels_per_point : options.pixels_per_point;
   request.legend = options.legend;
   request.x_range = options.x_range;
   request.y_range = options.y_range;
@@ -139,6 +142,7 @@ std::string file_of(const FigureInfo& info, const MadeFigure& made, FileFormat f
     made.figure->write_csv(csv);
     return std::move(out).str();
   }
+  if (format == FileFormat::html) return html::figure_page(info, made, options, fonts);
   const Scene scene = page_of(info, made, options, fonts);
   const PageSize size = options.size.value_or(PageSize{});
   switch (format) {

@@ -10,7 +10,7 @@
 
 namespace kvloupe::figure {
 
-enum class FileFormat { svg, pdf, png, csv };
+enum class FileFormat { svg, pdf, png, csv, html };
 
 /// By the name's ending. Throws UsageError naming the valid ones.
 FileFormat format_of(std::string_view file_name);
@@ -25,6 +25,7 @@ struct FileOptions {
   bool title = false;
   bool caption = false;
   bool legend = true;
+  double pixels_per_point = 300.0 / 72.0;  // of maps, where there is no size
   /// Part of the main axes in sight, and the colour bar's limits; absent: all, the figure's own.
   std::optional<std::pair<double, double>> x_range;
   std::optional<std::pair<double, double>> y_range;

@@ -117,6 +117,19 @@ std::vector<std::pair<std::string, std::string>> settings_in_words(const FigureI
   return settings;
 }
 
+MadeFigure made_from(const FigureInfo& info, const FigureInput& input, Progress& progress) {
+  MadeFigure made;
+  made.figure = info.compute(input, progress);
+  made.settings = settings_in_words(info, input);
+  made.traces = input.traces;
+  if (input.policy_a) {
+    made.steps = input.policy_a->blocks;
+  } else if (input.trace) {
+    made.steps = info.needs.step ? replay_blocks(*input.trace, input.block) : input.trace->blocks();
+  }
+  return made;
+}
+
 namespace {
 
 MadeFigure make_of_evaluation(const FigureInfo& info, const FigureSettings& settings,
@@ -128,10 +141,7 @@ MadeFigure make_of_evaluation(const FigureInfo& info, const FigureSettings& sett
   input.choices = settings.choices;
   input.spec_a = parse_policy(settings.policy);
   input.budget = parse_budget(settings.budget);
-  MadeFigure made;
-  made.figure = info.compute(input, progress);
-  made.settings = settings_in_words(info, input);
-  return made;
+  return made_from(info, input, progress);
 }
 
 }  // namespace
@@ -187,11 +197,7 @@ MadeFigure FigureMaker::make(const FigureInfo& info, const FigureSettings& setti
     input.policy_a = selected_replay(input, input.spec_a, info.needs, progress);
     if (input.spec_b) input.policy_b = selected_replay(input, *input.spec_b, info.needs, progress);
   }
-
-  MadeFigure made;
-  made.figure = info.compute(input, progress);
-  made.settings = settings_in_words(info, input);
-  return made;
+  return made_from(info, input, progress);
 }
 
 }  // namespace kvloupe::figure

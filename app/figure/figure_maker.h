@@ -30,12 +30,18 @@ struct FigureSettings {
 struct MadeFigure {
   std::shared_ptr<const Figure> figure;
   std::vector<std::pair<std::string, std::string>> settings;
+  std::vector<std::shared_ptr<const Trace>> traces;  // none where made from an evaluation
+  std::vector<Block> steps;                          // of the replay it shows; may be empty
 };
 
 /// What a figure is made from, in words: trace, model, policy, layer, ..., the program's version.
 /// The input's selection is resolved.
 std::vector<std::pair<std::string, std::string>> settings_in_words(const FigureInfo& info,
                                                                    const FigureInput& input);
+
+/// Computes the figure. The input is complete and its selection resolved. Throws Cancelled through
+/// progress.
+MadeFigure made_from(const FigureInfo& info, const FigureInput& input, Progress& progress);
 
 /// Throws UsageError where a figure does not take that many traces; `last` names the one too many.
 void check_trace_count(const FigureInfo& info, std::size_t count, const std::string& last);

@@ -16,7 +16,8 @@ struct Room {
 /// Room the axes and the bar take around a map of about this size.
 Room room_around(const Style& style, const MapPlot& plot, double width, double height) {
   Room room;
-  room.left = plot.left + left_margin(style, plot.y, axis_look(style, plot.y, height, false));
+  room.left =
+      plot.left + plot.inset + left_margin(style, plot.y, axis_look(style, plot.y, height, false));
   room.bottom = plot.bottom + bottom_margin(style, plot.x, axis_look(style, plot.x, width, true));
   room.right = plot.right;
   if (plot.colour_bar) {
@@ -70,8 +71,12 @@ void add_map(Scene& scene, const Style& style, const MapPlot& plot, const Rect& 
   if (!inside) scene.add(PushClip{rect});
   scene.add(Image{std::move(pixels), whole, std::move(key), interpolation});
   if (!inside) scene.add(PopClip{});
-  add_axes(scene, style, axes, axis_look(style, plot.x, rect.width, true),
-           axis_look(style, plot.y, rect.height, false));
+  AxisLook y_look = axis_look(style, plot.y, rect.height, false);
+  if (plot.inset > 0.0) {
+    y_look = {};
+    y_look.labels = y_look.line = false;
+  }
+  add_axes(scene, style, axes, axis_look(style, plot.x, rect.width, true), y_look);
   if (plot.colour_bar) add_colour_bar(scene, style, rect, plot.scale);
 }
 

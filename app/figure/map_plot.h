@@ -15,6 +15,8 @@ struct MapPlot {
   double right = 2.0;
   double bottom = 2.0;
   bool colour_bar = true;
+  double strip = 0.0;  // height of the strip in the room above (map_margin.h)
+  double inset = 0.0;  // room between the y axis and the map, for columns that carry the axis
 };
 
 /// Where the map lies: as large as the room allows, keeping its aspect, with its axes and bar

@@ -6,52 +6,13 @@
 
 #include "app/figure/enlarged.h"
 #include "app/figure/png_encoder.h"
-#include "app/figure/text_metrics.h"
+#include "app/figure/xml_text.h"
 
 namespace kvloupe::figure {
 
 namespace {
 
-/// Three decimals of a point, no trailing zeros.
-std::string number(double value) {
-  std::string text = fmt::format("{:.3f}", value);
-  text.erase(text.find_last_not_of('0') + 1);
-  if (text.back() == '.') text.pop_back();
-  return text == "-0" ? "0" : text;
-}
-
-/// For text and attributes; characters XML cannot hold become U+FFFD.
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (std::size_t byte = 0; byte < text.size();) {
-    const std::size_t start = byte;
-    const std::uint32_t c = next_character(text, byte);
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      default: {
-        const bool allowed =
-            c == '\t' || c == '\n' || c == '\r' || (c >= 0x20 && c != 0xFFFE && c != 0xFFFF);
-        if (allowed && c != 0xFFFD) {
-          out += text.substr(start, byte - start);
-        } else {
-          out += "\xEF\xBF\xBD";
-        }
-      }
-    }
-  }
-  return out;
-}
+std::string number(double value) { return xml_number(value); }
 
 std::string paint(std::string_view name, Colour c) {
   std::string out = fmt::format(" {}=\"#{:02x}{:02x}{:02x}\"", name, c.red, c.green, c.blue);
@@ -141,7 +102,7 @@ class SvgWriter {
             anchor + font;
     if (text.turned) out_ += " transform=\"rotate(-90 " + x + ' ' + y + ")\"";
     out_ +=
-        paint("fill", text.colour) + " xml:space=\"preserve\">" + escaped(text.text) + "</text>\n";
+        paint("fill", text.colour) + " xml:space=\"preserve\">" + xml_text(text.text) + "</text>\n";
   }
 
   void operator()(const Image& image) {
@@ -185,11 +146,11 @@ std::string write_svg(const Scene& scene, double pixels_per_point) {
       "style=\"font-kerning:none;font-variant-ligatures:none\">\n",
       number(scene.width * outer), number(scene.height * outer), pixels ? "px" : "pt",
       number(scene.width), number(scene.height));
-  out += "<title>" + escaped(scene.title) + "</title>\n";
-  if (!scene.caption.empty()) out += "<desc>" + escaped(scene.caption) + "</desc>\n";
+  out += "<title>" + xml_text(scene.title) + "</title>\n";
+  if (!scene.caption.empty()) out += "<desc>" + xml_text(scene.caption) + "</desc>\n";
   out += "<metadata><settings xmlns=\"urn:kvloupe:settings\">\n";
   for (const auto& [key, value] : scene.metadata) {
-    out += "<entry name=\"" + escaped(key) + "\">" + escaped(value) + "</entry>\n";
+    out += "<entry name=\"" + xml_text(key) + "\">" + xml_text(value) + "</entry>\n";
   }
   out += "</settings></metadata>\n";
   if (scene.background.alpha > 0) {

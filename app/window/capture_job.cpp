@@ -128,6 +128,9 @@ void read_progress_line(const std::string& text, CaptureState& state) {
   } else if (event == "done") {
     const auto it = line.find("trace");
     if (it != line.end() && it->is_string()) state.trace = it->get<std::string>();
+    const auto model = line.find("model_fingerprint");
+    if (model != line.end() && model->is_string())
+      state.model_fingerprint = model->get<std::string>();
     state.done = state.total;
     state.seconds_left = 0.0;
   }
@@ -137,7 +140,8 @@ CaptureState run_capture_program(const CaptureOptions& options, Progress& progre
                                  const std::function<void(const CaptureState&)>& publish) {
   if (const std::string problem = capture_problem(options); !problem.empty())
     throw WorkError(problem);
-  const std::string program = job::find_program(kProgram);
+  const std::string program =
+      options.program.empty() ? job::find_program(kProgram) : options.program;
   if (program.empty()) {
     throw WorkError(
         "kvloupe-capture is neither beside kvloupe nor in $PATH; build it with libtorch");

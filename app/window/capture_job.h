@@ -23,6 +23,7 @@ struct CaptureOptions {
   std::string policy = "full";  // anything else: closed loop
   std::string budget;
   std::string output;
+  std::string program;  // kvloupe-capture; empty: beside this program, else in $PATH
 };
 
 /// What is known about a run so far.
@@ -33,7 +34,8 @@ struct CaptureState {
   double tokens_per_second = 0.0;
   double seconds_left = -1.0;  // below 0: not known
   std::vector<std::string> notes;
-  std::string trace;  // written; empty until then
+  std::string trace;              // written; empty until then
+  std::string model_fingerprint;  // told with the trace
   double fraction() const { return total > 0 ? static_cast<double>(done) / total : 0.0; }
 };
 

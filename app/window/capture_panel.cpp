@@ -11,6 +11,8 @@
 
 #include "analysis/error.h"
 #include "analysis/policy/spec.h"
+#include "analysis/trace/model_fingerprint.h"
+#include "app/window/demo_model.h"
 #include "app/window/marks.h"
 #include "app/window/numbers.h"
 #include "app/window/workspace.h"
@@ -57,6 +59,11 @@ void CapturePanel::open_new(const Workspace& w) {
   options.policy = "full";
   if (options.prompt == CaptureOptions::Prompt::tokens)
     options.prompt = CaptureOptions::Prompt::file;
+  model_chosen_ = false;
+  search_.clear();
+  fingerprint_.clear();
+  if (options.model.empty()) options.model = last_model_;
+  if (options.model.empty()) options.model = demo_model_folder();
   options.output = in_folder(fs::path(w.state.trace).parent_path(), "capture.h5");
 }
 
@@ -64,15 +71,67 @@ void CapturePanel::open_closed_loop(const Workspace& w) {
   const TracePointer trace = w.results.trace();
   if (!trace) return;
   open_ = appeared_ = true;
-  options.prompt = CaptureOptions::Prompt::tokens;
-  options.ids = trace->tokens().ids;
-  options.prompt_length = trace->run().prompt_length;
+  model_chosen_ = false;
+  use_trace(w);
   options.block = w.state.block > 0 ? w.state.block : trace->run().block_size;
   options.policy = w.state.policy_a;
   options.budget = std::to_string(parse_budget(w.state.budget).resolve(trace->run().prompt_length));
   options.output = in_folder(trace->path().parent_path(), trace->path().stem().string() + "-" +
                                                               file_word(options.policy) + "-" +
                                                               options.budget + ".h5");
+}
+
+/// The open trace's tokens, and what is known of the model that they are of.
+void CapturePanel::use_trace(const Workspace& w) {
+  const TracePointer trace = w.results.trace();
+  if (!trace) return;
+  options.prompt = CaptureOptions::Prompt::tokens;
+  options.ids = trace->tokens().ids;
+  options.prompt_length = trace->run().prompt_length;
+  const ModelInfo& model = trace->model();
+  made_by_ = model.name.empty() ? model.architecture : model.name;
+  trace_ = trace->path().string();
+  fingerprint_.clear();
+  search(w);
+}
+
+/// Looks for the model that made the trace in every folder there is reason to look in.
+void CapturePanel::search(const Workspace& w) {
+  if (!options.model.empty()) last_model_ = options.model;
+  search_.request(
+      model_queue_, fmt::format("{}#{}", trace_, ++searches_),
+      [trace = trace_, known = w.models, last = last_model_](Progress& progress, const auto&) {
+        return find_model_of(trace, known, last, progress);
+      });
+}
+
+std::string CapturePanel::mismatch() const {
+  const auto holds = check_.current();
+  const bool forced = options.prompt == CaptureOptions::Prompt::tokens && !fingerprint_.empty();
+  if (!forced || !holds || holds->empty() || *holds == fingerprint_) return {};
+  return fmt::format("{}: this folder holds another model than the {} that made the open trace",
+                     options.model, made_by_.empty() ? "one" : made_by_);
+}
+
+void CapturePanel::follow_model(Workspace& w) {
+  if (const auto found = search_.current(); found && search_taken_ != search_.key()) {
+    search_taken_ = search_.key();
+    fingerprint_ = found->fingerprint;
+    // A trace that does not say which model made it leaves the folder of the last capture there.
+    if (!model_chosen_ && !fingerprint_.empty()) options.model = found->folder;
+    if (!found->folder.empty()) w.models.add(fingerprint_, found->folder);
+  }
+  std::error_code error;
+  const fs::path config = fs::path(options.model) / "config.json";
+  const bool forced = options.prompt == CaptureOptions::Prompt::tokens && !fingerprint_.empty();
+  if (!forced || options.model.empty() || !fs::is_regular_file(config, error)) {
+    check_.clear();
+    return;
+  }
+  check_.request(model_queue_, fmt::format("{}#{}", options.model, searches_),
+                 [folder = options.model](Progress& progress, const auto&) {
+                   return model_fingerprint(folder, progress);
+                 });
 }
 
 double CapturePanel::fraction() const {
@@ -83,6 +142,7 @@ double CapturePanel::fraction() const {
 void CapturePanel::start() {
   problem_.clear();
   cancelled_ = false;
+  run_model_ = options.model;
   run_.request(queue_, fmt::format("{}#{}", options.output, ++runs_),
                [options = options](Progress& progress, const auto& publish) {
                  return run_capture_program(options, progress, publish);
@@ -102,6 +162,7 @@ void CapturePanel::follow(Workspace& w) {
     if (!open_) w.fail("Capture: " + error);
   } else if (const auto state = run_.current()) {
     open_ = false;
+    w.models.add(state->model_fingerprint, run_model_);
     w.open(state->trace);
     w.tell(fmt::format("Captured {}{}", state->trace,
                        state->notes.empty() ? "" : ": " + state->notes.back()));
@@ -121,13 +182,10 @@ void CapturePanel::draw_prompt(const Workspace& w) {
   choice("this text", Prompt::text);
   if (const TracePointer trace = w.results.trace()) {
     ImGui::SameLine();
-    choice("the open trace's tokens", Prompt::tokens);
+    if (radio_button("the open trace's tokens", options.prompt == Prompt::tokens, w.colours()))
+      use_trace(w);
     help_tooltip(w.fonts,
                  "The same tokens, the generated ones forced: so that two runs can be compared");
-    if (options.prompt == Prompt::tokens && options.ids.empty()) {
-      options.ids = trace->tokens().ids;
-      options.prompt_length = trace->run().prompt_length;
-    }
   }
   const float browse = w.px(80);
   if (options.prompt == Prompt::file) {
@@ -178,15 +236,38 @@ void CapturePanel::draw_policy(const Workspace& w) {
   ImGui::InputText("##budget", &options.budget);
 }
 
-void CapturePanel::draw_form(Workspace& w) {
+void CapturePanel::draw_model(Workspace& w) {
   const float browse = w.px(80);
-  field(w, "model", browse);
-  ImGui::InputTextWithHint("##model", "folder with config.json, model.safetensors, tokenizer",
-                           &options.model);
+  const float list = ImGui::GetFrameHeight();
+  field(w, "model", browse + list + ImGui::GetStyle().ItemSpacing.x);
+  const char* hint = search_.computing() ? "looking for the model that made the trace …"
+                                         : "folder with config.json, model.safetensors, tokenizer";
+  if (ImGui::InputTextWithHint("##model", hint, &options.model)) model_chosen_ = true;
+  ImGui::SameLine();
+  if (ImGui::BeginCombo("##models", "",
+                        ImGuiComboFlags_NoPreview | ImGuiComboFlags_PopupAlignLeft)) {
+    const std::string last = options.model.empty() ? last_model_ : options.model;
+    for (const std::string& folder : offered_models(w.models, fingerprint_, last)) {
+      ImGui::PushID(folder.c_str());
+      if (ImGui::Selectable(model_title(folder).c_str(), folder == options.model)) {
+        options.model = folder;
+        model_chosen_ = true;
+      }
+      help_tooltip(w.fonts, folder);
+      ImGui::PopID();
+    }
+    ImGui::EndCombo();
+  } else {
+    help_tooltip(w.fonts, "Models used here before, and the demo model");
+  }
   ImGui::SameLine();
   if (ImGui::Button("Browse…##model", {browse, 0})) {
     files_.open(FilePanel::Purpose::open_model, options.model.empty() ? "" : options.model + "/");
   }
+}
+
+void CapturePanel::draw_form(Workspace& w) {
+  draw_model(w);
   draw_prompt(w);
   draw_policy(w);
   field(w, "block");
@@ -229,11 +310,32 @@ void CapturePanel::draw_run(const Workspace& w) {
   }
 }
 
+std::pair<std::string, bool> CapturePanel::state_line() const {
+  if (!problem_.empty()) return {problem_, true};
+  const bool forced = options.prompt == CaptureOptions::Prompt::tokens && !fingerprint_.empty();
+  const std::string model = made_by_.empty() ? "the model" : made_by_;
+  if (search_.computing()) return {"Looking for " + model + ", which made the open trace …", false};
+  if (forced && options.model.empty()) {
+    return {"No folder used here before holds " + model + ", which made the open trace; choose it.",
+            false};
+  }
+  if (const std::string problem = capture_problem(options); !problem.empty())
+    return {problem, false};
+  if (const std::string other = mismatch(); !other.empty()) return {other + ".", true};
+  const auto holds = check_.current();
+  return {forced && holds && *holds == fingerprint_
+              ? "The model that made the open trace. Writes the new trace, then opens it."
+              : "Writes the trace, then opens it.",
+          false};
+}
+
 void CapturePanel::draw(Workspace& w) {
   follow(w);
+  if (open_) follow_model(w);
   if (files_.draw(w.fonts, w.colours())) {
     if (files_.purpose() == FilePanel::Purpose::open_model) {
       options.model = fs::path(files_.chosen()).parent_path().string();
+      model_chosen_ = true;
     } else {
       options.file = files_.chosen();
     }
@@ -259,15 +361,12 @@ void CapturePanel::draw(Workspace& w) {
   ImGui::BeginDisabled(runs);
   draw_form(w);
   ImGui::EndDisabled();
-  const std::string problem = runs               ? std::string()
-                              : problem_.empty() ? capture_problem(options)
-                                                 : problem_;
-  if (runs) draw_run(w);
-  if (!runs) {
+  if (runs) {
+    draw_run(w);
+  } else {
     // Always a line, so that the buttons stay where they are.
-    const std::string line = problem.empty() ? "Writes the trace, then opens it." : problem;
-    ImGui::PushStyleColor(ImGuiCol_Text,
-                          problem_.empty() ? w.colours().secondary : w.colours().error);
+    const auto [line, is_error] = state_line();
+    ImGui::PushStyleColor(ImGuiCol_Text, is_error ? w.colours().error : w.colours().secondary);
     ImGui::TextWrapped("%s", line.c_str());
     ImGui::PopStyleColor();
   }
@@ -278,8 +377,18 @@ void CapturePanel::draw(Workspace& w) {
     if (ImGui::Button("Go on below", {w.px(128), 0})) open_ = false;
     help_tooltip(w.fonts, "Closes this sheet; the trace is opened when it is there");
   } else {
-    ImGui::BeginDisabled(!capture_problem(options).empty());
-    if (ImGui::Button("Capture", {w.px(96), 0})) start();
+    const bool ready = capture_problem(options).empty() && !looking();
+    const bool differs = !mismatch().empty();
+    const ImGuiIO& io = ImGui::GetIO();
+    // Enter, where no field and no control under the keyboard takes it.
+    const bool entered = ready && !differs && !io.WantTextInput && !io.NavVisible &&
+                         ImGui::IsKeyPressed(io.KeyMap[ImGuiKey_Enter], false);
+    ImGui::BeginDisabled(!ready);
+    if (ImGui::Button(differs ? "Capture all the same" : "Capture",
+                      {w.px(differs ? 160 : 96), 0}) ||
+        entered)
+      start();
+    help_tooltip(w.fonts, "Enter");
     ImGui::EndDisabled();
     ImGui::SameLine();
     if (ImGui::Button("Close", {w.px(96), 0})) open_ = false;

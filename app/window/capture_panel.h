@@ -2,10 +2,12 @@
 
 #include <functional>
 #include <string>
+#include <utility>
 
 #include "app/job/computed.h"
 #include "app/window/capture_job.h"
 #include "app/window/file_panel.h"
+#include "app/window/model_search.h"
 
 namespace kvloupe::window {
 
@@ -15,7 +17,8 @@ class Workspace;
 /// the trace is opened when it is there.
 class CapturePanel {
  public:
-  explicit CapturePanel(std::function<void()> wake) : queue_(1, std::move(wake)) {}
+  explicit CapturePanel(const std::function<void()>& wake)
+      : queue_(1, wake), model_queue_(1, wake) {}
 
   /// A new capture, with the full cache.
   void open_new(const Workspace& workspace);
@@ -31,25 +34,48 @@ class CapturePanel {
   double fraction() const;
   void start();
   void cancel();
+  /// Still looking for the folder of the open trace's model, or at what the one named holds.
+  bool looking() const { return search_.computing() || check_.computing(); }
+  /// One line where the folder holds another model than the one whose tokens are forced, so that
+  /// the runs could not be compared; empty where it is the same, or that is not known.
+  std::string mismatch() const;
 
   CaptureOptions options;
 
  private:
   void draw_form(Workspace& workspace);
+  void draw_model(Workspace& workspace);
   void draw_prompt(const Workspace& workspace);
   void draw_policy(const Workspace& workspace);
   void draw_run(const Workspace& workspace);
   void follow(Workspace& workspace);
+  /// Fills in the folder that the search has found, and looks at what the folder named holds.
+  void follow_model(Workspace& workspace);
+  void use_trace(const Workspace& workspace);
+  void search(const Workspace& workspace);
+  /// What stands above the buttons while nothing runs, and whether it is an error.
+  std::pair<std::string, bool> state_line() const;
 
   bool open_ = false;
   bool appeared_ = false;
   bool cancelled_ = false;
   long runs_ = 0;
+  long searches_ = 0;
   std::string told_;
   std::string problem_;
   FilePanel files_;
+  std::string trace_;          // whose tokens are forced
+  std::string fingerprint_;    // of the model that made them; empty: not known, or not yet
+  std::string made_by_;        // its name, for a line
+  bool model_chosen_ = false;  // by a hand, since the sheet opened
+  std::string search_taken_;
+  std::string last_model_;  // the folder used last, to offer it
+  std::string run_model_;   // the folder of the run under way
   job::JobQueue queue_;
+  job::JobQueue model_queue_;  // a run may take long: models are looked at beside it
   job::Computed<CaptureState> run_;
+  job::Computed<ModelFound> search_;  // that model
+  job::Computed<std::string> check_;  // the fingerprint of the folder named
 };
 
 }  // namespace kvloupe::window

@@ -23,7 +23,10 @@ void add_commands(const Workspace& w, std::vector<PaletteEntry>& out) {
     item.group = std::string(binding.group);
     item.keys = std::string(binding.keys);
     const bool of_trace = binding.group != "File" && binding.group != "Window";
-    if (of_trace && !open) item.why_not = "Open a trace first.";
+    const bool of_lesson = binding.group == "Lessons";
+    if (of_lesson && binding.command != Command::lessons && !w.lessons.is_open())
+      item.why_not = "Open a lesson first.";
+    if (of_trace && !of_lesson && !open) item.why_not = "Open a trace first.";
     out.push_back(
         {std::move(item), [command = binding.command](Workspace& it) { it.perform(command); }});
   }
@@ -118,7 +121,23 @@ std::vector<PaletteEntry> view_entries(const Workspace& w) {
   return out;
 }
 
-std::vector<PaletteEntry> palette_entries(const Workspace& w) {
+std::vector<PaletteEntry> lesson_entries(Workspace& w) {
+  std::vector<PaletteEntry> out;
+  const auto list = w.lessons.list();
+  if (!list) return out;
+  for (const lesson::Lesson& lesson : *list) {
+    SearchItem item;
+    item.title = lesson.title.empty() ? lesson.name : lesson.title;
+    item.group = "Lessons";
+    item.name = lesson.name;
+    item.help = lesson.error.empty() ? lesson.summary : lesson.error;
+    item.current = w.lessons.is_open() && w.lessons.lesson().path == lesson.path;
+    out.push_back({std::move(item), [name = lesson.name](Workspace& it) { it.open_lesson(name); }});
+  }
+  return out;
+}
+
+std::vector<PaletteEntry> palette_entries(Workspace& w) {
   std::vector<PaletteEntry> out;
   add_layouts(out);
   for (PaletteEntry& view : view_entries(w)) {
@@ -127,6 +146,10 @@ std::vector<PaletteEntry> palette_entries(const Workspace& w) {
   }
   add_policies(w, out);
   add_commands(w, out);
+  for (PaletteEntry& entry : lesson_entries(w)) {
+    entry.item.title = "Lesson: " + entry.item.title;
+    out.push_back(std::move(entry));
+  }
   add_recent(w, out);
   return out;
 }
@@ -140,7 +163,11 @@ void CommandPalette::show(std::vector<PaletteEntry> entries, const char* hint,
   list_.open(corner);
 }
 
-void CommandPalette::open_all(const Workspace& w) {
+void CommandPalette::open_lessons(Workspace& w) {
+  show(lesson_entries(w), "Which lesson: part of its title or of what it is about …", nullptr);
+}
+
+void CommandPalette::open_all(Workspace& w) {
   show(palette_entries(w), "What to do: a command, a view, a policy …", nullptr);
 }
 

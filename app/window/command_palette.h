@@ -18,11 +18,14 @@ struct PaletteEntry {
 };
 
 /// Everything the window can do, to be found by typing: commands with their keys, layouts, views,
-/// policies and their variants, traces opened last.
-std::vector<PaletteEntry> palette_entries(const Workspace& workspace);
+/// policies and their variants, lessons, traces opened last.
+std::vector<PaletteEntry> palette_entries(Workspace& workspace);
 
 /// Every view, to choose what the active tile shows.
 std::vector<PaletteEntry> view_entries(const Workspace& workspace);
+
+/// Every lesson, to open one; nothing while they are being read.
+std::vector<PaletteEntry> lesson_entries(Workspace& workspace);
 
 /// Why a view has nothing to show now: what the trace lacks, a policy that is off; empty where it
 /// has.
@@ -31,8 +34,9 @@ std::string why_not(const ViewEntry& view, const Workspace& workspace);
 /// A list of entries on the screen.
 class CommandPalette {
  public:
-  void open_all(const Workspace& workspace);
+  void open_all(Workspace& workspace);
   void open_views(const Workspace& workspace, const ImVec2* corner);
+  void open_lessons(Workspace& workspace);
   bool is_open() const { return list_.is_open(); }
   void close() { list_.close(); }
   void draw(Workspace& workspace);

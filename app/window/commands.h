@@ -7,11 +7,19 @@
 namespace kvloupe::window {
 
 enum class Command {
+  none,  // of no key
   open,
   save_session,
   open_session,
   export_view,
   new_capture,
+  demo,
+  lessons,
+  lesson_next,
+  lesson_back,
+  lesson_view,
+  lesson_panel,
+  lesson_close,
   closed_loop,
   quit,
   help,
@@ -36,6 +44,7 @@ enum class Command {
   tiles_4,
   tiles_ab,
   next_tile,
+  previous_tile,
   choose_view,
   next_view,
   previous_view,
@@ -58,6 +67,7 @@ enum class Command {
   right_panel,
   bottom_panel,
   next_panel,
+  present,
   policy_b,
   budget_down,
   budget_up,

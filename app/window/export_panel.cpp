@@ -20,7 +20,7 @@ namespace kvloupe::window {
 
 namespace {
 
-constexpr std::array kFormats = {"svg", "pdf", "png", "csv"};
+constexpr std::array kFormats = {"svg", "pdf", "png", "csv", "html"};
 constexpr std::array kColours = {figure::AmountMap::viridis, figure::AmountMap::cividis,
                                  figure::AmountMap::grey};
 constexpr int kCsv = 3;
@@ -132,7 +132,7 @@ void ExportPanel::start(Workspace& w) {
   try {
     format = figure::format_of(path);
   } catch (const UsageError&) {
-    w.fail(path + ": the name must end in .svg, .pdf, .png or .csv");
+    w.fail(path + ": the name must end in .svg, .pdf, .png, .csv or .html");
     return;
   }
   const figure::FileOptions options = file_options(w);

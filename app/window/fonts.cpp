@@ -46,11 +46,11 @@ FontFile match(FcPattern* pattern) {
   return file;
 }
 
-FontFile find_family(const char* family, int weight) {
+FontFile find_family(const char* family, int weight, int slant = FC_SLANT_ROMAN) {
   const Pattern pattern(FcPatternCreate());
   FcPatternAddString(pattern.get(), FC_FAMILY, reinterpret_cast<const FcChar8*>(family));
   FcPatternAddInteger(pattern.get(), FC_WEIGHT, weight);
-  FcPatternAddInteger(pattern.get(), FC_SLANT, FC_SLANT_ROMAN);
+  FcPatternAddInteger(pattern.get(), FC_SLANT, slant);
   FcPatternAddBool(pattern.get(), FC_SCALABLE, FcTrue);
   const FontFile file = match(pattern.get());
   if (file.path.empty()) {
@@ -104,6 +104,7 @@ void Fonts::build(float scale) {
   need(kSymbols);
   const FontFile inter = find_family("Inter", FC_WEIGHT_REGULAR);
   const FontFile semi_bold = find_family("Inter", FC_WEIGHT_DEMIBOLD);
+  const FontFile oblique = find_family("Inter", FC_WEIGHT_REGULAR, FC_SLANT_ITALIC);
   const FontFile mono_file = find_family("JetBrains Mono", FC_WEIGHT_REGULAR);
   const FontFile fallback = find_family("DejaVu Sans", FC_WEIGHT_REGULAR);
 
@@ -153,6 +154,8 @@ void Fonts::build(float scale) {
   secondary = add(inter, 13.0F, false);
   heading = add(semi_bold, 15.0F, false);
   mono = add(mono_file, 14.0F, true);
+  italic = add(oblique, 15.0F, false);
+  title = add(semi_bold, 20.0F, false);
   ImGui::GetIO().FontDefault = text;
   if (!atlas.Build()) throw WorkError("the window's fonts cannot be read; reinstall fonts-inter");
   scale_ = scale;

@@ -29,6 +29,10 @@ class Fonts {
   std::set<char32_t> extra_;
   bool stale_ = true;
   float scale_ = 0.0F;
+
+ public:
+  ImFont* italic = nullptr;  // Inter italic 15 px
+  ImFont* title = nullptr;   // Inter semi-bold 20 px
 };
 
 }  // namespace kvloupe::window

@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <limits>
 
+#include "analysis/metric/tightness.h"
+
 namespace kvloupe::window {
 
 namespace {
@@ -35,7 +37,9 @@ const std::vector<GridMetric>& grid_metrics() {
        "query. CriticalKV §3."},
       {"bound θ",
        "θ = C − (2 − 1/S)·Σ over kept of Aᵢ‖vᵢW_O‖₁, an upper bound of ℒ. CriticalKV theorem 3.3."},
-      {"tightness ℒ/θ", "ℒ over its bound θ: 1 where the bound is exact. CriticalKV theorem 3.3."},
+      {"tightness ℒ/θ",
+       "ℒ over its bound θ: 1 where the bound is exact; – where θ is 0: "
+       "nothing with attention left. CriticalKV theorem 3.3."},
       {"log volume",
        "Σ log λ of KᵀK of the kept keys, over λ > n·eps·λ_max: the log pseudo-determinant. "
        "After KeyDiff figure 5."},
@@ -93,8 +97,8 @@ GridValues grid_values(std::string_view metric, const Replay* a, const Replay* b
     } else if (metric == "bound θ") {
       value = group_mean(record, &QueryHeadMetrics::bound_l1);
     } else if (metric == "tightness ℒ/θ") {
-      const double bound = group_mean(record, &QueryHeadMetrics::bound_l1);
-      if (bound > 0.0) value = group_mean(record, &QueryHeadMetrics::perturbation_l1) / bound;
+      value = tightness(group_mean(record, &QueryHeadMetrics::perturbation_l1),
+                        group_mean(record, &QueryHeadMetrics::bound_l1));
     } else if (metric == "log volume") {
       value = record.log_pseudo_determinant;
     } else if (metric == "entries kept") {

@@ -76,6 +76,23 @@ void label(const Fonts& fonts, ImDrawList& list, ImVec2 at, const std::string& t
   list.AddText(fonts.secondary, size, low, colours.ink, text.c_str());
 }
 
+void upright_label(const Fonts& fonts, ImDrawList& list, ImVec2 top, const char* text,
+                   ImU32 colour) {
+  const ImFont* font = fonts.secondary;
+  const int first = list.VtxBuffer.Size;
+  // Written at the corner of the screen, where no letter is left out as out of sight.
+  list.PushClipRectFullScreen();
+  list.AddText(font, font->FontSize, {0, 0}, colour, text);
+  list.PopClipRect();
+  // A quarter turn, clockwise: x to the right becomes y downwards, whole pixels stay whole.
+  const float x = std::floor(top.x + font->FontSize / 2);
+  const float y = std::floor(top.y);
+  for (int i = first; i < list.VtxBuffer.Size; ++i) {
+    ImVec2& p = list.VtxBuffer[i].pos;
+    p = {x - p.y, y + p.x};
+  }
+}
+
 void computing_dot(const Fonts& fonts, ImVec2 centre, const Palette& colours) {
   ImGui::GetWindowDrawList()->AddCircleFilled(centre, 3.0F * fonts.scale(), colours.selection, 12);
 }

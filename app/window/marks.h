@@ -34,6 +34,10 @@ void small_arrow(ImVec2 centre, float ui_scale, ImU32 colour);
 void label(const Fonts& fonts, ImDrawList& list, ImVec2 at, const std::string& text,
            const Palette& colours, ImVec2 corner);
 
+/// Text that reads downwards, its line centred on `top` and beginning there.
+void upright_label(const Fonts& fonts, ImDrawList& list, ImVec2 top, const char* text,
+                   ImU32 colour);
+
 /// Small, still: something newer is being computed.
 void computing_dot(const Fonts& fonts, ImVec2 centre, const Palette& colours);
 

@@ -8,6 +8,7 @@
 
 #include "app/window/command_palette.h"
 #include "app/window/layouts.h"
+#include "app/window/lesson_panel.h"
 #include "app/window/marks.h"
 #include "app/window/panels.h"
 #include "app/window/view_catalog.h"
@@ -72,6 +73,7 @@ void draw_menu(Workspace& w) {
       ImGui::EndMenu();
     }
     item(w, "New capture…", Command::new_capture);
+    item(w, "Open the demo", Command::demo);
     item(w, "Run policy A in the model…", Command::closed_loop, false, open);
     ImGui::Separator();
     item(w, "Open session…", Command::open_session);
@@ -104,6 +106,8 @@ void draw_menu(Workspace& w) {
     item(w, "Four views", Command::tiles_4, s.tile_count == 4);
     item(w, "A beside B", Command::tiles_ab, false, open);
     ImGui::Separator();
+    item(w, "Present", Command::present, false, open || w.results.evaluation());
+    ImGui::Separator();
     item(w, "Left panel", Command::left_panel, s.left_panel);
     item(w, "Bottom panel", Command::bottom_panel, s.bottom_panel);
     item(w, "Right panel", Command::right_panel, s.right_panel);
@@ -115,16 +119,18 @@ void draw_menu(Workspace& w) {
     item(w, "Normal size", Command::scale_reset);
     ImGui::EndMenu();
   }
+  draw_lesson_menu(w);
   if (ImGui::BeginMenu("Help")) {
     item(w, "Find anything…", Command::palette);
     item(w, "Keys and mouse", Command::help);
     ImGui::EndMenu();
   }
-  const bool captures = w.capture_panel.running();
+  const bool captures = w.capture_panel.running() || w.start_page.capturing();
+  const double captured =
+      w.capture_panel.running() ? w.capture_panel.fraction() : w.start_page.fraction();
   if ((!w.settled() && open) || captures) {
     const std::string text =
-        captures ? fmt::format("capturing {:.0f} %", 100 * w.capture_panel.fraction())
-                 : "computing";
+        captures ? fmt::format("capturing {:.0f} %", 100 * captured) : "computing";
     ImGui::PushFont(w.fonts.secondary);
     const float x = ImGui::GetWindowWidth() - ImGui::CalcTextSize(text.c_str()).x - w.px(16);
     computing_dot(w.fonts, {x - w.px(12), ImGui::GetFrameHeight() / 2}, w.colours());
@@ -135,48 +141,6 @@ void draw_menu(Workspace& w) {
   }
   ImGui::EndMainMenuBar();
   ImGui::PopStyleVar();
-}
-
-void draw_empty_state(Workspace& w) {
-  constexpr const char* kCommand =
-      "kvloupe-capture run --model MODEL_DIR --prompt prompt.txt -o trace.h5";
-  const ImVec2 room = ImGui::GetContentRegionAvail();
-  const float width = std::min(w.px(640), room.x - w.px(64));
-  ImGui::SetCursorPos(
-      {std::max(w.px(32), (room.x - width) / 2), std::max(w.px(32), room.y * 0.3F)});
-  ImGui::BeginGroup();
-  ImGui::PushTextWrapPos(ImGui::GetCursorPosX() + width);
-  if (w.results.opening()) {
-    ImGui::TextUnformatted(("Opening " + w.state.trace + " …").c_str());
-  } else {
-    ImGui::PushFont(w.fonts.heading);
-    ImGui::TextUnformatted("No trace is open");
-    ImGui::PopFont();
-    ImGui::TextUnformatted("Drop a trace here, or choose one.");
-    const std::string label = "Open trace…  " + std::string(keys_of(Command::open));
-    if (ImGui::Button(label.c_str())) w.perform(Command::open);
-    ImGui::SameLine();
-    const std::string capture = "New capture…  " + std::string(keys_of(Command::new_capture));
-    if (ImGui::Button(capture.c_str())) w.perform(Command::new_capture);
-    if (!w.recent.files().empty()) {
-      ImGui::Dummy({0, w.px(8)});
-      ImGui::TextDisabled("Opened last");
-      draw_recent(w);
-    }
-    ImGui::Dummy({0, w.px(16)});
-    ImGui::TextUnformatted(
-        "A trace is made from a model folder (config.json, model.safetensors, tokenizer) "
-        "and a prompt, here or on the command line:");
-    ImGui::PushFont(w.fonts.mono);
-    ImGui::TextUnformatted(kCommand);
-    ImGui::PopFont();
-    if (ImGui::Button("Copy the command")) {
-      ImGui::SetClipboardText(kCommand);
-      w.tell("Copied.");
-    }
-  }
-  ImGui::PopTextWrapPos();
-  ImGui::EndGroup();
 }
 
 void draw_help_sheet(Workspace& w, bool& open) {

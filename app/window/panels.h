@@ -9,8 +9,10 @@ void draw_menu(Workspace& workspace);
 void draw_trace_panel(Workspace& workspace);
 void draw_policy_panel(Workspace& workspace);
 void draw_step_panel(Workspace& workspace);
-/// With no trace: what to do. While one is being opened: its name.
-void draw_empty_state(Workspace& workspace);
+/// The parts of it: one line with the steps to scrub through, which leaves so many pixels free at
+/// its right end; and the tokens below.
+void draw_step_line(Workspace& workspace, float kept_right);
+void draw_token_lines(Workspace& workspace);
 /// Every key; closes on click or Esc.
 void draw_help_sheet(Workspace& workspace, bool& open);
 

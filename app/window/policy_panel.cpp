@@ -8,6 +8,7 @@
 #include <span>
 
 #include "analysis/error.h"
+#include "analysis/metric/tightness.h"
 #include "analysis/policy/spec.h"
 #include "app/window/marks.h"
 #include "app/window/numbers.h"
@@ -262,9 +263,10 @@ void draw_readouts(const Workspace& w) {
        measure(&M::perturbation_l1));
   line("bound θ", "θ = C − (2 − 1/S)·Σ over kept of Aᵢ‖vᵢW_O‖₁ ≥ ℒ (CriticalKV theorem 3.3)",
        measure(&M::bound_l1));
-  line("tightness ℒ/θ", "1 where the bound is exact", [](const Column& c) {
-    return three_digits(c.metric(&M::perturbation_l1) / c.metric(&M::bound_l1));
-  });
+  line("tightness ℒ/θ", "1 where the bound is exact; – where θ is 0: nothing with attention left",
+       [](const Column& c) {
+         return three_digits(tightness(c.metric(&M::perturbation_l1), c.metric(&M::bound_l1)));
+       });
   line(
       "log volume (rank)",
       "Log pseudo-determinant of the kept keys' Gram matrix, and its rank (after KeyDiff figure 5)",

@@ -192,22 +192,31 @@ std::string difference_line(const Workspace& w) {
 
 }  // namespace
 
-void draw_step_panel(Workspace& w) {
-  const TracePointer trace = w.results.trace();
-  if (!trace || w.blocks.empty()) return;
+void draw_step_line(Workspace& w, float kept_right) {
+  if (!w.results.trace() || w.blocks.empty()) return;
   if (play_button(w)) w.perform(Command::play);
   ImGui::SameLine();
   const std::string line = step_line(w);
   ImGui::PushFont(w.fonts.secondary);
   const float text_width = std::max(w.px(328), ImGui::CalcTextSize(line.c_str()).x);
   ImGui::PopFont();
-  const float width = ImGui::GetContentRegionAvail().x - text_width - w.px(16);
-  draw_scrubber(w, std::max(width, w.px(80)));
+  const float room = ImGui::GetContentRegionAvail().x - kept_right;
+  const float width = room - text_width - w.px(16);
+  // The steps before the words about them.
+  const bool words = width >= w.px(80);
+  draw_scrubber(w, words ? width : std::max(room, w.px(16)));
+  if (!words) return;
   ImGui::SameLine(0, w.px(16));
   ImGui::PushFont(w.fonts.secondary);
   ImGui::AlignTextToFramePadding();
   ImGui::TextUnformatted(line.c_str());
+  ImGui::PopFont();
+}
 
+void draw_token_lines(Workspace& w) {
+  const TracePointer trace = w.results.trace();
+  if (!trace || w.blocks.empty()) return;
+  ImGui::PushFont(w.fonts.secondary);
   ImGui::AlignTextToFramePadding();
   ImGui::TextDisabled("colour");
   draw_colour_choice(w);
@@ -243,6 +252,11 @@ void draw_step_panel(Workspace& w) {
     w.token_card.open(ImGui::GetIO().MousePos);
   }
   ImGui::EndChild();
+}
+
+void draw_step_panel(Workspace& w) {
+  draw_step_line(w, 0.0F);
+  draw_token_lines(w);
 }
 
 }  // namespace kvloupe::window

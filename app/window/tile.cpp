@@ -45,6 +45,21 @@ const figure::Axes* main_axes(const figure::Scene& scene) {
   return found == scene.axes.end() ? nullptr : &*found;
 }
 
+/// What the pointer reads: the plot under it, the strip above a map or a column beside it, too.
+const figure::Axes* axes_under(const figure::Scene& scene, figure::Point at) {
+  const auto found = std::find_if(
+      scene.axes.begin(), scene.axes.end(),
+      [&](const figure::Axes& axes) { return !is_colour_bar(axes) && axes.plot.contains(at); });
+  return found == scene.axes.end() ? nullptr : &*found;
+}
+
+/// Whether two plots show the same tokens along x.
+bool share_tokens(const figure::Axes& a, const figure::Axes& b) {
+  return a.x.meaning == figure::AxisMeaning::token && b.x.meaning == a.x.meaning &&
+         a.x.first == b.x.first && a.x.last == b.x.last && a.plot.x == b.plot.x &&
+         a.plot.width == b.plot.width;
+}
+
 bool counts_cells(const figure::Axis& axis) {
   return axis.meaning != figure::AxisMeaning::value || !axis.names.empty();
 }
@@ -106,11 +121,12 @@ void Tile::reset(TileState& tile) {
   tile.y_range.reset();
 }
 
-TileNeed Tile::need(const TileState& tile, const figure::TextMetrics& metrics) const {
+TileNeed Tile::need(const TileState& tile, const figure::TextMetrics& metrics, double unit) const {
   constexpr double kNominalWidth = 300.0;  // points
   const ViewEntry* view = find_view(tile.view);
   if (!view) return {};
-  TileNeed need{info(*view).aspect, view->zoom == Zoom::linked};
+  TileNeed need =
+      with_least_room({info(*view).aspect, view->zoom == Zoom::linked}, info(*view).aspect, unit);
   const auto figure = shown_view_ == tile.view ? figure_.value() : nullptr;
   if (!figure) return need;
   if (aspect_of_ != figure_.value_key()) {
@@ -204,10 +220,7 @@ void Tile::request(const TileState& tile, const TileContext& context, ImVec2 siz
         tile.view + "|" + context.results.evaluation_key() + "|" + context.state.budget;
     for (const auto& [name, value] : tile.choices) key += "|" + name + "=" + value;
     figure_.request(context.results.quick(), key, [=](Progress& progress, const auto&) {
-      figure::MadeFigure made;
-      made.figure = info.compute(input, progress);
-      made.settings = figure::settings_in_words(info, input);
-      return made;
+      return figure::made_from(info, input, progress);
     });
     request_picture(tile, context, size);
     return;
@@ -265,7 +278,6 @@ void Tile::request(const TileState& tile, const TileContext& context, ImVec2 siz
   for (const auto& [name, value] : tile.choices) key += "|" + name + "=" + value;
 
   const auto unavailable = info.unavailable;
-  const auto compute = info.compute;
   const int steps = static_cast<int>(input.policy_a ? input.policy_a->blocks.size()
                                                     : context.results.blocks(context.state).size());
   selection.step = std::min(selection.step, steps - 1);
@@ -276,10 +288,7 @@ void Tile::request(const TileState& tile, const TileContext& context, ImVec2 siz
     const std::string reason = unavailable ? unavailable(*input.trace) : "";
     if (!reason.empty()) throw WorkError(reason);
     input.selection = figure::resolve(input.selection, *input.trace, steps);
-    figure::MadeFigure made;
-    made.figure = compute(input, progress);
-    made.settings = figure::settings_in_words(info, input);
-    return made;
+    return figure::made_from(info, input, progress);
   });
   request_picture(tile, context, size);
 }
@@ -313,17 +322,23 @@ void Tile::request_picture(const TileState& tile, const TileContext& context, Im
 }
 
 bool Tile::draw(TileState& tile, const TileContext& context, ImVec2 size, bool active) {
-  scale_ = kPixelsPerPoint * context.fonts.scale();
   const float header = header_height(context.fonts);
   const ImVec2 corner = ImGui::GetCursorScreenPos();
   draw_header(tile, context, size.x, active);
 
-  origin_ = {std::floor(corner.x), std::floor(corner.y + header)};
-  const ImVec2 area{std::max(1.0F, size.x), std::max(1.0F, size.y - header)};
+  ImGui::SetCursorScreenPos({corner.x, corner.y + header});
+  draw_picture(tile, context, {size.x, size.y - header});
+  return ImGui::IsItemActivated();
+}
+
+void Tile::draw_picture(TileState& tile, const TileContext& context, ImVec2 size) {
+  scale_ = kPixelsPerPoint * context.fonts.scale();
+  const ImVec2 corner = ImGui::GetCursorScreenPos();
+  origin_ = {std::floor(corner.x), std::floor(corner.y)};
+  const ImVec2 area{std::max(1.0F, size.x), std::max(1.0F, size.y)};
   request(tile, context, area);
   ImGui::SetCursorScreenPos(origin_);
   ImGui::InvisibleButton("##picture", area);
-  const bool clicked = ImGui::IsItemActivated();
 
   const Palette& colours = palette(context.state.theme);
   ImDrawList& list = *ImGui::GetWindowDrawList();
@@ -342,7 +357,6 @@ bool Tile::draw(TileState& tile, const TileContext& context, ImVec2 size, bool a
     draw_marks(context, *scene);
   }
   list.PopClipRect();
-  return clicked;
 }
 
 void Tile::interact(TileState& tile, const TileContext& context, const figure::Scene& scene) {
@@ -365,9 +379,12 @@ void Tile::interact(TileState& tile, const TileContext& context, const figure::S
       tile.limits.reset();
     }
   }
-  if (over && io.MouseWheel != 0.0F && axes && axes->plot.contains(at)) {
-    zoom(tile, std::pow(1.25, io.MouseWheel), (at.x - axes->plot.x) / axes->plot.width,
-         (at.y - axes->plot.y) / axes->plot.height);
+  const figure::Axes* under = axes_under(scene, at);
+  if (over && io.MouseWheel != 0.0F && under && (under == axes || share_tokens(*axes, *under))) {
+    const double share_x = (at.x - axes->plot.x) / axes->plot.width;
+    const double share_y = (at.y - axes->plot.y) / axes->plot.height;
+    // From the strip above a map one zooms along the map's diagonal.
+    zoom(tile, std::pow(1.25, io.MouseWheel), share_x, under == axes ? share_y : share_x);
   }
   if (!over || (ImGui::IsItemActive() && dragged_)) return;
 
@@ -377,7 +394,7 @@ void Tile::interact(TileState& tile, const TileContext& context, const figure::S
     context.hover.other_token = target->other_token;
     context.hover.step = target->step;
   }
-  if (axes && axes->plot.contains(at)) draw_cross_hair(context, scene, at);
+  if (under) draw_cross_hair(context, scene, at);
   if (bar && view->limits && at.x >= bar->plot.x - 2)
     ImGui::SetMouseCursor(ImGuiMouseCursor_ResizeNS);
   if (target && ImGui::IsItemDeactivated() && !dragged_ && drag_ == Drag::pan) {
@@ -510,7 +527,7 @@ void Tile::draw_marks(const TileContext& context, const figure::Scene& scene) co
 
 void Tile::draw_cross_hair(const TileContext& context, const figure::Scene& scene,
                            figure::Point at) const {
-  const figure::Axes& axes = *main_axes(scene);
+  const figure::Axes& axes = *axes_under(scene, at);
   const Palette& colours = palette(context.state.theme);
   ImDrawList& list = *ImGui::GetWindowDrawList();
   const auto pixel = [&](double x, double y) {

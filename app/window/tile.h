@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "app/figure/figure_maker.h"
 #include "app/figure/imgui_backend.h"
@@ -53,6 +54,9 @@ class Tile {
   /// Draws into the current ImGui window at the cursor. Returns true when it was clicked.
   bool draw(TileState& tile, const TileContext& context, ImVec2 size, bool active);
 
+  /// The picture alone, without the line of controls above it.
+  void draw_picture(TileState& tile, const TileContext& context, ImVec2 size);
+
   /// Zooms the main axes around a place (shares of the plot's sides, 0 to 1); factor > 1 comes
   /// nearer. Pans by shares of the visible range.
   void zoom(TileState& tile, double factor, double share_x = 0.5, double share_y = 0.5) const;
@@ -61,8 +65,8 @@ class Tile {
   static float header_height(const Fonts& fonts);
   static void reset(TileState& tile);
 
-  /// What the picture asks for, to lay out tiles.
-  TileNeed need(const TileState& tile, const figure::TextMetrics& metrics) const;
+  /// What the picture asks for, to lay out tiles; `unit`: pixels of the window's scale.
+  TileNeed need(const TileState& tile, const figure::TextMetrics& metrics, double unit) const;
 
   /// No job under way, and the picture belongs to the state.
   bool settled() const;
@@ -76,6 +80,8 @@ class Tile {
   ImVec2 origin() const { return origin_; }
   float scale() const { return scale_; }
   const std::string& error() const { return error_; }
+  /// Where the controls above the picture were drawn last, in pixels.
+  const std::vector<figure::Rect>& header_items() const { return header_items_; }
 
  private:
   void request(const TileState& tile, const TileContext& context, ImVec2 size);
@@ -86,8 +92,8 @@ class Tile {
   bool add_comparison(figure::FigureInput& input, std::string& key, PolicySide side,
                       const TileContext& context);
   void draw_header(TileState& tile, const TileContext& context, float width, bool active);
-  /// Title and list of views; returns its width in pixels.
-  float draw_title(TileState& tile, const TileContext& context, float width, bool active);
+  /// Title and list of views.
+  void draw_title(const TileState& tile, const TileContext& context, float width, bool active);
   void interact(TileState& tile, const TileContext& context, const figure::Scene& scene);
   void start_drag(const TileContext& context, const figure::Scene& scene, figure::Point at);
   void go_on_dragging(TileState& tile, const TileContext& context, const figure::Scene& scene,
@@ -104,6 +110,7 @@ class Tile {
   std::string error_;
   std::string shown_view_;
   std::map<std::string, std::string> drafts_;  // choice → what is being typed, or is no value
+  std::vector<figure::Rect> header_items_;
   ImVec2 origin_{};
   float scale_ = 1.0F;
   std::optional<figure::Axis> full_x_, full_y_;  // the whole view's axes

@@ -21,30 +21,46 @@ constexpr float kHeader = 32.0F;
 
 float Tile::header_height(const Fonts& fonts) { return kHeader * fonts.scale(); }
 
-float Tile::draw_title(TileState& tile, const TileContext& context, float width, bool active) {
+namespace {
+
+/// Width of a tile's title with the arrow that says that it opens a list.
+float title_width(const std::string& title, const Fonts& fonts) {
+  ImGui::PushFont(fonts.heading);
+  const float text = ImGui::CalcTextSize(title.c_str()).x;
+  ImGui::PopFont();
+  return text + 2 * ImGui::GetStyle().FramePadding.x + 16 * fonts.scale();
+}
+
+}  // namespace
+
+void Tile::draw_title(const TileState& tile, const TileContext& context, float width, bool active) {
   const Palette& colours = palette(context.state.theme);
   const ImVec2 corner = ImGui::GetCursorScreenPos();
   const float unit = context.fonts.scale();
   const figure::FigureInfo& current = window::info(*find_view(tile.view));
-  ImGui::PushFont(context.fonts.heading);
   const float padding = ImGui::GetStyle().FramePadding.x;
-  const float text = ImGui::CalcTextSize(current.title.c_str()).x;
-  const float title_width = std::min(text + 2 * padding + 16 * unit, width);
+  const bool cut = width < title_width(current.title, context.fonts);
+  constexpr double kTextSize = 15.0;
+  const std::string title =
+      cut ? context.metrics.fit(current.title, figure::Font::bold, kTextSize,
+                                std::max(0.0F, width - 2 * padding - 16 * unit) / unit)
+          : current.title;
+  ImGui::PushFont(context.fonts.heading);
+  const float text = ImGui::CalcTextSize(title.c_str()).x;
   ImGui::PushStyleColor(ImGuiCol_Button, 0);
   ImGui::PushStyleColor(ImGuiCol_Text, active ? colours.ink : colours.secondary);
   ImGui::PushStyleVar(ImGuiStyleVar_ButtonTextAlign, {0.0F, 0.5F});
-  const bool open = ImGui::Button((current.title + "##view").c_str(), {title_width, 0});
+  const bool open = ImGui::Button((title + "###view").c_str(), {width, 0});
   ImGui::PopStyleVar();
   ImGui::PopStyleColor(2);
   ImGui::PopFont();
   small_arrow({corner.x + padding + text + 10 * unit, corner.y + ImGui::GetFrameHeight() / 2}, unit,
               colours.secondary);
-  help_tooltip(context.fonts, current.tooltip);
+  help_tooltip(context.fonts, (cut ? current.title + "\n" : std::string()) + current.tooltip);
   if (open) {
     context.asks.choose_view = true;
     context.asks.at = {corner.x, corner.y + ImGui::GetFrameHeight() + 4 * unit};
   }
-  return title_width;
 }
 
 namespace {
@@ -126,50 +142,24 @@ void draw_choice_title(const figure::ChoiceInfo& choice, const Palette& colours)
   ImGui::TextColored(ImGui::ColorConvertU32ToFloat4(colours.secondary), "%s", choice.title.c_str());
 }
 
-/// What has no room in the header, one choice a line.
-void draw_more(TileState& tile, const figure::FigureInfo& view,
-               std::span<const figure::ChoiceInfo> choices, const Fonts& fonts,
-               const Palette& colours, Drafts& drafts) {
-  if (ImGui::Button("…")) ImGui::OpenPopup("##more");
-  if (!ImGui::IsPopupOpen("##more")) {
-    std::string names;
-    for (const figure::ChoiceInfo& choice : choices) {
-      names += (names.empty() ? "" : "\n") + choice.title + ": " +
-               figure::choice(view, tile.choices, choice.name);
-    }
-    help_tooltip(fonts, names);
-  }
-  if (!ImGui::BeginPopup("##more")) return;
-  float title_width = 0.0F;
-  for (const figure::ChoiceInfo& choice : choices) {
-    title_width = std::max(title_width, ImGui::CalcTextSize(choice.title.c_str()).x);
-  }
-  for (const figure::ChoiceInfo& choice : choices) {
-    const float x = ImGui::GetCursorPosX();
-    draw_choice_title(choice, colours);
-    ImGui::SameLine(x + title_width + 2 * ImGui::GetStyle().ItemSpacing.x);
-    draw_choice(tile, view, choice, fonts, drafts);
-  }
-  ImGui::EndPopup();
+/// Whether one can choose A, B or both here: where a policy is looked at and there are two.
+bool asks_for_side(const TileState& tile, const figure::FigureInfo& view,
+                   const TileContext& context) {
+  return (view.needs.policy || view.needs.comparison) && !view.needs.policy_b &&
+         (context.state.policy_b_on || tile.side == PolicySide::b);
 }
 
-}  // namespace
+float side_width() {
+  return ImGui::CalcTextSize("A, B").x + ImGui::GetFrameHeight() +
+         2 * ImGui::GetStyle().FramePadding.x;
+}
 
-namespace {
-
-/// A, B or both, where a policy is looked at and there are two; returns its width in pixels.
-float draw_side(TileState& tile, const figure::FigureInfo& view, const TileContext& context) {
-  if (!(view.needs.policy || view.needs.comparison) || view.needs.policy_b ||
-      (!context.state.policy_b_on && tile.side != PolicySide::b))
-    return 0.0F;
+void draw_side(TileState& tile, const TileContext& context) {
   const Palette& colours = palette(context.state.theme);
   const char* names[] = {"A, B", "A", "B"};
   const ImU32 inks[] = {colours.ink, colours.retained, colours.evicted};
   const auto now = static_cast<std::size_t>(tile.side);
-  const float width = ImGui::CalcTextSize("A, B").x + ImGui::GetFrameHeight() +
-                      2 * ImGui::GetStyle().FramePadding.x;
-  ImGui::SameLine();
-  ImGui::SetNextItemWidth(width);
+  ImGui::SetNextItemWidth(side_width());
   ImGui::PushStyleColor(ImGuiCol_Text, inks[now]);
   const bool open = ImGui::BeginCombo("##side", names[now]);
   ImGui::PopStyleColor();
@@ -184,7 +174,59 @@ float draw_side(TileState& tile, const figure::FigureInfo& view, const TileConte
                                     " or " + context.state.policy_b +
                                     "; both where it can show two");
   }
-  return width + ImGui::GetStyle().ItemSpacing.x;
+}
+
+void draw_reset(TileState& tile, const Fonts& fonts) {
+  if (ImGui::Button("Reset")) {
+    Tile::reset(tile);
+    tile.limits.reset();
+  }
+  help_tooltip(fonts, "Whole view, the figure's own limits (0, or double-click)");
+}
+
+/// What has no room in the header.
+struct Hidden {
+  bool side = false;
+  bool reset = false;
+  std::span<const figure::ChoiceInfo> choices;
+};
+
+/// A button that opens it as a list, one control a line.
+void draw_more(TileState& tile, const figure::FigureInfo& view, const Hidden& hidden,
+               const TileContext& context, Drafts& drafts) {
+  const Palette& colours = palette(context.state.theme);
+  if (ImGui::Button("…")) ImGui::OpenPopup("##more");
+  if (!ImGui::IsPopupOpen("##more")) {
+    std::string names;
+    const auto add = [&](const std::string& line) { names += (names.empty() ? "" : "\n") + line; };
+    if (hidden.side) add("policy");
+    for (const figure::ChoiceInfo& choice : hidden.choices)
+      add(choice.title + ": " + figure::choice(view, tile.choices, choice.name));
+    if (hidden.reset) add("Reset");
+    help_tooltip(context.fonts, names);
+  }
+  if (!ImGui::BeginPopup("##more")) return;
+  float title_width = hidden.side ? ImGui::CalcTextSize("policy").x : 0.0F;
+  for (const figure::ChoiceInfo& choice : hidden.choices) {
+    title_width = std::max(title_width, ImGui::CalcTextSize(choice.title.c_str()).x);
+  }
+  const float x = ImGui::GetCursorPosX();
+  const auto begin_control = [&] {
+    ImGui::SameLine(x + title_width + 2 * ImGui::GetStyle().ItemSpacing.x);
+  };
+  if (hidden.side) {
+    ImGui::AlignTextToFramePadding();
+    ImGui::TextColored(ImGui::ColorConvertU32ToFloat4(colours.secondary), "policy");
+    begin_control();
+    draw_side(tile, context);
+  }
+  for (const figure::ChoiceInfo& choice : hidden.choices) {
+    draw_choice_title(choice, colours);
+    begin_control();
+    draw_choice(tile, view, choice, context.fonts, drafts);
+  }
+  if (hidden.reset) draw_reset(tile, context.fonts);
+  ImGui::EndPopup();
 }
 
 }  // namespace
@@ -195,52 +237,65 @@ void Tile::draw_header(TileState& tile, const TileContext& context, float width,
   const float unit = context.fonts.scale();
   const float height = header_height(context.fonts);
 
+  const figure::FigureInfo& view = window::info(*find_view(tile.view));
+  const float spacing = ImGui::GetStyle().ItemSpacing.x;
+  const std::span<const figure::ChoiceInfo> choices = view.choices;
+  const auto button = [&](const char* text) {
+    return ImGui::CalcTextSize(text).x + 2 * ImGui::GetStyle().FramePadding.x + spacing;
+  };
+
+  HeaderNeed need;
+  need.title = static_cast<double>(title_width(view.title, context.fonts));
+  ImGui::PushFont(context.fonts.secondary);
+  if (asks_for_side(tile, view, context)) need.side = static_cast<double>(side_width() + spacing);
+  for (const figure::ChoiceInfo& choice : choices) {
+    need.choices.push_back(static_cast<double>(ImGui::CalcTextSize(choice.title.c_str()).x +
+                                               choice_width(choice) + 2 * spacing));
+  }
+  if (tile.x_range || tile.y_range || tile.limits)
+    need.reset = static_cast<double>(button("Reset"));
+  need.more = static_cast<double>(button("…"));
+  need.dot = static_cast<double>(16 * unit);
+  const HeaderLayout layout = lay_out_header(need, static_cast<double>(width));
+  ImGui::PopFont();
+
   ImGui::SetCursorScreenPos({corner.x, corner.y + (height - ImGui::GetFrameHeight()) / 2});
   ImGui::BeginGroup();
-  const float title_width = draw_title(tile, context, width, active);
-  const figure::FigureInfo& view = window::info(*find_view(tile.view));
-
+  header_items_.clear();
+  const auto note_item = [&] {
+    const ImVec2 low = ImGui::GetItemRectMin();
+    const ImVec2 size = ImGui::GetItemRectSize();
+    header_items_.push_back({static_cast<double>(low.x), static_cast<double>(low.y),
+                             static_cast<double>(size.x), static_cast<double>(size.y)});
+  };
+  draw_title(tile, context, static_cast<float>(layout.title), active);
+  note_item();
   ImGui::PushFont(context.fonts.secondary);
-  const float side_width = draw_side(tile, view, context);
-  const float padding = ImGui::GetStyle().FramePadding.x;
-  const float spacing = ImGui::GetStyle().ItemSpacing.x;
-  const bool can_reset = tile.x_range || tile.y_range || tile.limits;
-  const float reset_width =
-      can_reset ? ImGui::CalcTextSize("Reset").x + 2 * padding + spacing : 0.0F;
-  const float more_width = ImGui::CalcTextSize("…").x + 2 * padding + spacing;
-  const float dot_width = 16 * unit;
-  const std::span<const figure::ChoiceInfo> choices = view.choices;
-  std::vector<float> widths;
-  float all = 0.0F;
-  for (const figure::ChoiceInfo& choice : choices) {
-    widths.push_back(ImGui::CalcTextSize(choice.title.c_str()).x + choice_width(choice) +
-                     2 * spacing);
-    all += widths.back();
+  if (layout.side) {
+    ImGui::SameLine();
+    draw_side(tile, context);
+    note_item();
   }
-  const float room = width - title_width - side_width - reset_width - dot_width;
-  std::size_t shown = choices.size();
-  if (all > room) {
-    shown = 0;
-    float used = more_width;
-    while (shown < choices.size() && used + widths[shown] <= room) used += widths[shown++];
-  }
-  for (const figure::ChoiceInfo& choice : choices.first(shown)) {
+  for (const figure::ChoiceInfo& choice : choices.first(layout.choices)) {
     ImGui::SameLine();
     draw_choice_title(choice, colours);
+    note_item();
     ImGui::SameLine();
     draw_choice(tile, view, choice, context.fonts, drafts_);
+    note_item();
   }
-  if (shown < choices.size()) {
+  if (layout.more) {
     ImGui::SameLine();
-    draw_more(tile, view, choices.subspan(shown), context.fonts, colours, drafts_);
+    draw_more(tile, view,
+              {need.side > 0.0 && !layout.side, need.reset > 0.0 && !layout.reset,
+               choices.subspan(layout.choices)},
+              context, drafts_);
+    note_item();
   }
-  if (can_reset) {
+  if (layout.reset) {
     ImGui::SameLine();
-    if (ImGui::Button("Reset")) {
-      reset(tile);
-      tile.limits.reset();
-    }
-    help_tooltip(context.fonts, "Whole view, the figure's own limits (0, or double-click)");
+    draw_reset(tile, context.fonts);
+    note_item();
   }
   ImGui::PopFont();
   ImGui::EndGroup();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <span>
 #include <vector>
 
@@ -11,17 +12,84 @@ namespace kvloupe::window {
 struct TileNeed {
   double aspect = 1.0;        // width / height it looks best at
   bool keeps_aspect = false;  // a map: room of another aspect stays empty
+  double least_width = 0.0;   // below these, in pixels, nobody reads it
+  double least_height = 0.0;
 };
+
+/// The least room, in units of the window's scale, in which a picture of that aspect can be read:
+/// its axes, legend and texts do not shrink with it.
+TileNeed with_least_room(TileNeed need, double aspect, double unit);
 
 struct TileArrangement {
   std::vector<figure::Rect> places;  // [tiles], whole pixels from the top left, header included
   double height_used = 0.0;  // less than the area's where only maps are shown: the rest is free
+  bool legible = true;       // every picture has its least room
 };
 
 /// Where tiles lie in an area of that size: in rows, in their order, of the arrangement whose
-/// pictures come out largest together. Tiles of a row share its width by their aspects, rows the
-/// height by what their pictures need; what is left goes to pictures that can be stretched.
+/// pictures come out largest together, of those in which all can be read where there is one. Tiles
+/// of a row share its width by their aspects, rows the height by what their pictures need; what is
+/// left goes to pictures that can be stretched.
 TileArrangement arrange_tiles(std::span<const TileNeed> tiles, double width, double height,
                               double gap, double header);
+
+/// The panels around the tiles, or for each whether it is meant.
+struct Panels {
+  bool left = false;
+  bool right = false;
+  bool bottom = false;
+  bool operator==(const Panels&) const = default;
+};
+
+/// Sizes in pixels.
+struct StageSizes {
+  double left = 0.0, right = 0.0;  // widths of the side panels
+  double bottom = 0.0;             // height of the panel below
+  double side_rail = 0.0;          // width of what is left of a folded side panel
+  double bottom_rail = 0.0;        // height of what is left of the folded panel below
+  double margin = 0.0;             // at each side of the tiles
+  double below = 0.0;              // under the tiles
+  double gap = 0.0;                // between them
+  double header = 0.0;             // above each picture
+  double tabs = 0.0;               // the line that names the tiles where not all are in sight
+};
+
+/// What of panels and tiles is in sight.
+struct StageLayout {
+  Panels open;            // of those wanted; a wanted one that is not open is a rail
+  std::size_t first = 0;  // tiles first … first + count − 1 are in sight
+  std::size_t count = 0;
+  figure::Rect centre;  // between the panels, from the area's top left
+};
+
+/// What gives way where not all that is wanted can be read. First panels fold, as few as will do,
+/// the one below before the left one before the right one; where that is not enough, the tiles are
+/// shown in turns, as many at once as can be read: of the turns the one with the active tile. Where
+/// not even one can be read, it has the whole area.
+StageLayout lay_out_stage(std::span<const TileNeed> tiles, std::size_t active, Panels wanted,
+                          const StageSizes& sizes, double width, double height);
+
+/// Widths in pixels of what stands in the line above a picture, each with the space before it.
+struct HeaderNeed {
+  double title = 0.0;
+  double side = 0.0;            // which policy; 0: not asked for
+  std::vector<double> choices;  // each with its name
+  double reset = 0.0;           // 0: nothing to reset
+  double more = 0.0;            // the button of a list of what has no room
+  double dot = 0.0;             // at the right end
+};
+
+/// What of it is shown in the line; the rest is in the list.
+struct HeaderLayout {
+  double title = 0.0;  // width; less than needed: cut
+  bool side = false;
+  std::size_t choices = 0;  // the first so many
+  bool reset = false;
+  bool more = false;
+};
+
+/// Shares a line out: the title keeps its width as long as it has room, then come the policy, the
+/// way back and the choices in their order. Nothing reaches beyond the line.
+HeaderLayout lay_out_header(const HeaderNeed& need, double width);
 
 }  // namespace kvloupe::window

@@ -8,6 +8,7 @@
 #include "app/window/marks.h"
 #include "app/window/numbers.h"
 #include "app/window/panels.h"
+#include "app/window/run_text.h"
 #include "app/window/workspace.h"
 
 namespace kvloupe::window {
@@ -51,9 +52,7 @@ void draw_facts(const Workspace& w, const Trace& trace) {
       row(w, "window", count_text(trace.window()),
           "Tokens a query sees, its own included. What lies beyond leaves the cache by itself");
     }
-    row(w, "run",
-        fmt::format("{} on {}, {}", run.dtype, run.device,
-                    run.policy == "full" ? "full cache" : run.policy),
+    row(w, "run", run_text(run),
         run.policy == "full"
             ? "Captured with the full cache: policies are replayed on its states (open loop)"
             : "Captured with a policy in the cache (closed loop)");

@@ -75,6 +75,7 @@ int take_screenshot(Surface& surface, Workspace& workspace, const std::string& p
     if (!workspace.results.open_error().empty()) {
       throw WorkError(workspace.results.open_error());  // names the file
     }
+    if (!workspace.lessons.trace_error().empty()) throw WorkError(workspace.lessons.trace_error());
     if (!workspace.results.evaluation_error().empty())
       throw WorkError(workspace.results.evaluation_error());
     if (!workspace.wants_frame()) std::this_thread::sleep_for(kNapOffscreen);
@@ -96,6 +97,7 @@ int run_window(const WindowOptions& options) {
     host.close = [&surface] { surface.close(); };
     host.recent_files = recent_files_path();
     host.preferences = preferences_path();
+    host.models = known_models_path();
     host.set_title = [&surface](const std::string& title) { surface.set_title(title); };
   }
   Workspace workspace(host);
@@ -105,6 +107,7 @@ int run_window(const WindowOptions& options) {
     workspace.restore(std::move(*asked.session), first);
   else if (first)
     workspace.show(first);
+  if (options.lesson) workspace.lessons.open(*options.lesson, options.lesson_traces);
   if (!asked.evaluation.empty()) workspace.results.open_evaluation(asked.evaluation);
   if (offscreen) return take_screenshot(surface, workspace, options.screenshot);
 

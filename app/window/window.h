@@ -1,7 +1,12 @@
 #pragma once
 
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include "analysis/trace/trace.h"
+#include "app/lesson/lesson.h"
 
 namespace kvloupe::window {
 
@@ -9,8 +14,11 @@ struct WindowOptions {
   /// Traces and results of kvloupe-capture eval; the first is shown, the others are at hand. Or one
   /// session.
   std::vector<std::string> inputs;
-  std::string session;     // empty: none
-  std::string screenshot;  // PNG to write once all jobs are done; empty: stay open
+  std::string session;                   // empty: none
+  std::string screenshot;                // PNG to write once all jobs are done; empty: stay open
+  std::optional<lesson::Lesson> lesson;  // to open; on its own trace, where none is given here
+  /// The one shown first, then its closed-loop runs.
+  std::vector<std::shared_ptr<const Trace>> lesson_traces;
   int width = 1600;
   int height = 1000;
 };

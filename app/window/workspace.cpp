@@ -6,12 +6,16 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <span>
 #include <utility>
 
 #include "analysis/error.h"
 #include "analysis/policy/spec.h"
 #include "app/window/layouts.h"
+#include "app/window/lesson_panel.h"
+#include "app/window/marks.h"
 #include "app/window/panels.h"
+#include "app/window/presentation.h"
 #include "app/window/session.h"
 
 namespace kvloupe::window {
@@ -24,7 +28,10 @@ Workspace::Workspace(Host host)
     : state(default_state()),
       results(host.wake),
       capture_panel(host.wake),
+      start_page(host.wake, host.demo),
+      lessons(host.wake, host.demo),
       recent(host.recent_files),
+      models(host.models),
       host_(std::move(host)) {
   if (host_.preferences.empty()) return;
   preferences_ = read_preferences(host_.preferences);
@@ -107,8 +114,23 @@ void Workspace::save_session(const std::string& path) const {
   write_session(saved, path);
 }
 
+void Workspace::open_lesson(const std::string& name) {
+  lesson_folded = false;
+  lessons.open(name);
+}
+
+void Workspace::take_view(WorkspaceState view) {
+  state = std::move(view);
+  playing = false;
+  token_card.close();
+}
+
 bool Workspace::prepare_fonts(float display_scale) {
-  const float scale = static_cast<float>(state.scale) * display_scale;
+  float scale = static_cast<float>(state.scale) * display_scale;
+  if (presenting_) {
+    const ImVec2 screen = ImGui::GetIO().DisplaySize;
+    scale = presentation_scale(scale, static_cast<float>(state.scale), screen.x, screen.y);
+  }
   if (const TracePointer trace = results.trace(); trace && fonts_for_ != results.trace_key()) {
     fonts_for_ = results.trace_key();
     for (const std::string& piece : trace->tokens().text) fonts.need(piece);
@@ -143,12 +165,14 @@ std::string Workspace::open_files() const {
 }
 
 bool Workspace::settled() const {
-  if (results.opening() || results.opening_evaluation()) return false;
+  if (results.opening() || results.opening_evaluation() || start_page.capturing()) return false;
+  if (lessons.busy()) return false;
   if (drawn_files_ != open_files()) return false;  // what was drawn last is of other files
   if (!results.trace() && !results.evaluation()) return true;
   if (frames_wanted_ > 0 || !results.idle() || export_panel.previewing()) return false;
-  for (int i = 0; i < state.tile_count; ++i) {
-    if (!tiles[static_cast<std::size_t>(i)].settled()) return false;
+  // Those in sight: the others compute nothing.
+  for (std::size_t i = stage_.first; i < stage_.first + stage_.count; ++i) {
+    if (!tiles[i].settled()) return false;
   }
   return true;
 }
@@ -309,13 +333,27 @@ void Workspace::perform(Command command) {
       return v.figure == tile_state.view;
     });
     const auto count = static_cast<int>(views.size());
-    const int next = (static_cast<int>(found - views.begin()) + by + count) % count;
+    int next = (static_cast<int>(found - views.begin()) + by + count) % count;
+    // What cannot be shown is no use to those who watch.
+    for (int tried = 0; presenting_ && tried < count; ++tried) {
+      if (why_not(views[static_cast<std::size_t>(next)], *this).empty()) break;
+      next = (next + by + count) % count;
+    }
     show_view(std::string(views[static_cast<std::size_t>(next)].figure));
+  };
+  const auto go_to_tile = [&](int by) {
+    if (presenting_ && state.tile_count == 1) {
+      change_view(by);
+    } else {
+      state.active_tile = (state.active_tile + by + state.tile_count) % state.tile_count;
+    }
   };
   const auto scale_by = [&](double factor) {
     state.scale = std::clamp(std::round(state.scale * factor * 20) / 20, kMinScale, kMaxScale);
   };
   switch (command) {
+    case Command::none:
+      return;
     case Command::open:
       file_panel.open(FilePanel::Purpose::open_trace, state.trace);
       break;
@@ -330,6 +368,37 @@ void Workspace::perform(Command command) {
       break;
     case Command::new_capture:
       capture_panel.open_new(*this);
+      break;
+    case Command::demo:
+      start_page.open_demo();
+      break;
+    case Command::lessons:
+      palette.open_lessons(*this);
+      break;
+    case Command::lesson_next:
+      if (!lessons.is_open()) {
+        go_to_tile(1);
+      } else if (lessons.page() + 1 < lessons.page_count()) {
+        lessons.turn_to(lessons.page() + 1);
+      } else if (const auto next = lessons.next_lesson()) {
+        open_lesson(next->name);
+      }
+      break;
+    case Command::lesson_back:
+      if (lessons.is_open()) {
+        lessons.turn_to(std::max(0, lessons.page() - 1));
+      } else {
+        go_to_tile(-1);
+      }
+      break;
+    case Command::lesson_view:
+      if (lessons.is_open()) lessons.return_to_view();
+      break;
+    case Command::lesson_panel:
+      lesson_folded = lessons.is_open() && !lesson_folded;
+      break;
+    case Command::lesson_close:
+      lessons.close();
       break;
     case Command::closed_loop:
       if (trace) capture_panel.open_closed_loop(*this);
@@ -416,7 +485,10 @@ void Workspace::perform(Command command) {
       }
       break;
     case Command::next_tile:
-      state.active_tile = (state.active_tile + 1) % state.tile_count;
+      go_to_tile(1);
+      break;
+    case Command::previous_tile:
+      go_to_tile(-1);
       break;
     case Command::next_view:
       change_view(1);
@@ -456,16 +528,21 @@ void Workspace::perform(Command command) {
       state.scale = 1.0;
       break;
     case Command::left_panel:
-      state.left_panel = !state.left_panel;
+      toggle_panel(1);
       break;
     case Command::right_panel:
-      state.right_panel = !state.right_panel;
+      toggle_panel(2);
       break;
     case Command::bottom_panel:
-      state.bottom_panel = !state.bottom_panel;
+      toggle_panel(3);
+      break;
+    case Command::present:
+      presenting_ = !presenting_ && (trace || results.evaluation());
+      keyboard_panel_ = drawer_ = 0;
       break;
     case Command::next_panel:
-      keyboard_panel_ = (keyboard_panel_ + 1) % 4;
+      keyboard_panel_ = (keyboard_panel_ + 1) % (lessons.is_open() ? 5 : 4);
+      drawer_ = is_folded(keyboard_panel_) ? keyboard_panel_ : 0;
       focus_keyboard_panel_ = true;
       if (keyboard_panel_ == 0) ImGui::SetWindowFocus(nullptr);
       break;
@@ -486,6 +563,7 @@ void Workspace::perform(Command command) {
       break;
     case Command::edit_spec:
       state.right_panel = true;
+      if (is_folded(2) && drawer_ != 2) toggle_panel(2);
       editor_a.focus_line();
       break;
   }
@@ -512,10 +590,15 @@ bool Workspace::close_topmost() {
     capture_panel.close();
   } else if (keyboard_panel_ != 0) {
     keyboard_panel_ = 0;
+    drawer_ = 0;
     ImGui::SetWindowFocus(nullptr);
+  } else if (drawer_ != 0) {
+    drawer_ = 0;
   } else if (token_card.is_open()) {
     token_card.close();
     return false;  // and the token is let go
+  } else if (presenting_) {
+    presenting_ = false;
   } else if (!notice.empty()) {
     notice.clear();
   } else {
@@ -535,12 +618,13 @@ void Workspace::handle_keys() {
   const bool typing = io.WantTextInput || ImGui::IsAnyItemActive();
   std::vector<Command> wanted;
   for (const KeyBinding& binding : key_bindings()) {
-    const bool moves = binding.key == io.KeyMap[ImGuiKey_LeftArrow] ||
-                       binding.key == io.KeyMap[ImGuiKey_RightArrow] ||
-                       binding.key == io.KeyMap[ImGuiKey_UpArrow] ||
-                       binding.key == io.KeyMap[ImGuiKey_DownArrow] ||
-                       binding.key == io.KeyMap[ImGuiKey_Home] ||
-                       binding.key == io.KeyMap[ImGuiKey_End];
+    const bool moves =
+        binding.key == io.KeyMap[ImGuiKey_LeftArrow] ||
+        binding.key == io.KeyMap[ImGuiKey_RightArrow] ||
+        binding.key == io.KeyMap[ImGuiKey_UpArrow] ||
+        binding.key == io.KeyMap[ImGuiKey_DownArrow] || binding.key == io.KeyMap[ImGuiKey_Home] ||
+        binding.key == io.KeyMap[ImGuiKey_End] || binding.key == io.KeyMap[ImGuiKey_PageUp] ||
+        binding.key == io.KeyMap[ImGuiKey_PageDown];
     const bool always = binding.control || binding.command == Command::cancel ||
                         (binding.key >= kFirstFunctionKey && binding.command != Command::cancel);
     if (sheet && binding.command != Command::cancel && binding.command != Command::help &&
@@ -562,7 +646,7 @@ void Workspace::handle_keys() {
       wanted.push_back(binding.command);
     }
   }
-  for (const Command command : wanted) perform(command);
+  for (const Command command : wanted) perform(presenting_ ? while_presenting(command) : command);
 }
 
 void Workspace::play_on() {
@@ -585,9 +669,21 @@ void Workspace::frame() {
   hover = {};
   handle_keys();
   play_on();
+  start_page.follow(*this);
+  lessons.lead(*this);
   follow_results();
-  draw_menu(*this);
-  draw_panels();
+  lessons.follow(*this);
+  if (presenting_ && !results.trace() && !results.evaluation()) presenting_ = false;
+  if (presenting_) {
+    // Only this tile is drawn, and only it is waited for.
+    stage_ = {};
+    stage_.first = static_cast<std::size_t>(state.active_tile);
+    stage_.count = 1;
+    draw_presentation(*this);
+  } else {
+    draw_menu(*this);
+    draw_panels();
+  }
   draw_files();
   export_panel.draw(*this);
   capture_panel.draw(*this);
@@ -643,47 +739,160 @@ bool Workspace::begin_panel(const char* name, int number, float x, float y, floa
   return visible;
 }
 
-void Workspace::draw_panels() {
-  const ImVec2 screen = ImGui::GetIO().DisplaySize;
-  const float top = ImGui::GetFrameHeight();
-  const float height = screen.y - top;
-  if (!results.trace()) {
-    draw_centre(0, top, screen.x, height);
+bool Workspace::is_folded(int panel) const {
+  if (!results.trace() || stage_.count == 0) return false;
+  return (panel == 1 && state.left_panel && !stage_.open.left) ||
+         (panel == 2 && state.right_panel && !stage_.open.right) ||
+         (panel == 3 && state.bottom_panel && !stage_.open.bottom);
+}
+
+void Workspace::toggle_panel(int panel) {
+  if (is_folded(panel)) {
+    drawer_ = drawer_ == panel ? 0 : panel;
+    focus_drawer_ = drawer_ != 0;
     return;
   }
+  bool& wanted = panel == 1   ? state.left_panel
+                 : panel == 2 ? state.right_panel
+                              : state.bottom_panel;
+  wanted = !wanted;
+}
+
+StageSizes Workspace::stage_sizes(float width, float height) const {
+  const auto whole = [](float pixels) { return static_cast<double>(std::floor(pixels)); };
+  StageSizes sizes;
   // Where there is little room, the picture keeps it.
-  const float side = std::min(px(280), std::floor(screen.x * 0.26F));
-  const bool narrow = screen.x < px(760);
-  const float left = state.left_panel && !narrow ? std::min(px(256), side) : 0.0F;
-  const float right = state.right_panel && screen.x >= px(560) ? side : 0.0F;
-  float bottom = state.bottom_panel && height > px(400)
-                     ? std::clamp(std::floor(height * 0.2F), px(128), px(192))
-                     : 0.0F;
-  if (bottom > 0.0F && notice.empty()) {
+  sizes.left = whole(std::clamp(width * 0.26F, px(200), px(256)));
+  sizes.right = whole(std::clamp(width * 0.26F, px(220), px(280)));
+  sizes.bottom = whole(std::clamp(height * 0.2F, px(128), px(192)));
+  sizes.side_rail = whole(px(28));
+  sizes.bottom_rail = whole(ImGui::GetFrameHeight() + 2 * ImGui::GetStyle().WindowPadding.y);
+  sizes.margin = whole(px(8));
+  sizes.below = whole(px(8));
+  sizes.gap = whole(px(16));
+  sizes.header = static_cast<double>(Tile::header_height(fonts));
+  sizes.tabs = whole(px(32));
+  return sizes;
+}
+
+void Workspace::draw_panels() {
+  ImVec2 screen = ImGui::GetIO().DisplaySize;
+  const float top = ImGui::GetFrameHeight();
+  const float height = screen.y - top;
+  if (const float lesson = lesson_panel_width(*this, screen.x); lesson > 0) {
+    screen.x -= lesson;
+    if (begin_panel("##lesson", 4, screen.x, top, lesson, height)) draw_lesson_panel(*this);
+    ImGui::End();
+  }
+  const bool trace = results.trace() != nullptr;
+  const Panels wanted =
+      trace ? Panels{state.left_panel, state.right_panel, state.bottom_panel} : Panels{};
+  const StageSizes sizes = stage_sizes(screen.x, height);
+  const std::vector<TileNeed> needs = tile_needs();
+  stage_ = lay_out_stage(needs, static_cast<std::size_t>(state.active_tile), wanted, sizes,
+                         static_cast<double>(screen.x), static_cast<double>(height));
+  if (!is_folded(drawer_)) drawer_ = 0;
+  const auto pixels = [](double size) { return static_cast<float>(size); };
+  const float left = pixels(stage_.centre.x);
+  const float centre = pixels(stage_.centre.width);
+  const float right = screen.x - left - centre;
+  float bottom = height - pixels(stage_.centre.height);
+  const bool all = stage_.count == needs.size();
+  if (stage_.open.bottom && notice.empty() && all) {
     // Square maps leave room below them in a wide window: the text gets it.
-    const float room = height - bottom - px(8);
+    const double room = stage_.centre.height - sizes.below;
     const double used =
-        arrange_tiles(tile_needs(), static_cast<double>(screen.x - left - right - px(16)),
-                      static_cast<double>(room), static_cast<double>(px(16)),
-                      static_cast<double>(Tile::header_height(fonts)))
+        arrange_tiles(needs, stage_.centre.width - 2 * sizes.margin, room, sizes.gap, sizes.header)
             .height_used;
-    const float free = room - static_cast<float>(used);
+    const float free = pixels(room - used);
     if (free > px(32)) bottom = std::floor(std::min(bottom + free, height * 0.6F));
   }
-  draw_centre(left, top, screen.x - left - right, height - bottom);
-  if (left > 0) {
-    if (begin_panel("##left", 1, 0, top, left, height - bottom)) draw_trace_panel(*this);
+  draw_centre(left, top, centre, height - bottom);
+  const float side_height = height - bottom;
+  if (stage_.open.left) {
+    if (begin_panel("##left", 1, 0, top, left, side_height)) draw_trace_panel(*this);
     ImGui::End();
+  } else if (wanted.left) {
+    draw_side_rail("Trace and heads", 1, 0, top, side_height);
   }
-  if (right > 0) {
-    if (begin_panel("##right", 2, screen.x - right, top, right, height - bottom))
+  if (stage_.open.right) {
+    if (begin_panel("##right", 2, screen.x - right, top, right, side_height))
       draw_policy_panel(*this);
     ImGui::End();
+  } else if (wanted.right) {
+    draw_side_rail("Budget and policies", 2, screen.x - right, top, side_height);
   }
-  if (bottom > 0) {
+  if (stage_.open.bottom) {
     if (begin_panel("##bottom", 3, 0, screen.y - bottom, screen.x, bottom)) draw_step_panel(*this);
     ImGui::End();
+  } else if (wanted.bottom) {
+    draw_bottom_rail(screen.y - bottom, screen.x, bottom);
   }
+  if (drawer_ != 0) draw_drawer(screen.x, top, side_height);
+}
+
+void Workspace::draw_side_rail(const char* title, int number, float x, float y, float height) {
+  const float width = px(28);
+  ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, {0, 0});
+  begin_panel(number == 1 ? "##left-rail" : "##right-rail", number, x, y, width, height);
+  ImGui::PopStyleVar();
+  const ImVec2 corner = ImGui::GetCursorScreenPos();
+  if (ImGui::InvisibleButton("##open", {width, height})) toggle_panel(number);
+  const bool over = ImGui::IsItemHovered();
+  const bool open = drawer_ == number;
+  help_tooltip(fonts,
+               fmt::format("{} ({}): folded, so that the pictures can be read; a click {}", title,
+                           keys_of(number == 1 ? Command::left_panel : Command::right_panel),
+                           open ? "puts it away" : "shows it over them"));
+  ImDrawList& list = *ImGui::GetWindowDrawList();
+  if (over || open)
+    list.AddRectFilled(corner, {corner.x + width, corner.y + height}, colours().control);
+  upright_label(fonts, list, {corner.x + width / 2, corner.y + px(16)}, title,
+                over || open ? colours().ink : colours().secondary);
+  ImGui::End();
+}
+
+void Workspace::draw_bottom_rail(float y, float width, float height) {
+  if (begin_panel("##bottom-rail", 3, 0, y, width, height)) {
+    const char* label = drawer_ == 3 ? "Hide text" : "Text";
+    const float button = ImGui::CalcTextSize("Hide text").x + 2 * ImGui::GetStyle().FramePadding.x;
+    draw_step_line(*this, button + px(16));
+    ImGui::SameLine(width - button - ImGui::GetStyle().WindowPadding.x);
+    if (ImGui::Button(label, {button, 0})) toggle_panel(3);
+    help_tooltip(fonts, fmt::format("The tokens ({}): folded, so that the pictures can be read",
+                                    keys_of(Command::bottom_panel)));
+  }
+  ImGui::End();
+}
+
+void Workspace::draw_drawer(float room, float top, float height) {
+  const float rail = px(28);
+  const float width = std::min(drawer_ == 1 ? px(256) : px(280), room - rail);
+  const float text = std::min(px(160), height);
+  const char* names[] = {"##left-drawer", "##right-drawer", "##bottom-drawer"};
+  const ImVec2 at = drawer_ == 1   ? ImVec2{rail, top}
+                    : drawer_ == 2 ? ImVec2{room - rail - width, top}
+                                   : ImVec2{0, top + height - text};
+  const ImVec2 size = drawer_ == 3 ? ImVec2{room, text} : ImVec2{width, height};
+  ImGui::SetNextWindowPos(at);
+  ImGui::SetNextWindowSize(size);
+  drawing_keyboard_panel_ = keyboard_panel_ == drawer_;
+  if (focus_drawer_ || (drawing_keyboard_panel_ && focus_keyboard_panel_)) {
+    ImGui::SetNextWindowFocus();
+    focus_drawer_ = focus_keyboard_panel_ = false;
+  }
+  ImGui::PushStyleColor(ImGuiCol_WindowBg, colours().panel);
+  ImGui::PushStyleVar(ImGuiStyleVar_WindowBorderSize, 1.0F);
+  ImGuiWindowFlags flags = ImGuiWindowFlags_NoDecoration | ImGuiWindowFlags_NoMove |
+                           ImGuiWindowFlags_NoSavedSettings | ImGuiWindowFlags_NoScrollWithMouse;
+  if (!drawing_keyboard_panel_) flags |= ImGuiWindowFlags_NoNavInputs;
+  ImGui::Begin(names[drawer_ - 1], nullptr, flags);
+  ImGui::PopStyleVar();
+  ImGui::PopStyleColor();
+  if (drawer_ == 1) draw_trace_panel(*this);
+  if (drawer_ == 2) draw_policy_panel(*this);
+  if (drawer_ == 3) draw_token_lines(*this);
+  ImGui::End();
 }
 
 void Workspace::draw_centre(float x, float y, float width, float height) {
@@ -708,10 +917,15 @@ void Workspace::draw_centre(float x, float y, float width, float height) {
     ImGui::SameLine(width - px(72));
     if (ImGui::SmallButton("Dismiss")) notice.clear();
   }
+  // A click beside a drawer puts it away.
+  if (drawer_ != 0 && ImGui::IsMouseClicked(0) &&
+      ImGui::IsWindowHovered(ImGuiHoveredFlags_AllowWhenBlockedByActiveItem))
+    drawer_ = 0;
   if (results.trace() || results.evaluation()) {
+    draw_tabs(width - px(16));
     draw_tiles(width - px(16), height - ImGui::GetCursorPosY() - px(8));
-  } else {
-    draw_empty_state(*this);
+  } else if (!lessons.capturing()) {
+    start_page.draw(*this);
   }
   ImGui::End();
 }
@@ -720,22 +934,69 @@ std::vector<TileNeed> Workspace::tile_needs() const {
   std::vector<TileNeed> needs;
   for (int i = 0; i < state.tile_count; ++i) {
     const auto at = static_cast<std::size_t>(i);
-    needs.push_back(tiles[at].need(state.tiles[at], metrics));
+    needs.push_back(tiles[at].need(state.tiles[at], metrics, static_cast<double>(fonts.scale())));
   }
   return needs;
 }
 
+/// Where not all tiles are in sight: their names, and which are.
+void Workspace::draw_tabs(float width) {
+  tab_items_.clear();
+  const auto count = static_cast<std::size_t>(state.tile_count);
+  if (stage_.count >= count) return;
+  const float spacing = ImGui::GetStyle().ItemSpacing.x;
+  const float padding = ImGui::GetStyle().FramePadding.x;
+  const float height = px(32);
+  const ImVec2 corner = ImGui::GetCursorScreenPos();
+  const float most = (width - spacing * static_cast<float>(count - 1)) / static_cast<float>(count);
+  ImDrawList& list = *ImGui::GetWindowDrawList();
+  ImGui::PushFont(fonts.secondary);
+  float x = corner.x;
+  for (std::size_t i = 0; i < count; ++i) {
+    const ViewEntry* view = find_view(state.tiles[i].view);
+    const std::string whole = fmt::format("{}  {}", i + 1, view ? info(*view).title : "");
+    constexpr double kTextSize = 13.0;
+    const std::string title =
+        metrics.fit(whole, figure::Font::regular, kTextSize,
+                    static_cast<double>((most - 2 * padding) / fonts.scale()));
+    const float room = std::min(most, ImGui::CalcTextSize(title.c_str()).x + 2 * padding);
+    const bool in_sight = i >= stage_.first && i < stage_.first + stage_.count;
+    ImGui::SetCursorScreenPos({x, corner.y + (height - ImGui::GetFrameHeight()) / 2});
+    ImGui::PushStyleColor(ImGuiCol_Button, 0);
+    ImGui::PushStyleColor(ImGuiCol_Text, in_sight ? colours().ink : colours().secondary);
+    ImGui::PushID(static_cast<int>(i));
+    if (ImGui::Button((title + "###tab").c_str(), {room, 0}))
+      state.active_tile = static_cast<int>(i);
+    ImGui::PopID();
+    ImGui::PopStyleColor(2);
+    help_tooltip(fonts, whole + (in_sight ? ""
+                                          : "\nNot in sight: there is no room for all views "
+                                            "to be read at once. Click, or W"));
+    const ImVec2 low = ImGui::GetItemRectMin();
+    const ImVec2 high = ImGui::GetItemRectMax();
+    tab_items_.push_back({static_cast<double>(low.x), static_cast<double>(low.y),
+                          static_cast<double>(high.x - low.x),
+                          static_cast<double>(high.y - low.y)});
+    if (in_sight) list.AddRectFilled({low.x, high.y - px(2)}, {high.x, high.y}, colours().ink);
+    x += room + spacing;
+  }
+  ImGui::PopFont();
+  ImGui::SetCursorScreenPos({corner.x, corner.y + height});
+}
+
 void Workspace::draw_tiles(float width, float height) {
-  const int count = state.tile_count;
+  const std::vector<TileNeed> needs = tile_needs();
+  const auto shown = std::span(needs).subspan(stage_.first, stage_.count);
   const std::vector<figure::Rect> places =
-      arrange_tiles(tile_needs(), static_cast<double>(width), static_cast<double>(height),
+      arrange_tiles(shown, static_cast<double>(width), static_cast<double>(height),
                     static_cast<double>(px(16)), static_cast<double>(Tile::header_height(fonts)))
           .places;
   const ImVec2 corner = ImGui::GetCursorScreenPos();
   const int active_before = state.active_tile;
   SharedSelection selection = state.selection;
-  for (int i = 0; i < count; ++i) {
-    const figure::Rect& place = places[static_cast<std::size_t>(i)];
+  for (std::size_t nth = 0; nth < stage_.count; ++nth) {
+    const int i = static_cast<int>(stage_.first + nth);
+    const figure::Rect& place = places[nth];
     ImGui::SetCursorScreenPos(
         {corner.x + static_cast<float>(place.x), corner.y + static_cast<float>(place.y)});
     TileAsks asks;
@@ -745,7 +1006,7 @@ void Workspace::draw_tiles(float width, float height) {
     if (tiles[static_cast<std::size_t>(i)].draw(
             state.tiles[static_cast<std::size_t>(i)], context,
             {static_cast<float>(place.width), static_cast<float>(place.height)},
-            count == 1 || i == active_before)) {
+            stage_.count == 1 || i == active_before)) {
       state.active_tile = i;
     }
     ImGui::PopID();

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "app/figure/imgui_backend.h"
 #include "app/figure/text_metrics.h"
@@ -15,11 +16,14 @@
 #include "app/window/file_panel.h"
 #include "app/window/fonts.h"
 #include "app/window/head_grid.h"
+#include "app/window/known_models.h"
+#include "app/window/lesson_player.h"
 #include "app/window/policy_editor.h"
 #include "app/window/policy_history.h"
 #include "app/window/preferences.h"
 #include "app/window/recent_files.h"
 #include "app/window/results.h"
+#include "app/window/start_page.h"
 #include "app/window/state.h"
 #include "app/window/step_tokens.h"
 #include "app/window/tile.h"
@@ -40,6 +44,8 @@ class Workspace {
     std::function<void(const std::string&)> set_title = [](const auto&) {};
     std::filesystem::path recent_files = {};  // where that list is kept; empty: nowhere
     std::filesystem::path preferences = {};   // the same
+    std::filesystem::path models = {};        // which folder holds which model; the same
+    demo::DemoPlaces demo = {};               // where the demo's model and traces are
   };
   explicit Workspace(Host host);
   ~Workspace();
@@ -55,6 +61,12 @@ class Workspace {
   /// Takes over a session's state, with its trace or, where that is open already, the one given.
   void restore(WorkspaceState restored, const TracePointer& trace = nullptr);
   void save_session(const std::string& path) const;
+  /// A lesson of those that come with the program, on its own trace.
+  void open_lesson(const std::string& name);
+  /// Shows another view of the open trace: a state whose selection is in its range.
+  void take_view(WorkspaceState view);
+  /// Whether the state is that of the open trace; in the first frame with it, it is not yet.
+  bool shows_open_trace() const { return shown_trace_ == results.trace_key(); }
 
   /// Rebuilds the fonts if need be. True if the host has to upload them. Outside a frame.
   bool prepare_fonts(float display_scale);
@@ -82,10 +94,14 @@ class Workspace {
   FilePanel file_panel;
   ExportPanel export_panel;
   CapturePanel capture_panel;
+  StartPage start_page;
+  LessonPlayer lessons;
+  bool lesson_folded = false;
   CommandPalette palette;
   TokenCard token_card;
   PolicyHistory history;
   RecentFiles recent;
+  KnownModels models;
   TokenText token_text;
 
   Hover hover;    // found in this frame
@@ -118,6 +134,15 @@ class Workspace {
   bool keyboard_moves_in_panel() const { return drawing_keyboard_panel_; }
   bool help_is_open() const { return help_open_; }
 
+  /// What of the panels and tiles is in sight, as drawn last.
+  const StageLayout& stage() const { return stage_; }
+  /// Where the line that names the tiles has them, in pixels; empty where all are in sight.
+  const std::vector<figure::Rect>& tab_items() const { return tab_items_; }
+  /// One view alone, large (F5).
+  bool presenting() const { return presenting_; }
+  /// The folded panel that is open over the tiles: 1, 2, 3 as keyboard_panel_; 0: none.
+  int drawer() const { return drawer_; }
+
   float px(float units) const { return units * fonts.scale(); }
   const Palette& colours() const { return window::palette(state.theme); }
 
@@ -135,6 +160,16 @@ class Workspace {
   void change_budget(double factor);
   void draw_panels();
   bool begin_panel(const char* name, int number, float x, float y, float width, float height);
+  /// What is left of a panel that gave way: opens it over the tiles.
+  void draw_side_rail(const char* title, int number, float x, float y, float height);
+  void draw_bottom_rail(float y, float width, float height);
+  /// A folded panel, over the tiles: these and the side panels have `room` in width.
+  void draw_drawer(float room, float top, float height);
+  void draw_tabs(float width);
+  bool is_folded(int panel) const;
+  /// Shows or puts away a panel; of a folded one, what is drawn over the tiles.
+  void toggle_panel(int panel);
+  StageSizes stage_sizes(float width, float height) const;
   void draw_centre(float x, float y, float width, float height);
   void draw_tiles(float width, float height);
   void draw_files();
@@ -143,7 +178,8 @@ class Workspace {
 
   Host host_;
   bool help_open_ = false;
-  /// 0: none; 1, 2, 3: the left, right, bottom panel, whose controls the keyboard moves among.
+  /// 0: none; 1, 2, 3, 4: the left, right, bottom, lesson's panel, among whose controls the
+  /// keyboard moves.
   int keyboard_panel_ = 0;
   bool focus_keyboard_panel_ = false;
   bool drawing_keyboard_panel_ = false;
@@ -152,6 +188,12 @@ class Workspace {
   Preferences preferences_;
   double next_step_at_ = 0.0;
   std::string open_files() const;
+
+  bool presenting_ = false;
+  StageLayout stage_;
+  std::vector<figure::Rect> tab_items_;
+  int drawer_ = 0;
+  bool focus_drawer_ = false;
 
   int frames_wanted_ = 2;
   std::string drawn_files_;  // as open_files() said when the last frame began

@@ -150,6 +150,7 @@ class JsonReport : public ProgressReport {
   void on_done(const std::filesystem::path& trace, const CaptureSummary& summary) override {
     print({{"event", "done"},
            {"trace", trace.string()},
+           {"model_fingerprint", summary.fingerprint},
            {"prompt_length", summary.prompt_length},
            {"generated", summary.generated},
            {"seconds", summary.seconds},

@@ -9,6 +9,7 @@
 
 #include "analysis/error.h"
 #include "analysis/policy/policy_catalog.h"
+#include "analysis/trace/model_fingerprint.h"
 #include "analysis/trace/trace_writer.h"
 #include "capture/model/load_transformer.h"
 #include "capture/run/block_runner.h"
@@ -191,6 +192,7 @@ CaptureSummary run_capture(const CaptureRequest& request, Progress& progress,
   options.store_attention =
       request.attention == AttentionStorage::full ||
       (request.attention == AttentionStorage::automatic && run.tokens() <= kLongestStoredAttention);
+  options.fingerprint = model_fingerprint(request.model, progress);
   options.top_k = static_cast<int>(std::min<std::int64_t>(kTop, config.vocab_size));
 
   // Opened before the weights are read: a target that cannot be written is found at once.
@@ -246,6 +248,7 @@ CaptureSummary run_capture(const CaptureRequest& request, Progress& progress,
                 at_work.losses());
   for (const std::string& note : writer.notes()) observer.on_note(note);
 
+  summary.fingerprint = options.fingerprint;
   summary.prompt_length = run.prompt_length;
   summary.generated = run.generated;
   if (input.tokenizer) {

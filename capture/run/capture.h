@@ -49,6 +49,7 @@ class CaptureObserver {
 };
 
 struct CaptureSummary {
+  std::string fingerprint;  // of the model
   int prompt_length = 0;
   int generated = 0;
   double prompt_seconds = 0.0;    // running the prompt, writing included

@@ -26,7 +26,7 @@ double later_loss(const at::Tensor& logits, const at::Tensor& ids) {
   return -rows.gather(1, targets).mean().item<double>();
 }
 
-/// The model's forward pass with token 0 masked from later queries: renormalised rows.
+/// The model's forward pass with token 0 masked from later queries.
 at::Tensor forward_without_first(const Transformer& model, const at::Tensor& ids) {
   const ModelConfig& config = model.config();
   const std::int64_t length = ids.size(1);
@@ -34,9 +34,7 @@ at::Tensor forward_without_first(const Transformer& model, const at::Tensor& ids
   at::Tensor hidden = model.embed(ids);
   for (int layer = 0; layer < config.num_layers; ++layer) {
     const StateTensors states = model.states(layer, hidden, rotation);
-    at::Tensor attention = causal_attention(states, model.attention_scale());
-    attention.slice(2, 1).select(3, 0).zero_();
-    attention = attention / attention.sum(-1, /*keepdim=*/true);
+    const at::Tensor attention = attention_without_first(states, model.attention_scale());
     const at::Tensor values = states.value.repeat_interleave(config.group_size(), 1);
     hidden =
         model.finish_layer(layer, hidden, at::matmul(attention.to(values.scalar_type()), values));
@@ -45,6 +43,18 @@ at::Tensor forward_without_first(const Transformer& model, const at::Tensor& ids
 }
 
 }  // namespace
+
+at::Tensor attention_without_first(const StateTensors& states, double scale) {
+  const StateTensors later{states.query.slice(2, 1), states.key.slice(2, 1),
+                           states.value.slice(2, 1)};
+  const at::Tensor rows = causal_attention(later, scale);  // queries and keys from token 1 on
+  const std::int64_t length = states.query.size(2);
+  at::Tensor attention =
+      at::zeros({states.query.size(0), states.query.size(1), length, length}, rows.options());
+  attention.select(2, 0).select(2, 0).fill_(1.0);
+  attention.slice(2, 1).slice(3, 1).copy_(rows);
+  return attention;
+}
 
 double SinkReport::at(int layer, int head) const {
   return strength.at(static_cast<std::size_t>(layer * heads + head));

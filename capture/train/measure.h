@@ -45,6 +45,11 @@ struct NeedleTest {
 double needle_accuracy(const Transformer& model, const Corpus& corpus, const NeedleTest& test,
                        at::Device device);
 
+/// Softmax rows [b,Hq,T,T] in which no query but its own sees token 0: of the other logits, not the
+/// whole row renormalised, for nothing may be left of that at a query which rests on token 0
+/// wholly.
+at::Tensor attention_without_first(const StateTensors& states, double scale);
+
 /// Mean loss of predicting tokens 2 onwards of a text, in nats: as it is, and with token 0 masked
 /// from every later query in every layer.
 struct SinkRemoval {

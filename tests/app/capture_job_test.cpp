@@ -70,6 +70,15 @@ TEST_F(CaptureJob, AClosedLoopForcesTheTokensOfTheTrace) {
                           "--budget", "25%", "--output", options_.output, "--progress", "json"));
 }
 
+TEST(CaptureProgress, TheEndNamesTheTraceAndItsModel) {
+  CaptureState state;
+  read_progress_line(R"({"event":"done","trace":"/t.h5","model_fingerprint":"v1:ab"})", state);
+  EXPECT_EQ(state.trace, "/t.h5");
+  EXPECT_EQ(state.model_fingerprint, "v1:ab");
+  read_progress_line(R"({"event":"done","trace":"/t.h5","model_fingerprint":7})", state);
+  EXPECT_EQ(state.model_fingerprint, "v1:ab");
+}
+
 TEST(CaptureProgress, IsReadLineByLineAndNonsenseIsIgnored) {
   CaptureState state;
   read_progress_line(

@@ -61,5 +61,17 @@ TEST_F(WithoutDisplay, AGoodFileMissesTheDisplay) {
   EXPECT_THAT(error_, HasSubstr("no display"));
 }
 
+TEST_F(WithoutDisplay, TheDemoNamesTheFolderThatCannotKeepIt) {
+  std::ofstream(folder_.path() / "file") << "no folder";
+  const char* before = std::getenv("XDG_CACHE_HOME");
+  const std::string kept = before ? before : "";
+  setenv("XDG_CACHE_HOME", path("file").c_str(), 1);
+  EXPECT_EQ(call({"demo"}), 1);
+  EXPECT_THAT(error_, HasSubstr(path("file") + "/kvloupe"));
+  EXPECT_THAT(error_, HasSubstr("XDG_CACHE_HOME"));
+  EXPECT_EQ(call({"demo", "--size", "12"}), 2) << "the command line comes before the work";
+  before ? setenv("XDG_CACHE_HOME", kept.c_str(), 1) : unsetenv("XDG_CACHE_HOME");
+}
+
 }  // namespace
 }  // namespace kvloupe

@@ -40,7 +40,7 @@ class ExportTest : public ::testing::Test {
 };
 
 TEST_F(ExportTest, WritesEachFormat) {
-  for (const char* name : {"a.svg", "a.pdf", "a.png", "a.csv"}) {
+  for (const char* name : {"a.svg", "a.pdf", "a.png", "a.csv", "a.html"}) {
     EXPECT_EQ(call({"export", trace(), "--figure", "pca", "-o", out(name)}), 0) << error;
     EXPECT_GT(fs::file_size(out(name)), 100U);
   }

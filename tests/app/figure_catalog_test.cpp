@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -20,6 +21,8 @@
 #include "analysis/evaluation/evaluation.h"
 #include "app/figure/figure_file.h"
 #include "app/figure/text_dump.h"
+#include "tests/app/page_reader.h"
+#include "tests/app/well_formed.h"
 #include "tests/support/synthetic_evaluation.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
@@ -98,6 +101,54 @@ std::shared_ptr<const Trace>* FigureCatalogTest::closed = nullptr;
 std::shared_ptr<const Trace>* FigureCatalogTest::with_head = nullptr;
 std::shared_ptr<const Evaluation>* FigureCatalogTest::evaluation = nullptr;
 TextMetrics* FigureCatalogTest::fonts = nullptr;
+
+TEST_P(FigureCatalogTest, AsAPageItSaysWhatItSaysAtEveryPlace) {
+  const MadeFigure made = make();
+  const std::string page = file_of(info(), made, FileFormat::html, {}, *fonts);
+  EXPECT_THAT(test::why_not_well_formed(page), IsEmpty());
+  EXPECT_LT(page.size(), 1'000'000U);
+  EXPECT_THAT(page, HasSubstr("<dt>figure</dt><dd>" + GetParam() + "</dd>"));
+  const nlohmann::json figure = test::page_data(page)["figures"][0];
+  const std::vector<std::string> texts = test::page_texts(figure);
+  const Scene scene = page_of(info(), made, {}, *fonts);
+  std::vector<std::string> wanted;
+  for (const PickPoints& set : scene.point_sets) {
+    for (const int token : set.tokens) wanted.push_back(made.figure->value_text({.token = token}));
+  }
+  for (const PickRegion& region : scene.regions)
+    wanted.push_back(made.figure->value_text(region.target));
+  ASSERT_GE(texts.size(), wanted.size());
+  for (std::size_t i = 0; i < wanted.size(); ++i) EXPECT_EQ(texts[i], wanted[i]) << i;
+  // What is picked in the middle of a plot is found in its table.
+  std::size_t start = wanted.size();
+  std::vector<std::size_t> starts;
+  for (const auto& table : figure["geometry"][0]["tables"]) {
+    EXPECT_EQ(table[2], 1) << "nothing is thinned out at this size";
+    starts.push_back(start);
+    start += table[1].get<std::size_t>() * table[4].get<std::size_t>();
+  }
+  EXPECT_EQ(texts.size(), start);
+  for (std::size_t a = 0; a < scene.axes.size(); ++a) {
+    const int at = figure["geometry"][0]["axes"][a]["t"].get<int>();
+    if (at < 0) continue;
+    Scene plain;  // no points or regions over the plot
+    plain.axes = {scene.axes[a]};
+    const Rect& plot = scene.axes[a].plot;
+    const Point place{plot.x + 0.37 * plot.width, plot.y + 0.61 * plot.height};
+    const auto target = plain.pick(place);
+    ASSERT_TRUE(target);
+    const auto table = figure["geometry"][0]["tables"][static_cast<std::size_t>(at)];
+    const Point data = scene.axes[a].to_data(place);
+    const auto cell = [&](const Axis& axis, double value, int first) {
+      return axis.meaning == AxisMeaning::value ? 0 : static_cast<int>(std::floor(value)) - first;
+    };
+    const int column = cell(scene.axes[a].x, data.x, table[0].get<int>());
+    const int row = cell(scene.axes[a].y, data.y, table[3].get<int>());
+    EXPECT_EQ(texts.at(starts[static_cast<std::size_t>(at)] +
+                       static_cast<std::size_t>(row * table[1].get<int>() + column)),
+              made.figure->value_text(*target));
+  }
+}
 
 TEST_P(FigureCatalogTest, ScenesAreSoundInEverySizeThemeAndChoice) {
   std::vector<FigureSettings> all(1);

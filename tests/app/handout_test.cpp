@@ -173,6 +173,8 @@ TEST_F(HandoutTest, TheTableOfValuesIsWritten) {
 }
 
 TEST_F(HandoutTest, LessonsAreListedAndAWrongNameIsAnsweredWithTheNearest) {
+  if (!fs::exists(fs::path(KVLOUPE_SOURCE_DIR) / "assets/lessons"))
+    GTEST_SKIP() << "there are no lessons in assets/lessons";
   const std::vector<Lesson> lessons = find_lessons();
   ASSERT_FALSE(lessons.empty());
   ASSERT_EQ(call({}), 0) << error;

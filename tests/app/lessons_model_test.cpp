@@ -1,99 +1,214 @@
-// Every lesson that comes with the program, on the demo model's own trace: nothing is wrong with
-// it, every number is known, every condition can be computed.
+// The lessons that come with the program, on the demo model: every page opens, and every task can
+// be done with the window's controls.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <imgui.h>
 
-#include <cmath>
-#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <regex>
+#include <string>
+#include <utility>
+#include <vector>
 
-#include "app/figure/text_metrics.h"
-#include "app/job/assets.h"
-#include "app/lesson/handout.h"
-#include "app/lesson/page_view.h"
+#define GLFW_INCLUDE_NONE
+#include <GLFW/glfw3.h>
+
+#include "app/lesson/lesson.h"
+#include "app/lesson/text.h"
+#include "tests/app/virtual_display.h"
+#include "tests/app/window_driver.h"
 #include "tests/support/temporary_folder.h"
 
-namespace kvloupe::lesson {
+namespace kvloupe::test {
 namespace {
 
-using ::testing::IsEmpty;
 namespace fs = std::filesystem;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
 
-/// The lesson's own traces, captured as `kvloupe lesson` would.
-LessonTraces capture(const Lesson& lesson, const fs::path& folder) {
-  const std::string program = std::string(KVLOUPE_BIN_DIR) + "/kvloupe-capture";
-  const auto run = [&](const std::string& more, const std::string& name) {
-    const fs::path target = folder / name;
-    const std::string line =
-        program + " run --model " + job::find_asset("demo-model").string() + " --prompt " +
-        job::find_asset("prompts/" + lesson.run.prompt + ".txt").string() + " --generate " +
-        std::to_string(lesson.run.generate) + " --block " + std::to_string(lesson.run.block) +
-        " --progress none -o " + target.string() + more;
-    EXPECT_EQ(std::system(line.c_str()), 0) << line;
-    return std::make_shared<const Trace>(target);
+/// Where the condition alone does not tell which policy to type: by lesson and page.
+const std::map<std::pair<std::string, std::string>, std::string>& policies_to_type() {
+  static const std::map<std::pair<std::string, std::string>, std::string> kPolicies = {
+      {{"03-without-the-sink", "StreamingLLM keeps four tokens"}, "sink(n=1)"},
   };
-  LessonTraces traces;
-  traces.trace = run("", "full.h5");
-  for (const ClosedRun& closed : lesson.run.closed) {
-    traces.closed.push_back(run(" --policy '" + closed.policy + "' --budget " + closed.budget,
-                                "closed" + std::to_string(traces.closed.size()) + ".h5"));
-  }
-  return traces;
+  return kPolicies;
 }
 
-void expect_known(const RichText& text, const LessonState& state, const Lesson& lesson) {
-  Progress progress;
-  for (const Block& block : text) {
-    for (const lesson::Run& run : block.runs) {
-      if (!run.slot) continue;
-      const Value value = evaluate(run.slot->expression, state, progress);
-      const std::string where = at_line(lesson.path, run.slot->line, run.slot->expression.text());
-      if (const double* number = std::get_if<double>(&value)) {
-        EXPECT_TRUE(std::isfinite(*number)) << where << " is " << *number;
-      } else {
-        EXPECT_NE(std::get<std::string>(value), "") << where;
+/// Every word that stands in brackets behind a name: words("score_is", …) of score_is("h2o").
+std::vector<std::string> words(const std::string& name, const std::string& condition) {
+  const std::regex call(name + R"re(\(\s*"([^"]*)"\s*\))re");
+  std::vector<std::string> found;
+  for (std::sregex_iterator it(condition.begin(), condition.end(), call), end; it != end; ++it)
+    found.push_back((*it)[1].str());
+  return found;
+}
+
+class Lessons : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (const std::string problem = need_display(); !problem.empty()) GTEST_SKIP() << problem;
+    demo::DemoPlaces places;
+    places.assets = fs::path(KVLOUPE_SOURCE_DIR) / "assets";
+    places.cache = folder_.path() / "cache";
+    places.program = std::string(KVLOUPE_BIN_DIR) + "/kvloupe-capture";
+    if (!fs::exists(places.program)) GTEST_SKIP() << places.program << " is not built";
+    lessons_ = lesson::find_lessons(places.assets / "lessons");
+    if (lessons_.empty()) GTEST_SKIP() << "there are no lessons in assets/lessons";
+    driver_ = std::make_unique<WindowDriver>(1600, 1000, window::Workspace::Host{.demo = places});
+  }
+  WindowDriver& driver() { return *driver_; }
+  window::Workspace& w() { return driver_->workspace; }
+  window::LessonPlayer& player() { return driver_->workspace.lessons; }
+
+  void open(const lesson::Lesson& lesson) {
+    w().open_lesson(lesson.name);
+    driver().settle();
+    ASSERT_TRUE(player().is_open()) << w().notice;
+    ASSERT_EQ(player().trace_error(), "") << lesson.name;
+  }
+
+  bool met() { return player().is_met(player().page()); }
+  /// Presses keys until the task is done, at most `times`.
+  bool until_met(const std::function<void()>& press, int times) {
+    for (int i = 0; i < times && !met(); ++i) {
+      press();
+      driver().settle();
+    }
+    return met();
+  }
+  void type_policy(const std::string& spec) {
+    driver().type("/");
+    driver().frames(3);
+    driver().key(GLFW_KEY_A, true);
+    driver().type(spec);
+    driver().key(GLFW_KEY_ENTER);
+    driver().settle();
+  }
+  /// The policy that a condition asks for; empty: any.
+  std::string policy_for(const std::string& condition) {
+    const auto listed =
+        policies_to_type().find({player().lesson().name, player().shown_page()->title});
+    if (listed != policies_to_type().end()) return listed->second;
+    const std::vector<std::string> scores = words("score_is", condition);
+    const std::vector<std::string> parts = words("policy_has", condition);
+    if (scores.empty() && parts.empty()) return {};
+    const bool other = condition.find(") == 0") != std::string::npos && parts.empty();
+    std::string spec = other            ? (scores.front() == "tova" ? "h2o" : "tova")
+                       : scores.empty() ? "keydiff"
+                                        : scores.front();
+    for (const std::string& part : parts) spec += "+" + part;
+    return spec;
+  }
+  /// Does the task of the page in hand as a reader would: one control after the other, each from
+  /// the page's own view, with the policy that it asks for.
+  bool do_task() {
+    const std::string condition = player().shown_page()->task->when.text();
+    const std::string policy = policy_for(condition);
+    const auto heads = [&] {
+      for (int layer = 0; layer < 12; ++layer) driver().key(GLFW_KEY_UP);
+      const ModelInfo& model = w().results.trace()->model();
+      for (int layer = 0; layer < model.num_layers; ++layer) {
+        for (int head = 0; head < model.num_kv_heads; ++head) driver().key(GLFW_KEY_LEFT);
+        driver().settle();
+        if (until_met([&] { driver().key(GLFW_KEY_RIGHT); }, model.num_kv_heads - 1)) return;
+        driver().key(GLFW_KEY_DOWN);
       }
+    };
+    const std::vector<std::pair<std::string, std::function<void()>>> controls = {
+        {"", [] {}},
+        {"policy_b", [&] { until_met([&] { driver().type("b"); }, 1); }},
+        {"token", [&] { until_met([&] { driver().key(GLFW_KEY_RIGHT, false, true); }, 60); }},
+        {"first_token", [&] { until_met([&] { driver().type("r"); }, 1); }},
+        {"viewing",
+         [&] {
+           driver().type("k");
+           driver().frames(2);
+           driver().type(words("viewing", condition).front());
+           driver().key(GLFW_KEY_ENTER);
+           driver().settle();
+         }},
+        {"layer", heads},
+        {"head", heads},
+        {"step",
+         [&] {
+           driver().key(GLFW_KEY_END);
+           driver().settle();
+           driver().key(GLFW_KEY_HOME);
+           driver().settle();
+           until_met([&] { driver().type("."); }, w().step_count());
+         }},
+        {"kept",
+         [&] {
+           driver().key(GLFW_KEY_HOME);
+           driver().settle();
+           until_met([&] { driver().type("."); }, w().step_count());
+         }},
+        {"", [&] { until_met([&] { driver().type("["); }, 40); }},
+        {"", [&] { until_met([&] { driver().type("]"); }, 40); }},
+    };
+    for (const auto& [name, use] : controls) {
+      if (condition.find(name) == std::string::npos) continue;
+      driver().key(GLFW_KEY_HOME, true);  // the page's view again
+      driver().settle();
+      if (!policy.empty()) type_policy(policy);
+      if (!met()) use();
+      if (met()) return true;
+    }
+    return false;
+  }
+
+  TemporaryFolder folder_;
+  std::vector<lesson::Lesson> lessons_;
+  std::unique_ptr<WindowDriver> driver_;
+};
+
+TEST_F(Lessons, EveryPageOpensAndItsNumbersAreThere) {
+  for (const lesson::Lesson& lesson : lessons_) {
+    EXPECT_THAT(lesson.errors(), IsEmpty());
+    open(lesson);
+    for (int page = 0; page < player().page_count(); ++page) {
+      SCOPED_TRACE(lesson.name + ", page " + std::to_string(page + 1));
+      if (page > 0) driver().key(GLFW_KEY_PAGE_DOWN);
+      driver().settle();
+      ASSERT_EQ(player().page(), page);
+      EXPECT_EQ(player().page_error(), "");
+      EXPECT_EQ(w().notice, "");
+      const std::string text = lesson::plain_text(player().text());
+      EXPECT_THAT(text, Not(IsEmpty()));
+      EXPECT_THAT(text, Not(HasSubstr("…"))) << "a number is still to come";
+      EXPECT_THAT(text, Not(HasSubstr("–"))) << "a number that is not to be had";
+      for (int i = 0; i < w().state.tile_count; ++i) {
+        const window::Tile& tile = w().tiles[static_cast<std::size_t>(i)];
+        EXPECT_EQ(tile.error(), "") << w().state.tiles[static_cast<std::size_t>(i)].view;
+        EXPECT_NE(tile.scene(), nullptr);
+      }
+      EXPECT_FALSE(player().view_changed(w()));
     }
   }
 }
 
-void check(const Lesson& lesson) {
-  SCOPED_TRACE(lesson.name);
-  EXPECT_THAT(lesson.errors(), IsEmpty());
-  EXPECT_FALSE(lesson.summary.empty());
-  const test::TemporaryFolder folder;
-  const LessonTraces traces = capture(lesson, folder.path());
-  EXPECT_EQ(missing_need(lesson, traces), "");
-  Progress progress;
-  for (std::size_t i = 0; i < lesson.pages.size(); ++i) {
-    const Page& page = lesson.pages[i];
-    SCOPED_TRACE(page.title);
-    const LessonState state = lesson_state(traces, page_workspace(lesson, i, traces, progress));
-    expect_known(page.text, state, lesson);
-    if (!page.task) continue;
-    expect_known(page.task->text, state, lesson);
-    const Value value = evaluate(page.task->when, state, progress);
-    EXPECT_FALSE(std::isnan(std::get<double>(value))) << page.task->when.text();
-  }
-  const figure::TextMetrics fonts;
-  const Handout handout = make_handout(lesson, traces, fonts, progress);
-  EXPECT_THAT(handout.problems, IsEmpty());
-  EXPECT_LT(handout.pdf.size(), std::size_t{20} << 20U);
-}
-
-TEST(Lessons, TheExampleHoldsOnTheDemoModel) {
-  check(read_lesson(fs::path(KVLOUPE_SOURCE_DIR) / "tests/app/lessons/example.md"));
-}
-
-TEST(Lessons, EveryOneHoldsOnTheDemoModel) {
-  const std::vector<Lesson> lessons = find_lessons();
-  EXPECT_GE(lessons.size(), 8U);
-  for (const Lesson& lesson : lessons) {
-    check(lesson);
-    EXPECT_GE(lesson.pages.size(), 5U) << lesson.name;
-    EXPECT_LE(lesson.pages.size(), 9U) << lesson.name;
+TEST_F(Lessons, EveryTaskCanBeDoneWithTheControls) {
+  for (const lesson::Lesson& lesson : lessons_) {
+    open(lesson);
+    for (int page = 0; page < player().page_count(); ++page) {
+      if (page > 0) driver().key(GLFW_KEY_PAGE_DOWN);
+      driver().settle();
+      ASSERT_EQ(player().page(), page);
+      const lesson::Page& shown = *player().shown_page();
+      if (!shown.task) continue;
+      EXPECT_FALSE(met()) << lesson.name << ", \"" << shown.title
+                          << "\": the task is done before the reader has touched anything";
+      if (met()) continue;
+      EXPECT_TRUE(do_task()) << lesson.name << ", \"" << shown.title
+                             << "\": " << shown.task->when.text();
+    }
   }
 }
 
 }  // namespace
-}  // namespace kvloupe::lesson
+}  // namespace kvloupe::test

@@ -2,7 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <ostream>
+#include <span>
+#include <vector>
 
 namespace kvloupe::window {
 namespace {
@@ -76,6 +80,136 @@ TEST(TileLayout, TilesFillTheAreaAndNeverOverlap) {
       }
     }
   }
+}
+
+/// As the window lays out a screen of so many pixels at that scale.
+struct Screen {
+  double width, height, scale;
+  friend std::ostream& operator<<(std::ostream& out, const Screen& s) {
+    return out << s.width << " x " << s.height << " at " << s.scale;
+  }
+};
+
+StageSizes sizes_at(const Screen& screen) {
+  const double u = screen.scale;
+  StageSizes sizes;
+  sizes.left = std::clamp(screen.width * 0.26, 200 * u, 256 * u);
+  sizes.right = std::clamp(screen.width * 0.26, 220 * u, 280 * u);
+  sizes.bottom = std::clamp(screen.height * 0.2, 128 * u, 192 * u);
+  sizes.side_rail = 28 * u;
+  sizes.bottom_rail = 40 * u;
+  sizes.margin = sizes.below = 8 * u;
+  sizes.gap = 16 * u;
+  sizes.header = sizes.tabs = 32 * u;
+  return sizes;
+}
+
+std::vector<TileNeed> needs_at(std::size_t count, double scale) {
+  const TileNeed map = with_least_room({1.0, true}, 1.0, scale);
+  std::vector<TileNeed> needs(count, map);
+  needs.front() = with_least_room({2.4, false}, 2.4, scale);
+  return needs;
+}
+
+constexpr Panels kAll{true, true, true};
+
+StageLayout stage(const Screen& screen, std::size_t count, std::size_t active = 0,
+                  Panels wanted = kAll) {
+  return lay_out_stage(needs_at(count, screen.scale), active, wanted, sizes_at(screen),
+                       screen.width, screen.height - 24 * screen.scale);
+}
+
+const Screen kScreens[] = {{1280, 720, 1.5},  {1024, 768, 1.25}, {3840, 2160, 2.0},
+                           {1600, 1000, 1.0}, {1280, 720, 1.0},  {1920, 1080, 1.0},
+                           {640, 480, 1.0}};
+
+TEST(StageLayout, WhatIsShownCanBeReadOnEveryScreen) {
+  for (const Screen& screen : kScreens) {
+    const StageSizes sizes = sizes_at(screen);
+    for (std::size_t count = 1; count <= 4; ++count) {
+      const auto needs = needs_at(count, screen.scale);
+      std::vector<bool> seen(count, false);
+      for (std::size_t active = 0; active < count; ++active) {
+        const StageLayout layout = stage(screen, count, active);
+        ASSERT_GE(active, layout.first) << screen;
+        ASSERT_LT(active, layout.first + layout.count) << screen;
+        EXPECT_EQ(layout.open, stage(screen, count, 0).open)
+            << "the same in every turn, " << screen;
+        const double tabs = layout.count < count ? sizes.tabs : 0.0;
+        const auto shown = std::span(needs).subspan(layout.first, layout.count);
+        const auto tiles =
+            arrange_tiles(shown, layout.centre.width - 2 * sizes.margin,
+                          layout.centre.height - sizes.below - tabs, sizes.gap, sizes.header);
+        EXPECT_TRUE(tiles.legible) << count << " tiles on " << screen;
+        for (std::size_t i = 0; i < layout.count; ++i) {
+          EXPECT_GE(tiles.places[i].width, shown[i].least_width - 2) << screen;
+          EXPECT_GE(tiles.places[i].height - sizes.header, shown[i].least_height - 2) << screen;
+          seen[layout.first + i] = true;
+        }
+      }
+      EXPECT_EQ(std::count(seen.begin(), seen.end(), true), static_cast<long>(count))
+          << "every tile has its turn, " << screen;
+    }
+  }
+}
+
+TEST(StageLayout, PanelsFoldBeforeTilesGoAndOnlyAsManyAsMust) {
+  const Screen projector{1280, 720, 1.5};
+  EXPECT_EQ(stage(projector, 1).open, kAll) << "one view has room";
+  EXPECT_EQ(stage(projector, 2).open, (Panels{false, false, true}));
+  EXPECT_EQ(stage(projector, 2).count, 2U);
+  EXPECT_EQ(stage(projector, 4).count, 2U) << "two at a time";
+  EXPECT_EQ(stage(projector, 4, 3).first, 2U);
+  for (const Screen& roomy : {Screen{3840, 2160, 2.0}, Screen{1600, 1000, 1.0}}) {
+    for (std::size_t count = 1; count <= 4; ++count) {
+      EXPECT_EQ(stage(roomy, count).open, kAll) << roomy;
+      EXPECT_EQ(stage(roomy, count).count, count) << roomy;
+    }
+  }
+}
+
+TEST(StageLayout, WhatIsNotWantedIsNeitherOpenNorARail) {
+  const Screen projector{1280, 720, 1.5};
+  const StageLayout layout = stage(projector, 2, 0, {false, true, false});
+  EXPECT_FALSE(layout.open.left);
+  EXPECT_FALSE(layout.open.bottom);
+  EXPECT_EQ(layout.centre.x, 0.0);
+  EXPECT_EQ(layout.centre.height, 720 - 24 * 1.5);
+}
+
+TEST(StageLayout, WhereNotEvenOneCanBeReadItHasTheWholeArea) {
+  const StageLayout layout = stage({320, 320, 1.5}, 4, 2);
+  EXPECT_EQ(layout.open, Panels{});
+  EXPECT_EQ(layout.first, 2U);
+  EXPECT_EQ(layout.count, 1U);
+  EXPECT_EQ(lay_out_stage({}, 0, kAll, sizes_at({320, 320, 1.5}), 320, 300).count, 0U);
+}
+
+TEST(HeaderLayout, NothingReachesBeyondTheLineAndWhatIsMissingIsInTheList) {
+  HeaderNeed need{180, 80, {90, 140, 60}, 55, 30, 16};
+  for (double width = 1; width < 800; width += 1) {
+    const HeaderLayout layout = lay_out_header(need, width);
+    double used = need.dot + layout.title + (layout.side ? need.side : 0.0) +
+                  (layout.reset ? need.reset : 0.0) + (layout.more ? need.more : 0.0);
+    for (std::size_t i = 0; i < layout.choices; ++i) used += need.choices[i];
+    if (width >= need.dot + need.more) {
+      EXPECT_LE(used, width);
+    }
+    EXPECT_LE(layout.title, need.title);
+    const bool all = layout.side && layout.reset && layout.choices == need.choices.size();
+    EXPECT_EQ(layout.more, !all) << width;
+    if (!all) {
+      EXPECT_LT(width, 180 + 80 + 290 + 55 + 16 + 1);
+    }
+  }
+  EXPECT_EQ(lay_out_header(need, 700).title, 180);
+  EXPECT_EQ(lay_out_header(need, 150).title, 150 - 30 - 16) << "cut before it runs over a button";
+}
+
+TEST(HeaderLayout, ATitleAloneNeedsNoList) {
+  const HeaderNeed need{180, 0, {}, 0, 30, 16};
+  EXPECT_FALSE(lay_out_header(need, 100).more);
+  EXPECT_EQ(lay_out_header(need, 100).title, 84);
 }
 
 }  // namespace

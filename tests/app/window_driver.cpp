@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <imgui.h>
+#include <imgui_internal.h>
 
 #include <chrono>
 #include <set>
@@ -13,9 +14,11 @@ namespace {
 constexpr float kNoDoubleClicks = 0.0F;  // unless one is meant
 }
 
-WindowDriver::WindowDriver(int width, int height)
-    : surface({"kvloupe test", width, height, true}),
-      workspace({.close = [this] { asked_to_close = true; }}) {
+WindowDriver::WindowDriver(int width, int height, window::Workspace::Host host)
+    : surface({"kvloupe test", width, height, true}), workspace([&] {
+        host.close = [this] { asked_to_close = true; };
+        return host;
+      }()) {
   ImGui::GetIO().MousePos = {-1, -1};
   ImGui::GetIO().MouseDoubleClickTime = kNoDoubleClicks;
 }
@@ -109,6 +112,48 @@ void WindowDriver::wheel(float x, float y, float notches) {
 void WindowDriver::resize(int width, int height) {
   surface.resize(width, height);
   frames(2);
+}
+
+bool WindowDriver::point_at(const std::string& window, const std::vector<std::string>& names) {
+  constexpr float kStepX = 16.0F;  // finer than any control is wide
+  constexpr float kStepY = 12.0F;  // and high
+  ImGuiContext& context = *ImGui::GetCurrentContext();
+  const auto hovers = [&](ImGuiID id, ImVec2 at) {
+    ImGui::GetIO().MousePos = at;
+    surface.begin_frame();
+    workspace.frame();
+    surface.drop_frame();  // nobody looks
+    if (context.HoveredId != id) return false;
+    frame();
+    return context.HoveredId == id;
+  };
+  for (const ImGuiWindow* found : context.Windows) {
+    if (!found->WasActive || found->Hidden ||
+        std::string(found->Name).find(window) == std::string::npos) {
+      continue;
+    }
+    ImGuiID id = found->ID;
+    for (const std::string& name : names) id = ImHashStr(name.c_str(), 0, id);
+    const ImRect place = found->OuterRectClipped;
+    if (const auto before = found_.find(id);
+        before != found_.end() && place.Contains(before->second) && hovers(id, before->second)) {
+      return true;
+    }
+    for (float y = place.Min.y + 2; y < place.Max.y; y += kStepY) {
+      for (float x = place.Min.x + 2; x < place.Max.x; x += kStepX) {
+        if (!hovers(id, {x, y})) continue;
+        found_[id] = {x, y};
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+void WindowDriver::press_on(const std::string& window, const std::vector<std::string>& names) {
+  ASSERT_TRUE(point_at(window, names)) << "no " << names.back() << " in " << window;
+  press(true);
+  press(false);
 }
 
 double WindowDriver::difference(const window::Picture& a, const window::Picture& b, int x0, int y0,

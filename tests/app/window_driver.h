@@ -1,8 +1,12 @@
 #pragma once
 
+#include <imgui.h>
+
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <string>
+#include <vector>
 
 #include "app/window/surface.h"
 #include "app/window/workspace.h"
@@ -12,7 +16,7 @@ namespace kvloupe::test {
 /// The real workspace on a real OpenGL surface, driven by mouse and keys put into ImGui's IO.
 class WindowDriver {
  public:
-  explicit WindowDriver(int width = 1280, int height = 800);
+  explicit WindowDriver(int width = 1280, int height = 800, window::Workspace::Host host = {});
 
   /// Draws one frame; returns the seconds it took.
   double frame();
@@ -30,6 +34,13 @@ class WindowDriver {
   void wheel(float x, float y, float notches);
   void resize(int width, int height);
 
+  /// Looks with the pointer for a control of an ImGui window (or child window) whose name holds
+  /// `window`, and leaves the pointer on it. `names` are what is pushed as identities before it,
+  /// then its label. False where it is nowhere to be seen.
+  bool point_at(const std::string& window, const std::vector<std::string>& names);
+  /// The same, with a click; fails the test where there is no such control.
+  void press_on(const std::string& window, const std::vector<std::string>& names);
+
   window::Picture picture() { return surface.picture(); }
   /// Share of pixels in a rectangle that differ between two pictures of one size.
   static double difference(const window::Picture& a, const window::Picture& b, int x0, int y0,
@@ -40,6 +51,9 @@ class WindowDriver {
   window::Surface surface;
   bool asked_to_close = false;
   window::Workspace workspace;
+
+ private:
+  std::map<ImGuiID, ImVec2> found_;  // where controls were last
 };
 
 }  // namespace kvloupe::test

@@ -310,6 +310,49 @@ TEST_F(Window, ColourLimitsFollowTheDraggedBar) {
   EXPECT_FALSE(state().tiles[0].limits.has_value());
 }
 
+TEST_F(Window, ABarOfProbabilitiesIsNotDraggedBeyondOne) {
+  open_trace();
+  show("attention");
+  const figure::Axes bar = w().tiles[0].scene()->axes[1];
+  const float scale = w().tiles[0].scale();
+  const float x = w().tiles[0].origin().x + static_cast<float>(bar.plot.centre().x) * scale;
+  const float y = w().tiles[0].origin().y + static_cast<float>(bar.plot.y + 8) * scale;
+  driver().drag(x, y, x, y + 60);  // the upper limit grows
+  driver().settle();
+  ASSERT_TRUE(state().tiles[0].limits.has_value());
+  const figure::Axis& axis = w().tiles[0].scene()->axes[1].y;
+  EXPECT_LE(std::max(axis.first, axis.last), 1.0);
+}
+
+TEST_F(Window, TheStripAboveAnAttentionMapIsReadAndZoomed) {
+  open_trace();
+  show("attention");
+  const auto scene = w().tiles[0].scene();
+  const auto strip =
+      std::find_if(scene->axes.begin() + 1, scene->axes.end(), [](const figure::Axes& axes) {
+        return axes.x.meaning == figure::AxisMeaning::token &&
+               axes.y.meaning == figure::AxisMeaning::value;
+      });
+  ASSERT_NE(strip, scene->axes.end());
+  const float scale = w().tiles[0].scale();
+  const float x = w().tiles[0].origin().x + static_cast<float>(strip->plot.centre().x) * scale;
+  const float y = w().tiles[0].origin().y + static_cast<float>(strip->plot.centre().y) * scale;
+  const auto before = driver().picture();
+  driver().move(x, y);
+  driver().frames(2);
+  EXPECT_NEAR(w().hovered.token, 52, 2);
+  EXPECT_EQ(w().hovered.other_token, -1);
+  // The read-out stands beside the pointer.
+  const int left = static_cast<int>(x), top = static_cast<int>(y);
+  EXPECT_GT(WindowDriver::difference(before, driver().picture(), left + 4, top - 30, left + 120,
+                                     top + 30),
+            0.0);
+  driver().wheel(x, y, 4);
+  driver().settle();
+  ASSERT_TRUE(state().tiles[0].x_range.has_value());
+  EXPECT_EQ(*state().tiles[0].x_range, *state().tiles[0].y_range);
+}
+
 TEST_F(Window, HoveringATokenMarksItEverywhereAndAClickSelectsIt) {
   open_trace();
   driver().type("2");
@@ -460,22 +503,15 @@ TEST_F(Window, NarrowHeadersKeepTheirChoicesInAList) {
   driver().resize(1024, 700);
   state().tile_count = 4;
   show("attention");
-  const auto header = [&] {
-    return std::pair{w().tiles[0].origin().x,
-                     w().tiles[0].origin().y - window::Tile::header_height(w().fonts) / 2};
-  };
-  const auto [x, y] = header();
+  // The last in the line: the button of the list.
+  const figure::Rect more = w().tiles[0].header_items().back();
   const auto before = driver().picture();
-  bool opened = false;
-  for (float at = x; at < x + 250 && !opened;
-       at += 6) {  // wherever the button lies after the title
-    if (at < x + 120) continue;
-    driver().click(at, y);
-    driver().frames(2);
-    opened = WindowDriver::difference(before, driver().picture(), static_cast<int>(x),
-                                      static_cast<int>(y) + 20, static_cast<int>(x) + 250,
-                                      static_cast<int>(y) + 120) > 0.1;
-  }
+  driver().click(static_cast<float>(more.centre().x), static_cast<float>(more.centre().y));
+  driver().frames(2);
+  const int x = static_cast<int>(more.x);
+  const int y = static_cast<int>(more.bottom());
+  const bool opened =
+      WindowDriver::difference(before, driver().picture(), x, y, x + 150, y + 60) > 0.1;
   EXPECT_TRUE(opened) << "no list of the choices that have no room";
 }
 

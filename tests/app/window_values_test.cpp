@@ -7,6 +7,7 @@
 
 #include "app/window/head_grid.h"
 #include "app/window/numbers.h"
+#include "app/window/run_text.h"
 #include "app/window/step_tokens.h"
 
 namespace kvloupe::window {
@@ -27,6 +28,21 @@ TEST(Numbers, HaveThreeSignificantDigitsAndARealMinus) {
   EXPECT_EQ(count_text(1234), "1234");
   EXPECT_EQ(count_text(32768), "32\u2009768");
   EXPECT_EQ(count_text(-1234567), "−1\u2009234\u2009567");
+}
+
+TEST(RunText, SaysWhatIsKnownOnly) {
+  RunInfo run;
+  run.policy = "full";
+  run.dtype = "f32";
+  run.device = "cpu";
+  EXPECT_EQ(run_text(run), "f32 on cpu, full cache");
+  run.dtype.clear();
+  EXPECT_EQ(run_text(run), "on cpu, full cache");
+  run.device.clear();
+  EXPECT_EQ(run_text(run), "full cache");
+  run.dtype = "bf16";
+  run.policy = "h2o";
+  EXPECT_EQ(run_text(run), "bf16, h2o");
 }
 
 /// Two steps over six tokens: token 1 goes at step 0, token 3 at step 1.

@@ -5,8 +5,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <fstream>
+#include <iterator>
 
 #include "analysis/error.h"
+#include "analysis/trace/model_fingerprint.h"
 #include "capture/model/load_transformer.h"
 #include "capture/run/capture_input.h"
 #include "tests/capture/capture_check.h"
@@ -111,6 +114,21 @@ TEST(Capture, WhatIsStoredInFloat16IsConsistentWithItself) {
     expect_consistent(trace);
     expect_like_naive(trace, NaiveModel(folder.path()), std::string(dtype) == "f32" ? 2e-2 : 0.5);
   }
+}
+
+TEST(Capture, TheTraceNamesItsModelAndNoFolder) {
+  TinyCheckpoint tiny;
+  const TemporaryFolder folder;
+  CaptureRequest request = ids_request(folder, tiny);
+  const CaptureSummary summary = capture(request);
+  Progress progress;
+  const std::string expected = model_fingerprint(request.model, progress);
+  EXPECT_TRUE(is_model_fingerprint(expected)) << expected;
+  EXPECT_EQ(summary.fingerprint, expected);
+  EXPECT_EQ(stored_model_fingerprint(request.target), expected);
+  std::ifstream file(request.target, std::ios::binary);
+  const std::string bytes((std::istreambuf_iterator<char>(file)), {});
+  EXPECT_EQ(bytes.find(folder.path().string()), std::string::npos) << "a path is nobody's business";
 }
 
 TEST(Capture, GeneratesGreedilyAndStopsAtEos) {

@@ -5,11 +5,15 @@
 #include <algorithm>
 #include <cmath>
 
+#include "analysis/policy/policy_catalog.h"
 #include "tests/naive/naive_replay.h"
 
 namespace kvloupe::naive {
 
 namespace {
+constexpr double kShareTolerance = 2e-4;
+constexpr double kNoShare = 1e-36;
+
 /// Metrics agree to float32 rounding, relative to the size of what is added up.
 std::string compare_measures(const QueryHeadMetrics& fast, const Measures& naive) {
   const double size = std::max(naive.magnitude, naive.perturbation_l1) + 1.0;
@@ -24,6 +28,12 @@ std::string compare_measures(const QueryHeadMetrics& fast, const Measures& naive
   if (differs(fast.bound_l2, naive.bound_l2)) return "bound L2";
   if (differs(fast.head_error_l2, naive.head_error_l2)) return "head error";
   return "";
+}
+
+/// Whether scores are shares of attention or what a value-aware form makes of these: then they keep
+/// their digits however small they are, and a tie is near relative to the scores that tie.
+bool are_shares(const PolicySpec& policy) {
+  return find_policy(policy.score().name)->scale == ScoreScale::attention;
 }
 
 /// The same sets, and weights to float32 rounding.
@@ -45,7 +55,8 @@ bool same_merges(const std::vector<Merge>& fast, const std::vector<NaiveMerge>& 
 Comparison compare(const Replay& fast, int layer, const LayerStates& states, const ModelInfo& model,
                    double attention_scale) {
   Comparison result;
-  NaiveReplay naive(states, model, attention_scale, layer, parse_policy(fast.policy), fast.budget);
+  const PolicySpec policy = parse_policy(fast.policy);
+  NaiveReplay naive(states, model, attention_scale, layer, policy, fast.budget);
   for (int step = 0; step < static_cast<int>(fast.blocks.size()); ++step) {
     const Block& block = fast.blocks[static_cast<std::size_t>(step)];
     const std::vector<HeadStep> expected = naive.step(block);
@@ -82,7 +93,15 @@ Comparison compare(const Replay& fast, int layer, const LayerStates& states, con
           const double own = std::abs(twin.second_scores.at(token) - twin.second_threshold);
           margin = std::fmin(margin, own * (largest / second));
         }
-        if (!(margin <= kScoreTolerance * largest) || twin.protected_tokens.count(token) == 1 ||
+        double tolerance = kScoreTolerance * largest;
+        if (are_shares(policy)) {
+          const double own = std::abs(twin.scores.at(token));
+          const double bar = std::fmax(std::abs(twin.threshold), std::abs(twin.layer_threshold));
+          // Below the smallest float32 all are equal.
+          tolerance = std::min(tolerance, kShareTolerance * std::fmax(own, bar) + kNoShare);
+          if (!twin.second_scores.empty()) tolerance = kScoreTolerance * largest;
+        }
+        if (!(margin <= tolerance) || twin.protected_tokens.count(token) == 1 ||
             (retained.size() != twin.retained.size() && !shared)) {
           result.failure =
               where(fmt::format("token {}, {} against {} of its twin, margin {:.3g},", token,

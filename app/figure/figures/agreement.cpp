@@ -11,6 +11,7 @@
 #include "app/figure/comparison.h"
 #include "app/figure/dot_plot.h"
 #include "app/figure/figures/figures.h"
+#include "app/figure/limits.h"
 #include "app/figure/panels.h"
 #include "app/figure/value_axis.h"
 
@@ -110,7 +111,7 @@ class Agreement final : public Figure {
     ColourScale colours;
     colours.map = request.style.amounts;
     colours.label = "Jaccard index";
-    if (request.limits) std::tie(colours.low, colours.high) = *request.limits;
+    choose_limits(colours, request.limits, kShare);
     return colours;
   }
 
@@ -167,7 +168,8 @@ class Agreement final : public Figure {
   void draw_heads(Scene& scene, const Style& style, const Rect& plot) const {
     ValueRange range;
     for (const HeadAgreement& one : heads) range.add(one.disagreement);
-    const Axis x = x_axis("Disagreement, 1 − mean Jaccard index", range.from_zero(0.12));
+    const Axis x =
+        x_axis("Disagreement, 1 − mean Jaccard index", within(range.from_zero(0.12), kShare));
     const Axis y = y_axis("Layer.head, sorted", {0.0, static_cast<double>(heads.size())});
     AxisLook y_look;
     y_look.line = false;

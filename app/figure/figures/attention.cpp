@@ -8,9 +8,9 @@
 
 #include "analysis/metric/attention.h"
 #include "analysis/metric/attention_map.h"
-#include "analysis/metric/sink.h"
 #include "app/figure/figures/figures.h"
-#include "app/figure/map_plot.h"
+#include "app/figure/limits.h"
+#include "app/figure/map_margin.h"
 
 namespace kvloupe::figure {
 
@@ -23,20 +23,21 @@ class Attention final : public Figure {
   Selection selection;
   Matrix map;      // [pixels,pixels] of the selected range; NaN where no query sees a key
   int window = 0;  // of the model, where it hides anything of the trace; 0: none
-  std::vector<int> sinks;
+  KeyStrip strip;
+  std::vector<SinkColumn> columns;  // of the strip's sinks
   bool logits = false;
   bool log_scale = true;
   Pooling pooling = Pooling::max;
   std::string of;
 
   double natural_height(const DrawRequest& request) const override {
-    return map_natural_height(request.style, plot(request), request.width);
+    return map_natural_height(request.style, plot(request, request.width), request.width);
   }
 
   Scene draw(const DrawRequest& request) const override {
     const Style& style = request.style;
     Scene scene = make_scene(style, request.width, request.height);
-    const MapPlot map_plot = plot(request);
+    const MapPlot map_plot = plot(request, request.height);
     const Rect rect = map_rect(style, map_plot, request.width, request.height);
     const double first = selection.first_token;
     const double end = selection.last_token + 1.0;
@@ -44,36 +45,23 @@ class Attention final : public Figure {
             paint({map.data(), static_cast<std::size_t>(map.size())}, static_cast<int>(map.cols()),
                   static_cast<int>(map.rows()), map_plot.scale),
             {first, end, first, end});
-    const Axes axes{rect, map_plot.x, map_plot.y};
-    Markers marks;
-    marks.shape = MarkerShape::triangle_down;
-    marks.size = 4.5;
-    marks.stroke = Stroke{style.colours.ink, 0.7, {}, Cap::butt};
-    for (const int token : sinks) {
-      const double x = axes.to_page(token + 0.5, map_plot.y.first).x;
-      if (x >= rect.x - 0.1 && x <= rect.right() + 0.1) marks.points.push_back({x, rect.y - 4.0});
-    }
-    if (!marks.points.empty()) {
-      const double last = marks.points.back().x;
-      scene.add(std::move(marks));
-      Text name = make_text(style, sinks.size() == 1 ? "sink" : "sinks", {last + 5.0, rect.y - 2.0},
-                            style.small);
-      name.colour = style.colours.faint;
-      if (last + 5.0 + name.width < request.width) scene.add(std::move(name));
-    }
+    add_sink_columns(scene, style, map_plot, rect, columns, {first, end});
+    add_key_strip(scene, style, map_plot, rect, strip);
     return scene;
   }
 
   void write_csv(CsvWriter& csv) const override {
     const double tile =
         (selection.last_token - selection.first_token + 1.0) / static_cast<double>(map.cols());
-    csv.row({"query_token", "key_token", "tokens_per_tile", logits ? "logit" : "attention"});
+    csv.row({"query_token", "key_token", "tokens_per_tile", logits ? "logit" : "attention",
+             "key_receives_mean"});
+    const std::vector<double> received = received_by_pixel();
     for (Eigen::Index y = 0; y < map.rows(); ++y) {
       for (Eigen::Index x = 0; x < map.cols(); ++x) {
         if (std::isnan(map(y, x))) continue;
         csv.row({selection.first_token + static_cast<double>(y) * tile,
                  selection.first_token + static_cast<double>(x) * tile, tile,
-                 static_cast<double>(map(y, x))});
+                 static_cast<double>(map(y, x)), received[static_cast<std::size_t>(x)]});
       }
     }
   }
@@ -82,8 +70,13 @@ class Attention final : public Figure {
     const int count = selection.last_token - selection.first_token + 1;
     const long row = target.other_token - selection.first_token;
     const long column = target.token - selection.first_token;
+    if (target.other_token < 0) return received_text(target.token);
     if (row < 0 || column < 0 || row >= count || column >= count) return {};
-    const float value = map(row * map.rows() / count, column * map.cols() / count);
+    float value = map(row * map.rows() / count, column * map.cols() / count);
+    for (const SinkColumn& sink : columns) {
+      if (sink.token == target.token)
+        value = sink.values[static_cast<std::size_t>(row * map.rows() / count)];
+    }
     if (std::isnan(value)) {
       const bool beyond = target.token < first_seen(target.other_token, window);
       return beyond ? fmt::format("not seen, beyond the window of {} tokens", window) : "";
@@ -105,12 +98,36 @@ class Attention final : public Figure {
       text += fmt::format("; blank below the diagonal: beyond the model's window of {} tokens",
                           format_count(window));
     }
-    if (!sinks.empty()) text += "; triangles: tokens that receive more than 0.3 on average";
+    text +=
+        ". Above, the attention each key receives on average from the queries that see it, paler "
+        "where these are few";
+    if (!strip.sinks.empty()) {
+      text += fmt::format(
+          "; triangles: sinks, which receive more than 0.3; left, outlined: {} of the map, wider",
+          columns.size() == 1 ? "the column of the strongest" : "the columns of the strongest");
+    }
     return text + ".";
   }
 
  private:
-  MapPlot plot(const DrawRequest& request) const {
+  /// Of each column of pixels, the most that one of its keys receives.
+  std::vector<double> received_by_pixel() const {
+    const long count = selection.last_token - selection.first_token + 1L;
+    std::vector<double> result(static_cast<std::size_t>(map.cols()), 0.0);
+    for (long i = 0; i < count; ++i) {
+      double& pixel = result[static_cast<std::size_t>(i * map.cols() / count)];
+      pixel = std::max(pixel, strip.values[static_cast<std::size_t>(selection.first_token + i)]);
+    }
+    return result;
+  }
+
+  std::string received_text(int token) const {
+    if (token < 0 || token >= static_cast<int>(strip.values.size())) return {};
+    return "receives " + format_number(strip.values[static_cast<std::size_t>(token)]) +
+           " on average";
+  }
+
+  MapPlot plot(const DrawRequest& request, double height) const {
     const std::pair<double, double> all(selection.first_token, selection.last_token + 1.0);
     const auto [x0, x1] = request.x_range.value_or(all);
     const auto [y0, y1] = request.y_range.value_or(all);
@@ -120,13 +137,9 @@ class Attention final : public Figure {
     result.scale.map = request.style.amounts;
     result.scale.label = logits ? "Attention logit" : "Attention";
     result.aspect = std::clamp((x1 - x0) / (y1 - y0), 0.25, 4.0);
-    if (!sinks.empty()) result.top = 10.0;
+    leave_margins(result, strip, columns.size(), height);
     limits(result.scale);
-    if (request.limits) {
-      std::tie(result.scale.low, result.scale.high) = *request.limits;
-      if (result.scale.scale == AxisScale::log)
-        result.scale.low = std::max(result.scale.low, 1e-30);
-    }
+    choose_limits(result.scale, request.limits, logits ? Bounds{} : kShare);
     return result;
   }
 
@@ -147,7 +160,7 @@ class Attention final : public Figure {
       scale.high = high > low ? high : low + 1.0;
     } else if (log_scale) {
       scale.scale = AxisScale::log;
-      scale.high = std::pow(10.0, std::ceil(std::log10(high) - 1e-6));
+      scale.high = std::min(1.0, std::pow(10.0, std::ceil(std::log10(high) - 1e-6)));
       scale.low = std::pow(10.0, std::floor(std::log10(std::max(low, scale.high * 1e-5)) + 1e-6));
       if (!(scale.low < scale.high)) scale.low = scale.high / 10.0;
     } else {
@@ -183,30 +196,36 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
                            : fmt::format("head {}", s.head);
   const auto scale = static_cast<float>(trace.run().attention_scale);
   const Matrix keys = trace.key(s.layer, s.head);
-  std::vector<double> received(static_cast<std::size_t>(trace.length()), 0.0);
+  std::vector<double>& received = figure->strip.values;
+  received.assign(static_cast<std::size_t>(trace.length()), 0.0);
+  std::vector<Matrix> queries;
+  std::vector<std::vector<float>> logsumexps;
   for (int q = first; q < first + count; ++q) {
-    const Matrix queries = trace.query(s.layer, q);
-    const std::vector<float> logsumexp = attention_logsumexp(trace, s.layer, q, progress);
-    const Matrix one = attention_map(view(queries), view(keys), scale, logsumexp, window, progress);
-    if (q == first) {
-      figure->map = one;
-    } else {
-      figure->map += one;
-    }
+    queries.push_back(trace.query(s.layer, q));
+    logsumexps.push_back(attention_logsumexp(trace, s.layer, q, progress));
     const std::vector<float> mean =
-        received_attention(view(queries), view(keys), scale, trace.window(), progress);
+        received_attention(view(queries.back()), view(keys), scale, trace.window(), progress);
     for (std::size_t t = 0; t < mean.size(); ++t)
       received[t] += static_cast<double>(mean[t]) / count;
   }
-  figure->map /= static_cast<float>(count);
-  // The last few tokens are seen by too few queries, themselves among them, for a mean to say much;
-  // through a window of few tokens all are.
-  constexpr int few = 8;
-  if (trace.window() > 0 && trace.window() < few) return figure;
-  const int judged = trace.length() - std::max(few, trace.length() / 20);
-  for (int t = s.first_token; t <= std::min(s.last_token, judged); ++t) {
-    if (received[static_cast<std::size_t>(t)] > static_cast<double>(kSinkHead))
-      figure->sinks.push_back(t);
+  // The mean over the query heads.
+  const auto map_of = [&](const AttentionWindow& part) {
+    Matrix sum = Matrix::Zero(part.height, part.width);
+    for (std::size_t i = 0; i < queries.size(); ++i) {
+      sum += attention_map(view(queries[i]), view(keys), scale, logsumexps[i], part, progress);
+    }
+    return Matrix(sum / static_cast<float>(count));
+  };
+  figure->map = map_of(window);
+  figure->strip.pale_from = first_uncertain(trace.length(), trace.window());
+  figure->strip.sinks = sinks_among(received, s.first_token, s.last_token, trace.window());
+  for (const int token : strongest_sinks(figure->strip)) {
+    AttentionWindow column = window;
+    column.key_first = token;
+    column.key_end = token + 1;
+    column.width = 1;
+    const Matrix values = map_of(column);
+    figure->columns.push_back({token, {values.data(), values.data() + values.size()}});
   }
   return figure;
 }
@@ -220,14 +239,15 @@ FigureInfo attention_figure() {
   info.tooltip =
       "A = softmax(QKᵀ/√d), causal and within the model's window, recomputed in float32 from "
       "queries and keys; never read from a "
-      "stored 16-bit map. Triangles mark sinks: tokens that receive more than 0.3 on average";
+      "stored 16-bit map. Above, the attention each key receives on average; triangles mark sinks, "
+      "which receive more than 0.3; their columns stand left of the map, wider";
   info.needs.head = true;
   info.needs.tokens = true;
   info.choices = {
       {"pooling",
        "Pooling",
-       "A pixel that covers several cells shows their largest, or their mean. A sink is one "
-       "column wide and survives the largest only",
+       "A pixel that covers several cells shows their largest, or their mean. A needle is one cell "
+       "and survives the largest only",
        {"max", "mean"}},
       {"scale", "Scale", "Logarithmic or linear colours", {"log", "linear"}},
       {"unit",

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "analysis/measure/measure_catalog.h"
+#include "analysis/metric/tightness.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/line_panels.h"
@@ -86,9 +87,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
       line.points.push_back({place.x, value});
       if (value > 1e-12) range.add(value);
       const double perturbation = value_at(input, "perturbation_" + norm, place);
-      ratio.points.push_back({place.x, value > 0.0 && std::isfinite(value)
-                                           ? perturbation / value
-                                           : std::numeric_limits<double>::quiet_NaN()});
+      ratio.points.push_back({place.x, kvloupe::tightness(perturbation, value)});
     }
     const bool known = std::any_of(line.points.begin(), line.points.end(),
                                    [](const Point& p) { return std::isfinite(p.y); });

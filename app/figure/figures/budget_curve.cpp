@@ -9,6 +9,7 @@
 #include "analysis/error.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
+#include "app/figure/limits.h"
 #include "app/figure/line_plot.h"
 #include "app/figure/panels.h"
 #include "app/figure/value_axis.h"
@@ -25,10 +26,11 @@ struct CurveMeasure {
   const char* label;
   bool more_is_better;
   double (*of)(const QueryHeadMetrics& metrics);  // nullptr: the volume
+  bool share = false;                             // lies between 0 and 1
 };
 constexpr CurveMeasure measures[] = {
     {"lost-mass", "Lost attention 1 − S", false,
-     [](const QueryHeadMetrics& m) { return std::max(0.0, 1.0 - m.retained_mass); }},
+     [](const QueryHeadMetrics& m) { return std::max(0.0, 1.0 - m.retained_mass); }, true},
     {"perturbation", "Output perturbation ℒ (L1)", false,
      [](const QueryHeadMetrics& m) { return m.perturbation_l1; }},
     {"bound", "Perturbation bound θ (L1)", false,
@@ -170,8 +172,9 @@ class BudgetCurve final : public Figure {
     }
     const Axis x = x_axis("Budget N [entries]", x_range.padded_log(0.04), AxisScale::log);
     if (!log_scale) y_range.add(limit);
-    const Axis y = log_scale ? y_axis(measure.label, y_range.padded_log(), AxisScale::log)
-                             : y_axis(measure.label, y_range.padded());
+    ValueRange shown = log_scale ? y_range.padded_log() : y_range.padded();
+    if (measure.share) shown = within(shown, kShare);
+    const Axis y = y_axis(measure.label, shown, log_scale ? AxisScale::log : AxisScale::linear);
     for (const Curves& one : policies)
       grid.panels.push_back({policies.size() > 1 ? one.policy : "", x, y});
     return grid;

@@ -7,6 +7,7 @@
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/strips.h"
+#include "app/figure/limits.h"
 
 namespace kvloupe::figure {
 
@@ -45,7 +46,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   if (objective) {
     first.x = x_axis("‖Σ k/‖k‖‖² over S", range_of({reached}).padded_log(), AxisScale::log);
   } else {
-    first.x = x_axis("Mean cosine in S", range_of({reached}).padded());
+    first.x = x_axis("Mean cosine in S", within(range_of({reached}).padded(), kCosine));
   }
   second.title = "Gap of the relaxation";
   second.x = x_axis("‖mean of S − mean of cache‖", range_of({gap}).from_zero());

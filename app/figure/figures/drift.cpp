@@ -14,6 +14,7 @@
 #include "app/figure/cell_map.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/fit_texts.h"
+#include "app/figure/limits.h"
 #include "app/figure/line_plot.h"
 #include "app/figure/panels.h"
 #include "app/figure/series.h"
@@ -155,7 +156,7 @@ class DriftFigure final : public Figure {
     colours.map = request.style.amounts;
     colours.label = "Jaccard index";
     colours.low = least_shown();
-    if (request.limits) std::tie(colours.low, colours.high) = *request.limits;
+    choose_limits(colours, request.limits, kShare);
     return colours;
   }
 

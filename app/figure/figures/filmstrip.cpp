@@ -6,8 +6,9 @@
 #include <cmath>
 
 #include "analysis/error.h"
+#include "analysis/metric/sink.h"
 #include "app/figure/figures/figures.h"
-#include "app/figure/map_plot.h"
+#include "app/figure/map_margin.h"
 #include "app/figure/token_state.h"
 
 namespace kvloupe::figure {
@@ -39,6 +40,7 @@ class Filmstrip final : public Figure {
   bool scored = false;
   bool any_shield = false;
   bool any_merged = false;
+  double sink = 0.0;  // the mean attention token 0 receives, where it is a sink in this head
 
   Scene draw(const DrawRequest& request) const override {
     const Style& style = request.style;
@@ -63,26 +65,21 @@ class Filmstrip final : public Figure {
     const double height =
         std::max(10.0, request.height - top - band - bottom_margin(style, axes.x, x_look) - 2.0);
     const AxisLook y_look = axis_look(style, axes.y, height, false);
-    const double left = 2.0 + left_margin(style, axes.y, y_look);
+    const double inset = sink > 0.0 ? sink_columns_room(1) : 0.0;
+    const double left = 2.0 + left_margin(style, axes.y, y_look) + inset;
     axes.plot = {left, top + band, std::max(10.0, request.width - left - 2.0 - style.small),
                  height};
 
-    scene.add(PushClip{axes.plot});
-    if (axes.y.knee) {
-      add_cells(scene, style, axes, axes.y.first, *axes.y.knee, request.pixels_per_point);
-      add_cells(scene, style, axes, *axes.y.knee, axes.y.last, request.pixels_per_point);
-      add_knee(scene, style, axes);
-    } else {
-      add_cells(scene, style, axes, axes.y.first, axes.y.last, request.pixels_per_point);
-    }
-    add_open_cells(scene, style, axes);
-    add_block_lines(scene, style, axes);
-    add_shields(scene, style, axes);
-    add_ticks(scene, style, axes);
-    add_window_edge(scene, style, axes);
-    scene.add(PopClip{});
+    add_strip(scene, style, axes, request.pixels_per_point);
     add_band(scene, style, axes);
-    add_axes(scene, style, axes, x_look, y_look);
+    if (inset == 0.0) {
+      add_axes(scene, style, axes, x_look, y_look);
+    } else {
+      AxisLook bare;
+      bare.labels = bare.line = false;
+      add_axes(scene, style, axes, x_look, bare);
+      add_sink(scene, style, axes, left - inset, y_look, request.pixels_per_point);
+    }
     return scene;
   }
 
@@ -130,6 +127,10 @@ class Filmstrip final : public Figure {
                                "window of {} tokens: no later query sees it.",
                                format_count(window))
                  : "") +
+            (sink > 0.0 ? fmt::format(" Left, outlined: token 0, a sink, which receives {} of the "
+                                      "attention; wider.",
+                                      format_number(sink, 2))
+                        : "") +
             (prompt_weight() > 1.0
                  ? fmt::format(" Rows of the prompt, above the line, are {} times as high.",
                                fmt::format("{:.2g}", prompt_weight()))
@@ -137,6 +138,48 @@ class Filmstrip final : public Figure {
   }
 
  private:
+  /// The cells of the axes' tokens with all their marks.
+  void add_strip(Scene& scene, const Style& style, const Axes& axes, double density) const {
+    scene.add(PushClip{axes.plot});
+    if (axes.y.knee) {
+      add_cells(scene, style, axes, axes.y.first, *axes.y.knee, density);
+      add_cells(scene, style, axes, *axes.y.knee, axes.y.last, density);
+      add_knee(scene, style, axes);
+    } else {
+      add_cells(scene, style, axes, axes.y.first, axes.y.last, density);
+    }
+    add_open_cells(scene, style, axes);
+    add_block_lines(scene, style, axes);
+    add_shields(scene, style, axes);
+    add_ticks(scene, style, axes);
+    add_window_edge(scene, style, axes);
+    scene.add(PopClip{});
+  }
+
+  /// Token 0's own column, wide enough to be seen, left of the strip, with the y axis.
+  void add_sink(Scene& scene, const Style& style, const Axes& of_strip, double x,
+                const AxisLook& y_look, double density) const {
+    Axes axes = of_strip;
+    axes.x.first = 0.0;
+    axes.x.last = 1.0;
+    axes.plot.x = x;
+    axes.plot.width = sink_column_width;
+    add_strip(scene, style, axes, density);
+    AxisLook bare;
+    bare.labels = bare.line = false;
+    add_axes(scene, style, axes, bare, y_look);
+    Path outline;
+    outline.rect(axes.plot);
+    outline.stroke = Stroke{style.colours.ink, 0.7, {}, Cap::butt};
+    scene.add(std::move(outline));
+    Markers mark;
+    mark.shape = MarkerShape::triangle_down;
+    mark.size = 4.5;
+    mark.stroke = Stroke{style.colours.ink, 0.7, {}, Cap::butt};
+    mark.points.push_back({axes.plot.centre().x, axes.plot.y - 4.0});
+    scene.add(std::move(mark));
+  }
+
   /// How many times as high a prompt's row is as a generated token's, so that the few steps of a
   /// prompt are seen beside many of one token: up to two fifths of the height.
   double prompt_weight() const {
@@ -445,6 +488,13 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   figure->segments = segments_of(input.trace->tokens());
   const auto size =
       static_cast<std::size_t>(figure->steps) * static_cast<std::size_t>(figure->tokens);
+  const int group = input.trace->model().group_size();
+  for (int member = 0; member < group; ++member) {
+    figure->sink += static_cast<double>(sink_strength(*input.trace, s.layer,
+                                                      s.head * group + member, 0, progress)) /
+                    group;
+  }
+  if (!(figure->sink > static_cast<double>(kSinkHead))) figure->sink = 0.0;
   figure->cells.assign(size, Cell::absent);
   figure->ranks.assign(size, 255);
   figure->shield.assign(size, 0);

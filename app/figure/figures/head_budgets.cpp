@@ -9,6 +9,7 @@
 #include "app/figure/cell_map.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
+#include "app/figure/limits.h"
 #include "app/figure/panels.h"
 
 namespace kvloupe::figure {
@@ -109,7 +110,7 @@ class HeadBudgets final : public Figure {
         colours.high = std::max(colours.high, static_cast<double>(value));
     }
     if (colours.high <= 0.0) colours.high = 1.0;
-    if (request.limits) std::tie(colours.low, colours.high) = *request.limits;
+    choose_limits(colours, request.limits, Bounds{.least = 0.0});
     return colours;
   }
 

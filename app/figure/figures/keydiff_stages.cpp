@@ -12,6 +12,7 @@
 #include "app/figure/dot_plot.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/fit_texts.h"
+#include "app/figure/limits.h"
 #include "app/figure/line_plot.h"
 #include "app/figure/panels.h"
 #include "app/figure/top_legend.h"
@@ -105,7 +106,7 @@ class KeydiffStages final : public Figure {
     score.x = {AxisMeaning::token, AxisScale::linear,
                tokens.empty() ? 0.0 : static_cast<double>(tokens.front()),
                tokens.empty() ? 1.0 : tokens.back() + 1.0, "Token"};
-    score.y = y_axis("cos(anchor, k)", cosine.padded());
+    score.y = y_axis("cos(anchor, k)", within(cosine.padded(), kCosine));
     keep.title = "Kept";
     keep.x = x_axis("Rank", {0.0, std::max(1.0, static_cast<double>(count()) + 1.0)});
     keep.y = score.y;

@@ -9,6 +9,7 @@
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/fit_texts.h"
+#include "app/figure/limits.h"
 #include "app/figure/line_plot.h"
 #include "app/figure/panels.h"
 #include "app/figure/top_legend.h"
@@ -105,12 +106,7 @@ class MergeSets final : public Figure {
     colours.low = -1.0;
     colours.high = 1.0;
     colours.label = "Cosine";
-    if (request.limits) {
-      const double most =
-          std::max({std::abs(request.limits->first), std::abs(request.limits->second), 1e-6});
-      colours.low = -most;
-      colours.high = most;
-    }
+    choose_limits(colours, request.limits, kCosine);
     return colours;
   }
 

@@ -12,6 +12,7 @@
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/of_evaluation.h"
 #include "app/figure/fit_texts.h"
+#include "app/figure/limits.h"
 #include "app/figure/panels.h"
 #include "app/figure/value_axis.h"
 
@@ -85,7 +86,7 @@ class NeedleGrid final : public Figure {
     colours.map = request.style.amounts;
     colours.high = 100.0;
     colours.label = "Found (%)";
-    if (request.limits) std::tie(colours.low, colours.high) = *request.limits;
+    choose_limits(colours, request.limits, kPercent);
     return colours;
   }
 

@@ -9,7 +9,9 @@
 #include "analysis/error.h"
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/metric/sink.h"
+#include "app/figure/cell_map.h"
 #include "app/figure/figures/figures.h"
+#include "app/figure/limits.h"
 #include "app/figure/map_plot.h"
 
 namespace kvloupe::figure {
@@ -34,7 +36,8 @@ Shown shown(const std::string& name) {
 
 struct Panel {
   std::string title;
-  std::vector<float> values;  // [L,Hk]
+  std::vector<float> values;          // [L,Hk]
+  std::vector<float> strongest = {};  // [L,Hk] of sinks: the largest of the head's query heads
 };
 
 class Overview final : public Figure {
@@ -80,6 +83,7 @@ class Overview final : public Figure {
       scene.add(Image{std::move(pixels), rect, std::move(key), Interpolation::nearest});
       const Axes axes{rect, plot.x, plot.y};
       add_gaps(scene, style, axes);
+      add_outlines(scene, style, axes, panel);
       add_values(scene, style, axes, panel, colours);
       AxisLook x = axis_look(style, plot.x, rect.width, true);
       AxisLook y = y_look;
@@ -118,6 +122,12 @@ class Overview final : public Figure {
       if (panels.size() > 1) text += panel.title + " ";
       text += format_number(static_cast<double>(
           panel.values[static_cast<std::size_t>(target.layer * heads + target.head)]));
+      if (panel.strongest.empty()) continue;
+      const auto cell = static_cast<std::size_t>(target.layer * heads + target.head);
+      if (panel.strongest[cell] > panel.values[cell]) {
+        text += fmt::format(", strongest query head {}",
+                            format_number(static_cast<double>(panel.strongest[cell])));
+      }
     }
     return text;
   }
@@ -132,6 +142,7 @@ class Overview final : public Figure {
         text += ", " + panels[p].title;
       }
     }
+    if (!panels.front().strongest.empty()) text += "; outlined where a query head is above 0.3";
     return text + ".";
   }
 
@@ -160,8 +171,16 @@ class Overview final : public Figure {
       colours.high = high > low ? static_cast<double>(high) : static_cast<double>(low) + 1.0;
       if (measure.neither_is_zero && high > low) colours.low = static_cast<double>(low);
     }
-    if (request.limits) std::tie(colours.low, colours.high) = *request.limits;
+    choose_limits(colours, request.limits, measure.share ? kShare : Bounds{});
     return colours;
+  }
+
+  /// Round heads with a query head that is a sink: their mean may not tell.
+  void add_outlines(Scene& scene, const Style& style, const Axes& axes, const Panel& panel) const {
+    if (panel.strongest.empty()) return;
+    std::vector<bool> marked;
+    for (const float value : panel.strongest) marked.push_back(value > kSinkHead);
+    outline_cells(scene, style, axes.plot, marked, layers, heads);
   }
 
   /// Hairlines of paper between the cells, where these are large enough to bear them.
@@ -236,6 +255,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
       for (int h = 0; h < figure->heads; ++h) {
         panel.values[static_cast<std::size_t>(l * figure->heads + h)] =
             strengths.row(l).segment(h * group, group).mean();
+        panel.strongest.push_back(strengths.row(l).segment(h * group, group).maxCoeff());
       }
     }
     figure->at = group > 1 ? "mean over its query heads" : "mean over all later queries";

@@ -10,6 +10,7 @@
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/line_panels.h"
 #include "app/figure/figures/of_evaluation.h"
+#include "app/figure/limits.h"
 
 namespace kvloupe::figure {
 
@@ -113,7 +114,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   panel.levels.push_back({what.of_full, ""});
   panel.x = x_axis(percent ? "Budget (% of the prompt)" : "Budget N (entries)", x.padded_log(),
                    AxisScale::log);
-  panel.y = y_axis(what.label, y.padded());
+  panel.y = y_axis(what.label, of_hundred ? within(y.padded(), kPercent) : y.padded());
   panel.y_grid = true;
   auto figure = std::make_unique<LinePanels>();
   figure->panels.push_back(std::move(panel));

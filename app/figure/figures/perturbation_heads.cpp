@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <tuple>
 
 #include "app/figure/cell_map.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/stage_comparison.h"
+#include "app/figure/limits.h"
 #include "app/figure/panels.h"
 #include "app/figure/value_axis.h"
 
@@ -84,7 +84,7 @@ class PerturbationHeads final : public Figure {
     most = most > 0.0 ? std::min(most, 100.0) : 1.0;
     colours.low = -most;
     colours.high = most;
-    if (request.limits) std::tie(colours.low, colours.high) = *request.limits;
+    choose_limits(colours, request.limits);
     return colours;
   }
 

@@ -12,7 +12,8 @@
 #include "analysis/metric/similarity_map.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/fit_texts.h"
-#include "app/figure/map_plot.h"
+#include "app/figure/limits.h"
+#include "app/figure/map_margin.h"
 
 namespace kvloupe::figure {
 
@@ -25,7 +26,9 @@ struct AttentionBeside {
   Matrix map;      // [pixels,pixels]; NaN where no query sees a key
   int window = 0;  // of the model, where it hides anything of the trace; 0: none
   std::string of;
-  double correlation = 0.0;  // ρ of a key's mean cosine to the others and the attention it receives
+  KeyStrip likeness, received;  // of every key: mean cosine to the others, mean attention
+  std::vector<SinkColumn> columns;
+  double correlation = 0.0;  // ρ of the two
 };
 
 class Similarity final : public Figure {
@@ -41,18 +44,19 @@ class Similarity final : public Figure {
   std::optional<AttentionBeside> attention;
 
   double natural_height(const DrawRequest& request) const override {
-    const double one = map_natural_height(request.style, plot(request), own_width(request));
+    const double width = own_width(request);
+    const double one = map_natural_height(request.style, plot(request, width), width);
     return stacked(request) ? 2.0 * one : one;
   }
 
   Scene draw(const DrawRequest& request) const override {
     const Style& style = request.style;
     Scene scene = make_scene(style, request.width, request.height);
-    const MapPlot map = plot(request);
     const double height = stacked(request) ? request.height / 2 : request.height;
+    const MapPlot map = plot(request, height);
     const Rect rect = map_rect(style, map, own_width(request), height);
     add_cosines(scene, request, map, rect);
-    if (attention) add_attention(scene, request, rect);
+    if (attention) add_attention(scene, request, map, rect);
     keep_fitting_texts(scene);
     return scene;
   }
@@ -93,12 +97,17 @@ class Similarity final : public Figure {
     return text +
            fmt::format(
                " (a), and the attention between them, {}{}{} (b). Over all tokens, Spearman's "
-               "ρ of a key's mean cosine to the others and the attention it receives is {}.",
+               "ρ of a key's mean cosine to the others and the attention it receives, which stand "
+               "above the maps, is {}.{}",
                attention->of, pooled() ? ", largest of each tile" : "",
                attention->window > 0 ? fmt::format(", within the model's window of {} tokens",
                                                    format_count(attention->window))
                                      : "",
-               format_number(attention->correlation, 2));
+               format_number(attention->correlation, 2),
+               attention->received.sinks.empty()
+                   ? ""
+                   : " Triangles: sinks, which receive more than 0.3; outlined: their columns, "
+                     "wider.");
   }
 
  private:
@@ -137,9 +146,12 @@ class Similarity final : public Figure {
   }
 
   /// Beside or below the map of cosines, as large.
-  void add_attention(Scene& scene, const DrawRequest& request, const Rect& cosines) const {
+  void add_attention(Scene& scene, const DrawRequest& request, const MapPlot& of_cosines,
+                     const Rect& cosines) const {
     const Style& style = request.style;
-    MapPlot map = plot(request);
+    MapPlot map = of_cosines;
+    map.inset = sink_columns_room(attention->columns.size());
+    map.right -= map.inset;
     map.x.label = "Key token";
     map.y.label = "Query token";
     map.scale = attention_scale(style);
@@ -158,8 +170,12 @@ class Similarity final : public Figure {
             paint({values.data(), static_cast<std::size_t>(values.size())},
                   static_cast<int>(values.cols()), static_cast<int>(values.rows()), map.scale),
             {first, end, first, end});
-    add_panel_letter(scene, style, 0, {cosines.x, cosines.y - 1.5 * style.text});
-    add_panel_letter(scene, style, 1, {rect.x, rect.y - 1.5 * style.text});
+    add_sink_columns(scene, style, map, rect, attention->columns, {first, end});
+    add_key_strip(scene, style, of_cosines, cosines, attention->likeness);
+    add_key_strip(scene, style, map, rect, attention->received);
+    const double above = of_cosines.top - 2.0;
+    add_panel_letter(scene, style, 0, {cosines.x, cosines.y - above});
+    add_panel_letter(scene, style, 1, {rect.x, rect.y - above});
   }
 
   /// Whole decades, four at most.
@@ -178,7 +194,7 @@ class Similarity final : public Figure {
     return scale;
   }
 
-  MapPlot plot(const DrawRequest& request) const {
+  MapPlot plot(const DrawRequest& request, double height) const {
     const std::pair<double, double> all(selection_.first_token, selection_.last_token + 1.0);
     const auto [x0, x1] = request.x_range.value_or(all);
     const auto [y0, y1] = request.y_range.value_or(all);
@@ -189,14 +205,14 @@ class Similarity final : public Figure {
     map.scale.low = -1.0;
     map.scale.high = 1.0;
     map.scale.label = "Cosine similarity";
-    if (request.limits) {
-      const double most =
-          std::max({std::abs(request.limits->first), std::abs(request.limits->second), 1e-6});
-      map.scale.low = -most;
-      map.scale.high = most;
-    }
+    choose_limits(map.scale, request.limits, kCosine);
     map.aspect = std::clamp((x1 - x0) / (y1 - y0), 0.25, 4.0);
-    if (attention) map.top = 2.0 + 1.6 * request.style.text;
+    if (attention) {
+      map.top = 2.0 + 1.6 * request.style.text;
+      leave_margins(map, attention->likeness, 0, height);
+      // As wide as the map of attention, which has the columns of its sinks beside it.
+      map.right += sink_columns_room(attention->columns.size());
+    }
     return map;
   }
 
@@ -222,17 +238,39 @@ AttentionBeside attention_beside(const Trace& trace, const Selection& s, Progres
   result.of = s.query_head >= 0 ? fmt::format("query head {}", s.query_head)
               : group > 1       ? fmt::format("mean over the {} query heads", group)
                                 : fmt::format("head {}", s.head);
-  result.map = Matrix::Zero(window.height, window.width);
   std::vector<Matrix> queries;
+  std::vector<std::vector<float>> logsumexps;
   for (int q = first; q < first + count; ++q) {
     queries.push_back(trace.query(s.layer, q));
-    const std::vector<float> logsumexp = attention_logsumexp(trace, s.layer, q, progress);
-    result.map +=
-        attention_map(view(queries.back()), view(keys), scale, logsumexp, window, progress) /
-        static_cast<float>(count);
+    logsumexps.push_back(attention_logsumexp(trace, s.layer, q, progress));
   }
-  result.correlation =
-      key_attention(view(keys), queries, scale, trace.window(), progress).correlation;
+  const auto map_of = [&](const AttentionWindow& part) {
+    Matrix mean = Matrix::Zero(part.height, part.width);
+    for (std::size_t i = 0; i < queries.size(); ++i) {
+      mean += attention_map(view(queries[i]), view(keys), scale, logsumexps[i], part, progress) /
+              static_cast<float>(count);
+    }
+    return mean;
+  };
+  result.map = map_of(window);
+  KeyAttention of_keys = key_attention(view(keys), queries, scale, trace.window(), progress);
+  result.correlation = of_keys.correlation;
+  result.received.values = std::move(of_keys.received);
+  result.received.pale_from = first_uncertain(trace.length(), trace.window());
+  result.received.sinks =
+      sinks_among(result.received.values, s.first_token, s.last_token, trace.window());
+  result.likeness.values = std::move(of_keys.mean_cosines);
+  result.likeness.pale_from = trace.length();
+  result.likeness.likeness = true;
+  result.likeness.sinks = result.received.sinks;
+  for (const int token : strongest_sinks(result.received)) {
+    AttentionWindow column = window;
+    column.key_first = token;
+    column.key_end = token + 1;
+    column.width = 1;
+    const Matrix values = map_of(column);
+    result.columns.push_back({token, {values.data(), values.data() + values.size()}});
+  }
   return result;
 }
 

@@ -13,6 +13,7 @@
 #include "app/figure/comparison.h"
 #include "app/figure/dot_plot.h"
 #include "app/figure/figures/figures.h"
+#include "app/figure/limits.h"
 #include "app/figure/line_plot.h"
 #include "app/figure/panels.h"
 #include "app/figure/value_axis.h"
@@ -32,6 +33,7 @@ struct CellPanel {
   std::vector<float> values;  // [rows,columns]
   ColourScale colours;
   const char* number = "";  // fmt, empty: no numbers in the cells
+  bool sinks = false;       // cells above kSinkHead are outlined
 };
 
 /// Two maps side by side: what differs in scale cannot share a bar.
@@ -122,6 +124,11 @@ class CellMaps : public Figure {
     if (*panel.number != '\0')
       number = [&](double value) { return fmt::format(fmt::runtime(panel.number), value); };
     add_cells(scene, style, axes, panel.values, panel.rows, panel.columns, colours, number);
+    if (panel.sinks) {
+      std::vector<bool> outlined;
+      for (const float value : panel.values) outlined.push_back(value > kSinkHead);
+      outline_cells(scene, style, axes.plot, outlined, panel.rows, panel.columns);
+    }
     add_colour_bar(scene, style, axes.plot, colours);
     add_panel_letter(scene, style, place, {left, room.y + 2.0});
     const double title = left + style.text * 1.4;
@@ -204,8 +211,9 @@ class SinkNorms final : public Figure {
     const Axis x = x_axis("Token", {-0.02 * static_cast<double>(norms.size()),
                                     1.02 * static_cast<double>(norms.size())});
     PanelGrid grid;
-    grid.panels.push_back({"Attention received", x,
-                           y_axis("Mean attention", attention.padded_log(), AxisScale::log)});
+    grid.panels.push_back(
+        {"Attention received", x,
+         y_axis("Mean attention", within(attention.padded_log(), kShare), AxisScale::log)});
     grid.panels.push_back({"Norm of the value", x, y_axis("‖v‖₂", norm.from_zero())});
     grid.least_width = 90.0;
     grid.aspect = 1.35;
@@ -252,6 +260,7 @@ std::unique_ptr<const Figure> heads_figure(const FigureInput& input, int last, P
   auto figure = std::make_unique<CellMaps>();
   figure->panels.push_back(head_panel(model, sink_strengths(*input.trace, 0, progress),
                                       "Sink strength of token 0", "Mean attention"));
+  figure->panels.back().sinks = true;
   const std::vector<int> queries = spread_queries(last);
   CellPanel drop = head_panel(model, dropped_token_errors(*input.trace, 0, queries, progress),
                               "Output error without token 0", "‖o′ − o‖ / ‖o‖");
@@ -262,7 +271,8 @@ std::unique_ptr<const Figure> heads_figure(const FigureInput& input, int last, P
   figure->panels.push_back(std::move(drop));
   figure->columns = {"layer", "query_head", "sink_strength", "error_without_token_0"};
   figure->words = fmt::format(
-      "a, mean attention on token 0 from all later queries{}, per query head; b, relative error of "
+      "a, mean attention on token 0 from all later queries{}, per query head, outlined above 0.3; "
+      "b, relative error of "
       "the head's output (before W_O) when token 0 alone is evicted, mean over {} queries between "
       "tokens 1 and {}.",
       window > 0

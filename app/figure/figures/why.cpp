@@ -6,9 +6,11 @@
 #include <cmath>
 #include <limits>
 
+#include "analysis/policy/policy_catalog.h"
 #include "analysis/replay/explain.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
+#include "app/figure/limits.h"
 #include "app/figure/line_plot.h"
 #include "app/figure/panels.h"
 #include "app/figure/text_flow.h"
@@ -27,6 +29,7 @@ class Why final : public Figure {
   int steps = 0;     // of the replay
   std::string text;  // of the token
   TokenExplanation explanation;
+  bool attention = false;  // the score is one, and not negative
 
   double natural_height(const DrawRequest& request) const override {
     return top(request) + panels_natural_height(request.style, grid(0.0), request.width);
@@ -159,9 +162,11 @@ class Why final : public Figure {
     grid.aspect = 2.6;
     grid.beside = 34.0;
     const ValueRange ranks = rank.padded(0.04);
+    ValueRange scores = score.padded(0.08);
+    if (attention) scores = within(scores, score.high <= 1.0 ? kShare : Bounds{.least = 0.0});
     Axis rank_axis = y_axis("Rank", ranks);
     std::swap(rank_axis.first, rank_axis.last);  // 1, the highest, is at the top
-    grid.panels = {{"Score, and the lowest that was kept", x, y_axis("Score", score.padded(0.08))},
+    grid.panels = {{"Score, and the lowest that was kept", x, y_axis("Score", scores)},
                    {"Rank, and how many were kept", x, rank_axis}};
     if (score_alone) grid.panels.pop_back();
     return grid;
@@ -258,6 +263,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   figure->selection = s;
   figure->policy = replay.policy;
   figure->budget = replay.budget;
+  figure->attention = score_scale(parse_policy(replay.policy)) == ScoreScale::attention;
   figure->steps = static_cast<int>(replay.blocks.size());
   const int token = s.token >= 0 ? s.token : closest_call(replay, head, s.step);
   figure->explanation = explain(replay, head, token);

@@ -1,0 +1,179 @@
+#include "analysis/trace/model_fingerprint.h"
+
+#include <openssl/evp.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <span>
+#include <system_error>
+#include <vector>
+
+namespace kvloupe {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kVersion = "v1:";
+constexpr std::size_t kDigestBytes = 32;
+constexpr std::uint64_t kMostConfig = 16U << 20U;
+constexpr std::uint64_t kMostIndex = 100'000'000;
+constexpr std::uint64_t kWhole = 64U << 20U;  // files up to here count with every byte
+constexpr std::uint64_t kMostHeader = 100'000'000;
+constexpr std::uint64_t kStride = 4U << 20U;
+constexpr std::uint64_t kPiece = 4096;
+constexpr std::uint64_t kChunk = 1U << 20U;  // read at once
+
+/// A file that cannot be read as it should; never leaves this file.
+struct Unreadable {};
+
+class Sha256 {
+ public:
+  Sha256() : context_(EVP_MD_CTX_new(), EVP_MD_CTX_free) {
+    if (!context_ || EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr) != 1)
+      throw Unreadable();
+  }
+  void add(const void* bytes, std::size_t count) {
+    if (EVP_DigestUpdate(context_.get(), bytes, count) != 1) throw Unreadable();
+  }
+  void add(std::string_view text) { add(text.data(), text.size()); }
+  /// Little-endian, 8 bytes: sizes, so that two parts cannot be mistaken for one.
+  void add(std::uint64_t number) {
+    std::array<unsigned char, 8> bytes{};
+    for (std::size_t i = 0; i < bytes.size(); ++i)
+      bytes[i] = static_cast<unsigned char>(number >> (8 * i));
+    add(bytes.data(), bytes.size());
+  }
+  std::string hex() {
+    std::array<unsigned char, kDigestBytes> digest{};
+    unsigned length = 0;
+    if (EVP_DigestFinal_ex(context_.get(), digest.data(), &length) != 1 || length != kDigestBytes)
+      throw Unreadable();
+    constexpr std::string_view kDigits = "0123456789abcdef";
+    std::string text;
+    for (const unsigned char byte : digest) {
+      text += kDigits[byte >> 4U];
+      text += kDigits[byte & 15U];
+    }
+    return text;
+  }
+
+ private:
+  std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context_;
+};
+
+/// A regular file (a pipe would be waited for), and its size when it was opened.
+class File {
+ public:
+  explicit File(const fs::path& path) {
+    std::error_code error;
+    if (!fs::is_regular_file(path, error)) throw Unreadable();
+    size_ = fs::file_size(path, error);
+    if (error) throw Unreadable();
+    in_.open(path, std::ios::binary);
+    if (!in_) throw Unreadable();
+  }
+  std::uint64_t size() const { return size_; }
+  /// Exactly these bytes.
+  void read(std::uint64_t at, std::span<char> bytes) {
+    in_.seekg(static_cast<std::streamoff>(at));
+    if (!in_.read(bytes.data(), static_cast<std::streamsize>(bytes.size()))) throw Unreadable();
+  }
+  std::string text(std::uint64_t most) {
+    if (size_ > most) throw Unreadable();
+    std::string text(static_cast<std::size_t>(size_), '\0');
+    read(0, text);
+    return text;
+  }
+  void add(std::uint64_t first, std::uint64_t end, Sha256& hash, Progress& progress) {
+    std::vector<char> chunk(static_cast<std::size_t>(std::min(kChunk, end - first)));
+    while (first < end) {
+      progress.check();
+      const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(kChunk, end - first));
+      read(first, std::span(chunk).first(count));
+      hash.add(chunk.data(), count);
+      first += count;
+    }
+  }
+
+ private:
+  std::ifstream in_;
+  std::uint64_t size_ = 0;
+};
+
+/// model.safetensors, or the shards that the index lists; as a checkpoint is loaded.
+std::set<std::string> weight_files(const fs::path& folder) {
+  constexpr const char* kSingle = "model.safetensors";
+  std::error_code error;
+  if (fs::exists(folder / kSingle, error)) return {kSingle};
+  const std::string text = File(folder / "model.safetensors.index.json").text(kMostIndex);
+  const nlohmann::json index = nlohmann::json::parse(text, nullptr, false);
+  if (!index.is_object()) throw Unreadable();
+  const auto map = index.find("weight_map");
+  if (map == index.end() || !map->is_object() || map->empty()) throw Unreadable();
+  std::set<std::string> names;
+  for (const auto& [tensor, file] : map->items()) {
+    if (!file.is_string()) throw Unreadable();
+    const auto name = file.get<std::string>();
+    if (name.empty() || name.find('/') != std::string::npos) throw Unreadable();
+    names.insert(name);
+  }
+  return names;
+}
+
+/// The bytes of a safetensors file up to its data, as far as its first eight are to be believed.
+std::uint64_t header_end(File& file) {
+  std::array<char, 8> bytes{};
+  file.read(0, bytes);
+  std::uint64_t length = 0;
+  for (std::size_t i = 0; i < bytes.size(); ++i)
+    length |= std::uint64_t{static_cast<unsigned char>(bytes[i])} << (8 * i);
+  return std::min(file.size(), bytes.size() + std::min(length, kMostHeader));
+}
+
+void add_weights(File& file, Sha256& hash, Progress& progress) {
+  hash.add(file.size());
+  if (file.size() <= kWhole) {
+    file.add(0, file.size(), hash, progress);
+    return;
+  }
+  file.add(0, header_end(file), hash, progress);
+  for (std::uint64_t at = 0; at < file.size(); at += kStride)
+    file.add(at, std::min(at + kPiece, file.size()), hash, progress);
+  file.add(file.size() - kPiece, file.size(), hash, progress);
+}
+
+}  // namespace
+
+std::string model_fingerprint(const fs::path& folder, Progress& progress) {
+  try {
+    Sha256 hash;
+    hash.add("kvloupe model fingerprint 1\n");
+    const std::string config = File(folder / "config.json").text(kMostConfig);
+    hash.add(std::uint64_t{config.size()});
+    hash.add(config);
+    for (const std::string& name : weight_files(folder)) {
+      File file(folder / name);
+      hash.add(std::uint64_t{name.size()});
+      hash.add(name);
+      add_weights(file, hash, progress);
+    }
+    return std::string(kVersion) + hash.hex();
+  } catch (const Unreadable&) {
+    return {};
+  }
+}
+
+bool is_model_fingerprint(std::string_view text) {
+  return text.size() == kVersion.size() + 2 * kDigestBytes && text.starts_with(kVersion) &&
+         std::all_of(text.begin() + kVersion.size(), text.end(),
+                     [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
+}
+
+}  // namespace kvloupe

@@ -1,0 +1,54 @@
+#include "analysis/trace/open_trace_file.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "analysis/error.h"
+#include "analysis/trace/hdf5_checked_file.h"
+
+namespace kvloupe::hdf5 {
+
+TraceFile open_trace_file(const std::filesystem::path& path) {
+  struct stat status {};
+  if (stat(path.c_str(), &status) != 0) {
+    throw FileError(path.string(),
+                    std::string("cannot open it: ") + std::strerror(errno) + "; check the name");
+  }
+  if (S_ISDIR(status.st_mode)) {
+    throw FileError(path.string(), "is a folder, not a trace; name a file");
+  }
+  if (!S_ISREG(status.st_mode)) {
+    throw FileError(path.string(), "is not a regular file; name a trace");
+  }
+  if (access(path.c_str(), R_OK) != 0) {
+    throw FileError(path.string(), std::string("cannot open it: ") + std::strerror(errno) +
+                                       "; check its permissions");
+  }
+  TraceFile opened;
+  opened.bytes = static_cast<std::uint64_t>(status.st_size);
+  opened.identity =
+      fmt::format("{}-{}.{:09}", opened.bytes, status.st_mtim.tv_sec, status.st_mtim.tv_nsec);
+  if (H5Fis_hdf5(path.c_str()) <= 0) {
+    throw FileError(path.string(), "is not an HDF5 file; a trace is made by kvloupe-capture");
+  }
+  const Handle properties(H5Pcreate(H5P_FILE_ACCESS), H5Pclose, "cannot set up HDF5");
+  H5Pset_fclose_degree(properties, H5F_CLOSE_STRONG);
+  // A finished trace is never written again, and some file systems know no locks.
+  H5Pset_file_locking(properties, false, true);
+  check(H5Pset_driver(properties, checked_driver(), nullptr), "cannot set up HDF5");
+  const hid_t id = H5Fopen(path.c_str(), H5F_ACC_RDONLY, properties);
+  opened.file = Handle(id, H5Fclose, "is truncated or damaged");
+  const Handle creation(H5Fget_create_plist(opened.file), H5Pclose, "is damaged");
+  std::size_t address_bytes = 0, size_bytes = 0;
+  check(H5Pget_sizes(creation, &address_bytes, &size_bytes), "is damaged");
+  if (address_bytes != 8 || size_bytes != 8) {
+    throw Failure("uses addresses or sizes that are not of 8 bytes");
+  }
+  return opened;
+}
+
+}  // namespace kvloupe::hdf5

@@ -1,0 +1,28 @@
+// kvloupe demo: the window on the demo model's trace, which is captured where it is not there yet.
+
+#include <memory>
+
+#include "app/cli/commands.h"
+#include "app/cli/window_options.h"
+#include "app/demo/demo_trace.h"
+
+namespace kvloupe::cli {
+
+void add_demo(CLI::App& app, Action& action) {
+  CLI::App& verb = *app.add_subcommand(
+      "demo",
+      "Captures the built-in demo model on its prompt, which takes a second and is kept in your "
+      "cache folder, and opens the trace in the window");
+  const auto words = std::make_shared<WindowWords>();
+  add_window_options(verb, *words);
+  verb.callback([words, &action] {
+    action = [words] {
+      window::WindowOptions options = options_of(*words);
+      Progress progress;
+      options.inputs = {demo::demo_trace({}, progress).string()};
+      return window::run_window(options);
+    };
+  });
+}
+
+}  // namespace kvloupe::cli

@@ -1,0 +1,217 @@
+#include "app/demo/demo_trace.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cstdint>
+#include <cstdlib>
+#include <exception>
+#include <optional>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "analysis/error.h"
+#include "analysis/policy/spec.h"
+#include "analysis/trace/trace.h"
+#include "app/job/assets.h"
+#include "app/job/child_process.h"
+#include "app/window/capture_job.h"
+
+namespace kvloupe::demo {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::array kModelFiles = {"config.json", "model.safetensors", "tokenizer.model"};
+
+/// Seconds and nanoseconds, which compare in this order.
+using Moment = std::pair<std::int64_t, std::int64_t>;
+Moment moment(const timespec& time) { return {time.tv_sec, time.tv_nsec}; }
+
+std::optional<struct stat> status_of(const fs::path& file) {
+  struct stat status {};
+  if (stat(file.c_str(), &status) != 0) return std::nullopt;
+  return status;
+}
+
+fs::path cache_folder() {
+  const char* cache = std::getenv("XDG_CACHE_HOME");
+  if (cache && *cache == '/') return fs::path(cache) / "kvloupe";
+  const char* home = std::getenv("HOME");
+  if (home && *home == '/') return fs::path(home) / ".cache/kvloupe";
+  throw WorkError("nowhere to keep the demo's trace; set XDG_CACHE_HOME to a folder");
+}
+
+/// FNV-1a, the same in every build: names of files depend on it.
+std::uint32_t short_hash(std::string_view text) {
+  std::uint32_t hash = 2166136261U;
+  for (const char c : text) {
+    hash = (hash ^ static_cast<unsigned char>(c)) * 16777619U;
+  }
+  return hash;
+}
+
+/// h2o+recent(10%) as part of a file's name: h2o-recent-10.
+std::string plain_word(std::string_view text) {
+  constexpr std::size_t kLongest = 40;
+  std::string word;
+  for (const char c : text) {
+    if (word.size() >= kLongest) break;
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0) {
+      word += c;
+    } else if (!word.empty() && word.back() != '-') {
+      word += '-';
+    }
+  }
+  while (!word.empty() && word.back() == '-') word.pop_back();
+  return word;
+}
+
+bool is_prompt_name(std::string_view name) {
+  return !name.empty() && name.front() != '.' &&
+         std::all_of(name.begin(), name.end(), [](unsigned char c) {
+           return std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.';
+         });
+}
+
+/// The run with its policy as the catalogue writes it, so that equal runs have one trace.
+DemoRun normal(DemoRun run) {
+  if (!is_prompt_name(run.prompt)) {
+    throw UsageError("prompt \"" + run.prompt +
+                     "\": give the name of a file in assets/prompts, without .txt");
+  }
+  if (run.policy.empty()) {
+    run.budget.clear();
+    return run;
+  }
+  run.policy = parse_policy(run.policy).text();
+  run.budget = parse_budget(run.budget).text();
+  return run;
+}
+
+DemoPlaces found(DemoPlaces places) {
+  if (places.assets.empty()) places.assets = job::find_asset("demo-model").parent_path();
+  if (places.cache.empty()) places.cache = cache_folder();
+  if (places.program.empty()) places.program = job::find_program("kvloupe-capture");
+  return places;
+}
+
+fs::path prompt_file(const DemoRun& run, const DemoPlaces& places) {
+  return places.assets / "prompts" / (run.prompt + ".txt");
+}
+
+/// Of a run and places that are complete.
+fs::path trace_file(const DemoRun& run, const DemoPlaces& places) {
+  std::error_code error;
+  fs::path model = fs::weakly_canonical(places.assets / "demo-model", error);
+  if (error) model = places.assets / "demo-model";
+  std::string name = "demo-" + run.prompt;
+  if (!run.policy.empty()) name += "-" + plain_word(run.policy) + "-" + plain_word(run.budget);
+  const std::string key = fmt::format("{}\n{}\n{}\n{}\n{}\n{}", model.string(), run.prompt,
+                                      run.generate, run.block, run.policy, run.budget);
+  return places.cache / fmt::format("{}-{:08x}.h5", name, short_hash(key));
+}
+
+/// Everything a run is made from.
+std::vector<fs::path> sources_of(const DemoRun& run, const DemoPlaces& places) {
+  std::vector<fs::path> sources = {prompt_file(run, places)};
+  for (const char* name : kModelFiles) sources.push_back(places.assets / "demo-model" / name);
+  if (!places.program.empty()) sources.emplace_back(places.program);
+  return sources;
+}
+
+/// Whether a trace that is kept may be taken: it can be read, and all it was made from was there
+/// before it. That is told by the time at which a file was last put in its place or changed
+/// (ctime): an installed file is older than its installation by its own date.
+bool is_fresh(const fs::path& trace, const std::vector<fs::path>& sources) {
+  const auto made = status_of(trace);
+  if (!made || !S_ISREG(made->st_mode)) return false;
+  for (const fs::path& source : sources) {
+    const auto status = status_of(source);
+    if (!status || moment(status->st_ctim) >= moment(made->st_mtim)) return false;
+  }
+  try {
+    Trace readable(trace);
+    return true;
+  } catch (const std::exception&) {  // half a file, or none of ours: it is made anew
+    return false;
+  }
+}
+
+/// Runs kvloupe-capture; `progress` counts tokens.
+void capture(const window::CaptureOptions& options, Progress& progress) {
+  int told = 0;
+  window::run_capture_program(options, progress, [&](const window::CaptureState& state) {
+    progress.set_total(state.total);
+    progress.advance(state.done - std::exchange(told, state.done));
+  });
+}
+
+void make_folder(const fs::path& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error || !fs::is_directory(folder)) {
+    throw FileError(folder.string(),
+                    "the demo's trace cannot be kept here (" +
+                        (error ? error.message() : std::string("it is no folder")) +
+                        "); set XDG_CACHE_HOME to a folder that can be written");
+  }
+}
+
+}  // namespace
+
+fs::path demo_trace_path(const DemoRun& run, const DemoPlaces& places) {
+  return trace_file(normal(run), found(places));
+}
+
+fs::path demo_trace(const DemoRun& asked, Progress& progress, const DemoPlaces& where) {
+  const DemoRun run = normal(asked);
+  const DemoPlaces places = found(where);
+  const fs::path prompt = prompt_file(run, places);
+  std::error_code error;
+  if (!fs::is_regular_file(prompt, error)) {
+    throw FileError(prompt.string(),
+                    "no such prompt; choose one that is in " + prompt.parent_path().string());
+  }
+  fs::path target = trace_file(run, places);
+  window::CaptureOptions options;
+  options.program = places.program;
+  options.model = (places.assets / "demo-model").string();
+  options.block = run.block;
+  options.output = target.string();
+  if (run.policy.empty()) {
+    if (is_fresh(target, sources_of(run, places))) return target;
+    make_folder(places.cache);
+    options.file = prompt.string();
+    options.generate = run.generate;
+    capture(options, progress);
+    return target;
+  }
+  constexpr long kHalf = 1000;
+  progress.set_total(2 * kHalf);
+  DemoRun full = run;
+  full.policy.clear();
+  Progress of_full(progress, kHalf);
+  const fs::path full_trace = demo_trace(full, of_full, places);
+  of_full.finish();
+  std::vector<fs::path> sources = sources_of(run, places);
+  sources.push_back(full_trace);
+  if (is_fresh(target, sources)) return target;
+  const Trace tokens(full_trace);
+  options.prompt = window::CaptureOptions::Prompt::tokens;
+  options.ids = tokens.tokens().ids;
+  options.prompt_length = tokens.run().prompt_length;
+  options.policy = run.policy;
+  options.budget = run.budget;
+  Progress of_closed(progress, kHalf);
+  capture(options, of_closed);
+  return target;
+}
+
+}  // namespace kvloupe::demo

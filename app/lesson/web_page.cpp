@@ -1,0 +1,177 @@
+#include "app/lesson/web_page.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "analysis/error.h"
+#include "analysis/replay/replay.h"
+#include "app/figure/figure_file.h"
+#include "app/figure/html/figure_page.h"
+#include "app/figure/html/page.h"
+
+namespace kvloupe::lesson {
+
+namespace html = figure::html;
+
+namespace {
+
+constexpr int kMostSteps = 32;              // of a slider
+constexpr double kAlonePixels = 2.0;        // a point of a figure that stands alone on its page
+constexpr double kPairPixels = 2.15;        // of one of two
+constexpr double kNarrow = 340.0;           // points: a figure that is drawn for a column
+constexpr double kHalf = 520.0;             // pixels: half a row
+constexpr double kWidest = 1072.0;          // pixels
+constexpr double kMapPixelsPerPoint = 2.0;  // several maps have to share the file
+
+std::vector<html::TextBlock> blocks_of(const RichText& text) {
+  std::vector<html::TextBlock> blocks;
+  for (const Block& block : text) {
+    html::TextBlock out;
+    out.kind = block.kind == BlockKind::bullet     ? html::TextBlock::Kind::bullet
+               : block.kind == BlockKind::numbered ? html::TextBlock::Kind::numbered
+                                                   : html::TextBlock::Kind::paragraph;
+    for (const Run& run : block.runs)
+      out.runs.push_back({run.text, run.bold, run.italic, run.code, run.link});
+    blocks.push_back(std::move(out));
+  }
+  return blocks;
+}
+
+class Maker {
+ public:
+  Maker(const Lesson& lesson, const LessonTraces& traces, const figure::TextMetrics& fonts,
+        Progress& progress)
+      : lesson_(lesson), traces_(traces), fonts_(fonts), progress_(progress) {}
+
+  WebPage make() {
+    page_.title = lesson_.title;
+    page_.summary = lesson_.summary;
+    for (std::size_t i = 0; i < lesson_.pages.size(); ++i) add_section(i);
+    if (!lesson_.error.empty() && !page_.sections.empty())
+      add_problem(page_.sections.front(), lesson_.error);
+    return {html::write_page(page_), std::move(problems_)};
+  }
+
+ private:
+  void add_section(std::size_t index) {
+    progress_.check();
+    const Page& page = lesson_.pages[index];
+    html::Section section;
+    section.title = page.title;
+    if (!page.error.empty()) add_problem(section, page.error);
+    try {
+      const window::WorkspaceState workspace = page_workspace(lesson_, index, traces_, progress_);
+      const LessonState state = lesson_state(traces_, workspace);
+      section.text = blocks_of(finished_text(page.text, state, progress_));
+      if (!page.view_json.empty()) add_figures(section, page, workspace);
+      if (page.task) section.task = blocks_of(finished_text(page.task->text, state, progress_));
+    } catch (const FileError& error) {
+      add_problem(section, error.what());
+    }
+    page_.sections.push_back(std::move(section));
+  }
+
+  void add_problem(html::Section& section, const std::string& problem) {
+    problems_.push_back(problem);
+    section.problems.push_back(problem);
+  }
+
+  void add_figures(html::Section& section, const Page& page,
+                   const window::WorkspaceState& workspace) {
+    const std::vector<PageFigure> figures = page_figures(workspace);
+    if (page.step_slider) add_slider(section, workspace);
+    for (const PageFigure& figure : figures) {
+      try {
+        section.figures.push_back(drawn(figure, section));
+      } catch (const UsageError& error) {
+        add_problem(section, at_line(lesson_.path, page.view_line, error.what()));
+      } catch (const WorkError& error) {
+        add_problem(section, at_line(lesson_.path, page.view_line, error.what()));
+      }
+    }
+    for (html::PageFigure& one : section.figures) {  // two in a row
+      const double width = one.pictures.front().light.width;
+      if (width < kNarrow) one.width_px = std::min(kHalf, width * kPairPixels);
+    }
+    if (section.figures.size() == 1) {
+      html::PageFigure& alone = section.figures.front();
+      alone.width_px = std::min(kWidest, alone.pictures.front().light.width * kAlonePixels);
+    }
+  }
+
+  void add_slider(html::Section& section, const window::WorkspaceState& workspace) const {
+    const std::vector<kvloupe::Block> blocks = replay_blocks(*traces_.trace, workspace.block);
+    const auto count = static_cast<int>(blocks.size());
+    int wanted = workspace.selection.step;
+    if (wanted < 0) {  // the last of the prompt
+      const int prompt = traces_.trace->run().prompt_length;
+      wanted = static_cast<int>(std::count_if(blocks.begin(), blocks.end(),
+                                              [&](const auto& b) { return b.end <= prompt; })) -
+               1;
+    }
+    wanted = std::clamp(wanted, 0, count - 1);
+    section.slider_steps = slider_steps(count, wanted, kMostSteps);
+    const auto at = std::find(section.slider_steps.begin(), section.slider_steps.end(), wanted);
+    section.slider_at = static_cast<std::size_t>(at - section.slider_steps.begin());
+  }
+
+  /// With a picture for each of the slider's steps where it depends on the step.
+  html::PageFigure drawn(const PageFigure& figure, const html::Section& section) {
+    figure::FileOptions options = figure.options;
+    options.pixels_per_point = kMapPixelsPerPoint;
+    const auto of_step = [&](const PageFigure& one) {
+      const figure::MadeFigure made = make_figure(one, traces_, progress_);
+      return html::page_figure(*one.info, made, options, fonts_);
+    };
+    if (section.slider_steps.empty() || !figure.info->needs.step) return of_step(figure);
+    html::PageFigure all;
+    for (std::size_t s = 0; s < section.slider_steps.size(); ++s) {
+      progress_.check();
+      PageFigure one = figure;
+      one.settings.step = section.slider_steps[s];
+      html::PageFigure part = of_step(one);
+      if (s == 0) {
+        all = std::move(part);
+        continue;
+      }
+      if (s == section.slider_at) all.settings = part.settings;
+      all.pictures.push_back(std::move(part.pictures.front()));
+    }
+    return all;
+  }
+
+  const Lesson& lesson_;
+  const LessonTraces& traces_;
+  const figure::TextMetrics& fonts_;
+  Progress& progress_;
+  html::Page page_;
+  std::vector<std::string> problems_;
+};
+
+}  // namespace
+
+std::vector<int> slider_steps(int count, int wanted, int most) {
+  std::vector<int> steps;
+  const int kept = std::min(count, std::max(2, most));
+  for (int i = 0; i < kept; ++i) {
+    steps.push_back(kept == 1 ? 0
+                              : static_cast<int>(std::lround(static_cast<double>(i) * (count - 1) /
+                                                             (kept - 1))));
+  }
+  // The wanted one takes the place of its nearest, which is neither end.
+  if (wanted > 0 && wanted < count - 1 && kept > 2) {
+    const auto nearest = std::min_element(steps.begin() + 1, steps.end() - 1, [&](int a, int b) {
+      return std::abs(a - wanted) < std::abs(b - wanted);
+    });
+    *nearest = wanted;
+  }
+  return steps;
+}
+
+WebPage make_web_page(const Lesson& lesson, const LessonTraces& traces,
+                      const figure::TextMetrics& fonts, Progress& progress) {
+  return Maker(lesson, traces, fonts, progress).make();
+}
+
+}  // namespace kvloupe::lesson

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "app/demo/demo_trace.h"
+#include "app/job/computed.h"
+#include "app/window/results.h"
+
+namespace kvloupe::window {
+
+/// Runs of the demo model in the background, one after the other: each is captured where its trace
+/// is not kept yet, and opened.
+class DemoJob {
+ public:
+  explicit DemoJob(std::function<void()> wake) : queue_(1, std::move(wake)) {}
+
+  /// Lets go of the runs before.
+  void start(std::vector<demo::DemoRun> runs, const demo::DemoPlaces& places);
+  void cancel();
+  bool running() const { return traces_.computing(); }
+  /// 0 to 1 while running.
+  double fraction() const { return traces_.fraction(); }
+  /// The traces in the order of the runs, once, when all are there; or why they are not.
+  struct Outcome {
+    std::vector<TracePointer> traces;
+    std::string error;  // one line; empty where all is well
+  };
+  std::optional<Outcome> take();
+
+ private:
+  long starts_ = 0;
+  bool taken_ = true;
+  job::JobQueue queue_;
+  job::Computed<std::vector<TracePointer>> traces_;
+};
+
+}  // namespace kvloupe::window

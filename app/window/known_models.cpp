@@ -1,0 +1,89 @@
+#include "app/window/known_models.h"
+
+#include <algorithm>
+#include <fstream>
+#include <system_error>
+
+#include "analysis/error.h"
+#include "analysis/trace/model_fingerprint.h"
+#include "app/figure/output_file.h"
+#include "app/window/recent_files.h"
+
+namespace kvloupe::window {
+
+namespace fs = std::filesystem;
+
+namespace {
+constexpr std::size_t kMostModels = 24;
+constexpr std::size_t kLongestPath = 4096;
+constexpr std::uintmax_t kMostBytes = 1 << 18;
+
+bool is_plausible_folder(const std::string& path) {
+  return !path.empty() && path.size() <= kLongestPath && path.front() == '/' &&
+         std::none_of(path.begin(), path.end(), [](unsigned char c) { return c < 0x20; });
+}
+
+bool holds_model(const std::string& folder) {
+  std::error_code error;
+  return fs::is_regular_file(fs::path(folder) / "config.json", error);
+}
+}  // namespace
+
+fs::path known_models_path() {
+  const fs::path beside = recent_files_path();
+  return beside.empty() ? fs::path() : beside.parent_path() / "models";
+}
+
+KnownModels::KnownModels(fs::path list) : list_(std::move(list)) {
+  std::error_code error;
+  if (!fs::is_regular_file(list_, error) || fs::file_size(list_, error) > kMostBytes) return;
+  std::ifstream in(list_);
+  for (std::string line; entries_.size() < kMostModels && std::getline(in, line);) {
+    const std::size_t space = line.find(' ');
+    if (space == std::string::npos) continue;
+    Entry entry{line.substr(0, space), line.substr(space + 1)};
+    if (is_model_fingerprint(entry.fingerprint) && is_plausible_folder(entry.folder))
+      entries_.push_back(std::move(entry));
+  }
+}
+
+void KnownModels::add(const std::string& fingerprint, const fs::path& folder) {
+  std::error_code error;
+  fs::path whole = fs::absolute(folder, error).lexically_normal();
+  if (!whole.has_filename()) whole = whole.parent_path();  // "folder/"
+  const std::string name = whole.string();
+  if (error || !is_model_fingerprint(fingerprint) || !is_plausible_folder(name)) return;
+  const auto same = [&](const Entry& e) { return e.folder == name; };
+  if (!entries_.empty() && same(entries_.front()) && entries_.front().fingerprint == fingerprint)
+    return;
+  std::erase_if(entries_, same);  // a folder holds one model at a time
+  entries_.insert(entries_.begin(), {fingerprint, name});
+  if (entries_.size() > kMostModels) entries_.resize(kMostModels);
+  if (list_.empty()) return;
+  fs::create_directories(list_.parent_path(), error);
+  std::string text;
+  for (const Entry& each : entries_) text += each.fingerprint + ' ' + each.folder + '\n';
+  try {
+    figure::write_whole_file(list_, text);
+  } catch (const FileError&) {  // a convenience: not worth a word
+  }
+}
+
+std::vector<std::string> KnownModels::folders() const {
+  std::vector<std::string> found;
+  for (const Entry& entry : entries_) {
+    if (holds_model(entry.folder)) found.push_back(entry.folder);
+  }
+  return found;
+}
+
+std::vector<std::string> KnownModels::folders_of(const std::string& fingerprint) const {
+  std::vector<std::string> found;
+  for (const Entry& entry : entries_) {
+    if (entry.fingerprint == fingerprint && holds_model(entry.folder))
+      found.push_back(entry.folder);
+  }
+  return found;
+}
+
+}  // namespace kvloupe::window

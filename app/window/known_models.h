@@ -1,0 +1,34 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace kvloupe::window {
+
+/// Where the list is kept: beside that of recent files; empty where that is nowhere.
+std::filesystem::path known_models_path();
+
+/// Which folder held which model when it last made a trace, the newest first; one line each in the
+/// file, the model's fingerprint and the folder's absolute path. Kept on this machine only: a trace
+/// that is passed on names no folder. A missing or broken list is an empty one, and one that cannot
+/// be written is kept in memory only.
+class KnownModels {
+ public:
+  explicit KnownModels(std::filesystem::path list);
+  /// Puts a folder at the top and writes the list. What is no fingerprint is not kept.
+  void add(const std::string& fingerprint, const std::filesystem::path& folder);
+  /// Folders that still hold a config.json.
+  std::vector<std::string> folders() const;
+  /// Those of them that held the model of this fingerprint.
+  std::vector<std::string> folders_of(const std::string& fingerprint) const;
+
+ private:
+  struct Entry {
+    std::string fingerprint, folder;
+  };
+  std::filesystem::path list_;
+  std::vector<Entry> entries_;
+};
+
+}  // namespace kvloupe::window

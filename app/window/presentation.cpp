@@ -1,0 +1,135 @@
+#include "app/window/presentation.h"
+
+#include <fmt/format.h>
+#include <imgui.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "app/window/panels.h"
+#include "app/window/view_catalog.h"
+#include "app/window/workspace.h"
+
+namespace kvloupe::window {
+
+float presentation_scale(float usual, float chosen, float width, float height) {
+  constexpr float kHigh = 480.0F, kWide = 760.0F;            // units that a figure asks for
+  constexpr float kLeastHigh = 300.0F, kLeastWide = 480.0F;  // and that it keeps at any rate
+  constexpr float kMost = 5.0F;                              // fonts are no larger than needed
+  const float fitting = std::min(height / kHigh, width / kWide) * std::max(1.0F, chosen);
+  const float most = std::min({height / kLeastHigh, width / kLeastWide, kMost});
+  // Steps of a twentieth, so that dragging the window's edge does not make fonts anew all the time.
+  return std::max(usual, std::floor(std::min(fitting, most) * 20.0F) / 20.0F);
+}
+
+Command while_presenting(Command command) {
+  switch (command) {
+    case Command::head_left:
+      return Command::step_back;
+    case Command::head_right:
+      return Command::step_forward;
+    case Command::layer_up:
+      return Command::previous_tile;
+    case Command::layer_down:
+      return Command::next_tile;
+    case Command::left_panel:
+    case Command::right_panel:
+    case Command::bottom_panel:
+    case Command::next_panel:
+    case Command::edit_spec:
+      return Command::none;
+    default:
+      return command;
+  }
+}
+
+namespace {
+
+/// Title at the left; at the right which of how many, where there are more.
+void draw_title_line(const Workspace& w, const std::string& title, float width) {
+  ImGui::PushFont(w.fonts.heading);
+  ImGui::TextUnformatted(title.c_str());
+  ImGui::PopFont();
+  if (w.state.tile_count < 2) return;
+  ImGui::PushFont(w.fonts.secondary);
+  const std::string place = fmt::format("{} of {}", w.state.active_tile + 1, w.state.tile_count);
+  ImGui::SameLine(width - ImGui::CalcTextSize(place.c_str()).x);
+  ImGui::TextDisabled("%s", place.c_str());
+  ImGui::PopFont();
+}
+
+/// The caption in as many lines as leave the picture its room; where it is longer, its beginning.
+std::string fitting_caption(const std::string& caption, float width, float most_height) {
+  if (ImGui::CalcTextSize(caption.c_str(), nullptr, false, width).y <= most_height) return caption;
+  std::string fitting;
+  for (std::size_t end = caption.find(". "); end != std::string::npos;
+       end = caption.find(". ", end + 1)) {
+    const std::string sentences = caption.substr(0, end + 1);
+    if (ImGui::CalcTextSize(sentences.c_str(), nullptr, false, width).y > most_height) break;
+    fitting = sentences;
+  }
+  return fitting;
+}
+
+}  // namespace
+
+void draw_presentation(Workspace& w) {
+  const ImVec2 screen = ImGui::GetIO().DisplaySize;
+  const float margin = w.px(16);
+  ImGui::SetNextWindowPos({0, 0});
+  ImGui::SetNextWindowSize(screen);
+  ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, {margin, w.px(8)});
+  ImGui::Begin("##presentation", nullptr,
+               ImGuiWindowFlags_NoDecoration | ImGuiWindowFlags_NoMove |
+                   ImGuiWindowFlags_NoSavedSettings | ImGuiWindowFlags_NoBackground |
+                   ImGuiWindowFlags_NoBringToFrontOnFocus | ImGuiWindowFlags_NoNav |
+                   ImGuiWindowFlags_NoScrollWithMouse);
+  ImGui::PopStyleVar();
+  const int active = w.state.active_tile;
+  const auto at = static_cast<std::size_t>(active);
+  Tile& tile = w.tiles[at];
+  const ViewEntry* view = find_view(w.state.tiles[at].view);
+  const float width = screen.x - 2 * margin;
+  draw_title_line(w, view ? info(*view).title : std::string(), screen.x - margin);
+
+  const bool steps = w.results.trace() != nullptr && !w.blocks.empty();
+  const float steps_height = steps ? ImGui::GetFrameHeight() + w.px(16) : w.px(8);
+  const float top = ImGui::GetCursorPosY();
+  const float room = screen.y - top - steps_height;
+  std::string caption;
+  float caption_height = 0.0F;
+  ImGui::PushFont(w.fonts.secondary);
+  if (const auto made = tile.figure(); made && tile.error().empty()) {
+    caption = fitting_caption(made->figure->caption(), width, room * 0.25F);
+    if (!caption.empty())
+      caption_height = ImGui::CalcTextSize(caption.c_str(), nullptr, false, width).y + w.px(8);
+  }
+  ImGui::PopFont();
+
+  SharedSelection selection = w.state.selection;
+  TileAsks asks;
+  const TileContext context{w.results, w.state,   w.metrics, w.backend, w.fonts,
+                            w.step(),  w.hovered, w.hover,   selection, asks};
+  ImGui::PushID(active);
+  tile.draw_picture(w.state.tiles[at], context, {width, room - caption_height - w.px(8)});
+  ImGui::PopID();
+  w.state.selection = selection;
+  if (asks.explain) w.token_card.open(asks.at);
+
+  if (!caption.empty()) {
+    ImGui::SetCursorPos({margin, screen.y - steps_height - caption_height});
+    ImGui::PushFont(w.fonts.secondary);
+    ImGui::PushTextWrapPos(margin + width);
+    ImGui::TextUnformatted(caption.c_str());
+    ImGui::PopTextWrapPos();
+    ImGui::PopFont();
+  }
+  if (steps) {
+    ImGui::SetCursorPos({margin, screen.y - steps_height + w.px(4)});
+    draw_step_line(w, margin);
+  }
+  ImGui::End();
+}
+
+}  // namespace kvloupe::window

@@ -1,0 +1,12 @@
+#include "app/window/run_text.h"
+
+namespace kvloupe::window {
+
+std::string run_text(const RunInfo& run) {
+  std::string text = run.dtype;
+  if (!run.device.empty()) text += (text.empty() ? "on " : " on ") + run.device;
+  if (!text.empty()) text += ", ";
+  return text + (run.policy == "full" ? "full cache" : run.policy);
+}
+
+}  // namespace kvloupe::window

@@ -1,0 +1,13 @@
+#pragma once
+
+#include <string>
+
+#include "analysis/trace/model_info.h"
+
+namespace kvloupe::window {
+
+/// How the model was run, as far as the trace says (one written by another tool may not): "f32 on
+/// cpu, full cache".
+std::string run_text(const RunInfo& run);
+
+}  // namespace kvloupe::window

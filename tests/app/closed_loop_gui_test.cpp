@@ -1,0 +1,166 @@
+// Ctrl R: the model that made the open trace is found, looked at and run again with a policy in its
+// cache, without a word being typed.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <thread>
+
+#define GLFW_INCLUDE_NONE
+#include <GLFW/glfw3.h>
+
+#include "analysis/trace/model_fingerprint.h"
+#include "app/job/child_process.h"
+#include "app/window/demo_model.h"
+#include "tests/app/virtual_display.h"
+#include "tests/app/window_driver.h"
+#include "tests/support/model_attribute.h"
+#include "tests/support/synthetic_trace.h"
+#include "tests/support/temporary_folder.h"
+
+namespace kvloupe::test {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+class ClosedLoopSheet : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (const std::string problem = need_display(); !problem.empty()) GTEST_SKIP() << problem;
+    driver_ = std::make_unique<WindowDriver>();
+  }
+  window::Workspace& w() { return driver_->workspace; }
+  window::CapturePanel& sheet() { return driver_->workspace.capture_panel; }
+  const window::CaptureOptions& options() { return sheet().options; }
+
+  void until(const std::function<bool()>& done, const char* what) {
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(120);
+    while (!done()) {
+      ASSERT_LT(std::chrono::steady_clock::now(), limit) << what;
+      driver_->frame();
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    driver_->frames(3);
+  }
+  void until_looked() {
+    // First for the folder, then at what it holds.
+    for (int i = 0; i < 2; ++i) {
+      driver_->frames(3);
+      until([&] { return !sheet().looking(); }, "the model is still looked for");
+    }
+  }
+  void open(const fs::path& trace) {
+    w().open(trace.string());
+    driver_->settle();
+    ASSERT_NE(w().results.trace(), nullptr) << w().notice;
+  }
+  /// A trace that a folder with a model of its own made, as far as its fingerprint says.
+  fs::path trace_of(const fs::path& model) {
+    Progress progress;
+    write_synthetic_trace(folder_ / "made.h5", {});
+    write_model_attribute(folder_ / "made.h5", "fingerprint", model_fingerprint(model, progress));
+    return folder_ / "made.h5";
+  }
+  fs::path make_model(const char* name, const char* weights) {
+    const fs::path model = folder_ / name;
+    fs::create_directories(model);
+    std::ofstream(model / "config.json") << "{}";
+    std::ofstream(model / "model.safetensors") << weights;
+    return model;
+  }
+
+  TemporaryFolder folder_;
+  std::unique_ptr<WindowDriver> driver_;
+};
+
+TEST_F(ClosedLoopSheet, RunsTheDemoModelAgainWithoutTyping) {
+  const std::string program = job::find_program("kvloupe-capture");
+  if (program.empty()) GTEST_SKIP() << "kvloupe-capture is not built";
+  const fs::path demo = window::demo_model_folder();
+  ASSERT_FALSE(demo.empty());
+  const fs::path trace = folder_ / "demo.h5";
+  Progress progress;
+  const auto made = job::run_child({program, "run", "--model", demo.string(), "--text",
+                                    "The fox and the owl went to the market.", "--generate", "4",
+                                    "--block", "4", "--output", trace.string()},
+                                   progress, [](const std::string&) {});
+  ASSERT_EQ(made.exit_code, 0) << made.last_error;
+  open(trace);
+  const auto ids = w().results.trace()->tokens().ids;
+  w().state.policy_a = "h2o";
+  w().state.budget = "6";
+
+  driver_->key(GLFW_KEY_R, true);
+  until_looked();
+  ASSERT_TRUE(sheet().is_open());
+  EXPECT_EQ(options().model, demo.string());
+  EXPECT_EQ(sheet().mismatch(), "");
+  driver_->key(GLFW_KEY_ENTER);
+  EXPECT_TRUE(sheet().running());
+  until([&] { return !sheet().running(); }, "the model still runs");
+  driver_->settle();
+  EXPECT_FALSE(sheet().is_open());
+  ASSERT_NE(w().results.trace(), nullptr);
+  EXPECT_EQ(w().results.trace()->run().policy, "h2o");
+  EXPECT_EQ(w().results.trace()->run().budget, 6);
+  EXPECT_EQ(w().results.trace()->tokens().ids, ids) << "the tokens are forced";
+  EXPECT_THAT(w().models.folders_of(stored_model_fingerprint(w().results.trace()->path())),
+              testing::ElementsAre(demo.string()))
+      << "and the folder is remembered";
+}
+
+TEST_F(ClosedLoopSheet, FindsAModelThatMadeATraceBefore) {
+  const fs::path mine = make_model("mine", "mine");
+  const fs::path other = make_model("other", "other");
+  open(trace_of(mine));
+  w().models.add(stored_model_fingerprint(w().results.trace()->path()), mine);
+  w().models.add("v1:" + std::string(64, '0'), other);
+  driver_->key(GLFW_KEY_R, true);
+  until_looked();
+  EXPECT_EQ(options().model, mine.string());
+  EXPECT_EQ(sheet().mismatch(), "");
+}
+
+TEST_F(ClosedLoopSheet, SaysBeforeTheRunThatAFolderHoldsAnotherModel) {
+  const fs::path mine = make_model("mine", "mine");
+  const fs::path other = make_model("other", "other");
+  open(trace_of(mine));
+  driver_->key(GLFW_KEY_R, true);
+  until_looked();
+  EXPECT_EQ(options().model, "") << "nothing known here made it";
+  sheet().options.model = other.string();
+  until_looked();
+  EXPECT_THAT(sheet().mismatch(), HasSubstr(other.string() + ": this folder holds another model"));
+  driver_->key(GLFW_KEY_ENTER);
+  EXPECT_FALSE(sheet().running()) << "not by the way";
+  sheet().options.model = mine.string();
+  until_looked();
+  EXPECT_EQ(sheet().mismatch(), "");
+}
+
+TEST_F(ClosedLoopSheet, ATraceThatNamesNoModelLeavesTheFolderOfTheLastCapture) {
+  const fs::path other = make_model("other", "other");
+  write_synthetic_trace(folder_ / "old.h5", {});
+  open(folder_ / "old.h5");
+  sheet().options.model = other.string();
+  driver_->key(GLFW_KEY_R, true);
+  until_looked();
+  EXPECT_EQ(options().model, other.string());
+  EXPECT_EQ(sheet().mismatch(), "");
+}
+
+TEST_F(ClosedLoopSheet, ANewCaptureBeginsWithTheDemoModel) {
+  driver_->settle();
+  driver_->key(GLFW_KEY_N, true);
+  driver_->frames(3);
+  EXPECT_EQ(options().model, window::demo_model_folder());
+}
+
+}  // namespace
+}  // namespace kvloupe::test

@@ -1,0 +1,226 @@
+#include "app/demo/demo_trace.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <set>
+#include <string>
+#include <thread>
+
+#include "analysis/error.h"
+#include "analysis/replay/drift.h"
+#include "analysis/trace/trace.h"
+#include "tests/app/fake_demo.h"
+
+namespace kvloupe::demo {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+using testing::Not;
+using testing::SizeIs;
+using testing::StartsWith;
+
+class DemoTrace : public testing::Test {
+ protected:
+  fs::path make(const DemoRun& run = {}) {
+    Progress progress;
+    return demo_trace(run, progress, demo_.places());
+  }
+  /// What making it says where it fails.
+  template <class Error>
+  std::string problem(const DemoRun& run = {}) {
+    try {
+      make(run);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "nothing is wrong";
+  }
+  test::FakeDemo demo_;
+};
+
+TEST_F(DemoTrace, IsCapturedOnceAndKept) {
+  Progress progress;
+  const fs::path trace = demo_trace({}, progress, demo_.places());
+  EXPECT_EQ(trace, demo_trace_path({}, demo_.places()));
+  EXPECT_EQ(trace.parent_path(), demo_.places().cache);
+  EXPECT_EQ(Trace(trace).length(), 104);
+  EXPECT_DOUBLE_EQ(progress.fraction(), 1.0);
+  ASSERT_THAT(demo_.runs(), SizeIs(1));
+  EXPECT_THAT(demo_.runs()[0],
+              testing::AllOf(HasSubstr("needle.txt"), HasSubstr("--block 64"),
+                             HasSubstr("--generate 16"), Not(HasSubstr("--policy"))));
+  EXPECT_EQ(make(), trace);
+  EXPECT_THAT(demo_.runs(), SizeIs(1));
+}
+
+TEST_F(DemoTrace, OfAnotherRunIsAnotherFile) {
+  std::set<fs::path> files = {make()};
+  EXPECT_TRUE(files.insert(make({.prompt = "long"})).second);
+  EXPECT_TRUE(files.insert(make({.generate = 8})).second);
+  EXPECT_TRUE(files.insert(make({.block = 32})).second);
+  EXPECT_TRUE(files.insert(make({.policy = "h2o", .budget = "24"})).second);
+  EXPECT_TRUE(files.insert(make({.policy = "h2o", .budget = "25%"})).second);
+  EXPECT_TRUE(files.insert(make({.policy = "tova", .budget = "25%"})).second);
+  EXPECT_FALSE(files.insert(make({.policy = " tova", .budget = "25%"})).second) << "the same spec";
+  EXPECT_FALSE(files.insert(make({.budget = "25%"})).second) << "without a policy, no budget";
+  EXPECT_THAT(demo_.runs(), SizeIs(7));
+}
+
+TEST_F(DemoTrace, OfAClosedLoopRunsTheTokensOfTheFullRun) {
+  const DemoRun run{.policy = "h2o", .budget = "24"};
+  Progress progress;
+  const fs::path closed = demo_trace(run, progress, demo_.places());
+  EXPECT_DOUBLE_EQ(progress.fraction(), 1.0);
+  EXPECT_EQ(Trace(closed).run().policy, "h2o");
+  ASSERT_THAT(demo_.runs(), SizeIs(2)) << "the full run comes first";
+  EXPECT_THAT(
+      demo_.runs()[1],
+      testing::AllOf(HasSubstr("--ids"), HasSubstr("--prompt-length 96"), HasSubstr("--block 64"),
+                     HasSubstr("--policy h2o --budget 24"), Not(HasSubstr("--generate"))));
+  EXPECT_TRUE(is_drift_pair(Trace(make()), Trace(closed)));
+  make(run);
+  EXPECT_THAT(demo_.runs(), SizeIs(2)) << "both are kept";
+  demo_.renew(make());
+  make(run);
+  EXPECT_THAT(demo_.runs(), SizeIs(3)) << "of other tokens, perhaps";
+}
+
+TEST_F(DemoTrace, IsMadeAnewWhenWhatItIsMadeFromIs) {
+  make();
+  std::size_t runs = 1;
+  for (const fs::path& file :
+       {demo_.places().assets / "demo-model/model.safetensors",
+        demo_.places().assets / "demo-model/tokenizer.model",
+        demo_.places().assets / "prompts/needle.txt", fs::path(demo_.places().program)}) {
+    demo_.renew(file);
+    make();
+    EXPECT_THAT(demo_.runs(), SizeIs(++runs)) << file;
+    make();
+    EXPECT_THAT(demo_.runs(), SizeIs(runs)) << file;
+  }
+  // Installed over the one before by a package that keeps the date of its files.
+  const fs::path model = demo_.places().assets / "demo-model/model.safetensors";
+  demo_.renew(model);
+  fs::last_write_time(model, fs::file_time_type::clock::now() - std::chrono::hours(1000));
+  std::this_thread::sleep_for(std::chrono::milliseconds(30));  // a tick of the file system's clock
+  make();
+  EXPECT_THAT(demo_.runs(), SizeIs(++runs));
+  demo_.renew(demo_.places().assets / "prompts/long.txt");
+  make();
+  EXPECT_THAT(demo_.runs(), SizeIs(runs)) << "of another prompt";
+}
+
+TEST_F(DemoTrace, ThatIsBrokenIsMadeAnew) {
+  const fs::path trace = make();
+  const auto size = fs::file_size(trace);
+  std::size_t runs = 1;
+  for (const std::uintmax_t left : {size / 2, size - 1, std::uintmax_t{0}}) {
+    fs::resize_file(trace, left);
+    EXPECT_EQ(make(), trace);
+    EXPECT_THAT(demo_.runs(), SizeIs(++runs)) << left;
+    EXPECT_EQ(fs::file_size(trace), size);
+  }
+  std::ofstream(trace) << "not a trace";
+  make();
+  EXPECT_THAT(demo_.runs(), SizeIs(++runs));
+  EXPECT_EQ(Trace(trace).length(), 104);
+}
+
+TEST_F(DemoTrace, MadeByTwoProgramsAtOnceIsWhole) {
+  demo_.before("sleep 0.5");
+  std::thread other([&] { make(); });
+  const fs::path trace = make();
+  other.join();
+  EXPECT_EQ(Trace(trace).length(), 104);
+  const std::size_t runs = demo_.runs().size();
+  make();
+  EXPECT_THAT(demo_.runs(), SizeIs(runs));
+  for (const auto& file : fs::directory_iterator(demo_.places().cache)) {
+    EXPECT_EQ(file.path(), trace) << "left behind";
+  }
+}
+
+TEST_F(DemoTrace, ThatCannotBeCapturedSaysWhyAndLeavesNothing) {
+  demo_.before("echo 'kvloupe-capture: out of memory; try fewer tokens' >&2; exit 1");
+  EXPECT_EQ(problem<WorkError>(), "out of memory; try fewer tokens");
+  EXPECT_FALSE(fs::exists(demo_trace_path({}, demo_.places())));
+  demo_.before("");
+  EXPECT_NO_THROW(make());
+}
+
+TEST_F(DemoTrace, StopsWhenAsked) {
+  demo_.before("sleep 30");
+  Progress progress;
+  std::thread asks([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    progress.cancel();
+  });
+  EXPECT_THROW(demo_trace({}, progress, demo_.places()), Cancelled);
+  asks.join();
+  EXPECT_FALSE(fs::exists(demo_trace_path({}, demo_.places())));
+}
+
+TEST_F(DemoTrace, AFolderThatCannotBeMadeIsNamed) {
+  DemoPlaces places = demo_.places();
+  std::ofstream(demo_.path("file")) << "no folder";
+  for (const fs::path& cache : {demo_.path("file"), demo_.path("file") / "kvloupe"}) {
+    places.cache = cache;
+    Progress progress;
+    try {
+      demo_trace({}, progress, places);
+      ADD_FAILURE() << cache;
+    } catch (const FileError& error) {
+      EXPECT_THAT(error.what(), StartsWith(cache.string()));
+      EXPECT_THAT(error.what(), HasSubstr("XDG_CACHE_HOME"));
+    }
+  }
+  EXPECT_THAT(demo_.runs(), SizeIs(0));
+}
+
+TEST_F(DemoTrace, AWrongRunIsRefused) {
+  EXPECT_THAT(problem<FileError>({.prompt = "nothing"}), HasSubstr("nothing.txt: no such prompt"));
+  for (const char* name : {"", "../needle", "/etc/passwd", ".hidden"}) {
+    EXPECT_THAT(problem<UsageError>({.prompt = name}), HasSubstr("assets/prompts")) << name;
+  }
+  EXPECT_THAT(problem<UsageError>({.policy = "h2p", .budget = "25%"}), HasSubstr("h2o"));
+  EXPECT_THAT(problem<UsageError>({.policy = "h2o", .budget = "none"}), HasSubstr("none"));
+}
+
+TEST_F(DemoTrace, IsKeptInTheUsersCacheFolder) {
+  const auto cache_of = [&] {
+    DemoPlaces places = demo_.places();
+    places.cache.clear();
+    return demo_trace_path({}, places).parent_path();
+  };
+  const auto value = [](const char* name) {
+    const char* text = std::getenv(name);
+    return text ? std::optional<std::string>(text) : std::nullopt;
+  };
+  const auto set = [](const char* name, const std::optional<std::string>& text) {
+    text ? setenv(name, text->c_str(), 1) : unsetenv(name);
+  };
+  const auto home_before = value("HOME");
+  const auto cache_before = value("XDG_CACHE_HOME");
+  const std::string home = demo_.path("home").string();
+  setenv("HOME", home.c_str(), 1);
+  setenv("XDG_CACHE_HOME", (home + "/elsewhere").c_str(), 1);
+  EXPECT_EQ(cache_of(), home + "/elsewhere/kvloupe");
+  setenv("XDG_CACHE_HOME", "not/absolute", 1);
+  EXPECT_EQ(cache_of(), home + "/.cache/kvloupe");
+  unsetenv("XDG_CACHE_HOME");
+  EXPECT_EQ(cache_of(), home + "/.cache/kvloupe");
+  unsetenv("HOME");
+  EXPECT_THROW(cache_of(), WorkError);
+  set("HOME", home_before);
+  set("XDG_CACHE_HOME", cache_before);
+}
+
+}  // namespace
+}  // namespace kvloupe::demo

@@ -1,0 +1,219 @@
+// The structure of web pages, without a browser: what stands in the file.
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <regex>
+
+#include "analysis/error.h"
+#include "app/figure/frame.h"
+#include "app/figure/html/page.h"
+#include "app/figure/html/page_parts.h"
+#include "app/figure/html/places.h"
+#include "app/figure/html/themed_svg.h"
+#include "app/figure/html/value_texts.h"
+#include "tests/app/made_page.h"
+#include "tests/app/page_reader.h"
+#include "tests/app/well_formed.h"
+
+namespace kvloupe::figure::html {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+std::size_t count(std::string_view text, std::string_view word) {
+  std::size_t found = 0;
+  for (std::size_t at = text.find(word); at != std::string_view::npos; at = text.find(word, at + 1))
+    ++found;
+  return found;
+}
+
+class HtmlPageTest : public ::testing::Test {
+ protected:
+  TextMetrics fonts;
+  Page page = test::made_page(fonts);
+  std::string html = write_page(page);
+  json data = test::page_data(html);
+};
+
+TEST_F(HtmlPageTest, IsWellFormedAndLoadsNothing) {
+  EXPECT_THAT(test::why_not_well_formed(html), IsEmpty());
+  EXPECT_THAT(html.substr(0, html.find("<script")), Not(HasSubstr(" src=")));
+  EXPECT_THAT(html, Not(HasSubstr("<link")));
+  EXPECT_THAT(html, Not(HasSubstr("@import")));
+  EXPECT_THAT(html, HasSubstr("default-src 'none'"));
+  // Whatever is referred to is in the file.
+  const std::regex reference("(href|url)[=(]\"?([^\")]*)");
+  for (auto at = std::sregex_iterator(html.begin(), html.end(), reference);
+       at != std::sregex_iterator(); ++at) {
+    const std::string to = (*at)[2].str();
+    const bool link = to.starts_with("https://example.org");  // which a reader may follow
+    EXPECT_TRUE(to.starts_with("#") || to.starts_with("data:") || link) << to;
+  }
+}
+
+TEST_F(HtmlPageTest, TheCheckerFindsWhatIsWrong) {
+  EXPECT_THAT(test::why_not_well_formed("<p>a &amp; b</p>"), IsEmpty());
+  for (const char* wrong : {"<p>", "<p></b>", "<p a=b></p>", "<p>a & b</p>", "<p a=\"<\"></p>",
+                            "<p>]]></p>", "<p a=\"1\" a=\"2\"/>", "</p>", "<p>\x01</p>"}) {
+    EXPECT_THAT(test::why_not_well_formed(wrong), Not(IsEmpty())) << wrong;
+  }
+}
+
+TEST_F(HtmlPageTest, HostileTextsStayTexts) {
+  EXPECT_EQ(count(html, "<script"), 2U);  // data and script
+  EXPECT_EQ(count(html, "</script>"), 2U);
+  EXPECT_THAT(html, Not(HasSubstr("<img")));
+  EXPECT_THAT(html, Not(HasSubstr("javascript:window")));
+  const auto names = test::hostile_names();
+  ASSERT_EQ(data["names"].size(), 1U);  // once for all figures
+  const json& tokens = data["names"][0]["tokens"];
+  ASSERT_EQ(tokens.size(), names->tokens.size());
+  for (std::size_t t = 0; t < tokens.size(); ++t) {
+    if (t == 5) {
+      EXPECT_EQ(tokens[t].get<std::string>(), "\uFFFD\uFFFD");  // was no UTF-8
+    } else {
+      EXPECT_EQ(tokens[t].get<std::string>(), names->tokens[t]);
+    }
+  }
+  EXPECT_THAT(html, HasSubstr("external(&quot;a&lt;b&gt;.txt&quot;)"));
+  EXPECT_THAT(html, HasSubstr("Sinks &amp; &lt;others&gt;"));
+}
+
+TEST_F(HtmlPageTest, TextBlocksAreTheirElements) {
+  EXPECT_THAT(html, HasSubstr("<p>Plain, <strong>bold</strong><code> and &lt;code&gt;</code></p>"));
+  EXPECT_THAT(html, HasSubstr("<ul>\n<li>one</li>\n<li><a href=\"https://example.org/"
+                              "?a=1&amp;b=&quot;2&quot;\">two</a></li>\n</ul>\n<ol>\n<li>three</li>"
+                              "\n</ol>"));
+  EXPECT_THAT(html, HasSubstr("<h2>Over steps</h2>"));
+  EXPECT_THAT(html, HasSubstr("<aside><h4>In the program</h4>\n<p>Find it.</p>"));
+}
+
+TEST_F(HtmlPageTest, EveryPlaceSaysWhatTheFigureSays) {
+  const test::SayingFigure figure;
+  const auto expect = [&](std::size_t f, const std::vector<Target>& targets) {
+    SCOPED_TRACE(f);
+    const std::vector<std::string> texts = test::page_texts(data["figures"][f]);
+    ASSERT_EQ(texts.size(), targets.size());
+    for (std::size_t i = 0; i < texts.size(); ++i)
+      EXPECT_EQ(texts[i], figure.value_text(targets[i])) << i;
+  };
+  std::vector<Target> strip, tokens, heads, map;
+  for (int s = 0; s < 5; ++s) {
+    for (int t = 0; t < 20; ++t) strip.push_back({.token = t, .step = s});
+  }
+  for (int t = 0; t < 20; ++t) tokens.push_back({.token = t});
+  for (int l = 0; l < 3; ++l) {
+    for (int h = 0; h < 2; ++h) heads.push_back({.layer = l, .head = h});
+  }
+  for (int q = 0; q < 20; ++q) {
+    for (int k = 0; k < 20; ++k) map.push_back({.token = k, .other_token = q});
+  }
+  expect(0, strip);
+  expect(1, tokens);
+  expect(2, tokens);
+  expect(3, heads);  // once for both panels
+  expect(4, map);
+  EXPECT_EQ(data["figures"][1]["geometry"][0]["regions"].size(), 20U * 9U);
+  EXPECT_EQ(data["figures"][2]["geometry"][0]["sets"][0]["points"].size(), 20U * 3U);
+  EXPECT_EQ(data["figures"][3]["geometry"][0]["axes"][2]["t"], -1);  // a bar of colours
+}
+
+TEST_F(HtmlPageTest, PicturesOfASliderShareWhatTheyHaveInCommon) {
+  const json& strip = data["figures"][0];
+  ASSERT_EQ(strip["frames"].size(), 5U);
+  EXPECT_EQ(strip["geometry"].size(), 1U);  // the same axes in all
+  EXPECT_LT(strip["pool"].size(), 5U * 5U);
+  EXPECT_EQ(data["sliders"][0], json({10, 11, 12, 13, 14}));
+  EXPECT_THAT(data["sliders"][1], IsEmpty());
+  for (std::size_t s = 0; s < 5; ++s) {
+    const std::string svg = test::page_picture(strip, s);
+    EXPECT_THAT(test::why_not_well_formed("<g>" + svg + "</g>"), IsEmpty());
+    EXPECT_THAT(svg, HasSubstr(fmt::format(">step {}</text>", s)));
+    EXPECT_THAT(svg, HasSubstr(">Token</text>"));
+  }
+  // In the page, and so on paper, stands the one that the slider starts at.
+  EXPECT_THAT(html.substr(0, html.find("<script")), HasSubstr(">step 2</text>"));
+  EXPECT_EQ(count(html.substr(0, html.find("<script")), ">step "), 1U);
+  EXPECT_THAT(html, HasSubstr("<output>12</output>"));
+}
+
+TEST_F(HtmlPageTest, WhatDiffersBetweenTheThemesIsThereForBoth) {
+  const std::string ink = "--k\\d+:#1b1f24;";  // the palette's
+  EXPECT_TRUE(std::regex_search(html, std::regex(ink)));
+  EXPECT_TRUE(std::regex_search(html, std::regex("data-theme=dark\\]\\{[^}]*:#e6e8ea;")));
+  EXPECT_TRUE(
+      std::regex_search(html, std::regex("<g class=\"light\"><text[^>]*>light</text></g>\\s*"
+                                         "<g class=\"dark\"><text[^>]*>dark words</text></g>")));
+  // A drawing with other items in the dark is there twice.
+  ThemeColours colours;
+  ThemedSvg svg("x", colours);
+  Picture picture = test::text_picture(fonts);
+  picture.dark.items.pop_back();
+  const auto items = svg.items(picture.light, picture.dark);
+  EXPECT_EQ(items.size(), picture.light.items.size() + picture.dark.items.size() + 4);
+}
+
+TEST_F(HtmlPageTest, ALargeMapIsThinnedOutAndSaysSo) {
+  Page large = page;
+  large.sections[1].figures[1].pictures = {test::map_picture(fonts, 3000)};
+  large.most_bytes = 1'000'000;
+  const std::string out = write_page(large);
+  EXPECT_LT(out.size(), 1'000'000U);
+  EXPECT_EQ(count(out, "too many places"), 1U);
+  EXPECT_EQ(count(html, "too many places"), 0U);
+  const json figure = test::page_data(out)["figures"][4];
+  const json table = figure["geometry"][0]["tables"][0];
+  const int every = table[2].get<int>();
+  EXPECT_GT(every, 1);
+  const int kept = (3000 + every - 1) / every;
+  const auto texts = test::page_texts(figure);
+  ASSERT_EQ(texts.size(), static_cast<std::size_t>(kept) * static_cast<std::size_t>(kept));
+  const test::SayingFigure says;
+  EXPECT_EQ(
+      texts[static_cast<std::size_t>(3 * kept + 5)],
+      says.value_text({.token = 5 * every + every / 2, .other_token = 3 * every + every / 2}));
+}
+
+TEST_F(HtmlPageTest, WhatCannotBeAPageIsRefused) {
+  Page wrong = page;
+  wrong.sections[0].figures[0].pictures.pop_back();
+  EXPECT_THROW(write_page(wrong), WorkError);
+  wrong.sections[0].figures[0].pictures.clear();
+  EXPECT_THROW(write_page(wrong), WorkError);
+  wrong = page;
+  wrong.most_bytes = 10'000;
+  try {
+    write_page(wrong);
+    FAIL() << "too large";
+  } catch (const WorkError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("MB"));
+  }
+}
+
+TEST(ValueTexts, AnyRowOfTextsIsReadBack) {
+  ValueTexts texts;
+  std::vector<std::string> wanted;
+  for (int i = 0; i < 30'000; ++i) {
+    wanted.push_back(
+        i % 7 == 0 ? "" : fmt::format("score {}, rank {} of −{:.4f}", i * 0.5, i % 90, i * 1.7));
+    wanted.insert(wanted.end(), static_cast<std::size_t>(i % 3), "the same");
+  }
+  wanted.insert(wanted.end(), 200'000, "long");
+  wanted.insert(wanted.end(), {"3", "3.", "v3.5x", "1\u2009234", "7\u2009", "0.5.5"});
+  for (const std::string& one : wanted) texts.add(one);
+  json figure = {
+      {"frames", {{{"v", texts.take()}}}}, {"words", texts.words()}, {"numbers", texts.numbers()}};
+  EXPECT_EQ(test::page_texts(figure), wanted);
+  EXPECT_LT(texts.words().size(), 20U);
+  texts.add("the same");  // a new stream knows nothing of the one before
+  figure["frames"][0]["v"] = texts.take();
+  EXPECT_EQ(test::page_texts(figure), std::vector<std::string>{"the same"});
+}
+
+}  // namespace
+}  // namespace kvloupe::figure::html

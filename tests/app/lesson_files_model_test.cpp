@@ -1,0 +1,98 @@
+// Every lesson that comes with the program, on the demo model's own trace: nothing is wrong with
+// it, every number is known, every condition can be computed.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "app/figure/text_metrics.h"
+#include "app/lesson/handout.h"
+#include "app/lesson/own_traces.h"
+#include "app/lesson/page_view.h"
+#include "tests/support/temporary_folder.h"
+
+namespace kvloupe::lesson {
+namespace {
+
+using ::testing::IsEmpty;
+namespace fs = std::filesystem;
+
+/// The lesson's own traces, captured as `kvloupe lesson` does, but into this folder.
+LessonTraces capture(const Lesson& lesson, const fs::path& folder) {
+  demo::DemoPlaces places;
+  places.assets = fs::path(KVLOUPE_SOURCE_DIR) / "assets";
+  places.cache = folder;
+  places.program = std::string(KVLOUPE_BIN_DIR) + "/kvloupe-capture";
+  LessonTraces traces;
+  Progress progress;
+  for (const demo::DemoRun& run : own_runs(lesson)) {
+    auto trace = std::make_shared<const Trace>(demo::demo_trace(run, progress, places));
+    if (traces.trace) {
+      traces.closed.push_back(std::move(trace));
+    } else {
+      traces.trace = std::move(trace);
+    }
+  }
+  return traces;
+}
+
+void expect_known(const RichText& text, const LessonState& state, const Lesson& lesson) {
+  Progress progress;
+  for (const Block& block : text) {
+    for (const lesson::Run& run : block.runs) {
+      if (!run.slot) continue;
+      const Value value = evaluate(run.slot->expression, state, progress);
+      const std::string where = at_line(lesson.path, run.slot->line, run.slot->expression.text());
+      if (const double* number = std::get_if<double>(&value)) {
+        EXPECT_TRUE(std::isfinite(*number)) << where << " is " << *number;
+      } else {
+        EXPECT_NE(std::get<std::string>(value), "") << where;
+      }
+    }
+  }
+}
+
+void check(const Lesson& lesson, const fs::path& cache) {
+  SCOPED_TRACE(lesson.name);
+  EXPECT_THAT(lesson.errors(), IsEmpty());
+  EXPECT_FALSE(lesson.summary.empty());
+  const LessonTraces traces = capture(lesson, cache);
+  EXPECT_EQ(missing_need(lesson, traces), "");
+  Progress progress;
+  for (std::size_t i = 0; i < lesson.pages.size(); ++i) {
+    const Page& page = lesson.pages[i];
+    SCOPED_TRACE(page.title);
+    const LessonState state = lesson_state(traces, page_workspace(lesson, i, traces, progress));
+    expect_known(page.text, state, lesson);
+    if (!page.task) continue;
+    expect_known(page.task->text, state, lesson);
+    const Value value = evaluate(page.task->when, state, progress);
+    EXPECT_FALSE(std::isnan(std::get<double>(value))) << page.task->when.text();
+  }
+  const figure::TextMetrics fonts;
+  const Handout handout = make_handout(lesson, traces, fonts, progress);
+  EXPECT_THAT(handout.problems, IsEmpty());
+  EXPECT_LT(handout.pdf.size(), std::size_t{20} << 20U);
+}
+
+TEST(LessonFiles, TheExampleHoldsOnTheDemoModel) {
+  const test::TemporaryFolder cache;
+  check(read_lesson(fs::path(KVLOUPE_SOURCE_DIR) / "tests/app/lessons/example.md"), cache.path());
+}
+
+TEST(LessonFiles, EveryOneHoldsOnTheDemoModel) {
+  const fs::path folder = fs::path(KVLOUPE_SOURCE_DIR) / "assets/lessons";
+  if (!fs::exists(folder)) GTEST_SKIP() << "there are no lessons in assets/lessons";
+  const std::vector<Lesson> lessons = find_lessons(folder);
+  EXPECT_GE(lessons.size(), 8U);
+  const test::TemporaryFolder cache;
+  for (const Lesson& lesson : lessons) {
+    check(lesson, cache.path());
+    EXPECT_GE(lesson.pages.size(), 5U) << lesson.name;
+    EXPECT_LE(lesson.pages.size(), 9U) << lesson.name;
+  }
+}
+
+}  // namespace
+}  // namespace kvloupe::lesson

@@ -1,0 +1,126 @@
+// The window without a trace, driven by mouse and keys.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <imgui.h>
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+
+#define GLFW_INCLUDE_NONE
+#include <GLFW/glfw3.h>
+
+#include "tests/app/fake_demo.h"
+#include "tests/app/virtual_display.h"
+#include "tests/app/window_driver.h"
+
+namespace kvloupe::test {
+namespace {
+
+using testing::HasSubstr;
+using testing::SizeIs;
+
+class StartPage : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (const std::string problem = need_display(); !problem.empty()) GTEST_SKIP() << problem;
+    open_window();
+  }
+  void open_window(int width = 1280, int height = 800) {
+    driver_.reset();
+    driver_ = std::make_unique<WindowDriver>(
+        width, height,
+        window::Workspace::Host{.recent_files = demo_.path("recent"), .demo = demo_.places()});
+    driver_->settle();
+  }
+  WindowDriver& driver() { return *driver_; }
+  window::Workspace& w() { return driver_->workspace; }
+
+  FakeDemo demo_;
+  std::unique_ptr<WindowDriver> driver_;
+};
+
+TEST_F(StartPage, OpensTheDemoByTheMouse) {
+  driver().press_on("##start", {"Open the demo  Ctrl D"});
+  EXPECT_TRUE(w().start_page.capturing());
+  driver().settle();
+  ASSERT_NE(w().results.trace(), nullptr) << w().notice;
+  EXPECT_EQ(w().notice, "");
+  EXPECT_EQ(w().results.trace()->path().parent_path(), demo_.places().cache);
+  EXPECT_THAT(demo_.runs(), SizeIs(1));
+  open_window();
+  driver().key(GLFW_KEY_D, true);
+  driver().settle();
+  ASSERT_NE(w().results.trace(), nullptr) << w().notice;
+  EXPECT_THAT(demo_.runs(), SizeIs(1)) << "it is kept";
+}
+
+TEST_F(StartPage, OpensTheDemoByTheKeyboardAlone) {
+  driver().key(GLFW_KEY_DOWN);  // the first key shows where the keyboard is
+  driver().key(GLFW_KEY_UP);
+  driver().key(GLFW_KEY_SPACE);
+  driver().settle();
+  EXPECT_NE(w().results.trace(), nullptr) << w().notice;
+}
+
+TEST_F(StartPage, ShowsHowFarTheCaptureIsAndStopsIt) {
+  demo_.before("sleep 20");
+  driver().key(GLFW_KEY_D, true);
+  while (w().start_page.fraction() == 0.0) driver().frame();
+  EXPECT_DOUBLE_EQ(w().start_page.fraction(), 0.25);
+  EXPECT_FALSE(w().settled());
+  driver().press_on("##start", {"Cancel"});
+  EXPECT_FALSE(w().start_page.capturing());
+  driver().settle();
+  EXPECT_EQ(w().results.trace(), nullptr);
+  EXPECT_EQ(w().notice, "");
+  demo_.before("");
+  driver().key(GLFW_KEY_D, true);
+  driver().settle();
+  EXPECT_NE(w().results.trace(), nullptr) << w().notice;
+}
+
+TEST_F(StartPage, SaysWhyTheDemoCannotBeCaptured) {
+  demo_.before("echo 'kvloupe-capture: out of memory; try fewer tokens' >&2; exit 1");
+  driver().key(GLFW_KEY_D, true);
+  driver().settle();
+  EXPECT_EQ(w().results.trace(), nullptr);
+  EXPECT_EQ(w().notice, "Demo: out of memory; try fewer tokens");
+  EXPECT_TRUE(w().notice_is_error);
+}
+
+TEST_F(StartPage, OffersTheFilesOpenedLastAndANewCapture) {
+  w().open(demo_.path("full.h5").string());
+  driver().settle();
+  open_window();
+  const std::string file = demo_.path("full.h5").string();
+  driver().press_on("##start", {file, "##file"});
+  driver().settle();
+  ASSERT_NE(w().results.trace(), nullptr) << w().notice;
+  EXPECT_EQ(w().results.trace()->path(), file);
+  open_window();
+  driver().press_on("##start", {"New capture…  Ctrl N"});
+  EXPECT_TRUE(w().capture_panel.is_open());
+  driver().key(GLFW_KEY_ESCAPE);
+  driver().press_on("##start", {"Open…  Ctrl O"});
+  EXPECT_TRUE(w().file_panel.is_open());
+}
+
+TEST_F(StartPage, IsWholeAtAnySizeAndInBothThemes) {
+  const auto light = driver().picture();
+  EXPECT_GT(WindowDriver::colours(light), 10);
+  driver().type("t");
+  driver().settle();
+  EXPECT_GT(WindowDriver::difference(light, driver().picture(), 0, 0, 1280, 800), 0.8);
+  for (const auto& [width, height, scale] :
+       {std::tuple{1280, 720, 1.5}, {1024, 768, 1.25}, {640, 480, 1.0}}) {
+    open_window(width, height);
+    w().state.scale = scale;
+    driver().settle();
+    EXPECT_TRUE(driver().point_at("##start", {"Open the demo  Ctrl D"})) << width;
+  }
+}
+
+}  // namespace
+}  // namespace kvloupe::test
