@@ -84,7 +84,7 @@ struct Markers {
 /// Outline of one marker around the origin, for back ends without markers of their own.
 Path marker_path(MarkerShape shape, double size);
 
-enum class Font { regular, bold, mono };
+enum class Font { regular, bold, mono, italic };
 enum class Align { left, centre, right };
 
 /// One line of text. The anchor is on the baseline; `width` is its advance as measured by

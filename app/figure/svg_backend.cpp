@@ -92,8 +92,9 @@ class SvgWriter {
                          : text.align == Align::centre ? " text-anchor=\"middle\""
                                                        : " text-anchor=\"end\"";
     const char* font = text.font == Font::regular ? ""
-                       : text.font == Font::bold
-                           ? " font-weight=\"700\""
+                       : text.font == Font::bold  ? " font-weight=\"700\""
+                       : text.font == Font::italic
+                           ? " font-style=\"italic\""
                            : " font-family=\"'JetBrains Mono', 'DejaVu Sans Mono', "
                              "'DejaVu Sans', monospace\"";
     const std::string x = number(text.anchor.x);

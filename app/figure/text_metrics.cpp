@@ -78,12 +78,12 @@ std::optional<FoundFont> match(FcConfig* config, FcPattern* wanted) {
   return font;
 }
 
-/// The installed font of exactly this family, upright.
-std::optional<FoundFont> find_family(FcConfig* config, const char* family, bool bold) {
+/// The installed font of exactly this family.
+std::optional<FoundFont> find_family(FcConfig* config, const char* family, bool bold, bool italic) {
   const Pattern wanted(FcPatternCreate());
   FcPatternAddString(wanted.get(), FC_FAMILY, reinterpret_cast<const FcChar8*>(family));
   FcPatternAddInteger(wanted.get(), FC_WEIGHT, bold ? FC_WEIGHT_BOLD : FC_WEIGHT_REGULAR);
-  FcPatternAddInteger(wanted.get(), FC_SLANT, FC_SLANT_ROMAN);
+  FcPatternAddInteger(wanted.get(), FC_SLANT, italic ? FC_SLANT_ITALIC : FC_SLANT_ROMAN);
   auto font = match(config, wanted.get());
   if (!font || font->family != family) return std::nullopt;
   return font;
@@ -111,7 +111,7 @@ struct TextMetrics::Impl {
   FcConfig* config = nullptr;
   FT_Library library = nullptr;
   std::vector<Loaded> faces;
-  int first_face[3] = {0, 0, 0};  // by Font
+  int first_face[4] = {0, 0, 0, 0};  // by Font
   int dejavu = 0;
   int dejavu_bold = 0;
   std::vector<std::string> notes;
@@ -178,8 +178,8 @@ TextMetrics::TextMetrics() : impl_(std::make_unique<Impl>()) {
   if (impl_->config == nullptr || FT_Init_FreeType(&impl_->library) != 0) {
     throw WorkError("fonts: Fontconfig or FreeType cannot start; check the fontconfig package");
   }
-  const auto load = [&](const char* family, bool bold) {
-    const auto font = find_family(impl_->config, family, bold);
+  const auto load = [&](const char* family, bool bold, bool italic = false) {
+    const auto font = find_family(impl_->config, family, bold, italic);
     return font ? impl_->load(*font, bold) : -1;
   };
   impl_->dejavu = load("DejaVu Sans", false);
@@ -199,9 +199,12 @@ TextMetrics::TextMetrics() : impl_(std::make_unique<Impl>()) {
   const int dejavu_bold = load("DejaVu Sans", true);
   impl_->dejavu_bold = dejavu_bold >= 0 ? dejavu_bold : impl_->dejavu;
   const int bold = load("Inter", true);
+  const int italic = load("Inter", false, true);
   const int mono = load("JetBrains Mono", false);
   impl_->first_face[static_cast<int>(Font::regular)] = inter >= 0 ? inter : impl_->dejavu;
   impl_->first_face[static_cast<int>(Font::bold)] = bold >= 0 ? bold : impl_->dejavu_bold;
+  impl_->first_face[static_cast<int>(Font::italic)] =
+      italic >= 0 ? italic : impl_->first_face[static_cast<int>(Font::regular)];
   if (mono >= 0) {
     impl_->first_face[static_cast<int>(Font::mono)] = mono;
   } else {

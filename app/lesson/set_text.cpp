@@ -31,7 +31,7 @@ using Word = std::vector<Piece>;
 Font font_of(const Run& run, bool all_bold) {
   if (run.code) return Font::mono;
   if (run.bold || all_bold) return Font::bold;
-  return Font::regular;
+  return run.italic ? Font::italic : Font::regular;
 }
 
 /// The words of a block; pieces of one word stand side by side without a space.
