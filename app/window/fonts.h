@@ -22,6 +22,8 @@ class Fonts {
   ImFont* text = nullptr;       // Inter 15 px
   ImFont* secondary = nullptr;  // Inter 13 px
   ImFont* heading = nullptr;    // Inter semi-bold 15 px
+  ImFont* italic = nullptr;     // Inter italic 15 px
+  ImFont* title = nullptr;      // Inter semi-bold 20 px
   ImFont* mono = nullptr;       // JetBrains Mono 14 px
   float scale() const { return scale_; }
 
@@ -29,10 +31,6 @@ class Fonts {
   std::set<char32_t> extra_;
   bool stale_ = true;
   float scale_ = 0.0F;
-
- public:
-  ImFont* italic = nullptr;  // Inter italic 15 px
-  ImFont* title = nullptr;   // Inter semi-bold 20 px
 };
 
 }  // namespace kvloupe::window
