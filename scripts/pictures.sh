@@ -26,16 +26,19 @@ picture() {
 }
 
 picture window 1280x800 '
-  "selection": {"layer": 2, "head": 1}, "policy_a": "keydiff+recent(10%)", "budget": "25%", "tile_count": 3,
-  "tiles": [{"view": "similarity"}, {"view": "attention"}, {"view": "filmstrip"}]'
+  "selection": {"layer": 0, "head": 3, "query_head": 6}, "policy_a": "keydiff+recent(10%)", "budget": "25%", "tile_count": 2,
+  "tiles": [{"view": "attention"}, {"view": "filmstrip"}]'
 picture compare 1280x800 '
   "selection": {"layer": 2, "head": 1}, "policy_a": "keydiff", "policy_b": "h2o", "policy_b_on": true, "budget": "25%",
   "grid_metric": "overlap A, B", "token_colour": "difference", "tile_count": 2,
   "tiles": [{"view": "filmstrip", "policy": "A"}, {"view": "filmstrip", "policy": "B"}]'
 picture sinks 1280x800 '
-  "selection": {"layer": 2, "head": 1}, "tile_count": 2,
+  "selection": {"layer": 0, "head": 3}, "tile_count": 2,
   "tiles": [{"view": "attention"}, {"view": "overview", "choices": {"measure": "sinks"}}]'
 picture lecture 1280x800 '
   "selection": {"layer": 2, "head": 1}, "policy_a": "h2o+kvmerger(auto)", "budget": "20%", "theme": "dark", "tile_count": 2,
   "tiles": [{"view": "filmstrip"}, {"view": "pca"}]'
+# The window in a lesson; its own trace is kept where the others are made.
+XDG_CACHE_HOME=$work "${show[@]}" "$bin"/kvloupe lesson 02-attention-sinks --screenshot "$work/lesson.png" --size 1280x800
+if command -v pngquant > /dev/null; then pngquant --force --output "$out/lesson.png" "$work/lesson.png"; else cp "$work/lesson.png" "$out/lesson.png"; fi
 ls -l "$out"

@@ -90,7 +90,7 @@ void StartPage::draw_demo(Workspace& w, float width) {
   }
   secondary_text(
       w,
-      "A small language model that comes with kvloupe reads a text of a thousand tokens, "
+      "A small language model that comes with kvloupe reads a text of five hundred tokens, "
       "with a number hidden in it, and is asked for the number.");
 }
 
