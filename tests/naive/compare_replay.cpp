@@ -84,7 +84,8 @@ Comparison compare(const Replay& fast, int layer, const LayerStates& states, con
         // Under adakv a tie between two heads moves a place from one to the other.
         const bool shared = !std::isnan(twin.layer_threshold);
         if (shared) {
-          margin = std::min(margin, std::abs(twin.scores.at(token) - twin.layer_threshold));
+          // A head of which all or nothing stays has no threshold of its own: NaN.
+          margin = std::fmin(margin, std::abs(twin.scores.at(token) - twin.layer_threshold));
         }
         // Two stages: each is near a tie relative to its own largest score.
         if (!twin.second_scores.empty()) {
