@@ -59,7 +59,7 @@ class Lessons : public testing::Test {
     if (!fs::exists(places.program)) GTEST_SKIP() << places.program << " is not built";
     lessons_ = lesson::find_lessons(places.assets / "lessons");
     if (lessons_.empty()) GTEST_SKIP() << "there are no lessons in assets/lessons";
-    driver_ = std::make_unique<WindowDriver>(1600, 1000, window::Workspace::Host{.demo = places});
+    driver_ = std::make_unique<WindowDriver>(1280, 800, window::Workspace::Host{.demo = places});
   }
   WindowDriver& driver() { return *driver_; }
   window::Workspace& w() { return driver_->workspace; }
