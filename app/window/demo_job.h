@@ -20,7 +20,8 @@ class DemoJob {
   /// Lets go of the runs before.
   void start(std::vector<demo::DemoRun> runs, const demo::DemoPlaces& places);
   void cancel();
-  bool running() const { return traces_.computing(); }
+  /// Under way, or done and not yet taken.
+  bool running() const { return !taken_; }
   /// 0 to 1 while running.
   double fraction() const { return traces_.fraction(); }
   /// The traces in the order of the runs, once, when all are there; or why they are not.

@@ -259,6 +259,7 @@ void draw_lesson_panel(Workspace& w) {
     return;
   }
   draw_head(w);
+  if (!lessons.is_open()) return;  // closed by its button just now
   const lesson::Page* page = lessons.shown_page();
   const float width = std::floor(ImGui::GetContentRegionAvail().x);
   if (page) {

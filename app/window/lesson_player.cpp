@@ -209,7 +209,6 @@ bool LessonPlayer::view_changed(const Workspace& w) const {
 bool LessonPlayer::busy() const {
   if (demo_.running() || !wanted_.empty()) return true;
   if (!list_.key().empty() && list_.computing()) return true;
-  if (lesson_ && !traces_.trace && trace_error_.empty()) return true;  // captured, not yet taken
   if (!can_prepare()) return false;
   return page_job_.computing() || task_job_.computing() || (view_wanted_ && page_error().empty());
 }
