@@ -89,7 +89,8 @@ void copy_link(Workspace& w, const std::string& link) {
 }
 
 /// What is wrong or under way, then the text.
-void draw_text(Workspace& w) {
+/// `width`: of the text; the room beyond is a scroll bar's.
+void draw_text(Workspace& w, float width) {
   LessonPlayer& lessons = w.lessons;
   const float gap = w.px(8);
   const auto error = [&](const std::string& line) {
@@ -107,8 +108,8 @@ void draw_text(Workspace& w) {
     ImGui::PopStyleColor();
     ImGui::Dummy({0, gap});
   }
-  const RichLayout text =
-      lay_out(lessons.text(), w.fonts, std::floor(ImGui::GetContentRegionAvail().x));
+  const RichLayout text = lay_out(lessons.text(), w.fonts,
+                                  std::min(width, std::floor(ImGui::GetContentRegionAvail().x)));
   copy_link(w, draw_rich_text(text, w.fonts, w.colours(), w.colours().ink));
 }
 
@@ -281,10 +282,10 @@ void draw_lesson_panel(Workspace& w) {
       "##text", {width + w.px(12), text_height}, false,
       w.keyboard_moves_in_panel() ? ImGuiWindowFlags_None : ImGuiWindowFlags_NoNavInputs);
   ImGui::PushTextWrapPos(width);
-  draw_text(w);
+  draw_text(w, width);
   if (has_task && together) {
     ImGui::Dummy({0, gap});
-    const float inside = std::floor(ImGui::GetContentRegionAvail().x);
+    const float inside = std::min(width, std::floor(ImGui::GetContentRegionAvail().x));
     draw_task(w, task_layout(w, inside), inside);
   }
   ImGui::PopTextWrapPos();

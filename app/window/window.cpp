@@ -69,7 +69,11 @@ Asked read_what_was_asked(const WindowOptions& options) {
 int take_screenshot(Surface& surface, Workspace& workspace, const std::string& path) {
   // The first frames ask for the jobs; after them the workspace knows when it has settled.
   constexpr int kFirstFrames = 3;
-  for (int frame = 0; frame < kFirstFrames || !workspace.settled(); ++frame) {
+  // Some jobs begin only when what they depend on has not changed for a while.
+  constexpr auto kRest = std::chrono::milliseconds(300);
+  auto settled_since = std::chrono::steady_clock::now();
+  for (int frame = 0;
+       frame < kFirstFrames || std::chrono::steady_clock::now() - settled_since < kRest; ++frame) {
     // Nobody sees these: a software renderer would take the processor from the jobs.
     one_frame(surface, workspace, false);
     if (!workspace.results.open_error().empty()) {
@@ -78,6 +82,7 @@ int take_screenshot(Surface& surface, Workspace& workspace, const std::string& p
     if (!workspace.lessons.trace_error().empty()) throw WorkError(workspace.lessons.trace_error());
     if (!workspace.results.evaluation_error().empty())
       throw WorkError(workspace.results.evaluation_error());
+    if (!workspace.settled()) settled_since = std::chrono::steady_clock::now();
     if (!workspace.wants_frame()) std::this_thread::sleep_for(kNapOffscreen);
   }
   one_frame(surface, workspace);
