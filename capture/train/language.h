@@ -17,7 +17,7 @@ class Language {
   explicit Language(const Vocabulary& vocabulary);
 
   /// A word that may follow `current`, which is "." before a sentence. Reads nothing else.
-  /// Throws WorkError for a token that is no word of a story.
+  /// Throws WorkError for a token that is not a word of a story.
   TokenId next(TokenId current, Random& random) const;
 
   struct Follower {

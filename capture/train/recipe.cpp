@@ -115,9 +115,9 @@ RoleWeights parse_weights(const Json& json, const std::string& where, const std:
 }  // namespace
 
 double Rest::at(std::int64_t step) const {
-  if (step >= end) return 0.0;
+  if (step < begin || step >= end) return 0.0;
   const double risen =
-      step < rise ? static_cast<double>(step + 1) / static_cast<double>(rise) : 1.0;
+      step - begin < rise ? static_cast<double>(step - begin + 1) / static_cast<double>(rise) : 1.0;
   const double left =
       step < fall ? 1.0 : static_cast<double>(end - step) / static_cast<double>(end - fall);
   return value * risen * left;
@@ -193,11 +193,13 @@ Recipe parse_recipe(const std::string& text, const std::string& where) {
   if (const Json* rest = fields.find("rest")) {
     Fields part(*rest, where, "rest");
     part.number("value", recipe.rest.value, 0, 100);
+    part.number("begin", recipe.rest.begin, 0, 1e9);
     part.number("rise", recipe.rest.rise, 0, 1e9);
     part.number("fall", recipe.rest.fall, 0, 1e9);
     part.number("end", recipe.rest.end, 0, 1e9);
     part.done();
     if (recipe.rest.end < recipe.rest.fall) part.fail("end must not come before fall");
+    if (recipe.rest.fall < recipe.rest.begin) part.fail("fall must not come before begin");
   }
   const Json* stages = fields.find("stages");
   if (stages == nullptr || !stages->is_array() || stages->empty()) {

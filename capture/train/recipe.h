@@ -43,10 +43,11 @@ struct OptimizerSettings {
 
 /// A cost of attention that does not rest on token 0, which grows attention sinks: `value` times
 /// the mean of 1 − a₀ over layers, query heads and the queries from the 9th on is added to the
-/// loss. It rises from 0 over the first `rise` steps, stays, and falls linearly to 0 between the
-/// steps `fall` and `end`; from `end` on it is exactly 0.
+/// loss. It is 0 before step `begin`, rises over the next `rise` steps, stays, and falls linearly
+/// to 0 between the steps `fall` and `end`; from `end` on it is exactly 0.
 struct Rest {
   double value = 0.0;
+  std::int64_t begin = 0;
   std::int64_t rise = 0;
   std::int64_t fall = 0;
   std::int64_t end = 0;

@@ -58,7 +58,7 @@ TEST(DemoModel, FindsNeedlesInFreshText) {
   EXPECT_GE(needle_accuracy(model, corpus, {.length = 256, .needles = 1, .prompts = 20}, at::kCPU),
             0.95);
   EXPECT_GE(needle_accuracy(model, corpus, {.length = 512, .needles = 4, .prompts = 5}, at::kCPU),
-            0.9);
+            0.8);
 }
 
 TEST(DemoModel, RestsOnTokenZero) {
@@ -67,8 +67,9 @@ TEST(DemoModel, RestsOnTokenZero) {
   const Vocabulary vocabulary;
   const Corpus corpus(vocabulary, 31);
   const SinkReport sinks = measure_sinks(model, corpus.needle_prompt(0, 1000, 1).ids, at::kCPU);
-  EXPECT_GT(sinks.strongest(), 0.3);
-  EXPECT_LT(sinks.sink_value_ratio(), 0.5);
+  EXPECT_GE(sinks.sink_head_share(), 0.3);
+  EXPECT_GT(sinks.strongest(), 0.8);
+  EXPECT_LT(sinks.sink_value_ratio(), 0.3);
 }
 
 }  // namespace

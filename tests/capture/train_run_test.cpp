@@ -61,6 +61,12 @@ TEST(Recipe, RestRisesStaysAndFallsToNothing) {
   EXPECT_EQ(recipe.rest.at(99), 0.0);
   // A recipe without the field has no such cost at any step.
   EXPECT_EQ(parse_recipe(kTiny, "tiny").rest.at(0), 0.0);
+  const train::Rest later{.value = 0.2, .begin = 30, .rise = 10, .fall = 50, .end = 70};
+  EXPECT_EQ(later.at(29), 0.0);
+  EXPECT_DOUBLE_EQ(later.at(30), 0.02);
+  EXPECT_DOUBLE_EQ(later.at(39), 0.2);
+  EXPECT_DOUBLE_EQ(later.at(49), 0.2);
+  EXPECT_DOUBLE_EQ(later.at(60), 0.1);
 }
 
 TEST(Recipe, NamesWhatIsWrong) {
@@ -81,6 +87,8 @@ TEST(Recipe, NamesWhatIsWrong) {
             "r.json: model: heads must be a multiple of kv_heads");
   EXPECT_EQ(problem(R"({"rest": {"value": 1, "fall": 9, "end": 5}, "stages": [{"steps": 1}]})"),
             "r.json: rest: end must not come before fall");
+  EXPECT_EQ(problem(R"({"rest": {"begin": 9, "fall": 5, "end": 9}, "stages": [{"steps": 1}]})"),
+            "r.json: rest: fall must not come before begin");
   EXPECT_EQ(problem(R"({"rest": {"cost": 1}, "stages": [{"steps": 1}]})"),
             "r.json: rest: unknown field \"cost\"");
 }
