@@ -26,14 +26,14 @@ picture() {
 }
 
 picture window 1280x800 '
-  "selection": {"layer": 0, "head": 3, "query_head": 6}, "policy_a": "keydiff+recent(10%)", "budget": "25%", "tile_count": 2,
+  "selection": {"layer": 3, "head": 2}, "policy_a": "keydiff", "grid_metric": "attention to token 0", "budget": "25%", "tile_count": 2,
   "tiles": [{"view": "attention"}, {"view": "filmstrip"}]'
 picture compare 1280x800 '
   "selection": {"layer": 2, "head": 1}, "policy_a": "keydiff", "policy_b": "h2o", "policy_b_on": true, "budget": "25%",
   "grid_metric": "overlap A, B", "token_colour": "difference", "tile_count": 2,
   "tiles": [{"view": "filmstrip", "policy": "A"}, {"view": "filmstrip", "policy": "B"}]'
 picture sinks 1280x800 '
-  "selection": {"layer": 0, "head": 3}, "tile_count": 2,
+  "selection": {"layer": 3, "head": 2}, "grid_metric": "attention to token 0", "tile_count": 2,
   "tiles": [{"view": "attention"}, {"view": "overview", "choices": {"measure": "sinks"}}]'
 picture lecture 1280x800 '
   "selection": {"layer": 2, "head": 1}, "policy_a": "h2o+kvmerger(auto)", "budget": "20%", "theme": "dark", "tile_count": 2,
