@@ -23,11 +23,11 @@ MeasureFamily key_attention() {
   family.of_trace = [](const MeasuredHead& head, std::span<double> values) {
     const auto group = static_cast<std::size_t>(head.context.model.group_size());
     const auto index = static_cast<std::size_t>(head.head);
-    Progress progress;
+    Progress part(head.progress, 0);
     values[0] = kvloupe::key_attention(view(head.states.keys[index]),
                                        std::span(head.states.queries).subspan(index * group, group),
                                        static_cast<float>(head.context.attention_scale),
-                                       head.context.model.sliding_window, progress)
+                                       head.context.model.sliding_window, part)
                     .correlation;
   };
   return family;

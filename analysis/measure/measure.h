@@ -51,6 +51,7 @@ struct MeasuredHead {
   const LayerStates& states;
   const LayerContext& context;
   int head = 0;
+  Progress& progress;  // whose cancellation long work notices
 };
 
 /// Measures computed together. A number that is not known is NaN.

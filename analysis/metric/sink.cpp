@@ -69,6 +69,27 @@ double error_without(const Eigen::VectorXd& logits, const Values& values, int to
 }
 }  // namespace
 
+Matrix mean_of_query_heads(const Matrix& values, int heads) {
+  if (heads < 1 || values.cols() % heads != 0) {
+    throw UsageError(
+        fmt::format("{} query heads cannot be shared by {} heads", values.cols(), heads));
+  }
+  const Eigen::Index group = values.cols() / heads;
+  Matrix means(values.rows(), heads);
+  for (int head = 0; head < heads; ++head)
+    means.col(head) = values.middleCols(head * group, group).rowwise().mean();
+  return means;
+}
+
+HeadIndex strongest_sink(const Matrix& strengths, int heads) {
+  const Matrix means = mean_of_query_heads(strengths, heads);
+  if (means.size() == 0) throw UsageError("no strengths to compare");
+  Eigen::Index layer = 0, head = 0;
+  const Matrix not_wholly = (means.array() <= kWholeSink).select(means, -1.0F);
+  if (not_wholly.maxCoeff(&layer, &head) < 0.0F) means.maxCoeff(&layer, &head);
+  return {static_cast<int>(layer), static_cast<int>(head)};
+}
+
 double dropped_token_error(const Trace& trace, int layer, int query_head, int token,
                            std::span<const int> queries) {
   std::vector<int> asked(queries.begin(), queries.end());

@@ -19,6 +19,24 @@ float sink_strength(const Trace& trace, int layer, int query_head, int token, Pr
 /// The same for every layer and query head: [L,Hq], heads in parallel. Progress counts heads.
 Matrix sink_strengths(const Trace& trace, int token, Progress& progress);
 
+/// Means over each head's query heads: [L,Hq] to [L,heads]. Throws UsageError where `heads` is not
+/// positive or does not divide Hq.
+Matrix mean_of_query_heads(const Matrix& values, int heads);
+
+/// A layer and one of its heads.
+struct HeadIndex {
+  int layer = 0;
+  int head = 0;
+  bool operator==(const HeadIndex&) const = default;
+};
+/// A head above this rests wholly: its attention shows nothing but the sink.
+inline constexpr float kWholeSink = 0.95F;
+/// The head to look at where sinks are the subject: the one whose mean over its query heads is
+/// largest among those at most kWholeSink, which look elsewhere now and then; where there is none,
+/// the largest. Of strengths [L,Hq] and `heads` heads a layer. Throws UsageError as above and for
+/// no strengths.
+HeadIndex strongest_sink(const Matrix& strengths, int heads);
+
 /// What a query head's outputs (before W_O) lose when `token` alone is evicted: the mean over the
 /// queries of ‖o′ − o‖₂ / ‖o‖₂. With the token's attention a, o′ = (o − a·v) / (1 − a), so one
 /// query's error is a / (1 − a) · ‖o − v‖ / ‖o‖ = a · ‖o′ − v‖ / ‖o‖: 0 where it does not see the

@@ -70,7 +70,8 @@ PolicyEntry external() {
                        .default_value = std::string(),
                        .words = {},
                        .meaning = "the JSON file, between quotes",
-                       .required = true}};
+                       .required = true,
+                       .names_file = true}};
   entry.make_policy = [](const SpecPart& part, const LayerContext& context) {
     return std::make_unique<External>(part.word("file"), context.layer);
   };

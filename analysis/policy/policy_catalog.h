@@ -46,7 +46,8 @@ struct ParameterInfo {
   std::vector<std::string> words;  // of a word, number_or_word
   std::string meaning;
   bool required = false;
-  bool odd = false;  // a count that must be odd
+  bool odd = false;         // a count that must be odd
+  bool names_file = false;  // a text that is the path of a file the policy reads
   std::function<std::optional<TextProblem>(std::string_view)> check = nullptr;  // of a text
 };
 

@@ -296,15 +296,18 @@ std::vector<double> retained_jaccard(const std::vector<std::int32_t>& a,
   return values;
 }
 
-double layer_agreement(const Replay& open, const Trace& closed, int layer) {
+double layer_agreement(const Replay& open, const Trace& closed, int layer, Progress& progress) {
   int first = static_cast<int>(open.blocks.size());
   const ModelInfo& model = closed.model();
   for (int l = 0; l < model.num_layers; ++l) {
-    for (int head = 0; head < model.num_kv_heads; ++head)
+    for (int head = 0; head < model.num_kv_heads; ++head) {
+      progress.check();
       first = first_eviction(closed, evictions(closed, l, head), first);
+    }
   }
   double sum = 0.0;
   for (int head = 0; head < model.num_kv_heads; ++head) {
+    progress.check();
     const HeadReplay* replayed = open.find(layer, head);
     if (replayed == nullptr) throw WorkError(fmt::format("layer {} was not replayed", layer));
     const HeadDrift one{layer, head,

@@ -73,8 +73,8 @@ std::vector<double> retained_jaccard(const std::vector<std::int32_t>& a,
 
 /// Over the heads of a layer of `open`, a replay on the full run: the mean of their mean Jaccard
 /// indices, as measure_drift() has them, to what `closed` retains. Throws FileError where that does
-/// not say when tokens left.
-double layer_agreement(const Replay& open, const Trace& closed, int layer);
+/// not say when tokens left. Progress is checked at each head.
+double layer_agreement(const Replay& open, const Trace& closed, int layer, Progress& progress);
 
 /// Whether a replay is of the policy, budget and blocks that `closed` ran with.
 bool is_same_policy(const Replay& open, const Trace& closed);
@@ -89,9 +89,9 @@ bool is_drift_pair(const Trace& full, const Trace& closed);
 double top_divergence(const Trace::Predictions& full, const Trace::Predictions& closed,
                       std::size_t token);
 
-/// Compares the closed-loop trace with the full one. Throws FileError where `full` is no run with
-/// the full cache, `closed` no closed loop, or they are not of the same model shape, tokens and
-/// blocks; the first token that differs is named.
+/// Compares the closed-loop trace with the full one. Throws FileError where `full` is not a run
+/// with the full cache, `closed` no closed loop, or they are not of the same model shape, tokens
+/// and blocks; the first token that differs is named.
 Drift measure_drift(const Trace& full, const Trace& closed, Progress& progress);
 
 }  // namespace kvloupe

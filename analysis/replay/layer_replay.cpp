@@ -94,7 +94,8 @@ std::vector<HeadReplay> replay_layer(const LayerReplayInput& input, Progress& pr
       replay.fates.resize(input.blocks.size());
     }
     if (input.metrics) {
-      replay.trace_values = measure_head({input.states, input.context, head}, input.measures);
+      replay.trace_values =
+          measure_head({input.states, input.context, head, progress}, input.measures);
     }
   }
   const auto for_heads = [&](const std::function<void(int)>& body) {

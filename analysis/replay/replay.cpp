@@ -1,6 +1,5 @@
 #include "analysis/replay/replay.h"
 
-#include <cblas.h>
 #include <tbb/info.h>
 #include <tbb/parallel_for.h>
 #include <tbb/task_arena.h>
@@ -9,18 +8,16 @@
 #include <mutex>
 #include <utility>
 
+#include "analysis/cache/one_blas_thread.h"
 #include "analysis/error.h"
 #include "analysis/measure/measure_catalog.h"
+#include "analysis/policy/policy_files.h"
 #include "analysis/replay/layer_replay.h"
 #include "analysis/replay/layer_states.h"
 
 namespace kvloupe {
 
 namespace {
-/// All cores are used by layers and heads; a BLAS that starts threads of its own inside them is
-/// slower and its results depend on their number.
-void use_one_blas_thread() { openblas_set_num_threads(1); }
-
 int check_layer(const ModelInfo& model, int layer) {
   if (layer < 0 || layer >= model.num_layers) {
     throw UsageError("layer " + std::to_string(layer) + ": the trace has layers 0 to " +
@@ -52,7 +49,7 @@ void check_head(const ReplayRequest& request, const ModelInfo& model) {
 }  // namespace
 
 std::string ReplayRequest::key() const {
-  std::string result = policy.text() + " budget=" + std::to_string(budget) +
+  std::string result = policy.text() + policy_files(policy) + " budget=" + std::to_string(budget) +
                        " block=" + std::to_string(block) + " metrics=" + (metrics ? "1" : "0");
   if (!measures.empty()) {
     result += " measures=";
@@ -189,7 +186,7 @@ Replay replay(const Trace& trace, const ReplayRequest& request, Progress& progre
   result.blocks = replay_blocks(trace, request.block);
   result.notes = policy_notes(request.policy, model, request.budget, trace.length());
   progress.set_total(static_cast<long>(order.size() * result.blocks.size()));
-  use_one_blas_thread();
+  const OneBlasThread one_thread;
 
   const HeadLoop for_heads = [](int count, const std::function<void(int)>& body) {
     // Isolated: a thread that waits for this layer's heads must not start another layer.
@@ -221,7 +218,10 @@ Replay replay(const Trace& trace, const ReplayRequest& request, Progress& progre
   };
 
   const int cores = tbb::info::default_concurrency();
-  tbb::task_arena arena(request.threads > 0 ? std::min(request.threads, cores) : cores);
+  // Threads of the pool serve all replays, whoever started them; which comes first, the arena says.
+  tbb::task_arena arena(
+      request.threads > 0 ? std::min(request.threads, cores) : cores, 1,
+      request.background ? tbb::task_arena::priority::low : tbb::task_arena::priority::normal);
   arena.execute([&] {
     const auto first = std::find(order.begin(), order.end(), request.first_layer);
     const auto first_index = static_cast<std::size_t>(first - order.begin());

@@ -31,6 +31,7 @@ struct ReplayRequest {
   // How, not what: results do not depend on these.
   int first_layer = -1;                // computed before the others, with all cores; -1: none
   int threads = 0;                     // 0: all cores
+  bool background = false;             // other replays that run at the same time come first
   LayerStatesCache* states = nullptr;  // states already read are taken from here
 
   /// A text that is equal exactly where the results are: cache key, and shown in figures' metadata.

@@ -107,7 +107,7 @@ SweepTable SweepTable::load(const std::string& path) {
     }
     if (!good) {
       throw FileError(path, "line " + std::to_string(number) +
-                                " is no row of a sweep; choose another name for the output");
+                                " is not a row of a sweep; choose another name for the output");
     }
     row.trace = cells[0];
     row.identity = cells[1];

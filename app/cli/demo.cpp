@@ -19,7 +19,8 @@ void add_demo(CLI::App& app, Action& action) {
     action = [words] {
       window::WindowOptions options = options_of(*words);
       Progress progress;
-      options.inputs = {demo::demo_trace({}, progress).string()};
+      demo::demo_trace({}, progress);  // what goes wrong is said here; the window finds it kept
+      options.demo = true;
       return window::run_window(options);
     };
   });

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "analysis/policy/policy_files.h"
+
 namespace kvloupe::figure {
 
 namespace {
@@ -21,26 +23,38 @@ bool covers(const ReplayRequest& have, ReplayRequest wanted) {
 
 }  // namespace
 
+namespace {
+template <typename T>
+std::size_t bytes_in(const std::vector<T>& list) {
+  return list.capacity() * sizeof(T);
+}
+}  // namespace
+
 std::size_t bytes_of(const Replay& replay) {
-  std::size_t bytes = sizeof(Replay) + replay.blocks.size() * sizeof(Block);
+  std::size_t bytes =
+      sizeof(Replay) + bytes_in(replay.blocks) + bytes_in(replay.heads) + bytes_in(replay.notes);
   for (const HeadReplay& head : replay.heads) {
-    bytes += sizeof(HeadReplay) + head.evicted_at.size() * sizeof(std::int32_t);
+    bytes += bytes_in(head.evicted_at) + bytes_in(head.steps) + bytes_in(head.trace_values) +
+             bytes_in(head.scores) + bytes_in(head.fates);
     for (const StepRecord& step : head.steps) {
-      bytes += sizeof(StepRecord) + step.query_heads.size() * sizeof(QueryHeadMetrics) +
-               step.merge_measures.size() * sizeof(MergeMeasures);
+      bytes += bytes_in(step.values) + bytes_in(step.query_heads) + bytes_in(step.merges) +
+               bytes_in(step.merge_measures) + bytes_in(step.gifts);
+      for (const QueryHeadRecord& query_head : step.query_heads)
+        bytes += bytes_in(query_head.values);
       for (const Merge& merge : step.merges)
-        bytes += sizeof(Merge) + merge.from.size() * (sizeof(merge.from[0]) + sizeof(float));
+        bytes += bytes_in(merge.from) + bytes_in(merge.weights) + bytes_in(merge.key);
     }
-    for (const auto& scores : head.scores) bytes += scores.size() * sizeof(float);
-    for (const auto& fates : head.fates) bytes += fates.size() * sizeof(Fate);
+    for (const auto& scores : head.scores) bytes += bytes_in(scores);
+    for (const auto& fates : head.fates) bytes += bytes_in(fates);
   }
   return bytes;
 }
 
 std::list<ReplayStore::Entry>::iterator ReplayStore::find(const std::string& trace,
                                                           const ReplayRequest& request) {
+  const std::string files = policy_files(request.policy);
   return std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
-    return entry.trace == trace && covers(entry.request, request);
+    return entry.trace == trace && entry.files == files && covers(entry.request, request);
   });
 }
 
@@ -56,7 +70,8 @@ std::shared_ptr<const Replay> ReplayStore::get(const Trace& trace, const ReplayR
     if (found->replay) return found->replay;
     changed_.wait_for(lock, kLook);
   }
-  const auto entry = entries_.insert(entries_.begin(), Entry{key, request, nullptr, 0});
+  const auto entry = entries_.insert(entries_.begin(),
+                                     Entry{key, policy_files(request.policy), request, nullptr, 0});
   lock.unlock();
   try {
     ReplayRequest mine = request;

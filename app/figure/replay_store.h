@@ -37,6 +37,7 @@ class ReplayStore {
  private:
   struct Entry {
     std::string trace;
+    std::string files;  // that the policy reads, as they were
     ReplayRequest request;
     std::shared_ptr<const Replay> replay;  // nullptr while it is computed
     std::size_t bytes = 0;

@@ -45,7 +45,7 @@ class Computed {
                std::chrono::milliseconds rest = std::chrono::milliseconds(0),
                Until until = Until::first_result) {
     want(key, rest.count() > 0);
-    if (slot_ && slot_->key == key) return;
+    if (slot_ && slot_->key == key && !abandoned()) return;
     const bool resting = std::chrono::steady_clock::now() - wanted_since_ >= rest;
     if (slot_ && !resting && !(until == Until::end ? done() : done_or_published())) return;
     cancel();
@@ -55,22 +55,24 @@ class Computed {
       const std::lock_guard lock(slot_->mutex);
       slot->value = slot_->value;
       slot->value_key = slot_->value_key;
+      slot->complete = slot_->complete;
     }
     slot_ = slot;
     progress_ = queue.submit([slot, work = std::move(work), &queue](Progress& progress) {
-      const auto publish = [&](Value value) {
+      const auto take = [&](Value value, bool whole) {
         auto shared = std::make_shared<const Value>(std::move(value));
         {
           const std::lock_guard lock(slot->mutex);
           if (progress.cancelled()) return;
           slot->value = std::move(shared);
           slot->value_key = slot->key;
+          slot->complete = whole;
         }
         queue.wake();
       };
       std::string error;
       try {
-        publish(work(progress, publish));
+        take(work(progress, [&](Value value) { take(std::move(value), false); }), true);
       } catch (const Cancelled&) {
       } catch (const std::bad_alloc&) {
         error = "Out of memory.";
@@ -112,6 +114,12 @@ class Computed {
     const std::lock_guard lock(slot_->mutex);
     return slot_->value_key == wanted_ ? slot_->value : nullptr;
   }
+  /// current() is there and is not a partial result.
+  bool complete() const {
+    if (!slot_) return false;
+    const std::lock_guard lock(slot_->mutex);
+    return slot_->value_key == wanted_ && slot_->complete;
+  }
   /// The key of value(); empty where there is none.
   std::string value_key() const {
     if (!slot_) return {};
@@ -123,7 +131,7 @@ class Computed {
   /// The value of key() is still to come, or to be completed.
   bool computing() const {
     if (!slot_) return !wanted_.empty();
-    return slot_->key != wanted_ || !done();
+    return slot_->key != wanted_ || !done() || abandoned();
   }
   /// 0 to 1, of the job under way.
   double fraction() const { return progress_ ? progress_->fraction() : 0.0; }
@@ -141,6 +149,7 @@ class Computed {
     std::shared_ptr<const Value> value;
     std::string value_key;
     std::string error;
+    bool complete = false;  // value is what the job returned
     bool done = false;
   };
 
@@ -151,6 +160,12 @@ class Computed {
   bool done_or_published() const {
     const std::lock_guard lock(slot_->mutex);
     return slot_->done || slot_->value_key == slot_->key;
+  }
+  /// The job was cancelled before its end: what it leaves behind will never be complete.
+  bool abandoned() const {
+    if (!progress_ || !progress_->cancelled()) return false;
+    const std::lock_guard lock(slot_->mutex);
+    return slot_->value_key != slot_->key || !slot_->complete;
   }
   void cancel() {
     if (progress_) progress_->cancel();

@@ -10,16 +10,15 @@ namespace kvloupe::job {
 
 namespace {
 // On Linux the nice value belongs to the thread, and threads it starts inherit it.
-void lower_priority_of_this_thread([[maybe_unused]] int nice) {
+void lower_priority_of_this_thread() {
 #ifdef __linux__
   const auto thread = static_cast<id_t>(gettid());
-  setpriority(PRIO_PROCESS, thread, std::min(getpriority(PRIO_PROCESS, thread) + nice, 19));
+  setpriority(PRIO_PROCESS, thread, std::min(getpriority(PRIO_PROCESS, thread) + JobQueue::kNice, 19));
 #endif
 }
 }  // namespace
 
-JobQueue::JobQueue(int threads, std::function<void()> wake, int nice)
-    : wake_(std::move(wake)), nice_(nice) {
+JobQueue::JobQueue(int threads, std::function<void()> wake) : wake_(std::move(wake)) {
   threads_.reserve(static_cast<std::size_t>(threads));
   for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { run(); });
 }
@@ -56,7 +55,7 @@ bool JobQueue::idle() const {
 }
 
 void JobQueue::run() {
-  lower_priority_of_this_thread(nice_);
+  lower_priority_of_this_thread();
   while (true) {
     Job job;
     {

@@ -13,8 +13,9 @@
 namespace kvloupe::job {
 
 /// Worker threads that run jobs in the order they were submitted. The threads run at a lower
-/// priority than the thread that made the queue (and so do threads they start), so that drawing
-/// stays smooth while they compute.
+/// priority than the thread that made the queue, so that drawing stays smooth while they compute.
+/// All queues have the same priority: threads that a job starts inherit it, and those of oneTBB's
+/// pool then serve the jobs of every queue.
 class JobQueue {
  public:
   using Work = std::function<void(Progress&)>;
@@ -22,8 +23,7 @@ class JobQueue {
 
   /// `wake` is called from a worker after each job, e.g. to end the window's sleep. It must be safe
   /// to call from any thread for as long as the queue lives.
-  /// `nice`: by how much the threads' priority is lower than their starter's, 0 to 19.
-  explicit JobQueue(int threads, std::function<void()> wake = {}, int nice = kNice);
+  explicit JobQueue(int threads, std::function<void()> wake = {});
   /// Cancels everything, waits for the jobs in hand to notice, joins.
   ~JobQueue();
   JobQueue(const JobQueue&) = delete;
@@ -49,7 +49,6 @@ class JobQueue {
   void run();
 
   std::function<void()> wake_;
-  int nice_ = kNice;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Job> waiting_;

@@ -324,10 +324,9 @@ std::shared_ptr<const ValueStore::Sinks> ValueStore::sinks(const Trace& trace, P
   const ModelInfo& model = trace.model();
   Progress part(progress, 0);
   sinks->strengths = sink_strengths(trace, 0, part);
-  Eigen::Index layer = 0, query_head = 0;
-  sinks->strengths.maxCoeff(&layer, &query_head);
-  sinks->layer = static_cast<int>(layer);
-  sinks->query_head = static_cast<int>(query_head);
+  const HeadIndex strongest = strongest_sink(sinks->strengths, model.num_heads);
+  sinks->layer = strongest.layer;
+  sinks->query_head = strongest.head;
   sinks->heads = static_cast<int>((sinks->strengths.array() > kSinkHead).count());
   sinks->value_ratios.resize(model.num_layers, model.num_kv_heads);
   for (int l = 0; l < model.num_layers; ++l) {
@@ -469,36 +468,45 @@ ValueGroup sink_values() {
          });
        }});
   add({.name = "sinks.strength",
-       .meaning = "the strongest: mean attention that query head gives token 0",
+       .meaning =
+           "the strongest that is not whole: mean attention that a query head gives token 0, "
+           "the largest of at most 0.95 (where there is none, the largest)",
        .compute = [](const LessonState& s, Arguments, Progress& p) -> Value {
          return sink_value(s, p, [](const ValueStore::Sinks& sinks, const ModelInfo&) {
-           return static_cast<double>(sinks.strengths.maxCoeff());
+           return static_cast<double>(sinks.strengths(sinks.layer, sinks.query_head));
          });
        }});
+  add({.name = "sinks.here",
+       .meaning = "mean attention that the selected head gives token 0, mean over its query heads",
+       .compute = [](const LessonState& s, Arguments, Progress& p) -> Value {
+         const auto sinks = s.store->sinks(*s.trace, p);
+         const Matrix heads = mean_of_query_heads(sinks->strengths, s.trace->model().num_kv_heads);
+         const window::SharedSelection& at = s.workspace.selection;
+         return static_cast<double>(heads(at.layer, at.head));
+       }});
   add({.name = "sinks.layer",
-       .meaning = "the layer of the strongest",
+       .meaning = "the layer of that query head",
        .compute = [](const LessonState& s, Arguments, Progress& p) -> Value {
          return sink_value(s, p, [](const ValueStore::Sinks& sinks, const ModelInfo&) {
            return static_cast<double>(sinks.layer);
          });
        }});
   add({.name = "sinks.head",
-       .meaning = "the key-value head of the strongest",
+       .meaning = "its key-value head",
        .compute = [](const LessonState& s, Arguments, Progress& p) -> Value {
          return sink_value(s, p, [](const ValueStore::Sinks& sinks, const ModelInfo& model) {
            return static_cast<double>(model.head_of(sinks.query_head));
          });
        }});
   add({.name = "sinks.query_head",
-       .meaning = "the query head of the strongest",
+       .meaning = "its index among the query heads",
        .compute = [](const LessonState& s, Arguments, Progress& p) -> Value {
          return sink_value(s, p, [](const ValueStore::Sinks& sinks, const ModelInfo&) {
            return static_cast<double>(sinks.query_head);
          });
        }});
   add({.name = "sinks.value_ratio",
-       .meaning =
-           "norm of token 0's value over the median norm of all values, in the strongest head",
+       .meaning = "norm of token 0's value over the median norm of all values, in that head",
        .compute = [](const LessonState& s, Arguments, Progress& p) -> Value {
          return sink_value(s, p, [](const ValueStore::Sinks& sinks, const ModelInfo& model) {
            return static_cast<double>(

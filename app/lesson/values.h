@@ -33,7 +33,7 @@ class ValueStore {
     Matrix strengths;     // [L,Hq] mean attention from the later queries that see it
     Matrix value_ratios;  // [L,Hk] norm of its value over the median of all tokens'
     int heads = 0;        // query heads above kSinkHead
-    int layer = 0;        // of the strongest query head
+    int layer = 0;        // of the query head to look at: see strongest_sink()
     int query_head = 0;
   };
   std::shared_ptr<const Sinks> sinks(const Trace& trace, Progress& progress);

@@ -18,7 +18,7 @@ class Workspace;
 class CapturePanel {
  public:
   explicit CapturePanel(const std::function<void()>& wake)
-      : queue_(1, wake), model_queue_(1, wake) {}
+      : files_(wake), queue_(1, wake), model_queue_(1, wake) {}
 
   /// A new capture, with the full cache.
   void open_new(const Workspace& workspace);

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "analysis/metric/sink.h"
 #include "app/demo/demo_trace.h"
 #include "app/job/computed.h"
 #include "app/window/results.h"
@@ -23,11 +24,12 @@ class DemoJob {
   /// Under way, or done and not yet taken.
   bool running() const { return !taken_; }
   /// 0 to 1 while running.
-  double fraction() const { return traces_.fraction(); }
+  double fraction() const { return outcome_.fraction(); }
   /// The traces in the order of the runs, once, when all are there; or why they are not.
   struct Outcome {
     std::vector<TracePointer> traces;
-    std::string error;  // one line; empty where all is well
+    HeadIndex rests_most;  // in the first trace: where attention to token 0 is strongest
+    std::string error;     // one line; empty where all is well
   };
   std::optional<Outcome> take();
 
@@ -35,7 +37,7 @@ class DemoJob {
   long starts_ = 0;
   bool taken_ = true;
   job::JobQueue queue_;
-  job::Computed<std::vector<TracePointer>> traces_;
+  job::Computed<Outcome> outcome_;
 };
 
 }  // namespace kvloupe::window

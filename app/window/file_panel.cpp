@@ -26,43 +26,55 @@ std::string size_text(std::uintmax_t bytes) {
   }
   return fmt::format("{:.{}f} {}", value, unit > 0 && value < 10 ? 1 : 0, units[unit]);
 }
-}  // namespace
 
-bool FilePanel::fits(const fs::path& file) const {
+/// Whether a file can be what is looked for. Opens those whose name does not tell.
+bool fits(const fs::path& file, FilePanel::Purpose purpose) {
+  using Purpose = FilePanel::Purpose;
   const std::string suffix = file.extension().string();
-  if (purpose_ == Purpose::open_trace) {
+  if (purpose == Purpose::open_trace) {
     return suffix == ".h5" || suffix == ".hdf5" ||
            (suffix == ".json" && looks_like_evaluation(file));
   }
-  if (purpose_ == Purpose::open_model) return file.filename() == "config.json";
-  if (purpose_ == Purpose::open_prompt)
-    return suffix == ".txt" || suffix == ".md" || suffix.empty();
+  if (purpose == Purpose::open_model) return file.filename() == "config.json";
+  if (purpose == Purpose::open_prompt) return suffix == ".txt" || suffix == ".md" || suffix.empty();
   return suffix == ".json";
+}
+}  // namespace
+
+FilePanel::Listing FilePanel::read(const fs::path& folder, Purpose purpose, Progress& progress) {
+  Listing listing;
+  std::error_code error;
+  fs::directory_iterator it(folder, fs::directory_options::skip_permission_denied, error);
+  if (error) {
+    listing.problem = folder.string() + ": " + error.message() + "; type another path";
+    return listing;
+  }
+  std::vector<Entry>& entries = listing.entries;
+  for (; it != fs::directory_iterator() && entries.size() < kMostEntries; it.increment(error)) {
+    progress.check();
+    if (error) break;
+    Entry entry{it->path().filename().string(), it->is_directory(error), 0};
+    if (entry.name.starts_with(".")) continue;
+    if (!entry.folder && !fits(it->path(), purpose)) continue;
+    if (!entry.folder) entry.bytes = it->file_size(error);
+    entries.push_back(std::move(entry));
+  }
+  std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
+    return a.folder != b.folder ? a.folder : a.name < b.name;
+  });
+  return listing;
 }
 
 void FilePanel::list(const fs::path& folder) {
   std::error_code error;
-  fs::path absolute = fs::weakly_canonical(folder, error);
-  if (error) absolute = folder;
-  entries_.clear();
-  problem_.clear();
-  folder_ = absolute;
-  fs::directory_iterator it(absolute, fs::directory_options::skip_permission_denied, error);
-  if (error) {
-    problem_ = absolute.string() + ": " + error.message() + "; type another path";
-    return;
-  }
-  for (; it != fs::directory_iterator() && entries_.size() < kMostEntries; it.increment(error)) {
-    if (error) break;
-    Entry entry{it->path().filename().string(), it->is_directory(error), 0};
-    if (entry.name.starts_with(".")) continue;
-    if (!entry.folder && !fits(it->path())) continue;
-    if (!entry.folder) entry.bytes = it->file_size(error);
-    entries_.push_back(std::move(entry));
-  }
-  std::sort(entries_.begin(), entries_.end(), [](const Entry& a, const Entry& b) {
-    return a.folder != b.folder ? a.folder : a.name < b.name;
-  });
+  folder_ = fs::weakly_canonical(folder, error);
+  if (error) folder_ = folder;
+  // Listed again, even where it is the same folder: its content may have changed.
+  listing_.clear();
+  listing_.request(queue_, std::to_string(++listed_),
+                   [at = folder_, purpose = purpose_](Progress& progress, const auto&) {
+                     return read(at, purpose, progress);
+                   });
 }
 
 void FilePanel::open(Purpose purpose, const std::string& start) {
@@ -125,9 +137,10 @@ bool FilePanel::draw(const Fonts& fonts, const Palette& colours) {
     }
   }
   ImGui::PushFont(fonts.secondary);
-  if (!problem_.empty()) {
+  const auto listing = listing_.current();
+  if (listing && !listing->problem.empty()) {
     ImGui::PushStyleColor(ImGuiCol_Text, colours.error);
-    ImGui::TextWrapped("%s", problem_.c_str());
+    ImGui::TextWrapped("%s", listing->problem.c_str());
     ImGui::PopStyleColor();
   }
   ImGui::PopFont();
@@ -137,7 +150,8 @@ bool FilePanel::draw(const Fonts& fonts, const Palette& colours) {
     path_ = folder_.string() + "/";
   }
   fs::path enter;
-  for (const Entry& entry : entries_) {
+  static const Listing kNothing;
+  for (const Entry& entry : (listing ? *listing : kNothing).entries) {
     ImGui::PushID(entry.name.c_str());
     const std::string name = entry.name + (entry.folder ? "/" : "");
     if (ImGui::Selectable(name.c_str(), false)) {
@@ -159,7 +173,9 @@ bool FilePanel::draw(const Fonts& fonts, const Palette& colours) {
     list(enter);
     path_ = folder_.string() + "/";
   }
-  if (entries_.empty()) {
+  if (!listing) {
+    ImGui::TextDisabled("Reading the folder …");
+  } else if (listing->entries.empty()) {
     ImGui::TextDisabled(purpose_ == Purpose::open_trace    ? "No trace (.h5) or results file here."
                         : purpose_ == Purpose::open_prompt ? "No .txt file here."
                                                            : "No .json file here.");

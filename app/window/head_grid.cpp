@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <limits>
 
+#include "analysis/metric/sink.h"
 #include "analysis/metric/tightness.h"
 
 namespace kvloupe::window {
@@ -25,6 +26,12 @@ void find_limits(GridValues& grid) {
     grid.most = most;
   }
 }
+
+/// The mean over each head's query heads.
+void take_group_means(GridValues& grid, const Matrix& of_query_heads) {
+  const Matrix means = mean_of_query_heads(of_query_heads, grid.heads);
+  grid.values.assign(means.data(), means.data() + means.size());  // row-major, as the grid
+}
 }  // namespace
 
 const std::vector<GridMetric>& grid_metrics() {
@@ -44,14 +51,22 @@ const std::vector<GridMetric>& grid_metrics() {
        "Σ log λ of KᵀK of the kept keys, over λ > n·eps·λ_max: the log pseudo-determinant. "
        "After KeyDiff figure 5."},
       {"entries kept", "Entries the head holds after the step."},
-      {"overlap A, B", "Tokens both policies keep among those either keeps (Jaccard).", true},
+      {"overlap A, B", "Tokens both policies keep among those either keeps (Jaccard).",
+       GridMetric::From::both_policies},
+      {"attention to token 0",
+       "Mean of A[q,0] over the queries after token 0, with the full cache, mean over the head's "
+       "query heads: the same for every policy and step. Above 0.3 a head counts as a sink head. "
+       "After StreamingLLM §3.1.",
+       GridMetric::From::trace},
   };
   return kMetrics;
 }
 
-bool is_grid_metric(std::string_view name) {
+const GridMetric* find_grid_metric(std::string_view name) {
   const auto& all = grid_metrics();
-  return std::any_of(all.begin(), all.end(), [&](const GridMetric& m) { return m.name == name; });
+  const auto found =
+      std::find_if(all.begin(), all.end(), [&](const GridMetric& m) { return m.name == name; });
+  return found == all.end() ? nullptr : &*found;
 }
 
 double group_mean(const StepRecord& record, double QueryHeadMetrics::*measure) {
@@ -78,10 +93,18 @@ double overlap(const HeadReplay& a, const HeadReplay& b, int step_a, int step_b,
   return either > 0 ? static_cast<double>(both) / static_cast<double>(either) : kNone;
 }
 
-GridValues grid_values(std::string_view metric, const Replay* a, const Replay* b, int layers,
-                       int heads, int step) {
+GridValues grid_values(std::string_view metric, const GridSources& sources, int layers, int heads,
+                       int step) {
   GridValues grid{layers, heads, {}, 0.0, 0.0};
   grid.values.assign(static_cast<std::size_t>(layers) * static_cast<std::size_t>(heads), kNone);
+  const GridMetric* known = find_grid_metric(metric);
+  if (known && known->from == GridMetric::From::trace) {
+    if (sources.sinks) take_group_means(grid, *sources.sinks);
+    find_limits(grid);
+    return grid;
+  }
+  const Replay* a = sources.a;
+  const Replay* b = sources.b;
   if (!a) return grid;
   for (const HeadReplay& head : a->heads) {
     if (head.layer >= layers || head.head >= heads || step < 0 ||

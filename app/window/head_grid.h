@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "analysis/matrix.h"
 #include "analysis/replay/replay.h"
 #include "app/window/state.h"
 
@@ -14,10 +15,11 @@ namespace kvloupe::window {
 struct GridMetric {
   std::string_view name;
   std::string_view tooltip;  // formula and source
-  bool needs_b = false;
+  enum class From { policy, both_policies, trace } from = From::policy;
 };
 const std::vector<GridMetric>& grid_metrics();
-bool is_grid_metric(std::string_view name);
+/// The measure of that name; nullptr where there is none.
+const GridMetric* find_grid_metric(std::string_view name);
 
 /// The grid's numbers: one per head, NaN where there is none (yet).
 struct GridValues {
@@ -28,9 +30,15 @@ struct GridValues {
   double most = 0.0;
 };
 
-/// `b` may be nullptr. O(layers · heads), but O(layers · heads · T) for the overlap.
-GridValues grid_values(std::string_view metric, const Replay* a, const Replay* b, int layers,
-                       int heads, int step);
+/// What the numbers come from; nullptr where that is not there (yet).
+struct GridSources {
+  const Replay* a = nullptr;
+  const Replay* b = nullptr;
+  const Matrix* sinks = nullptr;  // [L,Hq], of sink_strengths() at token 0
+};
+/// O(layers · heads), but O(layers · heads · T) for the overlap.
+GridValues grid_values(std::string_view metric, const GridSources& sources, int layers, int heads,
+                       int step);
 
 /// Heads without a number take the older grid's.
 void keep_missing(GridValues& fresh, const GridValues& older);

@@ -3,8 +3,10 @@
 #include <chrono>
 #include <utility>
 
+#include "analysis/metric/sink.h"
 #include "analysis/policy/spec.h"
 #include "analysis/replay/drift.h"
+#include "app/window/head_grid.h"
 
 namespace kvloupe::window {
 
@@ -12,7 +14,6 @@ namespace {
 
 constexpr int kQuickThreads = 2;
 constexpr int kLongThreads = 1;
-constexpr int kLongNice = 15;                           // what is looked at comes first
 constexpr auto kRest = std::chrono::milliseconds(150);  // a hand that moves a slider has stopped
 constexpr std::size_t kFocusBytes = std::size_t{512} << 20U;
 constexpr std::size_t kAllBytes = std::size_t{1} << 30U;
@@ -28,7 +29,7 @@ Replay replay_in_parts(const TracePointer& trace, const ReplayRequest& request, 
   const RunInfo& run = trace->run();
   partial.block = request.block > 0 ? request.block : run.block_size;
   partial.window = trace->window();
-  partial.blocks = make_blocks(run.prompt_length, run.generated, partial.block);
+  partial.blocks = replay_blocks(*trace, request.block);
   auto last = std::chrono::steady_clock::now();
   return replay(*trace, request, progress, [&](const std::vector<HeadReplay>& heads) {
     partial.heads.insert(partial.heads.end(), heads.begin(), heads.end());
@@ -55,8 +56,8 @@ Results::Results(std::function<void()> wake)
       all_states_(kAllBytes),
       replays_(std::make_shared<figure::ReplayStore>()),
       quick_(kQuickThreads, wake),
-      long_(kLongThreads, wake, kLongNice),
-      comparing_(kLongThreads, std::move(wake), kLongNice) {}
+      long_(kLongThreads, wake),
+      comparing_(kLongThreads, std::move(wake)) {}
 
 void Results::open(const std::filesystem::path& path) {
   // Opening the same path again reads it again: the file may have changed.
@@ -96,9 +97,8 @@ std::shared_ptr<const Replay> Results::latest(const job::Computed<Replay>& slot,
 std::vector<Block> Results::blocks(const WorkspaceState& state) const {
   const TracePointer open = trace();
   if (!open) return {};
-  const RunInfo& run = open->run();
-  return make_blocks(run.prompt_length, run.generated,
-                     state.block > 0 ? state.block : run.block_size);
+  // A closed-loop trace has its own blocks; its replay refuses others and says so.
+  return replay_blocks(*open, open->run().policy == "full" ? state.block : 0);
 }
 
 void Results::keep(const TracePointer& trace) {
@@ -136,8 +136,8 @@ void Results::compare_loops(const WorkspaceState& state) {
   }
   const int layer = state.selection.layer;
   agreement_.request(quick_, a.focus.value_key() + "|" + other->path().string() + other->identity(),
-                     [replayed, other, layer](Progress&, const auto&) {
-                       return layer_agreement(*replayed, *other, layer);
+                     [replayed, other, layer](Progress& progress, const auto&) {
+                       return layer_agreement(*replayed, *other, layer, progress);
                      });
 }
 
@@ -165,6 +165,15 @@ void Results::update(const WorkspaceState& state) {
     b.clear();
   }
   compare_loops(state);
+  request_sinks(state);
+}
+
+void Results::request_sinks(const WorkspaceState& state) {
+  const GridMetric* metric = find_grid_metric(state.grid_metric);
+  if (!metric || metric->from != GridMetric::From::trace) return;
+  sinks_.request(long_, trace_key(), [open = trace()](Progress& progress, const auto&) {
+    return sink_strengths(*open, 0, progress);
+  });
 }
 
 void Results::request(PolicyResults& results, const std::string& spec,
@@ -193,9 +202,11 @@ void Results::request(PolicyResults& results, const std::string& spec,
 
   // The other layers come after the one that is looked at.
   wanted.states = &all_states_;
+  wanted.background = true;
   const std::string all_key = trace_key() + "|" + wanted.key();
-  // They too are let come to a first result while a budget is dragged, so that the grid follows.
-  const bool patient_all = results.all.key().starts_with(trace_key() + "|");
+  // Where the grid shows this trace already, they too are let come to a first result while a budget
+  // is dragged, so that the grid follows.
+  const bool patient_all = results.all.value_key().starts_with(trace_key() + "|");
   results.all.want(all_key, patient_all);
   if (results.focus.computing() && !patient_all) {
     all_wait_ = true;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "analysis/evaluation/evaluation.h"
+#include "analysis/matrix.h"
 #include "analysis/replay/layer_states.h"
 #include "analysis/replay/replay.h"
 #include "analysis/trace/trace.h"
@@ -58,6 +59,11 @@ class Results {
   /// index; nothing where that is not known (yet).
   std::shared_ptr<const double> agreement() const { return agreement_.current(); }
 
+  /// Sink strengths of the open trace at token 0, [L,Hq]; asked for by the grid's measure alone, as
+  /// they take all attention. nullptr where they are not known (yet).
+  std::shared_ptr<const Matrix> sinks() const { return sinks_.current(); }
+  bool computing_sinks() const { return sinks_.computing(); }
+
   /// Reads results of kvloupe-capture eval in the background; the ones before stay until then.
   void open_evaluation(const std::filesystem::path& path);
   EvaluationPointer evaluation() const;
@@ -96,6 +102,7 @@ class Results {
   void request(PolicyResults& results, const std::string& spec, const WorkspaceState& state);
 
   void compare_loops(const WorkspaceState& state);
+  void request_sinks(const WorkspaceState& state);
   std::vector<TracePointer> other_loops() const;
 
   /// What the keys of all results for the selected head start with.
@@ -109,6 +116,7 @@ class Results {
   std::vector<TracePointer> at_hand_;  // the one shown last at the end
   job::Computed<EvaluationPointer> evaluation_;
   job::Computed<double> agreement_;
+  job::Computed<Matrix> sinks_;
   job::JobQueue quick_;
   job::JobQueue long_;
   job::JobQueue comparing_;

@@ -124,7 +124,7 @@ void read_tile(const Reader& tile, TileState& state) {
   tile.only({"view", "choices", "policy", "x_range", "y_range", "limits"});
   tile.read("view", state.view);
   const ViewEntry* view = find_view(state.view);
-  if (!view) tile.fail(tile.name("view"), "\"" + state.view + "\" is no view");
+  if (!view) tile.fail(tile.name("view"), "\"" + state.view + "\" is not a view");
   if (const Json* choices = tile.find("choices")) {
     if (!choices->is_object()) tile.fail(tile.name("choices"), "must be an object");
     state.choices.clear();
@@ -178,7 +178,7 @@ void read_workspace(const Reader& root, WorkspaceState& s) {
   checked("budget", [&] { parse_budget(s.budget); });
   root.read("block", s.block, 0, kMost);
   root.read("grid_metric", s.grid_metric);
-  if (!is_grid_metric(s.grid_metric)) {
+  if (!find_grid_metric(s.grid_metric)) {
     Reader::fail("grid_metric", "has no value \"" + s.grid_metric + "\"");
   }
   root.word("token_colour", s.token_colour, {"fate", "score", "difference", "none"});
@@ -201,7 +201,7 @@ WorkspaceState session_of(const std::string& name, const Json& json) {
   const Reader root(json, "");
   std::string format;
   root.read("format", format);
-  if (format != kFormat) throw FileError(name, "is no session of kvloupe; choose another file");
+  if (format != kFormat) throw FileError(name, "is not a kvloupe session; choose another file");
   int version = 0;
   root.read("format_version", version, 1, kMost);
   if (version == 0) root.fail("format_version", "is missing");

@@ -67,7 +67,7 @@ void StartPage::follow(Workspace& w) {
   if (!outcome->error.empty()) {
     w.fail("Demo: " + outcome->error);
   } else {
-    w.show(outcome->traces.front());
+    w.show(outcome->traces.front(), outcome->rests_most);
   }
 }
 

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "analysis/error.h"
+#include "analysis/policy/policy_files.h"
 #include "app/figure/figure_catalog.h"
 #include "app/figure/style.h"
 #include "app/window/marks.h"
@@ -187,7 +188,8 @@ bool Tile::add_comparison(figure::FigureInput& input, std::string& key, PolicySi
   }
   input.block = state.block;
   input.replays = context.results.replays();
-  key += fmt::format("|{}|{}|{}|{}", input.spec_a.text(), input.spec_b ? input.spec_b->text() : "",
+  const auto named = [](const PolicySpec& spec) { return spec.text() + policy_files(spec); };
+  key += fmt::format("|{}|{}|{}|{}", named(input.spec_a), input.spec_b ? named(*input.spec_b) : "",
                      input.budget.text(), input.block);
   return true;
 }
@@ -249,9 +251,15 @@ void Tile::request(const TileState& tile, const TileContext& context, ImVec2 siz
     const auto take = [&](PolicyResults& results, std::shared_ptr<const Replay>& replay) {
       const auto& slot = info.needs.all_layers ? results.all : results.focus;
       if (!slot.error().empty()) error_ = slot.error();
-      if (!slot.current()) waiting_for_replay_ = true;
+      // What is kept comes first, and layer by layer; metrics and the other layers follow.
+      const bool whole = info.needs.metrics || info.needs.all_layers;
+      if (whole ? !slot.complete() : !slot.current()) waiting_for_replay_ = true;
+      // The grid of one policy fills as its layers come; two are compared head by head.
+      if (info.needs.all_layers && info.needs.policy_b && !slot.complete()) return;
       replay = context.results.latest(slot, context.state, info.needs.all_layers);
-      if (replay) key += fmt::format("|{}#{}", slot.value_key(), replay->heads.size());
+      if (!replay) return;
+      key += fmt::format("|{}#{}{}", slot.value_key(), replay->heads.size(),
+                         whole && !slot.complete() ? " so far" : "");
     };
     take(side == PolicySide::b ? context.results.b : context.results.a, input.policy_a);
     const bool both = context.state.policy_b_on && side == PolicySide::both;

@@ -223,7 +223,7 @@ void draw_trace_panel(Workspace& w) {
   ImGui::SetNextItemWidth(-1);
   if (ImGui::BeginCombo("##metric", w.state.grid_metric.c_str(), ImGuiComboFlags_HeightLarge)) {
     for (const GridMetric& metric : grid_metrics()) {
-      const bool available = !metric.needs_b || w.state.policy_b_on;
+      const bool available = metric.from != GridMetric::From::both_policies || w.state.policy_b_on;
       const auto flags = available ? ImGuiSelectableFlags_None : ImGuiSelectableFlags_Disabled;
       if (ImGui::Selectable(std::string(metric.name).c_str(), metric.name == w.state.grid_metric,
                             flags)) {

@@ -83,4 +83,13 @@ WorkspaceState default_state() {
   return state;
 }
 
+WorkspaceState first_state() {
+  WorkspaceState state;
+  for (const char* view : {"attention", "filmstrip", "similarity", "pca"}) {
+    state.tiles.push_back({.view = view});
+  }
+  state.tile_count = 2;
+  return state;
+}
+
 }  // namespace kvloupe::window

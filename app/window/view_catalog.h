@@ -37,5 +37,7 @@ void check_choices(const ViewEntry& view, const figure::Choices& choices);
 
 /// What the window shows at its first start.
 WorkspaceState default_state();
+/// What a new window shows: where a head looks, beside what a policy keeps of it.
+WorkspaceState first_state();
 
 }  // namespace kvloupe::window

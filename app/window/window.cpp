@@ -112,6 +112,7 @@ int run_window(const WindowOptions& options) {
     workspace.restore(std::move(*asked.session), first);
   else if (first)
     workspace.show(first);
+  if (options.demo) workspace.start_page.open_demo();
   if (options.lesson) workspace.lessons.open(*options.lesson, options.lesson_traces);
   if (!asked.evaluation.empty()) workspace.results.open_evaluation(asked.evaluation);
   if (offscreen) return take_screenshot(surface, workspace, options.screenshot);

@@ -16,6 +16,7 @@ struct WindowOptions {
   std::vector<std::string> inputs;
   std::string session;                   // empty: none
   std::string screenshot;                // PNG to write once all jobs are done; empty: stay open
+  bool demo = false;                     // to show, beside no inputs
   std::optional<lesson::Lesson> lesson;  // to open; on its own trace, where none is given here
   /// The one shown first, then its closed-loop runs.
   std::vector<std::shared_ptr<const Trace>> lesson_traces;

@@ -25,8 +25,9 @@ constexpr int kFirstFunctionKey = 290;  // GLFW_KEY_F1
 }
 
 Workspace::Workspace(Host host)
-    : state(default_state()),
+    : state(first_state()),
       results(host.wake),
+      file_panel(host.wake),
       capture_panel(host.wake),
       start_page(host.wake, host.demo),
       lessons(host.wake, host.demo),
@@ -83,14 +84,16 @@ void Workspace::open(const std::string& path) {
     return;
   }
   notice.clear();
+  first_head_.reset();
   state.trace = path;
   results.open(path);
 }
 
 void Workspace::open_session(const std::string& path) { restore(read_session(path)); }
 
-void Workspace::show(const TracePointer& trace) {
+void Workspace::show(const TracePointer& trace, std::optional<HeadIndex> head) {
   notice.clear();
+  first_head_ = head;
   state.trace = trace->path().string();
   results.adopt(trace);
 }
@@ -166,7 +169,7 @@ std::string Workspace::open_files() const {
 
 bool Workspace::settled() const {
   if (results.opening() || results.opening_evaluation() || start_page.capturing()) return false;
-  if (lessons.busy()) return false;
+  if (lessons.busy() || file_panel.listing()) return false;
   if (drawn_files_ != open_files()) return false;  // what was drawn last is of other files
   if (!results.trace() && !results.evaluation()) return true;
   if (frames_wanted_ > 0 || !results.idle() || export_panel.previewing()) return false;
@@ -240,21 +243,26 @@ void Workspace::follow_results() {
     token_card.close();
     if (!opening_session_) {
       state.selection = {};
-      state.selection.layer = trace->model().num_layers / 2;
+      const HeadIndex first =
+          first_head_.value_or(HeadIndex{.layer = trace->model().num_layers / 2});
+      state.selection.layer = first.layer;
+      state.selection.head = first.head;
       for (TileState& tile : state.tiles) {
         Tile::reset(tile);
         tile.limits.reset();
       }
     }
     opening_session_ = false;
+    first_head_.reset();
     state.trace = trace->path().string();
     recent.add(trace->path());
     host_.set_title(trace->path().filename().string() + " – kvloupe");
     frames_wanted_ = 2;
   }
   keep_in_range();
-  if (state.grid_metric == "overlap A, B" && !state.policy_b_on)
-    state.grid_metric = "retained mass";
+  const GridMetric* metric = find_grid_metric(state.grid_metric);
+  if (!metric || (metric->from == GridMetric::From::both_policies && !state.policy_b_on))
+    state.grid_metric = grid_metrics().front().name;
   results.update(state);
   focus_a_ = results.a.focus.current();
   focus_b_ = state.policy_b_on ? results.b.focus.current() : nullptr;
@@ -269,15 +277,17 @@ void Workspace::follow_results() {
 
 void Workspace::follow_grid(int now) {
   const auto count = [](const auto& replay) { return replay ? replay->heads.size() : 0; };
-  const std::string key =
-      fmt::format("{}|{}|{}|{}|{}|{}|{}", state.grid_metric, now, results.a.all.value_key(),
-                  count(all_a_), results.b.all.value_key(), count(all_b_), state.policy_b_on);
+  const std::shared_ptr<const Matrix> sinks = results.sinks();
+  const std::string key = fmt::format(
+      "{}|{}|{}|{}|{}|{}|{}|{}|{}", shown_trace_, state.grid_metric, now, results.a.all.value_key(),
+      count(all_a_), results.b.all.value_key(), count(all_b_), state.policy_b_on, sinks != nullptr);
   if (key == grid_key_) return;
   grid_key_ = key;
   const bool same_steps = all_a_ && all_a_->blocks.size() == blocks.size();
   const ModelInfo& model = results.trace()->model();
-  GridValues fresh = grid_values(state.grid_metric, same_steps ? all_a_.get() : nullptr,
-                                 all_b_.get(), model.num_layers, model.num_kv_heads, now);
+  GridValues fresh = grid_values(state.grid_metric,
+                                 {same_steps ? all_a_.get() : nullptr, all_b_.get(), sinks.get()},
+                                 model.num_layers, model.num_kv_heads, now);
   // While a budget is dragged, heads that are still to come keep what they had, so that nothing
   // flickers; each is replaced as it comes.
   const std::string what = fmt::format("{}|{}|{}", shown_trace_, state.grid_metric, now);

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -56,8 +57,9 @@ class Workspace {
   void open(const std::string& path);
   /// Throws FileError; the state stays as it was.
   void open_session(const std::string& path);
-  /// Shows a trace that is open already.
-  void show(const TracePointer& trace);
+  /// Shows a trace that is open already. `head` is selected first; without one, one in the middle
+  /// of the model.
+  void show(const TracePointer& trace, std::optional<HeadIndex> head = std::nullopt);
   /// Takes over a session's state, with its trace or, where that is open already, the one given.
   void restore(WorkspaceState restored, const TracePointer& trace = nullptr);
   void save_session(const std::string& path) const;
@@ -202,6 +204,7 @@ class Workspace {
   std::string shown_evaluation_, shown_evaluation_error_;
   std::string fonts_for_;
   bool opening_session_ = false;
+  std::optional<HeadIndex> first_head_;  // to select when the trace asked for is there
   std::string grid_key_;
   std::string grid_of_;  // trace, metric and step the grid belongs to
   std::shared_ptr<const Replay> focus_a_, focus_b_, all_a_, all_b_;  // of this frame

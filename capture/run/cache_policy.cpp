@@ -1,11 +1,11 @@
 #include "capture/run/cache_policy.h"
 
 #include <ATen/Parallel.h>
-#include <cblas.h>
 
 #include <algorithm>
 #include <string>
 
+#include "analysis/cache/one_blas_thread.h"
 #include "analysis/error.h"
 #include "analysis/policy/policy_catalog.h"
 #include "capture/run/layer_writer.h"
@@ -20,19 +20,6 @@ void for_heads(int count, const std::function<void(int)>& body) {
     for (std::int64_t head = first; head < end; ++head) body(static_cast<int>(head));
   });
 }
-
-/// One BLAS thread while a policy decides, as in a replay: heads run side by side, and the last
-/// bits of a product depend on the number of threads.
-class OneBlasThread {
- public:
-  OneBlasThread() : before_(openblas_get_num_threads()) { openblas_set_num_threads(1); }
-  ~OneBlasThread() { openblas_set_num_threads(before_); }
-  OneBlasThread(const OneBlasThread&) = delete;
-  OneBlasThread& operator=(const OneBlasThread&) = delete;
-
- private:
-  int before_;
-};
 
 Matrix matrix_of(const at::Tensor& x) {
   const at::Tensor dense = x.to(at::kCPU, at::kFloat).contiguous();

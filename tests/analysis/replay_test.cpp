@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "analysis/cache/one_blas_thread.h"
 #include "analysis/error.h"
 #include "analysis/output_file.h"
 #include "analysis/policy/policy_catalog.h"
@@ -17,6 +18,11 @@
 #include "analysis/replay/replay_json.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
+
+extern "C" {
+void openblas_set_num_threads(int);
+int openblas_get_num_threads(void);
+}
 
 namespace kvloupe {
 namespace {
@@ -112,6 +118,34 @@ void expect_same(const Replay& a, const Replay& b) {
       }
     }
   }
+}
+
+TEST_F(ReplayTest, AFileThatAPolicyReadsIsPartOfTheKey) {
+  ReplayRequest request;
+  request.policy = parse_policy("external(\"" + path("sets.json") + "\")");
+  request.budget = 5;
+  const std::string missing = request.key();
+  write("sets.json", "{}");
+  const std::string there = request.key();
+  EXPECT_NE(there, missing);
+  EXPECT_EQ(request.key(), there);
+  write("sets.json", "{ }");
+  EXPECT_NE(request.key(), there) << "the file was written anew";
+  request.policy = parse_policy("h2o");
+  EXPECT_EQ(request.key(), "h2o budget=5 block=0 metrics=1");
+}
+
+TEST_F(ReplayTest, TheNumberOfBlasThreadsIsPutBack) {
+  openblas_set_num_threads(2);
+  run("h2o", 10);
+  EXPECT_EQ(openblas_get_num_threads(), 2);
+  {
+    const OneBlasThread outer;
+    run("h2o", 10);
+    EXPECT_EQ(openblas_get_num_threads(), 1) << "another one still lives";
+  }
+  EXPECT_EQ(openblas_get_num_threads(), 2);
+  openblas_set_num_threads(1);
 }
 
 TEST_F(ReplayTest, AFullBudgetChangesNothing) {

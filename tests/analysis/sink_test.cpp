@@ -84,6 +84,25 @@ class SinkTest : public ::testing::Test {
   Progress progress;
 };
 
+TEST(Sinks, TheStrongestHeadIsThatOfTheLargestMeanOverItsQueryHeads) {
+  Matrix strengths(2, 4);  // two layers of two heads, two query heads each
+  strengths << 0.1F, 0.2F, 0.9F, 0.0F, 0.5F, 0.5F, 0.25F, 0.25F;
+  const Matrix means = mean_of_query_heads(strengths, 2);
+  Matrix expected(2, 2);
+  expected << 0.15F, 0.45F, 0.5F, 0.25F;
+  EXPECT_TRUE(means.isApprox(expected)) << means;
+  EXPECT_EQ(strongest_sink(strengths, 2), (HeadIndex{1, 0}));
+  EXPECT_EQ(strongest_sink(strengths, 4), (HeadIndex{0, 2})) << "each its own head";
+  strengths(0, 2) = 0.96F;
+  EXPECT_EQ(strongest_sink(strengths, 4), (HeadIndex{1, 0}))
+      << "a head that rests wholly shows less";
+  strengths.setConstant(1.0F);
+  EXPECT_EQ(strongest_sink(strengths, 4), (HeadIndex{0, 0})) << "all do";
+  EXPECT_THROW(mean_of_query_heads(strengths, 3), UsageError);
+  EXPECT_THROW(mean_of_query_heads(strengths, 0), UsageError);
+  EXPECT_THROW(strongest_sink(Matrix(0, 4), 2), UsageError);
+}
+
 TEST_F(SinkTest, ADroppedTokenCostsWhatItsRemovalChanges) {
   for (const int token : {0, 7, 50}) {
     const std::vector<int> queries{95, 60, 103};

@@ -188,6 +188,57 @@ TEST(Computed, WantingAnotherKeyMakesTheOldValueStale) {
   EXPECT_TRUE(slot.computing());
 }
 
+TEST(Computed, AKeyThatComesBackAfterItsJobWasCancelledIsComputed) {
+  for (const bool started : {false, true}) {
+    JobQueue queue(1);
+    Computed<int> slot;
+    std::promise<void> gate;
+    auto open = gate.get_future().share();
+    std::atomic<bool> runs = false;
+    if (!started) queue.submit([open](Progress&) { open.wait(); });  // the job has to wait
+    const auto work = [&](Progress& progress, const Computed<int>::Publish& publish) {
+      publish(1);
+      runs = true;
+      open.wait();
+      progress.check();
+      return 2;
+    };
+    slot.request(queue, "a", work);
+    if (started) {
+      ASSERT_TRUE(eventually([&] { return runs.load(); }));
+    }
+    slot.want("b");
+    slot.want("a");
+    EXPECT_TRUE(slot.computing());
+    gate.set_value();
+    ASSERT_TRUE(eventually([&] {
+      slot.request(queue, "a", work, 5ms);
+      return slot.complete();
+    })) << started;
+    EXPECT_EQ(*slot.current(), 2);
+    EXPECT_FALSE(slot.computing());
+  }
+}
+
+TEST(Computed, APartialResultIsCurrentButNotComplete) {
+  JobQueue queue(1);
+  Computed<int> slot;
+  std::promise<void> gate;
+  auto open = gate.get_future().share();
+  EXPECT_FALSE(slot.complete());
+  slot.request(queue, "a", [open](Progress&, const Computed<int>::Publish& publish) {
+    publish(1);
+    open.wait();
+    return 2;
+  });
+  ASSERT_TRUE(eventually([&] { return slot.current() != nullptr; }));
+  EXPECT_FALSE(slot.complete());
+  gate.set_value();
+  ASSERT_TRUE(eventually([&] { return slot.complete(); }));
+  slot.want("b");
+  EXPECT_FALSE(slot.complete()) << "what is there belongs to another key";
+}
+
 TEST(Computed, AskingAgainForTheSameKeyDoesNotComputeAgain) {
   JobQueue queue(1);
   Computed<int> slot;

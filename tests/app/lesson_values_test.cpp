@@ -147,6 +147,8 @@ TEST_F(LessonValues, OfTheSinksAreThoseOfPlainLoops) {
   EXPECT_EQ(number("sinks.layer"), layer);
   EXPECT_EQ(number("sinks.query_head"), query_head);
   EXPECT_EQ(number("sinks.head"), query_head / 2);
+  EXPECT_NEAR(number("sinks.here"),
+              (number("rest(layer, 2 * head)") + number("rest(layer, 2 * head + 1)")) / 2, 1e-6);
   EXPECT_NEAR(number("sinks.value_ratio"), value_ratio(layer, query_head / 2), 1e-5);
   EXPECT_NEAR(number("sinks.median_value_ratio"), median(ratios), 1e-5);
   EXPECT_TRUE(std::isnan(number("rest(2, 0)")));
@@ -455,7 +457,7 @@ TEST(LessonExpression, WhatIsWrongHasItsColumn) {
   EXPECT_EQ(refusal("rest(layer, min(query_head, 3))"), "accepted");
   EXPECT_THAT(refusal(""), HasSubstr("1: nothing is written here"));
   EXPECT_THAT(refusal("1 + budgett"),
-              HasSubstr("5: 'budgett' is no value; the nearest is 'budget'"));
+              HasSubstr("5: 'budgett' is not a value; the nearest is 'budget'"));
   EXPECT_THAT(refusal("sinks.shar"), HasSubstr("'sinks.share'"));
   EXPECT_THAT(refusal("kept(1"), HasSubstr("5: a ')' is missing"));
   EXPECT_THAT(refusal("(1"), HasSubstr("a ')' is missing"));
@@ -471,11 +473,11 @@ TEST(LessonExpression, WhatIsWrongHasItsColumn) {
   EXPECT_THAT(refusal("model + 1"), HasSubstr("'model' is a text"));
   EXPECT_THAT(refusal("kept(model)"), HasSubstr("a number is wanted"));
   EXPECT_THAT(refusal("layer = 1"), HasSubstr("7: nothing can be assigned"));
-  EXPECT_THAT(refusal("layer & 1"), HasSubstr("'&' is no operator"));
+  EXPECT_THAT(refusal("layer & 1"), HasSubstr("'&' is not an operator"));
   EXPECT_THAT(refusal("1 2"), HasSubstr("3: an operator is missing before it"));
   EXPECT_THAT(refusal("layer 2"), HasSubstr("an operator is missing before it"));
   EXPECT_THAT(refusal("1e"), HasSubstr("not a number"));
-  EXPECT_THAT(refusal("sin"), HasSubstr("is no value"));
+  EXPECT_THAT(refusal("sin"), HasSubstr("is not a value"));
   EXPECT_THAT(refusal("sin()"), HasSubstr("few"));
   EXPECT_THAT(refusal(std::string(2000, '1')), HasSubstr("longer than 1000"));
   std::string deep = "0";

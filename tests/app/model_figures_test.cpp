@@ -176,9 +176,9 @@ TEST_F(ModelFigures, ALayersAgreementIsTheMeanOfItsHeads) {
       if (head.layer == layer)
         mean += Drift::mean_jaccard(head, drift.first_eviction) / options.heads;
     }
-    EXPECT_NEAR(layer_agreement(open, *closed, layer), mean, 1e-12);
+    EXPECT_NEAR(layer_agreement(open, *closed, layer, progress), mean, 1e-12);
   }
-  EXPECT_LT(layer_agreement(open, *closed, 1), 1.0);
+  EXPECT_LT(layer_agreement(open, *closed, 1, progress), 1.0);
   request.budget = kBudget + 1;
   EXPECT_FALSE(is_same_policy(replay(*full, request, progress), *closed));
 }
@@ -357,7 +357,7 @@ TEST_F(ModelFigures, ExportReadsBothAndRefusesWhatIsNeither) {
       call({"export", (folder / "cut.json").string(), "--figure", "perplexity-budget", "-o", out},
            error),
       1);
-  EXPECT_THAT(error, HasSubstr("no whole JSON"));
+  EXPECT_THAT(error, HasSubstr("not valid JSON"));
   EXPECT_FALSE(std::filesystem::exists(out));
   EXPECT_EQ(call({"export", needle, "--figure", "needle-grid", "-o", out}, error), 0) << error;
   EXPECT_EQ(call({"export", other, trace, "--figure", "drift", "-o", out}, error), 0) << error;

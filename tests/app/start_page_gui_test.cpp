@@ -11,6 +11,7 @@
 #define GLFW_INCLUDE_NONE
 #include <GLFW/glfw3.h>
 
+#include "analysis/metric/sink.h"
 #include "tests/app/fake_demo.h"
 #include "tests/app/virtual_display.h"
 #include "tests/app/window_driver.h"
@@ -49,6 +50,13 @@ TEST_F(StartPage, OpensTheDemoByTheMouse) {
   EXPECT_EQ(w().notice, "");
   EXPECT_EQ(w().results.trace()->path().parent_path(), demo_.places().cache);
   EXPECT_THAT(demo_.runs(), SizeIs(1));
+  Progress progress;
+  const Trace& trace = *w().results.trace();
+  const HeadIndex strongest =
+      strongest_sink(sink_strengths(trace, 0, progress), trace.model().num_kv_heads);
+  EXPECT_EQ(w().state.selection.layer, strongest.layer)
+      << "the head that rests most is shown first";
+  EXPECT_EQ(w().state.selection.head, strongest.head);
   open_window();
   driver().key(GLFW_KEY_D, true);
   driver().settle();

@@ -13,6 +13,7 @@
 #define GLFW_INCLUDE_NONE
 #include <GLFW/glfw3.h>
 
+#include "analysis/metric/sink.h"
 #include "analysis/policy/spec.h"
 #include "app/window/command_palette.h"
 #include "app/window/view_catalog.h"
@@ -33,6 +34,7 @@ class Window : public testing::Test {
   void SetUp() override {
     if (const std::string problem = need_display(); !problem.empty()) GTEST_SKIP() << problem;
     driver_ = std::make_unique<WindowDriver>();
+    state() = window::default_state();  // one film strip
   }
   WindowDriver& driver() { return *driver_; }
   window::Workspace& w() { return driver_->workspace; }
@@ -71,6 +73,44 @@ class Window : public testing::Test {
   TemporaryFolder folder_;
   std::unique_ptr<WindowDriver> driver_;
 };
+
+TEST_F(Window, ANewWindowShowsWhereAHeadLooksBesideWhatIsKept) {
+  driver_.reset();
+  driver_ = std::make_unique<WindowDriver>();
+  open_trace();
+  EXPECT_EQ(state(), [&] {
+    window::WorkspaceState first = window::first_state();
+    first.trace = state().trace;
+    first.selection = {.layer = 1};  // of three
+    return first;
+  }());
+  ASSERT_EQ(state().tile_count, 2);
+  for (std::size_t tile : {0U, 1U}) {
+    EXPECT_EQ(w().tiles[tile].error(), "");
+    ASSERT_NE(w().tiles[tile].scene(), nullptr);
+  }
+  EXPECT_EQ(state().tiles[0].view, "attention");
+  EXPECT_EQ(state().tiles[1].view, "filmstrip");
+}
+
+TEST_F(Window, TheGridShowsTheSinksWhateverThePolicy) {
+  open_trace();
+  state().grid_metric = "attention to token 0";
+  driver().settle();
+  Progress progress;
+  const Matrix means =
+      mean_of_query_heads(sink_strengths(*w().results.trace(), 0, progress), w().grid.heads);
+  ASSERT_EQ(w().grid.values.size(), static_cast<std::size_t>(means.size()));
+  for (Eigen::Index i = 0; i < means.size(); ++i) {
+    EXPECT_FLOAT_EQ(static_cast<float>(w().grid.values[static_cast<std::size_t>(i)]),
+                    means(i / means.cols(), i % means.cols()))
+        << i;
+  }
+  const std::vector<double> shown = w().grid.values;
+  state().policy_a = "full";
+  driver().settle();
+  EXPECT_EQ(w().grid.values, shown);
+}
 
 TEST_F(Window, WithNoTraceSaysWhatToDo) {
   driver().settle();
@@ -188,7 +228,7 @@ TEST_F(Window, ResultsOfAnEvaluationOpenAloneAndBesideATrace) {
   std::ofstream(folder_.path() / "cut.json") << R"({"format":"kvloupe-eval","runs":[)";
   w().open((folder_.path() / "cut.json").string());
   driver().settle();
-  EXPECT_THAT(w().notice, HasSubstr("no whole JSON"));
+  EXPECT_THAT(w().notice, HasSubstr("not valid JSON"));
 }
 
 TEST_F(Window, ScrubsAndPlaysSteps) {
@@ -378,7 +418,7 @@ TEST_F(Window, HoveringATokenMarksItEverywhereAndAClickSelectsIt) {
 TEST_F(Window, BadFilesLeaveTheTraceOpenAndSayWhy) {
   open_trace();
   const auto bad = folder_.path() / "bad.h5";
-  std::ofstream(bad) << "this is no trace";
+  std::ofstream(bad) << "this is not a trace";
   w().open(bad.string());
   driver().settle();
   EXPECT_THAT(w().notice, HasSubstr("bad.h5"));

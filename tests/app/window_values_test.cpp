@@ -81,22 +81,36 @@ TEST(StepTokens, SayWhatHasBecomeOfEveryToken) {
 TEST(HeadGrid, OverlapCountsWhatBothKeepAmongWhatEitherKeeps) {
   const Replay a = small_replay();
   Replay b = a;
-  EXPECT_DOUBLE_EQ(grid_values("overlap A, B", &a, &b, 1, 1, 1).values[0], 1.0);
+  EXPECT_DOUBLE_EQ(grid_values("overlap A, B", {&a, &b}, 1, 1, 1).values[0], 1.0);
   b.heads[0].evicted_at = {1, -1, -1, -1, -1, -1};
   // A keeps 0 2 4 5, B keeps 1 2 3 4 5.
-  EXPECT_DOUBLE_EQ(grid_values("overlap A, B", &a, &b, 1, 1, 1).values[0], 3.0 / 6.0);
-  EXPECT_TRUE(std::isnan(grid_values("overlap A, B", &a, nullptr, 1, 1, 1).values[0]));
+  EXPECT_DOUBLE_EQ(grid_values("overlap A, B", {&a, &b}, 1, 1, 1).values[0], 3.0 / 6.0);
+  EXPECT_TRUE(std::isnan(grid_values("overlap A, B", {&a}, 1, 1, 1).values[0]));
 }
 
 TEST(HeadGrid, HeadsThatAreNotThereYetHaveNoNumber) {
   const Replay a = small_replay();
-  const GridValues grid = grid_values("entries kept", &a, nullptr, 2, 1, 1);
+  const GridValues grid = grid_values("entries kept", {&a}, 2, 1, 1);
   EXPECT_DOUBLE_EQ(grid.values[0], 4.0);
   EXPECT_TRUE(std::isnan(grid.values[1]));
   EXPECT_DOUBLE_EQ(grid.least, 4.0);
   for (const GridMetric& metric : grid_metrics()) {
-    EXPECT_EQ(grid_values(metric.name, &a, &a, 2, 1, 0).values.size(), 2U) << metric.name;
+    EXPECT_EQ(grid_values(metric.name, {&a, &a}, 2, 1, 0).values.size(), 2U) << metric.name;
   }
+}
+
+TEST(HeadGrid, SinksAreTheMeanOverTheQueryHeadsAndNeedNoReplay) {
+  Matrix sinks(2, 4);  // two layers, four query heads, two heads
+  sinks << 0.1F, 0.3F, 0.5F, 0.7F, 0.0F, 1.0F, 0.25F, 0.75F;
+  const GridValues grid = grid_values("attention to token 0", {.sinks = &sinks}, 2, 2, -1);
+  ASSERT_EQ(grid.values.size(), 4U);
+  const std::vector<double> means = {0.2, 0.6, 0.5, 0.5};
+  for (std::size_t i = 0; i < means.size(); ++i) EXPECT_NEAR(grid.values[i], means[i], 1e-6) << i;
+  EXPECT_NEAR(grid.least, 0.2, 1e-6);
+  EXPECT_NEAR(grid.most, 0.6, 1e-6);
+  const GridValues none = grid_values("attention to token 0", {}, 2, 2, 0);
+  EXPECT_TRUE(std::all_of(none.values.begin(), none.values.end(),
+                          [](double value) { return std::isnan(value); }));
 }
 
 }  // namespace
