@@ -1,17 +1,38 @@
 #include "analysis/output_file.h"
 
+#include <fcntl.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
-#include <sys/stat.h>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <random>
 #include <utility>
 
 #include "analysis/error.h"
 
 namespace kvloupe {
+
+namespace {
+/// A new file beside the target, of a name that nobody else has; −1 and errno where there is none.
+/// It has the permissions of any new file (mkstemp makes a private one, and the umask cannot be
+/// read without changing it for all threads).
+int open_beside(const std::string& target, std::string& name) {
+  constexpr int kAttempts = 100;
+  std::random_device random;
+  int descriptor = -1;
+  for (int i = 0; i < kAttempts; ++i) {
+    name = fmt::format("{}.{:08x}.tmp", target, random());
+    descriptor = open(name.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0666);
+    if (descriptor >= 0) return descriptor;
+    if (errno != EEXIST) break;
+  }
+  name.clear();
+  return descriptor;
+}
+}  // namespace
 
 OutputFile::OutputFile(std::string target) : target_(std::move(target)) {
   if (target_ == "-") {
@@ -22,13 +43,8 @@ OutputFile::OutputFile(std::string target) : target_(std::move(target)) {
   if (std::filesystem::is_directory(target_, ignored)) {
     throw FileError(target_, "is a folder; give the name of a file");
   }
-  std::string name = target_ + ".XXXXXX.tmp";
-  const int descriptor = mkstemps(name.data(), 4);
+  const int descriptor = open_beside(target_, temporary_);
   if (descriptor < 0) fail("cannot be written", errno);
-  const mode_t mask = umask(0);
-  umask(mask);
-  fchmod(descriptor, 0666 & ~mask);  // mkstemps makes it private
-  temporary_ = name;
   file_ = fdopen(descriptor, "wb");
   if (file_ == nullptr) {
     const int error = errno;
