@@ -8,6 +8,7 @@
 #include "analysis/error.h"
 #include "analysis/metric/sink.h"
 #include "app/figure/figures/figures.h"
+#include "app/figure/head_sink.h"
 #include "app/figure/map_margin.h"
 #include "app/figure/token_state.h"
 
@@ -468,6 +469,8 @@ std::vector<Segment> segments_of(const TokenTable& tokens) {
   return segments;
 }
 
+constexpr std::size_t kMostCells = std::size_t{1} << 28U;  // three bytes each
+
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
   const Selection& s = input.selection;
   const Replay& replay = *input.policy_a;
@@ -488,12 +491,13 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   figure->segments = segments_of(input.trace->tokens());
   const auto size =
       static_cast<std::size_t>(figure->steps) * static_cast<std::size_t>(figure->tokens);
-  const int group = input.trace->model().group_size();
-  for (int member = 0; member < group; ++member) {
-    figure->sink += static_cast<double>(sink_strength(*input.trace, s.layer,
-                                                      s.head * group + member, 0, progress)) /
-                    group;
+  if (size > kMostCells) {
+    throw WorkError(
+        fmt::format("{} steps of {} tokens are too many for a film strip; take larger "
+                    "blocks (block size, at the right), which make fewer steps",
+                    figure->steps, figure->tokens));
   }
+  figure->sink = head_sink(*input.trace, s.layer, s.head, progress);
   if (!(figure->sink > static_cast<double>(kSinkHead))) figure->sink = 0.0;
   figure->cells.assign(size, Cell::absent);
   figure->ranks.assign(size, 255);
