@@ -7,7 +7,7 @@
 namespace kvloupe {
 
 /// A text from a file or a command line, made fit to stand in an error's one line: control
-/// characters become '?', bytes that are no UTF-8 \xNN; of more than `most` bytes the first whole
+/// characters become '?', bytes that are not UTF-8 \xNN; of more than `most` bytes the first whole
 /// characters are shown, then "...".
 std::string in_one_line(std::string_view text, std::size_t most = 80);
 

@@ -38,10 +38,10 @@ class EvictingLayer {
 
   /// Appends the block to every head's cache and attends. Where the model has a sliding window,
   /// entries that no later query sees then leave on its account: hidden in the caches and unknown
-  /// to the policy, they are no candidates and take no budget. Asks the policy: a decision for each
-  /// head [Hk], to be carried out, also where nothing is evicted. With compact positions the policy
-  /// sees the attention of the turned keys and queries, but measures keys as turned to their token
-  /// index, where they stay the same.
+  /// to the policy, they are not candidates and use no budget. Asks the policy: a decision for
+  /// each head [Hk], to be carried out, also where nothing is evicted. With compact positions the
+  /// policy sees the attention of the turned keys and queries, but measures keys as turned to their
+  /// token index, where they stay the same.
   std::vector<HeadDecision> step(const BlockStates& states);
   /// Merges and removes what one head's decision says. Heads may be served at the same time.
   void carry_out(int head, const HeadDecision& decision);

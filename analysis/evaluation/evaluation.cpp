@@ -28,7 +28,8 @@ constexpr std::size_t kMostLayers = 10'000;  // more than any model has
 std::string read_text(const std::filesystem::path& path) {
   std::error_code error;
   if (!std::filesystem::exists(path, error)) throw FileError(path.string(), "does not exist");
-  if (!std::filesystem::is_regular_file(path, error)) throw FileError(path.string(), "is no file");
+  if (!std::filesystem::is_regular_file(path, error))
+    throw FileError(path.string(), "is not a file");
   const std::uintmax_t size = std::filesystem::file_size(path, error);
   if (error) throw FileError(path.string(), "cannot be read (" + error.message() + ")");
   if (size > kLargest)
@@ -49,7 +50,7 @@ double number_in(const Json& json, const char* name, double low, double high) {
     value = json.get<double>();
   }
   if (!(value >= low && value <= high))
-    throw std::out_of_range(fmt::format("has a \"{}\" that is no number it can be", name));
+    throw std::out_of_range(fmt::format("has a \"{}\" that is not a number it can be", name));
   return value;
 }
 
@@ -79,13 +80,13 @@ HiddenDistances distances(const Json& run, const char* layers, const char* norme
   const auto found = run.find(layers);
   if (found == run.end() || found->is_null()) return result;
   if (!found->is_array() || found->empty() || found->size() > kMostLayers)
-    throw std::out_of_range(fmt::format("has a \"{}\" that is no list of layers", layers));
+    throw std::out_of_range(fmt::format("has a \"{}\" that is not a list of layers", layers));
   for (const Json& layer : *found) result.layers.push_back(number_in(layer, layers, 0.0, high));
   return result;
 }
 
 EvaluationRun run_of(const Json& json, Evaluation::Task task) {
-  if (!json.is_object()) throw std::out_of_range("is no object");
+  if (!json.is_object()) throw std::out_of_range("is not an object");
   EvaluationRun run;
   run.policy = word(json, "policy");
   run.budget = word(json, "budget");
@@ -150,7 +151,7 @@ Evaluation read_evaluation(const std::filesystem::path& path) {
       },
       false);
   if (json.is_discarded() || too_deep)
-    refuse("is no whole JSON file; run the evaluation again, or choose another file");
+    refuse("is not valid JSON (truncated?); run the evaluation again, or choose another file");
   if (!json.is_object() || json.value("format", Json()) != Json("kvloupe-eval"))
     refuse("holds no results of an evaluation; give a file of kvloupe-capture eval");
   const Json version = json.value("format_version", Json());

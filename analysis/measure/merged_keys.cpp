@@ -24,8 +24,8 @@ MeasureFamily merged_keys() {
   MeasureFamily family;
   family.name = "Merged keys";
   family.remark =
-      "Means over the merging sets of a step. A merged key is an average of rotated keys, itself a "
-      "rotation of none.";
+      "Means over the merging sets of a step. A merged key is an average of rotated keys, which is "
+      "not the rotation of any key.";
   family.scope = MeasureScope::step;
   family.needs_part = "kvmerger";
   family.measures = {

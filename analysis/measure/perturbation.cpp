@@ -1,7 +1,7 @@
 // perturbation: what a head's output loses, and CriticalKV's bound of it.
 
-#include "analysis/metric/tightness.h"
 #include "analysis/measure/measures.h"
+#include "analysis/metric/tightness.h"
 
 namespace kvloupe::measures {
 

@@ -29,8 +29,8 @@ std::vector<double> softmax(std::span<const float> logits);
 /// `value_norms_l1`, `_l2` [n] = ‖v_i W_O‖ of this query head (Trace::value_out_norm); with a null
 /// weight or empty norms the fields that need them are NaN. Accumulates in double.
 /// θ = C − (2 − 1/S)·Σ_kept A_i‖v_i W_O‖ with C the sum over all i (CriticalKV, theorem 3.3),
-/// computed as Σ_evicted A_i‖·‖ + (1 − S)·Σ_kept A'_i‖·‖ with 1 − S = Σ_evicted A_i: nothing cancels,
-/// and both ℒ and θ are 0, exactly, where what is evicted had no attention.
+/// computed as Σ_evicted A_i‖·‖ + (1 − S)·Σ_kept A'_i‖·‖ with 1 − S = Σ_evicted A_i: nothing
+/// cancels, and both ℒ and θ are 0, exactly, where what is evicted had no attention.
 QueryHeadMetrics output_perturbation(std::span<const float> logits,
                                      std::span<const std::int32_t> kept, const MatrixView& values,
                                      const Matrix* output_weight,
@@ -40,7 +40,7 @@ QueryHeadMetrics output_perturbation(std::span<const float> logits,
 /// The same where entries have been merged: the output of the cache as it stands, softmax of
 /// `cache_logits` [N] (scaled, log sizes added) over `cache_values` [N,d], against the output of
 /// the whole prefix. `kept` [N] are the tokens the entries stand at; `logits`, `values`,
-/// `output_weight` as above. θ is no bound of this and is NaN.
+/// `output_weight` as above. θ is not a bound of this and is NaN.
 QueryHeadMetrics merged_perturbation(std::span<const float> logits,
                                      std::span<const std::int32_t> kept, const MatrixView& values,
                                      std::span<const float> cache_logits,

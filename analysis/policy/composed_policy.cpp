@@ -169,7 +169,7 @@ void ComposedPolicy::check_scores(const StepView& view, int head,
   const auto wrong =
       std::find_if(scores.begin(), scores.end(), [](float score) { return !std::isfinite(score); });
   if (wrong == scores.end()) return;
-  // A query that is no number spoils them all: then it is named, not the first of them.
+  // A query that is not a number spoils them all: then it is named, not the first of them.
   const std::size_t group = view.queries.size() / view.caches.size();
   for (std::size_t i = 0; i < group; ++i) {
     const std::size_t query_head = static_cast<std::size_t>(head) * group + i;

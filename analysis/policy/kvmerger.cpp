@@ -166,7 +166,7 @@ std::vector<std::string> notes(const SpecPart& part) {
   }
   if (part.word("rotate") == "post") {
     notes.emplace_back(
-        "kvmerger: the average of rotated keys is itself a rotation of none; rotate=pre merges "
+        "kvmerger: the average of rotated keys is not the rotation of any key; rotate=pre merges "
         "before RoPE");
   }
   if (part.count("log_size") == 0 && part.word("value_scale") == "paper") {

@@ -92,7 +92,7 @@ std::unique_ptr<LayerPolicy> make_layer_policy(const PolicySpec& spec, const Lay
   check_combination(spec);
   const PolicyEntry& entry = entry_of(spec.score());
   if (entry.make_policy) return entry.make_policy(spec.score(), context);
-  if (!entry.make_score) throw UsageError("policy: '" + entry.name + "' is no score");
+  if (!entry.make_score) throw UsageError("policy: '" + entry.name + "' is not a score");
   return std::make_unique<ComposedPolicy>(entry.name, context, options, make_stages(spec, context));
 }
 
@@ -102,7 +102,7 @@ void note_window(const PolicySpec& spec, const Protection& protection, int windo
                  std::vector<std::string>& notes) {
   notes.push_back("the model sees the last " + std::to_string(window) +
                   " tokens: what no later query sees leaves the cache by itself, before the policy "
-                  "decides, and is no eviction");
+                  "decides, and is not an eviction");
   if (budget >= window - 1) {
     notes.push_back("at most " + std::to_string(window - 1) +
                     " entries are left then, which the budget of " + std::to_string(budget) +

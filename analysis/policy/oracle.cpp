@@ -148,7 +148,9 @@ class OracleScore : public Score {
 PolicyEntry oracle() {
   PolicyEntry entry;
   entry.name = "oracle";
-  entry.summary = "evicts one by one what the next queries miss least; it knows them";
+  entry.summary =
+      "evicts, one at a time, the entry whose removal changes the next queries' outputs least; it "
+      "looks into the future";
   entry.formula =
       "repeat: evict the entry without which sum over the next horizon queries of the group of "
       "||output - true output||^2 is least; true: everything they could see; the tokens between "

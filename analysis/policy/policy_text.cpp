@@ -54,8 +54,8 @@ token is kept. A share such as `10%` is of the budget.
 
 Where the model has a sliding window of W tokens, entries that no later query sees leave the cache once
 the block has attended, before the policy decides, as in a model's own rolling cache: at most W - 1 are
-left. The policy knows nothing of the others: they are no candidates, take no budget, are no part of n,
-anchors, merging sets or what others are given, and their leaving is no eviction. A token that `sink` or
+left. The policy knows nothing of the others: they are not candidates, use no budget and are not part of n,
+anchors, merging sets or what others are given, and their leaving is not an eviction. A token that `sink` or
 `sinks` protects leaves like any other. A query pays the attention that it paid as it ran, so that rows
 of A may sum to less than 1 over the entries left.
 )";

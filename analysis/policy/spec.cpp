@@ -57,7 +57,7 @@ const SpecValue& SpecPart::argument(std::string_view parameter) const {
 
 double SpecPart::number(std::string_view parameter) const {
   const double* value = std::get_if<double>(&argument(parameter));
-  if (value == nullptr) throw std::logic_error(std::string(parameter) + " is no number");
+  if (value == nullptr) throw std::logic_error(std::string(parameter) + " is not a number");
   return *value;
 }
 
@@ -67,7 +67,7 @@ int SpecPart::count(std::string_view parameter) const {
 
 const std::string& SpecPart::word(std::string_view parameter) const {
   const std::string* value = std::get_if<std::string>(&argument(parameter));
-  if (value == nullptr) throw std::logic_error(std::string(parameter) + " is no word");
+  if (value == nullptr) throw std::logic_error(std::string(parameter) + " is not a word");
   return *value;
 }
 

@@ -289,7 +289,7 @@ class Parser {
     }
     if (parameter.type == ParameterType::text) wrong("is text; put it between quotes");
     if (const Percent* percent = std::get_if<Percent>(&written.value)) {
-      if (parameter.type != ParameterType::share) wrong("is no share; write a number, " + range);
+      if (parameter.type != ParameterType::share) wrong("is not a share; write a number, " + range);
       if (!(percent->value >= 0.0 && percent->value <= 100.0)) wrong("is a share of 0% to 100%");
       return;
     }

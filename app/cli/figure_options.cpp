@@ -29,7 +29,7 @@ std::pair<int, int> parse_tokens(const std::string& text) {
   }
   if (!good || ends[0] < 0 || ends[1] < 0) {
     throw UsageError(
-        fmt::format("--tokens {}: is no range; write two token indices, such as 0-255", text));
+        fmt::format("--tokens {}: is not a range; write two token indices, such as 0-255", text));
   }
   return {ends[0], ends[1]};
 }
@@ -48,7 +48,7 @@ std::optional<std::pair<double, double>> parse_range(const char* option, const s
   }
   if (!good) {
     throw UsageError(
-        fmt::format("{} {}: is no range; write two numbers, such as 0:256", option, text));
+        fmt::format("{} {}: is not a range; write two numbers, such as 0:256", option, text));
   }
   return range;
 }

@@ -17,7 +17,7 @@ struct WindowWords {
 /// Adds them to a verb.
 void add_window_options(CLI::App& app, WindowWords& words);
 
-/// With the size read. Throws UsageError for what is no size.
+/// With the size read. Throws UsageError for what is not a size.
 window::WindowOptions options_of(const WindowWords& words);
 
 }  // namespace kvloupe::cli

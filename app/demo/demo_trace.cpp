@@ -159,7 +159,7 @@ void make_folder(const fs::path& folder) {
   if (error || !fs::is_directory(folder)) {
     throw FileError(folder.string(),
                     "the demo's trace cannot be kept here (" +
-                        (error ? error.message() : std::string("it is no folder")) +
+                        (error ? error.message() : std::string("it is not a folder")) +
                         "); set XDG_CACHE_HOME to a folder that can be written");
   }
 }

@@ -24,7 +24,7 @@ double parse_number(std::string_view text) {
   double value = 0.0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value)) {
-    throw UsageError(fmt::format("'{}' is no number", text));
+    throw UsageError(fmt::format("'{}' is not a number", text));
   }
   return value;
 }
@@ -175,7 +175,7 @@ std::vector<int> parse_blocks(std::string_view text) {
       const auto [end, error] = std::from_chars(item.data(), item.data() + item.size(), block);
       if (error != std::errc() || end != item.data() + item.size() || block < 1) {
         throw UsageError(
-            fmt::format("'{}' is no block; write a number of tokens, at least 1, or all", item));
+            fmt::format("'{}' is not a block; write a number of tokens, at least 1, or all", item));
       }
     }
     if (std::find(blocks.begin(), blocks.end(), block) == blocks.end()) blocks.push_back(block);

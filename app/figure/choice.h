@@ -50,7 +50,7 @@ ChoiceInfo number_choice(std::string name, std::string title, std::string toolti
 /// An item may be empty; an empty text has none.
 std::vector<std::string> split_list(std::string_view text);
 
-/// Throws UsageError, naming the choice, where `text` is no value of it.
+/// Throws UsageError, naming the choice, where `text` is not a value of it.
 void check_value(std::string_view figure, const ChoiceInfo& choice, const std::string& text);
 
 /// What a checked text means. `a` and `b` stand in for A and B (B without one is left out); none

@@ -34,7 +34,7 @@ std::vector<Tick> bar_ticks(const Style& style, const ColourScale& scale, double
   const int most = std::clamp(static_cast<int>(height / (style.small * 3.0)), 2, 6);
   if (scale.scale == AxisScale::log) return log_ticks(scale.low, scale.high, most);
   std::vector<Tick> ticks = linear_ticks(scale.low, scale.high, most);
-  // One number is no scale: a low bar has them closer, as long as they do not touch.
+  // One number is not a scale: a low bar has them closer, as long as they do not touch.
   for (int more = most + 1; ticks.size() < 2 && more * style.small <= height; ++more)
     ticks = linear_ticks(scale.low, scale.high, more);
   return ticks;

@@ -37,12 +37,12 @@ PageSize parse_page_size(std::string_view text) {
   const double width = take_number(rest);
   const bool cross = width >= 0 && (take(rest, "x") || take(rest, "×"));
   const double height = cross ? take_number(rest) : -1.0;
-  if (height < 0) throw wrong("is no size");
+  if (height < 0) throw wrong("is not a size");
   PageSize size;
   if (rest == "px") {
     size.in_pixels = true;
   } else if (rest != "mm") {
-    throw wrong(rest.empty() ? "has no unit" : fmt::format("'{}' is no unit", rest));
+    throw wrong(rest.empty() ? "has no unit" : fmt::format("'{}' is not a unit", rest));
   }
   const double least = size.in_pixels ? 200.0 : 20.0;
   const double most = size.in_pixels ? 16000.0 : 1000.0;

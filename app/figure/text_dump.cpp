@@ -40,7 +40,7 @@ class Validator {
   }
 
   void operator()(const Path& path) {
-    if (!all_finite(path.points)) item("path", "has a coordinate that is no number");
+    if (!all_finite(path.points)) item("path", "has a coordinate that is not a number");
     std::size_t wanted = 0;
     bool open = false;
     for (const PathVerb verb : path.verbs) {
@@ -56,7 +56,7 @@ class Validator {
   }
 
   void operator()(const Markers& markers) {
-    if (!all_finite(markers.points)) item("markers", "have a coordinate that is no number");
+    if (!all_finite(markers.points)) item("markers", "have a coordinate that is not a number");
     if (!(markers.size > 0)) item("markers", "have no size");
     check(markers.stroke);
   }
@@ -64,7 +64,7 @@ class Validator {
   void operator()(const Text& text) {
     const std::string name = "text \"" + text.text + '"';
     if (!finite(text.anchor) || !std::isfinite(text.width)) {
-      item(name, "has a coordinate that is no number");
+      item(name, "has a coordinate that is not a number");
       return;
     }
     if (!(text.size > 0)) item(name, "has no size");
@@ -79,7 +79,7 @@ class Validator {
   }
 
   void operator()(const Image& image) {
-    if (!finite(image.rect)) item("image", "has a coordinate that is no number");
+    if (!finite(image.rect)) item("image", "has a coordinate that is not a number");
     if (!image.pixels || image.pixels->width <= 0 || image.pixels->height <= 0 ||
         image.pixels->rgba.size() != static_cast<std::size_t>(image.pixels->width) *
                                          static_cast<std::size_t>(image.pixels->height) * 4) {
@@ -90,7 +90,7 @@ class Validator {
 
   void operator()(const PushClip& clip) {
     ++clips_;
-    if (!finite(clip.rect)) item("clip", "has a coordinate that is no number");
+    if (!finite(clip.rect)) item("clip", "has a coordinate that is not a number");
   }
 
   void operator()(const PopClip&) {

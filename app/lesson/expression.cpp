@@ -98,7 +98,7 @@ std::string checked_word(Argument kind, const std::string& word) {
         if (kind == Argument::part || entry.kind == PartKind::score) names.push_back(entry.name);
       }
       if (contains(names, word)) return word;
-      throw UsageError(fmt::format("{} is no {}; the nearest is '{}'", shown_word(word),
+      throw UsageError(fmt::format("{} is not a {}; the nearest is '{}'", shown_word(word),
                                    kind == Argument::score ? "score" : "part of a policy",
                                    nearest_word(word, names)));
     }
@@ -106,7 +106,7 @@ std::string checked_word(Argument kind, const std::string& word) {
       if (window::find_view(word) != nullptr) return word;
       std::vector<std::string> names;
       for (const window::ViewEntry& view : window::view_catalog()) names.emplace_back(view.figure);
-      throw UsageError(fmt::format("{} is no view; the nearest is '{}'", shown_word(word),
+      throw UsageError(fmt::format("{} is not a view; the nearest is '{}'", shown_word(word),
                                    nearest_word(word, names)));
     }
     default:
@@ -184,7 +184,7 @@ class Reader {
     if (text_[at] == '%') refuse(at, "a share is written as a number: 0.1 for 10 %");
     if (text_[at] == '"') refuse(at, "words in quotes stand only in the brackets of a value");
     if (std::string_view("+-*/^()<>?:,! \t").find(text_[at]) == std::string_view::npos) {
-      refuse(at, fmt::format("{} is no operator", shown_word(text_.substr(at, 1))));
+      refuse(at, fmt::format("{} is not an operator", shown_word(text_.substr(at, 1))));
     }
     return 1;
   }
@@ -203,7 +203,7 @@ class Reader {
       if (call ? contains(functions_, word) : contains(constants_, word)) return stop;
       std::vector<std::string> all = names_;
       all.insert(all.end(), functions_.begin(), functions_.end());
-      refuse(at, fmt::format("{} is no value; the nearest is '{}'", shown_word(word),
+      refuse(at, fmt::format("{} is not a value; the nearest is '{}'", shown_word(word),
                              nearest_word(word, all)));
     }
     if (!call && !info->arguments.empty()) {

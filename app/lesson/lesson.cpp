@@ -59,7 +59,7 @@ int whole_number(const std::string& text, int least, int most, const Line& line,
   int value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || value < least || value > most) {
-    throw TextError{line.number, fmt::format("{}: {} is no whole number from {} to {}", what,
+    throw TextError{line.number, fmt::format("{}: {} is not a whole number from {} to {}", what,
                                              shown_word(text), least, most)};
   }
   return value;
@@ -82,7 +82,7 @@ TraceNeed read_need(const std::string& word, const Line& line) {
   } else {
     throw TextError{
         line.number,
-        fmt::format("needs: {} is none of segment:NAME, generated, closed, predictions, "
+        fmt::format("needs: {} is not one of segment:NAME, generated, closed, predictions, "
                     "tokens>=N",
                     shown_word(word))};
   }
@@ -94,7 +94,7 @@ void read_header(const Line& line, Lesson& lesson) {
   const std::size_t colon = line.text.find(':');
   if (colon == std::string::npos) {
     throw TextError{line.number,
-                    fmt::format("{} is no 'key: value'; a blank line ends the head of a lesson",
+                    fmt::format("{} is not 'key: value'; a blank line ends the head of a lesson",
                                 shown_word(line.text))};
   }
   const std::string key = trimmed(line.text.substr(0, colon));
@@ -110,10 +110,11 @@ void read_header(const Line& line, Lesson& lesson) {
       return std::isalnum(c) != 0 || c == '-' || c == '_';
     });
     if (!plain) {
-      throw TextError{line.number,
-                      fmt::format("prompt: {} is no name of a prompt (letters, digits, - and _; "
-                                  "without .txt)",
-                                  shown_word(value))};
+      throw TextError{
+          line.number,
+          fmt::format("prompt: {} is not the name of a prompt (letters, digits, - and _; "
+                      "without .txt)",
+                      shown_word(value))};
     }
     run.prompt = value;
   } else if (key == "generate") {
@@ -292,7 +293,7 @@ std::string nearest_names(std::string_view wrong, std::vector<std::string> names
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-/// What no lesson may hold: NUL, and bytes that are no UTF-8.
+/// What no lesson may hold: NUL, and bytes that are not UTF-8.
 void check_characters(std::string_view text) {
   int line = 1;
   while (!text.empty()) {
@@ -300,7 +301,7 @@ void check_characters(std::string_view text) {
     const std::string_view one = text.substr(0, end);
     if (one.find('\0') != std::string_view::npos)
       throw TextError{line, "holds a NUL byte; a lesson is a text file"};
-    if (escape_invalid_utf8(one) != one) throw TextError{line, "holds bytes that are no UTF-8"};
+    if (escape_invalid_utf8(one) != one) throw TextError{line, "holds bytes that are not UTF-8"};
     text.remove_prefix(std::min(end + 1, text.size()));
     ++line;
   }

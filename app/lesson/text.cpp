@@ -234,7 +234,7 @@ Slot read_slot(std::string_view text, int line) {
     if (found == kFormats.end()) {
       std::vector<std::string> names;
       for (const auto& one : kFormats) names.emplace_back(one.first);
-      throw TextError{line, fmt::format("{} is no format; the nearest is '{}'", shown_word(word),
+      throw TextError{line, fmt::format("{} is not a format; the nearest is '{}'", shown_word(word),
                                         nearest_word(word, names))};
     }
     slot.format = found->second;

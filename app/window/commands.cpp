@@ -118,14 +118,14 @@ std::span<const KeyBinding> key_bindings() { return kBindings; }
 
 std::span<const MouseGesture> mouse_gestures() {
   static constexpr std::array kGestures = {
-      MouseGesture{"point", "at a token, a step, a head: marked in every view"},
-      MouseGesture{"click", "selects it; a token says why it stayed or left"},
-      MouseGesture{"drag", "pans"},
-      MouseGesture{"wheel", "zooms at the pointer"},
-      MouseGesture{"double-click", "the whole view again"},
-      MouseGesture{"Shift drag", "chooses a range of tokens for every view"},
-      MouseGesture{"drag the bar", "of colours: its limits; double-click: its own"},
-      MouseGesture{"drop a file", "opens a trace or a session"},
+      MouseGesture{"point", "mark a token, a step or a head in every view"},
+      MouseGesture{"click", "select it; for a token, see why it stayed or left"},
+      MouseGesture{"drag", "pan"},
+      MouseGesture{"wheel", "zoom at the pointer"},
+      MouseGesture{"double-click", "show the whole view again"},
+      MouseGesture{"Shift drag", "choose a range of tokens for every view"},
+      MouseGesture{"colour bar", "drag: change its limits; double-click: reset them"},
+      MouseGesture{"drop a file", "open a trace or a session"},
   };
   return kGestures;
 }

@@ -65,7 +65,7 @@ std::string likelihood_text(const Expectations& expected, int token) {
     return {};
   }
   std::string text =
-      fmt::format("The {}model gave it {}", expected.cut ? "cut " : "",
+      fmt::format("{} gave it {}", expected.cut ? "With eviction the model" : "The model",
                   percent(std::exp(-static_cast<double>(expected.predicted.loss[before]))));
   const auto choices = expected_after(expected, token - 1);
   if (choices.empty()) return text + ".";
@@ -73,7 +73,7 @@ std::string likelihood_text(const Expectations& expected, int token) {
   const auto place = static_cast<std::size_t>(
       std::find(choices.begin(), choices.end(), expected.ids[static_cast<std::size_t>(token)]) -
       choices.begin());
-  if (place >= choices.size()) return text + fmt::format(", not of its first {}.", choices.size());
+  if (place >= choices.size()) return text + fmt::format(" (not in its top {}).", choices.size());
   return text + (place < kPlaces.size() ? fmt::format(", its {} choice.", kPlaces[place])
                                         : fmt::format(", its choice {}.", place + 1));
 }

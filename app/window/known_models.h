@@ -16,7 +16,7 @@ std::filesystem::path known_models_path();
 class KnownModels {
  public:
   explicit KnownModels(std::filesystem::path list);
-  /// Puts a folder at the top and writes the list. What is no fingerprint is not kept.
+  /// Puts a folder at the top and writes the list. What is not a fingerprint is not kept.
   void add(const std::string& fingerprint, const std::filesystem::path& folder);
   /// Folders that still hold a config.json.
   std::vector<std::string> folders() const;

@@ -109,7 +109,7 @@ class Tile {
   bool waiting_for_replay_ = false;
   std::string error_;
   std::string shown_view_;
-  std::map<std::string, std::string> drafts_;  // choice → what is being typed, or is no value
+  std::map<std::string, std::string> drafts_;  // choice → what is being typed, or is not a value
   std::vector<figure::Rect> header_items_;
   ImVec2 origin_{};
   float scale_ = 1.0F;

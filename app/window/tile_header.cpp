@@ -76,7 +76,7 @@ float choice_width(const figure::ChoiceInfo& choice) {
   return widest + ImGui::GetFrameHeight() + 2 * ImGui::GetStyle().FramePadding.x;
 }
 
-/// What is being typed, or was typed and is no value, by choice; it stays until it is mended.
+/// What is being typed, or was typed and is not a value, by choice; it stays until it is mended.
 using Drafts = std::map<std::string, std::string>;
 
 /// One line about what is wrong with a draft; empty where nothing is.

@@ -48,8 +48,8 @@ std::vector<Number> numbers_of(const char* option, const std::string& text, Numb
     // Written so that what is not a number is refused as well.
     if (error != std::errc() || end != item.data() + item.size() ||
         !(number >= least && number <= most)) {
-      throw UsageError(
-          fmt::format("{} {}: '{}' is no number from {} to {}", option, text, item, least, most));
+      throw UsageError(fmt::format("{} {}: '{}' is not a number from {} to {}", option, text, item,
+                                   least, most));
     }
     numbers.push_back(number);
   }

@@ -69,7 +69,7 @@ NeedleTemplate read_needle_template(const std::filesystem::path& path) {
   need(result.question, "{word}", "question", path);
   const nlohmann::json words = json.value("words", nlohmann::json());
   for (const nlohmann::json& word : words) {
-    if (!word.is_string()) refuse(path, "\"words\" holds something that is no text");
+    if (!word.is_string()) refuse(path, "\"words\" holds something that is not a text");
     result.words.push_back(word.get<std::string>());
   }
   if (result.words.empty()) refuse(path, "needs a list \"words\"");

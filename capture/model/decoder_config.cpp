@@ -72,7 +72,7 @@ ModelConfig read_decoder(const ConfigReader& reader, bool own_kv_heads, std::int
 
   if (head_dim == 0) {
     if (reader.find("head_dim") == nullptr && config.hidden_size % config.num_heads != 0) {
-      reader.fail("hidden_size " + std::to_string(config.hidden_size) + " is no multiple of " +
+      reader.fail("hidden_size " + std::to_string(config.hidden_size) + " is not a multiple of " +
                   std::to_string(config.num_heads) + " heads, and head_dim is not given");
     }
     head_dim = config.hidden_size / config.num_heads;
@@ -84,7 +84,7 @@ ModelConfig read_decoder(const ConfigReader& reader, bool own_kv_heads, std::int
   }
   if (config.num_heads % config.num_kv_heads != 0) {
     reader.fail("num_attention_heads " + std::to_string(config.num_heads) +
-                " is no multiple of num_key_value_heads " + std::to_string(config.num_kv_heads));
+                " is not a multiple of num_key_value_heads " + std::to_string(config.num_kv_heads));
   }
 
   if (const std::string act = reader.word_or("hidden_act", "silu"); act != "silu") {
@@ -116,7 +116,7 @@ void check_no_window(const ConfigReader& reader, const ModelConfig& config) {
   if (!reader.flag_or("use_sliding_window", false)) return;
   // null is no window; an absent field is the family's own.
   if (reader.has("sliding_window") && reader.find("sliding_window") == nullptr) return;
-  // 0 is no size, and here a wish for a window in all layers.
+  // 0 is not a size, and here a wish for a window in all layers.
   const nlohmann::json* first = reader.find("max_window_layers");
   const bool none = first != nullptr && *first != 0 &&
                     reader.size("max_window_layers", kMostLayers) >= config.num_layers;

@@ -18,7 +18,7 @@ namespace {
 using PieceType = SentencePieceModel::PieceType;
 
 constexpr std::string_view kSpaceMark = "\xE2\x96\x81";      // ▁, SentencePiece's space
-constexpr std::string_view kReplacement = "\xEF\xBF\xBD";    // for bytes that are no UTF-8
+constexpr std::string_view kReplacement = "\xEF\xBF\xBD";    // for bytes that are not UTF-8
 constexpr std::string_view kUnknownText = " \xE2\x81\x87 ";  // " ⁇ ", as the library writes it
 
 /// A text as the pieces are matched against it, and where each of its bytes came from.
@@ -163,7 +163,7 @@ class SentencePieceTokenizer : public Tokenizer {
     return plain;
   }
 
-  /// Spaces stripped, collapsed and marked as the model says; bytes that are no UTF-8 replaced.
+  /// Spaces stripped, collapsed and marked as the model says; bytes that are not UTF-8 replaced.
   NormalText normalise(std::string_view text) const {
     NormalText normal;
     const std::string_view space = model_.escape_whitespaces ? kSpaceMark : std::string_view(" ");

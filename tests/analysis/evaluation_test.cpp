@@ -102,7 +102,7 @@ TEST_F(EvaluationTest, HiddenStatesMayBeMissingButNotBeAnything) {
         std::string("[null]"), std::string("[\"0\"]"), std::string("[[0]]"),
         std::string("[0,1e999]"), many + "]"}) {
     EXPECT_THAT(refused(file(with(",\"hidden_distance\":" + wrong), "perplexity")),
-                AnyOf(HasSubstr("run 0 has a \"hidden_distance\""), HasSubstr("no whole JSON")))
+                AnyOf(HasSubstr("run 0 has a \"hidden_distance\""), HasSubstr("not valid JSON")))
         << wrong.substr(0, 20);
   }
   EXPECT_THAT(refused(file(with(R"(,"hidden_cosine_distance":[2.5])"), "perplexity")),
@@ -123,9 +123,9 @@ TEST_F(EvaluationTest, FilesThatAreBrokenOrForeignAreRefusedInOneLine) {
   const std::string whole = text.str();
   for (const std::size_t length :
        {std::size_t{0}, std::size_t{1}, std::size_t{40}, whole.size() / 2, whole.size() - 3})
-    EXPECT_THAT(refused(whole.substr(0, length)), HasSubstr("no whole JSON"));
-  EXPECT_THAT(refused(std::string(1000000, '[')), HasSubstr("no whole JSON"));
-  EXPECT_THAT(refused("\x89HDF\r\n"), HasSubstr("no whole JSON"));
+    EXPECT_THAT(refused(whole.substr(0, length)), HasSubstr("not valid JSON"));
+  EXPECT_THAT(refused(std::string(1000000, '[')), HasSubstr("not valid JSON"));
+  EXPECT_THAT(refused("\x89HDF\r\n"), HasSubstr("not valid JSON"));
   EXPECT_THAT(refused("[]"), HasSubstr("no results of an evaluation"));
   EXPECT_THAT(refused(R"({"format":"kvloupe-session"})"), HasSubstr("no results of an evaluation"));
   EXPECT_THAT(refused(R"({"format":"kvloupe-eval","format_version":2})"), HasSubstr("newer"));
@@ -134,7 +134,7 @@ TEST_F(EvaluationTest, FilesThatAreBrokenOrForeignAreRefusedInOneLine) {
   EXPECT_THAT(refused(R"({"format":"kvloupe-eval","format_version":1,"settings":[]})"),
               HasSubstr("task"));
   EXPECT_THAT(refused(file("", "needle")), HasSubstr("no runs"));
-  EXPECT_THAT(refused(file("7")), HasSubstr("run 0 is no object"));
+  EXPECT_THAT(refused(file("7")), HasSubstr("run 0 is not an object"));
   const std::string good =
       R"({"policy":"h2o","budget":"9","entries":9,"length":10,"tokens":10,"depth":50,"correct":true})";
   std::ofstream(folder / "good.json") << file(good);

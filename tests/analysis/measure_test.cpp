@@ -304,7 +304,8 @@ TEST(TwoStageBound, ByHand) {
   EXPECT_THAT(found.mass, DoubleNear(.7, 1e-12));
   EXPECT_THAT(found.bound, DoubleNear(2.8 - 8.0 / 7.0, 1e-12));
   EXPECT_THAT(found.relaxed, DoubleNear(2.8 - 4.4 / 7.0, 1e-12));
-  // Stage one {2}: σ = 0.2, 2 − 5 = −3: θ̂ = 2.8 + 3·(0.8 + 1) = 8.2; the relaxed one is no bound.
+  // Stage one {2}: σ = 0.2, 2 − 5 = −3: θ̂ = 2.8 + 3·(0.8 + 1) = 8.2; the relaxed one is not a
+  // bound.
   const TwoStageBound small = two_stage_bound(a, norms, std::vector{2}, std::vector{3});
   EXPECT_THAT(small.bound, DoubleNear(8.2, 1e-12));
   EXPECT_TRUE(std::isnan(small.relaxed));

@@ -677,7 +677,7 @@ TEST(Merging, NotesSayWhatIsDoubtful) {
     return all;
   };
   EXPECT_THAT(notes("h2o+kvmerger(sigma=eq6)"), HasSubstr("eq. 6"));
-  EXPECT_THAT(notes("h2o+kvmerger"), HasSubstr("rotation of none"));
+  EXPECT_THAT(notes("h2o+kvmerger"), HasSubstr("not the rotation of any key"));
   EXPECT_THAT(notes("h2o+kvmerger(auto)"), testing::Not(HasSubstr("meets no budget")));
   EXPECT_THAT(notes("h2o+cam"), HasSubstr("bound"));
   EXPECT_THAT(notes("h2o+kvmerger"), HasSubstr("|S| again"));

@@ -67,7 +67,7 @@ TEST(Spec, EveryKindOfErrorSaysWhere) {
       {"snapkv(pool=mix)", "'mix' at column 13", "'max'"},
       {"snapkv(pool=3)", "'3' at column 13", "is a word"},
       {"snapkv(window=x)", "'x' at column 15", "is a number"},
-      {"snapkv(window=10%)", "'10%' at column 15", "no share"},
+      {"snapkv(window=10%)", "'10%' at column 15", "not a share"},
       {"snapkv(window=0)", "'0' at column 15", "the nearest is 1"},
       {"snapkv(window=2.5)", "'2.5' at column 15", "whole"},
       {"snapkv(kernel=4)", "'4' at column 15", "the nearest is 5"},

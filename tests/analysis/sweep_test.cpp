@@ -169,7 +169,7 @@ TEST_F(SweepTest, OtherFilesAreNotOverwritten) {
   const std::string good = content();
   EXPECT_EQ(problem(good), "accepted");
   EXPECT_THAT(problem(good + "x\n"), HasSubstr("line 6"));
-  EXPECT_THAT(problem(good.substr(0, good.size() / 2)), HasSubstr("is no row"));
+  EXPECT_THAT(problem(good.substr(0, good.size() / 2)), HasSubstr("is not a row"));
   EXPECT_THROW(SweepTable::load(folder_.path().string()), FileError);
 }
 

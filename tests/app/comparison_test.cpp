@@ -67,8 +67,8 @@ TEST(Choice, WrongTextsAreRefusedWithTheChoiceNamed) {
   EXPECT_THAT(refusal(blocks_choice("all"), "32,1.5"), HasSubstr("'1.5'"));
   const ChoiceInfo limit = number_choice("limit", "Limit", "", "0.1", 0.0, 1.0);
   EXPECT_THAT(refusal(limit, "1.5"), HasSubstr("not within 0 to 1"));
-  EXPECT_THAT(refusal(limit, "nan"), HasSubstr("no number"));
-  EXPECT_THAT(refusal(limit, "0.1,0.2"), HasSubstr("no number"));
+  EXPECT_THAT(refusal(limit, "nan"), HasSubstr("not a number"));
+  EXPECT_THAT(refusal(limit, "0.1,0.2"), HasSubstr("not a number"));
   EXPECT_EQ(refusal(limit, "0.25"), "");
   EXPECT_EQ(refusal(blocks_choice("all"), "32, 128,all"), "");
 }

@@ -32,17 +32,17 @@ TEST(Expectations, SayHowLikelyATokenWas) {
   const Expectations expected = three_tokens();
   EXPECT_EQ(likelihood_text(expected, 0), "") << "nothing comes before the first";
   EXPECT_EQ(likelihood_text(expected, 1), "The model gave it 97 %, its first choice.");
-  EXPECT_EQ(likelihood_text(expected, 2), "The model gave it under 0.1 %, not of its first 2.");
+  EXPECT_EQ(likelihood_text(expected, 2), "The model gave it under 0.1 % (not in its top 2).");
   EXPECT_EQ(likelihood_text(expected, 3), "");
   Expectations sure = expected;
   sure.predicted.loss = {-log_of(0.9971), -log_of(0.99998)};
   EXPECT_EQ(likelihood_text(sure, 1), "The model gave it 99.7 %, its first choice.");
-  EXPECT_EQ(likelihood_text(sure, 2), "The model gave it over 99.9 %, not of its first 2.");
+  EXPECT_EQ(likelihood_text(sure, 2), "The model gave it over 99.9 % (not in its top 2).");
   Expectations cut = expected;
   cut.cut = true;
   cut.predicted.k = 0;
   cut.predicted.token_ids.clear();
-  EXPECT_EQ(likelihood_text(cut, 1), "The cut model gave it 97 %.");
+  EXPECT_EQ(likelihood_text(cut, 1), "With eviction the model gave it 97 %.");
 }
 
 TEST(Expectations, SayWhatIsExpectedNext) {

@@ -113,17 +113,17 @@ TEST(Lesson, TheHeadIsChecked) {
   EXPECT_EQ(keyed("closed: h2o+kvmerger(recent=17%,heavy=12%) 64"), "accepted");
   EXPECT_THAT(keyed("promt: needle"),
               StartsWith("2: there is no key 'promt'; the nearest is 'prompt'"));
-  EXPECT_THAT(keyed("What it shows."), HasSubstr("is no 'key: value'"));
-  EXPECT_THAT(keyed("generate: many"), HasSubstr("'many' is no whole number from 0 to 4096"));
-  EXPECT_THAT(keyed("generate: 99999999999999999999"), HasSubstr("no whole number"));
-  EXPECT_THAT(keyed("block: 0"), HasSubstr("no whole number"));
-  EXPECT_THAT(keyed("prompt: ../../etc/passwd"), HasSubstr("no name of a prompt"));
+  EXPECT_THAT(keyed("What it shows."), HasSubstr("is not 'key: value'"));
+  EXPECT_THAT(keyed("generate: many"), HasSubstr("'many' is not a whole number from 0 to 4096"));
+  EXPECT_THAT(keyed("generate: 99999999999999999999"), HasSubstr("not a whole number"));
+  EXPECT_THAT(keyed("block: 0"), HasSubstr("not a whole number"));
+  EXPECT_THAT(keyed("prompt: ../../etc/passwd"), HasSubstr("not the name of a prompt"));
   EXPECT_THAT(keyed("prompt:"), HasSubstr("nothing is written"));
   EXPECT_THAT(keyed("closed: h2o"), HasSubstr("a policy and a budget"));
   EXPECT_THAT(keyed("closed: h3o 25%"), HasSubstr("h2o"));
   EXPECT_THAT(keyed("closed: h2o 0"), StartsWith("2: closed: "));
-  EXPECT_THAT(keyed("needs: segment:needle, tokns>=3"), HasSubstr("'tokns>=3' is none of"));
-  EXPECT_THAT(keyed("needs: tokens>=x"), HasSubstr("no whole number"));
+  EXPECT_THAT(keyed("needs: segment:needle, tokns>=3"), HasSubstr("'tokns>=3' is not one of"));
+  EXPECT_THAT(keyed("needs: tokens>=x"), HasSubstr("not a whole number"));
   EXPECT_THAT(head_error("# T\n\n## P\n\nt\n"), HasSubstr("one paragraph that says"));
   EXPECT_THAT(head_error("# T\n\na\n\nb\n\n## P\n\nt\n"), HasSubstr("stands one paragraph"));
   EXPECT_THAT(head_error("# T\n\n{{tokens}}\n\n## P\n\nt\n"), StartsWith("3: "));
@@ -155,10 +155,10 @@ TEST(Lesson, WhatIsWrongWithAPageIsOneLineWithItsPlace) {
   EXPECT_THAT(page_error("{{}}"), HasSubstr("nothing is written here"));
   EXPECT_THAT(
       page_error("{{tokns}}"),
-      StartsWith(at(0, "{{tokns}}, column 1: 'tokns' is no value; the nearest is 'tokens'")));
+      StartsWith(at(0, "{{tokns}}, column 1: 'tokns' is not a value; the nearest is 'tokens'")));
   EXPECT_THAT(page_error("{{tokens +}}"), HasSubstr("ends too early"));
   EXPECT_THAT(page_error("{{tokens | procent}}"),
-              HasSubstr("'procent' is no format; the nearest is 'percent'"));
+              HasSubstr("'procent' is not a format; the nearest is 'percent'"));
   EXPECT_THAT(page_error("{{measure(\"retained_mas\")}}"), HasSubstr("retained_mass"));
   EXPECT_THAT(page_error("{{model | percent}}"), HasSubstr("is a text; its format is text"));
   EXPECT_THAT(page_error("{{tokens | text}}"), HasSubstr("is a number"));
@@ -172,7 +172,7 @@ TEST(Lesson, WhatIsWrongWithAPageIsOneLineWithItsPlace) {
               StartsWith(at(3, "the view is not JSON here")));
   EXPECT_THAT(view("[]"), HasSubstr("must be an object"));
   EXPECT_THAT(view("{\n\"tiles\": [{\"view\": \"atention\"}]}"),
-              StartsWith(at(2, "view: tiles[0].view \"atention\" is no view")));
+              StartsWith(at(2, "view: tiles[0].view \"atention\" is not a view")));
   EXPECT_THAT(view(R"({"tiles": [{"view": "sinks", "choices": {"show": "nothing"}}]})"),
               HasSubstr("nothing"));
   EXPECT_THAT(view(R"({"policy_a": "keydif"})"), HasSubstr("keydiff"));
@@ -197,12 +197,12 @@ TEST(Lesson, WhatIsWrongWithAPageIsOneLineWithItsPlace) {
   EXPECT_THAT(task("Do it."), StartsWith(at(0, "the task does not say when it is done")));
   EXPECT_THAT(task("when: budget < 0.1"), HasSubstr("the task says nothing"));
   EXPECT_THAT(task("Do it.\nwhen: budgt < 0.1"),
-              StartsWith(at(2, "when, column 7: 'budgt' is no value")));
+              StartsWith(at(2, "when, column 7: 'budgt' is not a value")));
   EXPECT_THAT(task("Do it.\nwhen: budget < 10%"), HasSubstr("0.1 for 10 %"));
   EXPECT_THAT(task("Do it.\nwhen: budget = 0.1"), HasSubstr("equal is written =="));
   EXPECT_THAT(task("Do it.\nwhen: model"), HasSubstr("a condition is a number"));
   EXPECT_THAT(task("Do it.\nwhen: score_is(\"h3o\")"),
-              HasSubstr("'h3o' is no score; the nearest is 'h2o'"));
+              HasSubstr("'h3o' is not a score; the nearest is 'h2o'"));
   EXPECT_THAT(task("Do it.\nwhen: viewing(\"pcb\")"), HasSubstr("'pca'"));
   EXPECT_THAT(task("Do it.\nwhen: choice_is(\"sinks\", \"show\", \"none\")"), HasSubstr("none"));
   EXPECT_THAT(task("Do it.\nwhen: kept"), HasSubstr("kept(token)"));
@@ -250,7 +250,7 @@ TEST(Lesson, FilesThatAreNoLessons) {
     return read_lesson(folder / "x.md").error;
   };
   EXPECT_THAT(refusal(std::string("# T\n\nWh\0at\n", 11)), HasSubstr("x.md:3: holds a NUL byte"));
-  EXPECT_THAT(refusal("# T\n\n\xFF\xFE\n"), HasSubstr("x.md:3: holds bytes that are no UTF-8"));
+  EXPECT_THAT(refusal("# T\n\n\xFF\xFE\n"), HasSubstr("x.md:3: holds bytes that are not UTF-8"));
   EXPECT_THAT(refusal(std::string(2'000'000, 'x')), HasSubstr("x.md: is too large"));
   EXPECT_THAT(read_lesson(folder / "none.md").error, HasSubstr("none.md: no such lesson file"));
   EXPECT_THAT(read_lesson(folder.path()).error, HasSubstr("no such lesson file"));

@@ -109,7 +109,7 @@ TEST_F(SceneTest, ProblemsAreFound) {
     return problems.empty() ? std::string("none") : problems.front();
   };
   EXPECT_THAT(problem_of(make_line({1, std::nan("")}, {3, 4}, style.colours.ink, 0.5)),
-              HasSubstr("no number"));
+              HasSubstr("not a number"));
   EXPECT_THAT(problem_of(PushClip{{0, 0, 10, 10}}), HasSubstr("not popped"));
   EXPECT_THAT(problem_of(PopClip{}), HasSubstr("not pushed"));
   EXPECT_THAT(problem_of(make_text(style, "far out", {190, 50})), HasSubstr("outside"));

@@ -68,7 +68,7 @@ TEST_F(Session, WhatIsWrongIsNamed) {
   EXPECT_THAT(problem(R"(, "policy_a": "keydif")"), HasSubstr("keydif"));
   EXPECT_THAT(problem(R"(, "budget": "0")"), HasSubstr("budget is wrong"));
   EXPECT_THAT(problem(R"(, "tiles": [{"view": "movie"}])"),
-              HasSubstr("tiles[0].view \"movie\" is no view"));
+              HasSubstr("tiles[0].view \"movie\" is not a view"));
   EXPECT_THAT(problem(R"(, "tiles": [{"view": "similarity", "choices": {"of": "dreams"}}])"),
               HasSubstr("tiles[0].choices are wrong"));
   EXPECT_THAT(problem(R"(, "tiles": [{"view": "pca", "x_range": [1, 1]}])"),

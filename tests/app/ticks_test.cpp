@@ -27,7 +27,7 @@ TEST(Ticks, LinearTicksAreFewRoundAndInside) {
     for (const Tick& tick : ticks) {
       EXPECT_GE(tick.value, std::min(a, b) - slack);
       EXPECT_LE(tick.value, std::max(a, b) + slack);
-      EXPECT_EQ(tick.label.find('-'), std::string::npos) << "a hyphen is no minus sign";
+      EXPECT_EQ(tick.label.find('-'), std::string::npos) << "a hyphen is not a minus sign";
     }
     for (std::size_t t = 1; t < ticks.size(); ++t) {
       const double step = ticks[t].value - ticks[t - 1].value;

@@ -239,7 +239,7 @@ TEST(ModelConfig, ImpossibleSizesAreRefused) {
       EXPECT_THAT(problem_with(field, value), HasSubstr(field)) << value;
     }
   }
-  EXPECT_THAT(problem_with("num_key_value_heads", 3), HasSubstr("no multiple"));
+  EXPECT_THAT(problem_with("num_key_value_heads", 3), HasSubstr("not a multiple"));
   EXPECT_THAT(problem_with("head_dim", 7), HasSubstr("odd"));
   EXPECT_THAT(problem_with("rope_theta", -1.0), HasSubstr("rope_theta"));
   EXPECT_THAT(problem_with("eos_token_id", "two"), HasSubstr("eos_token_id"));

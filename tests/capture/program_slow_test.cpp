@@ -304,7 +304,7 @@ TEST_F(Program, SilenceAndSummary) {
   const Child plain(folder_, run({}));  // a finished run replaces the older trace
   EXPECT_EQ(plain.wait(), 0);
   EXPECT_THAT(plain.out(), HasSubstr("50 tokens of prompt"));
-  EXPECT_EQ(plain.err(), "");  // no bar where stderr is no terminal
+  EXPECT_EQ(plain.err(), "");  // no bar where stderr is not a terminal
 }
 
 TEST_F(Program, SignalsInMidRunLeaveNothing) {

@@ -19,7 +19,7 @@ class AlignedText {
   };
 
   AlignedText() = default;
-  /// The original itself; bytes that are no UTF-8 become U+FFFD, one each. Throws WorkError: 4 GiB
+  /// The original itself; bytes that are not UTF-8 become U+FFFD, one each. Throws WorkError: 4 GiB
   /// or more.
   explicit AlignedText(std::string_view original);
 

@@ -27,7 +27,8 @@ class JsonPart {
   const nlohmann::json& field(const char* name) const;
   /// The field as an object or null, called "NAME FIELD" or, at the top of the file, "FIELD".
   JsonPart part(const char* name) const;
-  /// The objects of the array `name`. Fails where it is no array or an element is no object.
+  /// The objects of the array `name`. Fails where it is not an array or an element is not an
+  /// object.
   std::vector<JsonPart> parts(const char* name) const;
 
   /// Required text.
