@@ -134,6 +134,7 @@ class Lessons : public testing::Test {
          }},
         {"layer", heads},
         {"head", heads},
+        {"sinks.here", heads},
         {"step",
          [&] {
            driver().key(GLFW_KEY_END);
