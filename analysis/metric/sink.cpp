@@ -36,6 +36,40 @@ float sink_strength(const Trace& trace, int layer, int query_head, int token, Pr
   return static_cast<float>(sum / later);
 }
 
+float sink_strength(const Trace& trace, int layer, int query_head, int token,
+                    std::span<const int> queries, Progress& progress) {
+  std::vector<int> rows;
+  for (const int query : queries) {
+    if (query < 0 || query >= trace.length() || token < 0 || token >= trace.length()) {
+      throw UsageError(fmt::format("token {}, query {}: {} has tokens 0 to {}", token, query,
+                                   trace.path().string(), trace.length() - 1));
+    }
+    if (query > token && token >= first_seen(query, trace.window())) rows.push_back(query);
+  }
+  if (rows.empty()) return 0.0F;
+  constexpr std::size_t kTogether = 64;  // rows of one product
+  const Matrix all = trace.query(layer, query_head);
+  const Matrix keys = trace.key(layer, trace.model().head_of(query_head));
+  const auto scale = static_cast<float>(trace.run().attention_scale);
+  double sum = 0.0;
+  for (std::size_t from = 0; from < rows.size(); from += kTogether) {
+    progress.check();
+    const std::vector<int> some(
+        rows.begin() + static_cast<std::ptrdiff_t>(from),
+        rows.begin() + static_cast<std::ptrdiff_t>(std::min(from + kTogether, rows.size())));
+    const Matrix logits = all(some, Eigen::all) * keys.transpose() * scale;
+    for (std::size_t i = 0; i < some.size(); ++i) {
+      const int first = first_seen(some[i], trace.window());
+      const Eigen::VectorXd row = logits.row(static_cast<Eigen::Index>(i))
+                                      .segment(first, some[i] + 1 - first)
+                                      .cast<double>();
+      const Eigen::ArrayXd weights = (row.array() - row.maxCoeff()).exp();
+      sum += weights[token - first] / weights.sum();
+    }
+  }
+  return static_cast<float>(sum / static_cast<double>(rows.size()));
+}
+
 Matrix sink_strengths(const Trace& trace, int token, Progress& progress) {
   const int heads = trace.model().num_heads;
   Matrix strengths(trace.model().num_layers, heads);

@@ -16,6 +16,12 @@ inline constexpr float kSinkHead = 0.3F;
 /// the trace lacks.
 float sink_strength(const Trace& trace, int layer, int query_head, int token, Progress& progress);
 
+/// An estimate of it from some of the queries, their rows computed: the mean over those of `queries`
+/// that come later than the token and see it; 0 where there is none. O(queries · T · d). Throws
+/// UsageError for a token or query the trace lacks.
+float sink_strength(const Trace& trace, int layer, int query_head, int token,
+                    std::span<const int> queries, Progress& progress);
+
 /// The same for every layer and query head: [L,Hq], heads in parallel. Progress counts heads.
 Matrix sink_strengths(const Trace& trace, int token, Progress& progress);
 

@@ -5,9 +5,13 @@
 
 namespace kvloupe::figure {
 
-/// Sink strength of token 0 in a head: the mean of sink_strength() over its query heads. It takes
-/// all attention of the head, but hangs on the trace alone: while a budget is dragged it is computed
-/// once. Safe from any thread.
-double head_sink(const Trace& trace, int layer, int head, Progress& progress);
+struct HeadSink {
+  double strength = 0.0;
+  bool estimated = false;  // from 512 evenly spaced queries
+};
+/// Sink strength of token 0 in a head: the mean of sink_strength() over its query heads. It hangs on
+/// the trace alone: while a budget is dragged it is computed once. Of a long trace without
+/// log-sum-exps, where it would take all attention of the head, an estimate. Safe from any thread.
+HeadSink head_sink(const Trace& trace, int layer, int head, Progress& progress);
 
 }  // namespace kvloupe::figure

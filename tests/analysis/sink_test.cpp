@@ -121,6 +121,29 @@ TEST_F(SinkTest, ADroppedTokenCostsWhatItsRemovalChanges) {
   }
 }
 
+TEST_F(SinkTest, SomeQueriesEstimateWhatAllOfThemSay) {
+  std::vector<int> all, some;
+  for (int query = 0; query < trace.length(); ++query) {
+    all.push_back(query);
+    if (query % 3 == 0) some.push_back(query);
+  }
+  for (const int token : {0, 5}) {
+    const float whole = sink_strength(trace, 1, 1, token, progress);
+    EXPECT_NEAR(sink_strength(trace, 1, 1, token, all, progress), whole, 1e-5F);
+    double mean = 0.0;
+    int count = 0;
+    for (const int query : some) {
+      if (query <= token) continue;
+      mean += naive_softmax(naive_logits(states, 1, 1, query))[static_cast<std::size_t>(token)];
+      ++count;
+    }
+    EXPECT_NEAR(sink_strength(trace, 1, 1, token, some, progress), mean / count, 1e-5);
+  }
+  EXPECT_EQ(sink_strength(trace, 1, 1, 0, std::vector<int>{0}, progress), 0.0F);
+  EXPECT_THROW(sink_strength(trace, 1, 1, 0, std::vector<int>{trace.length()}, progress),
+               UsageError);
+}
+
 TEST_F(SinkTest, EdgesOfADrop) {
   const auto error = [&](int token, int query) {
     return dropped_token_error(trace, 0, 0, token, std::vector<int>{query});

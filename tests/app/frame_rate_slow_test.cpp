@@ -11,6 +11,7 @@
 #include <functional>
 #include <vector>
 
+#include "app/window/view_catalog.h"
 #include "tests/app/virtual_display.h"
 #include "tests/app/window_driver.h"
 #include "tests/support/synthetic_trace.h"
@@ -61,7 +62,10 @@ class DraggedBudget : public testing::Test {
     options.value_out_norms = false;
     write_synthetic_trace(folder_.path() / "long.h5", options);
   }
-  void open(WindowDriver& driver, const std::string& policy) {
+  /// Film strip first, in one tile or beside others.
+  void open(WindowDriver& driver, const std::string& policy, int tiles = 1) {
+    driver.workspace.state = window::default_state();
+    driver.workspace.state.tile_count = tiles;
     driver.workspace.state.policy_a = policy;
     driver.workspace.open((folder_.path() / "long.h5").string());
     driver.settle();
@@ -75,8 +79,7 @@ class DraggedBudget : public testing::Test {
 
 TEST_F(DraggedBudget, CostsTheWindowLessThanAThirtiethOfASecond) {
   WindowDriver driver(1600, 1000);
-  driver.workspace.state.tile_count = 2;
-  open(driver, "keydiff");
+  open(driver, "keydiff", 2);
   if (HasFatalFailure()) return;
   const FrameCost empty = measure(30, [&](int) {
     driver.surface.begin_frame();

@@ -70,6 +70,7 @@ class LongTrace : public testing::Test {
   /// Opens the trace with this view alone; seconds until its first picture.
   double first_picture(WindowDriver& driver, const char* view) {
     driver.workspace.state.tiles[0] = window::TileState{.view = view};
+    driver.workspace.state.tile_count = 1;
     driver.workspace.state.policy_a = "keydiff";
     const auto start = Clock::now();
     driver.workspace.open(path());

@@ -41,6 +41,7 @@ class Filmstrip final : public Figure {
   bool scored = false;
   bool any_shield = false;
   bool any_merged = false;
+  bool sink_estimated = false;
   double sink = 0.0;  // the mean attention token 0 receives, where it is a sink in this head
 
   Scene draw(const DrawRequest& request) const override {
@@ -128,10 +129,11 @@ class Filmstrip final : public Figure {
                                "window of {} tokens: no later query sees it.",
                                format_count(window))
                  : "") +
-            (sink > 0.0 ? fmt::format(" Left, outlined: token 0, a sink, which receives {} of the "
-                                      "attention; wider.",
-                                      format_number(sink, 2))
-                        : "") +
+            (sink > 0.0
+                 ? fmt::format(" Left, outlined: token 0, a sink, which receives {}{} of the "
+                               "attention; wider.",
+                               sink_estimated ? "about " : "", format_number(sink, 2))
+                 : "") +
             (prompt_weight() > 1.0
                  ? fmt::format(" Rows of the prompt, above the line, are {} times as high.",
                                fmt::format("{:.2g}", prompt_weight()))
@@ -497,7 +499,9 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
                     "blocks (block size, at the right), which make fewer steps",
                     figure->steps, figure->tokens));
   }
-  figure->sink = head_sink(*input.trace, s.layer, s.head, progress);
+  const HeadSink sink = head_sink(*input.trace, s.layer, s.head, progress);
+  figure->sink = sink.strength;
+  figure->sink_estimated = sink.estimated;
   if (!(figure->sink > static_cast<double>(kSinkHead))) figure->sink = 0.0;
   figure->cells.assign(size, Cell::absent);
   figure->ranks.assign(size, 255);
