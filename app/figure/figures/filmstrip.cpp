@@ -495,8 +495,8 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
       static_cast<std::size_t>(figure->steps) * static_cast<std::size_t>(figure->tokens);
   if (size > kMostCells) {
     throw WorkError(
-        fmt::format("{} steps of {} tokens are too many for a film strip; take larger "
-                    "blocks (block size, at the right), which make fewer steps",
+        fmt::format("{} steps of {} tokens are too many for a film strip; choose "
+                    "larger blocks, which make fewer steps",
                     figure->steps, figure->tokens));
   }
   const HeadSink sink = head_sink(*input.trace, s.layer, s.head, progress);
