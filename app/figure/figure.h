@@ -21,6 +21,7 @@
 #include "app/figure/replay_store.h"
 #include "app/figure/scene.h"
 #include "app/figure/style.h"
+#include "app/figure/topic.h"
 
 namespace kvloupe {
 struct Evaluation;  // analysis/evaluation/evaluation.h
@@ -112,19 +113,30 @@ struct Needs {
   bool evaluated_budget = false;  // of their budgets it shows one, the nearest to the one chosen
 };
 
-/// One line of the catalogue.
+/// Which axes of a figure the wheel and the pointer move in the window.
+enum class Zoom {
+  none,
+  x,       // tokens along x only
+  both,    // each axis for itself
+  linked,  // the same range on both: token by token
+};
+
+/// All there is to say of a figure, in one place: how lists show it, what it needs, how it is made.
 struct FigureInfo {
   std::string name;     // of --figure
   std::string title;    // of the view
   std::string tooltip;  // formula and source
+  Topic topic = Topic::kept;
+  Zoom zoom = Zoom::none;
+  bool limits = false;  // has a colour bar whose limits can be dragged
   Needs needs;
   double width_mm = 85.0;  // default width on paper: a column; 178 is two
   double aspect = 1.0;     // default width / height
   std::vector<ChoiceInfo> choices;
   /// Why the figure cannot be drawn from this trace; empty where it can.
-  std::string (*unavailable)(const Trace& trace);
+  std::string (*unavailable)(const Trace& trace) = [](const Trace&) { return std::string(); };
   /// Reads and computes. Throws Cancelled through progress.
-  std::unique_ptr<const Figure> (*compute)(const FigureInput& input, Progress& progress);
+  std::unique_ptr<const Figure> (*compute)(const FigureInput& input, Progress& progress) = nullptr;
 };
 
 /// The value of a choice, or its default. Throws UsageError for a value that is none of its values;

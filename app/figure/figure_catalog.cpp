@@ -3,61 +3,32 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
+#include <vector>
 
+#include "analysis/catalog.h"
 #include "analysis/error.h"
 #include "analysis/policy/nearest_word.h"
 #include "app/figure/figures/figures.h"
 
 namespace kvloupe::figure {
 
-std::span<const FigureInfo> figure_catalog() {
-  // One line each: the comments keep it so.
-  static const std::vector<FigureInfo> catalog = {
-      overview_figure(),              //
-      similarity_figure(),            //
-      attention_figure(),             //
-      pca_figure(),                   //
-      filmstrip_figure(),             //
-      tokens_figure(),                //
-      why_figure(),                   //
-      policy_diff_figure(),           //
-      agreement_figure(),             //
-      budget_curve_figure(),          //
-      head_budgets_figure(),          //
-      sinks_figure(),                 //
-      keydiff_stages_figure(),        //
-      pca_panel_figure(),             //
-      gram_volume_figure(),           //
-      angles_figure(),                //
-      mean_key_query_figure(),        //
-      norms_figure(),                 //
-      distinct_keys_query_figure(),   //
-      diversity_figure(),             //
-      retained_share_figure(),        //
-      block_overlap_figure(),         //
-      cost_figure(),                  //
-      local_similarity_figure(),      //
-      pair_rotation_figure(),         //
-      compression_layers_figure(),    //
-      kernel_figure(),                //
-      sigma_sweep_figure(),           //
-      merge_sets_figure(),            //
-      attention_mass_figure(),        //
-      perturbation_heads_figure(),    //
-      perturbation_layers_figure(),   //
-      perturbation_budgets_figure(),  //
-      bound_figure(),                 //
-      output_error_layers_figure(),   //
-      block_size_figure(),            //
-      eviction_error_figure(),        //
-      logit_effect_figure(),          //
-      drift_figure(),                 //
-      needle_grid_figure(),           //
-      perplexity_budget_figure(),     //
-      layer_drift_figure(),           //
-  };
-  return catalog;
+namespace {
+
+Catalog<FigureInfo>& catalog() {
+  static Catalog<FigureInfo> all({
+#define KVLOUPE_FIGURE_INFO(name) name(),
+      KVLOUPE_FIGURES(KVLOUPE_FIGURE_INFO)
+#undef KVLOUPE_FIGURE_INFO
+  });
+  return all;
 }
+
+}  // namespace
+
+std::span<const FigureInfo> figure_catalog() { return catalog().read(); }
+
+void add_figure(FigureInfo info) { catalog().add(std::move(info)); }
 
 const FigureInfo& find_figure(std::string_view name) {
   std::vector<std::string> names;

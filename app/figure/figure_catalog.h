@@ -10,6 +10,10 @@ namespace kvloupe::figure {
 /// Every figure, in the order of the view menu.
 std::span<const FigureInfo> figure_catalog();
 
+/// Adds a figure from outside of this folder, after the project's own. To be called at the start of
+/// a program: throws std::logic_error once the catalogue was read.
+void add_figure(FigureInfo info);
+
 /// Throws UsageError naming the nearest valid figure.
 const FigureInfo& find_figure(std::string_view name);
 

@@ -14,6 +14,7 @@
 #include "analysis/one_line.h"
 #include "analysis/policy/nearest_word.h"
 #include "analysis/policy/policy_catalog.h"
+#include "app/figure/figure_catalog.h"
 #include "app/lesson/values.h"
 #include "app/window/view_catalog.h"
 
@@ -105,7 +106,7 @@ std::string checked_word(Argument kind, const std::string& word) {
     case Argument::view: {
       if (window::find_view(word) != nullptr) return word;
       std::vector<std::string> names;
-      for (const window::ViewEntry& view : window::view_catalog()) names.emplace_back(view.figure);
+      for (const figure::FigureInfo& view : figure::figure_catalog()) names.push_back(view.name);
       throw UsageError(fmt::format("{} is not a view; the nearest is '{}'", shown_word(word),
                                    nearest_word(word, names)));
     }

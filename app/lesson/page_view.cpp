@@ -290,10 +290,10 @@ std::vector<PageFigure> page_figures(const window::WorkspaceState& workspace) {
       std::min(workspace.tiles.size(), static_cast<std::size_t>(workspace.tile_count));
   for (std::size_t i = 0; i < count; ++i) {
     const window::TileState& tile = workspace.tiles[i];
-    const window::ViewEntry* view = window::find_view(tile.view);
+    const figure::FigureInfo* view = window::find_view(tile.view);
     if (view == nullptr) continue;
     PageFigure figure;
-    figure.info = &window::info(*view);
+    figure.info = view;
     const window::SharedSelection& at = workspace.selection;
     figure::FigureSettings& settings = figure.settings;
     settings.layer = at.layer;

@@ -6,6 +6,7 @@
 
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/policy/spec.h"
+#include "app/figure/figure_catalog.h"
 #include "app/window/layouts.h"
 #include "app/window/policy_variants.h"
 #include "app/window/workspace.h"
@@ -85,37 +86,29 @@ void add_recent(const Workspace& w, std::vector<PaletteEntry>& out) {
 
 }  // namespace
 
-std::string why_not(const ViewEntry& view, const Workspace& w) {
-  const figure::FigureInfo& figure = info(view);
-  if (std::string missing = missing_input(figure, w.results); !missing.empty()) return missing;
-  if (figure.needs.evaluation) return {};
+std::string why_not(const figure::FigureInfo& view, const Workspace& w) {
+  if (std::string missing = missing_input(view, w.results); !missing.empty()) return missing;
+  if (view.needs.evaluation) return {};
   const TracePointer trace = w.results.trace();
-  if (figure.needs.policy_b && !w.state.policy_b_on)
+  if (view.needs.policy_b && !w.state.policy_b_on)
     return "Compares two policies: switch on policy B (B).";
-  return figure.unavailable ? figure.unavailable(*trace) : std::string();
+  return view.unavailable(*trace);
 }
 
 std::vector<PaletteEntry> view_entries(const Workspace& w) {
   std::vector<PaletteEntry> out;
   const TileState& tile = w.state.tiles[static_cast<std::size_t>(w.state.active_tile)];
-  // By topic, in the order in which topics first come.
-  std::vector<std::string_view> topics;
-  for (const ViewEntry& view : view_catalog()) {
-    if (std::find(topics.begin(), topics.end(), topic_of(view)) == topics.end())
-      topics.push_back(topic_of(view));
-  }
-  for (const std::string_view topic : topics) {
-    for (const ViewEntry& view : view_catalog()) {
-      if (topic_of(view) != topic) continue;
+  for (const figure::Topic topic : figure::topics()) {
+    for (const figure::FigureInfo& view : figure::figure_catalog()) {
+      if (view.topic != topic) continue;
       SearchItem item;
-      item.title = info(view).title;
-      item.group = std::string(topic);
-      item.name = view.figure;
-      item.help = info(view).tooltip;
+      item.title = view.title;
+      item.group = std::string(figure::heading(topic));
+      item.name = view.name;
+      item.help = view.tooltip;
       item.why_not = why_not(view, w);
-      item.current = tile.view == view.figure;
-      out.push_back({std::move(item),
-                     [name = std::string(view.figure)](Workspace& it) { it.show_view(name); }});
+      item.current = tile.view == view.name;
+      out.push_back({std::move(item), [name = view.name](Workspace& it) { it.show_view(name); }});
     }
   }
   return out;

@@ -4,12 +4,12 @@
 #include <string>
 #include <vector>
 
+#include "app/figure/figure.h"
 #include "app/window/search_list.h"
 
 namespace kvloupe::window {
 
 class Workspace;
-struct ViewEntry;
 
 /// A searchable line and what taking it does.
 struct PaletteEntry {
@@ -29,7 +29,7 @@ std::vector<PaletteEntry> lesson_entries(Workspace& workspace);
 
 /// Why a view has nothing to show now: what the trace lacks, a policy that is off; empty where it
 /// has.
-std::string why_not(const ViewEntry& view, const Workspace& workspace);
+std::string why_not(const figure::FigureInfo& view, const Workspace& workspace);
 
 /// A list of entries on the screen.
 class CommandPalette {

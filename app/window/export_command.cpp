@@ -42,7 +42,7 @@ std::string shell_word(const std::string& word) {
 std::string export_command(const WorkspaceState& state, const TileState& tile, int step,
                            const figure::FileOptions& options, const figure::PageSize& page,
                            const std::string& path, const std::vector<std::string>& inputs) {
-  const figure::FigureInfo& figure = info(*find_view(tile.view));
+  const figure::FigureInfo& figure = *find_view(tile.view);
   std::string line = "kvloupe export";
   for (const std::string& input : inputs) line += " " + shell_word(input);
   if (inputs.empty()) line += " " + shell_word(state.trace);

@@ -108,7 +108,7 @@ void ExportPanel::request_preview(Workspace& w) {
   const auto figure = w.tiles[at].figure();
   if (!figure) return;
   const figure::FileOptions options = file_options(w);
-  const figure::FigureInfo* info = &window::info(*find_view(w.state.tiles[at].view));
+  const figure::FigureInfo* info = find_view(w.state.tiles[at].view);
   const std::string key =
       fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", w.tiles[at].figure_key(), size_, text_,
                   static_cast<int>(theme_), static_cast<int>(amounts_), title_, legend_, caption_,
@@ -127,7 +127,7 @@ void ExportPanel::start(Workspace& w) {
     return;
   }
   const std::string path = target();
-  const figure::FigureInfo* info = &window::info(*find_view(w.state.tiles[at].view));
+  const figure::FigureInfo* info = find_view(w.state.tiles[at].view);
   figure::FileFormat format{};
   try {
     format = figure::format_of(path);
@@ -154,7 +154,7 @@ void ExportPanel::copy_command(Workspace& w) {
   figure::PageSize size = options.size.value_or(figure::PageSize{page->width, page->height});
   const TileState& tile = w.state.tiles[static_cast<std::size_t>(w.state.active_tile)];
   ImGui::SetClipboardText(export_command(w.state, tile, w.step(), options, size, target(),
-                                         inputs_of(info(*find_view(tile.view)), w.results))
+                                         inputs_of(*find_view(tile.view), w.results))
                               .c_str());
   w.tell("Copied the command line that writes this figure.");
 }
@@ -289,7 +289,7 @@ void ExportPanel::draw(Workspace& w) {
   ImGui::PopStyleVar(2);
   const TileState& tile = w.state.tiles[static_cast<std::size_t>(w.state.active_tile)];
   ImGui::PushFont(w.fonts.heading);
-  ImGui::TextUnformatted(("Export: " + window::info(*find_view(tile.view)).title).c_str());
+  ImGui::TextUnformatted(("Export: " + find_view(tile.view)->title).c_str());
   ImGui::PopFont();
   ImGui::Dummy({0, w.px(4)});
   ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, {w.px(8), w.px(8)});

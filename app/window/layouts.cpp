@@ -73,8 +73,8 @@ void apply_layout(const Layout& layout, WorkspaceState& state) {
 
 void show_a_beside_b(WorkspaceState& state) {
   TileState tile = state.tiles[static_cast<std::size_t>(state.active_tile)];
-  const ViewEntry* view = find_view(tile.view);
-  if (!view || !info(*view).needs.policy) tile = TileState{.view = "filmstrip"};
+  const figure::FigureInfo* view = find_view(tile.view);
+  if (!view || !view->needs.policy) tile = TileState{.view = "filmstrip"};
   state.policy_b_on = true;
   tile.side = PolicySide::a;
   state.tiles[0] = tile;

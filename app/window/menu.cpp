@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "app/figure/figure_catalog.h"
 #include "app/window/command_palette.h"
 #include "app/window/layouts.h"
 #include "app/window/lesson_panel.h"
@@ -37,21 +38,16 @@ void draw_recent(Workspace& w) {
 
 /// A menu for each topic, a line for each view.
 void draw_views(Workspace& w, bool open) {
-  std::vector<std::string_view> topics;
-  for (const ViewEntry& view : view_catalog()) {
-    if (std::find(topics.begin(), topics.end(), topic_of(view)) == topics.end())
-      topics.push_back(topic_of(view));
-  }
   const std::string now = w.state.tiles[static_cast<std::size_t>(w.state.active_tile)].view;
-  for (const std::string_view topic : topics) {
-    if (!ImGui::BeginMenu(std::string(topic).c_str(), open)) continue;
-    for (const ViewEntry& view : view_catalog()) {
-      if (topic_of(view) != topic) continue;
+  for (const figure::Topic topic : figure::topics()) {
+    if (!ImGui::BeginMenu(std::string(figure::heading(topic)).c_str(), open)) continue;
+    for (const figure::FigureInfo& view : figure::figure_catalog()) {
+      if (view.topic != topic) continue;
       const std::string problem = why_not(view, w);
-      if (ImGui::MenuItem(info(view).title.c_str(), nullptr, now == view.figure, problem.empty())) {
-        w.show_view(std::string(view.figure));
+      if (ImGui::MenuItem(view.title.c_str(), nullptr, now == view.name, problem.empty())) {
+        w.show_view(view.name);
       }
-      help_tooltip(w.fonts, problem.empty() ? info(view).tooltip : problem);
+      help_tooltip(w.fonts, problem.empty() ? view.tooltip : problem);
     }
     ImGui::EndMenu();
   }

@@ -89,9 +89,9 @@ void draw_presentation(Workspace& w) {
   const int active = w.state.active_tile;
   const auto at = static_cast<std::size_t>(active);
   Tile& tile = w.tiles[at];
-  const ViewEntry* view = find_view(w.state.tiles[at].view);
+  const figure::FigureInfo* view = find_view(w.state.tiles[at].view);
   const float width = screen.x - 2 * margin;
-  draw_title_line(w, view ? info(*view).title : std::string(), screen.x - margin);
+  draw_title_line(w, view ? view->title : std::string(), screen.x - margin);
 
   const bool steps = w.results.trace() != nullptr && !w.blocks.empty();
   const float steps_height = steps ? ImGui::GetFrameHeight() + w.px(16) : w.px(8);

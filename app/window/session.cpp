@@ -123,7 +123,7 @@ constexpr int kMost = 1 << 30;
 void read_tile(const Reader& tile, TileState& state) {
   tile.only({"view", "choices", "policy", "x_range", "y_range", "limits"});
   tile.read("view", state.view);
-  const ViewEntry* view = find_view(state.view);
+  const figure::FigureInfo* view = find_view(state.view);
   if (!view) tile.fail(tile.name("view"), "\"" + state.view + "\" is not a view");
   if (const Json* choices = tile.find("choices")) {
     if (!choices->is_object()) tile.fail(tile.name("choices"), "must be an object");

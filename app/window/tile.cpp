@@ -124,10 +124,10 @@ void Tile::reset(TileState& tile) {
 
 TileNeed Tile::need(const TileState& tile, const figure::TextMetrics& metrics, double unit) const {
   constexpr double kNominalWidth = 300.0;  // points
-  const ViewEntry* view = find_view(tile.view);
+  const figure::FigureInfo* view = find_view(tile.view);
   if (!view) return {};
   TileNeed need =
-      with_least_room({info(*view).aspect, view->zoom == Zoom::linked}, info(*view).aspect, unit);
+      with_least_room({view->aspect, view->zoom == figure::Zoom::linked}, view->aspect, unit);
   const auto figure = shown_view_ == tile.view ? figure_.value() : nullptr;
   if (!figure) return need;
   if (aspect_of_ != figure_.value_key()) {
@@ -144,12 +144,12 @@ TileNeed Tile::need(const TileState& tile, const figure::TextMetrics& metrics, d
 
 void Tile::zoom(TileState& tile, double factor, double share_x, double share_y) const {
   const auto scene = picture_.value();
-  const ViewEntry* view = find_view(tile.view);
+  const figure::FigureInfo* view = find_view(tile.view);
   const figure::Axes* main = scene ? main_axes(*scene) : nullptr;
-  if (!main || !view || view->zoom == Zoom::none || !full_x_) return;
+  if (!main || !view || view->zoom == figure::Zoom::none || !full_x_) return;
   const figure::Axes& axes = *main;
   tile.x_range = inside(zoomed(axes.x, *full_x_, factor, share_x), *full_x_);
-  if (view->zoom != Zoom::x) {
+  if (view->zoom != figure::Zoom::x) {
     tile.y_range = inside(zoomed(axes.y, *full_y_, factor, share_y), *full_y_);
   }
   const bool whole =
@@ -159,9 +159,9 @@ void Tile::zoom(TileState& tile, double factor, double share_x, double share_y) 
 
 void Tile::pan(TileState& tile, double share_x, double share_y) const {
   const auto scene = picture_.value();
-  const ViewEntry* view = find_view(tile.view);
+  const figure::FigureInfo* view = find_view(tile.view);
   const figure::Axes* main = scene ? main_axes(*scene) : nullptr;
-  if (!main || !view || view->zoom == Zoom::none || !full_x_) return;
+  if (!main || !view || view->zoom == figure::Zoom::none || !full_x_) return;
   if (!tile.x_range && !tile.y_range) return;  // the whole is in sight
   const auto moved = [](const std::optional<std::pair<double, double>>& range,
                         const figure::Axis& axis, const figure::Axis& full, double share) {
@@ -170,7 +170,7 @@ void Tile::pan(TileState& tile, double share_x, double share_y) const {
     return inside({now.first + by, now.second + by}, full);
   };
   tile.x_range = moved(tile.x_range, main->x, *full_x_, share_x);
-  if (view->zoom != Zoom::x) {
+  if (view->zoom != figure::Zoom::x) {
     tile.y_range = moved(tile.y_range, main->y, *full_y_, share_y);
   }
 }
@@ -195,13 +195,13 @@ bool Tile::add_comparison(figure::FigureInput& input, std::string& key, PolicySi
 }
 
 void Tile::request(const TileState& tile, const TileContext& context, ImVec2 size) {
-  const ViewEntry* view = find_view(tile.view);
+  const figure::FigureInfo* view = find_view(tile.view);
   error_.clear();
   waiting_for_replay_ = false;
   const TracePointer trace = context.results.trace();
   const EvaluationPointer evaluation = context.results.evaluation();
   if (!view || (!trace && !evaluation)) return;
-  const figure::FigureInfo& info = window::info(*view);
+  const figure::FigureInfo& info = *view;
   error_ = missing_input(info, context.results);
   if (shown_view_ != tile.view) {
     figure_.clear();
@@ -293,7 +293,7 @@ void Tile::request(const TileState& tile, const TileContext& context, ImVec2 siz
                              ? context.results.comparing()
                              : context.results.quick();
   figure_.request(queue, key, [=](Progress& progress, const auto&) mutable {
-    const std::string reason = unavailable ? unavailable(*input.trace) : "";
+    const std::string reason = unavailable(*input.trace);
     if (!reason.empty()) throw WorkError(reason);
     input.selection = figure::resolve(input.selection, *input.trace, steps);
     return figure::made_from(info, input, progress);
@@ -374,7 +374,7 @@ void Tile::interact(TileState& tile, const TileContext& context, const figure::S
                          (io.MousePos.y - origin_.y) / scale_};
   const figure::Axes* axes = main_axes(scene);
   const figure::Axes* bar = colour_bar(scene);
-  const ViewEntry* view = find_view(tile.view);
+  const figure::FigureInfo* view = find_view(tile.view);
 
   if (ImGui::IsItemActivated()) start_drag(context, scene, at);
   if (ImGui::IsItemActive()) go_on_dragging(tile, context, scene, at);

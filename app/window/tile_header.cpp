@@ -37,7 +37,7 @@ void Tile::draw_title(const TileState& tile, const TileContext& context, float w
   const Palette& colours = palette(context.state.theme);
   const ImVec2 corner = ImGui::GetCursorScreenPos();
   const float unit = context.fonts.scale();
-  const figure::FigureInfo& current = window::info(*find_view(tile.view));
+  const figure::FigureInfo& current = *find_view(tile.view);
   const float padding = ImGui::GetStyle().FramePadding.x;
   const bool cut = width < title_width(current.title, context.fonts);
   constexpr double kTextSize = 15.0;
@@ -237,7 +237,7 @@ void Tile::draw_header(TileState& tile, const TileContext& context, float width,
   const float unit = context.fonts.scale();
   const float height = header_height(context.fonts);
 
-  const figure::FigureInfo& view = window::info(*find_view(tile.view));
+  const figure::FigureInfo& view = *find_view(tile.view);
   const float spacing = ImGui::GetStyle().ItemSpacing.x;
   const std::span<const figure::ChoiceInfo> choices = view.choices;
   const auto button = [&](const char* text) {

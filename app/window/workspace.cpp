@@ -11,6 +11,7 @@
 
 #include "analysis/error.h"
 #include "analysis/policy/spec.h"
+#include "app/figure/figure_catalog.h"
 #include "app/window/layouts.h"
 #include "app/window/lesson_panel.h"
 #include "app/window/marks.h"
@@ -338,9 +339,9 @@ void Workspace::perform(Command command) {
     state.active_tile = std::min(state.active_tile, count - 1);
   };
   const auto change_view = [&](int by) {
-    const auto views = view_catalog();
-    const auto found = std::find_if(views.begin(), views.end(), [&](const ViewEntry& v) {
-      return v.figure == tile_state.view;
+    const auto views = figure::figure_catalog();
+    const auto found = std::find_if(views.begin(), views.end(), [&](const figure::FigureInfo& v) {
+      return v.name == tile_state.view;
     });
     const auto count = static_cast<int>(views.size());
     int next = (static_cast<int>(found - views.begin()) + by + count) % count;
@@ -349,7 +350,7 @@ void Workspace::perform(Command command) {
       if (why_not(views[static_cast<std::size_t>(next)], *this).empty()) break;
       next = (next + by + count) % count;
     }
-    show_view(std::string(views[static_cast<std::size_t>(next)].figure));
+    show_view(views[static_cast<std::size_t>(next)].name);
   };
   const auto go_to_tile = [&](int by) {
     if (presenting_ && state.tile_count == 1) {
@@ -963,8 +964,8 @@ void Workspace::draw_tabs(float width) {
   ImGui::PushFont(fonts.secondary);
   float x = corner.x;
   for (std::size_t i = 0; i < count; ++i) {
-    const ViewEntry* view = find_view(state.tiles[i].view);
-    const std::string whole = fmt::format("{}  {}", i + 1, view ? info(*view).title : "");
+    const figure::FigureInfo* view = find_view(state.tiles[i].view);
+    const std::string whole = fmt::format("{}  {}", i + 1, view ? view->title : "");
     constexpr double kTextSize = 13.0;
     const std::string title =
         metrics.fit(whole, figure::Font::regular, kTextSize,

@@ -76,7 +76,7 @@ TEST(ExportCommand, WritesTheFileTheWindowWrites) {
   settings.head = 0;
   settings.step = 2;
   Progress progress;
-  const figure::FigureInfo& figure = info(*find_view(tile.view));
+  const figure::FigureInfo& figure = *find_view(tile.view);
   const figure::TextMetrics fonts;
   const std::string expected = figure::file_of(figure, maker.make(figure, settings, progress),
                                                figure::FileFormat::svg, options, fonts);

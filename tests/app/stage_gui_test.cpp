@@ -238,7 +238,7 @@ TEST_F(SmallScreen, APresentationOfOneViewGoesOnToWhatElseCanBeShown) {
   const std::string first = state().tiles[0].view;
   for (int i = 0; i < 60; ++i) {
     driver().key(GLFW_KEY_PAGE_DOWN);
-    const window::ViewEntry* view = window::find_view(state().tiles[0].view);
+    const figure::FigureInfo* view = window::find_view(state().tiles[0].view);
     ASSERT_NE(view, nullptr);
     EXPECT_EQ(window::why_not(*view, w()), "") << state().tiles[0].view;
     if (state().tiles[0].view == first) break;

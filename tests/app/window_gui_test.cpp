@@ -15,6 +15,7 @@
 
 #include "analysis/metric/sink.h"
 #include "analysis/policy/spec.h"
+#include "app/figure/figure_catalog.h"
 #include "app/window/command_palette.h"
 #include "app/window/view_catalog.h"
 #include "tests/app/virtual_display.h"
@@ -143,15 +144,15 @@ TEST_F(Window, OpensATraceAndSelectsHeadsByKeysAndMouse) {
 TEST_F(Window, EveryViewDrawsInBothThemesAndAnyTiling) {
   open_trace();
   state().policy_b_on = true;
-  for (const window::ViewEntry& view : window::view_catalog()) {
-    show(std::string(view.figure).c_str());
+  for (const figure::FigureInfo& view : figure::figure_catalog()) {
+    show(view.name.c_str());
     if (const std::string why = window::why_not(view, w()); !why.empty()) {
-      EXPECT_EQ(w().tiles[0].error(), why) << view.figure;
+      EXPECT_EQ(w().tiles[0].error(), why) << view.name;
       continue;
     }
-    EXPECT_EQ(w().tiles[0].error(), "") << view.figure;
-    ASSERT_NE(w().tiles[0].scene(), nullptr) << view.figure;
-    EXPECT_FALSE(w().tiles[0].scene()->items.empty()) << view.figure;
+    EXPECT_EQ(w().tiles[0].error(), "") << view.name;
+    ASSERT_NE(w().tiles[0].scene(), nullptr) << view.name;
+    EXPECT_FALSE(w().tiles[0].scene()->items.empty()) << view.name;
   }
   show("filmstrip");
   for (const char* count : {"2", "3", "4"}) {

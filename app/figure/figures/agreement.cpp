@@ -280,6 +280,8 @@ FigureInfo agreement_figure() {
   info.tooltip =
       "Jaccard index |A ∩ B| / |A ∪ B| of what each two policies retain after the step, and the "
       "heads sorted by how much the policies disagree in them";
+  info.topic = Topic::comparisons;
+  info.limits = true;
   info.needs.head = true;
   info.needs.step = true;
   info.needs.comparison = true;
@@ -287,7 +289,6 @@ FigureInfo agreement_figure() {
   info.aspect = 2.4;
   info.choices = {policies_choice("A,B,keydiff,h2o,tova,snapkv"),
                   {"of", "Of", "The mean over all heads, or the selected head", {"mean", "head"}}};
-  info.unavailable = [](const Trace&) { return std::string(); };
   info.compute = compute;
   return info;
 }

@@ -67,9 +67,9 @@ FigureInfo angles_figure() {
       "How far keys point from the mean key k̄ = (1/n)Σ k_i, and queries from the mean query, in "
       "degrees (KeyDiff, figure 11): where both are narrow, keys and queries are approximately "
       "collinear";
+  info.topic = Topic::keys;
   info.needs.head = true;
   info.aspect = 1.2;
-  info.unavailable = [](const Trace&) { return std::string(); };
   info.compute = compute;
   return info;
 }

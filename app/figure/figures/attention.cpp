@@ -241,6 +241,9 @@ FigureInfo attention_figure() {
       "queries and keys; never read from a "
       "stored 16-bit map. Above, the attention each key receives on average; triangles mark sinks, "
       "which receive more than 0.3; their columns stand left of the map, wider";
+  info.topic = Topic::attention;
+  info.zoom = Zoom::linked;
+  info.limits = true;
   info.needs.head = true;
   info.needs.tokens = true;
   info.choices = {
@@ -254,7 +257,6 @@ FigureInfo attention_figure() {
        "Unit",
        "Softmax rows, or the scaled products before the softmax",
        {"probability", "logit"}}};
-  info.unavailable = [](const Trace&) { return std::string(); };
   info.compute = compute;
   return info;
 }

@@ -124,13 +124,13 @@ FigureInfo attention_mass_figure() {
       "Assumption 3.4 of CriticalKV, σ = Σ over the first stage of A > 0.5, where the stage is the "
       "query's own strongest ⌊αN⌋ entries (CriticalKV, appendix A, figure 8). What a policy's "
       "stage really gathers: stage_one_mass in the overview";
+  info.topic = Topic::perturbation;
   info.needs.comparison = true;
   info.width_mm = 178.0;
   info.aspect = 2.6;
   info.choices = {
       budgets_choice("0.5%,1%,2.5%,5%,10%,20%,40%"),
       number_choice("alpha", "α", "Share of the budget that the first stage has", "0.5", 0.0, 1.0)};
-  info.unavailable = [](const Trace&) { return std::string(); };
   info.compute = compute;
   return info;
 }

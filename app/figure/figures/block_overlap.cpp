@@ -89,6 +89,7 @@ FigureInfo block_overlap_figure() {
   info.tooltip =
       "How alike the kept sets are at several block sizes and without blocks (KeyDiff, tables 7 "
       "and 10 compare the scores of tasks): |S_B ∩ S_∞| over the larger of the two";
+  info.topic = Topic::comparisons;
   info.needs.comparison = true;
   info.choices = {policies_choice("A,B,keydiff,h2o,tova,snapkv,sink"),
                   blocks_choice("32,64,128,256")};

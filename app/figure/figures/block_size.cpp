@@ -112,6 +112,7 @@ FigureInfo block_size_figure() {
   info.tooltip =
       "Blocks of 32, 128 and the whole prompt side by side (CAOTE, table 6, which compares scores "
       "of tasks): overlap of the kept tokens, and output error";
+  info.topic = Topic::values;
   info.needs.comparison = true;
   info.width_mm = 178.0;
   info.aspect = 2.4;

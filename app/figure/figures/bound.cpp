@@ -131,6 +131,7 @@ FigureInfo bound_figure() {
   info.tooltip =
       "ℒ ≤ θ ≤ θ(σ) ≤ θ(σ) relaxed (CriticalKV, theorems 3.3, 3.5 and E.1; the last where σ > "
       "0.5). θ(σ) needs a policy with critical";
+  info.topic = Topic::perturbation;
   info.needs.head = true;
   info.needs.step = true;
   info.needs.comparison = true;

@@ -310,6 +310,7 @@ FigureInfo budget_curve_figure() {
   info.tooltip =
       "A measure at several budgets, mean over the steps from the first eviction on: each head, "
       "their mean, and the smallest budget from which on the mean keeps within a limit";
+  info.topic = Topic::comparisons;
   info.needs.comparison = true;
   info.width_mm = 178.0;
   info.aspect = 2.2;
@@ -322,7 +323,6 @@ FigureInfo budget_curve_figure() {
       number_choice("limit", "Limit", "What the measure may be at most (a volume: at least)", "0.1",
                     -1e9, 1e9),
       {"scale", "Scale", "Of the measure's axis", {"linear", "log"}}};
-  info.unavailable = [](const Trace&) { return std::string(); };
   info.compute = compute;
   return info;
 }

@@ -134,6 +134,7 @@ FigureInfo compression_layers_figure() {
       "What merging leaves per layer, for several samples (KVMerger, figure 3b: the layers' ratios "
       "are alike across samples; the first two and the last merge little): the merging sets of "
       "algorithm 1 at a threshold, without eviction";
+  info.topic = Topic::merging;
   info.needs.comparison = true;
   info.needs.most_traces = 8;
   info.choices = {
@@ -145,7 +146,6 @@ FigureInfo compression_layers_figure() {
       number_choice("threshold", "Threshold", "Cosine above which a key joins a set", "0.75", -1.0,
                     1.0),
       policies_choice("h2o+kvmerger")};
-  info.unavailable = [](const Trace&) { return std::string(); };
   info.compute = compute;
   return info;
 }

@@ -141,6 +141,7 @@ FigureInfo cost_figure() {
   info.tooltip =
       "The orders of KeyDiff's table 4, put to the steps of this trace, and its count of (6d + "
       "18)n + d + 17 operations a step (A.2.1), beside the measured time of the replay";
+  info.topic = Topic::comparisons;
   info.needs.head = true;
   info.needs.comparison = true;
   info.width_mm = 178.0;
@@ -150,7 +151,6 @@ FigureInfo cost_figure() {
                    "Also measure: takes a while, and differs from run to run",
                    {"model", "measured"}}};
   info.aspect = 2.4;
-  info.unavailable = [](const Trace&) { return std::string(); };
   info.compute = compute;
   return info;
 }

@@ -76,9 +76,9 @@ FigureInfo distinct_keys_query_figure() {
       "Mean cosine between the keys with the highest KeyDiff score, −cos(μ(K̂), k), and the mean "
       "query (KeyDiff, figure 14), beside that of all keys. The paper does not say how many keys "
       "it takes: the share is a choice";
+  info.topic = Topic::keys;
   info.choices = {number_choice(
       "share", "Share", "How many of the keys count as distinct, in percent", "10", 0.1, 100.0)};
-  info.unavailable = [](const Trace&) { return std::string(); };
   info.compute = compute;
   return info;
 }

@@ -80,6 +80,7 @@ FigureInfo diversity_figure() {
       "KeyDiff (§3.3) seeks the set S with the least Σ k̂_i·k̂_j = ‖Σ k̂_i‖², and relaxes it by "
       "taking the mean direction of the whole cache for that of S: what each policy reaches, and "
       "how far the two means are apart";
+  info.topic = Topic::keys;
   info.needs.step = true;
   info.needs.comparison = true;
   info.width_mm = 178.0;
@@ -91,7 +92,6 @@ FigureInfo diversity_figure() {
        "objective itself",
        {"mean-cosine", "objective"}}};
   info.aspect = 2.2;
-  info.unavailable = [](const Trace&) { return std::string(); };
   info.compute = compute;
   return info;
 }

@@ -267,11 +267,12 @@ FigureInfo drift_figure() {
       "(closed loop), of the same tokens: |A ∩ B| / |A ∪ B| of what each layer retains after each "
       "step, and how far keys and outputs have moved. Layer 0 does not differ; the layers above it "
       "see what the evictions below them left";
+  info.topic = Topic::model_cache;
+  info.limits = true;
   info.needs.fewest_traces = 2;
   info.needs.most_traces = 2;
   info.needs.both_loops = true;
   info.width_mm = 178.0;
-  info.unavailable = [](const Trace&) { return std::string(); };
   info.compute = compute;
   return info;
 }

@@ -353,12 +353,13 @@ FigureInfo eviction_error_figure() {
       "c = h/(1 − h)·‖o − v‖₂ of every entry of the cache, h the policy's scores as attention; "
       "what the policy drops beside what CAOTE would drop from the same cache (CAOTE figure 1), "
       "and the sum of c beside the joint error of both";
+  info.topic = Topic::values;
+  info.zoom = Zoom::x;
   info.needs.head = true;
   info.needs.step = true;
   info.needs.policy = true;
   info.needs.scores = true;
   info.width_mm = 178.0;
-  info.unavailable = [](const Trace&) { return std::string(); };
   info.compute = compute;
   return info;
 }

@@ -1,51 +1,59 @@
 #pragma once
-// One function per figure, one file each, listed once in figure_catalog.cpp.
+// Every figure, one line each, in the order of lists and galleries. A line FIGURE(name) declares
+// `FigureInfo name()`, which one file of this folder defines, and puts it into the catalogue.
 
 #include "app/figure/figure.h"
 
+// clang-format off
+#define KVLOUPE_FIGURES(FIGURE) \
+  FIGURE(similarity_figure)           \
+  FIGURE(attention_figure)            \
+  FIGURE(pca_figure)                  \
+  FIGURE(filmstrip_figure)            \
+  FIGURE(tokens_figure)               \
+  FIGURE(why_figure)                  \
+  FIGURE(policy_diff_figure)          \
+  FIGURE(agreement_figure)            \
+  FIGURE(budget_curve_figure)         \
+  FIGURE(head_budgets_figure)         \
+  FIGURE(sinks_figure)                \
+  FIGURE(overview_figure)             \
+  FIGURE(keydiff_stages_figure)       \
+  FIGURE(pca_panel_figure)            \
+  FIGURE(gram_volume_figure)          \
+  FIGURE(angles_figure)               \
+  FIGURE(mean_key_query_figure)       \
+  FIGURE(norms_figure)                \
+  FIGURE(distinct_keys_query_figure)  \
+  FIGURE(diversity_figure)            \
+  FIGURE(retained_share_figure)       \
+  FIGURE(block_overlap_figure)        \
+  FIGURE(cost_figure)                 \
+  FIGURE(local_similarity_figure)     \
+  FIGURE(pair_rotation_figure)        \
+  FIGURE(compression_layers_figure)   \
+  FIGURE(kernel_figure)               \
+  FIGURE(sigma_sweep_figure)          \
+  FIGURE(merge_sets_figure)           \
+  FIGURE(attention_mass_figure)       \
+  FIGURE(perturbation_heads_figure)   \
+  FIGURE(perturbation_layers_figure)  \
+  FIGURE(perturbation_budgets_figure) \
+  FIGURE(bound_figure)                \
+  FIGURE(output_error_layers_figure)  \
+  FIGURE(block_size_figure)           \
+  FIGURE(eviction_error_figure)       \
+  FIGURE(logit_effect_figure)         \
+  FIGURE(drift_figure)                \
+  FIGURE(needle_grid_figure)          \
+  FIGURE(perplexity_budget_figure)    \
+  FIGURE(layer_drift_figure)
+// clang-format on
+
 namespace kvloupe::figure {
 
-FigureInfo overview_figure();
-FigureInfo similarity_figure();
-FigureInfo attention_figure();
-FigureInfo pca_figure();
-FigureInfo filmstrip_figure();
-FigureInfo tokens_figure();
-FigureInfo head_budgets_figure();
-FigureInfo policy_diff_figure();
-FigureInfo agreement_figure();
-FigureInfo budget_curve_figure();
-FigureInfo sinks_figure();
-FigureInfo why_figure();
-FigureInfo keydiff_stages_figure();
-FigureInfo pca_panel_figure();
-FigureInfo gram_volume_figure();
-FigureInfo angles_figure();
-FigureInfo mean_key_query_figure();
-FigureInfo norms_figure();
-FigureInfo distinct_keys_query_figure();
-FigureInfo diversity_figure();
-FigureInfo retained_share_figure();
-FigureInfo block_overlap_figure();
-FigureInfo cost_figure();
-FigureInfo local_similarity_figure();
-FigureInfo pair_rotation_figure();
-FigureInfo compression_layers_figure();
-FigureInfo kernel_figure();
-FigureInfo sigma_sweep_figure();
-FigureInfo merge_sets_figure();
-FigureInfo attention_mass_figure();
-FigureInfo perturbation_heads_figure();
-FigureInfo perturbation_layers_figure();
-FigureInfo perturbation_budgets_figure();
-FigureInfo bound_figure();
-FigureInfo output_error_layers_figure();
-FigureInfo block_size_figure();
-FigureInfo drift_figure();
-FigureInfo needle_grid_figure();
-FigureInfo perplexity_budget_figure();
-FigureInfo layer_drift_figure();
-FigureInfo eviction_error_figure();
-FigureInfo logit_effect_figure();
+#define KVLOUPE_DECLARE_FIGURE(name) FigureInfo name();
+KVLOUPE_FIGURES(KVLOUPE_DECLARE_FIGURE)
+#undef KVLOUPE_DECLARE_FIGURE
 
 }  // namespace kvloupe::figure

@@ -546,13 +546,14 @@ FigureInfo filmstrip_figure() {
       "A head's cache through time: a column is a token, a row a step. Blue: in the cache, lighter "
       "with a lower score; vermillion: evicted at this step; green line: protected; dashed: the "
       "edge of the model's sliding window, where it has one";
+  info.topic = Topic::kept;
+  info.zoom = Zoom::x;
   info.needs.head = true;
   info.needs.tokens = true;
   info.needs.policy = true;
   info.needs.scores = true;
   info.width_mm = 178.0;
   info.aspect = 2.4;
-  info.unavailable = [](const Trace&) { return std::string(); };
   info.compute = compute;
   return info;
 }

@@ -65,11 +65,11 @@ FigureInfo gram_volume_figure() {
       "How large a volume the retained keys span in each head (KeyDiff, figure 5). KKᵀ is singular "
       "where more keys than coordinates are kept, so Σ log λ runs over the eigenvalues λ of KᵀK "
       "above n·ε·λ_max: comparable only at equal rank";
+  info.topic = Topic::keys;
   info.needs.step = true;
   info.needs.comparison = true;
   info.choices = {policies_choice("A,B,keydiff,h2o,tova,snapkv,sink,random")};
   info.aspect = 1.3;
-  info.unavailable = [](const Trace&) { return std::string(); };
   info.compute = compute;
   return info;
 }

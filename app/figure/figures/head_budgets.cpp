@@ -164,12 +164,13 @@ FigureInfo head_budgets_figure() {
   info.tooltip =
       "How many entries each head holds after the step: what AdaKV gives within a layer by the "
       "scores of its heads, and PyramidKV to each layer; the budget N is the mean";
+  info.topic = Topic::kept;
+  info.limits = true;
   info.needs.step = true;
   info.needs.comparison = true;
   info.aspect = 1.5;
   info.choices = {policies_choice("snapkv+adakv,snapkv+pyramid"),
                   {"show", "Show", "Entries, or entries over the budget N", {"entries", "share"}}};
-  info.unavailable = [](const Trace&) { return std::string(); };
   info.compute = compute;
   return info;
 }

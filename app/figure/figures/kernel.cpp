@@ -83,6 +83,7 @@ FigureInfo kernel_figure() {
   info.tooltip =
       "g = exp(−‖k_p − k_i‖²/(2σ²)) (KVMerger, eq. 6 and figure 3d), over the distances that "
       "neighbours have in this head: where σ is small beside them, a merge keeps the pivot alone";
+  info.topic = Topic::merging;
   info.needs.head = true;
   info.choices = {{"sigma",
                    "σ",
@@ -91,7 +92,6 @@ FigureInfo kernel_figure() {
                    ChoiceKind::numbers,
                    1e-3,
                    1e6}};
-  info.unavailable = [](const Trace&) { return std::string(); };
   info.compute = compute;
   return info;
 }

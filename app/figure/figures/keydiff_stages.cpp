@@ -228,12 +228,12 @@ FigureInfo keydiff_stages_figure() {
   info.tooltip =
       "KeyDiff, figure 3: the anchor μ(K̂) = (1/n)Σ k_i/‖k_i‖ of the cache, the cosine of every key "
       "to it, and what is kept: the lowest. Shown for any policy, with that policy's cache";
+  info.topic = Topic::keys;
   info.needs.head = true;
   info.needs.step = true;
   info.needs.policy = true;
   info.width_mm = 178.0;
   info.aspect = 2.6;
-  info.unavailable = [](const Trace&) { return std::string(); };
   info.compute = compute;
   return info;
 }

@@ -112,6 +112,7 @@ FigureInfo layer_drift_figure() {
       "How far hidden states drift from the full cache's, layer after layer, with each policy in "
       "the model's own cache (after CriticalKV figure 6), at the evaluated budget nearest to the "
       "one chosen: over all tokens of a text, or at the last token of prompts with needles");
+  info.topic = Topic::model_cache;
   info.aspect = 1.4;
   ChoiceInfo measure;
   measure.name = "measure";

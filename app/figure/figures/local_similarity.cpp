@@ -113,6 +113,7 @@ FigureInfo local_similarity_figure() {
   info.tooltip =
       "cos(k_t, k_{t−n}) against the distance n (KVMerger, figure 3a): keys are like their "
       "neighbours, values are not";
+  info.topic = Topic::merging;
   info.needs.head = true;
   info.width_mm = 178.0;
   info.choices = {{"lines",
@@ -121,7 +122,6 @@ FigureInfo local_similarity_figure() {
                    "draws them",
                    {"heads", "tokens"}},
                   number_choice("distance", "Distance", "How many tokens back", "64", 1, 4096)};
-  info.unavailable = [](const Trace&) { return std::string(); };
   info.compute = compute;
   return info;
 }

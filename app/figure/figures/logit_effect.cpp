@@ -235,6 +235,7 @@ FigureInfo logit_effect_figure() {
       "Δlogits ≈ W_H·W_O·Δ (CAOTE eq. 42, one layer, norms ignored): which next tokens gain and "
       "lose most by what the policy has evicted from the selected layer, or by one token's "
       "removal. A token that does not occur in the trace is shown by its number";
+  info.topic = Topic::values;
   info.needs.head = true;
   info.needs.step = true;
   info.needs.token = true;

@@ -57,7 +57,7 @@ FigureInfo mean_key_query_figure() {
   info.tooltip =
       "cos(k̄, q̄) of every query head, k̄ = (1/n)Σ k_i, q̄ = (1/n)Σ q_i (KeyDiff, figure 12). Where "
       "it is negative, keys unlike the mean receive more attention";
-  info.unavailable = [](const Trace&) { return std::string(); };
+  info.topic = Topic::keys;
   info.compute = compute;
   return info;
 }

@@ -292,6 +292,9 @@ FigureInfo merge_sets_figure() {
       "entry at their pivot, with Gaussian weights; the threshold is the policy's. Below, how like "
       "keys are to those before them, and how like a merged key, an average of rotated keys, is to "
       "its members";
+  info.topic = Topic::merging;
+  info.zoom = Zoom::x;
+  info.limits = true;
   info.needs.head = true;
   info.needs.step = true;
   info.needs.tokens = true;
@@ -299,7 +302,6 @@ FigureInfo merge_sets_figure() {
   info.width_mm = 178.0;
   info.choices = {policies_choice("h2o+kvmerger")};
   info.aspect = 2.0;
-  info.unavailable = [](const Trace&) { return std::string(); };
   info.compute = compute;
   return info;
 }

@@ -165,6 +165,8 @@ FigureInfo needle_grid_figure() {
       "Share of needles that the model finds with each policy in its cache, by the prompt's length "
       "and the needle's depth (KeyDiff figure 6; CriticalKV figures 1 and 2; CAOTE figure 2), at "
       "the evaluated budget nearest to the one chosen");
+  info.topic = Topic::model_cache;
+  info.limits = true;
   info.width_mm = 178.0;
   info.needs.evaluated_budget = true;
   info.compute = compute;

@@ -70,10 +70,10 @@ FigureInfo norms_figure() {
   info.tooltip =
       "L2 norms (KeyDiff, figure 13): where those of keys and queries lie close together, "
       "attention follows their angles alone";
+  info.topic = Topic::keys;
   info.needs.head = true;
   info.width_mm = 178.0;
   info.aspect = 2.4;
-  info.unavailable = [](const Trace&) { return std::string(); };
   info.compute = compute;
   return info;
 }

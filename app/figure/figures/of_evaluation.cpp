@@ -14,7 +14,6 @@ FigureInfo evaluation_figure(std::string name, std::string title, std::string to
   info.needs.evaluation = true;
   info.needs.fewest_traces = 0;
   info.needs.most_traces = 0;
-  info.unavailable = [](const Trace&) { return std::string(); };
   return info;
 }
 

@@ -291,6 +291,8 @@ FigureInfo overview_figure() {
       "One measure of every head, mean over its query heads: S, ℒ and its bound θ (CriticalKV), "
       "the volume of the kept keys (KeyDiff), and the others of docs/measures.md; or the mean "
       "attention on token 0";
+  info.topic = Topic::kept;
+  info.limits = true;
   info.needs.step = true;
   info.needs.policy = true;
   info.needs.all_layers = true;
@@ -307,7 +309,6 @@ FigureInfo overview_figure() {
   }
   measure.values.emplace_back(kSinks);
   info.choices = {measure};
-  info.unavailable = [](const Trace&) { return std::string(); };
   info.compute = compute;
   return info;
 }

@@ -71,6 +71,7 @@ FigureInfo pair_rotation_figure() {
       "KVMerger, lemma 3.2: where two keys are collinear after RoPE, their pairs before it have "
       "the cosine cos((m − n)θ_j), for the pairing that the model uses. The paper's interval holds "
       "for |m − n| ≤ 3 only, so these distances are shown";
+  info.topic = Topic::merging;
   info.needs.head = true;
   info.width_mm = 178.0;
   info.choices = {number_choice("least", "Least cosine",

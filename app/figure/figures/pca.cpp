@@ -244,6 +244,8 @@ FigureInfo pca_figure() {
       "All keys of a head in two principal components, retained against evicted (KeyDiff, figures "
       "4 and 7–9). The basis is fitted once to all keys; the star is the mean of the keys present "
       "at the step";
+  info.topic = Topic::keys;
+  info.zoom = Zoom::both;
   info.needs.head = true;
   info.needs.step = true;
   info.needs.policy = true;
@@ -253,7 +255,6 @@ FigureInfo pca_figure() {
                    "RoPE",
                    "Keys after the rotary embedding, as the cache holds them, or before it",
                    {"after", "before"}}};
-  info.unavailable = [](const Trace&) { return std::string(); };
   info.compute = compute;
   return info;
 }

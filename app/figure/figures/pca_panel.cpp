@@ -234,6 +234,8 @@ FigureInfo pca_panel_figure() {
       "What each policy retains (blue) and evicts (vermillion) of a head's keys, in two principal "
       "components fitted once to all its keys, and the keys that each retains in one panel "
       "(KeyDiff, figures 4 and 7–9)";
+  info.topic = Topic::keys;
+  info.zoom = Zoom::both;
   info.needs.head = true;
   info.needs.step = true;
   info.needs.comparison = true;
@@ -244,7 +246,6 @@ FigureInfo pca_panel_figure() {
                    "Keys after the rotary embedding, as the cache holds them, or before it",
                    {"after", "before"}}};
   info.aspect = 1.5;
-  info.unavailable = [](const Trace&) { return std::string(); };
   info.compute = compute;
   return info;
 }

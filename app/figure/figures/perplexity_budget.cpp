@@ -138,6 +138,7 @@ FigureInfo perplexity_budget_figure() {
       "perplexity-budget", "Perplexity or needles by budget",
       "What the model still can with each policy in its cache: perplexity less the full cache's "
       "(after CAOTE table 4; it may be negative), or, of results with needles, the share found");
+  info.topic = Topic::model_cache;
   info.aspect = 1.4;
   ChoiceInfo measure;
   measure.name = "measure";

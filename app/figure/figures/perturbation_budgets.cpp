@@ -84,6 +84,7 @@ FigureInfo perturbation_budgets_figure() {
   info.tooltip =
       "Mean ℒ with the two stages of CriticalKV against without, at several budgets (CriticalKV, "
       "figures 7 and 11), and the share of query heads that gain";
+  info.topic = Topic::perturbation;
   info.needs.step = true;
   info.needs.comparison = true;
   info.width_mm = 178.0;

@@ -141,6 +141,8 @@ FigureInfo perturbation_heads_figure() {
   info.tooltip =
       "ℒ = ‖(A − A′)VW_O‖ with the two stages of CriticalKV against without, per query head "
       "(CriticalKV, figures 5 and 9; 12 and 13 for the L2 norm)";
+  info.topic = Topic::perturbation;
+  info.limits = true;
   info.needs.step = true;
   info.needs.comparison = true;
   info.aspect = 1.3;

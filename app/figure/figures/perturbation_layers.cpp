@@ -61,6 +61,7 @@ FigureInfo perturbation_layers_figure() {
   info.tooltip =
       "ℒ per layer with the two stages of CriticalKV against without (after CriticalKV, figures 6 "
       "and 10, which follow hidden states through a running model: here each layer is by itself)";
+  info.topic = Topic::perturbation;
   info.needs.step = true;
   info.needs.comparison = true;
   info.aspect = 1.5;

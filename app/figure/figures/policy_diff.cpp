@@ -365,6 +365,8 @@ FigureInfo policy_diff_figure() {
   info.tooltip =
       "Tokens that policy A alone keeps, that B alone keeps, that both or neither keep: of every "
       "head at the step, of the selected head at every step, or on the text";
+  info.topic = Topic::comparisons;
+  info.zoom = Zoom::x;
   info.needs.head = true;
   info.needs.step = true;
   info.needs.tokens = true;
@@ -374,7 +376,6 @@ FigureInfo policy_diff_figure() {
   info.width_mm = 178.0;
   info.aspect = 2.0;
   info.choices = {{"show", "Show", "Rows: heads, steps; or the text", {"heads", "steps", "text"}}};
-  info.unavailable = [](const Trace&) { return std::string(); };
   info.compute = compute;
   return info;
 }

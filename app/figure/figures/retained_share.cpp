@@ -100,11 +100,11 @@ FigureInfo retained_share_figure() {
   info.tooltip =
       "How long the prompts are and what a budget in entries means for them (KeyDiff, figure 10, "
       "tables 5 and 6): min(1, N/length). Several traces are several prompts";
+  info.topic = Topic::comparisons;
   info.needs.comparison = true;
   info.needs.most_traces = 1000;
   info.width_mm = 178.0;
   info.choices = {budgets_choice("16,32,64,128,256,512,1024")};
-  info.unavailable = [](const Trace&) { return std::string(); };
   info.compute = compute;
   return info;
 }

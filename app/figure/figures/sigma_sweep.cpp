@@ -138,6 +138,7 @@ FigureInfo sigma_sweep_figure() {
       "What KVMerger's σ does (table 3 of the paper, which measures tasks) to the output of the "
       "attention, ‖(A − A′)V‖₂ (definition 2.1), and to how many members count, 1/Σw²: 1 where the "
       "pivot alone is kept";
+  info.topic = Topic::merging;
   info.needs.head = true;
   info.needs.comparison = true;
   info.width_mm = 178.0;
@@ -149,7 +150,6 @@ FigureInfo sigma_sweep_figure() {
                    ChoiceKind::numbers,
                    1e-3,
                    1e6}};
-  info.unavailable = [](const Trace&) { return std::string(); };
   info.compute = compute;
   return info;
 }

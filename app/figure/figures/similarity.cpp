@@ -300,6 +300,9 @@ FigureInfo similarity_figure() {
   info.tooltip =
       "cos(k_i, k_j) of a head's keys (KeyDiff, figure 2; KVMerger, figure 2). A pixel that covers "
       "several tokens is the exact mean over its tile";
+  info.topic = Topic::keys;
+  info.zoom = Zoom::linked;
+  info.limits = true;
   info.needs.head = true;
   info.needs.tokens = true;
   info.choices = {
@@ -313,7 +316,6 @@ FigureInfo similarity_figure() {
        "Also the attention between the same tokens, as in KeyDiff's figure 2, and the rank "
        "correlation of a key's mean cosine and the attention it receives",
        {"nothing", "attention"}}};
-  info.unavailable = [](const Trace&) { return std::string(); };
   info.compute = compute;
   return info;
 }

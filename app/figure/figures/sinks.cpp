@@ -369,6 +369,7 @@ FigureInfo sinks_figure() {
       "Attention sinks: the mean attention on token 0 and the output error without it, per query "
       "head; logits and probabilities averaged over heads (StreamingLLM, figure 2); norms of "
       "values";
+  info.topic = Topic::attention;
   info.needs.head = true;
   info.needs.step = true;
   info.needs.comparison = true;
@@ -379,7 +380,6 @@ FigureInfo sinks_figure() {
                    "Strength and error without it; averaged attention of the layer or the model; "
                    "value norms of the head",
                    {"heads", "averages", "averages-model", "norms"}}};
-  info.unavailable = [](const Trace&) { return std::string(); };
   info.compute = compute;
   return info;
 }

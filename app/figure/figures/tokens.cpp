@@ -176,6 +176,7 @@ FigureInfo tokens_figure() {
   info.tooltip =
       "The text, each token on a ground of its fate or its score at the step; evicted tokens are "
       "struck through, protected ones underlined";
+  info.topic = Topic::kept;
   info.needs.head = true;
   info.needs.step = true;
   info.needs.tokens = true;
@@ -184,7 +185,6 @@ FigureInfo tokens_figure() {
   info.width_mm = 178.0;
   info.aspect = 1.0;
   info.choices = {{"colour", "Colour", "What the ground of a token says", {"fate", "score"}}};
-  info.unavailable = [](const Trace&) { return std::string(); };
   info.compute = compute;
   return info;
 }

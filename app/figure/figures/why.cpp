@@ -283,13 +283,13 @@ FigureInfo why_figure() {
       "The selected token's score and rank at every step, against the lowest score kept and the "
       "number of entries kept; what protected it, and when it left. Without a token: the closest "
       "call of the step";
+  info.topic = Topic::kept;
   info.needs.head = true;
   info.needs.step = true;
   info.needs.token = true;
   info.needs.policy = true;
   info.needs.scores = true;
   info.aspect = 1.2;
-  info.unavailable = [](const Trace&) { return std::string(); };
   info.compute = compute;
   return info;
 }

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace kvloupe {
+
+/// The entries of a catalogue: the project's own, then those that a program adds before anyone has
+/// read the catalogue. Entries never move once they were read, so that pointers to them stay valid.
+template <typename Entry>
+class Catalog {
+ public:
+  explicit Catalog(std::vector<Entry> own) : entries_(std::move(own)) {}
+
+  const std::vector<Entry>& read() {
+    read_ = true;
+    return entries_;
+  }
+  /// Throws std::logic_error once the catalogue was read.
+  void add(Entry entry) {
+    if (read_) throw std::logic_error(entry.name + ": added after the catalogue was read");
+    entries_.push_back(std::move(entry));
+  }
+
+ private:
+  std::vector<Entry> entries_;
+  bool read_ = false;
+};
+
+}  // namespace kvloupe
