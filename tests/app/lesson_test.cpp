@@ -178,8 +178,8 @@ TEST(Lesson, WhatIsWrongWithAPageIsOneLineWithItsPlace) {
               HasSubstr("nothing"));
   EXPECT_THAT(view(R"({"policy_a": "keydif"})"), HasSubstr("keydiff"));
   EXPECT_THAT(view(R"({"budget": "0%"})"), HasSubstr("budget"));
-  EXPECT_THAT(view(R"({"trace": "x.h5"})"), HasSubstr("trace does not belong to a view"));
-  EXPECT_THAT(view(R"({"theme": "dark"})"), HasSubstr("theme does not belong to a view"));
+  EXPECT_THAT(view(R"({"trace": "x.h5"})"), HasSubstr("trace is not allowed in a view"));
+  EXPECT_THAT(view(R"({"theme": "dark"})"), HasSubstr("theme is not allowed in a view"));
   EXPECT_THAT(view(R"({"lyout": 1})"), HasSubstr("lyout is not a field"));
   EXPECT_THAT(view(R"({"slider": "layers"})"), HasSubstr("slider has one value"));
   EXPECT_THAT(view(R"({"selection": {"layer": {{sinks.layer}})"), HasSubstr("not valid JSON"));
