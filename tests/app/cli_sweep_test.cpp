@@ -87,7 +87,7 @@ TEST_F(CliSweep, WhatIsWrongIsSaidBeforeTheWork) {
   std::ofstream(path("mine.csv")) << "my,own,table\n";
   const Outcome foreign = sweep("mine.csv", {"--policies", "h2o", "--budgets", "9"});
   EXPECT_EQ(foreign.code, 1);
-  EXPECT_THAT(foreign.error, HasSubstr("holds no sweep"));
+  EXPECT_THAT(foreign.error, HasSubstr("is not a sweep"));
   EXPECT_EQ(lines("mine.csv"), 1U);
 }
 
