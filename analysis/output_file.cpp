@@ -79,7 +79,7 @@ void OutputFile::finish() {
 void OutputFile::fail(const std::string& doing, int error) const {
   throw FileError(target_ == "-" ? "standard output" : target_,
                   doing + " (" + std::strerror(error) +
-                      "); check that its folder exists, may be written and has space");
+                      "); check that its folder exists, is writable and has free space");
 }
 
 }  // namespace kvloupe

@@ -125,28 +125,28 @@ later_of_needles = [change for row in needle_changes for change in row[1:]]
 
 text = f"""# Results with the demo model
 
-Written by `scripts/results.sh`, which runs `kvloupe-capture eval`; how it measures is in
-[evaluation.md](evaluation.md). Every policy runs in the model's own cache (closed loop), prompt
+`scripts/results.sh` wrote this page with `kvloupe-capture eval`; [evaluation.md](evaluation.md) says how
+each number is measured. Every policy runs in the model's own cache (closed loop), prompt
 blocks of {settings['block']}, {settings['dtype']}. A budget is a share of the prompt. The model is small and made for this
-tool, and the prompts are few: what a policy does here says little about large models. `kvmerger` multiplies
-a merged value by the size of its set, as its paper says; with block after block that compounds
-(`value_scale=one` leaves it out).
+tool, and the prompts are few: these results say little about large models. `kvmerger` multiplies
+a merged value by the size of its set, as its paper says; over many blocks the factors multiply
+(`value_scale=one` leaves the factor out).
 
 ## One needle, the policy sees the question
 
-Numbers found, in percent, of {count(needle)} prompts: by the prompt's length in tokens.
+Numbers found, in percent, of {count(needle)} prompts, by the prompt's length in tokens.
 
 ![Needles found by length and depth, one map per policy, at a budget of 25 %](images/needles.svg)
 
 {table(["policy, budget", "all"] + [str(l) for l in lengths], grid(needle, lengths, lambda r: r["length"]))}
 
-The same by depth, percent of the text before the needle:
+The same by depth (percent of the text before the needle):
 
 {table(["policy, budget", "all"] + [f"{d:g} %" for d in depths], grid(needle, depths, lambda r: r["depth"]))}
 
 ## One needle, cut before the question
 
-The cache is cut while the context is read, and no more once the question starts: {only_length(context)} tokens,
+The policy evicts while the context is read and stops before the question: {only_length(context)} tokens,
 {count(context)} prompts, in percent by depth.
 
 {table(["policy, budget", "all"] + [f"{d:g} %" for d in depths], grid(context, depths, lambda r: r["depth"]))}
@@ -159,34 +159,34 @@ The cache is cut while the context is read, and no more once the question starts
 
 ## Perplexity
 
-Of generated text the model was not trained on, {only_length(perplexity)} tokens. Loss: difference from the full cache in
-nats. KL: of the next-token distributions, from the full cache's, mean over the tokens. Same: share of
-tokens after which the most probable next token is the full cache's, in percent.
+Measured on generated text that was not in the training, {only_length(perplexity)} tokens. Loss: difference from the full cache in
+nats. KL: divergence of the next-token distributions from those of the full cache, mean over the tokens. Same:
+share of tokens after which the most probable next token is the same as with the full cache, in percent.
 
-![Perplexity less the full cache's against the budget, one line per policy](images/perplexity.svg)
+![Perplexity minus the full cache's, by budget, one line per policy](images/perplexity.svg)
 
 {table(["policy, budget", "perplexity", "loss", "KL", "same"], perplexity_rows)}
 
 ## Hidden states through the layers
 
-Of the same text: mean distance ‖h′ − h‖ / ‖h‖ of the hidden states from the full cache's, in percent,
-after each layer and after the last norm, which is what enters the output head. `kvmerger` leaves the
-picture.
+The same text: mean distance ‖h′ − h‖ / ‖h‖ between the hidden states and those of the full cache, in percent,
+after each layer and after the last norm (the input of the output head). The values of `kvmerger` are too
+large for the picture.
 
 ![Mean distance of hidden states after each layer, one line per policy, at a budget of 25 %](images/layer-drift.svg)
 
 {table(["policy, budget"] + after_layers(perplexity), drift_rows)}
 
-Whether the two stages of CriticalKV lower it, as its paper sees (figure 6: an 8B model, 200 news
-summaries at 20 %, more so in deeper layers): the change of the mean distance, in percent, that
-`+critical` makes, and in how many cases the distance is smaller. Texts: {count(critical)} of {only_length(critical)} tokens, all of their
-tokens. Needles: the prompts of the first part, at their last token, from whose state the answer comes.
+Do the two stages of CriticalKV lower this distance, as in its paper (figure 6: an 8B model, 200 news
+summaries at 20 %, a larger effect in deeper layers)? The table gives the change of the mean distance, in percent,
+due to `+critical`, and in how many cases the distance is smaller. Texts: {count(critical)} of {only_length(critical)} tokens, means over all
+tokens. Needles: the prompts of the first part, at the last token, which predicts the answer.
 
 {table(["policy, budget"] + after_layers(critical), text_rows + needle_rows)}
 
-Over texts, {lowered(later_of_texts)} means from layer 1 on are smaller with it, and the median change is {median(later_of_texts)};
+Over texts, {lowered(later_of_texts)} means from layer 1 on are smaller with `+critical`, and the median change is {median(later_of_texts)};
 after layer 0, where little drifts, {lowered(after(text_changes, 0))}. Deeper layers: {median(after(text_changes, 1))} after layer 1, {median(after(text_changes, -2))} after the last,
 {median(after(text_changes, -1))} after the norm. At the last token of needle prompts {lowered(later_of_needles)} are smaller, {median(later_of_needles)} in the
-median; there single prompts weigh much.
+median; a single prompt has much weight there.
 """
 target.write_text(text, encoding="utf-8")

@@ -33,7 +33,7 @@ std::string read_text(const std::filesystem::path& path) {
   const std::uintmax_t size = std::filesystem::file_size(path, error);
   if (error) throw FileError(path.string(), "cannot be read (" + error.message() + ")");
   if (size > kLargest)
-    throw FileError(path.string(), "is larger than results of an evaluation are");
+    throw FileError(path.string(), "is larger than the results of an evaluation can be");
   std::ifstream in(path, std::ios::binary);
   std::ostringstream text;
   text << in.rdbuf();
@@ -50,7 +50,7 @@ double number_in(const Json& json, const char* name, double low, double high) {
     value = json.get<double>();
   }
   if (!(value >= low && value <= high))
-    throw std::out_of_range(fmt::format("has a \"{}\" that is not a number it can be", name));
+    throw std::out_of_range(fmt::format("has a \"{}\" outside the allowed range", name));
   return value;
 }
 
@@ -70,7 +70,7 @@ double optional_number(const Json& run, const char* name, double low, double hig
 std::string word(const Json& run, const char* name) {
   const auto found = run.find(name);
   if (found == run.end() || !found->is_string() || found->get<std::string>().empty())
-    throw std::out_of_range(fmt::format("has no \"{}\" in words", name));
+    throw std::out_of_range(fmt::format("has no text \"{}\"", name));
   return found->get<std::string>();
 }
 
@@ -80,7 +80,8 @@ HiddenDistances distances(const Json& run, const char* layers, const char* norme
   const auto found = run.find(layers);
   if (found == run.end() || found->is_null()) return result;
   if (!found->is_array() || found->empty() || found->size() > kMostLayers)
-    throw std::out_of_range(fmt::format("has a \"{}\" that is not a list of layers", layers));
+    throw std::out_of_range(
+        fmt::format("has a \"{}\" that is not a list with one number per layer", layers));
   for (const Json& layer : *found) result.layers.push_back(number_in(layer, layers, 0.0, high));
   return result;
 }
@@ -153,10 +154,10 @@ Evaluation read_evaluation(const std::filesystem::path& path) {
   if (json.is_discarded() || too_deep)
     refuse("is not valid JSON (truncated?); run the evaluation again, or choose another file");
   if (!json.is_object() || json.value("format", Json()) != Json("kvloupe-eval"))
-    refuse("holds no results of an evaluation; give a file of kvloupe-capture eval");
+    refuse("has no results of an evaluation; give a file written by kvloupe-capture eval");
   const Json version = json.value("format_version", Json());
   if (version.is_number_integer() && version.get<long>() > kVersion)
-    refuse("was written by a newer kvloupe; use that one");
+    refuse("was written by a newer kvloupe; open it with that version");
   if (version != Json(kVersion)) refuse("has no format_version; run the evaluation again");
   const Json settings = json.value("settings", Json());
   const Json task = settings.is_object() ? settings.value("task", Json()) : Json();
@@ -167,13 +168,13 @@ Evaluation read_evaluation(const std::filesystem::path& path) {
   } else if (task == Json("perplexity")) {
     evaluation.task = Evaluation::Task::perplexity;
   } else {
-    refuse("is of no task that is known (needle, perplexity)");
+    refuse("has an unknown task; known tasks are needle and perplexity");
   }
   const Json model = settings.value("model", Json());
   if (model.is_string()) evaluation.model = model.get<std::string>();
   const auto runs = json.find("runs");
   if (runs == json.end() || !runs->is_array() || runs->empty())
-    refuse("holds no runs; let the evaluation finish at least one");
+    refuse("has no runs; let the evaluation finish at least one");
   for (std::size_t i = 0; i < runs->size(); ++i) {
     try {
       evaluation.runs.push_back(run_of((*runs)[i], evaluation.task));
@@ -187,7 +188,7 @@ Evaluation read_evaluation(const std::filesystem::path& path) {
       const std::size_t own = (evaluation.runs[i].*distances).layers.size();
       if (own != 0 && own != layers) {
         refuse(
-            fmt::format("run {} has hidden states after {} layers, another one after {}; run the "
+            fmt::format("run {} has hidden states after {} layers, another run after {}; run the "
                         "evaluation again",
                         i, own, layers));
       }

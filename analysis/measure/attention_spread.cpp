@@ -9,13 +9,13 @@ MeasureFamily attention_spread() {
   MeasureFamily family;
   family.name = "Spread of the attention";
   family.remark =
-      "Of the step's last query over the whole captured prefix, whatever the policy. A first stage "
-      "of fewer entries cannot reach sigma = 0.5.";
+      "Measured for the step's last query over the whole captured prefix, whatever the policy. A "
+      "first stage with fewer entries cannot reach sigma = 0.5.";
   family.scope = MeasureScope::query_head;
   family.measures = {{.name = "half_mass_entries",
                       .title = "Entries that hold half the attention",
                       .unit = "entries",
-                      .formula = "the least k with sum of the k largest A_i > 0.5",
+                      .formula = "the smallest k with sum of the k largest A_i > 0.5",
                       .source = "CriticalKV assumption 3.4, appendix A"}};
   family.of_query_head = [](MeasuredStep& step, int query_head, std::span<double> values) {
     values[0] = entries_for_mass(step.attention(query_head), 0.5);

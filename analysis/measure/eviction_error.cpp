@@ -104,9 +104,9 @@ MeasureFamily eviction_error() {
   MeasureFamily family;
   family.name = "Error of one eviction, per query";
   family.remark =
-      "What this step's eviction alone does to the last query's output: the cache before it "
-      "against the cache after it. The joint error is exact; the sum treats each entry as if it "
-      "left alone. Known at steps that evict, and not after merging.";
+      "How much this step's eviction alone changes the last query's output: the cache before the "
+      "eviction compared with the cache after it. The joint error is exact; the sum treats each "
+      "entry as if it were evicted alone. Known at steps that evict, and not after merging.";
   family.scope = MeasureScope::query_head;
   family.of_query_head = of_query_head;
   family.measures = infos("", "h the query's softmax over the cache before the eviction");
@@ -117,9 +117,9 @@ MeasureFamily policy_eviction_error() {
   MeasureFamily family;
   family.name = "Error of one eviction, by the policy's scores";
   family.remark =
-      "The same with the policy's own scores as attention. An approximation of what any one query "
-      "loses, because a score is a mean over queries and query heads. Under caote and fastcaote "
-      "the base score is not known afterwards, and neither are these.";
+      "The same with the policy's own scores as attention. This approximates the loss of a single "
+      "query, because a score is a mean over queries and query heads. With caote and fastcaote the "
+      "base score is not stored, so these measures are unknown.";
   family.scope = MeasureScope::step;
   family.of_step = of_step;
   family.measures = infos("score_", "h the scores, shifted and divided to sum to 1");

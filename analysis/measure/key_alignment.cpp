@@ -10,9 +10,9 @@ MeasureFamily key_alignment() {
   family.name = "Alignment of key and query";
   family.remark =
       "k* is the key that the step's last query attends to most, over the whole captured prefix, "
-      "whatever the policy; keys scaled so that the query has length one. The bound of theorem C.1 "
-      "is shown as printed: it is never positive, and can fail where the cosine is negative. That "
-      "of theorem C.3 says something only where cos(mean k, q) < 0 < cos(k*, q).";
+      "whatever the policy. Keys are scaled so that the query has length one. The bound of theorem "
+      "C.1 is shown as printed: it is never positive, and it can fail where the cosine is "
+      "negative. The bound of theorem C.3 is useful only where cos(mean k, q) < 0 < cos(k*, q).";
   family.scope = MeasureScope::query_head;
   family.on_request = true;
   family.measures = {

@@ -7,14 +7,14 @@ namespace kvloupe::measures {
 
 MeasureFamily key_attention() {
   MeasureFamily family;
-  family.name = "Likeness and attention";
+  family.name = "Similarity and attention";
   family.remark =
-      "Spearman's rank correlation over all tokens, ties shared. Attention is the mean over the "
-      "queries that see a token and over the group; it takes all T^2/2 products.";
+      "Spearman's rank correlation over all tokens; ties get their mean rank. Attention is the "
+      "mean over the queries that see a token and over the group; this needs all T^2/2 products.";
   family.scope = MeasureScope::trace;
   family.on_request = true;
   family.measures = {{.name = "key_attention_correlation",
-                      .title = "ρ of likeness and attention",
+                      .title = "ρ of similarity and attention",
                       .unit = "",
                       .formula =
                           "rank correlation of the mean cosine of a key to the others and the "

@@ -9,8 +9,8 @@ MeasureFamily key_diversity() {
   MeasureFamily family;
   family.name = "Diversity of the keys";
   family.remark =
-      "Of the keys as captured at the tokens that stay, also where entries were merged; the cache "
-      "is what was there before the step's eviction.";
+      "Computed from the captured keys of the kept tokens, even if entries were merged. The cache "
+      "is the cache before the step's eviction.";
   family.scope = MeasureScope::step;
   family.measures = {
       {.name = "key_objective",

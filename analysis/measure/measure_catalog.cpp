@@ -143,7 +143,7 @@ const Measure& require_measure(std::string_view name) {
   if (const Measure* found = find_measure(name)) return *found;
   std::vector<std::string> names;
   for (const Measure& measure : all_measures()) names.push_back(measure.info->name);
-  throw UsageError("measure '" + std::string(name) + "': no such; the nearest is '" +
+  throw UsageError("measure '" + std::string(name) + "': unknown; the nearest is '" +
                    nearest_word(std::string(name), names) + "'");
 }
 

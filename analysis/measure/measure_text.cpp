@@ -21,20 +21,20 @@ constexpr const char* kHead =
     R"(<!-- Written by `kvloupe measures --markdown`. Do not edit: change the catalogue and write it anew. -->
 # Measures
 
-What is measured of a policy's replay, or of the trace alone. A measure's name is its key in the JSON
-of `kvloupe replay --json`, its column in the CSV of `kvloupe sweep`, and its value of
+Measures of a policy's replay, or of the trace alone. A measure's name is its key in the JSON
+of `kvloupe replay --json`, its column in the CSV of `kvloupe sweep`, and its value in
 `kvloupe export --figure overview --set measure=NAME`.
 
-Where there is a value per step, a sweep's column is the mean over the steps from the first eviction on
-(without one: the last step), or the last step's where this says so; per query head, it is the mean over
-the query heads; of a measure that is known at some steps or query heads only, over those. A value that
-is not known is `null` in JSON and empty in CSV.
+The column of a sweep holds one number per head. For a measure with a value per step it is the mean over the
+steps from the first eviction on (without an eviction: the last step), or, where the last column says so, the
+value at the last step. For a measure with a value per query head it is the mean over the query heads. Unknown
+values do not count in these means. An unknown value is `null` in JSON and empty in CSV.
 
-Notation: A is the softmax row of one query over the whole captured prefix, A' the same over what is
-retained, both in double from the states as stored; V the values, W_O the slice of the output projection
-of one query head. Where the model has a sliding window, the prefix is what the query sees of it; the one
-entry that this query still sees and no later one does counts as retained unless it was evicted before,
-because it leaves on the model's account.
+Notation: A is the softmax row of one query over the whole captured prefix, A' the same over the retained
+entries, both in double precision from the states as stored. V are the values, W_O is the slice of the output
+projection of one query head. If the model has a sliding window, the prefix is the part that the query sees. The
+query also sees one entry that no later query sees; this entry counts as retained unless it was evicted before,
+because leaving the window is not an eviction.
 )";
 
 /// A table cell: pipes would end it.
@@ -51,7 +51,7 @@ std::string section(const MeasureFamily& family) {
   if (!family.needs_part.empty()) {
     text += fmt::format(" Of policies with `{}` only.", family.needs_part);
   }
-  if (family.on_request) text += " Computed on request only.";
+  if (family.on_request) text += " Computed only on request.";
   if (!family.remark.empty()) text += " " + family.remark;
   text += "\n\n| name | unit | formula | source | better | in a sweep |\n";
   text += "| --- | --- | --- | --- | --- | --- |\n";

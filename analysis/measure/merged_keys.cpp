@@ -32,8 +32,8 @@ MeasureFamily merged_keys() {
       {.name = "merge_effective_members",
        .title = "Effective members of a merging set",
        .unit = "entries",
-       .formula = "1/(sum of w^2): 1 where the pivot alone counts",
-       .source = "ours, of KVMerger's eq. 7",
+       .formula = "1/(sum of w^2): 1 if only the pivot counts",
+       .source = "ours, from KVMerger's eq. 7",
        .summary = Summary::last,
        .of_step =
            [](const StepRecord& r) { return mean_of(r, &MergeMeasures::effective_members); }},
@@ -41,7 +41,7 @@ MeasureFamily merged_keys() {
        .title = "Cosine of merged key and members",
        .unit = "",
        .formula = "mean of cos(sum of w_i k_i, k_i)",
-       .source = "ours, of KVMerger's eq. 5",
+       .source = "ours, from KVMerger's eq. 5",
        .better = Better::larger,
        .summary = Summary::last,
        .of_step =

@@ -37,7 +37,7 @@ namespace measures {
 MeasureFamily output_norm() {
   MeasureFamily family;
   family.name = "Size of the output";
-  family.remark = "Of the step's last query, full cache, before W_O.";
+  family.remark = "Measured for the step's last query with the full cache, before W_O.";
   family.scope = MeasureScope::query_head;
   family.measures = {
       {.name = "output_norm_l2",
@@ -62,9 +62,9 @@ MeasureFamily output_error() {
   MeasureFamily family;
   family.name = "Relative output error";
   family.remark =
-      "Over the last queries of all steps from the first eviction on and the head's query heads. "
-      "The paper shows an output error per layer and does not define how it is normalised; this is "
-      "ours.";
+      "Over the last queries of all steps from the first eviction on, and over the head's query "
+      "heads. The paper shows an output error per layer but does not define its normalisation; "
+      "this one is ours.";
   family.scope = MeasureScope::replay;
   family.measures = {
       {.name = "output_error",

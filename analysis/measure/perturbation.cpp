@@ -10,9 +10,9 @@ MeasureFamily perturbation() {
   MeasureFamily family;
   family.name = "Output perturbation";
   family.remark =
-      "Of the step's last query, full cache against what is left of it. A: attention over the "
-      "whole captured prefix; A': over the retained entries. NaN where the trace has no output "
-      "weights; after merging the bounds hold no longer and are NaN.";
+      "Measured for the step's last query: the full cache compared with the retained entries. A: "
+      "attention over the whole captured prefix; A': over the retained entries. NaN if the trace "
+      "has no output weights. After merging the bounds do not hold and are NaN.";
   family.scope = MeasureScope::query_head;
   family.measures = {
       {.name = "retained_mass",
@@ -42,8 +42,8 @@ MeasureFamily perturbation() {
       {.name = "tightness_l1",
        .title = "Tightness ℒ/θ (L1)",
        .unit = "",
-       .formula = "L / theta; 1 where the bound is exact; NaN where theta = 0: nothing with "
-                  "attention left",
+       .formula =
+           "L / theta; 1 if the bound is exact; NaN if theta = 0 (no retained entry has attention)",
        .source = "ours",
        .share = true,
        .of_query_head = [](const Metrics& m) { return tightness(m.perturbation_l1, m.bound_l1); }},
@@ -71,7 +71,7 @@ MeasureFamily perturbation() {
       {.name = "tightness_l2",
        .title = "Tightness ℒ/θ (L2)",
        .unit = "",
-       .formula = "L / theta, both L2; NaN where theta = 0",
+       .formula = "L / theta, both L2; NaN if theta = 0",
        .source = "ours",
        .share = true,
        .of_query_head = [](const Metrics& m) { return tightness(m.perturbation_l2, m.bound_l2); }},

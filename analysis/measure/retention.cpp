@@ -36,34 +36,34 @@ double ties(const HeadReplay& head) {
 
 MeasureFamily retention() {
   MeasureFamily family;
-  family.name = "What is left";
+  family.name = "Retained entries";
   family.scope = MeasureScope::replay;
-  family.measures = {{.name = "retained",
-                      .title = "Entries retained",
-                      .unit = "entries",
-                      .formula = "entries after the last step",
-                      .source = "KVMerger figure 3b",
-                      .of_replay = retained},
-                     {.name = "retained_share",
-                      .title = "Share retained",
-                      .unit = "",
-                      .formula = "entries after the last step / tokens that later queries see",
-                      .source = "KVMerger figure 3b",
-                      .share = true,
-                      .of_replay = retained_share},
-                     {.name = "absorbed",
-                      .title = "Tokens absorbed by merges",
-                      .unit = "tokens",
-                      .formula = "entries merged into another, or whose value was given away",
-                      .source = "KVMerger §4",
-                      .of_replay = absorbed},
-                     {.name = "ties",
-                      .title = "Ties at the threshold",
-                      .unit = "entries",
-                      .formula = "entries whose score is the threshold, where more than one, over "
-                                 "all steps",
-                      .source = "ours",
-                      .of_replay = ties}};
+  family.measures = {
+      {.name = "retained",
+       .title = "Entries retained",
+       .unit = "entries",
+       .formula = "entries after the last step",
+       .source = "KVMerger figure 3b",
+       .of_replay = retained},
+      {.name = "retained_share",
+       .title = "Share retained",
+       .unit = "",
+       .formula = "entries after the last step / tokens that later queries see",
+       .source = "KVMerger figure 3b",
+       .share = true,
+       .of_replay = retained_share},
+      {.name = "absorbed",
+       .title = "Tokens absorbed by merges",
+       .unit = "tokens",
+       .formula = "entries merged into another entry, or whose value was given to others",
+       .source = "KVMerger §4",
+       .of_replay = absorbed},
+      {.name = "ties",
+       .title = "Ties at the threshold",
+       .unit = "entries",
+       .formula = "entries with a score equal to the threshold, if more than one, over all steps",
+       .source = "ours",
+       .of_replay = ties}};
   return family;
 }
 

@@ -43,10 +43,10 @@ MeasureFamily two_stages() {
   MeasureFamily family;
   family.name = "The two stages of CriticalKV";
   family.remark =
-      "Of the step's last query over the whole captured prefix; stage one is what was chosen "
-      "before the second stage, protected entries included. Known at steps that evict. Where "
-      "assumption 3.4 fails the relaxed bound means nothing and is NaN; bound_stage_one stays a "
-      "bound. After merging nothing here is known.";
+      "Measured for the step's last query over the whole captured prefix. Stage one is the set "
+      "chosen before the second stage, including protected entries. Known at steps that evict. If "
+      "assumption 3.4 fails, the relaxed bound has no meaning and is NaN; bound_stage_one is still "
+      "a bound. After merging these measures are unknown.";
   family.scope = MeasureScope::query_head;
   family.needs_part = "critical";
   family.of_query_head = measure;
@@ -61,7 +61,7 @@ MeasureFamily two_stages() {
       {.name = "assumption_holds",
        .title = "Assumption σ > 0.5",
        .unit = "",
-       .formula = "1 where sigma > 0.5, else 0; in a sweep the share of queries where it holds",
+       .formula = "1 if sigma > 0.5, else 0; in a sweep the share of queries for which it holds",
        .source = "CriticalKV assumption 3.4",
        .better = Better::larger,
        .share = true},
@@ -74,7 +74,8 @@ MeasureFamily two_stages() {
       {.name = "bound_relaxed_l1",
        .title = "Relaxed bound θ̂_relax (L1)",
        .unit = "",
-       .formula = "bound_stage_one_l1 with the least norm of all entries for those of stage two",
+       .formula = "bound_stage_one_l1 with the smallest norm of all entries in place of the norms "
+                  "of stage two",
        .source = "CriticalKV theorem E.1",
        .better = Better::smaller},
       {.name = "bound_stage_one_l2",

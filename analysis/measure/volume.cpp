@@ -8,8 +8,8 @@ MeasureFamily volume() {
   MeasureFamily family;
   family.name = "Volume of the keys";
   family.remark =
-      "The paper's K K' is singular where n > d; the eigenvalues of K'K above n eps lambda_max are "
-      "taken, and how many they are is said.";
+      "The paper's K K' is singular if n > d. The eigenvalues of K'K above n eps lambda_max are "
+      "used; `rank` is their number.";
   family.scope = MeasureScope::step;
   family.measures = {
       {.name = "log_pseudo_determinant",
@@ -24,7 +24,7 @@ MeasureFamily volume() {
       {.name = "rank",
        .title = "Rank of the retained keys",
        .unit = "",
-       .formula = "how many eigenvalues count",
+       .formula = "number of eigenvalues that count",
        .source = "ours",
        .summary = Summary::last,
        .of_step = [](const StepRecord& record) { return static_cast<double>(record.rank); }},

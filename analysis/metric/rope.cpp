@@ -14,25 +14,25 @@ namespace kvloupe {
 Rope::Rope(const ModelInfo& model) : halves_(model.rope_pairing == RopePairing::half) {
   using nlohmann::json;
   if (!(model.rope_theta > 0.0)) {
-    throw WorkError("the trace has no rope_theta: RoPE cannot be undone");
+    throw WorkError("the trace has no rope_theta: the rotation of RoPE cannot be undone");
   }
-  if (model.head_dim % 2 != 0) throw WorkError("an odd head dimension: RoPE cannot be undone");
+  if (model.head_dim % 2 != 0)
+    throw WorkError("the head dimension is odd: the rotation of RoPE cannot be undone");
   try {
     frequencies_ = rope_frequencies(
         model.rope_theta, model.head_dim,
         parse_rope_scaling(model.rope_scaling.empty() ? "null" : model.rope_scaling));
   } catch (const std::invalid_argument& problem) {
-    throw WorkError(
-        fmt::format("RoPE cannot be undone, only keys after RoPE can be used: rope_scaling of the "
-                    "trace: {}",
-                    problem.what()));
+    throw WorkError(fmt::format(
+        "RoPE cannot be undone, so only keys after RoPE can be used: rope_scaling of the trace: {}",
+        problem.what()));
   }
   const json config = json::parse(model.config, nullptr, false);
   if (config.is_object() && config.contains("partial_rotary_factor") &&
       config["partial_rotary_factor"].is_number() &&
       config["partial_rotary_factor"].get<double>() != 1.0) {
     throw WorkError(
-        "RoPE with partial_rotary_factor cannot be undone; only keys after RoPE can be used");
+        "RoPE with partial_rotary_factor cannot be undone, so only keys after RoPE can be used");
   }
 }
 

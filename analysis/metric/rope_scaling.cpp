@@ -80,7 +80,7 @@ RopeScaling parse_yarn(const json& object, double most_positions) {
 
 /// What YaRN leaves of the pairs' own frequency, [d/2] from 1 to 0.
 std::vector<double> yarn_shares(double theta, int head_dim, const RopeScaling& scaling) {
-  if (!(theta > 1.0)) throw std::invalid_argument("yarn wants a rope_theta greater than 1");
+  if (!(theta > 1.0)) throw std::invalid_argument("yarn needs a rope_theta greater than 1");
   // The pair, as a real number, that makes so many turns within the original context.
   const auto pair_of = [&](double turns) {
     return head_dim * std::log(scaling.original_context / (turns * 2.0 * std::numbers::pi)) /
@@ -111,7 +111,7 @@ RopeScaling parse_rope_scaling(const std::string& text, double most_positions) {
   // Models whose layers turn differently have one object for each kind of layer.
   for (const auto& [name, value] : object.items()) {
     if (value.is_object()) {
-      throw std::invalid_argument("a rotation of its own for some layers, " + quoted(name) +
+      throw std::invalid_argument("a separate rotation for some layers, " + quoted(name) +
                                   ", is not supported");
     }
   }
@@ -136,8 +136,9 @@ RopeScaling parse_rope_scaling(const std::string& text, double most_positions) {
   } else if (type == "yarn") {
     scaling = parse_yarn(object, most_positions);
   } else {
-    throw std::invalid_argument("the type " + quoted(type) +
-                                " is not supported; default, linear, llama3 and yarn are");
+    throw std::invalid_argument(
+        "the type " + quoted(type) +
+        " is not supported; the supported types are default, linear, llama3 and yarn");
   }
   return scaling;
 }

@@ -82,29 +82,30 @@ PolicyEntry adakv() {
   PolicyEntry entry;
   entry.name = "adakv";
   entry.kind = PartKind::allocation;
-  entry.summary = "the heads of a layer share its entries: the highest scores of all of them stay";
+  entry.summary = "the heads of a layer share its entries: the highest scores of all heads stay";
   entry.formula =
-      "pin: each head's best floor(safeguard N) are kept, the rest of N Hk goes to the highest "
-      "scores of the layer; mix: B_h = round((1 - a) c_h + floor(a N)), c_h = the head's count "
-      "among the layer's top N Hk, a = safeguard";
+      "pin: the best floor(safeguard N) of each head are kept, the rest of N Hk goes to the "
+      "highest scores of the layer; mix: B_h = round((1 - a) c_h + floor(a N)), c_h = the head's "
+      "count among the layer's top N Hk, a = safeguard";
   entry.source = "Feng et al., Ada-KV; pin: kvpress; mix: the authors' code";
   entry.differences =
-      "kvpress pins (mode=pin, 0.2); the authors' code mixes (mode=mix), now with 0.5, and keeps "
-      "the window on top of the budget; here protected entries are inside it and count as pinned; "
-      "a layer evicts when its entries together exceed N Hk; a head keeps one entry at least";
-  entry.parameters = {{.name = "safeguard",
-                       .type = ParameterType::number,
-                       .default_value = 0.2,
-                       .minimum = 0.0,
-                       .maximum = 1.0,
-                       .words = {},
-                       .meaning = "share of the budget every head is sure of; 1: uniform"},
-                      {.name = "mode",
-                       .type = ParameterType::word,
-                       .default_value = std::string("pin"),
-                       .words = {"pin", "mix"},
-                       .meaning = "pin: the best of each head first; mix: between the head's count "
-                                  "in the layer's top and the uniform share"}};
+      "kvpress pins (mode=pin, 0.2); the authors' code mixes (mode=mix), now with 0.5, and adds "
+      "the window to the budget. Here protected entries are inside the budget and count as pinned; "
+      "a layer evicts when its entries together exceed N Hk; each head keeps at least one entry";
+  entry.parameters = {
+      {.name = "safeguard",
+       .type = ParameterType::number,
+       .default_value = 0.2,
+       .minimum = 0.0,
+       .maximum = 1.0,
+       .words = {},
+       .meaning = "share of the budget that every head gets in any case; 1: uniform"},
+      {.name = "mode",
+       .type = ParameterType::word,
+       .default_value = std::string("pin"),
+       .words = {"pin", "mix"},
+       .meaning = "pin: the best of each head first; mix: between the head's count in the layer's "
+                  "top and the uniform share"}};
   entry.make_allocation = [](const SpecPart& part) {
     return std::make_unique<AdaKvAllocation>(part.number("safeguard"), part.word("mode") == "mix");
   };
@@ -114,12 +115,12 @@ PolicyEntry adakv() {
     const ScoreScale scale = score_scale(spec);
     if (scale == ScoreScale::per_head || scale == ScoreScale::signed_own) {
       doubts.push_back("adakv compares the scores of different heads, but those of " +
-                       spec.score().name + " have a scale of their own in each head");
+                       spec.score().name + " are on a different scale in each head");
     }
     if (spec.find("adakv")->word("mode") == "mix") {
       doubts.emplace_back(
-          "adakv(mode=mix) rounds the share of each head by itself: a layer's sum can differ from "
-          "its budget, at each step by the allocation_drift that stands there");
+          "adakv(mode=mix) rounds the share of each head separately: a layer's sum can differ from "
+          "its budget, by the allocation_drift that is given for each step");
     }
     return doubts;
   };

@@ -21,7 +21,7 @@ Budget parse_budget(std::string_view text) {
   std::string_view body = text;
   while (!body.empty() && body.front() == ' ') body.remove_prefix(1);
   while (!body.empty() && body.back() == ' ') body.remove_suffix(1);
-  if (body.empty()) refuse(text, "nothing is written");
+  if (body.empty()) refuse(text, "is empty");
   const bool percent = body.back() == '%';
   if (percent) body.remove_suffix(1);
   const char* end = body.data() + body.size();

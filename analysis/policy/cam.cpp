@@ -86,22 +86,22 @@ PolicyEntry cam() {
   PolicyEntry entry;
   entry.name = "cam";
   entry.kind = PartKind::merging;
-  entry.summary = "an evicted entry's value is shared out among the kept entries after it";
+  entry.summary = "the value of an evicted entry is divided among the kept entries after it";
   entry.formula =
-      "v_r += p v_j / m' for the next m' = min(m, available) kept r after the evicted j, "
-      "p = clamp(a_j / mean of a over those, 0, 1), a: accumulated attention";
+      "v_r += p v_j / m' for the next m' = min(m, available) kept r after the evicted j, p = "
+      "clamp(a_j / mean of a over those, 0, 1), a: accumulated attention";
   entry.source = "CaM (Zhang et al., ICML 2024)";
   entry.differences =
-      "the authors' language-model code divides by the largest: denominator=max; it draws with "
-      "probability p: sample=bernoulli; its values hold earlier merges of the same step, here "
-      "original values are given";
+      "the authors' language-model code divides by the largest attention: denominator=max; it "
+      "draws with probability p: sample=bernoulli; its values include earlier merges of the same "
+      "step, here the original values are given";
   entry.parameters = {{.name = "m",
                        .type = ParameterType::count,
                        .default_value = 32.0,
                        .minimum = 1,
                        .maximum = 1024,
                        .words = {},
-                       .meaning = "among how many kept entries a value is shared out, at most"},
+                       .meaning = "the largest number of kept entries that share a value"},
                       {.name = "sample",
                        .type = ParameterType::word,
                        .default_value = std::string("expected"),
@@ -113,12 +113,12 @@ PolicyEntry cam() {
                        .minimum = 0,
                        .maximum = 9007199254740991.0,
                        .words = {},
-                       .meaning = "of sample=bernoulli"},
+                       .meaning = "seed of sample=bernoulli"},
                       {.name = "denominator",
                        .type = ParameterType::word,
                        .default_value = std::string("mean"),
                        .words = {"mean", "max"},
-                       .meaning = "p compares with the mean, or the largest, attention"}};
+                       .meaning = "p compares with the mean or with the largest attention"}};
   entry.make_merging = [](const SpecPart& part, const LayerContext& context) {
     return std::make_unique<Cam>(part, context);
   };

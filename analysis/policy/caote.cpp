@@ -9,20 +9,22 @@ PolicyEntry caote() {
   PolicyEntry entry;
   entry.name = "caote";
   entry.kind = PartKind::value_aware;
-  entry.summary = "the score as attention, times how far the output moves without the entry";
+  entry.summary =
+      "the score, read as attention, times how much the output changes without the entry";
   entry.formula =
       "c_j = h_j / (1 - h_j) ||o - v_j||, o = sum h_i v_i, h = scores / their sum (first shifted "
-      "by their minimum where some is negative; all zero: 1/n)";
+      "by their minimum if some are negative; all zero: 1/n)";
   entry.source = "CAOTE eq. 8, 20 to 22; theorem 3.2";
   entry.differences =
-      "no public code; the paper leaves grouped-query attention open: here h is the score's mean "
-      "over the group, for which c_j is an approximation; where no other entry has mass the entry "
-      "is never evicted; protection applies after";
+      "no public code. The paper does not define grouped-query attention; here h is the score's "
+      "mean over the group, which makes c_j an approximation. If no other entry has attention, the "
+      "entry is never evicted. Protection applies afterwards";
   entry.wrap_score = [](const SpecPart&, const LayerContext&, std::unique_ptr<Score> base) {
     return make_value_aware_score(ValueAwareForm::caote, std::move(base));
   };
   entry.refusal = [](const PolicySpec& spec) -> std::string {
-    if (spec.find("fastcaote") != nullptr) return "stands beside fastcaote; one of them is enough";
+    if (spec.find("fastcaote") != nullptr)
+      return "cannot be combined with fastcaote; leave one out";
     return one_set_refusal(spec);
   };
   entry.doubts = [](const PolicySpec& spec) { return value_aware_doubts(spec, "caote"); };
@@ -31,7 +33,7 @@ PolicyEntry caote() {
     if (model.group_size() > 1) {
       notes.push_back("caote is exact for one query head; with " +
                       std::to_string(model.group_size()) +
-                      " in a group their mean makes it an approximation, off by 10 % typically");
+                      " in a group, their mean makes it an approximation, typically off by 10 %");
     }
     return notes;
   };

@@ -160,7 +160,7 @@ void ComposedPolicy::check_rows(const StepView& view, const MatrixView& rows,
     throw WorkError(name_ + ": the " + what + " of layer " + std::to_string(layer_) + ", token " +
                     std::to_string(view.block.end - static_cast<int>(rows.rows() - row)) +
                     " at step " + std::to_string(view.step) +
-                    " holds what is not a finite number; check the trace's states");
+                    " has a number that is not finite; check the trace's states");
   }
 }
 

@@ -59,23 +59,22 @@ PolicyEntry critical() {
   PolicyEntry entry;
   entry.name = "critical";
   entry.kind = PartKind::selection;
-  entry.summary = "a part by the score, the rest by the score times the size of the output";
+  entry.summary = "one part by the score, the rest by the score times the norm of the output";
   entry.formula =
       "of b places first floor(alpha b) by s_i, the rest by (s_i + eps) times the mean over the "
       "group of ||v_i W_O||; s = the score as attention per row";
   entry.source = "CriticalKV algorithm 1; norm=l2: appendix F";
   entry.differences =
-      "the paper's listing has alpha 0.25, its text and experiments 0.5; eps stands in no theorem "
-      "but matters most in practice (kvpress: +2 points); the paper's own base is "
-      "snapkv(pool=max), also with adakv; kvpress multiplies protected entries as well, here they "
-      "are apart";
+      "the paper's listing has alpha 0.25, its text and experiments 0.5. No theorem contains eps, "
+      "but it matters most in practice (kvpress: +2 points). The paper's base is snapkv(pool=max), "
+      "also with adakv. kvpress also multiplies protected entries; here they are separate";
   entry.parameters = {{.name = "alpha",
                        .type = ParameterType::number,
                        .default_value = 0.5,
                        .minimum = 0.0,
                        .maximum = 1.0,
                        .words = {},
-                       .meaning = "share of the places that goes by the score alone"},
+                       .meaning = "share of the places that is filled by the score alone"},
                       {.name = "eps",
                        .type = ParameterType::number,
                        .default_value = 1e-4,
@@ -99,13 +98,13 @@ PolicyEntry critical() {
     std::vector<std::string> doubts;
     const std::string name = spec.score().name;
     if (score_scale(spec) == ScoreScale::signed_own) {
-      doubts.push_back("critical multiplies scores by norms: where those of " + name +
-                       " are negative, all are shifted by their minimum first");
+      doubts.push_back("critical multiplies scores by norms: if scores of " + name +
+                       " are negative, all are first shifted by their minimum");
     }
     if (find_policy(name)->scale != ScoreScale::attention) {
-      doubts.push_back("critical is meant for attention, which " + name +
-                       " is not; eps = " + number_text(spec.find("critical")->number("eps")) +
-                       " is then of no known size");
+      doubts.push_back("critical is made for attention, and " + name +
+                       " is not attention: the effect of eps = " +
+                       number_text(spec.find("critical")->number("eps")) + " is unknown");
     }
     return doubts;
   };

@@ -174,12 +174,12 @@ std::optional<TextProblem> check(std::string_view text) {
 PolicyEntry expr() {
   PolicyEntry entry;
   entry.name = "expr";
-  entry.summary = "a formula of your own over each entry's attention, key, value and age";
+  entry.summary = "your own formula of each entry's attention, key, value and age";
   entry.formula =
       "score_i = the formula over attn_last, attn_sum, attn_window (means over the group: of the "
-      "last query, summed as h2o, of the last 32 queries), cos_anchor, cos_mean (cosine with the "
-      "mean of the normalised keys, of the keys), key_norm, value_norm, value_out_norm (L1, group "
-      "mean), dist_output (from the last query's output), age (0 for the newest), position, "
+      "last query, summed as in h2o, of the last 32 queries), cos_anchor, cos_mean (cosine with "
+      "the mean of the normalised keys, of the keys), key_norm, value_norm, value_out_norm (L1, "
+      "group mean), dist_output (from the last query's output), age (0 for the newest), position, "
       "is_recent (1 in the step's own block), n, budget; rank(x), zscore(x), minmax(x), smooth(x, "
       "k) run along the cache";
   entry.source = "muParser's operators and functions";
@@ -188,7 +188,7 @@ PolicyEntry expr() {
                        .type = ParameterType::text,
                        .default_value = std::string(),
                        .words = {},
-                       .meaning = "the formula, between quotes",
+                       .meaning = "the formula, in quotes",
                        .required = true,
                        .check = check}};
   entry.scale = ScoreScale::signed_own;

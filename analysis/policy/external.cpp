@@ -28,7 +28,7 @@ class External : public LayerPolicy {
       if (set.empty() && !tokens.empty()) {
         throw FileError(sets_.path(), "nothing is retained at " + where() + ", step " +
                                           std::to_string(view.step) +
-                                          "; a cache keeps at least one entry");
+                                          "; a cache must keep at least one entry");
       }
       for (const std::int32_t token : set) {
         const auto found = std::lower_bound(tokens.begin(), tokens.end(), token);
@@ -37,9 +37,8 @@ class External : public LayerPolicy {
               sets_.path(),
               "token " + std::to_string(token) + " of " + where() + " is kept at step " +
                   std::to_string(view.step) + " but is not in the cache there; " +
-                  (token < view.first_token
-                       ? "no later query sees it through the model's sliding window"
-                       : "check that the block size is the one the file was made with"));
+                  (token < view.first_token ? "the token has left the model's sliding window"
+                                            : "use the block size that the file was made with"));
         }
         decision.kept.push_back(static_cast<std::int32_t>(found - tokens.begin()));
       }
@@ -62,22 +61,22 @@ class External : public LayerPolicy {
 PolicyEntry external() {
   PolicyEntry entry;
   entry.name = "external";
-  entry.summary = "the sets in a file of the form `replay --json` writes";
+  entry.summary = "the sets in a file of the form that `replay --json` writes";
   entry.formula = "kept = heads[layer, head].steps[step].retained of the file";
-  entry.source = "to look at what another program kept";
+  entry.source = "shows what another program kept";
   entry.parameters = {{.name = "file",
                        .type = ParameterType::text,
                        .default_value = std::string(),
                        .words = {},
-                       .meaning = "the JSON file, between quotes",
+                       .meaning = "the JSON file, in quotes",
                        .required = true,
                        .names_file = true}};
   entry.make_policy = [](const SpecPart& part, const LayerContext& context) {
     return std::make_unique<External>(part.word("file"), context.layer);
   };
   entry.notes = [](const SpecPart& part, const ModelInfo&, int) {
-    return std::vector<std::string>{"external keeps what " + part.word("file") +
-                                    " says; the budget has no effect"};
+    return std::vector<std::string>{"external keeps the sets of " + part.word("file") +
+                                    "; the budget has no effect"};
   };
   return entry;
 }

@@ -12,7 +12,7 @@ PolicyEntry fastcaote() {
   entry.summary = "caote with the plain mean of the values in place of the output";
   entry.formula =
       "c_j = h_j / max(1 - h_j, 1e-6) ||mean of v - v_j||, h = scores / their sum (first shifted "
-      "by their minimum where some is negative; all zero: 1/n)";
+      "by their minimum if some are negative; all zero: 1/n)";
   entry.source = "CAOTE section 3.3, eq. 23";
   entry.differences = "no public code; h is the score's mean over the group, as for caote";
   entry.wrap_score = [](const SpecPart&, const LayerContext&, std::unique_ptr<Score> base) {

@@ -59,7 +59,7 @@ std::string reason(const mu::ParserError& error) {
       return "this parenthesis does not belong here";
     case mu::ecUNEXPECTED_ARG_SEP:
     case mu::ecUNEXPECTED_ARG:
-      return "a comma stands only between the arguments of a function";
+      return "a comma is allowed only between the arguments of a function";
     case mu::ecUNEXPECTED_OPERATOR:
     case mu::ecUNASSIGNABLE_TOKEN:
       return "an operator is missing or does not belong here";
@@ -73,9 +73,9 @@ std::string reason(const mu::ParserError& error) {
       return "too few arguments for this function";
     case mu::ecMISSING_ELSE_CLAUSE:
     case mu::ecMISPLACED_COLON:
-      return "a choice is written condition ? value : other value";
+      return "a choice has the form condition ? value : other value";
     default:
-      return "cannot be read here";
+      return "this cannot be read";
   }
 }
 
@@ -106,7 +106,7 @@ class Reader {
     auto node = std::make_unique<Node>();
     node->text = text_.substr(begin, end - begin);
     if (std::all_of(node->text.begin(), node->text.end(), blank)) {
-      refuse(begin, text_.substr(begin, end - begin), "nothing is written here");
+      refuse(begin, text_.substr(begin, end - begin), "an expression is missing here");
     }
     int open = 0;
     for (std::size_t at = begin; at < end;) {
@@ -118,7 +118,7 @@ class Reader {
       } else {
         if (c == '(') ++open;
         if (c == ')') --open;
-        if (c == ',' && open == 0) refuse(at, ",", "a formula has one value");
+        if (c == ',' && open == 0) refuse(at, ",", "a formula must have one value");
         at += symbol(at, end);
       }
     }
@@ -141,7 +141,7 @@ class Reader {
     const bool plain = stop > at && !(stop == at + 1 && text_[at] == '.');
     if (!plain || (stop < end && (name_inside(text_[stop]) || text_[stop] == '.'))) {
       while (stop < end && (name_inside(text_[stop]) || text_[stop] == '.')) ++stop;
-      refuse(at, text_.substr(at, std::max<std::size_t>(stop - at, 1)), "not a number");
+      refuse(at, text_.substr(at, std::max<std::size_t>(stop - at, 1)), "is not a number");
     }
     return stop;
   }
@@ -152,10 +152,10 @@ class Reader {
     for (const char* pair : {"==", "!=", "<=", ">=", "&&", "||"}) {
       if (two == pair) return 2;
     }
-    if (text_[at] == '=') refuse(at, "=", "nothing can be assigned; equal is written ==");
+    if (text_[at] == '=') refuse(at, "=", "assignment is not allowed; for equality write ==");
     if (std::string_view("+-*/^()<>?:,! \t").find(text_[at]) == std::string_view::npos) {
       const bool shown = text_[at] >= 0x20 && text_[at] < 0x7F;
-      refuse(at, shown ? text_.substr(at, 1) : "?", "no such operator");
+      refuse(at, shown ? text_.substr(at, 1) : "?", "is not an operator");
     }
     return 1;
   }
@@ -174,7 +174,7 @@ class Reader {
         if (!contains(node.variables, word)) node.variables.push_back(word);
       } else if (!contains(constants_, word)) {
         refuse(at, word,
-               "no such variable; the nearest is '" + nearest_word(word, variables_) + "'");
+               "is not a variable; the nearest is '" + nearest_word(word, variables_) + "'");
       }
       return stop;
     }
@@ -182,7 +182,7 @@ class Reader {
     if (!contains(column_functions(), word)) {
       std::vector<std::string> all = functions_;
       all.insert(all.end(), column_functions().begin(), column_functions().end());
-      refuse(at, word, "no such function; the nearest is '" + nearest_word(word, all) + "'");
+      refuse(at, word, "is not a function; the nearest is '" + nearest_word(word, all) + "'");
     }
     if (depth >= kDeepest) refuse(at, word, "functions are nested too deeply");
     return column_call(node, begin, {at, stop, after, end}, depth);
@@ -202,7 +202,7 @@ class Reader {
       if (text_[close] == ')' && --open == 0) break;
       if (text_[close] == ',' && open == 1) commas.push_back(close);
     }
-    if (close == place.end) refuse(place.open, "(", "is never closed");
+    if (close == place.end) refuse(place.open, "(", "has no closing ')'");
     const std::size_t wanted = word == "smooth" ? 1 : 0;
     if (commas.size() != wanted) {
       refuse(place.name, word,
@@ -233,7 +233,8 @@ class Reader {
     const double k = parser.Eval();
     if (k >= 1.0 && k <= kWidest && std::fmod(k, 2.0) == 1.0) return;
     while (begin < end && blank(text_[begin])) ++begin;
-    refuse(begin, text_.substr(begin, end - begin), "smooth's width is an odd number, 1 to 1001");
+    refuse(begin, text_.substr(begin, end - begin),
+           "smooth's width must be an odd number, 1 to 1001");
   }
 
   /// Lets muParser read the expression.
@@ -287,9 +288,8 @@ std::vector<double> evaluate_call(const Node::Call& call, const Formula::Columns
       std::find_if(argument.begin(), argument.end(), [](double x) { return !std::isfinite(x); });
   if (wrong != argument.end()) {
     throw FormulaValueError(static_cast<std::size_t>(wrong - argument.begin()),
-                            "what " + call.function + " at column " +
-                                std::to_string(call.position + 1) +
-                                " of the formula is given is not a finite number");
+                            call.function + " at column " + std::to_string(call.position + 1) +
+                                " of the formula gets a number that is not finite");
   }
   if (call.function == "rank") return column_rank(argument);
   if (call.function == "zscore") return column_zscore(argument);
@@ -300,7 +300,7 @@ std::vector<double> evaluate_call(const Node::Call& call, const Formula::Columns
     if (k != width.front() || !(k >= 1.0 && k <= kWidest) || std::fmod(k, 2.0) != 1.0) {
       throw FormulaValueError(row, "the width of smooth at column " +
                                        std::to_string(call.position + 1) +
-                                       " of the formula is not one odd number, 1 to 1001");
+                                       " of the formula must be one odd number, 1 to 1001");
     }
   }
   return column_smooth(argument, n == 0 ? 1 : static_cast<int>(width.front()));

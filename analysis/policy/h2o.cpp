@@ -42,12 +42,12 @@ class H2oScore : public Score {
 PolicyEntry h2o() {
   PolicyEntry entry;
   entry.name = "h2o";
-  entry.summary = "heavy hitters: the attention an entry has received so far";
+  entry.summary = "heavy hitters: the attention that an entry has received so far";
   entry.formula = "a_i <- a_i + sum over the step's queries of A[:, i], mean over the group";
   entry.source = "Zhang et al., H2O; KeyDiff A.1; CAOTE eq. 28";
   entry.differences =
       "the original keeps half its budget for recent tokens: h2o+recent(50%); the plain sum "
-      "favours early tokens, kvpress divides by the queries that could see an entry: "
+      "favours early tokens, kvpress divides by the number of queries that could see an entry: "
       "normalise=visible";
   entry.parameters = {
       {.name = "normalise",

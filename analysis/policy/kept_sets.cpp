@@ -25,11 +25,12 @@ void KeptSets::add(int head, int step, std::vector<std::int32_t> retained) {
                             ", step " + std::to_string(step);
   for (std::size_t i = 0; i < retained.size(); ++i) {
     if (retained[i] < 0 || (i > 0 && retained[i] <= retained[i - 1])) {
-      throw FileError(path_, "the tokens retained at " + where + " do not ascend; sort them");
+      throw FileError(path_,
+                      "the tokens retained at " + where + " are not in ascending order; sort them");
     }
   }
   if (!sets_.emplace(std::pair(head, step), std::move(retained)).second) {
-    throw FileError(path_, "two sets for " + where + "; keep one");
+    throw FileError(path_, "has two sets for " + where + "; keep only one");
   }
 }
 
@@ -71,8 +72,8 @@ class SetReader : public nlohmann::json_sax<Json> {
   bool end_array() override { return close(); }
   bool parse_error(std::size_t position, const std::string&,
                    const nlohmann::detail::exception&) override {
-    throw FileError(path_, "is not JSON: wrong at byte " + std::to_string(position) +
-                               "; give a file as `kvloupe replay --json` writes it");
+    throw FileError(path_, "is not valid JSON: error at byte " + std::to_string(position) +
+                               "; give a file that `kvloupe replay --json` wrote");
   }
   bool seen_heads() const { return seen_heads_; }
 
@@ -86,7 +87,7 @@ class SetReader : public nlohmann::json_sax<Json> {
 
   std::size_t depth() const { return keys_.size(); }
   [[noreturn]] void malformed(const std::string& why) const {
-    throw FileError(path_, why + "; give a file as `kvloupe replay --json` writes it");
+    throw FileError(path_, why + "; give a file that `kvloupe replay --json` wrote");
   }
 
   /// Where the reader stands: opened brackets, with the key each stands under.
@@ -134,12 +135,13 @@ class SetReader : public nlohmann::json_sax<Json> {
   }
 
   void finish_step() {
-    if (!step_.number || !step_.has_retained) malformed("a step lacks \"step\" or \"retained\"");
+    if (!step_.number || !step_.has_retained)
+      malformed("a step has no \"step\" or no \"retained\"");
     steps_.push_back(std::move(step_));
     step_ = {};
   }
   void finish_head() {
-    if (!head_layer_ || !head_) malformed("an entry of heads lacks \"layer\" or \"head\"");
+    if (!head_layer_ || !head_) malformed("an entry of heads has no \"layer\" or no \"head\"");
     if (*head_layer_ == layer_) {
       for (Step& step : steps_) sets_.add(*head_, *step.number, std::move(step.retained));
     }
@@ -164,14 +166,14 @@ class SetReader : public nlohmann::json_sax<Json> {
 KeptSets read_kept_sets(const std::string& path, int layer) {
   std::ifstream file(path, std::ios::binary);
   if (!file || file.peek() == std::ifstream::traits_type::eof()) {
-    throw FileError(path, file ? "is empty; give a file as `kvloupe replay --json` writes it"
+    throw FileError(path, file ? "is empty; give a file that `kvloupe replay --json` wrote"
                                : "cannot be opened; check the path of external(\"...\")");
   }
   KeptSets sets(path, layer);
   SetReader reader(sets, path, layer);
   nlohmann::json::sax_parse(file, &reader);
   if (!reader.seen_heads()) {
-    throw FileError(path, "has no \"heads\"; give a file as `kvloupe replay --json` writes it");
+    throw FileError(path, "has no \"heads\"; give a file that `kvloupe replay --json` wrote");
   }
   return sets;
 }

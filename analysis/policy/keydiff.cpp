@@ -152,20 +152,20 @@ Enum choice(const std::vector<std::string>& words, const std::string& word) {
 PolicyEntry keydiff() {
   PolicyEntry entry;
   entry.name = "keydiff";
-  entry.summary = "keys least similar to their anchor, the mean direction, are kept";
+  entry.summary = "keeps the keys least similar to their anchor, the mean direction";
   entry.formula = "score_i = -cos(anchor, k_i), anchor = mean of the normalised keys in the cache";
   entry.source = "KeyDiff, eq. 7 (pairwise), algorithm 1, tables 2 and 3";
   entry.differences =
-      "pairwise scores are n times the anchor's norm times the mean-anchor ones, so both rank "
-      "alike; the paper's table 2 shows a difference all the same";
+      "pairwise scores equal the mean-anchor scores times n times the anchor's norm, so both rank "
+      "alike; the paper's table 2 nevertheless shows a difference";
   entry.scale = ScoreScale::signed_own;
   entry.parameters = {
       {.name = "anchor",
        .type = ParameterType::word,
        .default_value = std::string("mean"),
        .words = anchor_words(),
-       .meaning = "mean of normalised keys, mean of keys, median per coordinate (of an "
-                  "even count the mean of the middle two), or the sum over all keys"},
+       .meaning = "mean of normalised keys, mean of keys, median per coordinate (for an even count "
+                  "the mean of the middle two), or the sum over all keys"},
       {.name = "metric",
        .type = ParameterType::word,
        .default_value = std::string("cosine"),

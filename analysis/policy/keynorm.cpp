@@ -33,12 +33,12 @@ class KeyNormScore : public Score {
 PolicyEntry keynorm() {
   PolicyEntry entry;
   entry.name = "keynorm";
-  entry.summary = "entries with small keys are kept (KeyL2Norm)";
+  entry.summary = "keeps entries with small keys (KeyL2Norm)";
   entry.formula = "score_i = -||k_i||";
   entry.source = "Devoto et al., A Simple and Effective L2 Norm-Based Strategy; KeyDiff table 8";
   entry.differences =
-      "the authors' code starts at 2048 tokens and skips the first two layers; kvpress evicts "
-      "always";
+      "the authors' code starts at 2048 tokens and skips the first two layers; kvpress always "
+      "evicts";
   entry.scale = ScoreScale::signed_own;
   entry.make_score = [](const SpecPart&, const LayerContext& context) {
     return std::make_unique<KeyNormScore>(context.model);

@@ -156,13 +156,14 @@ std::vector<std::string> notes(const SpecPart& part) {
   std::vector<std::string> notes;
   if (std::holds_alternative<double>(part.argument("threshold"))) {
     notes.emplace_back(
-        "kvmerger: a fixed threshold meets no budget: where merging leaves more, the lowest scores "
-        "are evicted, and it may leave fewer; threshold=auto meets it");
+        "kvmerger: with a fixed threshold the number of entries differs from the budget: if "
+        "merging leaves more, the lowest scores are evicted, and merging may also leave fewer; "
+        "threshold=auto meets the budget");
   }
   if (part.argument("sigma") == SpecValue(std::string("eq6"))) {
     notes.emplace_back(
-        "kvmerger: eq. 6 defines sigma through itself and confines it below 0.71; at the distances "
-        "of real keys that keeps the pivot and little of the others");
+        "kvmerger: eq. 6 defines sigma by itself and keeps it below 0.71; at the distances of real "
+        "keys the merged entry is then almost only its pivot");
   }
   if (part.word("rotate") == "post") {
     notes.emplace_back(
@@ -171,8 +172,8 @@ std::vector<std::string> notes(const SpecPart& part) {
   }
   if (part.count("log_size") == 0 && part.word("value_scale") == "paper") {
     notes.emplace_back(
-        "kvmerger: value_scale=paper multiplies by |S| again each time a merged entry merges "
-        "again, so values grow over many steps; value_scale=one and log_size=1 do not");
+        "kvmerger: value_scale=paper multiplies by |S| each time a merged entry is merged again, "
+        "so values grow over many steps; value_scale=one and log_size=1 do not");
   }
   if (part.count("log_size") == 1) {
     notes.emplace_back("kvmerger: log_size=1 implies value_scale=one");
@@ -192,8 +193,8 @@ PolicyEntry kvmerger() {
       "sigma^2)); S: neighbours with cos > threshold, p: the one with most attention";
   entry.source = "KVMerger, algorithms 1 and 2, eq. 5-8";
   entry.differences =
-      "the listing links neighbours, the text the key that opened the set: link; eq. 6 is "
-      "circular: sigma; the paper adds no log|S| to the logit of the merged entry: log_size";
+      "the listing links neighbours, the text links to the key that opened the set: link; eq. 6 is "
+      "circular: sigma; the paper does not add log|S| to the logit of the merged entry: log_size";
   const auto word = [](std::string name, std::vector<std::string> words, std::string meaning) {
     return ParameterInfo{.name = std::move(name),
                          .type = ParameterType::word,
@@ -218,8 +219,8 @@ PolicyEntry kvmerger() {
        .maximum = 1,
        .words = {"auto"},
        .meaning =
-           "a cosine above this joins a set; auto: the largest that leaves the budget, found "
-           "for each head and step and told there as merge_threshold"},
+           "keys with a cosine above this join a set; auto: the largest threshold that meets the "
+           "budget, found for each head and step and given there as merge_threshold"},
       {.name = "sigma",
        .type = ParameterType::number_or_word,
        .default_value = 5.0,
@@ -228,9 +229,9 @@ PolicyEntry kvmerger() {
        .words = {"eq6", "dist"},
        .meaning = "width of the Gaussian; eq6: as printed; dist: sum |k_p - k_i| / (sqrt(2) |S|)"},
       word("link", {"anchor", "chain"},
-           "cosine with the key that opened the set, or the neighbour"),
+           "cosine with the key that opened the set, or with the neighbour"),
       word("pivot", {"attention", "random", "last"},
-           "the member with the most accumulated attention, any, or the last"),
+           "the member with the most accumulated attention, a random one, or the last"),
       word("weights", {"gauss", "mean"}, "eq. 7, or the plain mean"),
       word("value_scale", {"paper", "one"}, "paper: the merged value is |S| times the mean"),
       word("rotate", {"post", "pre"},
@@ -241,10 +242,11 @@ PolicyEntry kvmerger() {
        .minimum = 0,
        .maximum = 1,
        .words = {},
-       .meaning = "1: log|S| is added to the merged entry's logit, value_scale is one"},
+       .meaning = "1: log|S| is added to the merged entry's logit, and value_scale is one"},
       share("recent", 17, "the last entries are not merged: a count, or a share of the cache"),
       share("heavy", 12,
-            "nor are those with the most accumulated attention: a count, or a share of the cache"),
+            "the entries with the most accumulated attention are not merged either: a count, or a "
+            "share of the cache"),
   };
   entry.make_merging = [](const SpecPart& part, const LayerContext& context) {
     return std::make_unique<KvMerger>(part, context);
@@ -252,8 +254,8 @@ PolicyEntry kvmerger() {
   entry.refusal = [](const PolicySpec& spec) -> std::string {
     const SpecPart& score = spec.score();
     if (score.name == "tova" && score.word("aggregate") == "layer") {
-      return "tova(layer) keeps one set for all heads of a layer, kvmerger merges each head by "
-             "itself; use tova";
+      return "tova(layer) keeps one set for all heads of a layer, but kvmerger merges each head "
+             "separately; use tova";
     }
     return "";
   };

@@ -69,7 +69,7 @@ PolicyStages make_stages(const PolicySpec& spec, const LayerContext& context) {
 void check_combination(const PolicySpec& spec) {
   const PolicyEntry& score = entry_of(spec.score());
   if (score.make_policy && spec.parts.size() > 1) {
-    throw UsageError("policy: " + score.name + " decides by itself, so it takes no modifier");
+    throw UsageError("policy: " + score.name + " makes all decisions itself; remove the modifiers");
   }
   const SpecPart* merging = nullptr;
   for (const SpecPart& part : spec.parts) {
@@ -79,7 +79,7 @@ void check_combination(const PolicySpec& spec) {
     if (!entry.make_merging) continue;
     if (merging != nullptr) {
       throw UsageError("policy: " + merging->name + " and " + part.name +
-                       " both merge; leave one out");
+                       " both merge; remove one of them");
     }
     merging = &part;
   }
@@ -87,7 +87,7 @@ void check_combination(const PolicySpec& spec) {
 
 std::unique_ptr<LayerPolicy> make_layer_policy(const PolicySpec& spec, const LayerContext& context,
                                                PolicyOptions options) {
-  if (spec.parts.empty()) throw UsageError("policy: nothing is written");
+  if (spec.parts.empty()) throw UsageError("policy: the spec is empty");
   if (context.budget < 1) throw UsageError("budget: must be at least 1");
   check_combination(spec);
   const PolicyEntry& entry = entry_of(spec.score());
@@ -101,16 +101,16 @@ namespace {
 void note_window(const PolicySpec& spec, const Protection& protection, int window, int budget,
                  std::vector<std::string>& notes) {
   notes.push_back("the model sees the last " + std::to_string(window) +
-                  " tokens: what no later query sees leaves the cache by itself, before the policy "
-                  "decides, and is not an eviction");
+                  " tokens: entries that no later query sees leave the cache before the policy "
+                  "decides; this is not an eviction");
   if (budget >= window - 1) {
     notes.push_back("at most " + std::to_string(window - 1) +
-                    " entries are left then, which the budget of " + std::to_string(budget) +
-                    " holds: nothing is evicted");
+                    " entries are then left, which fit the budget of " + std::to_string(budget) +
+                    ": nothing is evicted");
   }
   if (protection.sink_tokens > 0) {
     notes.push_back(spec.text() + " protects the first " + std::to_string(protection.sink_tokens) +
-                    " tokens only while they are within the window");
+                    " tokens only while they are in the window");
   }
 }
 }  // namespace
@@ -136,8 +136,9 @@ std::vector<std::string> policy_notes(const PolicySpec& spec, const ModelInfo& m
   if (protection.most() > budget) {
     notes.push_back(spec.text() + " protects up to " + std::to_string(protection.most()) +
                     " entries, more than the budget of " + std::to_string(budget) +
-                    (protection.sink_tokens > budget ? ": only the first of them are kept"
-                                                     : ": the oldest of the recent give way"));
+                    (protection.sink_tokens > budget
+                         ? ": only the first of them are kept"
+                         : ": the oldest of the recent entries are not kept"));
   }
   if (model.sliding_window > 0 && tokens > model.sliding_window) {
     note_window(spec, protection, model.sliding_window, budget, notes);

@@ -26,8 +26,7 @@ class OracleScore : public Score {
   std::vector<float> score(const StepView& view, int head) override {
     if (view.whole == nullptr) {
       throw WorkError(
-          "oracle needs the queries that follow, which only a replay knows; replay a trace with "
-          "it");
+          "oracle needs the following queries, which only a replay knows; replay a trace with it");
     }
     const CacheView& cache = view.caches[static_cast<std::size_t>(head)];
     const std::vector<Fate> fates = protection_.fates(cache.tokens, budget_);
@@ -153,20 +152,20 @@ PolicyEntry oracle() {
       "looks into the future";
   entry.formula =
       "repeat: evict the entry without which sum over the next horizon queries of the group of "
-      "||output - true output||^2 is least; true: everything they could see; the tokens between "
-      "stay; score_i = place in the order of eviction, then, of what the budget has room for, by "
-      "what each would be missed if it went next";
-  entry.source = "a reference, not a bound: greedy is not optimal; replay only";
+      "||output - true output||^2 is smallest; true: with all entries the query could see; tokens "
+      "in between stay; score_i = place in the order of eviction; entries that stay are ordered by "
+      "the error if each were evicted next";
+  entry.source = "a reference, not a bound: greedy is not optimal; only in a replay";
   entry.differences =
-      "where the sequence ends the queries there are decide, at its last step that step's own last "
-      "query";
+      "near the end of the sequence the remaining queries decide; at the last step, the step's own "
+      "last query";
   entry.parameters = {{.name = "horizon",
                        .type = ParameterType::count,
                        .default_value = 32.0,
                        .minimum = 1,
                        .maximum = 1e6,
                        .words = {},
-                       .meaning = "how many of the following queries judge"}};
+                       .meaning = "how many of the following queries count"}};
   entry.scale = ScoreScale::per_head;
   entry.needs_future = true;
   entry.make_score = [](const SpecPart& part, const LayerContext& context) {
@@ -174,8 +173,7 @@ PolicyEntry oracle() {
   };
   entry.notes = [](const SpecPart&, const ModelInfo&, int) {
     return std::vector<std::string>{
-        "oracle uses the future: it exists in replay only, and greedy eviction is not the best "
-        "there is"};
+        "oracle uses the future: it exists only in a replay, and greedy eviction is not optimal"};
   };
   return entry;
 }

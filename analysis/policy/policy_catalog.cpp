@@ -98,7 +98,8 @@ ScoreScale score_scale(const PolicySpec& spec) {
 
 std::string one_set_refusal(const PolicySpec& spec) {
   if (spec.score().name != "tova" || spec.score().word("aggregate") != "layer") return "";
-  return "tova(layer) keeps one set for all heads of a layer; this decides for each by itself";
+  return "tova(layer) keeps one set for all heads of a layer, but this modifier decides for each "
+         "head separately";
 }
 
 namespace {
@@ -113,8 +114,8 @@ void check_closed_loop(const PolicySpec& spec) {
   for (const SpecPart& part : spec.parts) {
     if (!catalogued(part).needs_future) continue;
     throw UsageError("policy: " + part.name +
-                     " needs the queries that follow, which a running model does not know; replay "
-                     "it on a trace instead");
+                     " needs the following queries, which a running model does not know; replay it "
+                     "on a trace instead");
   }
 }
 

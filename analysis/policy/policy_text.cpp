@@ -42,22 +42,22 @@ constexpr const char* kHead =
 # Policies
 
 A policy is one line: a score, then modifiers in any order, joined by `+`, such as
-`snapkv(pool=max)+adakv+critical`. At each step, once a block was appended and has attended, the score
-says what each entry of the cache is worth, protection keeps some whatever their score, allocation says
-how many entries each head and layer may hold, selection fills them, merging says what becomes of
-others.
+`snapkv(pool=max)+adakv+critical`. At each step a block is appended and attends, then the policy decides. The
+score says how valuable each entry of the cache is. Protection keeps some entries whatever their score.
+Allocation says how many entries each head and layer may hold, and selection chooses them. Merging puts
+some of the other entries into kept ones.
 
 Notation: one head with a cache of n entries in token order, keys k, values v, budget N; A the softmax
 rows of the step's queries over that cache; W_O the slice of the output projection of one query head.
-Statistics of attention are means over the query heads that share the head. Of equal scores the later
-token is kept. A share such as `10%` is of the budget.
+Statistics of attention are means over the query heads that share the head. Among equal scores the later
+token is kept. A share such as `10%` is a share of the budget.
 
-Where the model has a sliding window of W tokens, entries that no later query sees leave the cache once
-the block has attended, before the policy decides, as in a model's own rolling cache: at most W - 1 are
-left. The policy knows nothing of the others: they are not candidates, use no budget and are not part of n,
-anchors, merging sets or what others are given, and their leaving is not an eviction. A token that `sink` or
-`sinks` protects leaves like any other. A query pays the attention that it paid as it ran, so that rows
-of A may sum to less than 1 over the entries left.
+If the model has a sliding window of W tokens, an entry that no later query sees leaves the cache after
+the block has attended and before the policy decides, as in a model's own rolling cache: at most W - 1 entries
+are left. The entries that leave are not candidates and use no budget; they are not part of n, of anchors or of
+merging sets, and receive no merged values. Their leaving is not an eviction. A token that `sink` or
+`sinks` protects leaves the window like any other. A query keeps the attention that it paid when it ran, so
+the rows of A may sum to less than 1 over the entries left.
 )";
 
 /// A table cell: pipes would end it.

@@ -29,21 +29,21 @@ PolicyEntry pyramid() {
   entry.summary = "the budget falls from the first layer to the last; N is the mean";
   entry.formula =
       "layer l of L holds max - l(max - min)/(L - 1) per head, rounded half to even; min = N/beta, "
-      "max = 2N - min; where max > n: max = n, min = 2N - n; n = tokens seen "
-      "that later queries see";
+      "max = 2N - min; if max > n: max = n, min = 2N - n; n = tokens seen that later queries see";
   entry.source = "Cai et al., PyramidKV; as kvpress";
   entry.differences =
-      "KVCache-Factory adds the window on top of each layer's share, divides as integers and stays "
-      "uniform below twice the budget; kvpress falls back to SnapKV where min is below the window; "
-      "under block prefill n is the number of tokens seen, equal in all layers, so that the "
-      "layers' sum stays exact";
-  entry.parameters = {{.name = "beta",
-                       .type = ParameterType::number,
-                       .default_value = 20.0,
-                       .minimum = 1.0,
-                       .maximum = 1e6,
-                       .words = {},
-                       .meaning = "the last layer's share is the budget over beta; 1: uniform"}};
+      "KVCache-Factory adds the window to each layer's share, uses integer division and stays "
+      "uniform below twice the budget; kvpress falls back to SnapKV if min is below the window; "
+      "under block prefill n is the number of tokens seen, equal in all layers, so the layers' sum "
+      "stays exact";
+  entry.parameters = {
+      {.name = "beta",
+       .type = ParameterType::number,
+       .default_value = 20.0,
+       .minimum = 1.0,
+       .maximum = 1e6,
+       .words = {},
+       .meaning = "the last layer's share is the budget divided by beta; 1: uniform"}};
   entry.layer_budget = [](const SpecPart& part, const LayerContext& context, int seen) {
     return pyramid_budget(context.layer, context.model.num_layers, context.budget,
                           part.number("beta"), seen);
@@ -54,7 +54,7 @@ PolicyEntry pyramid() {
       notes.emplace_back("pyramid: with one layer every head keeps the budget");
     } else if (std::nearbyint(budget / part.number("beta")) < 1.0 && part.number("beta") > 1.0) {
       notes.emplace_back(
-          "pyramid: the last layer's share rounds to 0; it keeps 1 entry per head, so the layers "
+          "pyramid: the last layer's share rounds to 0; it keeps 1 entry per head, so all layers "
           "together exceed the budget");
     }
     return notes;

@@ -30,12 +30,12 @@ class RandomScore : public Score {
 PolicyEntry random() {
   PolicyEntry entry;
   entry.name = "random";
-  entry.summary = "entries chosen by a fixed hash, a baseline";
+  entry.summary = "chooses entries by a fixed hash; a baseline";
   entry.formula = "score_i = hash(seed, layer, head, token index of i) in [0, 1)";
   entry.source = "a baseline of kvloupe's own";
   entry.differences =
-      "codes that draw anew at each step let old tokens die out; a fixed hash gives every token "
-      "the same chance";
+      "codes that draw again at each step gradually lose old tokens; a fixed hash gives every "
+      "token the same chance";
   entry.parameters = {{.name = "seed",
                        .type = ParameterType::count,
                        .default_value = 0.0,

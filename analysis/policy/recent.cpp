@@ -8,7 +8,7 @@ PolicyEntry recent() {
   PolicyEntry entry;
   entry.name = "recent";
   entry.kind = PartKind::protection;
-  entry.summary = "the most recent entries are kept, inside the budget";
+  entry.summary = "keeps the most recent entries, inside the budget";
   entry.formula = "the last r entries of the cache are kept whatever their score";
   entry.source = "KeyDiff table 11 (10 % and 20 % of the budget); H2O (50 %)";
   entry.parameters = {{.name = "r",

@@ -22,13 +22,13 @@ class SinkScore : public Score {
 PolicyEntry sink() {
   PolicyEntry entry;
   entry.name = "sink";
-  entry.summary = "the first n tokens and the most recent others (StreamingLLM)";
+  entry.summary = "keeps the first n tokens and the most recent others (StreamingLLM)";
   entry.formula = "score_i = token index of i; tokens 0 to n - 1 are kept first";
   entry.source = "Xiao et al., Efficient Streaming Language Models with Attention Sinks";
   entry.differences =
-      "StreamingLLM itself re-numbers positions by place in the cache, other codes keep the "
-      "original ones, as here; one public code takes the budget less a window from the start "
-      "instead of 4";
+      "StreamingLLM itself numbers positions by place in the cache, other codes keep the original "
+      "positions, as here; one public code keeps the budget minus a window from the start instead "
+      "of 4";
   entry.parameters = {{.name = "n",
                        .type = ParameterType::count,
                        .default_value = 4.0,

@@ -83,8 +83,8 @@ PolicyEntry snapkv() {
       "the group; the last window entries are always kept";
   entry.source = "Li et al., SnapKV; KeyDiff A.1, B.2; pool=max: CriticalKV algorithm 2";
   entry.differences =
-      "the official code smooths the candidates alone: range=candidates; kvpress smooths before "
-      "the mean over the group: pool_before_group=1; other codes use kernel 5 and window 64";
+      "the official code smooths only the candidates: range=candidates; kvpress smooths before the "
+      "mean over the group: pool_before_group=1; other codes use kernel 5 and window 64";
   entry.parameters = {
       {.name = "window",
        .type = ParameterType::count,
@@ -104,14 +104,14 @@ PolicyEntry snapkv() {
        .minimum = 1,
        .maximum = 1001,
        .words = {},
-       .meaning = "width of the smoothing in entries; the mean always divides by it, so entries at "
-                  "the ends, a sink at token 0 included, are diluted",
+       .meaning = "width of the smoothing in entries. The mean always divides by the width, so "
+                  "entries at the ends, including a sink at token 0, get lower scores",
        .odd = true},
       {.name = "range",
        .type = ParameterType::word,
        .default_value = std::string("all"),
        .words = {"all", "candidates"},
-       .meaning = "smooth over all entries, or only those before the window"},
+       .meaning = "smooth over all entries, or only over those before the window"},
       {.name = "pool_before_group",
        .type = ParameterType::flag,
        .default_value = 0.0,

@@ -40,7 +40,7 @@ long Percent::of(long whole) const {
     digits = digits * 10 + (*c - '0');
     if (fraction) denominator *= 10;
     if (digits > Wide{1000000000000000000} * 1000) {
-      throw std::out_of_range("a percentage this long: " + std::string(buffer.data(), end));
+      throw std::out_of_range("a percentage is too long: " + std::string(buffer.data(), end));
     }
   }
   const Wide share = digits * whole / denominator;

@@ -100,7 +100,7 @@ class Parser {
         if ((known.kind == PartKind::score) == first) names.push_back(known.name);
       }
       refuse(name, position,
-             std::string("no such ") + (first ? "score" : "modifier") + "; the nearest is '" +
+             std::string("unknown ") + (first ? "score" : "modifier") + "; the nearest is '" +
                  nearest_word(name, names) + "' of " + list(names));
     }
     if (first && entry->kind != PartKind::score) {
@@ -112,10 +112,10 @@ class Parser {
         if (known.kind != PartKind::score) names.push_back(known.name);
       }
       refuse(name, position,
-             "is a score; only the first part may be one; the nearest modifier is '" +
+             "is a score; only the first part can be a score; the nearest modifier is '" +
                  nearest_word(name, names) + "'");
     }
-    if (spec.find(name) != nullptr) refuse(name, position, "stands twice; once is enough");
+    if (spec.find(name) != nullptr) refuse(name, position, "is given twice; remove one");
     SpecPart result;
     result.name = name;
     arguments(*entry, position, result);
@@ -186,7 +186,7 @@ class Parser {
     }
     const WrittenValue written = value();
     if (named) {
-      refuse(written.written, written.position, "a value without a name after a named one");
+      refuse(written.written, written.position, "a value without a name cannot follow a named one");
     }
     if (which >= entry.parameters.size()) {
       refuse(written.written, written.position,
@@ -205,7 +205,7 @@ class Parser {
     if (peek() == '"') {
       std::string text;
       for (++at_;; ++at_) {
-        if (at_end()) refuse("\"", result.position, "this quote is never closed");
+        if (at_end()) refuse("\"", result.position, "this quote is not closed");
         if (peek() == '"') {
           if (at_ + 1 >= text_.size() || text_[at_ + 1] != '"') break;
           ++at_;
@@ -249,7 +249,7 @@ class Parser {
   void store(const PolicyEntry& entry, std::size_t which, std::size_t position,
              const WrittenValue& written, std::vector<std::optional<SpecValue>>& values) {
     const ParameterInfo& parameter = entry.parameters[which];
-    if (values[which]) refuse(written.written, position, parameter.name + " stands twice");
+    if (values[which]) refuse(written.written, position, parameter.name + " is given twice");
     check(parameter, written);
     values[which] = written.value;
   }
@@ -273,30 +273,33 @@ class Parser {
       }
       if (parameter.type != ParameterType::word &&
           parameter.type != ParameterType::number_or_word) {
-        wrong(parameter.type == ParameterType::share ? "is a count or a share such as 10%, " + range
-                                                     : "is a number, " + range);
+        wrong(parameter.type == ParameterType::share
+                  ? "must be a count or a share such as 10%, " + range
+                  : "must be a number, " + range);
       }
       for (const std::string& word : parameter.words) {
         if (word == *text) return;
       }
-      wrong("knows no such word; the nearest is '" + nearest_word(*text, parameter.words) +
+      wrong("does not have this value; the nearest is '" + nearest_word(*text, parameter.words) +
             "' of " + list(parameter.words) +
             (parameter.type == ParameterType::number_or_word ? "; or a number, " + range : ""));
     }
     if (parameter.type == ParameterType::word) {
-      wrong("is a word; the nearest is '" + nearest_word(written.written, parameter.words) +
+      wrong("must be a word; the nearest is '" + nearest_word(written.written, parameter.words) +
             "' of " + list(parameter.words));
     }
-    if (parameter.type == ParameterType::text) wrong("is text; put it between quotes");
+    if (parameter.type == ParameterType::text) wrong("must be text; put it in quotes");
     if (const Percent* percent = std::get_if<Percent>(&written.value)) {
-      if (parameter.type != ParameterType::share) wrong("is not a share; write a number, " + range);
-      if (!(percent->value >= 0.0 && percent->value <= 100.0)) wrong("is a share of 0% to 100%");
+      if (parameter.type != ParameterType::share)
+        wrong("cannot be a share; write a number, " + range);
+      if (!(percent->value >= 0.0 && percent->value <= 100.0))
+        wrong("must be a share of 0% to 100%");
       return;
     }
     const double number = std::get<double>(written.value);
     if (parameter.type != ParameterType::number &&
         parameter.type != ParameterType::number_or_word && number != std::floor(number)) {
-      wrong("is a whole number");
+      wrong("must be a whole number");
     }
     if (!(number >= parameter.minimum && number <= parameter.maximum)) {
       const double nearest = number < parameter.minimum ? parameter.minimum : parameter.maximum;
@@ -324,7 +327,7 @@ class Parser {
     if (spec.parts.size() < 2 || find_policy(spec.score().name)->make_score) return;
     const std::string& name = positions_[1].first;
     refuse(name, positions_[1].second,
-           spec.score().name + " decides by itself, so it takes no modifier");
+           spec.score().name + " makes all decisions itself; remove the modifiers");
   }
 
   std::string_view text_;

@@ -54,12 +54,12 @@ class TovaScore : public Score {
 PolicyEntry tova() {
   PolicyEntry entry;
   entry.name = "tova";
-  entry.summary = "the attention the step's last query pays to an entry";
+  entry.summary = "the attention that the step's last query pays to an entry";
   entry.formula = "score_i = mean over query heads of A[last query, i]";
   entry.source = "Oren et al., Transformers are Multi-State RNNs; by group as KeyDiff B.2";
   entry.differences =
-      "the original and kvpress average over all query heads of the layer and keep one set for it: "
-      "aggregate=layer; kvpress also always keeps the last token: protect_last=1";
+      "the original and kvpress average over all query heads of the layer and keep one set for the "
+      "layer: aggregate=layer; kvpress also always keeps the last token: protect_last=1";
   entry.parameters = {
       {.name = "aggregate",
        .type = ParameterType::word,

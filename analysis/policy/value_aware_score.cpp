@@ -131,11 +131,11 @@ std::vector<std::string> value_aware_doubts(const PolicySpec& spec, const std::s
   const PolicyEntry* score = find_policy(spec.score().name);
   if (score == nullptr) return doubts;
   if (score->scale == ScoreScale::signed_own) {
-    doubts.push_back(name + " reads scores as attention: where those of " + score->name +
-                     " are negative, all are shifted by their minimum first");
+    doubts.push_back(name + " reads scores as attention: if scores of " + score->name +
+                     " are negative, all are first shifted by their minimum");
   }
   if (score->scale != ScoreScale::attention) {
-    doubts.push_back(name + " is exact for attention, which " + score->name + " is not");
+    doubts.push_back(name + " is exact for attention, but " + score->name + " is not attention");
   }
   return doubts;
 }

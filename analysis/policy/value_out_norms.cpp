@@ -23,7 +23,7 @@ ValueOutNorms::ValueOutNorms(const LayerContext& context, Norm norm)
 void ValueOutNorms::check(const std::string& who) const {
   if (output_weights_.size() == static_cast<std::size_t>(num_heads_)) return;
   throw WorkError(who + " needs the output weights of layer " + std::to_string(layer_) +
-                  ", which the trace lacks; capture it again, or leave " + who + " out");
+                  ", which the trace does not have; capture it again, or leave " + who + " out");
 }
 
 const std::vector<float>& ValueOutNorms::of(const StepView& view, int head) {

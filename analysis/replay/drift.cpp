@@ -42,8 +42,8 @@ std::optional<Refusal> refusal(const Trace& full, const Trace& closed) {
   if (a.num_layers != b.num_layers || a.num_heads != b.num_heads ||
       a.num_kv_heads != b.num_kv_heads || a.head_dim != b.head_dim ||
       a.vocab_size != b.vocab_size || a.hidden_size != b.hidden_size) {
-    return Refusal{&closed, "is of a model of another shape than " + full.path().string() +
-                                "; compare runs of one model"};
+    return Refusal{&closed, "has a model of another shape than " + full.path().string() +
+                                "; compare runs of the same model"};
   }
   const auto& ids = full.tokens().ids;
   const auto& others = closed.tokens().ids;
@@ -58,27 +58,30 @@ std::optional<Refusal> refusal(const Trace& full, const Trace& closed) {
     };
     const std::ptrdiff_t token = differ.first - ids.begin();
     return Refusal{
-        &closed, fmt::format("token {} is {}, in {} it is {}; force the same tokens with --ids "
-                             "and --prompt-length",
-                             token, text(closed, token), full.path().string(), text(full, token))};
+        &closed,
+        fmt::format(
+            "token {} is {}, in {} it is {}; force the same tokens with --ids and --prompt-length",
+            token, text(closed, token), full.path().string(), text(full, token))};
   }
   if (full.window() != closed.window()) {
-    return Refusal{&closed,
-                   fmt::format("sees a window of {} tokens, {} one of {} (0: all); compare "
-                               "runs of one model",
-                               closed.window(), full.path().string(), full.window())};
+    return Refusal{
+        &closed,
+        fmt::format(
+            "sees a window of {} tokens, {} one of {} (0: all); compare runs of the same model",
+            closed.window(), full.path().string(), full.window())};
   }
   if (closed.window() > 0 && closed.run().positions == "compact") {
     return Refusal{&closed,
                    fmt::format("ran with compact positions beyond its model's window of {} tokens, "
-                               "for which no places are defined; run it with original ones",
+                               "where places are not defined; run it with original positions",
                                closed.window())};
   }
   if (full.run().prompt_length != closed.run().prompt_length) {
     return Refusal{
         &closed,
-        fmt::format("has a prompt of {} tokens, {} one of {}; capture both alike",
-                    closed.run().prompt_length, full.path().string(), full.run().prompt_length)};
+        fmt::format(
+            "has a prompt of {} tokens, {} one of {}; capture both with the same prompt length",
+            closed.run().prompt_length, full.path().string(), full.run().prompt_length)};
   }
   return std::nullopt;
 }
@@ -247,7 +250,7 @@ void token_drift(const Trace& full, const Trace& closed, Drift& drift, Progress&
   drift.notes.push_back(
       exact ? "KL is computed with the output head rounded to float16"
             : fmt::format("KL is a lower bound, from the {} most probable tokens alone: the traces "
-                          "lack hidden states or the output head (--lm-head)",
+                          "do not have hidden states or the output head (--lm-head)",
                           std::min(a->k, b->k)));
   for (std::size_t token = 0; token < static_cast<std::size_t>(full.length()); ++token) {
     progress.check();
@@ -387,7 +390,7 @@ Drift measure_drift(const Trace& full, const Trace& closed, Progress& progress) 
       [](const Block& a, const Block& b) { return a.first == b.first && a.end == b.end; });
   if (!same_blocks) {
     throw FileError(closed.path().string(),
-                    "was run in other blocks than its block size says; capture it again");
+                    "ran with blocks that differ from its block size; capture it again");
   }
 
   const auto steps = static_cast<int>(drift.blocks.size());
@@ -408,7 +411,7 @@ Drift measure_drift(const Trace& full, const Trace& closed, Progress& progress) 
   if (std::any_of(drift.layers.begin(), drift.layers.end(),
                   [](const LayerDrift& layer) { return std::isnan(layer.output); })) {
     drift.notes.push_back(
-        "entries were merged: the outputs of those layers cannot be computed from the trace");
+        "entries were merged: the outputs of these layers cannot be computed from the trace");
   }
   token_drift(full, closed, drift, progress);
   return drift;

@@ -60,7 +60,7 @@ std::string ranked(const StepReason& reason) {
   if (!std::isnan(reason.margin)) {
     text += fmt::format(", threshold {:.6g}, margin {:.3g}", reason.threshold, reason.margin);
     if (reason.margin == 0.0 && reason.ties > 1) {
-      text += fmt::format(", one of {} ties: the later are kept", reason.ties);
+      text += fmt::format(", one of {} ties: later tokens are kept", reason.ties);
     }
   }
   return text;
@@ -100,8 +100,8 @@ std::string merges_text(int token, const std::vector<Merge>& merges) {
       taken = members;
     }
   }
-  if (!given.empty()) text += "; its value goes to " + weighted(given);
-  if (!taken.empty()) text += "; is given the values of " + weighted(taken);
+  if (!given.empty()) text += "; its value is given to " + weighted(given);
+  if (!taken.empty()) text += "; it receives the values of " + weighted(taken);
   return text;
 }
 }  // namespace
@@ -128,14 +128,14 @@ TokenExplanation explain(const Replay& replay, const HeadReplay& head, int token
 
 std::string reason_text(const TokenExplanation& explanation, const StepReason& reason) {
   if (reason.fate == Fate::beyond_window) {
-    return "left with the model's sliding window, beyond which no later query sees it";
+    return "left the model's sliding window: no later query sees it";
   }
   const std::string numbers = ranked(reason);
   const auto with = [&](const std::string& what) {
     return numbers.empty() ? what : what + ": " + numbers;
   };
   if (!reason.decided) {
-    return with(fmt::format("kept, nothing leaves ({} entries)", reason.cache_size));
+    return with(fmt::format("kept, no eviction at this step ({} entries)", reason.cache_size));
   }
   std::string text;
   switch (reason.fate) {
@@ -156,10 +156,10 @@ std::string reason_text(const TokenExplanation& explanation, const StepReason& r
       text = with("kept, protected as one of the first tokens");
       break;
     case Fate::window:
-      text = with("kept, in the window the score protects");
+      text = with("kept, in the window that the score protects");
       break;
     case Fate::merged:
-      text = with("merged into others");
+      text = with("merged into other entries");
       break;
     case Fate::beyond_window:
       break;  // said above

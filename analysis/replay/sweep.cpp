@@ -93,7 +93,7 @@ SweepTable SweepTable::load(const std::string& path) {
   }
   std::string line;
   if (!std::getline(file, line) || line != heading()) {
-    throw FileError(path, "holds no sweep of this version; choose another name for the output");
+    throw FileError(path, "is not a sweep of this version; choose another name for the output");
   }
   std::vector<std::string> cells;
   for (long number = 2; std::getline(file, line); ++number) {

@@ -40,7 +40,7 @@ Handle open_scalar(hid_t object, const char* name) {
   Handle id = adopt(H5Aopen(object, name, H5P_DEFAULT), H5Aclose, what);
   const Handle space = adopt(H5Aget_space(id), H5Sclose, what);
   if (H5Sget_simple_extent_npoints(space) != 1)
-    throw Failure(attribute(name) + " is not one value");
+    throw Failure(attribute(name) + " must be one value");
   return id;
 }
 
@@ -353,7 +353,7 @@ Dataset open_dataset(hid_t file, const std::string& path) {
   for (const hsize_t extent : result.shape) {
     if (__builtin_mul_overflow(elements, extent, &elements) ||
         elements > (std::uint64_t{1} << 50)) {
-      throw Failure(path + " claims the impossible shape " + shape_text(result.shape));
+      throw Failure(path + " has an impossible shape, " + shape_text(result.shape));
     }
   }
   result.type_class = H5Tget_class(result.type);

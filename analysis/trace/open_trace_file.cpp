@@ -19,10 +19,10 @@ TraceFile open_trace_file(const std::filesystem::path& path) {
                     std::string("cannot open it: ") + std::strerror(errno) + "; check the name");
   }
   if (S_ISDIR(status.st_mode)) {
-    throw FileError(path.string(), "is a folder, not a trace; name a file");
+    throw FileError(path.string(), "is a folder, not a trace; give the name of a file");
   }
   if (!S_ISREG(status.st_mode)) {
-    throw FileError(path.string(), "is not a regular file; name a trace");
+    throw FileError(path.string(), "is not a regular file; give the name of a trace");
   }
   if (access(path.c_str(), R_OK) != 0) {
     throw FileError(path.string(), std::string("cannot open it: ") + std::strerror(errno) +
@@ -33,7 +33,7 @@ TraceFile open_trace_file(const std::filesystem::path& path) {
   opened.identity =
       fmt::format("{}-{}.{:09}", opened.bytes, status.st_mtim.tv_sec, status.st_mtim.tv_nsec);
   if (H5Fis_hdf5(path.c_str()) <= 0) {
-    throw FileError(path.string(), "is not an HDF5 file; a trace is made by kvloupe-capture");
+    throw FileError(path.string(), "is not an HDF5 file; kvloupe-capture makes traces");
   }
   const Handle properties(H5Pcreate(H5P_FILE_ACCESS), H5Pclose, "cannot set up HDF5");
   H5Pset_fclose_degree(properties, H5F_CLOSE_STRONG);
@@ -46,7 +46,7 @@ TraceFile open_trace_file(const std::filesystem::path& path) {
   std::size_t address_bytes = 0, size_bytes = 0;
   check(H5Pget_sizes(creation, &address_bytes, &size_bytes), "is damaged");
   if (address_bytes != 8 || size_bytes != 8) {
-    throw Failure("uses addresses or sizes that are not of 8 bytes");
+    throw Failure("does not use 8-byte addresses and sizes");
   }
   return opened;
 }

@@ -296,8 +296,9 @@ void Trace::Impl::read_tokens() {
         hdf5::read_texts(open(segment_path, Kind::integer, shape).id, "names", 256);
     for (const std::uint8_t segment : tokens.segment) {
       if (segment >= tokens.segment_names.size()) {
-        throw hdf5::Failure(fmt::format("{} names segment {}, its attribute 'names' only {}",
-                                        segment_path, segment, tokens.segment_names.size()));
+        throw hdf5::Failure(
+            fmt::format("{} names segment {}, but its attribute 'names' has only {}", segment_path,
+                        segment, tokens.segment_names.size()));
       }
     }
   }
@@ -326,7 +327,8 @@ void Trace::Impl::read_blocks() {
     at = block.end;
   }
   if (at != length()) {
-    throw hdf5::Failure(fmt::format("/run/blocks ends at token {} of {}", at, length()));
+    throw hdf5::Failure(
+        fmt::format("/run/blocks ends at token {}, but there are {} tokens", at, length()));
   }
 }
 
@@ -556,8 +558,8 @@ std::optional<std::vector<std::int32_t>> Trace::evicted_at(int layer, int head) 
       if (left == -1 || (left >= step && left < steps)) continue;
       throw FileError(
           path().string(),
-          fmt::format("{}: token {} of head {} leaves at step {}, but comes at step {} "
-                      "of {}; capture or convert the trace again",
+          fmt::format("{}: token {} of head {} leaves at step {}, but enters at step {} of {}; "
+                      "capture or convert the trace again",
                       layout::layer_dataset(layer, "evicted_at"), token, head, left, step, steps));
     }
   }

@@ -57,7 +57,8 @@ class Attributes {
   }
   double checked(const char* name, double value) const {
     if (!std::isfinite(value) || value < 0.0) {
-      throw hdf5::Failure(fmt::format("attribute '{}' in {} is {}", name, group_, value));
+      throw hdf5::Failure(fmt::format("attribute '{}' in {} is {}, not a number of at least 0",
+                                      name, group_, value));
     }
     return value;
   }
@@ -72,11 +73,11 @@ void check_format(const Attributes& root) {
   }
   const int version = root.integer("format_version", 0, kMostTokens);
   if (version > layout::kVersion) {
-    throw hdf5::Failure(
-        fmt::format("has format_version {}, this kvloupe reads {}: open it with a newer kvloupe",
-                    version, layout::kVersion));
+    throw hdf5::Failure(fmt::format(
+        "has format_version {}, but this kvloupe reads {}: open it with a newer kvloupe", version,
+        layout::kVersion));
   }
-  if (version < 1) throw hdf5::Failure("has format_version 0, which never was");
+  if (version < 1) throw hdf5::Failure("has format_version 0, which does not exist");
   if (root.integer("complete", 0, 1) == 0) {
     throw hdf5::Failure("is incomplete: its capture did not finish");
   }
@@ -101,7 +102,7 @@ ModelInfo read_model(const Attributes& attributes) {
   const std::string pairing = attributes.text_or("rope_pairing", "half");
   if (pairing != "half" && pairing != "interleaved") {
     throw hdf5::Failure(
-        fmt::format("attribute 'rope_pairing' is '{}', not half or interleaved", pairing));
+        fmt::format("attribute 'rope_pairing' is '{}', but must be half or interleaved", pairing));
   }
   model.rope_pairing = pairing == "half" ? RopePairing::half : RopePairing::interleaved;
   model.sliding_window = attributes.integer_or("sliding_window", 0, 0, kMostTokens);

@@ -150,7 +150,8 @@ struct TraceWriter::Impl {
     if (fs::is_directory(target, ignored)) {
       throw FileError(target.string(), "is a folder; name a file inside it");
     }
-    if (target.filename().empty()) throw FileError(target.string(), "names no file; give a name");
+    if (target.filename().empty())
+      throw FileError(target.string(), "does not name a file; give a name");
     std::random_device random;
     for (int attempt = 0; attempt < 100; ++attempt) {
       temporary = target;
@@ -165,7 +166,7 @@ struct TraceWriter::Impl {
     const int error = errno;
     temporary.clear();
     throw FileError(target.string(), std::string("cannot create it: ") + std::strerror(error) +
-                                         "; choose a folder that exists and can be written");
+                                         "; choose a folder that exists and is writable");
   }
 
   void create_file() {

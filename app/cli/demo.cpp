@@ -9,10 +9,10 @@
 namespace kvloupe::cli {
 
 void add_demo(CLI::App& app, Action& action) {
-  CLI::App& verb = *app.add_subcommand(
-      "demo",
-      "Captures the built-in demo model on its prompt, which takes a second and is kept in your "
-      "cache folder, and opens the trace in the window");
+  CLI::App& verb =
+      *app.add_subcommand("demo",
+                          "Capture the built-in demo model on its prompt (about a second; kept in "
+                          "your cache folder) and open the trace in the window");
   const auto words = std::make_shared<WindowWords>();
   add_window_options(verb, *words);
   verb.callback([words, &action] {

@@ -79,7 +79,9 @@ std::string as_text(const Drift& drift) {
   std::string out =
       fmt::format("{}, budget {}, {} positions, {} steps, evicting from step {}\n", drift.policy,
                   drift.budget, drift.positions, drift.blocks.size(), drift.first_eviction);
-  out += "\ndistance from the full run: √(Σ‖x − x'‖² / Σ‖x‖²); retained sets beside the replay's\n";
+  out +=
+      "\ndistance from the full run: √(Σ‖x − x'‖² / Σ‖x‖²); retained sets compared with the "
+      "replay's\n";
   out += fmt::format("{:>5} {:>10} {:>10} {:>10} {:>10}   {}\n", "layer", "queries", "keys",
                      "values", "outputs", "mean Jaccard, per head");
   for (const LayerDrift& layer : drift.layers) {
@@ -121,7 +123,8 @@ int run(const Options& options) {
 
 void add_drift(CLI::App& app, Action& action) {
   CLI::App* verb = app.add_subcommand(
-      "drift", "How far a run with a policy in its cache is from the run with the full one");
+      "drift",
+      "Show how far a run with a policy in its cache differs from the run with the full cache");
   const auto options = std::make_shared<Options>();
   verb->add_option("FULL", options->full, "The trace of the run with the full cache")->required();
   verb->add_option("CLOSED", options->closed, "The closed-loop trace of the same tokens")

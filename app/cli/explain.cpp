@@ -59,11 +59,11 @@ Json to_json(const StepReason& reason) {
 }
 
 std::string life(const TokenExplanation& explanation) {
-  std::string text = fmt::format("came at step {}", explanation.entered);
+  std::string text = fmt::format("entered at step {}", explanation.entered);
   if (explanation.left < 0) return text + ", stays";
   const Fate fate = explanation.steps.back().fate;
   const char* how = fate == Fate::merged          ? "merged"
-                    : fate == Fate::beyond_window ? "left with the model's window"
+                    : fate == Fate::beyond_window ? "left the model's window"
                                                   : "evicted";
   return text + fmt::format(", {} at step {}", how, explanation.left);
 }

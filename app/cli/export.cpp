@@ -26,7 +26,7 @@ figure::FigureMaker maker_of(const figure::FigureInfo& info,
                              const std::vector<std::string>& inputs) {
   if (info.needs.evaluation) {
     if (inputs.size() > 1) {
-      throw UsageError(fmt::format("{}: figure {} reads one results file; give one input",
+      throw UsageError(fmt::format("{}: figure {} reads one results file; give only one input",
                                    inputs.back(), info.name));
     }
     return figure::FigureMaker(std::make_shared<const Evaluation>(read_evaluation(inputs.front())));
@@ -79,11 +79,11 @@ void add_export(CLI::App& app, Action& action) {
       "export",
       "Write a figure as SVG, PDF, PNG, CSV or an interactive web page; needs no display");
   const auto options = std::make_shared<ExportOptions>();
-  verb->add_option(
-          "INPUT", options->inputs,
-          "The trace file; some figures compare several, or read results of kvloupe-capture eval")
+  verb->add_option("INPUT", options->inputs,
+                   "The trace file. Some figures compare several traces, or read results of "
+                   "kvloupe-capture eval")
       ->required();
-  verb->add_option("--figure", options->figure, "Which figure; see below")->required();
+  verb->add_option("--figure", options->figure, "The figure's name; see below")->required();
   verb->add_option("-o,--output", options->output, "FILE.svg, .pdf, .png, .csv or .html")
       ->required();
   add_figure_options(*verb, options->options);
@@ -98,9 +98,10 @@ void add_export(CLI::App& app, Action& action) {
         },
         what);
   };
-  list("--policies", "policies", "Policies a figure compares, split at commas; as --set policies=");
-  list("--budgets", "budgets", "Budgets a figure compares, such as 64,10%,25%");
-  list("--blocks", "blocks", "Block sizes a figure compares, such as 32,128,all");
+  list("--policies", "policies",
+       "Policies that a figure compares, separated by commas; same as --set policies=");
+  list("--budgets", "budgets", "Budgets that a figure compares, such as 64,10%,25%");
+  list("--blocks", "blocks", "Block sizes that a figure compares, such as 32,128,all");
   verb->footer(figure_list);
   verb->callback([&action, options] { action = [options] { return run_export(*options); }; });
 }

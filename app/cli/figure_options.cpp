@@ -58,8 +58,7 @@ std::optional<std::pair<double, double>> parse_range(const char* option, const s
 void add_figure_options(CLI::App& verb, FigureOptions& o) {
   verb.add_option("--policy", o.policy, "The policy whose decisions are shown")
       ->capture_default_str();
-  verb.add_option("--policy-b", o.policy_b,
-                  "A second policy, shown beside the first where a figure can");
+  verb.add_option("--policy-b", o.policy_b, "A second policy, for figures that can show two");
   verb.add_option("--budget", o.budget,
                   "Entries a head may hold: a count, or a share of the prompt")
       ->capture_default_str();
@@ -67,10 +66,12 @@ void add_figure_options(CLI::App& verb, FigureOptions& o) {
       ->check(CLI::Range(1, std::numeric_limits<int>::max()));
   o.has_layer = verb.add_option("--layer", o.layer, "Layer (default: the middle one)");
   o.has_head = verb.add_option("--head", o.head, "Key-value head (default: 0)");
-  o.has_query_head = verb.add_option("--query-head", o.query_head,
-                                     "Query head (default: the mean over the head's)");
+  o.has_query_head =
+      verb.add_option("--query-head", o.query_head,
+                      "Query head (default: the mean over the query heads of the head)");
   o.has_step = verb.add_option("--step", o.step, "Step (default: the last of the prompt)");
-  o.has_token = verb.add_option("--token", o.token, "The token looked at, where a figure does");
+  o.has_token =
+      verb.add_option("--token", o.token, "The token that the figure is about, where it needs one");
   verb.add_option("--tokens", o.tokens,
                   "Range of tokens, both included, such as 0-255 (default: all)");
   verb.add_option("--size", o.size,
@@ -80,18 +81,18 @@ void add_figure_options(CLI::App& verb, FigureOptions& o) {
   verb.add_option("--theme", o.theme, "light or dark")
       ->check(CLI::IsMember({"light", "dark"}))
       ->capture_default_str();
-  verb.add_option("--colours", o.colours, "Map of amounts: viridis, cividis or grey")
+  verb.add_option("--colours", o.colours, "Colour map of amounts: viridis, cividis or grey")
       ->capture_default_str();
-  verb.add_option("--text", o.text, "Size of the text in points")
+  verb.add_option("--text", o.text, "Font size in points")
       ->check(CLI::Range(5.0, 24.0))
       ->capture_default_str();
-  verb.add_option("--x", o.x, "Part of the x axis in sight, FROM:TO (default: all)");
-  verb.add_option("--y", o.y, "Part of the y axis in sight, FROM:TO (default: all)");
+  verb.add_option("--x", o.x, "Visible part of the x axis, FROM:TO (default: all)");
+  verb.add_option("--y", o.y, "Visible part of the y axis, FROM:TO (default: all)");
   verb.add_option("--limits", o.limits,
                   "Limits of the colour bar, FROM:TO (default: the figure's own)");
-  verb.add_flag("--title", o.title, "Write the figure's name above it");
+  verb.add_flag("--title", o.title, "Write the figure's title above it");
   verb.add_flag("--no-legend", o.no_legend, "Leave out the legend");
-  verb.add_flag("--caption", o.caption, "Write what is shown, and the settings, under the figure");
+  verb.add_flag("--caption", o.caption, "Write a description and the settings under the figure");
 }
 
 figure::FigureSettings settings_of(const FigureOptions& o) {
@@ -111,7 +112,7 @@ figure::FigureSettings settings_of(const FigureOptions& o) {
                                     {"--step", settings.step},
                                     {"--token", settings.token}}) {
     if (value && *value < 0)
-      throw UsageError(fmt::format("{} {}: is negative; they count from 0", name, *value));
+      throw UsageError(fmt::format("{} {}: is negative; indices count from 0", name, *value));
   }
   for (const std::string& choice : o.choices) {
     const std::size_t equals = choice.find('=');

@@ -58,19 +58,19 @@ struct Inputs {
   /// Makes the figure; nullptr and why not where what it needs is not there.
   const figure::FigureMaker* maker(const figure::FigureInfo& info, std::string& why) const {
     if (info.needs.evaluation) {
-      why = "it is made from the results of kvloupe-capture eval; give such a file too";
+      why = "it needs results of kvloupe-capture eval; give a results file too";
       return of_evaluation ? &*of_evaluation : nullptr;
     }
     if (!trace) {
-      why = "it is made from a trace; give one too";
+      why = "it needs a trace; give one too";
       return nullptr;
     }
     if (info.needs.both_loops) {
-      why = "it compares a full run with a closed-loop run of its tokens; give both";
+      why = "it compares a full run with a closed-loop run of the same tokens; give both";
       return of_both_loops ? &*of_both_loops : nullptr;
     }
-    why =
-        info.needs.fewest_traces > 1 ? "it compares traces; see export" : info.unavailable(*trace);
+    why = info.needs.fewest_traces > 1 ? "it compares several traces; use kvloupe export"
+                                       : info.unavailable(*trace);
     return why.empty() ? &*of_trace : nullptr;
   }
 };
@@ -82,7 +82,7 @@ Inputs open_inputs(const std::vector<std::string>& paths) {
     if (!looks_like_evaluation(path)) {
       traces.push_back(std::make_shared<const Trace>(path));
     } else if (inputs.of_evaluation) {
-      throw UsageError(path + ": is a second results file; give one");
+      throw UsageError(path + ": is a second results file; give only one");
     } else {
       inputs.of_evaluation.emplace(std::make_shared<const Evaluation>(read_evaluation(path)));
     }
@@ -162,7 +162,8 @@ int run_gallery(const GalleryOptions& o) {
   std::error_code error;
   std::filesystem::create_directories(o.folder, error);
   if (error)
-    throw FileError(o.folder, "cannot be made a folder (" + error.message() + "); choose another");
+    throw FileError(o.folder,
+                    "cannot be used as a folder (" + error.message() + "); choose another");
   const figure::TextMetrics fonts;
   warn_about_fonts(fonts);
   const std::vector<Piece> pieces = pieces_of(settings);
@@ -189,12 +190,12 @@ void add_gallery(CLI::App& app, Action& action) {
   CLI::App* verb =
       app.add_subcommand("gallery", "Write every figure in every format; needs no display");
   const auto options = std::make_shared<GalleryOptions>();
-  verb->add_option(
-          "INPUT", options->inputs,
-          "The trace file; a second one of the same tokens (a closed-loop run), and results of "
-          "kvloupe-capture eval, add the figures that need them")
+  verb->add_option("INPUT", options->inputs,
+                   "The trace file. A second trace of the same tokens (a closed-loop run) and "
+                   "results of kvloupe-capture eval add the figures that need them")
       ->required();
-  verb->add_option("-o,--output", options->folder, "Folder; made where it is missing")->required();
+  verb->add_option("-o,--output", options->folder, "Folder for the files; created if missing")
+      ->required();
   add_figure_options(*verb, options->options);
   verb->callback([&action, options] { action = [options] { return run_gallery(*options); }; });
 }

@@ -15,7 +15,7 @@ int parse_index(std::string_view text, std::string_view what, int count) {
   const auto [stop, error] = std::from_chars(text.data(), end, value);
   if (error == std::errc::invalid_argument || stop != end || text.front() == '-') {
     throw UsageError(std::string(what) + " '" + std::string(text) +
-                     "': not an index; write a list such as 0-3,7");
+                     "': is not an index; write a list such as 0-3,7");
   }
   if (error != std::errc() || value >= count) {
     throw UsageError(std::string(what) + " " + std::string(text) + ": the trace has " +
@@ -36,7 +36,7 @@ std::vector<int> parse_index_list(std::string_view text, std::string_view what, 
       const int to = parse_index(item.substr(dash + 1), what, count);
       if (to < from) {
         throw UsageError(std::string(what) + " '" + std::string(item) +
-                         "': the range runs backwards");
+                         "': the range runs backwards; write the smaller index first");
       }
       for (int i = from; i <= to; ++i) indices.insert(i);
     } else {

@@ -52,7 +52,7 @@ std::vector<std::string> notes_of(const Trace& trace,
   if (!trace.has_output_weight()) {
     notes.push_back("no output weights: output perturbation and its bound cannot be computed");
   }
-  if (!trace.predictions()) notes.push_back("no predictions: next-token losses are not known");
+  if (!trace.predictions()) notes.push_back("no predictions: next-token losses are unknown");
   if (trace.tokens().text.empty()) notes.push_back("no token text: tokens are shown by their ids");
   if (trace.run().policy != "full") {
     notes.push_back("closed loop: the model ran with " + trace.run().policy +
@@ -60,8 +60,8 @@ std::vector<std::string> notes_of(const Trace& trace,
   }
   if (trace.window() > 0) {
     notes.push_back(
-        fmt::format("the model attends within a window of {} tokens, fewer than these: entries "
-                    "beyond it leave every cache by themselves",
+        fmt::format("the model attends within a window of {} tokens, fewer than the trace has: "
+                    "entries beyond the window leave every cache without an eviction",
                     trace.window()));
   }
   std::size_t half = 0, wide = 0;
@@ -72,9 +72,9 @@ std::vector<std::string> notes_of(const Trace& trace,
     ++(dataset.type == "float16" ? half : wide);
   }
   if (half > 0 && wide > 0) {
-    notes.push_back(
-        fmt::format("{} of {} state datasets are stored wider than float16, which they overflow",
-                    wide, half + wide));
+    notes.push_back(fmt::format(
+        "{} of {} state datasets are stored as float32 because their values overflow float16", wide,
+        half + wide));
   }
   return notes;
 }
@@ -252,8 +252,9 @@ int info(const std::filesystem::path& path, bool want_json) {
   const std::size_t bytes = std::filesystem::file_size(path);
   const std::string out = want_json ? as_json(trace, bytes) : as_text(trace, bytes);
   if (std::fwrite(out.data(), 1, out.size(), stdout) != out.size() || std::fflush(stdout) != 0) {
-    throw FileError("standard output",
-                    fmt::format("cannot write: {}; check where it goes", std::strerror(errno)));
+    throw FileError(
+        "standard output",
+        fmt::format("cannot write: {}; check the output's destination", std::strerror(errno)));
   }
   return 0;
 }

@@ -96,8 +96,8 @@ lesson::LessonTraces open_traces(const lesson::Lesson& chosen,
       traces.trace = std::move(trace);
     } else if (trace->run().policy == "full") {
       throw FileError(path,
-                      "was run with the full cache; behind the first trace stand closed-loop runs "
-                      "of its prompt");
+                      "was run with the full cache; all traces after the first must be closed-loop "
+                      "runs of its prompt");
     } else {
       traces.closed.push_back(std::move(trace));
     }
@@ -142,11 +142,11 @@ int run_lesson(const LessonOptions& o) {
   }
   if (o.name.empty()) {
     if (!o.pdf.empty() || !o.html.empty() || !o.traces.empty())
-      throw UsageError("lesson: which one? Write its name; `kvloupe lesson` lists them");
+      throw UsageError("lesson: a name is missing; `kvloupe lesson` lists the lessons");
     return list_lessons();
   }
   const lesson::Lesson chosen = lesson::find_lesson(o.name);
-  if (chosen.pages.empty()) throw FileError(chosen.path.string(), "holds no page of a lesson");
+  if (chosen.pages.empty()) throw FileError(chosen.path.string(), "has no readable page");
   if (!o.pdf.empty() || !o.html.empty()) {
     const int code = o.pdf.empty() ? 0 : write_handout(chosen, o);
     return o.html.empty() ? code : std::max(code, write_web_page(chosen, o));
@@ -168,16 +168,17 @@ void add_lesson(CLI::App& app, Action& action) {
   CLI::App* verb = app.add_subcommand(
       "lesson", "List the lessons, open one in the window, or write it as a handout");
   const auto options = std::make_shared<LessonOptions>();
-  verb->add_option("NAME", options->name, "The lesson, by its name or the path of its file");
+  verb->add_option("NAME", options->name, "The lesson: its name, or the path of its file");
   verb->add_option("--pdf", options->pdf, "Write the lesson as a handout: text and figures on A4");
   verb->add_option("--html", options->html,
                    "Write the lesson as one web page, for readers without the program");
   verb->add_option("--trace", options->traces,
-                   "Another trace than the lesson's own; repeated: closed-loop runs of its prompt")
+                   "Use another trace instead of the lesson's own; repeated: closed-loop runs of "
+                   "the same prompt")
       ->allow_extra_args(false);
-  verb->add_flag("--values", options->values,
-                 "Write the values that a lesson's numbers and conditions are made of, as in "
-                 "docs/lessons.md");
+  verb->add_flag(
+      "--values", options->values,
+      "Write the list of values for the numbers and conditions of lessons, as in docs/lessons.md");
   add_window_options(*verb, options->window);
   verb->callback([&action, options] { action = [options] { return run_lesson(*options); }; });
 }

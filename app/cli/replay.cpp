@@ -46,7 +46,7 @@ void write_table(const Replay& replay, const Options& options, const ReplayJsonO
                         replay.budget, replay.block, replay.blocks.size()));
   for (const std::string& note : replay.notes) out.write("note: " + note + "\n");
   out.write(
-      "of each step's last query, mean over the query heads: attention mass retained, output "
+      "for the last query of each step, mean over the query heads: retained attention mass, output "
       "perturbation and its bound (L1)\n");
   out.write(fmt::format("{:>5} {:>5} {:>5} {:>7} {:>7} {:>5} {:>10} {:>12} {:>12} {:>9}\n", "layer",
                         "head", "step", "cache", "kept", "ties", "mass", "perturbation", "bound",
@@ -130,10 +130,11 @@ void add_replay(CLI::App& app, Action& action) {
       ->check(CLI::IsMember({"all", "last"}));
   verb->add_option("--json", options->json, "Write JSON to a file, or to standard output with -");
   verb->add_option("--measures", options->measures,
-                   "With --json: measures that are not cheap, by name, or all")
+                   "With --json: expensive measures to compute too, by name, or all")
       ->delimiter(',');
-  verb->add_option("--explain", options->explain,
-                   "Say at each step why this token stays or leaves: score, rank, threshold");
+  verb->add_option(
+      "--explain", options->explain,
+      "Explain at each step why this token is kept or evicted: score, rank, threshold");
   verb->callback([&action, options] { action = [options] { return run_replay(*options); }; });
 }
 

@@ -107,7 +107,7 @@ int run(const Options& options) {
         const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
         fmt::print(stderr, "{:>7.1f} s  {} of {}: {}, budget {}, block {}{}\n", seconds, place + 1,
                    count, setting.policy.text(), setting.budget, setting.block,
-                   known ? ": there already" : "");
+                   known ? ": already there" : "");
       },
       options.measures);
   if (!options.limit.empty()) {
@@ -120,7 +120,8 @@ int run(const Options& options) {
 
 void add_sweep(CLI::App& app, Action& action) {
   CLI::App* verb = app.add_subcommand(
-      "sweep", "Replay many policies at many budgets: every measure per layer and head, as CSV");
+      "sweep",
+      "Replay many policies at many budgets and write every measure per layer and head as CSV");
   const auto options = std::make_shared<Options>();
   verb->add_option("TRACE", options->trace, "The trace file")->required();
   verb->add_option("--policies", options->policies, "Policies, such as h2o,keydiff+recent(10%)")
@@ -130,14 +131,15 @@ void add_sweep(CLI::App& app, Action& action) {
   verb->add_option("--blocks", options->blocks,
                    "Tokens per prompt step: 32,128,all (default: the capture's)");
   verb->add_option("-o,--output", options->output,
-                   "The CSV file; rows it has already are kept, a sweep goes on where it stopped")
+                   "The CSV file; rows that it already has are kept, so a stopped sweep continues")
       ->required();
   verb->add_option("--measures", options->measures,
-                   "Measures that are not cheap, by name, or all: else their columns stay empty")
+                   "Expensive measures to compute too, by name, or all; without this their columns "
+                   "are empty")
       ->delimiter(',');
   verb->add_option("--limit", options->limit,
-                   "Print each head's smallest budget that keeps a measure at most so large: "
-                   "perturbation_l1=0.5");
+                   "Print for each head the smallest budget that keeps a measure at or below a "
+                   "limit: perturbation_l1=0.5");
   verb->callback([&action, options] { action = [options] { return run(*options); }; });
 }
 

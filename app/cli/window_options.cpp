@@ -32,7 +32,7 @@ void parse_size(const std::string& text, int& width, int& height) {
 
 void add_window_options(CLI::App& app, WindowWords& words) {
   app.add_option("--screenshot", words.options.screenshot,
-                 "Write one picture once all jobs are done, then exit");
+                 "Write one picture when all jobs are done, then exit");
   app.add_option("--size", words.size, "Size of the window or the picture in pixels, WxH")
       ->default_str("1600x1000");
 }

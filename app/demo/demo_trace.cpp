@@ -45,7 +45,7 @@ fs::path cache_folder() {
   if (cache && *cache == '/') return fs::path(cache) / "kvloupe";
   const char* home = std::getenv("HOME");
   if (home && *home == '/') return fs::path(home) / ".cache/kvloupe";
-  throw WorkError("nowhere to keep the demo's trace; set XDG_CACHE_HOME to a folder");
+  throw WorkError("no folder for the demo's trace; set XDG_CACHE_HOME to a folder");
 }
 
 /// FNV-1a, the same in every build: names of files depend on it.
@@ -158,9 +158,9 @@ void make_folder(const fs::path& folder) {
   fs::create_directories(folder, error);
   if (error || !fs::is_directory(folder)) {
     throw FileError(folder.string(),
-                    "the demo's trace cannot be kept here (" +
+                    "the demo's trace cannot be stored here (" +
                         (error ? error.message() : std::string("it is not a folder")) +
-                        "); set XDG_CACHE_HOME to a folder that can be written");
+                        "); set XDG_CACHE_HOME to a folder that kvloupe can write to");
   }
 }
 
@@ -177,7 +177,7 @@ fs::path demo_trace(const DemoRun& asked, Progress& progress, const DemoPlaces& 
   std::error_code error;
   if (!fs::is_regular_file(prompt, error)) {
     throw FileError(prompt.string(),
-                    "no such prompt; choose one that is in " + prompt.parent_path().string());
+                    "no such prompt; choose a file in " + prompt.parent_path().string());
   }
   fs::path target = trace_file(run, places);
   window::CaptureOptions options;

@@ -56,7 +56,7 @@ class Faces {
     auto handle = std::make_unique<Handle>();
     if (FT_Init_FreeType(&handle->library) != 0 ||
         FT_New_Face(handle->library, font.path.c_str(), font.index, &handle->face) != 0) {
-      throw FileError(font.path, "cannot be read as a font any more; reinstall its package");
+      throw FileError(font.path, "can no longer be read as a font; reinstall its package");
     }
     cairo_font_face_t* face =
         cairo_ft_font_face_create_for_ft_face(handle->face, FT_LOAD_NO_HINTING);

@@ -31,9 +31,9 @@ double parse_number(std::string_view text) {
 
 std::vector<std::string> items_of(std::string_view text) {
   std::vector<std::string> items = split_list(text);
-  if (items.empty()) throw UsageError("the list is empty; name at least one");
+  if (items.empty()) throw UsageError("the list is empty; give at least one item");
   for (const std::string& item : items) {
-    if (item.empty()) throw UsageError("a list item is empty; there is a comma too many");
+    if (item.empty()) throw UsageError("a list item is empty; remove a comma");
   }
   return items;
 }
@@ -73,7 +73,7 @@ ChoiceInfo policies_choice(std::string by_default) {
   choice.name = "policies";
   choice.title = "Policies";
   choice.tooltip =
-      "Policy specs, separated by commas, such as keydiff,h2o+recent(10%); A and B stand for the "
+      "Policies, separated by commas, such as keydiff,h2o+recent(10%); A and B stand for the "
       "selected policies";
   choice.values = {std::move(by_default)};
   choice.kind = ChoiceKind::policies;
@@ -84,7 +84,7 @@ ChoiceInfo budgets_choice(std::string by_default) {
   ChoiceInfo choice;
   choice.name = "budgets";
   choice.title = "Budgets";
-  choice.tooltip = "Entries a head may hold: counts, or shares of the prompt, such as 64,10%,25%";
+  choice.tooltip = "Budgets (entries per head, or shares of the prompt), such as 64,10%,25%";
   choice.values = {std::move(by_default)};
   choice.kind = ChoiceKind::budgets;
   return choice;
@@ -94,7 +94,8 @@ ChoiceInfo blocks_choice(std::string by_default) {
   ChoiceInfo choice;
   choice.name = "blocks";
   choice.title = "Blocks";
-  choice.tooltip = "Tokens per prompt step, such as 32,128,all; all is the whole prompt at once";
+  choice.tooltip =
+      "Block sizes (tokens per prompt step), such as 32,128,all; all is the whole prompt at once";
   choice.values = {std::move(by_default)};
   choice.kind = ChoiceKind::blocks;
   return choice;
@@ -138,8 +139,8 @@ void check_value(std::string_view figure, const ChoiceInfo& choice, const std::s
   if (!is_typed(choice)) {
     if (std::find(choice.values.begin(), choice.values.end(), text) != choice.values.end()) return;
     throw UsageError(fmt::format(
-        "{}={}: figure {} has no such value; did you mean '{}'? There are: {}", choice.name, text,
-        figure, nearest_word(text, choice.values), fmt::join(choice.values, ", ")));
+        "{}={}: figure {} has no such value; did you mean '{}'? The values are: {}", choice.name,
+        text, figure, nearest_word(text, choice.values), fmt::join(choice.values, ", ")));
   }
   try {
     check_meaning(choice, text);
@@ -174,8 +175,8 @@ std::vector<int> parse_blocks(std::string_view text) {
     if (item != "all") {
       const auto [end, error] = std::from_chars(item.data(), item.data() + item.size(), block);
       if (error != std::errc() || end != item.data() + item.size() || block < 1) {
-        throw UsageError(
-            fmt::format("'{}' is not a block; write a number of tokens, at least 1, or all", item));
+        throw UsageError(fmt::format(
+            "'{}' is not a block size; write a number of tokens, at least 1, or all", item));
       }
     }
     if (std::find(blocks.begin(), blocks.end(), block) == blocks.end()) blocks.push_back(block);

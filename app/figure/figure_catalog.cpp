@@ -36,8 +36,9 @@ const FigureInfo& find_figure(std::string_view name) {
     if (info.name == name) return info;
     names.push_back(info.name);
   }
-  throw UsageError(fmt::format("--figure {}: no such figure; did you mean '{}'? There are: {}",
-                               name, nearest_word(name, names), fmt::join(names, ", ")));
+  throw UsageError(
+      fmt::format("--figure {}: no such figure; did you mean '{}'? The figures are: {}", name,
+                  nearest_word(name, names), fmt::join(names, ", ")));
 }
 
 const std::string& choice(const FigureInfo& info, const Choices& choices, std::string_view name) {
@@ -84,10 +85,11 @@ Selection resolve(const Selection& selection, const Trace& trace, int steps) {
     check("query heads", "--query-head", s.query_head, model.num_heads);
     if (model.head_of(s.query_head) != s.head) {
       const int first = s.head * model.group_size();
-      throw UsageError(fmt::format(
-          "--query-head {}: it reads head {}, not {}; head {} serves query heads {} to {}",
-          s.query_head, model.head_of(s.query_head), s.head, s.head, first,
-          first + model.group_size() - 1));
+      throw UsageError(
+          fmt::format("--query-head {}: this query head reads head {}, not {}; head {} serves "
+                      "query heads {} to {}",
+                      s.query_head, model.head_of(s.query_head), s.head, s.head, first,
+                      first + model.group_size() - 1));
     }
   }
   if (s.step == -1) s.step = std::max(0, steps - trace.run().generated - 1);
@@ -97,7 +99,7 @@ Selection resolve(const Selection& selection, const Trace& trace, int steps) {
   check("tokens", "--tokens", s.last_token, trace.length());
   if (s.token != -1) check("tokens", "--token", s.token, trace.length());
   if (s.first_token > s.last_token) {
-    throw UsageError(fmt::format("--tokens {}-{}: the range is empty; give the smaller one first",
+    throw UsageError(fmt::format("--tokens {}-{}: the range is empty; give the smaller index first",
                                  s.first_token, s.last_token));
   }
   return s;

@@ -98,7 +98,7 @@ Scene page_of(const FigureInfo& info, const MadeFigure& made, const FileOptions&
     request.height = options.size->height - above - below;
     if (request.height < 20.0 * kPointsPerMillimetre) {
       throw UsageError(
-          "--size: leaves no room for the figure beside its title and caption; make it higher");
+          "--size: too small for the figure with its title and caption; make it higher");
     }
   } else {
     const double natural = made.figure->natural_height(request);

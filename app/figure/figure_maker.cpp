@@ -135,7 +135,7 @@ namespace {
 MadeFigure make_of_evaluation(const FigureInfo& info, const FigureSettings& settings,
                               const std::shared_ptr<const Evaluation>& evaluation,
                               Progress& progress) {
-  if (!evaluation) throw WorkError("figure " + info.name + ": there are no results to show");
+  if (!evaluation) throw WorkError("figure " + info.name + ": the file has no results to show");
   FigureInput input;
   input.evaluation = evaluation;
   input.choices = settings.choices;
@@ -151,17 +151,17 @@ void check_trace_count(const FigureInfo& info, std::size_t count, const std::str
   const auto most = static_cast<std::size_t>(info.needs.most_traces);
   if (info.needs.evaluation) {
     if (count > 0) {
-      throw UsageError(
-          fmt::format("figure {} is made from the results of kvloupe-capture eval", info.name));
+      throw UsageError(fmt::format("figure {} needs results of kvloupe-capture eval", info.name));
     }
     return;
   }
   if (count < fewest) {
-    throw UsageError(fmt::format("figure {} compares traces; give at least {}", info.name, fewest));
+    throw UsageError(
+        fmt::format("figure {} compares several traces; give at least {}", info.name, fewest));
   }
   if (count <= most) return;
   throw UsageError(
-      most == 1 ? fmt::format("{}: figure {} reads one trace; give one input", last, info.name)
+      most == 1 ? fmt::format("{}: figure {} reads one trace; give only one input", last, info.name)
                 : fmt::format("{}: figure {} reads at most {} traces", last, info.name, most));
 }
 

@@ -183,7 +183,7 @@ struct ImguiBackend::Impl {
     FT_Face handle = nullptr;
     const FontFace font = fonts.face(index);
     if (FT_New_Face(library, font.path.c_str(), font.index, &handle) != 0) {
-      throw FileError(font.path, "cannot be read as a font any more; reinstall its package");
+      throw FileError(font.path, "can no longer be read as a font; reinstall its package");
     }
     return faces[index] = handle;
   }

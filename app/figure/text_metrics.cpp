@@ -195,7 +195,7 @@ TextMetrics::TextMetrics() : impl_(std::make_unique<Impl>()) {
     impl_->dejavu = inter;
   }
   if (inter < 0)
-    impl_->notes.push_back("Inter is missing, DejaVu Sans stands in; install fonts-inter");
+    impl_->notes.push_back("Inter is missing, DejaVu Sans is used instead; install fonts-inter");
   const int dejavu_bold = load("DejaVu Sans", true);
   impl_->dejavu_bold = dejavu_bold >= 0 ? dejavu_bold : impl_->dejavu;
   const int bold = load("Inter", true);
@@ -209,7 +209,7 @@ TextMetrics::TextMetrics() : impl_(std::make_unique<Impl>()) {
     impl_->first_face[static_cast<int>(Font::mono)] = mono;
   } else {
     impl_->notes.push_back(
-        "JetBrains Mono is missing, DejaVu stands in; install fonts-jetbrains-mono");
+        "JetBrains Mono is missing, DejaVu is used instead; install fonts-jetbrains-mono");
     const int spare = load("DejaVu Sans Mono", false);
     impl_->first_face[static_cast<int>(Font::mono)] = spare >= 0 ? spare : impl_->dejavu;
   }

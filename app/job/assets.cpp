@@ -15,8 +15,7 @@ fs::path find_asset(const std::string& name) {
   const fs::path folder = (program.parent_path() / KVLOUPE_ASSETS_FROM_PROGRAM).lexically_normal();
   const fs::path asset = folder / name;
   if (!fs::exists(asset, error)) {
-    throw FileError(asset.string(),
-                    "is missing; install kvloupe anew, or configure its build anew");
+    throw FileError(asset.string(), "is missing; reinstall kvloupe, or configure its build again");
   }
   return asset;
 }

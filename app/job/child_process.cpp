@@ -37,7 +37,7 @@ struct Pipe {
   Pipe() {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0)
-      throw WorkError("no pipe to another program: too many open files");
+      throw WorkError("cannot connect to another program: too many open files");
     read = ends[0];
     write = ends[1];
   }
@@ -128,7 +128,7 @@ class Child {
 
 ChildResult run_child(const std::vector<std::string>& words, Progress& progress,
                       const std::function<void(const std::string&)>& on_line) {
-  if (words.empty()) throw WorkError("no program to start");
+  if (words.empty()) throw WorkError("the name of the program to start is missing");
   std::vector<std::string> copies = words;
   std::vector<char*> argv;
   for (std::string& word : copies) argv.push_back(word.data());

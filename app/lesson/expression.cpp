@@ -64,7 +64,7 @@ std::string reason(const mu::ParserError& error) {
       return "this parenthesis does not belong here";
     case mu::ecUNEXPECTED_ARG_SEP:
     case mu::ecUNEXPECTED_ARG:
-      return "a comma stands only between the arguments of a function";
+      return "a comma is allowed only between the arguments of a function";
     case mu::ecUNEXPECTED_OPERATOR:
     case mu::ecUNASSIGNABLE_TOKEN:
       return "an operator is missing or does not belong here";
@@ -78,9 +78,9 @@ std::string reason(const mu::ParserError& error) {
       return "too few arguments for this function";
     case mu::ecMISSING_ELSE_CLAUSE:
     case mu::ecMISPLACED_COLON:
-      return "a choice is written condition ? value : other value";
+      return "a choice has the form condition ? value : other value";
     default:
-      return "cannot be read here";
+      return "this cannot be read";
   }
 }
 
@@ -140,7 +140,7 @@ class Reader {
     auto node = std::make_shared<Node>();
     node->text = text_.substr(begin, end - begin);
     if (std::all_of(node->text.begin(), node->text.end(), blank))
-      refuse(begin, "nothing is written here");
+      refuse(begin, "the expression is empty");
     int open = 0;
     for (std::size_t at = begin; at < end;) {
       const char c = text_[at];
@@ -151,7 +151,7 @@ class Reader {
       } else {
         if (c == '(') ++open;
         if (c == ')') --open;
-        if (c == ',' && open == 0) refuse(at, "an expression has one value");
+        if (c == ',' && open == 0) refuse(at, "an expression must have one value");
         at += symbol(at, end);
       }
     }
@@ -181,9 +181,9 @@ class Reader {
     for (const char* pair : {"==", "!=", "<=", ">=", "&&", "||"}) {
       if (two == pair) return 2;
     }
-    if (text_[at] == '=') refuse(at, "nothing can be assigned; equal is written ==");
-    if (text_[at] == '%') refuse(at, "a share is written as a number: 0.1 for 10 %");
-    if (text_[at] == '"') refuse(at, "words in quotes stand only in the brackets of a value");
+    if (text_[at] == '=') refuse(at, "assignment is not allowed; for equality write ==");
+    if (text_[at] == '%') refuse(at, "write a share as a number: 0.1 for 10 %");
+    if (text_[at] == '"') refuse(at, "words in quotes are allowed only as arguments of a value");
     if (std::string_view("+-*/^()<>?:,! \t").find(text_[at]) == std::string_view::npos) {
       refuse(at, fmt::format("{} is not an operator", shown_word(text_.substr(at, 1))));
     }
@@ -208,9 +208,9 @@ class Reader {
                              nearest_word(word, all)));
     }
     if (!call && !info->arguments.empty()) {
-      refuse(at, fmt::format("'{}' needs brackets: {}", word, usage(*info)));
+      refuse(at, fmt::format("'{}' needs arguments: {}", word, usage(*info)));
     }
-    if (call && info->arguments.empty()) refuse(open, fmt::format("'{}' takes no brackets", word));
+    if (call && info->arguments.empty()) refuse(open, fmt::format("'{}' takes no arguments", word));
     if (node.uses.size() >= kMostUses) refuse(at, "too many values in one expression");
     Node::Use use;
     use.info = info;
@@ -248,7 +248,7 @@ class Reader {
     places.emplace_back(from, close);
     const auto& wanted = use.info->arguments;
     if (places.size() != wanted.size()) {
-      refuse(at, fmt::format("'{}' is written {}", use.info->name, usage(*use.info)));
+      refuse(at, fmt::format("the form of '{}' is {}", use.info->name, usage(*use.info)));
     }
     for (std::size_t i = 0; i < places.size(); ++i)
       use.arguments.push_back(argument(*use.info, i, places[i].first, places[i].second, depth));
@@ -274,7 +274,7 @@ class Reader {
     Node::Argument result;
     if (kind == Argument::number) {
       result.number = expression(from, to, depth + 1);
-      if (is_words(*result.number)) refuse(from, "a number is wanted here, not a text");
+      if (is_words(*result.number)) refuse(from, "this must be a number, not a text");
       return result;
     }
     while (from < to && blank(text_[from])) ++from;
@@ -282,7 +282,7 @@ class Reader {
     const bool is_word = to - from >= 2 && text_[from] == '"' && text_[to - 1] == '"' &&
                          text_.substr(from + 1, to - from - 2).find('"') == std::string::npos;
     if (!is_word) {
-      refuse(from, fmt::format("'{}' wants a word in quotes: {}", info.name, usage(info)));
+      refuse(from, fmt::format("'{}' needs a word in quotes: {}", info.name, usage(info)));
     }
     try {
       result.word = checked_word(kind, std::string(text_.substr(from + 1, to - from - 2)));
@@ -307,7 +307,7 @@ class Reader {
       rest.erase(std::remove_if(rest.begin(), rest.end(), blank), rest.end());
       if (rest != use.temporary) {
         refuse(begin,
-               fmt::format("'{}' is a text; nothing can be computed with it", use.info->name));
+               fmt::format("'{}' is a text; it cannot be used in a computation", use.info->name));
       }
     }
     mu::Parser parser;
@@ -317,7 +317,7 @@ class Reader {
       parser.SetExpr(node.text);
       int results = 0;
       parser.Eval(results);
-      if (results != 1) refuse(begin, "an expression has one value");
+      if (results != 1) refuse(begin, "an expression must have one value");
     } catch (const mu::ParserError& error) {
       const std::size_t at =
           error.GetPos() < 0 ? 0

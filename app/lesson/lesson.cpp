@@ -93,18 +93,19 @@ TraceNeed read_need(const std::string& word, const Line& line) {
 void read_header(const Line& line, Lesson& lesson) {
   const std::size_t colon = line.text.find(':');
   if (colon == std::string::npos) {
-    throw TextError{line.number,
-                    fmt::format("{} is not 'key: value'; a blank line ends the head of a lesson",
-                                shown_word(line.text))};
+    throw TextError{
+        line.number,
+        fmt::format("{} is not 'key: value'; end the head of a lesson with a blank line",
+                    shown_word(line.text))};
   }
   const std::string key = trimmed(line.text.substr(0, colon));
   const std::string value = trimmed(line.text.substr(colon + 1));
   LessonRun& run = lesson.run;
   if (std::find(header_keys().begin(), header_keys().end(), key) == header_keys().end()) {
-    throw TextError{line.number, fmt::format("there is no key {}; the nearest is '{}'",
+    throw TextError{line.number, fmt::format("the key {} does not exist; the nearest is '{}'",
                                              shown_word(key), nearest_word(key, header_keys()))};
   }
-  if (value.empty()) throw TextError{line.number, key + ": nothing is written behind it"};
+  if (value.empty()) throw TextError{line.number, key + ": the value is missing"};
   if (key == "prompt") {
     const bool plain = std::all_of(value.begin(), value.end(), [](unsigned char c) {
       return std::isalnum(c) != 0 || c == '-' || c == '_';
@@ -155,11 +156,11 @@ Task read_task(const std::vector<Line>& lines, int fence) {
   for (const Line& line : lines) {
     if (!line.text.starts_with("when:")) {
       if (found && !trimmed(line.text).empty())
-        throw TextError{line.number, "behind the line `when:` a task is over"};
+        throw TextError{line.number, "a task must end after the line `when:`"};
       text.push_back(line);
       continue;
     }
-    if (found) throw TextError{line.number, "a task has one line `when:`"};
+    if (found) throw TextError{line.number, "a task has only one line `when:`"};
     found = true;
     const std::size_t from = std::min(line.text.find_first_not_of(" \t", 5), line.text.size());
     try {
@@ -169,13 +170,13 @@ Task read_task(const std::vector<Line>& lines, int fence) {
                       fmt::format("when, column {}: {}", from + error.column, error.what())};
     }
     if (task.when.is_text())
-      throw TextError{line.number, "when: a condition is a number, not a text"};
+      throw TextError{line.number, "when: a condition must be a number, not a text"};
   }
   if (!found) {
-    throw TextError{fence, "the task does not say when it is done: `when: EXPRESSION` is missing"};
+    throw TextError{fence, "the task has no line `when: EXPRESSION`, which says when it is done"};
   }
   task.text = read_text(text);
-  if (task.text.empty()) throw TextError{fence, "the task says nothing"};
+  if (task.text.empty()) throw TextError{fence, "the task has no text"};
   return task;
 }
 
@@ -200,7 +201,7 @@ class PageReader {
       while (end < lines.size() && trimmed(lines[end].text) != "```") ++end;
       try {
         if (end == lines.size()) {
-          throw TextError{lines[i].number, fmt::format("the fence {} is not closed by ```",
+          throw TextError{lines[i].number, fmt::format("the block {} is not closed by ```",
                                                        shown_word(lines[i].text))};
         }
         read_fence(lines[i],
@@ -231,7 +232,7 @@ class PageReader {
   static void read_fence(const Line& fence, const std::vector<Line>& lines, Page& page) {
     const std::string kind = trimmed(fence.text.substr(3));
     if (kind == "view") {
-      if (page.view_line > 0) throw TextError{fence.number, "a page has one view"};
+      if (page.view_line > 0) throw TextError{fence.number, "a page has only one view"};
       page.view_line = fence.number + 1;
       std::string json;
       for (const Line& line : lines) json += line.text + "\n";
@@ -239,11 +240,11 @@ class PageReader {
       page.view_json = std::move(json);
       page.step_slider = checked.step_slider;
     } else if (kind == "task") {
-      if (page.task) throw TextError{fence.number, "a page has one task"};
+      if (page.task) throw TextError{fence.number, "a page has only one task"};
       page.task = read_task(lines, fence.number);
     } else {
       throw TextError{fence.number,
-                      fmt::format("a fence is ```view or ```task, not {}", shown_word(kind))};
+                      fmt::format("a block is ```view or ```task, not {}", shown_word(kind))};
     }
   }
 
@@ -254,7 +255,7 @@ class PageReader {
 void read_head(const std::vector<Line>& lines, Lesson& lesson) {
   if (lines.empty() || !lines.front().text.starts_with("# ") ||
       trimmed(lines.front().text.substr(2)).empty()) {
-    throw TextError{1, "a lesson starts with its title: # Title"};
+    throw TextError{1, "a lesson must start with its title: # Title"};
   }
   lesson.title = trimmed(lines.front().text.substr(2));
   std::size_t at = 1;
@@ -262,7 +263,7 @@ void read_head(const std::vector<Line>& lines, Lesson& lesson) {
     read_header(lines[at], lesson);
   const std::vector<Line> rest(lines.begin() + static_cast<std::ptrdiff_t>(at), lines.end());
   for (const Line& line : rest) {
-    if (is_fence(line)) throw TextError{line.number, "a fence belongs to a page (## Title)"};
+    if (is_fence(line)) throw TextError{line.number, "a block must belong to a page (## Title)"};
   }
   const RichText summary = read_text(rest);
   if (summary.empty()) {
@@ -271,11 +272,12 @@ void read_head(const std::vector<Line>& lines, Lesson& lesson) {
         "one paragraph that says what the lesson shows is missing before the first page"};
   }
   if (summary.size() > 1) {
-    throw TextError{lines.back().number, "before the first page stands one paragraph"};
+    throw TextError{lines.back().number, "only one paragraph is allowed before the first page"};
   }
   for (const Run& run : summary.front().runs) {
     if (run.slot)
-      throw TextError{run.slot->line, "what a lesson shows is said without numbers {{...}}"};
+      throw TextError{run.slot->line,
+                      "the paragraph that says what a lesson shows cannot have numbers {{...}}"};
   }
   lesson.summary = plain_text(summary);
 }
@@ -300,8 +302,8 @@ void check_characters(std::string_view text) {
     const std::size_t end = std::min(text.find('\n'), text.size());
     const std::string_view one = text.substr(0, end);
     if (one.find('\0') != std::string_view::npos)
-      throw TextError{line, "holds a NUL byte; a lesson is a text file"};
-    if (escape_invalid_utf8(one) != one) throw TextError{line, "holds bytes that are not UTF-8"};
+      throw TextError{line, "contains a NUL byte; a lesson is a text file"};
+    if (escape_invalid_utf8(one) != one) throw TextError{line, "contains bytes that are not UTF-8"};
     text.remove_prefix(std::min(end + 1, text.size()));
     ++line;
   }
@@ -339,7 +341,7 @@ Lesson parse_lesson(const fs::path& path, std::string_view text) {
   try {
     read_head({lines.begin(), page}, lesson);
     if (page == lines.end()) {
-      throw TextError{lines.back().number, "the lesson has no page: ## Title is missing"};
+      throw TextError{lines.back().number, "the lesson has no page; start one with ## Title"};
     }
   } catch (const TextError& error) {
     lesson.error = at_line(path, error.line, error.problem);
@@ -415,9 +417,9 @@ Lesson find_lesson(std::string_view name) {
     if (full.size() > 3 && full.substr(3) == name) return find_lesson(full);
   }
   if (names.empty())
-    throw UsageError(fmt::format("lesson {}: there are no lessons", shown_word(name)));
-  throw UsageError(fmt::format("lesson {}: there is none of that name; the nearest are {}",
-                               shown_word(name), nearest_names(name, names)));
+    throw UsageError(fmt::format("lesson {}: no lessons are installed", shown_word(name)));
+  throw UsageError(fmt::format("lesson {}: does not exist; the nearest are {}", shown_word(name),
+                               nearest_names(name, names)));
 }
 
 }  // namespace kvloupe::lesson

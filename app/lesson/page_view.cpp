@@ -81,8 +81,9 @@ View read_filled(const std::string& json, int line) {
   try {
     fields = Json::parse(json);
   } catch (const Json::parse_error& error) {
-    throw TextError{line_of(json, error.byte > 0 ? error.byte - 1 : 0, line),
-                    "the view is not JSON here; a comma, a quote or a bracket may be missing"};
+    throw TextError{
+        line_of(json, error.byte > 0 ? error.byte - 1 : 0, line),
+        "the view is not valid JSON here; a comma, a quote or a bracket may be missing"};
   }
   if (!fields.is_object()) throw TextError{line, "the view must be an object: {...}"};
   View view;
@@ -103,9 +104,10 @@ View read_filled(const std::string& json, int line) {
 /// For a check without a trace any number will do; 1 is a layer, a budget, a token.
 std::string any_number(const Slot& slot) {
   if (slot.expression.depends_on_selection()) {
-    throw TextError{slot.line, fmt::format("{{{{{}}}}}: a number in a view cannot hang on what the "
-                                           "view selects",
-                                           in_one_line(slot.expression.text(), 60))};
+    throw TextError{
+        slot.line,
+        fmt::format("{{{{{}}}}}: a number in a view must not depend on the view's own selection",
+                    in_one_line(slot.expression.text(), 60))};
   }
   return "1";
 }
@@ -118,7 +120,7 @@ std::string json_number(const Slot& slot, const Value& value) {
   }
   const double number = std::get<double>(value);
   if (!std::isfinite(number)) {
-    throw TextError{slot.line, fmt::format("{{{{{}}}}} is not to be had of this trace",
+    throw TextError{slot.line, fmt::format("{{{{{}}}}} is not available in this trace",
                                            in_one_line(slot.expression.text(), 60))};
   }
   if (slot.format == Format::percent) return fmt::format("{:.6g}%", 100.0 * number);
@@ -174,24 +176,25 @@ std::string missing_need(const Lesson& lesson, const LessonTraces& traces) {
       case TraceNeed::Kind::segment:
         if (segment_of(trace.tokens(), need.segment).first < 0) {
           return lacks(
-              fmt::format("a segment {}, which this trace has not; mark it in the prompt "
-                          "file with a line @@{}",
+              fmt::format("a segment {}, which this trace does not have; mark the segment in the "
+                          "prompt file with a line @@{}",
                           need.segment, need.segment));
         }
         break;
       case TraceNeed::Kind::generated:
         if (trace.run().generated == 0)
-          return lacks("generated tokens, which this trace has not; capture it with --generate");
+          return lacks(
+              "generated tokens, which this trace does not have; capture it with --generate");
         break;
       case TraceNeed::Kind::closed:
         if (traces.closed.empty()) {
-          return lacks(
-              "a closed-loop run of the same prompt beside it; give it with another --trace");
+          return lacks("a closed-loop run of the same prompt; give it with another --trace");
         }
         break;
       case TraceNeed::Kind::predictions:
         if (!trace.predictions())
-          return lacks("the model's predictions, which this trace has not; capture it anew");
+          return lacks(
+              "the model's predictions, which this trace does not have; capture the trace again");
         break;
       case TraceNeed::Kind::tokens:
         if (trace.length() < need.tokens) {
@@ -323,8 +326,9 @@ figure::MadeFigure make_figure(const PageFigure& figure, const LessonTraces& tra
   std::vector<std::shared_ptr<const Trace>> used{traces.trace};
   if (figure.info->needs.both_loops) {
     if (traces.closed.empty()) {
-      throw WorkError("figure " + figure.info->name +
-                      ": compares a full run with a closed-loop run, and the lesson has none");
+      throw WorkError(
+          "figure " + figure.info->name +
+          ": compares a full run with a closed-loop run, but the lesson has no closed-loop run");
     }
     // The run of the policy that is shown, else the first.
     const std::string policy = parse_policy(figure.settings.policy).text();

@@ -46,12 +46,12 @@ ItemMark item_mark(std::string_view line) {
 void refuse_foreign(const Line& line) {
   const std::string_view text = line.text;
   if (text.starts_with("#"))
-    throw TextError{line.number, "a page has one title (##) and no smaller ones"};
+    throw TextError{line.number, "a page has one title (##); smaller titles are not allowed"};
   if (text.starts_with(">"))
-    throw TextError{line.number, "a lesson has no quotations (>); write a paragraph"};
+    throw TextError{line.number, "quotations (>) are not allowed; write a paragraph"};
   if (text.starts_with("|"))
-    throw TextError{line.number, "a lesson has no tables (|); write a list"};
-  if (text.starts_with("![")) throw TextError{line.number, "a lesson has no pictures; show a view"};
+    throw TextError{line.number, "tables (|) are not allowed; write a list"};
+  if (text.starts_with("![")) throw TextError{line.number, "pictures are not allowed; show a view"};
 }
 
 /// One paragraph's text, its lines joined by spaces, and which line each character is from.
@@ -122,7 +122,7 @@ class Inline {
     const bool space_after = at_ + length >= text_.size() || text_[at_ + length] == ' ';
     if (on ? space_before : space_after) {
       if (!on && !space_before)
-        fail(at_, fmt::format("{} opens nothing here; write \\* for an asterisk",
+        fail(at_, fmt::format("{} has no opening mark; write \\* for an asterisk",
                               length == 2 ? "**" : "*"));
       now_.append(length, '*');
     } else {
@@ -180,15 +180,14 @@ class Inline {
              std::string_view("\"'<>\\`").find(static_cast<char>(c)) == std::string_view::npos;
     });
     if (!web || !clean)
-      fail(start,
-           fmt::format(
-               "the link {} must start with https:// or http:// and hold neither spaces nor quotes",
-               shown_word(target)));
+      fail(start, fmt::format("the link {} must start with https:// or http:// and must not "
+                              "contain spaces or quotes",
+                              shown_word(target)));
     Run run = style();
     run.text = text_.substr(start + 1, close - start - 1);
     run.link = target;
     if (run.text.empty() || run.text.find("{{") != std::string::npos)
-      fail(start, "a link's words are a text without numbers");
+      fail(start, "the words of a link cannot have numbers");
     runs_.push_back(std::move(run));
     at_ = end + 1;
   }
@@ -249,7 +248,7 @@ Slot read_slot(std::string_view text, int line) {
   if (slot.expression.is_text() != (slot.format == Format::text)) {
     throw TextError{
         line, where() + (slot.format == Format::text ? ": is a number; leave out the format text"
-                                                     : ": is a text; its format is text")};
+                                                     : ": is a text; use the format text")};
   }
   return slot;
 }

@@ -350,7 +350,7 @@ ValueGroup trace_values() {
     group.values.push_back(std::move(info));
   };
   add({.name = "tokens",
-       .meaning = "tokens in all, prompt and generated",
+       .meaning = "all tokens, prompt and generated",
        .compute = [](const LessonState& s, Arguments, Progress&) -> Value {
          return static_cast<double>(s.trace->length());
        }});
@@ -360,12 +360,12 @@ ValueGroup trace_values() {
          return static_cast<double>(s.trace->run().prompt_length);
        }});
   add({.name = "generated",
-       .meaning = "tokens behind the prompt",
+       .meaning = "tokens generated after the prompt",
        .compute = [](const LessonState& s, Arguments, Progress&) -> Value {
          return static_cast<double>(s.trace->run().generated);
        }});
   add({.name = "blocks",
-       .meaning = "blocks that the prompt was read in",
+       .meaning = "blocks of the prompt",
        .compute = [](const LessonState& s, Arguments, Progress&) -> Value {
          const auto& blocks = s.trace->blocks();
          return static_cast<double>(
@@ -398,7 +398,7 @@ ValueGroup trace_values() {
          return static_cast<double>(s.trace->model().head_dim);
        }});
   add({.name = "bytes_per_token",
-       .meaning = "what one token takes in the model's cache, keys and values in 16 bits",
+       .meaning = "bytes that one token takes in the model's cache, keys and values in 16 bits",
        .compute = [](const LessonState& s, Arguments, Progress&) -> Value {
          return bytes_per_token(s.trace->model());
        }});
@@ -461,23 +461,22 @@ ValueGroup sink_values() {
          });
        }});
   add({.name = "sinks.count",
-       .meaning = "how many query heads that are",
+       .meaning = "number of these query heads",
        .compute = [](const LessonState& s, Arguments, Progress& p) -> Value {
          return sink_value(s, p, [](const ValueStore::Sinks& sinks, const ModelInfo&) {
            return static_cast<double>(sinks.heads);
          });
        }});
   add({.name = "sinks.strength",
-       .meaning =
-           "the strongest that is not whole: mean attention that a query head gives token 0, "
-           "the largest of at most 0.95 (where there is none, the largest)",
+       .meaning = "largest mean attention, of at most 0.95, that a query head gives token 0 (where "
+                  "every head gives more, the largest)",
        .compute = [](const LessonState& s, Arguments, Progress& p) -> Value {
          return sink_value(s, p, [](const ValueStore::Sinks& sinks, const ModelInfo&) {
            return static_cast<double>(sinks.strengths(sinks.layer, sinks.query_head));
          });
        }});
   add({.name = "sinks.here",
-       .meaning = "mean attention that the selected head gives token 0, mean over its query heads",
+       .meaning = "mean attention that the selected head gives token 0 (mean over its query heads)",
        .compute = [](const LessonState& s, Arguments, Progress& p) -> Value {
          const auto sinks = s.store->sinks(*s.trace, p);
          const Matrix heads = mean_of_query_heads(sinks->strengths, s.trace->model().num_kv_heads);
@@ -485,7 +484,7 @@ ValueGroup sink_values() {
          return static_cast<double>(heads(at.layer, at.head));
        }});
   add({.name = "sinks.layer",
-       .meaning = "the layer of that query head",
+       .meaning = "the layer of the query head with `sinks.strength`",
        .compute = [](const LessonState& s, Arguments, Progress& p) -> Value {
          return sink_value(s, p, [](const ValueStore::Sinks& sinks, const ModelInfo&) {
            return static_cast<double>(sinks.layer);
@@ -506,7 +505,7 @@ ValueGroup sink_values() {
          });
        }});
   add({.name = "sinks.value_ratio",
-       .meaning = "norm of token 0's value over the median norm of all values, in that head",
+       .meaning = "norm of token 0's value divided by the median norm of all values, in that head",
        .compute = [](const LessonState& s, Arguments, Progress& p) -> Value {
          return sink_value(s, p, [](const ValueStore::Sinks& sinks, const ModelInfo& model) {
            return static_cast<double>(
@@ -514,7 +513,7 @@ ValueGroup sink_values() {
          });
        }});
   add({.name = "sinks.median_value_ratio",
-       .meaning = "the median of that over the query heads that give token 0 more than 0.3",
+       .meaning = "median of this ratio over the query heads that give token 0 more than 0.3",
        .needs = "such a head",
        .compute = [](const LessonState& s, Arguments, Progress& p) -> Value {
          return sink_value(s, p, [](const ValueStore::Sinks& sinks, const ModelInfo& model) {
@@ -530,7 +529,7 @@ ValueGroup sink_values() {
        }});
   add({.name = "rest",
        .arguments = {{Argument::number, "layer"}, {Argument::number, "query_head"}},
-       .meaning = "mean attention that query head gives token 0",
+       .meaning = "mean attention that this query head gives token 0",
        .compute = [](const LessonState& s, Arguments a, Progress& p) -> Value {
          const auto sinks = s.store->sinks(*s.trace, p);
          const int l = index(a[0], static_cast<int>(sinks->strengths.rows()));
@@ -558,7 +557,7 @@ ValueGroup state_values() {
          return static_cast<double>(s.workspace.selection.head);
        }});
   add({.name = "query_head",
-       .meaning = "the query head selected; -1: the mean over the head's",
+       .meaning = "the query head selected; -1: the mean over the head's query heads",
        .compute = [](const LessonState& s, Arguments, Progress&) -> Value {
          return static_cast<double>(s.workspace.selection.query_head);
        }});
@@ -568,7 +567,7 @@ ValueGroup state_values() {
          return static_cast<double>(step_of(s, blocks_of(s)));
        }});
   add({.name = "steps",
-       .meaning = "how many steps there are",
+       .meaning = "number of steps",
        .compute = [](const LessonState& s, Arguments, Progress&) -> Value {
          return static_cast<double>(blocks_of(s).size());
        }});
@@ -606,13 +605,13 @@ ValueGroup state_values() {
          return static_cast<double>(own > 0 ? own : s.trace->run().block_size);
        }});
   add({.name = "policy_a",
-       .meaning = "policy A as it is written",
+       .meaning = "policy A as written",
        .is_text = true,
        .compute = [](const LessonState& s, Arguments, Progress&) -> Value {
          return parse_policy(s.workspace.policy_a).text();
        }});
   add({.name = "policy_b",
-       .meaning = "policy B, whether it is on or off",
+       .meaning = "policy B as written, on or off",
        .is_text = true,
        .compute = [](const LessonState& s, Arguments, Progress&) -> Value {
          return parse_policy(s.workspace.policy_b).text();
@@ -624,13 +623,13 @@ ValueGroup state_values() {
        }});
   add({.name = "score_is",
        .arguments = {{Argument::score, "score"}},
-       .meaning = "1 where policy A has that score",
+       .meaning = "1 if policy A has this score",
        .compute = [](const LessonState& s, Arguments a, Progress&) -> Value {
          return parse_policy(s.workspace.policy_a).score().name == word(a[0]) ? 1.0 : 0.0;
        }});
   add({.name = "score_b_is",
        .arguments = {{Argument::score, "score"}},
-       .meaning = "1 where policy B is on and has that score",
+       .meaning = "1 if policy B is on and has this score",
        .compute = [](const LessonState& s, Arguments a, Progress&) -> Value {
          return s.workspace.policy_b_on &&
                         parse_policy(s.workspace.policy_b).score().name == word(a[0])
@@ -639,19 +638,19 @@ ValueGroup state_values() {
        }});
   add({.name = "policy_has",
        .arguments = {{Argument::part, "part"}},
-       .meaning = "1 where that is a part of policy A, its score or a modifier",
+       .meaning = "1 if this score or modifier is a part of policy A",
        .compute = [](const LessonState& s, Arguments a, Progress&) -> Value {
          return has_part(s.workspace.policy_a, word(a[0])) ? 1.0 : 0.0;
        }});
   add({.name = "policy_b_has",
        .arguments = {{Argument::part, "part"}},
-       .meaning = "1 where policy B is on and that is a part of it",
+       .meaning = "1 if policy B is on and has this part",
        .compute = [](const LessonState& s, Arguments a, Progress&) -> Value {
          return s.workspace.policy_b_on && has_part(s.workspace.policy_b, word(a[0])) ? 1.0 : 0.0;
        }});
   add({.name = "viewing",
        .arguments = {{Argument::view, "view"}},
-       .meaning = "1 where one of the tiles shows that view",
+       .meaning = "1 if one of the tiles shows this view",
        .compute = [](const LessonState& s, Arguments a, Progress&) -> Value {
          return shown_tile(s, word(a[0])) != nullptr ? 1.0 : 0.0;
        }});
@@ -659,12 +658,12 @@ ValueGroup state_values() {
        .arguments = {{Argument::view, "view"},
                      {Argument::word, "choice"},
                      {Argument::word, "value"}},
-       .meaning = "1 where a tile shows that view with that choice set to that value",
+       .meaning = "1 if a tile shows this view with this value of the choice",
        .compute = [](const LessonState& s, Arguments a, Progress&) -> Value {
          return choice_is(s, word(a[0]), word(a[1]), word(a[2])) ? 1.0 : 0.0;
        }});
   add({.name = "playing",
-       .meaning = "1 while the steps are played",
+       .meaning = "1 while the steps play",
        .compute = [](const LessonState& s, Arguments, Progress&) -> Value {
          return s.playing ? 1.0 : 0.0;
        }});
@@ -672,47 +671,45 @@ ValueGroup state_values() {
 }
 
 ValueGroup result_values() {
-  ValueGroup group{"What the policies do, by replay, in the head and at the step that are shown",
-                   {}};
+  ValueGroup group{"What the policies do, by replay, in the selected head and step", {}};
   const auto add = [&](ValueInfo info) {
     info.of_selection = true;
     group.values.push_back(std::move(info));
   };
   add({.name = "measure",
        .arguments = {{Argument::measure, "measure"}},
-       .meaning =
-           "a measure of policy A, by its name in `kvloupe measures`; of one query head where "
-           "one is selected",
+       .meaning = "a measure of policy A, by its name in `kvloupe measures`; of one query head if "
+                  "one is selected",
        .compute = [](const LessonState& s, Arguments a, Progress& p) -> Value {
          return measured(s, Side::a, word(a[0]), p);
        }});
   add({.name = "measure_b",
        .arguments = {{Argument::measure, "measure"}},
-       .meaning = "the same of policy B, where it is on",
+       .meaning = "the same of policy B, if it is on",
        .compute = [](const LessonState& s, Arguments a, Progress& p) -> Value {
          return measured(s, Side::b, word(a[0]), p);
        }});
   add({.name = "mean_measure",
        .arguments = {{Argument::measure, "measure"}},
-       .meaning = "the mean of a measure of policy A over all heads where it is known",
+       .meaning = "mean of a measure of policy A over all heads with a known value",
        .compute = [](const LessonState& s, Arguments a, Progress& p) -> Value {
          return mean_measured(s, Side::a, word(a[0]), p);
        }});
   add({.name = "mean_measure_b",
        .arguments = {{Argument::measure, "measure"}},
-       .meaning = "the same of policy B, where it is on",
+       .meaning = "the same of policy B, if it is on",
        .compute = [](const LessonState& s, Arguments a, Progress& p) -> Value {
          return mean_measured(s, Side::b, word(a[0]), p);
        }});
   add({.name = "kept",
        .arguments = {{Argument::number, "token"}},
-       .meaning = "1 where policy A keeps the token, 0 where it has evicted it",
+       .meaning = "1 if policy A keeps the token, 0 if it has evicted the token",
        .compute = [](const LessonState& s, Arguments a, Progress& p) -> Value {
          return token_kept(s, Side::a, false, a[0], p);
        }});
   add({.name = "kept_b",
        .arguments = {{Argument::number, "token"}},
-       .meaning = "the same of policy B, where it is on",
+       .meaning = "the same of policy B, if it is on",
        .compute = [](const LessonState& s, Arguments a, Progress& p) -> Value {
          return token_kept(s, Side::b, false, a[0], p);
        }});
@@ -724,7 +721,7 @@ ValueGroup result_values() {
        }});
   add({.name = "kept_share_b",
        .arguments = {{Argument::number, "token"}},
-       .meaning = "the same of policy B, where it is on",
+       .meaning = "the same of policy B, if it is on",
        .compute = [](const LessonState& s, Arguments a, Progress& p) -> Value {
          return token_kept(s, Side::b, true, a[0], p);
        }});
@@ -734,7 +731,7 @@ ValueGroup result_values() {
          return entries_kept(s, Side::a, p);
        }});
   add({.name = "entries_b",
-       .meaning = "the same of policy B, where it is on",
+       .meaning = "the same of policy B, if it is on",
        .compute = [](const LessonState& s, Arguments, Progress& p) -> Value {
          return entries_kept(s, Side::b, p);
        }});
@@ -752,7 +749,7 @@ ValueGroup result_values() {
          return segment_kept(s, Side::a, true, "needle", p);
        }});
   add({.name = "needle_kept_b",
-       .meaning = "the same of policy B, where it is on",
+       .meaning = "the same of policy B, if it is on",
        .needs = "a segment needle",
        .compute = [](const LessonState& s, Arguments, Progress& p) -> Value {
          return segment_kept(s, Side::b, true, "needle", p);
@@ -761,16 +758,15 @@ ValueGroup result_values() {
 }
 
 ValueGroup head_values() {
-  ValueGroup group{"Attention and keys with the full cache, in the head that is shown", {}};
+  ValueGroup group{"Attention and keys with the full cache, in the selected head", {}};
   const auto add = [&](ValueInfo info) {
     info.of_selection = true;
     group.values.push_back(std::move(info));
   };
   add({.name = "attention",
        .arguments = {{Argument::number, "query"}, {Argument::number, "key"}},
-       .meaning =
-           "attention that one token gives another; the mean over the head's query heads where "
-           "none is selected",
+       .meaning = "attention that one token gives another; the mean over the head's query heads if "
+                  "none is selected",
        .compute = [](const LessonState& s, Arguments a, Progress&) -> Value {
          return attention_of(s, a[0], a[1]);
        }});
@@ -796,23 +792,22 @@ ValueGroup answer_values() {
   ValueGroup group{"What the model says", {}};
   const auto add = [&](ValueInfo info) { group.values.push_back(std::move(info)); };
   add({.name = "answer",
-       .meaning = "what the model answers behind the prompt: its first sentence, at most six words",
+       .meaning = "what the model answers after the prompt: its first sentence, at most six words",
        .needs = "generated tokens or predictions",
        .is_text = true,
        .compute = [](const LessonState& s, Arguments, Progress&) -> Value {
          return answer_text(*s.trace);
        }});
   add({.name = "answer_right",
-       .meaning = "1 where the answer starts with the needle's number",
+       .meaning = "1 if the answer starts with the needle's number",
        .needs = "the same and a segment needle",
        .compute = [](const LessonState& s, Arguments, Progress&) -> Value {
          return right(s, *s.trace);
        }});
   add({.name = "closed_answer",
        .arguments = {{Argument::number, "run"}},
-       .meaning =
-           "what it answers with a policy in its cache; the runs of the lines `closed:` count "
-           "from 0",
+       .meaning = "the answer with a policy in the model's cache; the runs of the lines `closed:` "
+                  "count from 0",
        .needs = "the closed-loop run",
        .is_text = true,
        .compute = [](const LessonState& s, Arguments a, Progress&) -> Value {
@@ -821,14 +816,15 @@ ValueGroup answer_values() {
        }});
   add({.name = "closed_answer_right",
        .arguments = {{Argument::number, "run"}},
-       .meaning = "1 where that answer starts with the needle's number",
+       .meaning = "1 if that answer starts with the needle's number",
        .needs = "the closed-loop run and a segment needle",
        .compute = [](const LessonState& s, Arguments a, Progress&) -> Value {
          const Trace* run = closed_run(s, a[0]);
          return run != nullptr ? right(s, *run) : kNone;
        }});
   add({.name = "mean_loss",
-       .meaning = "mean loss of the prompt's tokens in nats, each after those before it",
+       .meaning =
+           "mean loss of the prompt's tokens in nats, each predicted from the tokens before it",
        .needs = "predictions",
        .compute = [](const LessonState& s, Arguments, Progress&) -> Value {
          return mean_loss(*s.trace);
@@ -843,7 +839,7 @@ ValueGroup answer_values() {
        }});
   add({.name = "probability",
        .arguments = {{Argument::number, "token"}},
-       .meaning = "how probable the model held the token after those before it",
+       .meaning = "probability that the model gave the token after the tokens before it",
        .needs = "predictions",
        .compute = [](const LessonState& s, Arguments a, Progress&) -> Value {
          return probability(*s.trace, a[0]);

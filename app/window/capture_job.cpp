@@ -57,7 +57,7 @@ std::string capture_problem(const CaptureOptions& o) {
   std::error_code error;
   if (o.model.empty()) return "Choose a model folder: config.json, model.safetensors, tokenizer.";
   if (!fs::is_regular_file(fs::path(o.model) / "config.json", error)) {
-    return o.model + ": holds no config.json; choose a model folder";
+    return o.model + ": does not contain config.json; choose a model folder";
   }
   if (o.prompt == CaptureOptions::Prompt::file && !fs::is_regular_file(o.file, error)) {
     return o.file.empty() ? "Choose a prompt file, or type a prompt."
@@ -66,7 +66,7 @@ std::string capture_problem(const CaptureOptions& o) {
   if (o.prompt == CaptureOptions::Prompt::text && o.text.empty()) return "Type a prompt.";
   if (o.prompt == CaptureOptions::Prompt::tokens && o.ids.empty())
     return "Open a trace for its tokens.";
-  if (o.output.empty()) return "Say where the trace goes.";
+  if (o.output.empty()) return "Choose a file for the trace.";
   if (fs::is_directory(o.output, error))
     return o.output + ": is a folder; name a file, such as trace.h5";
   return {};
@@ -144,7 +144,7 @@ CaptureState run_capture_program(const CaptureOptions& options, Progress& progre
       options.program.empty() ? job::find_program(kProgram) : options.program;
   if (program.empty()) {
     throw WorkError(
-        "kvloupe-capture is neither beside kvloupe nor in $PATH; build it with libtorch");
+        "kvloupe-capture was not found beside kvloupe or in $PATH; build it with libtorch");
   }
   const IdsFile ids(options);
   CaptureState state;

@@ -109,7 +109,7 @@ std::string CapturePanel::mismatch() const {
   const auto holds = check_.current();
   const bool forced = options.prompt == CaptureOptions::Prompt::tokens && !fingerprint_.empty();
   if (!forced || !holds || holds->empty() || *holds == fingerprint_) return {};
-  return fmt::format("{}: this folder holds another model than the {} that made the open trace",
+  return fmt::format("{}: this folder contains another model than the {} that made the open trace",
                      options.model, made_by_.empty() ? "one" : made_by_);
 }
 
@@ -185,7 +185,8 @@ void CapturePanel::draw_prompt(const Workspace& w) {
     if (radio_button("the open trace's tokens", options.prompt == Prompt::tokens, w.colours()))
       use_trace(w);
     help_tooltip(w.fonts,
-                 "The same tokens, the generated ones forced: so that two runs can be compared");
+                 "Run the same tokens; generated tokens are taken from the trace too, so that the "
+                 "two runs can be compared");
   }
   const float browse = w.px(80);
   if (options.prompt == Prompt::file) {
@@ -221,8 +222,8 @@ void CapturePanel::draw_policy(const Workspace& w) {
     if (options.budget.empty()) options.budget = w.state.budget;
   }
   help_tooltip(w.fonts,
-               "Each layer's cache is cut after every block, before the next: later keys and "
-               "values, in every layer above 0, are those of a model that lives with the policy");
+               "The policy evicts in each layer's cache after every block. Later keys and values "
+               "in every layer above 0 then come from a model that runs with the policy");
   if (options.policy == "full") return;
   const float budget = w.px(96);
   field(w, "policy", budget + w.px(64));
@@ -258,7 +259,7 @@ void CapturePanel::draw_model(Workspace& w) {
     }
     ImGui::EndCombo();
   } else {
-    help_tooltip(w.fonts, "Models used here before, and the demo model");
+    help_tooltip(w.fonts, "Models used before, and the demo model");
   }
   ImGui::SameLine();
   if (ImGui::Button("Browse…##model", {browse, 0})) {
@@ -274,7 +275,7 @@ void CapturePanel::draw_form(Workspace& w) {
   ImGui::SetNextItemWidth(w.px(128));
   if (ImGui::InputInt("##block", &options.block, 16, 128))
     options.block = std::clamp(options.block, 1, 1 << 20);
-  help_tooltip(w.fonts, "Tokens of the prompt run at once, B");
+  help_tooltip(w.fonts, "Prompt tokens that are run at once, B");
   if (options.prompt != CaptureOptions::Prompt::tokens) {
     ImGui::SameLine(0, w.px(24));
     ImGui::TextDisabled("generate");
@@ -283,7 +284,7 @@ void CapturePanel::draw_form(Workspace& w) {
     if (ImGui::InputInt("##generate", &options.generate, 1, 16)) {
       options.generate = std::clamp(options.generate, 0, 1 << 20);
     }
-    help_tooltip(w.fonts, "Most tokens to generate after the prompt, greedily");
+    help_tooltip(w.fonts, "Largest number of tokens to generate after the prompt, greedily");
   }
   field(w, "trace");
   ImGui::InputText("##output", &options.output);
@@ -316,7 +317,8 @@ std::pair<std::string, bool> CapturePanel::state_line() const {
   const std::string model = made_by_.empty() ? "the model" : made_by_;
   if (search_.computing()) return {"Looking for " + model + ", which made the open trace …", false};
   if (forced && options.model.empty()) {
-    return {"No folder used here before holds " + model + ", which made the open trace; choose it.",
+    return {"No folder that was used before contains " + model +
+                ", which made the open trace; choose it.",
             false};
   }
   if (const std::string problem = capture_problem(options); !problem.empty())
@@ -374,8 +376,8 @@ void CapturePanel::draw(Workspace& w) {
   if (runs) {
     if (ImGui::Button("Cancel", {w.px(96), 0})) cancel();
     ImGui::SameLine();
-    if (ImGui::Button("Go on below", {w.px(128), 0})) open_ = false;
-    help_tooltip(w.fonts, "Closes this sheet; the trace is opened when it is there");
+    if (ImGui::Button("Run in background", {w.px(128), 0})) open_ = false;
+    help_tooltip(w.fonts, "Closes this sheet; the trace opens when it is ready");
   } else {
     const bool ready = capture_problem(options).empty() && !looking();
     const bool differs = !mismatch().empty();
@@ -384,8 +386,7 @@ void CapturePanel::draw(Workspace& w) {
     const bool entered = ready && !differs && !io.WantTextInput && !io.NavVisible &&
                          ImGui::IsKeyPressed(io.KeyMap[ImGuiKey_Enter], false);
     ImGui::BeginDisabled(!ready);
-    if (ImGui::Button(differs ? "Capture all the same" : "Capture",
-                      {w.px(differs ? 160 : 96), 0}) ||
+    if (ImGui::Button(differs ? "Capture anyway" : "Capture", {w.px(differs ? 160 : 96), 0}) ||
         entered)
       start();
     help_tooltip(w.fonts, "Enter");

@@ -65,7 +65,7 @@ void add_policies(const Workspace& w, std::vector<PaletteEntry>& out) {
   for (PolicyVariant& variant : variants_of(parse_policy(w.state.policy_a))) {
     SearchItem item;
     item.title = "Compare with " + variant.part + ": " + variant.where;
-    item.group = "Policy A as others do it, as policy B";
+    item.group = "Policy A in other implementations, as policy B";
     item.help = variant.spec;
     out.push_back({std::move(item), [spec = std::move(variant.spec)](Workspace& it) {
                      it.state.policy_b = spec;
@@ -78,7 +78,7 @@ void add_recent(const Workspace& w, std::vector<PaletteEntry>& out) {
   for (const std::string& file : w.recent.files()) {
     SearchItem item;
     item.title = "Open " + std::filesystem::path(file).filename().string();
-    item.group = "Traces opened last";
+    item.group = "Recently opened traces";
     item.help = file;
     out.push_back({std::move(item), [file](Workspace& it) { it.open(file); }});
   }
@@ -157,7 +157,7 @@ void CommandPalette::show(std::vector<PaletteEntry> entries, const char* hint,
 }
 
 void CommandPalette::open_lessons(Workspace& w) {
-  show(lesson_entries(w), "Which lesson: part of its title or of what it is about …", nullptr);
+  show(lesson_entries(w), "Which lesson: part of its title or its text …", nullptr);
 }
 
 void CommandPalette::open_all(Workspace& w) {

@@ -123,7 +123,7 @@ void ExportPanel::start(Workspace& w) {
   const auto at = static_cast<std::size_t>(w.state.active_tile);
   const auto figure = w.tiles[at].figure();
   if (!figure) {
-    w.fail("The view is not computed yet; try again in a moment.");
+    w.fail("The view is not ready yet; try again in a moment.");
     return;
   }
   const std::string path = target();
@@ -147,7 +147,7 @@ void ExportPanel::start(Workspace& w) {
 void ExportPanel::copy_command(Workspace& w) {
   const auto page = preview_.current();
   if (!page) {
-    w.fail("The view is not computed yet; try again in a moment.");
+    w.fail("The view is not ready yet; try again in a moment.");
     return;
   }
   const figure::FileOptions options = file_options(w);
@@ -172,7 +172,7 @@ void ExportPanel::draw_look(Workspace& w) {
   ImGui::SetNextItemWidth(w.px(112));
   if (ImGui::InputDouble("##text", &text_, 0.5, 1.0, "%.4g pt"))
     text_ = std::clamp(text_, kLeastText, kMostText);
-  help_tooltip(w.fonts, "Size of the text; journals ask for 7 to 9 points");
+  help_tooltip(w.fonts, "Font size; journals ask for 7 to 9 points");
   field(w, "theme");
   for (const auto& [title, theme] :
        {std::pair{"light", figure::Theme::light}, {"dark", figure::Theme::dark}}) {
@@ -189,15 +189,15 @@ void ExportPanel::draw_look(Workspace& w) {
     }
     ImGui::EndCombo();
   }
-  help_tooltip(w.fonts, "Map of amounts; signed ones are blue, white, vermillion in every map");
+  help_tooltip(w.fonts,
+               "Colour map of amounts; signed values are blue, white, vermillion in every map");
   field(w, "with");
   checkbox("title", title_, w.colours());
   ImGui::SameLine();
   checkbox("legend", legend_, w.colours());
   ImGui::SameLine();
   checkbox("caption", caption_, w.colours());
-  help_tooltip(w.fonts,
-               "Under the figure: what is seen, in words, and the settings it was made with");
+  help_tooltip(w.fonts, "Writes a description and the settings under the figure");
 }
 
 void ExportPanel::draw_controls(Workspace& w) {
@@ -223,7 +223,7 @@ void ExportPanel::draw_controls(Workspace& w) {
   accept |= ImGui::Button("Export", {w.px(88), 0});
   ImGui::SameLine();
   if (ImGui::Button("Copy command", {w.px(120), 0})) copy_command(w);
-  help_tooltip(w.fonts, "The kvloupe export line that writes the same file");
+  help_tooltip(w.fonts, "The kvloupe export command line that writes the same file");
   ImGui::SameLine();
   if (ImGui::Button("Close", {w.px(72), 0})) open_ = false;
   if (accept && !path_.empty()) {

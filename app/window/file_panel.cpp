@@ -182,7 +182,7 @@ bool FilePanel::draw(const Fonts& fonts, const Palette& colours) {
   }
   ImGui::EndChild();
   ImGui::PushFont(fonts.secondary);
-  ImGui::TextDisabled("Enter takes the path; Esc closes.");
+  ImGui::TextDisabled("Enter opens the path; Esc closes.");
   ImGui::PopFont();
   ImGui::End();
   if (chosen) open_ = false;

@@ -37,25 +37,25 @@ void take_group_means(GridValues& grid, const Matrix& of_query_heads) {
 const std::vector<GridMetric>& grid_metrics() {
   static const std::vector<GridMetric> kMetrics = {
       {"retained mass",
-       "Σ of the attention weights of the kept entries, for the step's last query, mean over the "
-       "head's query heads. CriticalKV §3 (S)."},
+       "Sum of the attention on the kept entries, for the step's last query, mean over the head's "
+       "query heads. CriticalKV §3 (S)."},
       {"perturbation ℒ",
-       "ℒ = ‖((A − A′)V)W_O‖₁: how far the head's output, after W_O, moves for the step's last "
+       "ℒ = ‖((A − A′)V)W_O‖₁: how much the head's output changes, after W_O, for the step's last "
        "query. CriticalKV §3."},
       {"bound θ",
        "θ = C − (2 − 1/S)·Σ over kept of Aᵢ‖vᵢW_O‖₁, an upper bound of ℒ. CriticalKV theorem 3.3."},
       {"tightness ℒ/θ",
-       "ℒ over its bound θ: 1 where the bound is exact; – where θ is 0: "
-       "nothing with attention left. CriticalKV theorem 3.3."},
+       "ℒ divided by its bound θ: 1 if the bound is exact; – if θ is 0 (no kept entry has "
+       "attention). CriticalKV theorem 3.3."},
       {"log volume",
-       "Σ log λ of KᵀK of the kept keys, over λ > n·eps·λ_max: the log pseudo-determinant. "
-       "After KeyDiff figure 5."},
+       "Σ log λ of KᵀK of the kept keys, over λ > n·eps·λ_max: the log pseudo-determinant. After "
+       "KeyDiff figure 5."},
       {"entries kept", "Entries the head holds after the step."},
-      {"overlap A, B", "Tokens both policies keep among those either keeps (Jaccard).",
+      {"overlap A, B", "Share of the tokens kept by either policy that both keep (Jaccard).",
        GridMetric::From::both_policies},
       {"attention to token 0",
        "Mean of A[q,0] over the queries after token 0, with the full cache, mean over the head's "
-       "query heads: the same for every policy and step. Above 0.3 a head counts as a sink head. "
+       "query heads. The same for every policy and step. Above 0.3 a head counts as a sink head. "
        "After StreamingLLM §3.1.",
        GridMetric::From::trace},
   };

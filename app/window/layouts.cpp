@@ -13,11 +13,11 @@ namespace {
 
 constexpr std::array kLayouts = {
     Layout{"Explore", Command::layout_explore,
-           "one head: its keys, its attention, what is evicted when"},
+           "one head: its keys, its attention, and which entries are evicted at which step"},
     Layout{"Compare", Command::layout_compare, "two policies on one head, and where they differ"},
-    Layout{"Merge", Command::layout_merge, "what is alike, what is merged into what"},
+    Layout{"Merge", Command::layout_merge, "which keys are alike, and which entries are merged"},
     Layout{"Sinks", Command::layout_sinks, "attention sinks, and which policies evict them"},
-    Layout{"Figure", Command::layout_figure, "one view alone, as it goes into a paper"},
+    Layout{"Figure", Command::layout_figure, "one view alone, as in a paper"},
 };
 
 TileState tile(std::string view, PolicySide side = PolicySide::both) {

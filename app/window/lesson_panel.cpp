@@ -79,7 +79,7 @@ void draw_head(Workspace& w) {
       })) {
     w.perform(Command::lesson_close);
   }
-  help_tooltip(w.fonts, "Closes the lesson; what the window shows stays");
+  help_tooltip(w.fonts, "Closes the lesson; the window keeps showing the same view");
 }
 
 void copy_link(Workspace& w, const std::string& link) {
@@ -198,26 +198,26 @@ void draw_foot(Workspace& w, float width) {
   if (ImGui::Button("Return to this page's view", {width, 0})) w.perform(Command::lesson_view);
   ImGui::EndDisabled();
   help_tooltip(w.fonts, lessons.view_changed(w)
-                            ? with_keys("Shows again what this page is about", Command::lesson_view)
+                            ? with_keys("Shows the view of this page again", Command::lesson_view)
                             : "The window shows this page's view. Try its controls: this button "
                               "brings the view back.");
   ImGui::SetCursorPosY(ImGui::GetCursorPosY() + w.px(8) - ImGui::GetStyle().ItemSpacing.y);
   ImGui::BeginDisabled(lessons.page() == 0);
   if (ImGui::Button("Back", {button, 0})) w.perform(Command::lesson_back);
   ImGui::EndDisabled();
-  help_tooltip(w.fonts, with_keys("The page before", Command::lesson_back));
+  help_tooltip(w.fonts, with_keys("Previous page", Command::lesson_back));
   ImGui::SameLine(0, gap);
   draw_dots(w, std::max(1.0F, width - 2 * (button + gap)));
   ImGui::SameLine(0, gap);
   const bool last = lessons.page() + 1 >= lessons.page_count();
   const auto next = last ? lessons.next_lesson() : std::nullopt;
   ImGui::BeginDisabled(last && !next);
-  const bool pressed = ImGui::Button(last && next ? "Go on###Next" : "Next###Next", {button, 0});
+  const bool pressed = ImGui::Button(last && next ? "Continue###Next" : "Next###Next", {button, 0});
   ImGui::EndDisabled();
   help_tooltip(w.fonts,
-               !last  ? with_keys("The next page", Command::lesson_next)
-               : next ? with_keys(("The next lesson: " + next->title).c_str(), Command::lesson_next)
-                      : "The last page of the last lesson");
+               !last  ? with_keys("Next page", Command::lesson_next)
+               : next ? with_keys(("Next lesson: " + next->title).c_str(), Command::lesson_next)
+                      : "This is the last page of the last lesson");
   if (pressed) w.perform(Command::lesson_next);
 }
 
@@ -324,7 +324,7 @@ void draw_lesson_menu(Workspace& w) {
   ImGui::Separator();
   const bool open = lessons.is_open();
   item("Next page", Command::lesson_next, false, open);
-  item("Page before", Command::lesson_back, false, open && lessons.page() > 0);
+  item("Previous page", Command::lesson_back, false, open && lessons.page() > 0);
   item("Return to the page's view", Command::lesson_view, false, open && lessons.view_changed(w));
   item("Lesson panel", Command::lesson_panel, open && !w.lesson_folded, open);
   item("Close the lesson", Command::lesson_close, false, open);

@@ -220,7 +220,7 @@ void LessonPlayer::open_wanted(Workspace& w) {
     for (const lesson::Lesson& one : *list) {
       if (one.name == name) return open(one);
     }
-    w.fail("Lesson " + name + ": it is not among the lessons any more");
+    w.fail("Lesson " + name + ": this lesson is no longer in the list");
   } else {
     w.fail("Lessons: " + list_.error());
   }

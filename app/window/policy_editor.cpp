@@ -158,7 +158,7 @@ bool PolicyEditor::draw_line(const Fonts& fonts, const Palette& colours, std::st
   const bool typed = ImGui::InputText("##spec", &line_);
   ImGui::PopFont();
   help_tooltip(fonts,
-               "The policy as one line: score + modifiers, e.g. keydiff+recent(10%). Takes "
+               "The policy as one line: score + modifiers, such as keydiff+recent(10%). It takes "
                "effect as soon as it is valid.");
   bool changed = false;
   if (typed) {

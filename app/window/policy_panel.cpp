@@ -72,8 +72,8 @@ void draw_budget(Workspace& w, int prompt_length, int captured_block) {
     }
   }
   help_tooltip(w.fonts,
-               "N: most entries a head holds after a step; under an allocation, the mean over "
-               "the heads that share it. Keys: [ and ]");
+               "N: the largest number of entries that a head holds after a step. With an "
+               "allocation modifier: the mean over the heads that share the budget. Keys: [ and ]");
   ImGui::SameLine(0, ImGui::GetStyle().ItemInnerSpacing.x);
   if (ImGui::Button(percent ? "%" : "tokens", {unit, 0})) {
     w.state.budget = percent ? std::to_string(entries) : fmt::format("{:.4g}%", share);
@@ -83,8 +83,8 @@ void draw_budget(Workspace& w, int prompt_length, int captured_block) {
   ImGui::AlignTextToFramePadding();
   ImGui::TextDisabled("block");
   const std::string block_help = fmt::format(
-      "Tokens processed together before an eviction, B. The capture's own is {}; the replay cuts "
-      "the prompt anew.",
+      "Tokens processed together before the policy evicts, B. The capture used {}; the replay "
+      "divides the prompt again.",
       captured_block);
   help_tooltip(w.fonts, block_help);
   ImGui::SameLine(control_column(w.fonts, 128));
@@ -103,10 +103,11 @@ void draw_variants(Workspace& w) {
   ImGui::PushFont(w.fonts.secondary);
   if (ImGui::Button("Compare with a variant of A…", {-1, 0})) ImGui::OpenPopup("##variants");
   help_tooltip(w.fonts,
-               "Policy A as the papers, their authors and public libraries do it, as policy B");
+               "Compares with a variant of policy A in the papers, their authors' code or public "
+               "libraries, as policy B");
   if (ImGui::BeginPopup("##variants")) {
     const std::vector<PolicyVariant> variants = variants_of(parse_policy(w.state.policy_a));
-    if (variants.empty()) ImGui::TextDisabled("No other form of this policy is known.");
+    if (variants.empty()) ImGui::TextDisabled("No variant of this policy is known.");
     for (const PolicyVariant& variant : variants) {
       const std::string title = variant.part + " · " + variant.where;
       const bool on = w.state.policy_b_on && w.state.policy_b == variant.spec;
@@ -177,22 +178,21 @@ void draw_loop_badge(const Workspace& w) {
   ImGui::TextDisabled("%s", text.c_str());
   const std::string known =
       agreement ? fmt::format(
-                      " It is open here, too: the tokens it retains in this layer and the replay's "
-                      "have a Jaccard index of {:.3f}, mean over heads and steps from the first "
-                      "eviction on. The view Open against closed loop shows all layers.",
+                      " In this trace, too, the loop is open: the tokens that the closed-loop run "
+                      "and the replay retain in this layer have a Jaccard index of {:.3f}, mean "
+                      "over heads and steps from the first eviction on. The view Open against "
+                      "closed loop shows all layers.",
                       *agreement)
                 : "";
-  help_tooltip(
-      w.fonts,
-      closed ? "The model ran with " + run.policy +
-                   " in its cache. Another policy is replayed on the "
-                   "states that run left."
-             : std::string(
-                   "The policy is replayed on states captured with the full cache. Layer 0 does "
-                   "not depend on what was evicted; the layers above would see other states in "
-                   "a model that lives with the policy. To see those: File, Run policy A in the "
-                   "model (Ctrl R).") +
-                   known);
+  help_tooltip(w.fonts,
+               closed
+                   ? "The model ran with " + run.policy +
+                         " in its cache. A replay of another policy uses the states of that run."
+                   : std::string("The policy is replayed on states captured with the full cache. "
+                                 "Layer 0 does not depend on earlier evictions. In a model that "
+                                 "runs with the policy, the layers above would have other states. "
+                                 "To see those: File, Run policy A in the model (Ctrl R).") +
+                         known);
 }
 
 /// Numbers of the selected head after the selected step, one column per policy.
@@ -252,7 +252,7 @@ void draw_readouts(const Workspace& w) {
   const auto measure = [](double M::*m) {
     return [m](const Column& c) { return three_digits(c.metric(m)); };
   };
-  line("entries kept", "Kept after the step, of those in the cache before eviction (n)",
+  line("entries kept", "Entries kept after the step, of those in the cache before eviction (n)",
        [](const Column& c) {
          return count_text(c.record->retained) + " / " + count_text(c.record->cache_size);
        });
@@ -263,7 +263,7 @@ void draw_readouts(const Workspace& w) {
        measure(&M::perturbation_l1));
   line("bound θ", "θ = C − (2 − 1/S)·Σ over kept of Aᵢ‖vᵢW_O‖₁ ≥ ℒ (CriticalKV theorem 3.3)",
        measure(&M::bound_l1));
-  line("tightness ℒ/θ", "1 where the bound is exact; – where θ is 0: nothing with attention left",
+  line("tightness ℒ/θ", "1 if the bound is exact; – if θ is 0 (no kept entry has attention)",
        [](const Column& c) {
          return three_digits(tightness(c.metric(&M::perturbation_l1), c.metric(&M::bound_l1)));
        });
@@ -277,7 +277,8 @@ void draw_readouts(const Workspace& w) {
       });
   line("lowest kept score", "Threshold of the selection",
        [](const Column& c) { return three_digits(static_cast<double>(c.record->threshold)); });
-  line("ties there", "Entries whose score equals the threshold; of equals the later token is kept",
+  line("ties there",
+       "Entries with a score equal to the threshold; among these the later token is kept",
        [](const Column& c) { return count_text(c.record->ties); });
   ImGui::EndTable();
   ImGui::PopFont();

@@ -18,11 +18,11 @@ struct Row {
 // What docs/policies.md says under "in other codes", and the papers' own alternatives.
 constexpr std::array kRows = {
     Row{"tova", "KeyDiff B.2: by group", "tova"},
-    Row{"tova", "the original: one set a layer", "tova(aggregate=layer)"},
+    Row{"tova", "the original: one set per layer", "tova(aggregate=layer)"},
     Row{"tova", "kvpress: the same, last token kept", "tova(aggregate=layer,protect_last=1)"},
     Row{"h2o", "KeyDiff A.1, CAOTE eq. 28: the sum", "h2o"},
     Row{"h2o", "the original: half the budget recent", "h2o+recent(50%)"},
-    Row{"h2o", "kvpress: mean over the queries that see it", "h2o(normalise=visible)"},
+    Row{"h2o", "kvpress: mean over the queries that could see it", "h2o(normalise=visible)"},
     Row{"snapkv", "KeyDiff A.1: mean, kernel 7", "snapkv"},
     Row{"snapkv", "CriticalKV algorithm 2: maximum", "snapkv(pool=max)"},
     Row{"snapkv", "its authors' runs: maximum, without the window",

@@ -222,20 +222,21 @@ void Results::request(PolicyResults& results, const std::string& spec,
 
 std::string missing_input(const figure::FigureInfo& info, const Results& results) {
   if (info.needs.evaluation) {
-    return results.evaluation()
-               ? std::string()
-               : "Shows an evaluation: open a results file of kvloupe-capture eval "
-                 "(Ctrl O).";
+    return results.evaluation() ? std::string()
+                                : "This view shows an evaluation: open a results file of "
+                                  "kvloupe-capture eval (Ctrl O).";
   }
-  if (!results.trace()) return "Shows a trace: open one (Ctrl O).";
+  if (!results.trace()) return "This view shows a trace: open one (Ctrl O).";
   if (info.needs.both_loops) {
     return results.other_loop()
                ? std::string()
-               : "Compares a full run with a closed-loop run of its tokens: open the "
-                 "other one too, or run policy A in the model (Ctrl R).";
+               : "This view compares a full run with a closed-loop run of the same tokens: open "
+                 "the other run too, or run policy A in the model (Ctrl R).";
   }
   if (info.needs.fewest_traces > 1)
-    return "Compares traces: kvloupe export TRACE TRACE --figure " + info.name;
+    return "This figure compares several traces. On the command line: kvloupe export TRACE TRACE "
+           "--figure " +
+           info.name;
   return {};
 }
 

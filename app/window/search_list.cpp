@@ -164,7 +164,7 @@ int SearchList::draw_lines(const Fonts& fonts, const Palette& colours,
   const bool moved = mouse.x != mouse_.x || mouse.y != mouse_.y;
   mouse_ = mouse;
   ImGui::BeginChild("##lines", {0, height}, false, ImGuiWindowFlags_NoNavInputs);
-  if (found_.empty()) ImGui::TextDisabled("Nothing has these words.");
+  if (found_.empty()) ImGui::TextDisabled("No entry contains these words.");
   std::string_view group;
   for (std::size_t i = 0; i < found_.size(); ++i) {
     const SearchItem& item = items[static_cast<std::size_t>(found_[i])];

@@ -52,7 +52,7 @@ class Reader {
   void only(std::initializer_list<std::string_view> fields) const {
     for (const auto& [key, value] : object_.items()) {
       if (std::find(fields.begin(), fields.end(), key) == fields.end()) {
-        fail(name(key.c_str()), "is not a field this version knows");
+        fail(name(key.c_str()), "is not a field that this version knows");
       }
     }
   }
@@ -78,7 +78,7 @@ class Reader {
       const double number = json->get<double>();
       if (number < least || number > most) {
         fail(name(field),
-             "must lie between " + std::to_string(least) + " and " + std::to_string(most));
+             "must be between " + std::to_string(least) + " and " + std::to_string(most));
       }
       value = json->get<int>();
     }
@@ -129,13 +129,13 @@ void read_tile(const Reader& tile, TileState& state) {
     if (!choices->is_object()) tile.fail(tile.name("choices"), "must be an object");
     state.choices.clear();
     for (const auto& [key, value] : choices->items()) {
-      if (!value.is_string()) tile.fail(tile.name("choices"), "must hold texts");
+      if (!value.is_string()) tile.fail(tile.name("choices"), "must contain only texts");
       state.choices[key] = value.get<std::string>();
     }
     try {
       check_choices(*view, state.choices);
     } catch (const UsageError& error) {
-      tile.fail(tile.name("choices"), std::string("are wrong: ") + error.what());
+      tile.fail(tile.name("choices"), std::string("are not valid: ") + error.what());
     }
   }
   std::string side = "both";
@@ -170,7 +170,7 @@ void read_workspace(const Reader& root, WorkspaceState& s) {
     try {
       parse();
     } catch (const UsageError& problem) {
-      Reader::fail(field, std::string("is wrong: ") + problem.what());
+      Reader::fail(field, std::string("is not valid: ") + problem.what());
     }
   };
   checked("policy_a", [&] { parse_policy(s.policy_a); });
@@ -290,24 +290,25 @@ WorkspaceState read_session(const std::filesystem::path& path) {
   text << in.rdbuf();
   if (!in) throw FileError(name, "cannot be read; check its permissions");
   const Json json = Json::parse(text.str(), nullptr, false);
-  if (json.is_discarded()) throw FileError(name, "is not JSON; choose a file saved by kvloupe");
+  if (json.is_discarded())
+    throw FileError(name, "is not valid JSON; choose a file saved by kvloupe");
 
   try {
     return session_of(name, json);
   } catch (const FieldError& error) {
-    throw FileError(name, error.problem + "; correct it or save the session anew");
+    throw FileError(name, error.problem + "; correct the field or save the session again");
   }
 }
 
 WorkspaceState read_view(std::string_view text) {
   try {
     const Json json = Json::parse(text, nullptr, false);
-    if (json.is_discarded()) throw UsageError("the view is not JSON");
+    if (json.is_discarded()) throw UsageError("the view is not valid JSON");
     if (!json.is_object()) throw UsageError("the view must be an object: {...}");
     const Reader fields(json, "");
     for (const char* own : {"trace", "theme", "colours", "scale", "format", "format_version"}) {
       if (fields.find(own) != nullptr)
-        Reader::fail(own, "does not belong to a view: it is the reader's own");
+        Reader::fail(own, "is not allowed in a view; it belongs to the reader");
     }
     fields.only({"selection", "policy_a", "policy_b", "policy_b_on", "budget", "block",
                  "grid_metric", "token_colour", "tiles", "tile_count", "active_tile", "left_panel",

@@ -85,13 +85,13 @@ void StartPage::draw_demo(Workspace& w, float width) {
   } else {
     const std::string label = "Open the demo  " + std::string(keys_of(Command::demo));
     if (main_button(w, label.c_str(), {width, height})) w.perform(Command::demo);
-    help_tooltip(w.fonts, "Captured on the spot, in about a second, and kept in your cache folder");
+    help_tooltip(w.fonts,
+                 "Captured when you click, in about a second, and kept in your cache folder");
     if (!appeared_) ImGui::SetItemDefaultFocus();
   }
-  secondary_text(
-      w,
-      "A small language model that comes with kvloupe reads a text of five hundred tokens, "
-      "with a number hidden in it, and is asked for the number.");
+  secondary_text(w,
+                 "A small language model that comes with kvloupe reads a text of five hundred "
+                 "tokens with a hidden number and is asked for the number.");
 }
 
 void StartPage::draw_files(Workspace& w, float width) {
@@ -103,14 +103,14 @@ void StartPage::draw_files(Workspace& w, float width) {
   const std::string capture = "New capture…  " + std::string(keys_of(Command::new_capture));
   if (ImGui::Button(capture.c_str(), {half, 0})) w.perform(Command::new_capture);
   help_tooltip(w.fonts,
-               "Runs a model on a prompt and writes a trace: from a folder with config.json, "
-               "model.safetensors and a tokenizer");
+               "Runs a model on a prompt and writes a trace. The model is a folder with "
+               "config.json, model.safetensors and a tokenizer");
   secondary_text(w, "Or drop a file on this window.");
 
   if (!w.recent.files().empty()) {
     ImGui::Dummy({0, w.px(16)});
     ImGui::PushFont(w.fonts.heading);
-    ImGui::TextUnformatted("Opened last");
+    ImGui::TextUnformatted("Recently opened");
     ImGui::PopFont();
     std::string chosen;
     for (const std::string& file : w.recent.files()) {
@@ -188,7 +188,7 @@ void StartPage::draw_lessons(Workspace& w, float width) {
                  broken ? w.colours().error : w.colours().secondary, words.c_str(), nullptr,
                  text_width);
   }
-  if (list->empty()) secondary_text(w, "There are none beside this program.");
+  if (list->empty()) secondary_text(w, "No lessons are installed with this program.");
   if (!chosen.empty()) w.open_lesson(chosen);
 }
 
@@ -216,8 +216,8 @@ void StartPage::draw(Workspace& w) {
   ImGui::TextWrapped("See what a KV-cache policy does");
   ImGui::PopFont();
   ImGui::TextWrapped(
-      "Which tokens a language model's cache keeps, head by head and step by step, and what is "
-      "lost with the others.");
+      "Which tokens a language model's cache keeps, head by head and step by step, and how much "
+      "the output changes without the others.");
   ImGui::Dummy({0, w.px(8)});
   draw_demo(w, first);
   ImGui::Dummy({0, w.px(16)});

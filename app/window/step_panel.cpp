@@ -131,8 +131,8 @@ std::string token_line(const Workspace& w, int token) {
                           count_text(tokens->ranks[at]), count_text(tokens->scored));
     }
     if (gone > w.step()) {
-      line +=
-          fmt::format(" · to {} at step {}", beyond ? "leave with the window" : "be evicted", gone);
+      line += fmt::format(" · {} at step {}", beyond ? "leaves the model's window" : "is evicted",
+                          gone);
     }
   }
   return line;
@@ -150,12 +150,12 @@ void draw_colour_choice(Workspace& w) {
   };
   for (const Choice& choice :
        {Choice{"fate", "fate",
-               "Kept, protected, evicted at this step or before, merged, under policy A"},
+               "By fate under policy A: kept, protected, evicted at this step or before, merged"},
         Choice{"score", "score",
-               "The darker the higher its score ranks at this step, under policy A"},
-        Choice{
-            "difference", "A, B",
-            "Blue, line above: kept by A only; vermillion, line below: by B only; grey: by both"},
+               "By score rank at this step under policy A: the darker, the higher"},
+        Choice{"difference", "A, B",
+               "By policy. Blue, line above: only A keeps it; vermillion, line below: only B; "
+               "grey: both"},
         Choice{"none", "none", "Plain text"}}) {
     ImGui::SameLine();
     if (radio_button(choice.title, w.state.token_colour == choice.value, w.colours())) {
@@ -170,7 +170,7 @@ void draw_colour_choice(Workspace& w) {
   const std::string range =
       fmt::format("tokens {}–{}  ×", count_text(at.first_token), count_text(at.last_token));
   if (ImGui::SmallButton(range.c_str())) w.perform(Command::whole_range);
-  help_tooltip(w.fonts, "The range every view shows; click for all tokens again (R)");
+  help_tooltip(w.fonts, "All views show this range; click for all tokens (R)");
 }
 
 /// How many tokens only one of the policies has, of those seen.
@@ -227,8 +227,8 @@ void draw_token_lines(Workspace& w) {
     ImGui::TextUnformatted(token_line(w, token).c_str());
   } else {
     ImGui::TextDisabled("%s", differs ? difference_line(w).c_str()
-                                      : "Point at a token anywhere to see it everywhere; click to "
-                                        "see why it stayed or left.");
+                                      : "Point at a token to mark it in all views; click it to see "
+                                        "why it was kept or evicted.");
   }
   ImGui::PopFont();
 

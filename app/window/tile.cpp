@@ -234,7 +234,7 @@ void Tile::request(const TileState& tile, const TileContext& context, ImVec2 siz
   // What compares the two looks at both.
   const PolicySide side = info.needs.policy_b ? PolicySide::both : tile.side;
   if (side == PolicySide::b && !context.state.policy_b_on) {
-    error_ = "Shows policy B, which is off: switch it on (B).";
+    error_ = "This view shows policy B, which is off. Switch it on (B).";
     return;
   }
   if (info.needs.both_loops) {
@@ -243,7 +243,7 @@ void Tile::request(const TileState& tile, const TileContext& context, ImVec2 siz
     key += "|" + other->path().string() + other->identity();
   }
   if (info.needs.policy_b && !context.state.policy_b_on) {
-    error_ = "Compares two policies: switch on policy B.";
+    error_ = "This view compares two policies. Switch policy B on.";
     return;
   }
   if (info.needs.comparison && !add_comparison(input, key, side, context)) return;

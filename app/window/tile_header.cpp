@@ -170,9 +170,9 @@ void draw_side(TileState& tile, const TileContext& context) {
     }
     ImGui::EndCombo();
   } else {
-    help_tooltip(context.fonts, "Which policy this view looks at: " + context.state.policy_a +
-                                    " or " + context.state.policy_b +
-                                    "; both where it can show two");
+    help_tooltip(context.fonts, "Which policy this view shows: " + context.state.policy_a + " or " +
+                                    context.state.policy_b +
+                                    "; A, B: both, where the view can show two");
   }
 }
 
@@ -181,7 +181,7 @@ void draw_reset(TileState& tile, const Fonts& fonts) {
     Tile::reset(tile);
     tile.limits.reset();
   }
-  help_tooltip(fonts, "Whole view, the figure's own limits (0, or double-click)");
+  help_tooltip(fonts, "Resets the zoom and the colour limits (0, or double-click)");
 }
 
 /// What has no room in the header.

@@ -88,11 +88,11 @@ void draw_margins(Workspace& w, const TokenExplanation& life, float width) {
 }  // namespace
 
 std::string life_text(const TokenExplanation& life) {
-  const std::string came = fmt::format("came at step {}", life.entered);
+  const std::string came = fmt::format("entered at step {}", life.entered);
   if (life.left < 0) return came + ", stays to the end";
   const Fate fate = life.steps.empty() ? Fate::evicted : life.steps.back().fate;
   const char* how = fate == Fate::merged          ? "merged"
-                    : fate == Fate::beyond_window ? "left with the model's window"
+                    : fate == Fate::beyond_window ? "left the model's window"
                                                   : "evicted";
   return came + fmt::format(", {} at step {}", how, life.left);
 }

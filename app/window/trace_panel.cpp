@@ -47,14 +47,15 @@ void draw_facts(const Workspace& w, const Trace& trace) {
         run.generated > 0 ? fmt::format("{} + {} generated", count_text(run.prompt_length),
                                         count_text(run.generated))
                           : count_text(run.prompt_length));
-    row(w, "block", count_text(run.block_size), "Tokens prefilled in one forward pass, B");
+    row(w, "block", count_text(run.block_size), "Prompt tokens that are run at once, B");
     if (trace.window() > 0) {
       row(w, "window", count_text(trace.window()),
-          "Tokens a query sees, its own included. What lies beyond leaves the cache by itself");
+          "Tokens that a query sees, including its own. Tokens beyond the window leave the cache; "
+          "this is not an eviction");
     }
     row(w, "run", run_text(run),
         run.policy == "full"
-            ? "Captured with the full cache: policies are replayed on its states (open loop)"
+            ? "Captured with the full cache; policies are replayed on its states (open loop)"
             : "Captured with a policy in the cache (closed loop)");
     ImGui::EndTable();
   }
@@ -230,7 +231,7 @@ void draw_trace_panel(Workspace& w) {
         w.state.grid_metric = metric.name;
       }
       help_tooltip(w.fonts, std::string(metric.tooltip) +
-                                (available ? "" : "\nSwitch policy B on for this."));
+                                (available ? "" : "\nSwitch policy B on to use this measure."));
     }
     ImGui::EndCombo();
   } else {

@@ -851,10 +851,9 @@ void Workspace::draw_side_rail(const char* title, int number, float x, float y, 
   if (ImGui::InvisibleButton("##open", {width, height})) toggle_panel(number);
   const bool over = ImGui::IsItemHovered();
   const bool open = drawer_ == number;
-  help_tooltip(fonts,
-               fmt::format("{} ({}): folded, so that the pictures can be read; a click {}", title,
-                           keys_of(number == 1 ? Command::left_panel : Command::right_panel),
-                           open ? "puts it away" : "shows it over them"));
+  help_tooltip(fonts, fmt::format("{} ({}): folded, to leave room for the views. Click {}", title,
+                                  keys_of(number == 1 ? Command::left_panel : Command::right_panel),
+                                  open ? "to hide it" : "to show it over them"));
   ImDrawList& list = *ImGui::GetWindowDrawList();
   if (over || open)
     list.AddRectFilled(corner, {corner.x + width, corner.y + height}, colours().control);
@@ -870,7 +869,7 @@ void Workspace::draw_bottom_rail(float y, float width, float height) {
     draw_step_line(*this, button + px(16));
     ImGui::SameLine(width - button - ImGui::GetStyle().WindowPadding.x);
     if (ImGui::Button(label, {button, 0})) toggle_panel(3);
-    help_tooltip(fonts, fmt::format("The tokens ({}): folded, so that the pictures can be read",
+    help_tooltip(fonts, fmt::format("The tokens ({}): folded, to leave room for the views",
                                     keys_of(Command::bottom_panel)));
   }
   ImGui::End();
@@ -980,9 +979,9 @@ void Workspace::draw_tabs(float width) {
       state.active_tile = static_cast<int>(i);
     ImGui::PopID();
     ImGui::PopStyleColor(2);
-    help_tooltip(fonts, whole + (in_sight ? ""
-                                          : "\nNot in sight: there is no room for all views "
-                                            "to be read at once. Click, or W"));
+    help_tooltip(
+        fonts,
+        whole + (in_sight ? "" : "\nHidden, because there is no room for all views. Click, or W"));
     const ImVec2 low = ImGui::GetItemRectMin();
     const ImVec2 high = ImGui::GetItemRectMax();
     tab_items_.push_back({static_cast<double>(low.x), static_cast<double>(low.y),

@@ -92,7 +92,7 @@ std::string read_text_file(const std::filesystem::path& path) {
   }
   if (!S_ISREG(status.st_mode)) throw FileError(path.string(), "is not a file");
   if (static_cast<std::uint64_t>(status.st_size) > kLargestHeader) {
-    throw FileError(path.string(), "is too large to be a checkpoint's index");
+    throw FileError(path.string(), "is too large for a checkpoint's index");
   }
   std::string text(static_cast<std::size_t>(status.st_size), '\0');
   std::size_t done = 0;
@@ -181,11 +181,11 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path)
     entry.end = (*offsets)[1].get<std::uint64_t>();
     if (entry.begin > entry.end) refuse("ends before it begins");
     if (entry.end > data_bytes)
-      refuse(std::string("lies beyond the end of the file") + kIncomplete);
+      refuse(std::string("goes beyond the end of the file") + kIncomplete);
 
     std::uint64_t count = 1;
     for (const nlohmann::json& size : *shape) {
-      if (!size.is_number_unsigned()) refuse("has a shape that is not made of whole numbers");
+      if (!size.is_number_unsigned()) refuse("has a shape with numbers that are not whole");
       const auto value = size.get<std::uint64_t>();
       // No tensor has more elements than the file has bytes; zero-size ones have none at all.
       if (value > map_->size || (value != 0 && count > map_->size / value)) {
@@ -206,16 +206,16 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path)
   std::sort(ranges.begin(), ranges.end());
   std::uint64_t reached = 0;
   for (const auto& [begin, end] : ranges) {
-    if (begin != reached) fail("has tensors that overlap or leave a hole in the file");
+    if (begin != reached) fail("has tensors that overlap or leave a gap in the file");
     reached = end;
   }
-  if (reached != data_bytes) fail("holds more bytes than its header describes");
+  if (reached != data_bytes) fail("contains more bytes than its header describes");
 }
 
 at::Tensor SafetensorsFile::tensor(const std::string& name) const {
   const auto found = entries_.find(name);
   if (found == entries_.end())
-    throw FileError(path_.string(), "holds no tensor " + in_one_line(name));
+    throw FileError(path_.string(), "does not contain the tensor " + in_one_line(name));
   const Entry& entry = found->second;
   at::ScalarType type = at::kFloat;
   if (entry.dtype == "F16") {
@@ -246,8 +246,8 @@ Checkpoint::Checkpoint(const std::filesystem::path& folder) {
     main_file_ = single;
     if (!std::filesystem::exists(single, ignored)) {
       throw FileError(folder.string(),
-                      "holds neither model.safetensors nor model.safetensors.index.json; a Hugging "
-                      "Face model folder is expected");
+                      "contains neither model.safetensors nor model.safetensors.index.json; a "
+                      "Hugging Face model folder is expected");
     }
     files_.emplace_back(single);
     for (const auto& [name, entry] : files_.front().entries()) file_of_.emplace(name, 0);
@@ -263,7 +263,7 @@ Checkpoint::Checkpoint(const std::filesystem::path& folder) {
   }
   std::map<std::string, std::size_t> opened;
   for (const auto& [name, file] : root["weight_map"].items()) {
-    if (!file.is_string()) fail("the weight_map names no file for " + in_one_line(name));
+    if (!file.is_string()) fail("the weight_map does not name a file for " + in_one_line(name));
     const auto file_name = file.get<std::string>();
     if (file_name.find('/') != std::string::npos) {
       fail("the weight_map names a file outside its folder for " + in_one_line(name));
@@ -272,20 +272,21 @@ Checkpoint::Checkpoint(const std::filesystem::path& folder) {
                                         [](unsigned char c) { return c < 32 || c == 127; });
     if (!printable || !std::string_view(file_name).ends_with(kShardEnding)) {
       fail("the weight_map names " + in_one_line(file_name) + " for " + in_one_line(name) +
-           ", which is no " + kShardEnding + " file");
+           ", which is not a " + kShardEnding + " file");
     }
     const auto [place, is_new] = opened.try_emplace(file_name, files_.size());
     if (is_new) {
       if (!std::filesystem::exists(folder / file_name, ignored)) {
         throw FileError(
             (folder / file_name).string(),
-            std::string("the index names this shard, but it is not there") + kIncomplete);
+            std::string("the index names this shard, but the file does not exist") + kIncomplete);
       }
       files_.emplace_back(folder / file_name);
     }
     if (!files_[place->second].has(name)) {
-      throw FileError((folder / file_name).string(),
-                      "holds no tensor " + in_one_line(name) + ", which the index says it holds");
+      throw FileError(
+          (folder / file_name).string(),
+          "does not contain the tensor " + in_one_line(name) + ", although the index says so");
     }
     file_of_.emplace(name, place->second);
   }
@@ -294,7 +295,7 @@ Checkpoint::Checkpoint(const std::filesystem::path& folder) {
       const auto mapped = file_of_.find(name);
       if (mapped == file_of_.end() || mapped->second == shard) continue;
       throw FileError(files_[shard].path().string(),
-                      "holds the tensor " + in_one_line(name) + ", and so does " +
+                      "contains the tensor " + in_one_line(name) + ", and so does " +
                           files_[mapped->second].path().filename().string() +
                           ": two checkpoints in one folder?");
     }
@@ -313,15 +314,15 @@ at::Tensor Checkpoint::tensor(const std::string& name,
                               const std::vector<std::int64_t>& shape) const {
   const auto found = file_of_.find(name);
   if (found == file_of_.end()) {
-    throw FileError(
-        main_file_.string(),
-        "holds no tensor " + name + ", which config.json asks for; do they belong together?");
+    throw FileError(main_file_.string(),
+                    "does not contain the tensor " + name +
+                        ", which config.json requires; do the two files belong together?");
   }
   const SafetensorsFile& file = files_[found->second];
   const std::vector<std::int64_t>& written = file.entries().at(name).shape;
   if (written != shape) {
     throw FileError(file.path().string(), "tensor " + name + " has the shape " +
-                                              shape_text(written) + " where config.json asks for " +
+                                              shape_text(written) + " but config.json requires " +
                                               shape_text(shape));
   }
   return file.tensor(name);
@@ -339,7 +340,7 @@ void write_safetensors(const std::filesystem::path& target,
                         : type == at::kHalf     ? "F16"
                         : type == at::kBFloat16 ? "BF16"
                                                 : nullptr;
-    if (dtype == nullptr) throw WorkError("tensor " + name + " is neither F32, F16 nor BF16");
+    if (dtype == nullptr) throw WorkError("tensor " + name + " is not F32, F16 or BF16");
     const std::uint64_t end =
         offset + static_cast<std::uint64_t>(tensor.numel()) * dtype_bytes(dtype);
     header[name] = {

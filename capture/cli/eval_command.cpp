@@ -115,7 +115,8 @@ void print_summary(const Json& summary) {
 int run_eval(EvalOptions options) {
   EvalRequest& request = options.request;
   if (request.task == EvalTask::perplexity && request.compression == Compression::context_only) {
-    throw UsageError("--compression context-only: perplexity asks no question; leave it out");
+    throw UsageError(
+        "--compression context-only: perplexity does not ask a question; leave the option out");
   }
   request.policies = parse_policy_list(options.policies);
   for (const std::string& text : comma_list(options.budgets)) {
@@ -130,8 +131,8 @@ int run_eval(EvalOptions options) {
     const EvalResults results = evaluate(request, progress, report);
     if (options.progress == "bar") print_summary(eval_summary(results.runs()));
   } catch (const Cancelled&) {
-    throw WorkError("stopped; what was done is in " + request.output +
-                    ": the same command goes on from there");
+    throw WorkError("stopped; the finished runs are in " + request.output +
+                    ": run the same command again to continue");
   }
   return 0;
 }
@@ -140,13 +141,14 @@ int run_eval(EvalOptions options) {
 
 void add_eval(CLI::App& app, Action& action) {
   CLI::App* verb = app.add_subcommand(
-      "eval", "What policies in the model's own cache cost: needles found, perplexity");
+      "eval", "Measure policies in the model's own cache: needles found, perplexity");
   const auto options = std::make_shared<EvalOptions>();
   EvalRequest& request = options->request;
   verb->add_option("--model", request.model, "Hugging Face model folder")->required();
   const std::map<std::string, EvalTask> tasks{{"needle", EvalTask::needle},
                                               {"perplexity", EvalTask::perplexity}};
-  verb->add_option("--task", request.task, "needle: find a number in a long text; perplexity")
+  verb->add_option("--task", request.task,
+                   "needle: find a number in a long text; perplexity: predict a text")
       ->required()
       ->transform(CLI::Transformer(tasks))
       ->option_text("needle|perplexity");
@@ -155,46 +157,51 @@ void add_eval(CLI::App& app, Action& action) {
   verb->add_option("--budgets", options->budgets, "Counts or shares of the prompt: 10%,25%,128")
       ->required();
   verb->add_option("-o,--output", request.output,
-                   "The results (JSON); runs it has already are kept, so it can go on")
+                   "The results (JSON); runs that the file already has are kept, so a stopped "
+                   "evaluation continues")
       ->required();
   verb->add_option("--lengths", options->lengths, "Tokens of a prompt")->capture_default_str();
-  verb->add_option("--depths", options->depths, "Percent of the text before the needle asked for")
+  verb->add_option("--depths", options->depths, "Percent of the text before the needle in question")
       ->capture_default_str();
-  verb->add_option("--needles", request.needles, "Numbers hidden in a prompt; one is asked for")
+  verb->add_option("--needles", request.needles,
+                   "Numbers hidden in a prompt; the question asks for one")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   verb->add_option("--samples", request.samples, "Prompts of each length and depth")
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
-  verb->add_option("--seed", request.seed, "Of words, numbers and where the filler starts")
+  verb->add_option("--seed", request.seed,
+                   "Random seed for the words, the numbers and the place where the filler starts")
       ->capture_default_str();
   const std::map<std::string, Compression> compressions{
       {"regular", Compression::regular}, {"context-only", Compression::context_only}};
   verb->add_option("--compression", request.compression,
-                   "regular: after every block; context-only: before the question, then no more")
+                   "regular: evict after every block; context-only: evict only before the question")
       ->transform(CLI::Transformer(compressions))
       ->option_text("regular|context-only");
   const std::map<std::string, Positions> positions{{"original", Positions::original},
                                                    {"compact", Positions::compact}};
   verb->add_option("--positions", request.positions,
-                   "Rotary positions of cached entries: their token's, or their place in the cache "
-                   "(not beyond a model's sliding window)")
+                   "Rotary positions of cached entries: those of their tokens, or their place in "
+                   "the cache (not beyond a model's sliding window)")
       ->transform(CLI::Transformer(positions))
       ->option_text("original|compact");
   verb->add_option("--template", request.needle_template,
                    "Needle, question and words (JSON); default: needle.json in the model's folder, "
-                   "else a general one");
+                   "or else a general template");
   verb->add_option("--filler", request.filler, "A text or prompt file to fill prompts with");
-  verb->add_option("--block", request.block, "Tokens of the prompt run at once")
+  verb->add_option("--block", request.block, "Prompt tokens that are run at once")
       ->check(CLI::Range(1, 1 << 30))
       ->capture_default_str();
-  verb->add_option("--dtype", request.dtype, "Precision of the model: bf16 where the CPU has it")
+  verb->add_option("--dtype", request.dtype,
+                   "Precision of the model: auto is bf16 if the CPU supports it")
       ->check(CLI::IsMember({"auto", "f32", "bf16"}))
       ->capture_default_str();
   verb->add_option("--device", request.device, "cpu, cuda or cuda:i")->capture_default_str();
-  verb->add_option("--threads", request.threads, "Threads of the model's products")
+  verb->add_option("--threads", request.threads, "Threads for the model's products")
       ->check(CLI::Range(1, 4096));
-  verb->add_option("--progress", options->progress, "bar, json (a line each on stdout) or none")
+  verb->add_option("--progress", options->progress,
+                   "bar, json (one object per line on stdout) or none")
       ->check(CLI::IsMember({"bar", "json", "none"}))
       ->capture_default_str();
   verb->callback([options, &action] { action = [options] { return run_eval(*options); }; });

@@ -28,7 +28,7 @@ CaptureRequest request_of(const RunOptions& options) {
   if (policy.score().name == "full") {
     if (!options.budget.empty()) {
       throw UsageError("--budget " + options.budget +
-                       ": the full cache has no budget; leave it out, or give a --policy");
+                       ": the full cache has no budget; leave --budget out, or give a --policy");
     }
     return request;
   }
@@ -58,43 +58,45 @@ int run_capture_command(const RunOptions& options) {
 
 void add_run(CLI::App& app, Action& action) {
   CLI::App* verb = app.add_subcommand(
-      "run", "Run a model on a prompt and write its queries, keys, values and attention");
+      "run",
+      "Run a model on a prompt and write a trace with its queries, keys, values and attention");
   const auto options = std::make_shared<RunOptions>();
   CaptureRequest& request = options->request;
 
   verb->add_option("--model", request.model, "Hugging Face model folder")->required();
-  CLI::Option_group* prompt = verb->add_option_group("Prompt", "What the model reads, one of");
+  CLI::Option_group* prompt =
+      verb->add_option_group("Prompt", "What the model reads: one of these");
   prompt->add_option("--prompt", request.prompt,
                      "Text file; a line @@context, @@needle or @@question starts a segment");
   prompt->add_option("--text", request.text, "The prompt itself");
-  CLI::Option* ids =
-      prompt->add_option("--ids", request.ids, "File of decimal token ids, white space between");
+  CLI::Option* ids = prompt->add_option("--ids", request.ids,
+                                        "File of decimal token ids, separated by white space");
   prompt->require_option(1);
-  CLI::Option* prompt_length =
-      verb->add_option("--prompt-length", request.prompt_length,
-                       "With --ids: so many are the prompt, the rest is forced as generated")
-          ->needs(ids)
-          ->check(CLI::Range(1, 1 << 30));
+  CLI::Option* prompt_length = verb->add_option("--prompt-length", request.prompt_length,
+                                                "With --ids: the first N ids are the prompt, the "
+                                                "others are forced as generated tokens")
+                                   ->needs(ids)
+                                   ->check(CLI::Range(1, 1 << 30));
   verb->add_option("-o,--output", request.target, "The trace to write")->required();
 
-  verb->add_option("--block", request.block, "Tokens of the prompt run at once")
+  verb->add_option("--block", request.block, "Prompt tokens that are run at once")
       ->check(CLI::Range(1, 1 << 30))
       ->capture_default_str();
-  verb->add_option("--generate", request.generate, "Most tokens to generate, greedily")
+  verb->add_option("--generate", request.generate, "Largest number of tokens to generate, greedily")
       ->check(CLI::Range(0, 1 << 30))
       ->excludes(prompt_length)
       ->capture_default_str();
   verb->add_option(
           "--policy", options->policy,
-          "Cut every layer's cache after each block, as this policy says (kvloupe policies)")
+          "Evict in every layer's cache after each block with this policy (kvloupe policies)")
       ->capture_default_str();
   verb->add_option("--budget", options->budget,
                    "Entries per head with a policy: N, or P% of the prompt");
   const std::map<std::string, Positions> positions{{"original", Positions::original},
                                                    {"compact", Positions::compact}};
   verb->add_option("--positions", options->positions,
-                   "Rotary positions of cached entries: their token's, or their place in the cache "
-                   "(not beyond a model's sliding window)")
+                   "Rotary positions of cached entries: those of their tokens, or their place in "
+                   "the cache (not beyond a model's sliding window)")
       ->transform(CLI::Transformer(positions))
       ->option_text("original|compact");
   const std::map<std::string, AttentionStorage> attention{{"auto", AttentionStorage::automatic},
@@ -104,7 +106,8 @@ void add_run(CLI::App& app, Action& action) {
                    "Store attention matrices: auto (up to 2048 tokens), full or none")
       ->transform(CLI::Transformer(attention))
       ->option_text("auto|full|none");
-  verb->add_option("--dtype", request.dtype, "Precision of the model: bf16 where the CPU has it")
+  verb->add_option("--dtype", request.dtype,
+                   "Precision of the model: auto is bf16 if the CPU supports it")
       ->check(CLI::IsMember({"auto", "f32", "bf16"}))
       ->capture_default_str();
   const std::map<std::string, Storage> storage{{"f16", Storage::float16},
@@ -113,10 +116,12 @@ void add_run(CLI::App& app, Action& action) {
       ->transform(CLI::Transformer(storage))
       ->option_text("f16|f32");
   verb->add_option("--device", request.device, "cpu, cuda or cuda:i")->capture_default_str();
-  verb->add_option("--threads", request.threads, "Threads of the model's products")
+  verb->add_option("--threads", request.threads, "Threads for the model's products")
       ->check(CLI::Range(1, 4096));
-  verb->add_flag("--lm-head", request.lm_head, "Store the output head even above 64 MB");
-  verb->add_option("--progress", options->progress, "bar, json (a line each on stdout) or none")
+  verb->add_flag("--lm-head", request.lm_head,
+                 "Store the output head even if it is larger than 64 MB");
+  verb->add_option("--progress", options->progress,
+                   "bar, json (one object per line on stdout) or none")
       ->check(CLI::IsMember({"bar", "json", "none"}))
       ->capture_default_str();
   verb->callback(

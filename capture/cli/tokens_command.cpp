@@ -100,13 +100,13 @@ void add_tokens(CLI::App& app, Action& action) {
       app.add_subcommand("tokens", "Count and show a prompt's tokens, or the text of token ids");
   const auto options = std::make_shared<TokensOptions>();
   verb->add_option("--model", options->model, "Folder with the model's tokenizer")->required();
-  CLI::Option_group* prompt = verb->add_option_group("Prompt", "What to cut, one of");
+  CLI::Option_group* prompt = verb->add_option_group("Prompt", "What to tokenise: one of these");
   prompt->add_option("--prompt", options->prompt, "Text file, as for run");
   prompt->add_option("--text", options->text, "The text itself");
-  prompt->add_option("--ids", options->ids, "File of decimal token ids, white space between");
+  prompt->add_option("--ids", options->ids, "File of decimal token ids, separated by white space");
   prompt->require_option(1);
-  CLI::Option* list = verb->add_flag("--list", options->list, "A line for each token, too");
-  verb->add_option("--json", options->json, "Everything as JSON to this file; - is stdout")
+  CLI::Option* list = verb->add_flag("--list", options->list, "Also print a line for each token");
+  verb->add_option("--json", options->json, "Write everything as JSON to this file; - is stdout")
       ->excludes(list);
   verb->callback([options, &action] { action = [options] { return run_tokens(*options); }; });
 }

@@ -78,12 +78,13 @@ EvalResults::EvalResults(std::string path, Json settings)
   if (!json.is_object() || json.value("format", Json()) != Json(kFormat) ||
       json.value("format_version", Json()) != Json(kVersion) || !json.contains("runs") ||
       !json["runs"].is_array() || !std::all_of(json["runs"].begin(), json["runs"].end(), is_run)) {
-    throw FileError(path_, "holds no results of this version; choose another name for the output");
+    throw FileError(path_,
+                    "does not contain results of this version; choose another name for the output");
   }
   if (json.value("settings", Json()) != settings_) {
     throw FileError(path_,
-                    "holds results of other settings (model, block, template …); give the same, or "
-                    "choose another name for the output");
+                    "contains results of other settings (model, block, template …); give the same "
+                    "settings, or choose another name for the output");
   }
   runs_.assign(json["runs"].begin(), json["runs"].end());
 }

@@ -102,7 +102,8 @@ NeedleTask Haystack::needle(const NeedleCase& wanted, int needles) const {
   }
   if (ends.empty()) {
     throw UsageError("length " + std::to_string(wanted.length) + ": no room for " +
-                     std::to_string(needles) + " needles, a question and filler; ask for more");
+                     std::to_string(needles) +
+                     " needles, a question and filler; ask for more tokens");
   }
   const auto place_of = [&](double depth) {
     const double before = depth / 100.0 * ends.back();

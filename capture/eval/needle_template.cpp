@@ -16,7 +16,7 @@ constexpr std::uintmax_t kLargestTemplate = 1U << 24U;
 bool is_space(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
 
 [[noreturn]] void refuse(const std::filesystem::path& path, const std::string& why) {
-  throw FileError(path.string(), why + "; see docs/evaluation.md for what a template holds");
+  throw FileError(path.string(), why + "; docs/evaluation.md describes a template");
 }
 
 std::string text_of(const nlohmann::json& json, const char* name,
@@ -30,7 +30,7 @@ std::string text_of(const nlohmann::json& json, const char* name,
 void need(const std::string& text, const char* mark, const char* name,
           const std::filesystem::path& path) {
   if (text.find(mark) == std::string::npos) {
-    refuse(path, std::string("\"") + name + "\" does not name " + mark);
+    refuse(path, std::string("\"") + name + "\" does not contain " + mark);
   }
 }
 
@@ -69,7 +69,7 @@ NeedleTemplate read_needle_template(const std::filesystem::path& path) {
   need(result.question, "{word}", "question", path);
   const nlohmann::json words = json.value("words", nlohmann::json());
   for (const nlohmann::json& word : words) {
-    if (!word.is_string()) refuse(path, "\"words\" holds something that is not a text");
+    if (!word.is_string()) refuse(path, "\"words\" contains an item that is not a text");
     result.words.push_back(word.get<std::string>());
   }
   if (result.words.empty()) refuse(path, "needs a list \"words\"");
@@ -104,7 +104,7 @@ std::vector<std::string> read_filler(const std::filesystem::path& path) {
       if (!empty) sentences.push_back(std::move(sentence));
     }
   }
-  if (sentences.empty()) throw FileError(path.string(), "holds no text to fill prompts with");
+  if (sentences.empty()) throw FileError(path.string(), "contains no text to fill prompts with");
   return sentences;
 }
 

@@ -33,12 +33,12 @@ Perplexity::Perplexity(EvalRun full, std::span<const std::int32_t> ids, std::int
     }
     if (note) {
       note("the full cache's " + std::string(what) + " over " + std::to_string(length) +
-           " tokens take more than the 1 GiB that is set aside: no " + missing);
+           " tokens need more than the 1 GiB that is reserved: no " + missing);
     }
     return false;
   };
   if (fits(std::int64_t{4} * length * model.config().vocab_size, "distributions",
-           "KL, no share of equal tokens")) {
+           "KL and no share of equal tokens")) {
     log_probabilities_ = at::empty({length, model.config().vocab_size}, at::kFloat);
   }
   if (fits(HiddenStates::bytes(model, length), "hidden states", "distance per layer")) {

@@ -37,8 +37,8 @@ ModelConfig parse_model_config(const std::string& text, const std::string& where
     }
     known += (known.empty() ? "" : ", ") + std::string(architecture.name);
   }
-  reader.fail("the architecture " + in_one_line(name) + " is not supported; this version runs " +
-              known);
+  reader.fail("the architecture " + in_one_line(name) +
+              " is not supported; this version supports " + known);
 }
 
 }  // namespace kvloupe

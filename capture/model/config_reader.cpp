@@ -16,11 +16,11 @@ nlohmann::json parse_config_object(const std::string& text, const std::string& w
                                    const std::string& kind) {
   // Parts of the tree are walked recursively: its depth is bounded before there is one.
   const auto check = [&](int depth, nlohmann::json::parse_event_t, nlohmann::json&) {
-    if (depth > kDeepestJson) throw FileError(where, "is nested too deep for " + kind);
+    if (depth > kDeepestJson) throw FileError(where, "is nested too deeply for " + kind);
     return true;
   };
   nlohmann::json root = nlohmann::json::parse(text, check, /*allow_exceptions=*/false);
-  if (root.is_discarded()) throw FileError(where, "is not JSON; is the download complete?");
+  if (root.is_discarded()) throw FileError(where, "is not valid JSON; is the download complete?");
   if (!root.is_object()) {
     throw FileError(where, "is not " + kind + " (a JSON object is expected)");
   }

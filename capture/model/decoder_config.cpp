@@ -41,12 +41,12 @@ void read_rotation(const ConfigReader& reader, ModelConfig& config) {
     refuse_partial_rotation(rope);
     const bool known = config.rope_scaling.type != RopeScaling::Type::none;
     if (known && scaling != config.rope_scaling) {
-      reader.fail("rope_scaling and rope_parameters say different things");
+      reader.fail("rope_scaling and rope_parameters contradict each other");
     }
     config.rope_scaling = scaling;
   }
   if (config.rope_scaling.type == RopeScaling::Type::yarn && config.rope_theta <= 1.0) {
-    reader.fail("yarn wants a rope_theta greater than 1");
+    reader.fail("yarn needs a rope_theta greater than 1");
   }
 }
 
@@ -80,7 +80,7 @@ ModelConfig read_decoder(const ConfigReader& reader, bool own_kv_heads, std::int
   config.head_dim = reader.size_or("head_dim", kLargestDimension, head_dim);
   if (config.head_dim % 2 != 0) {
     reader.fail("head_dim " + std::to_string(config.head_dim) +
-                " is odd; rotary positions turn pairs of coordinates");
+                " is odd; rotary positions need pairs of coordinates");
   }
   if (config.num_heads % config.num_kv_heads != 0) {
     reader.fail("num_attention_heads " + std::to_string(config.num_heads) +
@@ -89,7 +89,7 @@ ModelConfig read_decoder(const ConfigReader& reader, bool own_kv_heads, std::int
 
   if (const std::string act = reader.word_or("hidden_act", "silu"); act != "silu") {
     reader.fail("hidden_act " + in_quotes(act) +
-                " is not supported; this family's models use \"silu\"");
+                " is not supported; models of this family use \"silu\"");
   }
   if (reader.find("quantization_config") != nullptr) {
     reader.fail(
@@ -106,7 +106,7 @@ void check_layer_types(const ConfigReader& reader, const ModelConfig& config) {
   if (!types->is_array()) reader.fail("layer_types must be a list");
   for (const nlohmann::json& type : *types) {
     if (type != expected) {
-      reader.fail("layer_types has other layers than " + std::string(expected) +
+      reader.fail("layer_types has layers other than " + std::string(expected) +
                   ", which is not supported by this version");
     }
   }
@@ -122,8 +122,8 @@ void check_no_window(const ConfigReader& reader, const ModelConfig& config) {
                     reader.size("max_window_layers", kMostLayers) >= config.num_layers;
   if (!none) {
     reader.fail(
-        "use_sliding_window true is not supported by this version: some of the model's layers have "
-        "a window and some have none");
+        "use_sliding_window true is not supported by this version: some layers of the model have a "
+        "window and others do not");
   }
 }
 

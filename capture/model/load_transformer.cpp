@@ -42,8 +42,9 @@ void refuse_unused_weights(const Checkpoint& checkpoint, const Weights& used,
         view.ends_with(".rotary_emb.inv_freq") || (config.tied_head && view == "lm_head.weight");
     if (!belongs || harmless || used.count(name) != 0) continue;
     throw FileError(checkpoint.path().string(),
-                    "holds the tensor " + in_one_line(name) + ", which a " + config.architecture +
-                        " with this config.json does not use; do they belong together?");
+                    "contains the tensor " + in_one_line(name) + ", which a " +
+                        config.architecture +
+                        " with this config.json does not use; do the two files belong together?");
   }
 }
 
@@ -53,12 +54,12 @@ ModelConfig read_model_config(const std::filesystem::path& folder) {
   std::error_code ignored;
   if (!std::filesystem::is_directory(folder, ignored)) {
     throw FileError(folder.string(),
-                    "there is no such folder; a Hugging Face model folder is expected");
+                    "this folder does not exist; a Hugging Face model folder is expected");
   }
   const std::filesystem::path path = folder / "config.json";
   if (!std::filesystem::is_regular_file(path, ignored)) {
     throw FileError(folder.string(),
-                    "holds no config.json; a Hugging Face model folder is expected");
+                    "does not contain config.json; a Hugging Face model folder is expected");
   }
   ModelConfig config = parse_model_config(read_file(path, kLargestConfig), path.string());
   add_generation_config(folder / "generation_config.json", config);

@@ -42,8 +42,9 @@ void check_positions(const ModelInfo& model, Positions positions, int most_token
   if (positions == Positions::original) return;
   if (model.sliding_window == 0 || most_tokens <= model.sliding_window) return;
   throw WorkError("compact positions are not defined beyond the model's sliding window of " +
-                  std::to_string(model.sliding_window) + " tokens: run at most that many, not " +
-                  std::to_string(most_tokens) + ", or with original positions");
+                  std::to_string(model.sliding_window) +
+                  " tokens: run at most this number of tokens, not " + std::to_string(most_tokens) +
+                  ", or use original positions");
 }
 
 CachePolicy::CachePolicy(const Transformer& model, const ModelInfo& info, const ClosedLoop& loop,

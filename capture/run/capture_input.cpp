@@ -15,7 +15,7 @@ CaptureInput read_ids_input(const CaptureRequest& request, const ModelConfig& co
   const int count = static_cast<int>(ids.size());
   if (request.prompt_length && *request.prompt_length > count) {
     throw UsageError("--prompt-length " + std::to_string(*request.prompt_length) + ": " +
-                     request.ids->string() + " holds only " + std::to_string(count) + " ids");
+                     request.ids->string() + " contains only " + std::to_string(count) + " ids");
   }
   input.prompt_length = request.prompt_length.value_or(count);
   const std::optional<std::int32_t> bos = input.tokenizer ? input.tokenizer->bos() : std::nullopt;
@@ -23,7 +23,7 @@ CaptureInput read_ids_input(const CaptureRequest& request, const ModelConfig& co
     input.tokens.add(*bos, "special");
     ++input.prompt_length;
     input.notes.push_back("the tokenizer starts sequences with token " + std::to_string(*bos) +
-                          "; it was put before the ids");
+                          "; it was added before the ids");
   }
   const auto is_special = [&](std::int32_t id) {
     return input.tokenizer && input.tokenizer->is_special(id);
@@ -59,7 +59,7 @@ CaptureInput read_capture_input(const CaptureRequest& request, const ModelConfig
     input.notes.push_back("up to " + std::to_string(longest) +
                           " tokens, but the model was made for " +
                           std::to_string(config.max_position_embeddings) +
-                          " positions: expect its predictions to degrade beyond them");
+                          " positions: its predictions may be worse beyond them");
   }
   return input;
 }
@@ -71,7 +71,7 @@ void check_vocabulary(std::span<const std::int32_t> ids, const ModelConfig& conf
     throw FileError(model.string(), "the tokenizer gives token " + std::to_string(id) +
                                         ", outside the model's vocabulary of " +
                                         std::to_string(config.vocab_size) +
-                                        "; do they belong together?");
+                                        "; do the two belong together?");
   }
 }
 

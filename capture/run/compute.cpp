@@ -48,7 +48,8 @@ at::Device parse_device(const std::string& text) {
   }
   const int count = static_cast<int>(at::getNumGPUs());
   if (index >= count) {
-    throw WorkError("--device " + text + ": there are " + std::to_string(count) + " CUDA devices");
+    throw WorkError("--device " + text + ": this machine has " + std::to_string(count) +
+                    " CUDA devices; give a smaller index");
   }
   return {at::kCUDA, static_cast<c10::DeviceIndex>(index)};
 }
@@ -88,8 +89,8 @@ std::optional<std::string> slow_product_warning() {
   if (speed >= kSlow) return std::nullopt;
   char text[200];
   std::snprintf(text, sizeof text,
-                "float32 matrix products run at %.1f GFLOP/s here, as without OpenBLAS; install "
-                "libopenblas0-pthread for up to 60 times that",
+                "float32 matrix products run at %.1f GFLOP/s here, probably without OpenBLAS; "
+                "install libopenblas0-pthread for up to 60 times that",
                 speed);
   return text;
 }

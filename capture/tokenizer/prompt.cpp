@@ -79,7 +79,7 @@ std::vector<std::int32_t> read_ids(const std::filesystem::path& path, std::int64
     const auto [parsed, problem] = std::from_chars(at, stop, id);
     if (problem != std::errc() || parsed != stop) {
       throw FileError(path.string(), place() + ", " + in_quotes({at, stop}) +
-                                         ", is not a decimal id; separate ids by white space");
+                                         ", is not a decimal id; separate ids with white space");
     }
     if (id < 0 || id >= vocab_size) {
       throw FileError(path.string(), place() + ", " + std::to_string(id) +
@@ -89,14 +89,15 @@ std::vector<std::int32_t> read_ids(const std::filesystem::path& path, std::int64
     ids.push_back(static_cast<std::int32_t>(id));
     at = stop;
   }
-  if (ids.empty()) throw FileError(path.string(), "holds no token ids");
+  if (ids.empty()) throw FileError(path.string(), "contains no token ids");
   return ids;
 }
 
 void TokenSequence::add(std::int32_t id, const std::string& name) {
   auto found = std::find(names.begin(), names.end(), name);
   if (found == names.end()) {
-    if (names.size() > 255) throw WorkError("a prompt has more than 256 names of segments");
+    if (names.size() > 255)
+      throw WorkError("a prompt has more than 256 different names of segments");
     found = names.insert(names.end(), name);
   }
   ids.push_back(id);

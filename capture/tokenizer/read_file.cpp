@@ -10,7 +10,7 @@ namespace kvloupe {
 std::string read_file(const std::filesystem::path& path, std::uintmax_t largest) {
   std::error_code ignored;
   if (!std::filesystem::exists(path, ignored)) {
-    throw FileError(path.string(), "there is no such file; check the path");
+    throw FileError(path.string(), "this file does not exist; check the path");
   }
   if (std::filesystem::is_directory(path, ignored)) {
     throw FileError(path.string(), "is a folder; a file is expected");
@@ -23,7 +23,7 @@ std::string read_file(const std::filesystem::path& path, std::uintmax_t largest)
     bytes.append(piece, 0, static_cast<std::size_t>(file.gcount()));
     if (bytes.size() > largest) {
       throw FileError(path.string(), "is larger than the " + std::to_string(largest >> 20U) +
-                                         " MiB such a file may have");
+                                         " MiB that such a file may have");
     }
   }
   if (file.bad()) throw FileError(path.string(), "cannot be read");

@@ -128,7 +128,7 @@ class ModelParser {
     });
     const std::string id = std::to_string(model_.pieces.size());
     if (piece.text.empty()) fail("piece " + id + " is empty");
-    if (type < 1 || type > 6) fail("piece " + id + " is of an unknown type");
+    if (type < 1 || type > 6) fail("piece " + id + " has an unknown type");
     if (!std::isfinite(piece.score)) fail("the score of piece " + id + " is not a number");
     piece.type = static_cast<SentencePieceModel::PieceType>(type);
     model_.pieces.push_back(std::move(piece));
@@ -138,7 +138,7 @@ class ModelParser {
     each(bytes, [&](const Field& field) {
       if (field.number == 3) {
         if (field.value != 1 && field.value != 2) {
-          fail("word and character models are not supported; BPE and unigram models are");
+          fail("word and character models are not supported; supported: BPE and unigram models");
         }
         model_.kind = static_cast<SentencePieceModel::Kind>(field.value);
       }
@@ -161,7 +161,7 @@ class ModelParser {
     });
     if (maps_characters) {
       fail("the normaliser \"" + name +
-           "\" is not supported; \"identity\" is, which Llama models use");
+           "\" is not supported; supported: \"identity\", which Llama models use");
     }
   }
 
@@ -180,13 +180,13 @@ class ModelParser {
         constexpr std::string_view kDigits = "0123456789ABCDEF";
         if (text.size() != 6 || text.substr(0, 3) != "<0x" || text[5] != '>' ||
             kDigits.find(text[3]) == kDigits.npos || kDigits.find(text[4]) == kDigits.npos) {
-          fail("a byte piece is not written <0xNN>");
+          fail("a byte piece does not have the form <0xNN>");
         }
       }
     }
-    if (unknown != 1) fail("is not a SentencePiece model (it needs one unknown piece)");
+    if (unknown != 1) fail("is not a SentencePiece model (it needs exactly one unknown piece)");
     if (model_.byte_fallback && bytes != 256)
-      fail("has a byte fallback, but not the 256 byte pieces");
+      fail("has a byte fallback, but not all of the 256 byte pieces");
   }
 
   std::string where_;

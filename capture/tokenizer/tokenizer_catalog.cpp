@@ -52,7 +52,7 @@ std::unique_ptr<Tokenizer> open_tokenizer(const std::filesystem::path& folder) {
     }
   }
   if (refusal) throw *refusal;
-  throw FileError(folder.string(), "holds no " + known + "; give the tokens themselves with --ids");
+  throw FileError(folder.string(), "contains no " + known + "; give token ids with --ids");
 }
 
 std::string byte_text(unsigned char byte) {

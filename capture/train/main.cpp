@@ -54,7 +54,7 @@ void write_prompts(const std::string& folder, std::uint64_t seed) {
     std::ofstream file(path, std::ios::binary);
     file << prompt_file(prompt, vocabulary);
     file.close();
-    if (!file) throw FileError(path, "cannot be written; is there space, is it yours?");
+    if (!file) throw FileError(path, "cannot be written; check free space and permissions");
     const TokenId answer = prompt.answers[static_cast<std::size_t>(prompt.asked)];
     std::printf("%s: %zu tokens, answer%s\n", path.c_str(), prompt.ids.size(),
                 (" " + vocabulary.text({&answer, 1})).c_str());
@@ -64,7 +64,7 @@ void write_prompts(const std::string& folder, std::uint64_t seed) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Makes kvloupe's demo model: generates the corpus, trains, measures.");
+  CLI::App app("Makes kvloupe's demo model: generates the corpus, trains the model, measures it.");
   app.require_subcommand(1);
   std::string recipe_path;
   std::string device = "cpu";
@@ -73,36 +73,38 @@ int main(int argc, char** argv) {
   bool float32 = false;
   TrainOptions options;
 
-  CLI::App* corpus = app.add_subcommand("corpus", "print sequences as they are trained on");
-  corpus->add_option("--recipe", recipe_path, "recipe (JSON)")->required();
-  corpus->add_option("--stage", stage, "stage of the curriculum, from 0");
-  corpus->add_option("--count", count, "how many sequences");
+  CLI::App* corpus = app.add_subcommand("corpus", "Print sequences of the training corpus");
+  corpus->add_option("--recipe", recipe_path, "Recipe (JSON)")->required();
+  corpus->add_option("--stage", stage, "Stage of the curriculum, from 0");
+  corpus->add_option("--count", count, "Number of sequences");
 
   CLI::App* train_verb =
-      app.add_subcommand("train", "train, or go on from the folder's checkpoint");
-  train_verb->add_option("--recipe", recipe_path, "recipe (JSON)")->required();
-  train_verb->add_option("-o,--output", options.folder, "folder for the model, log and checkpoint")
+      app.add_subcommand("train", "Train, or continue from the folder's checkpoint");
+  train_verb->add_option("--recipe", recipe_path, "Recipe (JSON)")->required();
+  train_verb->add_option("-o,--output", options.folder, "Folder for the model, log and checkpoint")
       ->required();
-  train_verb->add_option("--start", options.start, "model folder whose weights to begin with");
+  train_verb->add_option("--start", options.start, "Model folder with the weights to start from");
   train_verb->add_option("--device", device, "cpu, cuda or cuda:i");
-  train_verb->add_flag("--float32", float32,
-                       "no bfloat16 matrix products (bfloat16 where the device has it)");
-  train_verb->add_option("--seconds", options.seconds, "stop, resumable, after this time");
-  train_verb->add_option("--log-every", options.log_every, "steps between lines of the log")
+  train_verb->add_flag(
+      "--float32", float32,
+      "Do not use bfloat16 matrix products (default: bfloat16 if the device supports it)");
+  train_verb->add_option("--seconds", options.seconds,
+                         "Stop after this time; training can be resumed");
+  train_verb->add_option("--log-every", options.log_every, "Steps between lines of the log")
       ->check(CLI::Range(1, 1 << 30));
-  train_verb->add_option("--save-every", options.save_every, "steps between checkpoints")
+  train_verb->add_option("--save-every", options.save_every, "Steps between checkpoints")
       ->check(CLI::Range(1, 1 << 30));
   train_verb
-      ->add_option("--measure-every", options.measure_every, "steps between measurements, 0: none")
+      ->add_option("--measure-every", options.measure_every, "Steps between measurements; 0: none")
       ->check(CLI::Range(0, 1 << 30));
 
   std::string model_folder;
-  CLI::App* measure = app.add_subcommand("measure", "measure a model on fresh generated text");
-  measure->add_option("--model", model_folder, "model folder")->required();
+  CLI::App* measure = app.add_subcommand("measure", "Measure a model on newly generated text");
+  measure->add_option("--model", model_folder, "Model folder")->required();
 
   std::string prompt_folder;
   std::uint64_t prompt_seed = 7;
-  CLI::App* prompts = app.add_subcommand("prompts", "write the demo prompts");
+  CLI::App* prompts = app.add_subcommand("prompts", "Write the demo prompts");
   prompts->add_option("-o,--output", prompt_folder, "folder")->required();
   prompts->add_option("--seed", prompt_seed, "seed");
 

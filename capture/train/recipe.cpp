@@ -154,7 +154,7 @@ double Recipe::rate(std::int64_t step) const {
 
 Recipe parse_recipe(const std::string& text, const std::string& where) {
   const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (json.is_discarded()) throw FileError(where, "not JSON");
+  if (json.is_discarded()) throw FileError(where, "is not valid JSON");
   Recipe recipe;
   recipe.text = text;
   Fields fields(json, where, "recipe");
@@ -198,8 +198,8 @@ Recipe parse_recipe(const std::string& text, const std::string& where) {
     part.number("fall", recipe.rest.fall, 0, 1e9);
     part.number("end", recipe.rest.end, 0, 1e9);
     part.done();
-    if (recipe.rest.end < recipe.rest.fall) part.fail("end must not come before fall");
-    if (recipe.rest.fall < recipe.rest.begin) part.fail("fall must not come before begin");
+    if (recipe.rest.end < recipe.rest.fall) part.fail("end must not be before fall");
+    if (recipe.rest.fall < recipe.rest.begin) part.fail("fall must not be before begin");
   }
   const Json* stages = fields.find("stages");
   if (stages == nullptr || !stages->is_array() || stages->empty()) {

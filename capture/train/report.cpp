@@ -68,8 +68,8 @@ void report_policies(const std::filesystem::path& model_folder, const Transforme
                         {"full", "sink", "tova", "h2o", "snapkv", "keydiff", "keynorm", "random"},
                         "25%", 1000, 10, work_folder, readers);
   line(
-      fmt::format("the needle's number, kept at a budget of 25 % in the {} query heads that read "
-                  "it in 10 prompts of 1000 tokens (replay, blocks of 128):",
+      fmt::format("the needle's number, kept at a budget of 25 % in the {} query heads that attend "
+                  "to it in 10 prompts of 1000 tokens (replay, blocks of 128):",
                   readers));
   for (const Retention& policy : retention) {
     line(fmt::format("  {:<8} {:.0f} %", policy.policy, 100.0 * policy.share));

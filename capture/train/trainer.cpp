@@ -130,8 +130,9 @@ TrainingState train(const Recipe& recipe, const TrainOptions& options,
       line.resting = resting.item<double>() / static_cast<double>(line_steps);
       line.seconds_per_step = seconds_since(line_begin) / static_cast<double>(line_steps);
       if (!std::isfinite(line.loss_text) || !std::isfinite(line.gradient_norm)) {
-        throw WorkError("the loss at step " + std::to_string(state.step) +
-                        " is not a number; lower the rate and start again from the checkpoint");
+        throw WorkError(
+            "the loss at step " + std::to_string(state.step) +
+            " is not a number; lower the learning rate and start again from the checkpoint");
       }
       std::string text = csv_line(line);
       if (options.measure_every > 0 && (last || state.step % options.measure_every == 0)) {

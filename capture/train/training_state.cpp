@@ -58,7 +58,7 @@ void write_file(const std::filesystem::path& path, const std::string& bytes) {
   std::ofstream file(path, std::ios::binary);
   file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   file.close();
-  if (!file) throw FileError(path.string(), "cannot be written; is there space, is it yours?");
+  if (!file) throw FileError(path.string(), "cannot be written; check free space and permissions");
 }
 
 /// The matrix with its singular values brought near one: five Newton-Schulz steps with the
@@ -143,9 +143,9 @@ void start_from(TrainingState& state, const std::string& model_folder) {
     at::Tensor target = weight.detach();
     const at::Tensor& source = model.weight(name);
     if (source.sizes() != target.sizes()) {
-      throw WorkError(model_folder + ": " + name +
-                      " has another shape than in the recipe's model; start from a model of the "
-                      "recipe's shape");
+      throw WorkError(
+          model_folder + ": " + name +
+          " has another shape than in the recipe's model; start from a model of that shape");
     }
     target.copy_(source);
   }
@@ -179,14 +179,14 @@ TrainingState load_state(const Recipe& recipe, const std::string& path, at::Devi
     archive.read("second_moment", state.second_moment);
     archive.read("step", step);
   } catch (const std::exception&) {
-    throw FileError(path, "no whole checkpoint of kvloupe-train; remove it to start afresh");
+    throw FileError(path,
+                    "is not a complete checkpoint of kvloupe-train; remove it to start again");
   }
   const std::int64_t size = parameter_count(state.config);
   for (at::Tensor* part : {&state.parameters, &state.first_moment, &state.second_moment}) {
     if (part->dim() != 1 || part->size(0) != size || part->scalar_type() != at::kFloat) {
-      throw FileError(path,
-                      "this checkpoint is of another model than the recipe's; use another "
-                      "folder");
+      throw FileError(
+          path, "this checkpoint belongs to another model than the recipe's; use another folder");
     }
     *part = part->detach().to(device);
   }

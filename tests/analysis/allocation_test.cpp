@@ -95,7 +95,7 @@ TEST(AdaKv, RefusesOneSetForTheLayerAndDoubtsScoresOfTheirOwnScale) {
   const auto notes = [&](const char* spec) { return policy_notes(parse_policy(spec), model, 100); };
   EXPECT_TRUE(notes("h2o+adakv").empty());
   ASSERT_EQ(notes("keydiff+adakv").size(), 1U);
-  EXPECT_THAT(notes("keynorm+adakv")[0], HasSubstr("scale of their own"));
+  EXPECT_THAT(notes("keynorm+adakv")[0], HasSubstr("on a different scale"));
   EXPECT_THAT(notes("h2o+adakv(mode=mix)")[0], HasSubstr("allocation_drift"));
 }
 

@@ -112,7 +112,7 @@ TEST_F(EvaluationTest, HiddenStatesMayBeMissingButNotBeAnything) {
   EXPECT_THAT(refused(file(
                   with(R"(,"hidden_distance":[1,2])") + "," + with(R"(,"hidden_distance":[1,2,3])"),
                   "perplexity")),
-              HasSubstr("run 0 has hidden states after 2 layers, another one after 3"));
+              HasSubstr("run 0 has hidden states after 2 layers, another run after 3"));
 }
 
 TEST_F(EvaluationTest, FilesThatAreBrokenOrForeignAreRefusedInOneLine) {

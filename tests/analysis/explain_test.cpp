@@ -116,8 +116,8 @@ TEST_F(ExplainTest, SaysWhatHappened) {
     return reason_text(why, why.steps.front());
   };
   // m = 1: everything goes to the first kept after it, 24.
-  EXPECT_THAT(says(gift.from[0]), HasSubstr("; its value goes to 24 ("));
-  EXPECT_THAT(says(24), HasSubstr("; is given the values of " + std::to_string(gift.from[0])));
+  EXPECT_THAT(says(gift.from[0]), HasSubstr("; its value is given to 24 ("));
+  EXPECT_THAT(says(24), HasSubstr("; it receives the values of " + std::to_string(gift.from[0])));
 }
 
 TEST_F(ExplainTest, RefusesWhatItCannotAnswer) {

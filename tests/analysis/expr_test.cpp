@@ -52,26 +52,26 @@ TEST(Formula, FunctionsOfColumns) {
 
 TEST(Formula, ErrorsNameTheWordAndWhereItStands) {
   const std::vector<std::tuple<std::string, std::size_t, std::string, std::string>> cases = {
-      {"x + z", 4, "z", "no such variable"},
+      {"x + z", 4, "z", "is not a variable"},
       {"rnk(x)", 0, "rnk", "the nearest is 'rank'"},
       {"2*(x", 4, "", "')' is missing"},
       {"x +", 3, "", "ends too early"},
       {"x y", 2, "y", "operator is missing"},
       {"x, y", 1, ",", "one value"},
-      {"x = 3", 2, "=", "assigned"},
-      {"x $ y", 2, "$", "no such operator"},
+      {"x = 3", 2, "=", "assignment"},
+      {"x $ y", 2, "$", "is not an operator"},
       {"rank(x, y)", 0, "rank", "one argument"},
       {"1 + smooth(x)", 4, "smooth", "two arguments"},
       {"smooth(x, 4)", 10, "4", "odd number"},
       {"smooth(x, -1)", 10, "-1", "odd number"},
-      {"rank(x + q)", 9, "q", "no such variable"},
-      {"rank()", 5, "", "nothing is written"},
+      {"rank(x + q)", 9, "q", "is not a variable"},
+      {"rank()", 5, "", "an expression is missing"},
       {"zscore(rank(2 + ))", 15, "", "ends too early"},
-      {"rank(x", 4, "(", "never closed"},
+      {"rank(x", 4, "(", "has no closing ')'"},
       {"3x", 0, "3x", "not a number"},
       {"sin(x, y)", 0, "sin", "too many"},
-      {"\"x\"", 0, "\"", "no such operator"},
-      {"", 0, "", "nothing is written"},
+      {"\"x\"", 0, "\"", "is not an operator"},
+      {"", 0, "", "an expression is missing"},
   };
   for (const auto& [text, position, word, why] : cases) {
     try {
@@ -137,7 +137,7 @@ TEST(Expr, ASpecNamesTheColumnOfTheFormulasError) {
     return "accepted";
   };
   EXPECT_THAT(refusal("expr(\"attn_last + kay_norm\")"),
-              HasSubstr("'kay_norm' at column 19: no such variable; the nearest is 'key_norm'"));
+              HasSubstr("'kay_norm' at column 19: is not a variable; the nearest is 'key_norm'"));
   EXPECT_THAT(refusal("expr(formula=\"age +\")+recent"),
               HasSubstr("at column 20: the formula ends"));
   EXPECT_EQ(refusal("expr(age)"), "accepted");

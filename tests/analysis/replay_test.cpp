@@ -418,8 +418,8 @@ TEST_F(ReplayTest, DoubtsStandInTheJson) {
   };
   EXPECT_THAT(notes("keydiff+adakv+critical"),
               testing::IsSupersetOf({HasSubstr("adakv compares the scores of different heads"),
-                                     HasSubstr("all are shifted by their minimum first"),
-                                     HasSubstr("critical is meant for attention")}));
+                                     HasSubstr("all are first shifted by their minimum"),
+                                     HasSubstr("critical is made for attention")}));
   EXPECT_THAT(notes("keynorm+caote"), testing::Contains(HasSubstr("caote is exact for attention")));
   EXPECT_THAT(notes("h2o+kvmerger"), testing::Contains(HasSubstr("value_scale=paper multiplies")));
   EXPECT_THAT(notes("oracle"), testing::Contains(HasSubstr("uses the future")));
@@ -452,14 +452,14 @@ TEST_F(ReplayTest, WhatExternalCannotUseIsNamed) {
   write("empty.json", "");
   EXPECT_THAT(problem("empty.json"), HasSubstr("empty"));
   write("text.json", "not json");
-  EXPECT_THAT(problem("text.json"), HasSubstr("not JSON"));
+  EXPECT_THAT(problem("text.json"), HasSubstr("not valid JSON"));
   const std::string good = json(run("keydiff", 20));
   write("cut.json", good.substr(0, good.size() / 2));
-  EXPECT_THAT(problem("cut.json"), HasSubstr("not JSON"));
+  EXPECT_THAT(problem("cut.json"), HasSubstr("not valid JSON"));
   write("other.json", "{\"a\": [1, 2, {\"heads\": 3}]}");
   EXPECT_THAT(problem("other.json"), HasSubstr("no \"heads\""));
   write("deep.json", std::string(100000, '['));
-  EXPECT_THAT(problem("deep.json"), HasSubstr("not JSON"));
+  EXPECT_THAT(problem("deep.json"), HasSubstr("not valid JSON"));
   write("blocks.json", json(run("keydiff", 20, 48)));
   EXPECT_THAT(problem("blocks.json"), HasSubstr("is not in the cache"));
   const auto one_head = [](const std::string& steps) {

@@ -162,8 +162,8 @@ TEST_F(SweepTest, OtherFilesAreNotOverwritten) {
     return "accepted";
   };
   EXPECT_EQ(SweepTable::load(path("none.csv")).rows().size(), 0U);
-  EXPECT_THAT(problem("a,b\n1,2\n"), HasSubstr("holds no sweep"));
-  EXPECT_THAT(problem(""), HasSubstr("holds no sweep"));
+  EXPECT_THAT(problem("a,b\n1,2\n"), HasSubstr("is not a sweep"));
+  EXPECT_THAT(problem(""), HasSubstr("is not a sweep"));
   SweepTable table;
   run(settings("keynorm", {"10"}), table);
   const std::string good = content();

@@ -153,7 +153,7 @@ TEST_F(WindowTest, NothingOfItIsChargedToThePolicy) {
 
 TEST_F(WindowTest, NotesSayWhatBecomesOfBudgetAndSinks) {
   EXPECT_THAT(run(trace(20), "keydiff", 19).notes,
-              Contains(HasSubstr("at most 19 entries are left then")));
+              Contains(HasSubstr("at most 19 entries are then left")));
   EXPECT_THAT(run(trace(20), "keydiff", 18).notes, Not(Contains(HasSubstr("at most 19"))));
   EXPECT_THAT(run(trace(20), "h2o+sinks(3)", 8).notes,
               Contains(HasSubstr("protects the first 3 tokens only while")));
@@ -189,7 +189,7 @@ TEST_F(WindowTest, ExternalReadsBackWhatAReplayWrote) {
     run(trace(23), "external(\"" + path + "\")", 6);
     FAIL() << "accepted";
   } catch (const FileError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("no later query sees it"));
+    EXPECT_THAT(error.what(), HasSubstr("has left the model's sliding window"));
   }
 }
 

@@ -120,7 +120,7 @@ TEST_F(CliReplay, ExplainsWhyATokenStaysOrLeaves) {
   const Outcome text =
       replay({"--policy", "sink(2)", "--budget", "10", "--explain", "23", "--layers", "1"});
   ASSERT_EQ(text.code, 0) << text.error;
-  EXPECT_THAT(text.out, HasSubstr("layer 1, head 0: came at step 0, evicted at step 0"));
+  EXPECT_THAT(text.out, HasSubstr("layer 1, head 0: entered at step 0, evicted at step 0"));
   EXPECT_THAT(text.out, HasSubstr("evicted: score 23, rank 9 of 32, threshold 24, margin -1"));
   const Outcome json = replay({"--policy", "sink(2)", "--budget", "10", "--explain", "0", "--heads",
                                "1", "--steps", "last", "--json", "-"});

@@ -63,7 +63,7 @@ TEST_F(CliSweep, WritesARowPerHeadAndGoesOnWhereItStopped) {
   const Outcome more =
       sweep("out.csv", {"--policies", "h2o,keydiff", "--budgets", "24", "--limit", "retained=24"});
   ASSERT_EQ(more.code, 0) << more.error;
-  EXPECT_THAT(more.error, HasSubstr("1 of 2: h2o, budget 24, block 32: there already"));
+  EXPECT_THAT(more.error, HasSubstr("1 of 2: h2o, budget 24, block 32: already there"));
   EXPECT_EQ(lines("out.csv"), 1U + 9U * 4U);
   EXPECT_THAT(more.out, HasSubstr("     32     0     1         9  h2o\n"));  // ⌊10 % of 96⌋
   EXPECT_THAT(more.out, HasSubstr("     32     1     0        24  keydiff\n"));
@@ -87,7 +87,7 @@ TEST_F(CliSweep, WhatIsWrongIsSaidBeforeTheWork) {
   std::ofstream(path("mine.csv")) << "my,own,table\n";
   const Outcome foreign = sweep("mine.csv", {"--policies", "h2o", "--budgets", "9"});
   EXPECT_EQ(foreign.code, 1);
-  EXPECT_THAT(foreign.error, HasSubstr("holds no sweep"));
+  EXPECT_THAT(foreign.error, HasSubstr("is not a sweep"));
   EXPECT_EQ(lines("mine.csv"), 1U);
 }
 

@@ -60,7 +60,7 @@ TEST(Choice, PoliciesKnowAAndBAndComeOnce) {
 TEST(Choice, WrongTextsAreRefusedWithTheChoiceNamed) {
   EXPECT_THAT(refusal(policies_choice("A"), "h2o,keydif"), HasSubstr("keydiff"));
   EXPECT_THAT(refusal(policies_choice("A"), "h2o,keydif"), HasSubstr("policies="));
-  EXPECT_THAT(refusal(policies_choice("A"), "h2o,,tova"), HasSubstr("comma too many"));
+  EXPECT_THAT(refusal(policies_choice("A"), "h2o,,tova"), HasSubstr("remove a comma"));
   EXPECT_THAT(refusal(policies_choice("A"), ""), HasSubstr("empty"));
   EXPECT_THAT(refusal(budgets_choice("25%"), "10%,zero"), HasSubstr("zero"));
   EXPECT_THAT(refusal(blocks_choice("all"), "32,0"), HasSubstr("'0'"));

@@ -65,7 +65,7 @@ TEST_F(ExportTest, ListsOfPoliciesAndBudgetsHaveOptionsOfTheirOwn) {
   EXPECT_EQ(call({"export", trace(), "--figure", "budget-curve", "--policies", "h2o,,tova", "-o",
                   out("d.csv")}),
             2);
-  EXPECT_THAT(error, HasSubstr("comma too many"));
+  EXPECT_THAT(error, HasSubstr("remove a comma"));
 }
 
 TEST_F(ExportTest, WrongCommandLinesExitWith2AndLeaveNothing) {

@@ -151,7 +151,7 @@ TEST_F(HandoutTest, AFigureThatTheTraceDoesNotGiveLeavesTheRest) {
 
 TEST_F(HandoutTest, WrongCommandLinesSayWhatToDo) {
   EXPECT_EQ(call({"--pdf", path("x.pdf")}), 2);
-  EXPECT_THAT(error, HasSubstr("which one?"));
+  EXPECT_THAT(error, HasSubstr("a name is missing"));
   EXPECT_EQ(call({path("none.md"), "--pdf", path("x.pdf"), "--trace", path("t.h5")}), 1);
   EXPECT_THAT(error, HasSubstr("none.md: no such lesson file"));
   EXPECT_EQ(call({path("l.md"), "--pdf", path("no/such/x.pdf"), "--trace", path("t.h5")}), 1);

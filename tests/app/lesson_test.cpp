@@ -103,33 +103,34 @@ TEST(Lesson, TheExampleIsReadInAllItsParts) {
 }
 
 TEST(Lesson, TheHeadIsChecked) {
-  EXPECT_THAT(head_error(""), StartsWith("1: a lesson starts with its title"));
-  EXPECT_THAT(head_error("Title\n\nx\n\n## P\n\nt\n"), StartsWith("1: a lesson starts"));
-  EXPECT_THAT(head_error("# \n\nx\n\n## P\n\nt\n"), StartsWith("1: a lesson starts"));
+  EXPECT_THAT(head_error(""), StartsWith("1: a lesson must start with its title"));
+  EXPECT_THAT(head_error("Title\n\nx\n\n## P\n\nt\n"), StartsWith("1: a lesson must start"));
+  EXPECT_THAT(head_error("# \n\nx\n\n## P\n\nt\n"), StartsWith("1: a lesson must start"));
   const auto keyed = [](const std::string& line) {
     return head_error("# T\n" + line + "\n\nx\n\n## P\n\nt\n");
   };
   EXPECT_EQ(keyed("prompt: needle"), "accepted");
   EXPECT_EQ(keyed("closed: h2o+kvmerger(recent=17%,heavy=12%) 64"), "accepted");
   EXPECT_THAT(keyed("promt: needle"),
-              StartsWith("2: there is no key 'promt'; the nearest is 'prompt'"));
+              StartsWith("2: the key 'promt' does not exist; the nearest is 'prompt'"));
   EXPECT_THAT(keyed("What it shows."), HasSubstr("is not 'key: value'"));
   EXPECT_THAT(keyed("generate: many"), HasSubstr("'many' is not a whole number from 0 to 4096"));
   EXPECT_THAT(keyed("generate: 99999999999999999999"), HasSubstr("not a whole number"));
   EXPECT_THAT(keyed("block: 0"), HasSubstr("not a whole number"));
   EXPECT_THAT(keyed("prompt: ../../etc/passwd"), HasSubstr("not the name of a prompt"));
-  EXPECT_THAT(keyed("prompt:"), HasSubstr("nothing is written"));
+  EXPECT_THAT(keyed("prompt:"), HasSubstr("the value is missing"));
   EXPECT_THAT(keyed("closed: h2o"), HasSubstr("a policy and a budget"));
   EXPECT_THAT(keyed("closed: h3o 25%"), HasSubstr("h2o"));
   EXPECT_THAT(keyed("closed: h2o 0"), StartsWith("2: closed: "));
   EXPECT_THAT(keyed("needs: segment:needle, tokns>=3"), HasSubstr("'tokns>=3' is not one of"));
   EXPECT_THAT(keyed("needs: tokens>=x"), HasSubstr("not a whole number"));
   EXPECT_THAT(head_error("# T\n\n## P\n\nt\n"), HasSubstr("one paragraph that says"));
-  EXPECT_THAT(head_error("# T\n\na\n\nb\n\n## P\n\nt\n"), HasSubstr("stands one paragraph"));
+  EXPECT_THAT(head_error("# T\n\na\n\nb\n\n## P\n\nt\n"),
+              HasSubstr("only one paragraph is allowed"));
   EXPECT_THAT(head_error("# T\n\n{{tokens}}\n\n## P\n\nt\n"), StartsWith("3: "));
   EXPECT_THAT(head_error("# T\n\na\n"), HasSubstr("the lesson has no page"));
   EXPECT_THAT(head_error("# T\n\n```view\n{}\n```\n\n## P\n\nt\n"),
-              StartsWith("3: a fence belongs to a page"));
+              StartsWith("3: a block must belong to a page"));
 }
 
 TEST(Lesson, WhatIsWrongWithAPageIsOneLineWithItsPlace) {
@@ -144,15 +145,15 @@ TEST(Lesson, WhatIsWrongWithAPageIsOneLineWithItsPlace) {
   EXPECT_THAT(page_error("a `b"), StartsWith(at(0, "` is not closed")));
   EXPECT_EQ(page_error("2 * 3 and [brackets] and \\*"), "accepted");
   EXPECT_THAT(page_error("[words](ftp://x)"), HasSubstr("must start with https://"));
-  EXPECT_THAT(page_error("[words](https://x y)"), HasSubstr("neither spaces nor quotes"));
+  EXPECT_THAT(page_error("[words](https://x y)"), HasSubstr("must not contain spaces or quotes"));
   EXPECT_THAT(page_error("[words](javascript:alert(1))"), HasSubstr("must start with https://"));
   EXPECT_THAT(page_error("### Small"), StartsWith(at(0, "a page has one title")));
-  EXPECT_THAT(page_error("> quoted"), HasSubstr("no quotations"));
-  EXPECT_THAT(page_error("| a | b |"), HasSubstr("no tables"));
-  EXPECT_THAT(page_error("![](x.png)"), HasSubstr("no pictures"));
+  EXPECT_THAT(page_error("> quoted"), HasSubstr("quotations (>) are not allowed"));
+  EXPECT_THAT(page_error("| a | b |"), HasSubstr("write a list"));
+  EXPECT_THAT(page_error("![](x.png)"), HasSubstr("pictures are not allowed"));
   // Numbers.
   EXPECT_THAT(page_error("one\n{{tokens"), StartsWith(at(1, "{{ is not closed")));
-  EXPECT_THAT(page_error("{{}}"), HasSubstr("nothing is written here"));
+  EXPECT_THAT(page_error("{{}}"), HasSubstr("the expression is empty"));
   EXPECT_THAT(
       page_error("{{tokns}}"),
       StartsWith(at(0, "{{tokns}}, column 1: 'tokns' is not a value; the nearest is 'tokens'")));
@@ -160,7 +161,7 @@ TEST(Lesson, WhatIsWrongWithAPageIsOneLineWithItsPlace) {
   EXPECT_THAT(page_error("{{tokens | procent}}"),
               HasSubstr("'procent' is not a format; the nearest is 'percent'"));
   EXPECT_THAT(page_error("{{measure(\"retained_mas\")}}"), HasSubstr("retained_mass"));
-  EXPECT_THAT(page_error("{{model | percent}}"), HasSubstr("is a text; its format is text"));
+  EXPECT_THAT(page_error("{{model | percent}}"), HasSubstr("is a text; use the format text"));
   EXPECT_THAT(page_error("{{tokens | text}}"), HasSubstr("is a number"));
   // Views.
   const auto view = [](const std::string& json) {
@@ -169,7 +170,7 @@ TEST(Lesson, WhatIsWrongWithAPageIsOneLineWithItsPlace) {
   EXPECT_EQ(view("{}"), "accepted");
   EXPECT_EQ(view(R"({"selection": {"layer": {{sinks.layer}}}})"), "accepted");
   EXPECT_THAT(view("{\n\"tile_count\": 1,\n\"budget\" \"25%\"}"),
-              StartsWith(at(3, "the view is not JSON here")));
+              StartsWith(at(3, "the view is not valid JSON here")));
   EXPECT_THAT(view("[]"), HasSubstr("must be an object"));
   EXPECT_THAT(view("{\n\"tiles\": [{\"view\": \"atention\"}]}"),
               StartsWith(at(2, "view: tiles[0].view \"atention\" is not a view")));
@@ -177,42 +178,42 @@ TEST(Lesson, WhatIsWrongWithAPageIsOneLineWithItsPlace) {
               HasSubstr("nothing"));
   EXPECT_THAT(view(R"({"policy_a": "keydif"})"), HasSubstr("keydiff"));
   EXPECT_THAT(view(R"({"budget": "0%"})"), HasSubstr("budget"));
-  EXPECT_THAT(view(R"({"trace": "x.h5"})"), HasSubstr("trace does not belong to a view"));
-  EXPECT_THAT(view(R"({"theme": "dark"})"), HasSubstr("theme does not belong to a view"));
+  EXPECT_THAT(view(R"({"trace": "x.h5"})"), HasSubstr("trace is not allowed in a view"));
+  EXPECT_THAT(view(R"({"theme": "dark"})"), HasSubstr("theme is not allowed in a view"));
   EXPECT_THAT(view(R"({"lyout": 1})"), HasSubstr("lyout is not a field"));
   EXPECT_THAT(view(R"({"slider": "layers"})"), HasSubstr("slider has one value"));
-  EXPECT_THAT(view(R"({"selection": {"layer": {{sinks.layer}})"), HasSubstr("not JSON"));
+  EXPECT_THAT(view(R"({"selection": {"layer": {{sinks.layer}})"), HasSubstr("not valid JSON"));
   EXPECT_THAT(view(R"({"selection": {"layer": {{sinks.layer)"), HasSubstr("{{ is not closed"));
   EXPECT_THAT(view(R"({"selection": {"layer": {{layer}}}})"),
-              HasSubstr("cannot hang on what the view selects"));
+              HasSubstr("must not depend on the view's own selection"));
   EXPECT_THAT(view(std::string(40, '[') + std::string(40, ']')), HasSubstr("nested too deeply"));
   EXPECT_THAT(view(std::string(100'000, ' ') + "{}"), HasSubstr("too long"));
   EXPECT_THAT(page_error("```view\n{}\n```\n\n```view\n{}\n```"),
-              StartsWith(at(4, "a page has one view")));
+              StartsWith(at(4, "a page has only one view")));
   // Tasks.
   const auto task = [](const std::string& text) {
     return page_error("```task\n" + text + "\n```");
   };
   EXPECT_EQ(task("Do it.\nwhen: budget < 0.1"), "accepted");
-  EXPECT_THAT(task("Do it."), StartsWith(at(0, "the task does not say when it is done")));
-  EXPECT_THAT(task("when: budget < 0.1"), HasSubstr("the task says nothing"));
+  EXPECT_THAT(task("Do it."), StartsWith(at(0, "the task has no line `when: EXPRESSION`")));
+  EXPECT_THAT(task("when: budget < 0.1"), HasSubstr("the task has no text"));
   EXPECT_THAT(task("Do it.\nwhen: budgt < 0.1"),
               StartsWith(at(2, "when, column 7: 'budgt' is not a value")));
   EXPECT_THAT(task("Do it.\nwhen: budget < 10%"), HasSubstr("0.1 for 10 %"));
-  EXPECT_THAT(task("Do it.\nwhen: budget = 0.1"), HasSubstr("equal is written =="));
-  EXPECT_THAT(task("Do it.\nwhen: model"), HasSubstr("a condition is a number"));
+  EXPECT_THAT(task("Do it.\nwhen: budget = 0.1"), HasSubstr("for equality write =="));
+  EXPECT_THAT(task("Do it.\nwhen: model"), HasSubstr("a condition must be a number"));
   EXPECT_THAT(task("Do it.\nwhen: score_is(\"h3o\")"),
               HasSubstr("'h3o' is not a score; the nearest is 'h2o'"));
   EXPECT_THAT(task("Do it.\nwhen: viewing(\"pcb\")"), HasSubstr("'pca'"));
   EXPECT_THAT(task("Do it.\nwhen: choice_is(\"sinks\", \"show\", \"none\")"), HasSubstr("none"));
   EXPECT_THAT(task("Do it.\nwhen: kept"), HasSubstr("kept(token)"));
-  EXPECT_THAT(task("Do it.\nwhen: kept(1, 2)"), HasSubstr("is written kept(token)"));
+  EXPECT_THAT(task("Do it.\nwhen: kept(1, 2)"), HasSubstr("the form of 'kept' is kept(token)"));
   EXPECT_THAT(task("Do it.\nwhen: kept(\"a\")"), HasSubstr("words in quotes"));
   EXPECT_THAT(task("Do it.\nwhen: 1\nwhen: 2"), HasSubstr("one line `when:`"));
-  EXPECT_THAT(task("Do it.\nwhen: 1\nand more"), HasSubstr("a task is over"));
-  EXPECT_THAT(page_error("```code\nx\n```"), HasSubstr("a fence is ```view or ```task"));
+  EXPECT_THAT(task("Do it.\nwhen: 1\nand more"), HasSubstr("a task must end"));
+  EXPECT_THAT(page_error("```code\nx\n```"), HasSubstr("a block is ```view or ```task"));
   EXPECT_THAT(page_error("```task\nDo it.\nwhen: 1"),
-              StartsWith(at(0, "the fence '```task' is not closed")));
+              StartsWith(at(0, "the block '```task' is not closed")));
 }
 
 TEST(Lesson, TheOtherPagesStillWork) {
@@ -222,7 +223,7 @@ TEST(Lesson, TheOtherPagesStillWork) {
                    "Good {{tokens}}.\n\n## Three\n\n{{bad}}\n\n## Four\n\nGood.\n");
   EXPECT_EQ(lesson.error, "");
   ASSERT_EQ(lesson.pages.size(), 4U);
-  EXPECT_THAT(lesson.pages[0].error, StartsWith("l.md:7: the fence"));
+  EXPECT_THAT(lesson.pages[0].error, StartsWith("l.md:7: the block"));
   EXPECT_EQ(lesson.pages[1].error, "");
   EXPECT_THAT(lesson.pages[2].error, StartsWith("l.md:16: "));
   EXPECT_EQ(lesson.pages[3].error, "");
@@ -249,8 +250,9 @@ TEST(Lesson, FilesThatAreNoLessons) {
     std::ofstream(folder / "x.md", std::ios::binary) << bytes;
     return read_lesson(folder / "x.md").error;
   };
-  EXPECT_THAT(refusal(std::string("# T\n\nWh\0at\n", 11)), HasSubstr("x.md:3: holds a NUL byte"));
-  EXPECT_THAT(refusal("# T\n\n\xFF\xFE\n"), HasSubstr("x.md:3: holds bytes that are not UTF-8"));
+  EXPECT_THAT(refusal(std::string("# T\n\nWh\0at\n", 11)),
+              HasSubstr("x.md:3: contains a NUL byte"));
+  EXPECT_THAT(refusal("# T\n\n\xFF\xFE\n"), HasSubstr("x.md:3: contains bytes that are not UTF-8"));
   EXPECT_THAT(refusal(std::string(2'000'000, 'x')), HasSubstr("x.md: is too large"));
   EXPECT_THAT(read_lesson(folder / "none.md").error, HasSubstr("none.md: no such lesson file"));
   EXPECT_THAT(read_lesson(folder.path()).error, HasSubstr("no such lesson file"));

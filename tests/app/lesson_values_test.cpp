@@ -455,7 +455,7 @@ TEST(LessonExpression, WhatIsWrongHasItsColumn) {
   };
   EXPECT_EQ(refusal("min(1, 2) + 3 * -layer ^ 2"), "accepted");
   EXPECT_EQ(refusal("rest(layer, min(query_head, 3))"), "accepted");
-  EXPECT_THAT(refusal(""), HasSubstr("1: nothing is written here"));
+  EXPECT_THAT(refusal(""), HasSubstr("1: the expression is empty"));
   EXPECT_THAT(refusal("1 + budgett"),
               HasSubstr("5: 'budgett' is not a value; the nearest is 'budget'"));
   EXPECT_THAT(refusal("sinks.shar"), HasSubstr("'sinks.share'"));
@@ -463,16 +463,16 @@ TEST(LessonExpression, WhatIsWrongHasItsColumn) {
   EXPECT_THAT(refusal("(1"), HasSubstr("a ')' is missing"));
   EXPECT_THAT(refusal("1, 2"), HasSubstr("one value"));
   EXPECT_THAT(refusal("(1, 2)"), AnyOf(HasSubstr("one value"), HasSubstr("comma")));
-  EXPECT_THAT(refusal("kept(1, )"), HasSubstr("is written kept(token)"));
-  EXPECT_THAT(refusal("kept()"), HasSubstr("nothing is written here"));
-  EXPECT_THAT(refusal("rest(0, )"), HasSubstr("8: nothing is written here"));
-  EXPECT_THAT(refusal("layer(1)"), HasSubstr("takes no brackets"));
+  EXPECT_THAT(refusal("kept(1, )"), HasSubstr("the form of 'kept' is kept(token)"));
+  EXPECT_THAT(refusal("kept()"), HasSubstr("the expression is empty"));
+  EXPECT_THAT(refusal("rest(0, )"), HasSubstr("8: the expression is empty"));
+  EXPECT_THAT(refusal("layer(1)"), HasSubstr("takes no arguments"));
   EXPECT_THAT(refusal("measure(retained_mass)"), HasSubstr("a word in quotes"));
   EXPECT_THAT(refusal("measure(\"retained_mass)"), HasSubstr("a quote is not closed"));
-  EXPECT_THAT(refusal("\"word\""), HasSubstr("words in quotes stand only in the brackets"));
+  EXPECT_THAT(refusal("\"word\""), HasSubstr("words in quotes are allowed only as arguments"));
   EXPECT_THAT(refusal("model + 1"), HasSubstr("'model' is a text"));
-  EXPECT_THAT(refusal("kept(model)"), HasSubstr("a number is wanted"));
-  EXPECT_THAT(refusal("layer = 1"), HasSubstr("7: nothing can be assigned"));
+  EXPECT_THAT(refusal("kept(model)"), HasSubstr("this must be a number"));
+  EXPECT_THAT(refusal("layer = 1"), HasSubstr("7: assignment is not allowed"));
   EXPECT_THAT(refusal("layer & 1"), HasSubstr("'&' is not an operator"));
   EXPECT_THAT(refusal("1 2"), HasSubstr("3: an operator is missing before it"));
   EXPECT_THAT(refusal("layer 2"), HasSubstr("an operator is missing before it"));

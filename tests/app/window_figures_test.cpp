@@ -171,7 +171,7 @@ TEST_P(WindowFigures, TheFilmStripEndsAtTheWindowAndEvictsWhatThePolicyDid) {
     EXPECT_EQ(evicted[step], gone);
   }
   const MadeFigure made = make("filmstrip", settings("h2o"));
-  EXPECT_THAT(made.figure->caption(), HasSubstr("has left with the model's window"));
+  EXPECT_THAT(made.figure->caption(), HasSubstr("have left the model's window"));
   EXPECT_EQ(made.figure->value_text({.token = 0, .step = 10}), "beyond the window");
 }
 

@@ -219,7 +219,7 @@ TEST_F(Window, ResultsOfAnEvaluationOpenAloneAndBesideATrace) {
   EXPECT_EQ(w().tiles[0].error(), "");
   EXPECT_NE(w().tiles[0].scene(), nullptr);
   show("filmstrip");
-  EXPECT_THAT(w().tiles[0].error(), HasSubstr("Shows a trace"));
+  EXPECT_THAT(w().tiles[0].error(), HasSubstr("This view shows a trace"));
   open_trace();
   EXPECT_EQ(w().tiles[0].error(), "");
   w().open(write_synthetic_evaluation(folder_.path() / "loss.json", false).string());
@@ -431,7 +431,7 @@ TEST_F(Window, BadFilesLeaveTheTraceOpenAndSayWhy) {
   EXPECT_THAT(w().notice, HasSubstr("missing.h5"));
   std::ofstream(folder_.path() / "bad.json") << "{";
   w().open((folder_.path() / "bad.json").string());
-  EXPECT_THAT(w().notice, HasSubstr("not JSON"));
+  EXPECT_THAT(w().notice, HasSubstr("not valid JSON"));
   w().open(trace());
   driver().settle();
   EXPECT_EQ(w().notice, "");

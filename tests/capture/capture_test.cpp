@@ -188,8 +188,8 @@ TEST(Capture, AnyEndThatEitherConfigNamesEndsTheText) {
         {R"({"eos_token_id": 3000000000})", "eos_token_id"},
         {R"({"eos_token_id": 1.5})", "eos_token_id"},
         {"[2]", "not a generation config"},
-        {"{", "not JSON"},
-        {"", "not JSON"},
+        {"{", "not valid JSON"},
+        {"", "not valid JSON"},
         {std::string(1000000, '['), "nested too deep"}}) {
     write_file(folder / "generation_config.json", text);
     try {

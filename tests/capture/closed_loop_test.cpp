@@ -326,7 +326,7 @@ TEST_F(ClosedLoopTest, ThePolicyMustNotNeedTheFuture) {
     run(request(16), "oracle", "12");
     FAIL() << "accepted";
   } catch (const UsageError& error) {
-    EXPECT_THAT(error.what(), testing::HasSubstr("oracle needs the queries that follow"));
+    EXPECT_THAT(error.what(), testing::HasSubstr("oracle needs the following queries"));
   }
   EXPECT_FALSE(std::filesystem::exists(folder_ / "trace.h5"));
 }

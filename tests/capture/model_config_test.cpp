@@ -73,9 +73,10 @@ TEST(ModelConfig, WhatIsNotSupportedIsRefusedByName) {
 }
 
 TEST(ModelConfig, AnUnknownFamilyIsToldTheKnownOnes) {
-  EXPECT_THAT(problem_with("architectures", {"GemmaForCausalLM"}),
-              HasSubstr("GemmaForCausalLM is not supported; this version runs LlamaForCausalLM, "
-                        "MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM"));
+  EXPECT_THAT(
+      problem_with("architectures", {"GemmaForCausalLM"}),
+      HasSubstr("GemmaForCausalLM is not supported; this version supports LlamaForCausalLM, "
+                "MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM"));
 }
 
 const nlohmann::json kLlama3{{"rope_type", "llama3"},
@@ -172,7 +173,7 @@ TEST(ModelConfig, OtherRotaryScalingIsRefusedByName) {
   nlohmann::json both = good_config();
   both["rope_scaling"] = kLlama3;
   both["rope_parameters"] = {{"type", "linear"}, {"factor", 2.0}};
-  EXPECT_THAT(problem_of(both.dump()), HasSubstr("different things"));
+  EXPECT_THAT(problem_of(both.dump()), HasSubstr("contradict each other"));
 }
 
 TEST(ModelConfig, WhatAFieldsAbsenceMeansIsTheFamilysOwn) {
@@ -248,7 +249,7 @@ TEST(ModelConfig, ImpossibleSizesAreRefused) {
     config.erase(field);
     EXPECT_THAT(problem_of(config.dump()), HasSubstr(std::string(field) + " is missing"));
   }
-  EXPECT_THAT(problem_of(""), HasSubstr("not JSON"));
+  EXPECT_THAT(problem_of(""), HasSubstr("not valid JSON"));
   EXPECT_THAT(problem_of("[1]"), HasSubstr("JSON object"));
 }
 

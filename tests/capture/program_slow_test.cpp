@@ -116,7 +116,7 @@ TEST_F(Program, WrongCommandLinesGiveTwo) {
   expect_failure(2, "--device", run({"--device", "tpu"}));
   expect_failure(2, "--attention", run({"--attention", "some"}));
   expect_failure(2, "--nonsense", run({"--nonsense"}));
-  expect_failure(2, "holds only 50 ids", run({"--prompt-length", "51"}));
+  expect_failure(2, "contains only 50 ids", run({"--prompt-length", "51"}));
   expect_failure(2, "--prompt-length", run({"--prompt-length", "9", "--generate", "3"}));
   expect_failure(2, "--prompt-length: Value 0 not in range 1 to 1073741824;",
                  run({"--prompt-length", "0"}));
@@ -132,12 +132,12 @@ TEST_F(Program, WrongCommandLinesGiveTwo) {
 }
 
 TEST_F(Program, FilesThatAreMissingOrBrokenGiveOne) {
-  expect_failure(1, "there is no such folder",
+  expect_failure(1, "this folder does not exist",
                  {"run", "--model", folder_ / "none", "--ids", ids_, "-o", target_});
-  expect_failure(1, "no such file",
+  expect_failure(1, "this file does not exist",
                  {"run", "--model", model_, "--ids", folder_ / "none", "-o", target_});
   expect_failure(1, "tokenizer.model", {"run", "--model", model_, "--text", "x", "-o", target_});
-  expect_failure(1, "no such file",
+  expect_failure(1, "this file does not exist",
                  {"run", "--model", model_, "--prompt", folder_ / "none", "-o", target_});
   expect_failure(1, "cannot create it",
                  {"run", "--model", model_, "--ids", ids_, "-o", folder_ / "none" / "x.h5"});
@@ -152,7 +152,7 @@ TEST_F(Program, FilesThatAreMissingOrBrokenGiveOne) {
   write_file(model_ / "model.safetensors", weights.substr(0, weights.size() / 2));
   expect_failure(1, "beyond the end of the file", run({}));
   write_file(model_ / "config.json", "{");
-  expect_failure(1, "not JSON", run({}));
+  expect_failure(1, "not valid JSON", run({}));
 }
 
 TEST_F(Program, TokensAreCountedAndShown) {
@@ -160,7 +160,7 @@ TEST_F(Program, TokensAreCountedAndShown) {
     more.insert(more.begin(), {"tokens", "--model", model_});
     return more;
   };
-  expect_failure(1, "holds no tokenizer.json", tokens({"--text", "x"}));
+  expect_failure(1, "contains no tokenizer.json", tokens({"--text", "x"}));
   write_file(model_ / "tokenizer.json", R"({
       "model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2, " ": 3}, "merges": ["a b"]},
       "added_tokens": [{"id": 4, "content": "<s>", "special": true},
@@ -203,7 +203,7 @@ TEST_F(Program, TokensAreCountedAndShown) {
 
   write_file(ids_, "2 6");
   expect_failure(1, "token 1, 6, is outside the model's vocabulary of 6", tokens({"--ids", ids_}));
-  expect_failure(1, "no such file", tokens({"--prompt", folder_ / "none"}));
+  expect_failure(1, "this file does not exist", tokens({"--prompt", folder_ / "none"}));
   expect_failure(1, "cannot", tokens({"--text", "a", "--json", folder_ / "none" / "x.json"}));
   expect_failure(2, "is required", tokens({}));
   expect_failure(2, "is required", tokens({"--text", "a", "--ids", ids_}));
@@ -292,7 +292,7 @@ TEST_F(Program, WrongEvaluationsAreRefused) {
   expect_failure(2, "--task", eval({"--task", "chess"}));
   expect_failure(2, "--lengths", eval({"--task", "needle", "--lengths", "12,x"}));
   expect_failure(2, "--depths", eval({"--task", "needle", "--depths", "101"}));
-  expect_failure(2, "asks no question",
+  expect_failure(2, "does not ask a question",
                  eval({"--task", "perplexity", "--compression", "context-only"}));
   expect_failure(1, "tokenizer.model", eval({"--task", "needle"}));
 }

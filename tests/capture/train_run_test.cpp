@@ -86,9 +86,9 @@ TEST(Recipe, NamesWhatIsWrong) {
   EXPECT_EQ(problem(R"({"model": {"heads": 3, "kv_heads": 2}, "stages": [{"steps": 1}]})"),
             "r.json: model: heads must be a multiple of kv_heads");
   EXPECT_EQ(problem(R"({"rest": {"value": 1, "fall": 9, "end": 5}, "stages": [{"steps": 1}]})"),
-            "r.json: rest: end must not come before fall");
+            "r.json: rest: end must not be before fall");
   EXPECT_EQ(problem(R"({"rest": {"begin": 9, "fall": 5, "end": 9}, "stages": [{"steps": 1}]})"),
-            "r.json: rest: fall must not come before begin");
+            "r.json: rest: fall must not be before begin");
   EXPECT_EQ(problem(R"({"rest": {"cost": 1}, "stages": [{"steps": 1}]})"),
             "r.json: rest: unknown field \"cost\"");
 }

@@ -94,7 +94,7 @@ class Agreement final : public Figure {
 
   std::string caption() const override {
     return fmt::format(
-        "Jaccard index of the retained sets of each two policies, a, {}, after step {} with N = "
+        "Jaccard index of the retained sets of every two policies, a, {}, after step {} with N = "
         "{}; b, disagreement (1 − the mean over pairs) of every head, sorted.",
         one_head ? fmt::format("in layer {}, head {}", selection.layer, selection.head)
                  : fmt::format("mean over {} heads", heads.size()),
@@ -278,8 +278,8 @@ FigureInfo agreement_figure() {
   info.name = "agreement";
   info.title = "Agreement of policies";
   info.tooltip =
-      "Jaccard index |A ∩ B| / |A ∪ B| of what each two policies retain after the step, and the "
-      "heads sorted by how much the policies disagree in them";
+      "Jaccard index |A ∩ B| / |A ∪ B| of the sets that two policies retain after the step, for "
+      "all pairs of policies, and the heads sorted by disagreement";
   info.topic = Topic::comparisons;
   info.limits = true;
   info.needs.head = true;

@@ -49,8 +49,8 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   }
   figure->caption_text =
       fmt::format(
-          "Angles of all {} tokens’ keys to their head’s mean key and of their queries to the mean "
-          "query, layer {}, after RoPE. Each ridge is as high as its row; ticks and numbers: "
+          "Angles of the keys of all {} tokens to their head’s mean key, and of the queries to the "
+          "mean query, layer {}, after RoPE. Each ridge is as high as its row; ticks and numbers: "
           "medians; amber: the selected head",
           format_count(trace.length()), s.layer) +
       ".";
@@ -64,9 +64,9 @@ FigureInfo angles_figure() {
   info.name = "angles";
   info.title = "Angles to the mean";
   info.tooltip =
-      "How far keys point from the mean key k̄ = (1/n)Σ k_i, and queries from the mean query, in "
-      "degrees (KeyDiff, figure 11): where both are narrow, keys and queries are approximately "
-      "collinear";
+      "Angles of the keys to the mean key k̄ = (1/n)Σ k_i and of the queries to the mean query, in "
+      "degrees (KeyDiff, figure 11): if both distributions are narrow, keys and queries are "
+      "approximately collinear";
   info.topic = Topic::keys;
   info.needs.head = true;
   info.aspect = 1.2;

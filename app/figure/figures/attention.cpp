@@ -79,7 +79,7 @@ class Attention final : public Figure {
     }
     if (std::isnan(value)) {
       const bool beyond = target.token < first_seen(target.other_token, window);
-      return beyond ? fmt::format("not seen, beyond the window of {} tokens", window) : "";
+      return beyond ? fmt::format("not seen: beyond the window of {} tokens", window) : "";
     }
     return std::string(logits ? "logit " : "attention ") +
            format_number(static_cast<double>(value));
@@ -99,12 +99,14 @@ class Attention final : public Figure {
                           format_count(window));
     }
     text +=
-        ". Above, the attention each key receives on average from the queries that see it, paler "
+        ". Above, the mean attention that each key receives from the queries that see it, paler "
         "where these are few";
     if (!strip.sinks.empty()) {
       text += fmt::format(
-          "; triangles: sinks, which receive more than 0.3; left, outlined: {} of the map, wider",
-          columns.size() == 1 ? "the column of the strongest" : "the columns of the strongest");
+          "; triangles: sinks, which receive more than 0.3; left, outlined: {} of the map, "
+          "enlarged",
+          columns.size() == 1 ? "the column of the strongest sink"
+                              : "the columns of the strongest sinks");
     }
     return text + ".";
   }
@@ -238,25 +240,24 @@ FigureInfo attention_figure() {
   info.title = "Attention map";
   info.tooltip =
       "A = softmax(QKᵀ/√d), causal and within the model's window, recomputed in float32 from "
-      "queries and keys; never read from a "
-      "stored 16-bit map. Above, the attention each key receives on average; triangles mark sinks, "
-      "which receive more than 0.3; their columns stand left of the map, wider";
+      "queries and keys, never read from a stored 16-bit map. Above, the mean attention that each "
+      "key receives; triangles mark sinks, which receive more than 0.3. Left, the columns of the "
+      "sinks, enlarged";
   info.topic = Topic::attention;
   info.zoom = Zoom::linked;
   info.limits = true;
   info.needs.head = true;
   info.needs.tokens = true;
-  info.choices = {
-      {"pooling",
-       "Pooling",
-       "A pixel that covers several cells shows their largest, or their mean. A needle is one cell "
-       "and survives the largest only",
-       {"max", "mean"}},
-      {"scale", "Scale", "Logarithmic or linear colours", {"log", "linear"}},
-      {"unit",
-       "Unit",
-       "Softmax rows, or the scaled products before the softmax",
-       {"probability", "logit"}}};
+  info.choices = {{"pooling",
+                   "Pooling",
+                   "A pixel that covers several cells shows their largest value or their mean. A "
+                   "needle is one cell; only the largest value shows it",
+                   {"max", "mean"}},
+                  {"scale", "Scale", "Logarithmic or linear colours", {"log", "linear"}},
+                  {"unit",
+                   "Unit",
+                   "Softmax rows, or the scaled products before the softmax",
+                   {"probability", "logit"}}};
   info.compute = compute;
   return info;
 }

@@ -106,9 +106,9 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   std::sort(smallest.begin(), smallest.end());
   figure->caption_text = fmt::format(
       "σ, the attention of the prompt's last query on its ⌊αN⌋ strongest entries, α = {}: a, share "
-      "of the query heads where it exceeds one half; b, median and least over the query heads of "
-      "each layer. Entries in the smallest first stage that exceeds one half: {} in the median "
-      "query head, {} in the worst.",
+      "of the query heads with σ above one half; b, median and minimum over the query heads of "
+      "each layer. Size of the smallest first stage with σ above one half: {} entries in the "
+      "median query head, {} in the worst.",
       format_number(alpha), format_count(static_cast<long>(smallest[smallest.size() / 2])),
       format_count(static_cast<long>(smallest.back())));
   return figure;
@@ -121,16 +121,16 @@ FigureInfo attention_mass_figure() {
   info.name = "attention-mass";
   info.title = "Attention mass of stage one";
   info.tooltip =
-      "Assumption 3.4 of CriticalKV, σ = Σ over the first stage of A > 0.5, where the stage is the "
-      "query's own strongest ⌊αN⌋ entries (CriticalKV, appendix A, figure 8). What a policy's "
-      "stage really gathers: stage_one_mass in the overview";
+      "Assumption 3.4 of CriticalKV, σ = Σ over the first stage of A > 0.5, where the stage holds "
+      "the query's own strongest ⌊αN⌋ entries (CriticalKV, appendix A, figure 8). For the stage of "
+      "a policy see stage_one_mass in the overview";
   info.topic = Topic::perturbation;
   info.needs.comparison = true;
   info.width_mm = 178.0;
   info.aspect = 2.6;
   info.choices = {
       budgets_choice("0.5%,1%,2.5%,5%,10%,20%,40%"),
-      number_choice("alpha", "α", "Share of the budget that the first stage has", "0.5", 0.0, 1.0)};
+      number_choice("alpha", "α", "The first stage's share of the budget", "0.5", 0.0, 1.0)};
   info.compute = compute;
   return info;
 }

@@ -74,8 +74,8 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   figure->x_measure = "block";
   figure->y_measure = "overlap_percent";
   figure->caption_text = fmt::format(
-      "Share of the tokens kept of the prompt that are also kept when it is one block (B = ∞), "
-      "mean over all heads, N = {}.",
+      "Of the prompt's tokens kept with each block size, the share that is also kept with the "
+      "prompt as one block (B = ∞), mean over all heads, N = {}.",
       format_count(replays.front()->budget));
   return figure;
 }
@@ -87,8 +87,8 @@ FigureInfo block_overlap_figure() {
   info.name = "block-overlap";
   info.title = "Block size and kept tokens";
   info.tooltip =
-      "How alike the kept sets are at several block sizes and without blocks (KeyDiff, tables 7 "
-      "and 10 compare the scores of tasks): |S_B ∩ S_∞| over the larger of the two";
+      "How alike the kept sets are with several block sizes and with the prompt as one block: |S_B "
+      "∩ S_∞| over the larger set (KeyDiff, tables 7 and 10, compares scores of tasks)";
   info.topic = Topic::comparisons;
   info.needs.comparison = true;
   info.choices = {policies_choice("A,B,keydiff,h2o,tova,snapkv,sink"),

@@ -95,10 +95,10 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   figure->x_measure = "block";
   figure->y_measure = "value";
   figure->caption_text = fmt::format(
-      "Block sizes of the prompt side by side, N = {}: a, tokens kept of the prompt among those "
-      "kept by either this block size or the prompt as one block (Jaccard), mean over all heads; "
-      "b, output error Σ‖o − o′‖² / Σ‖o‖² of the prompt's last query and those after it, all heads "
-      "of all layers (normalisation ours).",
+      "Comparison of block sizes, N = {}: a, overlap (Jaccard) of the prompt's tokens kept with "
+      "this block size and those kept with the prompt as one block, mean over all heads; b, output "
+      "error Σ‖o − o′‖² / Σ‖o‖² of the prompt's last query and those after it, all heads of all "
+      "layers (normalisation ours).",
       format_count(replays.front()->budget));
   return figure;
 }
@@ -110,8 +110,8 @@ FigureInfo block_size_figure() {
   info.name = "block-size";
   info.title = "Block size and output";
   info.tooltip =
-      "Blocks of 32, 128 and the whole prompt side by side (CAOTE, table 6, which compares scores "
-      "of tasks): overlap of the kept tokens, and output error";
+      "Overlap of the kept tokens and output error with blocks of 32, of 128 and of the whole "
+      "prompt (CAOTE, table 6, compares scores of tasks)";
   info.topic = Topic::values;
   info.needs.comparison = true;
   info.width_mm = 178.0;

@@ -115,7 +115,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   figure->caption_text = fmt::format(
       "Output perturbation ℒ of the last query of {} and its bounds, {}, layer {}, {}{}: θ "
       "(theorem 3.3), θ(σ) with the first stage's attention σ in place of S (3.5), and θ(σ) "
-      "relaxed (E.1), which is given only where σ > 0.5. b, ℒ over each bound.",
+      "relaxed (E.1), known only where σ > 0.5. b, ℒ divided by each bound.",
       by_budget ? fmt::format("step {}", s.step) : std::string("every step"),
       replays.front()->policy, s.layer, head,
       by_budget ? std::string() : fmt::format(", N = {}", format_count(replays.front()->budget)));
@@ -129,7 +129,7 @@ FigureInfo bound_figure() {
   info.name = "bound";
   info.title = "Perturbation bounds";
   info.tooltip =
-      "ℒ ≤ θ ≤ θ(σ) ≤ θ(σ) relaxed (CriticalKV, theorems 3.3, 3.5 and E.1; the last where σ > "
+      "ℒ ≤ θ ≤ θ(σ) ≤ θ(σ) relaxed (CriticalKV, theorems 3.3, 3.5 and E.1; the last only where σ > "
       "0.5). θ(σ) needs a policy with critical";
   info.topic = Topic::perturbation;
   info.needs.head = true;
@@ -143,7 +143,7 @@ FigureInfo bound_figure() {
   over.tooltip = "All steps at the selected budget, or the selected step at several budgets";
   over.values = {"steps", "budgets"};
   ChoiceInfo norm = stage_choices()[1];
-  norm.tooltip = "Of the perturbation and its bounds";
+  norm.tooltip = "Norm of the perturbation and the bounds";
   info.choices = {over, norm, budgets_choice("2.5%,5%,10%,20%,40%")};
   info.unavailable = no_perturbation;
   info.compute = compute;

@@ -110,13 +110,13 @@ class BudgetCurve final : public Figure {
 
   std::string caption() const override {
     std::string text = fmt::format(
-        "{} against the budget, mean over the steps from the first eviction on: each head thin, "
-        "the mean over heads bold. The dashed line is the limit {}; ",
+        "{} by budget, mean over the steps from the first eviction on: thin, each head; bold, the "
+        "mean over heads. Dashed: the limit {}; ",
         measure.label, number_text(limit));
     for (std::size_t p = 0; p < policies.size(); ++p) {
       const Curves& one = policies[p];
       text += fmt::format(
-          "{}{}, the mean is within it {}", p > 0 ? "; " : "", one.policy,
+          "{}{}, the mean is within the limit {}", p > 0 ? "; " : "", one.policy,
           one.safe < 0
               ? "at none of these budgets"
               : "from N = " +
@@ -295,8 +295,8 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
       });
   if (!any) {
     throw WorkError(fmt::format(
-        "figure budget-curve: measure={} cannot be had from this trace{}", figure->measure.name,
-        input.trace->has_output_weight() ? "" : ", which has no output weights"));
+        "figure budget-curve: this trace does not give measure={}{}", figure->measure.name,
+        input.trace->has_output_weight() ? "" : ": it has no output weights"));
   }
   return figure;
 }
@@ -306,23 +306,23 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 FigureInfo budget_curve_figure() {
   FigureInfo info;
   info.name = "budget-curve";
-  info.title = "Measure against budget";
+  info.title = "Measure by budget";
   info.tooltip =
       "A measure at several budgets, mean over the steps from the first eviction on: each head, "
-      "their mean, and the smallest budget from which on the mean keeps within a limit";
+      "their mean, and the smallest budget from which on the mean stays within a limit";
   info.topic = Topic::comparisons;
   info.needs.comparison = true;
   info.width_mm = 178.0;
   info.aspect = 2.2;
-  ChoiceInfo measure{"measure", "Measure", "What is drawn against the budget", {}};
+  ChoiceInfo measure{"measure", "Measure", "The measure to draw", {}};
   for (const CurveMeasure& one : measures) measure.values.emplace_back(one.name);
-  info.choices = {
-      measure,
-      policies_choice("A,B,h2o,tova"),
-      budgets_choice("2.5%,5%,10%,20%,40%,80%"),
-      number_choice("limit", "Limit", "What the measure may be at most (a volume: at least)", "0.1",
-                    -1e9, 1e9),
-      {"scale", "Scale", "Of the measure's axis", {"linear", "log"}}};
+  info.choices = {measure,
+                  policies_choice("A,B,h2o,tova"),
+                  budgets_choice("2.5%,5%,10%,20%,40%,80%"),
+                  number_choice("limit", "Limit",
+                                "Largest allowed value of the measure (for a volume: the smallest)",
+                                "0.1", -1e9, 1e9),
+                  {"scale", "Scale", "Scale of the measure's axis", {"linear", "log"}}};
   info.compute = compute;
   return info;
 }

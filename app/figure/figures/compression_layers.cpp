@@ -113,14 +113,14 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   figure->y_measure = "entries_left_percent";
   figure->legend = several;
   figure->caption_text = fmt::format(
-      "Entries a layer would still hold, as a share of the prompt, mean over its heads{}",
-      several ? "" : " (band: least and most)");
-  figure->caption_text +=
-      replayed ? fmt::format(": after the prompt, {}.", policy.text())
-               : fmt::format(
-                     ": all keys of the prompt in merging sets with a cosine above {} to "
-                     "the key that opens the set, nothing kept apart.",
-                     number_text(threshold));
+      "Entries that a layer still holds, as a share of the prompt, mean over its heads{}",
+      several ? "" : " (band: minimum to maximum)");
+  figure->caption_text += replayed
+                              ? fmt::format(": after the prompt, {}.", policy.text())
+                              : fmt::format(
+                                    ": with all keys of the prompt in merging sets whose cosine to "
+                                    "the opening key is above {}, without protected entries.",
+                                    number_text(threshold));
   return figure;
 }
 
@@ -131,21 +131,20 @@ FigureInfo compression_layers_figure() {
   info.name = "compression-layers";
   info.title = "Compression per layer";
   info.tooltip =
-      "What merging leaves per layer, for several samples (KVMerger, figure 3b: the layers' ratios "
-      "are alike across samples; the first two and the last merge little): the merging sets of "
-      "algorithm 1 at a threshold, without eviction";
+      "Entries left per layer after merging, for several samples (KVMerger, figure 3b: the ratios "
+      "of the layers are alike across samples; the first two and the last layer merge little): the "
+      "merging sets of algorithm 1 at a threshold, without eviction";
   info.topic = Topic::merging;
   info.needs.comparison = true;
   info.needs.most_traces = 8;
-  info.choices = {
-      {"of",
-       "Of",
-       "The merging sets alone, over the whole prompt, or what a policy's replay leaves, "
-       "which evicts down to its budget",
-       {"sets", "replay"}},
-      number_choice("threshold", "Threshold", "Cosine above which a key joins a set", "0.75", -1.0,
-                    1.0),
-      policies_choice("h2o+kvmerger")};
+  info.choices = {{"of",
+                   "Of",
+                   "The merging sets alone, over the whole prompt; or the replay of a policy, "
+                   "which also evicts down to its budget",
+                   {"sets", "replay"}},
+                  number_choice("threshold", "Threshold", "Cosine above which a key joins a set",
+                                "0.75", -1.0, 1.0),
+                  policies_choice("h2o+kvmerger")};
   info.compute = compute;
   return info;
 }

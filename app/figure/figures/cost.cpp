@@ -115,8 +115,8 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   figure->row_measure = "policy";
   figure->caption_text = fmt::format(
       "Cost of evicting in one head over the trace, N = {}, block {}, by the orders of KeyDiff's "
-      "table 4 without their constants: runtime summed over the steps that evict, memory of the "
-      "largest. A policy the table lacks has no mark.",
+      "table 4 without constants: runtime summed over the steps that evict, memory of the largest "
+      "step. Policies that are not in the table have no mark.",
       format_count(replays.front()->budget), format_count(replays.front()->block));
   if (flops > 0.0) {
     figure->caption_text +=
@@ -125,8 +125,8 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   }
   if (timed) {
     figure->caption_text += fmt::format(
-        " Measured: the replay of layer {}, all heads, on one thread, attention of its score "
-        "included, the least of {} runs.",
+        " Measured: the replay of layer {}, all heads, on one thread, including the attention for "
+        "the score, the fastest of {} runs.",
         layer, repetitions);
   }
   return figure;
@@ -139,8 +139,8 @@ FigureInfo cost_figure() {
   info.name = "cost";
   info.title = "Cost of a policy";
   info.tooltip =
-      "The orders of KeyDiff's table 4, put to the steps of this trace, and its count of (6d + "
-      "18)n + d + 17 operations a step (A.2.1), beside the measured time of the replay";
+      "The orders of KeyDiff's table 4 for the steps of this trace, and its count of (6d + 18)n + "
+      "d + 17 operations per step (A.2.1), beside the measured time of the replay";
   info.topic = Topic::comparisons;
   info.needs.head = true;
   info.needs.comparison = true;
@@ -148,7 +148,7 @@ FigureInfo cost_figure() {
   info.choices = {policies_choice("keydiff,tova,h2o,snapkv,sink"),
                   {"time",
                    "Time",
-                   "Also measure: takes a while, and differs from run to run",
+                   "Also measure the time: takes a while, and differs from run to run",
                    {"model", "measured"}}};
   info.aspect = 2.4;
   info.compute = compute;

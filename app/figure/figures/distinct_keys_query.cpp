@@ -58,9 +58,9 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   figure->measure = "mean_cosine";
   figure->row_measure = "of_layer";
   figure->caption_text = fmt::format(
-      "Mean cosine to the mean query of the {} keys that point furthest from their anchor, filled, "
-      "and of all keys, open, of every query head; one row per layer, heads from top to bottom. "
-      "The former are nearer in {} of {} heads.",
+      "Mean cosine to the mean query, for every query head: filled, of the {} keys with the lowest "
+      "cosine to their anchor; open, of all keys. One row per layer, heads from top to bottom. The "
+      "filled mark is higher in {} of {} heads.",
       format_count(count), format_count(nearer),
       format_count(static_cast<long>(model.num_layers) * model.num_heads));
   return figure;
@@ -74,11 +74,11 @@ FigureInfo distinct_keys_query_figure() {
   info.title = "Distinct keys and the mean query";
   info.tooltip =
       "Mean cosine between the keys with the highest KeyDiff score, −cos(μ(K̂), k), and the mean "
-      "query (KeyDiff, figure 14), beside that of all keys. The paper does not say how many keys "
-      "it takes: the share is a choice";
+      "query (KeyDiff, figure 14), compared with all keys. The paper does not say how many keys it "
+      "takes; here you choose the share";
   info.topic = Topic::keys;
   info.choices = {number_choice(
-      "share", "Share", "How many of the keys count as distinct, in percent", "10", 0.1, 100.0)};
+      "share", "Share", "Share of the keys that count as distinct, in percent", "10", 0.1, 100.0)};
   info.compute = compute;
   return info;
 }

@@ -48,7 +48,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   } else {
     first.x = x_axis("Mean cosine in S", within(range_of({reached}).padded(), kCosine));
   }
-  second.title = "Gap of the relaxation";
+  second.title = "Relaxation gap";
   second.x = x_axis("‖mean of S − mean of cache‖", range_of({gap}).from_zero());
   first.series.push_back(std::move(reached));
   second.series.push_back(std::move(gap));
@@ -61,9 +61,9 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   figure->row_measure = "policy";
   figure->caption_text = fmt::format(
       "a, {} of the set S that each policy retains after step {}, N = {}: lower is more diverse; "
-      "b, how far the mean direction of S is from that of the whole cache, which KeyDiff puts in "
-      "its place. One mark per head, layers from top to bottom; lines and numbers: medians. Keys "
-      "as captured, also where they were merged.",
+      "b, distance between the mean direction of S and that of the whole cache, which KeyDiff uses "
+      "in its place. One mark per head, layers from top to bottom; lines and numbers: medians. "
+      "Keys as captured, even if they were merged.",
       objective ? "KeyDiff’s objective, the sum of cosines over all ordered pairs,"
                 : "mean cosine of two different keys",
       step, format_count(replays.front()->budget));
@@ -77,9 +77,9 @@ FigureInfo diversity_figure() {
   info.name = "diversity";
   info.title = "Diversity of retained keys";
   info.tooltip =
-      "KeyDiff (§3.3) seeks the set S with the least Σ k̂_i·k̂_j = ‖Σ k̂_i‖², and relaxes it by "
-      "taking the mean direction of the whole cache for that of S: what each policy reaches, and "
-      "how far the two means are apart";
+      "KeyDiff (§3.3) looks for the set S with the smallest Σ k̂_i·k̂_j = ‖Σ k̂_i‖², and approximates "
+      "the mean direction of S by that of the whole cache: the value that each policy reaches, and "
+      "how far the two means differ";
   info.topic = Topic::keys;
   info.needs.step = true;
   info.needs.comparison = true;

@@ -119,9 +119,9 @@ class DriftFigure final : public Figure {
 
   std::string caption() const override {
     std::string text = fmt::format(
-        "{} with N = {}, open loop (replayed on the full run) against closed loop (in the model's "
-        "cache, {} positions). a, Jaccard index of the retained sets after each step, mean over "
-        "the layer's heads; b, its mean over the steps from the first eviction on (band: the "
+        "{} with N = {}, open loop (replayed on the full run) and closed loop (in the model's "
+        "cache, {} positions). a, Jaccard index of the two retained sets after each step, mean "
+        "over the layer's heads; b, its mean over the steps from the first eviction on (band: the "
         "layer's heads); c, relative distance √(Σ‖x − x′‖²/Σ‖x‖²) of the closed loop's keys and "
         "attention outputs from the full run's.",
         drift.policy, format_count(drift.budget), drift.positions);
@@ -263,10 +263,10 @@ FigureInfo drift_figure() {
   info.name = "drift";
   info.title = "Open against closed loop";
   info.tooltip =
-      "A policy replayed on the full run (open loop) beside the run that had it in its cache "
-      "(closed loop), of the same tokens: |A ∩ B| / |A ∪ B| of what each layer retains after each "
-      "step, and how far keys and outputs have moved. Layer 0 does not differ; the layers above it "
-      "see what the evictions below them left";
+      "A policy replayed on the full run (open loop) and run in the model's cache (closed loop), "
+      "on the same tokens: |A ∩ B| / |A ∪ B| of the sets that each layer retains after each step, "
+      "and how far keys and outputs have moved. Layer 0 is the same in both; the layers above "
+      "differ, because evictions in lower layers changed their states";
   info.topic = Topic::model_cache;
   info.limits = true;
   info.needs.fewest_traces = 2;

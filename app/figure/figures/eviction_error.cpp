@@ -107,11 +107,11 @@ class EvictionErrorFigure final : public Figure {
       both += !one.kept && !one.kept_caote;
     }
     return fmt::format(
-        "The eviction of step {} in layer {}, head {}, {} with N = {}: a, error c of dropping each "
-        "entry alone, by the policy's scores as attention; CAOTE drops the lowest, protected "
-        "entries excepted ({} of {} are dropped by both). b, what either choice does to the output "
-        "of the step's last query, before W_O, mean over the group's query heads: the sum of c "
-        "with the query's own attention, and the joint error ‖o − o′‖₂.",
+        "The eviction of step {} in layer {}, head {}, {} with N = {}: a, error c of evicting each "
+        "entry alone, with the policy's scores as attention; CAOTE evicts the entries with the "
+        "lowest c, except protected ones ({} of {} are evicted by both). b, change of the output "
+        "of the step's last query under either choice, before W_O, mean over the group's query "
+        "heads: the sum of c with the query's own attention, and the joint error ‖o − o′‖₂.",
         step, selection.layer, selection.head, policy, format_count(budget), both, gone);
   }
 
@@ -175,7 +175,7 @@ class EvictionErrorFigure final : public Figure {
     if (request.x_range) std::tie(all.x.first, all.x.last) = *request.x_range;
     all.y = y_axis("c", errors.padded_log(), AxisScale::log);
     Panel losses;
-    losses.title = "All that was dropped";
+    losses.title = "All evicted entries";
     losses.x = name_axis({"policy", "CAOTE"}, "Choice by");
     ValueRange range;
     for (const Loss& loss : {by_policy, by_caote}) {
@@ -297,7 +297,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   const Replay& replay = *input.policy_a;
   const PolicySpec spec = parse_policy(replay.policy);
   if (spec.find("caote") != nullptr || spec.find("fastcaote") != nullptr)
-    throw WorkError("the policy weighs values already; choose its score alone, such as h2o");
+    throw WorkError("the policy already uses the values; choose its score alone, such as h2o");
   const HeadReplay& head = head_of(replay, s.layer, s.head);
   auto figure = std::make_unique<EvictionErrorFigure>();
   figure->selection = s;
@@ -308,11 +308,12 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   for (int step = 0; step <= figure->step; ++step) {
     const StepRecord& record = head.steps[static_cast<std::size_t>(step)];
     if (!record.merges.empty() || !record.gifts.empty())
-      throw WorkError("the policy merges entries: what one alone does to the output is not known");
+      throw WorkError(
+          "the policy merges entries: the effect of evicting one entry alone is unknown");
   }
   const auto at = static_cast<std::size_t>(figure->step);
   if (head.scores.size() <= at || head.scores[at].empty())
-    throw WorkError("the policy has no scores by which CAOTE could choose");
+    throw WorkError("the policy has no scores that CAOTE could use");
   std::vector<std::int32_t> tokens = replay.tokens_at(head, figure->step);
   const Matrix all_keys = input.trace->key(s.layer, s.head);
   const Matrix all_values = input.trace->value(s.layer, s.head);
@@ -350,9 +351,9 @@ FigureInfo eviction_error_figure() {
   info.name = "eviction-error";
   info.title = "One eviction, with CAOTE's choice";
   info.tooltip =
-      "c = h/(1 − h)·‖o − v‖₂ of every entry of the cache, h the policy's scores as attention; "
-      "what the policy drops beside what CAOTE would drop from the same cache (CAOTE figure 1), "
-      "and the sum of c beside the joint error of both";
+      "c = h/(1 − h)·‖o − v‖₂ of every entry of the cache, with the policy's scores as attention "
+      "h: the entries that the policy evicts and those that CAOTE would evict from the same cache "
+      "(CAOTE figure 1), and the sum of c beside the joint error of both";
   info.topic = Topic::values;
   info.zoom = Zoom::x;
   info.needs.head = true;

@@ -124,16 +124,14 @@ class Filmstrip final : public Figure {
         "Cache of layer {}, head {} under {}: each row is a step, each column a token.{}",
         selection.layer, selection.head, policy,
         std::string(scored ? " Lighter cells have lower scores." : "") +
-            (window > 0
-                 ? fmt::format(" What lies left of the dashed line has left with the model's "
-                               "window of {} tokens: no later query sees it.",
-                               format_count(window))
-                 : "") +
-            (sink > 0.0
-                 ? fmt::format(" Left, outlined: token 0, a sink, which receives {}{} of the "
-                               "attention; wider.",
-                               sink_estimated ? "about " : "", format_number(sink, 2))
-                 : "") +
+            (window > 0 ? fmt::format(" Tokens left of the dashed line have left the model's "
+                                      "window of {} tokens: no later query sees them.",
+                                      format_count(window))
+                        : "") +
+            (sink > 0.0 ? fmt::format(" Left, outlined: token 0, a sink, which receives {}{} of "
+                                      "the attention; enlarged.",
+                                      sink_estimated ? "about " : "", format_number(sink, 2))
+                        : "") +
             (prompt_weight() > 1.0
                  ? fmt::format(" Rows of the prompt, above the line, are {} times as high.",
                                fmt::format("{:.2g}", prompt_weight()))
@@ -495,8 +493,8 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
       static_cast<std::size_t>(figure->steps) * static_cast<std::size_t>(figure->tokens);
   if (size > kMostCells) {
     throw WorkError(
-        fmt::format("{} steps of {} tokens are too many for a film strip; choose "
-                    "larger blocks, which make fewer steps",
+        fmt::format("{} steps of {} tokens are too many for a film strip; choose larger blocks, "
+                    "which give fewer steps",
                     figure->steps, figure->tokens));
   }
   const HeadSink sink = head_sink(*input.trace, s.layer, s.head, progress);
@@ -543,9 +541,9 @@ FigureInfo filmstrip_figure() {
   info.name = "filmstrip";
   info.title = "Film strip";
   info.tooltip =
-      "A head's cache through time: a column is a token, a row a step. Blue: in the cache, lighter "
+      "A head's cache over time: a column is a token, a row a step. Blue: in the cache, lighter "
       "with a lower score; vermillion: evicted at this step; green line: protected; dashed: the "
-      "edge of the model's sliding window, where it has one";
+      "edge of the model's sliding window, if it has one";
   info.topic = Topic::kept;
   info.zoom = Zoom::x;
   info.needs.head = true;

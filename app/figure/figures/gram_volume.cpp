@@ -62,9 +62,9 @@ FigureInfo gram_volume_figure() {
   info.name = "gram-volume";
   info.title = "Volume of retained keys";
   info.tooltip =
-      "How large a volume the retained keys span in each head (KeyDiff, figure 5). KKᵀ is singular "
-      "where more keys than coordinates are kept, so Σ log λ runs over the eigenvalues λ of KᵀK "
-      "above n·ε·λ_max: comparable only at equal rank";
+      "The volume that the retained keys span in each head (KeyDiff, figure 5). KKᵀ is singular if "
+      "more keys than coordinates are kept, so Σ log λ runs over the eigenvalues λ of KᵀK above "
+      "n·ε·λ_max: comparable only at equal rank";
   info.topic = Topic::keys;
   info.needs.step = true;
   info.needs.comparison = true;

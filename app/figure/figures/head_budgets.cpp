@@ -162,8 +162,8 @@ FigureInfo head_budgets_figure() {
   info.name = "head-budgets";
   info.title = "Entries per head";
   info.tooltip =
-      "How many entries each head holds after the step: what AdaKV gives within a layer by the "
-      "scores of its heads, and PyramidKV to each layer; the budget N is the mean";
+      "How many entries each head holds after the step. AdaKV divides a layer's entries by the "
+      "scores of its heads, PyramidKV gives each layer its own budget; the budget N is the mean";
   info.topic = Topic::kept;
   info.limits = true;
   info.needs.step = true;

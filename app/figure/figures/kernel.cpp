@@ -68,8 +68,8 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   figure->y_measure = "kernel";
   figure->caption_text = fmt::format(
       "Weight before normalisation, g = exp(−‖k_p − k_i‖²/(2σ²)), of a member at this distance "
-      "from the pivot. Grey, on a scale of its own: how often neighbours’ keys are so far apart, "
-      "layer {}, head {}.",
+      "from the pivot. Grey, with its own scale: how often the keys of neighbours have this "
+      "distance, layer {}, head {}.",
       s.layer, s.head);
   return figure;
 }
@@ -81,13 +81,13 @@ FigureInfo kernel_figure() {
   info.name = "kernel";
   info.title = "Merging kernel";
   info.tooltip =
-      "g = exp(−‖k_p − k_i‖²/(2σ²)) (KVMerger, eq. 6 and figure 3d), over the distances that "
-      "neighbours have in this head: where σ is small beside them, a merge keeps the pivot alone";
+      "g = exp(−‖k_p − k_i‖²/(2σ²)) (KVMerger, eq. 6 and figure 3d), over the distances between "
+      "neighbours in this head: if σ is much smaller than these, only the pivot counts in a merge";
   info.topic = Topic::merging;
   info.needs.head = true;
   info.choices = {{"sigma",
                    "σ",
-                   "Widths to draw, split at commas",
+                   "Widths to draw, separated by commas",
                    {"0.5,1,2,5"},
                    ChoiceKind::numbers,
                    1e-3,

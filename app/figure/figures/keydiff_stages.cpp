@@ -72,9 +72,9 @@ class KeydiffStages final : public Figure {
   std::string caption() const override {
     return fmt::format(
         "The three stages of KeyDiff at step {}, layer {}, head {}, {} entries, N = {}: a, "
-        "directions of the cached keys along the anchor, their mean, whose length is {}, and in "
-        "the direction across it in which they vary most ({} % of that); b, cosine of each key to "
-        "the anchor; c, the same in ascending order, with what {} keeps.",
+        "directions of the cached keys along the anchor, their mean, which has length {}, and "
+        "along the orthogonal direction with the largest variance ({} % of it); b, cosine of each "
+        "key to the anchor; c, the same in ascending order, with the entries that {} keeps.",
         selection.step, selection.layer, selection.head, format_count(count()),
         format_count(budget), format_number(anchor_length), format_number(100.0 * across_share, 2),
         policy);
@@ -227,7 +227,8 @@ FigureInfo keydiff_stages_figure() {
   info.title = "Stages of KeyDiff";
   info.tooltip =
       "KeyDiff, figure 3: the anchor μ(K̂) = (1/n)Σ k_i/‖k_i‖ of the cache, the cosine of every key "
-      "to it, and what is kept: the lowest. Shown for any policy, with that policy's cache";
+      "to the anchor, and the kept keys, those with the lowest cosine. Shown for any policy, with "
+      "the cache of that policy";
   info.topic = Topic::keys;
   info.needs.head = true;
   info.needs.step = true;

@@ -43,8 +43,8 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   const bool many = layers > kFew;
   if (layers == 0) {
     throw WorkError(evaluation.path.string() +
-                    ": holds no hidden states; an earlier version wrote it, or they took too much "
-                    "memory: run the evaluation again, into another file");
+                    ": has no hidden states: an earlier version wrote the file, or the states "
+                    "needed too much memory. Run the evaluation again into another file");
   }
   const std::string budget = evaluated_budget(input);
   LinePanels::Panel panel;
@@ -93,10 +93,9 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   figure->x_measure = "after_layer";
   figure->y_measure = what.measure;
   figure->caption_text = fmt::format(
-      "{} of the hidden states h′ after each layer{} with each policy in the model's own cache{}, "
-      "budget {}, against h of the full cache: mean {}.",
-      what.in_words,
-      with_norm ? ", and after the last norm, which is what enters the output head," : "",
+      "{} between the hidden states h′ after each layer{} with each policy in the model's own "
+      "cache{}, budget {}, and h of the full cache: mean {}.",
+      what.in_words, with_norm ? ", and after the last norm (the input of the output head)," : "",
       evaluation.model.empty() ? "" : " (" + evaluation.model + ")", budget,
       evaluation.task == Evaluation::Task::needle
           ? fmt::format("over the last tokens of {} prompt{}", prompts, prompts == 1 ? "" : "s")
@@ -107,18 +106,18 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo layer_drift_figure() {
-  FigureInfo info = evaluation_figure(
-      "layer-drift", "Hidden states through the layers",
-      "How far hidden states drift from the full cache's, layer after layer, with each policy in "
-      "the model's own cache (after CriticalKV figure 6), at the evaluated budget nearest to the "
-      "one chosen: over all tokens of a text, or at the last token of prompts with needles");
+  FigureInfo info =
+      evaluation_figure("layer-drift", "Hidden states through the layers",
+                        "How far hidden states drift from those of the full cache, layer after "
+                        "layer, with each policy in the model's own cache (after CriticalKV figure "
+                        "6), at the evaluated budget nearest to the chosen one: over all tokens of "
+                        "a text, or at the last token of prompts with needles");
   info.topic = Topic::model_cache;
   info.aspect = 1.4;
   ChoiceInfo measure;
   measure.name = "measure";
   measure.title = "Measure";
-  measure.tooltip =
-      "Relative distance ‖h′ − h‖₂ / ‖h‖₂, or 1 − cos(h′, h), which leaves out lengths";
+  measure.tooltip = "Relative distance ‖h′ − h‖₂ / ‖h‖₂, or 1 − cos(h′, h), which ignores lengths";
   measure.values = {"distance", "cosine"};
   info.choices = {measure};
   info.needs.evaluated_budget = true;

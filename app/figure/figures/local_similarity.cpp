@@ -92,15 +92,14 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   figure->x_measure = "distance";
   figure->y_measure = "cosine";
   figure->caption_text =
-      heads
-          ? fmt::format(
-                "Cosine of a token's key (a) and value (b) to those of the tokens before it, mean "
-                "over all tokens, of every head of layer {}; head {} in blue.",
-                s.layer, s.head)
-          : fmt::format(
-                "Cosine of three tokens' keys (a) and values (b) to those of the tokens before "
-                "them, and the mean over all tokens, layer {}, head {}.",
-                s.layer, s.head);
+      heads ? fmt::format(
+                  "Cosine of a token's key (a) and value (b) to those of earlier tokens, mean over "
+                  "all tokens, for every head of layer {}; head {} in blue.",
+                  s.layer, s.head)
+            : fmt::format(
+                  "Cosine of three tokens' keys (a) and values (b) to those of earlier tokens, and "
+                  "the mean over all tokens, layer {}, head {}.",
+                  s.layer, s.head);
   return figure;
 }
 
@@ -111,17 +110,17 @@ FigureInfo local_similarity_figure() {
   info.name = "local-similarity";
   info.title = "Local similarity";
   info.tooltip =
-      "cos(k_t, k_{t−n}) against the distance n (KVMerger, figure 3a): keys are like their "
+      "cos(k_t, k_{t−n}) by distance n (KVMerger, figure 3a): keys are similar to those of "
       "neighbours, values are not";
   info.topic = Topic::merging;
   info.needs.head = true;
   info.width_mm = 178.0;
-  info.choices = {{"lines",
-                   "Lines",
-                   "Every head's mean over all tokens, or single tokens of one head, as the paper "
-                   "draws them",
-                   {"heads", "tokens"}},
-                  number_choice("distance", "Distance", "How many tokens back", "64", 1, 4096)};
+  info.choices = {
+      {"lines",
+       "Lines",
+       "The mean over all tokens for every head, or single tokens of one head as in the paper",
+       {"heads", "tokens"}},
+      number_choice("distance", "Distance", "The largest distance, in tokens", "64", 1, 4096)};
   info.compute = compute;
   return info;
 }

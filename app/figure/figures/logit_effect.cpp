@@ -77,9 +77,9 @@ class LogitEffectFigure final : public Figure {
 
   std::string caption() const override {
     return fmt::format(
-        "Logits of the next token that rise and fall most, to first order (W_H·Δ, one layer; later "
-        "layers and norms are left out), {}. Over the vocabulary: mean {}, which changes no "
-        "probability, standard deviation {}.",
+        "Logits of the next token that rise and fall most, to first order (W_H·Δ, one layer; "
+        "without later layers and norms), {}. Over the vocabulary: mean {}, which does not change "
+        "probabilities; standard deviation {}.",
         what, format_number(mean), format_number(spread));
   }
 
@@ -159,14 +159,15 @@ std::vector<std::vector<std::int32_t>> left_of(const FigureInput& input, bool on
                       "query, token {}; choose an earlier step or a later token",
                       token, replay.window, query));
     }
-    if (query == first) throw WorkError("a token alone has nothing that could leave");
+    if (query == first)
+      throw WorkError("the query sees only one token, which cannot leave; choose a later step");
     std::vector<std::int32_t> rest(static_cast<std::size_t>(query + 1 - first));
     std::iota(rest.begin(), rest.end(), first);
     rest.erase(rest.begin() + (token - first));
     left.assign(static_cast<std::size_t>(heads), rest);
-    what =
-        fmt::format("were token {} taken out of every head of layer {}, for the query at token {}",
-                    token, s.layer, query);
+    what = fmt::format(
+        "if token {} were taken out of every head of layer {}, for the query at token {}", token,
+        s.layer, query);
     return left;
   }
   for (int head = 0; head < heads; ++head) {
@@ -174,12 +175,13 @@ std::vector<std::vector<std::int32_t>> left_of(const FigureInput& input, bool on
     for (int step = 0; step <= s.step; ++step) {
       const StepRecord& record = replayed.steps[static_cast<std::size_t>(step)];
       if (!record.merges.empty() || !record.gifts.empty())
-        throw WorkError("the policy merges entries: they are no longer their tokens' own");
+        throw WorkError("the policy merges entries: an entry then no longer belongs to one token");
     }
     left.push_back(replay.seen_at(replayed, s.step));
   }
   what = fmt::format(
-      "by what {} with N = {} has evicted from layer {} by step {}, for the step's last query",
+      "due to the entries that {} with N = {} has evicted from layer {} by step {}, for the step's "
+      "last query",
       replay.policy, format_count(replay.budget), s.layer, s.step);
   return left;
 }
@@ -220,8 +222,8 @@ ChoiceInfo removed_choice() {
   choice.name = "of";
   choice.title = "Effect of";
   choice.tooltip =
-      "What the policy has evicted, or the selected token alone (without one: the first that the "
-      "query sees)";
+      "The entries that the policy has evicted, or the selected token alone (if none is selected: "
+      "the first that the query sees)";
   choice.values = {"evicted", "token"};
   return choice;
 }
@@ -232,9 +234,9 @@ FigureInfo logit_effect_figure() {
   info.name = "logit-effect";
   info.title = "Effect on the next token";
   info.tooltip =
-      "Δlogits ≈ W_H·W_O·Δ (CAOTE eq. 42, one layer, norms ignored): which next tokens gain and "
-      "lose most by what the policy has evicted from the selected layer, or by one token's "
-      "removal. A token that does not occur in the trace is shown by its number";
+      "Δlogits ≈ W_H·W_O·Δ (CAOTE eq. 42, one layer, without norms): which next tokens gain and "
+      "lose most through the policy's evictions in the selected layer, or through the removal of "
+      "one token. A token that does not occur in the trace is shown by its number";
   info.topic = Topic::values;
   info.needs.head = true;
   info.needs.step = true;
@@ -243,7 +245,7 @@ FigureInfo logit_effect_figure() {
   info.choices = {removed_choice()};
   info.unavailable = [](const Trace& trace) -> std::string {
     if (!trace.has_output_weight())
-      return "the trace has no output weights, which carry the change to the logits";
+      return "the trace has no output weights, which are needed for the change of the logits";
     if (!has_lm_head(trace)) return "the trace has no output head; capture it again with --lm-head";
     return {};
   };

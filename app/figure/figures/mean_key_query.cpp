@@ -55,8 +55,8 @@ FigureInfo mean_key_query_figure() {
   info.name = "mean-key-query";
   info.title = "Mean key and mean query";
   info.tooltip =
-      "cos(k̄, q̄) of every query head, k̄ = (1/n)Σ k_i, q̄ = (1/n)Σ q_i (KeyDiff, figure 12). Where "
-      "it is negative, keys unlike the mean receive more attention";
+      "cos(k̄, q̄) of every query head, k̄ = (1/n)Σ k_i, q̄ = (1/n)Σ q_i (KeyDiff, figure 12). If it "
+      "is negative, keys that differ from the mean receive more attention";
   info.topic = Topic::keys;
   info.compute = compute;
   return info;

@@ -72,7 +72,7 @@ class MergeSets final : public Figure {
     for (std::size_t m = 0; m < merges.size(); ++m) {
       for (std::size_t i = 0; i < merges[m].from.size(); ++i) {
         if (merges[m].from[i] != target.token) continue;
-        return fmt::format("{} {}, weight {}, {} effective of {}",
+        return fmt::format("{} {}, weight {}, {} effective members of {}",
                            target.token == merges[m].into ? "pivot of" : "merged into",
                            merges[m].into, format_number(static_cast<double>(merges[m].weights[i])),
                            format_number(measures[m].effective_members), merges[m].from.size());
@@ -86,8 +86,8 @@ class MergeSets final : public Figure {
     for (const Merge& merge : merges) members += static_cast<long>(merge.from.size());
     return fmt::format(
         "Merging sets of step {}, layer {}, head {}, {}, N = {}: {} sets of {} entries. a, arcs "
-        "from members to their pivot, wider with a larger weight; b, cosine of every key to those "
-        "before it; c, cosine of a merged key to its members: mean, and down to the least.",
+        "from members to their pivot, wider with a larger weight; b, cosine of every key to the "
+        "keys before it; c, cosine of a merged key to its members: mean and minimum.",
         selection.step, selection.layer, selection.head, policy, format_count(budget),
         format_count(static_cast<long>(merges.size())), format_count(members));
   }
@@ -289,9 +289,9 @@ FigureInfo merge_sets_figure() {
   info.title = "Merging sets";
   info.tooltip =
       "KVMerger, algorithm 1: neighbours whose keys have a cosine above the threshold become one "
-      "entry at their pivot, with Gaussian weights; the threshold is the policy's. Below, how like "
-      "keys are to those before them, and how like a merged key, an average of rotated keys, is to "
-      "its members";
+      "entry at their pivot, with Gaussian weights; the policy sets the threshold. Below: how "
+      "similar keys are to the keys before them, and how similar a merged key (an average of "
+      "rotated keys) is to its members";
   info.topic = Topic::merging;
   info.zoom = Zoom::x;
   info.limits = true;

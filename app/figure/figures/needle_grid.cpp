@@ -74,7 +74,7 @@ class NeedleGrid final : public Figure {
       for (const long runs : map.runs) fewest = std::min(fewest, runs);
     return fmt::format(
         "Needles found in percent, by the prompt's length and the needle's depth (percent of the "
-        "text before it), {}with the policy in the model's own cache{}; at least {} prompt{} a "
+        "text before it), {}with the policy in the model's own cache{}; at least {} prompt{} per "
         "cell.",
         model.empty() ? "" : model + " ", budget.empty() ? "" : ", budget " + budget, fewest,
         fewest == 1 ? "" : "s");
@@ -125,7 +125,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   const Evaluation& evaluation = *input.evaluation;
   if (evaluation.task != Evaluation::Task::needle) {
     throw WorkError(evaluation.path.string() +
-                    ": holds no needles; show figure perplexity-budget, or run --task needle");
+                    ": has no needles; show figure perplexity-budget, or run --task needle");
   }
   auto figure = std::make_unique<NeedleGrid>();
   figure->model = evaluation.model;
@@ -164,7 +164,7 @@ FigureInfo needle_grid_figure() {
       "needle-grid", "Needles by length and depth",
       "Share of needles that the model finds with each policy in its cache, by the prompt's length "
       "and the needle's depth (KeyDiff figure 6; CriticalKV figures 1 and 2; CAOTE figure 2), at "
-      "the evaluated budget nearest to the one chosen");
+      "the evaluated budget nearest to the chosen one");
   info.topic = Topic::model_cache;
   info.limits = true;
   info.width_mm = 178.0;

@@ -68,8 +68,8 @@ FigureInfo norms_figure() {
   info.name = "norms";
   info.title = "Lengths of keys, queries, values";
   info.tooltip =
-      "L2 norms (KeyDiff, figure 13): where those of keys and queries lie close together, "
-      "attention follows their angles alone";
+      "L2 norms (KeyDiff, figure 13): if those of keys and queries vary little, attention depends "
+      "only on the angles";
   info.topic = Topic::keys;
   info.needs.head = true;
   info.width_mm = 178.0;

@@ -63,8 +63,8 @@ FigureInfo output_error_layers_figure() {
   info.name = "output-error-layers";
   info.title = "Output error per layer";
   info.tooltip =
-      "Σ‖o − o′‖² / Σ‖o‖² over queries and heads, full cache against what is left of it (after "
-      "CAOTE, figure 3, which does not say how it is normalised: this is ours)";
+      "Σ‖o − o′‖² / Σ‖o‖² over queries and heads, full cache compared with the retained entries "
+      "(after CAOTE, figure 3, which does not define its normalisation: this is ours)";
   info.topic = Topic::values;
   info.needs.comparison = true;
   info.aspect = 1.5;

@@ -298,7 +298,7 @@ FigureInfo overview_figure() {
   info.needs.all_layers = true;
   info.needs.metrics = true;
   info.aspect = 1.5;
-  ChoiceInfo measure{"measure", "Measure", "What the colour of a head says", {}};
+  ChoiceInfo measure{"measure", "Measure", "The measure that the colour of a head shows", {}};
   // Of a whole replay last: the figure is of a step first of all.
   for (const bool of_replay : {false, true}) {
     for (const Measure& m : all_measures()) {

@@ -54,9 +54,9 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   figure->y_measure = "mean_cosine";
   figure->caption_text = fmt::format(
       "Mean cosine of the rotary pairs of neighbours m and n whose keys have a cosine of at least "
-      "{}, layer {}, head {} ({} neighbours): turned back to before RoPE, and as cached. If the "
-      "keys were collinear, the former would be cos((m − n)θ) exactly, θ the pair’s angle of one "
-      "position; dashed: cos(m − n), where the interval that the paper states begins.",
+      "{}, layer {}, head {} ({} neighbours): rotated back to before RoPE, and as cached. If the "
+      "keys were collinear, the first would be exactly cos((m − n)θ), with θ the pair’s angle per "
+      "position; dashed: cos(m − n), the beginning of the interval that the paper states.",
       number_text(least), s.layer, s.head, counted);
   return figure;
 }
@@ -66,16 +66,16 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 FigureInfo pair_rotation_figure() {
   FigureInfo info;
   info.name = "pair-rotation";
-  info.title = "Like keys before RoPE";
+  info.title = "Similar keys before RoPE";
   info.tooltip =
-      "KVMerger, lemma 3.2: where two keys are collinear after RoPE, their pairs before it have "
-      "the cosine cos((m − n)θ_j), for the pairing that the model uses. The paper's interval holds "
-      "for |m − n| ≤ 3 only, so these distances are shown";
+      "KVMerger, lemma 3.2: if two keys are collinear after RoPE, their pairs before RoPE have the "
+      "cosine cos((m − n)θ_j), for the pairing that the model uses. The paper's interval holds "
+      "only for |m − n| ≤ 3, so these distances are shown";
   info.topic = Topic::merging;
   info.needs.head = true;
   info.width_mm = 178.0;
-  info.choices = {number_choice("least", "Least cosine",
-                                "Only neighbours whose whole keys are at least so alike", "0.9",
+  info.choices = {number_choice("least", "Smallest cosine",
+                                "Only neighbours whose whole keys have at least this cosine", "0.9",
                                 -1.0, 1.0)};
   info.unavailable = [](const Trace& trace) -> std::string {
     try {

@@ -106,8 +106,7 @@ class Pca final : public Figure {
                                               static_cast<char>('a' + p), panels[p].title)
                                 : ", " + panels[p].title;
     }
-    if (any(TokenState::beyond_window))
-      text += "; keys that left with the model's window are left out";
+    if (any(TokenState::beyond_window)) text += "; keys that left the model's window are left out";
     return text + ".";
   }
 
@@ -241,9 +240,9 @@ FigureInfo pca_figure() {
   info.name = "pca";
   info.title = "Keys in two components";
   info.tooltip =
-      "All keys of a head in two principal components, retained against evicted (KeyDiff, figures "
-      "4 and 7–9). The basis is fitted once to all keys; the star is the mean of the keys present "
-      "at the step";
+      "All keys of a head in two principal components, retained and evicted (KeyDiff, figures 4 "
+      "and 7–9). The basis is fitted once to all keys; the star is the mean of the keys in the "
+      "cache at the step";
   info.topic = Topic::keys;
   info.zoom = Zoom::both;
   info.needs.head = true;

@@ -77,8 +77,8 @@ class PcaPanel final : public Figure {
     for (std::size_t p = 0; p < policies.size(); ++p) {
       text += fmt::format("; {}, {}", static_cast<char>('a' + p), policies[p]);
     }
-    text +=
-        fmt::format("; {}, the keys that each retains", static_cast<char>('a' + policies.size()));
+    text += fmt::format("; {}, the keys that each policy retains",
+                        static_cast<char>('a' + policies.size()));
     return text + (first > 0 ? "; keys beyond the model's window are left out." : ".");
   }
 
@@ -231,9 +231,9 @@ FigureInfo pca_panel_figure() {
   info.name = "pca-panel";
   info.title = "Keys in two components, policy by policy";
   info.tooltip =
-      "What each policy retains (blue) and evicts (vermillion) of a head's keys, in two principal "
-      "components fitted once to all its keys, and the keys that each retains in one panel "
-      "(KeyDiff, figures 4 and 7–9)";
+      "The keys of a head that each policy retains (blue) and evicts (vermillion), in two "
+      "principal components fitted once to all its keys, and the keys that each retains in one "
+      "panel (KeyDiff, figures 4 and 7–9)";
   info.topic = Topic::keys;
   info.zoom = Zoom::both;
   info.needs.head = true;

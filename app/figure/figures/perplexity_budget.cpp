@@ -29,7 +29,7 @@ Shown shown(const Evaluation& evaluation, const std::string& measure) {
     return {"Needles found (%)", "found_percent", "Needles found, in percent", 100.0};
   if (measure == "loss") {
     return {"Δ loss (nats)", "loss_difference_nats",
-            "Mean −log p of a token less that of the full cache, in nats", 0.0};
+            "Mean −log p of a token minus that of the full cache, in nats", 0.0};
   }
   if (measure == "kl") {
     return {"KL (nats)", "kl_nats",
@@ -38,9 +38,10 @@ Shown shown(const Evaluation& evaluation, const std::string& measure) {
   }
   if (measure == "top1") {
     return {"Same top-1 token (%)", "same_top1_percent",
-            "Tokens after which the most probable next one is the full cache's, in percent", 100.0};
+            "Tokens with the same most probable next token as the full cache, in percent", 100.0};
   }
-  return {"Δ perplexity", "perplexity_difference", "Perplexity less that of the full cache", 0.0};
+  return {"Δ perplexity", "Perplexity minus that of the full cache",
+          "Perplexity less that of the full cache", 0.0};
 }
 
 double value_of(const Evaluation& evaluation, const std::string& column, const std::string& policy,
@@ -124,8 +125,8 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
       std::count_if(evaluation.runs.begin(), evaluation.runs.end(),
                     [](const EvaluationRun& run) { return run.budget == "full"; });
   figure->caption_text = fmt::format(
-      "{}, with each policy in the model's own cache{}, against the budget; dashed: the full "
-      "cache, which ran {} prompt{}.",
+      "{}, with each policy in the model's own cache{}, by budget; dashed: the full cache, which "
+      "ran {} prompt{}.",
       what.in_words, evaluation.model.empty() ? "" : " (" + evaluation.model + ")", prompts,
       prompts == 1 ? "" : "s");
   return figure;
@@ -134,17 +135,18 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo perplexity_budget_figure() {
-  FigureInfo info = evaluation_figure(
-      "perplexity-budget", "Perplexity or needles by budget",
-      "What the model still can with each policy in its cache: perplexity less the full cache's "
-      "(after CAOTE table 4; it may be negative), or, of results with needles, the share found");
+  FigureInfo info =
+      evaluation_figure("perplexity-budget", "Perplexity or needles by budget",
+                        "What the model can still do with each policy in its cache: perplexity "
+                        "minus the full cache's (after CAOTE table 4; it may be negative), or, for "
+                        "results with needles, the share found");
   info.topic = Topic::model_cache;
   info.aspect = 1.4;
   ChoiceInfo measure;
   measure.name = "measure";
   measure.title = "Measure";
   measure.tooltip =
-      "Of results with perplexity: the difference of the perplexity or of the loss, KL from the "
+      "For results with perplexity: the difference of the perplexity or of the loss, KL from the "
       "full cache's distributions, or how often the most probable token is the same";
   measure.values = {"perplexity", "loss", "kl", "top1"};
   info.choices = {measure};

@@ -68,9 +68,8 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   figure->x_measure = "budget";
   figure->y_measure = "value";
   figure->caption_text = fmt::format(
-      "a, output perturbation {}, mean over all query heads of all layers; b, share of the query "
-      "heads whose perturbation is smaller with the second stage, of those where it changes. {} "
-      "against {}, {}.",
+      "a, output perturbation {}, mean over all query heads of all layers; b, of the query heads "
+      "whose perturbation the second stage changes, the share with a smaller one. {} and {}, {}.",
       what.symbol, what.with.text(), what.without.text(), what.at);
   return figure;
 }
@@ -82,8 +81,8 @@ FigureInfo perturbation_budgets_figure() {
   info.name = "perturbation-budgets";
   info.title = "Perturbation per budget";
   info.tooltip =
-      "Mean ℒ with the two stages of CriticalKV against without, at several budgets (CriticalKV, "
-      "figures 7 and 11), and the share of query heads that gain";
+      "Mean ℒ with and without the two stages of CriticalKV, at several budgets (CriticalKV, "
+      "figures 7 and 11), and the share of query heads with a smaller ℒ";
   info.topic = Topic::perturbation;
   info.needs.step = true;
   info.needs.comparison = true;

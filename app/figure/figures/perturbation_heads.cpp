@@ -67,7 +67,8 @@ class PerturbationHeads final : public Figure {
     }
     return fmt::format(
         "Reduction of the output perturbation {} of every query head by the second stage, in "
-        "percent of what it is without, {}. Smaller in {} of {} query heads, larger in {}.",
+        "percent of the value without the stage, {}. Smaller in {} of {} query heads, larger in "
+        "{}.",
         symbol, settings, better, reductions.size(), worse);
   }
 
@@ -139,7 +140,7 @@ FigureInfo perturbation_heads_figure() {
   info.name = "perturbation-heads";
   info.title = "Perturbation per head";
   info.tooltip =
-      "ℒ = ‖(A − A′)VW_O‖ with the two stages of CriticalKV against without, per query head "
+      "ℒ = ‖(A − A′)VW_O‖ with and without the two stages of CriticalKV, per query head "
       "(CriticalKV, figures 5 and 9; 12 and 13 for the L2 norm)";
   info.topic = Topic::perturbation;
   info.limits = true;

@@ -44,9 +44,8 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   figure->x_measure = "layer";
   figure->y_measure = what.measure;
   figure->caption_text = fmt::format(
-      "Output perturbation {} per layer, mean over its query heads, {} against {}, N = {}, {}. "
-      "Each layer by itself, on the full cache's states: what it does to later layers is not in "
-      "it.",
+      "Output perturbation {} per layer, mean over its query heads, {} and {}, N = {}, {}. Each "
+      "layer is computed on the full cache's states; the effect on later layers is not included.",
       what.symbol, what.with.text(), what.without.text(), format_count(replays[0]->budget),
       what.at);
   return figure;
@@ -59,8 +58,8 @@ FigureInfo perturbation_layers_figure() {
   info.name = "perturbation-layers";
   info.title = "Perturbation per layer";
   info.tooltip =
-      "ℒ per layer with the two stages of CriticalKV against without (after CriticalKV, figures 6 "
-      "and 10, which follow hidden states through a running model: here each layer is by itself)";
+      "ℒ per layer with and without the two stages of CriticalKV (after CriticalKV, figures 6 and "
+      "10, which follow hidden states through a running model; here each layer is computed alone)";
   info.topic = Topic::perturbation;
   info.needs.step = true;
   info.needs.comparison = true;

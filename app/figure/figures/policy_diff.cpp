@@ -318,7 +318,7 @@ class PolicyDiff final : public Figure {
 };
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
-  if (!input.policy_b) throw WorkError("compares two policies; give a second one");
+  if (!input.policy_b) throw WorkError("compares two policies; give a second policy");
   const Selection& s = input.selection;
   const Replay& a = *input.policy_a;
   const Replay& b = *input.policy_b;
@@ -363,8 +363,8 @@ FigureInfo policy_diff_figure() {
   info.name = "policy-diff";
   info.title = "A against B";
   info.tooltip =
-      "Tokens that policy A alone keeps, that B alone keeps, that both or neither keep: of every "
-      "head at the step, of the selected head at every step, or on the text";
+      "Tokens kept only by policy A, only by policy B, by both or by neither: for every head at "
+      "the step, for the selected head at every step, or on the text";
   info.topic = Topic::comparisons;
   info.zoom = Zoom::x;
   info.needs.head = true;
@@ -375,7 +375,8 @@ FigureInfo policy_diff_figure() {
   info.needs.all_layers = true;
   info.width_mm = 178.0;
   info.aspect = 2.0;
-  info.choices = {{"show", "Show", "Rows: heads, steps; or the text", {"heads", "steps", "text"}}};
+  info.choices = {
+      {"show", "Show", "Rows: heads or steps; or the text", {"heads", "steps", "text"}}};
   info.compute = compute;
   return info;
 }

@@ -33,7 +33,7 @@ LinePanels::Panel lengths_panel(const std::vector<int>& lengths) {
   line.points.push_back({most, 100.0});
   panel.lines.push_back(std::move(line));
   panel.x = x_axis("Length (tokens)", {0.0, most});
-  panel.y = y_axis("Prompts at most so long (%)", {0.0, 100.0});
+  panel.y = y_axis("Prompts of at most this length (%)", {0.0, 100.0});
   return panel;
 }
 
@@ -86,7 +86,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
       "a, lengths of the {} prompt{}; b, share of a prompt that a budget retains, min(1, "
       "N/length){}{}.",
       input.traces.size(), input.traces.size() == 1 ? "" : "s",
-      most == lengths ? "" : ", of what the model's window leaves of it",
+      most == lengths ? "" : ", of the tokens in the model's window",
       input.traces.size() > 1 ? ": each prompt (thin) and the mean" : "");
   return figure;
 }
@@ -98,8 +98,8 @@ FigureInfo retained_share_figure() {
   info.name = "retained-share";
   info.title = "Retained share of prompts";
   info.tooltip =
-      "How long the prompts are and what a budget in entries means for them (KeyDiff, figure 10, "
-      "tables 5 and 6): min(1, N/length). Several traces are several prompts";
+      "How long the prompts are and which share of them a budget in entries retains (KeyDiff, "
+      "figure 10, tables 5 and 6): min(1, N/length). Several traces are several prompts";
   info.topic = Topic::comparisons;
   info.needs.comparison = true;
   info.needs.most_traces = 1000;

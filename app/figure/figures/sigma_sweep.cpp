@@ -84,8 +84,9 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   const int layer = input.selection.layer;
   const PolicySpec policy = chosen_policies(info, input).front();
   if (policy.find("kvmerger") == nullptr) {
-    throw UsageError("policies=" + policy.text() +
-                     ": has no kvmerger; give one such as h2o+kvmerger(threshold=0.75)");
+    throw UsageError(
+        "policies=" + policy.text() +
+        ": does not have kvmerger; give a policy such as h2o+kvmerger(threshold=0.75)");
   }
   std::vector<double> sigmas = chosen_numbers(info, input, "sigma");
   std::sort(sigmas.begin(), sigmas.end());
@@ -135,9 +136,9 @@ FigureInfo sigma_sweep_figure() {
   info.name = "sigma-sweep";
   info.title = "Choice of σ";
   info.tooltip =
-      "What KVMerger's σ does (table 3 of the paper, which measures tasks) to the output of the "
-      "attention, ‖(A − A′)V‖₂ (definition 2.1), and to how many members count, 1/Σw²: 1 where the "
-      "pivot alone is kept";
+      "How KVMerger's σ (table 3 of the paper, which measures tasks) changes the output of the "
+      "attention, ‖(A − A′)V‖₂ (definition 2.1), and the number of members that count, 1/Σw²: 1 if "
+      "only the pivot counts";
   info.topic = Topic::merging;
   info.needs.head = true;
   info.needs.comparison = true;
@@ -145,7 +146,7 @@ FigureInfo sigma_sweep_figure() {
   info.choices = {policies_choice("h2o+kvmerger"),
                   {"sigma",
                    "σ",
-                   "Widths to try, split at commas",
+                   "Widths to try, separated by commas",
                    {"0.5,1,2,3,4,5,6,10,20"},
                    ChoiceKind::numbers,
                    1e-3,

@@ -96,18 +96,17 @@ class Similarity final : public Figure {
     if (!attention) return text + ".";
     return text +
            fmt::format(
-               " (a), and the attention between them, {}{}{} (b). Over all tokens, Spearman's "
-               "ρ of a key's mean cosine to the others and the attention it receives, which stand "
-               "above the maps, is {}.{}",
+               " (a), and the attention between them, {}{}{} (b). Above the maps: each key's mean "
+               "cosine to the others and the attention it receives; over all tokens Spearman's ρ "
+               "of the two is {}.{}",
                attention->of, pooled() ? ", largest of each tile" : "",
                attention->window > 0 ? fmt::format(", within the model's window of {} tokens",
                                                    format_count(attention->window))
                                      : "",
                format_number(attention->correlation, 2),
-               attention->received.sinks.empty()
-                   ? ""
-                   : " Triangles: sinks, which receive more than 0.3; outlined: their columns, "
-                     "wider.");
+               attention->received.sinks.empty() ? ""
+                                                 : " Triangles: sinks, which receive more than "
+                                                   "0.3; outlined: their columns, enlarged.");
   }
 
  private:
@@ -305,17 +304,19 @@ FigureInfo similarity_figure() {
   info.limits = true;
   info.needs.head = true;
   info.needs.tokens = true;
-  info.choices = {
-      {"of", "Of", "Keys, or values, which lack the locality of keys", {"keys", "values"}},
-      {"rope",
-       "RoPE",
-       "Keys after the rotary embedding, as the cache holds them, or before it",
-       {"after", "before"}},
-      {"beside",
-       "Beside",
-       "Also the attention between the same tokens, as in KeyDiff's figure 2, and the rank "
-       "correlation of a key's mean cosine and the attention it receives",
-       {"nothing", "attention"}}};
+  info.choices = {{"of",
+                   "Of",
+                   "Keys, or values, which are less similar to their neighbours",
+                   {"keys", "values"}},
+                  {"rope",
+                   "RoPE",
+                   "Keys after the rotary embedding, as the cache holds them, or before it",
+                   {"after", "before"}},
+                  {"beside",
+                   "Beside",
+                   "Also the attention between the same tokens, as in KeyDiff's figure 2, and the "
+                   "rank correlation of a key's mean cosine and the attention it receives",
+                   {"nothing", "attention"}}};
   info.compute = compute;
   return info;
 }

@@ -188,8 +188,8 @@ class SinkNorms final : public Figure {
 
   std::string caption() const override {
     return fmt::format(
-        "Layer {}, head {}: a, attention a token receives from later ones, on average; b, the norm "
-        "of its value. Token 0 is the triangle: a sink takes much attention and, with a small "
+        "Layer {}, head {}: a, mean attention that a token receives from later ones; b, the norm "
+        "of its value. Token 0 is the triangle: a sink receives much attention and, with a small "
         "value, adds little.",
         selection.layer, selection.head);
   }
@@ -272,9 +272,8 @@ std::unique_ptr<const Figure> heads_figure(const FigureInput& input, int last, P
   figure->columns = {"layer", "query_head", "sink_strength", "error_without_token_0"};
   figure->words = fmt::format(
       "a, mean attention on token 0 from all later queries{}, per query head, outlined above 0.3; "
-      "b, relative error of "
-      "the head's output (before W_O) when token 0 alone is evicted, mean over {} queries between "
-      "tokens 1 and {}.",
+      "b, relative error of the head's output (before W_O) if token 0 alone is evicted, mean over "
+      "{} queries between tokens 1 and {}.",
       window > 0
           ? fmt::format(" that see it within the model's window of {} tokens", format_count(window))
           : "",
@@ -316,8 +315,8 @@ std::unique_ptr<const Figure> averages_figure(const FigureInput& input, bool all
   figure->columns = {"query", "key", "mean_logit", "mean_attention"};
   figure->words = fmt::format(
       "Attention among the first {} tokens, mean over all query heads of {}: a, logits; b, "
-      "probabilities. What is averaged matters: a sink far above the rest in b may stand out "
-      "little in a (StreamingLLM, figure 2, draws logits).",
+      "probabilities. A sink that is clear in b may be weak in a, which averages logits "
+      "(StreamingLLM, figure 2, shows logits).",
       n,
       all_layers ? fmt::format("the {} layers", model.num_layers)
                  : fmt::format("layer {}", input.selection.layer));
@@ -377,8 +376,8 @@ FigureInfo sinks_figure() {
   info.aspect = 2.4;
   info.choices = {{"show",
                    "Show",
-                   "Strength and error without it; averaged attention of the layer or the model; "
-                   "value norms of the head",
+                   "Strength of the sink and error without it; mean attention of the layer or the "
+                   "model; value norms of the head",
                    {"heads", "averages", "averages-model", "norms"}}};
   info.compute = compute;
   return info;

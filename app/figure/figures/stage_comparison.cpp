@@ -23,15 +23,16 @@ ChoiceInfo word_choice(std::string name, std::string title, std::string tooltip,
 }  // namespace
 
 std::vector<ChoiceInfo> stage_choices() {
-  return {word_choice("base", "Base",
-                      "The policy the two stages are added to: snapkv(pool=max), as the paper has "
-                      "it, alone or with adakv",
-                      {"snapkv", "adakv"}),
-          word_choice("norm", "Norm", "Of the perturbation, and of the second stage", {"l1", "l2"}),
-          word_choice("query", "Query",
-                      "The query whose output is looked at: the 1st, 3rd or 5th token after the "
-                      "prompt (or the last there is), or the last token of the selected step",
-                      {"1", "3", "5", "step"})};
+  return {
+      word_choice("base", "Base",
+                  "The policy that gets the two stages: snapkv(pool=max), as in the paper, alone "
+                  "or with adakv",
+                  {"snapkv", "adakv"}),
+      word_choice("norm", "Norm", "Norm of the perturbation and of the second stage", {"l1", "l2"}),
+      word_choice("query", "Query",
+                  "The query that is measured: the 1st, 3rd or 5th token after the prompt (or the "
+                  "last one there is), or the last token of the selected step",
+                  {"1", "3", "5", "step"})};
 }
 
 StageComparison stage_comparison(const FigureInfo& info, const FigureInput& input) {
@@ -83,7 +84,8 @@ double mean_of(const std::vector<double>& values) {
 std::string no_perturbation(const Trace& trace) {
   return trace.has_output_weight()
              ? std::string()
-             : std::string("the trace has no output weights, which the perturbation is made of");
+             : std::string(
+                   "the trace has no output weights, which are needed for the perturbation");
 }
 
 }  // namespace kvloupe::figure

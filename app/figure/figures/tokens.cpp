@@ -74,9 +74,9 @@ class Tokens final : public Figure {
         "Tokens {} to {} after step {} in layer {}, head {} under {}; {}{}.",
         format_count(selection.first_token), format_count(selection.last_token), selection.step,
         selection.layer, selection.head, policy,
-        by_score ? "the stronger the ground, the higher the score"
+        by_score ? "the stronger the background, the higher the score"
                  : "evicted tokens are struck through",
-        any(TokenState::beyond_window) ? ", those beyond the model's window faint" : "");
+        any(TokenState::beyond_window) ? ", those beyond the model's window are faint" : "");
   }
 
  private:
@@ -174,8 +174,8 @@ FigureInfo tokens_figure() {
   info.name = "tokens";
   info.title = "Token text";
   info.tooltip =
-      "The text, each token on a ground of its fate or its score at the step; evicted tokens are "
-      "struck through, protected ones underlined";
+      "The text; the background of each token shows its fate or its score at the step. Evicted "
+      "tokens are struck through, protected ones underlined";
   info.topic = Topic::kept;
   info.needs.head = true;
   info.needs.step = true;
@@ -184,7 +184,7 @@ FigureInfo tokens_figure() {
   info.needs.scores = true;
   info.width_mm = 178.0;
   info.aspect = 1.0;
-  info.choices = {{"colour", "Colour", "What the ground of a token says", {"fate", "score"}}};
+  info.choices = {{"colour", "Colour", "What the background of a token shows", {"fate", "score"}}};
   info.compute = compute;
   return info;
 }

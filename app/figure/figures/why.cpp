@@ -91,13 +91,13 @@ class Why final : public Figure {
     int protected_steps = 0;
     for (const StepReason& one : explanation.steps)
       protected_steps += one.decided && is_protection(one.fate) ? 1 : 0;
-    std::string sentence = fmt::format("It came at step {}", explanation.entered);
+    std::string sentence = fmt::format("It entered at step {}", explanation.entered);
     if (protected_steps > 0)
       sentence += fmt::format(", was protected at {} step{}", protected_steps,
                               protected_steps == 1 ? "" : "s");
     if (explanation.left < 0) return sentence + " and stayed to the end.";
     const char* how = last().fate == Fate::merged          ? "was merged"
-                      : last().fate == Fate::beyond_window ? "left with the model's window"
+                      : last().fate == Fate::beyond_window ? "left the model's window"
                                                            : "was evicted";
     sentence += explanation.left == explanation.entered
                     ? fmt::format(" and {} at once", how)
@@ -166,8 +166,8 @@ class Why final : public Figure {
     if (attention) scores = within(scores, score.high <= 1.0 ? kShare : Bounds{.least = 0.0});
     Axis rank_axis = y_axis("Rank", ranks);
     std::swap(rank_axis.first, rank_axis.last);  // 1, the highest, is at the top
-    grid.panels = {{"Score, and the lowest that was kept", x, y_axis("Score", scores)},
-                   {"Rank, and how many were kept", x, rank_axis}};
+    grid.panels = {{"Score, and the lowest score kept", x, y_axis("Score", scores)},
+                   {"Rank, and number of entries kept", x, rank_axis}};
     if (score_alone) grid.panels.pop_back();
     return grid;
   }
@@ -280,9 +280,9 @@ FigureInfo why_figure() {
   info.name = "why";
   info.title = "Why this token";
   info.tooltip =
-      "The selected token's score and rank at every step, against the lowest score kept and the "
-      "number of entries kept; what protected it, and when it left. Without a token: the closest "
-      "call of the step";
+      "The selected token's score and rank at every step, compared with the lowest score kept and "
+      "the number of entries kept; what protected the token, and when it left. If no token is "
+      "selected: the closest decision of the step";
   info.topic = Topic::kept;
   info.needs.head = true;
   info.needs.step = true;

@@ -97,8 +97,8 @@ class PageWriter {
     std::string out = assemble();
     if (out.size() > page_.most_bytes) {
       throw WorkError(fmt::format(
-          "the page would take {:.1f} MB, more than the {:.1f} it may; show "
-          "fewer tokens or a smaller size",
+          "the page would take {:.1f} MB, more than the limit of {:.1f}; show fewer tokens or a "
+          "smaller size",
           static_cast<double>(out.size()) / 1e6, static_cast<double>(page_.most_bytes) / 1e6));
     }
     return out;
@@ -224,8 +224,8 @@ class PageWriter {
     if (!scene.caption.empty()) out += "<p class=\"caption\">" + xml_text(scene.caption) + "</p>";
     if (one.thinned) {
       out +=
-          "<p class=\"note\">There are too many places here for a page: the value shown is that "
-          "of the nearest place that is named with it.</p>";
+          "<p class=\"note\">This figure has too many places for a web page: several places "
+          "share the value that is shown.</p>";
     }
     if (!figure.settings.empty()) {
       out += "<details><summary>Settings</summary><dl>";

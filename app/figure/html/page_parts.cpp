@@ -82,9 +82,9 @@ std::string page_html(const PageParts& parts) {
   out +=
       "</main>\n<nav aria-label=\"Pages\"></nav>\n"
       "<footer><p class=\"keys\">Point at a token, a head or a step to see its value here and its "
-      "place in every figure. With the keys: Tab to a figure, arrows move, Home and End jump, "
-      "Enter "
-      "holds, Esc lets go.</p><p>Values have three significant digits. Made with kvloupe "
+      "place in every figure. With the keys: Tab goes to a figure, arrows move, Home and End "
+      "jump, Enter holds the value, Esc releases it.</p><p>Values have three significant digits. "
+      "Made with kvloupe "
       "" KVLOUPE_VERSION
       ".</p></footer>\n"
       "<div id=\"tip\" role=\"status\" hidden=\"hidden\"></div>\n"

@@ -45,7 +45,8 @@ void ValueTexts::put(std::size_t number) {
     return;
   }
   number -= kTwo * kBase;
-  if (number >= kThree * kBase * kBase) throw WorkError("a figure says too much for a page");
+  if (number >= kThree * kBase * kBase)
+    throw WorkError("a figure has too many values for a web page");
   stream_ += kAlphabet[kOne + kTwo + number / (kBase * kBase)];
   stream_ += kAlphabet[number / kBase % kBase];
   stream_ += kAlphabet[number % kBase];

@@ -67,7 +67,7 @@ AddedTokens::AddedTokens(const JsonPart& root, const BpeModel& model,
       part.fail(name + " has the id " + std::to_string(known) + " in the vocabulary");
     }
     const auto place = static_cast<std::size_t>(token.id);
-    if (known < 0 && used[place]) part.fail(name + ": that id is another token's");
+    if (known < 0 && used[place]) part.fail(name + ": another token has this id");
     used[place] = true;
     const auto index = static_cast<std::int32_t>(tokens_.size());
     if (token.normalized) {

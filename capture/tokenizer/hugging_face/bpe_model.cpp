@@ -47,7 +47,8 @@ BpeModel::BpeModel(const JsonPart& model) {
   if (model.is_null()) model.fail("is missing; is the download complete?");
   // Files of before 2020 name no type.
   const std::string type = model.text_if("type").value_or("BPE");
-  if (type != "BPE") model.refuse(in_quotes(type), "BPE is; a tokenizer.model beside it may do");
+  if (type != "BPE")
+    model.refuse(in_quotes(type), "supported: BPE; a tokenizer.model in the same folder may work");
   for (const char* field : {"continuing_subword_prefix", "end_of_word_suffix"}) {
     if (!model.text_if(field).value_or("").empty()) {
       model.refuse(field, "pieces must be the same inside and at the end of a word");
@@ -138,7 +139,7 @@ void BpeModel::read_merges(const JsonPart& model) {
       const std::int32_t id = find(piece);
       if (id < 0) {
         model.fail(which() + " needs the piece " + in_quotes(piece) +
-                   ", which the vocabulary lacks");
+                   ", which is not in the vocabulary");
       }
       return id;
     };

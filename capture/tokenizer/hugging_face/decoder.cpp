@@ -128,7 +128,7 @@ Decoder make(const JsonPart& part, bool of_one_piece, int depth) {
   if (type == "Replace") return make_replace(part);
   if (type == "Metaspace") return make_metaspace(part, of_one_piece);
   if (type == "Sequence") {
-    if (depth == kDeepestSequence) part.fail("a Sequence is nested too deep");
+    if (depth == kDeepestSequence) part.fail("a Sequence is nested too deeply");
     std::vector<Decoder> steps;
     for (const JsonPart& step : part.parts("decoders")) {
       steps.push_back(make(step, of_one_piece, depth + 1));
@@ -141,7 +141,7 @@ Decoder make(const JsonPart& part, bool of_one_piece, int depth) {
     };
   }
   part.refuse(in_quotes(type),
-              "ByteLevel, ByteFallback, Fuse, Strip, Replace, Metaspace and Sequence are");
+              "supported: ByteLevel, ByteFallback, Fuse, Strip, Replace, Metaspace and Sequence");
 }
 
 }  // namespace

@@ -47,7 +47,7 @@ nlohmann::json parse(const std::filesystem::path& path) {
   const std::string text = read_file(path, kLargestFile);
   // Bounded before there is a tree to walk, and not while it is parsed, which takes a third longer.
   if (deepest(text) > kDeepestJson) {
-    throw FileError(path.string(), "is nested too deep for a tokenizer");
+    throw FileError(path.string(), "is nested too deeply for a tokenizer");
   }
   nlohmann::json root = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!root.is_object()) {
@@ -83,13 +83,14 @@ class HuggingFaceTokenizer : public Tokenizer {
     bos_ = read_first_token(root.part("post_processor"));
     if (bos_ && (*bos_ >= size() || entries_[static_cast<std::size_t>(*bos_)].text.empty())) {
       root.part("post_processor")
-          .fail("the token it adds, " + std::to_string(*bos_) + ", is in neither vocabulary");
+          .fail("the token it adds, " + std::to_string(*bos_) + ", is not in the vocabulary");
     }
     if (config.add_bos_token == false) bos_.reset();
     if (config.add_bos_token == true && !bos_) {
       bos_ = find(config.bos_token.value_or(""));
       if (!bos_) {
-        throw FileError(config_path, "add_bos_token is true, but bos_token is none of the tokens");
+        throw FileError(config_path,
+                        "add_bos_token is true, but bos_token is not one of the tokens");
       }
     }
     eos_ = find(config.eos_token.value_or(""));

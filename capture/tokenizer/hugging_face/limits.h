@@ -27,8 +27,8 @@ class Limits {
   void check(std::size_t bytes) const {
     check_time();
     if (bytes > most_bytes_) {
-      throw WorkError("the tokenizer.json makes more than " + std::to_string(most_bytes_) +
-                      " bytes of the text");
+      throw WorkError("the tokenizer.json makes the text longer than " +
+                      std::to_string(most_bytes_) + " bytes");
     }
   }
 

@@ -62,7 +62,7 @@ Normaliser make(const JsonPart& part, int depth) {
   if (type == "Replace") return make_replace(part);
   if (type == "Strip") return make_strip(part);
   if (type == "Sequence") {
-    if (depth == kDeepestSequence) part.fail("a Sequence is nested too deep");
+    if (depth == kDeepestSequence) part.fail("a Sequence is nested too deeply");
     std::vector<Normaliser> steps;
     for (const JsonPart& step : part.parts("normalizers")) steps.push_back(make(step, depth + 1));
     return [steps](const AlignedText& text, const Limits& limits) {
@@ -74,7 +74,7 @@ Normaliser make(const JsonPart& part, int depth) {
       return result;
     };
   }
-  part.refuse(in_quotes(type), "NFC, Prepend, Replace, Strip and Sequence are");
+  part.refuse(in_quotes(type), "supported: NFC, Prepend, Replace, Strip and Sequence");
 }
 
 }  // namespace

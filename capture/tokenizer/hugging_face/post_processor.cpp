@@ -15,7 +15,7 @@ std::int32_t special_token(const JsonPart& part, const std::string& name) {
   const JsonPart entry(list.field(name.c_str()), part.path(), list.name());
   const nlohmann::json& ids = entry.field("ids");
   if (!ids.is_array() || ids.empty()) {
-    part.fail("special_tokens says no ids for " + in_quotes(name));
+    part.fail("special_tokens has no ids for " + in_quotes(name));
   }
   if (ids.size() > 1) part.refuse("template with several ids for " + in_quotes(name), kOneToken);
   if (!ids[0].is_number_unsigned() || ids[0].get<std::uint64_t>() > kLargestTokenId) {
@@ -33,12 +33,12 @@ std::optional<std::int32_t> read_template(const JsonPart& part) {
       if (first || has_text) part.refuse("template", kOneToken);
       first = special_token(part, token.text("id"));
     } else if (element.part("Sequence").is_null() || has_text) {
-      part.fail("single must be one Sequence and SpecialTokens");
+      part.fail("single must have one Sequence, and otherwise only SpecialTokens");
     } else {
       has_text = true;
     }
   }
-  if (!has_text) part.fail("single must be one Sequence and SpecialTokens");
+  if (!has_text) part.fail("single must have one Sequence, and otherwise only SpecialTokens");
   return first;
 }
 
@@ -48,7 +48,7 @@ std::optional<std::int32_t> read(const JsonPart& part, int depth) {
   if (type == "ByteLevel") return std::nullopt;  // trims offsets only
   if (type == "TemplateProcessing") return read_template(part);
   if (type == "Sequence") {
-    if (depth == kDeepestSequence) part.fail("a Sequence is nested too deep");
+    if (depth == kDeepestSequence) part.fail("a Sequence is nested too deeply");
     std::optional<std::int32_t> first;
     for (const JsonPart& step : part.parts("processors")) {
       const std::optional<std::int32_t> token = read(step, depth + 1);
@@ -57,7 +57,7 @@ std::optional<std::int32_t> read(const JsonPart& part, int depth) {
     }
     return first;
   }
-  part.refuse(in_quotes(type), "TemplateProcessing, ByteLevel and Sequence are");
+  part.refuse(in_quotes(type), "supported: TemplateProcessing, ByteLevel and Sequence");
 }
 
 }  // namespace

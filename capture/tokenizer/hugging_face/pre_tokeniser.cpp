@@ -17,7 +17,9 @@ constexpr const char* kWords =
 PreTokeniser make_split(const JsonPart& part) {
   const std::string name = part.text("behavior");
   const auto behaviour = split_behaviour(name);
-  if (!behaviour) part.refuse("behavior " + in_quotes(name), "Isolated and its like are");
+  if (!behaviour)
+    part.refuse("behavior " + in_quotes(name),
+                "supported: Removed, Isolated, Contiguous, MergedWithPrevious and MergedWithNext");
   return [pattern = Regex(part), invert = part.flag("invert", false), behaviour = *behaviour](
              const PieceList& list, const Limits& limits) {
     return list.changed([&](const AlignedText& piece, PieceList& into) {
@@ -108,7 +110,7 @@ PreTokeniser make(const JsonPart& part, int depth) {
   if (type == "Metaspace") return make_metaspace(part);
   if (type == "Digits") return make_digits(part);
   if (type == "Sequence") {
-    if (depth == kDeepestSequence) part.fail("a Sequence is nested too deep");
+    if (depth == kDeepestSequence) part.fail("a Sequence is nested too deeply");
     std::vector<PreTokeniser> steps;
     for (const JsonPart& step : part.parts("pretokenizers")) steps.push_back(make(step, depth + 1));
     return [steps](const PieceList& list, const Limits& limits) {
@@ -120,7 +122,7 @@ PreTokeniser make(const JsonPart& part, int depth) {
       return result;
     };
   }
-  part.refuse(in_quotes(type), "Split, ByteLevel, Metaspace, Digits and Sequence are");
+  part.refuse(in_quotes(type), "supported: Split, ByteLevel, Metaspace, Digits and Sequence");
 }
 
 }  // namespace
@@ -131,11 +133,12 @@ PrependScheme read_prepend_scheme(const JsonPart& part) {
   const bool add = part.flag("add_prefix_space", true);
   const auto name = part.text_if("prepend_scheme");
   if (!name) return add ? PrependScheme::always : PrependScheme::never;
-  if (*name != "never" && !add) part.fail("add_prefix_space and prepend_scheme disagree");
+  if (*name != "never" && !add)
+    part.fail("add_prefix_space and prepend_scheme contradict each other");
   if (*name == "always") return PrependScheme::always;
   if (*name == "first") return PrependScheme::first;
   if (*name == "never") return PrependScheme::never;
-  part.refuse("prepend_scheme " + in_quotes(*name), "always, first and never are");
+  part.refuse("prepend_scheme " + in_quotes(*name), "supported: always, first and never");
 }
 
 std::string read_space_mark(const JsonPart& part) {

@@ -17,7 +17,8 @@ namespace {
 constexpr std::size_t kLongestPattern = 1U << 15U;
 constexpr std::uint32_t kMostSteps = 10'000'000;    // as Oniguruma's own limit
 constexpr std::uint32_t kMostMemory = 256U << 10U;  // KiB
-constexpr std::string_view kHint = "a pattern must mean the same to Oniguruma and to PCRE2";
+constexpr std::string_view kHint =
+    "only patterns that mean the same to Oniguruma and PCRE2 are supported";
 
 /// Rewrites an Oniguruma expression for PCRE2. Both agree on nearly everything that tokenizers
 /// use; \s does not (PCRE2's has U+180E, which is no White_Space since Unicode 6.3), so it is
