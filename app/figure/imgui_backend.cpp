@@ -7,6 +7,7 @@
 #include <imgui.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <string>
@@ -15,6 +16,7 @@
 
 #include "analysis/error.h"
 #include "app/figure/polygon.h"
+#include "app/figure/winding_fill.h"
 
 namespace kvloupe::figure {
 
@@ -228,32 +230,72 @@ struct ImguiBackend::Impl {
   }
 
   void draw(ImDrawList& list, const Path& path) {
-    for (const Polyline& line : flatten(path, 0.1 / scale)) {
-      std::vector<ImVec2> points;
-      points.reserve(line.points.size());
-      for (const Point p : line.points) points.push_back(place(p));
-      if (path.fill && points.size() >= 3) fill(list, line, points, packed(*path.fill));
-      if (path.stroke) stroke(list, line, *path.stroke);
-    }
+    const std::vector<Polyline> lines = flatten(path, 0.1 / scale);
+    if (path.fill) fill(list, lines, *path.fill);
+    if (!path.stroke) return;
+    for (const Polyline& line : lines) stroke(list, line, *path.stroke);
   }
 
-  static void fill(ImDrawList& list, const Polyline& line, const std::vector<ImVec2>& points,
-                   ImU32 colour) {
-    const auto& p = line.points;
+  void fill(ImDrawList& list, const std::vector<Polyline>& lines, Colour colour) {
+    const WindingFill area = winding_fill(lines, colour.alpha == 255);
+    for (const std::size_t i : area.alone) fill_convex(list, lines[i].points, packed(colour));
+    for (const FillPiece& piece : area.pieces) fill_piece(list, piece, colour);
+  }
+
+  void fill_convex(ImDrawList& list, const std::vector<Point>& p, ImU32 colour) {
     const bool rectangle = p.size() == 4 && p[0].y == p[1].y && p[1].x == p[2].x &&
                            p[2].y == p[3].y && p[3].x == p[0].x;
     if (rectangle) {
-      list.AddRectFilled(points[0], points[2], colour);
-    } else if (is_convex(p)) {
-      list.AddConvexPolyFilled(points.data(), static_cast<int>(points.size()), colour);
-    } else {
-      const std::vector<int> triangles = triangulate(p);
-      for (std::size_t i = 0; i + 2 < triangles.size(); i += 3) {
-        list.AddTriangleFilled(points[static_cast<std::size_t>(triangles[i])],
-                               points[static_cast<std::size_t>(triangles[i + 1])],
-                               points[static_cast<std::size_t>(triangles[i + 2])], colour);
-      }
+      list.AddRectFilled(place(p[0]), place(p[2]), colour);
+      return;
     }
+    std::vector<ImVec2> points;
+    points.reserve(p.size());
+    for (const Point q : p) points.push_back(place(q));
+    list.AddConvexPolyFilled(points.data(), static_cast<int>(points.size()), colour);
+  }
+
+  /// Pieces meet without a seam: only their own two edges are softened, by half a pixel to either
+  /// side.
+  void fill_piece(ImDrawList& list, const FillPiece& piece, Colour colour) {
+    std::array<ImVec2, 4> p{};
+    for (std::size_t i = 0; i < 4; ++i) p[i] = place(piece.corners[i]);
+    const ImU32 solid = packed(colour);
+    const ImU32 clear = packed({colour.red, colour.green, colour.blue, 0});
+    // Outwards across an edge, half a pixel long.
+    const auto outwards = [](ImVec2 from, ImVec2 to, ImVec2 inside) {
+      ImVec2 across{to.y - from.y, from.x - to.x};
+      const float length = std::hypot(across.x, across.y);
+      if (length == 0.0F) return ImVec2{0, 0};
+      const bool inwards = across.x * (inside.x - from.x) + across.y * (inside.y - from.y) > 0.0F;
+      const float half = (inwards ? -0.5F : 0.5F) / length;
+      return ImVec2{across.x * half, across.y * half};
+    };
+    const ImVec2 first = between(p[0], p[1]);
+    const ImVec2 second = between(p[3], p[2]);
+    const ImVec2 a = outwards(p[0], p[1], second);
+    const ImVec2 b = outwards(p[3], p[2], first);
+    const float in = -std::min(1.0F, std::hypot(second.x - first.x, second.y - first.y));
+    quad(list, {moved(p[0], a, in), moved(p[1], a, in), moved(p[2], b, in), moved(p[3], b, in)},
+         {solid, solid, solid, solid});
+    quad(list, {moved(p[0], a, in), moved(p[1], a, in), moved(p[1], a, 1), moved(p[0], a, 1)},
+         {solid, solid, clear, clear});
+    quad(list, {moved(p[3], b, in), moved(p[2], b, in), moved(p[2], b, 1), moved(p[3], b, 1)},
+         {solid, solid, clear, clear});
+  }
+
+  static ImVec2 between(ImVec2 a, ImVec2 b) { return {(a.x + b.x) / 2, (a.y + b.y) / 2}; }
+  static ImVec2 moved(ImVec2 p, ImVec2 by, float times) {
+    return {p.x + by.x * times, p.y + by.y * times};
+  }
+  static void quad(ImDrawList& list, const std::array<ImVec2, 4>& corners,
+                   const std::array<ImU32, 4>& colours) {
+    const ImVec2 white = ImGui::GetFontTexUvWhitePixel();
+    list.PrimReserve(6, 4);
+    const unsigned first = list._VtxCurrentIdx;
+    for (const unsigned i : {0U, 1U, 2U, 0U, 2U, 3U})
+      list.PrimWriteIdx(static_cast<ImDrawIdx>(first + i));
+    for (std::size_t i = 0; i < 4; ++i) list.PrimWriteVtx(corners[i], white, colours[i]);
   }
 
   void stroke(ImDrawList& list, const Polyline& line, const Stroke& style) {

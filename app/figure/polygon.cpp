@@ -13,13 +13,6 @@ double cross(Point o, Point a, Point b) {
   return (a.x - o.x) * (b.y - o.y) - (a.y - o.y) * (b.x - o.x);
 }
 
-bool inside_triangle(Point p, Point a, Point b, Point c) {
-  const double d1 = cross(a, b, p);
-  const double d2 = cross(b, c, p);
-  const double d3 = cross(c, a, p);
-  return d1 >= 0 && d2 >= 0 && d3 >= 0;
-}
-
 }  // namespace
 
 std::vector<Polyline> flatten(const Path& path, double tolerance) {
@@ -105,58 +98,28 @@ std::vector<Polyline> dashed(const Polyline& line, const std::vector<double>& da
 }
 
 bool is_convex(const std::vector<Point>& polygon) {
-  int sign = 0;
+  int turning = 0;
+  int heading = 0;  // to the left or the right
+  int reversals = 0;
   const std::size_t n = polygon.size();
-  for (std::size_t i = 0; i < n; ++i) {
-    const double turn = cross(polygon[i], polygon[(i + 1) % n], polygon[(i + 2) % n]);
-    if (turn == 0.0) continue;
-    const int now = turn > 0 ? 1 : -1;
-    if (sign != 0 && now != sign) return false;
-    sign = now;
-  }
-  return true;
-}
-
-std::vector<int> triangulate(const std::vector<Point>& polygon) {
-  std::vector<int> left(polygon.size());
-  std::iota(left.begin(), left.end(), 0);
-  double area = 0.0;
-  for (std::size_t i = 0; i < polygon.size(); ++i) {
-    const Point a = polygon[i];
-    const Point b = polygon[(i + 1) % polygon.size()];
-    area += a.x * b.y - b.x * a.y;
-  }
-  if (area < 0) std::reverse(left.begin(), left.end());
-  std::vector<int> triangles;
-  const auto at = [&](std::size_t i) {
-    return polygon[static_cast<std::size_t>(left[i % left.size()])];
-  };
-  std::size_t i = 0;
-  std::size_t tried = 0;
-  while (left.size() > 3 && tried <= left.size()) {
-    const std::size_t n = left.size();
-    const std::size_t before = (i + n - 1) % n;
-    const Point a = at(before);
-    const Point b = at(i);
-    const Point c = at(i + 1);
-    bool ear = cross(a, b, c) >= 0;
-    for (std::size_t j = 0; ear && j < n; ++j) {
-      const Point p = at(j);
-      if (p == a || p == b || p == c) continue;
-      ear = !inside_triangle(p, a, b, c);
+  if (n < 4) return true;
+  // Once around and one edge more, so that the last heading meets the first.
+  for (std::size_t i = 0; i <= n; ++i) {
+    const Point a = polygon[i % n];
+    const Point b = polygon[(i + 1) % n];
+    const double turn = cross(a, b, polygon[(i + 2) % n]);
+    if (turn != 0.0) {
+      const int now = turn > 0 ? 1 : -1;
+      if (turning != 0 && now != turning) return false;
+      turning = now;
     }
-    if (ear) {
-      triangles.insert(triangles.end(), {left[before], left[i], left[(i + 1) % n]});
-      left.erase(left.begin() + static_cast<std::ptrdiff_t>(i));
-      if (i >= left.size()) i = 0;
-      tried = 0;
-    } else {
-      i = (i + 1) % n;
-      ++tried;
+    if (b.x != a.x) {
+      const int now = b.x > a.x ? 1 : -1;
+      if (heading != 0 && now != heading) ++reversals;
+      heading = now;
     }
   }
-  if (left.size() == 3) triangles.insert(triangles.end(), {left[0], left[1], left[2]});
-  return triangles;
+  return reversals <= 2;  // a star also turns one way only, but more than once around
 }
 
 double signed_distance(const std::vector<Point>& polygon, Point p) {

@@ -18,11 +18,8 @@ std::vector<Polyline> flatten(const Path& path, double tolerance);
 /// Cuts a line into the pieces a dash pattern leaves; the line itself where the pattern is empty.
 std::vector<Polyline> dashed(const Polyline& line, const std::vector<double>& dash);
 
-/// Whether the closed polygon turns one way only.
+/// Whether the closed polygon turns one way only, once around.
 bool is_convex(const std::vector<Point>& polygon);
-
-/// Triangles (three indices each) of a simple polygon, by ear clipping: O(n²).
-std::vector<int> triangulate(const std::vector<Point>& polygon);
 
 /// Distance of a point to the outline of a closed polygon, negative inside (non-zero winding).
 double signed_distance(const std::vector<Point>& polygon, Point p);

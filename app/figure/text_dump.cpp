@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "analysis/error.h"
@@ -171,9 +172,10 @@ std::string show(const std::optional<Colour>& fill, const std::optional<Stroke>&
   return out;
 }
 
-/// Points of a long run as their box: exact places of 2 000 points are no baseline.
+/// Points of a short run one by one. A long run is told by its box and by the mean places of
+/// `most` parts of equal length: enough to see a curve move or one part of it go astray.
 std::string show(const std::vector<Point>& points) {
-  constexpr std::size_t most = 8;
+  constexpr std::size_t most = 24;
   std::string out;
   if (points.size() <= most) {
     for (const Point p : points) out += " " + show(p);
@@ -185,13 +187,55 @@ std::string show(const std::vector<Point>& points) {
     low = {std::min(low.x, p.x), std::min(low.y, p.y)};
     high = {std::max(high.x, p.x), std::max(high.y, p.y)};
   }
-  return fmt::format(" {} points in {}", points.size(),
-                     show(Rect{low.x, low.y, high.x - low.x, high.y - low.y}));
+  out = fmt::format(" {} points in {} through", points.size(),
+                    show(Rect{low.x, low.y, high.x - low.x, high.y - low.y}));
+  for (std::size_t part = 0; part < most; ++part) {
+    const std::size_t from = part * points.size() / most;
+    const std::size_t end = (part + 1) * points.size() / most;
+    Point mean;
+    for (std::size_t i = from; i < end; ++i) mean = {mean.x + points[i].x, mean.y + points[i].y};
+    const auto count = static_cast<double>(end - from);
+    out += " " + show(Point{mean.x / count, mean.y / count});
+  }
+  return out;
+}
+
+/// Mean colours of up to 8×8 parts of a picture, one line for each row of parts. Colours count by
+/// their alpha, which is named where a part is not opaque.
+std::string show(const Pixels& pixels, const std::string& indent) {
+  constexpr int most = 8;
+  const int rows = std::min(most, pixels.height);
+  const int columns = std::min(most, pixels.width);
+  std::string out;
+  for (int row = 0; row < rows; ++row) {
+    out += indent + "cells";
+    for (int column = 0; column < columns; ++column) {
+      std::array<double, 4> sum{};
+      long count = 0;
+      for (int y = row * pixels.height / rows; y < (row + 1) * pixels.height / rows; ++y) {
+        const int end = (column + 1) * pixels.width / columns;
+        for (int x = column * pixels.width / columns; x < end; ++x, ++count) {
+          const std::uint8_t* p =
+              &pixels.rgba[(static_cast<std::size_t>(y) * static_cast<std::size_t>(pixels.width) +
+                            static_cast<std::size_t>(x)) *
+                           4];
+          for (std::size_t c = 0; c < 3; ++c) sum[c] += p[c] * p[3] / 255.0;
+          sum[3] += p[3];
+        }
+      }
+      std::array<std::uint8_t, 4> mean{};
+      for (std::size_t c = 0; c < 4; ++c)
+        mean[c] = static_cast<std::uint8_t>(std::lround(sum[c] / static_cast<double>(count)));
+      out += " " + show(Colour{mean[0], mean[1], mean[2], mean[3]});
+    }
+    out += "\n";
+  }
+  return out;
 }
 
 constexpr const char* shape_names[] = {"circle",   "square",        "diamond",
                                        "triangle", "triangle_down", "star"};
-constexpr const char* font_names[] = {"regular", "bold", "mono"};
+constexpr const char* font_names[] = {"regular", "bold", "mono", "italic"};
 constexpr const char* align_names[] = {"left", "centre", "right"};
 constexpr const char* meaning_names[] = {"token", "step", "layer", "head", "value"};
 
@@ -215,6 +259,7 @@ struct Dumper {
   void operator()(const Image& image) {
     out += fmt::format("{}image {} of {}x{} pixels\n", indent, show(image.rect),
                        image.pixels->width, image.pixels->height);
+    out += show(*image.pixels, indent + "  ");
   }
   void operator()(const PushClip& clip) {
     out += indent + "clip " + show(clip.rect) + "\n";

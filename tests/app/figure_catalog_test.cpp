@@ -21,6 +21,7 @@
 #include "analysis/evaluation/evaluation.h"
 #include "app/figure/figure_file.h"
 #include "app/figure/text_dump.h"
+#include "tests/app/dump_difference.h"
 #include "tests/app/page_reader.h"
 #include "tests/app/well_formed.h"
 #include "tests/support/synthetic_evaluation.h"
@@ -256,8 +257,50 @@ TEST_P(FigureCatalogTest, Baseline) {
     std::ofstream(path, std::ios::binary) << dump;
     return;
   }
-  EXPECT_EQ(dump, read(path))
+  EXPECT_EQ(test::dump_difference(read(path), dump), "")
       << "look at the figure; if the change is wanted, see the top of this file";
+}
+
+/// A baseline would not be one if it let a wrong figure pass, or failed by the last digit.
+TEST_P(FigureCatalogTest, BaselinesSeeWhatIsWrongAndNothingElse) {
+  const Scene scene = page_of(info(), make(), {}, *fonts);
+  const std::string dump = write_text_dump(scene);
+  const auto difference = [&](const Scene& other) {
+    return test::dump_difference(dump, write_text_dump(other));
+  };
+  Scene noisy = scene;
+  int sign = 1;
+  for (Item& item : noisy.items) {
+    const auto shake = [&](std::vector<Point>& points) {
+      for (Point& p : points) p = {p.x + 1e-4 * (sign = -sign), p.y - 1e-4 * sign};
+    };
+    if (Path* path = std::get_if<Path>(&item)) shake(path->points);
+    if (Markers* markers = std::get_if<Markers>(&item)) shake(markers->points);
+  }
+  EXPECT_EQ(difference(noisy), "");
+  for (std::size_t i = 0; i < scene.items.size(); ++i) {
+    Scene wrong = scene;
+    if (Path* path = std::get_if<Path>(&wrong.items[i])) {
+      if (path->points.empty()) continue;
+      for (Point& p : path->points) p.y += 3.0;
+    } else if (Markers* markers = std::get_if<Markers>(&wrong.items[i])) {
+      if (markers->points.empty()) continue;
+      for (Point& p : markers->points) p.x += 3.0;
+    } else if (Image* image = std::get_if<Image>(&wrong.items[i])) {
+      auto pixels = std::make_shared<Pixels>(*image->pixels);
+      for (int y = 0; y < (pixels->height + 7) / 8; ++y) {
+        for (int x = 0; x < (pixels->width + 7) / 8; ++x) {
+          std::uint8_t* p = &pixels->rgba[static_cast<std::size_t>(y * pixels->width + x) * 4];
+          for (int c = 0; c < 3; ++c) p[c] = static_cast<std::uint8_t>(p[c] < 128 ? 200 : 60);
+          p[3] = 255;
+        }
+      }
+      image->pixels = pixels;
+    } else {
+      continue;
+    }
+    EXPECT_NE(difference(wrong), "") << "item " << i;
+  }
 }
 
 TEST_P(FigureCatalogTest, WrongSettingsAreUsageErrors) {
