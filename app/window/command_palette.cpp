@@ -4,10 +4,12 @@
 #include <filesystem>
 #include <utility>
 
+#include "analysis/error.h"
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/policy/spec.h"
 #include "app/window/layouts.h"
 #include "app/window/policy_variants.h"
+#include "app/window/tile_settings.h"
 #include "app/window/workspace.h"
 
 namespace kvloupe::window {
@@ -87,12 +89,16 @@ void add_recent(const Workspace& w, std::vector<PaletteEntry>& out) {
 
 std::string why_not(const ViewEntry& view, const Workspace& w) {
   const figure::FigureInfo& figure = info(view);
-  if (std::string missing = missing_input(figure, w.results); !missing.empty()) return missing;
-  if (figure.needs.evaluation) return {};
-  const TracePointer trace = w.results.trace();
-  if (figure.needs.policy_b && !w.state.policy_b_on)
-    return "Compares two policies: switch on policy B (B).";
-  return figure.unavailable ? figure.unavailable(*trace) : std::string();
+  const request::FigureInputs inputs = w.results.inputs();
+  const TileState tile{.view = std::string(view.figure)};
+  request::FigureSettings settings = settings_of(w.state, tile);
+  settings.choose_policy_b = false;
+  try {
+    std::string why = missing_input(figure, request::make_request(figure, settings, inputs));
+    return why.empty() ? request::unavailable(figure, request::traces_read(figure, inputs)) : why;
+  } catch (const UsageError& error) {
+    return error.what();
+  }
 }
 
 std::vector<PaletteEntry> view_entries(const Workspace& w) {
