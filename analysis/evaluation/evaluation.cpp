@@ -41,6 +41,14 @@ std::string read_text(const std::filesystem::path& path) {
   return std::move(text).str();
 }
 
+/// Of a file that can be read.
+std::string identity_of(const std::filesystem::path& path) {
+  std::error_code error;
+  const auto size = std::filesystem::file_size(path, error);
+  const auto changed = std::filesystem::last_write_time(path, error);
+  return fmt::format("{}-{}", size, changed.time_since_epoch().count());
+}
+
 /// A value that must be a number within the two ends.
 double number_in(const Json& json, const char* name, double low, double high) {
   double value = kUnknown;
@@ -141,6 +149,7 @@ std::vector<std::string> Evaluation::budgets() const {
 }
 
 Evaluation read_evaluation(const std::filesystem::path& path) {
+  std::string identity = identity_of(path);  // before it is read: a later one is read again
   const std::string text = read_text(path);
   const auto refuse = [&](const std::string& why) { throw FileError(path.string(), why); };
   bool too_deep = false;
@@ -163,6 +172,7 @@ Evaluation read_evaluation(const std::filesystem::path& path) {
   const Json task = settings.is_object() ? settings.value("task", Json()) : Json();
   Evaluation evaluation;
   evaluation.path = path;
+  evaluation.identity = std::move(identity);
   if (task == Json("needle")) {
     evaluation.task = Evaluation::Task::needle;
   } else if (task == Json("perplexity")) {

@@ -34,6 +34,7 @@ struct EvaluationRun {
 /// A results file (docs/evaluation.md).
 struct Evaluation {
   std::filesystem::path path;
+  std::string identity;  // changes when the file's content does: size and time of the last change
   enum class Task { needle, perplexity } task = Task::needle;
   std::string model;
   std::vector<EvaluationRun> runs;  // at least one

@@ -9,6 +9,7 @@
 #include "app/cli/commands.h"
 #include "app/cli/figure_options.h"
 #include "app/figure/figure_catalog.h"
+#include "app/request/figure_service.h"
 
 namespace kvloupe::cli {
 
@@ -22,28 +23,29 @@ struct ExportOptions {
 };
 
 /// What the figure is made from: traces, or the results of an evaluation.
-figure::FigureMaker maker_of(const figure::FigureInfo& info,
-                             const std::vector<std::string>& inputs) {
-  if (info.needs.evaluation) {
+request::FigureMaker maker_of(const figure::FigureInfo& info,
+                              const std::vector<std::string>& inputs) {
+  if (request::reads_of(info).evaluation) {
     if (inputs.size() > 1) {
       throw UsageError(fmt::format("{}: figure {} reads one results file; give only one input",
                                    inputs.back(), info.name));
     }
-    return figure::FigureMaker(std::make_shared<const Evaluation>(read_evaluation(inputs.front())));
+    return request::FigureMaker(
+        std::make_shared<const Evaluation>(read_evaluation(inputs.front())));
   }
-  figure::check_trace_count(info, inputs.size(), inputs.back());
+  request::check_trace_count(info, inputs.size(), inputs.back());
   std::vector<std::shared_ptr<const Trace>> traces;
   for (const std::string& input : inputs) traces.push_back(std::make_shared<const Trace>(input));
-  return figure::FigureMaker(std::move(traces));
+  return request::FigureMaker(std::move(traces));
 }
 
 int run_export(const ExportOptions& o) {
   const figure::FigureInfo& info = figure::find_figure(o.figure);
   const figure::FileFormat format = figure::format_of(o.output);
-  const figure::FigureSettings settings = settings_of(o.options);
+  const request::FigureSettings settings = settings_of(o.options);
   const figure::FileOptions file_options = file_options_of(o.options);
   figure::check_choices(info, settings.choices);
-  const figure::FigureMaker maker = maker_of(info, o.inputs);
+  const request::FigureMaker maker = maker_of(info, o.inputs);
   OutputFile file(o.output);  // before the work: an unwritable target is known at once
   Progress progress;
   const figure::MadeFigure made = maker.make(info, settings, progress);
@@ -58,11 +60,12 @@ int run_export(const ExportOptions& o) {
 std::string figure_list() {
   std::string text = "Figures:\n";
   for (const figure::FigureInfo& info : figure::figure_catalog()) {
+    const request::Reads reads = request::reads_of(info);
     text += fmt::format("  {:<14} {}{}\n", info.name, info.title,
-                        info.needs.evaluation        ? " (results of kvloupe-capture eval)"
-                        : info.needs.both_loops      ? " (a full run and a closed-loop run)"
-                        : info.needs.most_traces > 1 ? " (several traces)"
-                                                     : "");
+                        reads.evaluation       ? " (results of kvloupe-capture eval)"
+                        : reads.other_loop     ? " (a full run and a closed-loop run)"
+                        : reads.several_traces ? " (several traces)"
+                                               : "");
     for (const figure::ChoiceInfo& choice : info.choices) {
       text +=
           fmt::format("  {:<14} --set {}={}{}\n", "", choice.name, fmt::join(choice.values, "|"),

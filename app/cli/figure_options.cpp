@@ -95,8 +95,8 @@ void add_figure_options(CLI::App& verb, FigureOptions& o) {
   verb.add_flag("--caption", o.caption, "Write a description and the settings under the figure");
 }
 
-figure::FigureSettings settings_of(const FigureOptions& o) {
-  figure::FigureSettings settings;
+request::FigureSettings settings_of(const FigureOptions& o) {
+  request::FigureSettings settings;
   settings.policy = o.policy;
   settings.policy_b = o.policy_b;
   settings.budget = o.budget;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "app/figure/figure_file.h"
+#include "app/request/figure_request.h"
 
 namespace kvloupe::cli {
 
@@ -33,7 +34,7 @@ struct FigureOptions {
 void add_figure_options(CLI::App& verb, FigureOptions& options);
 
 /// What the options say. Throw UsageError.
-figure::FigureSettings settings_of(const FigureOptions& options);
+request::FigureSettings settings_of(const FigureOptions& options);
 figure::FileOptions file_options_of(const FigureOptions& options);
 
 /// Fonts that are missing, one line each on stderr.

@@ -7,7 +7,6 @@
 #include <exception>
 #include <filesystem>
 #include <mutex>
-#include <optional>
 #include <thread>
 
 #include "analysis/error.h"
@@ -16,6 +15,7 @@
 #include "app/cli/commands.h"
 #include "app/cli/figure_options.h"
 #include "app/figure/figure_catalog.h"
+#include "app/request/figure_service.h"
 
 namespace kvloupe::cli {
 
@@ -31,11 +31,11 @@ struct GalleryOptions {
 struct Piece {
   const figure::FigureInfo* info = nullptr;
   std::string name;  // of its files
-  figure::FigureSettings settings;
+  request::FigureSettings settings;
 };
 
 /// Every figure; one more for each further value of a choice that is called "show".
-std::vector<Piece> pieces_of(const figure::FigureSettings& settings) {
+std::vector<Piece> pieces_of(const request::FigureSettings& settings) {
   std::vector<Piece> pieces;
   for (const figure::FigureInfo& info : figure::figure_catalog()) {
     pieces.push_back({&info, info.name, settings});
@@ -50,55 +50,45 @@ std::vector<Piece> pieces_of(const figure::FigureSettings& settings) {
   return pieces;
 }
 
-/// What the figures are made from, as far as it was given.
-struct Inputs {
-  std::shared_ptr<const Trace> trace;  // the first
-  std::optional<figure::FigureMaker> of_trace, of_both_loops, of_evaluation;
-
-  /// Makes the figure; nullptr and why not where what it needs is not there.
-  const figure::FigureMaker* maker(const figure::FigureInfo& info, std::string& why) const {
-    if (info.needs.evaluation) {
-      why = "it needs results of kvloupe-capture eval; give a results file too";
-      return of_evaluation ? &*of_evaluation : nullptr;
-    }
-    if (!trace) {
-      why = "it needs a trace; give one too";
-      return nullptr;
-    }
-    if (info.needs.both_loops) {
-      why = "it compares a full run with a closed-loop run of the same tokens; give both";
-      return of_both_loops ? &*of_both_loops : nullptr;
-    }
-    why = info.needs.fewest_traces > 1 ? "it compares several traces; use kvloupe export"
-                                       : info.unavailable(*trace);
-    return why.empty() ? &*of_trace : nullptr;
+/// What a piece lacks of what it is made from; empty where all is there.
+std::string why_skipped(const Piece& piece, const request::FigureInputs& inputs) {
+  const request::FigureRequest request = request::make_request(*piece.info, piece.settings, inputs);
+  switch (request::missing(*piece.info, request)) {
+    case request::Missing::evaluation:
+      return "it needs results of kvloupe-capture eval; give a results file too";
+    case request::Missing::trace:
+      return "it needs a trace; give one too";
+    case request::Missing::other_loop:
+      return "it compares a full run with a closed-loop run of the same tokens; give both";
+    case request::Missing::more_traces:
+      return "it compares several traces; use kvloupe export";
+    default:
+      return request::unavailable(*piece.info, request::traces_read(*piece.info, inputs));
   }
-};
+}
 
-Inputs open_inputs(const std::vector<std::string>& paths) {
+request::FigureInputs open_inputs(const std::vector<std::string>& paths) {
   std::vector<std::shared_ptr<const Trace>> traces;
-  Inputs inputs;
+  request::FigureInputs inputs;
   for (const std::string& path : paths) {
     if (!looks_like_evaluation(path)) {
       traces.push_back(std::make_shared<const Trace>(path));
-    } else if (inputs.of_evaluation) {
+    } else if (inputs.evaluation) {
       throw UsageError(path + ": is a second results file; give only one");
     } else {
-      inputs.of_evaluation.emplace(std::make_shared<const Evaluation>(read_evaluation(path)));
+      inputs.evaluation = std::make_shared<const Evaluation>(read_evaluation(path));
     }
   }
   if (traces.size() > 2)
     throw UsageError(traces[2]->path().string() +
                      ": is a third trace; give a full run and a closed-loop run");
-  if (traces.empty()) return inputs;
-  inputs.trace = traces.front();
-  inputs.of_trace.emplace(inputs.trace);
-  if (traces.size() == 2) inputs.of_both_loops.emplace(traces);
+  if (!traces.empty()) inputs.traces = {traces.front()};
+  if (traces.size() == 2) inputs.other_loop = traces.back();
   return inputs;
 }
 
 void write_piece(const Piece& piece, const std::filesystem::path& folder,
-                 const figure::FigureMaker& maker, const figure::FileOptions& options,
+                 const request::FigureMaker& maker, const figure::FileOptions& options,
                  const figure::TextMetrics& fonts, Progress& progress) {
   const figure::MadeFigure made = maker.make(*piece.info, piece.settings, progress);
   for (const char* ending : {"svg", "pdf", "png", "csv"}) {
@@ -156,9 +146,9 @@ void for_each_at_once(std::size_t count, Progress& progress, const Work& work) {
 }
 
 int run_gallery(const GalleryOptions& o) {
-  const figure::FigureSettings settings = settings_of(o.options);
+  const request::FigureSettings settings = settings_of(o.options);
   const figure::FileOptions file_options = file_options_of(o.options);
-  const Inputs inputs = open_inputs(o.inputs);
+  const request::FigureMaker maker(open_inputs(o.inputs));
   std::error_code error;
   std::filesystem::create_directories(o.folder, error);
   if (error)
@@ -170,15 +160,12 @@ int run_gallery(const GalleryOptions& o) {
   Report report(pieces.size());
   Progress progress;
   for_each_at_once(pieces.size(), progress, [&](std::size_t i) {
-    const figure::FigureInfo& info = *pieces[i].info;
-    std::string why;
-    const figure::FigureMaker* maker = inputs.maker(info, why);
-    if (maker == nullptr) {
+    if (const std::string why = why_skipped(pieces[i], maker.inputs()); !why.empty()) {
       report.say(i, fmt::format("{}: skipped: {}", pieces[i].name, why));
       return;
     }
     Progress part(progress, 0);
-    write_piece(pieces[i], o.folder, *maker, file_options, fonts, part);
+    write_piece(pieces[i], o.folder, maker, file_options, fonts, part);
     report.say(i, fmt::format("{}: svg pdf png csv", pieces[i].name));
   });
   return 0;

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <utility>
 
-#include "app/figure/figure_maker.h"
+#include "app/figure/made_figure.h"
 #include "app/figure/page_size.h"
 
 namespace kvloupe::figure {
@@ -30,6 +30,7 @@ struct FileOptions {
   std::optional<std::pair<double, double>> x_range;
   std::optional<std::pair<double, double>> y_range;
   std::optional<std::pair<double, double>> limits;
+  bool operator==(const FileOptions&) const = default;
 };
 
 /// The page as it is written: caption, settings and title included. On the light theme the paper is

@@ -14,6 +14,7 @@ struct PageSize {
   /// pt text is 21 pixels high on a slide of 1600 × 900.
   double pixels_per_point = 300.0 / 72.0;
   bool in_pixels = false;
+  bool operator==(const PageSize&) const = default;
 };
 
 /// "85x60mm" or "1600x900px" (× works too). Throws UsageError naming what is wrong: sides from

@@ -17,10 +17,11 @@ namespace kvloupe::job {
 /// One slot: the window asks for a key, a job computes its value, a newer key cancels the older
 /// job (at once, or when the keys have come to rest). While a newer value is being computed the
 /// last one stays readable, so that a picture is replaced in place; current() is never a stale one,
-/// and a result that comes after its job was cancelled is never shown.
+/// and a result that comes after its job was cancelled is never shown. A Key has operator==; Key()
+/// stands for none.
 ///
 /// All methods belong to the window's thread; only the job itself runs elsewhere.
-template <class Value>
+template <class Value, class Key = std::string>
 class Computed {
  public:
   /// Publishes a value before the job's end (partial results). Safe from any thread.
@@ -41,7 +42,7 @@ class Computed {
   /// job, not this object. While keys change faster than every `rest` (a slider is dragged), the
   /// job under way goes on until its first result or its end, so that something is seen; ask again
   /// in every frame.
-  void request(JobQueue& queue, const std::string& key, Work work,
+  void request(JobQueue& queue, const Key& key, Work work,
                std::chrono::milliseconds rest = std::chrono::milliseconds(0),
                Until until = Until::first_result) {
     want(key, rest.count() > 0);
@@ -87,7 +88,7 @@ class Computed {
 
   /// Says that `key` is what will be asked for: whatever else is there is no longer current, and a
   /// job for it stops, unless it may go on until the next request decides.
-  void want(const std::string& key, bool may_go_on = false) {
+  void want(const Key& key, bool may_go_on = false) {
     if (key == wanted_) return;
     wanted_ = key;
     wanted_since_ = std::chrono::steady_clock::now();
@@ -99,7 +100,7 @@ class Computed {
     cancel();
     slot_.reset();
     progress_.reset();
-    wanted_.clear();
+    wanted_ = Key();
   }
 
   /// The newest value, of the present key or, until that is there, an earlier one; else nullptr.
@@ -120,34 +121,34 @@ class Computed {
     const std::lock_guard lock(slot_->mutex);
     return slot_->value_key == wanted_ && slot_->complete;
   }
-  /// The key of value(); empty where there is none.
-  std::string value_key() const {
+  /// The key of value(); Key() where there is none.
+  Key value_key() const {
     if (!slot_) return {};
     const std::lock_guard lock(slot_->mutex);
     return slot_->value_key;
   }
   /// The key asked for last.
-  const std::string& key() const { return wanted_; }
+  const Key& key() const { return wanted_; }
   /// The value of key() is still to come, or to be completed.
   bool computing() const {
-    if (!slot_) return !wanted_.empty();
-    return slot_->key != wanted_ || !done() || abandoned();
+    if (!slot_) return !(wanted_ == Key());
+    return !(slot_->key == wanted_) || !done() || abandoned();
   }
   /// 0 to 1, of the job under way.
   double fraction() const { return progress_ ? progress_->fraction() : 0.0; }
   /// One line about why there is no value for the present key; empty where all is well.
   std::string error() const {
-    if (!slot_ || slot_->key != wanted_) return {};
+    if (!slot_ || !(slot_->key == wanted_)) return {};
     const std::lock_guard lock(slot_->mutex);
     return slot_->error;
   }
 
  private:
   struct Slot {
-    std::string key;  // fixed once the slot is made
+    Key key{};  // fixed once the slot is made
     std::mutex mutex;
     std::shared_ptr<const Value> value;
-    std::string value_key;
+    Key value_key{};
     std::string error;
     bool complete = false;  // value is what the job returned
     bool done = false;
@@ -165,7 +166,7 @@ class Computed {
   bool abandoned() const {
     if (!progress_ || !progress_->cancelled()) return false;
     const std::lock_guard lock(slot_->mutex);
-    return slot_->value_key != slot_->key || !slot_->complete;
+    return !(slot_->value_key == slot_->key) || !slot_->complete;
   }
   void cancel() {
     if (progress_) progress_->cancel();
@@ -173,7 +174,7 @@ class Computed {
 
   std::shared_ptr<Slot> slot_;
   std::shared_ptr<Progress> progress_;
-  std::string wanted_;
+  Key wanted_{};
   std::chrono::steady_clock::time_point wanted_since_;
 };
 

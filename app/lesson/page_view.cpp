@@ -13,6 +13,7 @@
 #include "app/figure/ticks.h"
 #include "app/lesson/answer.h"
 #include "app/window/session.h"
+#include "app/window/tile_settings.h"
 #include "app/window/view_catalog.h"
 
 namespace kvloupe::lesson {
@@ -297,22 +298,7 @@ std::vector<PageFigure> page_figures(const window::WorkspaceState& workspace) {
     if (view == nullptr) continue;
     PageFigure figure;
     figure.info = view;
-    const window::SharedSelection& at = workspace.selection;
-    figure::FigureSettings& settings = figure.settings;
-    settings.layer = at.layer;
-    settings.head = at.head;
-    if (at.query_head >= 0) settings.query_head = at.query_head;
-    if (at.step >= 0) settings.step = at.step;
-    if (at.token >= 0) settings.token = at.token;
-    if (at.last_token >= 0) settings.tokens = {at.first_token, at.last_token};
-    // What compares the two looks at both.
-    const bool both = tile.side == window::PolicySide::both || figure.info->needs.policy_b;
-    const bool only_b = tile.side == window::PolicySide::b && !figure.info->needs.policy_b;
-    settings.policy = only_b ? workspace.policy_b : workspace.policy_a;
-    if (workspace.policy_b_on && both) settings.policy_b = workspace.policy_b;
-    settings.budget = workspace.budget;
-    settings.block = workspace.block;
-    settings.choices = tile.choices;
+    figure.settings = window::settings_of(workspace, tile);
     figure.options.x_range = tile.x_range;
     figure.options.y_range = tile.y_range;
     figure.options.limits = tile.limits;
@@ -323,21 +309,22 @@ std::vector<PageFigure> page_figures(const window::WorkspaceState& workspace) {
 
 figure::MadeFigure make_figure(const PageFigure& figure, const LessonTraces& traces,
                                Progress& progress) {
-  std::vector<std::shared_ptr<const Trace>> used{traces.trace};
-  if (figure.info->needs.both_loops) {
-    if (traces.closed.empty()) {
-      throw WorkError(
-          "figure " + figure.info->name +
-          ": compares a full run with a closed-loop run, but the lesson has no closed-loop run");
-    }
+  request::FigureInputs inputs;
+  inputs.traces = {traces.trace};
+  if (!traces.closed.empty()) {
     // The run of the policy that is shown, else the first.
     const std::string policy = parse_policy(figure.settings.policy).text();
     const auto same = std::find_if(traces.closed.begin(), traces.closed.end(),
                                    [&](const auto& run) { return run->run().policy == policy; });
-    used.push_back(same != traces.closed.end() ? *same : traces.closed.front());
+    inputs.other_loop = same != traces.closed.end() ? *same : traces.closed.front();
   }
-  return figure::FigureMaker(std::move(used), traces.store->shared_replays())
-      .make(*figure.info, figure.settings, progress);
+  const request::FigureRequest request =
+      request::make_request(*figure.info, figure.settings, inputs);
+  if (request::missing(*figure.info, request) == request::Missing::other_loop) {
+    throw WorkError("figure " + figure.info->name +
+                    ": compares a full run with a closed-loop run, and the lesson has none");
+  }
+  return traces.store->figures().make(*figure.info, request, inputs, progress);
 }
 
 }  // namespace kvloupe::lesson

@@ -8,9 +8,9 @@
 
 #include "analysis/progress.h"
 #include "app/figure/figure_file.h"
-#include "app/figure/figure_maker.h"
 #include "app/lesson/lesson.h"
 #include "app/lesson/values.h"
+#include "app/request/figure_request.h"
 
 namespace kvloupe::lesson {
 
@@ -50,14 +50,14 @@ RichText finished_text(const RichText& text, const LessonState& state, Progress&
 /// One figure of a page: what `kvloupe export` would be given for that tile.
 struct PageFigure {
   const figure::FigureInfo* info = nullptr;
-  figure::FigureSettings settings;
+  request::FigureSettings settings;
   figure::FileOptions options;
 };
 /// The figures of the tiles that a workspace shows.
 std::vector<PageFigure> page_figures(const window::WorkspaceState& workspace);
 
 /// Makes it from the traces; a figure of two loops takes the first closed-loop run. Throws what
-/// FigureMaker::make() throws, WorkError where a run is missing.
+/// FigureService::make() throws, WorkError where a run is missing.
 figure::MadeFigure make_figure(const PageFigure& figure, const LessonTraces& traces,
                                Progress& progress);
 

@@ -4,11 +4,13 @@
 #include <filesystem>
 #include <utility>
 
+#include "analysis/error.h"
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/policy/spec.h"
 #include "app/figure/figure_catalog.h"
 #include "app/window/layouts.h"
 #include "app/window/policy_variants.h"
+#include "app/window/tile_settings.h"
 #include "app/window/workspace.h"
 
 namespace kvloupe::window {
@@ -87,12 +89,16 @@ void add_recent(const Workspace& w, std::vector<PaletteEntry>& out) {
 }  // namespace
 
 std::string why_not(const figure::FigureInfo& view, const Workspace& w) {
-  if (std::string missing = missing_input(view, w.results); !missing.empty()) return missing;
-  if (view.needs.evaluation) return {};
-  const TracePointer trace = w.results.trace();
-  if (view.needs.policy_b && !w.state.policy_b_on)
-    return "Compares two policies: switch on policy B (B).";
-  return view.unavailable(*trace);
+  const request::FigureInputs inputs = w.results.inputs();
+  const TileState tile{.view = view.name};
+  request::FigureSettings settings = settings_of(w.state, tile);
+  settings.choose_policy_b = false;
+  try {
+    std::string why = missing_input(view, request::make_request(view, settings, inputs));
+    return why.empty() ? request::unavailable(view, request::traces_read(view, inputs)) : why;
+  } catch (const UsageError& error) {
+    return error.what();
+  }
 }
 
 std::vector<PaletteEntry> view_entries(const Workspace& w) {

@@ -11,7 +11,7 @@
 
 #include "analysis/error.h"
 #include "app/figure/output_file.h"
-#include "app/window/export_command.h"
+#include "app/request/command_line.h"
 #include "app/window/marks.h"
 #include "app/window/preferences.h"
 #include "app/window/workspace.h"
@@ -42,11 +42,6 @@ void field(const Workspace& w, const char* text) {
   ImGui::AlignTextToFramePadding();
   ImGui::TextDisabled("%s", text);
   ImGui::SameLine(w.px(kNames));
-}
-
-template <class Value>
-std::string shown(const std::optional<std::pair<Value, Value>>& range) {
-  return range ? fmt::format("{}:{}", range->first, range->second) : std::string("*");
 }
 
 }  // namespace
@@ -109,10 +104,7 @@ void ExportPanel::request_preview(Workspace& w) {
   if (!figure) return;
   const figure::FileOptions options = file_options(w);
   const figure::FigureInfo* info = find_view(w.state.tiles[at].view);
-  const std::string key =
-      fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", w.tiles[at].figure_key(), size_, text_,
-                  static_cast<int>(theme_), static_cast<int>(amounts_), title_, legend_, caption_,
-                  shown(options.x_range), shown(options.y_range), shown(options.limits));
+  const PreviewKey key{w.tiles[at].figure_key(), options};
   const figure::TextMetrics* fonts = &w.metrics;
   preview_.request(w.results.quick(), key, [=](Progress&, const auto&) {
     return figure::page_of(*info, *figure, options, *fonts);
@@ -152,10 +144,10 @@ void ExportPanel::copy_command(Workspace& w) {
   }
   const figure::FileOptions options = file_options(w);
   figure::PageSize size = options.size.value_or(figure::PageSize{page->width, page->height});
-  const TileState& tile = w.state.tiles[static_cast<std::size_t>(w.state.active_tile)];
-  ImGui::SetClipboardText(export_command(w.state, tile, w.step(), options, size, target(),
-                                         inputs_of(*find_view(tile.view), w.results))
-                              .c_str());
+  const auto at = static_cast<std::size_t>(w.state.active_tile);
+  const figure::FigureInfo& info = *find_view(w.state.tiles[at].view);
+  ImGui::SetClipboardText(
+      request::command_line(info, w.tiles[at].wanted(), options, size, target()).c_str());
   w.tell("Copied the command line that writes this figure.");
 }
 

@@ -5,6 +5,7 @@
 
 #include "app/figure/figure_file.h"
 #include "app/job/computed.h"
+#include "app/window/tile.h"
 
 namespace kvloupe::window {
 
@@ -49,7 +50,12 @@ class ExportPanel {
   std::string path_;
   long exports_ = 0;
   job::Computed<std::string> written_;
-  job::Computed<figure::Scene> preview_;
+  struct PreviewKey {
+    FigureKey figure;
+    figure::FileOptions options;
+    bool operator==(const PreviewKey&) const = default;
+  };
+  job::Computed<figure::Scene, PreviewKey> preview_;
   std::string told_;
 };
 

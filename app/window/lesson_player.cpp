@@ -162,8 +162,8 @@ void LessonPlayer::prepare(const Workspace& w) {
   if (!can_prepare()) return;
   if (page_job_.key().empty()) {
     // The window's own replays serve the numbers, too.
-    if (!traces_.store || traces_.store->shared_replays() != w.results.replays())
-      traces_.store = std::make_shared<lesson::ValueStore>(w.results.replays());
+    if (!traces_.store || traces_.store->shared_figures() != w.results.figures())
+      traces_.store = std::make_shared<lesson::ValueStore>(w.results.figures());
     page_job_.request(queue_, fmt::format("{}#{}", opened_, page_),
                       [lesson = *lesson_, page = page_, traces = traces_](Progress& progress,
                                                                           const auto& publish) {

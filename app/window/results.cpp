@@ -54,7 +54,7 @@ Replay replay_twice(const TracePointer& trace, const ReplayRequest& request, Pro
 Results::Results(std::function<void()> wake)
     : focus_states_(kFocusBytes),
       all_states_(kAllBytes),
-      replays_(std::make_shared<figure::ReplayStore>()),
+      figures_(std::make_shared<request::FigureService>()),
       quick_(kQuickThreads, wake),
       long_(kLongThreads, wake),
       comparing_(kLongThreads, std::move(wake)) {}
@@ -220,37 +220,33 @@ void Results::request(PolicyResults& results, const std::string& spec,
   }
 }
 
-std::string missing_input(const figure::FigureInfo& info, const Results& results) {
-  if (info.needs.evaluation) {
-    return results.evaluation() ? std::string()
-                                : "This view shows an evaluation: open a results file of "
-                                  "kvloupe-capture eval (Ctrl O).";
-  }
-  if (!results.trace()) return "This view shows a trace: open one (Ctrl O).";
-  if (info.needs.both_loops) {
-    return results.other_loop()
-               ? std::string()
-               : "This view compares a full run with a closed-loop run of the same tokens: open "
-                 "the other run too, or run policy A in the model (Ctrl R).";
-  }
-  if (info.needs.fewest_traces > 1)
-    return "This figure compares several traces. On the command line: kvloupe export TRACE TRACE "
-           "--figure " +
-           info.name;
-  return {};
+request::FigureInputs Results::inputs() const {
+  request::FigureInputs inputs;
+  if (const TracePointer open = trace()) inputs.traces.push_back(open);
+  inputs.other_loop = other_loop();
+  inputs.evaluation = evaluation();
+  return inputs;
 }
 
-std::vector<std::string> inputs_of(const figure::FigureInfo& info, const Results& results) {
-  std::vector<std::string> inputs;
-  if (info.needs.evaluation) {
-    if (const EvaluationPointer evaluation = results.evaluation())
-      inputs.push_back(evaluation->path.string());
-    return inputs;
+std::string missing_input(const figure::FigureInfo& info, const request::FigureRequest& request) {
+  switch (request::missing(info, request)) {
+    case request::Missing::nothing:
+      break;
+    case request::Missing::evaluation:
+      return "This view shows an evaluation: open a results file of kvloupe-capture eval (Ctrl O).";
+    case request::Missing::trace:
+      return "This view shows a trace: open one (Ctrl O).";
+    case request::Missing::other_loop:
+      return "This view compares a full run with a closed-loop run of the same tokens: open the "
+             "other run too, or run policy A in the model (Ctrl R).";
+    case request::Missing::more_traces:
+      return "This figure compares several traces. On the command line: kvloupe export TRACE TRACE "
+             "--figure " +
+             info.name;
+    case request::Missing::policy_b:
+      return "This view compares two policies. Switch policy B on (B).";
   }
-  if (const TracePointer trace = results.trace()) inputs.push_back(trace->path().string());
-  const TracePointer other = info.needs.both_loops ? results.other_loop() : nullptr;
-  if (other) inputs.push_back(other->path().string());
-  return inputs;
+  return {};
 }
 
 }  // namespace kvloupe::window

@@ -12,9 +12,9 @@
 #include "analysis/replay/layer_states.h"
 #include "analysis/replay/replay.h"
 #include "analysis/trace/trace.h"
-#include "app/figure/replay_store.h"
 #include "app/job/computed.h"
 #include "app/job/job_queue.h"
+#include "app/request/figure_service.h"
 #include "app/window/state.h"
 
 namespace kvloupe::window {
@@ -67,7 +67,7 @@ class Results {
   /// Reads results of kvloupe-capture eval in the background; the ones before stay until then.
   void open_evaluation(const std::filesystem::path& path);
   EvaluationPointer evaluation() const;
-  /// Text that identifies them; part of the keys of their figures.
+  /// Text that identifies them.
   std::string evaluation_key() const { return evaluation_.value_key(); }
   bool opening_evaluation() const { return evaluation_.computing(); }
   std::string evaluation_error() const { return evaluation_.error(); }
@@ -81,6 +81,8 @@ class Results {
   /// under another budget or policy; nullptr where there are none. Key: slot.value_key().
   std::shared_ptr<const Replay> latest(const job::Computed<Replay>& slot,
                                        const WorkspaceState& state, bool all_layers) const;
+  /// What figures can be made from.
+  request::FigureInputs inputs() const;
   /// Steps of a replay with the state's block.
   std::vector<Block> blocks(const WorkspaceState& state) const;
 
@@ -91,8 +93,10 @@ class Results {
   job::JobQueue& quick() { return quick_; }
   /// For figures that make replays of their own, which takes longer: one after the other.
   job::JobQueue& comparing() { return comparing_; }
+  /// Makes all figures of the window.
+  const std::shared_ptr<request::FigureService>& figures() const { return figures_; }
   /// What those have made so far.
-  const std::shared_ptr<figure::ReplayStore>& replays() const { return replays_; }
+  const std::shared_ptr<figure::ReplayStore>& replays() const { return figures_->replays(); }
   bool idle() const {
     return !all_wait_ && !agreement_.computing() && quick_.idle() && long_.idle() &&
            comparing_.idle() && !a.focus.computing() && !b.focus.computing();
@@ -109,7 +113,7 @@ class Results {
   std::string head_key(const WorkspaceState& state) const;
 
   LayerStatesCache focus_states_, all_states_;  // outlive the jobs, which use them
-  std::shared_ptr<figure::ReplayStore> replays_;
+  std::shared_ptr<request::FigureService> figures_;
   bool all_wait_ = false;  // for the selected layer's replay
   long opened_ = 0;
   job::Computed<TracePointer> trace_;
@@ -122,10 +126,7 @@ class Results {
   job::JobQueue comparing_;
 };
 
-/// What a figure is made from and is not open, and what to do about it; empty where all is there.
-std::string missing_input(const figure::FigureInfo& info, const Results& results);
-
-/// The files that a figure of the window is made from, as export takes them.
-std::vector<std::string> inputs_of(const figure::FigureInfo& info, const Results& results);
+/// What a figure is made from and is not there, and what to do about it; empty where all is there.
+std::string missing_input(const figure::FigureInfo& info, const request::FigureRequest& request);
 
 }  // namespace kvloupe::window

@@ -7,25 +7,23 @@
 #include <cmath>
 
 #include "analysis/error.h"
-#include "analysis/policy/policy_files.h"
 #include "app/figure/figure_catalog.h"
 #include "app/figure/style.h"
 #include "app/window/marks.h"
 #include "app/window/numbers.h"
+#include "app/window/tile_settings.h"
 
 namespace kvloupe::window {
 
 namespace {
+using TheReplay = std::shared_ptr<const Replay>;
+
 constexpr std::chrono::milliseconds kPictureRest(200);
 
 // Figures are set in points with 8 pt text; on the screen that is 13 px.
 constexpr float kPixelsPerPoint = 13.0F / 8.0F;
 constexpr double kLeastTokens = 4.0;  // as near as a token axis comes
 constexpr float kClickSlack = 4.0F;   // pixels the pointer may move within a click
-
-std::string range_key(const std::optional<std::pair<double, double>>& range) {
-  return range ? fmt::format("{:.9g}:{:.9g}", range->first, range->second) : "*";
-}
 
 /// A bar of colours has a value at its side, nothing along x, and is narrow.
 bool is_colour_bar(const figure::Axes& axes) {
@@ -130,8 +128,8 @@ TileNeed Tile::need(const TileState& tile, const figure::TextMetrics& metrics, d
       with_least_room({view->aspect, view->zoom == figure::Zoom::linked}, view->aspect, unit);
   const auto figure = shown_view_ == tile.view ? figure_.value() : nullptr;
   if (!figure) return need;
-  if (aspect_of_ != figure_.value_key()) {
-    aspect_of_ = figure_.value_key();
+  if (FigureKey shown = figure_.value_key(); !(shown == aspect_of_)) {
+    aspect_of_ = std::move(shown);
     figure::DrawRequest request;
     request.style = figure::make_style(metrics);
     request.width = kNominalWidth;
@@ -175,22 +173,76 @@ void Tile::pan(TileState& tile, double share_x, double share_y) const {
   }
 }
 
-bool Tile::add_comparison(figure::FigureInput& input, std::string& key, PolicySide side,
-                          const TileContext& context) {
-  const WorkspaceState& state = context.state;
+const request::FigureRequest* Tile::want(const TileState& tile, const TileContext& context,
+                                         const request::FigureInputs& inputs) {
+  const figure::FigureInfo& info = *find_view(tile.view);
+  const request::Reads reads = request::reads_of(info);
+  if (reads.side && tile.side == PolicySide::b && !context.state.policy_b_on) {
+    error_ = "Shows policy B, which is off: switch it on (B).";
+    return nullptr;
+  }
+  request::FigureSettings settings = settings_of(context.state, tile);
+  settings.choose_policy_b = false;
   try {
-    input.spec_a = parse_policy(side == PolicySide::b ? state.policy_b : state.policy_a);
-    if (state.policy_b_on && side == PolicySide::both) input.spec_b = parse_policy(state.policy_b);
-    input.budget = parse_budget(state.budget);
+    if (const TracePointer trace = context.results.trace()) {
+      const int steps = static_cast<int>(context.results.blocks(context.state).size());
+      settings.step = std::min(context.step, steps - 1);
+      if (context.state.selection.token >= trace->length()) settings.token.reset();
+    }
+    const request::FigureRequest& request = wanted_.make(info, settings, inputs);
+    error_ = missing_input(info, request);
+    return error_.empty() ? &request : nullptr;
   } catch (const UsageError& error) {
     error_ = error.what();
-    return false;
+    return nullptr;
   }
-  input.block = state.block;
-  input.replays = context.results.replays();
-  const auto named = [](const PolicySpec& spec) { return spec.text() + policy_files(spec); };
-  key += fmt::format("|{}|{}|{}|{}", named(input.spec_a), input.spec_b ? named(*input.spec_b) : "",
-                     input.budget.text(), input.block);
+}
+
+bool Tile::take_replays(const TileState& tile, const TileContext& context, FigureKey& key,
+                        request::ReadyReplays& ready) {
+  const request::Reads reads = request::reads_of(*find_view(tile.view));
+  const FigureKey before = figure_.key();
+  const auto take = [&](const PolicyResults& results, std::optional<PolicySpec>& policy,
+                        const std::optional<PolicySpec>& policy_before,
+                        const std::string& of_before, std::string& of) {
+    const auto& slot = reads.all_layers ? results.all : results.focus;
+    if (!slot.error().empty()) error_ = slot.error();
+    // What is kept comes first, and layer by layer; metrics and the other layers follow.
+    const bool current = slot.current() != nullptr;
+    const bool complete = current && (!reads.whole_replay() || slot.complete());
+    if (!complete) waiting_for_replay_ = true;
+    key.complete = key.complete && (complete || (!current && !reads.whole_replay()));
+    // The grid of one policy fills as its layers come; two are compared head by head.
+    if (reads.all_layers && reads.policy_b && !slot.complete()) return TheReplay();
+    TheReplay replay = context.results.latest(slot, context.state, reads.all_layers);
+    if (!replay) return replay;
+    of = slot.value_key();
+    if (current) return replay;
+    // One of before, while what is wanted is computed: the picture is of what that was.
+    if (of == of_before) {
+      policy = policy_before;
+      key.request.budget = before.request.budget;
+      key.request.block = before.request.block;
+    } else {
+      policy = parse_policy(replay->policy);
+      key.request.budget = Budget{static_cast<long>(replay->budget)};
+      key.request.block = replay->block;
+    }
+    return replay;
+  };
+  const bool only_b = reads.side && tile.side == PolicySide::b;
+  ready.a = take(only_b ? context.results.b : context.results.a, key.request.policy_a,
+                 before.request.policy_a, before.replay_a, key.replay_a);
+  if (key.request.policy_b) {
+    ready.b = take(context.results.b, key.request.policy_b, before.request.policy_b,
+                   before.replay_b, key.replay_b);
+  }
+  // Until the replay is there, the one before is shown, with a dot; not one policy of two.
+  if (!error_.empty() || !ready.a || (key.request.policy_b && !ready.b)) return false;
+  key.heads_a = ready.a->heads.size();
+  key.heads_b = ready.b ? ready.b->heads.size() : 0;
+  if (ready.b && ready.b->budget != ready.a->budget) key.complete = false;  // one is of before
+  ready.complete = key.complete;
   return true;
 }
 
@@ -198,11 +250,8 @@ void Tile::request(const TileState& tile, const TileContext& context, ImVec2 siz
   const figure::FigureInfo* view = find_view(tile.view);
   error_.clear();
   waiting_for_replay_ = false;
-  const TracePointer trace = context.results.trace();
-  const EvaluationPointer evaluation = context.results.evaluation();
-  if (!view || (!trace && !evaluation)) return;
-  const figure::FigureInfo& info = *view;
-  error_ = missing_input(info, context.results);
+  const request::FigureInputs inputs = context.results.inputs();
+  if (!view || (inputs.traces.empty() && !inputs.evaluation)) return;
   if (shown_view_ != tile.view) {
     figure_.clear();
     picture_.clear();
@@ -211,93 +260,23 @@ void Tile::request(const TileState& tile, const TileContext& context, ImVec2 siz
     drafts_.clear();
     shown_view_ = tile.view;
   }
-  if (!error_.empty()) return;
-
-  figure::FigureInput input;
-  if (info.needs.evaluation) {
-    input.evaluation = evaluation;
-    input.choices = tile.choices;
-    input.budget = parse_budget(context.state.budget);
-    std::string key =
-        tile.view + "|" + context.results.evaluation_key() + "|" + context.state.budget;
-    for (const auto& [name, value] : tile.choices) key += "|" + name + "=" + value;
-    figure_.request(context.results.quick(), key, [=](Progress& progress, const auto&) {
-      return figure::made_from(info, input, progress);
-    });
-    request_picture(tile, context, size);
-    return;
-  }
-  input.trace = trace;
-  input.traces = {trace};
-  input.choices = tile.choices;
-  std::string key = tile.view + "|" + context.results.trace_key();
-  // What compares the two looks at both.
-  const PolicySide side = info.needs.policy_b ? PolicySide::both : tile.side;
-  if (side == PolicySide::b && !context.state.policy_b_on) {
-    error_ = "This view shows policy B, which is off. Switch it on (B).";
-    return;
-  }
-  if (info.needs.both_loops) {
-    const TracePointer other = context.results.other_loop();
-    input.traces.push_back(other);
-    key += "|" + other->path().string() + other->identity();
-  }
-  if (info.needs.policy_b && !context.state.policy_b_on) {
-    error_ = "This view compares two policies. Switch policy B on.";
-    return;
-  }
-  if (info.needs.comparison && !add_comparison(input, key, side, context)) return;
-  if (info.needs.policy || info.needs.policy_b) {
-    const auto take = [&](PolicyResults& results, std::shared_ptr<const Replay>& replay) {
-      const auto& slot = info.needs.all_layers ? results.all : results.focus;
-      if (!slot.error().empty()) error_ = slot.error();
-      // What is kept comes first, and layer by layer; metrics and the other layers follow.
-      const bool whole = info.needs.metrics || info.needs.all_layers;
-      if (whole ? !slot.complete() : !slot.current()) waiting_for_replay_ = true;
-      // The grid of one policy fills as its layers come; two are compared head by head.
-      if (info.needs.all_layers && info.needs.policy_b && !slot.complete()) return;
-      replay = context.results.latest(slot, context.state, info.needs.all_layers);
-      if (!replay) return;
-      key += fmt::format("|{}#{}{}", slot.value_key(), replay->heads.size(),
-                         whole && !slot.complete() ? " so far" : "");
-    };
-    take(side == PolicySide::b ? context.results.b : context.results.a, input.policy_a);
-    const bool both = context.state.policy_b_on && side == PolicySide::both;
-    if (both) take(context.results.b, input.policy_b);
-    // Until the replay is there, the one before is shown, with a dot; not one policy of two.
-    const bool complete = input.policy_a && (input.policy_b || !both);
-    if (!complete || !error_.empty()) return;
-  }
-  const SharedSelection& at = context.state.selection;
-  figure::Selection& selection = input.selection;
-  if (info.needs.head) {
-    selection.layer = at.layer;
-    selection.head = at.head;
-    selection.query_head = at.query_head;
-  }
-  if (info.needs.step) selection.step = context.step;
-  if (info.needs.tokens) {
-    selection.first_token = at.first_token;
-    selection.last_token = at.last_token;
-  }
-  if (info.needs.token) selection.token = at.token < trace->length() ? at.token : -1;
-  key += fmt::format("|{},{},{},{},{},{},{}", selection.layer, selection.head, selection.query_head,
-                     selection.step, selection.first_token, selection.last_token, selection.token);
-  for (const auto& [name, value] : tile.choices) key += "|" + name + "=" + value;
-
-  const auto unavailable = info.unavailable;
-  const int steps = static_cast<int>(input.policy_a ? input.policy_a->blocks.size()
-                                                    : context.results.blocks(context.state).size());
-  selection.step = std::min(selection.step, steps - 1);
-  job::JobQueue& queue = info.needs.comparison || info.needs.both_loops
-                             ? context.results.comparing()
-                             : context.results.quick();
-  figure_.request(queue, key, [=](Progress& progress, const auto&) mutable {
-    const std::string reason = unavailable(*input.trace);
-    if (!reason.empty()) throw WorkError(reason);
-    input.selection = figure::resolve(input.selection, *input.trace, steps);
-    return figure::made_from(info, input, progress);
-  });
+  const request::FigureRequest* wanted = want(tile, context, inputs);
+  if (!wanted) return;
+  const figure::FigureInfo& info = *view;
+  const request::Reads reads = request::reads_of(info);
+  FigureKey key;
+  key.request = *wanted;
+  request::ReadyReplays ready;
+  if (reads.replay && !take_replays(tile, context, key, ready)) return;
+  job::JobQueue& queue = reads.slow ? context.results.comparing() : context.results.quick();
+  figure_.request(queue, key,
+                  [&info, request = key.request, inputs, ready,
+                   service = context.results.figures()](Progress& progress, const auto&) {
+                    const std::string reason =
+                        request::unavailable(info, request::traces_read(info, inputs));
+                    if (!reason.empty()) throw WorkError(reason);
+                    return service->make(info, request, inputs, progress, ready);
+                  });
   request_picture(tile, context, size);
 }
 
@@ -317,14 +296,13 @@ void Tile::request_picture(const TileState& tile, const TileContext& context, Im
   draw.y_range = tile.y_range;
   draw.limits = tile.limits;
   draw.pixels_per_point = scale_;
-  const std::string picture_key = fmt::format(
-      "{}|{:.2f}x{:.2f}@{:.3f}|{}|{}|{}|{}|{}", figure_.value_key(), draw.width, draw.height,
-      scale_, range_key(draw.x_range), range_key(draw.y_range), range_key(draw.limits),
-      static_cast<int>(context.state.theme), static_cast<int>(context.state.amounts));
+  const PictureKey key{figure_.value_key(),  draw.width,   draw.height, scale_,
+                       draw.x_range,         draw.y_range, draw.limits, context.state.theme,
+                       context.state.amounts};
   // While one pans or zooms, each picture begun is finished and shown: a newer view would else
   // cancel the one before in every frame, and nothing new be seen until the hand rests.
   picture_.request(
-      context.results.quick(), picture_key,
+      context.results.quick(), key,
       [figure, draw](Progress&, const auto&) { return figure->figure->draw(draw); }, kPictureRest);
   error_ = picture_.error();
 }

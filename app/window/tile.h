@@ -8,10 +8,12 @@
 #include <string>
 #include <vector>
 
-#include "app/figure/figure_maker.h"
 #include "app/figure/imgui_backend.h"
+#include "app/figure/made_figure.h"
 #include "app/job/computed.h"
 #include "app/job/job_queue.h"
+#include "app/request/figure_request.h"
+#include "app/request/figure_service.h"
 #include "app/window/fonts.h"
 #include "app/window/results.h"
 #include "app/window/state.h"
@@ -39,6 +41,26 @@ struct TileContext {
   Hover& hover;                // of this frame: what the pointer is over
   SharedSelection& selection;  // what a click changes
   TileAsks& asks;
+};
+
+/// What a tile's figure was computed from: its request, and how far the replays were that it shows.
+struct FigureKey {
+  request::FigureRequest request;
+  std::string replay_a, replay_b;        // of which its replays are; empty: not from the window
+  std::size_t heads_a = 0, heads_b = 0;  // how much of them there was
+  bool complete = true;
+  bool operator==(const FigureKey&) const = default;
+};
+
+/// What a picture was drawn from.
+struct PictureKey {
+  FigureKey figure;
+  double width = 0.0, height = 0.0;  // points
+  double scale = 0.0;                // pixels per point
+  std::optional<std::pair<double, double>> x_range, y_range, limits;
+  Theme theme = Theme::light;
+  figure::AmountMap amounts = figure::AmountMap::viridis;
+  bool operator==(const PictureKey&) const = default;
 };
 
 /// One view on the screen: a figure computed and drawn into a scene by background jobs, shown with
@@ -75,7 +97,9 @@ class Tile {
   /// The figure shown, with its settings, for export; nullptr where there is none yet.
   std::shared_ptr<const figure::MadeFigure> figure() const;
   /// What identifies figure(): equal where it is.
-  const std::string& figure_key() const { return figure_.key(); }
+  const FigureKey& figure_key() const { return figure_.key(); }
+  /// What the view asks for now.
+  const request::FigureRequest& wanted() const { return wanted_.last(); }
   /// Where the scene was drawn, in pixels.
   ImVec2 origin() const { return origin_; }
   float scale() const { return scale_; }
@@ -87,10 +111,12 @@ class Tile {
   void request(const TileState& tile, const TileContext& context, ImVec2 size);
   /// The figure's picture in this size, once there is a figure.
   void request_picture(const TileState& tile, const TileContext& context, ImVec2 size);
-  /// What a figure that makes replays of its own needs, also for its key; false and an error where
-  /// what is selected is wrong.
-  bool add_comparison(figure::FigureInput& input, std::string& key, PolicySide side,
-                      const TileContext& context);
+  /// The request for what the state asks for; nullptr, and an error to show, where it cannot be.
+  const request::FigureRequest* want(const TileState& tile, const TileContext& context,
+                                     const request::FigureInputs& inputs);
+  /// The replays to show, as far as there are any, and in `key` what they are of; false: none yet.
+  bool take_replays(const TileState& tile, const TileContext& context, FigureKey& key,
+                    request::ReadyReplays& ready);
   void draw_header(TileState& tile, const TileContext& context, float width, bool active);
   /// Title and list of views.
   void draw_title(const TileState& tile, const TileContext& context, float width, bool active);
@@ -104,8 +130,9 @@ class Tile {
   void draw_cross_hair(const TileContext& context, const figure::Scene& scene,
                        figure::Point at) const;
 
-  job::Computed<figure::MadeFigure> figure_;
-  job::Computed<figure::Scene> picture_;
+  request::RequestMaker wanted_;
+  job::Computed<figure::MadeFigure, FigureKey> figure_;
+  job::Computed<figure::Scene, PictureKey> picture_;
   bool waiting_for_replay_ = false;
   std::string error_;
   std::string shown_view_;
@@ -115,8 +142,8 @@ class Tile {
   float scale_ = 1.0F;
   std::optional<figure::Axis> full_x_, full_y_;  // the whole view's axes
   enum class Drag { none, pan, low_limit, high_limit, range } drag_ = Drag::none;
-  int range_from_ = 0;             // the token where a drag for a range began
-  mutable std::string aspect_of_;  // the figure whose aspect is known
+  int range_from_ = 0;           // the token where a drag for a range began
+  mutable FigureKey aspect_of_;  // the figure whose aspect is known
   mutable double aspect_ = 1.0;
   bool dragged_ = false;
 };

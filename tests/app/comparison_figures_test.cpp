@@ -11,7 +11,7 @@
 #include "analysis/error.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figure_catalog.h"
-#include "app/figure/figure_maker.h"
+#include "app/request/figure_service.h"
 #include "tests/app/csv_rows.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
@@ -31,14 +31,14 @@ class ComparisonFigures : public ::testing::Test {
     trace = std::make_shared<const Trace>(folder / "t.h5");
   }
 
-  MadeFigure make(const std::string& name, const FigureSettings& settings) {
-    const FigureMaker maker(trace);
+  MadeFigure make(const std::string& name, const request::FigureSettings& settings) {
+    const request::FigureMaker maker(trace);
     Progress progress;
     return maker.make(find_figure(name), settings, progress);
   }
 
   /// The rows of a figure's CSV; no field here has a comma in it.
-  std::vector<Row> rows_of(const std::string& name, const FigureSettings& settings) {
+  std::vector<Row> rows_of(const std::string& name, const request::FigureSettings& settings) {
     const std::vector<Row> rows = test::csv_rows(*make(name, settings).figure);
     EXPECT_FALSE(rows.empty()) << name;
     return rows;
@@ -68,7 +68,7 @@ class ComparisonFigures : public ::testing::Test {
 };
 
 TEST_F(ComparisonFigures, HeadBudgetsAreWhatIsRetainedAndSumToTheBudget) {
-  FigureSettings settings;
+  request::FigureSettings settings;
   settings.budget = "24";
   settings.choices["policies"] = "h2o+adakv,keydiff";
   const std::vector<Row> rows = rows_of("head-budgets", settings);
@@ -95,7 +95,7 @@ TEST_F(ComparisonFigures, DifferencesAreCountedTokenByToken) {
   const Replay a = replay_of_spec("keydiff", 24);
   const Replay b = replay_of_spec("h2o", 24);
   for (const char* show : {"heads", "steps", "text"}) {
-    FigureSettings settings;
+    request::FigureSettings settings;
     settings.budget = "24";
     settings.policy_b = "h2o";
     settings.choices["show"] = show;
@@ -118,7 +118,7 @@ TEST_F(ComparisonFigures, DifferencesAreCountedTokenByToken) {
 }
 
 TEST_F(ComparisonFigures, AgreementIsJaccardsIndexAndHeadsAreSorted) {
-  FigureSettings settings;
+  request::FigureSettings settings;
   settings.budget = "24";
   settings.choices["policies"] = "keydiff,h2o,tova,B";  // there is no B
   const std::vector<Row> rows = rows_of("agreement", settings);
@@ -146,7 +146,7 @@ TEST_F(ComparisonFigures, AgreementIsJaccardsIndexAndHeadsAreSorted) {
 }
 
 TEST_F(ComparisonFigures, CurvesAreMeansAndTheSafeBudgetIsTheSmallestWithinTheLimit) {
-  FigureSettings settings;
+  request::FigureSettings settings;
   settings.choices["policies"] = "h2o";
   settings.choices["budgets"] = "80,8,24,24";
   settings.choices["measure"] = "lost-mass";
@@ -191,7 +191,7 @@ TEST_F(ComparisonFigures, AMeasureThatATraceCannotHaveIsRefused) {
   options.value_out_norms = false;
   test::write_synthetic_trace(folder / "bare.h5", options);
   trace = std::make_shared<const Trace>(folder / "bare.h5");
-  FigureSettings settings;
+  request::FigureSettings settings;
   settings.choices["policies"] = "h2o";
   EXPECT_NO_THROW(make("budget-curve", settings));
   settings.choices["measure"] = "perturbation";
@@ -199,7 +199,7 @@ TEST_F(ComparisonFigures, AMeasureThatATraceCannotHaveIsRefused) {
 }
 
 TEST_F(ComparisonFigures, WhyTellsTheStoryOfAToken) {
-  FigureSettings settings;
+  request::FigureSettings settings;
   settings.policy = "keydiff+recent(4)+sinks(2)";
   settings.budget = "24";
   settings.token = 0;
@@ -219,13 +219,13 @@ TEST_F(ComparisonFigures, WhyTellsTheStoryOfAToken) {
 }
 
 TEST_F(ComparisonFigures, ATooLargeOrTooSmallNumberOfTracesIsRefused) {
-  const FigureMaker two({trace, trace});
+  const request::FigureMaker two({trace, trace});
   Progress progress;
   EXPECT_THROW(two.make(find_figure("agreement"), {}, progress), UsageError);
   FigureInfo many = find_figure("agreement");
   many.needs.fewest_traces = 2;
   many.needs.most_traces = 3;
-  EXPECT_THROW(FigureMaker(trace).make(many, {}, progress), UsageError);
+  EXPECT_THROW(request::FigureMaker(trace).make(many, {}, progress), UsageError);
   EXPECT_NO_THROW(two.make(many, {}, progress));
 }
 

@@ -21,6 +21,7 @@
 #include "analysis/evaluation/evaluation.h"
 #include "app/figure/figure_file.h"
 #include "app/figure/text_dump.h"
+#include "app/request/figure_service.h"
 #include "tests/app/dump_difference.h"
 #include "tests/app/page_reader.h"
 #include "tests/app/well_formed.h"
@@ -78,15 +79,15 @@ class FigureCatalogTest : public ::testing::TestWithParam<std::string> {
   }
 
   const FigureInfo& info() const { return find_figure(GetParam()); }
-  MadeFigure make(FigureSettings settings = {}) const {
+  MadeFigure make(request::FigureSettings settings = {}) const {
     Progress progress;
     return maker().make(info(), settings, progress);
   }
   /// Of what the figure is made from.
-  FigureMaker maker() const {
-    if (info().needs.evaluation) return FigureMaker(*evaluation);
-    if (info().needs.both_loops) return FigureMaker({*trace, *closed});
-    return FigureMaker(info().unavailable(**trace).empty() ? *trace : *with_head);
+  request::FigureMaker maker() const {
+    if (info().needs.evaluation) return request::FigureMaker(*evaluation);
+    if (info().needs.both_loops) return request::FigureMaker({*trace, *closed});
+    return request::FigureMaker(info().unavailable(**trace).empty() ? *trace : *with_head);
   }
 
   static test::TemporaryFolder* folder;
@@ -152,7 +153,7 @@ TEST_P(FigureCatalogTest, AsAPageItSaysWhatItSaysAtEveryPlace) {
 }
 
 TEST_P(FigureCatalogTest, ScenesAreSoundInEverySizeThemeAndChoice) {
-  std::vector<FigureSettings> all(1);
+  std::vector<request::FigureSettings> all(1);
   all.back().policy = "h2o+recent(20%)+sinks(2)";
   all.push_back(all.front());
   all.back().policy_b = "keydiff";
@@ -166,7 +167,7 @@ TEST_P(FigureCatalogTest, ScenesAreSoundInEverySizeThemeAndChoice) {
       all.back().choices[choice.name] = value;
     }
   }
-  for (const FigureSettings& settings : all) {
+  for (const request::FigureSettings& settings : all) {
     const MadeFigure made = make(settings);
     for (const char* size : {"", "85x60mm", "178x120mm", "1600x900px", "40x40mm"}) {
       for (const Theme theme : {Theme::light, Theme::dark}) {
@@ -247,7 +248,7 @@ TEST_P(FigureCatalogTest, SvgIsXmlAndTextIsTextOnEveryBackEnd) {
 }
 
 TEST_P(FigureCatalogTest, Baseline) {
-  FigureSettings settings;
+  request::FigureSettings settings;
   settings.policy = "h2o+recent(20%)+sinks(2)";
   const std::string dump = write_text_dump(page_of(info(), make(settings), {}, *fonts));
   const std::filesystem::path path =
@@ -305,22 +306,22 @@ TEST_P(FigureCatalogTest, BaselinesSeeWhatIsWrongAndNothingElse) {
 
 TEST_P(FigureCatalogTest, WrongSettingsAreUsageErrors) {
   const auto refused = [&](auto change) {
-    FigureSettings settings;
+    request::FigureSettings settings;
     change(settings);
     EXPECT_THROW(make(settings), UsageError);
   };
-  refused([](FigureSettings& s) { s.policy = "keydif"; });
-  refused([](FigureSettings& s) { s.choices["nonsense"] = "1"; });
+  refused([](request::FigureSettings& s) { s.policy = "keydif"; });
+  refused([](request::FigureSettings& s) { s.choices["nonsense"] = "1"; });
   if (info().needs.evaluation) return;  // has no layers
-  refused([](FigureSettings& s) { s.layer = 3; });
-  refused([](FigureSettings& s) { s.layer = -1; });
-  refused([](FigureSettings& s) { s.head = 2; });
-  refused([](FigureSettings& s) { s.query_head = 4; });
-  refused([](FigureSettings& s) { s.head = 0, s.query_head = 3; });
-  refused([](FigureSettings& s) { s.step = 100; });
-  refused([](FigureSettings& s) { s.tokens = {{0, 104}}; });
-  refused([](FigureSettings& s) { s.tokens = {{9, 3}}; });
-  refused([](FigureSettings& s) { s.budget = "0"; });
+  refused([](request::FigureSettings& s) { s.layer = 3; });
+  refused([](request::FigureSettings& s) { s.layer = -1; });
+  refused([](request::FigureSettings& s) { s.head = 2; });
+  refused([](request::FigureSettings& s) { s.query_head = 4; });
+  refused([](request::FigureSettings& s) { s.head = 0, s.query_head = 3; });
+  refused([](request::FigureSettings& s) { s.step = 100; });
+  refused([](request::FigureSettings& s) { s.tokens = {{0, 104}}; });
+  refused([](request::FigureSettings& s) { s.tokens = {{9, 3}}; });
+  refused([](request::FigureSettings& s) { s.budget = "0"; });
 }
 
 TEST_P(FigureCatalogTest, ACancelledFigureStops) {

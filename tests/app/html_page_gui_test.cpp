@@ -11,6 +11,7 @@
 #include "app/figure/html/figure_page.h"
 #include "app/figure/html/page.h"
 #include "app/figure/output_file.h"
+#include "app/request/figure_service.h"
 #include "tests/app/chromium.h"
 #include "tests/app/made_page.h"
 #include "tests/support/synthetic_trace.h"
@@ -272,7 +273,7 @@ TEST_F(HtmlInBrowserTest, EveryFigureOpensAndSaysWhatItsTargetsSay) {
   test::SyntheticTraceOptions options;
   options.lm_head = true;
   test::write_synthetic_trace(folder / "t.h5", options);
-  const FigureMaker maker(std::make_shared<const Trace>(folder / "t.h5"));
+  const request::FigureMaker maker(std::make_shared<const Trace>(folder / "t.h5"));
   int opened = 0;
   for (const FigureInfo& info : figure_catalog()) {
     if (info.needs.evaluation || info.needs.fewest_traces > 1 || info.needs.both_loops) continue;

@@ -9,6 +9,7 @@
 #include "analysis/error.h"
 #include "app/figure/figure_catalog.h"
 #include "app/figure/figure_file.h"
+#include "app/request/figure_service.h"
 #include "tests/app/csv_rows.h"
 #include "tests/naive/naive_geometry.h"
 #include "tests/support/synthetic_trace.h"
@@ -29,9 +30,10 @@ class KeyFiguresTest : public ::testing::Test {
   }
 
   /// The rows of a figure's CSV, by column.
-  std::vector<Row> rows_of(const std::string& name, const FigureSettings& settings = {}) const {
+  std::vector<Row> rows_of(const std::string& name,
+                           const request::FigureSettings& settings = {}) const {
     const FigureInfo& info = find_figure(name);
-    const FigureMaker maker(trace);
+    const request::FigureMaker maker(trace);
     Progress progress;
     const MadeFigure made = maker.make(info, settings, progress);
     const TextMetrics fonts;
@@ -67,7 +69,7 @@ TEST_F(KeyFiguresTest, MeanKeyAndMeanQuery) {
 }
 
 TEST_F(KeyFiguresTest, DistinctKeysOfAllKeysAreAllKeys) {
-  FigureSettings settings;
+  request::FigureSettings settings;
   settings.choices["share"] = "100";
   const std::vector<Row> rows = rows_of("distinct-keys-query", settings);
   ASSERT_EQ(rows.size(), 16U);
@@ -78,7 +80,7 @@ TEST_F(KeyFiguresTest, DistinctKeysOfAllKeysAreAllKeys) {
 }
 
 TEST_F(KeyFiguresTest, AnglesAreThoseToTheMean) {
-  FigureSettings settings;
+  request::FigureSettings settings;
   settings.layer = 1;
   const naive::Vectors of_head = keys(1, 1);
   const naive::Vector mean = naive::mean(of_head);
@@ -94,7 +96,7 @@ TEST_F(KeyFiguresTest, AnglesAreThoseToTheMean) {
 }
 
 TEST_F(KeyFiguresTest, KeydiffKeepsTheLowestCosines) {
-  FigureSettings settings;
+  request::FigureSettings settings;
   settings.budget = "20";
   settings.step = 2;
   double highest_kept = -2.0, lowest_evicted = 2.0;
@@ -114,7 +116,7 @@ TEST_F(KeyFiguresTest, KeydiffKeepsTheLowestCosines) {
 }
 
 TEST_F(KeyFiguresTest, DiversityIsThatOfTheRetainedSets) {
-  FigureSettings settings;
+  request::FigureSettings settings;
   settings.budget = "24";
   settings.step = 2;
   settings.choices["policies"] = "random";
@@ -139,7 +141,7 @@ TEST_F(KeyFiguresTest, DiversityIsThatOfTheRetainedSets) {
 }
 
 TEST_F(KeyFiguresTest, OneBlockOverlapsWithItselfWhole) {
-  FigureSettings settings;
+  request::FigureSettings settings;
   settings.choices["policies"] = "keydiff,h2o";
   settings.choices["blocks"] = "16,48";
   for (const Row& row : rows_of("block-overlap", settings)) {
@@ -153,7 +155,7 @@ TEST_F(KeyFiguresTest, OneBlockOverlapsWithItselfWhole) {
 }
 
 TEST_F(KeyFiguresTest, RetainedShareIsBudgetOverLength) {
-  FigureSettings settings;
+  request::FigureSettings settings;
   settings.choices["budgets"] = "24,96,500";
   int compared = 0;
   for (const Row& row : rows_of("retained-share", settings)) {
@@ -166,7 +168,7 @@ TEST_F(KeyFiguresTest, RetainedShareIsBudgetOverLength) {
 }
 
 TEST_F(KeyFiguresTest, LocalSimilarityOfTheSelectedHead) {
-  FigureSettings settings;
+  request::FigureSettings settings;
   settings.layer = 0;
   settings.head = 1;
   settings.choices["distance"] = "5";
@@ -187,7 +189,7 @@ TEST_F(KeyFiguresTest, LocalSimilarityOfTheSelectedHead) {
 }
 
 TEST_F(KeyFiguresTest, TheKernelFallsToItsHalfWidth) {
-  FigureSettings settings;
+  request::FigureSettings settings;
   settings.choices["sigma"] = "2";
   for (const Row& row : rows_of("kernel", settings)) {
     const double distance = test::csv_number(row, "distance");
@@ -196,15 +198,15 @@ TEST_F(KeyFiguresTest, TheKernelFallsToItsHalfWidth) {
 }
 
 TEST_F(KeyFiguresTest, SigmaNeedsAPolicyThatMerges) {
-  FigureSettings settings;
+  request::FigureSettings settings;
   settings.choices["policies"] = "h2o";
-  const FigureMaker maker(trace);
+  const request::FigureMaker maker(trace);
   Progress progress;
   EXPECT_THROW(maker.make(find_figure("sigma-sweep"), settings, progress), UsageError);
 }
 
 TEST_F(KeyFiguresTest, AWiderSigmaCountsMoreMembers) {
-  FigureSettings settings;
+  request::FigureSettings settings;
   settings.budget = "40";
   settings.choices["policies"] = "h2o+kvmerger(threshold=auto)";
   settings.choices["sigma"] = "0.1,1,100";
@@ -221,7 +223,7 @@ TEST_F(KeyFiguresTest, AWiderSigmaCountsMoreMembers) {
 }
 
 TEST_F(KeyFiguresTest, WeightsOfAMergingSetAddUpToOne) {
-  FigureSettings settings;
+  request::FigureSettings settings;
   settings.budget = "30";
   settings.step = 2;
   settings.choices["policies"] = "h2o+kvmerger(threshold=auto)";

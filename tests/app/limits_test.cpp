@@ -8,6 +8,7 @@
 
 #include "app/figure/figure_catalog.h"
 #include "app/figure/figure_file.h"
+#include "app/request/figure_service.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
 
@@ -82,7 +83,7 @@ TEST(Limits, OfAttentionAreNeverAboveOneInAnyFigure) {
   test::SyntheticTraceOptions options;
   options.sink_logit = 30.0F;  // attention of 1, but for rounding
   test::write_synthetic_trace(folder / "trace.h5", options);
-  const FigureMaker maker(std::make_shared<const Trace>(folder / "trace.h5"));
+  const request::FigureMaker maker(std::make_shared<const Trace>(folder / "trace.h5"));
   const TextMetrics fonts;
   const std::vector<std::tuple<std::string, std::string, std::string>> all = {
       {"attention", "scale", "log"},           {"attention", "scale", "linear"},
@@ -92,7 +93,7 @@ TEST(Limits, OfAttentionAreNeverAboveOneInAnyFigure) {
       {"budget-curve", "measure", "lost-mass"}};
   for (const auto& [name, key, value] : all) {
     const FigureInfo& info = find_figure(name);
-    FigureSettings settings;
+    request::FigureSettings settings;
     settings.choices[key] = value;
     settings.head = 0;
     Progress progress;

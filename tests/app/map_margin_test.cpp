@@ -11,6 +11,7 @@
 #include "app/figure/figure_catalog.h"
 #include "app/figure/figure_file.h"
 #include "app/figure/text_dump.h"
+#include "app/request/figure_service.h"
 #include "tests/app/csv_rows.h"
 #include "tests/naive/naive_measures.h"
 #include "tests/support/made_layer.h"
@@ -24,14 +25,15 @@ class Margins : public ::testing::Test {
   void write(test::SyntheticTraceOptions options) {
     options.layers = 1;
     made_ = test::write_synthetic_trace(folder_ / "trace.h5", options);
-    maker_ = std::make_unique<FigureMaker>(std::make_shared<const Trace>(folder_ / "trace.h5"));
+    maker_ =
+        std::make_unique<request::FigureMaker>(std::make_shared<const Trace>(folder_ / "trace.h5"));
   }
-  MadeFigure make(const std::string& name, const FigureSettings& settings) const {
+  MadeFigure make(const std::string& name, const request::FigureSettings& settings) const {
     Progress progress;
     return maker_->make(find_figure(name), settings, progress);
   }
-  static FigureSettings of_query_head(int query_head) {
-    FigureSettings settings;
+  static request::FigureSettings of_query_head(int query_head) {
+    request::FigureSettings settings;
     settings.query_head = query_head;
     return settings;
   }
@@ -58,7 +60,7 @@ class Margins : public ::testing::Test {
 
   const test::TemporaryFolder folder_;
   test::SyntheticStates made_;
-  std::unique_ptr<FigureMaker> maker_;
+  std::unique_ptr<request::FigureMaker> maker_;
 };
 
 TEST_F(Margins, TheReadOutIsTheMeanOverTheQueriesThatSeeTheKey) {
@@ -202,7 +204,7 @@ TEST_F(Margins, TheFilmStripHasTheSinksColumnToo) {
   options.sink_logit = 12.0F;
   write(options);
   const TextMetrics fonts;
-  FigureSettings settings = of_query_head(0);
+  request::FigureSettings settings = of_query_head(0);
   settings.policy = "keynorm";
   const Scene scene = page_of(find_figure("filmstrip"), make("filmstrip", settings), {}, fonts);
   const Axes* column = column_of(scene, 0);

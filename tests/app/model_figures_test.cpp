@@ -17,8 +17,8 @@
 #include "app/cli/commands.h"
 #include "app/figure/figure_catalog.h"
 #include "app/figure/figure_file.h"
-#include "app/figure/figure_maker.h"
 #include "app/figure/text_dump.h"
+#include "app/request/figure_service.h"
 #include "tests/app/csv_rows.h"
 #include "tests/naive/naive_measures.h"
 #include "tests/naive/naive_replay.h"
@@ -54,13 +54,13 @@ class ModelFigures : public ::testing::Test {
     EXPECT_FALSE(rows.empty());
     return rows;
   }
-  static MadeFigure make(const FigureMaker& maker, const std::string& name,
-                         const FigureSettings& settings = {}) {
+  static MadeFigure make(const request::FigureMaker& maker, const std::string& name,
+                         const request::FigureSettings& settings = {}) {
     Progress progress;
     return maker.make(find_figure(name), settings, progress);
   }
-  static FigureSettings settings(const std::string& policy) {
-    FigureSettings s;
+  static request::FigureSettings settings(const std::string& policy) {
+    request::FigureSettings s;
     s.policy = policy;
     s.budget = std::to_string(kBudget);
     return s;
@@ -82,9 +82,9 @@ class ModelFigures : public ::testing::Test {
 };
 
 TEST_F(ModelFigures, DriftIsCountedTokenByTokenInEitherOrder) {
-  const MadeFigure made = make(FigureMaker({full, closed}), "drift");
+  const MadeFigure made = make(request::FigureMaker({full, closed}), "drift");
   const std::vector<Row> rows = rows_of(*made.figure);
-  EXPECT_EQ(rows, rows_of(*make(FigureMaker({closed, full}), "drift").figure));
+  EXPECT_EQ(rows, rows_of(*make(request::FigureMaker({closed, full}), "drift").figure));
   const std::vector<Block> blocks = closed->blocks();
   int checked = 0, differ = 0;
   for (int layer = 0; layer < options.layers; ++layer) {
@@ -187,24 +187,25 @@ TEST_F(ModelFigures, RunsThatCannotBeComparedAreRefused) {
   EXPECT_TRUE(is_drift_pair(*full, *closed));
   EXPECT_FALSE(is_drift_pair(*closed, *full));
   EXPECT_FALSE(is_drift_pair(*full, *full));
-  EXPECT_THROW(make(FigureMaker({full, full}), "drift"), FileError);
-  EXPECT_THROW(make(FigureMaker({closed, closed}), "drift"), FileError);
-  EXPECT_THROW(make(FigureMaker(full), "drift"), UsageError);
+  EXPECT_THROW(make(request::FigureMaker({full, full}), "drift"), FileError);
+  EXPECT_THROW(make(request::FigureMaker({closed, closed}), "drift"), FileError);
+  EXPECT_THROW(make(request::FigureMaker(full), "drift"), UsageError);
   test::SyntheticTraceOptions others = options;
   others.seed = 5;  // other tokens
   test::write_synthetic_trace(folder / "other.h5", others);
   const auto other = std::make_shared<const Trace>(folder / "other.h5");
   EXPECT_FALSE(is_drift_pair(*other, *closed));
-  EXPECT_THROW(make(FigureMaker({other, closed}), "drift"), FileError);
+  EXPECT_THROW(make(request::FigureMaker({other, closed}), "drift"), FileError);
 }
 
 TEST_F(ModelFigures, NeedlesAreCountedPlaceByPlace) {
   const auto path = test::write_synthetic_evaluation(folder / "needle.json");
   const auto evaluation = std::make_shared<const Evaluation>(read_evaluation(path));
-  FigureSettings wanted;
+  request::FigureSettings wanted;
   wanted.budget = "30%";  // nearest: 25%, the second
   int places = 0;
-  for (const Row& row : rows_of(*make(FigureMaker(evaluation), "needle-grid", wanted).figure)) {
+  for (const Row& row :
+       rows_of(*make(request::FigureMaker(evaluation), "needle-grid", wanted).figure)) {
     const int policy = row.at("policy") == "full" ? 0 : row.at("policy") == "h2o" ? 1 : 2;
     EXPECT_EQ(row.at("budget"), policy == 0 ? "full" : "25%");
     const int length = row.at("length_tokens") == "256" ? 0 : 1;
@@ -219,13 +220,14 @@ TEST_F(ModelFigures, NeedlesAreCountedPlaceByPlace) {
   EXPECT_EQ(places, 18);
   // What is written under a figure says at which budget; where all are shown, none.
   for (const char* name : {"needle-grid", "layer-drift"}) {
-    EXPECT_THAT(make(FigureMaker(evaluation), name, wanted).settings,
+    EXPECT_THAT(make(request::FigureMaker(evaluation), name, wanted).settings,
                 Contains(Pair("budget", "25%")));
   }
-  EXPECT_THAT(make(FigureMaker(evaluation), "perplexity-budget", wanted).settings,
+  EXPECT_THAT(make(request::FigureMaker(evaluation), "perplexity-budget", wanted).settings,
               testing::Not(Contains(Key("budget"))));
   int points = 0;
-  for (const Row& row : rows_of(*make(FigureMaker(evaluation), "perplexity-budget").figure)) {
+  for (const Row& row :
+       rows_of(*make(request::FigureMaker(evaluation), "perplexity-budget").figure)) {
     const int policy = row.at("line") == "h2o" ? 1 : 2;
     const int budget = row.at("budget_percent") == "10"   ? 0
                        : row.at("budget_percent") == "25" ? 1
@@ -242,12 +244,12 @@ TEST_F(ModelFigures, NeedlesAreCountedPlaceByPlace) {
 TEST_F(ModelFigures, PerplexityIsOfTheMeanLossAndLessTheFullCaches) {
   const auto path = test::write_synthetic_evaluation(folder / "loss.json", false);
   const auto evaluation = std::make_shared<const Evaluation>(read_evaluation(path));
-  const FigureMaker maker(evaluation);
+  const request::FigureMaker maker(evaluation);
   for (const auto& [measure, column] : {std::pair{"perplexity", "perplexity_difference"},
                                         {"loss", "loss_difference_nats"},
                                         {"kl", "kl_nats"},
                                         {"top1", "same_top1_percent"}}) {
-    FigureSettings wanted;
+    request::FigureSettings wanted;
     wanted.choices["measure"] = measure;
     int points = 0;
     for (const Row& row : rows_of(*make(maker, "perplexity-budget", wanted).figure)) {
@@ -267,16 +269,16 @@ TEST_F(ModelFigures, PerplexityIsOfTheMeanLossAndLessTheFullCaches) {
     EXPECT_EQ(points, 6);
   }
   EXPECT_THROW(make(maker, "needle-grid"), WorkError);
-  EXPECT_THROW(make(FigureMaker(full), "perplexity-budget"), UsageError);
+  EXPECT_THROW(make(request::FigureMaker(full), "perplexity-budget"), UsageError);
 }
 
 TEST_F(ModelFigures, HiddenStatesDriftByTheMeanOfTheRunsAtTheNearestBudget) {
   for (const bool needles : {true, false}) {
     const auto path = test::write_synthetic_evaluation(folder / "results.json", needles);
-    const FigureMaker maker(std::make_shared<const Evaluation>(read_evaluation(path)));
+    const request::FigureMaker maker(std::make_shared<const Evaluation>(read_evaluation(path)));
     for (const auto& [measure, column] :
          {std::pair{"distance", "mean_relative_distance"}, {"cosine", "mean_cosine_distance"}}) {
-      FigureSettings wanted;
+      request::FigureSettings wanted;
       wanted.budget = "30%";  // nearest: 25%, the second
       wanted.choices["measure"] = measure;
       int points = 0;
@@ -299,9 +301,10 @@ TEST_F(ModelFigures, HiddenStatesDriftByTheMeanOfTheRunsAtTheNearestBudget) {
   std::ofstream(folder / "old.json")
       << R"({"format":"kvloupe-eval","format_version":1,"settings":{"task":"perplexity"},"runs":[)"
       << R"({"policy":"full","budget":"full","entries":9,"length":9,"tokens":9,"loss":2}]})";
-  const FigureMaker old(std::make_shared<const Evaluation>(read_evaluation(folder / "old.json")));
+  const request::FigureMaker old(
+      std::make_shared<const Evaluation>(read_evaluation(folder / "old.json")));
   EXPECT_THROW(make(old, "layer-drift"), WorkError);
-  EXPECT_THROW(make(FigureMaker(full), "layer-drift"), UsageError);
+  EXPECT_THROW(make(request::FigureMaker(full), "layer-drift"), UsageError);
 }
 
 TEST_F(ModelFigures, AModelOfManyLayersShowsWhatEntersTheHeadByName) {
@@ -312,7 +315,7 @@ TEST_F(ModelFigures, AModelOfManyLayersShowsWhatEntersTheHeadByName) {
       R"({{"policy":"h2o","budget":"9","entries":9,"length":9,"tokens":9,"loss":2,)"
       R"("hidden_distance":[{}],"normed_distance":0.3}}]}})",
       layers);
-  const FigureMaker maker(
+  const request::FigureMaker maker(
       std::make_shared<const Evaluation>(read_evaluation(folder / "many.json")));
   const MadeFigure made = make(maker, "layer-drift");
   const std::vector<Row> rows = rows_of(*made.figure);
@@ -366,11 +369,12 @@ TEST_F(ModelFigures, ExportReadsBothAndRefusesWhatIsNeither) {
 TEST_F(ModelFigures, OneEvictionIsTheTwinsAndCaotesChoiceItsPolicys) {
   int differ = 0;
   for (const int layer : {0, 1}) {
-    FigureSettings s = settings("h2o");
+    request::FigureSettings s = settings("h2o");
     s.layer = layer;
     s.head = 1;
     s.step = 0;  // the first that evicts: there both policies have the same cache
-    const std::vector<Row> rows = rows_of(*make(FigureMaker(full), "eviction-error", s).figure);
+    const std::vector<Row> rows =
+        rows_of(*make(request::FigureMaker(full), "eviction-error", s).figure);
     const auto base = naive_steps(*full, layer, "h2o")[0][1].retained;
     const auto with = naive_steps(*full, layer, "h2o+caote")[0][1].retained;
     const std::set<int> by_base(base.begin(), base.end()), by_caote(with.begin(), with.end());
@@ -405,10 +409,11 @@ TEST_F(ModelFigures, OneEvictionIsTheTwinsAndCaotesChoiceItsPolicys) {
     }
   }
   EXPECT_GT(differ, 0) << "the comparison shows nothing";
-  EXPECT_THROW(make(FigureMaker(full), "eviction-error", settings("h2o+caote")), WorkError);
-  FigureSettings all = settings("h2o");
+  EXPECT_THROW(make(request::FigureMaker(full), "eviction-error", settings("h2o+caote")),
+               WorkError);
+  request::FigureSettings all = settings("h2o");
   all.budget = std::to_string(full->length());
-  EXPECT_THAT(make(FigureMaker(full), "eviction-error", all).figure->caption(),
+  EXPECT_THAT(make(request::FigureMaker(full), "eviction-error", all).figure->caption(),
               HasSubstr("evicts nothing"));
 }
 
@@ -419,7 +424,7 @@ TEST_F(ModelFigures, LogitsShiftAsTheTwinsOutputsDo) {
   const Matrix lm_head = *full->lm_head();
   const auto steps = naive_steps(*full, layer, "h2o");
   for (const char* of : {"evicted", "token"}) {
-    FigureSettings s = settings("h2o");
+    request::FigureSettings s = settings("h2o");
     s.layer = layer;
     s.step = step;
     s.token = 5;
@@ -460,7 +465,8 @@ TEST_F(ModelFigures, LogitsShiftAsTheTwinsOutputsDo) {
     }
     std::vector<double> sorted = logits;
     std::sort(sorted.rbegin(), sorted.rend());
-    const std::vector<Row> rows = rows_of(*make(FigureMaker(full), "logit-effect", s).figure);
+    const std::vector<Row> rows =
+        rows_of(*make(request::FigureMaker(full), "logit-effect", s).figure);
     ASSERT_EQ(rows.size(), 18U) << of;  // 8 rise, 8 fall, mean and deviation
     for (std::size_t i = 0; i < 16; ++i) {
       const double shown = std::stod(rows[i].at("logit_change"));
@@ -473,7 +479,7 @@ TEST_F(ModelFigures, LogitsShiftAsTheTwinsOutputsDo) {
   test::SyntheticTraceOptions with_words = options;
   with_words.vocabulary = true;
   test::write_synthetic_trace(folder / "words.h5", with_words);
-  const FigureMaker of_words(std::make_shared<const Trace>(folder / "words.h5"));
+  const request::FigureMaker of_words(std::make_shared<const Trace>(folder / "words.h5"));
   for (const Row& row : rows_of(*make(of_words, "logit-effect", settings("h2o")).figure)) {
     const std::string& id = row.at("token_id");
     if (id.empty() || std::stoi(id) % 7 == 3) continue;
@@ -481,9 +487,9 @@ TEST_F(ModelFigures, LogitsShiftAsTheTwinsOutputsDo) {
   }
 
   // Where nothing was evicted nothing changes, not even by rounding.
-  FigureSettings whole = settings("h2o");
+  request::FigureSettings whole = settings("h2o");
   whole.budget = "100%";
-  const MadeFigure same = make(FigureMaker(full), "logit-effect", whole);
+  const MadeFigure same = make(request::FigureMaker(full), "logit-effect", whole);
   for (const Row& row : rows_of(*same.figure)) {
     EXPECT_EQ(row.at("token_id"), "");
     EXPECT_EQ(row.at("logit_change"), "0");

@@ -12,7 +12,7 @@
 
 #include "analysis/replay/replay.h"
 #include "app/figure/figure_catalog.h"
-#include "app/figure/figure_maker.h"
+#include "app/request/figure_service.h"
 #include "tests/app/csv_rows.h"
 #include "tests/naive/naive_measures.h"
 #include "tests/naive/naive_replay.h"
@@ -45,20 +45,20 @@ class PerturbationFigures : public ::testing::Test {
       states.push_back(load_layer_states(*trace, layer));
   }
 
-  static FigureSettings at_budget() {
-    FigureSettings settings;
+  static request::FigureSettings at_budget() {
+    request::FigureSettings settings;
     settings.budget = std::to_string(kBudget);
     return settings;
   }
 
-  MadeFigure make(const std::string& name, const FigureSettings& settings) const {
-    const FigureMaker maker(trace);
+  MadeFigure make(const std::string& name, const request::FigureSettings& settings) const {
+    const request::FigureMaker maker(trace);
     Progress progress;
     return maker.make(find_figure(name), settings, progress);
   }
 
   /// The rows of a figure's CSV; the fields read here have no comma in them.
-  std::vector<Row> rows_of(const std::string& name, const FigureSettings& settings) const {
+  std::vector<Row> rows_of(const std::string& name, const request::FigureSettings& settings) const {
     const std::vector<Row> rows = test::csv_rows(*make(name, settings).figure);
     EXPECT_FALSE(rows.empty()) << name;
     return rows;
@@ -126,7 +126,7 @@ TEST_F(PerturbationFigures, PerturbationsAreTheTwinsPerHeadLayerAndBudget) {
       const std::string without =
           std::string("snapkv(pool=max)") + (std::string(base) == "adakv" ? "+adakv" : "");
       const std::string with = without + "+critical" + (l2 ? "(norm=l2)" : "");
-      FigureSettings settings;
+      request::FigureSettings settings;
       settings.budget = std::to_string(budget);
       settings.choices = {{"base", base}, {"norm", norm}, {"query", "3"}};
       // Three blocks of the prompt, then token by token: the third after it is in step 3 + 2.
@@ -179,7 +179,7 @@ TEST_F(PerturbationFigures, PerturbationsAreTheTwinsPerHeadLayerAndBudget) {
 }
 
 TEST_F(PerturbationFigures, AttentionMassIsThatOfTheStrongestHalfBudget) {
-  FigureSettings settings = at_budget();
+  request::FigureSettings settings = at_budget();
   settings.choices = {{"budgets", "6,24,61"}, {"alpha", "0.25"}};
   const std::vector<Row> rows = rows_of("attention-mass", settings);
   // ⌊0.25·6⌋ = 1, ⌊0.25·24⌋ = 6, ⌊0.25·61⌋ = 15
@@ -216,7 +216,7 @@ TEST_F(PerturbationFigures, BoundsAreTheTwinsAndInOrder) {
   const std::string policy = "snapkv(pool=max)+critical";
   for (const char* norm : {"l1", "l2"}) {
     const bool l2 = std::string(norm) == "l2";
-    FigureSettings settings = at_budget();
+    request::FigureSettings settings = at_budget();
     settings.policy = policy;
     settings.layer = 1;
     settings.query_head = 3;
@@ -250,7 +250,7 @@ TEST_F(PerturbationFigures, BoundsAreTheTwinsAndInOrder) {
 }
 
 TEST_F(PerturbationFigures, OutputErrorOfALayerIsTheTwins) {
-  FigureSettings settings = at_budget();
+  request::FigureSettings settings = at_budget();
   settings.choices = {{"policies", "h2o,tova+caote"}};
   const std::vector<Row> rows = rows_of("output-error-layers", settings);
   for (const char* policy : {"h2o", "tova+caote"}) {
@@ -271,7 +271,7 @@ TEST_F(PerturbationFigures, OutputErrorOfALayerIsTheTwins) {
 }
 
 TEST_F(PerturbationFigures, BlockSizesKeepAndCostWhatTheTwinSays) {
-  FigureSettings settings = at_budget();
+  request::FigureSettings settings = at_budget();
   settings.choices = {{"policies", "h2o"}, {"blocks", "8,all"}};
   const std::vector<Row> rows = rows_of("block-size", settings);
   const auto overlaps = line_of(rows, "Kept tokens", "h2o", "block", "value");

@@ -12,6 +12,7 @@
 
 #include "app/figure/figure_catalog.h"
 #include "app/figure/figure_file.h"
+#include "app/request/figure_service.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
 
@@ -76,8 +77,8 @@ class PictureTest : public ::testing::TestWithParam<const char*> {
     trace.clusters = 4;
     test::write_synthetic_trace(folder / "synthetic.h5", trace);
     const FigureInfo& info = find_figure(GetParam());
-    const FigureMaker maker(std::make_shared<const Trace>(folder / "synthetic.h5"));
-    FigureSettings settings;
+    const request::FigureMaker maker(std::make_shared<const Trace>(folder / "synthetic.h5"));
+    request::FigureSettings settings;
     settings.policy = "h2o+recent(20%)+sinks(2)";
     Progress progress;
     FileOptions options;

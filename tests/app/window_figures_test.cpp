@@ -14,6 +14,7 @@
 #include "app/figure/figure_catalog.h"
 #include "app/figure/figure_file.h"
 #include "app/figure/text_dump.h"
+#include "app/request/figure_service.h"
 #include "tests/app/csv_rows.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
@@ -41,21 +42,22 @@ class WindowFigures : public ::testing::TestWithParam<int> {
     closed = std::make_shared<const Trace>(folder_ / "closed.h5");
   }
   static int window() { return GetParam(); }
-  static FigureSettings settings(const std::string& policy) {
-    FigureSettings settings;
+  static request::FigureSettings settings(const std::string& policy) {
+    request::FigureSettings settings;
     settings.policy = policy;
     settings.budget = "8";
     settings.layer = 1;
     settings.head = 0;
     return settings;
   }
-  MadeFigure make(const std::string& name, const FigureSettings& settings) const {
+  MadeFigure make(const std::string& name, const request::FigureSettings& settings) const {
     const FigureInfo& info = find_figure(name);
     Progress progress;
-    if (info.needs.both_loops) return FigureMaker({full, closed}).make(info, settings, progress);
-    return FigureMaker(full).make(info, settings, progress);
+    if (info.needs.both_loops)
+      return request::FigureMaker({full, closed}).make(info, settings, progress);
+    return request::FigureMaker(full).make(info, settings, progress);
   }
-  std::vector<Row> rows(const std::string& name, const FigureSettings& settings) const {
+  std::vector<Row> rows(const std::string& name, const request::FigureSettings& settings) const {
     const std::vector<Row> rows = test::csv_rows(*make(name, settings).figure);
     EXPECT_FALSE(rows.empty());
     return rows;
@@ -81,7 +83,7 @@ TEST_P(WindowFigures, EveryFigureOfTheCatalogueDraws) {
   int drawn = 0, refused = 0;
   for (const FigureInfo& info : figure_catalog()) {
     if (info.needs.evaluation) continue;
-    std::vector<FigureSettings> all(1, settings("h2o+recent(20%)+sinks(2)"));
+    std::vector<request::FigureSettings> all(1, settings("h2o+recent(20%)+sinks(2)"));
     all.front().policy_b = "keydiff";
     for (const int step : {0, 2, 10}) {
       all.push_back(all.front());
@@ -100,7 +102,7 @@ TEST_P(WindowFigures, EveryFigureOfTheCatalogueDraws) {
         all.back().choices[choice.name] = value;
       }
     }
-    for (const FigureSettings& one : all) {
+    for (const request::FigureSettings& one : all) {
       SCOPED_TRACE(info.name + ", window " + std::to_string(window()));
       MadeFigure made;
       try {
@@ -133,7 +135,7 @@ TEST_P(WindowFigures, EveryFigureOfTheCatalogueDraws) {
 }
 
 TEST_P(WindowFigures, AttentionIsASoftmaxOverTheWindow) {
-  FigureSettings wanted = settings("h2o");
+  request::FigureSettings wanted = settings("h2o");
   wanted.query_head = 1;
   std::map<int, double> sums;
   std::map<int, int> first;
@@ -178,7 +180,7 @@ TEST_P(WindowFigures, TheFilmStripEndsAtTheWindowAndEvictsWhatThePolicyDid) {
 TEST_P(WindowFigures, TokensBeyondTheWindowAreNeitherKeptNorEvicted) {
   const Replay result = replay_of("h2o");
   const HeadReplay& head = *result.find(1, 0);
-  FigureSettings wanted = settings("h2o");
+  request::FigureSettings wanted = settings("h2o");
   wanted.policy_b = "keydiff";
   wanted.step = 9;
   std::map<std::string, int> states;
@@ -197,7 +199,7 @@ TEST_P(WindowFigures, TokensBeyondTheWindowAreNeitherKeptNorEvicted) {
 }
 
 TEST_P(WindowFigures, SinksAreOfTheQueriesThatSeeTheFirstToken) {
-  FigureSettings wanted = settings("h2o");
+  request::FigureSettings wanted = settings("h2o");
   const std::string caption = make("sinks", wanted).figure->caption();
   EXPECT_THAT(caption, HasSubstr("that see it within the model's window"));
   wanted.choices["show"] = "averages";

@@ -1,13 +1,11 @@
-#include "app/window/export_command.h"
+#include "app/request/command_line.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cctype>
 
-#include "app/window/view_catalog.h"
-
-namespace kvloupe::window {
+namespace kvloupe::request {
 
 namespace {
 
@@ -39,50 +37,40 @@ std::string shell_word(const std::string& word) {
   return quoted + "'";
 }
 
-std::string export_command(const WorkspaceState& state, const TileState& tile, int step,
-                           const figure::FileOptions& options, const figure::PageSize& page,
-                           const std::string& path, const std::vector<std::string>& inputs) {
-  const figure::FigureInfo& figure = *find_view(tile.view);
+std::string command_line(const figure::FigureInfo& info, const FigureRequest& request,
+                         const figure::FileOptions& options, const figure::PageSize& page,
+                         const std::string& path) {
+  const Reads reads = reads_of(info);
   std::string line = "kvloupe export";
-  for (const std::string& input : inputs) line += " " + shell_word(input);
-  if (inputs.empty()) line += " " + shell_word(state.trace);
+  for (const InputIdentity& input : request.inputs) line += " " + shell_word(input.path);
   const auto add = [&](const std::string& name, const std::string& value) {
     line += " " + name + " " + shell_word(value);
   };
   const auto range = [&](const char* name, const auto& value) {
     if (value) add(name, fmt::format("{:.9g}:{:.9g}", value->first, value->second));
   };
-  const SharedSelection& at = state.selection;
-  add("--figure", figure.name);
-  const bool policies = figure.needs.policy || figure.needs.comparison || figure.needs.policy_b;
-  if (policies) {
-    const bool only_b = tile.side == PolicySide::b && state.policy_b_on && !figure.needs.policy_b;
-    add("--policy", only_b ? state.policy_b : state.policy_a);
-    if (state.policy_b_on && (tile.side == PolicySide::both || figure.needs.policy_b))
-      add("--policy-b", state.policy_b);
-    add("--budget", state.budget);
-    if (state.block > 0) add("--block", std::to_string(state.block));
-  } else if (figure.needs.evaluation) {
-    add("--budget", state.budget);
-  }
-  if (figure.needs.head) {
+  const figure::Selection& at = request.selection;
+  add("--figure", request.figure);
+  if (request.policy_a) add("--policy", request.policy_a->text());
+  if (request.policy_b) add("--policy-b", request.policy_b->text());
+  if (request.budget) add("--budget", request.budget->text());
+  if (request.block > 0) add("--block", std::to_string(request.block));
+  if (reads.head) {
     add("--layer", std::to_string(at.layer));
     add("--head", std::to_string(at.head));
     if (at.query_head >= 0) add("--query-head", std::to_string(at.query_head));
   }
-  if (figure.needs.step) add("--step", std::to_string(step));
-  if (figure.needs.token && at.token >= 0) add("--token", std::to_string(at.token));
-  if (figure.needs.tokens && at.last_token >= 0) {
-    add("--tokens", fmt::format("{}-{}", at.first_token, at.last_token));
-  }
-  for (const auto& [name, value] : tile.choices) add("--set", name + "=" + value);
-  range("--x", tile.x_range);
-  range("--y", tile.y_range);
-  range("--limits", tile.limits);
+  if (at.step >= 0) add("--step", std::to_string(at.step));
+  if (at.token >= 0) add("--token", std::to_string(at.token));
+  if (at.last_token >= 0) add("--tokens", fmt::format("{}-{}", at.first_token, at.last_token));
+  for (const auto& [name, value] : request.choices) add("--set", name + "=" + value);
+  range("--x", options.x_range);
+  range("--y", options.y_range);
+  range("--limits", options.limits);
   add("--size", size_text(page));
   if (options.theme == figure::Theme::dark) add("--theme", "dark");
   if (options.amounts != figure::AmountMap::viridis) {
-    add("--colours", std::string(amount_map_name(options.amounts)));
+    add("--colours", std::string(figure::amount_map_name(options.amounts)));
   }
   if (options.text != figure::FileOptions{}.text)
     add("--text", fmt::format("{:.4g}", options.text));
@@ -93,4 +81,4 @@ std::string export_command(const WorkspaceState& state, const TileState& tile, i
   return line;
 }
 
-}  // namespace kvloupe::window
+}  // namespace kvloupe::request

@@ -1,6 +1,6 @@
 // The line the export sheet copies makes the same file.
 
-#include "app/window/export_command.h"
+#include "app/request/command_line.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,6 +8,8 @@
 #include <fstream>
 
 #include "app/cli/commands.h"
+#include "app/request/figure_service.h"
+#include "app/window/tile_settings.h"
 #include "app/window/view_catalog.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
@@ -17,6 +19,15 @@ namespace {
 
 using testing::HasSubstr;
 using testing::Not;
+
+/// The line for what a tile asks for.
+std::string command_of(const WorkspaceState& state, const TileState& tile,
+                       const request::FigureInputs& inputs, const figure::FileOptions& options,
+                       const figure::PageSize& page, const std::string& path) {
+  const figure::FigureInfo& figure = *find_view(tile.view);
+  return request::command_line(
+      figure, request::make_request(figure, settings_of(state, tile), inputs), options, page, path);
+}
 
 /// Splits as a shell would, for words quoted by shell_word().
 std::vector<std::string> shell_words(const std::string& line) {
@@ -42,10 +53,10 @@ std::string content(const std::filesystem::path& file) {
 }
 
 TEST(ShellWord, IsQuotedOnlyWhereItHasToBe) {
-  EXPECT_EQ(shell_word("out/träce.h5"), "out/träce.h5");
-  EXPECT_EQ(shell_word("h2o+recent(50%)"), "'h2o+recent(50%)'");
-  EXPECT_EQ(shell_word("it's"), "'it'\\''s'");
-  EXPECT_EQ(shell_word(""), "''");
+  EXPECT_EQ(request::shell_word("out/träce.h5"), "out/träce.h5");
+  EXPECT_EQ(request::shell_word("h2o+recent(50%)"), "'h2o+recent(50%)'");
+  EXPECT_EQ(request::shell_word("it's"), "'it'\\''s'");
+  EXPECT_EQ(request::shell_word(""), "''");
 }
 
 TEST(ExportCommand, WritesTheFileTheWindowWrites) {
@@ -57,6 +68,7 @@ TEST(ExportCommand, WritesTheFileTheWindowWrites) {
   state.policy_a = "h2o+recent(50%)";
   state.budget = "20%";
   state.selection.layer = 1;
+  state.selection.step = 2;
   TileState tile{.view = "filmstrip"};
   tile.x_range = {{8.0, 40.0}};
   figure::FileOptions options;
@@ -68,8 +80,8 @@ TEST(ExportCommand, WritesTheFileTheWindowWrites) {
   options.x_range = tile.x_range;
 
   // As the window makes it.
-  figure::FigureMaker maker(std::make_shared<const Trace>(trace_file));
-  figure::FigureSettings settings;
+  const request::FigureMaker maker(std::make_shared<const Trace>(trace_file));
+  request::FigureSettings settings;
   settings.policy = state.policy_a;
   settings.budget = state.budget;
   settings.layer = 1;
@@ -82,7 +94,8 @@ TEST(ExportCommand, WritesTheFileTheWindowWrites) {
                                                figure::FileFormat::svg, options, fonts);
 
   const auto target = folder.path() / "it's a figure.svg";
-  const std::string line = export_command(state, tile, 2, options, *options.size, target.string());
+  const std::string line =
+      command_of(state, tile, maker.inputs(), options, *options.size, target.string());
   std::vector<std::string> words = shell_words(line);
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
@@ -96,7 +109,7 @@ TEST(ExportCommand, AViewOfPolicyBNamesItAsThePolicy) {
   state.policy_b_on = true;
   state.policy_b = "tova";
   const TileState tile{.view = "filmstrip", .side = PolicySide::b};
-  const std::string line = export_command(state, tile, 0, {}, {100.0, 100.0}, "x.pdf");
+  const std::string line = command_of(state, tile, {}, {}, {100.0, 100.0}, "x.pdf");
   EXPECT_THAT(line, HasSubstr("--policy tova"));
   EXPECT_THAT(line, Not(HasSubstr("--policy-b")));
 }

@@ -1,0 +1,246 @@
+#include "app/request/figure_request.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <tuple>
+
+#include "analysis/error.h"
+#include "analysis/evaluation/evaluation.h"
+#include "analysis/policy/policy_files.h"
+#include "analysis/replay/replay.h"
+#include "app/figure/figure_catalog.h"
+
+namespace kvloupe::request {
+
+namespace {
+
+using figure::ChoiceInfo;
+using figure::ChoiceKind;
+using figure::FigureInfo;
+using figure::Selection;
+
+/// The selection that the settings ask for, open ends and all.
+Selection wanted_selection(const FigureSettings& settings, const ModelInfo& model) {
+  Selection wanted = figure::default_selection(model);
+  if (settings.layer) wanted.layer = *settings.layer;
+  if (settings.query_head) {
+    wanted.query_head = *settings.query_head;
+    if (!settings.head && *settings.query_head >= 0 && *settings.query_head < model.num_heads) {
+      wanted.head = model.head_of(*settings.query_head);
+    }
+  }
+  if (settings.head) wanted.head = *settings.head;
+  if (settings.step) wanted.step = *settings.step;
+  if (settings.token) wanted.token = *settings.token;
+  if (settings.tokens) std::tie(wanted.first_token, wanted.last_token) = *settings.tokens;
+  return wanted;
+}
+
+/// Of a resolved selection what the figure reads.
+Selection part_read(const Selection& resolved, const Reads& reads, const Trace& trace) {
+  Selection part;
+  if (reads.head) {
+    part.layer = resolved.layer;
+    part.head = resolved.head;
+    part.query_head = resolved.query_head;
+  }
+  if (reads.step) part.step = resolved.step;
+  if (reads.tokens) {
+    part.first_token = resolved.first_token;
+    part.last_token = resolved.last_token;
+    if (part.first_token == 0 && part.last_token == trace.length() - 1) part.last_token = -1;
+  }
+  if (reads.token) part.token = resolved.token;
+  return part;
+}
+
+/// What the files hold that the selected policies and those of typed lists read.
+std::string files_of(const FigureInfo& info, const FigureRequest& request) {
+  std::string files;
+  if (request.policy_a) files += policy_files(*request.policy_a);
+  if (request.policy_b) files += policy_files(*request.policy_b);
+  if (!request.policy_a) return files;  // a list's A would be of nothing
+  for (const ChoiceInfo& one : info.choices) {
+    if (one.kind != ChoiceKind::policies) continue;
+    for (const PolicySpec& policy :
+         figure::parse_policies(figure::choice(info, request.choices, one.name), *request.policy_a,
+                                request.policy_b ? &*request.policy_b : nullptr)) {
+      files += policy_files(policy);
+    }
+  }
+  return files;
+}
+
+}  // namespace
+
+bool operator==(const FigureRequest& a, const FigureRequest& b) {
+  const auto same_budget = [&] {
+    if (!a.budget || !b.budget) return !a.budget && !b.budget;
+    return a.budget->value == b.budget->value;
+  };
+  return a.figure == b.figure && a.inputs == b.inputs && a.selection == b.selection &&
+         a.policy_a == b.policy_a && a.policy_b == b.policy_b && a.policy_files == b.policy_files &&
+         same_budget() && a.block == b.block && a.choices == b.choices;
+}
+
+std::size_t hash_of(const FigureRequest& request) {
+  std::size_t hash = 0;
+  const auto add = [&](const auto& value) {
+    constexpr std::size_t kGolden = 0x9e3779b97f4a7c15U;  // spreads the bits, as Boost does
+    hash ^=
+        std::hash<std::decay_t<decltype(value)>>{}(value) + kGolden + (hash << 6U) + (hash >> 2U);
+  };
+  add(request.figure);
+  for (const InputIdentity& input : request.inputs) {
+    add(input.path);
+    add(input.content);
+  }
+  const Selection& s = request.selection;
+  for (const int index :
+       {s.layer, s.head, s.query_head, s.step, s.first_token, s.last_token, s.token}) {
+    add(index);
+  }
+  for (const std::optional<PolicySpec>* policy : {&request.policy_a, &request.policy_b}) {
+    add(*policy ? (*policy)->text() : std::string());
+  }
+  add(request.policy_files);
+  add(request.budget ? request.budget->text() : std::string());
+  add(request.block);
+  for (const auto& [name, value] : request.choices) {
+    add(name);
+    add(value);
+  }
+  return hash;
+}
+
+Reads reads_of(const FigureInfo& info) {
+  const figure::Needs& needs = info.needs;
+  Reads reads;
+  reads.evaluation = needs.evaluation;
+  reads.several_traces = needs.most_traces > 1;
+  reads.other_loop = needs.both_loops;
+  reads.replay = needs.policy || needs.policy_b;
+  reads.policies = reads.replay || needs.comparison;
+  reads.policy_b = needs.policy_b;
+  reads.side = reads.policies && !needs.policy_b;
+  reads.budget = reads.policies || needs.evaluated_budget;
+  reads.head = needs.head;
+  reads.step = needs.step;
+  reads.tokens = needs.tokens;
+  reads.token = needs.token;
+  reads.steps_of_replay = reads.policies || needs.step;
+  reads.all_layers = needs.all_layers;
+  reads.metrics = needs.metrics;
+  reads.scores = needs.scores;
+  reads.slow = needs.comparison || needs.both_loops;
+  return reads;
+}
+
+void check_trace_count(const FigureInfo& info, std::size_t count, const std::string& last) {
+  const auto most = static_cast<std::size_t>(info.needs.most_traces);
+  if (info.needs.evaluation) {
+    if (count == 0) return;
+    throw UsageError(fmt::format("figure {} needs results of kvloupe-capture eval", info.name));
+  }
+  if (const int fewest = info.needs.fewest_traces; count < static_cast<std::size_t>(fewest)) {
+    throw UsageError(
+        fmt::format("figure {} compares several traces; give at least {}", info.name, fewest));
+  }
+  if (count <= most) return;
+  throw UsageError(
+      most == 1 ? fmt::format("{}: figure {} reads one trace; give only one input", last, info.name)
+                : fmt::format("{}: figure {} reads at most {} traces", last, info.name, most));
+}
+
+std::vector<std::shared_ptr<const Trace>> traces_read(const FigureInfo& info,
+                                                      const FigureInputs& inputs) {
+  if (info.needs.evaluation) return {};
+  std::vector<std::shared_ptr<const Trace>> traces = inputs.traces;
+  if (info.needs.both_loops && traces.size() == 1 && inputs.other_loop)
+    traces.push_back(inputs.other_loop);
+  return traces;
+}
+
+Missing missing(const FigureInfo& info, const FigureRequest& request) {
+  if (info.needs.evaluation) return request.inputs.empty() ? Missing::evaluation : Missing::nothing;
+  if (request.inputs.empty()) return Missing::trace;
+  if (request.inputs.size() < static_cast<std::size_t>(info.needs.fewest_traces))
+    return info.needs.both_loops ? Missing::other_loop : Missing::more_traces;
+  return info.needs.policy_b && !request.policy_b ? Missing::policy_b : Missing::nothing;
+}
+
+std::string unavailable(const FigureInfo& info,
+                        const std::vector<std::shared_ptr<const Trace>>& traces) {
+  for (const auto& trace : traces) {
+    if (!info.unavailable) break;
+    if (std::string why = info.unavailable(*trace); !why.empty()) return why;
+  }
+  return {};
+}
+
+FigureRequest make_request(const FigureInfo& info, const FigureSettings& settings,
+                           const FigureInputs& inputs) {
+  figure::check_choices(info, settings.choices);
+  const Reads reads = reads_of(info);
+  // Also where the figure reads none: a wrong spec is an error, whatever the figure.
+  const PolicySpec a = parse_policy(settings.policy);
+  std::optional<PolicySpec> b;
+  if (!settings.policy_b.empty()) {
+    b = parse_policy(settings.policy_b);
+  } else if (reads.policy_b && settings.choose_policy_b) {
+    const PolicySpec h2o = parse_policy("h2o");
+    b = a == h2o ? parse_policy("keydiff") : h2o;
+  }
+  const Budget budget = parse_budget(settings.budget);
+
+  FigureRequest request;
+  request.figure = info.name;
+  for (const ChoiceInfo& one : info.choices) {
+    const auto chosen = settings.choices.find(one.name);
+    if (chosen != settings.choices.end() && chosen->second != one.values.front())
+      request.choices.insert(*chosen);
+  }
+  if (reads.budget) request.budget = budget;
+  if (reads.policies) {
+    request.policy_a = a;
+    request.policy_b = b;
+    request.block = settings.block;
+  }
+  request.policy_files = files_of(info, request);
+  if (reads.evaluation) {
+    if (inputs.evaluation) {
+      request.inputs = {{inputs.evaluation->path.string(), inputs.evaluation->identity}};
+    }
+    return request;
+  }
+  const std::vector<std::shared_ptr<const Trace>> traces = traces_read(info, inputs);
+  if (traces.size() > static_cast<std::size_t>(info.needs.most_traces))
+    check_trace_count(info, traces.size(), traces.back()->path().string());
+  for (const auto& trace : traces)
+    request.inputs.push_back({trace->path().string(), trace->identity()});
+  if (traces.empty()) return request;
+  const Trace& trace = *traces.front();
+  const bool any_block = reads.steps_of_replay || trace.run().policy == "full";
+  const std::vector<Block> blocks =
+      any_block ? replay_blocks(trace, settings.block) : trace.blocks();
+  request.selection = part_read(figure::resolve(wanted_selection(settings, trace.model()), trace,
+                                                static_cast<int>(blocks.size())),
+                                reads, trace);
+  return request;
+}
+
+const FigureRequest& RequestMaker::make(const FigureInfo& info, const FigureSettings& settings,
+                                        const FigureInputs& inputs) {
+  // Of external files one never knows.
+  if (request_.figure == info.name && request_.policy_files.empty() && settings == settings_ &&
+      inputs == inputs_) {
+    return request_;
+  }
+  request_ = make_request(info, settings, inputs);
+  settings_ = settings;
+  inputs_ = inputs;
+  return request_;
+}
+
+}  // namespace kvloupe::request

@@ -1,0 +1,154 @@
+#pragma once
+// What a figure is asked to be, as one value. Whoever wants a figure (a tile of the window, the
+// command line, a gallery, a lesson) says so in FigureSettings; make_request() checks them against
+// what is at hand and keeps what this figure reads, so that equal pictures have equal requests. All
+// else follows from the request: the key of what is computed, what is missing, the command line
+// (command_line.h), the settings in words (figure_service.h).
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "analysis/policy/spec.h"
+#include "analysis/trace/trace.h"
+#include "app/figure/choice.h"
+#include "app/figure/figure.h"
+
+namespace kvloupe {
+struct Evaluation;  // analysis/evaluation/evaluation.h
+}
+
+namespace kvloupe::request {
+
+/// What a person asked for; what is absent has a default.
+struct FigureSettings {
+  std::optional<int> layer;                   // default: the middle one
+  std::optional<int> head;                    // default: that of query_head, else 0
+  std::optional<int> query_head;              // default: the mean over the head's group
+  std::optional<int> step;                    // default: the last of the prompt
+  std::optional<std::pair<int, int>> tokens;  // both included, -1: the last; default: all
+  std::optional<int> token;                   // default: the figure's own
+  std::string policy = "keydiff";
+  std::string policy_b;         // empty: none
+  bool choose_policy_b = true;  // a figure that needs one takes h2o, or keydiff beside h2o
+  std::string budget = "25%";
+  int block = 0;  // 0: the capture's own
+  figure::Choices choices;
+  bool operator==(const FigureSettings&) const = default;
+};
+
+/// What figures can be made from, as far as it is at hand.
+struct FigureInputs {
+  /// Those given: a figure reads them all, or refuses.
+  std::vector<std::shared_ptr<const Trace>> traces = {};
+  /// A run of the first trace's tokens in the other loop (closed beside full, full beside closed);
+  /// for figures that compare the two.
+  std::shared_ptr<const Trace> other_loop = nullptr;
+  std::shared_ptr<const Evaluation> evaluation = nullptr;
+  bool operator==(const FigureInputs&) const = default;
+};
+
+/// A file, and what it held when it was read: equal only where both are.
+struct InputIdentity {
+  std::string path;
+  std::string content;  // size and time of the last change
+  bool operator==(const InputIdentity&) const = default;
+};
+
+/// Normalised by make_request(): a field that the figure does not read has its default.
+struct FigureRequest {
+  std::string figure;                 // a name of the catalogue
+  std::vector<InputIdentity> inputs;  // in the order in which the figure takes them
+  figure::Selection selection;        // open ends filled in; all tokens: 0 to -1
+  std::optional<PolicySpec> policy_a;
+  std::optional<PolicySpec> policy_b;
+  std::string policy_files;  // what the policies read, choices' too, as policy_files() tells
+  std::optional<Budget> budget;
+  int block = 0;            // 0: the capture's own
+  figure::Choices choices;  // other than the defaults
+};
+bool operator==(const FigureRequest& a, const FigureRequest& b);
+std::size_t hash_of(const FigureRequest& request);
+
+/// What a figure reads beside its choices: what the catalogue's Needs mean. The only place that
+/// asks them.
+struct Reads {
+  bool evaluation = false;  // results of kvloupe-capture eval, and no trace
+  bool several_traces = false;
+  bool other_loop = false;  // a second trace, of the same tokens in the other loop
+  bool policies = false;    // A, and B where there is one; with their block
+  bool policy_b = false;    // says nothing without B
+  bool side = false;        // shows A, B or both, as one likes
+  bool budget = false;
+  bool head = false;
+  bool step = false;
+  bool tokens = false;
+  bool token = false;
+  bool steps_of_replay = false;  // steps are counted with the block, not as the trace was captured
+  // Of the selected policies:
+  bool replay = false;
+  bool all_layers = false;  // else the selected one
+  bool metrics = false;
+  bool scores = false;  // of the selected head
+  /// Makes replays of its own, or compares traces: takes longer than a picture may.
+  bool slow = false;
+  /// Whether a replay of the selected layer without its metrics yet is not the whole of it.
+  bool whole_replay() const { return all_layers || metrics; }
+};
+Reads reads_of(const figure::FigureInfo& info);
+
+/// Throws UsageError for a policy, budget, layer, head, step, token or choice that is none,
+/// whether the figure reads it or not, and for more traces than the figure takes. Where an input is
+/// missing the request says so: see missing().
+FigureRequest make_request(const figure::FigureInfo& info, const FigureSettings& settings,
+                           const FigureInputs& inputs);
+
+/// The traces that the figure reads, of those at hand.
+std::vector<std::shared_ptr<const Trace>> traces_read(const figure::FigureInfo& info,
+                                                      const FigureInputs& inputs);
+
+/// What there must be before the figure can be made.
+enum class Missing {
+  nothing,
+  evaluation,   // results of kvloupe-capture eval
+  trace,        // any
+  other_loop,   // a run of the trace's tokens in the other loop
+  more_traces,  // to compare
+  policy_b,
+};
+Missing missing(const figure::FigureInfo& info, const FigureRequest& request);
+
+/// Throws UsageError where a figure takes fewer traces, or none; `last` names the one too many.
+void check_trace_count(const figure::FigureInfo& info, std::size_t count, const std::string& last);
+
+/// Why the figure cannot be drawn from one of these traces, in one line; empty where it can.
+std::string unavailable(const figure::FigureInfo& info,
+                        const std::vector<std::shared_ptr<const Trace>>& traces);
+
+/// Makes a request again only where what it is made of has changed: for whoever asks in every
+/// frame.
+class RequestMaker {
+ public:
+  /// As make_request(). The reference holds until the next call.
+  const FigureRequest& make(const figure::FigureInfo& info, const FigureSettings& settings,
+                            const FigureInputs& inputs);
+  const FigureRequest& last() const { return request_; }
+
+ private:
+  FigureSettings settings_;
+  FigureInputs inputs_;
+  FigureRequest request_;  // without a figure: none yet
+};
+
+}  // namespace kvloupe::request
+
+template <>
+struct std::hash<kvloupe::request::FigureRequest> {
+  std::size_t operator()(const kvloupe::request::FigureRequest& request) const {
+    return kvloupe::request::hash_of(request);
+  }
+};

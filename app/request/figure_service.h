@@ -1,0 +1,83 @@
+#pragma once
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "analysis/progress.h"
+#include "app/figure/made_figure.h"
+#include "app/figure/replay_store.h"
+#include "app/request/figure_request.h"
+
+namespace kvloupe::request {
+
+/// Replays of the selected policies that somebody has already, complete or as far as they are.
+struct ReadyReplays {
+  std::shared_ptr<const Replay> a, b;  // nullptr: the service gets them itself
+  bool complete = true;
+};
+
+/// Makes figures for the window, the command line and lessons, all from one store of replays. What
+/// is asked for twice, at once or while somebody still has it, is computed once. Safe to share by
+/// threads; not for use inside a parallel loop (see ReplayStore).
+class FigureService {
+ public:
+  explicit FigureService(
+      std::shared_ptr<figure::ReplayStore> replays = std::make_shared<figure::ReplayStore>())
+      : replays_(std::move(replays)) {}
+
+  /// The figure of a request that was made of `inputs`. Throws UsageError or WorkError where an
+  /// input is missing, WorkError where the figure cannot be drawn from these traces, Cancelled
+  /// through progress; a figure that did not come to its end leaves nothing behind.
+  figure::MadeFigure make(const figure::FigureInfo& info, const FigureRequest& request,
+                          const FigureInputs& inputs, Progress& progress,
+                          const ReadyReplays& ready = {});
+
+  const std::shared_ptr<figure::ReplayStore>& replays() const { return replays_; }
+
+ private:
+  struct Entry {
+    bool under_way = true;
+    std::weak_ptr<const figure::Figure> figure;
+    std::vector<std::pair<std::string, std::string>> settings;
+    std::vector<Block> steps;
+  };
+  figure::MadeFigure compute(const figure::FigureInfo& info, const FigureRequest& request,
+                             const FigureInputs& inputs, Progress& progress,
+                             const ReadyReplays& ready) const;
+
+  std::shared_ptr<figure::ReplayStore> replays_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::unordered_map<FigureRequest, Entry> entries_;  // those that somebody has, or waits for
+};
+
+/// Makes figures of the same inputs. Safe to use from several threads at once.
+class FigureMaker {
+ public:
+  explicit FigureMaker(FigureInputs inputs,
+                       std::shared_ptr<FigureService> service = std::make_shared<FigureService>())
+      : inputs_(std::move(inputs)), service_(std::move(service)) {}
+  explicit FigureMaker(std::vector<std::shared_ptr<const Trace>> traces)
+      : FigureMaker(FigureInputs{.traces = std::move(traces)}) {}
+  explicit FigureMaker(std::shared_ptr<const Trace> trace)
+      : FigureMaker(std::vector{std::move(trace)}) {}
+  /// For figures of an evaluation.
+  explicit FigureMaker(std::shared_ptr<const Evaluation> evaluation)
+      : FigureMaker(FigureInputs{.evaluation = std::move(evaluation)}) {}
+
+  /// Throws what make_request() and FigureService::make() throw.
+  figure::MadeFigure make(const figure::FigureInfo& info, const FigureSettings& settings,
+                          Progress& progress) const;
+  const FigureInputs& inputs() const { return inputs_; }
+
+ private:
+  FigureInputs inputs_;
+  std::shared_ptr<FigureService> service_;
+};
+
+}  // namespace kvloupe::request

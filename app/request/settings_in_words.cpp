@@ -1,0 +1,88 @@
+#include "app/request/settings_in_words.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "analysis/evaluation/evaluation.h"
+#include "app/figure/comparison.h"
+#include "app/figure/figures/of_evaluation.h"
+#include "version.h"
+
+namespace kvloupe::request {
+
+namespace {
+
+using figure::ChoiceInfo;
+using figure::ChoiceKind;
+using figure::FigureInfo;
+using figure::FigureInput;
+
+/// A choice in words: policies by their canonical specs, A and B by what they are.
+std::string choice_in_words(const FigureInfo& info, const FigureInput& input,
+                            const ChoiceInfo& one) {
+  if (one.kind != ChoiceKind::policies) return choice(info, input.choices, one.name);
+  std::vector<std::string> specs;
+  for (const PolicySpec& policy : chosen_policies(info, input, one.name))
+    specs.push_back(policy.text());
+  return fmt::format("{}", fmt::join(specs, ", "));
+}
+
+std::string names_of(const std::vector<std::shared_ptr<const Trace>>& traces) {
+  std::vector<std::string> names;
+  for (const auto& trace : traces) names.push_back(trace->path().filename().string());
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, std::string>> settings_in_words(const FigureInfo& info,
+                                                                   const FigureRequest& request,
+                                                                   const FigureInput& input) {
+  std::vector<std::pair<std::string, std::string>> settings;
+  const auto say = [&](const char* key, std::string value) {
+    settings.emplace_back(key, std::move(value));
+  };
+  const Reads reads = reads_of(info);
+  say("figure", info.name);
+  if (reads.evaluation) {
+    say("results", input.evaluation->path.filename().string());
+    if (!input.evaluation->model.empty()) say("model", input.evaluation->model);
+    const std::string budget = reads.budget ? evaluated_budget(input) : "";
+    if (!budget.empty()) say("budget", budget);
+  } else {
+    const Trace& trace = *input.trace;
+    say("trace", names_of(input.traces));
+    say("model", trace.model().name);
+    if (reads.replay) {
+      say("policy", request.policy_a->text());
+      if (request.policy_b) say("policy_b", request.policy_b->text());
+    }
+    // Where the figure shows a list of budgets or blocks, that is said below.
+    const auto has_list = [&](ChoiceKind kind) {
+      return !reads.replay && std::any_of(info.choices.begin(), info.choices.end(),
+                                          [&](const ChoiceInfo& one) { return one.kind == kind; });
+    };
+    const RunInfo& run = trace.run();
+    if (request.budget && !has_list(ChoiceKind::budgets))
+      say("budget", std::to_string(request.budget->resolve(run.prompt_length)));
+    if (reads.policies && !has_list(ChoiceKind::blocks))
+      say("block", std::to_string(request.block > 0 ? request.block : run.block_size));
+    const figure::Selection& s = input.selection;
+    if (reads.head) {
+      say("layer", std::to_string(s.layer));
+      say("head", std::to_string(s.head));
+      if (s.query_head >= 0) say("query_head", std::to_string(s.query_head));
+    }
+    if (reads.step) say("step", std::to_string(s.step));
+    if (reads.tokens) say("tokens", fmt::format("{}-{}", s.first_token, s.last_token));
+    if (reads.token && s.token >= 0) say("token", std::to_string(s.token));
+  }
+  for (const ChoiceInfo& one : info.choices)
+    say(one.name.c_str(), choice_in_words(info, input, one));
+  say("version", "kvloupe " KVLOUPE_VERSION);
+  return settings;
+}
+
+}  // namespace kvloupe::request

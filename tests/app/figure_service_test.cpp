@@ -1,0 +1,166 @@
+// One service makes every figure: what is asked for twice is computed once, and what did not come
+// to its end leaves nothing behind.
+
+#include "app/request/figure_service.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "analysis/error.h"
+#include "app/figure/figure_catalog.h"
+#include "tests/support/synthetic_trace.h"
+#include "tests/support/temporary_folder.h"
+
+namespace kvloupe::request {
+namespace {
+
+std::atomic<int> computed{0};
+std::atomic<bool> hold{false};  // the figure waits, and looks whether it is cancelled
+std::atomic<int> under_way{0};
+
+struct Counted : figure::Figure {
+  figure::Scene draw(const figure::DrawRequest&) const override { return {}; }
+  void write_csv(figure::CsvWriter&) const override {}
+  std::string caption() const override { return "counted"; }
+};
+
+figure::FigureInfo counted_figure() {
+  figure::FigureInfo info;
+  info.name = "counted";
+  info.needs.head = true;
+  info.needs.policy = true;
+  info.unavailable = [](const Trace&) { return std::string(); };
+  info.compute = [](const figure::FigureInput& input,
+                    Progress& progress) -> std::unique_ptr<const figure::Figure> {
+    EXPECT_NE(input.policy_a, nullptr);
+    ++under_way;
+    while (hold) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      if (progress.cancelled()) --under_way;
+      progress.check();
+    }
+    --under_way;
+    ++computed;
+    return std::make_unique<Counted>();
+  };
+  return info;
+}
+
+class FigureServiceTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    computed = 0;
+    under_way = 0;
+    hold = false;
+    test::write_synthetic_trace(folder / "t.h5");
+    inputs.traces = {std::make_shared<const Trace>(folder / "t.h5")};
+  }
+  figure::MadeFigure make(const FigureSettings& settings = {}) {
+    Progress progress;
+    return service.make(info, make_request(info, settings, inputs), inputs, progress);
+  }
+  static void wait_for(int jobs) {
+    while (under_way < jobs) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+
+  test::TemporaryFolder folder;
+  FigureInputs inputs;
+  figure::FigureInfo info = counted_figure();
+  FigureService service;
+};
+
+TEST_F(FigureServiceTest, WhatIsAskedForTwiceIsComputedOnce) {
+  const figure::MadeFigure first = make();
+  FigureSettings same;
+  same.token = 5;  // which it does not read
+  const figure::MadeFigure again = make(same);
+  EXPECT_EQ(again.figure, first.figure);
+  EXPECT_EQ(again.settings, first.settings);
+  EXPECT_EQ(again.traces, first.traces);
+  EXPECT_EQ(again.steps.size(), first.steps.size());
+  EXPECT_EQ(computed, 1);
+  FigureSettings other;
+  other.head = 1;
+  EXPECT_NE(make(other).figure, first.figure);
+  EXPECT_EQ(computed, 2);
+}
+
+TEST_F(FigureServiceTest, WhoAsksAtOnceGetsTheSame) {
+  hold = true;
+  std::vector<figure::MadeFigure> got(3);
+  {
+    std::vector<std::jthread> threads;
+    for (figure::MadeFigure& one : got) threads.emplace_back([&] { one = make(); });
+    wait_for(1);
+    hold = false;
+  }
+  EXPECT_EQ(computed, 1);
+  for (const figure::MadeFigure& one : got) EXPECT_EQ(one.figure, got.front().figure);
+}
+
+TEST_F(FigureServiceTest, CancellingHalfWayLeavesNothingBehindAndHarmsNobodyElse) {
+  hold = true;
+  const FigureRequest request = make_request(info, {}, inputs);
+  Progress cancelled;
+  std::atomic<bool> stopped = false;
+  figure::MadeFigure waited;
+  {
+    std::jthread first([&] {
+      try {
+        service.make(info, request, inputs, cancelled);
+      } catch (const Cancelled&) {
+        stopped = true;
+      }
+    });
+    wait_for(1);
+    std::jthread second([&] { waited = make(); });  // waits for the first
+    cancelled.cancel();
+    first.join();
+    wait_for(1);  // the second has taken over
+    hold = false;
+  }
+  EXPECT_TRUE(stopped);
+  EXPECT_EQ(computed, 1);
+  ASSERT_NE(waited.figure, nullptr);
+  EXPECT_EQ(make().figure, waited.figure);
+}
+
+TEST_F(FigureServiceTest, AFigureOfReplaysUnderWayIsNotTakenForTheWholeOne) {
+  Progress progress;
+  const FigureRequest request = make_request(info, {}, inputs);
+  ReplayRequest wanted;
+  wanted.policy = parse_policy("keydiff");
+  wanted.budget = 20;
+  ReadyReplays ready;
+  ready.a = std::make_shared<const Replay>(replay(*inputs.traces.front(), wanted, progress));
+  ready.complete = false;
+  const figure::MadeFigure partial = service.make(info, request, inputs, progress, ready);
+  EXPECT_FALSE(partial.complete);
+  const figure::MadeFigure whole = make();
+  EXPECT_TRUE(whole.complete);
+  EXPECT_NE(whole.figure, partial.figure);
+}
+
+TEST_F(FigureServiceTest, ARewrittenTraceIsAnotherFigure) {
+  const figure::MadeFigure before = make();
+  test::SyntheticTraceOptions options;
+  options.sink_logit = 3.0F;
+  test::write_synthetic_trace(folder / "t.h5", options);
+  inputs.traces = {std::make_shared<const Trace>(folder / "t.h5")};
+  EXPECT_NE(make().figure, before.figure);
+  EXPECT_EQ(computed, 2);
+}
+
+TEST_F(FigureServiceTest, WhatIsMissingIsRefused) {
+  inputs.traces.clear();
+  EXPECT_THROW(make(), UsageError);
+  const figure::FigureInfo& grid = figure::find_figure("needle-grid");
+  Progress progress;
+  EXPECT_THROW(service.make(grid, make_request(grid, {}, {}), {}, progress), WorkError);
+}
+
+}  // namespace
+}  // namespace kvloupe::request
