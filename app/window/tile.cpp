@@ -178,7 +178,7 @@ const request::FigureRequest* Tile::want(const TileState& tile, const TileContex
   const figure::FigureInfo& info = *find_view(tile.view);
   const request::Reads reads = request::reads_of(info);
   if (reads.side && tile.side == PolicySide::b && !context.state.policy_b_on) {
-    error_ = "Shows policy B, which is off: switch it on (B).";
+    error_ = "This view shows policy B, which is off. Switch policy B on (B).";
     return nullptr;
   }
   request::FigureSettings settings = settings_of(context.state, tile);
