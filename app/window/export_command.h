@@ -15,7 +15,7 @@ std::string export_command(const WorkspaceState& state, const TileState& tile, i
                            const figure::FileOptions& options, const figure::PageSize& page,
                            const std::string& path, const std::vector<std::string>& inputs = {});
 
-/// A word as a POSIX shell takes it, quoted where it has to be.
+/// A word as a POSIX shell takes it, quoted if needed.
 std::string shell_word(const std::string& word);
 
 }  // namespace kvloupe::window

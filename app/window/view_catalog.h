@@ -16,7 +16,7 @@ enum class Zoom {
   linked,  // the same range on both: token by token
 };
 
-/// One line of the catalogue: a figure that can be looked at and pointed at in a tile.
+/// One line of the catalogue: a figure that a tile can show.
 struct ViewEntry {
   std::string_view figure;  // name in the figure catalogue, which has title, tooltip and choices
   Zoom zoom = Zoom::none;
@@ -32,12 +32,12 @@ const figure::FigureInfo& info(const ViewEntry& view);
 /// The heading a view is listed under: the question it answers, and the paper that asks it.
 std::string_view topic_of(const ViewEntry& view);
 
-/// Throws UsageError where a choice or its value is unknown to the view's figure.
+/// Throws UsageError if a choice or its value is unknown to the view's figure.
 void check_choices(const ViewEntry& view, const figure::Choices& choices);
 
-/// What the window shows at its first start.
+/// The state of the window at its first start.
 WorkspaceState default_state();
-/// What a new window shows: where a head looks, beside what a policy keeps of it.
+/// The state of a new window: the attention of a head, beside the film strip of a policy.
 WorkspaceState first_state();
 
 }  // namespace kvloupe::window
