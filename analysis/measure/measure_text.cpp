@@ -18,7 +18,7 @@ std::string better_text(Better better) {
 
 namespace {
 constexpr const char* kHead =
-    R"(<!-- Written by `kvloupe measures --markdown`. Do not edit: change the catalogue and write it anew. -->
+    R"(<!-- Written by `kvloupe measures --markdown`. Do not edit: change the catalogue, then run the command again. -->
 # Measures
 
 Measures of a policy's replay, or of the trace alone. A measure's name is its key in the JSON
