@@ -1,5 +1,5 @@
 #pragma once
-// What every program does with a wrong command line. Header only: analysis itself has no options.
+// How every program reports a wrong command line. Header only: analysis itself has no options.
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
@@ -7,7 +7,7 @@
 
 namespace kvloupe {
 
-/// --help and --version print and return 0; anything else is one line on stderr, which names the
+/// --help and --version print and return 0. Any other error is one line on stderr that names the
 /// verb whose --help to read, and exit code 2.
 inline int report_parse_error(const CLI::App& app, const CLI::ParseError& error) {
   if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) return app.exit(error);

@@ -1,6 +1,6 @@
 #pragma once
-// The failures kvloupe knows. Thrown where they are found, turned into one line and an exit code
-// in exactly one place per program (see report_failure in analysis/failure.h).
+// The failures that kvloupe knows. The code that finds a failure throws it; exactly one place per
+// program turns it into one line and an exit code (see report_failure in analysis/failure.h).
 
 #include <stdexcept>
 #include <string>
@@ -8,12 +8,12 @@
 namespace kvloupe {
 
 /// The command line itself is wrong: a spec, a budget, a figure name, or a layer, head, step or
-/// token the trace lacks. Exit code 2.
+/// token that the trace does not have. Exit code 2.
 struct UsageError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Something about a named file or folder: missing, unreadable, truncated, foreign, from a newer
+/// A problem with a named file or folder: missing, unreadable, truncated, foreign, from a newer
 /// version, unwritable, disk full. what() reads "PATH: what is wrong; what to do". Exit code 1.
 struct FileError : std::runtime_error {
   FileError(std::string path_, const std::string& problem)
@@ -21,7 +21,8 @@ struct FileError : std::runtime_error {
   std::string path;
 };
 
-/// A failure at work: not-a-number states, out of memory, a policy that cannot apply. Exit code 1.
+/// A failure during the work: states that are not numbers, out of memory, a policy that cannot be
+/// applied. Exit code 1.
 struct WorkError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };

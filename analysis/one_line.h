@@ -6,9 +6,9 @@
 
 namespace kvloupe {
 
-/// A text from a file or a command line, made fit to stand in an error's one line: control
-/// characters become '?', bytes that are not UTF-8 \xNN; of more than `most` bytes the first whole
-/// characters are shown, then "...".
+/// A text from a file or a command line, made safe for a one-line error message: control characters
+/// become '?', bytes that are not UTF-8 become \xNN. If there are more than `most` bytes, the first
+/// whole characters are shown, then "...".
 std::string in_one_line(std::string_view text, std::size_t most = 80);
 
 /// The same in quotes, as names and words are shown.

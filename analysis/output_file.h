@@ -6,9 +6,9 @@
 
 namespace kvloupe {
 
-/// A text file written as a stream that is either there in full or not at all: it grows beside its
-/// target under a temporary name; finish() fsyncs and renames. Destroyed before that, it removes
-/// what it wrote. "-" is standard output, written as it comes.
+/// A text file that is written as a stream and then exists either in full or not at all. It grows
+/// under a temporary name beside its target; finish() fsyncs and renames it. If destroyed before
+/// that, it removes what it wrote. "-" is standard output, written directly.
 ///
 /// Every method throws FileError: folder missing or unwritable, disk full, a closed pipe.
 class OutputFile {

@@ -6,13 +6,13 @@
 
 namespace kvloupe {
 
-/// Progress and cancellation of one computation. Loops call advance(); it throws Cancelled when
-/// the owner asked to stop, so that loops need no cancellation code. Safe to share by threads.
+/// Progress and cancellation of one computation. Loops call advance(); it throws Cancelled after
+/// the owner asked to stop, so loops need no cancellation code. Thread-safe.
 class Progress {
  public:
   Progress() = default;
-  /// A part of `whole`, which counts the part as `weight` of its own steps as it comes along, and
-  /// whose cancellation is the part's too. `whole` must outlive it.
+  /// A part of `whole`. Its progress counts as `weight` steps of `whole`, in proportion, and
+  /// cancelling `whole` cancels the part. `whole` must outlive it.
   Progress(Progress& whole, long weight) : whole_(&whole), weight_(weight) {}
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
@@ -23,7 +23,7 @@ class Progress {
     add(steps);
     check();
   }
-  /// The part is done, however many steps it took.
+  /// Marks the part as done, however many steps it took.
   void finish() {
     if (whole_ != nullptr) tell(weight_);
   }
@@ -43,7 +43,7 @@ class Progress {
     done_ += steps;
     if (whole_ != nullptr) tell(static_cast<long>(fraction() * static_cast<double>(weight_)));
   }
-  /// Passes on how much of the weight is done; several threads may be at it.
+  /// Passes on how much of the weight is done; several threads may call it.
   void tell(long done) {
     long before = told_;
     while (before < done && !told_.compare_exchange_weak(before, done)) {

@@ -1,7 +1,8 @@
 #pragma once
 
-/// Before a function whose loops vectorise: compiled for several x86 generations, the best chosen
-/// when the program starts. Nothing elsewhere. Sanitizers run before the choice can be made.
+/// Put before a function whose loops vectorise: it is compiled for several x86 generations, and the
+/// best is chosen when the program starts. Expands to nothing elsewhere, and with sanitizers, which
+/// run before the choice can be made.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
     !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define KVLOUPE_VECTOR_CLONES \

@@ -4,7 +4,7 @@ add_library(kvloupe_options INTERFACE)
 target_include_directories(kvloupe_options INTERFACE ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR}/generated)
 target_compile_features(kvloupe_options INTERFACE cxx_std_20)
 # GCC 12 warns falsely on "text" + std::string (its bug 105651) in four ways, three of them only
-# where <string> comes from a precompiled header. The sanitizers' preset looks for the real thing.
+# where <string> comes from a precompiled header. The sanitizers' preset finds real errors of this kind.
 set(KVLOUPE_FALSE_ALARMS -Wno-restrict -Wno-stringop-overflow -Wno-stringop-overread -Wno-array-bounds)
 target_compile_options(kvloupe_options INTERFACE -Wall -Wextra
   "$<$<CXX_COMPILER_ID:GNU>:${KVLOUPE_FALSE_ALARMS}>"

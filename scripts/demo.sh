@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# From a fresh checkout to the open window: installs what is missing, builds, captures the demo
-# model on the demo prompt into demo.h5, opens it. Without a display, or with --headless, writes
-# the figure gallery and a screenshot to out/ instead. A second run takes seconds.
+# From a fresh checkout to the open window: installs missing packages, builds, captures the demo
+# model on the demo prompt into demo.h5 and opens it. Without a display, or with --headless, writes
+# the figure gallery and a screenshot to out/ instead. A second run takes only seconds.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -14,7 +14,7 @@ for option in "$@"; do
       exit 0
       ;;
     *)
-      echo "demo: unknown option $option; there is only --headless" >&2
+      echo "demo: unknown option $option; the only option is --headless" >&2
       exit 2
       ;;
   esac
@@ -26,7 +26,7 @@ scripts/build.sh release kvloupe kvloupe-capture
 
 model=assets/demo-model
 prompt=assets/prompts/needle.txt
-# Captured anew only when the model, the prompt or the program is newer.
+# Capture again only if the model, the prompt or the program is newer than the trace.
 if [ ! demo.h5 -nt "$model/model.safetensors" ] || [ ! demo.h5 -nt "$prompt" ] ||
   [ ! demo.h5 -nt build/bin/kvloupe-capture ]; then
   build/bin/kvloupe-capture run --model "$model" --prompt "$prompt" --generate 16 --block 64 -o demo.h5

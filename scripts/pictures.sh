@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Takes every picture of README.md and docs/tour.md anew, from the demo model. Needs a build in
-# build/ and, where there is no display, Xvfb.
+# Takes every picture of README.md and docs/tour.md again, from the demo model. Needs a build in
+# build/ and, without a display, Xvfb.
 #
 #   scripts/pictures.sh [FOLDER]     default: docs/images
 set -euo pipefail
@@ -21,7 +21,7 @@ if [ -z "${DISPLAY:-}" ]; then show=(xvfb-run -a); fi
 picture() {
   printf '{"format": "kvloupe-session", "format_version": 1, "trace": "%s", %s}' "$work/demo.h5" "$3" > "$work/$1.json"
   "${show[@]}" "$bin"/kvloupe --session "$work/$1.json" --screenshot "$work/$1.png" --size "$2"
-  # Fewer colours make a small file; the window has few.
+  # The window uses few colours, and a palette of few colours makes a small file.
   if command -v pngquant > /dev/null; then pngquant --force --output "$out/$1.png" "$work/$1.png"; else cp "$work/$1.png" "$out/$1.png"; fi
 }
 
@@ -38,7 +38,7 @@ picture sinks 1280x800 '
 picture lecture 1280x800 '
   "selection": {"layer": 2, "head": 1}, "policy_a": "h2o+kvmerger(auto)", "budget": "20%", "theme": "dark", "tile_count": 2,
   "tiles": [{"view": "filmstrip"}, {"view": "pca"}]'
-# The window in a lesson; its own trace is kept where the others are made.
+# The window with a lesson; the lesson's trace is stored beside the other traces.
 XDG_CACHE_HOME=$work "${show[@]}" "$bin"/kvloupe lesson 02-attention-sinks --screenshot "$work/lesson.png" --size 1280x800
 if command -v pngquant > /dev/null; then pngquant --force --output "$out/lesson.png" "$work/lesson.png"; else cp "$work/lesson.png" "$out/lesson.png"; fi
 ls -l "$out"

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Measures the demo model with policies in its cache and writes docs/results.md from the outcome.
-# What is there already in build/results/ is not run again: remove it after a new demo model.
-# KVLOUPE_CAPTURE and KVLOUPE name other programs than build/bin's.
+# Measures the demo model with policies in its cache and writes docs/results.md from the results.
+# Runs that are already in build/results/ are not repeated: remove this folder after the demo model changes.
+# KVLOUPE_CAPTURE and KVLOUPE name the programs to use instead of those in build/bin.
 set -e
 cd "$(dirname "$0")/.."
 capture=${KVLOUPE_CAPTURE:-build/bin/kvloupe-capture}
@@ -23,7 +23,7 @@ run needle-context-only --task needle --lengths 512 --depths 10,50,90 --samples 
   --compression context-only
 run four-needles --task needle --needles 4 --lengths 512 --depths 10,50,90 --samples 2
 run perplexity --task perplexity --lengths 1024
-# The two stages of CriticalKV on what its paper adds them to, at its paper's budget and around it.
+# The two stages of CriticalKV with the base policies and the budget of its paper, and budgets around it.
 policies="snapkv,snapkv+critical,snapkv(pool=max),snapkv(pool=max)+critical,snapkv+adakv,snapkv+adakv+critical"
 budgets="10%,20%,40%"
 run critical --task perplexity --lengths 1024 --samples 8

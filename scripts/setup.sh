@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Installs what kvloupe needs from Debian's packages (scripts/packages.txt). Does nothing, in well
-# under a second, where everything is there. Called by demo.sh and test.sh.
+# Installs the Debian packages that kvloupe needs (scripts/packages.txt). If all are installed, it does
+# nothing and takes well under a second. Called by demo.sh and test.sh.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 
 if ! command -v dpkg-query >/dev/null; then
-  echo "setup: this is not a Debian system. Install what scripts/packages.txt lists by your own package manager," >&2
+  echo "setup: this is not a Debian system. Install the packages of scripts/packages.txt with your package manager," >&2
   echo "       then build with: cmake -S . -B build -G Ninja -DCMAKE_BUILD_TYPE=Release && cmake --build build" >&2
   exit 0
 fi

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds, runs every test. scripts/test.sh [CTEST OPTIONS], e.g. -L fast.
+# Installs missing packages, builds, runs every test. scripts/test.sh [CTEST OPTIONS], e.g. -L fast.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/setup.sh

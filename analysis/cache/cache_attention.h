@@ -9,16 +9,17 @@
 
 namespace kvloupe {
 
-/// Softmax rows of one step's queries over the present caches of one layer. The block's own entries
-/// are the last m of a cache, so row r sees the first n − m + r + 1 entries, less those whose
-/// tokens lie beyond the model's sliding window. Float32 products in tiles of rows; buffers live on
-/// across steps.
+/// Softmax rows of one step's queries over the caches of one layer. The block's own entries are the
+/// last m of a cache, so row r sees the first n − m + r + 1 entries, except those beyond the
+/// model's sliding window. Float32 products in tiles of rows; the buffers are reused in later
+/// steps.
 class CacheAttention : public StepAttention {
  public:
   CacheAttention(const ModelInfo& model, double attention_scale);
 
-  /// A new step: forgets what was computed. Both must outlive the step. caches [Hk], queries [Hq].
-  /// Results leave out the columns of the first hidden[h] entries of a cache [Hk]; empty: of none.
+  /// Starts a new step and forgets the results of the last one. Both arguments must outlive the
+  /// step. caches [Hk], queries [Hq]. Results leave out the columns of the first hidden[h] entries
+  /// of a cache [Hk]; an empty `hidden` hides none.
   void begin(const std::vector<CacheView>& caches, const std::vector<MatrixView>& queries,
              std::vector<int> hidden = {});
 
@@ -27,7 +28,7 @@ class CacheAttention : public StepAttention {
 
  private:
   struct QueryHead {
-    Matrix rows;  // the last rows, as many as have been asked for; columns after n are padding
+    Matrix rows;  // the last rows that were asked for; columns after n are padding
     bool rows_known = false;
     std::vector<float> sums;  // without those of hidden entries
     bool sums_known = false;

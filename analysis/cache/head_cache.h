@@ -9,21 +9,22 @@
 
 namespace kvloupe {
 
-/// One head's cache as a model holds it: the present entries side by side, in token order. Entries
-/// that no later query sees are hidden once a step's queries are there to attend to them, and gone
-/// with the next keep().
+/// One head's cache as a model holds it: the entries side by side, in token order. An entry that no
+/// later query sees is hidden after the step's queries have attended to it, and removed by the next
+/// keep().
 class HeadCache {
  public:
-  /// Values are held only where asked for.
+  /// Values are held only if asked for.
   HeadCache(Eigen::Index head_dim, bool with_values);
 
   /// Appends tokens [block.first, block.end): their keys (rotated) and values [m,d].
   void append(const Block& block, const MatrixView& keys, const MatrixView& values);
-  /// How many entries are of tokens before `first`.
+  /// Number of entries of tokens before `first`.
   int count_before(std::int32_t first) const;
-  /// Hides the first `count` entries: what follows counts rows without them.
+  /// Hides the first `count` entries; row numbers then start after them.
   void hide_first(int count) { hidden_ = static_cast<std::size_t>(count); }
-  /// Carries out merges (policy.h): rows of the cache as it is, before keep(). Values must be held.
+  /// Carries out merges (policy.h); their rows are those of the cache before keep(). Values must be
+  /// held.
   void merge(std::span<const Merge> merges);
   /// Keeps the rows given, ascending.
   void keep(std::span<const std::int32_t> rows);
@@ -33,7 +34,8 @@ class HeadCache {
   /// The same with the hidden entries, which come first.
   CacheView whole() const { return view_from(0); }
   int hidden() const { return static_cast<int>(hidden_); }
-  /// Whether any entry was ever merged: keys and values may no longer be those of their tokens.
+  /// Whether any entry was ever merged; if so, keys and values may no longer be those of their
+  /// tokens.
   bool merged() const { return merged_; }
   std::span<const std::int32_t> tokens() const { return std::span(tokens_).subspan(hidden_); }
 

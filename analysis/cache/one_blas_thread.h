@@ -2,10 +2,10 @@
 
 namespace kvloupe {
 
-/// While one lives, the BLAS uses one thread: layers and heads run side by side on all cores, where
-/// a BLAS that starts threads of its own is slower, and the last bits of its products depend on
-/// their number. Several may live at once, in any threads; the last one puts back the number of
-/// threads that the first one found.
+/// While an object of this class exists, the BLAS uses one thread. Layers and heads already run in
+/// parallel on all cores: a BLAS with threads of its own is slower, and the last bits of its
+/// products depend on their number. Several objects may exist at once, in any threads; the last one
+/// restores the number of threads that the first one found.
 class OneBlasThread {
  public:
   OneBlasThread();

@@ -9,11 +9,11 @@
 
 namespace kvloupe {
 
-/// Turns keys and queries from their token index to their place in the cache (compact positions).
+/// Rotates keys and queries from their token index to their place in the cache (compact positions).
 /// An entry that is already in its place is copied bit for bit.
 class PlaceTurns {
  public:
-  /// Throws WorkError where the model's rotation is not known (see Rope).
+  /// Throws WorkError if the model's rotation is not known (see Rope).
   explicit PlaceTurns(const ModelInfo& model) : rope_(model) {}
 
   /// rows [m,d] of the last m of the cache's tokens [n]: row r from position tokens[n − m + r] to

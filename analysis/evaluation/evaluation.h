@@ -6,11 +6,11 @@
 
 namespace kvloupe {
 
-/// How far hidden states are from the full cache's, after each layer and after the last norm; means
-/// over the tokens that the task looks at.
+/// How far hidden states are from those of the full cache, after each layer and after the last
+/// norm; means over the tokens that the task measures.
 struct HiddenDistances {
   std::vector<double> layers;  // [L]; empty: not measured
-  double normed = 0.0;         // of what enters the output head; NaN: not measured
+  double normed = 0.0;         // for the input of the output head; NaN: not measured
 };
 
 /// One run of kvloupe-capture eval: one prompt with one policy in the model's cache. Numbers that
@@ -21,7 +21,7 @@ struct EvaluationRun {
   double entries = 0.0;           // the budget in entries
   double length = 0.0;            // as asked for, in tokens
   double tokens = 0.0;            // of the prompt
-  double depth = 0.0;             // needles: percent of the text before the one asked for
+  double depth = 0.0;             // needles: percent of the text before the needle in question
   double correct = 0.0;           // needles: 1 found, 0 not
   double loss = 0.0;              // perplexity: mean −log p, nats
   double loss_difference = 0.0;   // from the full cache's, nats
@@ -39,37 +39,37 @@ struct Evaluation {
   std::string model;
   std::vector<EvaluationRun> runs;  // at least one
 
-  /// Layers that hidden states were compared after; 0: in no run.
+  /// Number of layers with hidden states; 0 if no run has them.
   int layers() const;
 
-  /// Policies, and budgets other than the full cache's, in the order in which they first come.
+  /// Policies, and budgets other than that of the full cache, in the order of their first run.
   std::vector<std::string> policies() const;
   std::vector<std::string> budgets() const;
 };
 
-/// Reads a results file. Throws FileError: missing, too large, no JSON (truncated, foreign), not
-/// such a file, a newer version, a run without the numbers its task has or with ones out of range,
-/// hidden states of different numbers of layers.
+/// Reads a results file. Throws FileError: missing, too large, not JSON (truncated, foreign), not a
+/// results file, a newer version, a run without the numbers of its task or with numbers out of
+/// range, runs with different numbers of layers.
 Evaluation read_evaluation(const std::filesystem::path& path);
 
-/// Whether a file begins as a results file does; what it holds is read_evaluation()'s to check.
+/// Whether a file begins like a results file; read_evaluation() checks its content.
 bool looks_like_evaluation(const std::filesystem::path& path);
 
-/// How large a budget is, mean over its runs; NaN where there are none.
+/// The size of a budget, mean over its runs; NaN without runs.
 struct BudgetSize {
   double entries = 0.0;
   double share = 0.0;  // of the prompt's tokens
 };
 BudgetSize mean_size(const Evaluation& evaluation, const std::string& budget);
 
-/// The budget among the file's that is nearest to `share` (entries over the prompt's tokens), by
-/// its runs' mean share; empty where only the full cache was run.
+/// The budget of the file that is nearest to `share` (entries divided by the prompt's tokens), by
+/// the mean share of its runs; empty if only the full cache was run.
 std::string nearest_budget(const Evaluation& evaluation, double share);
 
-/// Means over the runs of one policy and budget that have the number; NaN where none has.
+/// Mean over the runs of one policy and budget that have the number; NaN if no run has it.
 double mean_of(const Evaluation& evaluation, const std::string& policy, const std::string& budget,
                double EvaluationRun::*number);
-/// The same of hidden states, layer by layer.
+/// The same for hidden states, layer by layer.
 HiddenDistances mean_of(const Evaluation& evaluation, const std::string& policy,
                         const std::string& budget, HiddenDistances EvaluationRun::*distances);
 

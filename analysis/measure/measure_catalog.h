@@ -18,23 +18,23 @@ const std::vector<MeasureFamily>& measure_catalog();
 struct Measure {
   const MeasureInfo* info = nullptr;
   const MeasureFamily* family = nullptr;
-  int slot = -1;  // among the computed values of its scope; -1: read from a field
+  int slot = -1;  // index among the computed values of its scope; -1: a field
 };
 
 /// All measures of all families, in the catalogue's order.
 const std::vector<Measure>& all_measures();
-/// Null where there is none of that name.
+/// Null for an unknown name.
 const Measure* find_measure(std::string_view name);
 /// Throws UsageError naming the nearest valid one.
 const Measure& require_measure(std::string_view name);
 /// Whether it can have a value under this policy.
 bool applies(const Measure& measure, const PolicySpec& policy);
 
-/// The value at a step; of one query head of the group, or −1: the mean over them (of a computed
-/// measure, over those where it is known). NaN where it is not known: not computed, does not apply.
-/// Of the scopes query_head and step only.
+/// The value at a step, for one query head of the group, or with −1 the mean over the query heads
+/// (of a computed measure: over those with a known value). NaN if unknown: not computed, or not
+/// applicable. Only for the scopes query_head and step.
 double measure_at(const Measure& measure, const StepRecord& record, int query_head = -1);
-/// One number for a head's whole replay, any scope: by the measure's own summary.
+/// One number for a head's whole replay, for any scope, by the measure's own summary.
 double measure_of(const Measure& measure, const HeadReplay& head);
 /// The first step at which anything left, or the last step.
 std::size_t first_measured_step(const HeadReplay& head);

@@ -18,7 +18,7 @@ std::string better_text(Better better) {
 
 namespace {
 constexpr const char* kHead =
-    R"(<!-- Written by `kvloupe measures --markdown`. Do not edit: change the catalogue and write it anew. -->
+    R"(<!-- Written by `kvloupe measures --markdown`. Do not edit: change the catalogue, then run the command again. -->
 # Measures
 
 Measures of a policy's replay, or of the trace alone. A measure's name is its key in the JSON
@@ -49,7 +49,7 @@ std::string section(const MeasureFamily& family) {
   std::string text =
       fmt::format("\n## {}\n\nOne value per {}.", family.name, scope_name(family.scope));
   if (!family.needs_part.empty()) {
-    text += fmt::format(" Of policies with `{}` only.", family.needs_part);
+    text += fmt::format(" Only for policies with `{}`.", family.needs_part);
   }
   if (family.on_request) text += " Computed only on request.";
   if (!family.remark.empty()) text += " " + family.remark;

@@ -11,9 +11,9 @@
 
 namespace kvloupe {
 
-/// The entry that a step's last query saw in the cache and no later query sees: through a sliding
-/// window there is one at most. It left on the model's account, so it counts as kept for that
-/// query.
+/// The entry that a step's last query saw in the cache and that no later query sees; a sliding
+/// window leaves at most one. Leaving the window is not an eviction, so the entry counts as kept
+/// for that query.
 struct LeavingEntry {
   std::int32_t token = -1;  // −1: there is none
   Matrix key, value;        // [1,d] as they stood in the cache; value [0,d] where it held none
@@ -22,10 +22,10 @@ struct LeavingEntry {
 /// Of a cache before the step's decision is carried out.
 LeavingEntry leaving_entry(const HeadCache& cache, int last_query, int window);
 
-/// What measures of one head at one step read: the captured states up to the step's last token (the
-/// prefix), the policy's decision, and the cache as it stands after it. What the step's last query
-/// sees are all tokens of the prefix, or those within the model's window. What several measures
-/// need is computed when first asked for. Not safe to share by threads; valid while the step lasts.
+/// The inputs of the measures of one head at one step: the captured states up to the step's last
+/// token (the prefix), the policy's decision, and the cache after it. The step's last query sees
+/// all tokens of the prefix, or those in the model's window. Numbers that several measures need are
+/// computed when first asked for. Not thread-safe; valid only during the step.
 class MeasuredStep {
  public:
   struct Input {
@@ -51,7 +51,7 @@ class MeasuredStep {
   std::span<const std::int32_t> present() const { return input_.present; }
   const HeadDecision& decision() const { return input_.decision; }
   const HeadCache& cache() const { return input_.cache; }
-  /// Whether the scores are CAOTE's: what they were made from is then not known.
+  /// Whether the scores are CAOTE's; the scores from which they were computed are then unknown.
   bool value_aware() const {
     return input_.policy.find("caote") != nullptr || input_.policy.find("fastcaote") != nullptr;
   }
@@ -68,22 +68,22 @@ class MeasuredStep {
   int first_token() const { return first_token_; }
   MatrixView seen_keys() const;    // [seen,d]
   MatrixView seen_values() const;  // [seen,d]
-  /// [d,D] of a query head, or null where the trace has no output weights.
+  /// [d,D] of a query head, or null if the trace has no output weights.
   const Matrix* output_weight(int query_head) const;
   /// [seen] = ‖v_i W_O‖ of a query head; empty where the trace has no output weights.
   std::span<const float> value_out_norms(int query_head, Norm norm) const;
 
-  /// The step's last query, scaled, over all that it sees, full cache: [seen].
+  /// Logits of the step's last query with the full cache, over all entries that it sees: [seen].
   std::span<const float> logits(int query_head);
   /// A: softmax of those, in double.
   std::span<const double> attention(int query_head);
   const LeavingEntry& leaving() const { return input_.leaving; }
-  /// What that query has of it: the entry that leaves unseen and those retained, as rows of what it
-  /// sees, ascending.
+  /// The entries that this query still has: the retained ones and the one that leaves the window,
+  /// as rows of what the query sees, ascending.
   std::span<const std::int32_t> kept_rows() const { return kept_; }
-  /// The same query over those entries as they stand, log sizes added: [kept].
+  /// Logits of the same query over these entries as they are in the cache, log sizes added: [kept].
   std::vector<float> cache_logits(int query_head) const;
-  /// Their values as they stand [kept,d]; where the cache holds values.
+  /// Values of these entries as they are in the cache [kept,d]; only if the cache holds values.
   MatrixView cache_values();
 
  private:

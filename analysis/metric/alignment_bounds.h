@@ -6,8 +6,9 @@
 
 namespace kvloupe {
 
-/// What the attention weight w of one key k* says about its angle to the query q (KeyDiff,
-/// theorem C.1). Keys are first scaled by ‖q‖·scale, so that q has length one and k·q is the logit.
+/// Bounds on the angle between one key k* and the query q that follow from the attention weight w
+/// of k* (KeyDiff, theorem C.1). Keys are first scaled by ‖q‖·scale, so that q has length one and
+/// k·q is the logit.
 struct AttentionAlignment {
   double weight = 0.0;              // w
   double cosine = 0.0;              // cos(k*, q)
@@ -21,16 +22,16 @@ struct AttentionAlignment {
 };
 
 /// query [d], keys [n+1,d] that it sees, `star` the row of k*. Bounds are NaN without other keys,
-/// where a product is not defined (zero query), and the second one for a zero k*. O(n·d), double.
-/// Throws std::out_of_range for a row that is not there.
+/// or for a zero query; the second one also for a zero k*. O(n·d), double. Throws std::out_of_range
+/// for a row that does not exist.
 AttentionAlignment attention_alignment(std::span<const float> query, const MatrixView& keys,
                                        double scale, Eigen::Index star);
 
-/// The row that receives most of the query's attention; of equal ones the last. −1 without keys.
+/// The row that receives most of the query's attention; among equal rows the last. −1 without keys.
 Eigen::Index strongest_key(std::span<const float> query, const MatrixView& keys);
 
-/// How far a key k* that is near a query q is from the mean key k̄ that is not (KeyDiff,
-/// theorem C.3).
+/// How far a key k* that is close to a query q is from the mean key k̄ that is not close to q
+/// (KeyDiff, theorem C.3).
 struct MeanKeyAlignment {
   double alpha = 0.0;        // cos(k̄, q)
   double beta = 0.0;         // cos(k*, q)
@@ -43,7 +44,7 @@ struct MeanKeyAlignment {
 };
 
 /// query [d], keys [n,d] that it sees, `star` the row of k*; k̄ is the mean of all n keys. O(n·d).
-/// Throws std::out_of_range for a row that is not there.
+/// Throws std::out_of_range for a row that does not exist.
 MeanKeyAlignment mean_key_alignment(std::span<const float> query, const MatrixView& keys,
                                     Eigen::Index star);
 

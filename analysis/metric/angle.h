@@ -24,13 +24,13 @@ std::vector<double> cosines_to(const MatrixView& rows, const Eigen::RowVectorXd&
 /// The same as angles, in degrees from 0 to 180 (KeyDiff, figure 11).
 std::vector<double> angles_to(const MatrixView& rows, const Eigen::RowVectorXd& direction);
 
-/// The mean cosine of every row to the n − 1 others, (k̂_i·Σk̂ − ‖k̂_i‖²)/(n − 1): [n]. NaN where
-/// there is no other.
+/// The mean cosine of every row to the n − 1 others, (k̂_i·Σk̂ − ‖k̂_i‖²)/(n − 1): [n]. NaN for a
+/// single row.
 std::vector<double> mean_cosines_to_others(const MatrixView& rows);
 
-/// The mean cosine to `direction` of the `count` rows that point furthest from the anchor μ(K̂),
-/// which are the ones with the highest KeyDiff score (KeyDiff, figure 14: direction is the mean
-/// query). Of equal scores the later row counts. NaN where count is 0; count above n takes all.
+/// The mean cosine to `direction` of the `count` rows with the lowest cosine to the anchor μ(K̂),
+/// that is, with the highest KeyDiff score (KeyDiff, figure 14: direction is the mean query). Among
+/// equal scores the later row counts. NaN if count is 0; a count above n takes all rows.
 double distinct_rows_cosine(const MatrixView& rows, const Eigen::RowVectorXd& direction, int count);
 
 }  // namespace kvloupe

@@ -5,8 +5,8 @@
 
 namespace kvloupe {
 
-/// Operations of one KeyDiff step of one head, as appendix A.2.1 of KeyDiff adds them up; top-k is
-/// left out there and here.
+/// Operations of one KeyDiff step of one head, as appendix A.2.1 of KeyDiff counts them; neither
+/// the paper nor this count includes top-k.
 struct OperationCount {
   double multiplications = 0.0;
   double additions = 0.0;
@@ -18,19 +18,19 @@ struct OperationCount {
   }
 };
 
-/// n entries of d coordinates. The counts are the paper's, which gives 3nd − n − 1 additions where
-/// its own list adds up to 3nd − 2n − 1.
+/// n entries of d coordinates. The counts are the paper's. The paper gives 3nd − n − 1 additions,
+/// but its own list adds up to 3nd − 2n − 1.
 OperationCount keydiff_operations(double n, double d);
 
-/// One step of one head: what the orders of table 4 depend on.
+/// One step of one head: the sizes that the orders of table 4 depend on.
 struct StepShape {
   double entries = 0.0;  // n = N + B, the cache after the block is appended
   double block = 0.0;    // B, queries of the step
   double window = 0.0;   // L, SnapKV's observation window, at most B
 };
 
-/// One line of KeyDiff's table 4: what grows with the step's shape, without the constants that an
-/// order hides. H2O's NB + B² is n·B.
+/// One line of KeyDiff's table 4: how the cost grows with the step's shape, without the constants
+/// that an order hides. H2O's NB + B² is n·B.
 struct CostOrder {
   std::string_view policy;
   std::string_view runtime;  // as printed, e.g. "O(N + B)"
@@ -39,7 +39,7 @@ struct CostOrder {
   double (*memory_units)(const StepShape&);
 };
 
-/// The line of a score's name in a spec; nothing for a policy that the table does not have.
+/// The line for a score's name in a spec; nothing for a policy that is not in the table.
 std::optional<CostOrder> cost_order(std::string_view score);
 
 }  // namespace kvloupe

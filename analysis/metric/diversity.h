@@ -7,15 +7,16 @@
 
 namespace kvloupe {
 
-/// What KeyDiff minimises (KeyDiff, §3.3): how alike the keys of a retained set S are.
+/// The quantity that KeyDiff minimises (KeyDiff, §3.3): the similarity of the keys of a retained
+/// set S.
 struct Diversity {
   /// Σ_{i,j∈S} k̂_i·k̂_j = ‖Σ_S k̂_i‖²: the objective, lower = more diverse.
   double objective = 0.0;
   /// The mean cosine of two different keys of S, (objective − Σ_S ‖k̂_i‖²)/(|S|(|S| − 1)):
   /// comparable across budgets. NaN where S has fewer than two.
   double mean_cosine = 0.0;
-  /// ‖μ(K̂_S) − μ(K̂)‖: KeyDiff replaces the mean of the set it seeks by that of the whole cache;
-  /// how far apart they are. NaN for an empty S.
+  /// ‖μ(K̂_S) − μ(K̂)‖: KeyDiff uses the mean of the whole cache in place of the mean of S; this is
+  /// the distance between the two. NaN for an empty S.
   double relaxation_gap = 0.0;
 };
 

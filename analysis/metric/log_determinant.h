@@ -4,9 +4,9 @@
 
 namespace kvloupe {
 
-/// How large the volume is that a set of key rows spans.
+/// The volume that a set of key rows spans.
 struct LogDeterminant {
-  double value = 0.0;  // Σ log λ over the eigenvalues λ of KᵀK that count; 0 where none does
+  double value = 0.0;  // Σ log λ over the eigenvalues λ of KᵀK that count; 0 without any
   int rank = 0;        // how many count
 };
 

@@ -7,7 +7,7 @@
 
 namespace kvloupe {
 
-/// What a change of a layer's attention output does to the next token's logits, to first order.
+/// How a change of a layer's attention output changes the next token's logits, to first order.
 struct LogitEffect {
   struct Change {
     std::int32_t token = 0;  // of the vocabulary
@@ -15,7 +15,7 @@ struct LogitEffect {
   };
   std::vector<Change> up;    // the largest rises, largest first
   std::vector<Change> down;  // the largest falls, most negative first
-  double mean = 0.0;         // over the vocabulary: common to all, so without effect
+  double mean = 0.0;         // over the vocabulary: common to all, so it has no effect
   double norm = 0.0;         // ‖Δlogits − mean‖₂ / √vocab
 };
 

@@ -7,10 +7,10 @@
 
 namespace kvloupe {
 
-/// How well one entry stands for the members of a merging set. Zero keys have cosine 0.
+/// How well one entry represents the members of a merging set. Zero keys have cosine 0.
 struct MergeMeasures {
   double least_cosine = 0.0;         // of any two members' keys
-  double effective_members = 0.0;    // 1/Σw²: 1 where only the pivot counts, |S| at equal weights
+  double effective_members = 0.0;    // 1/Σw²: 1 if only the pivot counts, |S| at equal weights
   double least_member_cosine = 0.0;  // of the merged key and a member's
   double mean_member_cosine = 0.0;
 };
@@ -21,10 +21,10 @@ MergeMeasures merge_measures(const MatrixView& keys, std::span<const int> member
                              std::span<const float> weights, std::span<const float> merged_key);
 
 /// Cosine of row `token` and the row `distance` before it, for distances 1 to `most`: [most], of
-/// keys or values (KVMerger, figure 3a). NaN where there is no such row.
+/// keys or values (KVMerger, figure 3a). NaN if that row does not exist.
 std::vector<double> local_similarity(const MatrixView& rows, Eigen::Index token, int most);
 
-/// The mean of that over all rows that have such a neighbour: [most].
+/// The mean of this cosine over all rows that have such a neighbour: [most].
 std::vector<double> mean_local_similarity(const MatrixView& rows, int most);
 
 }  // namespace kvloupe

@@ -8,10 +8,11 @@
 
 namespace kvloupe {
 
-/// Of the step's last query, for one query head, against the whole captured prefix (CriticalKV §3).
+/// For the step's last query and one query head, compared with the whole captured prefix
+/// (CriticalKV §3).
 struct QueryHeadMetrics {
-  double retained_mass = 0.0;  // S = Σ_kept A; of a merged entry its own token's part
-  double perturbation_l1 = 0.0;  // ℒ = ‖((A − A')V)W_O‖₁; NaN where the trace has no output weights
+  double retained_mass = 0.0;  // S = Σ_kept A; for a merged entry, the part of its own token
+  double perturbation_l1 = 0.0;  // ℒ = ‖((A − A')V)W_O‖₁; NaN if the trace has no output weights
   double bound_l1 = 0.0;         // θ, thm 3.3
   double perturbation_l2 = 0.0;  // the same with L2 norms throughout
   double bound_l2 = 0.0;
@@ -21,26 +22,26 @@ struct QueryHeadMetrics {
 /// Softmax of logits [n], in double.
 std::vector<double> softmax(std::span<const float> logits);
 
-/// What one query's output loses when only some entries are kept, for one query head.
+/// How much one query's output changes when only some entries are kept, for one query head.
 ///
 /// A = softmax of `logits` [n] (scaled, over the whole prefix), A' = the same renormalised over
 /// `kept` (rows of the prefix, ascending, not empty), both from the log-sum-exp of their own
-/// logits, so that A' stays exact where S is tiny. `values` [n,d]. `output_weight` [d,D] and
+/// logits, so that A' stays exact when S is tiny. `values` [n,d]. `output_weight` [d,D] and
 /// `value_norms_l1`, `_l2` [n] = ‖v_i W_O‖ of this query head (Trace::value_out_norm); with a null
-/// weight or empty norms the fields that need them are NaN. Accumulates in double.
-/// θ = C − (2 − 1/S)·Σ_kept A_i‖v_i W_O‖ with C the sum over all i (CriticalKV, theorem 3.3),
-/// computed as Σ_evicted A_i‖·‖ + (1 − S)·Σ_kept A'_i‖·‖ with 1 − S = Σ_evicted A_i: nothing
-/// cancels, and both ℒ and θ are 0, exactly, where what is evicted had no attention.
+/// weight or empty norms the fields that need them are NaN. Accumulates in double. θ = C − (2 −
+/// 1/S)·Σ_kept A_i‖v_i W_O‖ with C the sum over all i (CriticalKV, theorem 3.3), computed as
+/// Σ_evicted A_i‖·‖ + (1 − S)·Σ_kept A'_i‖·‖ with 1 − S = Σ_evicted A_i. In this form nothing
+/// cancels, and ℒ and θ are exactly 0 if the evicted entries had no attention.
 QueryHeadMetrics output_perturbation(std::span<const float> logits,
                                      std::span<const std::int32_t> kept, const MatrixView& values,
                                      const Matrix* output_weight,
                                      std::span<const float> value_norms_l1,
                                      std::span<const float> value_norms_l2);
 
-/// The same where entries have been merged: the output of the cache as it stands, softmax of
-/// `cache_logits` [N] (scaled, log sizes added) over `cache_values` [N,d], against the output of
-/// the whole prefix. `kept` [N] are the tokens the entries stand at; `logits`, `values`,
-/// `output_weight` as above. θ is not a bound of this and is NaN.
+/// The same for a cache with merged entries: the output of the cache, softmax of `cache_logits` [N]
+/// (scaled, log sizes added) over `cache_values` [N,d], compared with the output of the whole
+/// prefix. `kept` [N] are the tokens of the entries; `logits`, `values`, `output_weight` as above.
+/// θ is not a bound here and is NaN.
 QueryHeadMetrics merged_perturbation(std::span<const float> logits,
                                      std::span<const std::int32_t> kept, const MatrixView& values,
                                      std::span<const float> cache_logits,

@@ -8,15 +8,15 @@
 
 namespace kvloupe {
 
-/// Ranks from 1 in ascending order; equal values share the mean of their places. NaN is refused
-/// with std::invalid_argument.
+/// Ranks from 1 in ascending order; equal values share the mean of their ranks. Throws
+/// std::invalid_argument for NaN.
 std::vector<double> ranks_of(std::span<const double> values);
 
-/// Spearman's ρ: the correlation of the ranks, −1 to 1, right with ties. NaN where either side has
+/// Spearman's ρ: the correlation of the ranks, −1 to 1, correct with ties. NaN if either side has
 /// fewer than two different values. Throws std::invalid_argument for different lengths.
 double spearman(std::span<const double> a, std::span<const double> b);
 
-/// How a key's likeness to the others goes with the attention it receives (KeyDiff, figure 2 and
+/// How a key's similarity to the others relates to the attention it receives (KeyDiff, figure 2 and
 /// §3.1: distinct keys receive more, so ρ < 0).
 struct KeyAttention {
   std::vector<double> mean_cosines;  // [T] to the other keys

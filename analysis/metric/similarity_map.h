@@ -15,8 +15,8 @@ struct SimilarityWindow {
 /// The cosine similarity of every two rows of a matrix, at any zoom, without the T×T matrix.
 ///
 /// The mean cosine over a tile I×J is mean(k̂_I)·mean(k̂_J), k̂ = k/‖k‖ (0 for a zero key). Running
-/// sums of k̂ give the mean over any range, fractional ends included, in O(d): so a map costs
-/// O(pixels·d), and is exact. Built in O(T·d); holds 8·(T + 1)·d bytes.
+/// sums of k̂ give the mean over any range, with fractional ends, in O(d). So a map is exact and
+/// costs O(pixels·d). Built in O(T·d); holds 8·(T + 1)·d bytes.
 class SimilarityMap {
  public:
   /// rows [T,d]: keys or values of one head.

@@ -2,11 +2,10 @@
 
 namespace kvloupe {
 
-/// ℒ/θ: how much of the bound is there, 1 where it is exact. NaN where it is undefined: where θ is
-/// 0, for nothing that had attention was evicted, or so small that its terms have lost their
-/// digits, and where there is no bound (a merged cache). output_perturbation() computes both
-/// without cancellation, so that no threshold relative to the norms is needed: θ is never mere
-/// rounding.
+/// ℒ/θ: how tight the bound is; 1 if it is exact. NaN if it is undefined: if θ is 0 because no
+/// evicted entry had attention, if θ is so small that its terms have lost their digits, or if there
+/// is no bound (a merged cache). output_perturbation() computes both without cancellation, so no
+/// threshold relative to the norms is needed: θ is never only rounding error.
 double tightness(double perturbation, double bound);
 
 }  // namespace kvloupe

@@ -7,13 +7,13 @@
 namespace kvloupe {
 
 /// a_i ← a_i + Σ_rows A[:,i], mean over the query heads of the group, over all steps since entry i
-/// entered; an evicted entry loses its own, a merged one holds what its members held (KeyDiff A.1,
-/// CAOTE eq. 28, KVMerger eq. 8). Different heads may be used at the same time.
+/// entered. The sum of an evicted entry is dropped; a merged entry has the sum of its members
+/// (KeyDiff A.1, CAOTE eq. 28, KVMerger eq. 8). Different heads may be used at the same time.
 class AccumulatedAttention {
  public:
   explicit AccumulatedAttention(const ModelInfo& model);
 
-  /// Once per step, before it is read.
+  /// Call once per step, before the sums are read.
   void observe(const StepView& view, int head);
   /// [n]
   const std::vector<double>& of(int head) const { return sums_[static_cast<std::size_t>(head)]; }

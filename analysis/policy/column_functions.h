@@ -6,11 +6,12 @@ namespace kvloupe {
 
 /// 1 for the lowest to n for the highest; equal values share the mean of their ranks.
 std::vector<double> column_rank(const std::vector<double>& values);
-/// (x − mean)/standard deviation over all n; 0 where that is 0.
+/// (x − mean)/standard deviation over all n; 0 if the standard deviation is 0.
 std::vector<double> column_zscore(const std::vector<double>& values);
-/// (x − least)/(most − least); 0 where all are equal.
+/// (x − smallest)/(largest − smallest); 0 if all are equal.
 std::vector<double> column_minmax(const std::vector<double>& values);
-/// Sum of the `width` (odd) values around each over `width`; nothing beyond the ends, as snapkv.
+/// Sum of the `width` (odd) values around each value, divided by `width`; values beyond the ends
+/// count as 0, as in snapkv.
 std::vector<double> column_smooth(const std::vector<double>& values, int width);
 
 }  // namespace kvloupe

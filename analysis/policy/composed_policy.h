@@ -9,12 +9,12 @@
 
 namespace kvloupe {
 
-/// What a policy is composed of.
+/// The parts of a policy.
 struct PolicyStages {
   std::unique_ptr<Score> score;
-  Protection protection;  // the modifiers'; the score adds its own
-  /// Entries per head the layer may hold once so many tokens were seen, those that no later query
-  /// sees left out; empty: the budget.
+  Protection protection;  // of the modifiers; the score adds its own
+  /// Entries per head that the layer may hold after `seen` tokens, without those that no later
+  /// query sees; empty: the budget.
   std::function<int(int seen)> layer_budget;
   std::unique_ptr<Allocation> allocation;
   std::unique_ptr<Selection> selection;
@@ -36,9 +36,9 @@ class ComposedPolicy : public LayerPolicy {
   bool merges() const override { return stages_.merging != nullptr; }
 
  private:
-  /// Which entries stay, and which are merged: fills everything but the scores.
+  /// Decides which entries stay and which are merged: fills everything but the scores.
   void decide(const StepView& view, int head, int quota, HeadDecision& decision) const;
-  /// Throws WorkError where one of the block's own rows, the last, is not a number.
+  /// Throws WorkError if the last of the block's own rows has a number that is not finite.
   void check_rows(const StepView& view, const MatrixView& rows, const std::string& what) const;
   void check_scores(const StepView& view, int head, const std::vector<float>& scores) const;
 

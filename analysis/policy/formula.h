@@ -1,5 +1,5 @@
 #pragma once
-// A formula a person typed, over named columns of numbers: one value per cache entry.
+// A formula that a person typed, over named columns of numbers: one value per cache entry.
 
 #include <cstddef>
 #include <map>
@@ -11,7 +11,7 @@
 
 namespace kvloupe {
 
-/// What is wrong with a formula's text.
+/// An error in a formula's text.
 struct FormulaError : std::runtime_error {
   FormulaError(std::size_t position_, std::string word_, const std::string& why)
       : std::runtime_error(why), position(position_), word(std::move(word_)) {}
@@ -19,7 +19,7 @@ struct FormulaError : std::runtime_error {
   std::string word;      // as written there
 };
 
-/// What went wrong in evaluating one.
+/// An error in the evaluation of a formula.
 struct FormulaValueError : std::runtime_error {
   FormulaValueError(std::size_t row_, const std::string& why)
       : std::runtime_error(why), row(row_) {}
@@ -27,9 +27,10 @@ struct FormulaValueError : std::runtime_error {
 };
 
 /// The operators and functions of muParser and four functions of whole columns, whose arguments may
-/// be any formula: rank(x), 1 for the lowest to n for the highest, equal ones share their mean;
-/// zscore(x), (x − mean)/standard deviation, 0 where that is 0; minmax(x), from 0 to 1, 0 where all
-/// are equal; smooth(x, k), sum of the k (odd) around an entry over k, nothing beyond the ends.
+/// be any formula: rank(x), 1 for the lowest to n for the highest, equal values share their mean
+/// rank; zscore(x), (x − mean)/standard deviation, 0 if that is 0; minmax(x), from 0 to 1, 0 if all
+/// are equal; smooth(x, k), sum of the k (odd) values around an entry divided by k, values beyond
+/// the ends count as 0.
 class Formula {
  public:
   using Columns = std::map<std::string, std::vector<double>, std::less<>>;
@@ -40,11 +41,11 @@ class Formula {
   Formula(Formula&&) noexcept;
   Formula& operator=(Formula&&) noexcept;
 
-  /// Whether the formula reads that variable.
+  /// Whether the formula reads this variable.
   bool uses(std::string_view variable) const;
-  /// [n]. `columns` holds [n] for every variable in use. What comes out may be no number; throws
-  /// FormulaValueError where what a function of columns is given is none, or k is not odd. May be
-  /// called by different threads at the same time.
+  /// [n]. `columns` holds [n] for every variable in use. A result may be a number that is not
+  /// finite. Throws FormulaValueError if the argument of a column function is not finite, or k is
+  /// not odd. May be called by different threads at the same time.
   std::vector<double> evaluate(const Columns& columns, std::size_t n) const;
 
   struct Node;

@@ -7,21 +7,22 @@
 
 namespace kvloupe {
 
-/// One query's view of a cache: what it pays to each entry, and what it should get.
+/// One query's view of a cache: its logit for each entry, and the output that it should get.
 struct JudgingQuery {
-  Eigen::VectorXd logits;       // [n] of the entries that may go; −∞ for one it does not see
-  Eigen::VectorXd kept_logits;  // [m] of entries that always stay; may be empty
+  Eigen::VectorXd logits;  // [n] of the removable entries; −∞ if the query does not see one
+  Eigen::VectorXd kept_logits;  // [m] of the entries that always stay; may be empty
   Eigen::MatrixXd kept_values;  // [m,d]
   Eigen::VectorXd target;       // [d] the true output
 };
 
-/// The order in which entries go when each time the one goes whose removal leaves the least
-/// Σ_queries ‖output − target‖², attention renormalised over what is left; of equals the earlier
-/// row. `values` [n,d]. `removable` [n]: the others never go. Only the first `most` go; the rest of
-/// the removable follow by the error that each alone would leave if it went next. Result: rows,
-/// first removed first; without one whose removal would leave nothing at all. O(Q·n) per removal:
-/// an output without one entry follows from sums held over all of them; where one entry holds
-/// nearly all of a query's mass, and where much of it has gone, they are summed anew.
+/// The order in which entries are removed if each removal takes the entry whose removal leaves the
+/// smallest Σ_queries ‖output − target‖², attention renormalised over the rest; among equals the
+/// earlier row. `values` [n,d]. `removable` [n]: the others are never removed. Only the first
+/// `most` are removed; the rest of the removable entries follow in the order of the error that each
+/// would leave if it were removed next. Result: rows, first removed first; an entry whose removal
+/// would leave nothing is not in the result. O(Q·n) per removal: an output without one entry
+/// follows from sums over all of them. The sums are computed again if one entry holds nearly all of
+/// a query's mass, and after much of the mass has gone.
 std::vector<int> greedy_removal_order(const std::vector<JudgingQuery>& queries,
                                       const Eigen::MatrixXd& values,
                                       const std::vector<bool>& removable, std::size_t most);

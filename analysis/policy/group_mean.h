@@ -6,7 +6,7 @@
 
 namespace kvloupe {
 
-/// Attention statistics of a key-value head are means over its query heads (KeyDiff B.2): calls
+/// Attention statistics of a key-value head are means over its query heads (KeyDiff B.2). Calls
 /// `statistic(query_head)`, [n] each, and averages in double. Result [n].
 template <typename Statistic>
 std::vector<double> group_mean(const ModelInfo& model, int head, std::size_t n,

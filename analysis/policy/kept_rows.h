@@ -6,7 +6,8 @@
 
 namespace kvloupe {
 
-/// What is held per cache entry, after an eviction: row j becomes what row kept[j] was.
+/// Moves data that is stored per cache entry after an eviction: row j becomes the former row
+/// kept[j].
 template <typename T>
 void keep_rows(std::vector<T>& values, std::span<const std::int32_t> kept) {
   for (std::size_t j = 0; j < kept.size(); ++j) {

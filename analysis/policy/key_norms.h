@@ -10,10 +10,10 @@
 
 namespace kvloupe {
 
-/// ‖k_i‖₂ of one head's cache, held across steps: only rows that are new are computed.
+/// ‖k_i‖₂ of one head's cache, kept across steps: only new rows are computed.
 class KeyNorms {
  public:
-  /// Computes what is not known yet and calls `added(row)` for each such row.
+  /// Computes the norms of new rows and calls `added(row)` for each of these rows.
   template <typename Added>
   void observe(const MatrixView& keys, const Added& added) {
     norms_.resize(static_cast<std::size_t>(keys.rows()), kUnknown);
@@ -26,8 +26,8 @@ class KeyNorms {
     }
   }
 
-  /// Calls `removed(row)` for each known row that leaves, or whose key a merge will have changed,
-  /// then forgets those.
+  /// Calls `removed(row)` for each known row that leaves or whose key a merge will change, then
+  /// forgets these rows.
   template <typename Removed>
   void retain(const HeadDecision& decision, const Removed& removed) {
     for (const Merge& merge : decision.merges) {

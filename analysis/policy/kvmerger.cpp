@@ -162,7 +162,8 @@ std::vector<std::string> notes(const SpecPart& part) {
   }
   if (part.argument("sigma") == SpecValue(std::string("eq6"))) {
     notes.emplace_back(
-        "kvmerger: eq. 6 defines sigma by itself and keeps it below 0.71; at the distances of real "
+        "kvmerger: eq. 6 defines sigma through sigma itself and keeps it below 0.71; at the "
+        "distances of real "
         "keys the merged entry is then almost only its pivot");
   }
   if (part.word("rotate") == "post") {

@@ -7,10 +7,10 @@
 
 namespace kvloupe {
 
-/// Merging set identification (KVMerger, definition 4.1 and algorithm 1): the candidates, in cache
-/// order, are cut into sets of neighbours. From the last candidate to the first: one opens a set;
-/// going backwards, the next candidates join while their cosine is above ε; the first that fails
-/// opens the next set. Zero keys have cosine 0.
+/// Finds merging sets (KVMerger, definition 4.1 and algorithm 1): the candidates, in cache order,
+/// are cut into sets of neighbours. From the last candidate to the first: a candidate opens a set;
+/// going backwards, the next candidates join the set while their cosine is above ε; the first
+/// candidate that fails opens the next set. Zero keys have cosine 0.
 class MergingSets {
  public:
   enum class Link {
@@ -25,12 +25,12 @@ class MergingSets {
   std::vector<std::vector<int>> at(double epsilon);
   /// How many sets there are.
   std::size_t count(double epsilon);
-  /// By bisection, an ε <= 1 with at most `most` sets such that a little above it there are more.
-  /// Below −1, where all candidates are one set, if nothing else is enough.
+  /// Finds, by bisection, an ε <= 1 with at most `most` sets, while a slightly larger ε gives more.
+  /// Returns a value below −1, where all candidates are one set, if no larger one is enough.
   double threshold_for(std::size_t most);
 
  private:
-  /// Calls join() for a candidate that joins the set that is open, open() for one that opens one.
+  /// Calls open() for a candidate that opens a set, join() for one that joins the open set.
   template <typename Open, typename Join>
   void scan(double epsilon, const Open& open, const Join& join);
   /// cos of candidates `later` and `earlier` = later − 1, later − 2 …; computed once.

@@ -9,7 +9,8 @@ namespace kvloupe {
 /// Levenshtein distance: insertions, deletions and substitutions that turn `a` into `b`.
 int edit_distance(std::string_view a, std::string_view b);
 
-/// The word of `words` nearest to `wrong`; the first of equals; empty where `words` is.
+/// The word of `words` that is nearest to `wrong`; among equals the first; empty if `words` is
+/// empty.
 std::string nearest_word(std::string_view wrong, const std::vector<std::string>& words);
 
 }  // namespace kvloupe

@@ -1,6 +1,6 @@
 #pragma once
-// A policy is a state machine that sees states, not files. Replay (on a trace) and the running
-// model (closed loop) drive the same object; it never knows how long the sequence will become.
+// A policy is a state machine that sees states, not files. A replay (of a trace) and a running
+// model (closed loop) use the same object. It never knows how long the sequence will become.
 
 #include <cstdint>
 #include <functional>
@@ -17,23 +17,23 @@
 namespace kvloupe {
 
 /// Runs body(0) … body(count − 1), in any order, perhaps at the same time. Empty: one after
-/// another. Nothing a policy decides depends on it.
+/// another. The policy's decisions do not depend on the order.
 using HeadLoop = std::function<void(int count, const std::function<void(int)>& body)>;
 
-/// What a policy is told at its creation, for one layer. All heads of a layer belong to one object:
-/// AdaKV and aggregate=layer need them together.
+/// The data a policy gets when it is created, for one layer. One object serves all heads of a
+/// layer: AdaKV and aggregate=layer need them together.
 struct LayerContext {
   int layer = 0;
   ModelInfo model;
   double attention_scale = 0.0;
-  int budget = 0;  // N: most entries a head holds after a step (under an allocation: the mean)
-  /// [Hq] of [d,D], W_O cut by query head, borrowed: must outlive the policy; empty where unknown.
+  int budget = 0;  // N: largest number of entries per head after a step (allocation: mean)
+  /// [Hq] of [d,D], W_O cut by query head, borrowed: must outlive the policy; empty if unknown.
   std::span<const Matrix> output_weights;
   HeadLoop for_heads;
 };
 
-/// One head's cache at a step, before eviction: n entries in token order, the block's own included.
-/// Where the model has a sliding window, entries that no later query sees have left it already.
+/// One head's cache at a step, before eviction: n entries in token order, including those of the
+/// block. With a sliding window, entries that no later query sees have already left.
 struct CacheView {
   std::span<const std::int32_t> tokens;  // [n] token indices, ascending
   MatrixView keys;                       // [n,d], rotated
@@ -41,11 +41,11 @@ struct CacheView {
   std::span<const float> log_sizes;      // [n] added to logits (merging); empty: all zero
 };
 
-/// Softmax rows of a step's queries over the present cache, causal inside the block and within the
-/// model's window, in float32 from the states themselves. Entries that left with this step took
-/// their part of a row along: they are in its sum and not among its columns. Computed when first
-/// asked for and kept for the step, so that the parts of a policy share them. Different query heads
-/// may be asked for at the same time.
+/// Softmax rows of a step's queries over the current cache, causal inside the block and within the
+/// model's window, in float32 from the states themselves. An entry that left the window at this
+/// step has no column, but its attention still counts in a row's sum, so rows may sum to less than
+/// 1. Rows are computed when first asked for and kept for the step, so that the parts of a policy
+/// share them. Different query heads may be asked for at the same time.
 class StepAttention {
  public:
   virtual ~StepAttention() = default;
@@ -66,15 +66,15 @@ struct WholeSequence {
 /// One step: a block was appended and has attended; now the policy decides.
 struct StepView {
   int step = 0;
-  Block block;                      // the tokens just appended
+  Block block;                      // the tokens that were just appended
   int first_token = 0;              // later queries see no token before this one
   std::vector<CacheView> caches;    // [Hk]
   std::vector<MatrixView> queries;  // [Hq] of [m,d], rotated
   StepAttention* attention = nullptr;
-  const WholeSequence* whole = nullptr;  // null where a model runs: the future is unknown
+  const WholeSequence* whole = nullptr;  // null in a running model: the future is unknown
 };
 
-/// Why an entry was kept, or that it was not.
+/// Why an entry was kept, or that it was not kept.
 enum class Fate : std::uint8_t {
   evicted,
   by_score,
@@ -86,9 +86,9 @@ enum class Fate : std::uint8_t {
   beyond_window  // left on the model's account: no later query sees it; no policy says this
 };
 
-/// One merging set, as rows of the cache before the step's eviction. The caller replaces row
-/// `into` of the cache: its key by `key`, its value by value_scale · Σ weights·values of `from`,
-/// its log size by `log_size`, all from the rows as they were before any merge of the step.
+/// One merging set, as rows of the cache before the step's eviction. The caller replaces row `into`
+/// of the cache: its key by `key`, its value by value_scale · Σ weights·values of `from`, its log
+/// size by `log_size`, all computed from the rows before any merge of the step.
 struct Merge {
   int into = 0;                // the pivot's row; kept
   std::vector<int> from;       // all members, pivot included, ascending
@@ -98,19 +98,20 @@ struct Merge {
   float log_size = 0.0F;   // added to the merged entry's logit; a key that stays keeps its own
 };
 
-/// What a policy decided for one head at one step. Rows index the cache before eviction.
+/// The decision of a policy for one head at one step. Rows index the cache before eviction.
 struct HeadDecision {
   std::vector<std::int32_t> kept;  // rows, ascending; every row where nothing is evicted
-  std::vector<float> scores;       // [n], higher = kept; empty where none were needed
+  std::vector<float> scores;       // [n], higher = kept; empty if none were needed
   std::vector<Fate> fates;         // [n]; empty where nothing was evicted
-  float threshold = 0.0F;          // the lowest score kept for its score; NaN where none was
-  int ties = 0;  // unprotected entries whose score is the threshold, kept or not, if more than one
+  float threshold = 0.0F;          // the lowest score kept for its score; NaN if none was
+  int ties =
+      0;  // unprotected entries with a score equal to the threshold, kept or not, if more than one
   std::vector<float> second_scores;  // [n], of a second stage of selection; else empty
   float second_threshold = std::numeric_limits<float>::quiet_NaN();  // the lowest kept for those
-  /// What the quotas of the layer's heads sum to, less its budget; 0 where nothing is evicted.
+  /// Sum of the quotas of the layer's heads minus the layer's budget; 0 if nothing is evicted.
   int allocation_drift = 0;
   std::vector<Merge> merges;  // a member that is not `into` is not in `kept`
-  /// The cosine above which neighbours were merged, given or found; NaN where no sets were sought.
+  /// The cosine above which neighbours were merged, given or found; NaN if no sets were looked for.
   double merge_threshold = std::numeric_limits<double>::quiet_NaN();
 };
 
@@ -118,24 +119,25 @@ struct HeadDecision {
 class LayerPolicy {
  public:
   virtual ~LayerPolicy() = default;
-  /// Before a step: with it the first counts[h] entries of each head's cache [Hk] leave on the
-  /// model's account. caches: as the last step left them. What step() is given then no longer has
-  /// them, nor those of its block that leave as well.
+  /// Call before a step in which entries leave the window: the first counts[h] entries of each
+  /// head's cache [Hk] leave. caches: as after the last step. The view of step() then has neither
+  /// these entries nor those of its own block that leave as well.
   virtual void forget_first(const std::vector<CacheView>& /*caches*/,
                             std::span<const int> /*counts*/) {}
   /// Updates the accumulators with the step's queries, then decides for every head: result [Hk].
-  /// The caller removes what is not in `kept` before the next call. Deterministic.
-  /// Throws WorkError on scores that are not numbers, naming layer, head and token.
+  /// The caller removes the entries that are not in `kept` before the next call. Deterministic.
+  /// Throws WorkError, naming layer, head and token, for scores that are not finite.
   virtual std::vector<HeadDecision> step(const StepView& view) = 0;
-  /// Whether step() reads CacheView::values; where not, the caller need not gather them.
+  /// Whether step() reads CacheView::values; if not, the caller need not gather them.
   virtual bool needs_values() const { return false; }
-  /// Whether a decision may hold merges: then the caller holds values, and carries them out.
+  /// Whether a decision may contain merges: then the caller holds values and carries out the
+  /// merges.
   virtual bool merges() const { return false; }
 };
 
-/// Options of a policy object that do not change what it decides.
+/// Options of a policy object that do not change its decisions.
 struct PolicyOptions {
-  bool always_score = false;  // fill `scores` also where n <= N
+  bool always_score = false;  // fill `scores` even if n <= N
 };
 
 /// Builds the policy a spec describes for one layer. Throws UsageError for combinations that make
@@ -143,11 +145,11 @@ struct PolicyOptions {
 std::unique_ptr<LayerPolicy> make_layer_policy(const PolicySpec& spec, const LayerContext& context,
                                                PolicyOptions options = {});
 
-/// Throws UsageError where a part makes no sense beside the rest, naming it.
+/// Throws UsageError, naming the part, if a part cannot be combined with the rest.
 void check_combination(const PolicySpec& spec);
 
-/// Lines a person should read about this spec at this budget (protection exceeds the budget, ...)
-/// and for a sequence of so many tokens, where that is known (0: it is not).
+/// Notes for the user about this spec at this budget (protection exceeds the budget, ...) and for a
+/// sequence of this many tokens (0: not known).
 std::vector<std::string> policy_notes(const PolicySpec& spec, const ModelInfo& model, int budget,
                                       int tokens = 0);
 

@@ -38,7 +38,7 @@ std::string range_text(const ParameterInfo& parameter) {
 
 namespace {
 constexpr const char* kHead =
-    R"(<!-- Written by `kvloupe policies --markdown`. Do not edit: change the catalogue and write it anew. -->
+    R"(<!-- Written by `kvloupe policies --markdown`. Do not edit: change the catalogue, then run the command again. -->
 # Policies
 
 A policy is one line: a score, then modifiers in any order, joined by `+`, such as

@@ -8,8 +8,8 @@
 
 namespace kvloupe {
 
-/// A share such as 10%: of what, the parameter says. Kept as the decimal a person wrote, so that
-/// 29% of 100 is 29.
+/// A share such as 10%; the parameter says of what. Kept as the decimal that a person wrote, so
+/// that 29% of 100 is 29.
 struct Percent {
   double value = 0.0;  // 10 for 10%
   /// ⌊value/100 · whole⌋, exact for decimals.
@@ -27,18 +27,19 @@ using SpecValue = std::variant<double, Percent, std::string>;
 struct SpecPart {
   std::string name;
   std::vector<std::pair<std::string, SpecValue>> arguments;
-  /// The value of that parameter; each throws std::logic_error for a parameter or type it lacks.
+  /// The value of this parameter; each throws std::logic_error for an unknown parameter or another
+  /// type.
   const SpecValue& argument(std::string_view name) const;
   double number(std::string_view name) const;
   int count(std::string_view name) const;
   const std::string& word(std::string_view name) const;
-  /// A count as it is, a percentage of `whole`.
+  /// A count unchanged, a percentage as a part of `whole`.
   int share(std::string_view name, int whole) const;
   bool operator==(const SpecPart&) const = default;
 };
 
 /// A whole policy: score × protection × allocation × selection × merging. The first part is the
-/// score; modifiers are kept in catalogue order, so that equal policies have equal specs.
+/// score; the modifiers are in catalogue order, so that equal policies have equal specs.
 struct PolicySpec {
   std::vector<SpecPart> parts;
   const SpecPart& score() const { return parts.front(); }
@@ -49,8 +50,8 @@ struct PolicySpec {
   bool operator==(const PolicySpec&) const = default;
 };
 
-/// Parses one spec against the catalogue. Throws UsageError naming the offending word, its column
-/// (from 1) and the nearest valid one. Inside quotes a quote is written twice.
+/// Parses one spec against the catalogue. Throws UsageError naming the wrong word, its column (from
+/// 1) and the nearest valid word. Inside quotes a quote is written twice.
 PolicySpec parse_policy(std::string_view text);
 
 /// A list of specs, split at commas outside parentheses and quotes.

@@ -4,8 +4,8 @@
 
 namespace kvloupe {
 
-/// A fixed hash of (seed, layer, head, token), uniform in [0, 1): chance that is the same in every
-/// run and order. 24 bits, which a float holds exactly.
+/// A fixed hash of (seed, layer, head, token), uniform in [0, 1): a random number that is the same
+/// in every run and order. 24 bits, which a float holds exactly.
 inline float token_hash(std::uint64_t seed, int layer, int head, std::int32_t token) {
   const auto scramble = [](std::uint64_t x) {  // one round of splitmix64's output function
     x += 0x9E3779B97F4A7C15ULL;

@@ -7,14 +7,15 @@
 
 namespace kvloupe {
 
-/// The lowest value kept (NaN where none was), and how many candidates have it if more than one.
+/// The lowest value kept (NaN if none was), and the number of candidates with this value, if more
+/// than one.
 struct Threshold {
   float value = std::numeric_limits<float>::quiet_NaN();
   int ties = 0;
 };
 
-/// Marks as `fate` the `count` entries of the highest `values` [n] among those now `evicted` in
-/// `fates` [n]. Of equals the later is kept.
+/// Among the entries that are `evicted` in `fates` [n], marks the `count` with the highest `values`
+/// [n] as `fate`. Among equal values the later entry is marked.
 Threshold mark_highest(std::span<const float> values, int count, Fate fate,
                        std::vector<Fate>& fates);
 

@@ -1,5 +1,5 @@
 #pragma once
-// CAOTE: what an entry's removal does to the attention output, from any score and the values.
+// CAOTE: how much the attention output changes without an entry, from any score and the values.
 
 #include <memory>
 #include <span>
@@ -10,17 +10,18 @@
 
 namespace kvloupe {
 
-/// h [n]: scores as attention. Shifted by their minimum only if some is negative, then divided by
-/// their sum; all equal to zero: 1/n (CAOTE eq. 20 to 22).
+/// h [n]: scores as attention. Shifted by their minimum only if some are negative, then divided by
+/// their sum; if all are zero: 1/n (CAOTE eq. 20 to 22).
 std::vector<double> as_attention(std::span<const float> scores);
 
 /// c_j = h_j/(1 − h_j)·‖o − v_j‖₂ with o = Σ h_i v_i (CAOTE eq. 8): exactly how far the output
-/// moves when j alone is removed and the rest renormalised (thm 3.2). Computed without cancellation
-/// as h_j·‖(Σ_{i≠j} h_i v_i)/(Σ_{i≠j} h_i) − v_j‖; infinite ("never evict") where the other mass is
-/// 0. `attention` [n], not negative, sum 1; `values` [n,d]. Result [n].
+/// moves if only j is removed and the rest renormalised (thm 3.2). Computed without cancellation as
+/// h_j·‖(Σ_{i≠j} h_i v_i)/(Σ_{i≠j} h_i) − v_j‖; infinite ("never evict") if the other mass is 0.
+/// `attention` [n], not negative, sum 1; `values` [n,d]. Result [n].
 std::vector<double> caote_scores(std::span<const double> attention, const MatrixView& values);
 
-/// The same with the plain mean of the values for o, and 1 − h_j at least 1e-6 (FastCAOTE, eq. 23).
+/// The same with the plain mean of the values in place of o, and 1 − h_j at least 1e-6 (FastCAOTE,
+/// eq. 23).
 std::vector<double> fastcaote_scores(std::span<const double> attention, const MatrixView& values);
 
 enum class ValueAwareForm { caote, fastcaote };

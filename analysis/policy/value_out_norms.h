@@ -9,19 +9,19 @@
 namespace kvloupe {
 
 /// ‖v_i W_O‖ of the entries of one layer's caches, mean over each group's query heads (CriticalKV
-/// algorithm 1), held across steps: only rows that are new are computed, when first asked for.
+/// algorithm 1), kept across steps: only new rows are computed, when first asked for.
 class ValueOutNorms {
  public:
   enum class Norm { l1, l2 };
 
   ValueOutNorms(const LayerContext& context, Norm norm);
 
-  /// Throws WorkError where the context had no output weights; `who` names the part that asks.
+  /// Throws WorkError if the context has no output weights; `who` names the part that needs them.
   void check(const std::string& who) const;
 
   /// [n]; check() must have passed. Different heads may be asked for at the same time.
   const std::vector<float>& of(const StepView& view, int head);
-  /// Forgets what was not kept and the rows a merge will have changed.
+  /// Forgets entries that were not kept, and rows that a merge will change.
   void retain(const StepView& view, int head, const HeadDecision& decision);
 
  private:

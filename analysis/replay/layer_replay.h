@@ -10,7 +10,7 @@
 
 namespace kvloupe {
 
-/// Everything one layer's replay needs, in memory.
+/// All inputs of one layer's replay, in memory.
 struct LayerReplayInput {
   const LayerStates& states;
   const std::vector<Block>& blocks;
@@ -18,7 +18,7 @@ struct LayerReplayInput {
   LayerContext context;  // layer, model, attention scale, budget, loop over heads
   bool metrics = true;
   int scores_head = -1;                        // keep scores and fates of this head
-  std::span<const std::string> measures = {};  // beyond the cheap ones, by name
+  std::span<const std::string> measures = {};  // expensive ones to compute too, by name
 };
 
 /// Runs the policy over the states of one layer, step by step: result [Hk]. Advances the progress

@@ -12,13 +12,13 @@
 
 namespace kvloupe {
 
-/// One layer's states in memory, as stored. Without attention or metrics, keys alone will do: then
-/// the rest is empty.
+/// One layer's states in memory, as stored. Without attention or metrics only the keys are needed;
+/// then the rest is empty.
 struct LayerStates {
   std::vector<Matrix> keys;            // [Hk] of [T,d]
   std::vector<Matrix> queries;         // [Hq] of [T,d]
   std::vector<Matrix> values;          // [Hk] of [T,d]
-  std::vector<Matrix> output_weights;  // [Hq] of [d,D]; empty where the trace has none
+  std::vector<Matrix> output_weights;  // [Hq] of [d,D]; empty if the trace has none
   std::vector<std::vector<float>> value_norms_l1, value_norms_l2;  // [Hq] of [T]; as above
 
   std::size_t bytes() const;
@@ -26,8 +26,8 @@ struct LayerStates {
 
 LayerStates load_layer_states(const Trace& trace, int layer);
 
-/// Layers already read, of any trace, up to a number of bytes; the least recently used go first.
-/// Safe to share by threads and to outlive the traces.
+/// Layers already read, of any trace, up to a number of bytes; the least recently used are dropped
+/// first. Thread-safe; may outlive the traces.
 class LayerStatesCache {
  public:
   explicit LayerStatesCache(std::size_t most_bytes) : most_bytes_(most_bytes) {}

@@ -5,7 +5,7 @@
 
 namespace kvloupe {
 
-/// Largest magnitude that rounds to a finite IEEE half lies just below this.
+/// Numbers of this magnitude and above overflow an IEEE half.
 inline constexpr float kHalfOverflow = 65520.0F;
 
 /// IEEE binary16 bits of x, rounded to nearest, ties to even; overflow gives infinity.

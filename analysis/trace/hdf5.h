@@ -19,8 +19,8 @@ struct Failure : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Held around every use of the library, closing handles included: HDF5 is thread-safe on some
-/// systems only. Also keeps it from printing its error stack.
+/// Held during every use of the library, including closing handles: HDF5 is thread-safe only on
+/// some systems. Also stops HDF5 from printing its error stack.
 class Lock {
  public:
   Lock();
@@ -41,7 +41,7 @@ class Handle {
   Handle& operator=(Handle&& other) noexcept;
   operator hid_t() const { return id_; }
   bool valid() const { return id_ >= 0; }
-  /// False where the library reports a failure, e.g. of the last write.
+  /// False if the library reports a failure, for example of the last write.
   bool reset();
 
  private:
@@ -49,9 +49,9 @@ class Handle {
   Close close_ = nullptr;
 };
 
-/// Throws Failure(what), with the operating system's reason where there is one.
+/// Throws Failure(what), with the operating system's reason if there is one.
 void check(herr_t status, const std::string& what);
-/// The operating system's message within the last failed call; empty where there is none.
+/// The operating system's message in the last failed call; empty if there is none.
 std::string system_reason();
 
 /// IEEE binary16, as h5py makes it.
@@ -72,11 +72,11 @@ void write_attribute(hid_t object, const char* name, double value);
 void write_attribute(hid_t object, const char* name, std::int64_t value);
 void write_attribute(hid_t object, const char* name, std::uint64_t value);
 void write_attribute(hid_t object, const char* name, const std::vector<std::string>& values);
-/// uint8; replaces the value where the attribute is there.
+/// uint8; replaces the value if the attribute exists.
 void write_flag(hid_t object, const char* name, bool value);
 
-/// Nothing where the attribute is missing. Throws Failure where it is of another kind: text may be
-/// of variable or fixed length, numbers of any integer or floating-point type with one element.
+/// Nothing if the attribute is missing. Throws Failure if it has another type: text may have
+/// variable or fixed length, numbers any integer or floating-point type with one element.
 std::optional<std::string> read_text(hid_t object, const char* name);
 std::optional<double> read_real(hid_t object, const char* name);
 std::optional<std::int64_t> read_integer(hid_t object, const char* name);
@@ -89,7 +89,7 @@ std::vector<std::string> read_strings(hid_t type, hid_t space, std::size_t count
                                       const std::function<herr_t(hid_t, void*)>& read,
                                       const std::string& what);
 
-/// A dataset as it stands in the file, nothing read yet.
+/// A dataset in the file, before its data is read.
 struct Dataset {
   Handle id;
   Handle type;
@@ -103,7 +103,7 @@ struct Dataset {
   std::string type_name() const;
 };
 
-/// Opens a dataset whose data lies in this very file: external and virtual storage is refused.
+/// Opens a dataset whose data is in this file: external and virtual storage is refused.
 Dataset open_dataset(hid_t file, const std::string& path);
 /// "[2, 96, 16]"
 std::string shape_text(const std::vector<hsize_t>& shape);

@@ -34,8 +34,8 @@ struct ModelInfo {
   int head_of(int query_head) const { return query_head / group_size(); }
 };
 
-/// The first token that the query of token `query` sees through a window of so many tokens, its own
-/// included; 0 where there is no window (0).
+/// The first token that the query of token `query` sees through a window of this many tokens, its
+/// own included; 0 without a window (0).
 constexpr int first_seen(int query, int window) {
   return window > 0 && query >= window ? query - window + 1 : 0;
 }
@@ -52,7 +52,7 @@ struct RunInfo {
   int budget = 0;               // resolved entries per head; 0 with policy "full"
   std::uint64_t seed = 0;
   double seconds = 0.0;
-  double attention_scale = 0.0;        // what logits are multiplied by, usually 1/sqrt(d)
+  double attention_scale = 0.0;        // the factor of q·k in the logits, usually 1/sqrt(d)
   std::string positions = "original";  // or "compact"
 
   int tokens() const { return prompt_length + generated; }
@@ -65,8 +65,8 @@ struct Block {
   int size() const { return end - first; }
 };
 
-/// One line of `/layers/{l}/merges`: at that step the entry of token `from` became, with this
-/// weight, part of the entry of token `into`; the entry `into` is listed as one of its own parts.
+/// One line of `/layers/{l}/merges`: at this step the entry of token `from` became, with this
+/// weight, a part of the entry of token `into`; the entry `into` is listed as a part of itself.
 struct MergedEntry {
   std::int32_t head = 0;
   std::int32_t step = 0;
@@ -79,14 +79,13 @@ struct MergedEntry {
 /// `/tokens` of a trace.
 struct TokenTable {
   std::vector<std::int32_t> ids;  // [T]
-  std::vector<std::string> text;  // [T], UTF-8 as shown to a person; empty where the trace has none
-  std::vector<std::uint8_t>
-      segment;  // [T] index into segment_names; empty where the trace has none
+  std::vector<std::string> text;  // [T], UTF-8 as shown to a person; empty if the trace has none
+  std::vector<std::uint8_t> segment;  // [T] index into segment_names; empty if the trace has none
   std::vector<std::string> segment_names;
 };
 
-/// Cuts the prompt into blocks of `block` tokens, then one step per generated token. With block 0
-/// or block >= prompt_length the prompt is one step.
+/// Divides the prompt into blocks of `block` tokens, then adds one step per generated token. With
+/// block 0 or block >= prompt_length the prompt is one step.
 std::vector<Block> make_blocks(int prompt_length, int generated, int block);
 
 }  // namespace kvloupe

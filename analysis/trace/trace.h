@@ -37,28 +37,29 @@ class Trace {
   /// Steps as the capture ran them; derived from /run where the file has none.
   const std::vector<Block>& blocks() const;
   int length() const { return run().tokens(); }  // T
-  /// How many tokens a query sees, its own included: the model's sliding window; 0 where that is
-  /// none, or hides nothing because the trace is no longer than it.
+  /// How many tokens a query sees, its own included: the model's sliding window; 0 if the model has
+  /// none, or if the window hides nothing because the trace is not longer than the window.
   int window() const { return length() > model().sliding_window ? model().sliding_window : 0; }
-  /// What wrote the file and when (ISO 8601); empty where it does not say.
+  /// The program that wrote the file and the time (ISO 8601); empty if the file does not say.
   const std::string& generator() const;
   const std::string& created() const;
 
   Matrix query(int layer, int query_head) const;  // [T,d], after RoPE
   Matrix key(int layer, int head) const;          // [T,d], after RoPE
   Matrix value(int layer, int head) const;        // [T,d]
-  /// [d,D]: W_O's slice for one query head; nothing where the trace has none.
+  /// [d,D]: W_O's slice for one query head; nothing if the trace has none.
   std::optional<Matrix> output_weight(int layer, int query_head) const;
-  /// ‖v_i W_O‖ [T]: stored, else computed from value and output_weight; empty where neither is.
+  /// ‖v_i W_O‖ [T]: stored, or computed from value and output_weight; empty if the trace has
+  /// neither.
   std::vector<float> value_out_norm(int layer, int query_head, Norm norm) const;
-  /// [T] as stored; empty where the trace has none.
+  /// [T] as stored; empty if the trace has none.
   std::vector<float> attention_logsumexp(int layer, int query_head) const;
   /// [T,T] as stored (float16 softmax rows), for comparison only: scores never use it.
   std::optional<Matrix> stored_attention(int layer, int query_head) const;
   bool has_attention() const;
   bool has_output_weight() const;
 
-  /// Nothing where the trace has neither; k = 0 or an empty loss where one is missing.
+  /// Nothing if the trace has neither; k = 0 or an empty loss if one is missing.
   struct Predictions {
     int k = 0;
     std::vector<std::int32_t> token_ids;  // [T,k]
@@ -66,19 +67,19 @@ class Trace {
     std::vector<float> loss;              // [T]
   };
   std::optional<Predictions> predictions() const;
-  /// What a person sees of each token id [vocab], as tokens().text has it. Nothing where the trace
-  /// does not say.
+  /// The text of each token id [vocab], as shown to a person, like tokens().text. Nothing if the
+  /// trace has none.
   std::optional<std::vector<std::string>> vocabulary() const;
   /// [vocab,D]
   std::optional<Matrix> lm_head() const;
-  /// [T,D]: what enters the output head, behind the last norm; its product with lm_head() are the
-  /// logits. Nothing where the trace has none.
+  /// [T,D]: the input of the output head, after the last norm; its product with lm_head() gives the
+  /// logits. Nothing if the trace has none.
   std::optional<Matrix> final_hidden() const;
-  /// Closed-loop traces: [T], the step at which each token left the head's cache, -1: stayed. Each
-  /// is within the trace's steps and not before the token's own.
+  /// Closed-loop traces: [T], the step at which each token left the head's cache; -1: it stayed.
+  /// Each step is in the trace's range and not before the token's own step.
   std::optional<std::vector<std::int32_t>> evicted_at(int layer, int head) const;
-  /// Closed-loop traces with merging: all heads of a layer, as stored; empty where there are none.
-  /// Heads, steps and tokens are within the trace's, weights finite.
+  /// Closed-loop traces with merging: all heads of a layer, as stored; empty without merges. Heads,
+  /// steps and tokens are in the trace's range, weights are finite.
   std::vector<MergedEntry> merges(int layer) const;
 
   /// One line per dataset: path, type, shape, bytes on disk. For `kvloupe info`.

@@ -9,13 +9,13 @@ inline constexpr const char* kFormat = "kvloupe-trace";
 inline constexpr int kVersion = 1;
 /// Tokens per chunk of the states: [1, kStateChunk, d].
 inline constexpr int kStateChunk = 256;
-/// Side of a chunk of the attention matrix: what lies wholly above the diagonal is never written.
+/// Side of a chunk of the attention matrix; chunks wholly above the diagonal are never written.
 inline constexpr int kAttentionChunk = 128;
 
-/// Attribute of /model: what the model is known by (model_fingerprint.h).
+/// Attribute of /model: the fingerprint of the model (model_fingerprint.h).
 inline constexpr const char* kFingerprint = "fingerprint";
 
-/// The texts of all token ids, end to end, and where each ends.
+/// The texts of all token ids, joined, and the position at which each ends.
 inline constexpr const char* kVocabularyText = "/model/vocabulary/text";
 inline constexpr const char* kVocabularyEnds = "/model/vocabulary/ends";
 

@@ -11,24 +11,26 @@
 
 namespace kvloupe {
 
-/// What a trace is to hold, decided before the run.
+/// What a trace will hold, decided before the run.
 struct TraceWriterOptions {
-  bool store_f32 = false;  // states as float32; else float16, or float32 where float16 overflows
+  bool store_f32 =
+      false;  // states as float32; else float16, or float32 if a state overflows float16
   bool store_attention = false;  // [Hq,T,T] float16
   int top_k = 5;                 // of /predictions
   std::string fingerprint = {};  // of the model (model_fingerprint.h); empty: not known
 };
 
-/// Writes one trace, format version 1, streamed block by block. The file grows beside its target
-/// under a temporary name; finish() writes `complete`, fsyncs and renames. A writer destroyed
-/// before finish() removes what it wrote, so nothing half done is ever left under the target name.
+/// Writes one trace, format version 1, streamed block by block. The file grows under a temporary
+/// name beside its target; finish() writes `complete`, fsyncs and renames. A writer that is
+/// destroyed before finish() removes what it wrote, so an incomplete file never has the target
+/// name.
 ///
-/// `run.generated` at construction is the most tokens the run may generate; finish() is told how
-/// many there were and every dataset is cut to that.
+/// `run.generated` in the constructor is the largest number of tokens that the run may generate;
+/// finish() gets the actual number and cuts every dataset to it.
 ///
-/// Every method throws FileError naming the target: folder missing or unwritable, disk full.
-/// Spans are row-major float32; shapes in comments; m is the number of tokens of the block.
-/// Blocks must arrive in token order; within a block, layers in any order.
+/// Every method throws FileError naming the target: folder missing or unwritable, disk full. Spans
+/// are row-major float32; shapes in comments; m is the number of tokens of the block. Blocks must
+/// arrive in token order; within a block, layers in any order.
 class TraceWriter {
  public:
   TraceWriter(std::filesystem::path target, ModelInfo model, RunInfo run,
@@ -50,14 +52,15 @@ class TraceWriter {
   /// ‖v_i W_O‖ per query head, L1 and L2: [Hq,m] each.
   void write_value_out_norms(int layer, int first, int m, std::span<const float> l1,
                              std::span<const float> l2);
-  /// The model's top-k next tokens after each token of the block: ids and log-probabilities [m,k].
+  /// The model's k most probable next tokens after each token of the block: ids and
+  /// log-probabilities [m,k].
   void write_predictions(int first, int m, std::span<const std::int32_t> ids,
                          std::span<const float> logprobs);
-  /// What enters the output head after each token of the block: [m,D].
+  /// The input of the output head after each token of the block: [m,D].
   void write_final_hidden(int first, int m, std::span<const float> hidden);
   /// float16 [vocab,D].
   void write_lm_head(std::span<const float> weight);
-  /// What a person sees of each token id [vocab], as in TokenTable::text.
+  /// The text of each token id [vocab], as in TokenTable::text.
   void write_vocabulary(const std::vector<std::string>& texts);
 
   /// Closed-loop traces: the step at which each token left the head's cache, -1: stayed. [Hk,T]
@@ -71,7 +74,7 @@ class TraceWriter {
   void finish(const RunInfo& run, const TokenTable& tokens, const std::vector<Block>& blocks,
               std::span<const float> loss);
 
-  /// Lines a person should read, e.g. that states were stored as float32 because they overflow.
+  /// Notes for the user, for example that states were stored as float32 because they overflow.
   const std::vector<std::string>& notes() const;
 
  private:

@@ -6,8 +6,8 @@
 
 namespace kvloupe::cli {
 
-/// A verb adds its sub-command and its options to `app`; what it is to do, it stores in `action`,
-/// which main runs once the command line has been parsed. The action returns the exit code.
+/// A verb adds its sub-command and options to `app` and stores its work in `action`, which main
+/// runs after the command line has been parsed. The action returns the exit code.
 using Action = std::function<int()>;
 void add_info(CLI::App& app, Action& action);
 void add_policies(CLI::App& app, Action& action);

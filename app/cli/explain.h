@@ -7,7 +7,7 @@
 
 namespace kvloupe::cli {
 
-/// What `replay --explain` is to say.
+/// The options of `replay --explain`.
 struct ExplainOptions {
   int token = 0;
   std::vector<int> layers, heads;  // empty: all
@@ -15,8 +15,8 @@ struct ExplainOptions {
   std::string json;  // file or "-"; empty: text on standard output
 };
 
-/// Replays each head asked for, keeping its scores, and says at each step why the token stayed or
-/// left. Throws what replay() and explain() throw.
+/// Replays each selected head, keeping its scores, and explains at each step why the token is kept
+/// or evicted. Throws what replay() and explain() throw.
 void run_explain(const Trace& trace, const std::string& name, ReplayRequest request,
                  const ExplainOptions& options);
 

@@ -8,7 +8,7 @@
 
 namespace kvloupe::cli {
 
-/// What every verb that opens the window takes.
+/// The options of every verb that opens the window.
 struct WindowWords {
   window::WindowOptions options;
   std::string size;  // WxH as typed; empty: the window's own
@@ -17,7 +17,7 @@ struct WindowWords {
 /// Adds them to a verb.
 void add_window_options(CLI::App& app, WindowWords& words);
 
-/// With the size read. Throws UsageError for what is not a size.
+/// Parses the size. Throws UsageError for a text that is not a size.
 window::WindowOptions options_of(const WindowWords& words);
 
 }  // namespace kvloupe::cli

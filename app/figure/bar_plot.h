@@ -11,7 +11,7 @@ namespace kvloupe::figure {
 void add_bar(Scene& scene, const Style& style, const Axes& axes, double cell, double from,
              double to, const SeriesLook& look, int place = 0, int count = 1, bool upright = true);
 
-/// A bar's number beside its end, where there is room.
+/// A bar's number beside its end, if there is room.
 void add_bar_number(Scene& scene, const Style& style, const Axes& axes, double cell, double to,
                     const std::string& text, int place = 0, int count = 1, bool upright = true);
 

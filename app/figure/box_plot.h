@@ -16,7 +16,7 @@ struct BoxNumbers {
   double third_quartile = 0.0;
   double high = 0.0;
   std::vector<double> outliers;
-  std::size_t count = 0;  // of finite values; 0: the rest says nothing
+  std::size_t count = 0;  // of finite values; 0: the other fields have no meaning
 };
 /// Quartiles by linear interpolation between the order statistics (R's type 7). Values that are not
 /// finite are left out.

@@ -1,6 +1,6 @@
 #pragma once
-// A figure's own choices: a control in the window, `--set NAME=VALUE` on the command line. Most are
-// one word of a few; a comparison also takes lists that a person types.
+// A figure's own choices: a control in the window, `--set NAME=VALUE` on the command line. Most
+// choices have a few fixed values; a comparison also takes lists that a person types.
 
 #include <limits>
 #include <map>
@@ -12,12 +12,12 @@
 
 namespace kvloupe::figure {
 
-/// A figure's own choices by name, e.g. measure=sinks; what is absent has its default.
+/// A figure's own choices by name, e.g. measure=sinks; an absent one has its default.
 using Choices = std::map<std::string, std::string>;
 
 enum class ChoiceKind {
   word,      // one of the values
-  policies,  // specs split at commas; A and B stand for the selected policies
+  policies,  // specs separated by commas; A and B stand for the selected policies
   budgets,   // 128,25%,…
   blocks,    // 32,128,all
   numbers,   // 0.01,0.1,…
@@ -31,7 +31,7 @@ struct ChoiceInfo {
   std::string tooltip;
   std::vector<std::string> values;  // the first is the default; typed lists: also examples
   ChoiceKind kind = ChoiceKind::word;
-  /// What numbers may be, both included.
+  /// The range of numbers, both ends included.
   double low = -std::numeric_limits<double>::infinity();
   double high = std::numeric_limits<double>::infinity();
 };
@@ -39,7 +39,7 @@ struct ChoiceInfo {
 /// Whether the value is typed, not chosen from `values`.
 inline bool is_typed(const ChoiceInfo& choice) { return choice.kind != ChoiceKind::word; }
 
-/// The lists most comparisons have, under their usual names: policies, budgets, blocks.
+/// The usual lists of comparisons, under their usual names: policies, budgets, blocks.
 ChoiceInfo policies_choice(std::string by_default);
 ChoiceInfo budgets_choice(std::string by_default);
 ChoiceInfo blocks_choice(std::string by_default);
@@ -47,14 +47,14 @@ ChoiceInfo number_choice(std::string name, std::string title, std::string toolti
                          std::string by_default, double low, double high);
 
 /// The items of a list, split at commas outside parentheses and quotes, without surrounding spaces.
-/// An item may be empty; an empty text has none.
+/// An item may be empty; an empty text has no items.
 std::vector<std::string> split_list(std::string_view text);
 
-/// Throws UsageError, naming the choice, where `text` is not a value of it.
+/// Throws UsageError, naming the choice, if `text` is not a value of it.
 void check_value(std::string_view figure, const ChoiceInfo& choice, const std::string& text);
 
-/// What a checked text means. `a` and `b` stand in for A and B (B without one is left out); none
-/// twice. Blocks: 0 is "all".
+/// The meaning of a checked text. `a` and `b` replace A and B (B is left out if there is none);
+/// without repetition. Blocks: 0 is "all".
 std::vector<PolicySpec> parse_policies(std::string_view text, const PolicySpec& a,
                                        const PolicySpec* b);
 std::vector<Budget> parse_budgets(std::string_view text);

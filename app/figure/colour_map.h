@@ -7,10 +7,10 @@
 
 namespace kvloupe::figure {
 
-/// Maps of an amount: even steps look even, dark to light, safe for colour-blind readers.
+/// Colour maps of an amount: even steps look even, dark to light, safe for colour-blind readers.
 enum class AmountMap { viridis, cividis, grey };
 
-/// Throws UsageError naming the valid ones.
+/// Throws UsageError naming the valid names.
 AmountMap parse_amount_map(std::string_view name);
 
 /// Colour of an amount, 0 to 1 (clamped).

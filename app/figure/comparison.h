@@ -1,5 +1,6 @@
 #pragma once
-// For figures that look at more than the selected policies: what their lists mean, and the replays.
+// For figures that show more than the selected policies: the meaning of their lists, and the
+// replays.
 
 #include <memory>
 #include <optional>
@@ -23,7 +24,7 @@ double chosen_number(const FigureInfo& info, const FigureInput& input, std::stri
 std::vector<double> chosen_numbers(const FigureInfo& info, const FigureInput& input,
                                    std::string_view name);
 
-/// One replay a comparison asks for; what is absent is as selected.
+/// One replay that a comparison needs; an absent field is as selected.
 struct WantedReplay {
   PolicySpec policy;
   std::optional<Budget> budget = std::nullopt;
@@ -34,8 +35,8 @@ struct WantedReplay {
   std::size_t trace = 0;  // of FigureInput::traces
 };
 
-/// From the input's store, computed where it is not there yet. Cancellable; counts as one part of
-/// `progress` of this many steps. Throws what replay() throws.
+/// From the input's store, computed if it is not there yet. Cancellable; counts as one part of
+/// `progress` with this many steps. Throws what replay() throws.
 inline constexpr long kReplaySteps = 1000;
 std::shared_ptr<const Replay> replay_of(const FigureInput& input, const WantedReplay& wanted,
                                         Progress& progress);
@@ -44,11 +45,11 @@ std::vector<std::shared_ptr<const Replay>> replays_of(const FigureInput& input,
                                                       const std::vector<WantedReplay>& wanted,
                                                       Progress& progress);
 
-/// Why a figure of several block sizes is not to be had of this trace; empty where it is
+/// Why a figure of several block sizes cannot be made from this trace; empty if it can
 /// (FigureInfo::unavailable).
 std::string fixed_block_size(const Trace& trace);
 
-/// The head's replay. Throws WorkError where it was not replayed.
+/// The head's replay. Throws WorkError if the head was not replayed.
 const HeadReplay& head_of(const Replay& replay, int layer, int head);
 
 }  // namespace kvloupe::figure

@@ -17,15 +17,15 @@ void add_figure(FigureInfo info);
 /// Throws UsageError naming the nearest valid figure.
 const FigureInfo& find_figure(std::string_view name);
 
-/// Throws UsageError for a choice the figure does not have, or a value that is none of its values.
+/// Throws UsageError for a choice that the figure does not have, or a wrong value.
 void check_choices(const FigureInfo& info, const Choices& choices);
 
-/// The selection with its open ends filled in (query head, step, last token), every field checked
-/// against the trace. `steps` is the number of steps of the replay in use (or of the trace).
-/// Throws UsageError naming the field and what the trace has.
+/// The selection with its open fields filled in (query head, step, last token), every field checked
+/// against the trace. `steps` is the number of steps of the replay in use (or of the trace). Throws
+/// UsageError naming the field and the trace's range.
 Selection resolve(const Selection& selection, const Trace& trace, int steps);
 
-/// Head that makes a good first picture: the middle layer, head 0.
+/// A head for the first picture: the middle layer, head 0.
 Selection default_selection(const ModelInfo& model);
 
 }  // namespace kvloupe::figure

@@ -4,8 +4,8 @@
 
 namespace kvloupe::figure {
 
-/// For small pages: takes texts out of the scene that lie outside the page or upon a text that was
-/// added before them. On a page of the figure's own size there are none.
+/// For small pages: removes texts that are outside the page or overlap a text that was added
+/// earlier. A page of the figure's own size has no such texts.
 void keep_fitting_texts(Scene& scene);
 
 }  // namespace kvloupe::figure

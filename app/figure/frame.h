@@ -1,5 +1,6 @@
 #pragma once
-// What figures are made of: measured text, axes with ticks, maps with their colour bar, legends.
+// The building blocks of figures: measured text, axes with ticks, maps with their colour bar,
+// legends.
 
 #include <optional>
 #include <span>
@@ -30,7 +31,7 @@ std::vector<std::string> wrap(const Style& style, const std::string& text, doubl
 struct AxisLook {
   std::vector<Tick> ticks;
   bool line = true;    // the axis line itself
-  bool labels = true;  // off where small multiples share an axis
+  bool labels = true;  // off if small multiples share an axis
   bool grid = false;
   bool turned = false;  // the labels read upwards: names too wide for their cells
 };
@@ -38,11 +39,11 @@ struct AxisLook {
 /// Ticks that fit the axis' length at the style's text size.
 AxisLook axis_look(const Style& style, const Axis& axis, double length, bool horizontal);
 
-/// Room to the left for ticks, labels and the turned axis name; room below the plot.
+/// Room at the left for ticks, labels and the turned axis name; room below the plot.
 double left_margin(const Style& style, const Axis& y, const AxisLook& look);
 double bottom_margin(const Style& style, const Axis& x, const AxisLook& look);
 
-/// Open axes at the left and the bottom, ticks outwards; the scene learns of the axes.
+/// Open axes at the left and the bottom, ticks outwards; registers the axes in the scene.
 void add_axes(Scene& scene, const Style& style, const Axes& axes, const AxisLook& x,
               const AxisLook& y);
 
@@ -56,7 +57,7 @@ struct ColourScale {
   std::string label;
 };
 
-/// Colours of many values: one table look-up each. NaN is see-through.
+/// Colours of many values, with one table look-up each. NaN is transparent.
 class ColourLookup {
  public:
   explicit ColourLookup(const ColourScale& scale);
@@ -73,7 +74,7 @@ class ColourLookup {
 std::shared_ptr<const Pixels> paint(std::span<const float> values, int width, int height,
                                     const ColourScale& scale);
 
-/// Equal where the pixels are: their size and a 64-bit hash.
+/// Equal keys mean equal pixels: their size and a 64-bit hash.
 std::string image_key(const Pixels& pixels);
 
 /// Room a colour bar takes at the right of a plot, gap and labels included.
@@ -88,7 +89,7 @@ struct LegendEntry {
   std::optional<Colour> fill;
   std::optional<Stroke> stroke;
 };
-/// One row (more where it does not fit) from the top left; returns its height, 0 for no entries.
+/// One row (more if it does not fit) from the top left; returns its height, 0 without entries.
 double add_legend(Scene& scene, const Style& style, Point corner, double width,
                   std::span<const LegendEntry> entries);
 
@@ -98,7 +99,7 @@ void add_panel_letter(Scene& scene, const Style& style, int panel, Point corner)
 /// An empty scene of the request's size on the style's paper.
 Scene make_scene(const Style& style, double width, double height);
 
-/// Ink that reads on a coloured ground: dark or light.
+/// An ink colour that is readable on a coloured background: dark or light.
 Colour ink_on(Colour ground);
 
 }  // namespace kvloupe::figure

@@ -9,9 +9,9 @@ struct ImDrawList;
 
 namespace kvloupe::figure {
 
-/// Draws scenes into Dear ImGui. Keeps what lives on the graphics card: one texture per image key,
-/// and its own glyphs and markers, rasterised from the pinned fonts at the pixel size in use, so
-/// that a letter stands where paper has it. An OpenGL 3.3 context must be current in the
+/// Draws scenes into Dear ImGui. Keeps data on the graphics card: one texture per image key, and
+/// its own glyphs and markers, rasterised from the pinned fonts at the current pixel size, so that
+/// a letter is at the same place as on paper. An OpenGL 3.3 context must be current in the
 /// constructor, draw(), end_frame() and the destructor; one thread only.
 class ImguiBackend {
  public:
@@ -21,8 +21,8 @@ class ImguiBackend {
   ImguiBackend(const ImguiBackend&) = delete;
   ImguiBackend& operator=(const ImguiBackend&) = delete;
 
-  /// The scene's top left at (x, y) pixels, `scale` pixels to a point. The background is filled
-  /// where `background` says so. Cheap to call every frame.
+  /// The scene's top left is at (x, y) pixels, with `scale` pixels per point. The background is
+  /// filled if `background` is set. Cheap enough to call every frame.
   void draw(const Scene& scene, ImDrawList& list, float x, float y, float scale,
             bool background = true);
 

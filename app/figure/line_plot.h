@@ -1,6 +1,6 @@
 #pragma once
-// Lines, bands and reference lines in a plot whose axes are drawn. Data coordinates; what lies
-// outside the plot is clipped.
+// Lines, bands and reference lines in a plot whose axes are already drawn. Data coordinates;
+// everything outside the plot is clipped.
 
 #include <span>
 #include <string>
@@ -9,12 +9,13 @@
 
 namespace kvloupe::figure {
 
-/// A line through the points, with a gap where one is not finite (or not positive on a log axis).
+/// A line through the points, with a gap at points that are not finite (or not positive on a log
+/// axis).
 void add_line(Scene& scene, const Axes& axes, std::span<const Point> data, const SeriesLook& look);
 /// The same with a mark at each point.
 void add_marked_line(Scene& scene, const Style& style, const Axes& axes,
                      std::span<const Point> data, const SeriesLook& look, double mark_size = 3.4);
-/// A stairway: each value holds from its x to the next one's.
+/// A stairway: each value holds until the next x.
 void add_stairs(Scene& scene, const Axes& axes, std::span<const Point> data,
                 const SeriesLook& look);
 
@@ -22,7 +23,8 @@ void add_stairs(Scene& scene, const Axes& axes, std::span<const Point> data,
 void add_band(Scene& scene, const Axes& axes, std::span<const double> x,
               std::span<const double> low, std::span<const double> high, Colour fill);
 
-/// A small text inside a plot on a ground of paper, so that it reads over lines; faint ink.
+/// A small text inside a plot on a background of paper, so that it is readable over lines; faint
+/// ink.
 void add_note(Scene& scene, const Style& style, const std::string& text, Point anchor,
               Align align = Align::left);
 

@@ -16,10 +16,10 @@ struct MapPlot {
   double bottom = 2.0;
   bool colour_bar = true;
   double strip = 0.0;  // height of the strip in the room above (map_margin.h)
-  double inset = 0.0;  // room between the y axis and the map, for columns that carry the axis
+  double inset = 0.0;  // room between the y axis and the map, for columns that have the axis
 };
 
-/// Where the map lies: as large as the room allows, keeping its aspect, with its axes and bar
+/// Where the map is drawn: as large as the room allows, with its aspect, and with its axes and bar
 /// centred in the width.
 Rect map_rect(const Style& style, const MapPlot& plot, double width, double height);
 

@@ -1,5 +1,5 @@
 #pragma once
-// Small multiples: panels in rows and columns, which share what axes they can.
+// Small multiples: panels in rows and columns that share axes where possible.
 
 #include <string>
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace kvloupe::figure {
 
-/// One panel, before it is known where it lies.
+/// One panel, before its place is known.
 struct Panel {
   std::string title;
   Axis x;
@@ -30,8 +30,8 @@ struct PanelGrid {
   bool letters = true;        // bold a, b, c, where there are several
 };
 
-/// Draws the axes, letters and titles; returns where each panel's plot lies. Labels of an axis are
-/// written once where neighbours in a row (y) or a column (x) have the same one.
+/// Draws the axes, letters and titles; returns the place of each panel's plot. The labels of an
+/// axis are written once if neighbours in a row (y) or a column (x) have the same axis.
 std::vector<Axes> add_panels(Scene& scene, const Style& style, const PanelGrid& grid);
 
 /// The height at which the plots have the grid's aspect.

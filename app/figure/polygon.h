@@ -12,10 +12,10 @@ struct Polyline {
   bool closed = false;
 };
 
-/// Straightens curves to within `tolerance` points.
+/// Approximates curves by lines to within `tolerance` points.
 std::vector<Polyline> flatten(const Path& path, double tolerance);
 
-/// Cuts a line into the pieces a dash pattern leaves; the line itself where the pattern is empty.
+/// Cuts a line into the pieces of a dash pattern; the line itself if the pattern is empty.
 std::vector<Polyline> dashed(const Polyline& line, const std::vector<double>& dash);
 
 /// Whether the closed polygon turns one way only, once around.

@@ -13,10 +13,10 @@
 
 namespace kvloupe::figure {
 
-/// Replays already made, of any trace, up to a number of bytes; the least recently used go first.
-/// Shared by all figures of a window or of a gallery, so that none is computed twice, also when
-/// two figures ask at once. Safe to share by threads; not for use inside a parallel loop, where a
-/// thread that waits for another's replay may be the one that should compute it.
+/// Finished replays, of any trace, up to a number of bytes; the least recently used are dropped
+/// first. Shared by all figures of a window or of a gallery, so that none is computed twice, even
+/// if two figures ask at the same time. Thread-safe. Do not use it inside a parallel loop: a thread
+/// that waits for another's replay may be the one that should compute it.
 class ReplayStore {
  public:
   static constexpr std::size_t kReplayBytes = std::size_t{512} << 20U;
@@ -25,8 +25,8 @@ class ReplayStore {
                        std::size_t states_bytes = kStatesBytes)
       : states_(states_bytes), most_bytes_(most_bytes) {}
 
-  /// The replay, computed unless it (or the same with more in it: metrics, scores) is there.
-  /// Progress and errors are those of replay(); what failed is not kept.
+  /// The replay, computed unless it is there (also with additional content: metrics, scores).
+  /// Progress and errors are those of replay(); a failed replay is not kept.
   std::shared_ptr<const Replay> get(const Trace& trace, const ReplayRequest& request,
                                     Progress& progress);
   /// Layers already read, for whoever needs the states themselves.

@@ -1,8 +1,8 @@
 #pragma once
-// A figure, drawn once: paths, markers, text, images and clips in points (1/72 inch), the origin
-// at the top left, y downwards. Above any graphics library: the screen, PDF, PNG, SVG and the text
-// dump are back ends of this. A scene also says what its axes mean and what lies where, so that
-// the figure on paper is the one a person points at on screen.
+// A figure, drawn once: paths, markers, text, images and clips in points (1/72 inch), the origin at
+// the top left, y downwards. Independent of graphics libraries: the screen, PDF, PNG, SVG and the
+// text dump are back ends. A scene also says what its axes mean and what is at each place, so that
+// the pointer on the screen reads the same figure as on paper.
 
 #include <cstdint>
 #include <memory>
@@ -72,7 +72,7 @@ struct Path {
 
 enum class MarkerShape { circle, square, diamond, triangle, triangle_down, star };
 
-/// Many points of one style: one item, however many. `size` is the diameter in points.
+/// Many points of one style: one item for any number of points. `size` is the diameter in points.
 struct Markers {
   MarkerShape shape = MarkerShape::circle;
   double size = 3.0;
@@ -123,7 +123,8 @@ struct Image {
   Interpolation interpolation = Interpolation::nearest;
 };
 
-/// Clips what follows to the intersection of all rectangles pushed and not yet popped.
+/// Clips the following items to the intersection of all rectangles that were pushed and not yet
+/// popped.
 struct PushClip {
   Rect rect;
 };
@@ -143,7 +144,7 @@ struct Axis {
   double last = 1.0;   // at the right or the bottom edge
   std::string label;
   /// Where cells change their size (linear axes): the part from `first` to the knee takes
-  /// `knee_share` of the side. Absent: all are of one size.
+  /// `knee_share` of the side. Absent: all cells have one size.
   std::optional<double> knee = std::nullopt;
   double knee_share = 0.0;
   /// Names of cells, for an axis of things that are not numbers: names[i] covers [i, i+1).
@@ -152,7 +153,7 @@ struct Axis {
   /// Position of a value as a share of the side; the inverse. On a log axis the value must be > 0.
   double share_of(double value) const;
   double value_at(double share) const;
-  /// Shows this part only, the way round that the axis is: values that grow upwards still do.
+  /// Shows only this part, in the axis' own direction: values that grow upwards still do.
   void show(std::pair<double, double> part);
 };
 
@@ -164,8 +165,8 @@ struct Axes {
   Point to_data(Point page) const;
 };
 
-/// What lies under a point; -1 or NaN where it does not say. On a map of tokens by tokens, `token`
-/// is the key (x) and `other_token` the query (y).
+/// What is under a point; -1 or NaN for unknown fields. On a map of tokens by tokens, `token` is
+/// the key (x) and `other_token` the query (y).
 struct Target {
   int token = -1;
   int other_token = -1;
@@ -180,7 +181,7 @@ struct PickRegion {
   Target target;
 };
 
-/// Points that can be pointed at, each a token: a scatter plot.
+/// Points that the pointer finds, each a token: a scatter plot.
 struct PickPoints {
   std::vector<Point> points;
   std::vector<std::int32_t> tokens;  // [points]
@@ -205,11 +206,11 @@ struct Scene {
     return std::get<T>(items.emplace_back(std::move(item)));
   }
 
-  /// What is at this point: the nearest pick point, else the last region, else the cell of the
+  /// The target at this point: the nearest pick point, else the last region, else the cell of the
   /// axes under it.
   std::optional<Target> pick(Point p) const;
   /// Where a target is shown: bands of a plot, regions, points (as empty rectangles). Fields of the
-  /// target that are -1 match anything; only fields that the place itself states are compared.
+  /// target that are -1 match anything; only fields that the place itself has are compared.
   std::vector<Rect> where(const Target& target) const;
 };
 

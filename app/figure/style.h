@@ -1,5 +1,5 @@
 #pragma once
-// What every figure shares: themes, the meaning of colours, sizes of text and lines.
+// Common to every figure: themes, the meaning of colours, sizes of text and lines.
 
 #include "app/figure/colour_map.h"
 #include "app/figure/scene.h"
@@ -9,8 +9,8 @@ namespace kvloupe::figure {
 
 enum class Theme { light, dark };
 
-/// Colour means one thing everywhere (Okabe–Ito). On the dark theme the same hues, lighter where
-/// contrast needs it.
+/// Each colour means the same thing everywhere (Okabe–Ito). The dark theme has the same hues,
+/// lighter where contrast needs it.
 struct Palette {
   Colour paper;
   Colour ink;       // text, axes
@@ -34,7 +34,7 @@ struct Style {
   double text = 8.0;                   // points; axis names, labels
   double small = 7.0;                  // tick labels, notes
   double line = 0.6;                   // axes and ticks
-  const TextMetrics* fonts = nullptr;  // never null where something is drawn
+  const TextMetrics* fonts = nullptr;  // never null if something is drawn
 };
 Style make_style(const TextMetrics& fonts, Theme theme = Theme::light);
 

@@ -7,9 +7,9 @@
 
 namespace kvloupe::figure {
 
-/// What is wrong with a scene, one line each; empty where all is well: a number that is none, a
-/// path whose points do not fit its verbs, an image without its pixels, clips that do not balance,
-/// text outside the page or over other text, axes that cannot be inverted.
+/// The errors of a scene, one line each; empty if there are none: a number that is not finite, a
+/// path whose points do not fit its verbs, an image without pixels, clips that do not balance, text
+/// outside the page or over other text, axes that cannot be inverted.
 std::vector<std::string> scene_problems(const Scene& scene);
 
 /// The scene as text, one line per item, lengths to a tenth of a point: the baseline of tests. Of

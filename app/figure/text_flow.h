@@ -1,5 +1,5 @@
 #pragma once
-// A trace's text, set as flowing lines of tokens: what every figure on top of the text shares.
+// A trace's text as flowing lines of tokens, for all figures of the text.
 
 #include <functional>
 #include <optional>
@@ -29,12 +29,12 @@ struct TokenLook {
 };
 
 /// Sets tokens `first` to `last` (both included) from `top` downwards over the scene's whole width,
-/// each with its pick region; where the height does not hold them all, a last line says how many
-/// more there are.
+/// each with its pick region. If the height does not hold them all, a last line says how many more
+/// there are.
 void add_token_text(Scene& scene, const Style& style, const TokenText& tokens, int first, int last,
                     double top, const std::function<TokenLook(std::size_t)>& look);
 
-/// The height these tokens take at a width.
+/// The height that these tokens need at a width.
 double token_text_height(const Style& style, const TokenText& tokens, int first, int last,
                          double width);
 

@@ -5,24 +5,24 @@
 
 namespace kvloupe::figure {
 
-/// A place on an axis, in data, and what it reads.
+/// A place on an axis, in data, and its label.
 struct Tick {
   double value = 0.0;
   std::string label;
 };
 
-/// At most `most` round values (steps of 1, 2 or 5 times a power of ten) within the two ends, which
-/// may come in either order. Empty where the ends are equal or no numbers.
+/// At most `most` round values (steps of 1, 2 or 5 times a power of ten) between the two ends,
+/// which may come in either order. Empty if the ends are equal or not finite.
 std::vector<Tick> linear_ticks(double first, double last, int most);
 
 /// For axes of cells: whole numbers, the tick at the middle of its cell, i + 0.5.
 std::vector<Tick> index_ticks(double first, double last, int most);
 
-/// Powers of ten within two positive ends, thinned to at most `most`; where there are fewer than
-/// two, 1, 2 and 5 times powers.
+/// Powers of ten between two positive ends, thinned to at most `most`; if there are fewer than two,
+/// 1, 2 and 5 times powers of ten.
 std::vector<Tick> log_ticks(double first, double last, int most);
 
-/// `digits` significant digits, a real minus sign, thin spaces in thousands, 1.2 × 10⁻⁵ where it is
+/// `digits` significant digits, a real minus sign, thin spaces in thousands, 1.2 × 10⁻⁵ if that is
 /// shorter. "–" for NaN.
 std::string format_number(double value, int digits = 3);
 

@@ -6,18 +6,18 @@
 
 namespace kvloupe::figure {
 
-/// Where a token stands after a step.
+/// The state of a token after a step.
 enum class TokenState : std::uint8_t {
   ahead,  // not processed yet
   retained,
   protected_,  // retained because it is recent, a sink, or in the observation window
   evicted,
-  merged,         // gone into another token's entry
-  beyond_window,  // left on the model's account: no later query sees it
+  merged,         // merged into another token's entry
+  beyond_window,  // left the model's window: no later query sees it
 };
 
-/// Whether a state is that of a token which no policy had a say in: not read yet, or beyond the
-/// model's window.
+/// Whether no policy decided about a token in this state: not read yet, or beyond the model's
+/// window.
 constexpr bool is_out_of_play(TokenState state) {
   return state == TokenState::ahead || state == TokenState::beyond_window;
 }
@@ -25,12 +25,12 @@ constexpr bool is_out_of_play(TokenState state) {
 /// As in CSV and read-outs.
 const char* state_name(TokenState state);
 
-/// The state of every token [T] after a step's eviction, in one head. Tells protected from retained
-/// and merged from evicted only where the replay kept the fates of this head.
+/// The state of every token [T] after a step's eviction, in one head. Distinguishes protected from
+/// retained and merged from evicted only if the replay kept the fates of this head.
 std::vector<TokenState> token_states(const Replay& replay, const HeadReplay& head, int step);
 
-/// Each present token's place among its step's scores: 0 for the lowest, 1 for the highest; NaN
-/// where there is no score. [T]
+/// Each present token's rank among its step's scores: 0 for the lowest, 1 for the highest; NaN
+/// without a score. [T]
 std::vector<float> score_ranks(const Replay& replay, const HeadReplay& head, int step);
 
 /// Whether a fate means that the token was kept whatever its score.

@@ -10,14 +10,14 @@
 
 namespace kvloupe::figure {
 
-/// Draws the legend at the top of the grid's room, and moves the panels below it. Nothing where the
-/// request wants no legend or there are no entries.
+/// Draws the legend at the top of the grid's room, and moves the panels below it. Does nothing if
+/// the request has no legend or there are no entries.
 void add_top_legend(Scene& scene, const DrawRequest& request, PanelGrid& grid,
                     std::span<const LegendEntry> entries);
 void add_top_legend(Scene& scene, const DrawRequest& request, PanelGrid& grid,
                     const std::vector<SeriesLabel>& labels);
 
-/// The same room, with nothing drawn: for a figure's natural height.
+/// Reserves the same room without drawing: for a figure's natural height.
 template <typename Entries>
 void leave_room_for_legend(const DrawRequest& request, PanelGrid& grid, const Entries& entries) {
   Scene scratch = make_scene(request.style, request.width, 100.0);

@@ -6,8 +6,8 @@
 namespace kvloupe::job {
 
 /// A file or folder that comes with the program, by its name below assets/, such as "lessons",
-/// "demo-model" or "prompts/needle.txt": where the program is installed in share/kvloupe of the
-/// same prefix, in a build folder in the source. Throws FileError where it is not there.
+/// "demo-model" or "prompts/needle.txt". An installed program looks in share/kvloupe of its prefix,
+/// a build folder in the source. Throws FileError if the file does not exist.
 std::filesystem::path find_asset(const std::string& name);
 
 }  // namespace kvloupe::job

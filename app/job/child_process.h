@@ -10,21 +10,21 @@ namespace kvloupe::job {
 
 /// How a child process ended.
 struct ChildResult {
-  int exit_code = 0;       // -1 where a signal ended it
+  int exit_code = 0;       // -1 if a signal ended it
   int signal = 0;          // 0: none
   std::string last_error;  // the last line it wrote to standard error
 };
 
 /// Runs a program without a shell and waits for it. `on_line` is called for every line of its
 /// standard output, without the line's end, as it comes; lines beyond 1 MB are cut. Cancelling the
-/// progress asks the child to stop (SIGTERM) and, where it does not within three seconds, ends it;
-/// then Cancelled is thrown. The child ends with this process, however that ends. Throws WorkError
-/// where the program cannot be started.
+/// progress asks the child to stop (SIGTERM), ends it after three seconds if it has not stopped,
+/// and throws Cancelled. The child also ends when this process ends, in any way. Throws WorkError
+/// if the program cannot be started.
 ChildResult run_child(const std::vector<std::string>& words, Progress& progress,
                       const std::function<void(const std::string&)>& on_line);
 
-/// A program of this project: beside this one, else in one of the folders of $PATH; empty where it
-/// is in neither.
+/// A program of this project: in the folder of this one, else in one of the folders of $PATH; empty
+/// if it is in neither.
 std::string find_program(const std::string& name);
 
 }  // namespace kvloupe::job

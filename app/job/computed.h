@@ -14,11 +14,11 @@
 
 namespace kvloupe::job {
 
-/// One slot: the window asks for a key, a job computes its value, a newer key cancels the older
-/// job (at once, or when the keys have come to rest). While a newer value is being computed the
-/// last one stays readable, so that a picture is replaced in place; current() is never a stale one,
-/// and a result that comes after its job was cancelled is never shown. A Key has operator==; Key()
-/// stands for none.
+/// One slot: the window asks for a key, a job computes its value, and a newer key cancels the older
+/// job (at once, or when the keys have stopped changing). While a newer value is being computed the
+/// last one stays readable, so that a picture is replaced in place. current() never returns an
+/// outdated value, and a result that comes after its job was cancelled is never shown. A Key has
+/// operator==; Key() means none.
 ///
 /// All methods belong to the window's thread; only the job itself runs elsewhere.
 template <class Value, class Key = std::string>
@@ -35,13 +35,13 @@ class Computed {
   Computed(Computed&&) = delete;
   Computed& operator=(Computed&&) = delete;
 
-  /// How far a job goes on while newer keys come faster than one can look.
+  /// How far a job continues while new keys come faster than they can be seen.
   enum class Until { first_result, end };
 
-  /// Starts `work` unless this very key is already there or under way. `queue` must outlive the
-  /// job, not this object. While keys change faster than every `rest` (a slider is dragged), the
-  /// job under way goes on until its first result or its end, so that something is seen; ask again
-  /// in every frame.
+  /// Starts `work` unless the value for this key exists or is being computed. `queue` must outlive
+  /// the job, not this object. While keys change faster than every `rest` (a slider is dragged),
+  /// the running job continues until its first result or its end, so that something is shown; ask
+  /// again in every frame.
   void request(JobQueue& queue, const Key& key, Work work,
                std::chrono::milliseconds rest = std::chrono::milliseconds(0),
                Until until = Until::first_result) {
@@ -86,8 +86,8 @@ class Computed {
     });
   }
 
-  /// Says that `key` is what will be asked for: whatever else is there is no longer current, and a
-  /// job for it stops, unless it may go on until the next request decides.
+  /// Announces the next key: any other value is no longer current, and a job for another key stops,
+  /// unless it may continue until the next request decides.
   void want(const Key& key, bool may_go_on = false) {
     if (key == wanted_) return;
     wanted_ = key;
@@ -95,7 +95,7 @@ class Computed {
     if (!may_go_on) cancel();
   }
 
-  /// Stops the job under way and forgets the value.
+  /// Stops the running job and forgets the value.
   void clear() {
     cancel();
     slot_.reset();
@@ -103,25 +103,25 @@ class Computed {
     wanted_ = Key();
   }
 
-  /// The newest value, of the present key or, until that is there, an earlier one; else nullptr.
+  /// The newest value: of the current key or, until that exists, of an earlier key; else nullptr.
   std::shared_ptr<const Value> value() const {
     if (!slot_) return nullptr;
     const std::lock_guard lock(slot_->mutex);
     return slot_->value;
   }
-  /// The value, if it belongs to the present key (complete or partial).
+  /// The value, if it belongs to the current key (complete or partial).
   std::shared_ptr<const Value> current() const {
     if (!slot_) return nullptr;
     const std::lock_guard lock(slot_->mutex);
     return slot_->value_key == wanted_ ? slot_->value : nullptr;
   }
-  /// current() is there and is not a partial result.
+  /// Whether current() exists and is not a partial result.
   bool complete() const {
     if (!slot_) return false;
     const std::lock_guard lock(slot_->mutex);
     return slot_->value_key == wanted_ && slot_->complete;
   }
-  /// The key of value(); Key() where there is none.
+  /// The key of value(); Key() without a value.
   Key value_key() const {
     if (!slot_) return {};
     const std::lock_guard lock(slot_->mutex);
@@ -129,14 +129,14 @@ class Computed {
   }
   /// The key asked for last.
   const Key& key() const { return wanted_; }
-  /// The value of key() is still to come, or to be completed.
+  /// Whether the value of key() is not yet there or not yet complete.
   bool computing() const {
     if (!slot_) return !(wanted_ == Key());
     return !(slot_->key == wanted_) || !done() || abandoned();
   }
-  /// 0 to 1, of the job under way.
+  /// 0 to 1, of the running job.
   double fraction() const { return progress_ ? progress_->fraction() : 0.0; }
-  /// One line about why there is no value for the present key; empty where all is well.
+  /// One line that says why there is no value for the current key; empty without an error.
   std::string error() const {
     if (!slot_ || !(slot_->key == wanted_)) return {};
     const std::lock_guard lock(slot_->mutex);
@@ -162,7 +162,7 @@ class Computed {
     const std::lock_guard lock(slot_->mutex);
     return slot_->done || slot_->value_key == slot_->key;
   }
-  /// The job was cancelled before its end: what it leaves behind will never be complete.
+  /// The job was cancelled before its end, so its value will never be complete.
   bool abandoned() const {
     if (!progress_ || !progress_->cancelled()) return false;
     const std::lock_guard lock(slot_->mutex);

@@ -21,24 +21,24 @@ class JobQueue {
   using Work = std::function<void(Progress&)>;
   static constexpr int kNice = 10;
 
-  /// `wake` is called from a worker after each job, e.g. to end the window's sleep. It must be safe
-  /// to call from any thread for as long as the queue lives.
+  /// `wake` is called from a worker after each job, for example to end the window's sleep. It must
+  /// be callable from any thread as long as the queue exists.
   explicit JobQueue(int threads, std::function<void()> wake = {});
-  /// Cancels everything, waits for the jobs in hand to notice, joins.
+  /// Cancels everything, waits until the running jobs notice, joins.
   ~JobQueue();
   JobQueue(const JobQueue&) = delete;
   JobQueue& operator=(const JobQueue&) = delete;
 
   /// Queues `work`. Cancelling the returned progress drops the job if it has not started, and makes
-  /// its next advance() throw if it has. What `work` throws is its own to handle: anything that
-  /// escapes is swallowed here, so that a job can never take the program down.
+  /// its next advance() throw if it has. `work` must handle its own exceptions: any that escapes is
+  /// swallowed here, so that a job can never end the program.
   std::shared_ptr<Progress> submit(Work work);
 
   /// Tells the window that something was published before the job's end.
   void wake() const {
     if (wake_) wake_();
   }
-  /// Nothing waits and nothing runs.
+  /// Whether no job waits or runs.
   bool idle() const;
 
  private:

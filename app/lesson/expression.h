@@ -1,5 +1,5 @@
 #pragma once
-// What stands in {{...}} and behind `when:`: a formula over named values (values.h).
+// The expressions in {{...}} and after `when:`: formulas over named values (values.h).
 
 #include <memory>
 #include <stdexcept>
@@ -21,10 +21,10 @@ class Progress;
 
 namespace kvloupe::lesson {
 
-/// A number, or words. NaN: not to be had of this trace or state.
+/// A number, or a text. NaN: not available in this trace or state.
 using Value = std::variant<double, std::string>;
 
-/// What is wrong with an expression.
+/// An error in an expression.
 struct ExpressionError : std::runtime_error {
   ExpressionError(std::size_t column_, const std::string& why)
       : std::runtime_error(why), column(column_) {}
@@ -32,8 +32,8 @@ struct ExpressionError : std::runtime_error {
 };
 
 /// The operators and functions of muParser over the catalogue of values. Words in quotes are
-/// checked when the expression is read: measures, policies and views must exist. Cheap to copy; may
-/// be evaluated by several threads at once.
+/// checked when the expression is read: measures, policies and views must exist. Cheap to copy;
+/// thread-safe.
 class Expression {
  public:
   Expression() = default;  // empty: NaN
@@ -42,9 +42,9 @@ class Expression {
 
   const std::string& text() const { return text_; }
   bool empty() const { return root_ == nullptr; }
-  /// Whether it is words rather than a number.
+  /// Whether it is a text instead of a number.
   bool is_text() const;
-  /// Whether it reads the state and the trace's tables alone, so that evaluate() takes no time and
+  /// Whether it reads only the state and the trace's tables, so that evaluate() takes no time and
   /// may be called in every frame.
   bool is_quick() const;
   /// Whether it changes with the layer, head, step or token that is selected.
@@ -58,12 +58,12 @@ class Expression {
   std::shared_ptr<const Node> root_;
 };
 
-/// The value in a state (values.h); without is_quick() it may take long. Throws Cancelled through
-/// progress, FileError and WorkError where the trace cannot be read. What a trace or a state lacks
-/// is NaN, or an empty text.
+/// The value in a state (values.h); without is_quick() this may take long. Throws Cancelled through
+/// progress, FileError and WorkError if the trace cannot be read. A value that a trace or a state
+/// does not have is NaN, or an empty text.
 Value evaluate(const Expression& expression, const LessonState& state, Progress& progress);
 
-/// A word as messages about lessons show it: in one line, between quotes.
+/// A word in messages about lessons: in one line, in quotes.
 std::string shown_word(std::string_view word);
 
 /// A condition: whether the value is a number other than 0.

@@ -13,13 +13,13 @@ namespace kvloupe::lesson {
 /// A lesson on paper.
 struct Handout {
   std::string pdf;
-  /// What could not be shown, one line each ("FILE:LINE: what is wrong"); the same stands in the
-  /// handout in its place.
+  /// What could not be shown, one line each ("FILE:LINE: what is wrong"); the handout has the same
+  /// line in its place.
   std::vector<std::string> problems;
 };
 
-/// A4 pages with the lesson's text and figures, drawn as they are exported, text as text. Throws
-/// Cancelled, WorkError where Cairo fails.
+/// A4 pages with the lesson's text and figures, drawn as in exports, text as text. Throws
+/// Cancelled, WorkError if Cairo fails.
 Handout make_handout(const Lesson& lesson, const LessonTraces& traces,
                      const figure::TextMetrics& fonts, Progress& progress);
 

@@ -23,18 +23,19 @@ struct Task {
 struct Page {
   std::string title;
   RichText text;
-  /// The view's fields as they stand in the file, numbers {{...}} not yet filled in; empty: the
-  /// page keeps the view of the page before it.
+  /// The view's fields as in the file, with numbers {{...}} not yet filled in; empty: the page
+  /// keeps the view of the previous page.
   std::string view_json;
   int view_line = 0;         // of the first line of view_json
   bool step_slider = false;  // the page is about steps
   std::optional<Task> task;
-  /// "FILE:LINE: what is wrong"; empty: nothing. What could be read is there all the same.
+  /// "FILE:LINE: what is wrong"; empty: no error. The parts that could be read are there in any
+  /// case.
   std::string error;
   int line = 0;  // of its title
 };
 
-/// A run of the model with a policy in its cache, beside the one with the full cache.
+/// A run of the model with a policy in its cache, in addition to the run with the full cache.
 struct ClosedRun {
   std::string policy;
   std::string budget;
@@ -48,7 +49,7 @@ struct LessonRun {
   std::vector<ClosedRun> closed;
 };
 
-/// What a lesson must find in another trace.
+/// A requirement of a lesson for another trace.
 struct TraceNeed {
   enum class Kind { segment, generated, closed, predictions, tokens };
   Kind kind = Kind::tokens;
@@ -65,29 +66,29 @@ struct Lesson {
   LessonRun run;
   std::vector<TraceNeed> needs;
   std::vector<Page> pages;
-  /// "FILE:LINE: what is wrong" with its head, or "FILE: ..." where it cannot be read at all;
-  /// empty: nothing. Pages that could be read are there all the same.
+  /// "FILE:LINE: what is wrong" with its head, or "FILE: ..." if it cannot be read at all; empty:
+  /// no error. Pages that could be read are there in any case.
   std::string error;
 
   /// Every error, the head's first.
   std::vector<std::string> errors() const;
 };
 
-/// Never throws for what the file holds: that is in the lesson's and the pages' errors.
+/// Never throws for errors in the file; these are in the errors of the lesson and its pages.
 Lesson read_lesson(const std::filesystem::path& path);
-/// The same from text; `path` is where it says it comes from.
+/// The same from text; `path` is used in messages.
 Lesson parse_lesson(const std::filesystem::path& path, std::string_view text);
 
 /// The lessons of a folder (NN-name.md), by name.
 std::vector<Lesson> find_lessons(const std::filesystem::path& folder);
-/// Those that come with the program. Throws FileError where their folder is missing.
+/// The lessons that come with the program. Throws FileError if their folder is missing.
 std::vector<Lesson> find_lessons();
 
 /// "FILE:LINE: what is wrong".
 std::string at_line(const std::filesystem::path& path, int line, const std::string& problem);
 
-/// By NAME; or by a path, which has a '/' or ends in .md. Throws UsageError naming the nearest
-/// names, FileError for a path that is not there.
+/// By NAME, or by a path, which has a '/' or ends in .md. Throws UsageError naming the nearest
+/// names, FileError for a path that does not exist.
 Lesson find_lesson(std::string_view name);
 
 }  // namespace kvloupe::lesson

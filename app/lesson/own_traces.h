@@ -13,7 +13,7 @@ namespace kvloupe::lesson {
 /// closed-loop runs, in its order.
 std::vector<demo::DemoRun> own_runs(const Lesson& lesson);
 
-/// Their traces, captured where they are not kept yet. Throws what demo::demo_trace() throws.
+/// Their traces, captured if they do not exist yet. Throws what demo::demo_trace() throws.
 LessonTraces own_traces(const Lesson& lesson, Progress& progress);
 
 }  // namespace kvloupe::lesson

@@ -20,7 +20,7 @@ struct TextLook {
   bool bold = false;
 };
 
-/// Something set, from (0, 0) downwards, ready to be moved onto a page.
+/// Set text, from (0, 0) downwards, ready to be moved onto a page.
 struct Fragment {
   std::vector<figure::Item> items;
   std::vector<figure::PdfLink> links;

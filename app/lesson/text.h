@@ -33,7 +33,7 @@ struct Run {
   bool italic = false;
   bool code = false;         // monospaced
   std::string link;          // http:// or https://; empty: none
-  std::optional<Slot> slot;  // what `text` is computed from; empty in finished text
+  std::optional<Slot> slot;  // computes `text`; empty in finished text
   bool computed = false;     // in finished text: it was a slot
 };
 
@@ -46,24 +46,24 @@ struct Block {
   std::vector<Run> runs;
 };
 
-/// A text; finished where no run has a slot any more.
+/// A text; finished if no run has a slot any more.
 using RichText = std::vector<Block>;
 
-/// What is wrong with a text, and where.
+/// An error in a text, and its place.
 struct TextError {
   int line = 0;
   std::string problem;
 };
 
-/// Lines of a text as they stand in the file, with their numbers from 1.
+/// Lines of a text as in the file, with their numbers from 1.
 struct Line {
   int number = 0;
   std::string text;
 };
 
-/// Reads paragraphs, "- " and "1. " lists (an item may go on in further lines), **bold**,
-/// *emphasis*, `code`, [words](http://...), {{EXPRESSION | FORMAT}}; a backslash takes the meaning
-/// of the character behind it. Throws TextError.
+/// Reads paragraphs, "- " and "1. " lists (an item may continue in further lines), **bold**,
+/// *emphasis*, `code`, [words](http://...), {{EXPRESSION | FORMAT}}; a backslash makes the next
+/// character an ordinary one. Throws TextError.
 RichText read_text(const std::vector<Line>& lines);
 
 /// "EXPRESSION | FORMAT". Throws TextError.

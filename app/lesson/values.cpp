@@ -514,7 +514,7 @@ ValueGroup sink_values() {
        }});
   add({.name = "sinks.median_value_ratio",
        .meaning = "median of this ratio over the query heads that give token 0 more than 0.3",
-       .needs = "such a head",
+       .needs = "a query head above 0.3",
        .compute = [](const LessonState& s, Arguments, Progress& p) -> Value {
          return sink_value(s, p, [](const ValueStore::Sinks& sinks, const ModelInfo& model) {
            std::vector<double> ratios;

@@ -1,5 +1,5 @@
 #pragma once
-// The values that a lesson's numbers and conditions are made of: one catalogue.
+// The values for the numbers and conditions of lessons: one catalogue.
 
 #include <memory>
 #include <mutex>
@@ -17,8 +17,8 @@
 
 namespace kvloupe::lesson {
 
-/// What takes long and several values need, kept: replays and the sinks of a trace. Safe to share
-/// by threads, also with the window's or a gallery's replays.
+/// Keeps results that take long and that several values need: replays and the sinks of a trace.
+/// Thread-safe, also with the window's or a gallery's replays.
 class ValueStore {
  public:
   explicit ValueStore(
@@ -49,7 +49,7 @@ class ValueStore {
   std::vector<Entry> entries_;  // the one used last at the end
 };
 
-/// What an expression is computed from.
+/// The inputs of an expression.
 struct LessonState {
   std::shared_ptr<const Trace> trace;
   std::vector<std::shared_ptr<const Trace>> closed;  // the lesson's closed-loop runs, in its order
@@ -58,7 +58,7 @@ struct LessonState {
   std::shared_ptr<ValueStore> store;
 };
 
-/// What may stand in the brackets behind a value's name. All but numbers are words in quotes.
+/// The kinds of arguments of a value. All but numbers are words in quotes.
 enum class Argument { number, segment, measure, score, part, view, word };
 
 /// One line of the catalogue.
@@ -66,9 +66,9 @@ struct ValueInfo {
   std::string name;
   std::vector<std::pair<Argument, std::string>> arguments = {};  // and what they are called
   std::string meaning;
-  std::string needs = {};     // of the trace; empty: nothing that not every trace has
+  std::string needs = {};     // of the trace; empty: every trace has what it needs
   bool is_text = false;       // words instead of a number
-  bool quick = false;         // from the state and the trace's tables alone
+  bool quick = false;         // only from the state and the trace's tables
   bool of_selection = false;  // changes with the layer, head, step or token selected
   Value (*compute)(const LessonState& state, std::span<const Value> arguments,
                    Progress& progress) = nullptr;
@@ -81,12 +81,12 @@ struct ValueGroup {
 
 /// Every value, in the order of the docs.
 const std::vector<ValueGroup>& value_catalog();
-/// Null where there is none of that name.
+/// Null for an unknown name.
 const ValueInfo* find_value(std::string_view name);
 /// Every name.
 std::vector<std::string> value_names();
 
-/// How it is written: kept(token), measure("measure").
+/// How to write it: kept(token), measure("measure").
 std::string usage(const ValueInfo& info);
 
 /// The catalogue as the table of docs/lessons.md.

@@ -9,7 +9,7 @@
 
 namespace kvloupe::window {
 
-/// What a run of kvloupe-capture is asked for.
+/// The options of a run of kvloupe-capture.
 struct CaptureOptions {
   enum class Prompt { file, text, tokens };
   std::string model;  // folder
@@ -39,18 +39,18 @@ struct CaptureState {
   double fraction() const { return total > 0 ? static_cast<double>(done) / total : 0.0; }
 };
 
-/// One line about what cannot work; empty where nothing is known to be wrong.
+/// One line that says why a run cannot start; empty if no problem is known.
 std::string capture_problem(const CaptureOptions& options);
 
 /// The words of the command line; `ids_file` holds the ids of Prompt::tokens.
 std::vector<std::string> capture_command(const CaptureOptions& options, const std::string& program,
                                          const std::string& ids_file);
 
-/// Takes over what one line of `--progress json` says. Lines that are no such line are ignored.
+/// Applies one line of `--progress json`. Other lines are ignored.
 void read_progress_line(const std::string& line, CaptureState& state);
 
-/// Runs it to its end; `publish` is called with every change. Throws WorkError with the program's
-/// own last line where it fails, or where there is no program; Cancelled through progress.
+/// Runs the program to its end; `publish` is called with every change. Throws WorkError with the
+/// program's own last line if it fails, or if there is no program; Cancelled through progress.
 CaptureState run_capture_program(const CaptureOptions& options, Progress& progress,
                                  const std::function<void(const CaptureState&)>& publish);
 

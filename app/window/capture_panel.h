@@ -14,7 +14,7 @@ namespace kvloupe::window {
 class Workspace;
 
 /// A sheet to make a trace: model, prompt, block, policy. kvloupe-capture runs as a child process;
-/// the trace is opened when it is there.
+/// the trace opens when it is ready.
 class CapturePanel {
  public:
   explicit CapturePanel(const std::function<void()>& wake)
@@ -26,7 +26,7 @@ class CapturePanel {
   void open_closed_loop(const Workspace& workspace);
   bool is_open() const { return open_; }
   void close() { open_ = false; }
-  /// Draws the sheet where it is open, and opens the trace once it is written.
+  /// Draws the sheet if it is open, and opens the trace when it is written.
   void draw(Workspace& workspace);
 
   bool running() const { return run_.computing(); }
@@ -34,10 +34,11 @@ class CapturePanel {
   double fraction() const;
   void start();
   void cancel();
-  /// Still looking for the folder of the open trace's model, or at what the one named holds.
+  /// Whether the search for the folder of the open trace's model, or the check of the named folder,
+  /// still runs.
   bool looking() const { return search_.computing() || check_.computing(); }
-  /// One line where the folder holds another model than the one whose tokens are forced, so that
-  /// the runs could not be compared; empty where it is the same, or that is not known.
+  /// One line if the folder contains another model than the one whose tokens are forced, because
+  /// the two runs could not be compared; empty if it is the same, or not known.
   std::string mismatch() const;
 
   CaptureOptions options;
@@ -49,11 +50,11 @@ class CapturePanel {
   void draw_policy(const Workspace& workspace);
   void draw_run(const Workspace& workspace);
   void follow(Workspace& workspace);
-  /// Fills in the folder that the search has found, and looks at what the folder named holds.
+  /// Fills in the folder that the search has found, and checks the model in the named folder.
   void follow_model(Workspace& workspace);
   void use_trace(const Workspace& workspace);
   void search(const Workspace& workspace);
-  /// What stands above the buttons while nothing runs, and whether it is an error.
+  /// The line above the buttons while no capture runs, and whether it is an error.
   std::pair<std::string, bool> state_line() const;
 
   bool open_ = false;
@@ -67,12 +68,12 @@ class CapturePanel {
   std::string trace_;          // whose tokens are forced
   std::string fingerprint_;    // of the model that made them; empty: not known, or not yet
   std::string made_by_;        // its name, for a line
-  bool model_chosen_ = false;  // by a hand, since the sheet opened
+  bool model_chosen_ = false;  // by the user, since the sheet opened
   std::string search_taken_;
   std::string last_model_;  // the folder used last, to offer it
-  std::string run_model_;   // the folder of the run under way
+  std::string run_model_;   // the folder of the current run
   job::JobQueue queue_;
-  job::JobQueue model_queue_;  // a run may take long: models are looked at beside it
+  job::JobQueue model_queue_;  // separate, because a run may take long
   job::Computed<CaptureState> run_;
   job::Computed<ModelFound> search_;  // that model
   job::Computed<std::string> check_;  // the fingerprint of the folder named

@@ -11,24 +11,24 @@ namespace kvloupe::window {
 
 class Workspace;
 
-/// A searchable line and what taking it does.
+/// A searchable line and the action of choosing it.
 struct PaletteEntry {
   SearchItem item;
   std::function<void(Workspace&)> act;
 };
 
-/// Everything the window can do, to be found by typing: commands with their keys, layouts, views,
-/// policies and their variants, lessons, traces opened last.
+/// Everything that the window can do, found by typing: commands with their keys, layouts, views,
+/// policies and their variants, lessons, recently opened traces.
 std::vector<PaletteEntry> palette_entries(Workspace& workspace);
 
 /// Every view, to choose what the active tile shows.
 std::vector<PaletteEntry> view_entries(const Workspace& workspace);
 
-/// Every lesson, to open one; nothing while they are being read.
+/// Every lesson; empty while they are being read.
 std::vector<PaletteEntry> lesson_entries(Workspace& workspace);
 
-/// Why a view has nothing to show now: what the trace lacks, a policy that is off; empty where it
-/// has.
+/// Why a view cannot be shown now: data that the trace does not have, a policy that is off; empty
+/// if it can.
 std::string why_not(const figure::FigureInfo& view, const Workspace& workspace);
 
 /// A list of entries on the screen.

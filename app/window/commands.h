@@ -97,7 +97,7 @@ std::span<const MouseGesture> mouse_gestures();
 
 /// Every key, in the order of the help sheet.
 std::span<const KeyBinding> key_bindings();
-/// The keys of a command as shown to a person; empty where it has none.
+/// The keys of a command as shown to a person; empty if it has none.
 std::string_view keys_of(Command command);
 
 }  // namespace kvloupe::window

@@ -12,20 +12,20 @@
 
 namespace kvloupe::window {
 
-/// Runs of the demo model in the background, one after the other: each is captured where its trace
-/// is not kept yet, and opened.
+/// Runs of the demo model in the background, one after the other: each is captured if its trace
+/// does not exist yet, and opened.
 class DemoJob {
  public:
   explicit DemoJob(std::function<void()> wake) : queue_(1, std::move(wake)) {}
 
-  /// Lets go of the runs before.
+  /// Drops the earlier runs.
   void start(std::vector<demo::DemoRun> runs, const demo::DemoPlaces& places);
   void cancel();
-  /// Under way, or done and not yet taken.
+  /// Whether runs are in progress, or done and their outcome not yet taken.
   bool running() const { return !taken_; }
   /// 0 to 1 while running.
   double fraction() const { return outcome_.fraction(); }
-  /// The traces in the order of the runs, once, when all are there; or why they are not.
+  /// The traces in the order of the runs, once, when all are ready; or the error.
   struct Outcome {
     std::vector<TracePointer> traces;
     HeadIndex rests_most;  // in the first trace: where attention to token 0 is strongest

@@ -4,7 +4,7 @@
 
 namespace kvloupe::window {
 
-/// The folder of the demo model, which comes with kvloupe; empty where it is missing.
+/// The folder of the demo model, which comes with kvloupe; empty if it is missing.
 std::string demo_model_folder();
 
 }  // namespace kvloupe::window

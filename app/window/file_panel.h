@@ -27,7 +27,7 @@ class FilePanel {
   void close() { open_ = false; }
   Purpose purpose() const { return purpose_; }
 
-  /// Draws the sheet where it is open. True once a path was chosen: chosen().
+  /// Draws the sheet if it is open. True when a path was chosen: chosen().
   bool draw(const Fonts& fonts, const Palette& colours);
   const std::string& chosen() const { return path_; }
   /// The folder is being read.

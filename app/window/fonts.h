@@ -8,15 +8,15 @@
 
 namespace kvloupe::window {
 
-/// Inter for the interface, JetBrains Mono for token text, DejaVu Sans and whatever Fontconfig
-/// knows where a glyph is missing.
+/// Inter for the interface, JetBrains Mono for token text, DejaVu Sans and other fonts that
+/// Fontconfig finds for missing glyphs.
 class Fonts {
  public:
   /// Adds the characters of `utf8` to those that can be shown; takes effect at the next build.
   void need(std::string_view utf8);
   /// True when need() or a new scale calls for build().
   bool stale(float scale) const { return stale_ || scale != scale_; }
-  /// Fills ImGui's atlas. Outside a frame only. Throws WorkError where no font can be found.
+  /// Fills ImGui's atlas. Only outside a frame. Throws WorkError if no font is found.
   void build(float scale);
 
   ImFont* text = nullptr;       // Inter 15 px

@@ -21,16 +21,16 @@ const std::vector<GridMetric>& grid_metrics();
 /// The measure of that name; nullptr where there is none.
 const GridMetric* find_grid_metric(std::string_view name);
 
-/// The grid's numbers: one per head, NaN where there is none (yet).
+/// The grid's numbers: one per head, NaN if there is none (yet).
 struct GridValues {
   int layers = 0;
   int heads = 0;
   std::vector<double> values;  // [layers, heads]
-  double least = 0.0;          // over the numbers there are
+  double least = 0.0;          // over the known numbers
   double most = 0.0;
 };
 
-/// What the numbers come from; nullptr where that is not there (yet).
+/// The inputs of the numbers; nullptr if they are not there (yet).
 struct GridSources {
   const Replay* a = nullptr;
   const Replay* b = nullptr;
@@ -40,13 +40,13 @@ struct GridSources {
 GridValues grid_values(std::string_view metric, const GridSources& sources, int layers, int heads,
                        int step);
 
-/// Heads without a number take the older grid's.
+/// Heads without a number take that of the older grid.
 void keep_missing(GridValues& fresh, const GridValues& older);
 
-/// Mean over the head's query heads of one measure at a step; NaN where there is none.
+/// Mean over the head's query heads of one measure at a step; NaN if there is none.
 double group_mean(const StepRecord& record, double QueryHeadMetrics::*measure);
 
-/// Share of tokens both keep among those either keeps after a step (Jaccard).
+/// Share of the tokens kept by either that both keep after a step (Jaccard).
 double overlap(const HeadReplay& a, const HeadReplay& b, int step_a, int step_b, int first_unseen);
 
 }  // namespace kvloupe::window

@@ -1,9 +1,9 @@
 #pragma once
-// Keys and characters in the order they came, given out frame by frame.
+// Keys and characters in the order in which they came, given out frame by frame.
 //
-// ImGui 1.86 knows of a key only whether it is down when a frame begins, so that a tap within one
-// slow frame is lost; and what is typed while a command opens a field goes past that field. Here
-// nothing is lost: what must be seen alone waits for the next frame.
+// ImGui 1.86 only knows whether a key is down when a frame begins. So a tap within one slow frame
+// is lost, and characters typed while a command opens a field do not reach that field. This queue
+// loses nothing: input that a frame must see alone waits for the next frame.
 
 #include <deque>
 #include <functional>
@@ -24,10 +24,10 @@ class InputQueue {
   void push(const KeyEvent& event) { events_.push_back(event); }
   bool empty() const { return events_.empty(); }
 
-  /// Once a frame, before it: hands on what this frame may see. A key changes at most once in a
-  /// frame, but for letters typed into a field. After a key that does something (a shortcut, Enter,
-  /// an arrow) or a character that no text field takes, what follows waits until the third
-  /// frame after: by then what was opened has the keyboard, and `typing` says so.
+  /// Call once before each frame: hands on the input for this frame. A key changes at most once in
+  /// a frame, except for letters typed into a field. After a key that does something (a shortcut,
+  /// Enter, an arrow) or a character that no text field takes, the rest waits until the third frame
+  /// after: by then the field that was opened has the keyboard, and `typing` says so.
   void next_frame(bool typing, const std::function<void(const KeyEvent&)>& hand_on);
 
  private:

@@ -6,19 +6,19 @@
 
 namespace kvloupe::window {
 
-/// Where the list is kept: beside that of recent files; empty where that is nowhere.
+/// Where the list is stored: beside that of recent files; empty if neither has a place.
 std::filesystem::path known_models_path();
 
-/// Which folder held which model when it last made a trace, the newest first; one line each in the
-/// file, the model's fingerprint and the folder's absolute path. Kept on this machine only: a trace
-/// that is passed on names no folder. A missing or broken list is an empty one, and one that cannot
-/// be written is kept in memory only.
+/// Which folder held which model when it last made a trace, newest first; one line each in the
+/// file, with the model's fingerprint and the folder's absolute path. Stays on this machine: a
+/// trace that is passed on names no folder. A missing or broken list counts as empty; one that
+/// cannot be written is kept in memory only.
 class KnownModels {
  public:
   explicit KnownModels(std::filesystem::path list);
-  /// Puts a folder at the top and writes the list. What is not a fingerprint is not kept.
+  /// Puts a folder at the top and writes the list. Ignores a text that is not a fingerprint.
   void add(const std::string& fingerprint, const std::filesystem::path& folder);
-  /// Folders that still hold a config.json.
+  /// Folders that still contain a config.json.
   std::vector<std::string> folders() const;
   /// Those of them that held the model of this fingerprint.
   std::vector<std::string> folders_of(const std::string& fingerprint) const;

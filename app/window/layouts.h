@@ -18,11 +18,11 @@ struct Layout {
 /// Every layout, in the order of the menu.
 std::span<const Layout> layouts();
 
-/// Shows the layout's views, each anew, and its panels. Changes neither trace nor selection; policy
-/// B is switched on where two policies are looked at.
+/// Shows the layout's views, each with default settings, and its panels. Changes neither trace nor
+/// selection; switches policy B on if the layout shows two policies.
 void apply_layout(const Layout& layout, WorkspaceState& state);
 
-/// This very view twice, side by side: under policy A, and under policy B.
+/// The same view twice, side by side: under policy A, and under policy B.
 void show_a_beside_b(WorkspaceState& state);
 
 }  // namespace kvloupe::window

@@ -19,42 +19,42 @@ namespace kvloupe::window {
 
 class Workspace;
 
-/// A lesson in hand, without its panel: its traces, the page and its view, the numbers of its text,
-/// and whether its task is done. What takes long is done in the background.
+/// An open lesson, without its panel: its traces, the page and its view, the numbers of its text,
+/// and whether its task is done. Long work runs in the background.
 class LessonPlayer {
  public:
   LessonPlayer(std::function<void()> wake, demo::DemoPlaces places);
 
   using List = std::vector<lesson::Lesson>;
-  /// Those that come with the program; nullptr while they are still being read.
+  /// The lessons that come with the program; nullptr while they are being read.
   std::shared_ptr<const List> list();
-  /// Why they cannot be read; empty where they can.
+  /// Why they cannot be read; empty if they can.
   std::string list_error() const { return list_.error(); }
 
-  /// Opens a lesson at its first page, on the traces given (the one to be shown first, then its
-  /// closed-loop runs), or on its own, which are captured where they are not kept yet.
+  /// Opens a lesson at its first page, on the given traces (the one to show first, then its
+  /// closed-loop runs), or on its own, which are captured if they do not exist yet.
   void open(lesson::Lesson lesson, std::vector<TracePointer> given = {});
-  /// The same, of the list, by name. Its file is read again: its author may be at work on it.
+  /// The same by name, from the list. Its file is read again, because its author may be editing it.
   void open(const std::string& name);
   void close();
   bool is_open() const { return lesson_.has_value(); }
-  /// The next of the list; nothing behind the last.
+  /// The next lesson of the list; nothing after the last.
   std::optional<lesson::Lesson> next_lesson() const;
 
   /// Of the open lesson.
   const lesson::Lesson& lesson() const { return *lesson_; }
   int page_count() const { return static_cast<int>(lesson_->pages.size()); }
   int page() const { return page_; }
-  /// nullptr where the lesson has none at all.
+  /// nullptr if the lesson has none at all.
   const lesson::Page* shown_page() const;
   void turn_to(int page);
 
-  /// The page's text and task with their numbers; as they stand in the file until those are there.
+  /// The page's text and task with their numbers; as in the file until the numbers are known.
   const lesson::RichText& text() const;
   const lesson::RichText& task_text() const;
-  /// What is wrong with the page or its view, in one line; empty: nothing.
+  /// The error of the page or its view, in one line; empty: none.
   std::string page_error() const;
-  /// Why the lesson's trace is not there; empty where it is, or is on its way.
+  /// Why the lesson's trace is not there; empty if it is, or is being captured.
   const std::string& trace_error() const { return trace_error_; }
   bool capturing() const { return demo_.running(); }
   /// 0 to 1 while capturing.
@@ -66,16 +66,17 @@ class LessonPlayer {
   bool view_changed(const Workspace& workspace) const;
   void return_to_view() { view_wanted_ = true; }
 
-  /// Once a frame, before the window follows its state: shows the lesson's trace, and the page's
-  /// view when it is there.
+  /// Call once per frame, before the window follows its state: shows the lesson's trace, and the
+  /// page's view when it is ready.
   void lead(Workspace& workspace);
-  /// Once a frame, when the state is in the range of the trace: looks whether the task is done.
+  /// Call once per frame, when the state is in the range of the trace: checks whether the task is
+  /// done.
   void follow(const Workspace& workspace);
-  /// Something is still to come.
+  /// Whether something is still being computed.
   bool busy() const;
 
  private:
-  /// A page with what was computed for it.
+  /// A page with its computed content.
   struct Prepared {
     std::optional<WorkspaceState> view;  // nothing: what is wrong with it stands in `error`
     std::string error;

@@ -11,7 +11,7 @@
 
 namespace kvloupe::window {
 
-/// Where a scene lies on the screen: its origin in pixels, pixels per point, and the UI's scale.
+/// Where a scene is on the screen: its origin in pixels, pixels per point, and the UI's scale.
 struct MarkPlace {
   const figure::Scene& scene;
   ImVec2 origin;
@@ -19,15 +19,15 @@ struct MarkPlace {
   float ui_scale;
 };
 
-/// Marks a target wherever the scene shows it: a ring around points, an outline around cells, a
-/// line where a cell is too thin to outline.
+/// Marks a target in the scene: a ring around points, an outline around cells, a line if a cell is
+/// too thin for an outline.
 void draw_mark(const MarkPlace& place, const figure::Target& target, ImU32 colour, float strength);
 /// A 2 px outline.
 void outline(const MarkPlace& place, const figure::Rect& rect, ImU32 colour);
 
 /// Two triangles at the sides of a plot that point at a row.
 void side_marks(const MarkPlace& place, const figure::Rect& plot, double y, ImU32 colour);
-/// A small triangle that says: this opens a list.
+/// A small triangle that shows that a click opens a list.
 void small_arrow(ImVec2 centre, float ui_scale, ImU32 colour);
 
 /// A line of text on paper beside `at`, kept left of and below `corner`.
@@ -38,15 +38,15 @@ void label(const Fonts& fonts, ImDrawList& list, ImVec2 at, const std::string& t
 void upright_label(const Fonts& fonts, ImDrawList& list, ImVec2 top, const char* text,
                    ImU32 colour);
 
-/// Small, still: something newer is being computed.
+/// A small, still dot: something newer is being computed.
 void computing_dot(const Fonts& fonts, ImVec2 centre, const Palette& colours);
 
-/// ImGui's check box and radio button with an outline, so that an empty one is seen.
+/// ImGui's check box and radio button with an outline, so that an empty one is visible.
 bool checkbox(const char* label, bool& on, const Palette& colours);
 bool radio_button(const char* label, bool on, const Palette& colours);
 
-/// Where controls begin, right of their names: `units` from the left, but never beyond what leaves
-/// the controls room in a narrow panel.
+/// Where controls begin, right of their names: `units` from the left, but further left in a narrow
+/// panel, so that the controls have room.
 float control_column(const Fonts& fonts, float units);
 
 /// Shows `text`, wrapped, while the last item is hovered.

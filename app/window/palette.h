@@ -10,7 +10,7 @@ namespace kvloupe::window {
 
 enum class Theme { light, dark };
 
-/// The colours of the window. Each means one thing everywhere; see docs on how kvloupe looks.
+/// The colours of the window. Each means the same thing everywhere.
 struct Palette {
   ImU32 paper, ink, secondary, faint;    // background, text, secondary text, separators
   ImU32 panel, control, control_active;  // side panels, frames of controls

@@ -9,7 +9,7 @@ void draw_menu(Workspace& workspace);
 void draw_trace_panel(Workspace& workspace);
 void draw_policy_panel(Workspace& workspace);
 void draw_step_panel(Workspace& workspace);
-/// The parts of it: one line with the steps to scrub through, which leaves so many pixels free at
+/// Its parts: one line with the steps to scrub through, which leaves `kept_right` pixels free at
 /// its right end; and the tokens below.
 void draw_step_line(Workspace& workspace, float kept_right);
 void draw_token_lines(Workspace& workspace);

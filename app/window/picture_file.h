@@ -6,8 +6,8 @@
 
 namespace kvloupe::window {
 
-/// Writes a PNG under a temporary name and renames it, so that no half picture is left. Throws
-/// FileError: the folder is missing or unwritable, the disk is full.
+/// Writes a PNG under a temporary name and renames it, so that an incomplete picture never remains.
+/// Throws FileError: the folder is missing or unwritable, the disk is full.
 void write_png(const Picture& picture, const std::filesystem::path& path);
 
 }  // namespace kvloupe::window

@@ -14,11 +14,12 @@ class PolicyEditor {
  public:
   explicit PolicyEditor(const char* name) : name_(name) {}
 
-  /// Draws into the current window. Changes `spec` (canonical) only to what parses. True if it did.
+  /// Draws into the current window. Changes `spec` (canonical) only to valid specs. Returns true if
+  /// it did.
   bool draw(const Fonts& fonts, const Palette& colours, std::string& spec);
   /// The next draw puts the cursor into the spec line.
   void focus_line() { focus_ = true; }
-  /// Why the typed line is not in force; empty where it is.
+  /// Why the typed line is not used; empty if it is.
   const std::string& error() const { return error_; }
 
  private:

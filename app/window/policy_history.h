@@ -7,18 +7,18 @@
 
 namespace kvloupe::window {
 
-/// Undo and redo of what decides a replay: both policies, the budget, the block. One entry for one
+/// Undo and redo of the inputs of a replay: both policies, the budget, the block. One entry for one
 /// drag or one typed line, not one for each of its frames.
 class PolicyHistory {
  public:
   /// Call once per frame; `held`: a control is still being dragged or typed into.
   void follow(const WorkspaceState& state, bool held);
-  /// Puts the state back, or forth again; false where there is nothing more.
+  /// Steps back, or forth; false if there is nothing more.
   bool undo(WorkspaceState& state) { return step(state, past_, future_); }
   bool redo(WorkspaceState& state) { return step(state, future_, past_); }
   bool can_undo() const { return !past_.empty(); }
   bool can_redo() const { return !future_.empty(); }
-  /// Another session: what was before has no meaning there.
+  /// For another session: earlier entries have no meaning there.
   void clear();
 
  private:

@@ -8,15 +8,15 @@
 
 namespace kvloupe::window {
 
-/// One way in which a paper, an author's code or a public library does what a policy does.
+/// One variant of a policy in a paper, an author's code or a public library.
 struct PolicyVariant {
-  std::string part;   // the part of the policy it is about
+  std::string part;   // the part of the policy that differs
   std::string where;  // "kvpress", "the original", "CriticalKV algorithm 2", ...
   std::string spec;   // the whole policy, canonical
 };
 
-/// The policy as others do it: for each of its parts the variants whose values methods and codes
-/// name, with the rest of the policy left as it is. Never the policy itself.
+/// The variants of a policy: for each of its parts the values that methods and codes use, with the
+/// rest of the policy unchanged. Never the policy itself.
 std::vector<PolicyVariant> variants_of(const PolicySpec& policy);
 
 }  // namespace kvloupe::window

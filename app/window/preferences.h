@@ -8,7 +8,7 @@
 
 namespace kvloupe::window {
 
-/// What a person has set once for all windows to come.
+/// Settings of a person for all windows to come.
 struct Preferences {
   Theme theme = Theme::light;
   figure::AmountMap amounts = figure::AmountMap::viridis;
@@ -20,13 +20,13 @@ struct Preferences {
   bool operator==(const Preferences&) const = default;
 };
 
-/// Where they are kept: $XDG_CONFIG_HOME/kvloupe/preferences.json, else under ~/.config; empty
-/// where neither is known.
+/// Where they are stored: $XDG_CONFIG_HOME/kvloupe/preferences.json, else under ~/.config; empty if
+/// neither is known.
 std::filesystem::path preferences_path();
 
-/// A missing or broken file, and each broken field, is as if it were not there.
+/// A missing or broken file, and each broken field, counts as absent.
 Preferences read_preferences(const std::filesystem::path& file);
-/// Makes the folder, too. What cannot be written is forgotten: a convenience, not worth a word.
+/// Also makes the folder. Errors are ignored: preferences are only a convenience.
 void write_preferences(const Preferences& preferences, const std::filesystem::path& file);
 
 }  // namespace kvloupe::window

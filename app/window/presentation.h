@@ -7,12 +7,12 @@ namespace kvloupe::window {
 
 class Workspace;
 
-/// The scale of fonts and figures on a screen of so many pixels: about as large as the screen has
-/// room for a figure, larger by the scale the person has chosen, never smaller than `usual`.
+/// The scale of fonts and figures on a screen of this size: as large as the screen has room for a
+/// figure, multiplied by the scale that the person has chosen, never smaller than `usual`.
 float presentation_scale(float usual, float chosen, float width, float height);
 
-/// What a key does while presenting: arrows and the pages of a presenter's remote control go
-/// through steps and views. Commands that would change nothing in sight come back as Command::none.
+/// The command of a key while presenting: arrows and the page keys of a remote control change steps
+/// and views. Commands without a visible effect become Command::none.
 Command while_presenting(Command command);
 
 /// Fills the screen.

@@ -6,12 +6,12 @@
 
 namespace kvloupe::window {
 
-/// Where the list is kept: $XDG_STATE_HOME/kvloupe/recent, else ~/.local/state/kvloupe/recent;
-/// empty where neither is known.
+/// Where the list is stored: $XDG_STATE_HOME/kvloupe/recent, else ~/.local/state/kvloupe/recent;
+/// empty if neither is known.
 std::filesystem::path recent_files_path();
 
-/// The traces opened last, the newest first; one absolute path a line in the file. A missing or
-/// broken list is an empty one, and one that cannot be written is kept in memory only.
+/// The recently opened traces, newest first; one absolute path per line in the file. A missing or
+/// broken list counts as empty; one that cannot be written is kept in memory only.
 class RecentFiles {
  public:
   explicit RecentFiles(std::filesystem::path list);

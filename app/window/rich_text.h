@@ -12,7 +12,7 @@
 
 namespace kvloupe::window {
 
-/// A text laid out at a width. Numbers that are still to come hold a place of their own.
+/// A text laid out at a width. Numbers that are not known yet have a reserved place.
 struct RichLayout {
   struct Word {
     std::string text;
@@ -33,8 +33,8 @@ struct RichLayout {
 RichLayout lay_out(const lesson::RichText& text, const Fonts& fonts, float width,
                    bool small = false);
 
-/// Draws it at the cursor of the current ImGui window, as one item of its size. A link shows where
-/// it leads to; the one that is clicked is returned, else an empty text.
+/// Draws it at the cursor of the current ImGui window, as one item of its size. A link shows its
+/// address; the address of a clicked link is returned, else an empty text.
 std::string draw_rich_text(const RichLayout& layout, const Fonts& fonts, const Palette& colours,
                            ImU32 ink);
 

@@ -6,8 +6,8 @@
 
 namespace kvloupe::window {
 
-/// How the model was run, as far as the trace says (one written by another tool may not): "f32 on
-/// cpu, full cache".
+/// How the model was run, as far as the trace says (a trace by another tool may not): "f32 on cpu,
+/// full cache".
 std::string run_text(const RunInfo& run);
 
 }  // namespace kvloupe::window

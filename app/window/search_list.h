@@ -19,23 +19,23 @@ struct SearchItem {
   std::string name = {};     // as typed on the command line; not shown, searched like the title
   std::string keys = {};     // shown at the right
   std::string help = {};     // shown below while the line is chosen; searched, too
-  std::string why_not = {};  // one line about why it cannot be taken now; empty: it can
+  std::string why_not = {};  // one line that says why it cannot be chosen now; empty: it can
   bool current = false;      // it is in force already
 };
 
-/// The items that have every word of the query, the best first: in the title before elsewhere, at
-/// its start before inside. An empty query gives all, in their order. Letters of ASCII match
-/// whatever their case.
+/// The items that contain every word of the query, best first: matches in the title before others,
+/// at its start before inside. An empty query gives all, in their order. ASCII letters match in
+/// upper and lower case.
 std::vector<int> search(std::span<const SearchItem> items, std::string_view query);
 
-/// A sheet with a line to type into and what fits below it, for mouse and keyboard.
+/// A sheet with a line to type into and the matching items below, for mouse and keyboard.
 class SearchList {
  public:
-  /// `corner`: where its top left goes, in pixels, as far as it fits; nullptr: above the middle.
+  /// `corner`: its top left, in pixels, if it fits; nullptr: above the middle.
   void open(const ImVec2* corner = nullptr);
   bool is_open() const { return open_; }
   void close() { open_ = false; }
-  /// The index of the item just taken, or -1. Closes itself then, and when clicked outside.
+  /// The index of the item just chosen, or -1. Closes itself then, and after a click outside.
   int draw(const Fonts& fonts, const Palette& colours, const char* hint,
            std::span<const SearchItem> items);
   const std::string& query() const { return query_; }

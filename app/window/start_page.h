@@ -9,21 +9,21 @@ namespace kvloupe::window {
 
 class Workspace;
 
-/// What a window without a trace shows: the demo, the lessons, the files opened last, and how a
-/// trace is made.
+/// The content of a window without a trace: the demo, the lessons, the recently opened files, and
+/// how to make a trace.
 class StartPage {
  public:
   StartPage(std::function<void()> wake, demo::DemoPlaces places)
       : places_(std::move(places)), demo_(std::move(wake)) {}
 
-  /// Captures the demo model on its prompt where that is not kept yet, and opens the trace.
+  /// Captures the demo model on its prompt if that trace does not exist yet, and opens the trace.
   void open_demo();
   bool capturing() const { return demo_.running(); }
   /// 0 to 1 while capturing.
   double fraction() const { return demo_.fraction(); }
-  /// Once a frame, also where the page is not seen: shows the demo when it is there.
+  /// Call once per frame, even if the page is not visible: shows the demo when it is ready.
   void follow(Workspace& workspace);
-  /// Into the room that is left in the current ImGui window.
+  /// Draws into the free room of the current ImGui window.
   void draw(Workspace& workspace);
 
  private:

@@ -8,7 +8,7 @@
 
 namespace kvloupe::window {
 
-/// What has become of every token of the sequence for one head, after one step.
+/// The state of every token of the sequence in one head, after one step.
 struct StepTokens {
   enum class State : std::uint8_t {
     unseen,
@@ -22,7 +22,7 @@ struct StepTokens {
     beyond_window
   };
   std::vector<State> states;  // [T]
-  std::vector<float> scores;  // [T]; NaN where the entry was not scored at this step
+  std::vector<float> scores;  // [T]; NaN if the entry was not scored at this step
   std::vector<int> ranks;     // [T]; 1: highest score; 0: not scored
   int scored = 0;             // entries with a score
   float least = 0.0F;         // of the scores

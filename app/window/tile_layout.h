@@ -8,16 +8,16 @@
 
 namespace kvloupe::window {
 
-/// What a tile's picture asks for.
+/// The needs of a tile's picture.
 struct TileNeed {
-  double aspect = 1.0;        // width / height it looks best at
+  double aspect = 1.0;        // preferred width / height
   bool keeps_aspect = false;  // a map: room of another aspect stays empty
-  double least_width = 0.0;   // below these, in pixels, nobody reads it
+  double least_width = 0.0;   // below these, in pixels, it cannot be read
   double least_height = 0.0;
 };
 
-/// The least room, in units of the window's scale, in which a picture of that aspect can be read:
-/// its axes, legend and texts do not shrink with it.
+/// The smallest room, in units of the window's scale, in which a picture of this aspect can be
+/// read: its axes, legend and texts do not shrink with it.
 TileNeed with_least_room(TileNeed need, double aspect, double unit);
 
 struct TileArrangement {
@@ -26,14 +26,14 @@ struct TileArrangement {
   bool legible = true;       // every picture has its least room
 };
 
-/// Where tiles lie in an area of that size: in rows, in their order, of the arrangement whose
-/// pictures come out largest together, of those in which all can be read where there is one. Tiles
-/// of a row share its width by their aspects, rows the height by what their pictures need; what is
-/// left goes to pictures that can be stretched.
+/// Where tiles are in an area of this size: in rows, in their order. Chosen is the arrangement with
+/// the largest pictures, among those in which all pictures can be read if there is one. Tiles of a
+/// row share its width by their aspects, rows share the height by the needs of their pictures; the
+/// rest goes to pictures that can be stretched.
 TileArrangement arrange_tiles(std::span<const TileNeed> tiles, double width, double height,
                               double gap, double header);
 
-/// The panels around the tiles, or for each whether it is meant.
+/// The panels around the tiles, or a flag for each of them.
 struct Panels {
   bool left = false;
   bool right = false;
@@ -54,7 +54,7 @@ struct StageSizes {
   double tabs = 0.0;               // the line that names the tiles where not all are in sight
 };
 
-/// What of panels and tiles is in sight.
+/// The visible panels and tiles.
 struct StageLayout {
   Panels open;            // of those wanted; a wanted one that is not open is a rail
   std::size_t first = 0;  // tiles first … first + count − 1 are in sight
@@ -62,14 +62,14 @@ struct StageLayout {
   figure::Rect centre;  // between the panels, from the area's top left
 };
 
-/// What gives way where not all that is wanted can be read. First panels fold, as few as will do,
-/// the one below before the left one before the right one; where that is not enough, the tiles are
-/// shown in turns, as many at once as can be read: of the turns the one with the active tile. Where
-/// not even one can be read, it has the whole area.
+/// What is hidden if there is not enough room to read everything. First panels fold, as few as
+/// possible: the bottom one before the left one before the right one. If that is not enough, the
+/// tiles are shown in groups, as many at once as can be read: the group with the active tile. If
+/// not even one tile can be read, it gets the whole area.
 StageLayout lay_out_stage(std::span<const TileNeed> tiles, std::size_t active, Panels wanted,
                           const StageSizes& sizes, double width, double height);
 
-/// Widths in pixels of what stands in the line above a picture, each with the space before it.
+/// Widths in pixels of the controls above a picture, each with the space before it.
 struct HeaderNeed {
   double title = 0.0;
   double side = 0.0;            // which policy; 0: not asked for
@@ -79,7 +79,7 @@ struct HeaderNeed {
   double dot = 0.0;             // at the right end
 };
 
-/// What of it is shown in the line; the rest is in the list.
+/// The controls that are shown in the line; the others are in the list.
 struct HeaderLayout {
   double title = 0.0;  // width; less than needed: cut
   bool side = false;
@@ -88,8 +88,8 @@ struct HeaderLayout {
   bool more = false;
 };
 
-/// Shares a line out: the title keeps its width as long as it has room, then come the policy, the
-/// way back and the choices in their order. Nothing reaches beyond the line.
+/// Shares the width of a line: the title keeps its width as long as there is room, then come the
+/// policy, the reset button and the choices in their order. Nothing extends beyond the line.
 HeaderLayout lay_out_header(const HeaderNeed& need, double width);
 
 }  // namespace kvloupe::window

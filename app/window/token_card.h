@@ -16,16 +16,16 @@ namespace kvloupe::window {
 class Workspace;
 struct PolicyResults;
 
-/// Why a token stayed or left, beside the place where it was clicked: how likely the model held it
-/// to be and what it expected next; its life under both policies, the step in hand in one sentence,
-/// and its margin over the threshold step by step.
+/// Why a token was kept or evicted, at the place of the click: the probability that the model gave
+/// it and the next tokens that it expected; the token's life under both policies, the current step
+/// in one sentence, and its margin over the threshold step by step.
 class TokenCard {
  public:
   void open(ImVec2 at);
   void close() { open_ = false; }
   bool is_open() const { return open_; }
   void draw(Workspace& workspace);
-  /// Under policy A and B, as far as they are there.
+  /// Under policy A and B, if they are known.
   const std::optional<TokenExplanation>& explanation(int policy) const {
     return lives_[policy].explanation;
   }
@@ -48,7 +48,7 @@ class TokenCard {
   job::Computed<Expectations> expected_;
 };
 
-/// "came at step 0, evicted at step 3".
+/// "entered at step 0, evicted at step 3".
 std::string life_text(const TokenExplanation& explanation);
 
 }  // namespace kvloupe::window

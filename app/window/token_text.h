@@ -10,7 +10,7 @@
 
 namespace kvloupe::window {
 
-/// The sequence as flowing text, coloured by fate or score. Draws only the lines in sight.
+/// The sequence as flowing text, coloured by fate or score. Draws only the visible lines.
 class TokenText {
  public:
   struct Input {
@@ -23,7 +23,7 @@ class TokenText {
     const StepTokens* other = nullptr;  // under policy B: shows who keeps what instead
     int selected = -1;
     int hovered = -1;
-    int follow = -1;  // a token to keep in sight when it changes
+    int follow = -1;  // a token to keep visible when it changes
   };
   struct Output {
     int hovered = -1;
@@ -47,7 +47,7 @@ class TokenText {
   int followed_ = -1;
 };
 
-/// A token's text with what cannot be seen made visible: line breaks, tabs, the tokenizer's own
+/// A token's text with invisible characters made visible: line breaks, tabs, the tokenizer's own
 /// space mark.
 std::string visible_text(const std::string& piece);
 

@@ -13,9 +13,9 @@ const figure::FigureInfo* find_view(std::string_view name);
 /// Throws UsageError where a choice or its value is unknown to the view's figure.
 void check_choices(const figure::FigureInfo& figure, const figure::Choices& choices);
 
-/// What the window shows at its first start.
+/// The state of the window at its first start.
 WorkspaceState default_state();
-/// What a new window shows: where a head looks, beside what a policy keeps of it.
+/// The state of a new window: the attention of a head, beside the film strip of a policy.
 WorkspaceState first_state();
 
 }  // namespace kvloupe::window

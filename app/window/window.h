@@ -11,8 +11,8 @@
 namespace kvloupe::window {
 
 struct WindowOptions {
-  /// Traces and results of kvloupe-capture eval; the first is shown, the others are at hand. Or one
-  /// session.
+  /// Traces and results of kvloupe-capture eval (the first is shown, the others are at hand), or
+  /// one session.
   std::vector<std::string> inputs;
   std::string session;                   // empty: none
   std::string screenshot;                // PNG to write once all jobs are done; empty: stay open
@@ -25,8 +25,8 @@ struct WindowOptions {
 };
 
 /// Opens the window and stays until it is closed; with a screenshot, draws off the screen, writes
-/// it and returns. Throws FileError for the trace or session named (before it looks for a display)
-/// and for the picture, WorkError without a display.
+/// the picture and returns. Throws FileError for the named trace or session (before it looks for a
+/// display) and for the picture, WorkError without a display.
 int run_window(const WindowOptions& options);
 
 }  // namespace kvloupe::window

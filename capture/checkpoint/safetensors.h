@@ -14,12 +14,12 @@
 
 namespace kvloupe {
 
-/// A memory-mapped safetensors file. Opening reads and checks the header only: every tensor's
-/// bytes lie inside the file, are as many as dtype and shape say, and neither overlap nor leave
-/// holes. Nothing is allocated from a number in the file before it is checked.
+/// A memory-mapped safetensors file. Opening reads and checks only the header: every tensor's bytes
+/// lie inside the file, their number matches dtype and shape, and they neither overlap nor leave
+/// gaps. A number from the file is checked before memory is allocated for it.
 class SafetensorsFile {
  public:
-  /// Throws FileError: missing, truncated, not safetensors, a header that lies.
+  /// Throws FileError: missing, truncated, not safetensors, a header that contradicts the file.
   explicit SafetensorsFile(const std::filesystem::path& path);
 
   struct Entry {
@@ -49,28 +49,29 @@ class SafetensorsFile {
 /// model.safetensors.index.json lists.
 class Checkpoint {
  public:
-  /// Throws FileError: neither file there, a broken index, an index naming files outside the
-  /// folder or a tensor twice, a shard that is missing or broken or lacks what the index says it
-  /// holds, a tensor that lies in two shards.
+  /// Throws FileError: neither file exists, a broken index, an index that names files outside the
+  /// folder or a tensor twice, a shard that is missing, broken or without a tensor that the index
+  /// lists, a tensor in two shards.
   explicit Checkpoint(const std::filesystem::path& folder);
 
   bool has(const std::string& name) const { return file_of_.count(name) != 0; }
-  /// Every tensor of every file, those that the index forgot among them.
+  /// Every tensor of every file, including those that are missing in the index.
   std::vector<std::string> names() const;
   /// model.safetensors or the index.
   const std::filesystem::path& path() const { return main_file_; }
-  /// As SafetensorsFile::tensor, and FileError unless the tensor has this shape.
+  /// Like SafetensorsFile::tensor; also throws FileError unless the tensor has this shape.
   at::Tensor tensor(const std::string& name, const std::vector<std::int64_t>& shape) const;
 
  private:
-  std::filesystem::path main_file_;  // named where a tensor is missing
+  std::filesystem::path main_file_;  // named in errors about a missing tensor
   std::vector<SafetensorsFile> files_;
   std::map<std::string, std::size_t> file_of_;  // tensor name -> index into files_
 };
 
-/// Writes tensors (F32, F16 or BF16, any device) in the order given, with `metadata` in the header.
-/// Written beside the target, fsynced, renamed: the target is either as before or complete.
-/// Throws FileError: folder missing or unwritable, disk full; WorkError for another dtype.
+/// Writes tensors (F32, F16 or BF16, any device) in the given order, with `metadata` in the header.
+/// The file is written beside the target, fsynced and renamed: the target is either unchanged or
+/// complete. Throws FileError: folder missing or unwritable, disk full; WorkError for another
+/// dtype.
 void write_safetensors(const std::filesystem::path& target,
                        const std::vector<std::pair<std::string, at::Tensor>>& tensors,
                        const std::map<std::string, std::string>& metadata = {{"format", "pt"}});

@@ -6,8 +6,8 @@
 
 namespace kvloupe::capture_cli {
 
-/// A verb adds its sub-command and its options to `app`; what it is to do, it stores in `action`,
-/// which is run once the command line has been parsed. The action returns the exit code.
+/// A verb adds its sub-command and options to `app` and stores its work in `action`, which runs
+/// after the command line has been parsed. The action returns the exit code.
 using Action = std::function<int()>;
 void add_run(CLI::App& app, Action& action);
 void add_eval(CLI::App& app, Action& action);

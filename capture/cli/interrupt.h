@@ -4,8 +4,8 @@
 
 namespace kvloupe {
 
-/// While it lives, Ctrl-C and SIGTERM cancel `progress` instead of ending the program, so that
-/// what was begun is removed. One at a time.
+/// While an object of this class exists, Ctrl-C and SIGTERM cancel `progress` instead of ending the
+/// program, so that incomplete output is removed. Only one at a time.
 class InterruptGuard {
  public:
   explicit InterruptGuard(Progress& progress);

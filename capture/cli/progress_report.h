@@ -7,10 +7,10 @@
 
 namespace kvloupe {
 
-/// How a run is told to whoever started it.
+/// How a run reports to the program or person that started it.
 class ProgressReport : public CaptureObserver {
  public:
-  /// The trace is in place. Failures are not told here but on stderr, by the exit code.
+  /// The trace is complete. Failures are not reported here but on stderr, with the exit code.
   virtual void on_done(const std::filesystem::path& trace, const CaptureSummary& summary) = 0;
 };
 

@@ -7,16 +7,16 @@
 namespace kvloupe {
 
 /// The results file of an evaluation (docs/evaluation.md): its settings, one object per run, and a
-/// summary of them. Runs that are there are not made again.
+/// summary. Runs that are already in the file are not repeated.
 class EvalResults {
  public:
   using Json = nlohmann::ordered_json;
 
-  /// Goes on with the file at `path`, or starts anew where there is none. Throws FileError where
-  /// the file holds anything else than results of the same settings.
+  /// Continues with the file at `path`, or starts a new one if there is none. Throws FileError if
+  /// the file contains anything but results of the same settings.
   EvalResults(std::string path, Json settings);
 
-  /// Whether a run is there: every member of `key` is equal to the run's.
+  /// Whether the file has a run in which every member of `key` is equal.
   bool has(const Json& key) const;
   void add(Json run);
   /// Writes the whole file, in full or not at all. Throws FileError.
@@ -31,9 +31,9 @@ class EvalResults {
   std::vector<Json> runs_;
 };
 
-/// Per policy and budget, in their order: how many runs, and the means of their numbers: for
-/// needles `accuracy`, for perplexity `loss`, `loss_difference`, `perplexity`, `kl`, `same_top1`;
-/// for both those of HiddenDrift::means(), each over the runs that have it.
+/// Per policy and budget, in their order: the number of runs, and the means of their numbers: for
+/// needles `accuracy`; for perplexity `loss`, `loss_difference`, `perplexity`, `kl`, `same_top1`;
+/// for both the means of HiddenDrift::means(), each over the runs that have it.
 nlohmann::ordered_json eval_summary(const std::vector<EvalResults::Json>& runs);
 
 }  // namespace kvloupe

@@ -13,18 +13,19 @@
 
 namespace kvloupe {
 
-/// The first blocks of the full cache's run of a sequence. A run with a policy computes the same
-/// until its policy first cuts, and takes them from here.
+/// The first blocks of a sequence, run with the full cache. A run with a policy computes the same
+/// until its first eviction, so it takes these blocks from here.
 class Recording {
  public:
-  /// Of blocks that begin with token `until` or before, as many as take `room` bytes at most.
+  /// For blocks that begin at token `until` or before, as many as fit in `room` bytes.
   Recording(int until, std::int64_t room) : until_(until), room_(room) {}
 
   /// One layer's step of the next block; layers follow one another.
   void add(const LayerStep& step);
-  /// The block's layers are done; `last` [1,1,D] is what leaves the last one for its last token.
+  /// Ends the block after all its layers; `last` [1,1,D] is the last layer's output for the block's
+  /// last token.
   void finish_block(const at::Tensor& last);
-  /// The block, or null where it is not recorded.
+  /// The block, or null if it is not recorded.
   const RecordedBlock* find(const Block& block) const;
 
  private:
@@ -41,17 +42,17 @@ class EvalRun {
     int most_tokens = 0;
     int block = 128;
     std::optional<ClosedLoop> loop;     // without: the full cache
-    Recording* record = nullptr;        // of the full cache's run: is filled
-    const Recording* shared = nullptr;  // with a policy: of the same tokens, read in the same parts
+    Recording* record = nullptr;        // for a run with the full cache: filled
+    const Recording* shared = nullptr;  // for a policy: a run of the same tokens in the same parts
   };
   /// Throws as check_positions() and CachePolicy do.
   EvalRun(const Transformer& model, const ModelInfo& info, const Options& options);
 
-  /// Given what leaves a layer, [1,m,D], and the block's first token.
+  /// Gets the output of a layer, [1,m,D], and the block's first token.
   using HiddenHook = std::function<void(int layer, int first, const at::Tensor& hidden)>;
-  /// Runs tokens in blocks; cuts the caches after each where asked to. Blocks that are shared with
-  /// the full cache's run are not computed again, and `on_hidden` hears nothing of them: there both
-  /// runs are the same.
+  /// Runs tokens in blocks and, if `cut` is set, lets the policy evict after each. Blocks that are
+  /// shared with the full cache's run are not computed again, and `on_hidden` is not called for
+  /// them: both runs are the same there.
   void read(std::span<const std::int32_t> ids, bool cut, const Progress& progress,
             const HiddenHook& on_hidden = {});
   /// The most probable next token.
@@ -65,7 +66,7 @@ class EvalRun {
   BlockRunner runner_;
   std::optional<CachePolicy> policy_;
   Recording* record_;
-  const Recording* shared_;  // null once the policy has cut
+  const Recording* shared_;  // null after the policy's first eviction
   at::Tensor last_;          // [1,1,D]: of the last token
 };
 

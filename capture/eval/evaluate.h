@@ -16,8 +16,8 @@ namespace kvloupe {
 
 enum class EvalTask { needle, perplexity };
 
-/// Whether a policy sees the question: `regular` cuts the cache after every block and generated
-/// token; `context_only` cuts it while the context is read, and no more from the question on.
+/// Whether a policy sees the question: `regular` evicts after every block and generated token;
+/// `context_only` evicts while the context is read and stops at the question.
 enum class Compression { regular, context_only };
 
 /// What `kvloupe-capture eval` is to do. Every policy runs in the model's own cache.
@@ -40,22 +40,23 @@ struct EvalRequest {
   std::string dtype = "auto";
   std::string device = "cpu";
   int threads = 0;
-  /// Bytes for what perplexity keeps of the full cache's run to compare the others with.
+  /// Bytes reserved for the full cache's run of a text, with which perplexity compares the others.
   std::int64_t most_reference = std::int64_t{1} << 30;
-  /// Bytes for the blocks that runs share until their policy first cuts; 0: each computes its own.
+  /// Bytes reserved for the blocks that runs share until the policy's first eviction; 0: each run
+  /// computes its own.
   std::int64_t most_shared = std::int64_t{1} << 30;
 };
 
-/// What an evaluation tells while it works.
+/// What an evaluation reports during its work.
 struct EvalReport {
   std::function<void(const std::string&)> note;  // a line a person should read
-  /// A run is done: `done` of `total`, among them those that were there already.
+  /// A run is done: `done` of `total`, including those that were already in the file.
   std::function<void(long done, long total, const EvalResults::Json& run)> run;
 };
 
-/// Runs what the results file lacks and saves it as it goes. The full cache is always among the
-/// policies. Returns the results. Throws UsageError, FileError, WorkError, and Cancelled through
-/// progress; what was done until then is in the file.
+/// Makes the runs that are missing in the results file and saves after each prompt. The full cache
+/// is always among the policies. Returns the results. Throws UsageError, FileError, WorkError, and
+/// Cancelled through progress; the runs made until then are in the file.
 EvalResults evaluate(const EvalRequest& request, Progress& progress, const EvalReport& report);
 
 }  // namespace kvloupe

@@ -10,29 +10,29 @@
 
 namespace kvloupe {
 
-/// A prompt whose answer is known.
+/// A prompt with a known answer.
 struct NeedleTask {
   TokenSequence tokens;    // BOS, filler with the needles, question
   int question_begin = 0;  // the question's first token
-  std::string answer;      // the number asked for, in digits
+  std::string answer;      // the number in the answer, in digits
 };
 
-/// Where the needle asked for lies, and in which haystack.
+/// The place of the needle in question, and its haystack.
 struct NeedleCase {
-  int length = 0;      // most tokens of the prompt
-  double depth = 0.0;  // percent of the filler before the needle asked for
+  int length = 0;      // largest number of tokens of the prompt
+  double depth = 0.0;  // percent of the filler before the needle in question
   int sample = 0;
 };
 
-/// Makes prompts of filler sentences for one model. What a prompt holds follows from the seed, the
-/// length and the sample; the depth moves its needles alone.
+/// Makes prompts of filler sentences for one model. The content of a prompt follows from the seed,
+/// the length and the sample; the depth only moves the needles.
 class Haystack {
  public:
   /// Both must outlive the haystack.
   Haystack(const NeedleTemplate& needles, const Tokenizer& tokenizer, std::uint64_t seed);
 
-  /// `needles` numbers for different words, the one asked for at the depth, the others spread
-  /// evenly from there. Throws UsageError where the length has no room for them.
+  /// `needles` numbers for different words: the one in question at the depth, the others spread
+  /// evenly from there. Throws UsageError if the length has no room for them.
   NeedleTask needle(const NeedleCase& wanted, int needles) const;
   /// Filler alone, exactly `length` tokens with BOS.
   TokenSequence text(int length, int sample) const;

@@ -14,23 +14,23 @@ struct NeedleTemplate {
   std::vector<std::string> words;   // what numbers are for
   long lowest = 0, highest = 0;     // numbers, both included
   std::vector<std::string> filler;  // sentences, each with the white space before it
-  int answer_tokens = 1;            // most tokens the answer takes
+  int answer_tokens = 1;            // largest number of tokens of the answer
   bool operator==(const NeedleTemplate&) const = default;
 };
 
-/// For models that know English; the filler is a few sentences that are repeated.
+/// For models that know English; the filler repeats a few sentences.
 NeedleTemplate general_needle_template();
 
 /// Reads {"needle", "question", "words": [...], "numbers": [lowest, highest], "answer_tokens",
 /// "filler": file, beside the template}. Throws FileError naming the field.
 NeedleTemplate read_needle_template(const std::filesystem::path& path);
 
-/// The sentences of a prompt file's context: what is marked as needle or question is left out.
-/// Throws FileError where there are none.
+/// The sentences of a prompt file's context, without the parts marked as needle or question. Throws
+/// FileError if there are none.
 std::vector<std::string> read_filler(const std::filesystem::path& path);
 
-/// Cuts a text behind each '.', '!' or '?' that white space or the end follows. Put
-/// together again they give the text.
+/// Cuts a text after each '.', '!' or '?' that is followed by white space or the end. Joined, the
+/// sentences give the text again.
 std::vector<std::string> sentences_of(std::string_view text);
 
 }  // namespace kvloupe

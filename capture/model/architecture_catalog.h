@@ -11,8 +11,8 @@ namespace kvloupe {
 /// One model family: its name in config.json's "architectures", and how its config is read.
 struct Architecture {
   std::string_view name;
-  /// Fills everything but `architecture` and `text`. Throws FileError through the reader for what
-  /// the family's code does not support.
+  /// Fills everything but `architecture` and `text`. Throws FileError through the reader for
+  /// options that the family's code does not support.
   ModelConfig (*parse)(const ConfigReader& reader);
 };
 

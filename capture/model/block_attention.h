@@ -8,18 +8,19 @@
 
 namespace kvloupe {
 
-/// How a trace stores states, and so from what its attention is computed.
+/// The type in which a trace stores states; the trace's attention is computed from states of this
+/// type.
 enum class Storage { float32, float16 };
 
-/// x in float32 as a reader of the trace will see it: rounded through float16 where it is stored
-/// so; what overflows float16 is stored as float32 and stays.
+/// x in float32 as a reader of the trace sees it: rounded through float16 if it is stored so.
+/// States that overflow float16 are stored as float32 and are not rounded.
 at::Tensor as_stored(const at::Tensor& x, Storage storage);
 
 struct BlockAttention {
   at::Tensor outputs;    // [Hq,m,d] in the cache's dtype: what the model goes on with
   at::Tensor logsumexp;  // [Hq,m] float32, of each row's scaled logits, from the states as stored
   at::Tensor rows;       // [Hq,m,seen] float32 softmax rows from the states as stored, by token:
-                         // zeros where causality or the window forbids or an entry is gone;
+                         // zeros where causality or the window forbids, or the entry is gone;
                          // undefined unless asked for
 };
 
@@ -27,17 +28,18 @@ struct AttentionOptions {
   double scale = 1.0;  // of the logits
   Storage storage = Storage::float32;
   bool keep_rows = false;
-  /// Compact positions: row j turns by −j positions. Every key, and every query like the key of its
-  /// token, is then turned from its token index to its place in the head's cache. Null: original.
+  /// Compact positions: row j rotates by −j positions. Every key, and every query like the key of
+  /// its token, is then rotated from its token index to its place in the head's cache. Null:
+  /// original positions.
   const Rotation* backward = nullptr;
-  /// A query sees the entries of the last so many tokens up to its own; 0: all before it.
+  /// A query sees the entries of this many tokens, its own included; 0: all before it.
   std::int64_t window = 0;
 };
 
-/// Attends a block's queries [Hq,m,d], turned to their token index, over a cache whose last m
-/// entries are the block's own: causal inside the block, each head over what it holds. Logits and
-/// softmax in float32. Works through the queries in tiles, so that beyond the result it needs some
-/// tens of megabytes. Throws Cancelled through progress.
+/// Attends a block's queries [Hq,m,d], rotated to their token index, over a cache whose last m
+/// entries are the block's own: causal inside the block, each head over the entries that it holds.
+/// Logits and softmax in float32. Works through the queries in tiles, so it needs only some tens of
+/// megabytes in addition to the result. Throws Cancelled through progress.
 BlockAttention attend_block(const at::Tensor& query, const LayerCache& cache,
                             const AttentionOptions& options, const Progress& progress);
 

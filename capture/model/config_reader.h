@@ -8,11 +8,11 @@
 
 namespace kvloupe {
 
-/// The longest context and window a config may claim, in tokens; beyond it no model exists.
+/// The longest context and window that a config may have, in tokens; no model exceeds it.
 inline constexpr std::int64_t kLongestContext = (std::int64_t{1} << 31) - 1;
 
-/// Parses a config: a JSON object, not too deep to be walked. `kind` says in errors what `where`
-/// was to be ("a model's config"). Throws FileError.
+/// Parses a config: a JSON object with limited depth. `kind` describes `where` in errors ("a
+/// model's config"). Throws FileError.
 nlohmann::json parse_config_object(const std::string& text, const std::string& where,
                                    const std::string& kind);
 
@@ -22,21 +22,21 @@ class ConfigReader {
  public:
   ConfigReader(const nlohmann::json& root, std::string where);
 
-  /// Whether the field stands there at all, be it null.
+  /// Whether the field exists, also if it is null.
   bool has(const char* field) const;
-  /// A required integer in [1, largest]; sizes beyond `largest` are no model's.
+  /// A required integer in [1, largest]; no model has sizes beyond `largest`.
   std::int64_t size(const char* field, std::int64_t largest) const;
-  /// The same, or `fallback` where absent.
+  /// The same, or `fallback` if absent.
   std::int64_t size_or(const char* field, std::int64_t largest, std::int64_t fallback) const;
-  /// A finite number greater than zero, or `fallback` where absent.
+  /// A finite number greater than zero, or `fallback` if absent.
   double positive_or(const char* field, double fallback) const;
   bool flag_or(const char* field, bool fallback) const;
   std::string word_or(const char* field, const std::string& fallback) const;
-  /// A token id, or none where absent.
+  /// A token id, or nothing if absent.
   std::optional<std::int64_t> token(const char* field) const;
-  /// One token id or a list of them; empty where absent.
+  /// One token id or a list of them; empty if absent.
   std::vector<std::int64_t> tokens(const char* field) const;
-  /// The object or list there, or nullptr where absent.
+  /// The object or list, or nullptr if absent.
   const nlohmann::json* find(const char* field) const;
 
   [[noreturn]] void fail(const std::string& problem) const;

@@ -5,10 +5,11 @@
 
 namespace kvloupe {
 
-// How each family's config.json is read; architecture_catalog.cpp lists them. All are decoders with
-// RMS norm, grouped-query attention with rotary positions (rotate-half pairs) and a gated SiLU MLP,
-// and refuse by name what is not computed (see read_decoder()). Defaults are those of the family's
-// own config class in Hugging Face Transformers, not one for all.
+// Readers of each family's config.json; architecture_catalog.cpp lists them. All families are
+// decoders with RMS norm, grouped-query attention with rotary positions (rotate-half pairs) and a
+// gated SiLU MLP. The readers refuse options that are not computed and name them (see
+// read_decoder()). Defaults are those of each family's own config class in Hugging Face
+// Transformers.
 
 /// LlamaForCausalLM (Llama 2, 3, 3.1, 3.2 …): attention_bias on all four projections, mlp_bias.
 ModelConfig parse_llama(const ConfigReader& reader);
@@ -16,8 +17,8 @@ ModelConfig parse_llama(const ConfigReader& reader);
 /// MistralForCausalLM: sliding_window in every layer; null: none.
 ModelConfig parse_mistral(const ConfigReader& reader);
 
-/// Qwen2ForCausalLM (Qwen 1.5, 2, 2.5): bias on the query, key and value projections always, which
-/// no field says.
+/// Qwen2ForCausalLM (Qwen 1.5, 2, 2.5): always a bias on the query, key and value projections,
+/// although no field says so.
 ModelConfig parse_qwen2(const ConfigReader& reader);
 
 /// Qwen3ForCausalLM: RMS norm of each head's query and key before the rotation.

@@ -8,9 +8,9 @@
 
 namespace kvloupe {
 
-/// The keys and values of one layer, per key-value head, since a policy may leave heads with
-/// different entries. Keys are turned to their token index. Room for `capacity` entries per head is
-/// set aside at creation, more is made where needed.
+/// The keys and values of one layer, per key-value head, because a policy may leave heads with
+/// different entries. Keys are rotated to their token index. Room for `capacity` entries per head
+/// is allocated at creation; more is allocated when needed.
 class LayerCache {
  public:
   /// `like` gives dtype and device.
@@ -22,7 +22,7 @@ class LayerCache {
   void append(const at::Tensor& key, const at::Tensor& value);
   /// Number of entries of a head: n.
   std::int64_t length(std::int64_t head) const { return std::ssize(tokens(head)); }
-  /// Tokens appended so far, whether they are still there or not.
+  /// Tokens appended so far, whether or not they are still in the cache.
   std::int64_t seen() const { return seen_; }
   /// The token of each of a head's entries, ascending: [n].
   const std::vector<std::int32_t>& tokens(std::int64_t head) const {
@@ -31,12 +31,12 @@ class LayerCache {
   /// A head's entries, oldest first: [n,d], sharing the cache's storage.
   at::Tensor keys(std::int64_t head) const { return keys_[head].slice(0, 0, length(head)); }
   at::Tensor values(std::int64_t head) const { return values_[head].slice(0, 0, length(head)); }
-  /// What is added to the logits of a head's entries, float32 [n]; undefined where nothing is.
+  /// The numbers added to the logits of a head's entries, float32 [n]; undefined if all are zero.
   at::Tensor log_sizes(std::int64_t head) const;
 
   /// Keeps a head's entries at these rows, ascending.
   void keep(std::int64_t head, std::span<const std::int32_t> rows);
-  /// Puts another key, value [d] (float32) in an entry's place; an empty one stays.
+  /// Replaces the key and value [d] (float32) of an entry; an empty span leaves the old one.
   void replace(std::int64_t head, std::int64_t row, std::span<const float> key,
                std::span<const float> value);
   /// [n]; empty: all zero. Entries appended later have 0.

@@ -6,13 +6,14 @@
 
 namespace kvloupe {
 
-/// Reads and parses FOLDER/config.json, and of FOLDER/generation_config.json, where it is there,
-/// the tokens that end a text. Throws FileError: folder or file missing, see parse_model_config.
+/// Reads and parses FOLDER/config.json, and the tokens that end a text from
+/// FOLDER/generation_config.json if that file exists. Throws FileError: folder or file missing, see
+/// parse_model_config.
 ModelConfig read_model_config(const std::filesystem::path& folder);
 
-/// Loads the weights `config` asks for from a model folder. A weight already of `type` stays
-/// mapped from its file (on the CPU); others are converted one by one. Throws FileError: see
-/// Checkpoint; a weight of the model that the config has no use for.
+/// Loads the weights that `config` requires from a model folder. A weight that already has `type`
+/// stays mapped from its file (on the CPU); others are converted one by one. Throws FileError: see
+/// Checkpoint; a weight of the model that the config does not use.
 Transformer load_transformer(const std::filesystem::path& folder, const ModelConfig& config,
                              at::ScalarType type, at::Device device);
 

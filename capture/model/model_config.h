@@ -20,7 +20,7 @@ struct ModelConfig {
   std::int64_t hidden_size = 0;        // D
   std::int64_t intermediate_size = 0;  // of the gated MLP
   std::int64_t vocab_size = 0;
-  std::int64_t max_position_embeddings = 0;  // context the model was made for; 0: not said
+  std::int64_t max_position_embeddings = 0;  // context the model was made for; 0: not given
   double rms_norm_eps = 1e-6;
   double rope_theta = 10000.0;
   RopeScaling rope_scaling;
@@ -29,7 +29,7 @@ struct ModelConfig {
   bool output_bias = false;         // of the attention's output projection
   bool mlp_bias = false;
   bool query_key_norm = false;  // RMS norm of each head's query and key, before the rotation
-  bool tied_head = false;       // logits use the embedding matrix, there is no lm_head.weight
+  bool tied_head = false;       // logits use the embedding matrix; there is no lm_head.weight
   std::optional<std::int64_t> bos_token_id;
   std::vector<std::int64_t> eos_token_ids;  // any of them ends a text
   std::string text;                         // the whole config.json

@@ -34,7 +34,7 @@ struct Rotation {
   at::Tensor sine;
 };
 
-/// Turns the pairs (j, j + d/2) of the last dimension, in float32; x [...,m,d].
+/// Rotates the pairs (j, j + d/2) of the last dimension, in float32; x [...,m,d].
 at::Tensor rotate(const at::Tensor& x, const Rotation& rotation);
 
 /// One layer's states, query and key after RoPE.
@@ -46,36 +46,36 @@ struct StateTensors {
 
 class Transformer {
  public:
-  /// Takes the weights as they are, sharing their storage; their dtype and device are those of the
+  /// Uses the given weights, sharing their storage; their dtype and device are those of the
   /// computation (under autocast: of the parameters). Throws WorkError naming a weight that is
-  /// missing or has another shape than weight_shapes() says.
+  /// missing or has another shape than weight_shapes() gives.
   Transformer(ModelConfig config, Weights weights);
 
   const ModelConfig& config() const { return config_; }
   const Weights& weights() const { return weights_; }
   const at::Tensor& weight(const std::string& name) const { return weights_.at(name); }
-  /// The matrix logits come from, [vocab,D]: lm_head.weight, or the embedding where tied.
+  /// The matrix that gives the logits, [vocab,D]: lm_head.weight, or the embedding if tied.
   const at::Tensor& head_weight() const;
   /// W_O of a layer, [D, Hq·d]: columns h·d … (h+1)·d belong to query head h.
   const at::Tensor& output_weight(int layer) const;
-  /// What logits are multiplied by before the softmax: 1/√d.
+  /// The factor of the logits before the softmax: 1/√d.
   double attention_scale() const;
 
   // --- the parts, in the order they are run
   /// ids [b,m] int64 -> [b,m,D].
   at::Tensor embed(const at::Tensor& ids) const;
-  /// positions [m] int64. Angles in float64, tables in float32. As the model turns queries and
-  /// keys, stretched where its scaling does that.
+  /// positions [m] int64. Angles in float64, tables in float32. For rotating queries and keys as
+  /// the model does, stretched if its scaling stretches.
   Rotation rotation(const at::Tensor& positions) const;
-  /// The angles alone: to turn what was rotated before.
+  /// The angles alone, without stretching: for rotating states that were rotated before.
   Rotation turn(const at::Tensor& positions) const;
-  /// Norm, projections, the heads' own norms where the model has them, and RoPE of one layer.
-  /// hidden [b,m,D].
+  /// Norm, projections, the heads' own norms if the model has them, and RoPE of one layer. hidden
+  /// [b,m,D].
   StateTensors states(int layer, const at::Tensor& hidden, const Rotation& rotation) const;
   /// The rest of the layer: hidden [b,m,D] and the heads' attention outputs [b,Hq,m,d] ->
   /// hidden + W_O outputs, then the MLP added: [b,m,D].
   at::Tensor finish_layer(int layer, const at::Tensor& hidden, const at::Tensor& outputs) const;
-  /// The last norm: hidden [b,m,D] -> what enters the head, [b,m,D].
+  /// The last norm: hidden [b,m,D] -> the input of the output head, [b,m,D].
   at::Tensor last_norm(const at::Tensor& hidden) const;
   /// The last norm and the head: hidden [b,m,D] -> [b,m,vocab], in the weights' dtype.
   at::Tensor logits(const at::Tensor& hidden) const;
@@ -88,7 +88,7 @@ class Transformer {
   at::Tensor forward(const at::Tensor& ids, const StatesHook& hook = {}) const;
 
  private:
-  /// W and, where the model has one, b of W x + b.
+  /// W and, if the model has one, b of W x + b.
   struct Projection {
     at::Tensor weight, bias;
     at::Tensor operator()(const at::Tensor& x) const { return at::linear(x, weight, bias); }
@@ -96,7 +96,7 @@ class Transformer {
   struct LayerWeights {
     at::Tensor input_norm;
     Projection query, key, value;
-    at::Tensor query_norm, key_norm;  // [d], where the model has them
+    at::Tensor query_norm, key_norm;  // [d], if the model has them
     Projection output;
     at::Tensor mlp_norm;
     Projection gate, up, down;

@@ -14,33 +14,33 @@
 
 namespace kvloupe {
 
-/// One layer's work on one block, before the layer's cache may be cut.
+/// One layer's work on one block, before the policy may evict from the layer's cache.
 struct LayerStep {
   int step = 0;
   int layer = 0;
   Block block;
   const StateTensors& states;       // [1,H,m,d]
   const BlockAttention& attention;  // of the block's queries over the cache
-  LayerCache& cache;                // may be cut: nothing of this step reads it any more
+  LayerCache& cache;                // may be changed: nothing reads it in this step any more
 };
 
 /// A block as a runner computed it.
 struct RecordedBlock {
   Block block;
   std::vector<StateTensors> states;  // [L]
-  at::Tensor last;                   // [1,1,D]: what leaves the last layer for its last token
+  at::Tensor last;                   // [1,1,D]: the last layer's output for its last token
 };
 
-/// Given what leaves a layer, [1,m,D].
+/// Gets the output of a layer, [1,m,D].
 using HiddenHook = std::function<void(int layer, const at::Tensor& hidden)>;
 
-/// Runs one sequence through a model, block by block, on a KV cache. Knows neither files nor where
-/// the tokens come from.
+/// Runs one sequence through a model, block by block, on a KV cache. Knows neither files nor the
+/// origin of the tokens.
 class BlockRunner {
  public:
   struct Options {
     int most_tokens = 0;  // of the sequence
-    int capacity = 0;     // entries of a head to set aside at once; 0: most_tokens
+    int capacity = 0;     // entries of a head to allocate at once; 0: most_tokens
     Storage storage = Storage::float32;
     bool keep_rows = false;
     Positions positions = Positions::original;
@@ -50,13 +50,13 @@ class BlockRunner {
   /// Tokens run so far.
   int length() const { return length_; }
   /// Runs the next tokens as one block; calls `on_layer` after each layer has attended, and
-  /// `on_hidden` at its end. Returns what leaves the last layer, [1,m,D]. Throws Cancelled through
-  /// progress.
+  /// `on_hidden` at the layer's end. Returns the last layer's output, [1,m,D]. Throws Cancelled
+  /// through progress.
   at::Tensor run(std::span<const std::int32_t> ids,
                  const std::function<void(const LayerStep&)>& on_layer, const Progress& progress,
                  const HiddenHook& on_hidden = {});
-  /// Does to the caches what run() of the same tokens would do, where another runner computed the
-  /// block from caches of the same content; `on_layer` is given its states and no attention. Throws
+  /// Changes the caches as run() of the same tokens would, after another runner computed the block
+  /// from caches with the same content; `on_layer` gets its states and no attention. Throws
   /// Cancelled.
   void repeat(const RecordedBlock& recorded, const std::function<void(const LayerStep&)>& on_layer,
               const Progress& progress);

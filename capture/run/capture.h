@@ -15,14 +15,14 @@ namespace kvloupe {
 
 enum class AttentionStorage { automatic, full, none };
 
-/// One run of `kvloupe-capture run`. Of prompt, text and ids exactly one is given.
+/// One run of `kvloupe-capture run`. Exactly one of prompt, text and ids is given.
 struct CaptureRequest {
   std::filesystem::path model;   // folder
   std::filesystem::path target;  // the trace
   std::optional<std::filesystem::path> prompt;
   std::optional<std::string> text;
   std::optional<std::filesystem::path> ids;
-  std::optional<int> prompt_length;  // with ids: those after it are forced as the generated ones
+  std::optional<int> prompt_length;  // with ids: the rest is forced as generated tokens
   int block = 128;                   // B
   int generate = 0;                  // most tokens to generate
   AttentionStorage attention = AttentionStorage::automatic;
@@ -31,20 +31,20 @@ struct CaptureRequest {
   std::string device = "cpu";
   int threads = 0;  // 0: torch's own choice
   bool lm_head = false;
-  /// Closed loop: after each block every layer's cache is cut. Without: the full cache. A share of
-  /// the budget is of the prompt.
+  /// Closed loop: the policy evicts from every layer's cache after each block. Without a policy:
+  /// the full cache. A share of the budget is a share of the prompt.
   std::optional<PolicySpec> policy;
   Budget budget;
   Positions positions = Positions::original;
 };
 
-/// What a run tells while it works. Calls come from the thread that runs the capture.
+/// What a run reports during its work. Calls come from the thread that runs the capture.
 class CaptureObserver {
  public:
   virtual ~CaptureObserver() = default;
-  /// `done` of at most `total` tokens have been run; the first `prompt_length` in blocks.
+  /// `done` of at most `total` tokens have been run; the first `prompt_length` of them in blocks.
   virtual void on_tokens(int done, int prompt_length, int total) = 0;
-  /// A line a person should read.
+  /// A note for the user.
   virtual void on_note(const std::string& note) = 0;
 };
 
@@ -62,7 +62,7 @@ struct CaptureSummary {
 inline constexpr int kLongestStoredAttention = 2048;
 
 /// Loads the model, runs the prompt in blocks and the generated tokens one by one, and writes the
-/// trace as it goes. Either the whole trace is there at the end or nothing is. Throws UsageError,
+/// trace on the way. At the end there is either a complete trace or none. Throws UsageError,
 /// FileError, WorkError, and Cancelled through progress.
 CaptureSummary run_capture(const CaptureRequest& request, Progress& progress,
                            CaptureObserver& observer);

@@ -1,5 +1,5 @@
 #pragma once
-// Where and in which precision a model runs.
+// The device and precision of a model's run.
 
 #include <ATen/ATen.h>
 
@@ -8,23 +8,22 @@
 
 namespace kvloupe {
 
-/// "cpu", "cuda" or "cuda:i". Throws UsageError for another text, WorkError where this build or
+/// "cpu", "cuda" or "cuda:i". Throws UsageError for another text, WorkError if this build or
 /// machine has no such device.
 at::Device parse_device(const std::string& text);
 
-/// "auto", "f32" or "bf16". auto: bf16 where the device multiplies it in hardware (a CPU with
-/// AMX-BF16 or AVX512-BF16, a GPU), else f32. Throws UsageError for another text.
+/// "auto", "f32" or "bf16". auto: bf16 if the device multiplies it in hardware (a CPU with AMX-BF16
+/// or AVX512-BF16, a GPU), else f32. Throws UsageError for another text.
 at::ScalarType parse_compute_type(const std::string& text, at::Device device);
 
 /// "f32" or "bf16", as a trace writes it.
 std::string compute_type_name(at::ScalarType type);
 
-/// Threads for the model's products (torch's and OpenBLAS's); 0 leaves the choice to them.
-/// Returns the number in use.
+/// Threads for the model's products (torch and OpenBLAS); 0: their default. Returns the number in
+/// use.
 int use_threads(int threads);
 
-/// A line of advice where a float32 product measures as slow as without OpenBLAS. Takes a few
-/// milliseconds.
+/// A line of advice if a float32 product is as slow as without OpenBLAS. Takes a few milliseconds.
 std::optional<std::string> slow_product_warning();
 
 }  // namespace kvloupe

@@ -11,19 +11,19 @@ namespace kvloupe {
 at::Tensor output_slice(const Transformer& model, int layer, std::int64_t query_head,
                         Storage storage);
 
-/// Writes what a trace holds of one layer. Every number is of the states as stored, so that a
-/// reader who recomputes it from the file finds the same. The log-sum-exp of a row over a cache
-/// that was cut cannot be recomputed from the states alone: `closed_loop` leaves it out.
+/// Writes one layer's part of a trace. Every number is computed from the states as stored, so that
+/// a reader who recomputes it from the file gets the same. The log-sum-exp of a row over a cache
+/// with evictions cannot be recomputed from the states alone: `closed_loop` leaves it out.
 class LayerWriter {
  public:
   LayerWriter(const Transformer& model, Storage storage, bool closed_loop, TraceWriter& writer);
 
   /// W_O cut by query head. Once per layer, before its first block.
   void write_output_weight(int layer);
-  /// States, log-sum-exp, value norms and, where kept, attention rows of one block. Norms of small
-  /// blocks are held back until there are enough of them.
+  /// States, log-sum-exp, value norms and, if stored, attention rows of one block. Norms of small
+  /// blocks are collected and written together.
   void write(const LayerStep& step);
-  /// Writes what was held back. Once, after the last block.
+  /// Writes the collected norms. Call once, after the last block.
   void finish();
 
  private:

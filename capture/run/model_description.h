@@ -7,7 +7,7 @@
 
 namespace kvloupe {
 
-/// A model as a trace describes it, named after its folder.
+/// Describes a model for a trace; the name is that of its folder.
 ModelInfo describe_model(const ModelConfig& config, const std::filesystem::path& folder);
 
 }  // namespace kvloupe

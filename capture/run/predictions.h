@@ -8,7 +8,7 @@
 
 namespace kvloupe {
 
-/// The model's next-token distributions after the m tokens of a block, in short.
+/// The model's next-token distributions after the m tokens of a block, summarised.
 struct Predictions {
   int k = 0;
   std::vector<std::int32_t> ids;  // [m,k], most probable first
@@ -16,9 +16,9 @@ struct Predictions {
   std::vector<float> loss;        // [m] −log p(next token), as far as `next` reaches
 };
 
-/// From what leaves the last layer, [1,m,D]. `next[i]` is the token that follows the block's token
-/// i; it may end early. Softmax in float32; the logits of a few rows at a time. Throws WorkError
-/// where a logit is not a number; `first` is the block's first token, for that message.
+/// From the last layer's output, [1,m,D]. `next[i]` is the token that follows the block's token i;
+/// it may end early. Softmax in float32, for a few rows of logits at a time. Throws WorkError if a
+/// logit is not a number; the message uses `first`, the block's first token.
 Predictions predict(const Transformer& model, const at::Tensor& hidden, int first, int k,
                     std::span<const std::int32_t> next);
 

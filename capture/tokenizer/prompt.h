@@ -10,21 +10,21 @@
 
 namespace kvloupe {
 
-/// A stretch of a prompt's text that plays one part: bytes from `begin` to the next one's.
+/// A segment of a prompt's text: bytes from `begin` to the next segment's.
 struct Segment {
   std::size_t begin = 0;
   std::string name;
 };
 
-/// A prompt with its marker lines taken out.
+/// A prompt without its marker lines.
 struct Prompt {
   std::string text;
   std::vector<Segment> segments;  // ascending; text before the first marker is "context"
 };
 
-/// Cuts a prompt file's text at its marker lines: a line "@@name" (letters, digits, - and _) starts
-/// the segment `name` and is no part of the text. One line end at the very end, an editor's habit,
-/// is dropped.
+/// Divides a prompt file's text at its marker lines: a line "@@name" (letters, digits, - and _)
+/// starts the segment `name` and is not part of the text. One line end at the very end, which
+/// editors add, is dropped.
 Prompt parse_prompt(std::string_view text);
 
 /// Reads and parses a prompt file; a byte order mark at its beginning is dropped. Throws FileError:
@@ -35,7 +35,7 @@ Prompt read_prompt(const std::filesystem::path& path);
 /// something that is not an id (with its place), an id outside [0, vocab_size).
 std::vector<std::int32_t> read_ids(const std::filesystem::path& path, std::int64_t vocab_size);
 
-/// The tokens of a sequence as they gather, with the segment each belongs to.
+/// The tokens of a sequence while it is built, with the segment of each.
 struct TokenSequence {
   std::vector<std::int32_t> ids;
   std::vector<std::uint8_t> segment;  // index into names
@@ -45,8 +45,8 @@ struct TokenSequence {
   void add(std::int32_t id, const std::string& name);
 };
 
-/// BOS where the tokenizer has one and the text does not begin with it, then the prompt's tokens; a
-/// token belongs to the segment its first byte lies in, special tokens to "special".
+/// BOS if the tokenizer has one and the text does not begin with it, then the prompt's tokens. A
+/// token belongs to the segment of its first byte, special tokens to "special".
 TokenSequence encode_prompt(const Prompt& prompt, const Tokenizer& tokenizer);
 
 }  // namespace kvloupe

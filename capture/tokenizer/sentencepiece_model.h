@@ -7,8 +7,8 @@
 
 namespace kvloupe {
 
-/// What a SentencePiece model file (tokenizer.model, a protocol buffer) says, as far as encoding
-/// and decoding need it.
+/// The parts of a SentencePiece model file (tokenizer.model, a protocol buffer) that encoding and
+/// decoding need.
 struct SentencePieceModel {
   enum class Kind { unigram = 1, bpe = 2 };
   enum class PieceType {
@@ -37,8 +37,8 @@ struct SentencePieceModel {
 };
 
 /// Reads a model file. Throws FileError: unreadable, not a SentencePiece model, truncated, pieces
-/// that are missing, empty or doubled, or a part kvloupe does not do: word and character models,
-/// and character maps (a normaliser other than "identity").
+/// that are missing, empty or repeated, or a part that kvloupe does not support: word and character
+/// models, and character maps (a normaliser other than "identity").
 SentencePieceModel read_sentencepiece_model(const std::filesystem::path& path);
 
 }  // namespace kvloupe

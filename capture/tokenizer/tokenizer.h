@@ -25,34 +25,34 @@ class Tokenizer {
   virtual ~Tokenizer() = default;
   /// Number of ids: 0 … size() − 1.
   virtual std::int32_t size() const = 0;
-  /// The token a sequence starts with, where the tokenizer says that it has one.
+  /// The token that a sequence starts with, if the tokenizer has one.
   virtual std::optional<std::int32_t> bos() const = 0;
-  /// The token that ends a text, where there is one.
+  /// The token that ends a text, if there is one.
   virtual std::optional<std::int32_t> eos() const = 0;
-  /// True for BOS, EOS and their like: tokens that stand for no text.
+  /// True for BOS, EOS and similar tokens that do not stand for text.
   virtual bool is_special(std::int32_t id) const = 0;
-  /// Any bytes; without BOS. Throws WorkError where the tokenizer fails.
+  /// Encodes any bytes, without BOS. Throws WorkError if the tokenizer fails.
   virtual std::vector<EncodedToken> encode(std::string_view text) const = 0;
-  /// The piece as shown to a person: spaces as spaces, bytes that are no text by themselves
-  /// escaped (\n, \x1B, \xE2). Valid UTF-8 for every id in range.
+  /// The piece as shown to a person: spaces as spaces, bytes that are not text alone escaped (\n,
+  /// \x1B, \xE2). Valid UTF-8 for every id in range.
   virtual std::string piece_text(std::int32_t id) const = 0;
-  /// The text of a sequence, special tokens left out.
+  /// The text of a sequence, without special tokens.
   virtual std::string decode(const std::vector<std::int32_t>& ids) const = 0;
 };
 
-/// A sound tokenizer file with a part kvloupe does not have.
+/// The tokenizer file is valid but has a part that kvloupe does not support.
 struct UnsupportedTokenizer : FileError {
   using FileError::FileError;
 };
 
-/// Opens the tokenizer of a model folder. Throws FileError: no tokenizer file kvloupe knows, or a
-/// broken one; UnsupportedTokenizer: none that kvloupe supports.
+/// Opens the tokenizer of a model folder. Throws FileError: no tokenizer file that kvloupe knows,
+/// or a broken one; UnsupportedTokenizer: none that kvloupe supports.
 std::unique_ptr<Tokenizer> open_tokenizer(const std::filesystem::path& folder);
 
-/// Whether the folder has a tokenizer kvloupe knows.
+/// Whether the folder has a tokenizer file that kvloupe knows.
 bool has_tokenizer(const std::filesystem::path& folder);
 
-/// What a person sees for one byte: itself where printable ASCII, else \n, \t, \r or \xNN.
+/// One byte as shown to a person: itself if printable ASCII, else \n, \t, \r or \xNN.
 std::string byte_text(unsigned char byte);
 
 }  // namespace kvloupe

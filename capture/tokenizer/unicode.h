@@ -1,5 +1,5 @@
 #pragma once
-// What tokenizers need to know of UTF-8 and of Unicode's characters.
+// The functions on UTF-8 and Unicode's characters that tokenizers need.
 
 #include <cstddef>
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace kvloupe {
 
-/// Bytes of the UTF-8 character that `text` (not empty) starts with; 0 where there is none.
+/// Bytes of the UTF-8 character that `text` (not empty) starts with; 0 if it is not valid.
 std::size_t character_length(std::string_view text);
 
 /// The code point of the UTF-8 character that `text` starts with; there must be one.
@@ -26,12 +26,11 @@ bool is_white_space(char32_t character);
 /// Unicode's general category N: Nd, Nl, No.
 bool is_numeric(char32_t character);
 
-/// A part of a word as regular expressions see it (UTS #18, \w): Alphabetic, M, Nd, Pc,
-/// Join_Control.
+/// A part of a word in regular expressions (UTS #18, \w): Alphabetic, M, Nd, Pc, Join_Control.
 bool is_word_character(char32_t character);
 
-/// Bytes as a person reads them: characters beyond ASCII as they are, everything else by
-/// byte_text. Valid UTF-8.
+/// Bytes as shown to a person: characters beyond ASCII unchanged, everything else by byte_text.
+/// Valid UTF-8.
 std::string shown_bytes(std::string_view bytes);
 
 }  // namespace kvloupe

@@ -5,7 +5,8 @@
 
 namespace kvloupe::train {
 
-/// Matrix products in bfloat16 while it lives, on the CPU or on CUDA; the rest as it is.
+/// While an object of this class exists, matrix products use bfloat16, on the CPU or on CUDA; other
+/// operations are unchanged.
 class Autocast {
  public:
   Autocast(at::DeviceType device, bool enabled) : device_(device), enabled_(enabled) {

@@ -16,8 +16,8 @@ struct AttentionResult {
 bool fast_attention_applies(const StateTensors& states);
 
 /// Causal attention in float32, differentiable in both results. The same as plain_attention(), but
-/// no row of attention ever leaves the processor's cache: it is computed a tile of queries at a
-/// time, and again in the backward pass from the rows' log-sum-exp (as FlashAttention does; Dao and
+/// no row of attention ever leaves the processor's cache: it is computed for a tile of queries at a
+/// time, and again in the backward pass from the rows' log-sum-exp (as in FlashAttention; Dao and
 /// others 2022).
 AttentionResult fast_attention(const StateTensors& states, double scale);
 

@@ -1,9 +1,9 @@
 #pragma once
-// The corpus: plain-English tales in which each word follows from the one before it, but for a few
-// that must be looked up; little stories of fixed patterns; ledgers, lists and ciphers of random
-// words that are quoted back later; needles and facts that are asked for; and pure repetition of
-// random segments. No outside text. Every sequence follows from
-// (seed, index) alone, so that training can resume anywhere and generate in parallel.
+// The corpus: plain-English tales in which each word follows from the previous one, except for a
+// few that must be looked up; little stories with fixed patterns; ledgers, lists and ciphers of
+// random words that are quoted later; needles and facts with questions; and random segments that
+// repeat. No outside text. Every sequence follows from (seed, index) alone, so training can resume
+// anywhere and generate in parallel.
 
 #include <cstdint>
 #include <string>
@@ -15,7 +15,7 @@
 
 namespace kvloupe::train {
 
-/// What a token is to the model that must predict it.
+/// The kind of a token for the model that must predict it.
 enum class Role : std::uint8_t {
   text,    // ordinary: predictable from grammar at best
   quoted,  // follows from an earlier passage that is being repeated
@@ -28,7 +28,7 @@ struct Sequence {
   std::vector<Role> roles;  // [ids.size()], of each token itself
 };
 
-/// Shares of the passages. The weights need not sum to one.
+/// Shares of the kinds of passages. The weights need not sum to one.
 struct Mix {
   double drill = 0.0;       // share of whole sequences that are one random segment over and over
   double repetition = 0.2;  // share of whole sequences: random segments, some of them repeated
@@ -47,7 +47,7 @@ struct Mix {
   int lexicon = 0;          // how many words such segments are drawn from; 0: all there are
 };
 
-/// A prompt whose answer is known: haystack with needles, then one question.
+/// A prompt with a known answer: a haystack with needles, then one question.
 struct NeedlePrompt {
   std::vector<TokenId> ids;           // BOS, context with the needles, question
   std::vector<TokenId> answers;       // [needles], in the order of the needles
@@ -59,7 +59,7 @@ struct NeedlePrompt {
   int asked = 0;                      // which needle the question is about
 };
 
-/// Generates sequences and prompts; safe to share by threads.
+/// Generates sequences and prompts; thread-safe.
 class Corpus {
  public:
   Corpus(const Vocabulary& vocabulary, std::uint64_t seed)
@@ -68,10 +68,10 @@ class Corpus {
   /// A training sequence of exactly `length` tokens, at least 2.
   Sequence sequence(std::uint64_t index, int length, const Mix& mix) const;
 
-  /// A prompt of at most `length` tokens, as many as whole sentences allow, whose needles lie at
-  /// random depths of a haystack of stories, ledgers and ciphers. `asked` is drawn at random.
-  /// Indices are apart from those of sequence(): what it gives was never trained on.
-  /// Throws WorkError where the length has no room for the needles and the question.
+  /// A prompt of at most `length` tokens, filled with whole sentences, with needles at random
+  /// depths in a haystack of stories, ledgers and ciphers. `asked` is drawn at random. These
+  /// prompts differ from the sequences of sequence(), so they were never in the training. Throws
+  /// WorkError if the length has no room for the needles and the question.
   NeedlePrompt needle_prompt(std::uint64_t index, int length, int needles) const;
 
   /// The question about one word, up to and including the last token before the answer.

@@ -1,5 +1,5 @@
 #pragma once
-// What a training step makes smaller: the tokens' losses, weighed by their roles, and the cost of
+// The loss of a training step: the tokens' losses, weighted by their roles, plus the cost of
 // attention that does not rest on token 0.
 
 #include <ATen/ATen.h>
@@ -17,12 +17,12 @@ struct Batch {
 struct StepLoss {
   at::Tensor loss;     // scalar, differentiable
   at::Tensor sums;     // [3,3] per role: count, sum of losses, number right; on the device
-  at::Tensor resting;  // scalar: the attention a₀ on token 0, mean as in Rest; 0 where too short
+  at::Tensor resting;  // scalar: mean attention a₀ on token 0, as in Rest; 0 if too short
 };
 
-/// Runs the model on a batch. The loss is the mean of the tokens' cross-entropies, each counted by
-/// its role's weight, plus `rest_cost` times the mean of 1 − a₀ over layers, query heads and the
-/// queries from the 9th on (see Rest). Matrix products are in bfloat16 with `mixed_precision`.
+/// Runs the model on a batch. The loss is the mean of the tokens' cross-entropies, each multiplied
+/// by its role's weight, plus `rest_cost` times the mean of 1 − a₀ over layers, query heads and the
+/// queries from the 9th on (see Rest). Matrix products use bfloat16 with `mixed_precision`.
 StepLoss step_loss(const Transformer& model, const Batch& batch, const RoleWeights& weights,
                    double rest_cost, bool mixed_precision);
 

@@ -1,5 +1,5 @@
 #pragma once
-// The figures a demo model is judged by, all on fresh generated text.
+// The measurements of a demo model, all on newly generated text.
 
 #include <cstdint>
 #include <span>
@@ -11,7 +11,7 @@
 
 namespace kvloupe::train {
 
-/// Attention that later queries give to token 0 of one text, and how large its value is.
+/// Attention that later queries give to token 0 of one text, and the norm of its value.
 struct SinkReport {
   int layers = 0;
   int heads = 0;                 // Hq
@@ -40,17 +40,17 @@ struct NeedleTest {
   std::uint64_t first = 1000;  // index of the first prompt
 };
 
-/// Share of prompts whose likeliest next token is the number asked for, with the full cache. With
-/// several needles each is asked in turn, and each question counts.
+/// Share of prompts for which the most probable next token is the right number, with the full
+/// cache. With several needles the question asks for each in turn, and each question counts.
 double needle_accuracy(const Transformer& model, const Corpus& corpus, const NeedleTest& test,
                        at::Device device);
 
-/// Softmax rows [b,Hq,T,T] in which no query but its own sees token 0: of the other logits, not the
-/// whole row renormalised, for nothing may be left of that at a query which rests on token 0
-/// wholly.
+/// Softmax rows [b,Hq,T,T] in which only token 0 itself sees token 0. Computed from the other
+/// logits, not by renormalising the whole row: nothing would be left of a row that rests wholly on
+/// token 0.
 at::Tensor attention_without_first(const StateTensors& states, double scale);
 
-/// Mean loss of predicting tokens 2 onwards of a text, in nats: as it is, and with token 0 masked
+/// Mean loss of predicting tokens 2 onwards of a text, in nats: unchanged, and with token 0 masked
 /// from every later query in every layer.
 struct SinkRemoval {
   double loss = 0.0;

@@ -1,6 +1,6 @@
 #pragma once
-// The passages that sequences are made of. One writer writes one sequence and remembers what it
-// wrote, so that later passages can quote and ask.
+// The passages that sequences consist of. One writer writes one sequence and remembers it, so that
+// later passages can quote it and ask about it.
 
 #include <initializer_list>
 #include <string_view>
@@ -15,33 +15,34 @@ class PassageWriter {
  public:
   PassageWriter(const Vocabulary& vocabulary, const Language& language, Random& random);
 
-  /// Writes one passage drawn from the mix (whole-sequence kinds play no part here).
+  /// Writes one passage drawn from the mix (not the kinds that fill a whole sequence).
   void passage(const Mix& mix);
-  /// The sequence's one segment of random words, once more.
+  /// Writes the sequence's one segment of random words once more.
   void drill(const Mix& mix);
-  /// Another segment, or an earlier one repeated, whole or from the middle.
+  /// Writes another segment, or repeats an earlier one, whole or from the middle.
   void repetition(const Mix& mix);
 
   void cipher();
   void ledger();
   /// One to three sentences of fixed patterns about the sequence's people.
   void story();
-  /// One to three sentences of the language, in which each word follows from the one before it;
-  /// but "again" repeats the word before it, and now and then a sentence is followed by who, what
-  /// or where it was last about.
+  /// One to three sentences of the language, in which each word follows from the previous one. The
+  /// word "again" repeats the word before it, and sometimes a question asks who, what or where the
+  /// last sentence was about.
   void tale(const Mix& mix);
-  /// A run of digits or colours that nothing foretells: the words are few, so that copying one
-  /// from somewhere is likely enough to be wrong and never right but by chance.
+  /// A run of digits or colours that cannot be predicted. There are few different words, so copying
+  /// one from elsewhere is usually wrong and right only by chance.
   void dice();
   void fact();
-  /// Draws a word without a number so far and writes its needle. Returns the number's index.
+  /// Draws a word that has no number yet and writes its needle. Returns the number's index.
   int needle();
   /// Quotes a cipher or ledger, or asks for a fact or needle. False if there is nothing to recall.
   bool recall();
 
   const std::vector<TokenId>& ids() const { return ids_; }
   const std::vector<Role>& roles() const { return roles_; }
-  /// Indices at which a sentence starts, ascending; the end counts when it ends one.
+  /// Indices at which a sentence starts, ascending; includes the end if the end completes a
+  /// sentence.
   const std::vector<int>& sentence_starts() const { return sentence_starts_; }
 
   /// A thing or place that has had no needle.
@@ -53,7 +54,7 @@ class PassageWriter {
   static std::vector<TokenId> question(const Vocabulary& vocabulary, TokenId word);
 
  private:
-  /// A run of tokens written earlier that can be repeated: what announces it, then its tokens.
+  /// A run of tokens written earlier that can be repeated: its introduction, then its tokens.
   struct Passage {
     std::vector<TokenId> title;
     std::vector<TokenId> body;
@@ -66,8 +67,8 @@ class PassageWriter {
   };
 
   void draw_passage(const Mix& mix);
-  /// Writes a segment of random words that can be repeated: a quarter of the longest to the
-  /// longest, no fewer than 2 and where it may be 32 or more no fewer than 8.
+  /// Writes a segment of random words that can be repeated. Its length is a quarter of `longest` to
+  /// `longest`, at least 2, and at least 8 if `longest` is 32 or more.
   void draw_segment(int longest, int lexicon);
   void put(TokenId id, Role role = Role::text);
   void put(const std::vector<TokenId>& ids, Role role = Role::text);
@@ -77,7 +78,7 @@ class PassageWriter {
   void end_sentence() { sentence_starts_.push_back(static_cast<int>(ids_.size())); }
 
   void sentence(double echo);
-  /// "Who? Ada.", the last person, thing or place; nothing where the last 24 tokens have none.
+  /// "Who? Ada.", the last person, thing or place; nothing if the last 24 tokens have none.
   void last_mentioned();
   TokenId any_word(int lexicon = 0);
   TokenId person();

@@ -1,6 +1,6 @@
 #pragma once
-// What a training run is made of: the model's shape, the optimiser and the curriculum. Read from a
-// JSON file, so that variants are files.
+// A training run: the model's shape, the optimiser and the curriculum. Read from a JSON file, so
+// that variants are files.
 
 #include <cstdint>
 #include <string>
@@ -21,15 +21,15 @@ struct ModelShape {
   std::int64_t max_positions = 4096;
 };
 
-/// A fall of the rate by half a cosine, from 1 to final_rate of itself over `steps` steps. It may
-/// be left at step `until`, where the rate is whole again (a restart).
+/// The rate falls along half a cosine, from 1 to final_rate times its value, over `steps` steps. At
+/// step `until` the fall may end, and the rate is full again (a restart).
 struct Decay {
   std::int64_t begin = 0;
   std::int64_t steps = 1;
   std::int64_t until = 0;
 };
 
-/// AdamW (Loshchilov, Hutter 2019): linear warm-up, constant, then the decays.
+/// AdamW (Loshchilov, Hutter 2019): linear warm-up, constant rate, then the decays.
 struct OptimizerSettings {
   double rate = 2.5e-3;
   double final_rate = 0.05;  // share of the rate at the last step
@@ -43,8 +43,8 @@ struct OptimizerSettings {
 
 /// A cost of attention that does not rest on token 0, which grows attention sinks: `value` times
 /// the mean of 1 − a₀ over layers, query heads and the queries from the 9th on is added to the
-/// loss. It is 0 before step `begin`, rises over the next `rise` steps, stays, and falls linearly
-/// to 0 between the steps `fall` and `end`; from `end` on it is exactly 0.
+/// loss. The cost is 0 before step `begin`, rises over the next `rise` steps, stays constant, and
+/// falls linearly to 0 between the steps `fall` and `end`; from `end` on it is exactly 0.
 struct Rest {
   double value = 0.0;
   std::int64_t begin = 0;
@@ -56,7 +56,7 @@ struct Rest {
   double at(std::int64_t step) const;
 };
 
-/// How much each token's loss counts, by its role.
+/// The weight of each token's loss, by its role.
 struct RoleWeights {
   double text = 1.0;
   double quoted = 1.0;
@@ -84,7 +84,7 @@ struct Recipe {
   std::vector<Stage> stages;
 
   std::int64_t total_steps() const;
-  /// The stage a step belongs to; the last one for steps past the end.
+  /// The stage of a step; the last stage for steps after the end.
   const Stage& stage(std::int64_t step) const;
   /// Learning rate of a step, counted from 0.
   double rate(std::int64_t step) const;

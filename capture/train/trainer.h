@@ -8,10 +8,10 @@
 
 namespace kvloupe::train {
 
-/// Where and how a run computes; none of it is part of the recipe.
+/// Where and how a run computes; not part of the recipe.
 struct TrainOptions {
   std::string folder;  // gets log.csv, checkpoint.pt and the exported model
-  std::string start;   // model folder whose weights to begin with; empty: drawn from the seed
+  std::string start;   // model folder with the first weights; empty: drawn from the seed
   at::Device device = at::kCPU;
   bool mixed_precision = true;       // bfloat16 matrix products
   std::int64_t stop_after = -1;      // leave after this step as if interrupted; -1: never
@@ -21,7 +21,7 @@ struct TrainOptions {
   double seconds = 0.0;              // leave, with a checkpoint, after this time; 0: never
 };
 
-/// What one line of the log holds, means over the steps since the line before.
+/// One line of the log: means over the steps since the previous line.
 struct LogLine {
   std::int64_t step = 0;
   int length = 0;
@@ -37,9 +37,9 @@ struct LogLine {
   double resting = 0.0;    // attention on token 0: mean of layers, query heads and later queries
 };
 
-/// Trains from the folder's checkpoint, or from the seed where there is none, until the recipe's
-/// last step. Appends to FOLDER/log.csv, calls `on_line` for every line, and exports the model.
-/// Throws FileError for files, WorkError where the loss is no longer a number.
+/// Trains from the folder's checkpoint, or from the seed if there is none, until the recipe's last
+/// step. Appends to FOLDER/log.csv, calls `on_line` for every line, and exports the model. Throws
+/// FileError for files, WorkError if the loss is no longer a number.
 TrainingState train(const Recipe& recipe, const TrainOptions& options,
                     const std::function<void(const std::string&)>& on_line = {});
 

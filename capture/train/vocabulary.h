@@ -1,6 +1,6 @@
 #pragma once
-// The word-level vocabulary of the demo model: what the corpus generator writes in and what the
-// tokenizer file lists, in the same order.
+// The word-level vocabulary of the demo model, in one order for the corpus generator and the
+// tokenizer file.
 
 #include <cstdint>
 #include <span>
@@ -46,8 +46,8 @@ class Vocabulary {
   /// Id of a punctuation mark, which follows without a space. Throws WorkError as word() does.
   TokenId mark(char character) const;
 
-  /// The text the tokenizer would give back: a space before every word
-  /// but the first, newlines as they are, other bytes and control pieces left out.
+  /// The text that the tokenizer gives back: a space before every word but the first, newlines
+  /// unchanged, other bytes and control pieces left out.
   std::string text(std::span<const TokenId> ids) const;
 
  private:

@@ -40,8 +40,7 @@ Shown shown(const Evaluation& evaluation, const std::string& measure) {
     return {"Same top-1 token (%)", "same_top1_percent",
             "Tokens with the same most probable next token as the full cache, in percent", 100.0};
   }
-  return {"Δ perplexity", "Perplexity minus that of the full cache",
-          "Perplexity less that of the full cache", 0.0};
+  return {"Δ perplexity", "perplexity_difference", "Perplexity minus that of the full cache", 0.0};
 }
 
 double value_of(const Evaluation& evaluation, const std::string& column, const std::string& policy,

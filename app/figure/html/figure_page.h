@@ -8,8 +8,8 @@
 namespace kvloupe::figure::html {
 
 /// A made figure as a part of a page, with one picture: drawn in both themes, with its caption and
-/// settings. A section with a slider gets one picture from each step's figure. The size and theme
-/// of the options are those of the page's reader; title and caption are always shown.
+/// settings. A section with a slider gets one picture from the figure of each step. The page's
+/// reader, not the options, sets size and theme; title and caption are always shown.
 PageFigure page_figure(const FigureInfo& info, const MadeFigure& made, const FileOptions& options,
                        const TextMetrics& fonts);
 

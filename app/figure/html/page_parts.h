@@ -19,10 +19,11 @@ struct PageParts {
   std::string data;     // JSON that cannot end its element
 };
 
-/// The whole file, also well-formed XML: head, style, body, data, script. It may load nothing.
+/// The whole file, also well-formed XML: head, style, body, data, script. It cannot load other
+/// files.
 std::string page_html(const PageParts& parts);
 
-/// page.css and page.js, as they were when the program was built.
+/// page.css and page.js, as of the build of the program.
 std::string_view page_style();
 std::string_view page_script();
 

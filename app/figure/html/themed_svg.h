@@ -9,12 +9,12 @@
 
 namespace kvloupe::figure::html {
 
-/// The colours of a page. What differs between the themes is a CSS variable, so that one drawing
-/// serves both.
+/// The colours of a page. A colour that differs between the themes is a CSS variable, so that one
+/// drawing serves both.
 class ThemeColours {
  public:
-  /// Attributes of an element with this fill and stroke, in the light and in the dark theme;
-  /// `more` are further classes.
+  /// Attributes of an element with this fill and stroke, in the light and in the dark theme; `more`
+  /// gives further classes.
   std::string attributes(const std::optional<Colour>& fill, const std::optional<Colour>& dark_fill,
                          const std::optional<Stroke>& stroke,
                          const std::optional<Stroke>& dark_stroke, std::string more = {});
@@ -27,8 +27,8 @@ class ThemeColours {
 };
 
 /// The items of a scene drawn in both themes, each as SVG; joined they are the content of an <svg>.
-/// Items that differ in more than colours are there twice, with the classes "light" and "dark".
-/// `prefix` makes ids of its own for each figure; equal items get equal text, so that the pictures
+/// An item that differs in more than colours is written twice, with the classes "light" and "dark".
+/// `prefix` makes the ids unique for each figure; equal items get equal text, so that the pictures
 /// of one figure can share them.
 class ThemedSvg {
  public:

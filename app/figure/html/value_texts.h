@@ -7,26 +7,28 @@
 
 namespace kvloupe::figure::html {
 
-/// What is said at the places of a picture, small: of each text the words around its numbers are
-/// stored once ("retained, score \1"), each number once, and a place is two or three characters.
+/// The texts at the places of a picture, in compact form: the words around the numbers of a text
+/// are stored once ("retained, score \1"), each number once, and a place takes two or three
+/// characters.
 ///
-/// A stream is a row of numbers, each one to three characters of `kAlphabet`: below 40, itself;
-/// 40 to 77 lead two, 78 to 89 lead three. For each place: 0 and n: n more like the last one;
-/// else 1 + the words' place in words(), then that of each number in numbers(). No character of the
-/// alphabet needs escaping in JSON, HTML or XML.
+/// A stream is a sequence of numbers, each with one to three characters of `kAlphabet`: a character
+/// below 40 is the number itself; 40 to 77 begin two characters, 78 to 89 begin three. For each
+/// place: 0 and n: n more places like the last one; else 1 + the index of the words in words(),
+/// then the index of each number in numbers(). No character of the alphabet needs escaping in JSON,
+/// HTML or XML.
 class ValueTexts {
  public:
   static constexpr std::string_view kAlphabet =
       " !#$%'()*+,-./0123456789:;=?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[]^_`abcdefghijklmnopqrstuvwxyz{|}~";
 
-  /// The next place of the stream.
+  /// Adds the next place to the stream.
   void add(std::string_view text);
   /// The stream since the last call.
   std::string take();
 
   const std::vector<std::string>& words() const { return words_; }
   const std::vector<std::string>& numbers() const { return numbers_; }
-  /// What all that was stored takes, about.
+  /// Approximate size of everything stored.
   std::size_t bytes() const { return bytes_; }
 
  private:

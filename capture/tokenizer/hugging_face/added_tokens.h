@@ -12,7 +12,7 @@
 
 namespace kvloupe {
 
-/// Tokens found in a text before anything else, such as <|im_start|>.
+/// Tokens that are found in a text before anything else, such as <|im_start|>.
 class AddedTokens {
  public:
   struct Token {
@@ -20,9 +20,9 @@ class AddedTokens {
     std::string content;
     bool special = false;      // stands for no text
     bool single_word = false;  // not inside a word
-    bool lstrip = false;       // takes the white space before it
-    bool rstrip = false;       // takes the white space after it
-    bool normalized = false;   // found in the normalised text, else in the text as it is
+    bool lstrip = false;       // includes the white space before it
+    bool rstrip = false;       // includes the white space after it
+    bool normalized = false;   // found in the normalised text, else in the original
   };
 
   /// Reads "added_tokens" of a tokenizer.json. Throws FileError: ids or contents that contradict
@@ -31,8 +31,8 @@ class AddedTokens {
 
   const std::vector<Token>& tokens() const { return tokens_; }
 
-  /// The text with its added tokens as pieces of their own, and everything else normalised, each
-  /// stretch by itself. The longest token at the leftmost place wins.
+  /// The text with its added tokens as separate pieces; each stretch between them is normalised
+  /// separately. At the leftmost place the longest token wins.
   PieceList extract(const AlignedText& text, const Normaliser& normaliser,
                     const Limits& limits) const;
 
@@ -40,9 +40,9 @@ class AddedTokens {
   /// Contents by their bytes.
   class Trie {
    public:
-    /// Of two tokens with one content the first stays.
+    /// If two tokens have the same content, the first one is used.
     void add(std::string_view content, std::int32_t token);
-    /// The longest content that `text` starts with: its index and size; size 0 where there is none.
+    /// The longest content that `text` starts with: its index and size; size 0 if there is none.
     std::pair<std::int32_t, std::size_t> longest(std::string_view text) const;
 
    private:

@@ -8,9 +8,8 @@
 
 namespace kvloupe {
 
-/// UTF-8 text on its way through a tokenizer, and the bytes of the original text each byte of it
-/// came from. What was put in between, such as a space before the first word, came from an empty
-/// range.
+/// UTF-8 text during tokenization, with the bytes of the original text that each of its bytes came
+/// from. Inserted text, such as a space before the first word, came from an empty range.
 class AlignedText {
  public:
   struct Range {
@@ -19,8 +18,8 @@ class AlignedText {
   };
 
   AlignedText() = default;
-  /// The original itself; bytes that are not UTF-8 become U+FFFD, one each. Throws WorkError: 4 GiB
-  /// or more.
+  /// The original itself; each byte that is not UTF-8 becomes U+FFFD. Throws WorkError: 4 GiB or
+  /// more.
   explicit AlignedText(std::string_view original);
 
   const std::string& text() const { return text_; }
@@ -28,7 +27,8 @@ class AlignedText {
   std::string_view view(std::size_t begin, std::size_t end) const {
     return std::string_view(text_).substr(begin, end - begin);
   }
-  /// What the bytes [begin, end) came from; where begin = end, the empty range at that place.
+  /// The range that the bytes [begin, end) came from; if begin = end, the empty range at that
+  /// place.
   Range origin(std::size_t begin, std::size_t end) const;
 
   void append(std::string_view bytes, Range from);

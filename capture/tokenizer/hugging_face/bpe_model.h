@@ -19,9 +19,9 @@ constexpr std::int64_t kLargestTokenId = (1 << 21) - 1;
 /// The byte that a piece "<0xNN>" stands for; −1 for every other piece.
 int byte_of_piece(std::string_view piece);
 
-/// Byte-pair encoding (Sennrich et al. 2016) as the "model" of a tokenizer.json describes it: from
-/// single characters, the two neighbours whose merge stands first in the list are joined, the
-/// leftmost first among equals, until none is left.
+/// Byte-pair encoding (Sennrich et al. 2016) as the "model" of a tokenizer.json describes it:
+/// starting from single characters, the two neighbours whose merge is first in the list are joined
+/// (the leftmost among equals), until no merge applies.
 class BpeModel {
  public:
   /// One token of a word: its bytes [begin, end).
@@ -38,14 +38,14 @@ class BpeModel {
   /// −1 where there is none.
   std::int32_t find(std::string_view piece) const { return pieces_.find(piece); }
 
-  /// The tokens of short stretches of text met before: words come again and again. One for a text
-  /// that is being encoded; refers to that text.
+  /// The tokens of short stretches of text that were seen before, because words repeat. One cache
+  /// per encoded text; refers to that text.
   class Cache;
 
   /// Appends the tokens of one word (UTF-8). O(n log n). A character without a piece becomes its
-  /// bytes, where the model falls back to them; else the unknown token, where it has one; else
-  /// nothing, as in the tokenizers library. Throws WorkError where the unknown token is needed and
-  /// has no id.
+  /// bytes if the model has a byte fallback, or else the unknown token if there is one, or else
+  /// nothing, as in the tokenizers library. Throws WorkError if the unknown token is needed and has
+  /// no id.
   void encode(std::string_view word, Cache& cache, std::vector<Token>& into) const;
 
  private:
@@ -75,9 +75,10 @@ class BpeModel {
 
 class BpeModel::Cache {
  public:
-  /// Null where this stretch has not been met. Valid until the next call of keep.
+  /// Null if this stretch was not seen before. Valid until the next call of keep.
   const std::vector<Token>* find(std::string_view stretch) const;
-  /// Its tokens' places count from its own beginning. Forgets all when there are too many.
+  /// Positions of tokens count from the stretch's beginning. Drops all stretches when there are too
+  /// many.
   void keep(std::string_view stretch, std::vector<Token> tokens);
 
  private:

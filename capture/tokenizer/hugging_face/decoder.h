@@ -9,19 +9,19 @@
 
 namespace kvloupe {
 
-/// A token on its way back to text. What bytes stand for need not be UTF-8: a character may be cut
+/// A token while it is decoded to text. Its bytes need not be UTF-8: a character may be divided
 /// between two tokens.
 struct DecodedToken {
   std::string text;
   bool is_added = false;  // an added token's content is plain text
 };
 
-/// Turns the pieces of a vocabulary back into text; the texts joined are the result.
+/// Decodes the pieces of a vocabulary to text; the result is the joined texts.
 using Decoder = std::function<void(std::vector<DecodedToken>&, const Limits&)>;
 
-/// The decoder a tokenizer.json describes; an empty function where it is null. `of_one_piece`: made
-/// to show single tokens, which keep the space a text's beginning would lose. Throws FileError
-/// (UnsupportedTokenizer for kinds kvloupe does not have).
+/// The decoder that a tokenizer.json describes; an empty function if it is null. `of_one_piece`:
+/// for showing single tokens, which keep the space that the beginning of a text loses. Throws
+/// FileError (UnsupportedTokenizer for kinds that kvloupe does not have).
 Decoder make_decoder(const JsonPart& part, bool of_one_piece);
 
 }  // namespace kvloupe

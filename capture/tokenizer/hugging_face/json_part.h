@@ -8,11 +8,11 @@
 
 namespace kvloupe {
 
-/// One object of a tokenizer.json and what it is called in errors. Every read checks the type.
-/// Refers to the parsed file, which must outlive it.
+/// One object of a tokenizer.json and its name in errors. Every read checks the type. Refers to the
+/// parsed file, which must outlive it.
 class JsonPart {
  public:
-  /// Throws FileError where `value` is neither an object nor null.
+  /// Throws FileError if `value` is neither an object nor null.
   JsonPart(const nlohmann::json& value, std::string path, std::string name);
 
   /// FileError "PATH: NAME: PROBLEM".
@@ -23,12 +23,12 @@ class JsonPart {
   bool is_null() const { return value_->is_null(); }
   const std::string& path() const { return path_; }
   const std::string& name() const { return name_; }
-  /// The field's value; null where it is absent.
+  /// The field's value; null if absent.
   const nlohmann::json& field(const char* name) const;
-  /// The field as an object or null, called "NAME FIELD" or, at the top of the file, "FIELD".
+  /// The field as an object or null, with the name "NAME FIELD" or, at the top of the file,
+  /// "FIELD".
   JsonPart part(const char* name) const;
-  /// The objects of the array `name`. Fails where it is not an array or an element is not an
-  /// object.
+  /// The objects of the array `name`. Fails if it is not an array or an element is not an object.
   std::vector<JsonPart> parts(const char* name) const;
 
   /// Required text.
@@ -47,7 +47,7 @@ class JsonPart {
   std::string name_;
 };
 
-/// How deep a Sequence may nest; the parts are read and applied recursively.
+/// How deeply a Sequence may nest; the parts are read and applied recursively.
 constexpr int kDeepestSequence = 8;
 
 }  // namespace kvloupe

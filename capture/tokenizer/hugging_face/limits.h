@@ -9,9 +9,9 @@
 
 namespace kvloupe {
 
-/// How long a text may take on its way through a tokenizer, and how many bytes it may become, so
-/// that a hostile tokenizer.json ends in an error instead of hanging or filling the memory. Honest
-/// ones stay far below both.
+/// How long a tokenizer may take for a text, and how many bytes the text may become, so that a
+/// hostile tokenizer.json ends in an error instead of hanging or filling the memory. Ordinary files
+/// stay far below both.
 class Limits {
  public:
   using Clock = std::chrono::steady_clock;
@@ -19,11 +19,11 @@ class Limits {
                   std::size_t most_bytes = std::numeric_limits<std::size_t>::max())
       : end_(Clock::now() + from_now), most_bytes_(most_bytes) {}
 
-  /// Throws WorkError past the time.
+  /// Throws WorkError after the time limit.
   void check_time() const {
     if (Clock::now() > end_) throw WorkError("the tokenizer.json takes too long to apply");
   }
-  /// Throws WorkError past the time, or where the text has become longer than it may.
+  /// Throws WorkError after the time limit, or if the text is longer than allowed.
   void check(std::size_t bytes) const {
     check_time();
     if (bytes > most_bytes_) {

@@ -5,7 +5,7 @@
 
 namespace kvloupe {
 
-/// What becomes of two neighbouring pieces: the piece they are joined to, and how early.
+/// The result of merging two neighbouring pieces: the joined piece, and the rank of the merge.
 struct Merge {
   std::uint32_t rank = 0;
   std::int32_t id = 0;
@@ -16,9 +16,9 @@ class MergeTable {
  public:
   explicit MergeTable(std::size_t merges = 0);
 
-  /// Replaces what is known of the pair. Ids are not negative.
+  /// Sets the merge of a pair, replacing an earlier one. Ids are not negative.
   void set(std::int32_t left, std::int32_t right, Merge merge);
-  /// Null where the two are not joined. Valid until the next change.
+  /// Null if the two are not merged. Valid until the next change.
   const Merge* find(std::int32_t left, std::int32_t right) const {
     const Place& place = places_[place_of(left, right)];
     return place.left < 0 ? nullptr : &place.merge;
@@ -45,7 +45,7 @@ class MergeTable {
   void grow();
 
   std::size_t taken_ = 0;
-  std::vector<Place> places_;  // as many as a power of two, at most half of them taken
+  std::vector<Place> places_;  // their number is a power of two; at most half are used
 };
 
 }  // namespace kvloupe

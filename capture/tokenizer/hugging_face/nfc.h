@@ -4,8 +4,8 @@
 
 namespace kvloupe {
 
-/// Unicode's normal form C (UAX #15), by utf8proc's tables. O(n log n). A stretch that changes
-/// comes as a whole from the stretch it was.
+/// Unicode's normal form C (UAX #15), with utf8proc's tables. O(n log n). A stretch that changes
+/// has the whole original stretch as its origin.
 AlignedText to_nfc(const AlignedText& text);
 
 }  // namespace kvloupe

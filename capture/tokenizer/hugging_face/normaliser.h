@@ -8,11 +8,11 @@
 
 namespace kvloupe {
 
-/// What a tokenizer does to a text before it cuts it.
+/// How a tokenizer changes a text before dividing it.
 using Normaliser = std::function<AlignedText(const AlignedText&, const Limits&)>;
 
-/// The normaliser a tokenizer.json describes; an empty function where it is null. Throws FileError
-/// (UnsupportedTokenizer for kinds kvloupe does not have).
+/// The normaliser that a tokenizer.json describes; an empty function if it is null. Throws
+/// FileError (UnsupportedTokenizer for kinds that kvloupe does not have).
 Normaliser make_normaliser(const JsonPart& part);
 
 }  // namespace kvloupe

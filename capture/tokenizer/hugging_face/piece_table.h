@@ -7,9 +7,9 @@
 
 namespace kvloupe {
 
-/// The pieces of a vocabulary, found by text or listed: one block of memory for all texts and one
-/// for the places of a hash table, since a vocabulary may have 2^17 pieces and most look-ups miss
-/// the processor's cache.
+/// The pieces of a vocabulary, found by text or by index. All texts are in one block of memory, the
+/// hash table in another, because a vocabulary may have 2^17 pieces and most look-ups miss the
+/// processor's cache.
 class PieceTable {
  public:
   struct Piece {
@@ -17,10 +17,10 @@ class PieceTable {
     std::int32_t id = 0;
   };
 
-  /// For so many pieces of so many bytes in all.
+  /// For this many pieces with this many bytes in total.
   explicit PieceTable(std::size_t pieces = 0, std::size_t bytes = 0);
 
-  /// False, and no change, where the text is there already.
+  /// False, without a change, if the text already exists.
   bool add(std::string_view text, std::int32_t id);
   /// −1 where there is none.
   std::int32_t find(std::string_view text) const;
@@ -44,13 +44,13 @@ class PieceTable {
   std::string_view text(const Entry& entry) const {
     return std::string_view(bytes_).substr(entry.begin, entry.size);
   }
-  /// The place of this text, or the free one where it would go.
+  /// The place of this text, or the free place for it.
   std::size_t place_of(std::string_view text, std::uint32_t hash) const;
   void grow();
 
   std::string bytes_;
   std::vector<Entry> entries_;
-  std::vector<Place> places_;  // as many as a power of two, at most half of them taken
+  std::vector<Place> places_;  // their number is a power of two; at most half are used
 };
 
 }  // namespace kvloupe

@@ -8,14 +8,14 @@
 
 namespace kvloupe {
 
-/// Cuts the pieces of text into smaller ones, within which tokens are then found.
+/// Divides pieces of text into smaller ones; tokens never cross their boundaries.
 using PreTokeniser = std::function<PieceList(const PieceList&, const Limits&)>;
 
-/// The pre-tokeniser a tokenizer.json describes; an empty function where it is null. Throws
-/// FileError (UnsupportedTokenizer for kinds kvloupe does not have).
+/// The pre-tokeniser that a tokenizer.json describes; an empty function if it is null. Throws
+/// FileError (UnsupportedTokenizer for kinds that kvloupe does not have).
 PreTokeniser make_pre_tokeniser(const JsonPart& part);
 
-/// How Metaspace puts its mark before a text: always, only at the very beginning, never.
+/// Where Metaspace puts its mark before a text: always, only at the very beginning, never.
 enum class PrependScheme { always, first, never };
 
 /// Reads "prepend_scheme", or the older "add_prefix_space".

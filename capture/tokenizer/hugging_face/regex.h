@@ -12,8 +12,8 @@
 namespace kvloupe {
 
 /// A pattern of a tokenizer.json: {"String": literal text} or {"Regex": regular expression}. The
-/// expressions are written for Oniguruma in Ruby's syntax; they are matched by PCRE2, and what the
-/// two understand differently is translated or refused by name.
+/// expressions are written for Oniguruma in Ruby's syntax and matched by PCRE2. Syntax that the two
+/// understand differently is translated, or refused by name.
 class Regex {
  public:
   struct Match {
@@ -27,9 +27,9 @@ class Regex {
   /// `expression` itself; errors name `part`.
   Regex(const std::string& expression, const JsonPart& part);
 
-  /// The matches from left to right, none overlapping. `text` must be UTF-8. An empty match is
-  /// found only where the one before does not end. Throws WorkError past the time, or where one
-  /// match takes more than ten million steps.
+  /// The matches from left to right, without overlaps. `text` must be UTF-8. An empty match is not
+  /// found where the previous match ends. Throws WorkError after the time limit, or if one match
+  /// takes more than ten million steps.
   std::vector<Match> find_all(std::string_view text, const Limits& limits) const;
 
  private:

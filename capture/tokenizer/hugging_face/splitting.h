@@ -9,15 +9,15 @@
 
 namespace kvloupe {
 
-/// What becomes of the matches a text is cut at: pieces of their own, nothing, the end of the piece
-/// before, the beginning of the piece after, or one piece with the matches next to it.
+/// What happens to the matches at which a text is split: they become separate pieces, are removed,
+/// join the piece before or after, or adjacent matches become one piece.
 enum class SplitBehaviour { isolated, removed, merged_with_previous, merged_with_next, contiguous };
 
-/// By the name tokenizer.json uses; none where it is unknown.
+/// By the name in tokenizer.json; nothing if unknown.
 std::optional<SplitBehaviour> split_behaviour(std::string_view name);
 
-/// Cuts `piece` at `matches` (ascending, none overlapping) and appends what is left. `invert`: what
-/// lies between the matches counts as matched, and the matches do not.
+/// Splits `piece` at `matches` (ascending, without overlaps) and appends the pieces. `invert`: the
+/// text between the matches counts as matched, and the matches do not.
 void split(const AlignedText& piece, const std::vector<Regex::Match>& matches, bool invert,
            SplitBehaviour behaviour, PieceList& into);
 
