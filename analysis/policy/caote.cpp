@@ -8,7 +8,6 @@ namespace kvloupe::policies {
 PolicyEntry caote() {
   PolicyEntry entry;
   entry.name = "caote";
-  entry.kind = PartKind::value_aware;
   entry.summary = "the score as attention, times how far the output moves without the entry";
   entry.formula =
       "c_j = h_j / (1 - h_j) ||o - v_j||, o = sum h_i v_i, h = scores / their sum (first shifted "
@@ -18,14 +17,13 @@ PolicyEntry caote() {
       "no public code; the paper leaves grouped-query attention open: here h is the score's mean "
       "over the group, for which c_j is an approximation; where no other entry has mass the entry "
       "is never evicted; protection applies after";
-  entry.wrap_score = [](const SpecPart&, const LayerContext&, std::unique_ptr<Score> base) {
-    return make_value_aware_score(ValueAwareForm::caote, std::move(base));
-  };
-  entry.refusal = [](const PolicySpec& spec) -> std::string {
-    if (spec.find("fastcaote") != nullptr) return "stands beside fastcaote; one of them is enough";
-    return one_set_refusal(spec);
-  };
-  entry.doubts = [](const PolicySpec& spec) { return value_aware_doubts(spec, "caote"); };
+  entry.variants = {{"CAOTE §3.3: FastCAOTE", "fastcaote"}};
+  entry.builder =
+      ScoreWrapper{[](const SpecPart&, const LayerContext&, std::unique_ptr<Score> base) {
+        return make_value_aware_score(ValueAwareForm::caote, std::move(base));
+      }};
+  entry.refusal = value_aware_refusal;
+  entry.doubts = value_aware_doubts;
   entry.notes = [](const SpecPart&, const ModelInfo& model, int) {
     std::vector<std::string> notes;
     if (model.group_size() > 1) {

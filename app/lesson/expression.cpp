@@ -95,7 +95,7 @@ std::string checked_word(Argument kind, const std::string& word) {
     case Argument::part: {
       std::vector<std::string> names;
       for (const PolicyEntry& entry : policy_catalog()) {
-        if (kind == Argument::part || entry.kind == PartKind::score) names.push_back(entry.name);
+        if (kind == Argument::part || entry.kind() == PartKind::score) names.push_back(entry.name);
       }
       if (contains(names, word)) return word;
       throw UsageError(fmt::format("{} is not a {}; the nearest is '{}'", shown_word(word),
