@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "analysis/numeric/ranks.h"
 #include "analysis/policy/column_functions.h"
 #include "analysis/policy/nearest_word.h"
 
@@ -291,7 +292,7 @@ std::vector<double> evaluate_call(const Node::Call& call, const Formula::Columns
                                 std::to_string(call.position + 1) +
                                 " of the formula is given is not a finite number");
   }
-  if (call.function == "rank") return column_rank(argument);
+  if (call.function == "rank") return ranks_of(argument);
   if (call.function == "zscore") return column_zscore(argument);
   if (call.function == "minmax") return column_minmax(argument);
   const std::vector<double> width = evaluate_node(*call.width, columns, n);

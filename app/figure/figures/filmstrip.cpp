@@ -235,13 +235,6 @@ class Filmstrip final : public Figure {
     return entries;
   }
 
-  static Colour mix(Colour a, Colour b, double share) {
-    const auto part = [&](std::uint8_t x, std::uint8_t y) {
-      return static_cast<std::uint8_t>(std::lround(x + (y - x) * share));
-    };
-    return {part(a.red, b.red), part(a.green, b.green), part(a.blue, b.blue)};
-  }
-
   static Colour alive(const Style& style, std::uint8_t rank) {
     return mix(style.colours.paper, style.colours.retained, 0.22 + 0.78 * rank / 255.0);
   }
