@@ -6,6 +6,11 @@
 
 namespace kvloupe {
 
+/// Creates a new file beside the target, of a `name` that nobody else has, and opens it for
+/// writing: its descriptor; −1 and errno where that fails. It has the permissions of any new file
+/// (mkstemp makes a private one, and the umask cannot be read without changing it for all threads).
+int create_beside(const std::string& target, std::string& name);
+
 /// A text file written as a stream that is either there in full or not at all: it grows beside its
 /// target under a temporary name; finish() fsyncs and renames. Destroyed before that, it removes
 /// what it wrote. "-" is standard output, written as it comes.
