@@ -9,7 +9,7 @@ namespace kvloupe {
 std::string in_one_line(std::string_view text, std::size_t most) {
   std::size_t end = std::min(text.size(), most);
   const auto inside_character = [&](std::size_t i) {
-    return i < text.size() && (static_cast<unsigned char>(text[i]) & 0xC0U) == 0x80U;
+    return i < text.size() && continues_character(text[i]);
   };
   for (int back = 0; back < 3 && end > 0 && inside_character(end); ++back) --end;
   std::string controls(text.substr(0, end));

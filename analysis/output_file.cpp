@@ -15,11 +15,7 @@
 
 namespace kvloupe {
 
-namespace {
-/// A new file beside the target, of a name that nobody else has; −1 and errno where there is none.
-/// It has the permissions of any new file (mkstemp makes a private one, and the umask cannot be
-/// read without changing it for all threads).
-int open_beside(const std::string& target, std::string& name) {
+int create_beside(const std::string& target, std::string& name) {
   constexpr int kAttempts = 100;
   std::random_device random;
   int descriptor = -1;
@@ -32,7 +28,6 @@ int open_beside(const std::string& target, std::string& name) {
   name.clear();
   return descriptor;
 }
-}  // namespace
 
 OutputFile::OutputFile(std::string target) : target_(std::move(target)) {
   if (target_ == "-") {
@@ -43,7 +38,7 @@ OutputFile::OutputFile(std::string target) : target_(std::move(target)) {
   if (std::filesystem::is_directory(target_, ignored)) {
     throw FileError(target_, "is a folder; give the name of a file");
   }
-  const int descriptor = open_beside(target_, temporary_);
+  const int descriptor = create_beside(target_, temporary_);
   if (descriptor < 0) fail("cannot be written", errno);
   file_ = fdopen(descriptor, "wb");
   if (file_ == nullptr) {

@@ -6,6 +6,11 @@
 
 namespace kvloupe {
 
+/// Creates a new file beside the target, of a `name` that nobody else has, and opens it for
+/// writing: its descriptor; −1 and errno where that fails. It has the permissions of any new file
+/// (mkstemp makes a private one, and the umask cannot be read without changing it for all threads).
+int create_beside(const std::string& target, std::string& name);
+
 /// A text file that is written as a stream and then exists either in full or not at all. It grows
 /// under a temporary name beside its target; finish() fsyncs and renames it. If destroyed before
 /// that, it removes what it wrote. "-" is standard output, written directly.

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "analysis/cache/softmax_kernel.h"
+#include "analysis/numeric/exponentials.h"
 
 namespace kvloupe {
 
@@ -78,7 +78,8 @@ void CacheAttention::exponential_rows(int query_head, Eigen::Index first, Eigen:
       for (std::size_t i = from; i < end; ++i) values[i] = scale_ * values[i] + cache.log_sizes[i];
       scale = 1.0F;
     }
-    const double sum = exponentials(values + from, end - from, scale);
+    const std::span<float> seen(values + from, end - from);
+    const double sum = seen.empty() ? 0.0 : exponentials(seen, largest_of(seen), scale);
     row(values, from, end, sum);
   }
 }

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "analysis/metric/perturbation.h"
+#include "analysis/policy/policy_catalog.h"
 
 namespace kvloupe {
 
@@ -29,6 +30,8 @@ MeasuredStep::MeasuredStep(Input input)
   if (leaving().token >= 0) kept_.push_back(leaving().token - first_token_);
   for (const std::int32_t token : cache().tokens()) kept_.push_back(token - first_token_);
 }
+
+bool MeasuredStep::value_aware() const { return has_part(input_.policy, PartKind::value_aware); }
 
 int MeasuredStep::first_query_head() const { return input_.head * group(); }
 

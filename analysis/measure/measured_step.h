@@ -51,10 +51,8 @@ class MeasuredStep {
   std::span<const std::int32_t> present() const { return input_.present; }
   const HeadDecision& decision() const { return input_.decision; }
   const HeadCache& cache() const { return input_.cache; }
-  /// Whether the scores are CAOTE's; the scores from which they were computed are then unknown.
-  bool value_aware() const {
-    return input_.policy.find("caote") != nullptr || input_.policy.find("fastcaote") != nullptr;
-  }
+  /// Whether the scores are of a value-aware form: what they were made from is then not known.
+  bool value_aware() const;
   /// Query heads of this head: first, and how many.
   int first_query_head() const;
   int group() const { return input_.context.model.group_size(); }

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "analysis/metric/exponential.h"
+#include "analysis/numeric/exponentials.h"
 
 namespace kvloupe {
 

@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "analysis/metric/exponential.h"
+#include "analysis/numeric/exponentials.h"
 #include "analysis/trace/model_info.h"
 
 namespace kvloupe {

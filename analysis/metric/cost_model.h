@@ -1,6 +1,6 @@
 #pragma once
 
-#include <optional>
+#include <functional>
 #include <string_view>
 
 namespace kvloupe {
@@ -26,20 +26,17 @@ OperationCount keydiff_operations(double n, double d);
 struct StepShape {
   double entries = 0.0;  // n = N + B, the cache after the block is appended
   double block = 0.0;    // B, queries of the step
-  double window = 0.0;   // L, SnapKV's observation window, at most B
 };
 
 /// One line of KeyDiff's table 4: how the cost grows with the step's shape, without the constants
-/// that an order hides. H2O's NB + B² is n·B.
+/// that an order hides.
 struct CostOrder {
-  std::string_view policy;
   std::string_view runtime;  // as printed, e.g. "O(N + B)"
   std::string_view memory;
-  double (*runtime_units)(const StepShape&);
-  double (*memory_units)(const StepShape&);
+  std::function<double(const StepShape&)> runtime_units;
+  std::function<double(const StepShape&)> memory_units;
+  /// The operations of a step, where the paper counts them.
+  OperationCount (*operations)(double n, double d) = nullptr;
 };
-
-/// The line for a score's name in a spec; nothing for a policy that is not in the table.
-std::optional<CostOrder> cost_order(std::string_view score);
 
 }  // namespace kvloupe

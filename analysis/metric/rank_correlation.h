@@ -8,10 +8,6 @@
 
 namespace kvloupe {
 
-/// Ranks from 1 in ascending order; equal values share the mean of their ranks. Throws
-/// std::invalid_argument for NaN.
-std::vector<double> ranks_of(std::span<const double> values);
-
 /// Spearman's ρ: the correlation of the ranks, −1 to 1, correct with ties. NaN if either side has
 /// fewer than two different values. Throws std::invalid_argument for different lengths.
 double spearman(std::span<const double> a, std::span<const double> b);

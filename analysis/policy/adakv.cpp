@@ -81,7 +81,6 @@ class AdaKvAllocation : public Allocation {
 PolicyEntry adakv() {
   PolicyEntry entry;
   entry.name = "adakv";
-  entry.kind = PartKind::allocation;
   entry.summary = "the heads of a layer share its entries: the highest scores of all heads stay";
   entry.formula =
       "pin: the best floor(safeguard N) of each head are kept, the rest of N Hk goes to the "
@@ -106,18 +105,20 @@ PolicyEntry adakv() {
        .words = {"pin", "mix"},
        .meaning = "pin: the best of each head first; mix: between the head's count in the layer's "
                   "top and the uniform share"}};
-  entry.make_allocation = [](const SpecPart& part) {
+  entry.variants = {{"kvpress: the best of each head pinned", "adakv"},
+                    {"its authors' code: mixed, a = 0.5", "adakv(safeguard=0.5,mode=mix)"}};
+  entry.builder = AllocationBuilder{[](const SpecPart& part) {
     return std::make_unique<AdaKvAllocation>(part.number("safeguard"), part.word("mode") == "mix");
-  };
-  entry.refusal = [](const PolicySpec& spec) { return one_set_refusal(spec); };
-  entry.doubts = [](const PolicySpec& spec) {
+  }};
+  entry.refusal = one_set_refusal;
+  entry.doubts = [](const SpecPart& part, const PolicySpec& spec) {
     std::vector<std::string> doubts;
     const ScoreScale scale = score_scale(spec);
     if (scale == ScoreScale::per_head || scale == ScoreScale::signed_own) {
       doubts.push_back("adakv compares the scores of different heads, but those of " +
                        spec.score().name + " are on a different scale in each head");
     }
-    if (spec.find("adakv")->word("mode") == "mix") {
+    if (part.word("mode") == "mix") {
       doubts.emplace_back(
           "adakv(mode=mix) rounds the share of each head separately: a layer's sum can differ from "
           "its budget, by the allocation_drift that is given for each step");

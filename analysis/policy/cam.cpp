@@ -85,7 +85,6 @@ class Cam : public Merging {
 PolicyEntry cam() {
   PolicyEntry entry;
   entry.name = "cam";
-  entry.kind = PartKind::merging;
   entry.summary = "the value of an evicted entry is divided among the kept entries after it";
   entry.formula =
       "v_r += p v_j / m' for the next m' = min(m, available) kept r after the evicted j, p = "
@@ -119,9 +118,12 @@ PolicyEntry cam() {
                        .default_value = std::string("mean"),
                        .words = {"mean", "max"},
                        .meaning = "p compares with the mean or with the largest attention"}};
-  entry.make_merging = [](const SpecPart& part, const LayerContext& context) {
+  entry.variants = {{"CaM: expected value", "cam"},
+                    {"CaM: drawn, as its authors do", "cam(sample=bernoulli)"},
+                    {"its language-model code: against the maximum", "cam(denominator=max)"}};
+  entry.builder = MergingBuilder{[](const SpecPart& part, const LayerContext& context) {
     return std::make_unique<Cam>(part, context);
-  };
+  }};
   entry.notes = [](const SpecPart&, const ModelInfo&, int) {
     return std::vector<std::string>{
         "the bound of the perturbation does not hold for a merged cache"};

@@ -8,7 +8,6 @@ namespace kvloupe::policies {
 PolicyEntry caote() {
   PolicyEntry entry;
   entry.name = "caote";
-  entry.kind = PartKind::value_aware;
   entry.summary =
       "the score, read as attention, times how much the output changes without the entry";
   entry.formula =
@@ -19,15 +18,13 @@ PolicyEntry caote() {
       "no public code. The paper does not define grouped-query attention; here h is the score's "
       "mean over the group, which makes c_j an approximation. If no other entry has attention, the "
       "entry is never evicted. Protection applies afterwards";
-  entry.wrap_score = [](const SpecPart&, const LayerContext&, std::unique_ptr<Score> base) {
-    return make_value_aware_score(ValueAwareForm::caote, std::move(base));
-  };
-  entry.refusal = [](const PolicySpec& spec) -> std::string {
-    if (spec.find("fastcaote") != nullptr)
-      return "cannot be combined with fastcaote; leave one out";
-    return one_set_refusal(spec);
-  };
-  entry.doubts = [](const PolicySpec& spec) { return value_aware_doubts(spec, "caote"); };
+  entry.variants = {{"CAOTE §3.3: FastCAOTE", "fastcaote"}};
+  entry.builder =
+      ScoreWrapper{[](const SpecPart&, const LayerContext&, std::unique_ptr<Score> base) {
+        return make_value_aware_score(ValueAwareForm::caote, std::move(base));
+      }};
+  entry.refusal = value_aware_refusal;
+  entry.doubts = value_aware_doubts;
   entry.notes = [](const SpecPart&, const ModelInfo& model, int) {
     std::vector<std::string> notes;
     if (model.group_size() > 1) {

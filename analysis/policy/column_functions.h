@@ -4,8 +4,6 @@
 
 namespace kvloupe {
 
-/// 1 for the lowest to n for the highest; equal values share the mean of their ranks.
-std::vector<double> column_rank(const std::vector<double>& values);
 /// (x − mean)/standard deviation over all n; 0 if the standard deviation is 0.
 std::vector<double> column_zscore(const std::vector<double>& values);
 /// (x − smallest)/(largest − smallest); 0 if all are equal.

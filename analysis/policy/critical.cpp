@@ -58,7 +58,6 @@ class CriticalSelection : public Selection {
 PolicyEntry critical() {
   PolicyEntry entry;
   entry.name = "critical";
-  entry.kind = PartKind::selection;
   entry.summary = "one part by the score, the rest by the score times the norm of the output";
   entry.formula =
       "of b places first floor(alpha b) by s_i, the rest by (s_i + eps) times the mean over the "
@@ -87,24 +86,27 @@ PolicyEntry critical() {
                        .default_value = std::string("l1"),
                        .words = {"l1", "l2"},
                        .meaning = "norm of the output v_i W_O"}};
-  entry.reads_output_weights = true;
-  entry.make_selection = [](const SpecPart& part, const LayerContext& context) {
+  entry.traits.reads_output_weights = true;
+  entry.variants = {{"CriticalKV: text and experiments, α = 0.5", "critical"},
+                    {"CriticalKV: the listing, α = 0.25", "critical(alpha=0.25)"},
+                    {"CriticalKV appendix F: L2", "critical(norm=l2)"}};
+  entry.builder = SelectionBuilder{[](const SpecPart& part, const LayerContext& context) {
     return std::make_unique<CriticalSelection>(
         context, part.number("alpha"), part.number("eps"),
         part.word("norm") == "l1" ? ValueOutNorms::Norm::l1 : ValueOutNorms::Norm::l2);
-  };
-  entry.refusal = [](const PolicySpec& spec) { return one_set_refusal(spec); };
-  entry.doubts = [](const PolicySpec& spec) {
+  }};
+  entry.refusal = one_set_refusal;
+  entry.doubts = [](const SpecPart& part, const PolicySpec& spec) {
     std::vector<std::string> doubts;
     const std::string name = spec.score().name;
     if (score_scale(spec) == ScoreScale::signed_own) {
       doubts.push_back("critical multiplies scores by norms: if scores of " + name +
                        " are negative, all are first shifted by their minimum");
     }
-    if (find_policy(name)->scale != ScoreScale::attention) {
+    if (base_scale(spec) != ScoreScale::attention) {
       doubts.push_back("critical is made for attention, and " + name +
-                       " is not attention: the effect of eps = " +
-                       number_text(spec.find("critical")->number("eps")) + " is unknown");
+                       " is not attention: the effect of eps = " + number_text(part.number("eps")) +
+                       " is unknown");
     }
     return doubts;
   };

@@ -191,16 +191,17 @@ PolicyEntry expr() {
                        .meaning = "the formula, in quotes",
                        .required = true,
                        .check = check}};
-  entry.scale = ScoreScale::signed_own;
-  entry.reads_output_weights = true;
-  entry.make_score = [](const SpecPart& part, const LayerContext& context) {
-    try {
-      return std::make_unique<ExprScore>(part.word("formula"), context);
-    } catch (const FormulaError& error) {
-      throw UsageError("expr: '" + error.word + "' at column " +
-                       std::to_string(error.position + 1) + " of the formula: " + error.what());
-    }
-  };
+  entry.traits.reads_output_weights = true;
+  entry.builder = ScoreBuilder{
+      [](const SpecPart& part, const LayerContext& context) {
+        try {
+          return std::make_unique<ExprScore>(part.word("formula"), context);
+        } catch (const FormulaError& error) {
+          throw UsageError("expr: '" + error.word + "' at column " +
+                           std::to_string(error.position + 1) + " of the formula: " + error.what());
+        }
+      },
+      ScoreScale::signed_own};
   return entry;
 }
 

@@ -71,9 +71,9 @@ PolicyEntry external() {
                        .meaning = "the JSON file, in quotes",
                        .required = true,
                        .names_file = true}};
-  entry.make_policy = [](const SpecPart& part, const LayerContext& context) {
+  entry.builder = WholePolicyBuilder{[](const SpecPart& part, const LayerContext& context) {
     return std::make_unique<External>(part.word("file"), context.layer);
-  };
+  }};
   entry.notes = [](const SpecPart& part, const ModelInfo&, int) {
     return std::vector<std::string>{"external keeps the sets of " + part.word("file") +
                                     "; the budget has no effect"};

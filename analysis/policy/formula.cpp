@@ -3,12 +3,12 @@
 #include <muParser.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
-#include <cstdlib>
 #include <utility>
 
+#include "analysis/numeric/ranks.h"
 #include "analysis/policy/column_functions.h"
+#include "analysis/policy/formula_text.h"
 #include "analysis/policy/nearest_word.h"
 
 namespace kvloupe {
@@ -44,49 +44,12 @@ bool contains(const std::vector<std::string>& words, std::string_view word) {
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-bool name_start(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_'; }
-bool name_inside(char c) { return name_start(c) || (c >= '0' && c <= '9'); }
-bool blank(char c) { return c == ' ' || c == '\t'; }
-
-/// What muParser says, in our words.
-std::string reason(const mu::ParserError& error) {
-  switch (error.GetCode()) {
-    case mu::ecUNEXPECTED_EOF:
-      return "the formula ends too early";
-    case mu::ecMISSING_PARENS:
-      return "a ')' is missing";
-    case mu::ecUNEXPECTED_PARENS:
-      return "this parenthesis does not belong here";
-    case mu::ecUNEXPECTED_ARG_SEP:
-    case mu::ecUNEXPECTED_ARG:
-      return "a comma is allowed only between the arguments of a function";
-    case mu::ecUNEXPECTED_OPERATOR:
-    case mu::ecUNASSIGNABLE_TOKEN:
-      return "an operator is missing or does not belong here";
-    case mu::ecUNEXPECTED_VAL:
-    case mu::ecUNEXPECTED_VAR:
-    case mu::ecUNEXPECTED_FUN:
-      return "an operator is missing before it";
-    case mu::ecTOO_MANY_PARAMS:
-      return "too many arguments for this function";
-    case mu::ecTOO_FEW_PARAMS:
-      return "too few arguments for this function";
-    case mu::ecMISSING_ELSE_CLAUSE:
-    case mu::ecMISPLACED_COLON:
-      return "a choice has the form condition ? value : other value";
-    default:
-      return "this cannot be read";
-  }
-}
+bool name_inside(char c) { return starts_formula_name(c) || is_formula_digit(c); }
 
 class Reader {
  public:
   Reader(std::string_view text, const std::vector<std::string>& variables)
-      : text_(text), variables_(variables) {
-    const mu::Parser parser;
-    for (const auto& [name, function] : parser.GetFunDef()) functions_.push_back(name);
-    for (const auto& [name, value] : parser.GetConst()) constants_.push_back(name);
-  }
+      : text_(text), variables_(variables), names_(formula_names()) {}
 
   std::unique_ptr<Node> read() const {
     if (text_.size() > kLongest) {
@@ -105,15 +68,15 @@ class Reader {
   std::unique_ptr<Node> expression(std::size_t begin, std::size_t end, int depth) const {
     auto node = std::make_unique<Node>();
     node->text = text_.substr(begin, end - begin);
-    if (std::all_of(node->text.begin(), node->text.end(), blank)) {
+    if (std::all_of(node->text.begin(), node->text.end(), is_formula_blank)) {
       refuse(begin, text_.substr(begin, end - begin), "an expression is missing here");
     }
     int open = 0;
     for (std::size_t at = begin; at < end;) {
       const char c = text_[at];
-      if (name_start(c)) {
+      if (starts_formula_name(c)) {
         at = name(*node, begin, at, end, depth);
-      } else if ((c >= '0' && c <= '9') || c == '.') {
+      } else if (is_formula_digit(c) || c == '.') {
         at = number(at, end);
       } else {
         if (c == '(') ++open;
@@ -127,17 +90,7 @@ class Reader {
   }
 
   std::size_t number(std::size_t at, std::size_t end) const {
-    const auto digits = [&](std::size_t i) {
-      while (i < end && text_[i] >= '0' && text_[i] <= '9') ++i;
-      return i;
-    };
-    std::size_t stop = digits(at);
-    if (stop < end && text_[stop] == '.') stop = digits(stop + 1);
-    if (stop < end && (text_[stop] == 'e' || text_[stop] == 'E')) {
-      const bool sign = stop + 1 < end && (text_[stop + 1] == '+' || text_[stop + 1] == '-');
-      const std::size_t exponent = stop + (sign ? 2 : 1);
-      if (digits(exponent) > exponent) stop = digits(exponent);
-    }
+    std::size_t stop = formula_number_end(text_, at, end);
     const bool plain = stop > at && !(stop == at + 1 && text_[at] == '.');
     if (!plain || (stop < end && (name_inside(text_[stop]) || text_[stop] == '.'))) {
       while (stop < end && (name_inside(text_[stop]) || text_[stop] == '.')) ++stop;
@@ -148,16 +101,11 @@ class Reader {
 
   /// Length of the operator at `at`.
   std::size_t symbol(std::size_t at, std::size_t end) const {
-    const std::string_view two = text_.substr(at, std::min<std::size_t>(2, end - at));
-    for (const char* pair : {"==", "!=", "<=", ">=", "&&", "||"}) {
-      if (two == pair) return 2;
-    }
+    const std::size_t length = formula_operator_length(text_, at, end);
+    if (length > 0) return length;
     if (text_[at] == '=') refuse(at, "=", "assignment is not allowed; for equality write ==");
-    if (std::string_view("+-*/^()<>?:,! \t").find(text_[at]) == std::string_view::npos) {
-      const bool shown = text_[at] >= 0x20 && text_[at] < 0x7F;
-      refuse(at, shown ? text_.substr(at, 1) : "?", "is not an operator");
-    }
-    return 1;
+    const bool shown = text_[at] >= 0x20 && text_[at] < 0x7F;
+    refuse(at, shown ? text_.substr(at, 1) : "?", "is not an operator");
   }
 
   /// A variable, a constant, or a function; a call of a column function is read to its end.
@@ -167,20 +115,20 @@ class Reader {
     while (stop < end && name_inside(text_[stop])) ++stop;
     const std::string word(text_.substr(at, stop - at));
     std::size_t after = stop;
-    while (after < end && blank(text_[after])) ++after;
+    while (after < end && is_formula_blank(text_[after])) ++after;
     const bool call = after < end && text_[after] == '(';
     if (!call) {
       if (contains(variables_, word)) {
         if (!contains(node.variables, word)) node.variables.push_back(word);
-      } else if (!contains(constants_, word)) {
+      } else if (!contains(names_.constants, word)) {
         refuse(at, word,
                "is not a variable; the nearest is '" + nearest_word(word, variables_) + "'");
       }
       return stop;
     }
-    if (contains(functions_, word)) return stop;
+    if (contains(names_.functions, word)) return stop;
     if (!contains(column_functions(), word)) {
-      std::vector<std::string> all = functions_;
+      std::vector<std::string> all = names_.functions;
       all.insert(all.end(), column_functions().begin(), column_functions().end());
       refuse(at, word, "is not a function; the nearest is '" + nearest_word(word, all) + "'");
     }
@@ -232,7 +180,7 @@ class Reader {
     parser.SetExpr(width.text);
     const double k = parser.Eval();
     if (k >= 1.0 && k <= kWidest && std::fmod(k, 2.0) == 1.0) return;
-    while (begin < end && blank(text_[begin])) ++begin;
+    while (begin < end && is_formula_blank(text_[begin])) ++begin;
     refuse(begin, text_.substr(begin, end - begin),
            "smooth's width must be an odd number, 1 to 1001");
   }
@@ -259,17 +207,16 @@ class Reader {
           if (call.temporary == word) word = call.function;
         }
       } else {
-        while (at > 0 && blank(node.text[at - 1])) --at;
+        while (at > 0 && is_formula_blank(node.text[at - 1])) --at;
         word.clear();
       }
-      refuse(begin + at, word, reason(error));
+      refuse(begin + at, word, formula_problem(error, "formula"));
     }
   }
 
   std::string_view text_;
   const std::vector<std::string>& variables_;
-  std::vector<std::string> functions_;
-  std::vector<std::string> constants_;
+  FormulaNames names_;
 };
 
 bool reads(const Node& node, std::string_view variable) {
@@ -291,7 +238,7 @@ std::vector<double> evaluate_call(const Node::Call& call, const Formula::Columns
                             call.function + " at column " + std::to_string(call.position + 1) +
                                 " of the formula gets a number that is not finite");
   }
-  if (call.function == "rank") return column_rank(argument);
+  if (call.function == "rank") return ranks_of(argument);
   if (call.function == "zscore") return column_zscore(argument);
   if (call.function == "minmax") return column_minmax(argument);
   const std::vector<double> width = evaluate_node(*call.width, columns, n);

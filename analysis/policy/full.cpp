@@ -28,7 +28,9 @@ PolicyEntry full() {
   entry.summary = "the whole cache, whatever the budget";
   entry.formula = "every entry is kept";
   entry.source = "the reference every policy is measured against";
-  entry.make_policy = [](const SpecPart&, const LayerContext&) { return std::make_unique<Full>(); };
+  entry.builder = WholePolicyBuilder{
+      [](const SpecPart&, const LayerContext&) { return std::make_unique<Full>(); }};
+  entry.traits.keeps_everything = true;
   entry.notes = [](const SpecPart&, const ModelInfo&, int) {
     return std::vector<std::string>{"full keeps every entry; the budget has no effect"};
   };

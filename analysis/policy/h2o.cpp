@@ -55,9 +55,17 @@ PolicyEntry h2o() {
        .default_value = std::string("none"),
        .words = {"none", "visible"},
        .meaning = "visible: divide by the number of queries that could see the entry"}};
-  entry.make_score = [](const SpecPart& part, const LayerContext& context) {
-    return std::make_unique<H2oScore>(context.model, part.word("normalise") == "visible");
+  entry.variants = {{"KeyDiff A.1, CAOTE eq. 28: the sum", "h2o"},
+                    {"the original: half the budget recent", "h2o+recent(50%)"},
+                    {"kvpress: mean over the queries that could see it", "h2o(normalise=visible)"}};
+  entry.cost = [](const SpecPart&) {
+    // NB + B² = nB.
+    const auto rows = [](const StepShape& step) { return step.entries * step.block; };
+    return CostOrder{"O(NB + B²)", "O(NB + B²)", rows, rows};
   };
+  entry.builder = ScoreBuilder{[](const SpecPart& part, const LayerContext& context) {
+    return std::make_unique<H2oScore>(context.model, part.word("normalise") == "visible");
+  }};
   return entry;
 }
 

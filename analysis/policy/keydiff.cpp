@@ -158,7 +158,6 @@ PolicyEntry keydiff() {
   entry.differences =
       "pairwise scores equal the mean-anchor scores times n times the anchor's norm, so both rank "
       "alike; the paper's table 2 nevertheless shows a difference";
-  entry.scale = ScoreScale::signed_own;
   entry.parameters = {
       {.name = "anchor",
        .type = ParameterType::word,
@@ -171,11 +170,23 @@ PolicyEntry keydiff() {
        .default_value = std::string("cosine"),
        .words = metric_words(),
        .meaning = "-cosine, -inner product, or +distance to the anchor"}};
-  entry.make_score = [](const SpecPart& part, const LayerContext& context) {
-    return std::make_unique<KeyDiffScore>(context.model,
-                                          choice<Anchor>(anchor_words(), part.word("anchor")),
-                                          choice<Metric>(metric_words(), part.word("metric")));
+  entry.variants = {{"KeyDiff algorithm 1: mean of normalised keys", "keydiff"},
+                    {"KeyDiff table 2: mean of raw keys", "keydiff(anchor=rawmean)"},
+                    {"KeyDiff table 2: median", "keydiff(anchor=median)"},
+                    {"KeyDiff eq. 7: pairwise", "keydiff(anchor=pairwise)"},
+                    {"KeyDiff table 3: inner product", "keydiff(metric=dot)"},
+                    {"KeyDiff table 3: distance", "keydiff(metric=euclidean)"}};
+  entry.cost = [](const SpecPart&) {
+    const auto entries = [](const StepShape& step) { return step.entries; };
+    return CostOrder{"O(N + B)", "O(N + B)", entries, entries, keydiff_operations};
   };
+  entry.builder =
+      ScoreBuilder{[](const SpecPart& part, const LayerContext& context) {
+                     return std::make_unique<KeyDiffScore>(
+                         context.model, choice<Anchor>(anchor_words(), part.word("anchor")),
+                         choice<Metric>(metric_words(), part.word("metric")));
+                   },
+                   ScoreScale::signed_own};
   return entry;
 }
 

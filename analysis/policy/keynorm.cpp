@@ -39,10 +39,10 @@ PolicyEntry keynorm() {
   entry.differences =
       "the authors' code starts at 2048 tokens and skips the first two layers; kvpress always "
       "evicts";
-  entry.scale = ScoreScale::signed_own;
-  entry.make_score = [](const SpecPart&, const LayerContext& context) {
-    return std::make_unique<KeyNormScore>(context.model);
-  };
+  entry.builder = ScoreBuilder{[](const SpecPart&, const LayerContext& context) {
+                                 return std::make_unique<KeyNormScore>(context.model);
+                               },
+                               ScoreScale::signed_own};
   return entry;
 }
 

@@ -187,7 +187,6 @@ std::vector<std::string> notes(const SpecPart& part) {
 PolicyEntry kvmerger() {
   PolicyEntry entry;
   entry.name = "kvmerger";
-  entry.kind = PartKind::merging;
   entry.summary = "neighbouring entries with similar keys are merged, weighted by a Gaussian";
   entry.formula =
       "k = sum w_i k_i, v = |S| sum w_i v_i, w_i = g_i / sum g, g_i = exp(-|k_p - k_i|^2 / (2 "
@@ -249,17 +248,17 @@ PolicyEntry kvmerger() {
             "the entries with the most accumulated attention are not merged either: a count, or a "
             "share of the cache"),
   };
-  entry.make_merging = [](const SpecPart& part, const LayerContext& context) {
+  entry.variants = {{"KVMerger §3.2: cosine with the opener", "kvmerger"},
+                    {"KVMerger's listing: cosine with the neighbour", "kvmerger(link=chain)"},
+                    {"KVMerger eq. 6 as printed", "kvmerger(sigma=eq6)"},
+                    {"σ from the distances", "kvmerger(sigma=dist)"},
+                    {"KVMerger figure 3c: plain mean", "kvmerger(weights=mean)"},
+                    {"KVMerger table 4: random pivot", "kvmerger(pivot=random)"},
+                    {"sizes in the logits", "kvmerger(log_size=1)"}};
+  entry.builder = MergingBuilder{[](const SpecPart& part, const LayerContext& context) {
     return std::make_unique<KvMerger>(part, context);
-  };
-  entry.refusal = [](const PolicySpec& spec) -> std::string {
-    const SpecPart& score = spec.score();
-    if (score.name == "tova" && score.word("aggregate") == "layer") {
-      return "tova(layer) keeps one set for all heads of a layer, but kvmerger merges each head "
-             "separately; use tova";
-    }
-    return "";
-  };
+  }};
+  entry.refusal = one_set_refusal;
   entry.notes = [](const SpecPart& part, const ModelInfo&, int) { return notes(part); };
   return entry;
 }

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <stdexcept>
 #include <utility>
+#include <variant>
 
 #include "analysis/error.h"
 #include "analysis/policy/composed_policy.h"
@@ -20,68 +21,81 @@ const PolicyEntry& entry_of(const SpecPart& part) {
 Protection modifiers_protection(const PolicySpec& spec, int budget) {
   Protection protection;
   for (const SpecPart& part : spec.parts) {
-    const PolicyEntry& entry = entry_of(part);
-    if (entry.protect) protection = protection.with(entry.protect(part, budget));
+    const auto* builder = entry_of(part).as<ProtectionBuilder>();
+    if (builder != nullptr) protection = protection.with(builder->make(part, budget));
   }
   return protection;
 }
 
-/// The builder of that kind of the spec's one modifier that has it, else null.
-template <typename Builder>
-std::pair<const SpecPart*, const Builder*> builder_of(const PolicySpec& spec,
-                                                      Builder PolicyEntry::*builder) {
-  for (const SpecPart& part : spec.parts) {
-    const Builder& found = entry_of(part).*builder;
-    if (found) return {&part, &found};
+/// Builds a part into the stages. The score is the first part, so that it is there to be wrapped.
+struct AddToStages {
+  const SpecPart& part;
+  const LayerContext& context;
+  PolicyStages& stages;
+
+  void operator()(const ScoreBuilder& score) const { stages.score = score.make(part, context); }
+  void operator()(const WholePolicyBuilder&) const {
+    throw std::logic_error("policy: " + part.name + " decides by itself and has no stages");
   }
-  return {nullptr, nullptr};
-}
+  void operator()(const ProtectionBuilder& protection) const {
+    stages.protection = stages.protection.with(protection.make(part, context.budget));
+  }
+  void operator()(const LayerBudgetBuilder& layer) const {
+    stages.layer_budget = [part = part, layer, context = context](int seen) {
+      return layer.budget(part, context, seen);
+    };
+  }
+  void operator()(const AllocationBuilder& allocation) const {
+    stages.allocation = allocation.make(part);
+  }
+  void operator()(const ScoreWrapper& wrapper) const {
+    stages.score = wrapper.make(part, context, std::move(stages.score));
+  }
+  void operator()(const SelectionBuilder& selection) const {
+    stages.selection = selection.make(part, context);
+  }
+  void operator()(const MergingBuilder& merging) const {
+    stages.merging = merging.make(part, context);
+  }
+};
 
 PolicyStages make_stages(const PolicySpec& spec, const LayerContext& context) {
   PolicyStages stages;
-  stages.score = entry_of(spec.score()).make_score(spec.score(), context);
-  if (const auto [part, wrap] = builder_of(spec, &PolicyEntry::wrap_score); wrap != nullptr) {
-    stages.score = (*wrap)(*part, context, std::move(stages.score));
-  }
-  stages.protection = modifiers_protection(spec, context.budget);
-  if (const auto [part, budget] = builder_of(spec, &PolicyEntry::layer_budget); budget != nullptr) {
-    stages.layer_budget = [part = *part, budget = *budget, context](int seen) {
-      return budget(part, context, seen);
-    };
-  }
-  if (const auto [part, make] = builder_of(spec, &PolicyEntry::make_allocation); make != nullptr) {
-    stages.allocation = (*make)(*part);
-  } else {
-    stages.allocation = std::make_unique<UniformAllocation>();
-  }
-  if (const auto [part, make] = builder_of(spec, &PolicyEntry::make_selection); make != nullptr) {
-    stages.selection = (*make)(*part, context);
-  } else {
-    stages.selection = std::make_unique<TopSelection>();
-  }
-  if (const auto [part, make] = builder_of(spec, &PolicyEntry::make_merging); make != nullptr) {
-    stages.merging = (*make)(*part, context);
+  stages.allocation = std::make_unique<UniformAllocation>();
+  stages.selection = std::make_unique<TopSelection>();
+  for (const SpecPart& part : spec.parts) {
+    std::visit(AddToStages{part, context, stages}, entry_of(part).builder);
   }
   return stages;
 }
+
+/// What two parts of one type both do, where a policy has room for one; else empty.
+struct DoneOnce {
+  std::string operator()(const ScoreBuilder&) const { return "are scores"; }
+  std::string operator()(const WholePolicyBuilder&) const { return "decide by themselves"; }
+  std::string operator()(const ProtectionBuilder&) const { return ""; }
+  std::string operator()(const LayerBudgetBuilder&) const { return "set the layers' budgets"; }
+  std::string operator()(const AllocationBuilder&) const { return "share a layer's budget out"; }
+  std::string operator()(const ScoreWrapper&) const { return "replace the score"; }
+  std::string operator()(const SelectionBuilder&) const { return "select"; }
+  std::string operator()(const MergingBuilder&) const { return "merge"; }
+};
 }  // namespace
 
 void check_combination(const PolicySpec& spec) {
   const PolicyEntry& score = entry_of(spec.score());
-  if (score.make_policy && spec.parts.size() > 1) {
+  if (score.as<WholePolicyBuilder>() != nullptr && spec.parts.size() > 1) {
     throw UsageError("policy: " + score.name + " makes all decisions itself; remove the modifiers");
   }
-  const SpecPart* merging = nullptr;
   for (const SpecPart& part : spec.parts) {
     const PolicyEntry& entry = entry_of(part);
-    const std::string reason = entry.refusal ? entry.refusal(spec) : "";
+    const std::string reason = entry.refusal ? entry.refusal(part, spec) : "";
     if (!reason.empty()) throw UsageError("policy: " + part.name + ": " + reason);
-    if (!entry.make_merging) continue;
-    if (merging != nullptr) {
-      throw UsageError("policy: " + merging->name + " and " + part.name +
-                       " both merge; remove one of them");
-    }
-    merging = &part;
+    const SpecPart* other = next_alike(part, spec);
+    const std::string both = std::visit(DoneOnce{}, entry.builder);
+    if (other == nullptr || both.empty()) continue;
+    throw UsageError("policy: " + part.name + " and " + other->name + " both " + both +
+                     "; remove one of them");
   }
 }
 
@@ -91,8 +105,12 @@ std::unique_ptr<LayerPolicy> make_layer_policy(const PolicySpec& spec, const Lay
   if (context.budget < 1) throw UsageError("budget: must be at least 1");
   check_combination(spec);
   const PolicyEntry& entry = entry_of(spec.score());
-  if (entry.make_policy) return entry.make_policy(spec.score(), context);
-  if (!entry.make_score) throw UsageError("policy: '" + entry.name + "' is not a score");
+  if (const auto* whole = entry.as<WholePolicyBuilder>()) {
+    return whole->make(spec.score(), context);
+  }
+  if (entry.as<ScoreBuilder>() == nullptr) {
+    throw UsageError("policy: '" + entry.name + "' is not a score");
+  }
   return std::make_unique<ComposedPolicy>(entry.name, context, options, make_stages(spec, context));
 }
 
@@ -121,18 +139,18 @@ std::vector<std::string> policy_notes(const PolicySpec& spec, const ModelInfo& m
   for (const SpecPart& part : spec.parts) {
     const PolicyEntry& entry = entry_of(part);
     if (entry.doubts) {
-      for (std::string& note : entry.doubts(spec)) notes.push_back(std::move(note));
+      for (std::string& note : entry.doubts(part, spec)) notes.push_back(std::move(note));
     }
     if (!entry.notes) continue;
     for (std::string& note : entry.notes(part, model, budget)) notes.push_back(std::move(note));
   }
-  const PolicyEntry& score = entry_of(spec.score());
-  if (!score.make_score) return notes;
+  const auto* score = entry_of(spec.score()).as<ScoreBuilder>();
+  if (score == nullptr) return notes;
   LayerContext context;
   context.model = model;
   context.budget = budget;
-  const Protection protection = modifiers_protection(spec, budget)
-                                    .with(score.make_score(spec.score(), context)->protection());
+  const Protection protection =
+      modifiers_protection(spec, budget).with(score->make(spec.score(), context)->protection());
   if (protection.most() > budget) {
     notes.push_back(spec.text() + " protects up to " + std::to_string(protection.most()) +
                     " entries, more than the budget of " + std::to_string(budget) +

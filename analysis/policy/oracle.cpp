@@ -166,11 +166,12 @@ PolicyEntry oracle() {
                        .maximum = 1e6,
                        .words = {},
                        .meaning = "how many of the following queries count"}};
-  entry.scale = ScoreScale::per_head;
-  entry.needs_future = true;
-  entry.make_score = [](const SpecPart& part, const LayerContext& context) {
-    return std::make_unique<OracleScore>(context, part.count("horizon"));
-  };
+  entry.traits.needs_future = true;
+  entry.builder =
+      ScoreBuilder{[](const SpecPart& part, const LayerContext& context) {
+                     return std::make_unique<OracleScore>(context, part.count("horizon"));
+                   },
+                   ScoreScale::per_head};
   entry.notes = [](const SpecPart&, const ModelInfo&, int) {
     return std::vector<std::string>{
         "oracle uses the future: it exists only in a replay, and greedy eviction is not optimal"};

@@ -87,19 +87,18 @@ const ParameterInfo* PolicyEntry::parameter(std::string_view parameter_name) con
   return nullptr;
 }
 
-ScoreScale score_scale(const PolicySpec& spec) {
-  const bool value_aware = std::any_of(spec.parts.begin(), spec.parts.end(), [](const auto& part) {
-    const PolicyEntry* entry = find_policy(part.name);
-    return entry != nullptr && entry->wrap_score;
-  });
-  const PolicyEntry* score = find_policy(spec.score().name);
-  return value_aware || score == nullptr ? ScoreScale::common : score->scale;
-}
-
-std::string one_set_refusal(const PolicySpec& spec) {
-  if (spec.score().name != "tova" || spec.score().word("aggregate") != "layer") return "";
-  return "tova(layer) keeps one set for all heads of a layer, but this modifier decides for each "
-         "head separately";
+PartKind PolicyEntry::kind() const {
+  struct KindOf {
+    PartKind operator()(const ScoreBuilder&) const { return PartKind::score; }
+    PartKind operator()(const WholePolicyBuilder&) const { return PartKind::score; }
+    PartKind operator()(const ProtectionBuilder&) const { return PartKind::protection; }
+    PartKind operator()(const LayerBudgetBuilder&) const { return PartKind::allocation; }
+    PartKind operator()(const AllocationBuilder&) const { return PartKind::allocation; }
+    PartKind operator()(const ScoreWrapper&) const { return PartKind::value_aware; }
+    PartKind operator()(const SelectionBuilder&) const { return PartKind::selection; }
+    PartKind operator()(const MergingBuilder&) const { return PartKind::merging; }
+  };
+  return std::visit(KindOf{}, builder);
 }
 
 namespace {
@@ -110,18 +109,56 @@ const PolicyEntry& catalogued(const SpecPart& part) {
 }
 }  // namespace
 
+bool has_trait(const PolicySpec& spec, bool PolicyTraits::*trait) {
+  return std::any_of(spec.parts.begin(), spec.parts.end(),
+                     [&](const SpecPart& part) { return catalogued(part).traits.*trait; });
+}
+
+bool has_part(const PolicySpec& spec, PartKind kind) {
+  return std::any_of(spec.parts.begin(), spec.parts.end(),
+                     [&](const SpecPart& part) { return catalogued(part).kind() == kind; });
+}
+
+const SpecPart* next_alike(const SpecPart& part, const PolicySpec& spec) {
+  const std::size_t type = catalogued(part).builder.index();
+  bool after = false;
+  for (const SpecPart& other : spec.parts) {
+    if (after && catalogued(other).builder.index() == type) return &other;
+    after = after || other == part;
+  }
+  return nullptr;
+}
+
+ScoreScale base_scale(const PolicySpec& spec) {
+  const auto* score = catalogued(spec.score()).as<ScoreBuilder>();
+  return score != nullptr ? score->scale : ScoreScale::attention;
+}
+
+ScoreScale score_scale(const PolicySpec& spec) {
+  return has_part(spec, PartKind::value_aware) ? ScoreScale::common : base_scale(spec);
+}
+
+std::string one_set_refusal(const SpecPart&, const PolicySpec& spec) {
+  const auto* score = catalogued(spec.score()).as<ScoreBuilder>();
+  if (score == nullptr || !score->keeps_one_set || !score->keeps_one_set(spec.score())) return "";
+  return PolicySpec{{spec.score()}}.text() +
+         " keeps one set for all heads of a layer, but this modifier decides for each head "
+         "separately";
+}
+
+std::optional<CostOrder> cost_order(const PolicySpec& spec) {
+  const PolicyEntry& score = catalogued(spec.score());
+  if (!score.cost) return std::nullopt;
+  return score.cost(spec.score());
+}
+
 void check_closed_loop(const PolicySpec& spec) {
   for (const SpecPart& part : spec.parts) {
-    if (!catalogued(part).needs_future) continue;
+    if (!catalogued(part).traits.needs_future) continue;
     throw UsageError("policy: " + part.name +
                      " needs the following queries, which a running model does not know; replay it "
                      "on a trace instead");
   }
-}
-
-bool reads_output_weights(const PolicySpec& spec) {
-  return std::any_of(spec.parts.begin(), spec.parts.end(),
-                     [](const SpecPart& part) { return catalogued(part).reads_output_weights; });
 }
 
 SpecPart default_part(const PolicyEntry& entry) {

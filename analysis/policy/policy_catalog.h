@@ -3,15 +3,15 @@
 // and builds itself, and one line in policy_catalog.cpp.
 
 #include <functional>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
-#include "analysis/policy/policy.h"
+#include "analysis/metric/cost_model.h"
+#include "analysis/policy/part_builder.h"
 #include "analysis/policy/spec.h"
-#include "analysis/policy/stages.h"
 
 namespace kvloupe {
 
@@ -51,53 +51,48 @@ struct ParameterInfo {
   std::function<std::optional<TextProblem>(std::string_view)> check = nullptr;  // of a text
 };
 
-/// What a score's numbers are, for modifiers that compute with them or compare heads by them.
-enum class ScoreScale {
-  attention,   // shares of attention: never negative, alike in all heads
-  common,      // no attention, but never negative and alike in all heads
-  per_head,    // every head has a scale of its own
-  signed_own,  // the same, and may be negative
+/// What holds for a part, for code that would otherwise have to know its name.
+struct PolicyTraits {
+  bool needs_future = false;          // reads StepView::whole: replay only
+  bool reads_output_weights = false;  // reads LayerContext::output_weights
+  bool keeps_everything = false;      // is the full cache: takes no budget and evicts nothing
 };
 
-/// One line of the catalogue: what a part is, and how it is built. A score fills exactly one of the
-/// first two builders, a modifier exactly one of the others.
+/// One way in which a paper, an author's code or a public library does what a part does.
+struct PartVariant {
+  std::string where;  // "kvpress", "the original", "CriticalKV algorithm 2", ...
+  std::string spec;   // of the part itself; a score may bring modifiers
+};
+
+/// One line of the catalogue: what a part is, and how it is built.
 struct PolicyEntry {
   std::string name;
-  PartKind kind = PartKind::score;
+  PartBuilder builder;
+  PolicyTraits traits;
   std::string summary;      // one line
   std::string formula;      // one line; for a score: of entry i, higher = kept
   std::string source;       // paper and equation
   std::string differences;  // how public implementations differ, and the parameter that shows it
   std::vector<ParameterInfo> parameters;
   std::string example;  // a spec that shows it; where empty the name alone is one
+  std::vector<PartVariant> variants;
+  /// What a step of a score costs, where KeyDiff's table 4 has a line for it.
+  std::function<CostOrder(const SpecPart&)> cost;
 
-  /// A score, to be combined with any modifier.
-  std::function<std::unique_ptr<Score>(const SpecPart&, const LayerContext&)> make_score;
-  /// A policy that decides by itself and takes no modifier.
-  std::function<std::unique_ptr<LayerPolicy>(const SpecPart&, const LayerContext&)> make_policy;
-  /// What a modifier protects at a budget.
-  std::function<Protection(const SpecPart&, int budget)> protect;
-  /// Entries per head the layer may hold once so many tokens were seen that later queries see.
-  std::function<int(const SpecPart&, const LayerContext&, int seen)> layer_budget;
-  std::function<std::unique_ptr<Allocation>(const SpecPart&)> make_allocation;
-  /// A score made of another.
-  std::function<std::unique_ptr<Score>(const SpecPart&, const LayerContext&,
-                                       std::unique_ptr<Score> base)>
-      wrap_score;
-  std::function<std::unique_ptr<Selection>(const SpecPart&, const LayerContext&)> make_selection;
-  std::function<std::unique_ptr<Merging>(const SpecPart&, const LayerContext&)> make_merging;
-
-  ScoreScale scale = ScoreScale::attention;  // of a score, whatever its parameters
-  bool needs_future = false;                 // reads StepView::whole: replay only
-  bool reads_output_weights = false;         // LayerContext::output_weights
   /// Why this part makes no sense in a spec; empty where it does. The rest of the spec is known to
   /// the catalogue.
-  std::function<std::string(const PolicySpec&)> refusal;
+  std::function<std::string(const SpecPart&, const PolicySpec&)> refusal;
   /// What is doubtful about this part beside the others of a spec.
-  std::function<std::vector<std::string>(const PolicySpec&)> doubts;
+  std::function<std::vector<std::string>(const SpecPart&, const PolicySpec&)> doubts;
   /// Lines a person should read about this part at this budget.
   std::function<std::vector<std::string>(const SpecPart&, const ModelInfo&, int budget)> notes;
 
+  PartKind kind() const;
+  /// The builder, where the part is of that type; else null.
+  template <typename Builder>
+  const Builder* as() const {
+    return std::get_if<Builder>(&builder);
+  }
   const ParameterInfo* parameter(std::string_view name) const;
 };
 
@@ -107,17 +102,28 @@ const std::vector<PolicyEntry>& policy_catalog();
 /// The entry of that name, or nullptr.
 const PolicyEntry* find_policy(std::string_view name);
 
+/// Whether any part of the spec has the trait, or is of the kind. Throws UsageError for a part that
+/// the catalogue lacks.
+bool has_trait(const PolicySpec& spec, bool PolicyTraits::*trait);
+bool has_part(const PolicySpec& spec, PartKind kind);
+
+/// The first part after this one with a builder of the same type, or nullptr.
+const SpecPart* next_alike(const SpecPart& part, const PolicySpec& spec);
+
+/// Of the spec's score as it is.
+ScoreScale base_scale(const PolicySpec& spec);
 /// Of what a spec's modifiers see: the score's, or what a value-aware form makes of it.
 ScoreScale score_scale(const PolicySpec& spec);
 
-/// Why a modifier that decides for each head by itself does not go with tova(layer); else empty.
-std::string one_set_refusal(const PolicySpec& spec);
+/// Why a modifier that decides for each head by itself does not go with a score that keeps one set
+/// for all heads; else empty.
+std::string one_set_refusal(const SpecPart& part, const PolicySpec& spec);
+
+/// What a step of the spec's score costs; nothing for one that KeyDiff's table 4 does not have.
+std::optional<CostOrder> cost_order(const PolicySpec& spec);
 
 /// Throws UsageError where a running model cannot follow the spec: a part needs the future.
 void check_closed_loop(const PolicySpec& spec);
-
-/// Whether a policy of this spec may read LayerContext::output_weights.
-bool reads_output_weights(const PolicySpec& spec);
 
 /// The part with every argument at its default. Throws UsageError where one has none.
 SpecPart default_part(const PolicyEntry& entry);

@@ -1,9 +1,8 @@
 #include "analysis/policy/policy_files.h"
 
-#include <fmt/format.h>
-
 #include <sys/stat.h>
 
+#include "analysis/file_identity.h"
 #include "analysis/policy/policy_catalog.h"
 
 namespace kvloupe {
@@ -18,10 +17,7 @@ std::string policy_files(const PolicySpec& policy) {
       const std::string& path = part.word(parameter.name);
       struct stat status {};
       text += " " + path + "=";
-      text += ::stat(path.c_str(), &status) != 0
-                  ? std::string("missing")
-                  : fmt::format("{}-{}.{:09}", status.st_size, status.st_mtim.tv_sec,
-                                status.st_mtim.tv_nsec);
+      text += ::stat(path.c_str(), &status) != 0 ? "missing" : file_identity(status);
     }
   }
   return text;

@@ -90,9 +90,9 @@ std::string policies_markdown() {
   std::string text = kHead;
   std::string_view kind;
   for (const PolicyEntry& entry : policy_catalog()) {
-    if (kind != kind_name(entry.kind)) {
-      kind = kind_name(entry.kind);
-      text += fmt::format("\n## {}\n", entry.kind == PartKind::score
+    if (kind != kind_name(entry.kind())) {
+      kind = kind_name(entry.kind());
+      text += fmt::format("\n## {}\n", entry.kind() == PartKind::score
                                            ? std::string("Scores")
                                            : fmt::format("Modifiers: {}", kind));
     }

@@ -25,7 +25,6 @@ namespace policies {
 PolicyEntry pyramid() {
   PolicyEntry entry;
   entry.name = "pyramid";
-  entry.kind = PartKind::allocation;
   entry.summary = "the budget falls from the first layer to the last; N is the mean";
   entry.formula =
       "layer l of L holds max - l(max - min)/(L - 1) per head, rounded half to even; min = N/beta, "
@@ -44,10 +43,11 @@ PolicyEntry pyramid() {
        .maximum = 1e6,
        .words = {},
        .meaning = "the last layer's share is the budget divided by beta; 1: uniform"}};
-  entry.layer_budget = [](const SpecPart& part, const LayerContext& context, int seen) {
-    return pyramid_budget(context.layer, context.model.num_layers, context.budget,
-                          part.number("beta"), seen);
-  };
+  entry.builder =
+      LayerBudgetBuilder{[](const SpecPart& part, const LayerContext& context, int seen) {
+        return pyramid_budget(context.layer, context.model.num_layers, context.budget,
+                              part.number("beta"), seen);
+      }};
   entry.notes = [](const SpecPart& part, const ModelInfo& model, int budget) {
     std::vector<std::string> notes;
     if (model.num_layers < 2) {

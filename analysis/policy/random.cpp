@@ -43,11 +43,12 @@ PolicyEntry random() {
                        .maximum = 9007199254740991.0,
                        .words = {},
                        .meaning = "another seed, another choice"}};
-  entry.scale = ScoreScale::common;
-  entry.make_score = [](const SpecPart& part, const LayerContext& context) {
-    return std::make_unique<RandomScore>(static_cast<std::uint64_t>(part.number("seed")),
-                                         context.layer);
-  };
+  entry.builder =
+      ScoreBuilder{[](const SpecPart& part, const LayerContext& context) {
+                     return std::make_unique<RandomScore>(
+                         static_cast<std::uint64_t>(part.number("seed")), context.layer);
+                   },
+                   ScoreScale::common};
   return entry;
 }
 

@@ -7,7 +7,6 @@ namespace kvloupe::policies {
 PolicyEntry recent() {
   PolicyEntry entry;
   entry.name = "recent";
-  entry.kind = PartKind::protection;
   entry.summary = "keeps the most recent entries, inside the budget";
   entry.formula = "the last r entries of the cache are kept whatever their score";
   entry.source = "KeyDiff table 11 (10 % and 20 % of the budget); H2O (50 %)";
@@ -18,9 +17,9 @@ PolicyEntry recent() {
                        .maximum = 1e6,
                        .words = {},
                        .meaning = "a count of entries, or a share of the budget"}};
-  entry.protect = [](const SpecPart& part, int budget) {
+  entry.builder = ProtectionBuilder{[](const SpecPart& part, int budget) {
     return Protection{.recent = part.share("r", budget)};
-  };
+  }};
   return entry;
 }
 

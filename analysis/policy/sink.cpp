@@ -36,10 +36,15 @@ PolicyEntry sink() {
                        .maximum = 1e6,
                        .words = {},
                        .meaning = "how many of the first tokens are kept"}};
-  entry.scale = ScoreScale::common;
-  entry.make_score = [](const SpecPart& part, const LayerContext&) {
-    return std::make_unique<SinkScore>(part.count("n"));
+  entry.cost = [](const SpecPart&) {
+    return CostOrder{"O(N)", "O(1)",
+                     [](const StepShape& step) { return step.entries - step.block; },
+                     [](const StepShape&) { return 1.0; }};
   };
+  entry.builder = ScoreBuilder{[](const SpecPart& part, const LayerContext&) {
+                                 return std::make_unique<SinkScore>(part.count("n"));
+                               },
+                               ScoreScale::common};
   return entry;
 }
 

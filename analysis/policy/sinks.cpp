@@ -7,7 +7,6 @@ namespace kvloupe::policies {
 PolicyEntry sinks() {
   PolicyEntry entry;
   entry.name = "sinks";
-  entry.kind = PartKind::protection;
   entry.summary = "keeps the first tokens, inside the budget";
   entry.formula = "tokens 0 to n - 1 are kept whatever their score";
   entry.source = "Xiao et al., Efficient Streaming Language Models with Attention Sinks";
@@ -18,9 +17,9 @@ PolicyEntry sinks() {
                        .maximum = 1e6,
                        .words = {},
                        .meaning = "a count of tokens, or a share of the budget"}};
-  entry.protect = [](const SpecPart& part, int budget) {
+  entry.builder = ProtectionBuilder{[](const SpecPart& part, int budget) {
     return Protection{.sink_tokens = part.share("n", budget)};
-  };
+  }};
   return entry;
 }
 

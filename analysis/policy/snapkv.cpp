@@ -119,7 +119,21 @@ PolicyEntry snapkv() {
        .maximum = 1,
        .words = {},
        .meaning = "1: smooth each query head, then average over the group"}};
-  entry.make_score = [](const SpecPart& part, const LayerContext& context) {
+  entry.variants = {
+      {"KeyDiff A.1: mean, kernel 7", "snapkv"},
+      {"CriticalKV algorithm 2: maximum", "snapkv(pool=max)"},
+      {"its authors' runs: maximum, without the window", "snapkv(pool=max,range=candidates)"},
+      {"its code's defaults: window 64, kernel 5", "snapkv(window=64,kernel=5,range=candidates)"},
+      {"kvpress: smoothed before the group mean",
+       "snapkv(window=64,kernel=5,range=candidates,pool_before_group=1)"}};
+  entry.cost = [](const SpecPart& part) {
+    const double window = part.count("window");  // L, of which a step has at most B
+    const auto rows = [window](const StepShape& step) {
+      return step.entries * std::min(step.block, window);
+    };
+    return CostOrder{"O((N + B)L)", "O((N + B)L)", rows, rows};
+  };
+  entry.builder = ScoreBuilder{[](const SpecPart& part, const LayerContext& context) {
     SnapKvOptions options;
     options.window = part.count("window");
     options.kernel = part.count("kernel");
@@ -127,7 +141,7 @@ PolicyEntry snapkv() {
     options.candidates_only = part.word("range") == "candidates";
     options.pool_before_group = part.count("pool_before_group") == 1;
     return std::make_unique<SnapKvScore>(context.model, options);
-  };
+  }};
   return entry;
 }
 

@@ -97,19 +97,19 @@ class Parser {
     if (entry == nullptr) {
       std::vector<std::string> names;
       for (const PolicyEntry& known : policy_catalog()) {
-        if ((known.kind == PartKind::score) == first) names.push_back(known.name);
+        if ((known.kind() == PartKind::score) == first) names.push_back(known.name);
       }
       refuse(name, position,
              std::string("unknown ") + (first ? "score" : "modifier") + "; the nearest is '" +
                  nearest_word(name, names) + "' of " + list(names));
     }
-    if (first && entry->kind != PartKind::score) {
+    if (first && entry->kind() != PartKind::score) {
       refuse(name, position, "is a modifier; a spec starts with a score: 'keydiff+" + name + "'");
     }
-    if (!first && entry->kind == PartKind::score) {
+    if (!first && entry->kind() == PartKind::score) {
       std::vector<std::string> names;
       for (const PolicyEntry& known : policy_catalog()) {
-        if (known.kind != PartKind::score) names.push_back(known.name);
+        if (known.kind() != PartKind::score) names.push_back(known.name);
       }
       refuse(name, position,
              "is a score; only the first part can be a score; the nearest modifier is '" +
@@ -321,10 +321,11 @@ class Parser {
   void check_modifiers(const PolicySpec& spec) const {
     for (const auto& [name, position] : positions_) {
       const PolicyEntry& entry = *find_policy(name);
-      const std::string reason = entry.refusal ? entry.refusal(spec) : "";
+      const std::string reason = entry.refusal ? entry.refusal(*spec.find(name), spec) : "";
       if (!reason.empty()) refuse(name, position, reason);
     }
-    if (spec.parts.size() < 2 || find_policy(spec.score().name)->make_score) return;
+    if (spec.parts.size() < 2 || find_policy(spec.score().name)->as<ScoreBuilder>() != nullptr)
+      return;
     const std::string& name = positions_[1].first;
     refuse(name, positions_[1].second,
            spec.score().name + " makes all decisions itself; remove the modifiers");

@@ -74,10 +74,20 @@ PolicyEntry tova() {
        .maximum = 1,
        .words = {},
        .meaning = "1: the last token is always kept"}};
-  entry.make_score = [](const SpecPart& part, const LayerContext& context) {
-    return std::make_unique<TovaScore>(context.model, part.word("aggregate") == "layer",
-                                       part.count("protect_last"));
+  entry.variants = {{"KeyDiff B.2: by group", "tova"},
+                    {"the original: one set per layer", "tova(aggregate=layer)"},
+                    {"kvpress: the same, last token kept", "tova(aggregate=layer,protect_last=1)"}};
+  entry.cost = [](const SpecPart&) {
+    const auto entries = [](const StepShape& step) { return step.entries; };
+    return CostOrder{"O(N + B)", "O(N + B)", entries, entries};
   };
+  entry.builder = ScoreBuilder{
+      .make =
+          [](const SpecPart& part, const LayerContext& context) {
+            return std::make_unique<TovaScore>(context.model, part.word("aggregate") == "layer",
+                                               part.count("protect_last"));
+          },
+      .keeps_one_set = [](const SpecPart& part) { return part.word("aggregate") == "layer"; }};
   return entry;
 }
 

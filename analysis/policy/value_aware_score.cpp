@@ -6,6 +6,8 @@
 #include <numeric>
 #include <utility>
 
+#include "analysis/policy/policy_catalog.h"
+
 namespace kvloupe {
 
 namespace {
@@ -126,16 +128,22 @@ std::unique_ptr<Score> make_value_aware_score(ValueAwareForm form, std::unique_p
   return std::make_unique<ValueAwareScore>(form, std::move(base));
 }
 
-std::vector<std::string> value_aware_doubts(const PolicySpec& spec, const std::string& name) {
+std::string value_aware_refusal(const SpecPart& part, const PolicySpec& spec) {
+  if (const SpecPart* other = next_alike(part, spec)) {
+    return "cannot be combined with " + other->name + "; leave one out";
+  }
+  return one_set_refusal(part, spec);
+}
+
+std::vector<std::string> value_aware_doubts(const SpecPart& part, const PolicySpec& spec) {
   std::vector<std::string> doubts;
-  const PolicyEntry* score = find_policy(spec.score().name);
-  if (score == nullptr) return doubts;
-  if (score->scale == ScoreScale::signed_own) {
-    doubts.push_back(name + " reads scores as attention: if scores of " + score->name +
+  const std::string& score = spec.score().name;
+  if (base_scale(spec) == ScoreScale::signed_own) {
+    doubts.push_back(part.name + " reads scores as attention: if scores of " + score +
                      " are negative, all are first shifted by their minimum");
   }
-  if (score->scale != ScoreScale::attention) {
-    doubts.push_back(name + " is exact for attention, but " + score->name + " is not attention");
+  if (base_scale(spec) != ScoreScale::attention) {
+    doubts.push_back(part.name + " is exact for attention, but " + score + " is not attention");
   }
   return doubts;
 }

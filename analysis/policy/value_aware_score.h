@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "analysis/policy/policy_catalog.h"
+#include "analysis/policy/stages.h"
 
 namespace kvloupe {
 
@@ -29,7 +29,10 @@ enum class ValueAwareForm { caote, fastcaote };
 /// The value-aware form of a score.
 std::unique_ptr<Score> make_value_aware_score(ValueAwareForm form, std::unique_ptr<Score> base);
 
-/// What is doubtful about `name`, a value-aware form, over a spec's score.
-std::vector<std::string> value_aware_doubts(const PolicySpec& spec, const std::string& name);
+/// Why a value-aware form makes no sense in a spec; empty where it does.
+std::string value_aware_refusal(const SpecPart& part, const PolicySpec& spec);
+
+/// What is doubtful about a value-aware form over a spec's score.
+std::vector<std::string> value_aware_doubts(const SpecPart& part, const PolicySpec& spec);
 
 }  // namespace kvloupe

@@ -13,6 +13,7 @@
 #include "analysis/cache/cache_attention.h"
 #include "analysis/cache/place_turns.h"
 #include "analysis/error.h"
+#include "analysis/numeric/set_overlap.h"
 #include "analysis/replay/replay.h"
 
 namespace kvloupe {
@@ -95,18 +96,6 @@ std::vector<std::int32_t> retained_after(const std::vector<std::int32_t>& evicte
     if (left < 0 || left > step) tokens.push_back(token);
   }
   return tokens;
-}
-
-double jaccard(const std::vector<std::int32_t>& a, const std::vector<std::int32_t>& b) {
-  std::size_t common = 0;
-  for (auto i = a.begin(), j = b.begin(); i != a.end() && j != b.end();) {
-    if (*i == *j) ++common;
-    const bool advance_a = *i <= *j;
-    if (*j <= *i) ++j;
-    if (advance_a) ++i;
-  }
-  const std::size_t all = a.size() + b.size() - common;
-  return all == 0 ? 1.0 : static_cast<double>(common) / static_cast<double>(all);
 }
 
 std::vector<std::int32_t> evictions(const Trace& closed, int layer, int head) {
@@ -293,8 +282,13 @@ std::vector<double> retained_jaccard(const std::vector<std::int32_t>& a,
   for (int step = 0; step < static_cast<int>(blocks.size()); ++step) {
     const int end = blocks[static_cast<std::size_t>(step)].end;
     const int first = first_seen(end, window);
-    values.push_back(
-        jaccard(retained_after(a, first, end, step), retained_after(b, first, end, step)));
+    const auto retains = [step](const std::vector<std::int32_t>& evicted_at) {
+      return [&evicted_at, step](std::int32_t token) {
+        const std::int32_t left = evicted_at[static_cast<std::size_t>(token)];
+        return left < 0 || left > step;
+      };
+    };
+    values.push_back(set_overlap(first, end, retains(a), retains(b)).jaccard());
   }
   return values;
 }

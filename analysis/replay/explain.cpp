@@ -126,6 +126,12 @@ TokenExplanation explain(const Replay& replay, const HeadReplay& head, int token
   return result;
 }
 
+const char* leaving_text(Fate fate) {
+  return fate == Fate::merged          ? "merged"
+         : fate == Fate::beyond_window ? "left the model's window"
+                                       : "evicted";
+}
+
 std::string reason_text(const TokenExplanation& explanation, const StepReason& reason) {
   if (reason.fate == Fate::beyond_window) {
     return "left the model's sliding window: no later query sees it";

@@ -41,6 +41,9 @@ struct TokenExplanation {
 /// head was replayed without its scores (ReplayRequest::scores_head).
 TokenExplanation explain(const Replay& replay, const HeadReplay& head, int token);
 
+/// How an entry left its head, for a sentence: "evicted", "merged", ...
+const char* leaving_text(Fate fate);
+
 /// One sentence: what happened to the entry at that step, and why.
 std::string reason_text(const TokenExplanation& explanation, const StepReason& reason);
 

@@ -11,6 +11,7 @@
 #include "analysis/cache/one_blas_thread.h"
 #include "analysis/error.h"
 #include "analysis/measure/measure_catalog.h"
+#include "analysis/policy/policy_catalog.h"
 #include "analysis/policy/policy_files.h"
 #include "analysis/replay/layer_replay.h"
 #include "analysis/replay/layer_states.h"
@@ -237,7 +238,7 @@ Replay replay(const Trace& trace, const ReplayRequest& request, Progress& progre
     for (HeadReplay& head : layer) result.heads.push_back(std::move(head));
   }
   // Where an allocation gives heads more or less, the budget is only their mean.
-  if (!request.policy.find("adakv") && !request.policy.find("pyramid")) note_unused_budget(result);
+  if (!has_part(request.policy, PartKind::allocation)) note_unused_budget(result);
   return result;
 }
 

@@ -1,6 +1,5 @@
 #include "analysis/trace/open_trace_file.h"
 
-#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -8,6 +7,7 @@
 #include <cstring>
 
 #include "analysis/error.h"
+#include "analysis/file_identity.h"
 #include "analysis/trace/hdf5_checked_file.h"
 
 namespace kvloupe::hdf5 {
@@ -30,8 +30,7 @@ TraceFile open_trace_file(const std::filesystem::path& path) {
   }
   TraceFile opened;
   opened.bytes = static_cast<std::uint64_t>(status.st_size);
-  opened.identity =
-      fmt::format("{}-{}.{:09}", opened.bytes, status.st_mtim.tv_sec, status.st_mtim.tv_nsec);
+  opened.identity = file_identity(status);
   if (H5Fis_hdf5(path.c_str()) <= 0) {
     throw FileError(path.string(), "is not an HDF5 file; kvloupe-capture makes traces");
   }

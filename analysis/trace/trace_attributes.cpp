@@ -140,4 +140,39 @@ TraceAttributes read_trace_attributes(hid_t file) {
   return result;
 }
 
+void write_model_attributes(hid_t group, const ModelInfo& model, const std::string& fingerprint) {
+  hdf5::write_attribute(group, "name", model.name);
+  hdf5::write_attribute(group, "architecture", model.architecture);
+  hdf5::write_attribute(group, "num_layers", std::int64_t{model.num_layers});
+  hdf5::write_attribute(group, "num_heads", std::int64_t{model.num_heads});
+  hdf5::write_attribute(group, "num_kv_heads", std::int64_t{model.num_kv_heads});
+  hdf5::write_attribute(group, "head_dim", std::int64_t{model.head_dim});
+  hdf5::write_attribute(group, "hidden_size", std::int64_t{model.hidden_size});
+  hdf5::write_attribute(group, "vocab_size", std::int64_t{model.vocab_size});
+  hdf5::write_attribute(group, "rope_theta", model.rope_theta);
+  hdf5::write_attribute(group, "rope_scaling",
+                        model.rope_scaling.empty() ? std::string("null") : model.rope_scaling);
+  hdf5::write_attribute(
+      group, "rope_pairing",
+      std::string(model.rope_pairing == RopePairing::half ? "half" : "interleaved"));
+  hdf5::write_attribute(group, "sliding_window", std::int64_t{model.sliding_window});
+  hdf5::write_attribute(group, "config", model.config);
+  if (!fingerprint.empty()) hdf5::write_attribute(group, layout::kFingerprint, fingerprint);
+}
+
+void write_run_attributes(hid_t group, const RunInfo& run) {
+  hdf5::write_attribute(group, "block_size", std::int64_t{run.block_size});
+  hdf5::write_attribute(group, "prompt_length", std::int64_t{run.prompt_length});
+  hdf5::write_attribute(group, "generated", std::int64_t{run.generated});
+  hdf5::write_attribute(group, "dtype", run.dtype);
+  hdf5::write_attribute(group, "device", run.device);
+  hdf5::write_attribute(group, "threads", std::int64_t{run.threads});
+  hdf5::write_attribute(group, "policy", run.policy);
+  hdf5::write_attribute(group, "budget", std::int64_t{run.budget});
+  hdf5::write_attribute(group, "seed", run.seed);
+  hdf5::write_attribute(group, "seconds", run.seconds);
+  hdf5::write_attribute(group, "attention_scale", run.attention_scale);
+  hdf5::write_attribute(group, "positions", run.positions);
+}
+
 }  // namespace kvloupe

@@ -19,4 +19,11 @@ struct TraceAttributes {
 /// complete, an attribute missing, of the wrong kind or out of range. Call under hdf5::Lock.
 TraceAttributes read_trace_attributes(hid_t file);
 
+/// Writes the attributes of a new file's /model; a `fingerprint` only where it is not empty. Throws
+/// Failure; call under Lock.
+void write_model_attributes(hid_t group, const ModelInfo& model, const std::string& fingerprint);
+
+/// Writes those of /run, once the run is over. Throws Failure; call under Lock.
+void write_run_attributes(hid_t group, const RunInfo& run);
+
 }  // namespace kvloupe

@@ -9,13 +9,15 @@
 #include <cmath>
 #include <cstring>
 #include <ctime>
-#include <limits>
-#include <random>
 #include <stdexcept>
 
 #include "analysis/error.h"
+#include "analysis/output_file.h"
+#include "analysis/trace/float_dataset.h"
 #include "analysis/trace/half.h"
 #include "analysis/trace/hdf5.h"
+#include "analysis/trace/hdf5_output.h"
+#include "analysis/trace/trace_attributes.h"
 #include "analysis/trace/trace_layout.h"
 #include "analysis/trace/utf8.h"
 #include "version.h"
@@ -24,7 +26,7 @@ namespace kvloupe {
 
 namespace fs = std::filesystem;
 using hdf5::Handle;
-using Shape = std::vector<hsize_t>;
+using hdf5::Shape;
 
 namespace {
 constexpr std::size_t kConversionStep = std::size_t{1} << 20;  // floats converted at a time
@@ -40,81 +42,15 @@ std::string now_iso8601() {
   return text;
 }
 
-Handle file_access() {
-  const std::string what = "cannot set up HDF5";
-  Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose, what);
-  // Metadata of HDF5 1.10 carries checksums, so that damage is found instead of followed.
-  hdf5::check(H5Pset_libver_bounds(access, H5F_LIBVER_V110, H5F_LIBVER_V110), what);
-  hdf5::check(H5Pset_fclose_degree(access, H5F_CLOSE_STRONG), what);
-  return access;
-}
-
-/// A dataset of `shape`; chunked and extendable up to that shape where `chunk` is not empty.
-/// `cache` is the library's own chunk cache: 0 where rows should go straight to the file.
-Handle create_dataset(hid_t file, const std::string& path, hid_t type, const Shape& shape,
-                      const Shape& chunk, std::size_t cache) {
-  const std::string what = "cannot make " + path;
-  const int rank = static_cast<int>(shape.size());
-  const Handle space(H5Screate_simple(rank, shape.data(), shape.data()), H5Sclose, what);
-  const Handle creation(H5Pcreate(H5P_DATASET_CREATE), H5Pclose, what);
-  const Handle access(H5Pcreate(H5P_DATASET_ACCESS), H5Pclose, what);
-  hdf5::check(H5Pset_obj_track_times(creation, false), what);  // equal content, equal bytes
-  if (!chunk.empty()) {
-    hdf5::check(H5Pset_chunk(creation, rank, chunk.data()), what);
-    hdf5::check(H5Pset_fill_time(creation, H5D_FILL_TIME_ALLOC), what);
-    hdf5::check(H5Pset_chunk_cache(access, 13, cache, 1.0), what);
-  }
-  return Handle(H5Dcreate2(file, path.c_str(), type, space, H5P_DEFAULT, creation, access),
-                H5Dclose, what);
-}
-
-/// Writes `count` elements from `start` on; `data` is dense and of memory type `type`.
-void write_slab(hid_t dataset, hid_t type, const Shape& start, const Shape& count, const void* data,
-                const std::string& path) {
-  const std::string what = "cannot write " + path;
-  const Handle file_space(H5Dget_space(dataset), H5Sclose, what);
-  hdf5::check(
-      H5Sselect_hyperslab(file_space, H5S_SELECT_SET, start.data(), nullptr, count.data(), nullptr),
-      what);
-  const Handle memory_space(H5Screate_simple(static_cast<int>(count.size()), count.data(), nullptr),
-                            H5Sclose, what);
-  hdf5::check(H5Dwrite(dataset, type, memory_space, file_space, H5P_DEFAULT, data), what);
-}
-
-/// Largest magnitude; NaN where any element is not a number.
-float largest_magnitude(std::span<const float> values) {
-  float largest = 0.0F;
-  bool numbers = true;
-  for (const float value : values) {
-    largest = std::max(largest, std::abs(value));
-    numbers &= value == value;
-  }
-  return numbers ? largest : std::numeric_limits<float>::quiet_NaN();
-}
-
 void require(bool condition, const char* what) {
   if (!condition) throw std::invalid_argument(std::string("TraceWriter: ") + what);
 }
 
-void sync_to_disk(const fs::path& path, int flags) {
-  const int descriptor = open(path.c_str(), flags | O_CLOEXEC);
-  const bool done = descriptor >= 0 && (fsync(descriptor) == 0 || errno == EINVAL);
-  const int error = errno;
-  if (descriptor >= 0) close(descriptor);
-  if (!done) throw hdf5::Failure(std::string("cannot write (") + std::strerror(error) + ")");
-}
 }  // namespace
 
 struct TraceWriter::Impl {
-  /// One floating-point dataset of a layer: float16 until something overflows it.
-  struct Floats {
-    Handle id;
-    std::string path;
-    bool half = false;
-    Shape shape, chunk;
-  };
   struct Layer {
-    Floats query, key, value;
+    FloatDataset query, key, value;                 // float16 until something overflows it
     Handle attention, logsumexp, norm_l1, norm_l2;  // made when first written
     int states = 0, attention_rows = 0, logsumexp_rows = 0, norm_rows = 0;  // tokens written
     int evicted_at = 0;  // tokens of the dataset; 0: none
@@ -152,29 +88,18 @@ struct TraceWriter::Impl {
     }
     if (target.filename().empty())
       throw FileError(target.string(), "does not name a file; give a name");
-    std::random_device random;
-    for (int attempt = 0; attempt < 100; ++attempt) {
-      temporary = target;
-      temporary += fmt::format(".{}.tmp", random());
-      const int descriptor = open(temporary.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0666);
-      if (descriptor >= 0) {
-        close(descriptor);
-        return;
-      }
-      if (errno != EEXIST) break;
+    std::string name;
+    if (const int descriptor = create_beside(target.string(), name); descriptor >= 0) {
+      close(descriptor);
+      temporary = name;
+      return;
     }
-    const int error = errno;
-    temporary.clear();
-    throw FileError(target.string(), std::string("cannot create it: ") + std::strerror(error) +
+    throw FileError(target.string(), std::string("cannot create it: ") + std::strerror(errno) +
                                          "; choose a folder that exists and is writable");
   }
 
   void create_file() {
-    const Handle access = file_access();
-    const Handle creation(H5Pcreate(H5P_FILE_CREATE), H5Pclose, "cannot set up HDF5");
-    H5Pset_obj_track_times(creation, false);
-    file = Handle(H5Fcreate(temporary.c_str(), H5F_ACC_TRUNC, creation, access), H5Fclose,
-                  "cannot create it");
+    file = hdf5::create_file(temporary);
     half = hdf5::half_type();
     const Handle root = hdf5::open_group(file, "/");
     hdf5::write_attribute(root, "format", std::string(layout::kFormat));
@@ -182,7 +107,7 @@ struct TraceWriter::Impl {
     hdf5::write_attribute(root, "generator", std::string("kvloupe " KVLOUPE_VERSION));
     hdf5::write_attribute(root, "created", now_iso8601());
     hdf5::write_flag(root, "complete", false);
-    write_model(hdf5::create_group(file, "/model"));
+    write_model_attributes(hdf5::create_group(file, "/model"), model, options.fingerprint);
     hdf5::create_group(file, "/run");
     hdf5::create_group(file, "/tokens");
     hdf5::create_group(file, "/layers");
@@ -195,92 +120,18 @@ struct TraceWriter::Impl {
     }
   }
 
-  void write_model(hid_t group) const {
-    hdf5::write_attribute(group, "name", model.name);
-    hdf5::write_attribute(group, "architecture", model.architecture);
-    hdf5::write_attribute(group, "num_layers", std::int64_t{model.num_layers});
-    hdf5::write_attribute(group, "num_heads", std::int64_t{model.num_heads});
-    hdf5::write_attribute(group, "num_kv_heads", std::int64_t{model.num_kv_heads});
-    hdf5::write_attribute(group, "head_dim", std::int64_t{model.head_dim});
-    hdf5::write_attribute(group, "hidden_size", std::int64_t{model.hidden_size});
-    hdf5::write_attribute(group, "vocab_size", std::int64_t{model.vocab_size});
-    hdf5::write_attribute(group, "rope_theta", model.rope_theta);
-    hdf5::write_attribute(group, "rope_scaling",
-                          model.rope_scaling.empty() ? std::string("null") : model.rope_scaling);
-    hdf5::write_attribute(
-        group, "rope_pairing",
-        std::string(model.rope_pairing == RopePairing::half ? "half" : "interleaved"));
-    hdf5::write_attribute(group, "sliding_window", std::int64_t{model.sliding_window});
-    hdf5::write_attribute(group, "config", model.config);
-    if (!options.fingerprint.empty())
-      hdf5::write_attribute(group, layout::kFingerprint, options.fingerprint);
+  FloatDataset create_states(int layer, const char* name, int heads) const {
+    return FloatDataset::create(
+        file, layout::layer_dataset(layer, name), !options.store_f32,
+        {size(heads), size(tokens), size(model.head_dim)},
+        {1, size(std::min(tokens, layout::kStateChunk)), size(model.head_dim)});
   }
 
-  static void write_run(hid_t group, const RunInfo& run) {
-    hdf5::write_attribute(group, "block_size", std::int64_t{run.block_size});
-    hdf5::write_attribute(group, "prompt_length", std::int64_t{run.prompt_length});
-    hdf5::write_attribute(group, "generated", std::int64_t{run.generated});
-    hdf5::write_attribute(group, "dtype", run.dtype);
-    hdf5::write_attribute(group, "device", run.device);
-    hdf5::write_attribute(group, "threads", std::int64_t{run.threads});
-    hdf5::write_attribute(group, "policy", run.policy);
-    hdf5::write_attribute(group, "budget", std::int64_t{run.budget});
-    hdf5::write_attribute(group, "seed", run.seed);
-    hdf5::write_attribute(group, "seconds", run.seconds);
-    hdf5::write_attribute(group, "attention_scale", run.attention_scale);
-    hdf5::write_attribute(group, "positions", run.positions);
+  void note_wide(const std::string& path) {
+    notes.push_back(path + " is stored as float32: its values overflow float16");
   }
 
-  Floats create_floats(const std::string& path, bool as_half, const Shape& shape,
-                       const Shape& chunk) {
-    Floats floats{{}, path, as_half, shape, chunk};
-    const hid_t type = as_half ? hid_t(half) : H5T_IEEE_F32LE;
-    floats.id = create_dataset(file, path, type, shape, chunk, 0);
-    return floats;
-  }
-
-  Floats create_states(int layer, const char* name, int heads) {
-    return create_floats(layout::layer_dataset(layer, name), !options.store_f32,
-                         {size(heads), size(tokens), size(model.head_dim)},
-                         {1, size(std::min(tokens, layout::kStateChunk)), size(model.head_dim)});
-  }
-
-  /// Writes float32 `values` of shape `count` at `start`, narrowed where the dataset is float16.
-  void write_floats(const Floats& floats, const Shape& start, const Shape& count,
-                    std::span<const float> values) {
-    if (!floats.half) {
-      write_slab(floats.id, H5T_NATIVE_FLOAT, start, count, values.data(), floats.path);
-      return;
-    }
-    std::vector<std::uint16_t> narrow(values.size());
-    halves_from_floats(values, narrow);
-    write_slab(floats.id, half, start, count, narrow.data(), floats.path);
-  }
-
-  /// Makes a float16 dataset [H,T,d] a float32 one, keeping its first `rows` tokens.
-  void widen(Floats& floats, int rows) {
-    const Floats old = std::move(floats);
-    hdf5::check(H5Ldelete(file, old.path.c_str(), H5P_DEFAULT), "cannot replace " + old.path);
-    floats = create_floats(old.path, false, old.shape, old.chunk);
-    notes.push_back(old.path + " is stored as float32: its values overflow float16");
-    if (rows == 0) return;
-    const Shape count{1, size(rows), old.shape[2]};
-    const std::size_t elements = static_cast<std::size_t>(count[1] * count[2]);
-    std::vector<std::uint16_t> narrow(elements);
-    std::vector<float> wide(elements);
-    const Handle memory(H5Screate_simple(3, count.data(), nullptr), H5Sclose, "out of memory");
-    for (hsize_t head = 0; head < old.shape[0]; ++head) {
-      const Shape start{head, 0, 0};
-      const Handle space(H5Dget_space(old.id), H5Sclose, "cannot read back " + old.path);
-      H5Sselect_hyperslab(space, H5S_SELECT_SET, start.data(), nullptr, count.data(), nullptr);
-      hdf5::check(H5Dread(old.id, half, memory, space, H5P_DEFAULT, narrow.data()),
-                  "cannot read back " + old.path);
-      floats_from_halves(narrow, wide);
-      write_floats(floats, start, count, wide);
-    }
-  }
-
-  void write_state(Floats& floats, int layer, const char* what, int first, int m,
+  void write_state(FloatDataset& floats, int layer, const char* what, int first, int m,
                    std::span<const float> values) {
     const std::size_t d = floats.shape[2];
     require(values.size() == floats.shape[0] * size(m) * d, "states of the wrong size");
@@ -294,8 +145,11 @@ struct TraceWriter::Impl {
                                   at / (rows * d),
                                   static_cast<std::size_t>(first) + at / d % rows));
     }
-    if (floats.half && largest >= kHalfOverflow) widen(floats, first);
-    write_floats(floats, {0, size(first), 0}, {floats.shape[0], size(m), d}, values);
+    if (floats.half && largest >= kHalfOverflow) {
+      floats.widen(file, first);
+      note_wide(floats.path);
+    }
+    floats.write({0, size(first), 0}, {floats.shape[0], size(m), d}, values);
   }
 
   /// A float32 [Hq,T] dataset, made when first written.
@@ -307,10 +161,10 @@ struct TraceWriter::Impl {
     const hsize_t heads = size(model.num_heads);
     if (!id.valid()) {
       const Shape chunk{heads, size(std::min(tokens, layout::kStateChunk))};
-      id = create_dataset(file, path, H5T_IEEE_F32LE, {heads, size(tokens)}, chunk,
-                          2 * chunk[0] * chunk[1] * sizeof(float));
+      id = hdf5::create_dataset(file, path, H5T_IEEE_F32LE, {heads, size(tokens)}, chunk,
+                                2 * chunk[0] * chunk[1] * sizeof(float));
     }
-    write_slab(id, H5T_NATIVE_FLOAT, {0, size(first)}, {heads, size(m)}, values.data(), path);
+    hdf5::write_slab(id, H5T_NATIVE_FLOAT, {0, size(first)}, {heads, size(m)}, values.data(), path);
   }
 
   /// A whole float16 (or wider) weight, in pieces of its first dimension.
@@ -318,9 +172,9 @@ struct TraceWriter::Impl {
                     bool as_half) {
     if (as_half && largest_magnitude(values) >= kHalfOverflow) {
       as_half = false;
-      notes.push_back(path + " is stored as float32: its values overflow float16");
+      note_wide(path);
     }
-    const Floats floats = create_floats(path, as_half, shape, {});
+    const FloatDataset floats = FloatDataset::create(file, path, as_half, shape, {});
     const std::size_t row = values.size() / shape[0];
     const std::size_t step =
         std::max<std::size_t>(1, kConversionStep / std::max<std::size_t>(row, 1));
@@ -328,7 +182,7 @@ struct TraceWriter::Impl {
       Shape start(shape.size(), 0), count = shape;
       start[0] = first;
       count[0] = std::min<hsize_t>(step, shape[0] - first);
-      write_floats(floats, start, count, values.subspan(first * row, count[0] * row));
+      floats.write(start, count, values.subspan(first * row, count[0] * row));
     }
   }
 
@@ -352,10 +206,8 @@ struct TraceWriter::Impl {
   void cut_to(int count);
   void write_tokens(const TokenTable& table, int count);
   void write_array(const std::string& path, hid_t file_type, hid_t memory_type, const Shape& shape,
-                   const void* data) {
-    const Handle id = create_dataset(file, path, file_type, shape, {}, 0);
-    hdf5::check(H5Dwrite(id, memory_type, H5S_ALL, H5S_ALL, H5P_DEFAULT, data),
-                "cannot write " + path);
+                   const void* data) const {
+    hdf5::write_array(file, path, file_type, memory_type, shape, data);
   }
 
   void close_datasets() {
@@ -417,9 +269,9 @@ void TraceWriter::write_attention(int layer, int first, int m, std::span<const f
     const std::string path = layout::layer_dataset(layer, "attention");
     if (!entry.attention.valid()) {
       const hsize_t side = size(std::min(impl_->tokens, layout::kAttentionChunk));
-      entry.attention =
-          create_dataset(impl_->file, path, impl_->half,
-                         {heads, size(impl_->tokens), size(impl_->tokens)}, {1, side, side}, 0);
+      entry.attention = hdf5::create_dataset(impl_->file, path, impl_->half,
+                                             {heads, size(impl_->tokens), size(impl_->tokens)},
+                                             {1, side, side}, 0);
     }
     // Stripes of one chunk's height, each only as wide as its last query sees.
     for (std::size_t row = 0; row < rows;) {
@@ -433,8 +285,8 @@ void TraceWriter::write_attention(int layer, int first, int m, std::span<const f
         halves_from_floats(attention.subspan((head * rows + i) * n, width),
                            std::span(narrow).subspan(line * width, width));
       }
-      write_slab(entry.attention, impl_->half, {0, at, 0}, {heads, height, width}, narrow.data(),
-                 path);
+      hdf5::write_slab(entry.attention, impl_->half, {0, at, 0}, {heads, height, width},
+                       narrow.data(), path);
       row += height;
     }
   });
@@ -481,16 +333,16 @@ void TraceWriter::write_predictions(int first, int m, std::span<const std::int32
       impl_->create_predictions();
       const Shape shape{size(impl_->tokens), k}, chunk{size(std::min(impl_->tokens, 1024)), k};
       const std::size_t cache = 2 * chunk[0] * k * 4;
-      impl_->prediction_ids =
-          create_dataset(impl_->file, "/predictions/token_ids", H5T_STD_I32LE, shape, chunk, cache);
-      impl_->prediction_logprob =
-          create_dataset(impl_->file, "/predictions/logprob", H5T_IEEE_F32LE, shape, chunk, cache);
+      impl_->prediction_ids = hdf5::create_dataset(impl_->file, "/predictions/token_ids",
+                                                   H5T_STD_I32LE, shape, chunk, cache);
+      impl_->prediction_logprob = hdf5::create_dataset(impl_->file, "/predictions/logprob",
+                                                       H5T_IEEE_F32LE, shape, chunk, cache);
     }
     const Shape start{size(first), 0}, count{size(m), k};
-    write_slab(impl_->prediction_ids, H5T_NATIVE_INT32, start, count, ids.data(),
-               "/predictions/token_ids");
-    write_slab(impl_->prediction_logprob, H5T_NATIVE_FLOAT, start, count, logprobs.data(),
-               "/predictions/logprob");
+    hdf5::write_slab(impl_->prediction_ids, H5T_NATIVE_INT32, start, count, ids.data(),
+                     "/predictions/token_ids");
+    hdf5::write_slab(impl_->prediction_logprob, H5T_NATIVE_FLOAT, start, count, logprobs.data(),
+                     "/predictions/logprob");
   });
 }
 
@@ -503,11 +355,11 @@ void TraceWriter::write_final_hidden(int first, int m, std::span<const float> hi
     if (!impl_->hidden.valid()) {
       impl_->create_predictions();
       const Shape chunk{size(std::min(impl_->tokens, layout::kStateChunk)), width};
-      impl_->hidden =
-          create_dataset(impl_->file, path, H5T_IEEE_F32LE, {size(impl_->tokens), width}, chunk, 0);
+      impl_->hidden = hdf5::create_dataset(impl_->file, path, H5T_IEEE_F32LE,
+                                           {size(impl_->tokens), width}, chunk, 0);
     }
-    write_slab(impl_->hidden, H5T_NATIVE_FLOAT, {size(first), 0}, {size(m), width}, hidden.data(),
-               path);
+    hdf5::write_slab(impl_->hidden, H5T_NATIVE_FLOAT, {size(first), 0}, {size(m), width},
+                     hidden.data(), path);
   });
 }
 
@@ -626,7 +478,7 @@ void TraceWriter::finish(const RunInfo& run, const TokenTable& tokens,
   impl_->guarded([&] {
     impl_->cut_to(count);
     impl_->write_tokens(tokens, count);
-    Impl::write_run(hdf5::open_group(impl_->file, "/run"), run);
+    write_run_attributes(hdf5::open_group(impl_->file, "/run"), run);
     impl_->write_array("/run/blocks", H5T_STD_I32LE, H5T_NATIVE_INT32, {blocks.size(), 2},
                        bounds.data());
     if (!loss.empty()) {
@@ -639,13 +491,13 @@ void TraceWriter::finish(const RunInfo& run, const TokenTable& tokens,
     hdf5::write_flag(hdf5::open_group(impl_->file, "/"), "complete", true);
     hdf5::check(H5Fflush(impl_->file, H5F_SCOPE_GLOBAL), "cannot write it");
     if (!impl_->file.reset()) hdf5::check(-1, "cannot write it");
-    sync_to_disk(impl_->temporary, O_RDWR);
+    hdf5::sync_to_disk(impl_->temporary, O_RDWR);
     if (std::rename(impl_->temporary.c_str(), impl_->target.c_str()) != 0) {
       throw hdf5::Failure(std::string("cannot rename onto it (") + std::strerror(errno) + ")");
     }
     impl_->finished = true;
     const fs::path folder = impl_->target.parent_path();
-    sync_to_disk(folder.empty() ? fs::path(".") : folder, O_RDONLY | O_DIRECTORY);
+    hdf5::sync_to_disk(folder.empty() ? fs::path(".") : folder, O_RDONLY | O_DIRECTORY);
   });
 }
 

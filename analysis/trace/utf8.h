@@ -1,9 +1,21 @@
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
 namespace kvloupe {
+
+/// Whether a byte of UTF-8 belongs to the character before it.
+constexpr bool continues_character(char byte) {
+  return (static_cast<unsigned char>(byte) & 0xC0U) == 0x80U;
+}
+
+/// Bytes of the UTF-8 character that `text` (not empty) starts with; 0 if it is not valid.
+std::size_t character_length(std::string_view text);
+
+/// The code point of the UTF-8 character that `text` starts with; there must be one.
+char32_t first_character(std::string_view text);
 
 /// `text` as valid UTF-8: NUL and bytes that are not UTF-8 become the four characters \xNN.
 std::string escape_invalid_utf8(std::string_view text);

@@ -61,11 +61,8 @@ Json to_json(const StepReason& reason) {
 std::string life(const TokenExplanation& explanation) {
   std::string text = fmt::format("entered at step {}", explanation.entered);
   if (explanation.left < 0) return text + ", stays";
-  const Fate fate = explanation.steps.back().fate;
-  const char* how = fate == Fate::merged          ? "merged"
-                    : fate == Fate::beyond_window ? "left the model's window"
-                                                  : "evicted";
-  return text + fmt::format(", {} at step {}", how, explanation.left);
+  return text + fmt::format(", {} at step {}", leaving_text(explanation.steps.back().fate),
+                            explanation.left);
 }
 
 std::vector<int> all_or(const std::vector<int>& chosen, int count) {

@@ -9,6 +9,7 @@
 #include "analysis/error.h"
 #include "analysis/output_file.h"
 #include "analysis/replay/drift.h"
+#include "analysis/trace/utf8.h"
 #include "app/cli/commands.h"
 #include "app/cli/figure_options.h"
 #include "app/cli/window_options.h"
@@ -35,8 +36,8 @@ constexpr std::size_t kLineLength = 100;
 /// Words in lines of at most `width` characters.
 std::vector<std::string> wrapped(const std::string& text, std::size_t width) {
   const auto characters = [](const std::string& line) {
-    return static_cast<std::size_t>(std::count_if(
-        line.begin(), line.end(), [](unsigned char c) { return (c & 0xC0) != 0x80; }));
+    return static_cast<std::size_t>(
+        std::count_if(line.begin(), line.end(), [](char c) { return !continues_character(c); }));
   };
   std::vector<std::string> lines;
   std::string word;
@@ -107,30 +108,23 @@ lesson::LessonTraces open_traces(const lesson::Lesson& chosen,
   return traces;
 }
 
-int write_handout(const lesson::Lesson& chosen, const LessonOptions& o) {
-  OutputFile file(o.pdf);  // before the work: an unwritable target is known at once
-  const lesson::LessonTraces traces = open_traces(chosen, o.traces);
+/// Writes what `make` makes of the lesson, its `bytes`; 1 where it has problems, else 0.
+template <typename Made>
+int write_made(const std::string& path, const lesson::Lesson& chosen,
+               const std::vector<std::string>& paths,
+               Made (*make)(const lesson::Lesson&, const lesson::LessonTraces&,
+                            const figure::TextMetrics&, Progress&),
+               std::string Made::*bytes) {
+  OutputFile file(path);  // before the work: an unwritable target is known at once
+  const lesson::LessonTraces traces = open_traces(chosen, paths);
   const figure::TextMetrics fonts;
   warn_about_fonts(fonts);
   Progress progress;
-  const lesson::Handout handout = lesson::make_handout(chosen, traces, fonts, progress);
-  file.write(handout.pdf);
+  const Made made = make(chosen, traces, fonts, progress);
+  file.write(made.*bytes);
   file.finish();
-  report(handout.problems);
-  return handout.problems.empty() ? 0 : 1;
-}
-
-int write_web_page(const lesson::Lesson& chosen, const LessonOptions& o) {
-  OutputFile file(o.html);
-  const lesson::LessonTraces traces = open_traces(chosen, o.traces);
-  const figure::TextMetrics fonts;
-  warn_about_fonts(fonts);
-  Progress progress;
-  const lesson::WebPage page = lesson::make_web_page(chosen, traces, fonts, progress);
-  file.write(page.html);
-  file.finish();
-  report(page.problems);
-  return page.problems.empty() ? 0 : 1;
+  report(made.problems);
+  return made.problems.empty() ? 0 : 1;
 }
 
 int run_lesson(const LessonOptions& o) {
@@ -148,8 +142,15 @@ int run_lesson(const LessonOptions& o) {
   const lesson::Lesson chosen = lesson::find_lesson(o.name);
   if (chosen.pages.empty()) throw FileError(chosen.path.string(), "has no readable page");
   if (!o.pdf.empty() || !o.html.empty()) {
-    const int code = o.pdf.empty() ? 0 : write_handout(chosen, o);
-    return o.html.empty() ? code : std::max(code, write_web_page(chosen, o));
+    int code = 0;
+    if (!o.pdf.empty()) {
+      code = write_made(o.pdf, chosen, o.traces, lesson::make_handout, &lesson::Handout::pdf);
+    }
+    if (!o.html.empty()) {
+      code = std::max(code, write_made(o.html, chosen, o.traces, lesson::make_web_page,
+                                       &lesson::WebPage::html));
+    }
+    return code;
   }
   window::WindowOptions options = options_of(o.window);
   if (!o.traces.empty()) {

@@ -49,7 +49,7 @@ std::string as_json() {
       parameters.push_back(to_json(parameter));
     }
     policies.push_back({{"name", entry.name},
-                        {"kind", kind_name(entry.kind)},
+                        {"kind", kind_name(entry.kind())},
                         {"summary", entry.summary},
                         {"formula", entry.formula},
                         {"parameters", std::move(parameters)},
@@ -65,7 +65,7 @@ std::string as_table() {
   bool modifiers = false;
   for (const PolicyEntry& entry : policy_catalog()) {
     if (&entry == &policy_catalog().front()) text += "\nScores\n";
-    if (entry.kind != PartKind::score && !modifiers) {
+    if (entry.kind() != PartKind::score && !modifiers) {
       modifiers = true;
       text += "\nModifiers\n";
     }

@@ -7,7 +7,6 @@
 #include <array>
 #include <cctype>
 #include <cstdint>
-#include <cstdlib>
 #include <exception>
 #include <optional>
 #include <string_view>
@@ -20,6 +19,7 @@
 #include "analysis/trace/trace.h"
 #include "app/job/assets.h"
 #include "app/job/child_process.h"
+#include "app/job/user_folder.h"
 #include "app/window/capture_job.h"
 
 namespace kvloupe::demo {
@@ -41,10 +41,8 @@ std::optional<struct stat> status_of(const fs::path& file) {
 }
 
 fs::path cache_folder() {
-  const char* cache = std::getenv("XDG_CACHE_HOME");
-  if (cache && *cache == '/') return fs::path(cache) / "kvloupe";
-  const char* home = std::getenv("HOME");
-  if (home && *home == '/') return fs::path(home) / ".cache/kvloupe";
+  const fs::path cache = job::user_folder("XDG_CACHE_HOME", ".cache");
+  if (!cache.empty()) return cache;
   throw WorkError("no folder for the demo's trace; set XDG_CACHE_HOME to a folder");
 }
 

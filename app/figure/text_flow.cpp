@@ -6,34 +6,13 @@
 #include <cmath>
 #include <utility>
 
+#include "app/figure/printable.h"
+
 namespace kvloupe::figure {
 
 namespace {
 
 constexpr double line_height = 1.6;  // of the text's size
-
-/// A line break, as a trace holds it: itself, or escaped.
-bool is_newline(const std::string& text) {
-  return text == "\n" || text == "\\n" || text == "<0x0A>";
-}
-
-/// What is printed for a token: tabs and newlines as signs, control characters escaped.
-std::string printable(const std::string& text) {
-  if (is_newline(text)) return "↵";
-  std::string out;
-  for (const char c : text) {
-    if (c == '\n') {
-      out += "↵";
-    } else if (c == '\t') {
-      out += "→";
-    } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) {
-      out += fmt::format("\\x{:02x}", static_cast<unsigned>(static_cast<unsigned char>(c)));
-    } else {
-      out += c;
-    }
-  }
-  return out;
-}
 
 /// Where a token stands: its letters from x, the space in front of it before that.
 struct Placed {
@@ -153,8 +132,7 @@ TokenText token_text(const TokenTable& table, std::size_t count) {
                                table.segment_names[table.segment[t]] == "special";
     const bool looks_special = raw.size() > 2 && raw.front() == '<' && raw.back() == '>';
     tokens.special.push_back(named_special || looks_special);
-    const std::string shown = printable(raw);
-    tokens.text.push_back(shown.empty() ? "∅" : shown);
+    tokens.text.push_back(printable(raw));
     tokens.breaks.push_back(is_newline(raw) || (!raw.empty() && raw.back() == '\n'));
   }
   return tokens;

@@ -12,39 +12,16 @@
 #include <unordered_map>
 
 #include "analysis/error.h"
+#include "analysis/trace/utf8.h"
 
 namespace kvloupe::figure {
 
 std::uint32_t next_character(std::string_view text, std::size_t& byte) {
   constexpr std::uint32_t replacement = 0xFFFD;
-  const auto at = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char lead = at(byte);
-  if (lead < 0x80) {
-    ++byte;
-    return lead;
-  }
-  const int extra = lead >= 0xF0 ? 3 : lead >= 0xE0 ? 2 : lead >= 0xC2 ? 1 : 0;
-  if (extra == 0 || lead > 0xF4 || byte + static_cast<std::size_t>(extra) >= text.size()) {
-    ++byte;
-    return replacement;
-  }
-  std::uint32_t value = lead & (0x3F >> extra);
-  for (int i = 1; i <= extra; ++i) {
-    const unsigned char next = at(byte + static_cast<std::size_t>(i));
-    if ((next & 0xC0) != 0x80) {
-      ++byte;
-      return replacement;
-    }
-    value = value << 6 | (next & 0x3F);
-  }
-  const bool overlong = (extra == 2 && value < 0x800) || (extra == 3 && value < 0x10000);
-  const bool surrogate = value >= 0xD800 && value < 0xE000;
-  if (overlong || surrogate || value > 0x10FFFF) {
-    ++byte;
-    return replacement;
-  }
-  byte += static_cast<std::size_t>(extra) + 1;
-  return value;
+  const std::string_view rest = text.substr(byte);
+  const std::size_t length = character_length(rest);
+  byte += std::max<std::size_t>(length, 1);
+  return length > 0 ? static_cast<std::uint32_t>(first_character(rest)) : replacement;
 }
 
 namespace {

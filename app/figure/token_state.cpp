@@ -29,6 +29,23 @@ const char* state_name(TokenState state) {
   return "beyond_window";
 }
 
+Colour state_colour(const Palette& colours, TokenState state) {
+  switch (state) {
+    case TokenState::retained:
+      return colours.retained;
+    case TokenState::protected_:
+      return colours.protected_;
+    case TokenState::evicted:
+      return colours.evicted;
+    case TokenState::merged:
+      return colours.merged;
+    case TokenState::ahead:
+    case TokenState::beyond_window:
+      break;
+  }
+  return colours.paper;
+}
+
 std::vector<TokenState> token_states(const Replay& replay, const HeadReplay& head, int step) {
   const auto s = static_cast<std::size_t>(step);
   const std::int32_t end = replay.blocks.at(s).end;

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "analysis/replay/replay.h"
+#include "app/figure/style.h"
 
 namespace kvloupe::figure {
 
@@ -22,8 +23,16 @@ constexpr bool is_out_of_play(TokenState state) {
   return state == TokenState::ahead || state == TokenState::beyond_window;
 }
 
+/// Whether the token is in the cache.
+constexpr bool is_kept(TokenState state) {
+  return state == TokenState::retained || state == TokenState::protected_;
+}
+
 /// As in CSV and read-outs.
 const char* state_name(TokenState state);
+
+/// The paper's where a policy had no say.
+Colour state_colour(const Palette& colours, TokenState state);
 
 /// The state of every token [T] after a step's eviction, in one head. Distinguishes protected from
 /// retained and merged from evicted only if the replay kept the fates of this head.

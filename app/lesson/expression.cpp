@@ -12,6 +12,7 @@
 #include "analysis/error.h"
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/one_line.h"
+#include "analysis/policy/formula_text.h"
 #include "analysis/policy/nearest_word.h"
 #include "analysis/policy/policy_catalog.h"
 #include "app/figure/figure_catalog.h"
@@ -44,44 +45,10 @@ constexpr std::size_t kLongest = 1000;
 constexpr int kDeepest = 8;
 constexpr std::size_t kMostUses = 90;  // so that a temporary's name is no longer than a value's
 
-bool blank(char c) { return c == ' ' || c == '\t'; }
-bool digit(char c) { return c >= '0' && c <= '9'; }
-bool name_start(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
-bool name_inside(char c) { return name_start(c) || digit(c) || c == '.'; }
+bool name_inside(char c) { return starts_formula_name(c) || is_formula_digit(c) || c == '.'; }
 
 bool contains(const std::vector<std::string>& words, std::string_view word) {
   return std::find(words.begin(), words.end(), word) != words.end();
-}
-
-/// What muParser says, in our words.
-std::string reason(const mu::ParserError& error) {
-  switch (error.GetCode()) {
-    case mu::ecUNEXPECTED_EOF:
-      return "the expression ends too early";
-    case mu::ecMISSING_PARENS:
-      return "a ')' is missing";
-    case mu::ecUNEXPECTED_PARENS:
-      return "this parenthesis does not belong here";
-    case mu::ecUNEXPECTED_ARG_SEP:
-    case mu::ecUNEXPECTED_ARG:
-      return "a comma is allowed only between the arguments of a function";
-    case mu::ecUNEXPECTED_OPERATOR:
-    case mu::ecUNASSIGNABLE_TOKEN:
-      return "an operator is missing or does not belong here";
-    case mu::ecUNEXPECTED_VAL:
-    case mu::ecUNEXPECTED_VAR:
-    case mu::ecUNEXPECTED_FUN:
-      return "an operator is missing before it";
-    case mu::ecTOO_MANY_PARAMS:
-      return "too many arguments for this function";
-    case mu::ecTOO_FEW_PARAMS:
-      return "too few arguments for this function";
-    case mu::ecMISSING_ELSE_CLAUSE:
-    case mu::ecMISPLACED_COLON:
-      return "a choice has the form condition ? value : other value";
-    default:
-      return "this cannot be read";
-  }
 }
 
 /// A word in quotes as the catalogue has it. Throws UsageError.
@@ -96,7 +63,7 @@ std::string checked_word(Argument kind, const std::string& word) {
     case Argument::part: {
       std::vector<std::string> names;
       for (const PolicyEntry& entry : policy_catalog()) {
-        if (kind == Argument::part || entry.kind == PartKind::score) names.push_back(entry.name);
+        if (kind == Argument::part || entry.kind() == PartKind::score) names.push_back(entry.name);
       }
       if (contains(names, word)) return word;
       throw UsageError(fmt::format("{} is not a {}; the nearest is '{}'", shown_word(word),
@@ -117,11 +84,8 @@ std::string checked_word(Argument kind, const std::string& word) {
 
 class Reader {
  public:
-  explicit Reader(std::string_view text) : text_(text), names_(value_names()) {
-    const mu::Parser parser;
-    for (const auto& [name, function] : parser.GetFunDef()) functions_.push_back(name);
-    for (const auto& [name, value] : parser.GetConst()) constants_.push_back(name);
-  }
+  explicit Reader(std::string_view text)
+      : text_(text), values_(value_names()), names_(formula_names()) {}
 
   std::shared_ptr<const Node> read() const {
     if (text_.size() > kLongest) {
@@ -139,14 +103,15 @@ class Reader {
   std::shared_ptr<const Node> expression(std::size_t begin, std::size_t end, int depth) const {
     auto node = std::make_shared<Node>();
     node->text = text_.substr(begin, end - begin);
-    if (std::all_of(node->text.begin(), node->text.end(), blank))
+    if (std::all_of(node->text.begin(), node->text.end(), is_formula_blank))
       refuse(begin, "the expression is empty");
     int open = 0;
     for (std::size_t at = begin; at < end;) {
       const char c = text_[at];
-      if (name_start(c)) {
+      if (starts_formula_name(c)) {
         at = name(*node, begin, at, end, depth);
-      } else if (digit(c) || (c == '.' && at + 1 < end && digit(text_[at + 1]))) {
+      } else if (is_formula_digit(c) ||
+                 (c == '.' && at + 1 < end && is_formula_digit(text_[at + 1]))) {
         at = number(at, end);
       } else {
         if (c == '(') ++open;
@@ -160,34 +125,19 @@ class Reader {
   }
 
   std::size_t number(std::size_t at, std::size_t end) const {
-    const auto digits = [&](std::size_t i) {
-      while (i < end && digit(text_[i])) ++i;
-      return i;
-    };
-    std::size_t stop = digits(at);
-    if (stop < end && text_[stop] == '.') stop = digits(stop + 1);
-    if (stop < end && (text_[stop] == 'e' || text_[stop] == 'E')) {
-      const bool sign = stop + 1 < end && (text_[stop + 1] == '+' || text_[stop + 1] == '-');
-      const std::size_t exponent = stop + (sign ? 2 : 1);
-      if (digits(exponent) > exponent) stop = digits(exponent);
-    }
+    const std::size_t stop = formula_number_end(text_, at, end);
     if (stop < end && (name_inside(text_[stop]))) refuse(at, "not a number");
     return stop;
   }
 
   /// Length of the operator at `at`.
   std::size_t symbol(std::size_t at, std::size_t end) const {
-    const std::string_view two = text_.substr(at, std::min<std::size_t>(2, end - at));
-    for (const char* pair : {"==", "!=", "<=", ">=", "&&", "||"}) {
-      if (two == pair) return 2;
-    }
+    const std::size_t length = formula_operator_length(text_, at, end);
+    if (length > 0) return length;
     if (text_[at] == '=') refuse(at, "assignment is not allowed; for equality write ==");
     if (text_[at] == '%') refuse(at, "write a share as a number: 0.1 for 10 %");
     if (text_[at] == '"') refuse(at, "words in quotes are allowed only as arguments of a value");
-    if (std::string_view("+-*/^()<>?:,! \t").find(text_[at]) == std::string_view::npos) {
-      refuse(at, fmt::format("{} is not an operator", shown_word(text_.substr(at, 1))));
-    }
-    return 1;
+    refuse(at, fmt::format("{} is not an operator", shown_word(text_.substr(at, 1))));
   }
 
   /// A value of the catalogue, with its arguments, or a function or constant of muParser.
@@ -197,13 +147,13 @@ class Reader {
     while (stop < end && name_inside(text_[stop])) ++stop;
     const std::string word(text_.substr(at, stop - at));
     std::size_t open = stop;
-    while (open < end && blank(text_[open])) ++open;
+    while (open < end && is_formula_blank(text_[open])) ++open;
     const bool call = open < end && text_[open] == '(';
     const ValueInfo* info = find_value(word);
     if (info == nullptr) {
-      if (call ? contains(functions_, word) : contains(constants_, word)) return stop;
-      std::vector<std::string> all = names_;
-      all.insert(all.end(), functions_.begin(), functions_.end());
+      if (call ? contains(names_.functions, word) : contains(names_.constants, word)) return stop;
+      std::vector<std::string> all = values_;
+      all.insert(all.end(), names_.functions.begin(), names_.functions.end());
       refuse(at, fmt::format("{} is not a value; the nearest is '{}'", shown_word(word),
                              nearest_word(word, all)));
     }
@@ -277,8 +227,8 @@ class Reader {
       if (is_words(*result.number)) refuse(from, "this must be a number, not a text");
       return result;
     }
-    while (from < to && blank(text_[from])) ++from;
-    while (to > from && blank(text_[to - 1])) --to;
+    while (from < to && is_formula_blank(text_[from])) ++from;
+    while (to > from && is_formula_blank(text_[to - 1])) --to;
     const bool is_word = to - from >= 2 && text_[from] == '"' && text_[to - 1] == '"' &&
                          text_.substr(from + 1, to - from - 2).find('"') == std::string::npos;
     if (!is_word) {
@@ -304,7 +254,7 @@ class Reader {
     for (const Node::Use& use : node.uses) {
       if (!use.info->is_text) continue;
       std::string rest = node.text;
-      rest.erase(std::remove_if(rest.begin(), rest.end(), blank), rest.end());
+      rest.erase(std::remove_if(rest.begin(), rest.end(), is_formula_blank), rest.end());
       if (rest != use.temporary) {
         refuse(begin,
                fmt::format("'{}' is a text; it cannot be used in a computation", use.info->name));
@@ -322,13 +272,13 @@ class Reader {
       const std::size_t at =
           error.GetPos() < 0 ? 0
                              : std::min(static_cast<std::size_t>(error.GetPos()), node.text.size());
-      refuse(begin + at, reason(error));
+      refuse(begin + at, formula_problem(error, "expression"));
     }
   }
 
   std::string_view text_;
-  std::vector<std::string> names_;
-  std::vector<std::string> functions_, constants_;
+  std::vector<std::string> values_;
+  FormulaNames names_;
 };
 
 template <typename Test>

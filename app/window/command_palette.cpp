@@ -50,7 +50,7 @@ void add_layouts(std::vector<PaletteEntry>& out) {
 void add_policies(const Workspace& w, std::vector<PaletteEntry>& out) {
   for (const bool of_b : {false, true}) {
     for (const PolicyEntry& entry : policy_catalog()) {
-      if (entry.kind != PartKind::score) continue;
+      if (entry.kind() != PartKind::score) continue;
       bool required = false;  // a text has to be typed
       for (const ParameterInfo& parameter : entry.parameters) required |= parameter.required;
       if (required) continue;

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <span>
 
-#include "app/window/token_text.h"
+#include "app/figure/printable.h"
 
 namespace kvloupe::window {
 
@@ -25,7 +25,7 @@ std::string percent(double probability) {
 std::string quoted(const Expectations& expected, std::int32_t id) {
   const auto text = expected.texts.find(id);
   return text == expected.texts.end() ? fmt::format("#{}", id)
-                                      : "“" + visible_text(text->second) + "”";
+                                      : "“" + figure::printable(text->second) + "”";
 }
 
 /// The ids expected after a token, most probable first; empty where the trace does not say.

@@ -7,6 +7,7 @@
 
 #include "analysis/metric/sink.h"
 #include "analysis/metric/tightness.h"
+#include "analysis/numeric/set_overlap.h"
 
 namespace kvloupe::window {
 
@@ -77,20 +78,16 @@ double group_mean(const StepRecord& record, double QueryHeadMetrics::*measure) {
 }
 
 double overlap(const HeadReplay& a, const HeadReplay& b, int step_a, int step_b, int first_unseen) {
-  const auto kept = [](const HeadReplay& head, std::size_t token, int step) {
-    const int gone = head.evicted_at[token];
-    return gone < 0 || gone > step;
+  const auto keeps = [](const HeadReplay& head, int step) {
+    return [&head, step](std::int32_t token) {
+      const int gone = head.evicted_at[static_cast<std::size_t>(token)];
+      return gone < 0 || gone > step;
+    };
   };
   const std::size_t seen = std::min({static_cast<std::size_t>(std::max(first_unseen, 0)),
                                      a.evicted_at.size(), b.evicted_at.size()});
-  long both = 0, either = 0;
-  for (std::size_t token = 0; token < seen; ++token) {
-    const bool in_a = kept(a, token, step_a);
-    const bool in_b = kept(b, token, step_b);
-    both += in_a && in_b;
-    either += in_a || in_b;
-  }
-  return either > 0 ? static_cast<double>(both) / static_cast<double>(either) : kNone;
+  return set_overlap(0, static_cast<std::int32_t>(seen), keeps(a, step_a), keeps(b, step_b))
+      .jaccard(kNone);
 }
 
 GridValues grid_values(std::string_view metric, const GridSources& sources, int layers, int heads,

@@ -1,12 +1,10 @@
 #include "app/window/known_models.h"
 
 #include <algorithm>
-#include <fstream>
 #include <system_error>
 
-#include "analysis/error.h"
 #include "analysis/trace/model_fingerprint.h"
-#include "app/figure/output_file.h"
+#include "app/window/line_list.h"
 #include "app/window/recent_files.h"
 
 namespace kvloupe::window {
@@ -15,13 +13,7 @@ namespace fs = std::filesystem;
 
 namespace {
 constexpr std::size_t kMostModels = 24;
-constexpr std::size_t kLongestPath = 4096;
 constexpr std::uintmax_t kMostBytes = 1 << 18;
-
-bool is_plausible_folder(const std::string& path) {
-  return !path.empty() && path.size() <= kLongestPath && path.front() == '/' &&
-         std::none_of(path.begin(), path.end(), [](unsigned char c) { return c < 0x20; });
-}
 
 bool holds_model(const std::string& folder) {
   std::error_code error;
@@ -35,14 +27,12 @@ fs::path known_models_path() {
 }
 
 KnownModels::KnownModels(fs::path list) : list_(std::move(list)) {
-  std::error_code error;
-  if (!fs::is_regular_file(list_, error) || fs::file_size(list_, error) > kMostBytes) return;
-  std::ifstream in(list_);
-  for (std::string line; entries_.size() < kMostModels && std::getline(in, line);) {
+  for (const std::string& line : read_lines(list_, kMostBytes)) {
+    if (entries_.size() == kMostModels) break;
     const std::size_t space = line.find(' ');
     if (space == std::string::npos) continue;
     Entry entry{line.substr(0, space), line.substr(space + 1)};
-    if (is_model_fingerprint(entry.fingerprint) && is_plausible_folder(entry.folder))
+    if (is_model_fingerprint(entry.fingerprint) && is_listed_path(entry.folder))
       entries_.push_back(std::move(entry));
   }
 }
@@ -52,21 +42,16 @@ void KnownModels::add(const std::string& fingerprint, const fs::path& folder) {
   fs::path whole = fs::absolute(folder, error).lexically_normal();
   if (!whole.has_filename()) whole = whole.parent_path();  // "folder/"
   const std::string name = whole.string();
-  if (error || !is_model_fingerprint(fingerprint) || !is_plausible_folder(name)) return;
+  if (error || !is_model_fingerprint(fingerprint) || !is_listed_path(name)) return;
   const auto same = [&](const Entry& e) { return e.folder == name; };
   if (!entries_.empty() && same(entries_.front()) && entries_.front().fingerprint == fingerprint)
     return;
   std::erase_if(entries_, same);  // a folder holds one model at a time
   entries_.insert(entries_.begin(), {fingerprint, name});
   if (entries_.size() > kMostModels) entries_.resize(kMostModels);
-  if (list_.empty()) return;
-  fs::create_directories(list_.parent_path(), error);
-  std::string text;
-  for (const Entry& each : entries_) text += each.fingerprint + ' ' + each.folder + '\n';
-  try {
-    figure::write_whole_file(list_, text);
-  } catch (const FileError&) {  // a convenience: not worth a word
-  }
+  std::vector<std::string> lines;
+  for (const Entry& each : entries_) lines.push_back(each.fingerprint + ' ' + each.folder);
+  write_lines(list_, lines);
 }
 
 std::vector<std::string> KnownModels::folders() const {

@@ -192,7 +192,7 @@ bool PolicyEditor::draw_score(const Fonts& fonts, PolicySpec& policy, std::strin
   bool changed = false;
   if (ImGui::BeginCombo("##score", now.c_str(), ImGuiComboFlags_HeightLarge)) {
     for (const PolicyEntry& entry : policy_catalog()) {
-      if (entry.kind != PartKind::score) continue;
+      if (entry.kind() != PartKind::score) continue;
       if (ImGui::Selectable(entry.name.c_str(), entry.name == now) && entry.name != now) {
         try {
           policy.parts.front() = default_part(entry);
@@ -248,7 +248,7 @@ bool PolicyEditor::draw_modifiers(const Fonts& fonts, const Palette& colours, Po
   ImGui::PushFont(fonts.secondary);
   bool second_column = false;
   for (const PolicyEntry& entry : policy_catalog()) {
-    if (entry.kind == PartKind::score) continue;
+    if (entry.kind() == PartKind::score) continue;
     const auto found = std::find_if(policy.parts.begin() + 1, policy.parts.end(),
                                     [&](const SpecPart& part) { return part.name == entry.name; });
     bool on = found != policy.parts.end();

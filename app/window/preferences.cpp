@@ -1,6 +1,5 @@
 #include "app/window/preferences.h"
 
-#include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -8,6 +7,7 @@
 
 #include "analysis/error.h"
 #include "app/figure/output_file.h"
+#include "app/job/user_folder.h"
 #include "app/window/state.h"
 
 namespace kvloupe::window {
@@ -33,11 +33,8 @@ void take(const Json& json, const char* field, double& value, double least, doub
 }  // namespace
 
 fs::path preferences_path() {
-  const char* config = std::getenv("XDG_CONFIG_HOME");
-  if (config && *config == '/') return fs::path(config) / "kvloupe/preferences.json";
-  const char* home = std::getenv("HOME");
-  if (home && *home == '/') return fs::path(home) / ".config/kvloupe/preferences.json";
-  return {};
+  const fs::path folder = job::user_folder("XDG_CONFIG_HOME", ".config");
+  return folder.empty() ? fs::path() : folder / "preferences.json";
 }
 
 Preferences read_preferences(const fs::path& file) {

@@ -1,12 +1,9 @@
 #include "app/window/recent_files.h"
 
-#include <algorithm>
-#include <cstdlib>
-#include <fstream>
 #include <system_error>
 
-#include "analysis/error.h"
-#include "app/figure/output_file.h"
+#include "app/job/user_folder.h"
+#include "app/window/line_list.h"
 
 namespace kvloupe::window {
 
@@ -14,48 +11,29 @@ namespace fs = std::filesystem;
 
 namespace {
 constexpr std::size_t kMostFiles = 8;
-constexpr std::size_t kLongestPath = 4096;
 constexpr std::uintmax_t kMostBytes = 1 << 16;
-
-bool is_plausible(const std::string& line) {
-  return !line.empty() && line.size() <= kLongestPath && line.front() == '/' &&
-         std::none_of(line.begin(), line.end(), [](unsigned char c) { return c < 0x20; });
-}
 }  // namespace
 
 fs::path recent_files_path() {
-  const char* state = std::getenv("XDG_STATE_HOME");
-  if (state && *state == '/') return fs::path(state) / "kvloupe/recent";
-  const char* home = std::getenv("HOME");
-  if (home && *home == '/') return fs::path(home) / ".local/state/kvloupe/recent";
-  return {};
+  const fs::path folder = job::user_folder("XDG_STATE_HOME", ".local/state");
+  return folder.empty() ? fs::path() : folder / "recent";
 }
 
 RecentFiles::RecentFiles(fs::path list) : list_(std::move(list)) {
-  std::error_code error;
-  if (!fs::is_regular_file(list_, error) || fs::file_size(list_, error) > kMostBytes) return;
-  std::ifstream in(list_);
-  for (std::string line; files_.size() < kMostFiles && std::getline(in, line);) {
-    if (is_plausible(line)) files_.push_back(line);
+  for (std::string& line : read_lines(list_, kMostBytes)) {
+    if (files_.size() < kMostFiles && is_listed_path(line)) files_.push_back(std::move(line));
   }
 }
 
 void RecentFiles::add(const fs::path& file) {
   std::error_code error;
   const std::string name = fs::absolute(file, error).lexically_normal().string();
-  if (error || !is_plausible(name)) return;
+  if (error || !is_listed_path(name)) return;
   if (!files_.empty() && files_.front() == name) return;
   std::erase(files_, name);
   files_.insert(files_.begin(), name);
   if (files_.size() > kMostFiles) files_.resize(kMostFiles);
-  if (list_.empty()) return;
-  fs::create_directories(list_.parent_path(), error);
-  std::string text;
-  for (const std::string& each : files_) text += each + '\n';
-  try {
-    figure::write_whole_file(list_, text);
-  } catch (const FileError&) {  // a convenience: not worth a word
-  }
+  write_lines(list_, files_);
 }
 
 }  // namespace kvloupe::window

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "app/figure/printable.h"
 #include "app/window/marks.h"
 #include "app/window/numbers.h"
 #include "app/window/panels.h"
@@ -113,18 +114,16 @@ std::string token_line(const Workspace& w, int token) {
   const TokenTable& table = w.results.trace()->tokens();
   const auto at = static_cast<std::size_t>(token);
   std::string line = fmt::format("Token {}", count_text(token));
-  if (at < table.text.size()) line += fmt::format(" “{}”", visible_text(table.text[at]));
+  if (at < table.text.size()) line += fmt::format(" “{}”", figure::printable(table.text[at]));
   if (at < table.segment.size() && table.segment[at] < table.segment_names.size()) {
     line += " · " + table.segment_names[table.segment[at]];
   }
   if (const StepTokens* tokens = w.tokens_a(); tokens && at < tokens->states.size()) {
-    const StepTokens::State token_state = tokens->states[at];
-    line += " · " + std::string(state_text(token_state));
+    line += " · " + state_text(*tokens, at);
     const HeadReplay* head = w.head_a();
     const int gone = head && at < head->evicted_at.size() ? head->evicted_at[at] : -1;
     const bool beyond = gone >= 0 && w.replay_a()->left_unseen(*head, token);
-    if (token_state == StepTokens::State::evicted && gone >= 0)
-      line += fmt::format(" at step {}", gone);
+    if (gone >= 0 && gone < w.step() && !beyond) line += fmt::format(" at step {}", gone);
     if (tokens->ranks[at] > 0) {
       line += fmt::format(" · score {} · rank {} of {}",
                           three_digits(static_cast<double>(tokens->scores[at])),
@@ -180,8 +179,8 @@ std::string difference_line(const Workspace& w) {
   if (!a || !b || a->states.size() != b->states.size()) return "Policy B is being computed.";
   long only_a = 0, only_b = 0, both = 0;
   for (std::size_t i = 0; i < a->states.size(); ++i) {
-    const bool in_a = is_kept(a->states[i]);
-    const bool in_b = is_kept(b->states[i]);
+    const bool in_a = figure::is_kept(a->states[i]);
+    const bool in_b = figure::is_kept(b->states[i]);
     only_a += in_a && !in_b;
     only_b += in_b && !in_a;
     both += in_a && in_b;

@@ -7,39 +7,20 @@
 
 namespace kvloupe::window {
 
-namespace {
-StepTokens::State kept_as(Fate fate) {
-  switch (fate) {
-    case Fate::recent:
-      return StepTokens::State::kept_recent;
-    case Fate::sink:
-      return StepTokens::State::kept_sink;
-    case Fate::window:
-      return StepTokens::State::kept_window;
-    case Fate::merged:
-      return StepTokens::State::merged;
-    default:
-      return StepTokens::State::kept;
-  }
-}
-}  // namespace
-
 StepTokens step_tokens(const Replay& replay, const HeadReplay& head, int step) {
   StepTokens result;
   const std::size_t count = head.evicted_at.size();
-  result.states.assign(count, StepTokens::State::unseen);
+  result.states.assign(count, figure::TokenState::ahead);
+  result.fates.resize(count);
+  result.leaving.assign(count, false);
   result.scores.assign(count, std::numeric_limits<float>::quiet_NaN());
   result.ranks.assign(count, 0);
   if (step < 0 || static_cast<std::size_t>(step) >= replay.blocks.size()) return result;
 
-  const auto seen = static_cast<std::size_t>(replay.blocks[static_cast<std::size_t>(step)].end);
-  for (std::size_t token = 0; token < std::min(seen, count); ++token) {
-    const int gone = head.evicted_at[token];
-    const bool left = gone >= 0 && replay.left_unseen(head, static_cast<int>(token));
-    result.states[token] = gone < 0 || gone > step ? StepTokens::State::kept
-                           : left                  ? StepTokens::State::beyond_window
-                           : gone == step          ? StepTokens::State::evicted_now
-                                                   : StepTokens::State::evicted;
+  result.states = figure::token_states(replay, head, step);
+  for (std::size_t token = 0; token < count; ++token) {
+    result.leaving[token] =
+        head.evicted_at[token] == step && result.states[token] != figure::TokenState::beyond_window;
   }
 
   const auto at = static_cast<std::size_t>(step);
@@ -49,12 +30,7 @@ StepTokens step_tokens(const Replay& replay, const HeadReplay& head, int step) {
   const std::vector<std::int32_t> tokens = replay.tokens_at(head, step);
   if (has_fates && head.fates[at].size() == tokens.size()) {
     for (std::size_t row = 0; row < tokens.size(); ++row) {
-      auto& state = result.states[static_cast<std::size_t>(tokens[row])];
-      const Fate fate = head.fates[at][row];
-      if (state == StepTokens::State::kept) state = kept_as(fate);
-      if (state == StepTokens::State::evicted_now && fate == Fate::merged) {
-        state = StepTokens::State::merged;
-      }
+      result.fates[static_cast<std::size_t>(tokens[row])] = head.fates[at][row];
     }
   }
   if (has_scores && head.scores[at].size() == tokens.size()) {
@@ -79,31 +55,21 @@ StepTokens step_tokens(const Replay& replay, const HeadReplay& head, int step) {
   return result;
 }
 
-bool is_kept(StepTokens::State state) {
-  using State = StepTokens::State;
-  return state == State::kept || state == State::kept_recent || state == State::kept_sink ||
-         state == State::kept_window;
-}
-
-std::string state_text(StepTokens::State state) {
-  switch (state) {
-    case StepTokens::State::unseen:
+std::string state_text(const StepTokens& tokens, std::size_t token) {
+  switch (tokens.states[token]) {
+    case figure::TokenState::ahead:
       return "not yet seen";
-    case StepTokens::State::kept:
+    case figure::TokenState::retained:
       return "kept";
-    case StepTokens::State::kept_recent:
-      return "kept (recent)";
-    case StepTokens::State::kept_sink:
-      return "kept (sink)";
-    case StepTokens::State::kept_window:
-      return "kept (window)";
-    case StepTokens::State::evicted_now:
-      return "evicted at this step";
-    case StepTokens::State::evicted:
-      return "evicted";
-    case StepTokens::State::merged:
-      return "merged";
-    case StepTokens::State::beyond_window:
+    case figure::TokenState::protected_:
+      return tokens.fates[token] == Fate::recent ? "kept (recent)"
+             : tokens.fates[token] == Fate::sink ? "kept (sink)"
+                                                 : "kept (window)";
+    case figure::TokenState::evicted:
+      return tokens.leaving[token] ? "evicted at this step" : "evicted";
+    case figure::TokenState::merged:
+      return tokens.leaving[token] ? "merged at this step" : "merged";
+    case figure::TokenState::beyond_window:
       return "beyond the model's window";
   }
   return {};

@@ -1,27 +1,20 @@
 #pragma once
 
-#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "analysis/replay/replay.h"
+#include "app/figure/token_state.h"
 
 namespace kvloupe::window {
 
 /// The state of every token of the sequence in one head, after one step.
 struct StepTokens {
-  enum class State : std::uint8_t {
-    unseen,
-    kept,
-    kept_recent,
-    kept_sink,
-    kept_window,
-    evicted_now,
-    evicted,
-    merged,
-    beyond_window
-  };
-  std::vector<State> states;  // [T]
+  std::vector<figure::TokenState> states;  // [T]
+  /// [T] What the policy decided about the entry at this step; nothing where it decided nothing.
+  std::vector<std::optional<Fate>> fates;
+  std::vector<bool> leaving;  // [T] whether it was evicted, or merged into another, at this step
   std::vector<float> scores;  // [T]; NaN if the entry was not scored at this step
   std::vector<int> ranks;     // [T]; 1: highest score; 0: not scored
   int scored = 0;             // entries with a score
@@ -29,13 +22,10 @@ struct StepTokens {
   float most = 0.0F;
 };
 
-/// O(T + n log n).
+/// O(T + n log n); after merges also O(n) for each earlier step.
 StepTokens step_tokens(const Replay& replay, const HeadReplay& head, int step);
 
-/// Whether an entry is in the cache after the step.
-bool is_kept(StepTokens::State state);
-
 /// One word for a person: "kept", "kept (recent)", "evicted at this step", ...
-std::string state_text(StepTokens::State state);
+std::string state_text(const StepTokens& tokens, std::size_t token);
 
 }  // namespace kvloupe::window

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "app/figure/printable.h"
 #include "app/window/marks.h"
-#include "app/window/token_text.h"
 #include "app/window/workspace.h"
 
 namespace kvloupe::window {
@@ -91,10 +91,7 @@ std::string life_text(const TokenExplanation& life) {
   const std::string came = fmt::format("entered at step {}", life.entered);
   if (life.left < 0) return came + ", stays to the end";
   const Fate fate = life.steps.empty() ? Fate::evicted : life.steps.back().fate;
-  const char* how = fate == Fate::merged          ? "merged"
-                    : fate == Fate::beyond_window ? "left the model's window"
-                                                  : "evicted";
-  return came + fmt::format(", {} at step {}", how, life.left);
+  return came + fmt::format(", {} at step {}", leaving_text(fate), life.left);
 }
 
 void TokenCard::open(ImVec2 at) {
@@ -186,7 +183,7 @@ void TokenCard::draw(Workspace& w) {
   const TokenTable& table = trace->tokens();
   const auto at = static_cast<std::size_t>(token);
   std::string heading = fmt::format("Token {}", count_text(token));
-  if (at < table.text.size()) heading += fmt::format(" “{}”", visible_text(table.text[at]));
+  if (at < table.text.size()) heading += fmt::format(" “{}”", figure::printable(table.text[at]));
   ImGui::PushFont(w.fonts.heading);
   ImGui::TextUnformatted(heading.c_str());
   ImGui::PopFont();

@@ -5,13 +5,16 @@
 #include <algorithm>
 #include <cmath>
 
+#include "app/figure/printable.h"
+
 namespace kvloupe::window {
 
 namespace {
 constexpr float kLineHeight = 1.6F;
-constexpr std::string_view kSpaceMark = "▁";  // SentencePiece's
 
-bool is_there(const StepTokens& tokens, std::size_t token) { return is_kept(tokens.states[token]); }
+bool is_there(const StepTokens& tokens, std::size_t token) {
+  return figure::is_kept(tokens.states[token]);
+}
 
 /// Kept by A only, by B only, by both, by neither.
 ImU32 difference(const TokenText::Input& in, std::size_t token) {
@@ -23,10 +26,9 @@ ImU32 difference(const TokenText::Input& in, std::size_t token) {
 }
 
 ImU32 background(const TokenText::Input& in, std::size_t token) {
-  using State = StepTokens::State;
+  using figure::TokenState;
   if (!in.tokens) return 0;
   if (in.other) return difference(in, token);
-  const State state = in.tokens->states[token];
   if (in.by_score) {
     const int rank = in.tokens->ranks[token];
     if (rank == 0 || in.tokens->scored < 2) return 0;
@@ -34,40 +36,22 @@ ImU32 background(const TokenText::Input& in, std::size_t token) {
         1.0F - static_cast<float>(rank - 1) / static_cast<float>(in.tokens->scored - 1);
     return faded(in.colours.retained, 0.04F + 0.32F * share * share);
   }
-  switch (state) {
-    case State::kept:
-    case State::kept_window:
+  switch (in.tokens->states[token]) {
+    case TokenState::retained:
       return faded(in.colours.retained, 0.16F);
-    case State::kept_recent:
-    case State::kept_sink:
+    case TokenState::protected_:
       return faded(in.colours.protection, 0.16F);
-    case State::evicted_now:
-      return faded(in.colours.evicted, 0.24F);
-    case State::merged:
-      return faded(in.colours.merged, 0.3F);
-    default:
-      return 0;
+    case TokenState::evicted:
+      return in.tokens->leaving[token] ? faded(in.colours.evicted, 0.24F) : 0;
+    case TokenState::merged:
+      return in.tokens->leaving[token] ? faded(in.colours.merged, 0.3F) : 0;
+    case TokenState::ahead:
+    case TokenState::beyond_window:
+      break;
   }
+  return 0;
 }
 }  // namespace
-
-std::string visible_text(const std::string& piece) {
-  if (piece == "\\n") return "↵";  // as a trace escapes it
-  std::string out;
-  for (std::size_t i = 0; i < piece.size(); ++i) {
-    if (piece.compare(i, kSpaceMark.size(), kSpaceMark) == 0) {
-      out += ' ';
-      i += kSpaceMark.size() - 1;
-    } else if (piece[i] == '\n') {
-      out += "↵";
-    } else if (piece[i] == '\t') {
-      out += "→";
-    } else if (static_cast<unsigned char>(piece[i]) >= 0x20) {
-      out += piece[i];
-    }
-  }
-  return out;
-}
 
 void TokenText::lay_out(const Input& in, float width) {
   shown_.resize(static_cast<std::size_t>(in.count));
@@ -77,8 +61,7 @@ void TokenText::lay_out(const Input& in, float width) {
   float x = 0.0F;
   std::size_t word = 0;  // where the last word of this line starts
   for (std::size_t i = 0; i < shown_.size(); ++i) {
-    shown_[i] = i < in.text.size() ? visible_text(in.text[i]) : std::to_string(i) + " ";
-    if (shown_[i].empty()) shown_[i] = "·";
+    shown_[i] = i < in.text.size() ? figure::printable(in.text[i]) : std::to_string(i) + " ";
     const float advance = in.fonts.mono->CalcTextSizeA(size, 1e6F, 0.0F, shown_[i].c_str()).x;
     const auto start = static_cast<std::size_t>(first_of_line_.back());
     if (shown_[i].front() == ' ') word = i;
@@ -146,13 +129,12 @@ TokenText::Output TokenText::draw(const std::string& trace_key, const Input& in)
       const ImVec2 high{corner.x + place.x + place.width, top + line - 1};
       if (const ImU32 fill = background(in, token)) list.AddRectFilled(low, high, fill);
       ImU32 ink = in.colours.ink;
-      const auto state = in.tokens ? in.tokens->states[token] : StepTokens::State::kept;
-      const bool gone = !in.other && (state == StepTokens::State::evicted ||
-                                      state == StepTokens::State::evicted_now);
+      const auto state = in.tokens ? in.tokens->states[token] : figure::TokenState::retained;
+      const bool leaving = in.tokens && in.tokens->leaving[token];
+      const bool merged = state == figure::TokenState::merged;
+      const bool gone = !in.other && (state == figure::TokenState::evicted || (merged && !leaving));
       const bool nobody_has = in.other && in.tokens && difference(in, token) == 0;
-      const bool faint = state == StepTokens::State::unseen ||
-                         state == StepTokens::State::evicted ||
-                         state == StepTokens::State::beyond_window;
+      const bool faint = !figure::is_kept(state) && !leaving;
       if (nobody_has || (!in.other && faint)) {
         ink = in.colours.secondary;
       }
@@ -171,8 +153,7 @@ TokenText::Output TokenText::draw(const std::string& trace_key, const Input& in)
         list.AddLine({low.x + from, y}, {high.x, y}, faded(in.colours.evicted, 0.35F));
       }
       list.AddText(in.fonts.mono, size, {low.x, top + baseline_box}, ink, shown_[token].c_str());
-      if (!in.by_score && !in.other &&
-          (state == StepTokens::State::kept_recent || state == StepTokens::State::kept_sink)) {
+      if (!in.by_score && !in.other && state == figure::TokenState::protected_) {
         list.AddLine({low.x, high.y - 0.5F}, {high.x, high.y - 0.5F}, in.colours.protection);
       }
       if (i == in.selected) list.AddRect(low, high, in.colours.ink, 0, 0, 1.0F);

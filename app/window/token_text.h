@@ -47,8 +47,4 @@ class TokenText {
   int followed_ = -1;
 };
 
-/// A token's text with invisible characters made visible: line breaks, tabs, the tokenizer's own
-/// space mark.
-std::string visible_text(const std::string& piece);
-
 }  // namespace kvloupe::window

@@ -16,6 +16,7 @@
 
 #include "analysis/error.h"
 #include "analysis/one_line.h"
+#include "analysis/output_file.h"
 
 namespace kvloupe {
 
@@ -350,25 +351,9 @@ void write_safetensors(const std::filesystem::path& target,
   std::string text = header.is_null() ? "{}" : header.dump();
   text.append((kLengthBytes - text.size() % kLengthBytes) % kLengthBytes, ' ');  // aligns the data
 
-  const std::filesystem::path beside =
-      target.parent_path() /
-      ("." + target.filename().string() + "." + std::to_string(::getpid()) + ".tmp");
-  const auto fail = [&](const char* what) {
-    const int code = errno;
-    ::unlink(beside.c_str());
-    throw FileError(target.string(), std::string(what) + ": " + std::strerror(code));
-  };
-  const Descriptor file(::open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-  if (file.value < 0) fail("cannot be written");
-  const auto write_all = [&](const void* data, std::uint64_t size) {
-    const char* at = static_cast<const char*>(data);
-    while (size > 0) {
-      const ssize_t wrote = ::write(file.value, at, size);
-      if (wrote < 0 && errno == EINTR) continue;
-      if (wrote < 0) fail("cannot be written");
-      at += wrote;
-      size -= static_cast<std::uint64_t>(wrote);
-    }
+  OutputFile file(target.string());
+  const auto write_all = [&](const void* data, std::size_t size) {
+    file.write({static_cast<const char*>(data), size});
   };
   std::array<unsigned char, kLengthBytes> length{};
   for (std::size_t i = 0; i < kLengthBytes; ++i) {
@@ -380,8 +365,7 @@ void write_safetensors(const std::filesystem::path& target,
     const at::Tensor bytes = tensor.detach().to(at::kCPU).contiguous();
     write_all(bytes.data_ptr(), bytes.nbytes());
   }
-  if (::fsync(file.value) != 0) fail("cannot be written");
-  if (::rename(beside.c_str(), target.c_str()) != 0) fail("cannot be renamed onto");
+  file.finish();
 }
 
 }  // namespace kvloupe

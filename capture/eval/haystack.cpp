@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "analysis/error.h"
+#include "analysis/numeric/splitmix.h"
 
 namespace kvloupe {
 
@@ -16,14 +17,6 @@ std::string filled(std::string text, const std::string& mark, const std::string&
     text.replace(at, mark.size(), with);
   }
   return text;
-}
-
-/// One round of splitmix64.
-std::uint64_t mixed(std::uint64_t x) {
-  x += 0x9E3779B97F4A7C15U;
-  x = (x ^ (x >> 30U)) * 0xBF58476D1CE4E5B9U;
-  x = (x ^ (x >> 27U)) * 0x94D049BB133111EBU;
-  return x ^ (x >> 31U);
 }
 
 /// Puts a prompt together and remembers where its parts start.
@@ -58,7 +51,7 @@ std::uint64_t Haystack::random(int length, int sample, std::uint64_t draw) const
   std::uint64_t state = seed_;
   for (const std::uint64_t part :
        {static_cast<std::uint64_t>(length), static_cast<std::uint64_t>(sample), draw}) {
-    state = mixed(state + part);
+    state = splitmix(state + part);
   }
   return state;
 }

@@ -51,7 +51,7 @@ CachePolicy::CachePolicy(const Transformer& model, const ModelInfo& info, const 
                          Storage storage)
     : storage_(storage), layers_(static_cast<std::size_t>(info.num_layers)) {
   check_closed_loop(loop.policy);
-  const bool with_weights = reads_output_weights(loop.policy);
+  const bool with_weights = has_trait(loop.policy, &PolicyTraits::reads_output_weights);
   for (int index = 0; index < info.num_layers; ++index) {
     Layer& layer = layers_[static_cast<std::size_t>(index)];
     for (int head = 0; with_weights && head < info.num_heads; ++head) {

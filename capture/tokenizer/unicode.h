@@ -6,13 +6,9 @@
 #include <string>
 #include <string_view>
 
+#include "analysis/trace/utf8.h"
+
 namespace kvloupe {
-
-/// Bytes of the UTF-8 character that `text` (not empty) starts with; 0 if it is not valid.
-std::size_t character_length(std::string_view text);
-
-/// The code point of the UTF-8 character that `text` starts with; there must be one.
-char32_t first_character(std::string_view text);
 
 /// The code point of the UTF-8 character that `text`, which is UTF-8 and not empty, ends with.
 char32_t last_character(std::string_view text);

@@ -27,7 +27,8 @@ std::vector<int> quotas(const std::string& spec, const std::vector<std::vector<f
     std::iota(tokens.back().begin(), tokens.back().end(), 0);
   }
   for (const auto& own : tokens) view.caches.push_back({own, none, none, {}});
-  const auto allocation = find_policy("adakv")->make_allocation(*parsed.find("adakv"));
+  const auto allocation =
+      find_policy("adakv")->as<AllocationBuilder>()->make(*parsed.find("adakv"));
   EXPECT_TRUE(allocation->over_budget(view, budget));
   return allocation->quotas(view, scores, protection, budget);
 }

@@ -17,6 +17,8 @@
 #include "analysis/metric/diversity.h"
 #include "analysis/metric/pair_rotation.h"
 #include "analysis/metric/rank_correlation.h"
+#include "analysis/numeric/ranks.h"
+#include "analysis/policy/policy_catalog.h"
 #include "tests/naive/naive_geometry.h"
 #include "tests/support/synthetic_trace.h"
 
@@ -387,14 +389,16 @@ TEST(CostModel, IsWhatTheTwoExpressionsDoButForTheSlipInTheAdditions) {
 
 TEST(CostModel, OrdersOfTable4) {
   // N = 100, B = 20, L = 8: n = 120.
-  const StepShape step{120, 20, 8};
-  EXPECT_EQ(cost_order("keydiff")->runtime_units(step), 120);
-  EXPECT_EQ(cost_order("tova")->memory_units(step), 120);
-  EXPECT_EQ(cost_order("h2o")->runtime_units(step), 100 * 20 + 20 * 20);  // NB + B²
-  EXPECT_EQ(cost_order("snapkv")->runtime_units(step), 120 * 8);
-  EXPECT_EQ(cost_order("sink")->runtime_units(step), 100);
-  EXPECT_EQ(cost_order("sink")->memory_units(step), 1);
-  EXPECT_FALSE(cost_order("random"));
+  const auto order = [](const char* policy) { return cost_order(parse_policy(policy)); };
+  const StepShape step{120, 20};
+  EXPECT_EQ(order("keydiff")->runtime_units(step), 120);
+  EXPECT_EQ(order("tova")->memory_units(step), 120);
+  EXPECT_EQ(order("h2o")->runtime_units(step), 100 * 20 + 20 * 20);  // NB + B²
+  EXPECT_EQ(order("snapkv(window=8)")->runtime_units(step), 120 * 8);
+  EXPECT_EQ(order("sink")->runtime_units(step), 100);
+  EXPECT_EQ(order("sink")->memory_units(step), 1);
+  EXPECT_EQ(order("snapkv")->runtime_units(step), 120 * 20);  // a window beyond the block
+  EXPECT_FALSE(order("random"));
 }
 
 ModelInfo rotary_model(int head_dim, RopePairing pairing) {

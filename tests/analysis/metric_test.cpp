@@ -11,7 +11,6 @@
 #include "analysis/error.h"
 #include "analysis/metric/attention.h"
 #include "analysis/metric/attention_map.h"
-#include "analysis/metric/exponential.h"
 #include "analysis/metric/log_determinant.h"
 #include "analysis/metric/norms.h"
 #include "analysis/metric/pca.h"
@@ -20,6 +19,7 @@
 #include "analysis/metric/rope_scaling.h"
 #include "analysis/metric/similarity_map.h"
 #include "analysis/metric/sink.h"
+#include "analysis/numeric/exponentials.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
 

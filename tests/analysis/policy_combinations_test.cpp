@@ -68,7 +68,7 @@ std::vector<std::string> variants(const PolicyEntry& score) {
 std::vector<std::string> modifier_sets() {
   std::vector<std::string> sets = {""};
   for (const PolicyEntry& entry : policy_catalog()) {
-    if (entry.kind == PartKind::score) continue;
+    if (entry.kind() == PartKind::score) continue;
     const std::size_t before = sets.size();
     for (std::size_t i = 0; i < before; ++i) sets.push_back(sets[i] + "+" + part_text(entry));
   }
@@ -136,9 +136,7 @@ class Combinations {
   static constexpr int kLayer = 2;  // of three, for pyramid
 
   static bool has(const std::string& text, PartKind kind) {
-    return std::ranges::any_of(parse_policy(text).parts, [&](const SpecPart& part) {
-      return find_policy(part.name)->kind == kind;
-    });
+    return has_part(parse_policy(text), kind);
   }
 
   Replay run(const std::string& text, int budget) const {
@@ -279,8 +277,8 @@ std::ostream& operator<<(std::ostream& out, const Setting& setting) {
 class CombinationsOfASetting : public testing::TestWithParam<Setting> {};
 
 // Windows of the 26 tokens: none; no multiple of the blocks of 8, with more entries than the
-// budget. A sink that leaves the others a share of 1e-9. (One that leaves them nothing a float32 can
-// hold makes ties of all others, and heavy hitters and merging sets a matter of chance.)
+// budget. A sink that leaves the others a share of 1e-9. (One that leaves them nothing a float32
+// can hold makes ties of all others, and heavy hitters and merging sets a matter of chance.)
 INSTANTIATE_TEST_SUITE_P(Settings, CombinationsOfASetting,
                          testing::Values(Setting{0}, Setting{13}, Setting{0, 25.0F}));
 
@@ -288,7 +286,7 @@ TEST_P(CombinationsOfASetting, EveryOneIsRefusedWithAReasonOrHoldsWhatAPolicyMus
   Combinations combinations(GetParam().window, GetParam().rest);
   int allowed = 0, refused = 0;
   for (const PolicyEntry& score : policy_catalog()) {
-    if (score.kind != PartKind::score || score.name == "external") continue;
+    if (score.kind() != PartKind::score || score.name == "external") continue;
     for (const std::string& modifiers : modifier_sets()) {
       const std::string text = part_text(score) + modifiers;
       const std::string reason = refusal(text);
@@ -320,7 +318,7 @@ TEST_P(VariantsOfAWindow, EveryVariantOfEveryPartAlone) {
   Combinations combinations(GetParam());
   int checked = 0;
   for (const PolicyEntry& score : policy_catalog()) {
-    if (score.kind != PartKind::score || score.name == "external") continue;
+    if (score.kind() != PartKind::score || score.name == "external") continue;
     for (const std::string& text : variants(score)) {
       combinations.check(text);
       ++checked;
@@ -329,7 +327,7 @@ TEST_P(VariantsOfAWindow, EveryVariantOfEveryPartAlone) {
   }
   // Modifiers in every word and flag, on a score of attention and on one of keys.
   for (const PolicyEntry& modifier : policy_catalog()) {
-    if (modifier.kind == PartKind::score) continue;
+    if (modifier.kind() == PartKind::score) continue;
     for (const std::string& text : variants(modifier)) {
       for (const char* score : {"h2o", "keydiff"}) {
         combinations.check(score + ("+" + text));

@@ -33,12 +33,12 @@ using testing::HasSubstr;
 std::vector<std::string> catalogue_specs() {
   std::vector<std::string> specs;
   for (const PolicyEntry& score : policy_catalog()) {
-    if (score.kind != PartKind::score || score.name == "external") continue;
+    if (score.kind() != PartKind::score || score.name == "external") continue;
     const std::string plain = score.example.empty() ? score.name : score.example;
     specs.push_back(plain);
-    if (!score.make_score) continue;
+    if (score.as<ScoreBuilder>() == nullptr) continue;
     for (const PolicyEntry& modifier : policy_catalog()) {
-      if (modifier.kind != PartKind::score) specs.push_back(plain + "+" + modifier.name);
+      if (modifier.kind() != PartKind::score) specs.push_back(plain + "+" + modifier.name);
     }
     for (const ParameterInfo& parameter : score.parameters) {
       for (const std::string& word : parameter.words) {
@@ -98,7 +98,7 @@ class ReplayTest : public testing::Test {
 /// Whether heads or layers get different shares.
 bool allocated(const std::string& spec) {
   return std::ranges::any_of(parse_policy(spec).parts, [](const SpecPart& part) {
-    return find_policy(part.name)->kind == PartKind::allocation;
+    return find_policy(part.name)->kind() == PartKind::allocation;
   });
 }
 

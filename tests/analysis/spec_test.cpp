@@ -158,10 +158,10 @@ TEST(Spec, TextOfAnySpecParsesBackToIt) {
   for (int round = 0; round < 3000; ++round) {
     PolicySpec spec;
     for (const PolicyEntry& entry : policy_catalog()) {
-      const bool is_score = entry.kind == PartKind::score;
+      const bool is_score = entry.kind() == PartKind::score;
       if (is_score && (!spec.parts.empty() || random() % 9 != 0)) continue;
       if (!is_score && (spec.parts.empty() || random() % 2 == 0)) continue;
-      if (!is_score && !find_policy(spec.score().name)->make_score) continue;
+      if (!is_score && find_policy(spec.score().name)->as<ScoreBuilder>() == nullptr) continue;
       SpecPart part;
       part.name = entry.name;
       for (const ParameterInfo& parameter : entry.parameters) {
@@ -174,7 +174,7 @@ TEST(Spec, TextOfAnySpecParsesBackToIt) {
     if (spec.parts.empty()) continue;
     const auto refused = [&](const SpecPart& part) {
       const PolicyEntry& entry = *find_policy(part.name);
-      return entry.refusal && !entry.refusal(spec).empty();
+      return entry.refusal && !entry.refusal(part, spec).empty();
     };
     if (std::any_of(spec.parts.begin(), spec.parts.end(), refused)) continue;
     const std::string text = spec.text();
@@ -248,25 +248,22 @@ TEST(Budget, CountsAndShares) {
   }
 }
 
+bool is_whole(const LayerBudgetBuilder& builder) { return static_cast<bool>(builder.budget); }
+bool is_whole(const auto& builder) { return static_cast<bool>(builder.make); }
+
 TEST(Catalogue, EveryEntryIsComplete) {
   for (const PolicyEntry& entry : policy_catalog()) {
     SCOPED_TRACE(entry.name);
     EXPECT_EQ(find_policy(entry.name), &entry);
     EXPECT_FALSE(entry.summary.empty() || entry.formula.empty() || entry.source.empty());
     EXPECT_EQ(entry.summary.find('\n') + entry.formula.find('\n'), 2 * std::string::npos);
-    const bool score = entry.make_score || entry.make_policy;
-    const bool allocation = entry.layer_budget || entry.make_allocation;
-    const int builders = (entry.make_score ? 1 : 0) + (entry.make_policy ? 1 : 0) +
-                         (entry.protect ? 1 : 0) + (entry.layer_budget ? 1 : 0) +
-                         (entry.make_allocation ? 1 : 0) + (entry.wrap_score ? 1 : 0) +
-                         (entry.make_selection ? 1 : 0) + (entry.make_merging ? 1 : 0);
-    EXPECT_EQ(builders, 1);
-    EXPECT_EQ(entry.kind == PartKind::score, score);
-    EXPECT_EQ(entry.kind == PartKind::protection, static_cast<bool>(entry.protect));
-    EXPECT_EQ(entry.kind == PartKind::merging, static_cast<bool>(entry.make_merging));
-    EXPECT_EQ(entry.kind == PartKind::allocation, allocation);
-    EXPECT_EQ(entry.kind == PartKind::value_aware, static_cast<bool>(entry.wrap_score));
-    EXPECT_EQ(entry.kind == PartKind::selection, static_cast<bool>(entry.make_selection));
+    EXPECT_TRUE(std::visit([](const auto& builder) { return is_whole(builder); }, entry.builder));
+    for (const PartVariant& variant : entry.variants) {
+      EXPECT_FALSE(variant.where.empty());
+      const bool is_score = entry.kind() == PartKind::score;
+      EXPECT_NO_THROW(parse_policy(is_score ? variant.spec : "h2o+" + variant.spec))
+          << variant.spec;
+    }
     for (const ParameterInfo& parameter : entry.parameters) {
       EXPECT_FALSE(parameter.meaning.empty()) << parameter.name;
     }

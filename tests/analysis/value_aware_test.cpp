@@ -120,7 +120,8 @@ std::vector<Fate> critical(const std::string& spec, const std::vector<float>& sc
   context.model.num_heads = static_cast<int>(weights.size());
   context.output_weights = weights;
   const PolicySpec parsed = parse_policy(spec);
-  const auto selection = find_policy("critical")->make_selection(*parsed.find("critical"), context);
+  const auto selection =
+      find_policy("critical")->as<SelectionBuilder>()->make(*parsed.find("critical"), context);
   EXPECT_TRUE(selection->needs_values());
   std::vector<std::int32_t> tokens(scores.size());
   std::iota(tokens.begin(), tokens.end(), 0);

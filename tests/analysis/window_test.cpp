@@ -38,12 +38,12 @@ constexpr int kTokens = 66;
 std::vector<std::string> catalogue_specs() {
   std::vector<std::string> specs;
   for (const PolicyEntry& score : policy_catalog()) {
-    if (score.kind != PartKind::score || score.name == "external") continue;
+    if (score.kind() != PartKind::score || score.name == "external") continue;
     const std::string plain = score.example.empty() ? score.name : score.example;
     specs.push_back(plain);
-    if (!score.make_score) continue;
+    if (score.as<ScoreBuilder>() == nullptr) continue;
     for (const PolicyEntry& modifier : policy_catalog()) {
-      if (modifier.kind != PartKind::score) specs.push_back(plain + "+" + modifier.name);
+      if (modifier.kind() != PartKind::score) specs.push_back(plain + "+" + modifier.name);
     }
   }
   return specs;

@@ -62,17 +62,23 @@ Replay small_replay() {
 }
 
 TEST(StepTokens, SayWhatHasBecomeOfEveryToken) {
-  using State = StepTokens::State;
+  using State = figure::TokenState;
   const Replay replay = small_replay();
   const StepTokens first = step_tokens(replay, replay.heads[0], 0);
-  EXPECT_EQ(first.states, (std::vector<State>{State::kept_sink, State::evicted_now, State::kept,
-                                              State::unseen, State::unseen, State::unseen}));
+  EXPECT_EQ(first.states, (std::vector<State>{State::protected_, State::evicted, State::retained,
+                                              State::ahead, State::ahead, State::ahead}));
+  EXPECT_EQ(first.leaving, (std::vector<bool>{false, true, false, false, false, false}));
+  EXPECT_EQ(state_text(first, 0), "kept (sink)");
+  EXPECT_EQ(state_text(first, 1), "evicted at this step");
   EXPECT_EQ(first.ranks, (std::vector<int>{2, 3, 1, 0, 0, 0}))
       << "of equal scores the later ranks higher";
   const StepTokens second = step_tokens(replay, replay.heads[0], 1);
   EXPECT_EQ(second.states,
-            (std::vector<State>{State::kept_sink, State::evicted, State::kept, State::evicted_now,
-                                State::kept, State::kept_recent}));
+            (std::vector<State>{State::protected_, State::evicted, State::retained, State::evicted,
+                                State::retained, State::protected_}));
+  EXPECT_EQ(second.leaving, (std::vector<bool>{false, false, false, true, false, false}));
+  EXPECT_EQ(state_text(second, 1), "evicted");
+  EXPECT_EQ(state_text(second, 5), "kept (recent)");
   EXPECT_EQ(second.ranks, (std::vector<int>{2, 0, 4, 5, 1, 3}));
   EXPECT_TRUE(std::isnan(second.scores[1]));
   EXPECT_EQ(step_tokens(replay, replay.heads[0], 9).scored, 0);

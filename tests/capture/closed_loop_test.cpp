@@ -62,8 +62,8 @@ class ClosedLoopTest : public testing::Test {
 std::vector<std::string> catalogue_examples() {
   std::vector<std::string> specs;
   for (const PolicyEntry& entry : policy_catalog()) {
-    if (entry.needs_future || entry.name == "external") continue;
-    const bool score = entry.kind == PartKind::score;
+    if (entry.traits.needs_future || entry.name == "external") continue;
+    const bool score = entry.kind() == PartKind::score;
     specs.push_back(!entry.example.empty() ? entry.example
                     : score                ? entry.name
                                            : "h2o+" + entry.name);

@@ -358,10 +358,11 @@ TEST_F(EvalNaiveTest, WhatRunsShareChangesNoBit) {
   EvalRequest wanted = request(EvalTask::needle, 110);
   wanted.policies.clear();
   for (const PolicyEntry& entry : policy_catalog()) {
-    if (entry.needs_future || entry.name == "external" || entry.name == "full") continue;
-    wanted.policies.push_back(parse_policy(!entry.example.empty()          ? entry.example
-                                           : entry.kind == PartKind::score ? entry.name
-                                                                           : "h2o+" + entry.name));
+    if (entry.traits.needs_future || entry.name == "external" || entry.name == "full") continue;
+    wanted.policies.push_back(parse_policy(!entry.example.empty() ? entry.example
+                                           : entry.kind() == PartKind::score
+                                               ? entry.name
+                                               : "h2o+" + entry.name));
   }
   EXPECT_GT(wanted.policies.size(), 15U);
   wanted.budgets = {parse_budget("12"), parse_budget("40%")};

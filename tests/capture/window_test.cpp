@@ -75,8 +75,8 @@ class WindowedRun : public testing::TestWithParam<int> {
 std::vector<std::string> examples() {
   std::vector<std::string> specs;
   for (const PolicyEntry& entry : policy_catalog()) {
-    if (entry.needs_future || entry.name == "external" || entry.name == "full") continue;
-    const bool score = entry.kind == PartKind::score;
+    if (entry.traits.needs_future || entry.name == "external" || entry.name == "full") continue;
+    const bool score = entry.kind() == PartKind::score;
     specs.push_back(!entry.example.empty() ? entry.example
                     : score                ? entry.name
                                            : "h2o+" + entry.name);

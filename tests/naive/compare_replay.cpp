@@ -32,9 +32,7 @@ std::string compare_measures(const QueryHeadMetrics& fast, const Measures& naive
 
 /// Whether scores are shares of attention or what a value-aware form makes of these: then they keep
 /// their digits however small they are, and a tie is near relative to the scores that tie.
-bool are_shares(const PolicySpec& policy) {
-  return find_policy(policy.score().name)->scale == ScoreScale::attention;
-}
+bool are_shares(const PolicySpec& policy) { return base_scale(policy) == ScoreScale::attention; }
 
 /// The same sets, and weights to float32 rounding.
 bool same_merges(const std::vector<Merge>& fast, const std::vector<NaiveMerge>& naive) {

@@ -7,6 +7,7 @@
 #include <limits>
 #include <numeric>
 
+#include "analysis/numeric/set_overlap.h"
 #include "app/figure/cell_map.h"
 #include "app/figure/comparison.h"
 #include "app/figure/dot_plot.h"
@@ -18,14 +19,6 @@
 namespace kvloupe::figure {
 
 namespace {
-
-/// |A ∩ B| / |A ∪ B| of two ascending sets; 1 where both are empty.
-double jaccard(const std::vector<std::int32_t>& a, const std::vector<std::int32_t>& b) {
-  std::vector<std::int32_t> both;
-  std::set_intersection(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(both));
-  const std::size_t any = a.size() + b.size() - both.size();
-  return any == 0 ? 1.0 : static_cast<double>(both.size()) / static_cast<double>(any);
-}
 
 /// One head's matrix, and how much its policies disagree.
 struct HeadAgreement {
@@ -228,7 +221,7 @@ HeadAgreement agreement_of(const std::vector<std::shared_ptr<const Replay>>& rep
   double sum = 0.0;
   for (std::size_t i = 0; i < count; ++i) {
     for (std::size_t j = i + 1; j < count; ++j) {
-      const double index = jaccard(kept[i], kept[j]);
+      const double index = set_overlap(kept[i], kept[j]).jaccard();
       result.jaccard[i * count + j] = result.jaccard[j * count + i] = index;
       sum += 1.0 - index;
     }

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
 
+#include "analysis/numeric/set_overlap.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/line_panels.h"
@@ -22,10 +22,10 @@ std::vector<std::int32_t> kept_of_prompt(const Trace& trace, const Replay& repla
 
 /// |A ∩ B| as a share of the larger of the two, in percent.
 double overlap(const std::vector<std::int32_t>& a, const std::vector<std::int32_t>& b) {
-  std::vector<std::int32_t> both;
-  std::set_intersection(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(both));
   const std::size_t most = std::max(a.size(), b.size());
-  return most == 0 ? 100.0 : 100.0 * static_cast<double>(both.size()) / static_cast<double>(most);
+  return most == 0
+             ? 100.0
+             : 100.0 * static_cast<double>(set_overlap(a, b).both) / static_cast<double>(most);
 }
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {

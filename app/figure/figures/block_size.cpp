@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "analysis/measure/output_error.h"
+#include "analysis/numeric/set_overlap.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/line_panels.h"
@@ -19,12 +20,7 @@ double overlap(const Replay& a, const Replay& b, std::size_t head, int generated
     const int step = std::max(static_cast<int>(replay.blocks.size()) - generated - 1, 0);
     return replay.retained_at(replay.heads[head], step);
   };
-  const auto one = kept(a), two = kept(b);
-  std::vector<std::int32_t> both;
-  std::set_intersection(one.begin(), one.end(), two.begin(), two.end(), std::back_inserter(both));
-  const std::size_t either = one.size() + two.size() - both.size();
-  return either == 0 ? 100.0
-                     : 100.0 * static_cast<double>(both.size()) / static_cast<double>(either);
+  return 100.0 * set_overlap(kept(a), kept(b)).jaccard();
 }
 
 /// Of the queries the block sizes share: the prompt's last and those after it.

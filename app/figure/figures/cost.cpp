@@ -7,7 +7,7 @@
 #include <cmath>
 #include <limits>
 
-#include "analysis/metric/cost_model.h"
+#include "analysis/policy/policy_catalog.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/strips.h"
@@ -28,19 +28,17 @@ struct Units {
 
 Units units_of(const HeadReplay& head, const std::vector<Block>& blocks, const PolicySpec& policy,
                int budget, int head_dim) {
-  const auto order = cost_order(policy.score().name);
+  const auto order = cost_order(policy);
   if (!order) return {kUnknown, kUnknown, kUnknown};
   Units units;
   for (std::size_t s = 0; s < head.steps.size(); ++s) {
-    const double block = blocks[s].size();
-    StepShape shape{static_cast<double>(head.steps[s].cache_size), block, block};
-    if (policy.score().name == "snapkv") {
-      shape.window = std::min(block, static_cast<double>(policy.score().count("window")));
-    }
+    const StepShape shape{static_cast<double>(head.steps[s].cache_size),
+                          static_cast<double>(blocks[s].size())};
     if (shape.entries <= budget) continue;
     units.runtime += order->runtime_units(shape);
     units.memory = std::max(units.memory, order->memory_units(shape));
-    units.flops += keydiff_operations(shape.entries, head_dim).flops();
+    if (order->operations == nullptr) continue;
+    units.flops += order->operations(shape.entries, head_dim).flops();
   }
   return units;
 }
@@ -97,8 +95,8 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
     const Replay& replay = *replays[p];
     const Units units = units_of(head_of(replay, layer, input.selection.head), replay.blocks,
                                  policies[p], replay.budget, input.trace->model().head_dim);
-    if (policies[p].score().name == "keydiff") flops = units.flops;
-    const auto order = cost_order(policies[p].score().name);
+    if (units.flops > 0.0) flops = units.flops;
+    const auto order = cost_order(policies[p]);
     figure->row_names.push_back(replay.policy);
     runtime.push_back({units.runtime, 0.5, {}, order ? std::string(order->runtime) : ""});
     memory.push_back({units.memory, 0.5, {}, order ? std::string(order->memory) : ""});

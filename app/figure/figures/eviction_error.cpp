@@ -13,6 +13,7 @@
 #include "analysis/error.h"
 #include "analysis/metric/joint_error.h"
 #include "analysis/metric/perturbation.h"
+#include "analysis/policy/policy_catalog.h"
 #include "analysis/policy/value_aware_score.h"
 #include "app/figure/bar_plot.h"
 #include "app/figure/comparison.h"
@@ -296,7 +297,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   const Selection& s = input.selection;
   const Replay& replay = *input.policy_a;
   const PolicySpec spec = parse_policy(replay.policy);
-  if (spec.find("caote") != nullptr || spec.find("fastcaote") != nullptr)
+  if (has_part(spec, PartKind::value_aware))
     throw WorkError("the policy already uses the values; choose its score alone, such as h2o");
   const HeadReplay& head = head_of(replay, s.layer, s.head);
   auto figure = std::make_unique<EvictionErrorFigure>();

@@ -10,13 +10,14 @@
 #include "app/figure/figures/figures.h"
 #include "app/figure/head_sink.h"
 #include "app/figure/map_margin.h"
+#include "app/figure/text_flow.h"
 #include "app/figure/token_state.h"
 
 namespace kvloupe::figure {
 
 namespace {
 
-enum class Cell : std::uint8_t { absent, alive, evicted, merged };
+constexpr TokenState kAbsent = TokenState::ahead;  // of a cell: not in the cache, or no longer
 
 struct Segment {
   std::string name;
@@ -33,10 +34,9 @@ class Filmstrip final : public Figure {
   int prompt_steps = 0;
   int window = 0;  // of the model, where it hides anything; 0: none
   std::vector<Block> blocks;
-  std::vector<Cell> cells;  // [S,T]
+  std::vector<TokenState> cells;  // [S,T]
   std::vector<std::uint8_t>
       ranks;  // [S,T] share of the score's place, 255 the highest; 255 without scores
-  std::vector<std::uint8_t> shield;  // [S,T] 1: protected
   std::vector<Segment> segments;
   bool scored = false;
   bool any_shield = false;
@@ -90,12 +90,10 @@ class Filmstrip final : public Figure {
     for (long s = 0; s < steps; ++s) {
       for (long t = selection.first_token; t <= selection.last_token; ++t) {
         const std::size_t i = index(static_cast<int>(s), static_cast<int>(t));
-        if (cells[i] == Cell::absent) continue;
-        const char* state = cells[i] == Cell::alive     ? "retained"
-                            : cells[i] == Cell::evicted ? "evicted"
-                                                        : "merged";
-        csv.row({s, t, std::string_view(state), static_cast<long>(shield[i]),
-                 scored ? ranks[i] / 255.0 : std::nan("")});
+        if (cells[i] == kAbsent) continue;
+        const bool shield = cells[i] == TokenState::protected_;
+        csv.row({s, t, std::string_view(state_name(shield ? TokenState::retained : cells[i])),
+                 static_cast<long>(shield), scored ? ranks[i] / 255.0 : std::nan("")});
       }
     }
   }
@@ -104,19 +102,10 @@ class Filmstrip final : public Figure {
     if (target.token < 0 || target.step < 0 || target.token >= tokens || target.step >= steps)
       return {};
     const std::size_t i = index(target.step, target.token);
-    switch (cells[i]) {
-      case Cell::absent:
-        if (blocks[static_cast<std::size_t>(target.step)].end <= target.token)
-          return "not yet read";
-        return target.token < first_token(target.step) ? "beyond the window" : "gone";
-      case Cell::evicted:
-        return "evicted at this step";
-      case Cell::merged:
-        return "merged at this step";
-      case Cell::alive:
-        break;
-    }
-    return shield[i] != 0 ? "protected" : "retained";
+    if (is_kept(cells[i])) return state_name(cells[i]);
+    if (cells[i] != kAbsent) return std::string(state_name(cells[i])) + " at this step";
+    if (blocks[static_cast<std::size_t>(target.step)].end <= target.token) return "not yet read";
+    return target.token < first_token(target.step) ? "beyond the window" : "gone";
   }
 
   std::string caption() const override {
@@ -233,29 +222,12 @@ class Filmstrip final : public Figure {
     return entries;
   }
 
-  static Colour mix(Colour a, Colour b, double share) {
-    const auto part = [&](std::uint8_t x, std::uint8_t y) {
-      return static_cast<std::uint8_t>(std::lround(x + (y - x) * share));
-    };
-    return {part(a.red, b.red), part(a.green, b.green), part(a.blue, b.blue)};
-  }
-
   static Colour alive(const Style& style, std::uint8_t rank) {
     return mix(style.colours.paper, style.colours.retained, 0.22 + 0.78 * rank / 255.0);
   }
 
   Colour colour(const Style& style, std::size_t i) const {
-    switch (cells[i]) {
-      case Cell::absent:
-        break;
-      case Cell::alive:
-        return alive(style, ranks[i]);
-      case Cell::evicted:
-        return style.colours.evicted;
-      case Cell::merged:
-        return style.colours.merged;
-    }
-    return style.colours.paper;
+    return is_kept(cells[i]) ? alive(style, ranks[i]) : state_colour(style.colours, cells[i]);
   }
 
   /// One image of the cells from one step to another, averaged where several share a pixel.
@@ -331,9 +303,9 @@ class Filmstrip final : public Figure {
       const double top = axes.to_page(0, s).y;
       if (row < least_row || top + row < axes.plot.y || top > axes.plot.bottom()) continue;
       for (int t = 0; t < tokens; ++t) {
-        if (cells[index(s, t)] != Cell::evicted) continue;
+        if (cells[index(s, t)] != TokenState::evicted) continue;
         int end = t;
-        while (end < tokens && cells[index(s, end)] == Cell::evicted) ++end;
+        while (end < tokens && cells[index(s, end)] == TokenState::evicted) ++end;
         const double left = axes.to_page(t, s).x + frame;
         const double width = axes.to_page(end, s).x - frame - left;
         if (width > 0.2 && left < axes.plot.right() && left + width > axes.plot.x) {
@@ -366,12 +338,12 @@ class Filmstrip final : public Figure {
       const double y = axes.to_page(0, s + 1).y - thick / 2;
       if (y < axes.plot.y || y > axes.plot.bottom() + row) continue;
       for (int t = 0; t < tokens;) {
-        if (shield[index(s, t)] == 0) {
+        if (cells[index(s, t)] != TokenState::protected_) {
           ++t;
           continue;
         }
         int end = t;
-        while (end < tokens && shield[index(s, end)] != 0) ++end;
+        while (end < tokens && cells[index(s, end)] == TokenState::protected_) ++end;
         lines.move({axes.to_page(t, s).x, y}).line({axes.to_page(end, s).x, y});
         t = end;
       }
@@ -391,7 +363,7 @@ class Filmstrip final : public Figure {
       if (blocks[static_cast<std::size_t>(s)].size() > 1)
         continue;  // many at once: their mean says it
       for (int t = 0; t < tokens; ++t) {
-        if (cells[index(s, t)] != Cell::evicted) continue;
+        if (cells[index(s, t)] != TokenState::evicted) continue;
         const Point at = axes.to_page(t + 0.5, s + 0.5);
         const double reach = std::max(row / 2, 0.8);
         lines.move({at.x, at.y - reach}).line({at.x, at.y + reach});
@@ -469,7 +441,7 @@ std::vector<Segment> segments_of(const TokenTable& tokens) {
   return segments;
 }
 
-constexpr std::size_t kMostCells = std::size_t{1} << 28U;  // three bytes each
+constexpr std::size_t kMostCells = std::size_t{1} << 28U;  // two bytes each
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
   const Selection& s = input.selection;
@@ -501,9 +473,8 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   figure->sink = sink.strength;
   figure->sink_estimated = sink.estimated;
   if (!(figure->sink > static_cast<double>(kSinkHead))) figure->sink = 0.0;
-  figure->cells.assign(size, Cell::absent);
+  figure->cells.assign(size, kAbsent);
   figure->ranks.assign(size, 255);
-  figure->shield.assign(size, 0);
   progress.set_total(figure->steps);
   for (int step = 0; step < figure->steps; ++step) {
     progress.advance();
@@ -517,17 +488,15 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
       const auto t = static_cast<std::size_t>(tokens[i]);
       const bool leaves = head->evicted_at[t] == step;
       const Fate fate = fates ? head->fates[at][i] : (leaves ? Fate::evicted : Fate::by_score);
-      figure->cells[row + t] = !leaves                ? Cell::alive
-                               : fate == Fate::merged ? Cell::merged
-                                                      : Cell::evicted;
-      if (leaves && fate == Fate::merged) figure->any_merged = true;
+      const bool merged = fate == Fate::merged;
+      figure->cells[row + t] = leaves ? (merged ? TokenState::merged : TokenState::evicted)
+                               : is_protection(fate) ? TokenState::protected_
+                                                     : TokenState::retained;
+      if (leaves && merged) figure->any_merged = true;
+      if (!leaves && is_protection(fate)) figure->any_shield = true;
       if (!std::isnan(ranks[t])) {
         figure->ranks[row + t] = static_cast<std::uint8_t>(std::lround(ranks[t] * 255.0F));
         figure->scored = true;
-      }
-      if (!leaves && is_protection(fate)) {
-        figure->shield[row + t] = 1;
-        figure->any_shield = true;
       }
     }
   }

@@ -84,8 +84,7 @@ class PcaPanel final : public Figure {
 
  private:
   bool retained(std::size_t policy, int token) const {
-    const TokenState state = states[policy][static_cast<std::size_t>(token)];
-    return state == TokenState::retained || state == TokenState::protected_;
+    return is_kept(states[policy][static_cast<std::size_t>(token)]);
   }
 
   Point data(int token) const {
@@ -158,9 +157,7 @@ class PcaPanel final : public Figure {
     for (int t = first; t < seen; ++t) {
       const Point at = axes.to_page(data(t).x, data(t).y);
       if (!axes.plot.contains(at)) continue;
-      const TokenState state = of[static_cast<std::size_t>(t)];
-      const bool stays = state == TokenState::retained || state == TokenState::protected_;
-      (stays ? kept : evicted).points.push_back(at);
+      (is_kept(of[static_cast<std::size_t>(t)]) ? kept : evicted).points.push_back(at);
       pick.points.push_back(at);
       pick.tokens.push_back(t);
     }

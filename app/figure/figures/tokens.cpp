@@ -96,19 +96,8 @@ class Tokens final : public Figure {
       return std::isnan(ranks[t]) ? c.paper
                                   : mix(c.paper, c.retained, 0.45 * static_cast<double>(ranks[t]));
     }
-    switch (states[t]) {
-      case TokenState::retained:
-        return mix(c.paper, c.retained, 0.22);
-      case TokenState::protected_:
-        return mix(c.paper, c.protected_, 0.22);
-      case TokenState::merged:
-        return mix(c.paper, c.merged, 0.25);
-      case TokenState::evicted:
-      case TokenState::ahead:
-      case TokenState::beyond_window:
-        break;
-    }
-    return c.paper;
+    if (states[t] == TokenState::evicted) return c.paper;  // struck instead
+    return mix(c.paper, state_colour(c, states[t]), states[t] == TokenState::merged ? 0.25 : 0.22);
   }
 
   double legend_height(const DrawRequest& request, Scene& scene) const {

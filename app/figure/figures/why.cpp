@@ -96,9 +96,8 @@ class Why final : public Figure {
       sentence += fmt::format(", was protected at {} step{}", protected_steps,
                               protected_steps == 1 ? "" : "s");
     if (explanation.left < 0) return sentence + " and stayed to the end.";
-    const char* how = last().fate == Fate::merged          ? "was merged"
-                      : last().fate == Fate::beyond_window ? "left the model's window"
-                                                           : "was evicted";
+    const bool by_itself = last().fate == Fate::beyond_window;
+    const std::string how = std::string(by_itself ? "" : "was ") + leaving_text(last().fate);
     sentence += explanation.left == explanation.entered
                     ? fmt::format(" and {} at once", how)
                     : fmt::format(" and {} at step {}", how, explanation.left);

@@ -158,7 +158,7 @@ void BpeModel::read_meetings(std::string_view left, std::string_view right) {
   std::array<std::int32_t, 3> ends{-1, -1, -1}, begins{-1, -1, -1};
   if (left.empty() || right.empty()) return;
   std::size_t last = left.size() - 1;
-  while (last > 0 && (static_cast<unsigned char>(left[last]) & 0xC0U) == 0x80U) --last;
+  while (last > 0 && continues_character(left[last])) --last;
   ends[0] = character_id(left.substr(last));
   begins[0] = character_id(right.substr(0, std::max<std::size_t>(character_length(right), 1)));
   constexpr std::size_t kByte = 6;
@@ -321,8 +321,7 @@ void BpeModel::encode(std::string_view word, Cache& cache, std::vector<Token>& i
   // character's bytes stay together, so that a stretch is UTF-8.
   const std::vector<Symbol> symbols = symbols_of(word);
   const auto may_join = [&](std::size_t i) {
-    const bool inside_character =
-        (static_cast<unsigned char>(word[symbols[i].begin]) & 0xC0U) == 0x80U;
+    const bool inside_character = continues_character(word[symbols[i].begin]);
     return inside_character || meetings_.find(symbols[i - 1].id, symbols[i].id) != nullptr;
   };
   for (std::size_t begin = 0; begin < symbols.size();) {

@@ -1,4 +1,4 @@
-#include "analysis/cache/softmax_kernel.h"
+#include "analysis/numeric/exponentials.h"
 
 #include <algorithm>
 #include <bit>
@@ -36,19 +36,27 @@ inline __attribute__((always_inline)) float exponential(float x) {
 }  // namespace
 
 KVLOUPE_VECTOR_CLONES
-double exponentials(float* logits, std::size_t n, float scale) {
-  if (n == 0) return 0.0;
-  float largest = logits[0];
+float largest_of(std::span<const float> values) {
+  const float* const data = values.data();
+  const std::size_t n = values.size();
+  float largest = data[0];
 #pragma omp simd reduction(max : largest)
-  for (std::size_t i = 0; i < n; ++i) largest = logits[i] > largest ? logits[i] : largest;
+  for (std::size_t i = 0; i < n; ++i) largest = data[i] > largest ? data[i] : largest;
+  return largest;
+}
+
+KVLOUPE_VECTOR_CLONES
+double exponentials(std::span<float> values, float shift, float scale) {
+  float* const data = values.data();
+  const std::size_t n = values.size();
   double total = 0.0;
   for (std::size_t first = 0; first < n; first += kChunk) {
     const std::size_t end = std::min(first + kChunk, n);
     float sum = 0.0F;
 #pragma omp simd reduction(+ : sum)
     for (std::size_t i = first; i < end; ++i) {
-      const float value = exponential(scale * (logits[i] - largest));
-      logits[i] = value;
+      const float value = exponential(scale * (data[i] - shift));
+      data[i] = value;
       sum += value;
     }
     total += static_cast<double>(sum);

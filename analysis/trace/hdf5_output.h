@@ -1,0 +1,35 @@
+#pragma once
+// Writing HDF5 files that hdf5.h can read: new files and datasets. Private to analysis/trace.
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "analysis/trace/hdf5.h"
+
+namespace kvloupe::hdf5 {
+
+using Shape = std::vector<hsize_t>;
+
+// All throw Failure and are called under Lock.
+
+/// Makes a file, over one that is there.
+Handle create_file(const std::filesystem::path& path);
+
+/// A dataset of `shape`; chunked and extendable up to that shape where `chunk` is not empty.
+/// `cache` is the library's own chunk cache: 0 where rows should go straight to the file.
+Handle create_dataset(hid_t file, const std::string& path, hid_t type, const Shape& shape,
+                      const Shape& chunk, std::size_t cache);
+
+/// Writes `count` elements from `start` on; `data` is dense and of memory type `type`.
+void write_slab(hid_t dataset, hid_t type, const Shape& start, const Shape& count, const void* data,
+                const std::string& path);
+
+/// Makes a dataset and writes all of it; `data` is dense and of type `memory_type`.
+void write_array(hid_t file, const std::string& path, hid_t file_type, hid_t memory_type,
+                 const Shape& shape, const void* data);
+
+/// Waits until a file, or a folder's list of files, is on the disk; `flags` as for open().
+void sync_to_disk(const std::filesystem::path& path, int flags);
+
+}  // namespace kvloupe::hdf5

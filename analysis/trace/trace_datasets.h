@@ -1,0 +1,81 @@
+#pragma once
+// An open trace file and what may be read of it: every dataset is checked before it is read, since
+// nobody vouches for the file.
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "analysis/error.h"
+#include "analysis/matrix.h"
+#include "analysis/trace/hdf5.h"
+
+namespace kvloupe {
+
+/// The datasets of one file. Methods that say so throw hdf5::Failure and are called under
+/// hdf5::Lock, best inside guarded().
+class TraceDatasets {
+ public:
+  using Shape = std::vector<hsize_t>;
+  /// What kind of elements a dataset must have.
+  enum class Kind { real, integer, text };
+
+  /// Opens the file. Throws FileError.
+  explicit TraceDatasets(std::filesystem::path path);
+
+  const std::filesystem::path& path() const { return path_; }
+  /// Changes when the content does.
+  const std::string& identity() const { return identity_; }
+  hid_t file() const { return file_; }
+
+  /// Runs `work` under the lock; a failure inside becomes a FileError about the file.
+  template <typename Work>
+  auto guarded(Work work) const {
+    try {
+      const hdf5::Lock lock;
+      return work();
+    } catch (const hdf5::Failure& failure) {
+      throw FileError(path_.string(),
+                      std::string(failure.what()) + "; capture or convert the trace again");
+    }
+  }
+
+  /// Opens a dataset and checks kind, shape and storage. Sparse: chunks may be missing (zeros).
+  /// Throws Failure; call under Lock.
+  hdf5::Dataset open(const std::string& name, Kind kind, const Shape& shape,
+                     bool sparse = false) const;
+
+  /// The same for an optional dataset: false where it is missing.
+  bool found(const std::string& name, Kind kind, const Shape& shape, bool sparse = false) const;
+
+  /// Opens a layer's merges and checks rank, members and storage. Throws Failure; call under Lock.
+  hdf5::Dataset open_merges(int layer) const;
+
+  /// All elements of a dataset. Throws Failure; call under Lock.
+  template <typename T>
+  std::vector<T> read_all(const std::string& name, Kind kind, const Shape& shape,
+                          hid_t memory_type) const {
+    const hdf5::Dataset dataset = open(name, kind, shape);
+    std::vector<T> values(static_cast<std::size_t>(dataset.elements()));
+    hdf5::check(H5Dread(dataset.id, memory_type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()),
+                "cannot read " + name + ": damaged or truncated");
+    return values;
+  }
+
+  /// Reads rows `index` of the first dimension of a float dataset: everything else as one matrix
+  /// [rows, columns]. Throws FileError.
+  Matrix read_matrix(const std::string& name, const Shape& shape, int index,
+                     bool sparse = false) const;
+
+  /// One row of a float dataset [rows,columns]. Throws FileError.
+  std::vector<float> read_row(const std::string& name, int rows, int columns, int row) const;
+
+ private:
+  std::filesystem::path path_;
+  std::string identity_;
+  std::uint64_t file_bytes_ = 0;
+  hdf5::Handle file_;
+};
+
+}  // namespace kvloupe

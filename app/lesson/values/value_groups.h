@@ -1,0 +1,38 @@
+#pragma once
+// The groups of the catalogue of values, one file each, and what they share.
+
+#include <limits>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "analysis/replay/replay.h"
+#include "app/lesson/values.h"
+
+namespace kvloupe::lesson {
+
+using Arguments = std::span<const Value>;
+
+inline constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+
+inline double number(const Value& value) { return std::get<double>(value); }
+inline const std::string& word(const Value& value) { return std::get<std::string>(value); }
+/// An index below `end`, or −1 for what is none.
+int index(const Value& value, int end);
+
+/// The middle value; the mean of the two middle ones where their count is even. NaN of nothing.
+double median(std::vector<double> values);
+
+/// The steps of the state's trace and block size.
+std::vector<Block> blocks_of(const LessonState& s);
+/// The step shown: the one chosen, else the last of the prompt.
+int step_of(const LessonState& s, const std::vector<Block>& blocks);
+
+ValueGroup trace_values();
+ValueGroup sink_values();
+ValueGroup state_values();
+ValueGroup result_values();
+ValueGroup head_values();
+ValueGroup answer_values();
+
+}  // namespace kvloupe::lesson
