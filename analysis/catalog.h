@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -18,10 +19,15 @@ class Catalog {
     read_ = true;
     return entries_;
   }
-  /// Throws std::logic_error once the catalogue was read.
+  /// At the end. Throws std::logic_error once the catalogue was read.
   void add(Entry entry) {
+    add(std::move(entry), [](const Entry&) { return false; });
+  }
+  /// Before the first entry of which `before` is true, else at the end.
+  template <typename Before>
+  void add(Entry entry, const Before& before) {
     if (read_) throw std::logic_error(entry.name + ": added after the catalogue was read");
-    entries_.push_back(std::move(entry));
+    entries_.insert(std::find_if(entries_.begin(), entries_.end(), before), std::move(entry));
   }
 
  private:

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "analysis/catalog.h"
 #include "analysis/error.h"
 #include "analysis/measure/measures.h"
 #include "analysis/policy/nearest_word.h"
@@ -83,25 +84,20 @@ double slot_value(const std::vector<double>& values, int slot) {
 }
 }  // namespace
 
-const std::vector<MeasureFamily>& measure_catalog() {
-  static const std::vector<MeasureFamily> catalog = {
-      measures::retention(),
-      measures::perturbation(),
-      measures::volume(),
-      measures::attention_spread(),
-      measures::two_stages(),
-      measures::eviction_error(),
-      measures::policy_eviction_error(),
-      measures::output_norm(),
-      measures::output_error(),
-      measures::merged_keys(),
-      measures::key_diversity(),
-      measures::key_alignment(),
-      measures::key_geometry(),
-      measures::key_attention(),
-  };
-  return catalog;
+namespace {
+Catalog<MeasureFamily>& catalog() {
+  static Catalog<MeasureFamily> all({
+#define KVLOUPE_MEASURE_FAMILY(name) measures::name(),
+      KVLOUPE_MEASURES(KVLOUPE_MEASURE_FAMILY)
+#undef KVLOUPE_MEASURE_FAMILY
+  });
+  return all;
 }
+}  // namespace
+
+const std::vector<MeasureFamily>& measure_catalog() { return catalog().read(); }
+
+void add_measures(MeasureFamily family) { catalog().add(std::move(family)); }
 
 const char* scope_name(MeasureScope scope) {
   switch (scope) {

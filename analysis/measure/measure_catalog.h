@@ -14,6 +14,10 @@ namespace kvloupe {
 /// Every family, in the order of JSON keys, sweep columns and the docs.
 const std::vector<MeasureFamily>& measure_catalog();
 
+/// Adds a family from outside of this folder, after the others. To be called at the start of a
+/// program: throws std::logic_error once the catalogue was read.
+void add_measures(MeasureFamily family);
+
 /// One measure of the catalogue.
 struct Measure {
   const MeasureInfo* info = nullptr;

@@ -1,23 +1,32 @@
 #pragma once
+// Every family of measures, one line each, in the order of JSON keys, sweep columns and the docs. A
+// line MEASURES(name) declares `MeasureFamily name()`, which one file of this folder defines, and
+// puts it into the catalogue.
 
 #include "analysis/measure/measure.h"
 
-/// One function per family, each in its own file.
+// clang-format off
+#define KVLOUPE_MEASURES(MEASURES) \
+  MEASURES(retention)                   \
+  MEASURES(perturbation)                \
+  MEASURES(volume)                      \
+  MEASURES(attention_spread)            \
+  MEASURES(two_stages)                  \
+  MEASURES(eviction_error)              \
+  MEASURES(policy_eviction_error)       \
+  MEASURES(output_norm)                 \
+  MEASURES(output_error)                \
+  MEASURES(merged_keys)                 \
+  MEASURES(key_diversity)               \
+  MEASURES(key_alignment)               \
+  MEASURES(key_geometry)                \
+  MEASURES(key_attention)
+// clang-format on
+
 namespace kvloupe::measures {
 
-MeasureFamily retention();
-MeasureFamily perturbation();
-MeasureFamily volume();
-MeasureFamily attention_spread();
-MeasureFamily two_stages();
-MeasureFamily eviction_error();
-MeasureFamily policy_eviction_error();
-MeasureFamily output_norm();
-MeasureFamily output_error();
-MeasureFamily merged_keys();
-MeasureFamily key_diversity();
-MeasureFamily key_alignment();
-MeasureFamily key_geometry();
-MeasureFamily key_attention();
+#define KVLOUPE_DECLARE_MEASURES(name) MeasureFamily name();
+KVLOUPE_MEASURES(KVLOUPE_DECLARE_MEASURES)
+#undef KVLOUPE_DECLARE_MEASURES
 
 }  // namespace kvloupe::measures

@@ -1,32 +1,38 @@
 #pragma once
-// The entries of the catalogue, one function per file of the same name. A new policy is a file
-// that defines its entry, a line here and a line in policy_catalog.cpp.
+// Every part of a policy, one line each: scores first, then modifiers, in the order of a canonical
+// spec. A line POLICY(name) declares `PolicyEntry name()`, which the file of that name defines, and
+// puts it into the catalogue.
 
 #include "analysis/policy/policy_catalog.h"
 
+// clang-format off
+#define KVLOUPE_POLICIES(POLICY) \
+  POLICY(full)                          \
+  POLICY(sink)                          \
+  POLICY(tova)                          \
+  POLICY(h2o)                           \
+  POLICY(snapkv)                        \
+  POLICY(keydiff)                       \
+  POLICY(keynorm)                       \
+  POLICY(random)                        \
+  POLICY(oracle)                        \
+  POLICY(external)                      \
+  POLICY(expr)                          \
+  POLICY(recent)                        \
+  POLICY(sinks)                         \
+  POLICY(adakv)                         \
+  POLICY(pyramid)                       \
+  POLICY(caote)                         \
+  POLICY(fastcaote)                     \
+  POLICY(critical)                      \
+  POLICY(kvmerger)                      \
+  POLICY(cam)
+// clang-format on
+
 namespace kvloupe::policies {
 
-PolicyEntry full();
-PolicyEntry sink();
-PolicyEntry tova();
-PolicyEntry h2o();
-PolicyEntry snapkv();
-PolicyEntry keydiff();
-PolicyEntry keynorm();
-PolicyEntry random();
-PolicyEntry oracle();
-PolicyEntry external();
-PolicyEntry expr();
-
-PolicyEntry recent();
-PolicyEntry sinks();
-PolicyEntry adakv();
-PolicyEntry pyramid();
-PolicyEntry caote();
-PolicyEntry fastcaote();
-PolicyEntry critical();
-
-PolicyEntry kvmerger();
-PolicyEntry cam();
+#define KVLOUPE_DECLARE_POLICY(name) PolicyEntry name();
+KVLOUPE_POLICIES(KVLOUPE_DECLARE_POLICY)
+#undef KVLOUPE_DECLARE_POLICY
 
 }  // namespace kvloupe::policies

@@ -1,38 +1,31 @@
 #include "analysis/policy/policy_catalog.h"
 
 #include <algorithm>
+#include <utility>
 
+#include "analysis/catalog.h"
 #include "analysis/error.h"
 #include "analysis/policy/policies.h"
 
 namespace kvloupe {
 
-const std::vector<PolicyEntry>& policy_catalog() {
-  static const std::vector<PolicyEntry> catalog = {
-      // Scores
-      policies::full(),
-      policies::sink(),
-      policies::tova(),
-      policies::h2o(),
-      policies::snapkv(),
-      policies::keydiff(),
-      policies::keynorm(),
-      policies::random(),
-      policies::oracle(),
-      policies::external(),
-      policies::expr(),
-      // Modifiers
-      policies::recent(),
-      policies::sinks(),
-      policies::adakv(),
-      policies::pyramid(),
-      policies::caote(),
-      policies::fastcaote(),
-      policies::critical(),
-      policies::kvmerger(),
-      policies::cam(),
-  };
-  return catalog;
+namespace {
+Catalog<PolicyEntry>& catalog() {
+  static Catalog<PolicyEntry> all({
+#define KVLOUPE_POLICY_ENTRY(name) policies::name(),
+      KVLOUPE_POLICIES(KVLOUPE_POLICY_ENTRY)
+#undef KVLOUPE_POLICY_ENTRY
+  });
+  return all;
+}
+}  // namespace
+
+const std::vector<PolicyEntry>& policy_catalog() { return catalog().read(); }
+
+void add_policy(PolicyEntry entry) {
+  const bool score = entry.kind() == PartKind::score;
+  catalog().add(std::move(entry),
+                [&](const PolicyEntry& other) { return score && other.kind() != PartKind::score; });
 }
 
 const PolicyEntry* find_policy(std::string_view name) {

@@ -99,6 +99,10 @@ struct PolicyEntry {
 /// Scores first, then modifiers; this order is the order of a canonical spec.
 const std::vector<PolicyEntry>& policy_catalog();
 
+/// Adds a part from outside of this folder, after the others of its kind (score or modifier). To be
+/// called at the start of a program: throws std::logic_error once the catalogue was read.
+void add_policy(PolicyEntry entry);
+
 /// The entry of that name, or nullptr.
 const PolicyEntry* find_policy(std::string_view name);
 

@@ -1,0 +1,15 @@
+#pragma once
+// Worked examples of docs/extending.md: each is one file of this folder and one line in
+// examples_test.cpp that adds it.
+
+#include "analysis/measure/measure.h"
+#include "analysis/policy/policy_catalog.h"
+#include "app/figure/figure.h"
+
+namespace kvloupe::examples {
+
+PolicyEntry strided();
+MeasureFamily mean_position();
+figure::FigureInfo kept_tokens();
+
+}  // namespace kvloupe::examples
