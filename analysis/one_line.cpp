@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "analysis/trace/utf8.h"
+#include "analysis/utf8.h"
 
 namespace kvloupe {
 

@@ -77,4 +77,10 @@ void OutputFile::fail(const std::string& doing, int error) const {
                       "); check that its folder exists, is writable and has free space");
 }
 
+void write_whole_file(const std::filesystem::path& path, std::string_view bytes) {
+  OutputFile file(path.string());
+  file.write(bytes);
+  file.finish();
+}
+
 }  // namespace kvloupe

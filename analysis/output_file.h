@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdio>
+#include <filesystem>
 #include <string>
 #include <string_view>
 
@@ -33,5 +34,9 @@ class OutputFile {
   std::string temporary_;  // empty: standard output, or renamed already
   std::FILE* file_ = nullptr;
 };
+
+/// Writes a whole file at once. Throws FileError: the folder is missing or unwritable, the target
+/// is a folder, the disk is full.
+void write_whole_file(const std::filesystem::path& path, std::string_view bytes);
 
 }  // namespace kvloupe

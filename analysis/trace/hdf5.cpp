@@ -6,7 +6,7 @@
 
 #include "analysis/trace/model_info.h"
 #include "analysis/trace/trace_layout.h"
-#include "analysis/trace/utf8.h"
+#include "analysis/utf8.h"
 
 namespace kvloupe::hdf5 {
 

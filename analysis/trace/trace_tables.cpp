@@ -7,7 +7,7 @@
 #include "analysis/error.h"
 #include "analysis/trace/hdf5_checked_file.h"
 #include "analysis/trace/trace_layout.h"
-#include "analysis/trace/utf8.h"
+#include "analysis/utf8.h"
 
 namespace kvloupe {
 

@@ -19,7 +19,7 @@
 #include "analysis/trace/hdf5_output.h"
 #include "analysis/trace/trace_attributes.h"
 #include "analysis/trace/trace_layout.h"
-#include "analysis/trace/utf8.h"
+#include "analysis/utf8.h"
 #include "version.h"
 
 namespace kvloupe {

@@ -8,7 +8,7 @@
 #include "analysis/output_file.h"
 #include "app/cli/commands.h"
 #include "app/cli/figure_options.h"
-#include "app/figure/figure_catalog.h"
+#include "app/figure/figures/figure_catalog.h"
 #include "app/request/figure_service.h"
 
 namespace kvloupe::cli {

@@ -9,7 +9,7 @@
 #include "analysis/error.h"
 #include "analysis/output_file.h"
 #include "analysis/replay/drift.h"
-#include "analysis/trace/utf8.h"
+#include "analysis/utf8.h"
 #include "app/cli/commands.h"
 #include "app/cli/figure_options.h"
 #include "app/cli/window_options.h"

@@ -18,9 +18,9 @@
 #include "analysis/policy/spec.h"
 #include "analysis/trace/trace.h"
 #include "app/job/assets.h"
+#include "app/job/capture_job.h"
 #include "app/job/child_process.h"
 #include "app/job/user_folder.h"
-#include "app/window/capture_job.h"
 
 namespace kvloupe::demo {
 

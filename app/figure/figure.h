@@ -19,9 +19,9 @@
 #include "app/figure/choice.h"
 #include "app/figure/csv.h"
 #include "app/figure/replay_store.h"
-#include "app/figure/scene.h"
-#include "app/figure/style.h"
 #include "app/figure/topic.h"
+#include "app/scene/scene.h"
+#include "app/scene/style.h"
 
 namespace kvloupe {
 struct Evaluation;  // analysis/evaluation/evaluation.h

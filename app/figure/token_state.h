@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "analysis/replay/replay.h"
-#include "app/figure/style.h"
+#include "app/scene/style.h"
 
 namespace kvloupe::figure {
 

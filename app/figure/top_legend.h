@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "app/figure/figure.h"
-#include "app/figure/panels.h"
-#include "app/figure/series.h"
+#include "app/plot/panels.h"
+#include "app/plot/series.h"
 
 namespace kvloupe::figure {
 

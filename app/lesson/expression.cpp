@@ -15,9 +15,9 @@
 #include "analysis/policy/formula_text.h"
 #include "analysis/policy/nearest_word.h"
 #include "analysis/policy/policy_catalog.h"
-#include "app/figure/figure_catalog.h"
+#include "app/figure/figures/figure_catalog.h"
 #include "app/lesson/values.h"
-#include "app/window/view_catalog.h"
+#include "app/session/view_catalog.h"
 
 namespace kvloupe::lesson {
 

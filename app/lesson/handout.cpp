@@ -11,11 +11,11 @@
 #include <utility>
 
 #include "analysis/error.h"
-#include "app/figure/cairo_backend.h"
-#include "app/figure/figure_file.h"
-#include "app/figure/frame.h"
-#include "app/figure/page_size.h"
+#include "app/export/figure_file.h"
 #include "app/lesson/set_text.h"
+#include "app/plot/frame.h"
+#include "app/scene/cairo_backend.h"
+#include "app/scene/page_size.h"
 #include "version.h"
 
 namespace kvloupe::lesson {

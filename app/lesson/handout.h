@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "analysis/progress.h"
-#include "app/figure/text_metrics.h"
 #include "app/lesson/lesson.h"
 #include "app/lesson/page_view.h"
+#include "app/scene/text_metrics.h"
 
 namespace kvloupe::lesson {
 

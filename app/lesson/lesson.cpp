@@ -13,7 +13,7 @@
 #include "analysis/one_line.h"
 #include "analysis/policy/nearest_word.h"
 #include "analysis/policy/spec.h"
-#include "analysis/trace/utf8.h"
+#include "analysis/utf8.h"
 #include "app/job/assets.h"
 #include "app/lesson/page_view.h"
 

@@ -9,12 +9,12 @@
 
 #include "analysis/error.h"
 #include "analysis/one_line.h"
-#include "app/figure/figure_catalog.h"
-#include "app/figure/ticks.h"
+#include "app/figure/figures/figure_catalog.h"
 #include "app/lesson/answer.h"
-#include "app/window/session.h"
-#include "app/window/tile_settings.h"
-#include "app/window/view_catalog.h"
+#include "app/plot/ticks.h"
+#include "app/session/session.h"
+#include "app/session/tile_settings.h"
+#include "app/session/view_catalog.h"
 
 namespace kvloupe::lesson {
 

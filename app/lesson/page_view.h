@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "analysis/progress.h"
-#include "app/figure/figure_file.h"
+#include "app/export/figure_file.h"
 #include "app/lesson/lesson.h"
 #include "app/lesson/values.h"
 #include "app/request/figure_request.h"

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "app/figure/frame.h"
-#include "app/figure/move_items.h"
+#include "app/plot/frame.h"
+#include "app/scene/move_items.h"
 
 namespace kvloupe::lesson {
 

@@ -3,9 +3,9 @@
 
 #include <vector>
 
-#include "app/figure/cairo_backend.h"
-#include "app/figure/style.h"
 #include "app/lesson/text.h"
+#include "app/scene/cairo_backend.h"
+#include "app/scene/style.h"
 
 namespace kvloupe::lesson {
 

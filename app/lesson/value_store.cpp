@@ -1,7 +1,7 @@
 #include "app/lesson/value_store.h"
 
 #include "analysis/metric/sink.h"
-#include "app/lesson/values/value_groups.h"
+#include "app/lesson/value_groups.h"
 
 namespace kvloupe::lesson {
 

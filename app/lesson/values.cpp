@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "app/lesson/values/value_groups.h"
+#include "app/lesson/value_groups.h"
 
 namespace kvloupe::lesson {
 

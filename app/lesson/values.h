@@ -11,7 +11,7 @@
 #include "analysis/trace/trace.h"
 #include "app/lesson/expression.h"
 #include "app/lesson/value_store.h"
-#include "app/window/state.h"
+#include "app/session/state.h"
 
 namespace kvloupe::lesson {
 

@@ -6,9 +6,9 @@
 
 #include "analysis/error.h"
 #include "analysis/replay/replay.h"
-#include "app/figure/figure_file.h"
-#include "app/figure/html/figure_page.h"
-#include "app/figure/html/page.h"
+#include "app/export/figure_file.h"
+#include "app/export/figure_page.h"
+#include "app/export/page.h"
 
 namespace kvloupe::lesson {
 

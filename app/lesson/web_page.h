@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "analysis/progress.h"
-#include "app/figure/text_metrics.h"
 #include "app/lesson/lesson.h"
 #include "app/lesson/page_view.h"
+#include "app/scene/text_metrics.h"
 
 namespace kvloupe::lesson {
 
@@ -18,7 +18,7 @@ struct WebPage {
   std::vector<std::string> problems;
 };
 
-/// The lesson's pages with their texts and figures as one file (app/figure/html/page.h). A page
+/// The lesson's pages with their texts and figures as one file (app/export/page.h). A page
 /// about steps gets a slider: everything that depends on the step is drawn for each step, or for as
 /// many steps as keep the file small. Throws Cancelled, WorkError if it would be too large.
 WebPage make_web_page(const Lesson& lesson, const LessonTraces& traces,

@@ -9,7 +9,7 @@
 #include "analysis/evaluation/evaluation.h"
 #include "analysis/policy/policy_files.h"
 #include "analysis/replay/replay.h"
-#include "app/figure/figure_catalog.h"
+#include "app/figure/figures/figure_catalog.h"
 
 namespace kvloupe::request {
 

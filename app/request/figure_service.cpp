@@ -4,7 +4,7 @@
 
 #include "analysis/error.h"
 #include "app/figure/comparison.h"
-#include "app/figure/figure_catalog.h"
+#include "app/figure/figures/figure_catalog.h"
 #include "app/request/settings_in_words.h"
 
 namespace kvloupe::request {

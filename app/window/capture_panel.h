@@ -4,8 +4,8 @@
 #include <string>
 #include <utility>
 
+#include "app/job/capture_job.h"
 #include "app/job/computed.h"
-#include "app/window/capture_job.h"
 #include "app/window/file_panel.h"
 #include "app/window/model_search.h"
 

@@ -7,10 +7,10 @@
 #include "analysis/error.h"
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/policy/spec.h"
-#include "app/figure/figure_catalog.h"
+#include "app/figure/figures/figure_catalog.h"
+#include "app/session/tile_settings.h"
 #include "app/window/layouts.h"
 #include "app/window/policy_variants.h"
-#include "app/window/tile_settings.h"
 #include "app/window/workspace.h"
 
 namespace kvloupe::window {

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <span>
 
-#include "app/figure/printable.h"
+#include "app/plot/printable.h"
 
 namespace kvloupe::window {
 

@@ -10,7 +10,7 @@
 #include <filesystem>
 
 #include "analysis/error.h"
-#include "app/figure/output_file.h"
+#include "analysis/output_file.h"
 #include "app/request/command_line.h"
 #include "app/window/marks.h"
 #include "app/window/preferences.h"
@@ -131,7 +131,7 @@ void ExportPanel::start(Workspace& w) {
   const figure::TextMetrics* fonts = &w.metrics;
   written_.request(
       w.results.quick(), fmt::format("{}#{}", path, ++exports_), [=](Progress&, const auto&) {
-        figure::write_whole_file(path, figure::file_of(*info, *figure, format, options, *fonts));
+        write_whole_file(path, figure::file_of(*info, *figure, format, options, *fonts));
         return path;
       });
 }

@@ -3,7 +3,7 @@
 #include <optional>
 #include <string>
 
-#include "app/figure/figure_file.h"
+#include "app/export/figure_file.h"
 #include "app/job/computed.h"
 #include "app/window/tile.h"
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "app/request/figure_request.h"
-#include "app/window/view_catalog.h"
+#include "app/session/view_catalog.h"
 
 namespace kvloupe::window {
 

@@ -3,8 +3,8 @@
 #include <span>
 #include <string_view>
 
+#include "app/session/state.h"
 #include "app/window/commands.h"
-#include "app/window/state.h"
 
 namespace kvloupe::window {
 

@@ -12,8 +12,8 @@
 #include "app/job/computed.h"
 #include "app/lesson/lesson.h"
 #include "app/lesson/page_view.h"
+#include "app/session/state.h"
 #include "app/window/demo_job.h"
-#include "app/window/state.h"
 
 namespace kvloupe::window {
 

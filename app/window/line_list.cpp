@@ -5,7 +5,7 @@
 #include <system_error>
 
 #include "analysis/error.h"
-#include "app/figure/output_file.h"
+#include "analysis/output_file.h"
 
 namespace kvloupe::window {
 
@@ -27,7 +27,7 @@ void write_lines(const fs::path& file, const std::vector<std::string>& lines) {
   std::string text;
   for (const std::string& line : lines) text += line + '\n';
   try {
-    figure::write_whole_file(file, text);
+    write_whole_file(file, text);
   } catch (const FileError&) {  // a convenience: not worth a word
   }
 }

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "app/figure/scene.h"
+#include "app/scene/scene.h"
 #include "app/window/fonts.h"
 #include "app/window/palette.h"
 

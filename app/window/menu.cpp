@@ -6,13 +6,13 @@
 #include <string>
 #include <vector>
 
-#include "app/figure/figure_catalog.h"
+#include "app/figure/figures/figure_catalog.h"
+#include "app/session/view_catalog.h"
 #include "app/window/command_palette.h"
 #include "app/window/layouts.h"
 #include "app/window/lesson_panel.h"
 #include "app/window/marks.h"
 #include "app/window/panels.h"
-#include "app/window/view_catalog.h"
 #include "app/window/workspace.h"
 
 namespace kvloupe::window {

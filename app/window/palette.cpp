@@ -44,18 +44,6 @@ ImU32 faded(ImU32 colour, float alpha) {
   return (colour & ~IM_COL32_A_MASK) | (a << IM_COL32_A_SHIFT);
 }
 
-std::string_view amount_map_name(figure::AmountMap map) {
-  switch (map) {
-    case figure::AmountMap::viridis:
-      return "viridis";
-    case figure::AmountMap::cividis:
-      return "cividis";
-    case figure::AmountMap::grey:
-      break;
-  }
-  return "grey";
-}
-
 void apply_theme(Theme theme, float scale) {
   const Palette& p = palette(theme);
   ImGuiStyle style;

@@ -2,13 +2,9 @@
 
 #include <imgui.h>
 
-#include <string_view>
-
-#include "app/figure/colour_map.h"
+#include "app/session/theme.h"
 
 namespace kvloupe::window {
-
-enum class Theme { light, dark };
 
 /// The colours of the window. Each means the same thing everywhere.
 struct Palette {
@@ -24,8 +20,5 @@ void apply_theme(Theme theme, float scale);
 
 /// `colour` with its alpha multiplied.
 ImU32 faded(ImU32 colour, float alpha);
-
-/// As parse_amount_map() takes it.
-std::string_view amount_map_name(figure::AmountMap map);
 
 }  // namespace kvloupe::window

@@ -2,8 +2,8 @@
 
 #include <cstddef>
 
-#include "app/figure/output_file.h"
-#include "app/figure/png_encoder.h"
+#include "analysis/output_file.h"
+#include "app/scene/png_encoder.h"
 
 namespace kvloupe::window {
 
@@ -15,7 +15,7 @@ void write_png(const Picture& picture, const std::filesystem::path& path) {
     for (std::size_t c = 0; c < 3; ++c) pixels.rgba[4 * i + c] = picture.rgb[3 * i + c];
     pixels.rgba[4 * i + 3] = 255;
   }
-  figure::write_whole_file(path, figure::encode_png(pixels));
+  write_whole_file(path, figure::encode_png(pixels));
 }
 
 }  // namespace kvloupe::window

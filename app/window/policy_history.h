@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "app/window/state.h"
+#include "app/session/state.h"
 
 namespace kvloupe::window {
 

@@ -6,9 +6,9 @@
 #include <system_error>
 
 #include "analysis/error.h"
-#include "app/figure/output_file.h"
+#include "analysis/output_file.h"
 #include "app/job/user_folder.h"
-#include "app/window/state.h"
+#include "app/session/state.h"
 
 namespace kvloupe::window {
 
@@ -74,7 +74,7 @@ void write_preferences(const Preferences& p, const fs::path& file) {
                      {"export_size", p.export_size},
                      {"export_text", p.export_text}};
   try {
-    figure::write_whole_file(file, json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+    write_whole_file(file, json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
   } catch (const FileError&) {
   }
 }

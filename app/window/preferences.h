@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <string>
 
-#include "app/figure/colour_map.h"
+#include "app/scene/colour_map.h"
 #include "app/window/palette.h"
 
 namespace kvloupe::window {

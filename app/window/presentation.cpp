@@ -7,8 +7,8 @@
 #include <cmath>
 #include <string>
 
+#include "app/session/view_catalog.h"
 #include "app/window/panels.h"
-#include "app/window/view_catalog.h"
 #include "app/window/workspace.h"
 
 namespace kvloupe::window {

@@ -6,7 +6,7 @@
 #include "analysis/metric/sink.h"
 #include "analysis/policy/spec.h"
 #include "analysis/replay/drift.h"
-#include "app/window/head_grid.h"
+#include "app/session/head_grid.h"
 
 namespace kvloupe::window {
 

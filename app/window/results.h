@@ -15,7 +15,7 @@
 #include "app/job/computed.h"
 #include "app/job/job_queue.h"
 #include "app/request/figure_service.h"
-#include "app/window/state.h"
+#include "app/session/state.h"
 
 namespace kvloupe::window {
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "app/figure/printable.h"
+#include "app/plot/printable.h"
 #include "app/window/marks.h"
 #include "app/window/numbers.h"
 #include "app/window/panels.h"

@@ -7,11 +7,11 @@
 #include <cmath>
 
 #include "analysis/error.h"
-#include "app/figure/figure_catalog.h"
-#include "app/figure/style.h"
+#include "app/figure/figures/figure_catalog.h"
+#include "app/scene/style.h"
+#include "app/session/tile_settings.h"
 #include "app/window/marks.h"
 #include "app/window/numbers.h"
-#include "app/window/tile_settings.h"
 
 namespace kvloupe::window {
 

@@ -8,17 +8,17 @@
 #include <string>
 #include <vector>
 
-#include "app/figure/imgui_backend.h"
 #include "app/figure/made_figure.h"
 #include "app/job/computed.h"
 #include "app/job/job_queue.h"
 #include "app/request/figure_request.h"
 #include "app/request/figure_service.h"
+#include "app/scene/imgui_backend.h"
+#include "app/session/state.h"
+#include "app/session/view_catalog.h"
 #include "app/window/fonts.h"
 #include "app/window/results.h"
-#include "app/window/state.h"
 #include "app/window/tile_layout.h"
-#include "app/window/view_catalog.h"
 
 namespace kvloupe::window {
 

@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "app/figure/scene.h"
+#include "app/scene/scene.h"
 
 namespace kvloupe::window {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "app/figure/printable.h"
+#include "app/plot/printable.h"
 #include "app/window/marks.h"
 #include "app/window/workspace.h"
 

@@ -3,9 +3,9 @@
 #include <string>
 #include <vector>
 
+#include "app/session/state.h"
 #include "app/window/fonts.h"
 #include "app/window/palette.h"
-#include "app/window/state.h"
 #include "app/window/step_tokens.h"
 
 namespace kvloupe::window {

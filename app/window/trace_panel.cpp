@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "app/figure/colour_map.h"
+#include "app/scene/colour_map.h"
 #include "app/window/marks.h"
 #include "app/window/numbers.h"
 #include "app/window/panels.h"

@@ -10,8 +10,8 @@
 
 #include "analysis/error.h"
 #include "analysis/evaluation/evaluation.h"
+#include "app/session/session.h"
 #include "app/window/picture_file.h"
-#include "app/window/session.h"
 #include "app/window/surface.h"
 #include "app/window/workspace.h"
 

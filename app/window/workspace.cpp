@@ -11,13 +11,13 @@
 
 #include "analysis/error.h"
 #include "analysis/policy/spec.h"
-#include "app/figure/figure_catalog.h"
+#include "app/figure/figures/figure_catalog.h"
+#include "app/session/session.h"
 #include "app/window/layouts.h"
 #include "app/window/lesson_panel.h"
 #include "app/window/marks.h"
 #include "app/window/panels.h"
 #include "app/window/presentation.h"
-#include "app/window/session.h"
 
 namespace kvloupe::window {
 

@@ -8,15 +8,16 @@
 #include <string>
 #include <vector>
 
-#include "app/figure/imgui_backend.h"
-#include "app/figure/text_metrics.h"
+#include "app/scene/imgui_backend.h"
+#include "app/scene/text_metrics.h"
+#include "app/session/head_grid.h"
+#include "app/session/state.h"
 #include "app/window/capture_panel.h"
 #include "app/window/command_palette.h"
 #include "app/window/commands.h"
 #include "app/window/export_panel.h"
 #include "app/window/file_panel.h"
 #include "app/window/fonts.h"
-#include "app/window/head_grid.h"
 #include "app/window/known_models.h"
 #include "app/window/lesson_player.h"
 #include "app/window/policy_editor.h"
@@ -25,7 +26,6 @@
 #include "app/window/recent_files.h"
 #include "app/window/results.h"
 #include "app/window/start_page.h"
-#include "app/window/state.h"
 #include "app/window/step_tokens.h"
 #include "app/window/tile.h"
 #include "app/window/tile_layout.h"

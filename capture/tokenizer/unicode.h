@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "analysis/trace/utf8.h"
+#include "analysis/utf8.h"
 
 namespace kvloupe {
 

@@ -1,4 +1,4 @@
-#include "app/window/capture_job.h"
+#include "app/job/capture_job.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "app/figure/colour_map.h"
-#include "app/figure/series.h"
-#include "app/figure/style.h"
+#include "app/plot/series.h"
+#include "app/scene/colour_map.h"
+#include "app/scene/style.h"
 
 namespace kvloupe::figure {
 namespace {

@@ -1,11 +1,11 @@
-#include "app/figure/colour_map.h"
+#include "app/scene/colour_map.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
 #include "analysis/error.h"
-#include "app/figure/style.h"
+#include "app/scene/style.h"
 
 namespace kvloupe::figure {
 namespace {

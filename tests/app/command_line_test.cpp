@@ -9,8 +9,8 @@
 
 #include "app/cli/commands.h"
 #include "app/request/figure_service.h"
-#include "app/window/tile_settings.h"
-#include "app/window/view_catalog.h"
+#include "app/session/tile_settings.h"
+#include "app/session/view_catalog.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
 

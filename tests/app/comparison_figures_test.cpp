@@ -10,7 +10,7 @@
 
 #include "analysis/error.h"
 #include "app/figure/comparison.h"
-#include "app/figure/figure_catalog.h"
+#include "app/figure/figures/figure_catalog.h"
 #include "app/request/figure_service.h"
 #include "tests/app/csv_rows.h"
 #include "tests/support/synthetic_trace.h"

@@ -12,11 +12,11 @@
 #include <thread>
 
 #include "analysis/error.h"
-#include "app/figure/box_plot.h"
-#include "app/figure/line_plot.h"
-#include "app/figure/panels.h"
-#include "app/figure/text_dump.h"
-#include "app/figure/value_axis.h"
+#include "app/plot/box_plot.h"
+#include "app/plot/line_plot.h"
+#include "app/plot/panels.h"
+#include "app/plot/value_axis.h"
+#include "app/scene/text_dump.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
 

@@ -5,8 +5,8 @@
 
 #include <cmath>
 
-#include "app/figure/frame.h"
-#include "app/figure/text_dump.h"
+#include "app/plot/frame.h"
+#include "app/scene/text_dump.h"
 
 namespace kvloupe::figure {
 namespace {

@@ -4,7 +4,7 @@
 // After a wanted change, look at the pictures, then write the baselines anew:
 //   KVLOUPE_UPDATE_BASELINES=1 build/bin/test_app_fast --gtest_filter='*Baseline*'
 
-#include "app/figure/figure_catalog.h"
+#include "app/figure/figures/figure_catalog.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -19,9 +19,9 @@
 
 #include "analysis/error.h"
 #include "analysis/evaluation/evaluation.h"
-#include "app/figure/figure_file.h"
-#include "app/figure/text_dump.h"
+#include "app/export/figure_file.h"
 #include "app/request/figure_service.h"
+#include "app/scene/text_dump.h"
 #include "tests/app/dump_difference.h"
 #include "tests/app/page_reader.h"
 #include "tests/app/well_formed.h"

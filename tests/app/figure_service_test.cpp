@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "analysis/error.h"
-#include "app/figure/figure_catalog.h"
+#include "app/figure/figures/figure_catalog.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
 

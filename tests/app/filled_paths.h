@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "app/figure/scene.h"
+#include "app/scene/scene.h"
 
 namespace kvloupe::test {
 

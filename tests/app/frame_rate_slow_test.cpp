@@ -11,7 +11,7 @@
 #include <functional>
 #include <vector>
 
-#include "app/window/view_catalog.h"
+#include "app/session/view_catalog.h"
 #include "tests/app/virtual_display.h"
 #include "tests/app/window_driver.h"
 #include "tests/support/synthetic_trace.h"

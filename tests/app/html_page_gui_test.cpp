@@ -7,10 +7,10 @@
 
 #include <fstream>
 
-#include "app/figure/figure_catalog.h"
-#include "app/figure/html/figure_page.h"
-#include "app/figure/html/page.h"
-#include "app/figure/output_file.h"
+#include "analysis/output_file.h"
+#include "app/export/figure_page.h"
+#include "app/export/page.h"
+#include "app/figure/figures/figure_catalog.h"
 #include "app/request/figure_service.h"
 #include "tests/app/chromium.h"
 #include "tests/app/made_page.h"

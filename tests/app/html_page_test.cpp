@@ -7,12 +7,12 @@
 #include <regex>
 
 #include "analysis/error.h"
-#include "app/figure/frame.h"
-#include "app/figure/html/page.h"
-#include "app/figure/html/page_parts.h"
-#include "app/figure/html/places.h"
-#include "app/figure/html/themed_svg.h"
-#include "app/figure/html/value_texts.h"
+#include "app/export/page.h"
+#include "app/export/page_parts.h"
+#include "app/export/places.h"
+#include "app/export/themed_svg.h"
+#include "app/export/value_texts.h"
+#include "app/plot/frame.h"
 #include "tests/app/made_page.h"
 #include "tests/app/page_reader.h"
 #include "tests/app/well_formed.h"

@@ -7,8 +7,8 @@
 #include <map>
 
 #include "analysis/error.h"
-#include "app/figure/figure_catalog.h"
-#include "app/figure/figure_file.h"
+#include "app/export/figure_file.h"
+#include "app/figure/figures/figure_catalog.h"
 #include "app/request/figure_service.h"
 #include "tests/app/csv_rows.h"
 #include "tests/naive/naive_geometry.h"

@@ -14,7 +14,7 @@
 #include "analysis/measure/measure_catalog.h"
 #include "app/lesson/answer.h"
 #include "app/lesson/page_view.h"
-#include "app/window/view_catalog.h"
+#include "app/session/view_catalog.h"
 #include "tests/naive/naive_replay.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"

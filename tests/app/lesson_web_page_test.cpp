@@ -5,8 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "analysis/output_file.h"
 #include "app/cli/commands.h"
-#include "app/figure/output_file.h"
 #include "tests/app/page_reader.h"
 #include "tests/app/well_formed.h"
 #include "tests/support/synthetic_trace.h"
@@ -60,7 +60,7 @@ class LessonWebPageTest : public ::testing::Test {
  protected:
   void SetUp() override {
     test::write_synthetic_trace(folder / "t.h5");
-    figure::write_whole_file(folder / "heads.md", kLesson);
+    write_whole_file(folder / "heads.md", kLesson);
   }
   test::TemporaryFolder folder;
 };

@@ -1,13 +1,13 @@
 // Limits of shares and probabilities end at 1, whoever chooses them.
 
-#include "app/figure/limits.h"
+#include "app/plot/limits.h"
 
 #include <gtest/gtest.h>
 
 #include <memory>
 
-#include "app/figure/figure_catalog.h"
-#include "app/figure/figure_file.h"
+#include "app/export/figure_file.h"
+#include "app/figure/figures/figure_catalog.h"
 #include "app/request/figure_service.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "app/figure/frame.h"
-#include "app/figure/ticks.h"
+#include "app/plot/frame.h"
+#include "app/plot/ticks.h"
 
 namespace kvloupe::test {
 

@@ -3,8 +3,8 @@
 #include <memory>
 #include <string>
 
-#include "app/figure/html/page.h"
-#include "app/figure/style.h"
+#include "app/export/page.h"
+#include "app/scene/style.h"
 
 namespace kvloupe::test {
 

@@ -1,6 +1,6 @@
 // A sink is seen beside its map at any size and length, and the numbers are those of the formula.
 
-#include "app/figure/map_margin.h"
+#include "app/plot/map_margin.h"
 
 #include <gtest/gtest.h>
 
@@ -8,10 +8,10 @@
 #include <cmath>
 #include <memory>
 
-#include "app/figure/figure_catalog.h"
-#include "app/figure/figure_file.h"
-#include "app/figure/text_dump.h"
+#include "app/export/figure_file.h"
+#include "app/figure/figures/figure_catalog.h"
 #include "app/request/figure_service.h"
+#include "app/scene/text_dump.h"
 #include "tests/app/csv_rows.h"
 #include "tests/naive/naive_measures.h"
 #include "tests/support/made_layer.h"

@@ -11,7 +11,7 @@
 #include <set>
 
 #include "analysis/replay/replay.h"
-#include "app/figure/figure_catalog.h"
+#include "app/figure/figures/figure_catalog.h"
 #include "app/request/figure_service.h"
 #include "tests/app/csv_rows.h"
 #include "tests/naive/naive_measures.h"

@@ -10,8 +10,8 @@
 #include <fstream>
 #include <sstream>
 
-#include "app/figure/figure_catalog.h"
-#include "app/figure/figure_file.h"
+#include "app/export/figure_file.h"
+#include "app/figure/figures/figure_catalog.h"
 #include "app/request/figure_service.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"

@@ -1,6 +1,6 @@
 // The density behind a ridge.
 
-#include "app/figure/ridge_plot.h"
+#include "app/plot/ridge_plot.h"
 
 #include <gtest/gtest.h>
 

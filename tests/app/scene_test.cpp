@@ -1,13 +1,13 @@
-#include "app/figure/scene.h"
+#include "app/scene/scene.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "app/figure/enlarged.h"
-#include "app/figure/frame.h"
-#include "app/figure/text_dump.h"
+#include "app/plot/frame.h"
+#include "app/scene/enlarged.h"
+#include "app/scene/text_dump.h"
 
 namespace kvloupe::figure {
 namespace {

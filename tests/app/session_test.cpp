@@ -1,4 +1,4 @@
-#include "app/window/session.h"
+#include "app/session/session.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <string>
 
 #include "analysis/error.h"
-#include "app/window/view_catalog.h"
+#include "app/session/view_catalog.h"
 #include "tests/support/temporary_folder.h"
 
 namespace kvloupe::window {

@@ -13,10 +13,10 @@
 #define GLFW_INCLUDE_NONE
 #include <GLFW/glfw3.h>
 
+#include "app/session/session.h"
+#include "app/session/view_catalog.h"
 #include "app/window/command_palette.h"
 #include "app/window/presentation.h"
-#include "app/window/session.h"
-#include "app/window/view_catalog.h"
 #include "tests/app/virtual_display.h"
 #include "tests/app/window_driver.h"
 #include "tests/support/synthetic_trace.h"

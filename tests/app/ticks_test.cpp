@@ -1,4 +1,4 @@
-#include "app/figure/ticks.h"
+#include "app/plot/ticks.h"
 
 #include <gtest/gtest.h>
 

@@ -1,14 +1,14 @@
 // One rule of filling on every back end: non-zero winding over all sub-paths of a path.
 
-#include "app/figure/winding_fill.h"
+#include "app/scene/winding_fill.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <numbers>
 
-#include "app/figure/cairo_backend.h"
-#include "app/figure/svg_backend.h"
+#include "app/scene/cairo_backend.h"
+#include "app/scene/svg_backend.h"
 #include "tests/app/filled_paths.h"
 
 namespace kvloupe::figure {

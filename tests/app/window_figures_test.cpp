@@ -11,10 +11,10 @@
 #include <set>
 
 #include "analysis/error.h"
-#include "app/figure/figure_catalog.h"
-#include "app/figure/figure_file.h"
-#include "app/figure/text_dump.h"
+#include "app/export/figure_file.h"
+#include "app/figure/figures/figure_catalog.h"
 #include "app/request/figure_service.h"
+#include "app/scene/text_dump.h"
 #include "tests/app/csv_rows.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"

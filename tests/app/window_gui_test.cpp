@@ -15,9 +15,9 @@
 
 #include "analysis/metric/sink.h"
 #include "analysis/policy/spec.h"
-#include "app/figure/figure_catalog.h"
+#include "app/figure/figures/figure_catalog.h"
+#include "app/session/view_catalog.h"
 #include "app/window/command_palette.h"
-#include "app/window/view_catalog.h"
 #include "tests/app/virtual_display.h"
 #include "tests/app/window_driver.h"
 #include "tests/support/synthetic_evaluation.h"

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "app/window/head_grid.h"
+#include "app/session/head_grid.h"
 #include "app/window/numbers.h"
 #include "app/window/run_text.h"
 #include "app/window/step_tokens.h"

@@ -9,7 +9,7 @@
 #include "analysis/error.h"
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/replay/replay.h"
-#include "app/figure/figure_catalog.h"
+#include "app/figure/figures/figure_catalog.h"
 #include "app/request/figure_service.h"
 #include "tests/examples/examples.h"
 #include "tests/support/synthetic_trace.h"

@@ -9,8 +9,8 @@
 #include "analysis/metric/attention.h"
 #include "analysis/metric/attention_map.h"
 #include "app/figure/figures/figures.h"
-#include "app/figure/limits.h"
-#include "app/figure/map_margin.h"
+#include "app/plot/limits.h"
+#include "app/plot/map_margin.h"
 
 namespace kvloupe::figure {
 

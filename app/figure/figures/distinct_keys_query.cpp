@@ -7,10 +7,10 @@
 #include <numeric>
 
 #include "analysis/metric/angle.h"
-#include "app/figure/cell_map.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/strips.h"
+#include "app/plot/cell_map.h"
 
 namespace kvloupe::figure {
 

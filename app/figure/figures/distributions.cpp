@@ -3,11 +3,11 @@
 #include <algorithm>
 
 #include "analysis/metric/norms.h"
-#include "app/figure/fit_texts.h"
-#include "app/figure/line_plot.h"
-#include "app/figure/panels.h"
-#include "app/figure/ridge_plot.h"
-#include "app/figure/value_axis.h"
+#include "app/plot/line_plot.h"
+#include "app/plot/panels.h"
+#include "app/plot/ridge_plot.h"
+#include "app/plot/value_axis.h"
+#include "app/scene/fit_texts.h"
 
 namespace kvloupe::figure {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "app/figure/figure.h"
-#include "app/figure/ticks.h"
+#include "app/plot/ticks.h"
 
 namespace kvloupe::figure {
 

@@ -7,7 +7,7 @@
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/strips.h"
-#include "app/figure/limits.h"
+#include "app/plot/limits.h"
 
 namespace kvloupe::figure {
 

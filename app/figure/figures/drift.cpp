@@ -11,14 +11,14 @@
 #include <limits>
 
 #include "analysis/error.h"
-#include "app/figure/cell_map.h"
 #include "app/figure/figures/figures.h"
-#include "app/figure/fit_texts.h"
-#include "app/figure/limits.h"
-#include "app/figure/line_plot.h"
-#include "app/figure/panels.h"
-#include "app/figure/series.h"
-#include "app/figure/value_axis.h"
+#include "app/plot/cell_map.h"
+#include "app/plot/limits.h"
+#include "app/plot/line_plot.h"
+#include "app/plot/panels.h"
+#include "app/plot/series.h"
+#include "app/plot/value_axis.h"
+#include "app/scene/fit_texts.h"
 
 namespace kvloupe::figure {
 

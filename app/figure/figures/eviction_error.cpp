@@ -15,16 +15,16 @@
 #include "analysis/metric/perturbation.h"
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/policy/value_aware_score.h"
-#include "app/figure/bar_plot.h"
 #include "app/figure/comparison.h"
-#include "app/figure/dot_plot.h"
 #include "app/figure/figures/figures.h"
-#include "app/figure/fit_texts.h"
-#include "app/figure/line_plot.h"
-#include "app/figure/panels.h"
 #include "app/figure/token_state.h"
 #include "app/figure/top_legend.h"
-#include "app/figure/value_axis.h"
+#include "app/plot/bar_plot.h"
+#include "app/plot/dot_plot.h"
+#include "app/plot/line_plot.h"
+#include "app/plot/panels.h"
+#include "app/plot/value_axis.h"
+#include "app/scene/fit_texts.h"
 
 namespace kvloupe::figure {
 

@@ -9,9 +9,9 @@
 #include "analysis/metric/sink.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/head_sink.h"
-#include "app/figure/map_margin.h"
-#include "app/figure/text_flow.h"
 #include "app/figure/token_state.h"
+#include "app/plot/map_margin.h"
+#include "app/plot/text_flow.h"
 
 namespace kvloupe::figure {
 

@@ -6,11 +6,11 @@
 #include <cmath>
 #include <limits>
 
-#include "app/figure/cell_map.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
-#include "app/figure/limits.h"
-#include "app/figure/panels.h"
+#include "app/plot/cell_map.h"
+#include "app/plot/limits.h"
+#include "app/plot/panels.h"
 
 namespace kvloupe::figure {
 

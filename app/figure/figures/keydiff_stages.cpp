@@ -9,14 +9,14 @@
 #include "analysis/metric/angle.h"
 #include "analysis/metric/pca.h"
 #include "app/figure/comparison.h"
-#include "app/figure/dot_plot.h"
 #include "app/figure/figures/figures.h"
-#include "app/figure/fit_texts.h"
-#include "app/figure/limits.h"
-#include "app/figure/line_plot.h"
-#include "app/figure/panels.h"
 #include "app/figure/top_legend.h"
-#include "app/figure/value_axis.h"
+#include "app/plot/dot_plot.h"
+#include "app/plot/limits.h"
+#include "app/plot/line_plot.h"
+#include "app/plot/panels.h"
+#include "app/plot/value_axis.h"
+#include "app/scene/fit_texts.h"
 
 namespace kvloupe::figure {
 

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "app/figure/figure.h"
-#include "app/figure/ticks.h"
-#include "app/figure/value_axis.h"
+#include "app/plot/ticks.h"
+#include "app/plot/value_axis.h"
 
 namespace kvloupe::figure {
 

@@ -11,13 +11,13 @@
 
 #include "analysis/error.h"
 #include "analysis/measure/output_change.h"
-#include "app/figure/bar_plot.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
-#include "app/figure/fit_texts.h"
-#include "app/figure/line_plot.h"
-#include "app/figure/panels.h"
-#include "app/figure/value_axis.h"
+#include "app/plot/bar_plot.h"
+#include "app/plot/line_plot.h"
+#include "app/plot/panels.h"
+#include "app/plot/value_axis.h"
+#include "app/scene/fit_texts.h"
 
 namespace kvloupe::figure {
 

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include "analysis/metric/angle.h"
-#include "app/figure/cell_map.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/strips.h"
+#include "app/plot/cell_map.h"
 
 namespace kvloupe::figure {
 

@@ -8,13 +8,13 @@
 #include <tuple>
 
 #include "analysis/error.h"
-#include "app/figure/cell_map.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/of_evaluation.h"
-#include "app/figure/fit_texts.h"
-#include "app/figure/limits.h"
-#include "app/figure/panels.h"
-#include "app/figure/value_axis.h"
+#include "app/plot/cell_map.h"
+#include "app/plot/limits.h"
+#include "app/plot/panels.h"
+#include "app/plot/value_axis.h"
+#include "app/scene/fit_texts.h"
 
 namespace kvloupe::figure {
 

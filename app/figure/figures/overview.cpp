@@ -9,10 +9,10 @@
 #include "analysis/error.h"
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/metric/sink.h"
-#include "app/figure/cell_map.h"
 #include "app/figure/figures/figures.h"
-#include "app/figure/limits.h"
-#include "app/figure/map_plot.h"
+#include "app/plot/cell_map.h"
+#include "app/plot/limits.h"
+#include "app/plot/map_plot.h"
 
 namespace kvloupe::figure {
 

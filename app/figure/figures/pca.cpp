@@ -10,8 +10,8 @@
 #include "analysis/error.h"
 #include "analysis/metric/pca.h"
 #include "app/figure/figures/figures.h"
-#include "app/figure/frame.h"
 #include "app/figure/token_state.h"
+#include "app/plot/frame.h"
 
 namespace kvloupe::figure {
 

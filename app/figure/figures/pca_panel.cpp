@@ -7,12 +7,12 @@
 #include "analysis/metric/pca.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
-#include "app/figure/fit_texts.h"
-#include "app/figure/panels.h"
-#include "app/figure/series.h"
 #include "app/figure/token_state.h"
 #include "app/figure/top_legend.h"
-#include "app/figure/value_axis.h"
+#include "app/plot/panels.h"
+#include "app/plot/series.h"
+#include "app/plot/value_axis.h"
+#include "app/scene/fit_texts.h"
 
 namespace kvloupe::figure {
 

@@ -10,7 +10,7 @@
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/line_panels.h"
 #include "app/figure/figures/of_evaluation.h"
-#include "app/figure/limits.h"
+#include "app/plot/limits.h"
 
 namespace kvloupe::figure {
 

@@ -9,8 +9,8 @@
 #include "analysis/error.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
-#include "app/figure/map_plot.h"
-#include "app/figure/text_flow.h"
+#include "app/plot/map_plot.h"
+#include "app/plot/text_flow.h"
 
 namespace kvloupe::figure {
 

@@ -11,9 +11,9 @@
 #include "analysis/metric/rank_correlation.h"
 #include "analysis/metric/similarity_map.h"
 #include "app/figure/figures/figures.h"
-#include "app/figure/fit_texts.h"
-#include "app/figure/limits.h"
-#include "app/figure/map_margin.h"
+#include "app/plot/limits.h"
+#include "app/plot/map_margin.h"
+#include "app/scene/fit_texts.h"
 
 namespace kvloupe::figure {
 

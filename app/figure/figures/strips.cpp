@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "app/figure/box_plot.h"
-#include "app/figure/fit_texts.h"
-#include "app/figure/line_plot.h"
-#include "app/figure/panels.h"
+#include "app/plot/box_plot.h"
+#include "app/plot/line_plot.h"
+#include "app/plot/panels.h"
+#include "app/scene/fit_texts.h"
 
 namespace kvloupe::figure {
 

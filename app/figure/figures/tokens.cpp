@@ -7,9 +7,9 @@
 
 #include "analysis/error.h"
 #include "app/figure/figures/figures.h"
-#include "app/figure/frame.h"
-#include "app/figure/text_flow.h"
 #include "app/figure/token_state.h"
+#include "app/plot/frame.h"
+#include "app/plot/text_flow.h"
 
 namespace kvloupe::figure {
 

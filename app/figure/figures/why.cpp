@@ -10,12 +10,12 @@
 #include "analysis/replay/explain.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
-#include "app/figure/limits.h"
-#include "app/figure/line_plot.h"
-#include "app/figure/panels.h"
-#include "app/figure/text_flow.h"
 #include "app/figure/token_state.h"
-#include "app/figure/value_axis.h"
+#include "app/plot/limits.h"
+#include "app/plot/line_plot.h"
+#include "app/plot/panels.h"
+#include "app/plot/text_flow.h"
+#include "app/plot/value_axis.h"
 
 namespace kvloupe::figure {
 

@@ -1,0 +1,58 @@
+#include "analysis/utf8.h"
+
+namespace kvloupe {
+
+std::size_t character_length(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const auto follows = [&](std::size_t i) {
+    return i < text.size() && continues_character(text[i]);
+  };
+  const unsigned lead = byte(0);
+  if (lead < 0x80) return 1;
+  if (lead >= 0xC2 && lead < 0xE0 && follows(1)) return 2;
+  if (lead >= 0xE0 && lead < 0xF0 && follows(1) && follows(2)) {
+    const unsigned code = (lead & 0x0FU) << 12U | (byte(1) & 0x3FU) << 6U | (byte(2) & 0x3FU);
+    return code >= 0x800 && (code < 0xD800 || code > 0xDFFF) ? 3 : 0;
+  }
+  if (lead >= 0xF0 && lead < 0xF5 && follows(1) && follows(2) && follows(3)) {
+    const unsigned code = (lead & 0x07U) << 18U | (byte(1) & 0x3FU) << 12U |
+                          (byte(2) & 0x3FU) << 6U | (byte(3) & 0x3FU);
+    return code >= 0x10000 && code <= 0x10FFFF ? 4 : 0;
+  }
+  return 0;
+}
+
+char32_t first_character(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const auto tail = [&](std::size_t i) { return byte(i) & 0x3FU; };
+  switch (character_length(text)) {
+    case 2:
+      return (byte(0) & 0x1FU) << 6U | tail(1);
+    case 3:
+      return (byte(0) & 0x0FU) << 12U | tail(1) << 6U | tail(2);
+    case 4:
+      return (byte(0) & 0x07U) << 18U | tail(1) << 12U | tail(2) << 6U | tail(3);
+    default:
+      return byte(0);
+  }
+}
+
+std::string escape_invalid_utf8(std::string_view text) {
+  static constexpr char kDigits[] = "0123456789abcdef";
+  std::string result;
+  result.reserve(text.size());
+  while (!text.empty()) {
+    std::size_t length = text[0] == '\0' ? 0 : character_length(text);
+    if (length > 0) {
+      result += text.substr(0, length);
+    } else {
+      const auto byte = static_cast<unsigned char>(text[0]);
+      result += {'\\', 'x', kDigits[byte >> 4], kDigits[byte & 15]};
+      length = 1;
+    }
+    text.remove_prefix(length);
+  }
+  return result;
+}
+
+}  // namespace kvloupe

@@ -1,0 +1,82 @@
+#pragma once
+// Figures as one web page that needs no other files: pictures as inline SVG with real text, in both
+// themes, and the window's tooltip texts. Plain data in, bytes out: a page has sections (a lesson's
+// pages, or one for a single figure), a section has text and figures. A figure of a section with a
+// slider has one picture for each step of the slider.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "analysis/trace/model_info.h"
+#include "app/figure/figure.h"
+#include "app/scene/scene.h"
+
+namespace kvloupe::figure::html {
+
+/// A piece of a line in one style. A link that is not http(s) or mailto is shown as plain text.
+struct Run {
+  std::string text;
+  bool bold = false;
+  bool italic = false;
+  bool code = false;
+  std::string link = {};
+};
+
+struct TextBlock {
+  enum class Kind { paragraph, heading, bullet, numbered, code };
+  Kind kind = Kind::paragraph;
+  std::vector<Run> runs;
+};
+
+/// A figure drawn once for each theme, and the texts at its places.
+struct Picture {
+  Scene light;
+  Scene dark;
+  std::shared_ptr<const Figure> figure;  // of value_text; absent: places have no values
+};
+
+/// The names of tokens and steps.
+struct Names {
+  std::vector<std::string> tokens;         // [T] as shown; may be empty
+  std::vector<std::uint8_t> segment;       // [T], or empty
+  std::vector<std::string> segment_names;  // of the numbers above
+  std::vector<Block> steps;                // tokens of each step; may be empty
+};
+
+struct PageFigure {
+  std::string title;
+  std::vector<std::pair<std::string, std::string>> settings;
+  /// One picture, or one for each step of the section's slider. The light scene's caption is shown.
+  std::vector<Picture> pictures;
+  std::shared_ptr<const Names> names;
+  double width_px = 0.0;  // on the screen if there is room; 0: by its size in points
+};
+
+struct Section {
+  std::string title;
+  std::vector<TextBlock> text;
+  std::vector<PageFigure> figures;
+  std::vector<std::string> problems;  // what could not be shown, in one line each
+  std::vector<TextBlock> task;        // set apart under the figures; may be empty
+  std::vector<int> slider_steps;      // ascending; empty: no slider
+  std::size_t slider_at = 0;  // index into slider_steps of the step shown first, and printed
+};
+
+struct Page {
+  std::string title;
+  std::string summary;  // one paragraph under the title; may be empty
+  std::vector<Section> sections;
+  bool start_dark = false;             // else as the reader's system prefers
+  std::size_t most_bytes = 4'500'000;  // texts of places are thinned out to stay below this
+};
+
+/// The whole file, UTF-8. Throws WorkError if the page has no figure with a picture, if the number
+/// of a figure's pictures is neither one nor the slider's number of steps, or if the page exceeds
+/// `most_bytes` even after thinning out.
+std::string write_page(const Page& page);
+
+}  // namespace kvloupe::figure::html

@@ -1,0 +1,167 @@
+#include "app/export/places.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "app/figure/figure.h"
+
+namespace kvloupe::figure::html {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+long tenths(double points) { return std::lround(points * 10.0); }
+
+bool counts(AxisMeaning meaning) { return meaning != AxisMeaning::value; }
+
+/// The cells of an axis: first and how many.
+std::pair<int, int> cells_of(const Axis& axis) {
+  if (!counts(axis.meaning)) return {0, 1};
+  const double low = std::floor(std::min(axis.first, axis.last));
+  const double high = std::ceil(std::max(axis.first, axis.last));
+  return {static_cast<int>(low), std::max(1, static_cast<int>(high - low))};
+}
+
+/// Where a figure cell lies; the mirror of what Scene::pick says of it.
+void set_field(Target& target, AxisMeaning meaning, bool is_query, int value) {
+  switch (meaning) {
+    case AxisMeaning::token:
+      (is_query ? target.other_token : target.token) = value;
+      break;
+    case AxisMeaning::step:
+      target.step = value;
+      break;
+    case AxisMeaning::layer:
+      target.layer = value;
+      break;
+    case AxisMeaning::head:
+      target.head = value;
+      break;
+    case AxisMeaning::value:
+      break;
+  }
+}
+
+Json axis_json(const Axis& axis) {
+  Json out = {{"m", static_cast<int>(axis.meaning)}, {"a", axis.first}, {"b", axis.last}};
+  if (axis.scale == AxisScale::log) out["log"] = 1;
+  if (axis.knee) {
+    out["knee"] = *axis.knee;
+    out["share"] = axis.knee_share;
+  }
+  if (!axis.label.empty()) out["label"] = axis.label;
+  if (!axis.names.empty()) out["names"] = axis.names;
+  return out;
+}
+
+}  // namespace
+
+Target CellTable::target(int x_at, int y_at) const {
+  const auto middle = [](int first, int count, int every, int at) {
+    return first + std::min(at * every + every / 2, count - 1);
+  };
+  const bool tokens_by_tokens = x == AxisMeaning::token && y == AxisMeaning::token;
+  Target target;
+  set_field(target, x, false, middle(x_first, x_count, x_every, x_at));
+  set_field(target, y, tokens_by_tokens, middle(y_first, y_count, y_every, y_at));
+  return target;
+}
+
+std::vector<CellTable> cell_tables(const Scene& scene, std::size_t most,
+                                   std::vector<int>& of_axes) {
+  std::vector<CellTable> tables;
+  of_axes.clear();
+  for (const Axes& axes : scene.axes) {
+    if (!counts(axes.x.meaning) && !counts(axes.y.meaning)) {
+      of_axes.push_back(-1);
+      continue;
+    }
+    CellTable table;
+    table.x = axes.x.meaning;
+    table.y = axes.y.meaning;
+    std::tie(table.x_first, table.x_count) = cells_of(axes.x);
+    std::tie(table.y_first, table.y_count) = cells_of(axes.y);
+    const auto found = std::find(tables.begin(), tables.end(), table);
+    of_axes.push_back(static_cast<int>(found - tables.begin()));
+    if (found == tables.end()) tables.push_back(table);
+  }
+  // The longest side gives way first; the sides of a map of tokens by tokens together.
+  const auto kept = [&] {
+    std::size_t cells = 0;
+    for (const CellTable& t : tables)
+      cells += static_cast<std::size_t>(t.x_kept()) * static_cast<std::size_t>(t.y_kept());
+    return cells;
+  };
+  while (kept() > most) {
+    CellTable* longest = nullptr;
+    for (CellTable& t : tables) {
+      if (!longest ||
+          std::max(t.x_kept(), t.y_kept()) > std::max(longest->x_kept(), longest->y_kept())) {
+        longest = &t;
+      }
+    }
+    if (std::max(longest->x_kept(), longest->y_kept()) <= 1) break;
+    const bool by_x = longest->x_kept() >= longest->y_kept();
+    const bool square = longest->x == AxisMeaning::token && longest->y == AxisMeaning::token;
+    if (by_x || square) ++longest->x_every;
+    if (!by_x || square) ++longest->y_every;
+  }
+  return tables;
+}
+
+Json places_json(const Scene& scene, const std::vector<CellTable>& tables,
+                 const std::vector<int>& of_axes) {
+  Json out = Json::object();
+  Json& axes = out["axes"] = Json::array();
+  for (std::size_t i = 0; i < scene.axes.size(); ++i) {
+    const Axes& one = scene.axes[i];
+    const Rect& plot = one.plot;
+    axes.push_back(
+        {{"p", {tenths(plot.x), tenths(plot.y), tenths(plot.width), tenths(plot.height)}},
+         {"x", axis_json(one.x)},
+         {"y", axis_json(one.y)},
+         {"t", of_axes[i]}});
+  }
+  Json& list = out["tables"] = Json::array();
+  for (const CellTable& t : tables) {
+    list.push_back({t.x_first, t.x_count, t.x_every, t.y_first, t.y_count, t.y_every});
+  }
+  Json& regions = out["regions"] = Json::array();  // flat: rectangle, then the target's fields
+  for (const PickRegion& region : scene.regions) {
+    const Rect& r = region.rect;
+    for (const long side : {tenths(r.x), tenths(r.y), tenths(r.width), tenths(r.height)})
+      regions.push_back(side);
+    const Target& t = region.target;
+    for (const int field : {t.token, t.other_token, t.step, t.layer, t.head})
+      regions.push_back(field);
+  }
+  Json& sets = out["sets"] = Json::array();  // points flat: x, y, token
+  for (const PickPoints& set : scene.point_sets) {
+    Json points = Json::array();
+    for (std::size_t i = 0; i < set.points.size(); ++i) {
+      points.push_back(tenths(set.points[i].x));
+      points.push_back(tenths(set.points[i].y));
+      points.push_back(set.tokens[i]);
+    }
+    sets.push_back({{"r", tenths(set.radius)}, {"points", std::move(points)}});
+  }
+  return out;
+}
+
+std::string place_values(const Scene& scene, const std::vector<CellTable>& tables,
+                         const Figure* figure, ValueTexts& texts) {
+  if (figure == nullptr) return {};
+  for (const PickPoints& set : scene.point_sets) {
+    for (const std::int32_t token : set.tokens) texts.add(figure->value_text({.token = token}));
+  }
+  for (const PickRegion& region : scene.regions) texts.add(figure->value_text(region.target));
+  for (const CellTable& table : tables) {
+    for (int y = 0; y < table.y_kept(); ++y) {
+      for (int x = 0; x < table.x_kept(); ++x) texts.add(figure->value_text(table.target(x, y)));
+    }
+  }
+  return texts.take();
+}
+
+}  // namespace kvloupe::figure::html

@@ -1,0 +1,114 @@
+#include "app/figure/figures/figure_catalog.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "analysis/catalog.h"
+#include "analysis/error.h"
+#include "analysis/policy/nearest_word.h"
+#include "app/figure/figures/figures.h"
+
+namespace kvloupe::figure {
+
+namespace {
+
+Catalog<FigureInfo>& catalog() {
+  static Catalog<FigureInfo> all({
+#define KVLOUPE_FIGURE_INFO(name) name(),
+      KVLOUPE_FIGURES(KVLOUPE_FIGURE_INFO)
+#undef KVLOUPE_FIGURE_INFO
+  });
+  return all;
+}
+
+}  // namespace
+
+std::span<const FigureInfo> figure_catalog() { return catalog().read(); }
+
+void add_figure(FigureInfo info) { catalog().add(std::move(info)); }
+
+const FigureInfo& find_figure(std::string_view name) {
+  std::vector<std::string> names;
+  for (const FigureInfo& info : figure_catalog()) {
+    if (info.name == name) return info;
+    names.push_back(info.name);
+  }
+  throw UsageError(
+      fmt::format("--figure {}: no such figure; did you mean '{}'? The figures are: {}", name,
+                  nearest_word(name, names), fmt::join(names, ", ")));
+}
+
+const std::string& choice(const FigureInfo& info, const Choices& choices, std::string_view name) {
+  for (const ChoiceInfo& one : info.choices) {
+    if (one.name != name) continue;
+    const auto it = choices.find(one.name);
+    if (it == choices.end()) return one.values.front();
+    check_value(info.name, one, it->second);
+    return it->second;
+  }
+  throw UsageError(fmt::format("figure {} has no choice '{}'", info.name, name));
+}
+
+void check_choices(const FigureInfo& info, const Choices& choices) {
+  for (const auto& [name, value] : choices) {
+    std::vector<std::string> names;
+    for (const ChoiceInfo& one : info.choices) names.push_back(one.name);
+    if (std::find(names.begin(), names.end(), name) == names.end()) {
+      throw UsageError(
+          names.empty() ? fmt::format("--set {}: figure {} has no choices", name, info.name)
+                        : fmt::format("--set {}: figure {} has no such choice; did you mean '{}'?",
+                                      name, info.name, nearest_word(name, names)));
+    }
+    choice(info, choices, name);
+  }
+}
+
+namespace {
+
+void check(const char* what, const char* option, int value, int count) {
+  if (value >= 0 && value < count) return;
+  throw UsageError(fmt::format("{} {}: the trace has {} 0 to {}; the nearest is {}", option, value,
+                               what, count - 1, std::clamp(value, 0, count - 1)));
+}
+
+}  // namespace
+
+Selection resolve(const Selection& selection, const Trace& trace, int steps) {
+  Selection s = selection;
+  const ModelInfo& model = trace.model();
+  check("layers", "--layer", s.layer, model.num_layers);
+  check("heads", "--head", s.head, model.num_kv_heads);
+  if (s.query_head != -1) {
+    check("query heads", "--query-head", s.query_head, model.num_heads);
+    if (model.head_of(s.query_head) != s.head) {
+      const int first = s.head * model.group_size();
+      throw UsageError(
+          fmt::format("--query-head {}: this query head reads head {}, not {}; head {} serves "
+                      "query heads {} to {}",
+                      s.query_head, model.head_of(s.query_head), s.head, s.head, first,
+                      first + model.group_size() - 1));
+    }
+  }
+  if (s.step == -1) s.step = std::max(0, steps - trace.run().generated - 1);
+  check("steps", "--step", s.step, steps);
+  if (s.last_token == -1) s.last_token = trace.length() - 1;
+  check("tokens", "--tokens", s.first_token, trace.length());
+  check("tokens", "--tokens", s.last_token, trace.length());
+  if (s.token != -1) check("tokens", "--token", s.token, trace.length());
+  if (s.first_token > s.last_token) {
+    throw UsageError(fmt::format("--tokens {}-{}: the range is empty; give the smaller index first",
+                                 s.first_token, s.last_token));
+  }
+  return s;
+}
+
+Selection default_selection(const ModelInfo& model) {
+  Selection selection;
+  selection.layer = model.num_layers / 2;
+  return selection;
+}
+
+}  // namespace kvloupe::figure

@@ -1,0 +1,168 @@
+#include "app/job/capture_job.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <system_error>
+
+#include "analysis/error.h"
+#include "analysis/output_file.h"
+#include "app/job/child_process.h"
+
+namespace kvloupe::window {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr const char* kProgram = "kvloupe-capture";
+
+/// A file of ids beside the target, gone when this is.
+class IdsFile {
+ public:
+  explicit IdsFile(const CaptureOptions& options) {
+    if (options.prompt != CaptureOptions::Prompt::tokens) return;
+    path_ = options.output + "." + std::to_string(getpid()) + ".ids";
+    std::string text;
+    for (const std::int32_t id : options.ids) text += std::to_string(id) + "\n";
+    write_whole_file(path_, text);
+  }
+  ~IdsFile() {
+    std::error_code error;
+    if (!path_.empty()) fs::remove(path_, error);
+  }
+  IdsFile(const IdsFile&) = delete;
+  IdsFile& operator=(const IdsFile&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+int whole(const nlohmann::json& line, const char* field, int now) {
+  const auto it = line.find(field);
+  return it != line.end() && it->is_number_integer() ? it->get<int>() : now;
+}
+
+/// "kvloupe-capture: what is wrong" without the name.
+std::string without_name(const std::string& line) {
+  const std::string prefix = std::string(kProgram) + ": ";
+  return line.starts_with(prefix) ? line.substr(prefix.size()) : line;
+}
+
+}  // namespace
+
+std::string capture_problem(const CaptureOptions& o) {
+  std::error_code error;
+  if (o.model.empty()) return "Choose a model folder: config.json, model.safetensors, tokenizer.";
+  if (!fs::is_regular_file(fs::path(o.model) / "config.json", error)) {
+    return o.model + ": does not contain config.json; choose a model folder";
+  }
+  if (o.prompt == CaptureOptions::Prompt::file && !fs::is_regular_file(o.file, error)) {
+    return o.file.empty() ? "Choose a prompt file, or type a prompt."
+                          : o.file + ": no such prompt file";
+  }
+  if (o.prompt == CaptureOptions::Prompt::text && o.text.empty()) return "Type a prompt.";
+  if (o.prompt == CaptureOptions::Prompt::tokens && o.ids.empty())
+    return "Open a trace for its tokens.";
+  if (o.output.empty()) return "Choose a file for the trace.";
+  if (fs::is_directory(o.output, error))
+    return o.output + ": is a folder; name a file, such as trace.h5";
+  return {};
+}
+
+std::vector<std::string> capture_command(const CaptureOptions& o, const std::string& program,
+                                         const std::string& ids_file) {
+  std::vector<std::string> words = {program, "run", "--model", o.model};
+  const auto add = [&](const char* name, const std::string& value) {
+    words.emplace_back(name);
+    words.push_back(value);
+  };
+  switch (o.prompt) {
+    case CaptureOptions::Prompt::file:
+      add("--prompt", o.file);
+      break;
+    case CaptureOptions::Prompt::text:
+      words.push_back("--text=" + o.text);
+      break;  // may begin with -
+    case CaptureOptions::Prompt::tokens:
+      add("--ids", ids_file);
+      if (o.prompt_length < static_cast<int>(o.ids.size())) {
+        add("--prompt-length", std::to_string(o.prompt_length));
+      }
+      break;
+  }
+  add("--block", std::to_string(o.block));
+  if (o.generate > 0 && o.prompt != CaptureOptions::Prompt::tokens) {
+    add("--generate", std::to_string(o.generate));
+  }
+  if (o.policy != "full") {
+    add("--policy", o.policy);
+    add("--budget", o.budget);
+  }
+  add("--output", o.output);
+  add("--progress", "json");
+  return words;
+}
+
+void read_progress_line(const std::string& text, CaptureState& state) {
+  const nlohmann::json line = nlohmann::json::parse(text, nullptr, false);
+  if (!line.is_object()) return;
+  const std::string event = line.value("event", nlohmann::json()).is_string()
+                                ? line["event"].get<std::string>()
+                                : std::string();
+  if (event == "tokens") {
+    state.done = whole(line, "done", state.done);
+    state.prompt_length = whole(line, "prompt_length", state.prompt_length);
+    state.total = whole(line, "total", state.total);
+    const auto number = [&](const char* field, double otherwise) {
+      const auto it = line.find(field);
+      return it != line.end() && it->is_number() ? it->get<double>() : otherwise;
+    };
+    state.tokens_per_second = number("tokens_per_second", 0.0);
+    state.seconds_left = number("seconds_left", -1.0);
+  } else if (event == "note") {
+    const auto it = line.find("text");
+    if (it != line.end() && it->is_string()) state.notes.push_back(it->get<std::string>());
+  } else if (event == "done") {
+    const auto it = line.find("trace");
+    if (it != line.end() && it->is_string()) state.trace = it->get<std::string>();
+    const auto model = line.find("model_fingerprint");
+    if (model != line.end() && model->is_string())
+      state.model_fingerprint = model->get<std::string>();
+    state.done = state.total;
+    state.seconds_left = 0.0;
+  }
+}
+
+CaptureState run_capture_program(const CaptureOptions& options, Progress& progress,
+                                 const std::function<void(const CaptureState&)>& publish) {
+  if (const std::string problem = capture_problem(options); !problem.empty())
+    throw WorkError(problem);
+  const std::string program =
+      options.program.empty() ? job::find_program(kProgram) : options.program;
+  if (program.empty()) {
+    throw WorkError(
+        "kvloupe-capture was not found beside kvloupe or in $PATH; build it with libtorch");
+  }
+  const IdsFile ids(options);
+  CaptureState state;
+  const job::ChildResult result = job::run_child(capture_command(options, program, ids.path()),
+                                                 progress, [&](const std::string& line) {
+                                                   read_progress_line(line, state);
+                                                   publish(state);
+                                                 });
+  if (result.exit_code != 0) {
+    const std::string why = without_name(result.last_error);
+    throw WorkError(why.empty()
+                        ? "kvloupe-capture ended " +
+                              (result.signal != 0 ? "by signal " + std::to_string(result.signal)
+                                                  : "with code " + std::to_string(result.exit_code))
+                        : why);
+  }
+  if (state.trace.empty()) state.trace = options.output;
+  return state;
+}
+
+}  // namespace kvloupe::window

@@ -1,0 +1,33 @@
+#pragma once
+// A small table of values as coloured cells, with the numbers in them if they fit: layers × heads,
+// policies × policies.
+
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "app/plot/frame.h"
+
+namespace kvloupe::figure {
+
+/// Paints values [rows,columns] (row-major, NaN is empty) over the plot, whose axes are already
+/// drawn, with hairlines of paper between cells. Writes each value as `number` formats it: all
+/// values or none.
+void add_cells(Scene& scene, const Style& style, const Axes& axes, std::span<const float> values,
+               int rows, int columns, const ColourScale& scale,
+               const std::function<std::string(double)>& number = {});
+
+/// Outlines the marked cells of [rows,columns]: sinks.
+void outline_cells(Scene& scene, const Style& style, const Rect& plot,
+                   const std::vector<bool>& marked, int rows, int columns);
+
+/// Axes of layers (y, downwards) and heads (x).
+Axis head_axis(int heads);
+Axis layer_axis(int layers);
+
+/// width / height of a map whose cells suit their number: squares, or wider than high if there are
+/// few columns, so that numbers fit.
+double cell_map_aspect(int rows, int columns);
+
+}  // namespace kvloupe::figure

@@ -1,0 +1,404 @@
+#include "app/plot/frame.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace kvloupe::figure {
+
+namespace {
+
+constexpr double tick_length = 2.5;
+constexpr double tick_gap = 2.0;  // between a tick and its label
+constexpr double name_gap = 3.0;  // between labels and the axis' name
+constexpr double bar_gap = 7.0;   // between a map and its colour bar
+constexpr double bar_width = 6.0;
+constexpr double widest_name = 92.0;  // of a cell that is named; what is longer is cut
+constexpr double least_name = 16.0;   // on a short axis they are cut more
+
+double widest_label(const Style& style, const std::vector<Tick>& ticks) {
+  double widest = 0.0;
+  for (const Tick& tick : ticks) {
+    widest = std::max(widest, style.fonts->width(tick.label, Font::regular, style.small));
+  }
+  return widest;
+}
+
+/// How long a name centred on a side may be: a little longer than the side, and on the page.
+double name_room(double middle, double side, double page, double overhang) {
+  return std::min(side + 2 * overhang, 2.0 * (std::min(middle, page - middle) - 1.0));
+}
+
+std::vector<Tick> bar_ticks(const Style& style, const ColourScale& scale, double height) {
+  const int most = std::clamp(static_cast<int>(height / (style.small * 3.0)), 2, 6);
+  if (scale.scale == AxisScale::log) return log_ticks(scale.low, scale.high, most);
+  std::vector<Tick> ticks = linear_ticks(scale.low, scale.high, most);
+  // One number is not a scale: a low bar has them closer, as long as they do not touch.
+  for (int more = most + 1; ticks.size() < 2 && more * style.small <= height; ++more)
+    ticks = linear_ticks(scale.low, scale.high, more);
+  return ticks;
+}
+
+/// The names of an axis' cells, cut to fit; every second, third, ... where they are too close. An
+/// empty name is a gap; the one after it is another thing than those before, and always there.
+AxisLook names_look(const Style& style, const Axis& axis, double length, bool horizontal) {
+  AxisLook look;
+  const double cell = length / std::max(1.0, std::abs(axis.last - axis.first));
+  const double line = style.small * 1.15;
+  const int every = std::max(1, static_cast<int>(std::ceil(line / std::max(cell, 0.1) - 1e-9)));
+  const double low = std::min(axis.first, axis.last);
+  const double high = std::max(axis.first, axis.last);
+  const double widest = std::min(widest_name, least_name + 0.7 * length);
+  const int count = static_cast<int>(axis.names.size());
+  const auto name = [&](int i) -> const std::string& {
+    return axis.names[static_cast<std::size_t>(i)];
+  };
+  const auto follows_gap = [&](int i) {
+    return i > 0 && i < count && name(i - 1).empty() && !name(i).empty();
+  };
+  const auto has_room = [&](int i) {
+    if (i % every != 0) return false;
+    for (int next = i + 1; next < i + every; ++next) {
+      if (follows_gap(next)) return false;
+    }
+    return true;
+  };
+  for (int i = 0; i < count; ++i) {
+    const double at = i + 0.5;
+    if (name(i).empty() || at < low || at > high) continue;
+    if (!follows_gap(i) && !has_room(i)) continue;
+    look.ticks.push_back({at, style.fonts->fit(name(i), Font::regular, style.small, widest)});
+  }
+  look.turned = horizontal && widest_label(style, look.ticks) > cell * every - 0.6 * style.small;
+  return look;
+}
+
+}  // namespace
+
+Scene make_scene(const Style& style, double width, double height) {
+  Scene scene;
+  scene.width = width;
+  scene.height = height;
+  scene.background = style.colours.paper;
+  return scene;
+}
+
+Text make_text(const Style& style, std::string text, Point anchor, double size, Font font,
+               Align align) {
+  Text item;
+  item.width = style.fonts->width(text, font, size);
+  item.text = std::move(text);
+  item.anchor = anchor;
+  item.size = size;
+  item.font = font;
+  item.align = align;
+  item.colour = style.colours.ink;
+  return item;
+}
+
+Path make_line(Point from, Point to, Colour colour, double width) {
+  Path path;
+  path.move(from).line(to);
+  path.stroke = Stroke{colour, width, {}, Cap::butt};
+  return path;
+}
+
+std::vector<std::string> wrap(const Style& style, const std::string& text, double size,
+                              double width) {
+  std::vector<std::string> lines;
+  std::string line;
+  std::size_t at = 0;
+  while (at < text.size()) {
+    const std::size_t end = std::min(text.find(' ', at), text.size());
+    const std::string word = text.substr(at, end - at);
+    at = end + 1;
+    if (word.empty()) continue;
+    const std::string longer = line.empty() ? word : line + " " + word;
+    if (line.empty() || style.fonts->width(longer, Font::regular, size) <= width) {
+      line = longer;
+    } else {
+      lines.push_back(line);
+      line = word;
+    }
+  }
+  if (!line.empty()) lines.push_back(line);
+  // A single word wider than the line (a path, a formula) is cut.
+  for (std::string& one : lines) one = style.fonts->fit(one, Font::regular, size, width);
+  return lines;
+}
+
+AxisLook axis_look(const Style& style, const Axis& axis, double length, bool horizontal) {
+  if (!axis.names.empty()) return names_look(style, axis, length, horizontal);
+  AxisLook look;
+  const auto ticks = [&](int most) {
+    if (axis.scale == AxisScale::log) return log_ticks(axis.first, axis.last, most);
+    if (axis.meaning == AxisMeaning::value) return linear_ticks(axis.first, axis.last, most);
+    if (!axis.knee) return index_ticks(axis.first, axis.last, most);
+    // Each part has round numbers of its own, as many as it bears.
+    const auto part = [&](double share) {
+      return std::max(1, static_cast<int>(std::lround(most * share)));
+    };
+    std::vector<Tick> both = index_ticks(axis.first, *axis.knee, part(axis.knee_share));
+    for (Tick& tick : index_ticks(*axis.knee, axis.last, part(1.0 - axis.knee_share))) {
+      const double away =
+          both.empty()
+              ? length
+              : length * std::abs(axis.share_of(tick.value) - axis.share_of(both.back().value));
+      if (away >= 1.5 * style.small) both.push_back(std::move(tick));
+    }
+    return both;
+  };
+  const bool few = axis.meaning == AxisMeaning::layer || axis.meaning == AxisMeaning::head;
+  int most = std::clamp(static_cast<int>(length / (style.small * (few          ? 1.6
+                                                                  : horizontal ? 3.6
+                                                                               : 3.0))),
+                        2, few ? 40 : 7);
+  look.ticks = ticks(most);
+  while (horizontal && most > 1 && look.ticks.size() > 1) {
+    const double share =
+        std::abs(axis.share_of(look.ticks[1].value) - axis.share_of(look.ticks[0].value));
+    if (share * length >= widest_label(style, look.ticks) + 0.6 * style.small) break;
+    look.ticks = ticks(--most);
+  }
+  while (!horizontal && most > 1 && look.ticks.size() > 1) {
+    const double share =
+        std::abs(axis.share_of(look.ticks[1].value) - axis.share_of(look.ticks[0].value));
+    if (share * length >= style.small) break;
+    look.ticks = ticks(--most);
+  }
+  return look;
+}
+
+double left_margin(const Style& style, const Axis& y, const AxisLook& look) {
+  double margin = look.ticks.empty() ? 0.0 : tick_length;
+  if (look.labels) {
+    if (!look.ticks.empty()) margin += tick_gap + widest_label(style, look.ticks);
+    if (!y.label.empty()) margin += name_gap + style.text;
+  }
+  return margin + 1.0;
+}
+
+double bottom_margin(const Style& style, const Axis& x, const AxisLook& look) {
+  double margin = look.ticks.empty() ? 0.0 : tick_length;
+  if (look.labels) {
+    if (!look.ticks.empty())
+      margin += tick_gap + (look.turned ? widest_label(style, look.ticks) : style.small);
+    if (!x.label.empty()) margin += name_gap + style.text;
+  }
+  return margin + 1.0;
+}
+
+void add_axes(Scene& scene, const Style& style, const Axes& axes, const AxisLook& x,
+              const AxisLook& y) {
+  const Rect& plot = axes.plot;
+  const Stroke ink{style.colours.ink, style.line, {}, Cap::butt};
+  const double cap = style.fonts->cap_height();
+
+  Path grid;
+  Path lines;
+  double left = 0.0;
+  for (const Tick& tick : y.ticks) {
+    const double at = plot.y + plot.height * axes.y.share_of(tick.value);
+    if (at < plot.y - 0.01 || at > plot.bottom() + 0.01) continue;
+    if (y.grid) grid.move({plot.x, at}).line({plot.right(), at});
+    lines.move({plot.x, at}).line({plot.x - tick_length, at});
+    if (!y.labels) continue;
+    Text& label = scene.add(make_text(style, tick.label,
+                                      {plot.x - tick_length - tick_gap, at + cap * style.small / 2},
+                                      style.small, Font::regular, Align::right));
+    left = std::max(left, label.width);
+  }
+  for (const Tick& tick : x.ticks) {
+    const double at = plot.x + plot.width * axes.x.share_of(tick.value);
+    if (at < plot.x - 0.01 || at > plot.right() + 0.01) continue;
+    if (x.grid) grid.move({at, plot.y}).line({at, plot.bottom()});
+    lines.move({at, plot.bottom()}).line({at, plot.bottom() + tick_length});
+    if (!x.labels) continue;
+    if (x.turned) {
+      Text& label = scene.add(make_text(
+          style, tick.label, {at + cap * style.small / 2, plot.bottom() + tick_length + tick_gap},
+          style.small, Font::regular, Align::right));
+      label.turned = true;
+      continue;
+    }
+    scene.add(make_text(style, tick.label,
+                        {at, plot.bottom() + tick_length + tick_gap + cap * style.small},
+                        style.small, Font::regular, Align::centre));
+  }
+  if (y.line) lines.move({plot.x, plot.y}).line({plot.x, plot.bottom()});
+  if (x.line) lines.move({plot.x, plot.bottom()}).line({plot.right(), plot.bottom()});
+  if (!grid.verbs.empty()) {
+    grid.stroke = Stroke{style.colours.grid, 0.4, {}, Cap::butt};
+    scene.items.insert(scene.items.begin(), std::move(grid));
+  }
+  if (!lines.verbs.empty()) {
+    lines.stroke = ink;
+    scene.add(std::move(lines));
+  }
+  if (y.labels && !axes.y.label.empty()) {
+    const double from = plot.x - (y.ticks.empty() ? 0.0 : tick_length + tick_gap + left) - name_gap;
+    Text name = make_text(
+        style,
+        style.fonts->fit(axes.y.label, Font::regular, style.text,
+                         name_room(plot.centre().y, plot.height, scene.height, 2.0)),
+        {from - 0.22 * style.text, plot.centre().y}, style.text, Font::regular, Align::centre);
+    name.turned = true;
+    scene.add(std::move(name));
+  }
+  if (x.labels && !axes.x.label.empty()) {
+    const double below =
+        x.ticks.empty()
+            ? 0.0
+            : tick_length + tick_gap + (x.turned ? widest_label(style, x.ticks) : style.small);
+    scene.add(make_text(style,
+                        style.fonts->fit(axes.x.label, Font::regular, style.text,
+                                         name_room(plot.centre().x, plot.width, scene.width, 5.0)),
+                        {plot.centre().x, plot.bottom() + below + name_gap + cap * style.text},
+                        style.text, Font::regular, Align::centre));
+  }
+  scene.axes.push_back(axes);
+}
+
+ColourLookup::ColourLookup(const ColourScale& scale)
+    : scale_(scale), table_(scale.is_signed ? signed_table() : amount_table(scale.map)) {
+  const bool log = scale.scale == AxisScale::log;
+  from_ = log ? std::log(scale.low) : scale.low;
+  const double to = log ? std::log(scale.high) : scale.high;
+  factor_ = to > from_ ? 255.0 / (to - from_) : 0.0;
+}
+
+Colour ColourLookup::operator()(double value) const {
+  if (std::isnan(value)) return {0, 0, 0, 0};
+  if (scale_.scale == AxisScale::log) value = value > 0 ? std::log(value) : from_;
+  const double at = std::clamp((value - from_) * factor_, 0.0, 255.0);
+  return table_[static_cast<std::size_t>(at + 0.5)];
+}
+
+std::shared_ptr<const Pixels> paint(std::span<const float> values, int width, int height,
+                                    const ColourScale& scale) {
+  const ColourLookup lookup(scale);
+  auto pixels = std::make_shared<Pixels>();
+  pixels->width = width;
+  pixels->height = height;
+  pixels->rgba.resize(values.size() * 4);
+  std::uint8_t* out = pixels->rgba.data();
+  for (const float value : values) {
+    const Colour c = lookup(static_cast<double>(value));
+    *out++ = c.red;
+    *out++ = c.green;
+    *out++ = c.blue;
+    *out++ = c.alpha;
+  }
+  return pixels;
+}
+
+std::string image_key(const Pixels& pixels) {
+  std::uint64_t hash = 14695981039346656037ULL;  // FNV-1a, four bytes at a time
+  for (std::size_t i = 0; i + 3 < pixels.rgba.size(); i += 4) {
+    const std::uint32_t word = static_cast<std::uint32_t>(pixels.rgba[i]) |
+                               static_cast<std::uint32_t>(pixels.rgba[i + 1]) << 8 |
+                               static_cast<std::uint32_t>(pixels.rgba[i + 2]) << 16 |
+                               static_cast<std::uint32_t>(pixels.rgba[i + 3]) << 24;
+    hash = (hash ^ word) * 1099511628211ULL;
+    hash ^= hash >> 29;
+  }
+  return fmt::format("{}x{}-{:016x}", pixels.width, pixels.height, hash);
+}
+
+double colour_bar_width(const Style& style, const ColourScale& scale, double height) {
+  double width = bar_gap + bar_width + tick_length + tick_gap +
+                 widest_label(style, bar_ticks(style, scale, height));
+  if (!scale.label.empty()) width += name_gap + style.text;
+  return width + 1.0;
+}
+
+void add_colour_bar(Scene& scene, const Style& style, const Rect& plot, const ColourScale& scale) {
+  const Rect bar{plot.right() + bar_gap, plot.y, bar_width, plot.height};
+  auto pixels = std::make_shared<Pixels>();
+  pixels->width = 1;
+  pixels->height = 256;
+  const auto table = scale.is_signed ? signed_table() : amount_table(scale.map);
+  for (int i = 255; i >= 0; --i) {
+    const Colour c = table[static_cast<std::size_t>(i)];
+    pixels->rgba.insert(pixels->rgba.end(), {c.red, c.green, c.blue, c.alpha});
+  }
+  const std::string key = image_key(*pixels);
+  scene.add(Image{std::move(pixels), bar, key, Interpolation::nearest});
+  Path outline;
+  outline.rect(bar);
+  outline.stroke = Stroke{style.colours.ink, 0.4, {}, Cap::butt};
+  scene.add(std::move(outline));
+
+  const Axis axis{AxisMeaning::value, scale.scale, scale.high, scale.low, scale.label};
+  scene.axes.push_back({bar, Axis{}, axis});  // so that its limits can be dragged on the screen
+  const double cap = style.fonts->cap_height();
+  Path lines;
+  double widest = 0.0;
+  for (const Tick& tick : bar_ticks(style, scale, plot.height)) {
+    const double y = bar.y + bar.height * axis.share_of(tick.value);
+    lines.move({bar.right(), y}).line({bar.right() + tick_length, y});
+    Text& label = scene.add(
+        make_text(style, tick.label,
+                  {bar.right() + tick_length + tick_gap, y + cap * style.small / 2}, style.small));
+    widest = std::max(widest, label.width);
+  }
+  if (!lines.verbs.empty()) {
+    lines.stroke = Stroke{style.colours.ink, style.line, {}, Cap::butt};
+    scene.add(std::move(lines));
+  }
+  if (!scale.label.empty()) {
+    const double x = bar.right() + tick_length + tick_gap + widest + name_gap + 0.75 * style.text;
+    Text name =
+        make_text(style,
+                  style.fonts->fit(scale.label, Font::regular, style.text,
+                                   name_room(bar.centre().y, bar.height, scene.height, 8.0)),
+                  {x, bar.centre().y}, style.text, Font::regular, Align::centre);
+    name.turned = true;
+    scene.add(std::move(name));
+  }
+}
+
+double add_legend(Scene& scene, const Style& style, Point corner, double width,
+                  std::span<const LegendEntry> entries) {
+  if (entries.empty()) return 0.0;
+  const double row = style.small * 1.5;
+  constexpr double key = 5.0;
+  double x = corner.x;
+  double y = corner.y;
+  for (const LegendEntry& entry : entries) {
+    const std::string name =
+        style.fonts->fit(entry.label, Font::regular, style.small, width - key - 3.0);
+    const double wide = key + 3.0 + style.fonts->width(name, Font::regular, style.small);
+    if (x > corner.x && x + wide > corner.x + width) {
+      x = corner.x;
+      y += row;
+    }
+    Markers mark;
+    mark.shape = entry.shape;
+    mark.size = key - (entry.stroke ? entry.stroke->width : 0.0);
+    mark.fill = entry.fill;
+    mark.stroke = entry.stroke;
+    mark.points = {{x + key / 2, y + row / 2}};
+    scene.add(std::move(mark));
+    scene.add(make_text(style, name,
+                        {x + key + 3.0, y + row / 2 + style.fonts->cap_height() * style.small / 2},
+                        style.small));
+    x += wide + 9.0;
+  }
+  return y - corner.y + row;
+}
+
+void add_panel_letter(Scene& scene, const Style& style, int panel, Point corner) {
+  scene.add(make_text(style, std::string(1, static_cast<char>('a' + panel)),
+                      {corner.x, corner.y + style.fonts->cap_height() * style.text},
+                      style.text + 1.0, Font::bold));
+}
+
+Colour ink_on(Colour ground) {
+  constexpr Colour dark{0x1B, 0x1F, 0x24};
+  constexpr Colour light{0xFF, 0xFF, 0xFF};
+  return contrast(dark, ground) >= contrast(light, ground) ? dark : light;
+}
+
+}  // namespace kvloupe::figure

@@ -1,0 +1,155 @@
+#include "app/plot/panels.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace kvloupe::figure {
+
+namespace {
+
+constexpr double outer = 2.0;  // margin of the page
+constexpr double between_rows = 5.0;
+constexpr double between_columns = 7.0;
+constexpr double least_row = 52.0;  // a lower row would be all labels
+
+bool same_axis(const Axis& a, const Axis& b) {
+  return a.meaning == b.meaning && a.scale == b.scale && a.first == b.first && a.last == b.last &&
+         a.label == b.label && a.names == b.names;
+}
+
+/// Where everything lies, in points.
+struct Layout {
+  int columns = 1;
+  int rows = 1;
+  double title = 0.0;          // room above each row
+  std::vector<double> left;    // [columns] room for y labels
+  std::vector<double> bottom;  // [rows] room for x labels
+  double plot_width = 10.0;
+  double plot_height = 10.0;
+  std::vector<AxisLook> x;  // [panels]
+  std::vector<AxisLook> y;
+};
+
+bool shows_y(const PanelGrid& grid, const Layout& layout, int p) {
+  const auto at = static_cast<std::size_t>(p);
+  return p % layout.columns == 0 || !same_axis(grid.panels[at].y, grid.panels[at - 1].y);
+}
+
+bool shows_x(const PanelGrid& grid, const Layout& layout, int p) {
+  const std::size_t below = static_cast<std::size_t>(p + layout.columns);
+  return below >= grid.panels.size() ||
+         !same_axis(grid.panels[static_cast<std::size_t>(p)].x, grid.panels[below].x);
+}
+
+int columns_of(const PanelGrid& grid, double width) {
+  const int count = static_cast<int>(grid.panels.size());
+  if (grid.columns > 0) return std::min(grid.columns, count);
+  const double each = grid.least_width + grid.beside + between_columns;
+  const int most = std::max(1, static_cast<int>((width - 30.0 - grid.right) / each));
+  const int rows = (count + most - 1) / most;
+  return (count + rows - 1) / rows;  // rows as even as can be
+}
+
+/// Ticks depend on the plots' size, which depends on the ticks: three rounds settle it.
+Layout lay_out(const Style& style, const PanelGrid& grid, double width, double height) {
+  Layout layout;
+  const int count = static_cast<int>(grid.panels.size());
+  layout.columns = std::max(1, columns_of(grid, width));
+  const auto rows = [&] { return (count + layout.columns - 1) / layout.columns; };
+  const double room = height - grid.top - grid.below - 2 * outer;
+  while (height > 0.0 && rows() > 1 && rows() * least_row > room && layout.columns < count)
+    ++layout.columns;
+  layout.rows = rows();
+  const bool titled = (count > 1 && grid.letters) ||
+                      std::any_of(grid.panels.begin(), grid.panels.end(),
+                                  [](const Panel& panel) { return !panel.title.empty(); });
+  // Without a title half a tick label may still stand above the plot.
+  layout.title = titled ? style.text * 1.7 : style.small * 0.5;
+  layout.plot_width = width / layout.columns;
+  layout.plot_height = height > 0.0 ? height / layout.rows : layout.plot_width / grid.aspect;
+  for (int round = 0; round < 3; ++round) {
+    layout.left.assign(static_cast<std::size_t>(layout.columns), 0.0);
+    layout.bottom.assign(static_cast<std::size_t>(layout.rows), 0.0);
+    layout.x.clear();
+    layout.y.clear();
+    for (int p = 0; p < count; ++p) {
+      const Panel& panel = grid.panels[static_cast<std::size_t>(p)];
+      AxisLook x = axis_look(style, panel.x, layout.plot_width, true);
+      AxisLook y = axis_look(style, panel.y, layout.plot_height, false);
+      x.labels = shows_x(grid, layout, p);
+      y.labels = shows_y(grid, layout, p);
+      x.grid = panel.x_grid;
+      y.grid = panel.y_grid;
+      x.line = y.line = !panel.is_map;
+      double& left = layout.left[static_cast<std::size_t>(p % layout.columns)];
+      double& bottom = layout.bottom[static_cast<std::size_t>(p / layout.columns)];
+      left = std::max(left, left_margin(style, panel.y, y));
+      bottom = std::max(bottom, bottom_margin(style, panel.x, x));
+      layout.x.push_back(std::move(x));
+      layout.y.push_back(std::move(y));
+    }
+    double wide = width - 2 * outer - grid.right - layout.columns * grid.beside -
+                  (layout.columns - 1) * between_columns;
+    for (const double left : layout.left) wide -= left;
+    layout.plot_width = std::max(10.0, wide / layout.columns);
+    if (height > 0.0) {
+      double high = height - grid.top - grid.below - outer - layout.rows * layout.title -
+                    (layout.rows - 1) * between_rows;
+      for (const double bottom : layout.bottom) high -= bottom;
+      layout.plot_height = std::max(8.0, high / layout.rows);
+    } else {
+      layout.plot_height = layout.plot_width / grid.aspect;
+    }
+  }
+  return layout;
+}
+
+}  // namespace
+
+double panels_natural_height(const Style& style, const PanelGrid& grid, double width) {
+  if (grid.panels.empty()) return 0.0;
+  const Layout layout = lay_out(style, grid, width, 0.0);
+  double height = grid.top + grid.below + outer +
+                  layout.rows * (layout.title + layout.plot_height) +
+                  (layout.rows - 1) * between_rows;
+  for (const double bottom : layout.bottom) height += bottom;
+  return height;
+}
+
+std::vector<Axes> add_panels(Scene& scene, const Style& style, const PanelGrid& grid) {
+  std::vector<Axes> axes;
+  if (grid.panels.empty()) return axes;
+  const Layout layout = lay_out(style, grid, scene.width, scene.height);
+  const int count = static_cast<int>(grid.panels.size());
+  double y = grid.top;
+  for (int row = 0; row < layout.rows; ++row) {
+    double x = outer;
+    for (int column = 0; column < layout.columns; ++column) {
+      x += layout.left[static_cast<std::size_t>(column)];
+      const int p = row * layout.columns + column;
+      if (p >= count) break;
+      const auto at = static_cast<std::size_t>(p);
+      const Panel& panel = grid.panels[at];
+      const Rect plot{x, y + layout.title, layout.plot_width, layout.plot_height};
+      axes.push_back({plot, panel.x, panel.y});
+      add_axes(scene, style, axes.back(), layout.x[at], layout.y[at]);
+      double title_x = plot.x;
+      if (count > 1 && grid.letters) {
+        add_panel_letter(scene, style, p, {plot.x, y + 1.0});
+        title_x += style.text * 1.4;
+      }
+      if (!panel.title.empty()) {
+        const double room = plot.right() + grid.beside - title_x;
+        scene.add(make_text(style, style.fonts->fit(panel.title, Font::regular, style.small, room),
+                            {title_x, y + 1.0 + style.fonts->cap_height() * style.text},
+                            style.small));
+      }
+      x += layout.plot_width + grid.beside + between_columns;
+    }
+    y += layout.title + layout.plot_height + layout.bottom[static_cast<std::size_t>(row)] +
+         between_rows;
+  }
+  return axes;
+}
+
+}  // namespace kvloupe::figure

@@ -1,0 +1,451 @@
+#include "app/scene/imgui_backend.h"
+
+#include <GL/gl.h>
+#include <ft2build.h>
+#include FT_FREETYPE_H
+#include FT_OUTLINE_H
+#include <imgui.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+#include <string>
+#include <tuple>
+#include <unordered_map>
+
+#include "analysis/error.h"
+#include "app/scene/polygon.h"
+#include "app/scene/winding_fill.h"
+
+namespace kvloupe::figure {
+
+namespace {
+
+constexpr int page_side = 1024;
+constexpr int keep_frames = 300;  // a texture that was not drawn for so long is dropped
+
+ImU32 packed(Colour c) { return IM_COL32(c.red, c.green, c.blue, c.alpha); }
+
+/// Binds a texture and puts the old binding back.
+class TextureBinding {
+ public:
+  explicit TextureBinding(GLuint texture) {
+    glGetIntegerv(GL_TEXTURE_BINDING_2D, &before_);
+    glBindTexture(GL_TEXTURE_2D, texture);
+    glPixelStorei(GL_UNPACK_ALIGNMENT, 1);
+    glPixelStorei(GL_UNPACK_ROW_LENGTH, 0);
+  }
+  ~TextureBinding() {
+    glPixelStorei(GL_UNPACK_ALIGNMENT, 4);
+    glBindTexture(GL_TEXTURE_2D, static_cast<GLuint>(before_));
+  }
+
+ private:
+  GLint before_ = 0;
+};
+
+GLuint make_texture(int width, int height, const void* rgba, bool smooth) {
+  GLuint texture = 0;
+  glGenTextures(1, &texture);
+  const TextureBinding binding(texture);
+  const GLint filter = smooth ? GL_LINEAR : GL_NEAREST;
+  glTexParameteri(GL_TEXTURE_2D, GL_TEXTURE_MIN_FILTER, filter);
+  glTexParameteri(GL_TEXTURE_2D, GL_TEXTURE_MAG_FILTER, filter);
+  glTexParameteri(GL_TEXTURE_2D, GL_TEXTURE_WRAP_S, GL_CLAMP_TO_EDGE);
+  glTexParameteri(GL_TEXTURE_2D, GL_TEXTURE_WRAP_T, GL_CLAMP_TO_EDGE);
+  glTexImage2D(GL_TEXTURE_2D, 0, GL_RGBA8, width, height, 0, GL_RGBA, GL_UNSIGNED_BYTE, rgba);
+  return texture;
+}
+
+ImTextureID id(GLuint texture) {
+  return reinterpret_cast<ImTextureID>(static_cast<std::intptr_t>(texture));
+}
+
+/// Coverage of a small picture: glyph or marker. Offset in pixels from its origin.
+struct Coverage {
+  int left = 0;
+  int top = 0;
+  int width = 0;
+  int height = 0;
+  std::vector<std::uint8_t> alpha;  // [height,width]
+};
+
+/// Where a small picture lies in the atlas.
+struct Sprite {
+  int page = -1;  // −1: nothing to draw (a space)
+  float left = 0, top = 0, width = 0, height = 0;
+  float u0 = 0, v0 = 0, u1 = 0, v1 = 0;
+};
+
+/// Small white pictures packed into square pages, row by row.
+class Atlas {
+ public:
+  ~Atlas() { clear(); }
+
+  Sprite add(const Coverage& picture) {
+    Sprite sprite;
+    if (picture.width <= 0 || picture.height <= 0) return sprite;
+    if (picture.width + 2 > page_side || picture.height + 2 > page_side) return sprite;
+    if (x_ + picture.width + 1 > page_side) {
+      x_ = 1;
+      y_ += row_ + 1;
+      row_ = 0;
+    }
+    if (pages_.empty() || y_ + picture.height + 1 > page_side) {
+      const std::vector<std::uint8_t> blank(std::size_t{page_side} * page_side * 4, 0);
+      pages_.push_back(make_texture(page_side, page_side, blank.data(), true));
+      x_ = 1;
+      y_ = 1;
+      row_ = 0;
+    }
+    std::vector<std::uint8_t> rgba(picture.alpha.size() * 4, 255);
+    for (std::size_t i = 0; i < picture.alpha.size(); ++i) rgba[i * 4 + 3] = picture.alpha[i];
+    {
+      const TextureBinding binding(pages_.back());
+      glTexSubImage2D(GL_TEXTURE_2D, 0, x_, y_, picture.width, picture.height, GL_RGBA,
+                      GL_UNSIGNED_BYTE, rgba.data());
+    }
+    constexpr float side = page_side;
+    sprite = {static_cast<int>(pages_.size()) - 1,
+              static_cast<float>(picture.left),
+              static_cast<float>(picture.top),
+              static_cast<float>(picture.width),
+              static_cast<float>(picture.height),
+              static_cast<float>(x_) / side,
+              static_cast<float>(y_) / side,
+              static_cast<float>(x_ + picture.width) / side,
+              static_cast<float>(y_ + picture.height) / side};
+    x_ += picture.width + 1;
+    row_ = std::max(row_, picture.height);
+    return sprite;
+  }
+
+  GLuint page(int index) const { return pages_[static_cast<std::size_t>(index)]; }
+  std::size_t pages() const { return pages_.size(); }
+  void clear() {
+    if (!pages_.empty()) glDeleteTextures(static_cast<GLsizei>(pages_.size()), pages_.data());
+    pages_.clear();
+    x_ = y_ = 1;
+    row_ = 0;
+  }
+
+ private:
+  std::vector<GLuint> pages_;
+  int x_ = 1;
+  int y_ = 1;
+  int row_ = 0;
+};
+
+/// A filled or outlined marker centred on its origin.
+Coverage marker_coverage(MarkerShape shape, double size, bool fill, double stroke) {
+  const std::vector<Polyline> outline = flatten(marker_path(shape, size), 0.05);
+  const int reach = static_cast<int>(std::ceil(size * 0.65 + stroke / 2 + 1.0));
+  Coverage picture{-reach, -reach, 2 * reach, 2 * reach, {}};
+  picture.alpha.resize(static_cast<std::size_t>(4 * reach * reach));
+  for (int y = 0; y < 2 * reach; ++y) {
+    for (int x = 0; x < 2 * reach; ++x) {
+      const double d = signed_distance(outline.front().points, {x - reach + 0.5, y - reach + 0.5});
+      const double cover = fill ? 0.5 - d : stroke / 2 + 0.5 - std::abs(d);
+      picture.alpha[static_cast<std::size_t>(y * 2 * reach + x)] =
+          static_cast<std::uint8_t>(std::clamp(cover, 0.0, 1.0) * 255.0 + 0.5);
+    }
+  }
+  return picture;
+}
+
+void push_quad(ImDrawList& list, const Sprite& s, float x, float y, ImU32 colour) {
+  list.PrimRectUV({x + s.left, y + s.top}, {x + s.left + s.width, y + s.top + s.height},
+                  {s.u0, s.v0}, {s.u1, s.v1}, colour);
+}
+
+}  // namespace
+
+struct ImguiBackend::Impl {
+  using GlyphKey =
+      std::tuple<int, std::uint32_t, int, int, bool>;  // face, glyph, size, shift, turned
+  using MarkerKey = std::tuple<int, int, int>;         // shape, size, stroke (0: filled)
+  struct Texture {
+    GLuint id = 0;
+    bool smooth = false;
+    int last_frame = 0;
+  };
+
+  explicit Impl(const TextMetrics& fonts_) : fonts(fonts_) {
+    if (FT_Init_FreeType(&library) != 0) throw WorkError("fonts: FreeType cannot start");
+  }
+  ~Impl() {
+    for (auto& [face, handle] : faces) FT_Done_Face(handle);
+    FT_Done_FreeType(library);
+    for (auto& [key, texture] : textures) glDeleteTextures(1, &texture.id);
+  }
+
+  FT_Face face(int index) {
+    if (const auto it = faces.find(index); it != faces.end()) return it->second;
+    FT_Face handle = nullptr;
+    const FontFace font = fonts.face(index);
+    if (FT_New_Face(library, font.path.c_str(), font.index, &handle) != 0) {
+      throw FileError(font.path, "can no longer be read as a font; reinstall its package");
+    }
+    return faces[index] = handle;
+  }
+
+  /// size in 1/64 pixel, shift in quarter pixels along the text.
+  const Sprite& glyph(int face_index, std::uint32_t index, int size, int shift, bool turned) {
+    const GlyphKey key{face_index, index, size, shift, turned};
+    if (const auto it = glyphs.find(key); it != glyphs.end()) return it->second;
+    Coverage picture;
+    const FT_Face f = face(face_index);
+    FT_Set_Char_Size(f, 0, size, 72, 72);
+    if (FT_Load_Glyph(f, index, FT_LOAD_NO_HINTING | FT_LOAD_NO_BITMAP) == 0 &&
+        f->glyph->format == FT_GLYPH_FORMAT_OUTLINE) {
+      FT_Outline_Translate(&f->glyph->outline, shift * 16, 0);
+      if (turned) {
+        FT_Matrix quarter{0, -0x10000, 0x10000, 0};
+        FT_Outline_Transform(&f->glyph->outline, &quarter);
+      }
+      if (FT_Render_Glyph(f->glyph, FT_RENDER_MODE_NORMAL) == 0) {
+        const FT_Bitmap& b = f->glyph->bitmap;
+        picture = {f->glyph->bitmap_left,
+                   -f->glyph->bitmap_top,
+                   static_cast<int>(b.width),
+                   static_cast<int>(b.rows),
+                   {}};
+        picture.alpha.resize(std::size_t{b.width} * b.rows);
+        for (unsigned y = 0; y < b.rows; ++y) {
+          std::copy_n(b.buffer + static_cast<std::ptrdiff_t>(y) * b.pitch, b.width,
+                      picture.alpha.begin() + static_cast<std::ptrdiff_t>(y) * b.width);
+        }
+      }
+    }
+    return glyphs[key] = atlas.add(picture);
+  }
+
+  const Sprite& marker(MarkerShape shape, double size, double stroke) {
+    // A stroke's key is at least 1, so that 0 says filled.
+    const MarkerKey key{static_cast<int>(shape), static_cast<int>(std::lround(size * 8)),
+                        stroke > 0 ? std::max(1, static_cast<int>(std::lround(stroke * 8))) : 0};
+    if (const auto it = markers.find(key); it != markers.end()) return it->second;
+    return markers[key] = atlas.add(marker_coverage(shape, size, stroke <= 0, stroke));
+  }
+
+  void draw(ImDrawList& list, const Path& path) {
+    const std::vector<Polyline> lines = flatten(path, 0.1 / scale);
+    if (path.fill) fill(list, lines, *path.fill);
+    if (!path.stroke) return;
+    for (const Polyline& line : lines) stroke(list, line, *path.stroke);
+  }
+
+  void fill(ImDrawList& list, const std::vector<Polyline>& lines, Colour colour) {
+    const WindingFill area = winding_fill(lines, colour.alpha == 255);
+    for (const std::size_t i : area.alone) fill_convex(list, lines[i].points, packed(colour));
+    for (const FillPiece& piece : area.pieces) fill_piece(list, piece, colour);
+  }
+
+  void fill_convex(ImDrawList& list, const std::vector<Point>& p, ImU32 colour) {
+    const bool rectangle = p.size() == 4 && p[0].y == p[1].y && p[1].x == p[2].x &&
+                           p[2].y == p[3].y && p[3].x == p[0].x;
+    if (rectangle) {
+      list.AddRectFilled(place(p[0]), place(p[2]), colour);
+      return;
+    }
+    std::vector<ImVec2> points;
+    points.reserve(p.size());
+    for (const Point q : p) points.push_back(place(q));
+    list.AddConvexPolyFilled(points.data(), static_cast<int>(points.size()), colour);
+  }
+
+  /// Pieces meet without a seam: only their own two edges are softened, by half a pixel to either
+  /// side.
+  void fill_piece(ImDrawList& list, const FillPiece& piece, Colour colour) {
+    std::array<ImVec2, 4> p{};
+    for (std::size_t i = 0; i < 4; ++i) p[i] = place(piece.corners[i]);
+    const ImU32 solid = packed(colour);
+    const ImU32 clear = packed({colour.red, colour.green, colour.blue, 0});
+    // Outwards across an edge, half a pixel long.
+    const auto outwards = [](ImVec2 from, ImVec2 to, ImVec2 inside) {
+      ImVec2 across{to.y - from.y, from.x - to.x};
+      const float length = std::hypot(across.x, across.y);
+      if (length == 0.0F) return ImVec2{0, 0};
+      const bool inwards = across.x * (inside.x - from.x) + across.y * (inside.y - from.y) > 0.0F;
+      const float half = (inwards ? -0.5F : 0.5F) / length;
+      return ImVec2{across.x * half, across.y * half};
+    };
+    const ImVec2 first = between(p[0], p[1]);
+    const ImVec2 second = between(p[3], p[2]);
+    const ImVec2 a = outwards(p[0], p[1], second);
+    const ImVec2 b = outwards(p[3], p[2], first);
+    const float in = -std::min(1.0F, std::hypot(second.x - first.x, second.y - first.y));
+    quad(list, {moved(p[0], a, in), moved(p[1], a, in), moved(p[2], b, in), moved(p[3], b, in)},
+         {solid, solid, solid, solid});
+    quad(list, {moved(p[0], a, in), moved(p[1], a, in), moved(p[1], a, 1), moved(p[0], a, 1)},
+         {solid, solid, clear, clear});
+    quad(list, {moved(p[3], b, in), moved(p[2], b, in), moved(p[2], b, 1), moved(p[3], b, 1)},
+         {solid, solid, clear, clear});
+  }
+
+  static ImVec2 between(ImVec2 a, ImVec2 b) { return {(a.x + b.x) / 2, (a.y + b.y) / 2}; }
+  static ImVec2 moved(ImVec2 p, ImVec2 by, float times) {
+    return {p.x + by.x * times, p.y + by.y * times};
+  }
+  static void quad(ImDrawList& list, const std::array<ImVec2, 4>& corners,
+                   const std::array<ImU32, 4>& colours) {
+    const ImVec2 white = ImGui::GetFontTexUvWhitePixel();
+    list.PrimReserve(6, 4);
+    const unsigned first = list._VtxCurrentIdx;
+    for (const unsigned i : {0U, 1U, 2U, 0U, 2U, 3U})
+      list.PrimWriteIdx(static_cast<ImDrawIdx>(first + i));
+    for (std::size_t i = 0; i < 4; ++i) list.PrimWriteVtx(corners[i], white, colours[i]);
+  }
+
+  void stroke(ImDrawList& list, const Polyline& line, const Stroke& style) {
+    const float width = std::max(1.0F, static_cast<float>(style.width) * scale);
+    const ImU32 colour = packed(style.colour);
+    for (const Polyline& piece : dashed(line, style.dash)) {
+      const auto& p = piece.points;
+      if (p.size() == 2 && (p[0].x == p[1].x || p[0].y == p[1].y)) {  // crisp on the pixel grid
+        ImVec2 a = place(p[0]);
+        ImVec2 b = place(p[1]);
+        const float w = std::round(width);
+        if (p[0].x == p[1].x) {
+          const float left = std::round(a.x - w / 2);
+          list.AddRectFilled({left, std::min(a.y, b.y)}, {left + w, std::max(a.y, b.y)}, colour);
+        } else {
+          const float top = std::round(a.y - w / 2);
+          list.AddRectFilled({std::min(a.x, b.x), top}, {std::max(a.x, b.x), top + w}, colour);
+        }
+        continue;
+      }
+      std::vector<ImVec2> points;
+      points.reserve(p.size());
+      for (const Point q : p) points.push_back(place(q));
+      list.AddPolyline(points.data(), static_cast<int>(points.size()), colour,
+                       piece.closed ? ImDrawFlags_Closed : ImDrawFlags_None, width);
+    }
+  }
+
+  void draw(ImDrawList& list, const Markers& batch) {
+    const auto pass = [&](const Sprite& sprite, Colour colour) {
+      if (sprite.page < 0) return;
+      list.PushTextureID(id(atlas.page(sprite.page)));
+      constexpr std::size_t chunk = 4096;  // 16-bit vertex indices
+      for (std::size_t from = 0; from < batch.points.size(); from += chunk) {
+        const std::size_t count = std::min(chunk, batch.points.size() - from);
+        list.PrimReserve(static_cast<int>(count * 6), static_cast<int>(count * 4));
+        for (std::size_t i = from; i < from + count; ++i) {
+          const ImVec2 p = place(batch.points[i]);
+          push_quad(list, sprite, p.x, p.y, packed(colour));
+        }
+      }
+      list.PopTextureID();
+    };
+    const double size = batch.size * static_cast<double>(scale);
+    if (batch.fill) pass(marker(batch.shape, size, 0.0), *batch.fill);
+    if (batch.stroke) {
+      pass(marker(batch.shape, size,
+                  std::max(1.0, batch.stroke->width * static_cast<double>(scale))),
+           batch.stroke->colour);
+    }
+  }
+
+  void draw(ImDrawList& list, const Text& text) {
+    const double pixels = text.size * static_cast<double>(scale);
+    const int size = static_cast<int>(std::lround(pixels * 64.0));
+    if (size <= 0) return;
+    const ImVec2 start = place(text.start());
+    const ImU32 colour = packed(text.colour);
+    int page = -1;
+    for (const Glyph& g : fonts.layout(text.text, text.font)) {
+      // Across the text the baseline sits on a pixel; along it, glyphs sit on quarter pixels.
+      const double along = g.x * pixels;
+      double exact =
+          text.turned ? static_cast<double>(start.y) - along : static_cast<double>(start.x) + along;
+      const double steps = text.turned ? std::floor(-exact * 4 + 0.5) : std::floor(exact * 4 + 0.5);
+      const int shift = static_cast<int>(steps - std::floor(steps / 4) * 4);
+      const auto whole = static_cast<float>(std::floor(steps / 4));
+      const Sprite& sprite = glyph(g.face, g.index, size, shift, text.turned);
+      if (sprite.page < 0) continue;
+      if (sprite.page != page) {
+        if (page >= 0) list.PopTextureID();
+        page = sprite.page;
+        list.PushTextureID(id(atlas.page(page)));
+      }
+      list.PrimReserve(6, 4);
+      if (text.turned) {
+        push_quad(list, sprite, std::round(start.x), -whole, colour);
+      } else {
+        push_quad(list, sprite, whole, std::round(start.y), colour);
+      }
+    }
+    if (page >= 0) list.PopTextureID();
+  }
+
+  void draw(ImDrawList& list, const Image& image) {
+    if (!image.pixels || image.pixels->width <= 0 || image.pixels->height <= 0) return;
+    const bool smooth = image.interpolation == Interpolation::smooth;
+    Texture& texture = textures[image.key + (smooth ? "/smooth" : "/nearest")];
+    if (texture.id == 0) {
+      texture.id = make_texture(image.pixels->width, image.pixels->height,
+                                image.pixels->rgba.data(), smooth);
+    }
+    texture.last_frame = frame;
+    list.AddImage(id(texture.id), place({image.rect.x, image.rect.y}),
+                  place({image.rect.right(), image.rect.bottom()}));
+  }
+
+  void draw(ImDrawList& list, const PushClip& clip) {
+    list.PushClipRect(place({clip.rect.x, clip.rect.y}),
+                      place({clip.rect.right(), clip.rect.bottom()}), true);
+  }
+  void draw(ImDrawList& list, const PopClip&) { list.PopClipRect(); }
+
+  ImVec2 place(Point p) const {
+    return {origin_x + static_cast<float>(p.x) * scale, origin_y + static_cast<float>(p.y) * scale};
+  }
+
+  const TextMetrics& fonts;
+  FT_Library library = nullptr;
+  std::map<int, FT_Face> faces;
+  Atlas atlas;
+  std::map<GlyphKey, Sprite> glyphs;
+  std::map<MarkerKey, Sprite> markers;
+  std::unordered_map<std::string, Texture> textures;
+  int frame = 0;
+  float origin_x = 0;
+  float origin_y = 0;
+  float scale = 1;
+};
+
+ImguiBackend::ImguiBackend(const TextMetrics& fonts) : impl_(std::make_unique<Impl>(fonts)) {}
+ImguiBackend::~ImguiBackend() = default;
+
+void ImguiBackend::draw(const Scene& scene, ImDrawList& list, float x, float y, float scale,
+                        bool background) {
+  impl_->origin_x = x;
+  impl_->origin_y = y;
+  impl_->scale = scale;
+  if (background) {
+    list.AddRectFilled(impl_->place({0, 0}), impl_->place({scene.width, scene.height}),
+                       packed(scene.background));
+  }
+  for (const Item& item : scene.items) {
+    std::visit([&](const auto& one) { impl_->draw(list, one); }, item);
+  }
+}
+
+void ImguiBackend::end_frame() {
+  ++impl_->frame;
+  std::erase_if(impl_->textures, [&](auto& entry) {
+    if (impl_->frame - entry.second.last_frame < keep_frames) return false;
+    glDeleteTextures(1, &entry.second.id);
+    return true;
+  });
+  // Many text sizes were used since the start: begin again with those in use.
+  if (impl_->atlas.pages() > 6) {
+    impl_->atlas.clear();
+    impl_->glyphs.clear();
+    impl_->markers.clear();
+  }
+}
+
+}  // namespace kvloupe::figure

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <vector>
+
+#include "app/scene/scene.h"
+
+namespace kvloupe::figure {
+
+/// One flattened sub-path.
+struct Polyline {
+  std::vector<Point> points;
+  bool closed = false;
+};
+
+/// Approximates curves by lines to within `tolerance` points.
+std::vector<Polyline> flatten(const Path& path, double tolerance);
+
+/// Cuts a line into the pieces of a dash pattern; the line itself if the pattern is empty.
+std::vector<Polyline> dashed(const Polyline& line, const std::vector<double>& dash);
+
+/// Whether the closed polygon turns one way only, once around.
+bool is_convex(const std::vector<Point>& polygon);
+
+/// Distance of a point to the outline of a closed polygon, negative inside (non-zero winding).
+double signed_distance(const std::vector<Point>& polygon, Point p);
+
+}  // namespace kvloupe::figure

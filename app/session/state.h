@@ -1,0 +1,75 @@
+#pragma once
+// What the window shows, and nothing that is computed from it: what a session file holds.
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "app/figure/figure.h"
+#include "app/scene/colour_map.h"
+#include "app/session/theme.h"
+
+namespace kvloupe::window {
+
+/// The selection all views share. Tokens and steps are indices; -1 is none (for `query_head`: the
+/// mean over the head's group).
+struct SharedSelection {
+  int layer = 0;
+  int head = 0;
+  int query_head = -1;
+  int step = -1;  // -1: the last step of the prompt, until one is chosen
+  int token = -1;
+  int first_token = 0;  // the range of tokens shown, both included
+  int last_token = -1;  // -1: the last
+  bool operator==(const SharedSelection&) const = default;
+};
+
+/// What the pointer is over in this frame; every view marks it.
+struct Hover {
+  int token = -1;
+  int other_token = -1;  // the query, where `token` is the key
+  int step = -1;
+};
+
+/// Which policy a tile looks at: both where its figure can show two, or one alone.
+enum class PolicySide { both, a, b };
+
+/// One tile: which figure, its own choices, what part of it is in sight.
+struct TileState {
+  std::string view = {};
+  figure::Choices choices = {};
+  PolicySide side = PolicySide::both;
+  std::optional<std::pair<double, double>> x_range = std::nullopt;
+  std::optional<std::pair<double, double>> y_range = std::nullopt;
+  std::optional<std::pair<double, double>> limits = std::nullopt;
+  bool operator==(const TileState&) const = default;
+};
+
+struct WorkspaceState {
+  std::string trace;  // path; empty: none
+  SharedSelection selection;
+  std::string policy_a = "keydiff";
+  std::string policy_b = "h2o";
+  bool policy_b_on = false;
+  std::string budget = "25%";
+  int block = 0;  // 0: the capture's own
+  std::string grid_metric = "retained mass";
+  std::string token_colour = "fate";  // fate, score, difference or none
+  std::vector<TileState> tiles;       // always four; the first `tile_count` are shown
+  int tile_count = 1;
+  int active_tile = 0;
+  Theme theme = Theme::light;
+  figure::AmountMap amounts = figure::AmountMap::viridis;
+  double scale = 1.0;
+  bool left_panel = true;
+  bool right_panel = true;
+  bool bottom_panel = true;
+  bool operator==(const WorkspaceState&) const = default;
+};
+
+constexpr int kMaxTiles = 4;
+constexpr double kMinScale = 0.75;
+constexpr double kMaxScale = 3.0;
+
+}  // namespace kvloupe::window

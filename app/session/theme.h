@@ -1,0 +1,7 @@
+#pragma once
+
+namespace kvloupe::window {
+
+enum class Theme { light, dark };
+
+}  // namespace kvloupe::window

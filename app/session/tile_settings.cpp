@@ -1,0 +1,27 @@
+#include "app/session/tile_settings.h"
+
+#include "app/session/view_catalog.h"
+
+namespace kvloupe::window {
+
+request::FigureSettings settings_of(const WorkspaceState& state, const TileState& tile) {
+  const SharedSelection& at = state.selection;
+  request::FigureSettings settings;
+  settings.layer = at.layer;
+  settings.head = at.head;
+  if (at.query_head >= 0) settings.query_head = at.query_head;
+  if (at.step >= 0) settings.step = at.step;
+  if (at.token >= 0) settings.token = at.token;
+  if (at.first_token > 0 || at.last_token >= 0) settings.tokens = {at.first_token, at.last_token};
+  // What compares the two looks at both.
+  const bool compares = request::reads_of(*find_view(tile.view)).policy_b;
+  const PolicySide side = compares ? PolicySide::both : tile.side;
+  settings.policy = side == PolicySide::b ? state.policy_b : state.policy_a;
+  if (state.policy_b_on && side == PolicySide::both) settings.policy_b = state.policy_b;
+  settings.budget = state.budget;
+  settings.block = state.block;
+  settings.choices = tile.choices;
+  return settings;
+}
+
+}  // namespace kvloupe::window

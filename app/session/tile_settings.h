@@ -1,0 +1,12 @@
+#pragma once
+
+#include "app/request/figure_request.h"
+#include "app/session/state.h"
+
+namespace kvloupe::window {
+
+/// What a tile asks for: its view's choices, and the selection and policies that all views share.
+/// The view is one of the catalogue.
+request::FigureSettings settings_of(const WorkspaceState& state, const TileState& tile);
+
+}  // namespace kvloupe::window
