@@ -11,6 +11,7 @@
 #include <random>
 
 #include "analysis/error.h"
+#include "analysis/policy/policy_catalog.h"
 
 namespace kvloupe {
 namespace {
