@@ -34,7 +34,7 @@ const window::TileState* shown_tile(const LessonState& s, const std::string& vie
 /// default.
 bool choice_is(const LessonState& s, const std::string& view, const std::string& name,
                const std::string& value) {
-  const figure::FigureInfo& figure = window::info(*window::find_view(view));
+  const figure::FigureInfo& figure = *window::find_view(view);
   const bool known = std::any_of(figure.choices.begin(), figure.choices.end(),
                                  [&](const auto& one) { return one.name == name; });
   const auto& tiles = s.workspace.tiles;

@@ -1,83 +1,224 @@
-// The dependency rule of docs/architecture.md, read off the includes.
+// The rule of docs/architecture.md, "Folders and what they may see", read off the includes: its
+// arrows and its table are this test's data.
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <regex>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace {
 
 namespace fs = std::filesystem;
 
-/// "FILE:LINE: include" for every include below `folder` that matches `forbidden`.
-std::vector<std::string> forbidden_includes(const std::string& folder, const std::regex& forbidden,
-                                            int& files) {
-  static const std::regex include(R"re(^\s*#\s*include\s*[<"]([^>"]+)[>"])re");
-  std::vector<std::string> found;
-  for (const auto& entry :
-       fs::recursive_directory_iterator(fs::path(KVLOUPE_SOURCE_DIR) / folder)) {
-    const std::string extension = entry.path().extension().string();
-    if (extension != ".h" && extension != ".cpp") continue;
-    ++files;
-    std::ifstream in(entry.path());
-    std::string line;
-    for (int number = 1; std::getline(in, line); ++number) {
-      std::smatch match;
-      if (std::regex_search(line, match, include) && std::regex_search(match[1].str(), forbidden)) {
-        found.push_back(entry.path().string() + ":" + std::to_string(number) + ": " +
-                        match[1].str());
+using Folders = std::map<std::string, std::set<std::string>>;  // folder → what it sees
+
+/// A header of a library and the name that the table gives the library.
+struct Library {
+  const char* header;  // regular expression, from the beginning
+  const char* name;
+};
+constexpr std::array kLibraries = {
+    Library{"Eigen/", "Eigen"},
+    Library{"hdf5", "HDF5"},
+    Library{"nlohmann/", "JSON"},
+    Library{"fmt/", "fmt"},
+    Library{"tbb/", "oneTBB"},
+    Library{"openssl/", "OpenSSL"},
+    Library{"cblas", "OpenBLAS"},
+    Library{"muParser", "muParser"},
+    Library{"imgui|backends/imgui", "Dear ImGui"},
+    Library{"GLFW/", "GLFW"},
+    Library{"GL/", "OpenGL"},
+    Library{"cairo", "Cairo"},
+    Library{"fontconfig/", "Fontconfig"},
+    Library{"ft2build|freetype", "FreeType"},
+    Library{"hb[.-]|harfbuzz/", "HarfBuzz"},
+    Library{"fribidi", "FriBidi"},
+    Library{"png[.]h", "libpng"},
+    Library{"CLI/", "CLI11"},
+    Library{"spdlog/", "spdlog"},
+    Library{"ATen/|c10/|torch/", "libtorch"},
+    Library{"pcre2", "PCRE2"},
+    Library{"utf8proc", "utf8proc"},
+};
+
+/// What the source files include.
+struct Includes {
+  Folders folders;                                                   // of the project's own
+  Folders libraries;                                                 // by their names in the table
+  std::map<std::pair<std::string, std::string>, std::string> where;  // one line for each
+};
+
+const Includes& includes() {
+  static const Includes all = [] {
+    static const std::regex include(R"re(^\s*#\s*include\s*[<"]([^>"]+)[>"])re");
+    static const std::regex own("^(analysis|app|capture)/");
+    Includes found;
+    const fs::path root = KVLOUPE_SOURCE_DIR;
+    for (const char* top : {"analysis", "app", "capture"}) {
+      for (const auto& entry : fs::recursive_directory_iterator(root / top)) {
+        const std::string extension = entry.path().extension().string();
+        if (extension != ".h" && extension != ".cpp") continue;
+        const std::string folder = fs::relative(entry.path().parent_path(), root).string();
+        found.folders[folder];
+        found.libraries[folder];
+        std::ifstream in(entry.path());
+        std::string line;
+        for (int number = 1; std::getline(in, line); ++number) {
+          std::smatch match;
+          if (!std::regex_search(line, match, include)) continue;
+          const std::string header = match[1].str();
+          std::string seen;
+          if (std::regex_search(header, own)) {
+            seen = fs::path(header).parent_path().string();
+            if (seen != folder) found.folders[folder].insert(seen);
+          } else {
+            for (const Library& library : kLibraries) {
+              if (std::regex_search(header, std::regex("^(" + std::string(library.header) + ")")))
+                seen = library.name;
+            }
+            if (!seen.empty()) found.libraries[folder].insert(seen);
+          }
+          found.where.try_emplace({folder, seen}, fs::relative(entry.path(), root).string() + ":" +
+                                                      std::to_string(number));
+        }
       }
     }
+    return found;
+  }();
+  return all;
+}
+
+std::vector<std::string> lines_of_the_docs() {
+  std::ifstream in(fs::path(KVLOUPE_SOURCE_DIR) / "docs/architecture.md");
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+/// The arrows of the drawings: `a["analysis/cache"] --> b["analysis/policy"]`.
+Folders drawn_arrows() {
+  static const std::regex arrow(R"re(\["([^"]+)"\]\s*-->\s*\w+\["([^"]+)"\])re");
+  Folders arrows;
+  for (const std::string& line : lines_of_the_docs()) {
+    std::smatch match;
+    if (std::regex_search(line, match, arrow)) arrows[match[1].str()].insert(match[2].str());
   }
-  return found;
+  return arrows;
 }
 
-TEST(Dependencies, AnalysisSeesNeitherTorchNorAGui) {
-  int files = 0;
-  const auto found = forbidden_includes(
-      "analysis", std::regex("^(torch|ATen|c10|imgui|GLFW|GL|cairo|fontconfig|app|capture)[/.]"),
-      files);
-  EXPECT_GT(files, 10);
-  EXPECT_TRUE(found.empty()) << found.front();
-}
-
-TEST(Dependencies, AppNeverSeesTorch) {
-  int files = 0;
-  const auto found = forbidden_includes("app", std::regex("^(torch|ATen|c10|capture)[/.]"), files);
-  EXPECT_GT(files, 10);
-  EXPECT_TRUE(found.empty()) << found.front();
-}
-
-TEST(Dependencies, CaptureNeverSeesTheApp) {
-  int files = 0;
-  const auto found =
-      forbidden_includes("capture", std::regex("^(imgui|GLFW|GL|cairo|app)[/.]"), files);
-  EXPECT_GT(files, 10);
-  EXPECT_TRUE(found.empty()) << found.front();
-}
-
-TEST(Dependencies, LessonsNeedNoWindow) {
-  int files = 0;
-  // Of the window: what a session file holds, and its views; no panel, no ImGui, no display.
-  const auto found = forbidden_includes(
-      "app/lesson",
-      std::regex("^(imgui|GLFW|GL[/.]|app/cli|app/html|app/figure/imgui|"
-                 "app/window/(?!state[.]h|session[.]h|view_catalog[.]h|tile_settings[.]h))"),
-      files);
-  EXPECT_GT(files, 10);
-  EXPECT_TRUE(found.empty()) << found.front();
-}
-
-TEST(Dependencies, OnlyTheImguiBackEndOfTheFiguresSeesImgui) {
-  int files = 0;
-  const auto found = forbidden_includes("app/figure", std::regex("^imgui"), files);
-  EXPECT_GT(files, 5);
-  for (const std::string& line : found) {
-    EXPECT_NE(line.find("imgui_backend"), std::string::npos) << line;
+/// The rows of the table: folder → libraries.
+Folders table_rows() {
+  static const std::regex row(R"(^\| `((?:analysis|app|capture)[^`]*)` \|[^|]*\|([^|]*)\|)");
+  Folders rows;
+  for (const std::string& line : lines_of_the_docs()) {
+    std::smatch match;
+    if (!std::regex_search(line, match, row)) continue;
+    std::set<std::string>& libraries = rows[match[1].str()];
+    const std::string text = match[2].str();
+    for (const Library& library : kLibraries) {
+      if (std::regex_search(text, std::regex("(^|[ ,])" + std::string(library.name) + "([ ,]|$)")))
+        libraries.insert(library.name);
+    }
   }
+  return rows;
+}
+
+/// Everything that can be reached from a folder along arrows.
+void reach(const Folders& arrows, const std::string& from, std::set<std::string>& reached) {
+  const auto next = arrows.find(from);
+  if (next == arrows.end()) return;
+  for (const std::string& folder : next->second) {
+    if (reached.insert(folder).second) reach(arrows, folder, reached);
+  }
+}
+
+TEST(Dependencies, EveryIncludeFollowsTheDrawnArrows) {
+  const Folders arrows = drawn_arrows();
+  ASSERT_GT(arrows.size(), 10U);
+  for (const auto& [folder, seen] : includes().folders) {
+    std::set<std::string> allowed;
+    reach(arrows, folder, allowed);
+    for (const std::string& other : seen) {
+      EXPECT_TRUE(allowed.contains(other)) << includes().where.at({folder, other}) << ": " << folder
+                                           << " must not include " << other;
+    }
+  }
+}
+
+TEST(Dependencies, EveryDrawnArrowIsAnInclude) {
+  for (const auto& [folder, seen] : drawn_arrows()) {
+    const auto real = includes().folders.find(folder);
+    ASSERT_NE(real, includes().folders.end()) << folder << " is drawn, but has no source file";
+    for (const std::string& other : seen)
+      EXPECT_TRUE(real->second.contains(other)) << folder << " --> " << other << " is not needed";
+  }
+}
+
+TEST(Dependencies, TheFoldersAreLayers) {
+  const Folders arrows = drawn_arrows();
+  for (const auto& [folder, seen] : arrows) {
+    std::set<std::string> reached;
+    reach(arrows, folder, reached);
+    EXPECT_FALSE(reached.contains(folder)) << folder << " sees itself along the arrows";
+  }
+}
+
+TEST(Dependencies, TheTableNamesEveryFolderAndItsLibraries) {
+  const Folders rows = table_rows();
+  for (const auto& [folder, libraries] : includes().libraries) {
+    const auto row = rows.find(folder);
+    if (row == rows.end()) {
+      ADD_FAILURE() << folder << " is not in the table";
+      continue;
+    }
+    for (const std::string& library : libraries)
+      EXPECT_TRUE(row->second.contains(library)) << includes().where.at({folder, library}) << ": "
+                                                 << folder << " must not see " << library;
+    for (const std::string& library : row->second)
+      EXPECT_TRUE(libraries.contains(library)) << folder << " does not use " << library;
+  }
+  for (const auto& [folder, libraries] : rows)
+    EXPECT_TRUE(includes().libraries.contains(folder)) << folder << " has no source file";
+}
+
+/// The rule that no drawing changes.
+TEST(Dependencies, OnlyCaptureSeesTorchAndItNeverSeesTheApp) {
+  for (const auto& [folder, libraries] : includes().libraries) {
+    if (!folder.starts_with("capture"))
+      EXPECT_FALSE(libraries.contains("libtorch")) << includes().where.at({folder, "libtorch"});
+    if (folder.starts_with("analysis") || folder.starts_with("capture")) {
+      for (const char* gui : {"Dear ImGui", "GLFW", "OpenGL", "Cairo", "Fontconfig"})
+        EXPECT_FALSE(libraries.contains(gui)) << includes().where.at({folder, gui});
+    }
+  }
+  for (const auto& [folder, seen] : includes().folders) {
+    const std::string top = folder.substr(0, folder.find('/'));
+    for (const std::string& other : seen) {
+      const std::string other_top = other.substr(0, other.find('/'));
+      EXPECT_TRUE(other_top == top || other_top == "analysis")
+          << includes().where.at({folder, other}) << ": " << folder << " includes " << other;
+    }
+  }
+}
+
+TEST(Dependencies, OnlyTheImguiBackEndOfTheScenesSeesImgui) {
+  int files = 0;
+  for (const auto& entry : fs::directory_iterator(fs::path(KVLOUPE_SOURCE_DIR) / "app/scene")) {
+    ++files;
+    if (entry.path().stem() == "imgui_backend") continue;
+    std::ifstream in(entry.path());
+    for (std::string line; std::getline(in, line);)
+      EXPECT_EQ(line.find("#include <imgui"), std::string::npos) << entry.path();
+  }
+  EXPECT_GT(files, 10);
 }
 
 }  // namespace
