@@ -215,7 +215,7 @@ TEST(ValueAware, CombinationsThatMakeNoSenseAreRefusedWithTheReason) {
   EXPECT_THAT(refusal("tova(layer)+critical"), HasSubstr("'critical' at column 13: tova(layer)"));
   EXPECT_THAT(refusal("tova(layer)+caote"), HasSubstr("'caote' at column 13"));
   EXPECT_THAT(refusal("tova(layer)+fastcaote"), HasSubstr("'fastcaote' at column 13"));
-  EXPECT_THAT(refusal("h2o+caote+fastcaote"), HasSubstr("'caote' at column 5: stands beside"));
+  EXPECT_THAT(refusal("h2o+caote+fastcaote"), HasSubstr("'caote' at column 5: cannot be combined"));
   EXPECT_EQ(refusal("tova(layer)+recent"), "accepted");
 }
 

@@ -365,7 +365,7 @@ TEST_F(LessonOnATrace, WhatTheTraceLacksIsNamedWithItsPlace) {
   EXPECT_THAT(view(R"({"selection": {"step": 500}})"), HasSubstr("step 500"));
   EXPECT_THAT(view(R"({"selection": {"token": 500}})"), HasSubstr("token 500"));
   EXPECT_THAT(view("{\"selection\":\n {\"token\": {{segment_first(\"needle\")}}}}"),
-              StartsWith("l.md:9: {{segment_first(\"needle\")}} is not to be had of this trace"));
+              StartsWith("l.md:9: {{segment_first(\"needle\")}} is not available in this trace"));
   EXPECT_THAT(view(R"({"selection": {"layer": {{sinks.strength}}}})"),
               HasSubstr("must be a whole number"));
 }
