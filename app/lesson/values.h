@@ -21,13 +21,13 @@ namespace kvloupe::lesson {
 /// by threads, also with the window's or a gallery's replays.
 class ValueStore {
  public:
-  explicit ValueStore(std::shared_ptr<request::FigureService> figures =
-                          std::make_shared<request::FigureService>())
+  explicit ValueStore(
+      std::shared_ptr<request::FigureService> figures = std::make_shared<request::FigureService>())
       : figures_(std::move(figures)) {}
 
   request::FigureService& figures() const { return *figures_; }
   const std::shared_ptr<request::FigureService>& shared_figures() const { return figures_; }
-  figure::ReplayStore& replays() const { return *figures_->replays(); }
+  figure::ReplayService& replays() const { return *figures_->replays(); }
 
   /// Of token 0.
   struct Sinks {

@@ -145,8 +145,7 @@ void draw_choice_title(const figure::ChoiceInfo& choice, const Palette& colours)
 /// Whether one can choose A, B or both here: where a policy is looked at and there are two.
 bool asks_for_side(const TileState& tile, const figure::FigureInfo& view,
                    const TileContext& context) {
-  return request::reads_of(view).side &&
-         (context.state.policy_b_on || tile.side == PolicySide::b);
+  return request::reads_of(view).side && (context.state.policy_b_on || tile.side == PolicySide::b);
 }
 
 float side_width() {

@@ -62,11 +62,11 @@ TEST(Dependencies, CaptureNeverSeesTheApp) {
 TEST(Dependencies, LessonsNeedNoWindow) {
   int files = 0;
   // Of the window: what a session file holds, and its views; no panel, no ImGui, no display.
-  const auto found =
-      forbidden_includes("app/lesson",
-                         std::regex("^(imgui|GLFW|GL[/.]|app/cli|app/html|app/figure/imgui|"
-                                    "app/window/(?!state[.]h|session[.]h|view_catalog[.]h|tile_settings[.]h))"),
-                         files);
+  const auto found = forbidden_includes(
+      "app/lesson",
+      std::regex("^(imgui|GLFW|GL[/.]|app/cli|app/html|app/figure/imgui|"
+                 "app/window/(?!state[.]h|session[.]h|view_catalog[.]h|tile_settings[.]h))"),
+      files);
   EXPECT_GT(files, 10);
   EXPECT_TRUE(found.empty()) << found.front();
 }

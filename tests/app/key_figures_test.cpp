@@ -30,7 +30,8 @@ class KeyFiguresTest : public ::testing::Test {
   }
 
   /// The rows of a figure's CSV, by column.
-  std::vector<Row> rows_of(const std::string& name, const request::FigureSettings& settings = {}) const {
+  std::vector<Row> rows_of(const std::string& name,
+                           const request::FigureSettings& settings = {}) const {
     const FigureInfo& info = find_figure(name);
     const request::FigureMaker maker(trace);
     Progress progress;

@@ -25,7 +25,8 @@ class Margins : public ::testing::Test {
   void write(test::SyntheticTraceOptions options) {
     options.layers = 1;
     made_ = test::write_synthetic_trace(folder_ / "trace.h5", options);
-    maker_ = std::make_unique<request::FigureMaker>(std::make_shared<const Trace>(folder_ / "trace.h5"));
+    maker_ =
+        std::make_unique<request::FigureMaker>(std::make_shared<const Trace>(folder_ / "trace.h5"));
   }
   MadeFigure make(const std::string& name, const request::FigureSettings& settings) const {
     Progress progress;

@@ -204,7 +204,8 @@ TEST_F(ModelFigures, NeedlesAreCountedPlaceByPlace) {
   request::FigureSettings wanted;
   wanted.budget = "30%";  // nearest: 25%, the second
   int places = 0;
-  for (const Row& row : rows_of(*make(request::FigureMaker(evaluation), "needle-grid", wanted).figure)) {
+  for (const Row& row :
+       rows_of(*make(request::FigureMaker(evaluation), "needle-grid", wanted).figure)) {
     const int policy = row.at("policy") == "full" ? 0 : row.at("policy") == "h2o" ? 1 : 2;
     EXPECT_EQ(row.at("budget"), policy == 0 ? "full" : "25%");
     const int length = row.at("length_tokens") == "256" ? 0 : 1;
@@ -225,7 +226,8 @@ TEST_F(ModelFigures, NeedlesAreCountedPlaceByPlace) {
   EXPECT_THAT(make(request::FigureMaker(evaluation), "perplexity-budget", wanted).settings,
               testing::Not(Contains(Key("budget"))));
   int points = 0;
-  for (const Row& row : rows_of(*make(request::FigureMaker(evaluation), "perplexity-budget").figure)) {
+  for (const Row& row :
+       rows_of(*make(request::FigureMaker(evaluation), "perplexity-budget").figure)) {
     const int policy = row.at("line") == "h2o" ? 1 : 2;
     const int budget = row.at("budget_percent") == "10"   ? 0
                        : row.at("budget_percent") == "25" ? 1
@@ -299,7 +301,8 @@ TEST_F(ModelFigures, HiddenStatesDriftByTheMeanOfTheRunsAtTheNearestBudget) {
   std::ofstream(folder / "old.json")
       << R"({"format":"kvloupe-eval","format_version":1,"settings":{"task":"perplexity"},"runs":[)"
       << R"({"policy":"full","budget":"full","entries":9,"length":9,"tokens":9,"loss":2}]})";
-  const request::FigureMaker old(std::make_shared<const Evaluation>(read_evaluation(folder / "old.json")));
+  const request::FigureMaker old(
+      std::make_shared<const Evaluation>(read_evaluation(folder / "old.json")));
   EXPECT_THROW(make(old, "layer-drift"), WorkError);
   EXPECT_THROW(make(request::FigureMaker(full), "layer-drift"), UsageError);
 }
@@ -370,7 +373,8 @@ TEST_F(ModelFigures, OneEvictionIsTheTwinsAndCaotesChoiceItsPolicys) {
     s.layer = layer;
     s.head = 1;
     s.step = 0;  // the first that evicts: there both policies have the same cache
-    const std::vector<Row> rows = rows_of(*make(request::FigureMaker(full), "eviction-error", s).figure);
+    const std::vector<Row> rows =
+        rows_of(*make(request::FigureMaker(full), "eviction-error", s).figure);
     const auto base = naive_steps(*full, layer, "h2o")[0][1].retained;
     const auto with = naive_steps(*full, layer, "h2o+caote")[0][1].retained;
     const std::set<int> by_base(base.begin(), base.end()), by_caote(with.begin(), with.end());
@@ -405,7 +409,8 @@ TEST_F(ModelFigures, OneEvictionIsTheTwinsAndCaotesChoiceItsPolicys) {
     }
   }
   EXPECT_GT(differ, 0) << "the comparison shows nothing";
-  EXPECT_THROW(make(request::FigureMaker(full), "eviction-error", settings("h2o+caote")), WorkError);
+  EXPECT_THROW(make(request::FigureMaker(full), "eviction-error", settings("h2o+caote")),
+               WorkError);
   request::FigureSettings all = settings("h2o");
   all.budget = std::to_string(full->length());
   EXPECT_THAT(make(request::FigureMaker(full), "eviction-error", all).figure->caption(),
@@ -460,7 +465,8 @@ TEST_F(ModelFigures, LogitsShiftAsTheTwinsOutputsDo) {
     }
     std::vector<double> sorted = logits;
     std::sort(sorted.rbegin(), sorted.rend());
-    const std::vector<Row> rows = rows_of(*make(request::FigureMaker(full), "logit-effect", s).figure);
+    const std::vector<Row> rows =
+        rows_of(*make(request::FigureMaker(full), "logit-effect", s).figure);
     ASSERT_EQ(rows.size(), 18U) << of;  // 8 rise, 8 fall, mean and deviation
     for (std::size_t i = 0; i < 16; ++i) {
       const double shown = std::stod(rows[i].at("logit_change"));

@@ -53,7 +53,8 @@ class WindowFigures : public ::testing::TestWithParam<int> {
   MadeFigure make(const std::string& name, const request::FigureSettings& settings) const {
     const FigureInfo& info = find_figure(name);
     Progress progress;
-    if (info.needs.both_loops) return request::FigureMaker({full, closed}).make(info, settings, progress);
+    if (info.needs.both_loops)
+      return request::FigureMaker({full, closed}).make(info, settings, progress);
     return request::FigureMaker(full).make(info, settings, progress);
   }
   std::vector<Row> rows(const std::string& name, const request::FigureSettings& settings) const {
