@@ -53,11 +53,26 @@ std::shared_ptr<const LayerStates> LayerStatesCache::get(const Trace& trace, int
   if (auto other = find(key)) return other;  // another thread was faster
   entries_.push_front({key, states->bytes(), states});
   bytes_ += entries_.front().bytes;
+  make_room();
+  return states;
+}
+
+void LayerStatesCache::make_room() {
   while (bytes_ > most_bytes_ && entries_.size() > 1) {
     bytes_ -= entries_.back().bytes;
     entries_.pop_back();
   }
-  return states;
+}
+
+void LayerStatesCache::limit(std::size_t most_bytes) {
+  const std::lock_guard lock(mutex_);
+  most_bytes_ = most_bytes;
+  make_room();
+}
+
+std::size_t LayerStatesCache::bytes() const {
+  const std::lock_guard lock(mutex_);
+  return bytes_;
 }
 
 }  // namespace kvloupe

@@ -32,6 +32,10 @@ class LayerStatesCache {
  public:
   explicit LayerStatesCache(std::size_t most_bytes) : most_bytes_(most_bytes) {}
   std::shared_ptr<const LayerStates> get(const Trace& trace, int layer);
+  /// Another number of bytes from now on; the one used last stays, however large.
+  void limit(std::size_t most_bytes);
+  /// What is kept now.
+  std::size_t bytes() const;
 
  private:
   struct Entry {
@@ -40,9 +44,10 @@ class LayerStatesCache {
     std::shared_ptr<const LayerStates> states;
   };
   std::shared_ptr<const LayerStates> find(const std::string& key);
+  void make_room();
 
   std::size_t most_bytes_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::list<Entry> entries_;  // most recently used first
   std::size_t bytes_ = 0;
 };

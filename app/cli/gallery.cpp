@@ -119,7 +119,7 @@ class Report {
 };
 
 /// Runs `work(i)` for every i below `count` on all cores; the first failure stops the others and is
-/// thrown. Plain threads: figures wait for each other's replays (see ReplayStore).
+/// thrown. Plain threads: figures wait for each other's replays (see ReplayService).
 template <typename Work>
 void for_each_at_once(std::size_t count, Progress& progress, const Work& work) {
   std::atomic<std::size_t> next{0};

@@ -18,7 +18,7 @@
 #include "analysis/trace/trace.h"
 #include "app/figure/choice.h"
 #include "app/figure/csv.h"
-#include "app/figure/replay_store.h"
+#include "app/figure/replay_service.h"
 #include "app/figure/topic.h"
 #include "app/scene/scene.h"
 #include "app/scene/style.h"
@@ -57,7 +57,7 @@ struct FigureInput {
   std::optional<PolicySpec> spec_b;
   Budget budget;
   int block = 0;  // 0: the capture's
-  std::shared_ptr<ReplayStore> replays;
+  std::shared_ptr<ReplayService> replays;
 };
 
 /// How to draw what was computed.

@@ -24,9 +24,19 @@ namespace kvloupe::job {
 template <class Value, class Key = std::string>
 class Computed {
  public:
+  /// What a job makes: a value, or one that others have, too.
+  class Result {
+   public:
+    Result(Value value) : value_(std::make_shared<const Value>(std::move(value))) {}
+    Result(std::shared_ptr<const Value> value) : value_(std::move(value)) {}
+
+   private:
+    friend class Computed;
+    std::shared_ptr<const Value> value_;
+  };
   /// Publishes a value before the job's end (partial results). Safe from any thread.
-  using Publish = std::function<void(Value)>;
-  using Work = std::function<Value(Progress&, const Publish&)>;
+  using Publish = std::function<void(Result)>;
+  using Work = std::function<Result(Progress&, const Publish&)>;
 
   Computed() = default;
   ~Computed() { cancel(); }
@@ -60,12 +70,11 @@ class Computed {
     }
     slot_ = slot;
     progress_ = queue.submit([slot, work = std::move(work), &queue](Progress& progress) {
-      const auto take = [&](Value value, bool whole) {
-        auto shared = std::make_shared<const Value>(std::move(value));
+      const auto take = [&](Result result, bool whole) {
         {
           const std::lock_guard lock(slot->mutex);
           if (progress.cancelled()) return;
-          slot->value = std::move(shared);
+          slot->value = std::move(result.value_);
           slot->value_key = slot->key;
           slot->complete = whole;
         }
@@ -73,7 +82,7 @@ class Computed {
       };
       std::string error;
       try {
-        take(work(progress, [&](Value value) { take(std::move(value), false); }), true);
+        take(work(progress, [&](Result result) { take(std::move(result), false); }), true);
       } catch (const Cancelled&) {
       } catch (const std::bad_alloc&) {
         error = "Out of memory.";

@@ -9,7 +9,7 @@
 #include "analysis/matrix.h"
 #include "analysis/progress.h"
 #include "analysis/trace/trace.h"
-#include "app/figure/replay_store.h"
+#include "app/request/figure_service.h"
 
 namespace kvloupe::lesson {
 
@@ -18,11 +18,12 @@ namespace kvloupe::lesson {
 class ValueStore {
  public:
   explicit ValueStore(
-      std::shared_ptr<figure::ReplayStore> replays = std::make_shared<figure::ReplayStore>())
-      : replays_(std::move(replays)) {}
+      std::shared_ptr<request::FigureService> figures = std::make_shared<request::FigureService>())
+      : figures_(std::move(figures)) {}
 
-  figure::ReplayStore& replays() const { return *replays_; }
-  const std::shared_ptr<figure::ReplayStore>& shared_replays() const { return replays_; }
+  request::FigureService& figures() const { return *figures_; }
+  const std::shared_ptr<request::FigureService>& shared_figures() const { return figures_; }
+  figure::ReplayService& replays() const { return *figures_->replays(); }
 
   /// Of token 0.
   struct Sinks {
@@ -39,7 +40,7 @@ class ValueStore {
     std::string trace;
     std::shared_ptr<const Sinks> sinks;
   };
-  std::shared_ptr<figure::ReplayStore> replays_;
+  std::shared_ptr<request::FigureService> figures_;
   std::mutex mutex_;
   std::vector<Entry> entries_;  // the one used last at the end
 };

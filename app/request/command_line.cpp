@@ -18,6 +18,13 @@ std::string size_text(const figure::PageSize& page) {
                      page.height / figure::kPointsPerMillimetre);
 }
 
+std::string name_of(figure::AmountMap map) {
+  for (const char* name : {"cividis", "grey"}) {
+    if (figure::parse_amount_map(name) == map) return name;
+  }
+  return "viridis";
+}
+
 }  // namespace
 
 std::string shell_word(const std::string& word) {
@@ -70,7 +77,7 @@ std::string command_line(const figure::FigureInfo& info, const FigureRequest& re
   add("--size", size_text(page));
   if (options.theme == figure::Theme::dark) add("--theme", "dark");
   if (options.amounts != figure::AmountMap::viridis) {
-    add("--colours", std::string(figure::amount_map_name(options.amounts)));
+    add("--colours", name_of(options.amounts));
   }
   if (options.text != figure::FileOptions{}.text)
     add("--text", fmt::format("{:.4g}", options.text));

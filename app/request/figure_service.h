@@ -10,7 +10,7 @@
 
 #include "analysis/progress.h"
 #include "app/figure/made_figure.h"
-#include "app/figure/replay_store.h"
+#include "app/figure/replay_service.h"
 #include "app/request/figure_request.h"
 
 namespace kvloupe::request {
@@ -23,11 +23,11 @@ struct ReadyReplays {
 
 /// Makes figures for the window, the command line and lessons, all from one store of replays. What
 /// is asked for twice, at once or while somebody still has it, is computed once. Safe to share by
-/// threads; not for use inside a parallel loop (see ReplayStore).
+/// threads; not for use inside a parallel loop (see ReplayService).
 class FigureService {
  public:
   explicit FigureService(
-      std::shared_ptr<figure::ReplayStore> replays = std::make_shared<figure::ReplayStore>())
+      std::shared_ptr<figure::ReplayService> replays = std::make_shared<figure::ReplayService>())
       : replays_(std::move(replays)) {}
 
   /// The figure of a request that was made of `inputs`. Throws UsageError or WorkError where an
@@ -37,7 +37,7 @@ class FigureService {
                           const FigureInputs& inputs, Progress& progress,
                           const ReadyReplays& ready = {});
 
-  const std::shared_ptr<figure::ReplayStore>& replays() const { return replays_; }
+  const std::shared_ptr<figure::ReplayService>& replays() const { return replays_; }
 
  private:
   struct Entry {
@@ -50,7 +50,7 @@ class FigureService {
                              const FigureInputs& inputs, Progress& progress,
                              const ReadyReplays& ready) const;
 
-  std::shared_ptr<figure::ReplayStore> replays_;
+  std::shared_ptr<figure::ReplayService> replays_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::unordered_map<FigureRequest, Entry> entries_;  // those that somebody has, or waits for

@@ -15,46 +15,22 @@ namespace {
 constexpr int kQuickThreads = 2;
 constexpr int kLongThreads = 1;
 constexpr auto kRest = std::chrono::milliseconds(150);  // a hand that moves a slider has stopped
-constexpr std::size_t kFocusBytes = std::size_t{512} << 20U;
-constexpr std::size_t kAllBytes = std::size_t{1} << 30U;
 constexpr std::size_t kTracesAtHand = 6;
-constexpr auto kBetweenPartialResults = std::chrono::milliseconds(120);
-
-/// Replays and publishes what is there, but not more often than one can look.
-Replay replay_in_parts(const TracePointer& trace, const ReplayRequest& request, Progress& progress,
-                       const job::Computed<Replay>::Publish& publish) {
-  Replay partial;
-  partial.policy = request.policy.text();
-  partial.budget = request.budget;
-  const RunInfo& run = trace->run();
-  partial.block = request.block > 0 ? request.block : run.block_size;
-  partial.window = trace->window();
-  partial.blocks = replay_blocks(*trace, request.block);
-  auto last = std::chrono::steady_clock::now();
-  return replay(*trace, request, progress, [&](const std::vector<HeadReplay>& heads) {
-    partial.heads.insert(partial.heads.end(), heads.begin(), heads.end());
-    const auto now = std::chrono::steady_clock::now();
-    if (now - last < kBetweenPartialResults) return;
-    last = now;
-    publish(partial);
-  });
-}
 
 /// First what is kept, which is soon there, then the same with its metrics.
-Replay replay_twice(const TracePointer& trace, const ReplayRequest& request, Progress& progress,
-                    const job::Computed<Replay>::Publish& publish) {
+std::shared_ptr<const Replay> replay_twice(const TracePointer& trace, const ReplayRequest& request,
+                                           figure::ReplayService& replays, Progress& progress,
+                                           const job::Computed<Replay>::Publish& publish) {
   ReplayRequest soon = request;
   soon.metrics = false;
-  publish(replay(*trace, soon, progress));
-  return replay(*trace, request, progress);
+  publish(replays.get(*trace, soon, progress));
+  return replays.get(*trace, request, progress);
 }
 
 }  // namespace
 
 Results::Results(std::function<void()> wake)
-    : focus_states_(kFocusBytes),
-      all_states_(kAllBytes),
-      figures_(std::make_shared<request::FigureService>()),
+    : figures_(std::make_shared<request::FigureService>()),
       quick_(kQuickThreads, wake),
       long_(kLongThreads, wake),
       comparing_(kLongThreads, std::move(wake)) {}
@@ -180,28 +156,26 @@ void Results::request(PolicyResults& results, const std::string& spec,
                       const WorkspaceState& state) {
   const TracePointer open = trace();
   ReplayRequest wanted;
-  wanted.policy = parse_policy(spec);
-  wanted.budget = parse_budget(state.budget).resolve(open->run().prompt_length);
+  wanted.policy = results.spec.of(spec, parse_policy);
+  wanted.budget = budget_.of(state.budget, parse_budget).resolve(open->run().prompt_length);
   wanted.block = state.block;
 
   ReplayRequest focus = wanted;
   focus.layers = {state.selection.layer};
   focus.scores_layer = state.selection.layer;
   focus.scores_head = state.selection.head;
-  focus.states = &focus_states_;
   // While only the budget or the policy changes, a replay under way is let come to its first
   // result, so that dragging shows something; of another layer or head there is nothing to see.
   const std::string same_head = head_key(state);
   const bool patient = results.focus.key().starts_with(same_head);
   results.focus.request(
       quick_, same_head + focus.key(),
-      [open, focus](Progress& progress, const auto& publish) {
-        return replay_twice(open, focus, progress, publish);
+      [open, focus, replays = this->replays()](Progress& progress, const auto& publish) {
+        return replay_twice(open, focus, *replays, progress, publish);
       },
       patient ? kRest : std::chrono::milliseconds(0));
 
   // The other layers come after the one that is looked at.
-  wanted.states = &all_states_;
   wanted.background = true;
   const std::string all_key = trace_key() + "|" + wanted.key();
   // Where the grid shows this trace already, they too are let come to a first result while a budget
@@ -213,8 +187,10 @@ void Results::request(PolicyResults& results, const std::string& spec,
   } else {
     results.all.request(
         long_, all_key,
-        [open, wanted](Progress& progress, const auto& publish) {
-          return replay_in_parts(open, wanted, progress, publish);
+        [open, wanted, replays = this->replays()](Progress& progress, const auto& publish) {
+          return replays->get(*open, wanted, progress, [&](std::shared_ptr<const Replay> part) {
+            publish(std::move(part));
+          });
         },
         patient_all ? kRest : std::chrono::milliseconds(0), job::Computed<Replay>::Until::end);
   }

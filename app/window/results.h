@@ -9,12 +9,12 @@
 
 #include "analysis/evaluation/evaluation.h"
 #include "analysis/matrix.h"
-#include "analysis/replay/layer_states.h"
 #include "analysis/replay/replay.h"
 #include "analysis/trace/trace.h"
 #include "app/job/computed.h"
 #include "app/job/job_queue.h"
 #include "app/request/figure_service.h"
+#include "app/request/parsed_text.h"
 #include "app/session/state.h"
 
 namespace kvloupe::window {
@@ -28,6 +28,7 @@ using EvaluationPointer = std::shared_ptr<const Evaluation>;
 struct PolicyResults {
   job::Computed<Replay> focus;
   job::Computed<Replay> all;
+  request::ParsedText<PolicySpec> spec;  // of the state's text
   void clear() {
     focus.clear();
     all.clear();
@@ -96,7 +97,7 @@ class Results {
   /// Makes all figures of the window.
   const std::shared_ptr<request::FigureService>& figures() const { return figures_; }
   /// What those have made so far.
-  const std::shared_ptr<figure::ReplayStore>& replays() const { return figures_->replays(); }
+  const std::shared_ptr<figure::ReplayService>& replays() const { return figures_->replays(); }
   bool idle() const {
     return !all_wait_ && !agreement_.computing() && quick_.idle() && long_.idle() &&
            comparing_.idle() && !a.focus.computing() && !b.focus.computing();
@@ -112,9 +113,9 @@ class Results {
   /// What the keys of all results for the selected head start with.
   std::string head_key(const WorkspaceState& state) const;
 
-  LayerStatesCache focus_states_, all_states_;  // outlive the jobs, which use them
   std::shared_ptr<request::FigureService> figures_;
-  bool all_wait_ = false;  // for the selected layer's replay
+  request::ParsedText<Budget> budget_;  // of the state's text
+  bool all_wait_ = false;               // for the selected layer's replay
   long opened_ = 0;
   job::Computed<TracePointer> trace_;
   std::vector<TracePointer> at_hand_;  // the one shown last at the end

@@ -1,15 +1,13 @@
-// What comparisons are made of: typed lists, replays made once, panels that share their axes,
-// numbers behind box plots.
+// What comparisons are made of: typed lists, panels that share their axes, numbers behind box
+// plots.
 
 #include "app/figure/comparison.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <cmath>
 #include <limits>
-#include <thread>
 
 #include "analysis/error.h"
 #include "app/plot/box_plot.h"
@@ -17,8 +15,6 @@
 #include "app/plot/panels.h"
 #include "app/plot/value_axis.h"
 #include "app/scene/text_dump.h"
-#include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
 
 namespace kvloupe::figure {
 namespace {
@@ -71,76 +67,6 @@ TEST(Choice, WrongTextsAreRefusedWithTheChoiceNamed) {
   EXPECT_THAT(refusal(limit, "0.1,0.2"), HasSubstr("not a number"));
   EXPECT_EQ(refusal(limit, "0.25"), "");
   EXPECT_EQ(refusal(blocks_choice("all"), "32, 128,all"), "");
-}
-
-class ReplayStoreTest : public ::testing::Test {
- protected:
-  void SetUp() override {
-    test::write_synthetic_trace(folder / "t.h5");
-    trace = std::make_shared<const Trace>(folder / "t.h5");
-  }
-  ReplayRequest request(const char* policy, int budget = 24, bool metrics = false) const {
-    ReplayRequest wanted;
-    wanted.policy = parse_policy(policy);
-    wanted.budget = budget;
-    wanted.metrics = metrics;
-    return wanted;
-  }
-  test::TemporaryFolder folder;
-  std::shared_ptr<const Trace> trace;
-};
-
-TEST_F(ReplayStoreTest, TheSameIsMadeOnceAndMoreServesForLess) {
-  ReplayStore store;
-  Progress progress;
-  const auto first = store.get(*trace, request("keydiff"), progress);
-  EXPECT_EQ(store.get(*trace, request("keydiff"), progress), first);
-  EXPECT_NE(store.get(*trace, request("keydiff", 25), progress), first);
-  const auto measured = store.get(*trace, request("keydiff", 24, true), progress);
-  EXPECT_NE(measured, first) << "a replay without metrics cannot stand in for one with them";
-  const auto h2o = store.get(*trace, request("h2o", 24, true), progress);
-  EXPECT_EQ(store.get(*trace, request("h2o"), progress), h2o);
-  // It is the replay that the engine makes.
-  ReplayRequest plain = request("h2o", 24, true);
-  const Replay direct = replay(*trace, plain, progress);
-  ASSERT_EQ(direct.heads.size(), h2o->heads.size());
-  for (std::size_t i = 0; i < direct.heads.size(); ++i)
-    EXPECT_EQ(direct.heads[i].evicted_at, h2o->heads[i].evicted_at);
-}
-
-TEST_F(ReplayStoreTest, MemoryIsBoundedByTheLeastRecentlyUsed) {
-  Progress progress;
-  ReplayStore all;
-  const std::size_t one = bytes_of(*all.get(*trace, request("keydiff"), progress));
-  ReplayStore store(2 * one + one / 2);
-  const auto a = store.get(*trace, request("keydiff", 24), progress);
-  const auto b = store.get(*trace, request("keydiff", 25), progress);
-  EXPECT_EQ(store.get(*trace, request("keydiff", 24), progress), a);
-  store.get(*trace, request("keydiff", 26), progress);  // 25 goes
-  EXPECT_LE(store.bytes(), 2 * one + one / 2);
-  EXPECT_EQ(store.get(*trace, request("keydiff", 24), progress), a);
-  EXPECT_NE(store.get(*trace, request("keydiff", 25), progress), b);
-}
-
-TEST_F(ReplayStoreTest, WhoAsksAtOnceGetsTheSameAndCancellingDoesNotHarmTheOthers) {
-  ReplayStore store;
-  std::vector<std::shared_ptr<const Replay>> got(4);
-  {
-    std::vector<std::jthread> threads;
-    for (auto& one : got) {
-      threads.emplace_back([&] {
-        Progress progress;
-        one = store.get(*trace, request("h2o", 30, true), progress);
-      });
-    }
-  }
-  for (const auto& one : got) EXPECT_EQ(one, got.front());
-  Progress cancelled;
-  cancelled.cancel();
-  EXPECT_THROW(store.get(*trace, request("tova"), cancelled), Cancelled);
-  EXPECT_THROW(store.get(*trace, request("h2o", 0), *std::make_unique<Progress>()), UsageError);
-  Progress progress;
-  EXPECT_NE(store.get(*trace, request("tova"), progress), nullptr);
 }
 
 TEST(ProgressParts, CountAsTheirWeightAndPassOnCancellation) {

@@ -16,6 +16,7 @@
 #include "app/cli/figure_options.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/request/command_line.h"
+#include "app/request/parsed_text.h"
 #include "app/session/session.h"
 #include "app/session/tile_settings.h"
 #include "app/session/view_catalog.h"
@@ -303,6 +304,20 @@ TEST(RequestMaker, FollowsWhatItIsMadeOf) {
   settings.policy = "keydiff";
   EXPECT_EQ(maker.make(info, settings, inputs), make_request(info, settings, inputs));
   EXPECT_EQ(maker.make(figure::find_figure("similarity"), settings, inputs).figure, "similarity");
+}
+
+TEST(ParsedText, IsParsedAgainOnlyWhereItChanges) {
+  int parsed = 0;
+  const auto parse = [&](const std::string& text) {
+    ++parsed;
+    return parse_budget(text);
+  };
+  ParsedText<Budget> budget;
+  for (const char* text : {"25%", "25%", "31", "31", "25%"})
+    EXPECT_EQ(budget.of(text, parse).text(), text);
+  EXPECT_EQ(parsed, 3);
+  EXPECT_THROW(budget.of("none", parse), UsageError);
+  EXPECT_EQ(budget.of("25%", parse).text(), "25%");
 }
 
 }  // namespace

@@ -1,0 +1,267 @@
+#include "app/figure/replay_service.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "analysis/policy/policy.h"
+#include "analysis/policy/policy_files.h"
+
+namespace kvloupe::figure {
+
+namespace {
+
+constexpr auto kLook = std::chrono::milliseconds(50);  // how often a waiting thread looks up
+
+/// Whether both are of the same run of a policy, whatever of it was asked for.
+bool same_run(const ReplayKey& a, const ReplayKey& b) {
+  return a.trace == b.trace && a.policy == b.policy && a.files == b.files && a.budget == b.budget &&
+         a.block == b.block;
+}
+
+/// Whether a replay of `have` has what is measured and kept of `wanted`, in the layers of both.
+bool has_contents(const ReplayKey& have, const ReplayKey& wanted) {
+  const bool measures = have.measures == std::vector<std::string>{"all"} ||
+                        std::includes(have.measures.begin(), have.measures.end(),
+                                      wanted.measures.begin(), wanted.measures.end());
+  const bool scores = wanted.scores_layer < 0 || (have.scores_layer == wanted.scores_layer &&
+                                                  have.scores_head == wanted.scores_head);
+  return (have.metrics || !wanted.metrics) && measures && scores;
+}
+
+bool has_layers(const ReplayKey& have, const ReplayKey& wanted) {
+  if (have.layers.empty() || wanted.layers.empty()) return have.layers.empty();
+  return std::includes(have.layers.begin(), have.layers.end(), wanted.layers.begin(),
+                       wanted.layers.end());
+}
+
+bool merged(const HeadReplay& head) {
+  return std::any_of(head.steps.begin(), head.steps.end(),
+                     [](const StepRecord& step) { return !step.merges.empty(); });
+}
+
+/// What a replay says besides its heads, where none of these merged.
+Replay without_heads(const Trace& trace, const ReplayKey& key) {
+  Replay replay;
+  replay.policy = key.policy.text();
+  replay.budget = key.budget;
+  replay.block = key.block;
+  replay.window = trace.window();
+  replay.blocks = replay_blocks(trace, key.block);
+  ModelInfo model = trace.model();
+  model.sliding_window = trace.window();
+  replay.notes = policy_notes(key.policy, model, key.budget, trace.length());
+  return replay;
+}
+
+/// Some layers of a replay, as if only they had been replayed; nullptr where a layer is not in it
+/// or merged: then the replay's notes speak of all of its layers.
+std::shared_ptr<const Replay> part_of(const Replay& replay, const Trace& trace,
+                                      const ReplayKey& wanted) {
+  auto part = std::make_shared<Replay>(without_heads(trace, wanted));
+  std::set<int> found;
+  for (const HeadReplay& head : replay.heads) {
+    if (!std::binary_search(wanted.layers.begin(), wanted.layers.end(), head.layer)) continue;
+    if (merged(head)) return nullptr;
+    part->heads.push_back(head);
+    found.insert(head.layer);
+  }
+  return found.size() == wanted.layers.size() ? part : nullptr;
+}
+
+/// Publishes a replay as its layers come, but not more often than one can look, and each time with
+/// a quarter more than before: what is copied stays below five times the whole.
+class Parts {
+ public:
+  Parts(Replay so_far, std::chrono::milliseconds between, const ReplayService::OnPart& on_part)
+      : on_part_(on_part), between_(between), so_far_(std::move(so_far)) {}
+  void add(const std::vector<HeadReplay>& heads) {
+    so_far_.heads.insert(so_far_.heads.end(), heads.begin(), heads.end());
+    const auto now = std::chrono::steady_clock::now();
+    if (now - last_ < between_ || 4 * so_far_.heads.size() < 5 * published_) return;
+    last_ = now;
+    published_ = so_far_.heads.size();
+    on_part_(std::make_shared<const Replay>(so_far_));
+  }
+
+ private:
+  const ReplayService::OnPart& on_part_;
+  const std::chrono::milliseconds between_;
+  Replay so_far_;
+  std::size_t published_ = 0;  // heads
+  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+};
+
+template <typename T>
+std::size_t bytes_in(const std::vector<T>& list) {
+  return list.capacity() * sizeof(T);
+}
+
+}  // namespace
+
+ReplayKey key_of(const Trace& trace, const ReplayRequest& request) {
+  ReplayKey key;
+  key.trace = trace.path().string() + '\n' + trace.identity();
+  key.policy = request.policy;
+  key.files = policy_files(request.policy);
+  key.budget = request.budget;
+  key.block = request.block == 0 ? trace.run().block_size : request.block;
+  const std::set<int> layers(request.layers.begin(), request.layers.end());
+  const auto all = static_cast<std::size_t>(trace.model().num_layers);
+  const bool are_all = layers.size() == all && *layers.begin() == 0 &&
+                       *layers.rbegin() == trace.model().num_layers - 1;
+  if (!are_all) key.layers.assign(layers.begin(), layers.end());
+  key.metrics = request.metrics;
+  const std::set<std::string> measures(request.measures.begin(), request.measures.end());
+  key.measures.assign(measures.begin(), measures.end());
+  if (request.scores_layer >= 0) {
+    key.scores_layer = request.scores_layer;
+    key.scores_head = request.scores_head;
+  }
+  return key;
+}
+
+std::size_t bytes_of(const Replay& replay) {
+  std::size_t bytes =
+      sizeof(Replay) + bytes_in(replay.blocks) + bytes_in(replay.heads) + bytes_in(replay.notes);
+  for (const HeadReplay& head : replay.heads) {
+    bytes += bytes_in(head.evicted_at) + bytes_in(head.steps) + bytes_in(head.trace_values) +
+             bytes_in(head.scores) + bytes_in(head.fates);
+    for (const StepRecord& step : head.steps) {
+      bytes += bytes_in(step.values) + bytes_in(step.query_heads) + bytes_in(step.merges) +
+               bytes_in(step.merge_measures) + bytes_in(step.gifts);
+      for (const QueryHeadRecord& query_head : step.query_heads)
+        bytes += bytes_in(query_head.values);
+      for (const Merge& merge : step.merges)
+        bytes += bytes_in(merge.from) + bytes_in(merge.weights) + bytes_in(merge.key);
+    }
+    for (const auto& scores : head.scores) bytes += bytes_in(scores);
+    for (const auto& fates : head.fates) bytes += bytes_in(fates);
+  }
+  return bytes;
+}
+
+std::shared_ptr<const Replay> ReplayService::find(const Trace& trace, const ReplayKey& wanted) {
+  for (auto entry = entries_.begin(); entry != entries_.end(); ++entry) {
+    const ReplayKey& have = entry->key;
+    if (!entry->replay || !same_run(have, wanted) || !has_contents(have, wanted) ||
+        !has_layers(have, wanted)) {
+      continue;
+    }
+    auto replay =
+        have.layers == wanted.layers ? entry->replay : part_of(*entry->replay, trace, wanted);
+    if (!replay) continue;
+    entries_.splice(entries_.begin(), entries_, entry);
+    return replay;
+  }
+  return nullptr;
+}
+
+/// Of one with more layers it would take too long to wait.
+bool ReplayService::is_under_way(const ReplayKey& wanted) const {
+  return std::any_of(entries_.begin(), entries_.end(), [&](const Entry& entry) {
+    return !entry.replay && same_run(entry.key, wanted) && has_contents(entry.key, wanted) &&
+           entry.key.layers == wanted.layers;
+  });
+}
+
+/// Of a replay of all layers, those heads whose layers were replayed alone, with the same contents
+/// but for scores; none that merged, as notes speak of these.
+std::vector<HeadReplay> ReplayService::heads_there(const ReplayKey& wanted) const {
+  std::vector<HeadReplay> heads;
+  std::set<int> layers;
+  if (!wanted.layers.empty() || wanted.scores_layer >= 0) return heads;
+  for (const Entry& entry : entries_) {
+    const ReplayKey& have = entry.key;
+    if (!entry.replay || have.layers.size() != 1 || layers.contains(have.layers.front()) ||
+        !same_run(have, wanted) || have.metrics != wanted.metrics ||
+        have.measures != wanted.measures ||
+        std::any_of(entry.replay->heads.begin(), entry.replay->heads.end(), merged)) {
+      continue;
+    }
+    layers.insert(have.layers.front());
+    for (const HeadReplay& head : entry.replay->heads) {
+      heads.push_back(head);
+      heads.back().scores = {};
+      heads.back().fates = {};
+    }
+  }
+  return heads;
+}
+
+std::shared_ptr<const Replay> ReplayService::computed(const Trace& trace,
+                                                      const ReplayRequest& request,
+                                                      const ReplayKey& key,
+                                                      std::vector<HeadReplay> there,
+                                                      Progress& progress, const OnPart& on_part) {
+  ReplayRequest rest = request;
+  rest.states = &states_;
+  if (there.empty() && !on_part)
+    return std::make_shared<const Replay>(kvloupe::replay(trace, rest, progress));
+  std::set<int> layers;
+  for (const HeadReplay& head : there) layers.insert(head.layer);
+  for (int layer = 0; !there.empty() && layer < trace.model().num_layers; ++layer) {
+    if (!layers.contains(layer)) rest.layers.push_back(layer);
+  }
+  auto replay = std::make_shared<Replay>(without_heads(trace, key));
+  replay->heads = there;
+  if (there.empty() || !rest.layers.empty()) {
+    std::function<void(const std::vector<HeadReplay>&)> on_layer;
+    if (on_part) {
+      on_layer = [parts = std::make_shared<Parts>(std::move(*replay), between_parts_, on_part)](
+                     const std::vector<HeadReplay>& heads) { parts->add(heads); };
+    }
+    *replay = kvloupe::replay(trace, rest, progress, on_layer);
+    replay->heads.insert(replay->heads.end(), there.begin(), there.end());
+  }
+  std::stable_sort(replay->heads.begin(), replay->heads.end(),
+                   [](const HeadReplay& a, const HeadReplay& b) { return a.layer < b.layer; });
+  return replay;
+}
+
+std::shared_ptr<const Replay> ReplayService::get(const Trace& trace, const ReplayRequest& request,
+                                                 Progress& progress, const OnPart& on_part) {
+  const ReplayKey key = key_of(trace, request);
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    progress.check();
+    if (auto replay = find(trace, key)) return replay;
+    if (!is_under_way(key)) break;
+    changed_.wait_for(lock, kLook);
+  }
+  std::vector<HeadReplay> there = heads_there(key);
+  const auto entry = entries_.insert(entries_.begin(), Entry{key, nullptr, 0});
+  lock.unlock();
+  try {
+    auto replay = computed(trace, request, key, std::move(there), progress, on_part);
+    lock.lock();
+    entry->replay = replay;
+    entry->bytes = bytes_of(*replay);
+    bytes_ += entry->bytes;
+    make_room();
+    changed_.notify_all();
+    return replay;
+  } catch (...) {
+    if (!lock.owns_lock()) lock.lock();
+    entries_.erase(entry);  // who waits for it computes it now
+    changed_.notify_all();
+    throw;
+  }
+}
+
+void ReplayService::make_room() {
+  for (auto it = entries_.end(); bytes_ > most_bytes_ / 2 && it != entries_.begin();) {
+    --it;
+    if (!it->replay || it == entries_.begin()) continue;  // under way, or the one just made
+    bytes_ -= it->bytes;
+    it = entries_.erase(it);
+  }
+  states_.limit(most_bytes_ - std::min(bytes_, most_bytes_));
+}
+
+std::size_t ReplayService::bytes() const {
+  const std::lock_guard lock(mutex_);
+  return bytes_ + states_.bytes();
+}
+
+}  // namespace kvloupe::figure

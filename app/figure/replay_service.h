@@ -1,0 +1,89 @@
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "analysis/policy/spec.h"
+#include "analysis/progress.h"
+#include "analysis/replay/layer_states.h"
+#include "analysis/replay/replay.h"
+
+namespace kvloupe::figure {
+
+/// What a replay is of: results are equal where keys are.
+struct ReplayKey {
+  std::string trace;  // path and identity
+  PolicySpec policy;
+  std::string files;        // that the policy reads, as they were
+  int budget = 0;           // entries
+  int block = 0;            // tokens
+  std::vector<int> layers;  // ascending; empty: all
+  bool metrics = false;
+  std::vector<std::string> measures;  // ascending
+  int scores_layer = -1, scores_head = -1;
+  bool operator==(const ReplayKey&) const = default;
+};
+ReplayKey key_of(const Trace& trace, const ReplayRequest& request);
+
+/// Replays and layer states for window, figures and command line: made once, kept up to a number of
+/// bytes, the least recently used going first. Who asks for what another is just computing waits
+/// for that. A replay with more in it (metrics, scores, other layers) serves for less, and a layer
+/// that is there is not replayed again for all. Safe to share by threads; not for use inside a
+/// parallel loop, where a thread that waits for another's replay may be the one that should compute
+/// it.
+class ReplayService {
+ public:
+  static constexpr std::size_t kMostBytes = std::size_t{768} << 20U;
+  static constexpr std::chrono::milliseconds kBetweenParts{120};
+  /// Replays take at most half of the bytes; layer states what replays leave.
+  explicit ReplayService(std::size_t most_bytes = kMostBytes,
+                         std::chrono::milliseconds between_parts = kBetweenParts)
+      : states_(most_bytes), most_bytes_(most_bytes), between_parts_(between_parts) {}
+
+  /// What there is of a replay while it is computed, from worker threads, now and then: fewer heads
+  /// than asked for.
+  using OnPart = std::function<void(std::shared_ptr<const Replay>)>;
+
+  /// The whole replay. Progress and errors are those of replay(); what failed or was cancelled is
+  /// not kept.
+  std::shared_ptr<const Replay> get(const Trace& trace, const ReplayRequest& request,
+                                    Progress& progress, const OnPart& on_part = {});
+  /// Layers already read, for whoever needs the states themselves.
+  LayerStatesCache& states() { return states_; }
+  /// What is kept now: replays and states.
+  std::size_t bytes() const;
+
+ private:
+  struct Entry {
+    ReplayKey key;
+    std::shared_ptr<const Replay> replay;  // nullptr while it is computed
+    std::size_t bytes = 0;
+  };
+  std::shared_ptr<const Replay> find(const Trace& trace, const ReplayKey& wanted);
+  bool is_under_way(const ReplayKey& wanted) const;
+  std::vector<HeadReplay> heads_there(const ReplayKey& wanted) const;
+  std::shared_ptr<const Replay> computed(const Trace& trace, const ReplayRequest& request,
+                                         const ReplayKey& key, std::vector<HeadReplay> there,
+                                         Progress& progress, const OnPart& on_part);
+  void make_room();
+
+  LayerStatesCache states_;
+  const std::size_t most_bytes_;
+  const std::chrono::milliseconds between_parts_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::list<Entry> entries_;  // the latest used first
+  std::size_t bytes_ = 0;     // of the replays
+};
+
+/// About how much memory a replay takes.
+std::size_t bytes_of(const Replay& replay);
+
+}  // namespace kvloupe::figure

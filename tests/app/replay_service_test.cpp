@@ -1,0 +1,234 @@
+// One store of replays and layer states: made once, more serves for less, one number of bytes.
+
+#include "app/figure/replay_service.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <thread>
+
+#include "analysis/error.h"
+#include "tests/support/synthetic_trace.h"
+#include "tests/support/temporary_folder.h"
+
+namespace kvloupe::figure {
+namespace {
+
+class ReplayServiceTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    test::write_synthetic_trace(folder / "t.h5");
+    trace = std::make_shared<const Trace>(folder / "t.h5");
+  }
+  ReplayRequest request(const char* policy, int budget = 24, bool metrics = false) const {
+    ReplayRequest wanted;
+    wanted.policy = parse_policy(policy);
+    wanted.budget = budget;
+    wanted.metrics = metrics;
+    return wanted;
+  }
+  void open_layers(int layers) {
+    test::SyntheticTraceOptions options;
+    options.layers = layers;
+    test::write_synthetic_trace(folder / "layers.h5", options);
+    trace = std::make_shared<const Trace>(folder / "layers.h5");
+  }
+  test::TemporaryFolder folder;
+  std::shared_ptr<const Trace> trace;
+};
+
+TEST_F(ReplayServiceTest, TheSameIsMadeOnceAndMoreServesForLess) {
+  ReplayService store;
+  Progress progress;
+  const auto first = store.get(*trace, request("keydiff"), progress);
+  EXPECT_EQ(store.get(*trace, request("keydiff"), progress), first);
+  EXPECT_NE(store.get(*trace, request("keydiff", 25), progress), first);
+  const auto measured = store.get(*trace, request("keydiff", 24, true), progress);
+  EXPECT_NE(measured, first) << "a replay without metrics cannot stand in for one with them";
+  const auto h2o = store.get(*trace, request("h2o", 24, true), progress);
+  EXPECT_EQ(store.get(*trace, request("h2o"), progress), h2o);
+  // It is the replay that the engine makes.
+  ReplayRequest plain = request("h2o", 24, true);
+  const Replay direct = replay(*trace, plain, progress);
+  ASSERT_EQ(direct.heads.size(), h2o->heads.size());
+  for (std::size_t i = 0; i < direct.heads.size(); ++i)
+    EXPECT_EQ(direct.heads[i].evicted_at, h2o->heads[i].evicted_at);
+}
+
+TEST_F(ReplayServiceTest, MemoryIsBoundedByTheLeastRecentlyUsed) {
+  Progress progress;
+  ReplayService all;
+  const std::size_t one = bytes_of(*all.get(*trace, request("keydiff"), progress));
+  ReplayService store(2 * (2 * one + one / 2));  // half of it for replays
+  const auto a = store.get(*trace, request("keydiff", 24), progress);
+  const auto b = store.get(*trace, request("keydiff", 25), progress);
+  EXPECT_EQ(store.get(*trace, request("keydiff", 24), progress), a);
+  store.get(*trace, request("keydiff", 26), progress);  // 25 goes
+  EXPECT_LE(store.bytes() - store.states().bytes(), 2 * one + one / 2);
+  EXPECT_EQ(store.get(*trace, request("keydiff", 24), progress), a);
+  EXPECT_NE(store.get(*trace, request("keydiff", 25), progress), b);
+}
+
+TEST_F(ReplayServiceTest, WhoAsksAtOnceGetsTheSameAndCancellingDoesNotHarmTheOthers) {
+  ReplayService store;
+  std::vector<std::shared_ptr<const Replay>> got(4);
+  {
+    std::vector<std::jthread> threads;
+    for (auto& one : got) {
+      threads.emplace_back([&] {
+        Progress progress;
+        one = store.get(*trace, request("h2o", 30, true), progress);
+      });
+    }
+  }
+  for (const auto& one : got) EXPECT_EQ(one, got.front());
+  Progress cancelled;
+  cancelled.cancel();
+  EXPECT_THROW(store.get(*trace, request("tova"), cancelled), Cancelled);
+  EXPECT_THROW(store.get(*trace, request("h2o", 0), *std::make_unique<Progress>()), UsageError);
+  Progress progress;
+  EXPECT_NE(store.get(*trace, request("tova"), progress), nullptr);
+}
+
+/// Everything that figures read of a head.
+void expect_same(const HeadReplay& a, const HeadReplay& b) {
+  EXPECT_EQ(a.layer, b.layer);
+  EXPECT_EQ(a.head, b.head);
+  EXPECT_EQ(a.evicted_at, b.evicted_at);
+  ASSERT_EQ(a.steps.size(), b.steps.size());
+  for (std::size_t s = 0; s < a.steps.size(); ++s) {
+    EXPECT_EQ(a.steps[s].retained, b.steps[s].retained);
+    EXPECT_EQ(a.steps[s].merges.size(), b.steps[s].merges.size());
+    EXPECT_EQ(a.steps[s].query_heads.size(), b.steps[s].query_heads.size());
+  }
+}
+
+TEST_F(ReplayServiceTest, AReplayOfAllLayersServesForOne) {
+  Progress progress;
+  for (const char* policy : {"h2o", "keydiff+adakv", "h2o+kvmerger"}) {
+    ReplayService store;
+    const auto all = store.get(*trace, request(policy), progress);
+    ReplayRequest one = request(policy);
+    one.layers = {1};
+    Progress counted;
+    const auto got = store.get(*trace, one, counted);
+    const Replay direct = replay(*trace, one, progress);
+    EXPECT_EQ(got->notes, direct.notes) << policy;
+    EXPECT_EQ(got->policy, direct.policy);
+    EXPECT_EQ(got->block, direct.block);
+    EXPECT_EQ(got->blocks.size(), direct.blocks.size());
+    ASSERT_EQ(got->heads.size(), direct.heads.size());
+    for (std::size_t i = 0; i < direct.heads.size(); ++i)
+      expect_same(got->heads[i], direct.heads[i]);
+    bool merges = false;
+    for (const HeadReplay& head : direct.heads) {
+      for (const StepRecord& step : head.steps) merges |= !step.merges.empty();
+    }
+    EXPECT_EQ(counted.fraction() == 0.0, !merges) << policy << ": was it replayed?";
+    one.layers = {99};
+    EXPECT_THROW(store.get(*trace, one, progress), UsageError);
+  }
+}
+
+TEST_F(ReplayServiceTest, ALayerThatIsThereIsNotReplayedAgainForAll) {
+  Progress progress;
+  const int layers = trace->model().num_layers;
+  for (const char* policy : {"h2o", "h2o+pyramid", "h2o+kvmerger"}) {
+    const Replay direct = replay(*trace, request(policy), progress);
+    for (int there = 1; there <= layers; ++there) {
+      ReplayService store;
+      for (int layer = 0; layer < there; ++layer) {
+        ReplayRequest one = request(policy);
+        one.layers = {layer};
+        one.scores_layer = layer;
+        one.scores_head = 0;
+        store.get(*trace, one, progress);
+      }
+      const auto got = store.get(*trace, request(policy), progress);
+      EXPECT_EQ(got->notes, direct.notes) << policy;
+      ASSERT_EQ(got->heads.size(), direct.heads.size());
+      for (std::size_t i = 0; i < direct.heads.size(); ++i) {
+        expect_same(got->heads[i], direct.heads[i]);
+        EXPECT_TRUE(got->heads[i].scores.empty()) << "nobody asked for them";
+      }
+    }
+  }
+}
+
+TEST_F(ReplayServiceTest, PartsComeOnTheWayAndTheWholeAtTheEnd) {
+  open_layers(12);
+  ReplayService store(ReplayService::kMostBytes, std::chrono::milliseconds(0));
+  Progress progress;
+  std::vector<std::size_t> sizes;
+  const auto whole = store.get(*trace, request("h2o"), progress, [&](const auto& part) {
+    EXPECT_EQ(part->policy, "h2o");
+    EXPECT_EQ(part->budget, 24);
+    EXPECT_FALSE(part->blocks.empty());
+    EXPECT_NE(part->find(part->heads.back().layer, 0), nullptr);
+    sizes.push_back(part->heads.size());
+  });
+  const auto heads = static_cast<std::size_t>(trace->model().num_kv_heads);
+  EXPECT_EQ(whole->heads.size(), 12 * heads);
+  ASSERT_GT(sizes.size(), 3U);
+  EXPECT_EQ(sizes.front(), heads);
+  std::size_t copied = 0;
+  for (const std::size_t size : sizes) copied += size;
+  EXPECT_LT(copied, 5 * whole->heads.size());
+  EXPECT_TRUE(std::is_sorted(sizes.begin(), sizes.end()));
+  for (std::size_t i = 0; i < whole->heads.size(); ++i)
+    EXPECT_EQ(whole->heads[i].layer, static_cast<int>(i / heads));
+}
+
+TEST_F(ReplayServiceTest, ReplaysAndStatesShareOneNumberOfBytes) {
+  Progress progress;
+  ReplayService all;
+  all.get(*trace, request("keydiff"), progress);
+  const std::size_t states = all.states().bytes();
+  const std::size_t replays = all.bytes() - states;
+  ASSERT_GT(states, 0U);
+  // Room for one layer's states less than there are.
+  const std::size_t most = states + replays - 1;
+  ReplayService store(most);
+  for (int budget = 20; budget < 30; ++budget) {
+    store.get(*trace, request("keydiff", budget), progress);
+    EXPECT_LE(store.bytes(), most);
+  }
+  EXPECT_LT(store.states().bytes(), states);
+}
+
+TEST_F(ReplayServiceTest, CancellingHalfWayLeavesNothingHalfMade) {
+  open_layers(24);
+  ReplayService store(ReplayService::kMostBytes, std::chrono::milliseconds(0));
+  Progress stopped;
+  EXPECT_THROW(store.get(*trace, request("h2o"), stopped, [&](const auto&) { stopped.cancel(); }),
+               Cancelled);
+  EXPECT_EQ(store.bytes(), store.states().bytes()) << "no replay is kept";
+  Progress progress;
+  const auto whole = store.get(*trace, request("h2o"), progress);
+  EXPECT_EQ(whole->heads.size(), 24U * static_cast<std::size_t>(trace->model().num_kv_heads));
+}
+
+TEST_F(ReplayServiceTest, ARewrittenTraceOrExternalFileIsReplayedAgain) {
+  ReplayService store;
+  Progress progress;
+  const auto before = store.get(*trace, request("keydiff"), progress);
+  test::SyntheticTraceOptions options;
+  options.sink_logit = 3.0F;
+  test::write_synthetic_trace(folder / "t.h5", options);
+  const Trace rewritten(folder / "t.h5");
+  EXPECT_NE(store.get(rewritten, request("keydiff"), progress), before);
+
+  const auto file = folder / "sets.json";
+  const std::string spec = "external(\"" + file.string() + "\")";
+  std::ofstream(file) << "{}";
+  const ReplayKey key = key_of(rewritten, request(spec.c_str()));
+  EXPECT_EQ(key_of(rewritten, request(spec.c_str())), key);
+  std::ofstream(file) << "{ }";
+  EXPECT_FALSE(key_of(rewritten, request(spec.c_str())) == key);
+}
+
+}  // namespace
+}  // namespace kvloupe::figure
