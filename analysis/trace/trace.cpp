@@ -147,27 +147,20 @@ struct Trace::Impl {
     return values;
   }
 
-  /// Reads rows `index` of the first dimension of a float dataset: everything else as one matrix
-  /// [rows, columns].
-  Matrix read_matrix(const std::string& dataset_path, const Shape& shape, int index,
-                     bool sparse = false) const {
+  /// Reads `count` elements from `start` on of a float dataset of that shape, as [rows, columns].
+  Matrix read_part(const std::string& dataset_path, const Shape& shape, const Shape& start,
+                   const Shape& count, Eigen::Index rows, Eigen::Index columns,
+                   bool sparse = false) const {
     Matrix result;
     std::unique_ptr<std::uint16_t[]> narrow;
     guarded([&] {
       const std::string what = "cannot read " + dataset_path + ": damaged or truncated";
       const Dataset dataset = open(dataset_path, Kind::real, shape, sparse);
-      Shape start(shape.size(), 0), count = shape;
-      if (shape.size() == 3) {
-        start[0] = size(index);
-        count[0] = 1;
-      }
-      const std::size_t rank = shape.size();
-      result.resize(static_cast<Eigen::Index>(shape[rank - 2]),
-                    static_cast<Eigen::Index>(shape[rank - 1]));
+      result.resize(rows, columns);
       const Handle file_space(H5Dget_space(dataset.id), H5Sclose, what);
       select(file_space, start, count, what);
-      const Handle memory(H5Screate_simple(static_cast<int>(rank), count.data(), nullptr), H5Sclose,
-                          what);
+      const Handle memory(H5Screate_simple(static_cast<int>(count.size()), count.data(), nullptr),
+                          H5Sclose, what);
       if (dataset.is_half) {
         narrow = std::make_unique_for_overwrite<std::uint16_t[]>(
             static_cast<std::size_t>(result.size()));
@@ -180,10 +173,24 @@ struct Trace::Impl {
       }
     });
     if (narrow) {
-      const auto count = static_cast<std::size_t>(result.size());
-      floats_from_halves({narrow.get(), count}, {result.data(), count});
+      const auto elements = static_cast<std::size_t>(result.size());
+      floats_from_halves({narrow.get(), elements}, {result.data(), elements});
     }
     return result;
+  }
+
+  /// Reads rows `index` of the first dimension of a float dataset: everything else as one matrix
+  /// [rows, columns].
+  Matrix read_matrix(const std::string& dataset_path, const Shape& shape, int index,
+                     bool sparse = false) const {
+    Shape start(shape.size(), 0), count = shape;
+    if (shape.size() == 3) {
+      start[0] = size(index);
+      count[0] = 1;
+    }
+    const std::size_t rank = shape.size();
+    return read_part(dataset_path, shape, start, count, static_cast<Eigen::Index>(shape[rank - 2]),
+                     static_cast<Eigen::Index>(shape[rank - 1]), sparse);
   }
 
   /// One row of a float dataset [H,T].
@@ -409,6 +416,24 @@ Matrix Trace::query(int layer, int query_head) const {
   impl_->layer_at(layer);
   impl_->check_head(query_head, model().num_heads, "query head");
   return impl_->read_states("query", layer, query_head, model().num_heads);
+}
+Matrix Trace::queries_of_token(int layer, int token) const {
+  impl_->layer_at(layer);
+  if (token < 0 || token >= length()) {
+    throw UsageError(
+        fmt::format("token {}: {} has tokens 0 to {}", token, path().string(), length() - 1));
+  }
+  const hsize_t heads = size(model().num_heads), d = size(model().head_dim);
+  Matrix queries =
+      impl_->read_part(layout::layer_dataset(layer, "query"), {heads, size(length()), d},
+                       {0, size(token), 0}, {heads, 1, d}, model().num_heads, model().head_dim);
+  for (Eigen::Index head = 0; head < queries.rows(); ++head) {
+    if (!queries.row(head).allFinite()) {
+      throw WorkError(fmt::format("{}: query of layer {}, head {}, token {} is not a finite number",
+                                  path().string(), layer, head, token));
+    }
+  }
+  return queries;
 }
 Matrix Trace::key(int layer, int head) const {
   impl_->layer_at(layer);

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "analysis/progress.h"
-#include "analysis/replay/layer_states.h"
+#include "analysis/record/layer_states.h"
 #include "analysis/replay/replay.h"
 
 namespace kvloupe::figure {
@@ -20,7 +20,7 @@ namespace kvloupe::figure {
 class ReplayStore {
  public:
   static constexpr std::size_t kReplayBytes = std::size_t{512} << 20U;
-  static constexpr std::size_t kStatesBytes = std::size_t{1} << 30U;
+  static constexpr std::size_t kStatesBytes = std::size_t{256} << 20U;
   explicit ReplayStore(std::size_t most_bytes = kReplayBytes,
                        std::size_t states_bytes = kStatesBytes)
       : states_(states_bytes), most_bytes_(most_bytes) {}

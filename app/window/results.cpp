@@ -15,8 +15,8 @@ namespace {
 constexpr int kQuickThreads = 2;
 constexpr int kLongThreads = 1;
 constexpr auto kRest = std::chrono::milliseconds(150);  // a hand that moves a slider has stopped
-constexpr std::size_t kFocusBytes = std::size_t{512} << 20U;
-constexpr std::size_t kAllBytes = std::size_t{1} << 30U;
+constexpr std::size_t kFocusBytes = std::size_t{256} << 20U;
+constexpr std::size_t kAllBytes = std::size_t{256} << 20U;
 constexpr std::size_t kTracesAtHand = 6;
 constexpr auto kBetweenPartialResults = std::chrono::milliseconds(120);
 
@@ -38,15 +38,6 @@ Replay replay_in_parts(const TracePointer& trace, const ReplayRequest& request, 
     last = now;
     publish(partial);
   });
-}
-
-/// First what is kept, which is soon there, then the same with its metrics.
-Replay replay_twice(const TracePointer& trace, const ReplayRequest& request, Progress& progress,
-                    const job::Computed<Replay>::Publish& publish) {
-  ReplayRequest soon = request;
-  soon.metrics = false;
-  publish(replay(*trace, soon, progress));
-  return replay(*trace, request, progress);
 }
 
 }  // namespace
@@ -183,6 +174,7 @@ void Results::request(PolicyResults& results, const std::string& spec,
   wanted.policy = parse_policy(spec);
   wanted.budget = parse_budget(state.budget).resolve(open->run().prompt_length);
   wanted.block = state.block;
+  wanted.metrics = false;  // measured where it is looked at: step_measures.h
 
   ReplayRequest focus = wanted;
   focus.layers = {state.selection.layer};
@@ -195,9 +187,7 @@ void Results::request(PolicyResults& results, const std::string& spec,
   const bool patient = results.focus.key().starts_with(same_head);
   results.focus.request(
       quick_, same_head + focus.key(),
-      [open, focus](Progress& progress, const auto& publish) {
-        return replay_twice(open, focus, progress, publish);
-      },
+      [open, focus](Progress& progress, const auto&) { return replay(*open, focus, progress); },
       patient ? kRest : std::chrono::milliseconds(0));
 
   // The other layers come after the one that is looked at.

@@ -13,6 +13,7 @@
 #include "analysis/replay/layer_replay.h"
 #include "tests/naive/compare_replay.h"
 #include "tests/support/made_layer.h"
+#include "tests/support/record_values.h"
 #include "tests/support/resting_states.h"
 
 namespace kvloupe {
@@ -177,7 +178,7 @@ class Combinations {
     }
     for (const StepRecord& record : head.steps) {
       ASSERT_TRUE(record.merges.empty() && record.gifts.empty());
-      for (const QueryHeadMetrics& metrics : record.query_heads) {
+      for (const QueryHeadMetrics& metrics : test::metrics_of(record)) {
         ASSERT_NEAR(metrics.retained_mass, 1.0, 1e-12);
         ASSERT_EQ(metrics.perturbation_l1, 0.0);
         ASSERT_EQ(metrics.head_error_l2, 0.0);
@@ -208,7 +209,7 @@ class Combinations {
 
   static void expect_bounded(const HeadReplay& head) {
     for (const StepRecord& record : head.steps) {
-      for (const QueryHeadMetrics& metrics : record.query_heads) {
+      for (const QueryHeadMetrics& metrics : test::metrics_of(record)) {
         ASSERT_LE(metrics.perturbation_l1, metrics.bound_l1 * (1.0 + 1e-6) + 1e-6);
         ASSERT_LE(metrics.perturbation_l2, metrics.bound_l2 * (1.0 + 1e-6) + 1e-6);
       }
@@ -279,8 +280,8 @@ std::ostream& operator<<(std::ostream& out, const Setting& setting) {
 class CombinationsOfASetting : public testing::TestWithParam<Setting> {};
 
 // Windows of the 26 tokens: none; no multiple of the blocks of 8, with more entries than the
-// budget. A sink that leaves the others a share of 1e-9. (One that leaves them nothing a float32 can
-// hold makes ties of all others, and heavy hitters and merging sets a matter of chance.)
+// budget. A sink that leaves the others a share of 1e-9. (One that leaves them nothing a float32
+// can hold makes ties of all others, and heavy hitters and merging sets a matter of chance.)
 INSTANTIATE_TEST_SUITE_P(Settings, CombinationsOfASetting,
                          testing::Values(Setting{0}, Setting{13}, Setting{0, 25.0F}));
 

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstddef>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "analysis/matrix.h"
+#include "analysis/trace/trace.h"
+
+namespace kvloupe {
+
+/// Which of a layer's states are in memory. Keys always are.
+struct StateParts {
+  bool queries = true;
+  bool values = true;
+  bool output_weights = true;
+  bool value_norms = true;
+
+  static StateParts keys_only() { return {false, false, false, false}; }
+  StateParts with(const StateParts& other) const;
+  bool cover(const StateParts& other) const;
+};
+
+/// One layer's states in memory, as stored; empty is what was not asked for.
+struct LayerStates {
+  std::vector<Matrix> keys;            // [Hk] of [T,d]
+  std::vector<Matrix> queries;         // [Hq] of [T,d]
+  std::vector<Matrix> values;          // [Hk] of [T,d]
+  std::vector<Matrix> output_weights;  // [Hq] of [d,D]; empty where the trace has none
+  std::vector<std::vector<float>> value_norms_l1, value_norms_l2;  // [Hq] of [T]; as above
+
+  std::size_t bytes() const;
+};
+
+LayerStates load_layer_states(const Trace& trace, int layer, const StateParts& parts = {});
+/// One row of every head's matrix: [heads,d].
+Matrix token_rows(const std::vector<Matrix>& heads, int token);
+/// Of one token, the queries of all query heads: [Hq,d]. From the states where they have queries,
+/// else from the trace.
+Matrix queries_of_token(const Trace& trace, const LayerStates& states, int layer, int token);
+
+/// Layers already read, of any trace, up to a number of bytes; the least recently used go first.
+/// Safe to share by threads and to outlive the traces.
+class LayerStatesCache {
+ public:
+  explicit LayerStatesCache(std::size_t most_bytes) : most_bytes_(most_bytes) {}
+  /// What is given may have more than the parts asked for.
+  std::shared_ptr<const LayerStates> get(const Trace& trace, int layer,
+                                         const StateParts& parts = {});
+
+ private:
+  struct Entry {
+    std::string key;
+    StateParts parts;
+    std::size_t bytes = 0;
+    std::shared_ptr<const LayerStates> states;
+  };
+  /// The entry of that key, now the latest; the end where there is none.
+  std::list<Entry>::iterator find(const std::string& key);
+
+  std::size_t most_bytes_;
+  std::mutex mutex_;
+  std::list<Entry> entries_;  // most recently used first
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace kvloupe
