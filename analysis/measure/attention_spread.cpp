@@ -16,7 +16,8 @@ MeasureFamily attention_spread() {
                       .title = "Entries that hold half the attention",
                       .unit = "entries",
                       .formula = "the smallest k with sum of the k largest A_i > 0.5",
-                      .source = "CriticalKV assumption 3.4, appendix A"}};
+                      .source = "CriticalKV assumption 3.4, appendix A",
+                      .reads = StateParts::keys_only()}};
   family.of_query_head = [](MeasuredStep& step, int query_head, std::span<double> values) {
     values[0] = entries_for_mass(step.attention(query_head), 0.5);
   };

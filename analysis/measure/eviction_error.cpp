@@ -8,6 +8,7 @@
 
 #include "analysis/measure/measures.h"
 #include "analysis/metric/joint_error.h"
+#include "analysis/metric/perturbation.h"
 #include "analysis/policy/value_aware_score.h"
 
 namespace kvloupe::measures {
@@ -121,6 +122,7 @@ MeasureFamily policy_eviction_error() {
       "query, because a score is a mean over queries and query heads. With caote and fastcaote the "
       "base score is not stored, so these measures are unknown.";
   family.scope = MeasureScope::step;
+  family.reads_scores = true;
   family.of_step = of_step;
   family.measures = infos("score_", "h the scores, shifted and divided to sum to 1");
   return family;

@@ -54,9 +54,7 @@ MeasureFamily key_alignment() {
        .source = "ours"},
   };
   family.of_query_head = [](MeasuredStep& step, int query_head, std::span<double> values) {
-    const Matrix& queries = step.states().queries[static_cast<std::size_t>(query_head)];
-    const auto row = queries.row(step.prefix() - 1);
-    const std::span<const float> query(row.data(), static_cast<std::size_t>(row.size()));
+    const std::span<const float> query = step.last_query(query_head);
     const MatrixView keys = step.seen_keys();
     const Eigen::Index star = strongest_key(query, keys);
     const AttentionAlignment to_query =

@@ -9,7 +9,8 @@
 #include <vector>
 
 #include "analysis/measure/measured_step.h"
-#include "analysis/replay/replay.h"
+#include "analysis/progress.h"
+#include "analysis/record/records.h"
 
 namespace kvloupe {
 
@@ -39,9 +40,17 @@ struct MeasureInfo {
   Better better = Better::neither;
   Summary summary = Summary::mean;
   bool share = false;  // lies between 0 and 1
-  // Measures that are fields of their record are read from there; all others are read from the
-  // values that the family's compute() fills. Fields of a replay are always read.
-  double (*of_query_head)(const QueryHeadMetrics&) = nullptr;
+  /// A share of the measure of this name: where that is known and this is not, there was nothing to
+  /// have a share of, and a mean leaves it out.
+  std::string share_of = {};
+  /// In the window's grid and readouts: a name as sessions hold it, and a sentence. "": not there.
+  std::string label = {};
+  std::string help = {};
+  /// Of a replay: the measures per query head or step whose values it is made of.
+  std::vector<std::string> made_of = {};
+  StateParts reads = {};  // beyond keys and the steps' last queries, to compute its value
+  // Read from the record where the replay itself left it there; all others are read from the
+  // values that the family's function fills. Fields of a replay are always read.
   double (*of_step)(const StepRecord&) = nullptr;
   double (*of_replay)(const HeadReplay&) = nullptr;
 };
@@ -59,12 +68,17 @@ struct MeasureFamily {
   std::string name;    // heading in the docs
   std::string remark;  // one sentence or more: conditions, approximations; may be empty
   MeasureScope scope = MeasureScope::step;
-  bool on_request = false;  // expensive: computed only if ReplayRequest::measures names it
+  bool on_request = false;  // expensive: computed only where one of it is asked for by name
   std::string needs_part;   // applies only to policies with this part; "": to all
+  /// Known at every step or at none: where one value is unknown, so is the mean. Else the mean is
+  /// over the known values.
+  bool at_every_step = false;
+  bool reads_scores = false;  // scores or fates of the decision, which a record does not hold
   std::vector<MeasureInfo> measures;
 
-  // At most one, the scope's own; none where all measures are fields. `values` [measures] is NaN
-  // before. Different heads may be asked for at the same time.
+  // At most one, the scope's own; none where all measures are read. `values` [measures] is NaN
+  // before. Different heads may be asked for at the same time. States that none of the measures
+  // asked for reads may be missing: what needs them stays NaN.
   void (*of_query_head)(MeasuredStep&, int query_head, std::span<double> values) = nullptr;
   void (*of_step)(MeasuredStep&, std::span<double> values) = nullptr;
   void (*of_trace)(const MeasuredHead&, std::span<double> values) = nullptr;

@@ -31,30 +31,35 @@ bool applies_to(const MeasureFamily& family, const PolicySpec& policy) {
   return family.needs_part.empty() || policy.find(family.needs_part) != nullptr;
 }
 
-bool wanted(const MeasureFamily& family, std::span<const std::string> requested) {
-  if (!family.on_request) return true;
-  return std::any_of(requested.begin(), requested.end(), [&](const std::string& name) {
-    return name == "all" || std::any_of(family.measures.begin(), family.measures.end(),
-                                        [&](const MeasureInfo& info) { return info.name == name; });
-  });
+bool named(const MeasureInfo& info, const MeasureChoice& choice) {
+  return std::any_of(choice.names.begin(), choice.names.end(),
+                     [&](const std::string& name) { return name == "all" || name == info.name; });
+}
+
+bool wanted(const MeasureInfo& info, const MeasureFamily& family, const MeasureChoice& choice) {
+  return (choice.cheap && !family.on_request) || named(info, choice);
+}
+
+bool wanted(const MeasureFamily& family, const MeasureChoice& choice) {
+  return std::any_of(family.measures.begin(), family.measures.end(),
+                     [&](const MeasureInfo& info) { return wanted(info, family, choice); });
 }
 
 /// Calls body(family, first slot) for the families of a scope that are computed and wanted.
 template <typename Body>
-void for_families(MeasureScope scope, std::span<const std::string> requested, const Body& body) {
+void for_families(MeasureScope scope, const MeasureChoice& choice, const Body& body) {
   std::size_t first = 0;
   for (const MeasureFamily& family : measure_catalog()) {
     if (family.scope != scope || !computed(family)) continue;
-    if (wanted(family, requested)) body(family, first);
+    if (wanted(family, choice)) body(family, first);
     first += family.measures.size();
   }
 }
 
-/// Computed measures may be known at some steps only (those that evict, where an assumption holds):
-/// of them, the mean of what is known. Of the others, what one lacks all lack.
+/// The mean over steps and query heads, by the family's way with what is not known.
 class Mean {
  public:
-  explicit Mean(const Measure& measure) : skips_unknown_(measure.slot >= 0) {}
+  explicit Mean(const Measure& measure) : skips_unknown_(!measure.family->at_every_step) {}
   void add(double value) {
     if (skips_unknown_ && std::isnan(value)) return;
     sum_ += value;
@@ -68,19 +73,17 @@ class Mean {
   long count_ = 0;
 };
 
-/// Whether a query head has no share of its bound though the bound is known: nothing that had
-/// attention was evicted. Left out of means; a bound that is not known (merging) is not.
-bool has_nothing_to_reach(const Measure& measure, const QueryHeadMetrics& own) {
-  const std::string& name = measure.info->name;
-  const double bound = name == "tightness_l1"   ? own.bound_l1
-                       : name == "tightness_l2" ? own.bound_l2
-                                                : kUnknown;
-  return !std::isnan(bound) && std::isnan(measure.info->of_query_head(own));
-}
-
 double slot_value(const std::vector<double>& values, int slot) {
   const auto index = static_cast<std::size_t>(slot);
   return slot >= 0 && index < values.size() ? values[index] : kUnknown;
+}
+
+/// Whether a query head has no share though what it would be a share of is known: nothing that had
+/// attention was evicted. Left out of means; a bound that is not known (merging) is not.
+bool has_nothing_to_reach(const Measure& measure, const QueryHeadRecord& own) {
+  if (measure.info->share_of.empty()) return false;
+  return !std::isnan(slot_value(own.values, require_measure(measure.info->share_of).slot)) &&
+         std::isnan(slot_value(own.values, measure.slot));
 }
 }  // namespace
 
@@ -155,10 +158,7 @@ double measure_at(const Measure& measure, const StepRecord& record, int query_he
   if (measure.family->scope != MeasureScope::query_head || record.query_heads.empty()) {
     return kUnknown;
   }
-  const auto of = [&](const QueryHeadRecord& own) {
-    return measure.info->of_query_head != nullptr ? measure.info->of_query_head(own)
-                                                  : slot_value(own.values, measure.slot);
-  };
+  const auto of = [&](const QueryHeadRecord& own) { return slot_value(own.values, measure.slot); };
   if (query_head >= 0) return of(record.query_heads.at(static_cast<std::size_t>(query_head)));
   Mean mean(measure);
   for (const QueryHeadRecord& own : record.query_heads) {
@@ -205,17 +205,34 @@ double measure_of(const Measure& measure, const HeadReplay& head) {
   return mean.value();
 }
 
-void measure_step(MeasuredStep& step, std::span<const std::string> requested, StepRecord& record) {
+StateParts parts_read(const MeasureChoice& choice, const PolicySpec& policy) {
+  StateParts parts = StateParts::keys_only();
+  for (const Measure& measure : all_measures()) {
+    if (measure.slot < 0 || !applies(measure, policy)) continue;
+    if (wanted(*measure.info, *measure.family, choice)) parts = parts.with(measure.info->reads);
+  }
+  return parts;
+}
+
+bool reads_scores(const MeasureChoice& choice, const PolicySpec& policy) {
+  return std::any_of(
+      measure_catalog().begin(), measure_catalog().end(), [&](const MeasureFamily& family) {
+        return family.reads_scores && applies_to(family, policy) && wanted(family, choice);
+      });
+}
+
+void measure_step(MeasuredStep& step, const MeasureChoice& choice, StepRecord& record) {
   record.values.assign(static_cast<std::size_t>(slots(MeasureScope::step)), kUnknown);
-  for_families(MeasureScope::step, requested, [&](const MeasureFamily& family, std::size_t first) {
+  for_families(MeasureScope::step, choice, [&](const MeasureFamily& family, std::size_t first) {
     if (!applies_to(family, step.policy())) return;
     family.of_step(step, std::span(record.values).subspan(first, family.measures.size()));
   });
   const auto per_query_head = static_cast<std::size_t>(slots(MeasureScope::query_head));
+  record.query_heads.resize(static_cast<std::size_t>(step.group()));
   for (std::size_t i = 0; i < record.query_heads.size(); ++i) {
     std::vector<double>& values = record.query_heads[i].values;
     values.assign(per_query_head, kUnknown);
-    for_families(MeasureScope::query_head, requested,
+    for_families(MeasureScope::query_head, choice,
                  [&](const MeasureFamily& family, std::size_t first) {
                    if (!applies_to(family, step.policy())) return;
                    family.of_query_head(step, step.first_query_head() + static_cast<int>(i),
@@ -224,9 +241,9 @@ void measure_step(MeasuredStep& step, std::span<const std::string> requested, St
   }
 }
 
-std::vector<double> measure_head(const MeasuredHead& head, std::span<const std::string> requested) {
+std::vector<double> measure_head(const MeasuredHead& head, const MeasureChoice& choice) {
   std::vector<double> values(static_cast<std::size_t>(slots(MeasureScope::trace)), kUnknown);
-  for_families(MeasureScope::trace, requested, [&](const MeasureFamily& family, std::size_t first) {
+  for_families(MeasureScope::trace, choice, [&](const MeasureFamily& family, std::size_t first) {
     family.of_trace(head, std::span(values).subspan(first, family.measures.size()));
   });
   return values;

@@ -43,8 +43,18 @@ double measure_of(const Measure& measure, const HeadReplay& head);
 /// The first step at which anything left, or the last step.
 std::size_t first_measured_step(const HeadReplay& head);
 
-/// Fills the values of the families that are cheap or requested (names of measures; "all").
-void measure_step(MeasuredStep& step, std::span<const std::string> requested, StepRecord& record);
-std::vector<double> measure_head(const MeasuredHead& head, std::span<const std::string> requested);
+/// Which measures to compute. A family is computed whole, or not at all.
+struct MeasureChoice {
+  bool cheap = true;                        // all that are not on request
+  std::span<const std::string> names = {};  // and these; "all": every one
+};
+/// What states computing them for this policy reads, beyond keys and the steps' last queries.
+StateParts parts_read(const MeasureChoice& choice, const PolicySpec& policy);
+/// Whether one of them that applies to the policy is made of its scores or fates.
+bool reads_scores(const MeasureChoice& choice, const PolicySpec& policy);
+
+/// Fills the record's values of a step, and a head's values of the trace.
+void measure_step(MeasuredStep& step, const MeasureChoice& choice, StepRecord& record);
+std::vector<double> measure_head(const MeasuredHead& head, const MeasureChoice& choice);
 
 }  // namespace kvloupe

@@ -40,6 +40,7 @@ MatrixView MeasuredStep::prefix_keys() const {
 }
 
 MatrixView MeasuredStep::prefix_values() const {
+  if (input_.states.values.empty()) return rows(prefix_keys(), 0, 0);
   return rows(view(input_.states.values[static_cast<std::size_t>(input_.head)]), 0, prefix());
 }
 
@@ -48,7 +49,8 @@ MatrixView MeasuredStep::seen_keys() const {
 }
 
 MatrixView MeasuredStep::seen_values() const {
-  return rows(prefix_values(), first_token_, prefix() - first_token_);
+  const MatrixView values = prefix_values();
+  return values.rows() == 0 ? values : rows(values, first_token_, prefix() - first_token_);
 }
 
 const Matrix* MeasuredStep::output_weight(int query_head) const {
@@ -66,10 +68,14 @@ std::span<const float> MeasuredStep::value_out_norms(int query_head, Norm norm) 
       .subspan(static_cast<std::size_t>(first_token_));
 }
 
+std::span<const float> MeasuredStep::last_query(int query_head) const {
+  const auto row = input_.last_queries.row(query_head);
+  return {row.data(), static_cast<std::size_t>(row.size())};
+}
+
 Eigen::VectorXf MeasuredStep::scaled_query(int query_head) const {
   const auto scale = static_cast<float>(input_.context.attention_scale);
-  const Matrix& queries = input_.states.queries[static_cast<std::size_t>(query_head)];
-  return scale * queries.row(prefix() - 1).transpose();
+  return scale * input_.last_queries.row(query_head).transpose();
 }
 
 std::span<const float> MeasuredStep::logits(int query_head) {

@@ -7,7 +7,7 @@
 #include "analysis/cache/head_cache.h"
 #include "analysis/matrix.h"
 #include "analysis/policy/policy.h"
-#include "analysis/replay/layer_states.h"
+#include "analysis/record/layer_states.h"
 
 namespace kvloupe {
 
@@ -39,6 +39,7 @@ class MeasuredStep {
     const HeadDecision& decision;           // rows of `present`
     const HeadCache& cache;                 // after it
     LeavingEntry leaving;
+    MatrixView last_queries;  // [Hq,d], of the block's last token; not scaled
   };
   explicit MeasuredStep(Input input);
 
@@ -61,17 +62,19 @@ class MeasuredStep {
 
   Eigen::Index prefix() const { return input_.block.end; }
   MatrixView prefix_keys() const;    // [prefix,d]
-  MatrixView prefix_values() const;  // [prefix,d]
+  MatrixView prefix_values() const;  // [prefix,d]; [0,d] where values are missing
   /// The first token that the step's last query sees; the last is prefix() − 1.
   int first_token() const { return first_token_; }
   MatrixView seen_keys() const;    // [seen,d]
-  MatrixView seen_values() const;  // [seen,d]
+  MatrixView seen_values() const;  // [seen,d]; as above
   /// [d,D] of a query head, or null if the trace has no output weights.
   const Matrix* output_weight(int query_head) const;
   /// [seen] = ‖v_i W_O‖ of a query head; empty where the trace has no output weights.
   std::span<const float> value_out_norms(int query_head, Norm norm) const;
 
-  /// Logits of the step's last query with the full cache, over all entries that it sees: [seen].
+  /// [d]: the step's last query of a query head, as captured.
+  std::span<const float> last_query(int query_head) const;
+  /// Logits of that query, scaled, with the full cache, over all entries that it sees: [seen].
   std::span<const float> logits(int query_head);
   /// A: softmax of those, in double.
   std::span<const double> attention(int query_head);

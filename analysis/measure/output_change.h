@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "analysis/replay/layer_states.h"
+#include "analysis/record/layer_states.h"
 #include "analysis/trace/model_info.h"
 
 namespace kvloupe {

@@ -19,12 +19,13 @@ SquaredError squared_error(const HeadReplay& head) {
 
 SquaredError squared_error(const HeadReplay& head, std::size_t first_step) {
   const Measure& norm = require_measure("output_norm_l2");
+  const Measure& lost = require_measure("head_error_l2");
   SquaredError sum;
   for (std::size_t step = first_step; step < head.steps.size(); ++step) {
     const StepRecord& record = head.steps[step];
     for (std::size_t i = 0; i < record.query_heads.size(); ++i) {
       const double output = measure_at(norm, record, static_cast<int>(i));
-      const double error = record.query_heads[i].head_error_l2;
+      const double error = measure_at(lost, record, static_cast<int>(i));
       sum.error += error * error;
       sum.output += output * output;
     }
@@ -44,7 +45,8 @@ MeasureFamily output_norm() {
        .title = "Output norm ‖o‖",
        .unit = "",
        .formula = "||A V||_2",
-       .source = "CAOTE figure 3"},
+       .source = "CAOTE figure 3",
+       .reads = {.queries = false, .values = true, .output_weights = false, .value_norms = false}},
   };
   family.of_query_head = [](MeasuredStep& step, int query_head, std::span<double> values) {
     const std::span<const double> attention = step.attention(query_head);
@@ -73,6 +75,7 @@ MeasureFamily output_error() {
        .formula = "sum of ||o - o'||^2 / sum of ||o||^2, before W_O",
        .source = "ours, after CAOTE figure 3",
        .better = Better::smaller,
+       .made_of = {"output_norm_l2", "head_error_l2"},
        .of_replay = [](const HeadReplay& head) { return squared_error(head).share(); }}};
   return family;
 }

@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-#include "analysis/replay/replay.h"
+#include "analysis/record/records.h"
 
 namespace kvloupe {
 

@@ -1,12 +1,32 @@
 // perturbation: what a head's output loses, and CriticalKV's bound of it.
 
+#include "analysis/metric/perturbation.h"
 #include "analysis/measure/measures.h"
 #include "analysis/metric/tightness.h"
 
 namespace kvloupe::measures {
 
+namespace {
+constexpr StateParts kNothing{false, false, false, false};
+constexpr StateParts kValues{false, true, false, false};
+constexpr StateParts kOutputs{false, true, true, false};
+constexpr StateParts kNorms{false, false, false, true};
+constexpr StateParts kOutputsAndNorms{false, true, true, true};
+
+/// The cache as it stands after the step against all that the query sees of the captured prefix.
+QueryHeadMetrics of_cache(MeasuredStep& step, int query_head) {
+  const Matrix* weight = step.output_weight(query_head);
+  if (step.cache().merged()) {
+    return merged_perturbation(step.logits(query_head), step.kept_rows(), step.seen_values(),
+                               step.cache_logits(query_head), step.cache_values(), weight);
+  }
+  return output_perturbation(step.logits(query_head), step.kept_rows(), step.seen_values(), weight,
+                             step.value_out_norms(query_head, Norm::l1),
+                             step.value_out_norms(query_head, Norm::l2));
+}
+}  // namespace
+
 MeasureFamily perturbation() {
-  using Metrics = QueryHeadMetrics;
   MeasureFamily family;
   family.name = "Output perturbation";
   family.remark =
@@ -14,6 +34,7 @@ MeasureFamily perturbation() {
       "attention over the whole captured prefix; A': over the retained entries. NaN if the trace "
       "has no output weights. After merging the bounds do not hold and are NaN.";
   family.scope = MeasureScope::query_head;
+  family.at_every_step = true;
   family.measures = {
       {.name = "retained_mass",
        .title = "Retained attention mass",
@@ -22,14 +43,21 @@ MeasureFamily perturbation() {
        .source = "CriticalKV theorem 3.3",
        .better = Better::larger,
        .share = true,
-       .of_query_head = [](const Metrics& m) { return m.retained_mass; }},
+       .label = "retained mass",
+       .help = "Sum of the attention on the kept entries, for the step's last query, mean "
+               "over the head's query heads. CriticalKV §3 (S).",
+       .reads = kNothing},
       {.name = "perturbation_l1",
        .title = "Output perturbation ℒ (L1)",
        .unit = "",
        .formula = "L = ||(A - A') V W_O||_1",
        .source = "CriticalKV definition 2.1",
        .better = Better::smaller,
-       .of_query_head = [](const Metrics& m) { return m.perturbation_l1; }},
+       .label = "perturbation ℒ",
+       .help =
+           "ℒ = ‖((A − A′)V)W_O‖₁: how much the head's output changes, after W_O, for the step's "
+           "last query. CriticalKV §3.",
+       .reads = kOutputs},
       {.name = "bound_l1",
        .title = "Perturbation bound θ (L1)",
        .unit = "",
@@ -38,7 +66,10 @@ MeasureFamily perturbation() {
            "i of A_i ||v_i W_O||_1; L <= theta",
        .source = "CriticalKV theorem 3.3",
        .better = Better::smaller,
-       .of_query_head = [](const Metrics& m) { return m.bound_l1; }},
+       .label = "bound θ",
+       .help = "θ = C − (2 − 1/S)·Σ over kept of Aᵢ‖vᵢW_O‖₁, an upper bound of ℒ. CriticalKV "
+               "theorem 3.3.",
+       .reads = kNorms},
       {.name = "tightness_l1",
        .title = "Tightness ℒ/θ (L1)",
        .unit = "",
@@ -46,35 +77,51 @@ MeasureFamily perturbation() {
            "L / theta; 1 if the bound is exact; NaN if theta = 0 (no retained entry has attention)",
        .source = "ours",
        .share = true,
-       .of_query_head = [](const Metrics& m) { return tightness(m.perturbation_l1, m.bound_l1); }},
+       .share_of = "bound_l1",
+       .label = "tightness ℒ/θ",
+       .help = "ℒ divided by its bound θ: 1 if the bound is exact; – if θ is 0 (no kept entry has "
+               "attention). CriticalKV theorem 3.3.",
+       .reads = kOutputsAndNorms},
       {.name = "perturbation_l2",
        .title = "Output perturbation ℒ (L2)",
        .unit = "",
        .formula = "L = ||(A - A') V W_O||_2",
        .source = "CriticalKV appendix F",
        .better = Better::smaller,
-       .of_query_head = [](const Metrics& m) { return m.perturbation_l2; }},
+       .reads = kOutputs},
       {.name = "bound_l2",
        .title = "Perturbation bound θ (L2)",
        .unit = "",
        .formula = "theta with L2 norms throughout",
        .source = "CriticalKV appendix F",
        .better = Better::smaller,
-       .of_query_head = [](const Metrics& m) { return m.bound_l2; }},
+       .reads = kNorms},
       {.name = "head_error_l2",
        .title = "Head output error ‖o − o′‖",
        .unit = "",
        .formula = "||(A - A') V||_2, before W_O",
        .source = "CAOTE §3",
        .better = Better::smaller,
-       .of_query_head = [](const Metrics& m) { return m.head_error_l2; }},
+       .reads = kValues},
       {.name = "tightness_l2",
        .title = "Tightness ℒ/θ (L2)",
        .unit = "",
        .formula = "L / theta, both L2; NaN if theta = 0",
        .source = "ours",
        .share = true,
-       .of_query_head = [](const Metrics& m) { return tightness(m.perturbation_l2, m.bound_l2); }},
+       .share_of = "bound_l2",
+       .reads = kOutputsAndNorms},
+  };
+  family.of_query_head = [](MeasuredStep& step, int query_head, std::span<double> values) {
+    const QueryHeadMetrics m = of_cache(step, query_head);
+    values[0] = m.retained_mass;
+    values[1] = m.perturbation_l1;
+    values[2] = m.bound_l1;
+    values[3] = tightness(m.perturbation_l1, m.bound_l1);
+    values[4] = m.perturbation_l2;
+    values[5] = m.bound_l2;
+    values[6] = m.head_error_l2;
+    values[7] = tightness(m.perturbation_l2, m.bound_l2);
   };
   return family;
 }

@@ -49,6 +49,7 @@ MeasureFamily two_stages() {
       "a bound. After merging these measures are unknown.";
   family.scope = MeasureScope::query_head;
   family.needs_part = "critical";
+  family.reads_scores = true;
   family.of_query_head = measure;
   family.measures = {
       {.name = "stage_one_mass",

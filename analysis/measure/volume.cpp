@@ -1,6 +1,7 @@
 // volume: how much room the retained keys span.
 
 #include "analysis/measure/measures.h"
+#include "analysis/metric/log_determinant.h"
 
 namespace kvloupe::measures {
 
@@ -11,6 +12,7 @@ MeasureFamily volume() {
       "The paper's K K' is singular if n > d. The eigenvalues of K'K above n eps lambda_max are "
       "used; `rank` is their number.";
   family.scope = MeasureScope::step;
+  family.at_every_step = true;
   family.measures = {
       {.name = "log_pseudo_determinant",
        .title = "Log pseudo-determinant",
@@ -20,14 +22,22 @@ MeasureFamily volume() {
        .source = "after KeyDiff figure 5",
        .better = Better::larger,
        .summary = Summary::last,
-       .of_step = [](const StepRecord& record) { return record.log_pseudo_determinant; }},
+       .label = "log volume",
+       .help = "Σ log λ of KᵀK of the kept keys, over λ > n·eps·λ_max: the log pseudo-determinant. "
+               "After KeyDiff figure 5.",
+       .reads = StateParts::keys_only()},
       {.name = "rank",
        .title = "Rank of the retained keys",
        .unit = "",
        .formula = "number of eigenvalues that count",
        .source = "ours",
        .summary = Summary::last,
-       .of_step = [](const StepRecord& record) { return static_cast<double>(record.rank); }},
+       .reads = StateParts::keys_only()},
+  };
+  family.of_step = [](MeasuredStep& step, std::span<double> values) {
+    const LogDeterminant volume = log_pseudo_determinant(step.cache().view().keys);
+    values[0] = volume.value;
+    values[1] = volume.rank;
   };
   return family;
 }

@@ -98,12 +98,16 @@ QueryHeadMetrics output_perturbation(std::span<const float> logits,
   QueryHeadMetrics result;
   const Split a = split(logits, kept);
   result.retained_mass = a.kept_mass;
-  // (A − A')V [d]: what is evicted, less what the others are given for it.
-  Eigen::VectorXd head_error = Eigen::VectorXd::Zero(values.cols());
-  add_weighted(head_error, a.kept, values);
-  head_error *= -a.evicted_mass;
-  add_weighted(head_error, a.evicted, values);
-  fill_norms(result, head_error, output_weight);
+  if (values.rows() > 0) {
+    // (A − A')V [d]: what is evicted, less what the others are given for it.
+    Eigen::VectorXd head_error = Eigen::VectorXd::Zero(values.cols());
+    add_weighted(head_error, a.kept, values);
+    head_error *= -a.evicted_mass;
+    add_weighted(head_error, a.evicted, values);
+    fill_norms(result, head_error, output_weight);
+  } else {
+    result.perturbation_l1 = result.perturbation_l2 = result.head_error_l2 = kUnknown;
+  }
   result.bound_l1 = bound(a, value_norms_l1);
   result.bound_l2 = bound(a, value_norms_l2);
   return result;

@@ -27,9 +27,9 @@ std::vector<double> softmax(std::span<const float> logits);
 /// A = softmax of `logits` [n] (scaled, over the whole prefix), A' = the same renormalised over
 /// `kept` (rows of the prefix, ascending, not empty), both from the log-sum-exp of their own
 /// logits, so that A' stays exact when S is tiny. `values` [n,d]. `output_weight` [d,D] and
-/// `value_norms_l1`, `_l2` [n] = ‖v_i W_O‖ of this query head (Trace::value_out_norm); with a null
-/// weight or empty norms the fields that need them are NaN. Accumulates in double. θ = C − (2 −
-/// 1/S)·Σ_kept A_i‖v_i W_O‖ with C the sum over all i (CriticalKV, theorem 3.3), computed as
+/// `value_norms_l1`, `_l2` [n] = ‖v_i W_O‖ of this query head (Trace::value_out_norm); with empty
+/// values or norms or a null weight the fields that need them are NaN. Accumulates in double. θ = C
+/// − (2 − 1/S)·Σ_kept A_i‖v_i W_O‖ with C the sum over all i (CriticalKV, theorem 3.3), computed as
 /// Σ_evicted A_i‖·‖ + (1 − S)·Σ_kept A'_i‖·‖ with 1 − S = Σ_evicted A_i. In this form nothing
 /// cancels, and ℒ and θ are exactly 0 if the evicted entries had no attention.
 QueryHeadMetrics output_perturbation(std::span<const float> logits,

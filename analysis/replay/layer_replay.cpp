@@ -1,47 +1,14 @@
 #include "analysis/replay/layer_replay.h"
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
 #include "analysis/cache/evicting_layer.h"
-#include "analysis/measure/measure_catalog.h"
-#include "analysis/metric/log_determinant.h"
 
 namespace kvloupe {
 
 namespace {
-/// The step's last query, over the cache as it stands after the step, against all that it sees of
-/// the captured prefix, per query head of the group.
-std::vector<QueryHeadRecord> measure(MeasuredStep& step) {
-  std::vector<QueryHeadRecord> result;
-  const int first = step.first_query_head();
-  for (int query_head = first; query_head < first + step.group(); ++query_head) {
-    const Matrix* weight = step.output_weight(query_head);
-    if (step.cache().merged()) {
-      result.push_back(
-          {merged_perturbation(step.logits(query_head), step.kept_rows(), step.seen_values(),
-                               step.cache_logits(query_head), step.cache_values(), weight),
-           {}});
-    } else {
-      result.push_back(
-          {output_perturbation(step.logits(query_head), step.kept_rows(), step.seen_values(),
-                               weight, step.value_out_norms(query_head, Norm::l1),
-                               step.value_out_norms(query_head, Norm::l2)),
-           {}});
-    }
-  }
-  return result;
-}
-
-/// Everything that is measured at a step, after its decision was carried out.
-void fill_measures(MeasuredStep& step, std::span<const std::string> requested, StepRecord& record) {
-  const LogDeterminant volume = log_pseudo_determinant(step.cache().view().keys);
-  record.log_pseudo_determinant = volume.value;
-  record.rank = volume.rank;
-  record.query_heads = measure(step);
-  measure_step(step, requested, record);
-}
-
 /// How well each merged key stands for its members. Values that were given away have none.
 std::vector<MergeMeasures> measure_merges(const HeadCache& cache, std::span<const Merge> merges) {
   std::vector<MergeMeasures> result;
@@ -93,7 +60,7 @@ std::vector<HeadReplay> replay_layer(const LayerReplayInput& input, Progress& pr
       replay.scores.resize(input.blocks.size());
       replay.fates.resize(input.blocks.size());
     }
-    if (input.metrics) {
+    if (input.metrics && input.measured_trace) {
       replay.trace_values =
           measure_head({input.states, input.context, head, progress}, input.measures);
     }
@@ -111,8 +78,14 @@ std::vector<HeadReplay> replay_layer(const LayerReplayInput& input, Progress& pr
     }
     return views;
   };
-  for (std::size_t step = 0; step < input.blocks.size(); ++step) {
+  const std::size_t end =
+      input.last_step < 0 ? input.blocks.size() : static_cast<std::size_t>(input.last_step) + 1;
+  for (std::size_t step = 0; step < end; ++step) {
     progress.check();
+    const bool measured =
+        input.metrics && (input.measured_steps.empty() ||
+                          std::binary_search(input.measured_steps.begin(),
+                                             input.measured_steps.end(), static_cast<int>(step)));
     const Block& block = input.blocks[step];
     BlockStates states;
     states.step = static_cast<int>(step);
@@ -123,6 +96,8 @@ std::vector<HeadReplay> replay_layer(const LayerReplayInput& input, Progress& pr
     states.whole = &whole;
     states.last = step + 1 == input.blocks.size();
     std::vector<HeadDecision> decisions = layer.step(states);
+    const Matrix last_queries =
+        measured ? token_rows(input.states.queries, block.end - 1) : Matrix();
 
     for_heads([&](int head) {
       HeadReplay& replay = heads[static_cast<std::size_t>(head)];
@@ -140,15 +115,15 @@ std::vector<HeadReplay> replay_layer(const LayerReplayInput& input, Progress& pr
       record.allocation_drift = decision.allocation_drift;
       record.merge_threshold = decision.merge_threshold;
       mark_gone(decision, cache, states.step, replay.evicted_at);
-      if (input.metrics) record.merge_measures = measure_merges(cache, decision.merges);
+      if (measured) record.merge_measures = measure_merges(cache, decision.merges);
       record_merges(decision.merges, present, record);
       LeavingEntry leaving;
-      if (input.metrics) leaving = leaving_entry(cache, block.end - 1, model.sliding_window);
+      if (measured) leaving = leaving_entry(cache, block.end - 1, model.sliding_window);
       layer.carry_out(head, decision);
-      if (input.metrics) {
-        MeasuredStep measured({input.states, input.context, input.policy, head, states.step, block,
-                               present, decision, cache, std::move(leaving)});
-        fill_measures(measured, input.measures, record);
+      if (measured) {
+        MeasuredStep of({input.states, input.context, input.policy, head, states.step, block,
+                         present, decision, cache, std::move(leaving), view(last_queries)});
+        measure_step(of, input.measures, record);
       }
       if (head == input.scores_head) {
         replay.scores[step] = std::move(decision.scores);

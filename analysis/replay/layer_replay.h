@@ -1,12 +1,12 @@
 #pragma once
 
 #include <span>
-#include <string>
 #include <vector>
 
+#include "analysis/measure/measure_catalog.h"
 #include "analysis/progress.h"
-#include "analysis/replay/layer_states.h"
-#include "analysis/replay/replay.h"
+#include "analysis/record/layer_states.h"
+#include "analysis/record/records.h"
 
 namespace kvloupe {
 
@@ -17,8 +17,11 @@ struct LayerReplayInput {
   const PolicySpec& policy;
   LayerContext context;  // layer, model, attention scale, budget, loop over heads
   bool metrics = true;
-  int scores_head = -1;                        // keep scores and fates of this head
-  std::span<const std::string> measures = {};  // expensive ones to compute too, by name
+  int scores_head = -1;  // keep scores and fates of this head
+  MeasureChoice measures = {};
+  std::span<const int> measured_steps = {};  // ascending; empty: all
+  bool measured_trace = true;                // also measure what is of the trace alone
+  int last_step = -1;                        // what comes after it is left out; -1: nothing
 };
 
 /// Runs the policy over the states of one layer, step by step: result [Hk]. Advances the progress

@@ -1,20 +1,16 @@
 #include "analysis/replay/replay.h"
 
-#include <tbb/info.h>
-#include <tbb/parallel_for.h>
-#include <tbb/task_arena.h>
-
 #include <algorithm>
 #include <mutex>
 #include <utility>
 
-#include "analysis/cache/one_blas_thread.h"
 #include "analysis/error.h"
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/policy/policy_files.h"
+#include "analysis/record/layer_states.h"
+#include "analysis/replay/layer_loop.h"
 #include "analysis/replay/layer_replay.h"
-#include "analysis/replay/layer_states.h"
 
 namespace kvloupe {
 
@@ -47,6 +43,17 @@ void check_head(const ReplayRequest& request, const ModelInfo& model) {
                      std::to_string(model.num_kv_heads - 1));
   }
 }
+/// What the policy decides by. Queries might all be needed: attention is made when it is asked for.
+StateParts parts_of_policy(const PolicySpec& policy, const LayerContext& context) {
+  StateParts parts;
+  parts.value_norms = false;
+  parts.output_weights = reads_output_weights(policy);
+  if (!parts.output_weights) {
+    const std::unique_ptr<LayerPolicy> one = make_layer_policy(policy, context);
+    parts.values = one->needs_values() || one->merges();
+  }
+  return parts;
+}
 }  // namespace
 
 std::string ReplayRequest::key() const {
@@ -64,76 +71,6 @@ std::string ReplayRequest::key() const {
     for (const int layer : layers) result += std::to_string(layer) + ",";
   }
   return result;
-}
-
-const HeadReplay* Replay::find(int layer, int head) const {
-  for (const HeadReplay& candidate : heads) {
-    if (candidate.layer == layer && candidate.head == head) return &candidate;
-  }
-  return nullptr;
-}
-
-namespace {
-/// Tokens [first, end) that have not left by that step.
-std::vector<std::int32_t> alive(const HeadReplay& head, int first, int end, int evicted_after) {
-  std::vector<std::int32_t> tokens;
-  for (std::int32_t token = first; token < end; ++token) {
-    const std::int32_t step = head.evicted_at[static_cast<std::size_t>(token)];
-    if (step < 0 || step > evicted_after) tokens.push_back(token);
-  }
-  return tokens;
-}
-}  // namespace
-
-std::vector<std::int32_t> Replay::tokens_at(const HeadReplay& head, int step) const {
-  return alive(head, first_token(step), blocks.at(static_cast<std::size_t>(step)).end, step - 1);
-}
-
-std::vector<std::int32_t> Replay::retained_at(const HeadReplay& head, int step) const {
-  return alive(head, first_token(step), blocks.at(static_cast<std::size_t>(step)).end, step);
-}
-
-std::vector<std::int32_t> Replay::seen_at(const HeadReplay& head, int step) const {
-  std::vector<std::int32_t> tokens = retained_at(head, step);
-  const int oldest = first_seen(blocks.at(static_cast<std::size_t>(step)).end - 1, window);
-  // It leaves with this step unless an earlier one evicted it.
-  if (oldest < first_token(step) && head.evicted_at[static_cast<std::size_t>(oldest)] == step) {
-    tokens.insert(tokens.begin(), oldest);
-  }
-  return tokens;
-}
-
-int Replay::first_token(int step) const {
-  return first_seen(blocks.at(static_cast<std::size_t>(step)).end, window);
-}
-
-bool Replay::left_unseen(const HeadReplay& head, int token) const {
-  const std::int32_t left = head.evicted_at.at(static_cast<std::size_t>(token));
-  return left >= 0 && token < first_token(left);
-}
-
-std::vector<Merge> Replay::merges_at(const HeadReplay& head, int step) const {
-  const StepRecord& record = head.steps.at(static_cast<std::size_t>(step));
-  std::vector<Merge> merges = record.merges;
-  if (record.gifts.empty()) return merges;
-  const std::vector<std::int32_t> retained = retained_at(head, step);
-  std::vector<Merge> given(retained.size());
-  for (const Gift& gift : record.gifts) {
-    const auto first = std::upper_bound(retained.begin(), retained.end(), gift.from);
-    for (std::int32_t heir = 0; heir < gift.heirs; ++heir) {
-      Merge& merge = given[static_cast<std::size_t>(first - retained.begin() + heir)];
-      merge.from.push_back(gift.from);
-      merge.weights.push_back(gift.weight);
-    }
-  }
-  for (std::size_t i = 0; i < given.size(); ++i) {
-    if (given[i].from.empty()) continue;
-    given[i].into = retained[i];
-    given[i].from.push_back(retained[i]);  // later than all it was given
-    given[i].weights.push_back(1.0F);
-    merges.push_back(std::move(given[i]));
-  }
-  return merges;
 }
 
 namespace {
@@ -187,53 +124,39 @@ Replay replay(const Trace& trace, const ReplayRequest& request, Progress& progre
   result.blocks = replay_blocks(trace, request.block);
   result.notes = policy_notes(request.policy, model, request.budget, trace.length());
   progress.set_total(static_cast<long>(order.size() * result.blocks.size()));
-  const OneBlasThread one_thread;
-
-  const HeadLoop for_heads = [](int count, const std::function<void(int)>& body) {
-    // Isolated: a thread that waits for this layer's heads must not start another layer.
-    tbb::this_task_arena::isolate([&] { tbb::parallel_for(0, count, body); });
-  };
+  const MeasureChoice measures{true, request.measures};
+  LayerContext common;
+  common.model = model;
+  common.attention_scale = trace.run().attention_scale;
+  common.budget = request.budget;
+  const StateParts parts = request.metrics ? StateParts() : parts_of_policy(request.policy, common);
   std::vector<std::vector<HeadReplay>> layers(order.size());
   std::mutex reporting;
-  const auto compute = [&](std::size_t index) {
+  const auto compute = [&](std::size_t index, const HeadLoop& for_heads) {
     progress.check();
     const int layer = order[index];
-    const auto states = request.states != nullptr
-                            ? request.states->get(trace, layer)
-                            : std::make_shared<const LayerStates>(load_layer_states(trace, layer));
-    LayerContext context;
+    const auto states =
+        request.states != nullptr
+            ? request.states->get(trace, layer, parts)
+            : std::make_shared<const LayerStates>(load_layer_states(trace, layer, parts));
+    LayerContext context = common;
     context.layer = layer;
-    context.model = model;
-    context.attention_scale = trace.run().attention_scale;
-    context.budget = request.budget;
     context.output_weights = states->output_weights;
     context.for_heads = for_heads;
     layers[index] =
         replay_layer({*states, result.blocks, request.policy, std::move(context), request.metrics,
-                      layer == request.scores_layer ? request.scores_head : -1, request.measures},
+                      layer == request.scores_layer ? request.scores_head : -1, measures},
                      progress);
     if (on_layer) {
       const std::lock_guard lock(reporting);
       on_layer(layers[index]);
     }
   };
-
-  const int cores = tbb::info::default_concurrency();
-  // Threads of the pool serve all replays, whoever started them; which comes first, the arena says.
-  tbb::task_arena arena(
-      request.threads > 0 ? std::min(request.threads, cores) : cores, 1,
-      request.background ? tbb::task_arena::priority::low : tbb::task_arena::priority::normal);
-  arena.execute([&] {
-    const auto first = std::find(order.begin(), order.end(), request.first_layer);
-    const auto first_index = static_cast<std::size_t>(first - order.begin());
-    if (first != order.end()) compute(first_index);
-    tbb::parallel_for(
-        std::size_t{0}, order.size(),
-        [&](std::size_t index) {
-          if (index != first_index) compute(index);
-        },
-        tbb::simple_partitioner());
-  });
+  const auto first = std::find(order.begin(), order.end(), request.first_layer);
+  for_layers(order.size(),
+             {request.threads, request.background,
+              first == order.end() ? -1 : static_cast<int>(first - order.begin())},
+             compute);
   for (std::vector<HeadReplay>& layer : layers) {
     for (HeadReplay& head : layer) result.heads.push_back(std::move(head));
   }

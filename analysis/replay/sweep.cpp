@@ -12,7 +12,7 @@
 #include "analysis/error.h"
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/output_file.h"
-#include "analysis/replay/layer_states.h"
+#include "analysis/record/layer_states.h"
 
 namespace kvloupe {
 

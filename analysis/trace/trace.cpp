@@ -164,6 +164,24 @@ Matrix Trace::query(int layer, int query_head) const {
   impl_->check_head(query_head, model().num_heads, "query head");
   return impl_->read_states("query", layer, query_head, model().num_heads);
 }
+Matrix Trace::queries_of_token(int layer, int token) const {
+  impl_->layer_at(layer);
+  if (token < 0 || token >= length()) {
+    throw UsageError(
+        fmt::format("token {}: {} has tokens 0 to {}", token, path().string(), length() - 1));
+  }
+  const hsize_t heads = size(model().num_heads), d = size(model().head_dim);
+  Matrix queries = impl_->datasets.read_part(layout::layer_dataset(layer, "query"),
+                                             {heads, size(length()), d}, {0, size(token), 0},
+                                             {heads, 1, d}, model().num_heads, model().head_dim);
+  for (Eigen::Index head = 0; head < queries.rows(); ++head) {
+    if (!queries.row(head).allFinite()) {
+      throw WorkError(fmt::format("{}: query of layer {}, head {}, token {} is not a finite number",
+                                  path().string(), layer, head, token));
+    }
+  }
+  return queries;
+}
 Matrix Trace::key(int layer, int head) const {
   impl_->layer_at(layer);
   impl_->check_head(head, model().num_kv_heads, "head");

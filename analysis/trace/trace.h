@@ -45,8 +45,11 @@ class Trace {
   const std::string& created() const;
 
   Matrix query(int layer, int query_head) const;  // [T,d], after RoPE
-  Matrix key(int layer, int head) const;          // [T,d], after RoPE
-  Matrix value(int layer, int head) const;        // [T,d]
+  /// [Hq,d], after RoPE: one token's, of all query heads. Throws UsageError for a token the trace
+  /// lacks.
+  Matrix queries_of_token(int layer, int token) const;
+  Matrix key(int layer, int head) const;    // [T,d], after RoPE
+  Matrix value(int layer, int head) const;  // [T,d]
   /// [d,D]: W_O's slice for one query head; nothing if the trace has none.
   std::optional<Matrix> output_weight(int layer, int query_head) const;
   /// ‖v_i W_O‖ [T]: stored, or computed from value and output_weight; empty if the trace has

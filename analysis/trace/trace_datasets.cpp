@@ -110,25 +110,19 @@ Dataset TraceDatasets::open_merges(int layer) const {
   return dataset;
 }
 
-Matrix TraceDatasets::read_matrix(const std::string& name, const Shape& shape, int index,
-                                  bool sparse) const {
+Matrix TraceDatasets::read_part(const std::string& name, const Shape& shape, const Shape& start,
+                                const Shape& count, Eigen::Index rows, Eigen::Index columns,
+                                bool sparse) const {
   Matrix result;
   std::unique_ptr<std::uint16_t[]> narrow;
   guarded([&] {
     const std::string what = "cannot read " + name + ": damaged or truncated";
     const Dataset dataset = open(name, Kind::real, shape, sparse);
-    Shape start(shape.size(), 0), count = shape;
-    if (shape.size() == 3) {
-      start[0] = static_cast<hsize_t>(index);
-      count[0] = 1;
-    }
-    const std::size_t rank = shape.size();
-    result.resize(static_cast<Eigen::Index>(shape[rank - 2]),
-                  static_cast<Eigen::Index>(shape[rank - 1]));
+    result.resize(rows, columns);
     const Handle file_space(H5Dget_space(dataset.id), H5Sclose, what);
     select(file_space, start, count, what);
-    const Handle memory(H5Screate_simple(static_cast<int>(rank), count.data(), nullptr), H5Sclose,
-                        what);
+    const Handle memory(H5Screate_simple(static_cast<int>(count.size()), count.data(), nullptr),
+                        H5Sclose, what);
     if (dataset.is_half) {
       narrow =
           std::make_unique_for_overwrite<std::uint16_t[]>(static_cast<std::size_t>(result.size()));
@@ -141,10 +135,22 @@ Matrix TraceDatasets::read_matrix(const std::string& name, const Shape& shape, i
     }
   });
   if (narrow) {
-    const auto count = static_cast<std::size_t>(result.size());
-    floats_from_halves({narrow.get(), count}, {result.data(), count});
+    const auto elements = static_cast<std::size_t>(result.size());
+    floats_from_halves({narrow.get(), elements}, {result.data(), elements});
   }
   return result;
+}
+
+Matrix TraceDatasets::read_matrix(const std::string& name, const Shape& shape, int index,
+                                  bool sparse) const {
+  Shape start(shape.size(), 0), count = shape;
+  if (shape.size() == 3) {
+    start[0] = static_cast<hsize_t>(index);
+    count[0] = 1;
+  }
+  const std::size_t rank = shape.size();
+  return read_part(name, shape, start, count, static_cast<Eigen::Index>(shape[rank - 2]),
+                   static_cast<Eigen::Index>(shape[rank - 1]), sparse);
 }
 
 std::vector<float> TraceDatasets::read_row(const std::string& name, int rows, int columns,

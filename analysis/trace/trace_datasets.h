@@ -63,6 +63,12 @@ class TraceDatasets {
     return values;
   }
 
+  /// Reads `count` elements from `start` on of a float dataset of that shape, as [rows, columns].
+  /// Throws FileError.
+  Matrix read_part(const std::string& name, const Shape& shape, const Shape& start,
+                   const Shape& count, Eigen::Index rows, Eigen::Index columns,
+                   bool sparse = false) const;
+
   /// Reads rows `index` of the first dimension of a float dataset: everything else as one matrix
   /// [rows, columns]. Throws FileError.
   Matrix read_matrix(const std::string& name, const Shape& shape, int index,

@@ -8,8 +8,8 @@
 
 #include "analysis/error.h"
 #include "analysis/output_file.h"
+#include "analysis/record/layer_states.h"
 #include "analysis/replay/explain.h"
-#include "analysis/replay/layer_states.h"
 
 namespace kvloupe::cli {
 

@@ -33,10 +33,8 @@ struct Options {
 };
 
 /// The mean over the query heads, as text; "-" where it is not a number.
-std::string mean_text(const StepRecord& record, double QueryHeadMetrics::*field) {
-  double sum = 0.0;
-  for (const QueryHeadMetrics& metrics : record.query_heads) sum += metrics.*field;
-  const double mean = sum / static_cast<double>(record.query_heads.size());
+std::string mean_text(const StepRecord& record, const char* measure) {
+  const double mean = measure_at(require_measure(measure), record);
   return std::isfinite(mean) ? fmt::format("{:.4g}", mean) : "-";
 }
 
@@ -61,10 +59,9 @@ void write_table(const Replay& replay, const Options& options, const ReplayJsonO
       const StepRecord& record = head.steps[step];
       out.write(fmt::format("{:>5} {:>5} {:>5} {:>7} {:>7} {:>5} {:>10} {:>12} {:>12} {:>9.2f}\n",
                             head.layer, head.head, step, record.cache_size, record.retained,
-                            record.ties, mean_text(record, &QueryHeadMetrics::retained_mass),
-                            mean_text(record, &QueryHeadMetrics::perturbation_l1),
-                            mean_text(record, &QueryHeadMetrics::bound_l1),
-                            record.log_pseudo_determinant));
+                            record.ties, mean_text(record, "retained_mass"),
+                            mean_text(record, "perturbation_l1"), mean_text(record, "bound_l1"),
+                            measure_at(require_measure("log_pseudo_determinant"), record)));
     }
   }
 }

@@ -12,7 +12,7 @@
 
 #include "analysis/policy/spec.h"
 #include "analysis/progress.h"
-#include "analysis/replay/layer_states.h"
+#include "analysis/record/layer_states.h"
 #include "analysis/replay/replay.h"
 
 namespace kvloupe::figure {

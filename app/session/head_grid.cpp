@@ -6,13 +6,25 @@
 #include <limits>
 
 #include "analysis/metric/sink.h"
-#include "analysis/metric/tightness.h"
 #include "analysis/numeric/set_overlap.h"
 
 namespace kvloupe::window {
 
 namespace {
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+
+/// The mean over each head's query heads.
+void take_group_means(GridValues& grid, const Matrix& of_query_heads) {
+  const Matrix means = mean_of_query_heads(of_query_heads, grid.heads);
+  grid.values.assign(means.data(), means.data() + means.size());  // row-major, as the grid
+}
+}  // namespace
+
+GridValues no_values(int layers, int heads) {
+  GridValues grid{layers, heads, {}, 0.0, 0.0};
+  grid.values.assign(static_cast<std::size_t>(layers) * static_cast<std::size_t>(heads), kNone);
+  return grid;
+}
 
 void find_limits(GridValues& grid) {
   double least = std::numeric_limits<double>::infinity();
@@ -28,38 +40,26 @@ void find_limits(GridValues& grid) {
   }
 }
 
-/// The mean over each head's query heads.
-void take_group_means(GridValues& grid, const Matrix& of_query_heads) {
-  const Matrix means = mean_of_query_heads(of_query_heads, grid.heads);
-  grid.values.assign(means.data(), means.data() + means.size());  // row-major, as the grid
-}
-}  // namespace
-
 const std::vector<GridMetric>& grid_metrics() {
-  static const std::vector<GridMetric> kMetrics = {
-      {"retained mass",
-       "Sum of the attention on the kept entries, for the step's last query, mean over the head's "
-       "query heads. CriticalKV §3 (S)."},
-      {"perturbation ℒ",
-       "ℒ = ‖((A − A′)V)W_O‖₁: how much the head's output changes, after W_O, for the step's last "
-       "query. CriticalKV §3."},
-      {"bound θ",
-       "θ = C − (2 − 1/S)·Σ over kept of Aᵢ‖vᵢW_O‖₁, an upper bound of ℒ. CriticalKV theorem 3.3."},
-      {"tightness ℒ/θ",
-       "ℒ divided by its bound θ: 1 if the bound is exact; – if θ is 0 (no kept entry has "
-       "attention). CriticalKV theorem 3.3."},
-      {"log volume",
-       "Σ log λ of KᵀK of the kept keys, over λ > n·eps·λ_max: the log pseudo-determinant. After "
-       "KeyDiff figure 5."},
-      {"entries kept", "Entries the head holds after the step."},
-      {"overlap A, B", "Share of the tokens kept by either policy that both keep (Jaccard).",
-       GridMetric::From::both_policies},
-      {"attention to token 0",
-       "Mean of A[q,0] over the queries after token 0, with the full cache, mean over the head's "
-       "query heads. The same for every policy and step. Above 0.3 a head counts as a sink head. "
-       "After StreamingLLM §3.1.",
-       GridMetric::From::trace},
-  };
+  static const std::vector<GridMetric> kMetrics = [] {
+    std::vector<GridMetric> list;
+    for (const Measure& measure : all_measures()) {
+      const MeasureInfo& info = *measure.info;
+      if (info.label.empty()) continue;
+      list.push_back({info.label, info.help, GridMetric::From::policy, &measure});
+    }
+    list.push_back({"entries kept", "Entries the head holds after the step."});
+    list.push_back({"overlap A, B",
+                    "Share of the tokens kept by either policy that both keep (Jaccard).",
+                    GridMetric::From::both_policies});
+    list.push_back(
+        {"attention to token 0",
+         "Mean of A[q,0] over the queries after token 0, with the full cache, mean over the head's "
+         "query heads. The same for every policy and step. Above 0.3 a head counts as a sink head. "
+         "After StreamingLLM §3.1.",
+         GridMetric::From::trace});
+    return list;
+  }();
   return kMetrics;
 }
 
@@ -68,13 +68,6 @@ const GridMetric* find_grid_metric(std::string_view name) {
   const auto found =
       std::find_if(all.begin(), all.end(), [&](const GridMetric& m) { return m.name == name; });
   return found == all.end() ? nullptr : &*found;
-}
-
-double group_mean(const StepRecord& record, double QueryHeadMetrics::*measure) {
-  if (record.query_heads.empty()) return kNone;
-  double sum = 0.0;
-  for (const QueryHeadMetrics& metrics : record.query_heads) sum += metrics.*measure;
-  return sum / static_cast<double>(record.query_heads.size());
 }
 
 double overlap(const HeadReplay& a, const HeadReplay& b, int step_a, int step_b, int first_unseen) {
@@ -92,8 +85,7 @@ double overlap(const HeadReplay& a, const HeadReplay& b, int step_a, int step_b,
 
 GridValues grid_values(std::string_view metric, const GridSources& sources, int layers, int heads,
                        int step) {
-  GridValues grid{layers, heads, {}, 0.0, 0.0};
-  grid.values.assign(static_cast<std::size_t>(layers) * static_cast<std::size_t>(heads), kNone);
+  GridValues grid = no_values(layers, heads);
   const GridMetric* known = find_grid_metric(metric);
   if (known && known->from == GridMetric::From::trace) {
     if (sources.sinks) take_group_means(grid, *sources.sinks);
@@ -110,17 +102,8 @@ GridValues grid_values(std::string_view metric, const GridSources& sources, int 
     }
     const StepRecord& record = head.steps[static_cast<std::size_t>(step)];
     double value = kNone;
-    if (metric == "retained mass") {
-      value = group_mean(record, &QueryHeadMetrics::retained_mass);
-    } else if (metric == "perturbation ℒ") {
-      value = group_mean(record, &QueryHeadMetrics::perturbation_l1);
-    } else if (metric == "bound θ") {
-      value = group_mean(record, &QueryHeadMetrics::bound_l1);
-    } else if (metric == "tightness ℒ/θ") {
-      value = tightness(group_mean(record, &QueryHeadMetrics::perturbation_l1),
-                        group_mean(record, &QueryHeadMetrics::bound_l1));
-    } else if (metric == "log volume") {
-      value = record.log_pseudo_determinant;
+    if (known && known->measure) {
+      value = measure_at(*known->measure, record);
     } else if (metric == "entries kept") {
       value = record.retained;
     } else if (metric == "overlap A, B") {
@@ -129,8 +112,7 @@ GridValues grid_values(std::string_view metric, const GridSources& sources, int 
         value = overlap(head, *other, step, step, a->blocks[static_cast<std::size_t>(step)].end);
       }
     }
-    grid.values[static_cast<std::size_t>(head.layer) * static_cast<std::size_t>(heads) +
-                static_cast<std::size_t>(head.head)] = value;
+    grid.at(head.layer, head.head) = value;
   }
   find_limits(grid);
   return grid;

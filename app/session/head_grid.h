@@ -6,17 +6,20 @@
 #include <vector>
 
 #include "analysis/matrix.h"
-#include "analysis/replay/replay.h"
+#include "analysis/measure/measure_catalog.h"
+#include "analysis/record/records.h"
 #include "app/session/state.h"
 
 namespace kvloupe::window {
 
-/// One measure the layers × heads grid can show.
+/// One number the layers × heads grid can show.
 struct GridMetric {
   std::string_view name;
   std::string_view tooltip;  // formula and source
   enum class From { policy, both_policies, trace } from = From::policy;
+  const Measure* measure = nullptr;  // of the catalogue: has to be measured
 };
+/// The catalogue's measures that have a label, then what needs no measuring.
 const std::vector<GridMetric>& grid_metrics();
 /// The measure of that name; nullptr where there is none.
 const GridMetric* find_grid_metric(std::string_view name);
@@ -28,7 +31,15 @@ struct GridValues {
   std::vector<double> values;  // [layers, heads]
   double least = 0.0;          // over the known numbers
   double most = 0.0;
+
+  double& at(int layer, int head) {
+    return values[static_cast<std::size_t>(layer) * static_cast<std::size_t>(heads) +
+                  static_cast<std::size_t>(head)];
+  }
 };
+GridValues no_values(int layers, int heads);
+/// Fills least and most.
+void find_limits(GridValues& grid);
 
 /// The inputs of the numbers; nullptr if they are not there (yet).
 struct GridSources {
@@ -36,15 +47,13 @@ struct GridSources {
   const Replay* b = nullptr;
   const Matrix* sinks = nullptr;  // [L,Hq], of sink_strengths() at token 0
 };
-/// O(layers · heads), but O(layers · heads · T) for the overlap.
+/// Of a measure: what the replays' records have of it. O(layers · heads), but O(layers · heads · T)
+/// for the overlap.
 GridValues grid_values(std::string_view metric, const GridSources& sources, int layers, int heads,
                        int step);
 
 /// Heads without a number take that of the older grid.
 void keep_missing(GridValues& fresh, const GridValues& older);
-
-/// Mean over the head's query heads of one measure at a step; NaN if there is none.
-double group_mean(const StepRecord& record, double QueryHeadMetrics::*measure);
 
 /// Share of the tokens kept by either that both keep after a step (Jaccard).
 double overlap(const HeadReplay& a, const HeadReplay& b, int step_a, int step_b, int first_unseen);

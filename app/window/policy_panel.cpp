@@ -8,7 +8,6 @@
 #include <span>
 
 #include "analysis/error.h"
-#include "analysis/metric/tightness.h"
 #include "analysis/policy/spec.h"
 #include "app/window/marks.h"
 #include "app/window/numbers.h"
@@ -143,12 +142,12 @@ void draw_notes(const Workspace& w, const PolicyResults& results) {
 
 struct Column {
   const StepRecord* record = nullptr;
-  int query = -1;  // within the group; -1: mean
-  double metric(double QueryHeadMetrics::*measure) const {
-    if (!record) return kNone;
-    if (query < 0) return group_mean(*record, measure);
-    const auto at = static_cast<std::size_t>(query);
-    return at < record->query_heads.size() ? record->query_heads[at].*measure : kNone;
+  std::shared_ptr<const StepRecord> measured;  // the same with its measures; nullptr: to come
+  int query = -1;                              // within the group; -1: mean
+  double value(const Measure& measure) const {
+    if (!measured) return kNone;
+    return measure_at(measure, *measured,
+                      measure.family->scope == MeasureScope::query_head ? query : -1);
   }
 };
 
@@ -200,15 +199,16 @@ void draw_readouts(const Workspace& w) {
   const TracePointer trace = w.results.trace();
   const SharedSelection& at = w.state.selection;
   const int step = w.step();
-  const auto column = [&](const HeadReplay* head) {
+  const auto column = [&](const HeadReplay* head, int policy) {
     Column result;
+    result.measured = w.measures.head(policy);
     if (head && static_cast<std::size_t>(step) < head->steps.size()) {
       result.record = &head->steps[static_cast<std::size_t>(step)];
     }
     if (at.query_head >= 0) result.query = at.query_head - at.head * trace->model().group_size();
     return result;
   };
-  Column columns[2] = {column(w.head_a()), column(w.head_b())};
+  Column columns[2] = {column(w.head_a(), 0), column(w.head_b(), 1)};
   const std::size_t shown = w.state.policy_b_on ? 2 : 1;
 
   ImGui::PushFont(w.fonts.heading);
@@ -223,10 +223,10 @@ void draw_readouts(const Workspace& w) {
     return;
   }
   ImGui::TableSetupColumn("name", ImGuiTableColumnFlags_WidthFixed, w.px(shown == 2 ? 104 : 144));
-  const auto line = [&](const char* name, const char* help, auto&& value) {
+  const auto line = [&](const std::string& name, const std::string& help, auto&& value) {
     ImGui::TableNextRow();
     ImGui::TableNextColumn();
-    ImGui::TextDisabled("%s", name);
+    ImGui::TextDisabled("%s", name.c_str());
     help_tooltip(w.fonts, help);
     for (const Column& c : std::span(columns, shown)) {
       ImGui::TableNextColumn();
@@ -248,33 +248,23 @@ void draw_readouts(const Workspace& w) {
       ImGui::TextColored(ImGui::ColorConvertU32ToFloat4(inks[i]), "%s", name);
     }
   }
-  using M = QueryHeadMetrics;
-  const auto measure = [](double M::*m) {
-    return [m](const Column& c) { return three_digits(c.metric(m)); };
-  };
   line("entries kept", "Entries kept after the step, of those in the cache before eviction (n)",
        [](const Column& c) {
          return count_text(c.record->retained) + " / " + count_text(c.record->cache_size);
        });
-  line("retained mass",
-       "S: attention on the kept entries, for the step's last query (CriticalKV §3)",
-       measure(&M::retained_mass));
-  line("perturbation ℒ", "ℒ = ‖((A − A′)V)W_O‖₁ for the step's last query (CriticalKV §3)",
-       measure(&M::perturbation_l1));
-  line("bound θ", "θ = C − (2 − 1/S)·Σ over kept of Aᵢ‖vᵢW_O‖₁ ≥ ℒ (CriticalKV theorem 3.3)",
-       measure(&M::bound_l1));
-  line("tightness ℒ/θ", "1 if the bound is exact; – if θ is 0 (no kept entry has attention)",
-       [](const Column& c) {
-         return three_digits(tightness(c.metric(&M::perturbation_l1), c.metric(&M::bound_l1)));
-       });
-  line(
-      "log volume (rank)",
-      "Log pseudo-determinant of the kept keys' Gram matrix, and its rank (after KeyDiff figure 5)",
-      [](const Column& c) {
-        if (c.record->rank == 0) return std::string("–");  // still to come
-        return fmt::format("{} ({})", three_digits(c.record->log_pseudo_determinant),
-                           c.record->rank);
+  const Measure& rank = require_measure("rank");
+  for (const Measure& measure : all_measures()) {
+    const MeasureInfo& info = *measure.info;
+    if (info.label.empty()) continue;
+    if (info.name == "log_pseudo_determinant") {
+      line(info.label + " (rank)", info.help, [&](const Column& c) {
+        const std::string volume = three_digits(c.value(measure));
+        return c.measured ? fmt::format("{} ({})", volume, c.value(rank)) : volume;
       });
+    } else {
+      line(info.label, info.help, [&](const Column& c) { return three_digits(c.value(measure)); });
+    }
+  }
   line("lowest kept score", "Threshold of the selection",
        [](const Column& c) { return three_digits(static_cast<double>(c.record->threshold)); });
   line("ties there",

@@ -17,16 +17,6 @@ constexpr int kLongThreads = 1;
 constexpr auto kRest = std::chrono::milliseconds(150);  // a hand that moves a slider has stopped
 constexpr std::size_t kTracesAtHand = 6;
 
-/// First what is kept, which is soon there, then the same with its metrics.
-std::shared_ptr<const Replay> replay_twice(const TracePointer& trace, const ReplayRequest& request,
-                                           figure::ReplayService& replays, Progress& progress,
-                                           const job::Computed<Replay>::Publish& publish) {
-  ReplayRequest soon = request;
-  soon.metrics = false;
-  publish(replays.get(*trace, soon, progress));
-  return replays.get(*trace, request, progress);
-}
-
 }  // namespace
 
 Results::Results(std::function<void()> wake)
@@ -159,6 +149,7 @@ void Results::request(PolicyResults& results, const std::string& spec,
   wanted.policy = results.spec.of(spec, parse_policy);
   wanted.budget = budget_.of(state.budget, parse_budget).resolve(open->run().prompt_length);
   wanted.block = state.block;
+  wanted.metrics = false;  // measured where it is looked at: step_measures.h
 
   ReplayRequest focus = wanted;
   focus.layers = {state.selection.layer};
@@ -170,8 +161,8 @@ void Results::request(PolicyResults& results, const std::string& spec,
   const bool patient = results.focus.key().starts_with(same_head);
   results.focus.request(
       quick_, same_head + focus.key(),
-      [open, focus, replays = this->replays()](Progress& progress, const auto& publish) {
-        return replay_twice(open, focus, *replays, progress, publish);
+      [open, focus, replays = this->replays()](Progress& progress, const auto&) {
+        return replays->get(*open, focus, progress);
       },
       patient ? kRest : std::chrono::milliseconds(0));
 

@@ -22,9 +22,8 @@ namespace kvloupe::window {
 using TracePointer = std::shared_ptr<const Trace>;
 using EvaluationPointer = std::shared_ptr<const Evaluation>;
 
-/// A policy's results. `focus` is the selected layer alone, with metrics and the selected head's
-/// scores: it is there first, and sooner still without the metrics. `all` is every layer, filled in
-/// layer by layer.
+/// A policy's results, nothing measured. `focus` is the selected layer alone, with the selected
+/// head's scores: it is there first. `all` is every layer, filled in layer by layer.
 struct PolicyResults {
   job::Computed<Replay> focus;
   job::Computed<Replay> all;

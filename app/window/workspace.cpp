@@ -28,6 +28,7 @@ constexpr int kFirstFunctionKey = 290;  // GLFW_KEY_F1
 Workspace::Workspace(Host host)
     : state(first_state()),
       results(host.wake),
+      measures(host.wake),
       file_panel(host.wake),
       capture_panel(host.wake),
       start_page(host.wake, host.demo),
@@ -174,6 +175,7 @@ bool Workspace::settled() const {
   if (drawn_files_ != open_files()) return false;  // what was drawn last is of other files
   if (!results.trace() && !results.evaluation()) return true;
   if (frames_wanted_ > 0 || !results.idle() || export_panel.previewing()) return false;
+  if (measures_wait_ || measures.computing()) return false;
   // Those in sight: the others compute nothing.
   for (std::size_t i = stage_.first; i < stage_.first + stage_.count; ++i) {
     if (!tiles[i].settled()) return false;
@@ -271,12 +273,54 @@ void Workspace::follow_results() {
   all_b_ = state.policy_b_on ? results.latest(results.b.all, state, true) : nullptr;
 
   const int now = step();
+  measures_wait_ = false;
   follow_grid(now);
+  follow_head_measures(results.a, 0, now);
+  follow_head_measures(results.b, 1, now);
   follow_tokens(results.a, 0, now);
   follow_tokens(results.b, 1, now);
 }
 
+void Workspace::follow_measured_grid(const Measure& measure, int now) {
+  const std::string what = fmt::format("{}|{}|{}", shown_trace_, state.grid_metric, now);
+  const auto replay = results.a.all.complete() ? results.a.all.current() : nullptr;
+  if (replay && now < static_cast<int>(replay->blocks.size())) {
+    measures.want_grid({results.trace(), replay, results.a.all.value_key(), now}, measure, what);
+  } else if (results.a.all.computing()) {
+    measures_wait_ = true;
+  }
+  const std::shared_ptr<const GridValues> values = measures.grid(what);
+  if (what == grid_of_ && values == measured_grid_) return;
+  const ModelInfo& model = results.trace()->model();
+  GridValues fresh = values ? *values : no_values(model.num_layers, model.num_kv_heads);
+  // While a budget is dragged, heads that are still to come keep what they had, so that nothing
+  // flickers; each is replaced as it comes.
+  if (what == grid_of_ && measures.computing_grid()) keep_missing(fresh, grid);
+  grid_key_.clear();
+  grid_of_ = what;
+  measured_grid_ = values;
+  grid = std::move(fresh);
+}
+
+/// The numbers of the selected head at the step in hand.
+void Workspace::follow_head_measures(const PolicyResults& policy, int which, int now) {
+  const auto replay = which == 0 || state.policy_b_on ? policy.focus.current() : nullptr;
+  if (!replay || now >= static_cast<int>(replay->blocks.size())) {
+    measures.drop_head(which);
+    if (policy.focus.computing() && (which == 0 || state.policy_b_on)) measures_wait_ = true;
+    return;
+  }
+  measures.want_head(which, {results.trace(), replay, policy.focus.value_key(), now},
+                     state.selection.layer, state.selection.head);
+}
+
 void Workspace::follow_grid(int now) {
+  const GridMetric* metric = find_grid_metric(state.grid_metric);
+  if (metric != nullptr && metric->measure != nullptr) {
+    follow_measured_grid(*metric->measure, now);
+    return;
+  }
+  measured_grid_ = nullptr;
   const auto count = [](const auto& replay) { return replay ? replay->heads.size() : 0; };
   const std::shared_ptr<const Matrix> sinks = results.sinks();
   const std::string key = fmt::format(

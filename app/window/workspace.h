@@ -26,6 +26,7 @@
 #include "app/window/recent_files.h"
 #include "app/window/results.h"
 #include "app/window/start_page.h"
+#include "app/window/step_measures.h"
 #include "app/window/step_tokens.h"
 #include "app/window/tile.h"
 #include "app/window/tile_layout.h"
@@ -89,6 +90,7 @@ class Workspace {
   Fonts fonts;
   figure::TextMetrics metrics;
   Results results;  // its jobs draw with the metrics: these outlive it
+  StepMeasures measures;
   figure::ImguiBackend backend{metrics};
   std::array<Tile, kMaxTiles> tiles;
   PolicyEditor editor_a{"A"};
@@ -153,6 +155,8 @@ class Workspace {
   void follow_results();
   void follow_evaluation();
   void follow_grid(int step);
+  void follow_measured_grid(const Measure& measure, int step);
+  void follow_head_measures(const PolicyResults& policy, int which, int step);
   void follow_tokens(const PolicyResults& policy, int which, int step);
   void follow_preferences();
   bool close_topmost();
@@ -206,7 +210,9 @@ class Workspace {
   bool opening_session_ = false;
   std::optional<HeadIndex> first_head_;  // to select when the trace asked for is there
   std::string grid_key_;
-  std::string grid_of_;  // trace, metric and step the grid belongs to
+  std::string grid_of_;                              // trace, metric and step the grid belongs to
+  std::shared_ptr<const GridValues> measured_grid_;  // what the grid was made of
+  bool measures_wait_ = false;                       // for a replay
   std::shared_ptr<const Replay> focus_a_, focus_b_, all_a_, all_b_;  // of this frame
 };
 

@@ -19,6 +19,7 @@
 #include "analysis/replay/replay_json.h"
 #include "tests/naive/compare_replay.h"
 #include "tests/support/made_layer.h"
+#include "tests/support/record_values.h"
 #include "tests/support/resting_states.h"
 
 namespace kvloupe {
@@ -280,15 +281,18 @@ TEST(Tightness, IsLeftOutOfAMeanWhereItIsUndefinedAndNotWhereTheBoundIsUnknown) 
     step.cache_size = 10;
     step.retained = 5;
   }
-  head.steps[0].query_heads[0].perturbation_l1 = 1.0;
-  head.steps[0].query_heads[0].bound_l1 = 4.0;  // the other three: 0 of 0
-  head.steps[1].query_heads[0].perturbation_l1 = 3.0;
-  head.steps[1].query_heads[0].bound_l1 = 4.0;
+  for (StepRecord& step : head.steps) {
+    for (QueryHeadRecord& record : step.query_heads) test::set_value(record, "bound_l1", 0.0);
+  }
+  test::set_value(head.steps[0].query_heads[0], "bound_l1", 4.0);  // the other three: 0 of 0
+  test::set_value(head.steps[0].query_heads[0], "tightness_l1", 0.25);
+  test::set_value(head.steps[1].query_heads[0], "bound_l1", 4.0);
+  test::set_value(head.steps[1].query_heads[0], "tightness_l1", 0.75);
   const Measure& measure = require_measure("tightness_l1");
   EXPECT_DOUBLE_EQ(measure_at(measure, head.steps[0]), 0.25);
   EXPECT_DOUBLE_EQ(measure_of(measure, head), 0.5);
   EXPECT_TRUE(std::isnan(measure_at(require_measure("tightness_l2"), head.steps[0])));
-  head.steps[1].query_heads[1].bound_l1 = kNan;  // merged
+  test::set_value(head.steps[1].query_heads[1], "bound_l1", kNan);  // merged
   EXPECT_TRUE(std::isnan(measure_of(measure, head)));
 }
 

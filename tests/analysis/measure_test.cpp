@@ -43,8 +43,8 @@ TEST(MeasureCatalog, EveryMeasureHasItsWordsAndOneWayToItsValue) {
     const MeasureInfo& info = *measure.info;
     EXPECT_TRUE(names.insert(info.name).second) << info.name;
     EXPECT_FALSE(info.title.empty() || info.formula.empty() || info.source.empty()) << info.name;
-    const int ways = (measure.slot >= 0 ? 1 : 0) + (info.of_query_head != nullptr ? 1 : 0) +
-                     (info.of_step != nullptr ? 1 : 0) + (info.of_replay != nullptr ? 1 : 0);
+    const int ways = (measure.slot >= 0 ? 1 : 0) + (info.of_step != nullptr ? 1 : 0) +
+                     (info.of_replay != nullptr ? 1 : 0);
     EXPECT_EQ(ways, 1) << info.name;
     EXPECT_EQ(find_measure(info.name), &measure);
   }

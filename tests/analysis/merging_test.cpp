@@ -12,6 +12,7 @@
 #include "analysis/policy/merging_weights.h"
 #include "analysis/replay/layer_replay.h"
 #include "analysis/replay/replay_json.h"
+#include "tests/support/record_values.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
 
@@ -196,7 +197,7 @@ TEST(KvMerger, MergesIntoThePivotWithGaussianWeights) {
   EXPECT_TRUE(std::isnan(step.threshold));  // nothing was evicted for its score
   // Zero queries: uniform. Before: (v1 + v2)/4. After: 2(w1 v1 + w2 v2)/3, so the change in the
   // coordinates is 2·0.544879/3 − 1/4 = 0.113253 and 2·0.455121/3 − 1/4 = 0.053414.
-  const QueryHeadMetrics& metrics = step.query_heads[0];
+  const QueryHeadMetrics metrics = test::metrics_of(step)[0];
   EXPECT_NEAR(metrics.perturbation_l1, 0.113253 + 0.053414, 1e-6);
   EXPECT_NEAR(metrics.head_error_l2, std::hypot(0.113253, 0.053414), 1e-6);
   EXPECT_NEAR(metrics.retained_mass, 0.75, 1e-6);
@@ -207,10 +208,10 @@ TEST(KvMerger, ALogSizeKeepsTheMassOfTheSet) {
   // The merged entry counts twice: (2(w1 v1 + w2 v2))/4, a change of 0.0224395 in each coordinate.
   HandMade made = four_tokens(1);
   const HeadReplay head = made.run("h2o+kvmerger(recent=1,heavy=0,log_size=1)", 3);
-  EXPECT_NEAR(head.steps[0].query_heads[0].perturbation_l1, 2 * 0.0224395, 1e-6);
+  EXPECT_NEAR(test::metrics_of(head.steps[0])[0].perturbation_l1, 2 * 0.0224395, 1e-6);
   // value_scale=one without it: (w1 v1 + w2 v2)/3.
   const HeadReplay plain = made.run("h2o+kvmerger(recent=1,heavy=0,value_scale=one)", 3);
-  EXPECT_NEAR(plain.steps[0].query_heads[0].perturbation_l1, 0.5 - 1.0 / 3.0, 1e-6);
+  EXPECT_NEAR(test::metrics_of(plain.steps[0])[0].perturbation_l1, 0.5 - 1.0 / 3.0, 1e-6);
 }
 
 TEST(KvMerger, WhatMergingLeavesAboveTheBudgetIsEvictedByScore) {
@@ -273,8 +274,8 @@ TEST(KvMerger, TheMergedKeyTakesPartInLaterAttention) {
   const double sum = std::exp(5.5) + std::exp(1.0) + 1.0;
   const double first = std::exp(4.0) / full_sum - 0.5 * std::exp(5.5) / sum;
   const double second = std::exp(7.0) / full_sum - 0.5 * std::exp(5.5) / sum;
-  EXPECT_NEAR(after.steps[1].query_heads[0].perturbation_l1, std::abs(first) + std::abs(second),
-              1e-5);
+  EXPECT_NEAR(test::metrics_of(after.steps[1])[0].perturbation_l1,
+              std::abs(first) + std::abs(second), 1e-5);
 }
 
 TEST(KvMerger, BeforeRopeTheKeysAreTurnedToThePivotsPosition) {
@@ -300,9 +301,10 @@ TEST(KvMerger, BeforeRopeTheKeysAreTurnedToThePivotsPosition) {
     set += std::exp(2.0 * std::cos(position) - std::sin(position));
   }
   all += set;
-  EXPECT_NEAR(pre.steps[0].query_heads[0].perturbation_l1, 3.0 * std::abs(mass - set / all), 1e-5);
-  EXPECT_GT(std::abs(pre.steps[0].query_heads[0].perturbation_l1 -
-                     post.steps[0].query_heads[0].perturbation_l1),
+  EXPECT_NEAR(test::metrics_of(pre.steps[0])[0].perturbation_l1, 3.0 * std::abs(mass - set / all),
+              1e-5);
+  EXPECT_GT(std::abs(test::metrics_of(pre.steps[0])[0].perturbation_l1 -
+                     test::metrics_of(post.steps[0])[0].perturbation_l1),
             1e-3);
 }
 
@@ -326,7 +328,7 @@ TEST(Cam, SharesValuesOutAmongTheNextKept) {
   EXPECT_NEAR(merges[0].weights[1], 1.0 / 3.0, 1e-6);
   EXPECT_EQ(merges[0].weights[2], 1.0F);
   EXPECT_EQ(head.fates[0][1], Fate::merged);
-  EXPECT_NEAR(head.steps[0].query_heads[0].perturbation_l1, 5.0 / 6.0 + 1.0 / 3.0, 1e-5);
+  EXPECT_NEAR(test::metrics_of(head.steps[0])[0].perturbation_l1, 5.0 / 6.0 + 1.0 / 3.0, 1e-5);
 }
 
 TEST(Cam, ComparesWithTheMeanOrTheLargest) {
@@ -528,7 +530,7 @@ TEST(Merging, IdenticalMembersWithLogSizeChangeNothing) {
     for (const HeadReplay& head : replay.heads) {
       for (const StepRecord& step : head.steps) {
         merged += static_cast<long>(step.merges.size());
-        for (const QueryHeadMetrics& metrics : step.query_heads) {
+        for (const QueryHeadMetrics& metrics : test::metrics_of(step)) {
           ASSERT_LT(metrics.perturbation_l1, 2e-5) << spec;
         }
       }

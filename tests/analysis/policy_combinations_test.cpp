@@ -13,6 +13,7 @@
 #include "analysis/replay/layer_replay.h"
 #include "tests/naive/compare_replay.h"
 #include "tests/support/made_layer.h"
+#include "tests/support/record_values.h"
 #include "tests/support/resting_states.h"
 
 namespace kvloupe {
@@ -175,7 +176,7 @@ class Combinations {
     }
     for (const StepRecord& record : head.steps) {
       ASSERT_TRUE(record.merges.empty() && record.gifts.empty());
-      for (const QueryHeadMetrics& metrics : record.query_heads) {
+      for (const QueryHeadMetrics& metrics : test::metrics_of(record)) {
         ASSERT_NEAR(metrics.retained_mass, 1.0, 1e-12);
         ASSERT_EQ(metrics.perturbation_l1, 0.0);
         ASSERT_EQ(metrics.head_error_l2, 0.0);
@@ -206,7 +207,7 @@ class Combinations {
 
   static void expect_bounded(const HeadReplay& head) {
     for (const StepRecord& record : head.steps) {
-      for (const QueryHeadMetrics& metrics : record.query_heads) {
+      for (const QueryHeadMetrics& metrics : test::metrics_of(record)) {
         ASSERT_LE(metrics.perturbation_l1, metrics.bound_l1 * (1.0 + 1e-6) + 1e-6);
         ASSERT_LE(metrics.perturbation_l2, metrics.bound_l2 * (1.0 + 1e-6) + 1e-6);
       }

@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "analysis/policy/policy_catalog.h"
-#include "analysis/replay/layer_states.h"
+#include "analysis/record/layer_states.h"
 #include "tests/naive/compare_replay.h"
 #include "tests/naive/removal_error.h"
 #include "tests/support/temporary_folder.h"

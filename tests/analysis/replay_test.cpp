@@ -12,10 +12,12 @@
 
 #include "analysis/cache/one_blas_thread.h"
 #include "analysis/error.h"
+#include "analysis/measure/measure_catalog.h"
 #include "analysis/output_file.h"
 #include "analysis/policy/policy_catalog.h"
-#include "analysis/replay/layer_states.h"
+#include "analysis/record/layer_states.h"
 #include "analysis/replay/replay_json.h"
+#include "tests/support/record_values.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
 
@@ -110,11 +112,13 @@ void expect_same(const Replay& a, const Replay& b) {
     for (std::size_t s = 0; s < a.heads[i].steps.size(); ++s) {
       const StepRecord& one = a.heads[i].steps[s];
       const StepRecord& two = b.heads[i].steps[s];
-      EXPECT_EQ(one.log_pseudo_determinant, two.log_pseudo_determinant);
+      const Measure& volume = require_measure("log_pseudo_determinant");
+      EXPECT_EQ(measure_at(volume, one), measure_at(volume, two));
       ASSERT_EQ(one.query_heads.size(), two.query_heads.size());
       for (std::size_t q = 0; q < one.query_heads.size(); ++q) {
-        EXPECT_EQ(one.query_heads[q].retained_mass, two.query_heads[q].retained_mass);
-        EXPECT_EQ(one.query_heads[q].perturbation_l1, two.query_heads[q].perturbation_l1);
+        EXPECT_EQ(test::metrics_of(one)[q].retained_mass, test::metrics_of(two)[q].retained_mass);
+        EXPECT_EQ(test::metrics_of(one)[q].perturbation_l1,
+                  test::metrics_of(two)[q].perturbation_l1);
       }
     }
   }
@@ -155,7 +159,7 @@ TEST_F(ReplayTest, AFullBudgetChangesNothing) {
       for (const std::int32_t step : head.evicted_at) ASSERT_EQ(step, -1) << spec;
       for (const StepRecord& record : head.steps) {
         ASSERT_EQ(record.cache_size, record.retained);
-        for (const QueryHeadMetrics& metrics : record.query_heads) {
+        for (const QueryHeadMetrics& metrics : test::metrics_of(record)) {
           ASSERT_NEAR(metrics.retained_mass, 1.0, 1e-12) << spec;
           ASSERT_EQ(metrics.perturbation_l1, 0.0) << spec;
           ASSERT_EQ(metrics.head_error_l2, 0.0) << spec;
@@ -192,7 +196,7 @@ TEST_F(ReplayTest, KeepsTheBudgetAndNeverMoreThanTheBound) {
           ASSERT_EQ(static_cast<int>(result.retained_at(head, step).size()), record.retained);
           before = record.retained;
           ASSERT_EQ(record.query_heads.size(), 2U);
-          for (const QueryHeadMetrics& m : record.query_heads) {
+          for (const QueryHeadMetrics& m : test::metrics_of(record)) {
             ASSERT_GT(m.retained_mass, 0.0);
             ASSERT_LE(m.retained_mass, 1.0 + 1e-12);
             if (std::isnan(m.bound_l1)) {
@@ -387,7 +391,7 @@ TEST_F(ReplayTest, JsonHasTheSetsAndExternalReadsThemBack) {
   EXPECT_TRUE(step["merged"].empty());
   EXPECT_EQ(step["metrics"]["query_heads"][1]["query_head"], 3);
   EXPECT_EQ(step["metrics"]["query_heads"][1]["bound_l1"],
-            original.heads[3].steps[2].query_heads[1].bound_l1);
+            test::metrics_of(original.heads[3].steps[2])[1].bound_l1);
 
   write("kept.json", text);
   const Replay again = run("external(\"" + path("kept.json") + "\")", 5, 24);
@@ -525,7 +529,7 @@ TEST_F(ReplayTest, WithoutOutputWeightsThePerturbationIsUnknown) {
   request.budget = 20;
   Progress progress;
   const Replay result = replay(plain, request, progress);
-  const QueryHeadMetrics& metrics = result.heads[0].steps.back().query_heads[0];
+  const QueryHeadMetrics metrics = test::metrics_of(result.heads[0].steps.back())[0];
   EXPECT_TRUE(std::isnan(metrics.perturbation_l1) && std::isnan(metrics.bound_l1));
   EXPECT_GT(metrics.head_error_l2, 0.0);
   EXPECT_TRUE(nlohmann::json::parse(

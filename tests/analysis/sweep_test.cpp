@@ -12,6 +12,7 @@
 
 #include "analysis/error.h"
 #include "analysis/measure/measure_catalog.h"
+#include "tests/support/record_values.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
 
@@ -99,7 +100,7 @@ TEST_F(SweepTest, RowsHoldTheMeasuresOfTheReplay) {
     // Block 32 exceeds 20 at once: every step counts, two query heads each.
     double sum = 0.0;
     for (const StepRecord& step : head.steps) {
-      for (const QueryHeadMetrics& metrics : step.query_heads) sum += metrics.perturbation_l1;
+      for (const QueryHeadMetrics& metrics : test::metrics_of(step)) sum += metrics.perturbation_l1;
     }
     EXPECT_NEAR(row.values[column("perturbation_l1")],
                 sum / (2.0 * static_cast<double>(head.steps.size())), 1e-12);

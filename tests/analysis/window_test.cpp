@@ -16,12 +16,13 @@
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/measure/output_change.h"
 #include "analysis/policy/policy_catalog.h"
+#include "analysis/record/layer_states.h"
 #include "analysis/replay/compression.h"
 #include "analysis/replay/drift.h"
 #include "analysis/replay/explain.h"
-#include "analysis/replay/layer_states.h"
 #include "analysis/replay/replay.h"
 #include "analysis/replay/replay_json.h"
+#include "tests/support/record_values.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
 
@@ -120,7 +121,7 @@ TEST_F(WindowTest, ABudgetThatHoldsWhatIsLeftOfItLosesNothing) {
           // The step's last query has all that it sees.
           ASSERT_EQ(static_cast<int>(result.seen_at(head, step).size()),
                     std::min(result.blocks[s].end, window));
-          for (const QueryHeadRecord& metrics : record.query_heads) {
+          for (const QueryHeadMetrics& metrics : test::metrics_of(record)) {
             ASSERT_NEAR(metrics.retained_mass, 1.0, 1e-12) << spec;
             ASSERT_EQ(metrics.perturbation_l1, 0.0) << spec;
             ASSERT_EQ(metrics.head_error_l2, 0.0) << spec;

@@ -13,6 +13,7 @@
 #include "app/figure/figures/figure_catalog.h"
 #include "app/request/figure_service.h"
 #include "tests/app/csv_rows.h"
+#include "tests/support/record_values.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
 
@@ -165,7 +166,7 @@ TEST_F(ComparisonFigures, CurvesAreMeansAndTheSafeBudgetIsTheSmallestWithinTheLi
     for (const StepRecord& step : head.steps) {
       evicting = evicting || step.retained < step.cache_size;
       if (!evicting) continue;
-      for (const auto& query_head : step.query_heads) {
+      for (const QueryHeadMetrics& query_head : test::metrics_of(step)) {
         sum += 1.0 - query_head.retained_mass;
         ++count;
       }

@@ -7,6 +7,7 @@
 
 #include "analysis/policy/policy_catalog.h"
 #include "tests/naive/naive_replay.h"
+#include "tests/support/record_values.h"
 
 namespace kvloupe::naive {
 
@@ -115,7 +116,8 @@ Comparison compare(const Replay& fast, int layer, const LayerStates& states, con
         result.failure = where("other merges");
         return result;
       }
-      const auto& metrics = replay.steps[static_cast<std::size_t>(step)].query_heads;
+      const std::vector<QueryHeadMetrics> metrics =
+          test::metrics_of(replay.steps[static_cast<std::size_t>(step)]);
       for (int i = 0; i < static_cast<int>(metrics.size()); ++i) {
         const std::string wrong =
             compare_measures(metrics[static_cast<std::size_t>(i)],

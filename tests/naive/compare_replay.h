@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "analysis/replay/layer_states.h"
+#include "analysis/record/layer_states.h"
 #include "analysis/replay/replay.h"
 
 namespace kvloupe::naive {

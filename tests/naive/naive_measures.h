@@ -5,7 +5,7 @@
 #include <set>
 #include <vector>
 
-#include "analysis/replay/layer_states.h"
+#include "analysis/record/layer_states.h"
 #include "analysis/trace/model_info.h"
 
 namespace kvloupe::naive {

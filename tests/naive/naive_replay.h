@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "analysis/policy/spec.h"
-#include "analysis/replay/layer_states.h"
+#include "analysis/record/layer_states.h"
 #include "analysis/trace/model_info.h"
 
 namespace kvloupe::naive {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "analysis/replay/layer_states.h"
+#include "analysis/record/layer_states.h"
 #include "tests/support/synthetic_trace.h"
 
 namespace kvloupe::test {

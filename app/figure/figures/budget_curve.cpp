@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "analysis/error.h"
+#include "analysis/measure/measure_catalog.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/plot/limits.h"
@@ -20,43 +21,41 @@ namespace {
 
 constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
 
-/// A measure that a curve can show: of one query head at one step, or of a step's kept keys.
+/// A measure of the catalogue that a curve can show, or 1 less it.
 struct CurveMeasure {
-  const char* name;  // the choice
-  const char* label;
-  bool more_is_better;
-  double (*of)(const QueryHeadMetrics& metrics);  // nullptr: the volume
-  bool share = false;                             // lies between 0 and 1
+  const char* choice;
+  const char* name;
+  const char* label = nullptr;  // nullptr: the measure's title
+  bool lost = false;            // 1 − the measure
+
+  const MeasureInfo& info() const { return *require_measure(name).info; }
+  std::string text() const { return label != nullptr ? label : info().title; }
+  bool more_is_better() const { return (info().better == Better::larger) != lost; }
 };
 constexpr CurveMeasure measures[] = {
-    {"lost-mass", "Lost attention 1 − S", false,
-     [](const QueryHeadMetrics& m) { return std::max(0.0, 1.0 - m.retained_mass); }, true},
-    {"perturbation", "Output perturbation ℒ (L1)", false,
-     [](const QueryHeadMetrics& m) { return m.perturbation_l1; }},
-    {"bound", "Perturbation bound θ (L1)", false,
-     [](const QueryHeadMetrics& m) { return m.bound_l1; }},
-    {"head-error", "Output error before W_O (L2)", false,
-     [](const QueryHeadMetrics& m) { return m.head_error_l2; }},
-    {"volume", "Log pseudo-determinant", true, nullptr},
+    {"lost-mass", "retained_mass", "Lost attention 1 − S", true},
+    {"perturbation", "perturbation_l1"},
+    {"bound", "bound_l1"},
+    {"head-error", "head_error_l2", "Output error before W_O (L2)"},
+    {"volume", "log_pseudo_determinant"},
 };
 
-const CurveMeasure& find_measure(const std::string& name) {
+const CurveMeasure& find_curve_measure(const std::string& choice) {
   return *std::find_if(std::begin(measures), std::end(measures),
-                       [&](const CurveMeasure& m) { return name == m.name; });
+                       [&](const CurveMeasure& m) { return choice == m.choice; });
 }
 
-/// One head's number: the mean over query heads and over the steps from the first eviction on
-/// (without one: of the last step); of volumes, that after the last step. NaN where there is none.
-double value_of(const CurveMeasure& measure, const HeadReplay& head) {
-  if (measure.of == nullptr) return head.steps.back().log_pseudo_determinant;
-  std::size_t step = 0;
-  while (step + 1 < head.steps.size() && head.steps[step].retained == head.steps[step].cache_size)
-    ++step;
+/// One head's number: the measure's own summary of the replay. What is lost, query head by query
+/// head: of a mean near 1 little would be left.
+double value_of(const CurveMeasure& curve, const HeadReplay& head) {
+  const Measure& measure = require_measure(curve.name);
+  if (!curve.lost) return measure_of(measure, head);
   double sum = 0.0;
   long count = 0;
-  for (; step < head.steps.size(); ++step) {
-    for (const QueryHeadMetrics& metrics : head.steps[step].query_heads) {
-      sum += measure.of(metrics);
+  for (std::size_t step = first_measured_step(head); step < head.steps.size(); ++step) {
+    const StepRecord& record = head.steps[step];
+    for (int i = 0; i < static_cast<int>(record.query_heads.size()); ++i) {
+      sum += std::max(0.0, 1.0 - measure_at(measure, record, i));
       ++count;
     }
   }
@@ -96,7 +95,7 @@ class BudgetCurve final : public Figure {
   }
 
   void write_csv(CsvWriter& csv) const override {
-    csv.row({"policy", "layer", "head", "budget", measure.name});
+    csv.row({"policy", "layer", "head", "budget", measure.choice});
     for (const Curves& one : policies) {
       for (std::size_t h = 0; h < one.heads.size(); ++h) {
         for (std::size_t b = 0; b < budgets.size(); ++b) {
@@ -112,7 +111,7 @@ class BudgetCurve final : public Figure {
     std::string text = fmt::format(
         "{} by budget, mean over the steps from the first eviction on: thin, each head; bold, the "
         "mean over heads. Dashed: the limit {}; ",
-        measure.label, number_text(limit));
+        measure.text(), number_text(limit));
     for (std::size_t p = 0; p < policies.size(); ++p) {
       const Curves& one = policies[p];
       text += fmt::format(
@@ -173,8 +172,8 @@ class BudgetCurve final : public Figure {
     const Axis x = x_axis("Budget N [entries]", x_range.padded_log(0.04), AxisScale::log);
     if (!log_scale) y_range.add(limit);
     ValueRange shown = log_scale ? y_range.padded_log() : y_range.padded();
-    if (measure.share) shown = within(shown, kShare);
-    const Axis y = y_axis(measure.label, shown, log_scale ? AxisScale::log : AxisScale::linear);
+    if (measure.info().share) shown = within(shown, kShare);
+    const Axis y = y_axis(measure.text(), shown, log_scale ? AxisScale::log : AxisScale::linear);
     for (const Curves& one : policies)
       grid.panels.push_back({policies.size() > 1 ? one.policy : "", x, y});
     return grid;
@@ -260,14 +259,14 @@ Curves curves_of(const std::string& policy,
     }
     curves.mean.push_back(count > 0 ? sum / count : unknown);
   }
-  curves.safe = smallest_safe(curves.mean, limit, measure.more_is_better);
+  curves.safe = smallest_safe(curves.mean, limit, measure.more_is_better());
   return curves;
 }
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
   const FigureInfo info = budget_curve_figure();
   auto figure = std::make_unique<BudgetCurve>();
-  figure->measure = find_measure(choice(info, input.choices, "measure"));
+  figure->measure = find_curve_measure(choice(info, input.choices, "measure"));
   figure->limit = chosen_number(info, input, "limit");
   figure->log_scale = choice(info, input.choices, "scale") == "log";
   figure->heads_of_layer = input.trace->model().num_kv_heads;
@@ -295,7 +294,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
       });
   if (!any) {
     throw WorkError(fmt::format(
-        "figure budget-curve: this trace does not give measure={}{}", figure->measure.name,
+        "figure budget-curve: this trace does not give measure={}{}", figure->measure.choice,
         input.trace->has_output_weight() ? "" : ": it has no output weights"));
   }
   return figure;
@@ -315,7 +314,7 @@ FigureInfo budget_curve_figure() {
   info.width_mm = 178.0;
   info.aspect = 2.2;
   ChoiceInfo measure{"measure", "Measure", "The measure to draw", {}};
-  for (const CurveMeasure& one : measures) measure.values.emplace_back(one.name);
+  for (const CurveMeasure& one : measures) measure.values.emplace_back(one.choice);
   info.choices = {measure,
                   policies_choice("A,B,h2o,tova"),
                   budgets_choice("2.5%,5%,10%,20%,40%,80%"),

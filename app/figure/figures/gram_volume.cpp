@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "analysis/measure/measure_catalog.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/strips.h"
@@ -18,6 +19,8 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
     wanted.push_back({.policy = policy, .metrics = true});
   }
   const auto replays = replays_of(input, wanted, progress);
+  const Measure& volume = require_measure("log_pseudo_determinant");
+  const Measure& rank = require_measure("rank");
   Strips::Series series;
   int least_rank = input.trace->model().head_dim, most_rank = 0;
   for (const auto& replay : replays) {
@@ -27,9 +30,10 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
     for (int i = 0; i < count; ++i) {
       const HeadReplay& head = replay->heads[static_cast<std::size_t>(i)];
       const StepRecord& record = head.steps.at(static_cast<std::size_t>(input.selection.step));
-      least_rank = std::min(least_rank, record.rank);
-      most_rank = std::max(most_rank, record.rank);
-      series.rows.back().push_back({record.log_pseudo_determinant,
+      const int own_rank = static_cast<int>(measure_at(rank, record));
+      least_rank = std::min(least_rank, own_rank);
+      most_rank = std::max(most_rank, own_rank);
+      series.rows.back().push_back({measure_at(volume, record),
                                     place_in_row(i, count),
                                     Target{.layer = head.layer, .head = head.head},
                                     {}});

@@ -9,6 +9,7 @@
 #include "analysis/error.h"
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/metric/sink.h"
+#include "analysis/replay/measure_replay.h"
 #include "app/figure/figures/figures.h"
 #include "app/plot/cell_map.h"
 #include "app/plot/limits.h"
@@ -263,11 +264,14 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
     return figure;
   }
   const Measure& measure = require_measure(name);
+  MeasureRequest request;
+  request.measures = {name};
+  request.steps = {input.selection.step};
   for (const auto& replay : {input.policy_a, input.policy_b}) {
     if (!replay) continue;
+    const Replay measured = measure_replay(*input.trace, *replay, request, progress);
     Panel panel{replay->policy, std::vector<float>(cells, std::numeric_limits<float>::quiet_NaN())};
-    for (const HeadReplay& head : replay->heads) {
-      progress.check();
+    for (const HeadReplay& head : measured.heads) {
       panel.values[static_cast<std::size_t>(head.layer * figure->heads + head.head)] =
           value_of(measure, head, input.selection.step);
     }
@@ -296,7 +300,6 @@ FigureInfo overview_figure() {
   info.needs.step = true;
   info.needs.policy = true;
   info.needs.all_layers = true;
-  info.needs.metrics = true;
   info.aspect = 1.5;
   ChoiceInfo measure{"measure", "Measure", "The measure that the colour of a head shows", {}};
   // Of a whole replay last: the figure is of a step first of all.

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "analysis/measure/measure_catalog.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/line_panels.h"
@@ -22,6 +23,7 @@ struct HeadNumbers {
 };
 
 HeadNumbers numbers_of(const HeadReplay& head) {
+  const Measure& lost = require_measure("head_error_l2");
   double error = 0.0, members = 0.0;
   long errors = 0, merges = 0;
   bool merged = false;
@@ -32,8 +34,8 @@ HeadNumbers numbers_of(const HeadReplay& head) {
       ++merges;
     }
     if (!merged) continue;  // before the first merge nothing is lost
-    for (const auto& one : step.query_heads) {
-      error += one.head_error_l2;
+    for (int i = 0; i < static_cast<int>(step.query_heads.size()); ++i) {
+      error += measure_at(lost, step, i);
       ++errors;
     }
   }

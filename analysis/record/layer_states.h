@@ -12,8 +12,19 @@
 
 namespace kvloupe {
 
-/// One layer's states in memory, as stored. Without attention or metrics only the keys are needed;
-/// then the rest is empty.
+/// Which of a layer's states are in memory. Keys always are.
+struct StateParts {
+  bool queries = true;
+  bool values = true;
+  bool output_weights = true;
+  bool value_norms = true;
+
+  static StateParts keys_only() { return {false, false, false, false}; }
+  StateParts with(const StateParts& other) const;
+  bool cover(const StateParts& other) const;
+};
+
+/// One layer's states in memory, as stored. A part that was not asked for is empty.
 struct LayerStates {
   std::vector<Matrix> keys;            // [Hk] of [T,d]
   std::vector<Matrix> queries;         // [Hq] of [T,d]
@@ -24,14 +35,21 @@ struct LayerStates {
   std::size_t bytes() const;
 };
 
-LayerStates load_layer_states(const Trace& trace, int layer);
+LayerStates load_layer_states(const Trace& trace, int layer, const StateParts& parts = {});
+/// One row of every head's matrix: [heads,d].
+Matrix token_rows(const std::vector<Matrix>& heads, int token);
+/// Of one token, the queries of all query heads: [Hq,d]. From the states where they have queries,
+/// else from the trace.
+Matrix queries_of_token(const Trace& trace, const LayerStates& states, int layer, int token);
 
 /// Layers already read, of any trace, up to a number of bytes; the least recently used are dropped
 /// first. Thread-safe; may outlive the traces.
 class LayerStatesCache {
  public:
   explicit LayerStatesCache(std::size_t most_bytes) : most_bytes_(most_bytes) {}
-  std::shared_ptr<const LayerStates> get(const Trace& trace, int layer);
+  /// What is given may have more than the parts asked for.
+  std::shared_ptr<const LayerStates> get(const Trace& trace, int layer,
+                                         const StateParts& parts = {});
   /// Another number of bytes from now on; the one used last stays, however large.
   void limit(std::size_t most_bytes);
   /// What is kept now.
@@ -40,10 +58,12 @@ class LayerStatesCache {
  private:
   struct Entry {
     std::string key;
+    StateParts parts;
     std::size_t bytes = 0;
     std::shared_ptr<const LayerStates> states;
   };
-  std::shared_ptr<const LayerStates> find(const std::string& key);
+  /// The entry of that key, now the latest; the end where there is none.
+  std::list<Entry>::iterator find(const std::string& key);
   void make_room();
 
   std::size_t most_bytes_;

@@ -1,0 +1,113 @@
+#include "analysis/record/layer_states.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace kvloupe {
+
+std::size_t LayerStates::bytes() const {
+  std::size_t floats = 0;
+  for (const auto* matrices : {&keys, &queries, &values, &output_weights}) {
+    for (const Matrix& matrix : *matrices) floats += static_cast<std::size_t>(matrix.size());
+  }
+  for (const auto* norms : {&value_norms_l1, &value_norms_l2}) {
+    for (const auto& values_of_head : *norms) floats += values_of_head.size();
+  }
+  return floats * sizeof(float);
+}
+
+StateParts StateParts::with(const StateParts& other) const {
+  return {queries || other.queries, values || other.values, output_weights || other.output_weights,
+          value_norms || other.value_norms};
+}
+
+bool StateParts::cover(const StateParts& other) const {
+  return (queries || !other.queries) && (values || !other.values) &&
+         (output_weights || !other.output_weights) && (value_norms || !other.value_norms);
+}
+
+LayerStates load_layer_states(const Trace& trace, int layer, const StateParts& parts) {
+  LayerStates states;
+  for (int head = 0; head < trace.model().num_kv_heads; ++head) {
+    states.keys.push_back(trace.key(layer, head));
+    if (parts.values) states.values.push_back(trace.value(layer, head));
+  }
+  for (int query_head = 0; query_head < trace.model().num_heads; ++query_head) {
+    if (parts.queries) states.queries.push_back(trace.query(layer, query_head));
+    if (parts.output_weights) {
+      if (auto weight = trace.output_weight(layer, query_head)) {
+        states.output_weights.push_back(std::move(*weight));
+      }
+    }
+    if (parts.value_norms && trace.has_output_weight()) {
+      states.value_norms_l1.push_back(trace.value_out_norm(layer, query_head, Norm::l1));
+      states.value_norms_l2.push_back(trace.value_out_norm(layer, query_head, Norm::l2));
+    }
+  }
+  return states;
+}
+
+Matrix queries_of_token(const Trace& trace, const LayerStates& states, int layer, int token) {
+  if (states.queries.empty()) return trace.queries_of_token(layer, token);
+  return token_rows(states.queries, token);
+}
+
+Matrix token_rows(const std::vector<Matrix>& heads, int token) {
+  Matrix result(static_cast<Eigen::Index>(heads.size()), heads.front().cols());
+  for (Eigen::Index head = 0; head < result.rows(); ++head) {
+    result.row(head) = heads[static_cast<std::size_t>(head)].row(token);
+  }
+  return result;
+}
+
+std::list<LayerStatesCache::Entry>::iterator LayerStatesCache::find(const std::string& key) {
+  const auto found = std::find_if(entries_.begin(), entries_.end(),
+                                  [&](const Entry& entry) { return entry.key == key; });
+  if (found != entries_.end()) entries_.splice(entries_.begin(), entries_, found);
+  return found;
+}
+
+std::shared_ptr<const LayerStates> LayerStatesCache::get(const Trace& trace, int layer,
+                                                         const StateParts& parts) {
+  const std::string key =
+      trace.path().string() + '\n' + trace.identity() + '\n' + std::to_string(layer);
+  StateParts all = parts;
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = find(key); found != entries_.end()) {
+      if (found->parts.cover(parts)) return found->states;
+      all = all.with(found->parts);
+    }
+  }
+  auto states = std::make_shared<const LayerStates>(load_layer_states(trace, layer, all));
+  const std::lock_guard lock(mutex_);
+  if (const auto other = find(key); other != entries_.end()) {
+    if (other->parts.cover(parts)) return other->states;  // another thread was faster
+    bytes_ -= other->bytes;
+    entries_.erase(other);
+  }
+  entries_.push_front({key, all, states->bytes(), states});
+  bytes_ += entries_.front().bytes;
+  make_room();
+  return states;
+}
+
+void LayerStatesCache::make_room() {
+  while (bytes_ > most_bytes_ && entries_.size() > 1) {
+    bytes_ -= entries_.back().bytes;
+    entries_.pop_back();
+  }
+}
+
+void LayerStatesCache::limit(std::size_t most_bytes) {
+  const std::lock_guard lock(mutex_);
+  most_bytes_ = most_bytes;
+  make_room();
+}
+
+std::size_t LayerStatesCache::bytes() const {
+  const std::lock_guard lock(mutex_);
+  return bytes_;
+}
+
+}  // namespace kvloupe

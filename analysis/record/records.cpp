@@ -1,0 +1,78 @@
+#include "analysis/record/records.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace kvloupe {
+
+const HeadReplay* Replay::find(int layer, int head) const {
+  for (const HeadReplay& candidate : heads) {
+    if (candidate.layer == layer && candidate.head == head) return &candidate;
+  }
+  return nullptr;
+}
+
+namespace {
+/// Tokens [first, end) that have not left by that step.
+std::vector<std::int32_t> alive(const HeadReplay& head, int first, int end, int evicted_after) {
+  std::vector<std::int32_t> tokens;
+  for (std::int32_t token = first; token < end; ++token) {
+    const std::int32_t step = head.evicted_at[static_cast<std::size_t>(token)];
+    if (step < 0 || step > evicted_after) tokens.push_back(token);
+  }
+  return tokens;
+}
+}  // namespace
+
+std::vector<std::int32_t> Replay::tokens_at(const HeadReplay& head, int step) const {
+  return alive(head, first_token(step), blocks.at(static_cast<std::size_t>(step)).end, step - 1);
+}
+
+std::vector<std::int32_t> Replay::retained_at(const HeadReplay& head, int step) const {
+  return alive(head, first_token(step), blocks.at(static_cast<std::size_t>(step)).end, step);
+}
+
+std::vector<std::int32_t> Replay::seen_at(const HeadReplay& head, int step) const {
+  std::vector<std::int32_t> tokens = retained_at(head, step);
+  const int oldest = first_seen(blocks.at(static_cast<std::size_t>(step)).end - 1, window);
+  // It leaves with this step unless an earlier one evicted it.
+  if (oldest < first_token(step) && head.evicted_at[static_cast<std::size_t>(oldest)] == step) {
+    tokens.insert(tokens.begin(), oldest);
+  }
+  return tokens;
+}
+
+int Replay::first_token(int step) const {
+  return first_seen(blocks.at(static_cast<std::size_t>(step)).end, window);
+}
+
+bool Replay::left_unseen(const HeadReplay& head, int token) const {
+  const std::int32_t left = head.evicted_at.at(static_cast<std::size_t>(token));
+  return left >= 0 && token < first_token(left);
+}
+
+std::vector<Merge> Replay::merges_at(const HeadReplay& head, int step) const {
+  const StepRecord& record = head.steps.at(static_cast<std::size_t>(step));
+  std::vector<Merge> merges = record.merges;
+  if (record.gifts.empty()) return merges;
+  const std::vector<std::int32_t> retained = retained_at(head, step);
+  std::vector<Merge> given(retained.size());
+  for (const Gift& gift : record.gifts) {
+    const auto first = std::upper_bound(retained.begin(), retained.end(), gift.from);
+    for (std::int32_t heir = 0; heir < gift.heirs; ++heir) {
+      Merge& merge = given[static_cast<std::size_t>(first - retained.begin() + heir)];
+      merge.from.push_back(gift.from);
+      merge.weights.push_back(gift.weight);
+    }
+  }
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    if (given[i].from.empty()) continue;
+    given[i].into = retained[i];
+    given[i].from.push_back(retained[i]);  // later than all it was given
+    given[i].weights.push_back(1.0F);
+    merges.push_back(std::move(given[i]));
+  }
+  return merges;
+}
+
+}  // namespace kvloupe

@@ -1,0 +1,88 @@
+#pragma once
+// What a replay leaves behind: records of every head at every step. Whoever measures or draws reads
+// these; nothing here computes.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "analysis/metric/merging.h"
+#include "analysis/policy/policy.h"
+#include "analysis/trace/trace.h"
+
+namespace kvloupe {
+
+/// A value given away (cam): each of the `heirs` retained tokens that follow `from` was given
+/// `weight` of it. What T entries give to m others takes T of these instead of T × m pairs.
+struct Gift {
+  std::int32_t from = 0;
+  std::int32_t heirs = 0;
+  float weight = 0.0F;
+};
+
+/// One query head at one step.
+struct QueryHeadRecord {
+  std::vector<double> values;  // of the scope query_head, see measure_at()
+};
+
+/// One head at one step.
+struct StepRecord {
+  int cache_size = 0;  // n before eviction, without what no later query sees
+  int retained = 0;
+  int seen = 0;  // tokens so far that later queries see: what a cache without a policy would hold
+  float threshold = 0.0F;
+  int ties = 0;
+  float second_threshold = 0.0F;  // of a second stage of selection; NaN where there was none
+  int allocation_drift = 0;       // what the layer's quotas sum to, less its budget
+  double merge_threshold = 0.0;   // the cosine above which neighbours merged; NaN: none were sought
+  std::vector<Merge> merges;      // merging sets, as token indices, without the keys
+  std::vector<Gift> gifts;        // ascending
+
+  // Measures (measure/measure_catalog.h); empty where the step was not measured.
+  std::vector<double> values;                 // of the scope step, see measure_at()
+  std::vector<QueryHeadRecord> query_heads;   // [G]
+  std::vector<MergeMeasures> merge_measures;  // [merges], of the keys before
+
+  bool measured() const { return !query_heads.empty(); }
+};
+
+/// One head's whole replay. Retained sets are held as the step at which each token left (there is
+/// no resurrection), which is T integers instead of steps × N.
+struct HeadReplay {
+  int layer = 0;
+  int head = 0;
+  std::vector<std::int32_t> evicted_at;  // [T]; -1: never. Also of tokens that left unseen
+  std::vector<StepRecord> steps;         // [S]
+  std::vector<double> trace_values;  // of the scope trace, see measure_of(); empty: not measured
+  /// Fate of each entry at each step where something was evicted, and the scores; only for the head
+  /// asked for. [S] of [n], aligned with tokens_at(step).
+  std::vector<std::vector<float>> scores;
+  std::vector<std::vector<Fate>> fates;
+};
+
+struct Replay {
+  std::string policy;  // canonical spec
+  int budget = 0;
+  int block = 0;
+  int window = 0;             // how many tokens a query sees (Trace::window); 0: all
+  std::vector<Block> blocks;  // [S]
+  std::vector<std::string> notes;
+  std::vector<HeadReplay> heads;  // layer-major, the layers asked for
+
+  const HeadReplay* find(int layer, int head) const;
+  /// Token indices in the cache at a step before eviction, and those retained after it; ascending.
+  /// Neither has the tokens that no later query sees.
+  std::vector<std::int32_t> tokens_at(const HeadReplay& head, int step) const;
+  std::vector<std::int32_t> retained_at(const HeadReplay& head, int step) const;
+  /// What the step's last query has when the step is over: the retained, and the one token that it
+  /// saw and no later query does, where the cache still had that.
+  std::vector<std::int32_t> seen_at(const HeadReplay& head, int step) const;
+  /// The first token that queries after the step see: what came before has left unseen.
+  int first_token(int step) const;
+  /// Whether the token left the head on the model's account, with no later query to see it.
+  bool left_unseen(const HeadReplay& head, int token) const;
+  /// Everything merged at a step, as token indices: the sets, then what each entry was given.
+  std::vector<Merge> merges_at(const HeadReplay& head, int step) const;
+};
+
+}  // namespace kvloupe

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+
+#include "analysis/policy/policy.h"
+
+namespace kvloupe {
+
+/// How work on many layers is shared out. Results do not depend on it.
+struct LayerLoop {
+  int threads = 0;          // 0: all cores
+  bool background = false;  // other loops that run at the same time come first
+  int first = -1;           // this one before the others, with all cores; -1: none
+};
+
+/// Runs body(0) … body(count − 1) in parallel; `heads` is how a body does the same with its heads.
+/// OpenBLAS has one thread meanwhile.
+void for_layers(std::size_t count, const LayerLoop& loop,
+                const std::function<void(std::size_t index, const HeadLoop& heads)>& body);
+
+}  // namespace kvloupe

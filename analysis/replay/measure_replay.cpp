@@ -1,0 +1,222 @@
+#include "analysis/replay/measure_replay.h"
+
+#include <algorithm>
+#include <mutex>
+#include <numeric>
+#include <utility>
+
+#include "analysis/cache/head_cache.h"
+#include "analysis/error.h"
+#include "analysis/measure/measure_catalog.h"
+#include "analysis/record/layer_states.h"
+#include "analysis/replay/layer_loop.h"
+#include "analysis/replay/layer_replay.h"
+
+namespace kvloupe {
+
+namespace {
+/// What is the same for all layers.
+struct Measuring {
+  const Trace& trace;
+  const Replay& replay;
+  PolicySpec policy;
+  ModelInfo model;
+  std::vector<std::string> names = {};
+  MeasureChoice choice;   // of these names
+  bool per_step = false;  // whether any of the measures has a value per step
+  bool of_trace = false;
+  bool reads_scores = false;
+  std::vector<int> steps = {};  // ascending
+};
+
+void add_measures(const std::vector<std::string>& names, Measuring& what) {
+  for (const std::string& name : names) {
+    const Measure& measure = require_measure(name);
+    what.names.push_back(name);
+    const MeasureScope scope = measure.family->scope;
+    what.per_step |= scope == MeasureScope::query_head || scope == MeasureScope::step;
+    what.of_trace |= scope == MeasureScope::trace;
+    add_measures(measure.info->made_of, what);
+  }
+}
+
+/// Whether the cache after the step holds what the trace does not: merged keys or values.
+bool merged_by(const HeadReplay& head, int step) {
+  return std::any_of(
+      head.steps.begin(), head.steps.begin() + step + 1,
+      [](const StepRecord& record) { return !record.merges.empty() || !record.gifts.empty(); });
+}
+
+/// The entry that the step's last query had and no later one sees; none was ever merged.
+LeavingEntry leaving_entry_of(const Measuring& what, const LayerStates& states,
+                              const HeadReplay& head, int step) {
+  LeavingEntry leaving;
+  const std::vector<std::int32_t> seen = what.replay.seen_at(head, step);
+  if (seen.empty() || seen.front() >= what.replay.first_token(step)) return leaving;
+  const MatrixView keys = view(states.keys[static_cast<std::size_t>(head.head)]);
+  leaving.token = seen.front();
+  leaving.key = rows(keys, leaving.token, 1);
+  return leaving;
+}
+
+/// Measures a head at a step from what its records say it kept.
+void measure_record(const Measuring& what, const LayerStates& states, const LayerContext& context,
+                    const MatrixView& last_queries, int step, HeadReplay& head) {
+  const Block& block = what.replay.blocks[static_cast<std::size_t>(step)];
+  const MatrixView keys =
+      rows(view(states.keys[static_cast<std::size_t>(head.head)]), 0, block.end);
+  const std::vector<std::int32_t> present = what.replay.tokens_at(head, step);
+  const std::vector<std::int32_t> retained = what.replay.retained_at(head, step);
+  HeadDecision decision;
+  for (std::size_t row = 0; row < present.size(); ++row) {
+    const std::size_t next = decision.kept.size();
+    if (next < retained.size() && retained[next] == present[row]) {
+      decision.kept.push_back(static_cast<std::int32_t>(row));
+    }
+  }
+  // A cache into which all tokens come at once, and of which all go that are not retained.
+  HeadCache cache(keys.cols(), false);
+  cache.append({0, block.end}, keys, MatrixView(nullptr, 0, 0, Eigen::OuterStride<>(0)));
+  cache.keep(retained);
+  MeasuredStep measured({states, context, what.policy, head.head, step, block, present, decision,
+                         cache, leaving_entry_of(what, states, head, step), last_queries});
+  measure_step(measured, what.choice, head.steps[static_cast<std::size_t>(step)]);
+}
+
+/// Takes the values of a replay of the same layer.
+void take_values(std::vector<HeadReplay>& heads, std::vector<HeadReplay> replayed,
+                 const std::vector<int>& steps) {
+  for (HeadReplay& head : heads) {
+    HeadReplay& from = replayed[static_cast<std::size_t>(head.head)];
+    for (const int step : steps) {
+      StepRecord& record = head.steps[static_cast<std::size_t>(step)];
+      StepRecord& measured = from.steps[static_cast<std::size_t>(step)];
+      record.values = std::move(measured.values);
+      record.query_heads = std::move(measured.query_heads);
+      record.merge_measures = std::move(measured.merge_measures);
+    }
+  }
+}
+
+void measure_layer(const Measuring& what, int layer, const MeasureRequest& request,
+                   const HeadLoop& for_heads, std::vector<HeadReplay>& heads, Progress& progress) {
+  const bool again =
+      what.per_step && !what.steps.empty() &&
+      (what.reads_scores || std::any_of(heads.begin(), heads.end(), [&](const HeadReplay& head) {
+         return merged_by(head, what.steps.back());
+       }));
+  const StateParts parts = again ? StateParts() : parts_read(what.choice, what.policy);
+  const auto states =
+      request.states != nullptr
+          ? request.states->get(what.trace, layer, parts)
+          : std::make_shared<const LayerStates>(load_layer_states(what.trace, layer, parts));
+  LayerContext context;
+  context.layer = layer;
+  context.model = what.model;
+  context.attention_scale = what.trace.run().attention_scale;
+  context.budget = what.replay.budget;
+  context.output_weights = states->output_weights;
+  context.for_heads = for_heads;
+  if (what.of_trace) {
+    for_heads(static_cast<int>(heads.size()), [&](int i) {
+      HeadReplay& head = heads[static_cast<std::size_t>(i)];
+      head.trace_values = measure_head({*states, context, head.head, progress}, what.choice);
+    });
+  }
+  if (!what.per_step || what.steps.empty()) return;
+  if (again) {
+    Progress part(progress, 0);
+    LayerReplayInput input{*states, what.replay.blocks, what.policy, context};
+    input.measures = what.choice;
+    input.measured_steps = what.steps;
+    input.last_step = what.steps.back();
+    input.measured_trace = false;
+    return take_values(heads, replay_layer(input, part), what.steps);
+  }
+  for (const int step : what.steps) {
+    const int last = what.replay.blocks[static_cast<std::size_t>(step)].end - 1;
+    const Matrix queries = queries_of_token(what.trace, *states, layer, last);
+    for_heads(static_cast<int>(heads.size()), [&](int i) {
+      progress.check();
+      measure_record(what, *states, context, view(queries), step,
+                     heads[static_cast<std::size_t>(i)]);
+    });
+  }
+}
+
+/// The steps asked for, ascending, none twice; all where a measure is made of all.
+std::vector<int> steps_of(const MeasureRequest& request, const Replay& replay) {
+  const int count = static_cast<int>(replay.blocks.size());
+  std::vector<int> steps = request.steps;
+  const bool all = std::any_of(
+      request.measures.begin(), request.measures.end(),
+      [](const std::string& name) { return !require_measure(name).info->made_of.empty(); });
+  if (steps.empty() || all) {
+    steps.resize(replay.blocks.size());
+    std::iota(steps.begin(), steps.end(), 0);
+  }
+  std::sort(steps.begin(), steps.end());
+  steps.erase(std::unique(steps.begin(), steps.end()), steps.end());
+  if (!steps.empty() && (steps.front() < 0 || steps.back() >= count)) {
+    throw UsageError("step " + std::to_string(steps.front() < 0 ? steps.front() : steps.back()) +
+                     ": the replay has steps 0 to " + std::to_string(count - 1));
+  }
+  return steps;
+}
+
+/// Copies of the heads asked for, by layer.
+std::vector<std::vector<HeadReplay>> heads_of(const MeasureRequest& request, const Replay& replay) {
+  std::vector<std::vector<HeadReplay>> layers;
+  for (const HeadReplay& head : replay.heads) {
+    if (request.head >= 0 && head.head != request.head) continue;
+    if (!request.layers.empty() && std::find(request.layers.begin(), request.layers.end(),
+                                             head.layer) == request.layers.end()) {
+      continue;
+    }
+    if (layers.empty() || layers.back().front().layer != head.layer) layers.emplace_back();
+    layers.back().push_back(head);
+  }
+  return layers;
+}
+}  // namespace
+
+Replay measure_replay(const Trace& trace, const Replay& replay, const MeasureRequest& request,
+                      Progress& progress,
+                      const std::function<void(const std::vector<HeadReplay>&)>& on_layer) {
+  Measuring what{.trace = trace,
+                 .replay = replay,
+                 .policy = parse_policy(replay.policy),
+                 .model = trace.model()};
+  what.model.sliding_window = trace.window();
+  add_measures(request.measures, what);
+  what.choice = {false, what.names};
+  what.reads_scores = reads_scores(what.choice, what.policy);
+  what.steps = steps_of(request, replay);
+  Replay result;
+  result.policy = replay.policy;
+  result.budget = replay.budget;
+  result.block = replay.block;
+  result.window = replay.window;
+  result.blocks = replay.blocks;
+  result.notes = replay.notes;
+  std::vector<std::vector<HeadReplay>> layers = heads_of(request, replay);
+  progress.set_total(static_cast<long>(layers.size()));
+  std::mutex reporting;
+  for_layers(layers.size(), {0, request.background, -1},
+             [&](std::size_t index, const HeadLoop& for_heads) {
+               progress.check();
+               std::vector<HeadReplay>& heads = layers[index];
+               measure_layer(what, heads.front().layer, request, for_heads, heads, progress);
+               progress.advance();
+               if (on_layer) {
+                 const std::lock_guard lock(reporting);
+                 on_layer(heads);
+               }
+             });
+  for (std::vector<HeadReplay>& layer : layers) {
+    for (HeadReplay& head : layer) result.heads.push_back(std::move(head));
+  }
+  return result;
+}
+
+}  // namespace kvloupe

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "analysis/progress.h"
+#include "analysis/record/records.h"
+#include "analysis/trace/trace.h"
+
+namespace kvloupe {
+
+class LayerStatesCache;  // record/layer_states.h
+
+/// What to measure of a replay that is there.
+struct MeasureRequest {
+  std::vector<std::string> measures;  // names
+  std::vector<int> steps;   // for those with a value per step; empty, or one is made of all: all
+  std::vector<int> layers;  // empty: all of the replay
+  int head = -1;            // of each layer; -1: all
+
+  // How, not what: results do not depend on these.
+  bool background = false;
+  LayerStatesCache* states = nullptr;
+};
+
+/// The replay's heads that are asked for, with the values of the measures asked for and of no
+/// others; measure_at() and measure_of() read them. Equal to what a replay with metrics has. What a
+/// head retains, and the captured states of that, are all that most measures need, so nothing is
+/// replayed. Where entries were merged, or a measure is made of the policy's scores, the layer is
+/// replayed up to the last step asked for. `replay` must be of this trace. `on_layer` is called
+/// (from a worker thread, never two at once) as each layer is done; progress counts layers. Throws
+/// UsageError for a measure there is not and a step the replay lacks, and what replay() throws.
+Replay measure_replay(const Trace& trace, const Replay& replay, const MeasureRequest& request,
+                      Progress& progress,
+                      const std::function<void(const std::vector<HeadReplay>&)>& on_layer = {});
+
+}  // namespace kvloupe

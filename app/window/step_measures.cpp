@@ -1,0 +1,82 @@
+#include "app/window/step_measures.h"
+
+#include <chrono>
+#include <limits>
+#include <utility>
+
+#include "analysis/replay/measure_replay.h"
+
+namespace kvloupe::window {
+
+namespace {
+constexpr int kThreads = 2;  // the grid's and a head's
+constexpr std::size_t kStatesBytes = std::size_t{192} << 20U;
+constexpr auto kRest = std::chrono::milliseconds(150);
+constexpr auto kBetweenPartialGrids = std::chrono::milliseconds(50);
+}  // namespace
+
+StepMeasures::StepMeasures(std::function<void()> wake)
+    : states_(kStatesBytes), queue_(kThreads, std::move(wake)) {}
+
+void StepMeasures::want_grid(const MeasuredReplay& of, const Measure& measure,
+                             const std::string& what) {
+  // While a budget is dragged, each grid begun comes to something that can be seen.
+  const bool patient = grid_.key().starts_with(what + "|");
+  const auto work = [this, of, &measure](Progress& progress,
+                                         const job::Computed<GridValues>::Publish& publish) {
+    const ModelInfo& model = of.trace->model();
+    GridValues grid = no_values(model.num_layers, model.num_kv_heads);
+    MeasureRequest request;
+    request.measures = {measure.info->name};
+    request.steps = {of.step};
+    request.background = true;
+    request.states = &states_;
+    auto last = std::chrono::steady_clock::now();
+    measure_replay(*of.trace, *of.replay, request, progress,
+                   [&](const std::vector<HeadReplay>& heads) {
+                     for (const HeadReplay& head : heads) {
+                       grid.at(head.layer, head.head) =
+                           measure_at(measure, head.steps[static_cast<std::size_t>(of.step)]);
+                     }
+                     const auto now = std::chrono::steady_clock::now();
+                     if (now - last < kBetweenPartialGrids) return;
+                     last = now;
+                     find_limits(grid);
+                     publish(grid);
+                   });
+    find_limits(grid);
+    return grid;
+  };
+  grid_.request(queue_, what + "|" + of.key, work, patient ? kRest : std::chrono::milliseconds(0));
+}
+
+std::shared_ptr<const GridValues> StepMeasures::grid(const std::string& what) const {
+  return grid_.value_key().starts_with(what + "|") ? grid_.value() : nullptr;
+}
+
+void StepMeasures::want_head(int policy, const MeasuredReplay& of, int layer, int head) {
+  const std::string key = of.key + "|" + std::to_string(layer) + ":" + std::to_string(head) + ":" +
+                          std::to_string(of.step);
+  heads_[policy].request(queue_, key, [this, of, layer, head](Progress& progress, const auto&) {
+    MeasureRequest request;
+    for (const Measure& measure : all_measures()) {
+      if (!measure.info->label.empty()) request.measures.push_back(measure.info->name);
+    }
+    request.steps = {of.step};
+    request.layers = {layer};
+    request.head = head;
+    request.states = &states_;
+    const Replay measured = measure_replay(*of.trace, *of.replay, request, progress);
+    return measured.heads.front().steps[static_cast<std::size_t>(of.step)];
+  });
+}
+
+bool StepMeasures::computing() const {
+  if (computing_grid()) return true;
+  for (const auto& head : heads_) {
+    if (!head.key().empty() && head.computing()) return true;
+  }
+  return false;
+}
+
+}  // namespace kvloupe::window

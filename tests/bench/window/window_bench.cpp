@@ -1,0 +1,135 @@
+// How long the window takes on a large trace (kvloupe_made_trace writes one): opening it, another
+// budget, another step. Wall and processor time of the whole process, and its peak memory.
+//
+//   kvloupe_window_bench TRACE.h5 [POLICY [MEASURE [BUDGET]]]
+//
+// MEASURE is one of the grid's, such as "perturbation ℒ". The window is small and drawn 20 times a
+// second, so that the software renderer leaves the processor to the replays.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <time.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <fstream>
+#include <functional>
+#include <string>
+#include <thread>
+
+#include "tests/app/virtual_display.h"
+#include "tests/app/window_driver.h"
+
+namespace kvloupe::test {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr auto kFrame = std::chrono::milliseconds(50);
+constexpr double kLongest = 300.0;  // seconds anything may take
+
+double processor_seconds() {
+  timespec now{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+/// Peak of the resident memory, MB.
+long peak_memory() {
+  std::ifstream status("/proc/self/status");
+  std::string word;
+  long kilobytes = 0;
+  while (status >> word) {
+    if (word == "VmHWM:") status >> kilobytes;
+  }
+  return kilobytes / 1024;
+}
+
+class Bench {
+ public:
+  explicit Bench(WindowDriver& driver) : driver_(driver) {}
+
+  void begin() {
+    start_ = Clock::now();
+    start_processor_ = processor_seconds();
+  }
+  /// Draws frames until `done`, and says when that was.
+  void until(const char* what, const std::function<bool()>& done) {
+    while (!done() && seconds() < kLongest) {
+      driver_.frame();
+      if (done()) break;
+      std::this_thread::sleep_for(kFrame);
+    }
+    fmt::print("  {:<28} {:6.2f} s  {:6.2f} s of processor time{}\n", what, seconds(),
+               processor_seconds() - start_processor_, done() ? "" : "  NOT DONE");
+    std::fflush(stdout);
+  }
+
+ private:
+  double seconds() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
+
+  WindowDriver& driver_;
+  Clock::time_point start_;
+  double start_processor_ = 0.0;
+};
+
+int run(int count, char** words) {
+  if (count < 2 || count > 5) {
+    fmt::print(stderr, "usage: kvloupe_window_bench TRACE.h5 [POLICY [MEASURE [BUDGET]]]\n");
+    return 2;
+  }
+  if (const std::string problem = need_display(); !problem.empty()) {
+    fmt::print(stderr, "{}\n", problem);
+    return 1;
+  }
+  WindowDriver driver(1000, 640);
+  window::Workspace& w = driver.workspace;
+  w.state = window::default_state();
+  w.state.tile_count = 1;  // the film strip
+  w.state.policy_a = count > 2 ? words[2] : "keydiff";
+  w.state.grid_metric = count > 3 ? words[3] : "retained mass";
+  const int budget = count > 4 ? std::atoi(words[4]) : 1024;
+  w.state.budget = std::to_string(budget);
+
+  Bench bench(driver);
+  const auto strip = [&] { return w.tiles[0].scene(); };
+  // All heads have a number, and it is of what was asked for.
+  const auto filled = [&] {
+    return w.results.a.all.complete() && !w.grid.values.empty() &&
+           std::all_of(w.grid.values.begin(), w.grid.values.end(),
+                       [](double value) { return std::isfinite(value); });
+  };
+  fmt::print("{}, {}, N = {}\n", w.state.policy_a, w.state.grid_metric, budget);
+  fmt::print("opening\n");
+  bench.begin();
+  w.open(words[1]);
+  bench.until("film strip", [&] { return strip() != nullptr; });
+  bench.until("grid", filled);
+  bench.until("all at rest", [&] { return w.settled(); });
+
+  fmt::print("another budget\n");
+  auto before = strip();
+  bench.begin();
+  w.state.budget = std::to_string(budget * 3 / 4);
+  driver.frame();
+  bench.until("film strip", [&] { return strip() != before; });
+  bench.until("grid", filled);
+  bench.until("all at rest", [&] { return w.settled(); });
+
+  fmt::print("another step\n");
+  bench.begin();
+  w.state.selection.step = w.step() / 2;
+  driver.frame();
+  bench.until("grid", filled);
+  bench.until("all at rest", [&] { return w.settled(); });
+
+  fmt::print("peak memory {} MB\n", peak_memory());
+  return 0;
+}
+
+}  // namespace
+}  // namespace kvloupe::test
+
+int main(int count, char** words) {
+  testing::InitGoogleTest();
+  return kvloupe::test::run(count, words);
+}

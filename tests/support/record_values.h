@@ -1,0 +1,16 @@
+#pragma once
+
+#include <vector>
+
+#include "analysis/metric/perturbation.h"
+#include "analysis/record/records.h"
+
+namespace kvloupe::test {
+
+/// What a record says of output perturbation, by query head [G].
+std::vector<QueryHeadMetrics> metrics_of(const StepRecord& record);
+
+/// Gives a query head a value of a measure; all that it has none of are NaN.
+void set_value(QueryHeadRecord& record, const char* measure, double value);
+
+}  // namespace kvloupe::test
