@@ -9,7 +9,7 @@
 #include "analysis/record/layer_states.h"
 #include "app/job/computed.h"
 #include "app/job/job_queue.h"
-#include "app/window/head_grid.h"
+#include "app/session/head_grid.h"
 
 namespace kvloupe::window {
 
