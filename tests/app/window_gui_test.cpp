@@ -143,15 +143,22 @@ TEST_F(Window, OpensATraceAndSelectsHeadsByKeysAndMouse) {
 TEST_F(Window, EveryViewDrawsInBothThemesAndAnyTiling) {
   open_trace();
   state().policy_b_on = true;
-  for (const window::ViewEntry& view : window::view_catalog()) {
-    show(std::string(view.figure).c_str());
-    if (const std::string why = window::why_not(view, w()); !why.empty()) {
-      EXPECT_EQ(w().tiles[0].error(), why) << view.figure;
-      continue;
+  ASSERT_EQ(state().theme, window::Theme::light);
+  for (const window::Theme theme : {window::Theme::dark, window::Theme::light}) {
+    state().theme = theme;
+    for (const window::ViewEntry& view : window::view_catalog()) {
+      show(std::string(view.figure).c_str());
+      if (const std::string why = window::why_not(view, w()); !why.empty()) {
+        EXPECT_EQ(w().tiles[0].error(), why) << view.figure;
+        continue;
+      }
+      EXPECT_EQ(w().tiles[0].error(), "") << view.figure;
+      ASSERT_NE(w().tiles[0].scene(), nullptr) << view.figure;
+      EXPECT_FALSE(w().tiles[0].scene()->items.empty()) << view.figure;
+      const figure::Colour paper = w().tiles[0].scene()->background;
+      EXPECT_EQ(paper.red + paper.green + paper.blue < 3 * 128, theme == window::Theme::dark)
+          << view.figure;
     }
-    EXPECT_EQ(w().tiles[0].error(), "") << view.figure;
-    ASSERT_NE(w().tiles[0].scene(), nullptr) << view.figure;
-    EXPECT_FALSE(w().tiles[0].scene()->items.empty()) << view.figure;
   }
   show("filmstrip");
   for (const char* count : {"2", "3", "4"}) {
