@@ -119,7 +119,7 @@ struct TextMetrics::Impl {
   double cap_height = 0.727;
   std::mutex mutex;
   std::map<std::pair<int, std::uint32_t>, Glyph> known;  // by font and character
-  std::map<char32_t, int> spare_faces;                   // by a grapheme's first character, or −1
+  std::map<std::u32string, int> spare_faces;             // that Fontconfig found
   Font shaping = Font::regular;                          // of the text that is being shaped
   TextShaper shaper{
       [this](std::u32string_view grapheme, int previous) { return face_for(grapheme, previous); },
@@ -200,6 +200,16 @@ struct TextMetrics::Impl {
     return true;
   }
 
+  /// The face that Fontconfig finds for characters; −1 where it lacks the first.
+  int spare_face(std::u32string_view characters) {
+    const auto [known_face, is_new] = spare_faces.try_emplace(std::u32string(characters), -1);
+    if (!is_new) return known_face->second;
+    const auto found = find_characters(config, characters);
+    const int face = found ? load(*found, false) : -1;
+    if (face >= 0 && has(face, characters.front())) known_face->second = face;
+    return known_face->second;
+  }
+
   /// The face that shows a grapheme: the text's own, DejaVu Sans, that of the grapheme before it,
   /// or one that Fontconfig finds; the text's own again where none has its first character.
   int face_for(std::u32string_view grapheme, int previous) {
@@ -208,14 +218,11 @@ struct TextMetrics::Impl {
     for (const int face : {own, dejavu_face, previous}) {
       if (face >= 0 && covers(face, grapheme)) return face;
     }
-    const auto [known_face, is_new] = spare_faces.try_emplace(grapheme.front(), -1);
-    if (is_new || (known_face->second >= 0 && !covers(known_face->second, grapheme))) {
-      constexpr std::size_t most = 8;  // of a grapheme's characters: more are no writing
-      const auto found = find_characters(config, grapheme.substr(0, most));
-      const int face = found ? load(*found, false) : -1;
-      if (face >= 0 && has(face, grapheme.front())) known_face->second = face;
-    }
-    if (known_face->second >= 0) return known_face->second;
+    constexpr std::size_t most = 8;  // of a grapheme's characters: more are no writing
+    const int of_letter = spare_face(grapheme.substr(0, 1));
+    if (of_letter >= 0 && covers(of_letter, grapheme)) return of_letter;
+    const int of_all = spare_face(grapheme.substr(0, most));
+    if (of_all >= 0) return of_all;
     return has(own, grapheme.front()) || !has(dejavu_face, grapheme.front()) ? own : dejavu_face;
   }
 
