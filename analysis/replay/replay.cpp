@@ -47,7 +47,7 @@ void check_head(const ReplayRequest& request, const ModelInfo& model) {
 StateParts parts_of_policy(const PolicySpec& policy, const LayerContext& context) {
   StateParts parts;
   parts.value_norms = false;
-  parts.output_weights = reads_output_weights(policy);
+  parts.output_weights = has_trait(policy, &PolicyTraits::reads_output_weights);
   if (!parts.output_weights) {
     const std::unique_ptr<LayerPolicy> one = make_layer_policy(policy, context);
     parts.values = one->needs_values() || one->merges();

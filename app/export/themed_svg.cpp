@@ -203,7 +203,9 @@ std::string ThemedSvg::text(const Text& light, const Text& dark) {
   std::string out = fmt::format("<text x=\"{}\" y=\"{}\" font-size=\"{}\"", number(light.anchor.x),
                                 number(light.anchor.y), number(light.size));
   // Keeps its place where the reader's machine has other fonts.
-  if (light.width > 0 && light.text.size() > 1) {
+  if (const std::string shaping = shaping_attributes(light); !shaping.empty()) {
+    out += shaping;
+  } else if (light.width > 0 && light.text.size() > 1) {
     out += " textLength=\"" + number(light.width) + '"';
   }
   if (light.turned) {

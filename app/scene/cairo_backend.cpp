@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <numbers>
+#include <span>
 #include <vector>
 
 #include "analysis/error.h"
@@ -124,7 +125,13 @@ class CairoWriter {
   }
 
   void operator()(const Text& text) {
-    const std::vector<Glyph> layout = fonts_.layout(text.text, text.font);
+    const std::string words = valid(text.text);
+    const std::vector<Glyph> layout = fonts_.layout(words, text.font);
+    std::vector<std::size_t> starts;  // of clusters, in the order of reading
+    for (const Glyph& glyph : layout) starts.push_back(glyph.byte);
+    std::sort(starts.begin(), starts.end());
+    starts.erase(std::unique(starts.begin(), starts.end()), starts.end());
+    starts.push_back(words.size());
     cairo_save(cr_);
     const Point start = text.start();
     cairo_translate(cr_, start.x, start.y);
@@ -132,8 +139,8 @@ class CairoWriter {
     source(text.colour);
     for (std::size_t from = 0; from < layout.size();) {
       std::size_t end = from;
-      while (end < layout.size() && layout[end].face == layout[from].face) ++end;
-      show(text, layout, from, end);
+      while (end < layout.size() && layout[end].run == layout[from].run) ++end;
+      show(words, text.size, {layout.data() + from, layout.data() + end}, starts);
       from = end;
     }
     cairo_restore(cr_);
@@ -219,20 +226,40 @@ class CairoWriter {
     cairo_new_path(cr_);
   }
 
-  /// Glyphs [from, end) of one face, each tied to its character so that PDF text can be selected.
-  void show(const Text& text, const std::vector<Glyph>& layout, std::size_t from, std::size_t end) {
-    std::vector<cairo_glyph_t> glyphs;
-    std::vector<cairo_text_cluster_t> clusters;
-    for (std::size_t i = from; i < end; ++i) {
-      glyphs.push_back({layout[i].index, layout[i].x * text.size, 0.0});
-      const std::size_t next = i + 1 < layout.size() ? layout[i + 1].byte : text.text.size();
-      clusters.push_back({static_cast<int>(next - layout[i].byte), 1});
+  /// The text as Cairo takes it: what is no valid UTF-8, and NUL, as U+FFFD.
+  static std::string valid(const std::string& text) {
+    std::string out;
+    for (std::size_t byte = 0; byte < text.size();) {
+      const std::size_t from = byte;
+      const std::uint32_t character = next_character(text, byte);
+      if (character == 0xFFFD || character == 0) {
+        out += "\xEF\xBF\xBD";
+      } else {
+        out.append(text, from, byte - from);
+      }
     }
-    const std::size_t first_byte = layout[from].byte;
-    const std::size_t last_byte = end < layout.size() ? layout[end].byte : text.text.size();
-    const std::string part = text.text.substr(first_byte, last_byte - first_byte);
-    cairo_set_font_face(cr_, faces_.get(layout[from].face));
-    cairo_set_font_size(cr_, text.size);
+    return out;
+  }
+
+  /// Glyphs of one run, tied to their characters so that PDF text can be searched and copied.
+  /// `starts`: where each cluster of the text starts, and its end.
+  void show(const std::string& text, double size, std::span<const Glyph> run,
+            const std::vector<std::size_t>& starts) {
+    std::vector<cairo_glyph_t> glyphs;
+    std::map<std::size_t, int> counts;  // of glyphs, by the byte where their cluster starts
+    for (const Glyph& glyph : run) {
+      glyphs.push_back({glyph.index, (glyph.x + glyph.right) * size, -glyph.up * size});
+      ++counts[glyph.byte];
+    }
+    std::vector<cairo_text_cluster_t> clusters;
+    std::size_t end = 0;
+    for (const auto& [byte, count] : counts) {
+      end = *std::upper_bound(starts.begin(), starts.end(), byte);
+      clusters.push_back({static_cast<int>(end - byte), count});
+    }
+    const std::string part = text.substr(counts.begin()->first, end - counts.begin()->first);
+    cairo_set_font_face(cr_, faces_.get(run.front().face));
+    cairo_set_font_size(cr_, size);
     cairo_font_options_t* options = cairo_font_options_create();
     cairo_font_options_set_hint_style(options, CAIRO_HINT_STYLE_NONE);
     cairo_font_options_set_hint_metrics(options, CAIRO_HINT_METRICS_OFF);
@@ -242,7 +269,8 @@ class CairoWriter {
     cairo_show_text_glyphs(cr_, part.data(), static_cast<int>(part.size()), glyphs.data(),
                            static_cast<int>(glyphs.size()), clusters.data(),
                            static_cast<int>(clusters.size()),
-                           static_cast<cairo_text_cluster_flags_t>(0));
+                           run.front().right_to_left ? CAIRO_TEXT_CLUSTER_FLAG_BACKWARD
+                                                     : static_cast<cairo_text_cluster_flags_t>(0));
   }
 
   cairo_t* cr_;

@@ -255,39 +255,39 @@ struct ImguiBackend::Impl {
     list.AddConvexPolyFilled(points.data(), static_cast<int>(points.size()), colour);
   }
 
-  /// Pieces meet without a seam: only their own two edges are softened, by half a pixel to either
-  /// side.
+  /// Only a piece's own two edges are softened, by about half a pixel to either side, and along the
+  /// sides where it meets other pieces, so that no seam shows there.
   void fill_piece(ImDrawList& list, const FillPiece& piece, Colour colour) {
     std::array<ImVec2, 4> p{};
     for (std::size_t i = 0; i < 4; ++i) p[i] = place(piece.corners[i]);
+    const bool across_x = std::abs(p[0].x - p[3].x) + std::abs(p[1].x - p[2].x) >
+                          std::abs(p[0].y - p[3].y) + std::abs(p[1].y - p[2].y);
+    const auto across = [&](ImVec2 q) { return across_x ? q.x : q.y; };
+    const auto along = [&](ImVec2 q) { return across_x ? q.y : q.x; };
+    const auto moved = [&](ImVec2 q, float by) {
+      return across_x ? ImVec2{q.x + by, q.y} : ImVec2{q.x, q.y + by};
+    };
+    // What half a pixel at right angles to an edge is across; an edge that lies flat stays sharp.
+    const auto half = [&](ImVec2 from, ImVec2 to) {
+      const float length = std::hypot(to.x - from.x, to.y - from.y);
+      const float rise = std::abs(along(to) - along(from));
+      return rise > 0.0F ? std::min(0.5F * length / rise, 1.5F) : 0.0F;
+    };
+    const float a = half(p[0], p[1]);
+    const float b = half(p[3], p[2]);
+    std::array<ImVec2, 4> in{};
+    for (const auto& [first, second] : {std::pair{0U, 3U}, {1U, 2U}}) {
+      const float room = std::abs(across(p[second]) - across(p[first])) / 2;
+      in[first] = moved(p[first], std::min(a, room));
+      in[second] = moved(p[second], -std::min(b, room));
+    }
     const ImU32 solid = packed(colour);
     const ImU32 clear = packed({colour.red, colour.green, colour.blue, 0});
-    // Outwards across an edge, half a pixel long.
-    const auto outwards = [](ImVec2 from, ImVec2 to, ImVec2 inside) {
-      ImVec2 across{to.y - from.y, from.x - to.x};
-      const float length = std::hypot(across.x, across.y);
-      if (length == 0.0F) return ImVec2{0, 0};
-      const bool inwards = across.x * (inside.x - from.x) + across.y * (inside.y - from.y) > 0.0F;
-      const float half = (inwards ? -0.5F : 0.5F) / length;
-      return ImVec2{across.x * half, across.y * half};
-    };
-    const ImVec2 first = between(p[0], p[1]);
-    const ImVec2 second = between(p[3], p[2]);
-    const ImVec2 a = outwards(p[0], p[1], second);
-    const ImVec2 b = outwards(p[3], p[2], first);
-    const float in = -std::min(1.0F, std::hypot(second.x - first.x, second.y - first.y));
-    quad(list, {moved(p[0], a, in), moved(p[1], a, in), moved(p[2], b, in), moved(p[3], b, in)},
-         {solid, solid, solid, solid});
-    quad(list, {moved(p[0], a, in), moved(p[1], a, in), moved(p[1], a, 1), moved(p[0], a, 1)},
-         {solid, solid, clear, clear});
-    quad(list, {moved(p[3], b, in), moved(p[2], b, in), moved(p[2], b, 1), moved(p[3], b, 1)},
-         {solid, solid, clear, clear});
+    quad(list, in, {solid, solid, solid, solid});
+    quad(list, {in[0], in[1], moved(p[1], -a), moved(p[0], -a)}, {solid, solid, clear, clear});
+    quad(list, {in[3], in[2], moved(p[2], b), moved(p[3], b)}, {solid, solid, clear, clear});
   }
 
-  static ImVec2 between(ImVec2 a, ImVec2 b) { return {(a.x + b.x) / 2, (a.y + b.y) / 2}; }
-  static ImVec2 moved(ImVec2 p, ImVec2 by, float times) {
-    return {p.x + by.x * times, p.y + by.y * times};
-  }
   static void quad(ImDrawList& list, const std::array<ImVec2, 4>& corners,
                    const std::array<ImU32, 4>& colours) {
     const ImVec2 white = ImGui::GetFontTexUvWhitePixel();
@@ -349,21 +349,25 @@ struct ImguiBackend::Impl {
   }
 
   void draw(ImDrawList& list, const Text& text) {
-    const double pixels = text.size * static_cast<double>(scale);
+    draw_text(list, text.text, text.font, place(text.start()),
+              text.size * static_cast<double>(scale), text.turned, packed(text.colour));
+  }
+
+  void draw_text(ImDrawList& list, std::string_view text, Font font, ImVec2 start, double pixels,
+                 bool turned, ImU32 colour) {
     const int size = static_cast<int>(std::lround(pixels * 64.0));
     if (size <= 0) return;
-    const ImVec2 start = place(text.start());
-    const ImU32 colour = packed(text.colour);
     int page = -1;
-    for (const Glyph& g : fonts.layout(text.text, text.font)) {
+    for (const Glyph& g : fonts.layout(text, font)) {
       // Across the text the baseline sits on a pixel; along it, glyphs sit on quarter pixels.
-      const double along = g.x * pixels;
+      const double along = (g.x + g.right) * pixels;
+      const auto above = static_cast<float>(g.up * pixels);  // the baseline: a mark on a letter
       double exact =
-          text.turned ? static_cast<double>(start.y) - along : static_cast<double>(start.x) + along;
-      const double steps = text.turned ? std::floor(-exact * 4 + 0.5) : std::floor(exact * 4 + 0.5);
+          turned ? static_cast<double>(start.y) - along : static_cast<double>(start.x) + along;
+      const double steps = turned ? std::floor(-exact * 4 + 0.5) : std::floor(exact * 4 + 0.5);
       const int shift = static_cast<int>(steps - std::floor(steps / 4) * 4);
       const auto whole = static_cast<float>(std::floor(steps / 4));
-      const Sprite& sprite = glyph(g.face, g.index, size, shift, text.turned);
+      const Sprite& sprite = glyph(g.face, g.index, size, shift, turned);
       if (sprite.page < 0) continue;
       if (sprite.page != page) {
         if (page >= 0) list.PopTextureID();
@@ -371,10 +375,10 @@ struct ImguiBackend::Impl {
         list.PushTextureID(id(atlas.page(page)));
       }
       list.PrimReserve(6, 4);
-      if (text.turned) {
-        push_quad(list, sprite, std::round(start.x), -whole, colour);
+      if (turned) {
+        push_quad(list, sprite, std::round(start.x - above), -whole, colour);
       } else {
-        push_quad(list, sprite, whole, std::round(start.y), colour);
+        push_quad(list, sprite, whole, std::round(start.y - above), colour);
       }
     }
     if (page >= 0) list.PopTextureID();
@@ -431,6 +435,11 @@ void ImguiBackend::draw(const Scene& scene, ImDrawList& list, float x, float y, 
   for (const Item& item : scene.items) {
     std::visit([&](const auto& one) { impl_->draw(list, one); }, item);
   }
+}
+
+void ImguiBackend::draw_text(ImDrawList& list, std::string_view text, Font font, float x, float y,
+                             double pixels, std::uint32_t colour) {
+  impl_->draw_text(list, text, font, {x, y}, pixels, false, colour);
 }
 
 void ImguiBackend::end_frame() {

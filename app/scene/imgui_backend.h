@@ -26,6 +26,11 @@ class ImguiBackend {
   void draw(const Scene& scene, ImDrawList& list, float x, float y, float scale,
             bool background = true);
 
+  /// One line of text outside a scene, its baseline from (x, y) on, `pixels` to the em, the colour
+  /// as ImGui packs it.
+  void draw_text(ImDrawList& list, std::string_view text, Font font, float x, float y,
+                 double pixels, std::uint32_t colour);
+
   /// Call once after every frame: drops textures that were not drawn for a few seconds.
   void end_frame();
 

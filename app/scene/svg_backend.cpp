@@ -100,7 +100,7 @@ class SvgWriter {
     const std::string x = number(text.anchor.x);
     const std::string y = number(text.anchor.y);
     out_ += "<text x=\"" + x + "\" y=\"" + y + "\" font-size=\"" + number(text.size) + '"' +
-            anchor + font;
+            anchor + font + shaping_attributes(text);
     if (text.turned) out_ += " transform=\"rotate(-90 " + x + ' ' + y + ")\"";
     out_ +=
         paint("fill", text.colour) + " xml:space=\"preserve\">" + xml_text(text.text) + "</text>\n";

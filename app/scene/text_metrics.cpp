@@ -13,6 +13,7 @@
 
 #include "analysis/error.h"
 #include "analysis/utf8.h"
+#include "app/scene/text_shaper.h"
 
 namespace kvloupe::figure {
 
@@ -66,11 +67,11 @@ std::optional<FoundFont> find_family(FcConfig* config, const char* family, bool 
   return font;
 }
 
-/// Any installed font that has the character.
-std::optional<FoundFont> find_character(FcConfig* config, std::uint32_t character) {
+/// The installed font that has most of the characters.
+std::optional<FoundFont> find_characters(FcConfig* config, std::u32string_view wanted_characters) {
   const Pattern wanted(FcPatternCreate());
   FcCharSet* characters = FcCharSetCreate();
-  FcCharSetAddChar(characters, character);
+  for (const char32_t character : wanted_characters) FcCharSetAddChar(characters, character);
   FcPatternAddCharSet(wanted.get(), FC_CHARSET, characters);
   FcCharSetDestroy(characters);
   FcPatternAddBool(wanted.get(), FC_SCALABLE, FcTrue);
@@ -95,6 +96,13 @@ struct TextMetrics::Impl {
   double cap_height = 0.727;
   std::mutex mutex;
   std::map<std::pair<int, std::uint32_t>, Glyph> known;  // by font and character
+  std::map<std::u32string, int> spare_faces;             // that Fontconfig found
+  Font shaping = Font::regular;                          // of the text that is being shaped
+  TextShaper shaper{
+      [this](std::u32string_view grapheme, int previous) { return face_for(grapheme, previous); },
+      [this](int face) { return faces[static_cast<std::size_t>(face)].info; }};
+  std::map<std::pair<Font, std::string>, std::vector<Glyph>> shaped;
+  std::size_t shaped_glyphs = 0;
 
   ~Impl() {
     for (Loaded& loaded : faces) FT_Done_Face(loaded.face);
@@ -122,7 +130,6 @@ struct TextMetrics::Impl {
     Glyph glyph;
     const FT_Face f = faces[static_cast<std::size_t>(face)].face;
     glyph.face = face;
-    glyph.character = character;
     glyph.index = FT_Get_Char_Index(f, character);
     FT_Fixed advance = 0;
     if (FT_Get_Advance(f, glyph.index, FT_LOAD_NO_SCALE, &advance) == 0) {
@@ -141,12 +148,94 @@ struct TextMetrics::Impl {
       if (spare.index != 0) glyph = spare;
     }
     if (glyph.index == 0 && character >= 0x80) {
-      if (const auto other = find_character(config, character)) {
+      if (const auto other = find_characters(config, std::u32string(1, character))) {
         const int face = load(*other, false);
         if (face >= 0 && glyph_in(face, character).index != 0) glyph = glyph_in(face, character);
       }
     }
     return known.emplace(key, glyph).first->second;
+  }
+
+  bool has(int face, char32_t character) const {
+    return FT_Get_Char_Index(faces[static_cast<std::size_t>(face)].face, character) != 0;
+  }
+
+  /// Whether the face shows a letter with all its marks, be it as one composed character.
+  bool covers(int face, std::u32string_view grapheme) const {
+    char32_t last = 0;
+    for (const char32_t character : grapheme) {
+      if (is_ignorable(character)) continue;
+      const char32_t both = last == 0 ? 0 : composed(last, character);
+      if (both != 0 && has(face, both)) {
+        last = both;
+      } else if (has(face, character)) {
+        last = character;
+      } else {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  /// The face that Fontconfig finds for characters; −1 where it lacks the first.
+  int spare_face(std::u32string_view characters) {
+    const auto [known_face, is_new] = spare_faces.try_emplace(std::u32string(characters), -1);
+    if (!is_new) return known_face->second;
+    const auto found = find_characters(config, characters);
+    const int face = found ? load(*found, false) : -1;
+    if (face >= 0 && has(face, characters.front())) known_face->second = face;
+    return known_face->second;
+  }
+
+  /// The face that shows a grapheme: the text's own, DejaVu Sans, that of the grapheme before it,
+  /// or one that Fontconfig finds; the text's own again where none has its first character.
+  int face_for(std::u32string_view grapheme, int previous) {
+    const int own = first_face[static_cast<int>(shaping)];
+    const int dejavu_face = shaping == Font::bold ? dejavu_bold : dejavu;
+    for (const int face : {own, dejavu_face, previous}) {
+      if (face >= 0 && covers(face, grapheme)) return face;
+    }
+    constexpr std::size_t most = 8;  // of a grapheme's characters: more are no writing
+    const int of_letter = spare_face(grapheme.substr(0, 1));
+    if (of_letter >= 0 && covers(of_letter, grapheme)) return of_letter;
+    const int of_all = spare_face(grapheme.substr(0, most));
+    if (of_all >= 0) return of_all;
+    return has(own, grapheme.front()) || !has(dejavu_face, grapheme.front()) ? own : dejavu_face;
+  }
+
+  /// `mutex` is held.
+  std::vector<Glyph> layout(std::string_view text, Font font) {
+    if (needs_shaping(text)) return shape(text, font);
+    std::vector<Glyph> glyphs;
+    glyphs.reserve(text.size());
+    double x = 0.0;
+    int run = 0;
+    for (std::size_t byte = 0; byte < text.size();) {
+      const std::size_t start = byte;
+      Glyph glyph = find(font, next_character(text, byte));
+      glyph.byte = start;
+      glyph.x = x;
+      if (!glyphs.empty() && glyphs.back().face != glyph.face) ++run;
+      glyph.run = run;
+      x += glyph.advance;
+      glyphs.push_back(glyph);
+    }
+    return glyphs;
+  }
+
+  const std::vector<Glyph>& shape(std::string_view text, Font font) {
+    const std::pair key{font, std::string(text)};
+    if (const auto it = shaped.find(key); it != shaped.end()) return it->second;
+    // Texts of a window repeat from frame to frame; a trace's tokens are some thousands.
+    constexpr std::size_t most_glyphs = 1 << 18;
+    if (shaped_glyphs > most_glyphs) {
+      shaped.clear();
+      shaped_glyphs = 0;
+    }
+    shaping = font;
+    std::vector<Glyph> glyphs = shaper.shape(text);
+    shaped_glyphs += glyphs.size();
+    return shaped.emplace(key, std::move(glyphs)).first->second;
   }
 };
 
@@ -196,46 +285,61 @@ TextMetrics::~TextMetrics() = default;
 
 std::vector<Glyph> TextMetrics::layout(std::string_view text, Font font) const {
   const std::lock_guard lock(impl_->mutex);
-  std::vector<Glyph> glyphs;
-  glyphs.reserve(text.size());
-  double x = 0.0;
-  for (std::size_t byte = 0; byte < text.size();) {
-    const std::size_t start = byte;
-    Glyph glyph = impl_->find(font, next_character(text, byte));
-    glyph.byte = start;
-    glyph.x = x;
-    x += glyph.advance;
-    glyphs.push_back(glyph);
-  }
-  return glyphs;
+  return impl_->layout(text, font);
 }
 
 double TextMetrics::width(std::string_view text, Font font, double size) const {
   const std::lock_guard lock(impl_->mutex);
   double em = 0.0;
-  for (std::size_t byte = 0; byte < text.size();) {
-    em += impl_->find(font, next_character(text, byte)).advance;
+  if (needs_shaping(text)) {
+    for (const Glyph& glyph : impl_->shape(text, font)) em += glyph.advance;
+  } else {
+    for (std::size_t byte = 0; byte < text.size();)
+      em += impl_->find(font, next_character(text, byte)).advance;
   }
   return em * size;
 }
 
 std::string TextMetrics::fit(std::string_view text, Font font, double size, double width) const {
   const std::vector<Glyph> glyphs = layout(text, font);
-  if (glyphs.empty() || (glyphs.back().x + glyphs.back().advance) * size <= width) {
-    return std::string(text);
-  }
-  const double room = width - this->width("…", font, size);
-  std::size_t end = 0;
+  double whole = 0.0;
+  std::map<std::size_t, double> clusters;  // advance, by the byte at which they start
   for (const Glyph& glyph : glyphs) {
-    if (glyph.x * size > room) break;
-    end = glyph.byte;
+    whole += glyph.advance;
+    clusters[glyph.byte] += glyph.advance;
   }
-  return end == 0 ? std::string() : std::string(text.substr(0, end)) + "…";
+  if (glyphs.empty() || whole * size <= width) return std::string(text);
+  const double room = width - this->width("…", font, size);
+  std::vector<std::size_t> ends;  // of beginnings that may fit
+  double before = 0.0;
+  for (const auto& [byte, advance] : clusters) {
+    if (before * size > room) break;
+    ends.push_back(byte);
+    before += advance;
+  }
+  for (; !ends.empty() && ends.back() > 0; ends.pop_back()) {
+    std::string cut = std::string(text.substr(0, ends.back())) + "…";
+    const auto last = std::find_if(glyphs.begin(), glyphs.end(), [&](const Glyph& glyph) {
+      return ends.size() > 1 && glyph.byte == ends[ends.size() - 2];
+    });
+    // Where reading goes on to the left the dots do, too.
+    if (last != glyphs.end() && last->right_to_left) cut += "\u200F";
+    // A letter at the cut may take another shape.
+    if (!needs_shaping(cut) || this->width(cut, font, size) <= width) return cut;
+  }
+  return {};
 }
 
 FontFace TextMetrics::face(int index) const {
   const std::lock_guard lock(impl_->mutex);
   return impl_->faces.at(static_cast<std::size_t>(index)).info;
+}
+
+double TextMetrics::line_height(Font font) const {
+  const std::lock_guard lock(impl_->mutex);
+  const FT_Face face =
+      impl_->faces[static_cast<std::size_t>(impl_->first_face[static_cast<int>(font)])].face;
+  return static_cast<double>(face->ascender - face->descender) / face->units_per_EM;
 }
 
 double TextMetrics::cap_height() const { return impl_->cap_height; }

@@ -8,7 +8,8 @@
 namespace kvloupe::figure {
 
 /// A piece of a filled area between two of its edges. corners[0] to corners[1] lies on one edge,
-/// corners[3] to corners[2] on the other; the two remaining sides are parallel to an axis.
+/// corners[3] to corners[2] on the other, further right or down; the two remaining sides are
+/// parallel to an axis.
 struct FillPiece {
   std::array<Point, 4> corners;
 };

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "app/scene/text_metrics.h"
+#include "app/scene/text_shaper.h"
 
 namespace kvloupe::figure {
 
@@ -36,6 +37,17 @@ std::string xml_text(std::string_view text) {
     }
   }
   return out;
+}
+
+std::string shaping_attributes(const Text& text) {
+  if (!needs_shaping(text.text) || !(text.width > 0)) return {};
+  // DejaVu Sans Mono squeezes Arabic into its columns; paper has DejaVu Sans.
+  const char* families =
+      text.font == Font::mono ? ";font-family:'JetBrains Mono','DejaVu Sans',monospace" : "";
+  return " textLength=\"" + xml_number(text.width) +
+         "\" lengthAdjust=\"spacingAndGlyphs\""
+         " style=\"font-kerning:auto;font-variant-ligatures:normal" +
+         families + '"';
 }
 
 std::string xml_number(double value, int decimals) {

@@ -6,6 +6,11 @@
 #include <string>
 #include <string_view>
 
+namespace kvloupe::figure {
+class ImguiBackend;
+class TextMetrics;
+}  // namespace kvloupe::figure
+
 namespace kvloupe::window {
 
 /// Inter for the interface, JetBrains Mono for token text, DejaVu Sans and other fonts that
@@ -26,6 +31,10 @@ class Fonts {
   ImFont* title = nullptr;      // Inter semi-bold 20 px
   ImFont* mono = nullptr;       // JetBrains Mono 14 px
   float scale() const { return scale_; }
+
+  // What ImGui cannot draw, letters that join or stack, goes through these (shaped_text.h).
+  const figure::TextMetrics* metrics = nullptr;
+  figure::ImguiBackend* backend = nullptr;
 
  private:
   std::set<char32_t> extra_;

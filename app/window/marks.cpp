@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "app/window/shaped_text.h"
+
 namespace kvloupe::window {
 
 namespace {
@@ -63,7 +65,7 @@ void small_arrow(ImVec2 centre, float ui_scale, ImU32 colour) {
 void label(const Fonts& fonts, ImDrawList& list, ImVec2 at, const std::string& text,
            const Palette& colours, ImVec2 corner) {
   const float size = fonts.secondary->FontSize;
-  const ImVec2 extent = fonts.secondary->CalcTextSizeA(size, 1e6F, 0.0F, text.c_str());
+  const ImVec2 extent{line_width(fonts, fonts.secondary, size, text), size};
   const float gap = 8.0F * fonts.scale();
   ImVec2 low{at.x + gap, at.y - gap - extent.y};
   if (low.x + extent.x + gap > corner.x) low.x = at.x - gap - extent.x;
@@ -73,7 +75,7 @@ void label(const Fonts& fonts, ImDrawList& list, ImVec2 at, const std::string& t
   list.AddRectFilled({low.x - margin, low.y - margin / 2},
                      {low.x + extent.x + margin, low.y + extent.y + margin / 2},
                      faded(colours.paper, 0.92F));
-  list.AddText(fonts.secondary, size, low, colours.ink, text.c_str());
+  draw_line(list, fonts, fonts.secondary, size, low, colours.ink, text);
 }
 
 void upright_label(const Fonts& fonts, ImDrawList& list, ImVec2 top, const char* text,

@@ -7,6 +7,7 @@
 #include "app/window/marks.h"
 #include "app/window/numbers.h"
 #include "app/window/panels.h"
+#include "app/window/shaped_text.h"
 #include "app/window/workspace.h"
 
 namespace kvloupe::window {
@@ -223,7 +224,7 @@ void draw_token_lines(Workspace& w) {
   const bool differs = w.state.token_colour == "difference" && w.state.policy_b_on;
   const int token = w.hovered.token >= 0 ? w.hovered.token : w.state.selection.token;
   if (token >= 0 && token < trace->length()) {
-    ImGui::TextUnformatted(token_line(w, token).c_str());
+    show_text(w.fonts, token_line(w, token));
   } else {
     ImGui::TextDisabled("%s", differs ? difference_line(w).c_str()
                                       : "Point at a token to mark it in all views; click it to see "

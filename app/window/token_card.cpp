@@ -7,6 +7,7 @@
 
 #include "app/plot/printable.h"
 #include "app/window/marks.h"
+#include "app/window/shaped_text.h"
 #include "app/window/workspace.h"
 
 namespace kvloupe::window {
@@ -147,7 +148,7 @@ void TokenCard::draw_expectations(Workspace& w, int token, float width) {
   if (!expected) return;
   ImGui::PushTextWrapPos(ImGui::GetCursorPosX() + width);
   for (const std::string& line : {likelihood_text(*expected, token), next_text(*expected, token)}) {
-    if (!line.empty()) ImGui::TextUnformatted(line.c_str());
+    if (!line.empty()) show_text(w.fonts, line);
   }
   ImGui::PopTextWrapPos();
 }
@@ -185,7 +186,7 @@ void TokenCard::draw(Workspace& w) {
   std::string heading = fmt::format("Token {}", count_text(token));
   if (at < table.text.size()) heading += fmt::format(" “{}”", figure::printable(table.text[at]));
   ImGui::PushFont(w.fonts.heading);
-  ImGui::TextUnformatted(heading.c_str());
+  show_text(w.fonts, heading);
   ImGui::PopFont();
   ImGui::PushFont(w.fonts.secondary);
   ImGui::SameLine(w.px(12) + inner - ImGui::CalcTextSize("Close").x -

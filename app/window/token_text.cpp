@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "app/plot/printable.h"
+#include "app/window/shaped_text.h"
 
 namespace kvloupe::window {
 
@@ -62,7 +63,7 @@ void TokenText::lay_out(const Input& in, float width) {
   std::size_t word = 0;  // where the last word of this line starts
   for (std::size_t i = 0; i < shown_.size(); ++i) {
     shown_[i] = i < in.text.size() ? figure::printable(in.text[i]) : std::to_string(i) + " ";
-    const float advance = in.fonts.mono->CalcTextSizeA(size, 1e6F, 0.0F, shown_[i].c_str()).x;
+    const float advance = line_width(in.fonts, in.fonts.mono, size, shown_[i]);
     const auto start = static_cast<std::size_t>(first_of_line_.back());
     if (shown_[i].front() == ' ') word = i;
     if (i > start && x + advance > width) {
@@ -152,7 +153,8 @@ TokenText::Output TokenText::draw(const std::string& trace_key, const Input& in)
         const float y = std::floor(top + line / 2) + 0.5F;
         list.AddLine({low.x + from, y}, {high.x, y}, faded(in.colours.evicted, 0.35F));
       }
-      list.AddText(in.fonts.mono, size, {low.x, top + baseline_box}, ink, shown_[token].c_str());
+      draw_line(list, in.fonts, in.fonts.mono, size, {low.x, top + baseline_box}, ink,
+                shown_[token]);
       if (!in.by_score && !in.other && state == figure::TokenState::protected_) {
         list.AddLine({low.x, high.y - 0.5F}, {high.x, high.y - 0.5F}, in.colours.protection);
       }

@@ -36,6 +36,8 @@ Workspace::Workspace(Host host)
       recent(host.recent_files),
       models(host.models),
       host_(std::move(host)) {
+  fonts.metrics = &metrics;
+  fonts.backend = &backend;
   if (host_.preferences.empty()) return;
   preferences_ = read_preferences(host_.preferences);
   state.theme = preferences_.theme;

@@ -238,4 +238,8 @@ std::string Chromium::pdf() {
       call("Page.printToPDF", {{"printBackground", true}})["data"].get<std::string>());
 }
 
+std::string Chromium::screenshot() {
+  return from_base64(call("Page.captureScreenshot")["data"].get<std::string>());
+}
+
 }  // namespace kvloupe::test

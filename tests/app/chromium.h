@@ -38,6 +38,8 @@ class Chromium {
   void medium(const std::string& media, const std::string& scheme);
   /// The page as a PDF, as printed.
   std::string pdf();
+  /// What the window shows, as a PNG.
+  std::string screenshot();
 
   /// Errors and warnings the page brought about, scripts' and the browser's own.
   const std::vector<std::string>& complaints() const { return complaints_; }

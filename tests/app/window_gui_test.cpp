@@ -144,15 +144,22 @@ TEST_F(Window, OpensATraceAndSelectsHeadsByKeysAndMouse) {
 TEST_F(Window, EveryViewDrawsInBothThemesAndAnyTiling) {
   open_trace();
   state().policy_b_on = true;
-  for (const figure::FigureInfo& view : figure::figure_catalog()) {
-    show(view.name.c_str());
-    if (const std::string why = window::why_not(view, w()); !why.empty()) {
-      EXPECT_EQ(w().tiles[0].error(), why) << view.name;
-      continue;
+  ASSERT_EQ(state().theme, window::Theme::light);
+  for (const window::Theme theme : {window::Theme::dark, window::Theme::light}) {
+    state().theme = theme;
+    for (const figure::FigureInfo& view : figure::figure_catalog()) {
+      show(view.name.c_str());
+      if (const std::string why = window::why_not(view, w()); !why.empty()) {
+        EXPECT_EQ(w().tiles[0].error(), why) << view.name;
+        continue;
+      }
+      EXPECT_EQ(w().tiles[0].error(), "") << view.name;
+      ASSERT_NE(w().tiles[0].scene(), nullptr) << view.name;
+      EXPECT_FALSE(w().tiles[0].scene()->items.empty()) << view.name;
+      const figure::Colour paper = w().tiles[0].scene()->background;
+      EXPECT_EQ(paper.red + paper.green + paper.blue < 3 * 128, theme == window::Theme::dark)
+          << view.name;
     }
-    EXPECT_EQ(w().tiles[0].error(), "") << view.name;
-    ASSERT_NE(w().tiles[0].scene(), nullptr) << view.name;
-    EXPECT_FALSE(w().tiles[0].scene()->items.empty()) << view.name;
   }
   show("filmstrip");
   for (const char* count : {"2", "3", "4"}) {

@@ -14,4 +14,17 @@ void write_model_attribute(const std::filesystem::path& trace, const std::string
   hdf5::write_attribute(model, name.c_str(), text);
 }
 
+void write_token_texts(const std::filesystem::path& trace, const std::vector<std::string>& texts) {
+  const hdf5::Lock lock;
+  const hdf5::Handle file(H5Fopen(trace.c_str(), H5F_ACC_RDWR, H5P_DEFAULT), H5Fclose,
+                          "cannot open " + trace.string());
+  const hdf5::Handle data(H5Dopen2(file, "/tokens/text", H5P_DEFAULT), H5Dclose, "no token texts");
+  const hdf5::Handle space(H5Dget_space(data), H5Sclose, "no token texts");
+  std::vector<const char*> pointers;
+  for (hssize_t i = 0; i < H5Sget_simple_extent_npoints(space); ++i)
+    pointers.push_back(texts[static_cast<std::size_t>(i) % texts.size()].c_str());
+  hdf5::check(H5Dwrite(data, hdf5::string_type(), H5S_ALL, H5S_ALL, H5P_DEFAULT, pointers.data()),
+              "cannot write token texts");
+}
+
 }  // namespace kvloupe::test

@@ -2,11 +2,15 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 namespace kvloupe::test {
 
 /// Gives /model of a trace that is there this text attribute, in place of one of that name.
 void write_model_attribute(const std::filesystem::path& trace, const std::string& name,
                            const std::string& text);
+
+/// Gives the tokens of a finished trace these texts, over and over.
+void write_token_texts(const std::filesystem::path& trace, const std::vector<std::string>& texts);
 
 }  // namespace kvloupe::test
