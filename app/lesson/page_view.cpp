@@ -321,8 +321,9 @@ figure::MadeFigure make_figure(const PageFigure& figure, const LessonTraces& tra
   const request::FigureRequest request =
       request::make_request(*figure.info, figure.settings, inputs);
   if (request::missing(*figure.info, request) == request::Missing::other_loop) {
-    throw WorkError("figure " + figure.info->name +
-                    ": compares a full run with a closed-loop run, and the lesson has none");
+    throw WorkError(
+        "figure " + figure.info->name +
+        ": compares a full run with a closed-loop run, but the lesson has no closed-loop run");
   }
   return traces.store->figures().make(*figure.info, request, inputs, progress);
 }
