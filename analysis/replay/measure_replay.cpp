@@ -22,8 +22,8 @@ struct Measuring {
   PolicySpec policy;
   ModelInfo model;
   std::vector<std::string> names = {};
-  MeasureChoice choice;   // of these names
-  bool per_step = false;  // whether any of the measures has a value per step
+  MeasureChoice choice = {};  // of these names
+  bool per_step = false;      // whether any of the measures has a value per step
   bool of_trace = false;
   bool reads_scores = false;
   std::vector<int> steps = {};  // ascending

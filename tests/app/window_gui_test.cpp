@@ -13,8 +13,10 @@
 #define GLFW_INCLUDE_NONE
 #include <GLFW/glfw3.h>
 
+#include "analysis/measure/measure_catalog.h"
 #include "analysis/metric/sink.h"
 #include "analysis/policy/spec.h"
+#include "analysis/replay/replay.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/session/view_catalog.h"
 #include "app/window/command_palette.h"
@@ -111,6 +113,38 @@ TEST_F(Window, TheGridShowsTheSinksWhateverThePolicy) {
   state().policy_a = "full";
   driver().settle();
   EXPECT_EQ(w().grid.values, shown);
+}
+
+TEST_F(Window, TheGridAndTheReadoutsShowTheMeasuresOfTheStepInHand) {
+  open_trace();
+  ReplayRequest request;
+  request.policy = parse_policy("h2o+kvmerger");
+  request.budget = 20;
+  Progress progress;
+  const Replay whole = replay(*w().results.trace(), request, progress);
+  state().policy_a = "h2o+kvmerger";
+  state().budget = "20";
+  for (const int step : {2, 1}) {
+    state().selection.step = step;
+    for (const char* name : {"retained_mass", "perturbation_l1", "log_pseudo_determinant"}) {
+      const Measure& measure = require_measure(name);
+      state().grid_metric = measure.info->label;
+      driver().settle();
+      ASSERT_EQ(w().grid.values.size(), whole.heads.size());
+      for (const HeadReplay& head : whole.heads) {
+        const StepRecord& record = head.steps[static_cast<std::size_t>(step)];
+        EXPECT_EQ(w().grid.at(head.layer, head.head), measure_at(measure, record)) << name;
+      }
+      const auto shown = w().measures.head(0);
+      ASSERT_NE(shown, nullptr);
+      const StepRecord& record = whole.find(state().selection.layer, state().selection.head)
+                                     ->steps[static_cast<std::size_t>(step)];
+      EXPECT_EQ(measure_at(measure, *shown), measure_at(measure, record)) << name;
+      EXPECT_EQ(measure_at(require_measure("rank"), *shown),
+                measure_at(require_measure("rank"), record));
+    }
+  }
+  EXPECT_EQ(w().measures.head(1), nullptr) << "policy B is off";
 }
 
 TEST_F(Window, WithNoTraceSaysWhatToDo) {
