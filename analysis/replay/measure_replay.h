@@ -14,10 +14,11 @@ class LayerStatesCache;  // record/layer_states.h
 
 /// What to measure of a replay that is there.
 struct MeasureRequest {
-  std::vector<std::string> measures;  // names
-  std::vector<int> steps;   // for those with a value per step; empty, or one is made of all: all
-  std::vector<int> layers;  // empty: all of the replay
-  int head = -1;            // of each layer; -1: all
+  std::vector<std::string> measures = {};  // names
+  /// For those with a value per step; all where it is empty, or where one is made of all.
+  std::vector<int> steps = {};
+  std::vector<int> layers = {};  // empty: all of the replay
+  int head = -1;                 // of each layer; -1: all
 
   // How, not what: results do not depend on these.
   bool background = false;

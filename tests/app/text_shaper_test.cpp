@@ -13,6 +13,7 @@
 #include "app/export/figure_file.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/plot/frame.h"
+#include "app/request/figure_service.h"
 #include "app/scene/cairo_backend.h"
 #include "app/scene/svg_backend.h"
 #include "app/scene/text_dump.h"
@@ -209,8 +210,8 @@ TEST_F(TextShaperTest, FiguresOfSuchATraceAreSoundAndTheirPdfCanBeSearched) {
   std::vector<std::string> words;
   for (const std::string& word : kWords) words.push_back(" " + word);
   test::write_token_texts(path, words);
-  const FigureMaker maker(std::make_shared<const Trace>(path));
-  FigureSettings settings;
+  const request::FigureMaker maker(std::make_shared<const Trace>(path));
+  request::FigureSettings settings;
   settings.policy = "h2o+recent(20%)+sinks(2)";
   Progress progress;
   const FigureInfo& info = find_figure("tokens");
