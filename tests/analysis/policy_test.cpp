@@ -441,7 +441,7 @@ TEST(States, NotANumberIsReportedWithLayerHeadAndToken) {
     FAIL();
   } catch (const WorkError& error) {
     EXPECT_THAT(error.what(),
-                HasSubstr("keynorm: the key of head 0 of layer 0, token 1 at step 0 holds"));
+                HasSubstr("keynorm: the key of head 0 of layer 0, token 1 at step 0 has a number"));
   }
 }
 

@@ -50,7 +50,7 @@ TEST(Spec, CanonicalTextLeavesOutDefaultsAndSortsModifiers) {
 TEST(Spec, ErrorsNameTheWordItsColumnAndTheNearest) {
   EXPECT_THAT(refusal("keydif"),
               testing::StartsWith(
-                  "policy: 'keydif' at column 1: no such score; the nearest is 'keydiff' of full"));
+                  "policy: 'keydif' at column 1: unknown score; the nearest is 'keydiff' of full"));
 }
 
 TEST(Spec, EveryKindOfErrorSaysWhere) {

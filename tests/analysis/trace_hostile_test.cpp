@@ -248,7 +248,7 @@ TEST_F(HostileTrace, StepsAndTokensOutOfRange) {
   EXPECT_THAT(blocks({0, 5, 5, 5, 5, 24}), HasSubstr("step 1"));
   EXPECT_THAT(blocks({0, 5, 5, 25}), HasSubstr("step 1"));
   EXPECT_THAT(blocks({-1, 24}), HasSubstr("step 0"));
-  EXPECT_THAT(blocks({0, 20}), HasSubstr("token 20 of 24"));
+  EXPECT_THAT(blocks({0, 20}), HasSubstr("token 20, but there are 24 tokens"));
   std::vector<std::int32_t> ids(24, 3);
   ids[9] = 50;
   EXPECT_THAT(after([&](Edit& e) { e.write("/tokens/ids", H5T_NATIVE_INT, ids.data()); }),

@@ -230,7 +230,7 @@ TEST(ValueAware, DoubtfulCombinationsCarryANote) {
   }
   EXPECT_THAT(notes("keydiff+critical")[0], HasSubstr("shifted by their minimum"));
   EXPECT_THAT(notes("keynorm+caote")[0], HasSubstr("shifted by their minimum"));
-  EXPECT_THAT(notes("sink+fastcaote")[0], HasSubstr("which sink is not"));
+  EXPECT_THAT(notes("sink+fastcaote")[0], HasSubstr("but sink is not attention"));
   model.num_kv_heads = 1;
   EXPECT_THAT(notes("h2o+caote")[0], HasSubstr("approximation"));
 }

@@ -66,11 +66,11 @@ TEST_F(Session, WhatIsWrongIsNamed) {
   EXPECT_THAT(problem(R"(, "colour": 1)"), HasSubstr("colour is not a field"));
   EXPECT_THAT(problem(R"(, "theme": "pink")"), HasSubstr("pink"));
   EXPECT_THAT(problem(R"(, "policy_a": "keydif")"), HasSubstr("keydif"));
-  EXPECT_THAT(problem(R"(, "budget": "0")"), HasSubstr("budget is wrong"));
+  EXPECT_THAT(problem(R"(, "budget": "0")"), HasSubstr("budget is not valid"));
   EXPECT_THAT(problem(R"(, "tiles": [{"view": "movie"}])"),
               HasSubstr("tiles[0].view \"movie\" is not a view"));
   EXPECT_THAT(problem(R"(, "tiles": [{"view": "similarity", "choices": {"of": "dreams"}}])"),
-              HasSubstr("tiles[0].choices are wrong"));
+              HasSubstr("tiles[0].choices are not valid"));
   EXPECT_THAT(problem(R"(, "tiles": [{"view": "pca", "x_range": [1, 1]}])"),
               HasSubstr("tiles[0].x_range"));
   EXPECT_THAT(problem(R"(, "selection": {"layer": -1})"), HasSubstr("selection.layer"));
