@@ -25,7 +25,7 @@ std::vector<std::string> specs() {
   std::vector<std::string> result;
   for (const PolicyEntry& entry : policy_catalog()) {
     if (entry.name == "external") continue;  // needs a file
-    if (entry.kind == PartKind::score) {
+    if (entry.kind() == PartKind::score) {
       result.push_back(entry.example.empty() ? entry.name : entry.example);
     } else {
       result.push_back("h2o+" + entry.name);
