@@ -192,8 +192,9 @@ TEST(Dependencies, TheTableNamesEveryFolderAndItsLibraries) {
 /// The rule that no drawing changes.
 TEST(Dependencies, OnlyCaptureSeesTorchAndItNeverSeesTheApp) {
   for (const auto& [folder, libraries] : includes().libraries) {
-    if (!folder.starts_with("capture"))
+    if (!folder.starts_with("capture")) {
       EXPECT_FALSE(libraries.contains("libtorch")) << includes().where.at({folder, "libtorch"});
+    }
     if (folder.starts_with("analysis") || folder.starts_with("capture")) {
       for (const char* gui : {"Dear ImGui", "GLFW", "OpenGL", "Cairo", "Fontconfig"})
         EXPECT_FALSE(libraries.contains(gui)) << includes().where.at({folder, gui});
