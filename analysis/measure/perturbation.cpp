@@ -79,7 +79,8 @@ MeasureFamily perturbation() {
        .share = true,
        .share_of = "bound_l1",
        .label = "tightness ℒ/θ",
-       .help = "ℒ divided by its bound θ: 1 if the bound is exact; – if θ is 0 (no kept entry has "
+       .help = "ℒ divided by its bound θ, mean over the head's query heads: 1 if the bound is "
+               "exact; – if θ is 0 (no kept entry has "
                "attention). CriticalKV theorem 3.3.",
        .reads = kOutputsAndNorms},
       {.name = "perturbation_l2",

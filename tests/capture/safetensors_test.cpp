@@ -229,7 +229,7 @@ TEST_F(CheckpointFolder, ShardsAreFoundThroughTheIndex) {
   for (const char* other : {"", "..", "config.json", "o\nne.safetensors"}) {
     wrong["weight_map"]["model.norm.weight"] = other;
     write_file(index_path, wrong.dump());
-    EXPECT_THAT(problem(), HasSubstr("for model.norm.weight, which is no .safetensors file"));
+    EXPECT_THAT(problem(), HasSubstr("for model.norm.weight, which is not a .safetensors file"));
   }
   wrong["weight_map"]["model.norm.weight"] = 3;
   write_file(index_path, wrong.dump());
