@@ -78,7 +78,7 @@ TEST(Recipe, NamesWhatIsWrong) {
     }
     return std::string("accepted");
   };
-  EXPECT_EQ(problem("{"), "r.json: not JSON");
+  EXPECT_EQ(problem("{"), "r.json: is not valid JSON");
   EXPECT_EQ(problem(R"({"stages": [{"steps": 1, "lenght": 5}]})"),
             "r.json: stages[0]: unknown field \"lenght\"");
   EXPECT_EQ(problem(R"({"stages": [{"steps": 0}]})"),
