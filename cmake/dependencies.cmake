@@ -19,7 +19,6 @@ configure_file(${CMAKE_SOURCE_DIR}/analysis/version.h.in ${CMAKE_BINARY_DIR}/gen
 find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
-find_package(spdlog REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(TBB REQUIRED)
