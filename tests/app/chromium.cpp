@@ -199,6 +199,13 @@ json Chromium::value(const std::string& expression) {
   return result["result"].value("value", json());
 }
 
+void Chromium::wait_for_frames() {
+  call("Runtime.evaluate",
+       {{"expression",
+         "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"},
+        {"awaitPromise", true}});
+}
+
 void Chromium::move(double x, double y) {
   call("Input.dispatchMouseEvent", {{"type", "mouseMoved"}, {"x", x}, {"y", y}});
 }
@@ -231,6 +238,7 @@ void Chromium::medium(const std::string& media, const std::string& scheme) {
   call("Emulation.setEmulatedMedia",
        {{"media", media},
         {"features", json::array({{{"name", "prefers-color-scheme"}, {"value", scheme}}})}});
+  wait_for_frames();
 }
 
 std::string Chromium::pdf() {

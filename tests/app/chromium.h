@@ -28,13 +28,16 @@ class Chromium {
   void open(const std::filesystem::path& file);
   /// The value of an expression of the page. A throw in it is an exception here.
   nlohmann::json value(const std::string& expression);
+  /// Waits until the page has drawn two frames: what is told to a script before a frame is drawn
+  /// (a change of theme, of size) has then been told.
+  void wait_for_frames();
   std::string text(const std::string& expression) { return value(expression).get<std::string>(); }
 
   /// Pointer and keys, in pixels of the window. A key by its name: "ArrowRight", "Tab", "Enter".
   void move(double x, double y);
   void click(double x, double y);
   void press(const std::string& key, bool shift = false);
-  /// "screen" or "print"; "light" or "dark".
+  /// "screen" or "print"; "light" or "dark". Waits for the frame in which the page is told.
   void medium(const std::string& media, const std::string& scheme);
   /// The page as a PDF, as printed.
   std::string pdf();
