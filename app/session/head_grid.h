@@ -32,9 +32,13 @@ struct GridValues {
   double least = 0.0;          // over the known numbers
   double most = 0.0;
 
-  double& at(int layer, int head) {
-    return values[static_cast<std::size_t>(layer) * static_cast<std::size_t>(heads) +
-                  static_cast<std::size_t>(head)];
+  double& at(int layer, int head) { return values[index(layer, head)]; }
+  double at(int layer, int head) const { return values[index(layer, head)]; }
+
+ private:
+  std::size_t index(int layer, int head) const {
+    return static_cast<std::size_t>(layer) * static_cast<std::size_t>(heads) +
+           static_cast<std::size_t>(head);
   }
 };
 GridValues no_values(int layers, int heads);

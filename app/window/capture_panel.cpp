@@ -15,7 +15,7 @@
 #include "app/window/demo_model.h"
 #include "app/window/marks.h"
 #include "app/window/numbers.h"
-#include "app/window/workspace.h"
+#include "app/window/panel_context.h"
 
 namespace kvloupe::window {
 
@@ -26,10 +26,10 @@ namespace {
 constexpr float kNames = 96.0F;  // where controls begin
 
 /// A line's name, and its control to follow as wide as is left less `button`.
-void field(const Workspace& w, const char* text, float button = 0.0F) {
+void field(const PanelContext& c, const char* text, float button = 0.0F) {
   ImGui::AlignTextToFramePadding();
   ImGui::TextDisabled("%s", text);
-  ImGui::SameLine(w.px(kNames));
+  ImGui::SameLine(c.px(kNames));
   ImGui::SetNextItemWidth(button > 0.0F ? -button - ImGui::GetStyle().ItemSpacing.x : -1.0F);
 }
 
@@ -54,7 +54,7 @@ std::string in_folder(const fs::path& folder, const std::string& file) {
 
 }  // namespace
 
-void CapturePanel::open_new(const Workspace& w) {
+void CapturePanel::open_new(const PanelContext& c) {
   open_ = appeared_ = true;
   options.policy = "full";
   if (options.prompt == CaptureOptions::Prompt::tokens)
@@ -64,26 +64,26 @@ void CapturePanel::open_new(const Workspace& w) {
   fingerprint_.clear();
   if (options.model.empty()) options.model = last_model_;
   if (options.model.empty()) options.model = demo_model_folder();
-  options.output = in_folder(fs::path(w.state.trace).parent_path(), "capture.h5");
+  options.output = in_folder(fs::path(c.state.trace).parent_path(), "capture.h5");
 }
 
-void CapturePanel::open_closed_loop(const Workspace& w) {
-  const TracePointer trace = w.results.trace();
+void CapturePanel::open_closed_loop(const PanelContext& c) {
+  const TracePointer trace = c.results.trace();
   if (!trace) return;
   open_ = appeared_ = true;
   model_chosen_ = false;
-  use_trace(w);
-  options.block = w.state.block > 0 ? w.state.block : trace->run().block_size;
-  options.policy = w.state.policy_a;
-  options.budget = std::to_string(parse_budget(w.state.budget).resolve(trace->run().prompt_length));
+  use_trace(c);
+  options.block = c.state.block > 0 ? c.state.block : trace->run().block_size;
+  options.policy = c.state.policy_a;
+  options.budget = std::to_string(parse_budget(c.state.budget).resolve(trace->run().prompt_length));
   options.output = in_folder(trace->path().parent_path(), trace->path().stem().string() + "-" +
                                                               file_word(options.policy) + "-" +
                                                               options.budget + ".h5");
 }
 
 /// The open trace's tokens, and what is known of the model that they are of.
-void CapturePanel::use_trace(const Workspace& w) {
-  const TracePointer trace = w.results.trace();
+void CapturePanel::use_trace(const PanelContext& c) {
+  const TracePointer trace = c.results.trace();
   if (!trace) return;
   options.prompt = CaptureOptions::Prompt::tokens;
   options.ids = trace->tokens().ids;
@@ -92,15 +92,15 @@ void CapturePanel::use_trace(const Workspace& w) {
   made_by_ = model.name.empty() ? model.architecture : model.name;
   trace_ = trace->path().string();
   fingerprint_.clear();
-  search(w);
+  search();
 }
 
 /// Looks for the model that made the trace in every folder there is reason to look in.
-void CapturePanel::search(const Workspace& w) {
+void CapturePanel::search() {
   if (!options.model.empty()) last_model_ = options.model;
   search_.request(
       model_queue_, fmt::format("{}#{}", trace_, ++searches_),
-      [trace = trace_, known = w.models, last = last_model_](Progress& progress, const auto&) {
+      [trace = trace_, known = models_, last = last_model_](Progress& progress, const auto&) {
         return find_model_of(trace, known, last, progress);
       });
 }
@@ -113,13 +113,13 @@ std::string CapturePanel::mismatch() const {
                      options.model, made_by_.empty() ? "one" : made_by_);
 }
 
-void CapturePanel::follow_model(Workspace& w) {
+void CapturePanel::follow_model() {
   if (const auto found = search_.current(); found && search_taken_ != search_.key()) {
     search_taken_ = search_.key();
     fingerprint_ = found->fingerprint;
     // A trace that does not say which model made it leaves the folder of the last capture there.
     if (!model_chosen_ && !fingerprint_.empty()) options.model = found->folder;
-    if (!found->folder.empty()) w.models.add(fingerprint_, found->folder);
+    if (!found->folder.empty()) models_.add(fingerprint_, found->folder);
   }
   std::error_code error;
   const fs::path config = fs::path(options.model) / "config.json";
@@ -154,80 +154,80 @@ void CapturePanel::cancel() {
   run_.clear();
 }
 
-void CapturePanel::follow(Workspace& w) {
+void CapturePanel::follow(const PanelContext& c) {
   if (run_.key().empty() || run_.computing() || told_ == run_.key()) return;
   told_ = run_.key();
   if (const std::string error = run_.error(); !error.empty()) {
     problem_ = error;
-    if (!open_) w.fail("Capture: " + error);
+    if (!open_) c.fail("Capture: " + error);
   } else if (const auto state = run_.current()) {
     open_ = false;
-    w.models.add(state->model_fingerprint, run_model_);
-    w.open(state->trace);
-    w.tell(fmt::format("Captured {}{}", state->trace,
+    models_.add(state->model_fingerprint, run_model_);
+    c.ask(OpenFile{state->trace});
+    c.tell(fmt::format("Captured {}{}", state->trace,
                        state->notes.empty() ? "" : ": " + state->notes.back()));
   }
 }
 
-void CapturePanel::draw_prompt(const Workspace& w) {
+void CapturePanel::draw_prompt(const PanelContext& c) {
   using Prompt = CaptureOptions::Prompt;
   ImGui::AlignTextToFramePadding();
   ImGui::TextDisabled("prompt");
-  ImGui::SameLine(w.px(kNames));
+  ImGui::SameLine(c.px(kNames));
   const auto choice = [&](const char* title, Prompt prompt) {
-    if (radio_button(title, options.prompt == prompt, w.colours())) options.prompt = prompt;
+    if (radio_button(title, options.prompt == prompt, c.colours())) options.prompt = prompt;
   };
   choice("a file", Prompt::file);
   ImGui::SameLine();
   choice("this text", Prompt::text);
-  if (const TracePointer trace = w.results.trace()) {
+  if (const TracePointer trace = c.results.trace()) {
     ImGui::SameLine();
-    if (radio_button("the open trace's tokens", options.prompt == Prompt::tokens, w.colours()))
-      use_trace(w);
-    help_tooltip(w.fonts,
+    if (radio_button("the open trace's tokens", options.prompt == Prompt::tokens, c.colours()))
+      use_trace(c);
+    help_tooltip(c.fonts,
                  "Run the same tokens; generated tokens are taken from the trace too, so that the "
                  "two runs can be compared");
   }
-  const float browse = w.px(80);
+  const float browse = c.px(80);
   if (options.prompt == Prompt::file) {
-    field(w, "", browse);
+    field(c, "", browse);
     ImGui::InputTextWithHint("##file", "text file", &options.file);
     ImGui::SameLine();
     if (ImGui::Button("Browse…##prompt", {browse, 0})) {
       files_.open(FilePanel::Purpose::open_prompt, options.file);
     }
   } else if (options.prompt == Prompt::text) {
-    ImGui::SetCursorPosX(w.px(kNames));
-    ImGui::InputTextMultiline("##text", &options.text, {-1, w.px(96)});
+    ImGui::SetCursorPosX(c.px(kNames));
+    ImGui::InputTextMultiline("##text", &options.text, {-1, c.px(96)});
   } else {
-    field(w, "");
+    field(c, "");
     ImGui::TextUnformatted(
         fmt::format("{} + {} generated, from {}", count_text(options.prompt_length),
                     count_text(static_cast<long>(options.ids.size()) - options.prompt_length),
-                    fs::path(w.state.trace).filename().string())
+                    fs::path(c.state.trace).filename().string())
             .c_str());
   }
 }
 
-void CapturePanel::draw_policy(const Workspace& w) {
+void CapturePanel::draw_policy(const PanelContext& c) {
   bool closed = options.policy != "full";
   ImGui::AlignTextToFramePadding();
   ImGui::TextDisabled("cache");
-  ImGui::SameLine(w.px(kNames));
-  if (radio_button("full", !closed, w.colours())) options.policy = "full";
-  help_tooltip(w.fonts, "Every policy can then be replayed on the trace (open loop)");
+  ImGui::SameLine(c.px(kNames));
+  if (radio_button("full", !closed, c.colours())) options.policy = "full";
+  help_tooltip(c.fonts, "Every policy can then be replayed on the trace (open loop)");
   ImGui::SameLine();
-  if (radio_button("a policy (closed loop)", closed, w.colours()) && !closed) {
-    options.policy = w.state.policy_a;
-    if (options.budget.empty()) options.budget = w.state.budget;
+  if (radio_button("a policy (closed loop)", closed, c.colours()) && !closed) {
+    options.policy = c.state.policy_a;
+    if (options.budget.empty()) options.budget = c.state.budget;
   }
-  help_tooltip(w.fonts,
+  help_tooltip(c.fonts,
                "The policy evicts in each layer's cache after every block. Later keys and values "
                "in every layer above 0 then come from a model that runs with the policy");
   if (options.policy == "full") return;
-  const float budget = w.px(96);
-  field(w, "policy", budget + w.px(64));
-  ImGui::PushFont(w.fonts.mono);
+  const float budget = c.px(96);
+  field(c, "policy", budget + c.px(64));
+  ImGui::PushFont(c.fonts.mono);
   ImGui::InputText("##policy", &options.policy);
   ImGui::PopFont();
   ImGui::SameLine();
@@ -237,10 +237,10 @@ void CapturePanel::draw_policy(const Workspace& w) {
   ImGui::InputText("##budget", &options.budget);
 }
 
-void CapturePanel::draw_model(Workspace& w) {
-  const float browse = w.px(80);
+void CapturePanel::draw_model(const PanelContext& c) {
+  const float browse = c.px(80);
   const float list = ImGui::GetFrameHeight();
-  field(w, "model", browse + list + ImGui::GetStyle().ItemSpacing.x);
+  field(c, "model", browse + list + ImGui::GetStyle().ItemSpacing.x);
   const char* hint = search_.computing() ? "looking for the model that made the trace …"
                                          : "folder with config.json, model.safetensors, tokenizer";
   if (ImGui::InputTextWithHint("##model", hint, &options.model)) model_chosen_ = true;
@@ -248,18 +248,18 @@ void CapturePanel::draw_model(Workspace& w) {
   if (ImGui::BeginCombo("##models", "",
                         ImGuiComboFlags_NoPreview | ImGuiComboFlags_PopupAlignLeft)) {
     const std::string last = options.model.empty() ? last_model_ : options.model;
-    for (const std::string& folder : offered_models(w.models, fingerprint_, last)) {
+    for (const std::string& folder : offered_models(models_, fingerprint_, last)) {
       ImGui::PushID(folder.c_str());
       if (ImGui::Selectable(model_title(folder).c_str(), folder == options.model)) {
         options.model = folder;
         model_chosen_ = true;
       }
-      help_tooltip(w.fonts, folder);
+      help_tooltip(c.fonts, folder);
       ImGui::PopID();
     }
     ImGui::EndCombo();
   } else {
-    help_tooltip(w.fonts, "Models used before, and the demo model");
+    help_tooltip(c.fonts, "Models used before, and the demo model");
   }
   ImGui::SameLine();
   if (ImGui::Button("Browse…##model", {browse, 0})) {
@@ -267,30 +267,30 @@ void CapturePanel::draw_model(Workspace& w) {
   }
 }
 
-void CapturePanel::draw_form(Workspace& w) {
-  draw_model(w);
-  draw_prompt(w);
-  draw_policy(w);
-  field(w, "block");
-  ImGui::SetNextItemWidth(w.px(128));
+void CapturePanel::draw_form(const PanelContext& c) {
+  draw_model(c);
+  draw_prompt(c);
+  draw_policy(c);
+  field(c, "block");
+  ImGui::SetNextItemWidth(c.px(128));
   if (ImGui::InputInt("##block", &options.block, 16, 128))
     options.block = std::clamp(options.block, 1, 1 << 20);
-  help_tooltip(w.fonts, "Prompt tokens that are run at once, B");
+  help_tooltip(c.fonts, "Prompt tokens that are run at once, B");
   if (options.prompt != CaptureOptions::Prompt::tokens) {
-    ImGui::SameLine(0, w.px(24));
+    ImGui::SameLine(0, c.px(24));
     ImGui::TextDisabled("generate");
     ImGui::SameLine();
-    ImGui::SetNextItemWidth(w.px(128));
+    ImGui::SetNextItemWidth(c.px(128));
     if (ImGui::InputInt("##generate", &options.generate, 1, 16)) {
       options.generate = std::clamp(options.generate, 0, 1 << 20);
     }
-    help_tooltip(w.fonts, "Largest number of tokens to generate after the prompt, greedily");
+    help_tooltip(c.fonts, "Largest number of tokens to generate after the prompt, greedily");
   }
-  field(w, "trace");
+  field(c, "trace");
   ImGui::InputText("##output", &options.output);
 }
 
-void CapturePanel::draw_run(const Workspace& w) {
+void CapturePanel::draw_run(const PanelContext& c) {
   const auto state = run_.current();
   const std::string line =
       !state || state->total == 0
@@ -303,8 +303,8 @@ void CapturePanel::draw_run(const Workspace& w) {
                             ? fmt::format(" · {:.0f} s left", state->seconds_left)
                             : std::string());
   ImGui::TextUnformatted(line.c_str());
-  ImGui::PushStyleColor(ImGuiCol_PlotHistogram, w.colours().retained);
-  ImGui::ProgressBar(static_cast<float>(fraction()), {-1, w.px(8)}, "");
+  ImGui::PushStyleColor(ImGuiCol_PlotHistogram, c.colours().retained);
+  ImGui::ProgressBar(static_cast<float>(fraction()), {-1, c.px(8)}, "");
   ImGui::PopStyleColor();
   if (state) {
     for (const std::string& note : state->notes) ImGui::TextWrapped("%s", note.c_str());
@@ -331,10 +331,10 @@ std::pair<std::string, bool> CapturePanel::state_line() const {
           false};
 }
 
-void CapturePanel::draw(Workspace& w) {
-  follow(w);
-  if (open_) follow_model(w);
-  if (files_.draw(w.fonts, w.colours())) {
+void CapturePanel::draw(const PanelContext& c) {
+  follow(c);
+  if (open_) follow_model();
+  if (files_.draw(c.fonts, c.colours())) {
     if (files_.purpose() == FilePanel::Purpose::open_model) {
       options.model = fs::path(files_.chosen()).parent_path().string();
       model_chosen_ = true;
@@ -345,39 +345,39 @@ void CapturePanel::draw(Workspace& w) {
   }
   if (!open_ || files_.is_open()) return;
   const ImVec2 screen = ImGui::GetIO().DisplaySize;
-  const float width = std::min(w.px(640), screen.x - 32);
+  const float width = std::min(c.px(640), screen.x - 32);
   ImGui::SetNextWindowPos({(screen.x - width) / 2, screen.y / 5});
   ImGui::SetNextWindowSize({width, 0});
   ImGui::PushStyleVar(ImGuiStyleVar_WindowBorderSize, 1.0F);
-  ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, {w.px(16), w.px(16)});
-  ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, {w.px(8), w.px(8)});
+  ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, {c.px(16), c.px(16)});
+  ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, {c.px(8), c.px(8)});
   if (appeared_) ImGui::SetNextWindowFocus();
   appeared_ = false;
   ImGui::Begin(
       "##capture", nullptr,
       ImGuiWindowFlags_NoDecoration | ImGuiWindowFlags_NoMove | ImGuiWindowFlags_NoSavedSettings);
-  ImGui::PushFont(w.fonts.heading);
+  ImGui::PushFont(c.fonts.heading);
   ImGui::TextUnformatted(options.policy == "full" ? "New capture" : "New capture: closed loop");
   ImGui::PopFont();
   const bool runs = running();
   ImGui::BeginDisabled(runs);
-  draw_form(w);
+  draw_form(c);
   ImGui::EndDisabled();
   if (runs) {
-    draw_run(w);
+    draw_run(c);
   } else {
     // Always a line, so that the buttons stay where they are.
     const auto [line, is_error] = state_line();
-    ImGui::PushStyleColor(ImGuiCol_Text, is_error ? w.colours().error : w.colours().secondary);
+    ImGui::PushStyleColor(ImGuiCol_Text, is_error ? c.colours().error : c.colours().secondary);
     ImGui::TextWrapped("%s", line.c_str());
     ImGui::PopStyleColor();
   }
-  ImGui::SetCursorPosX(w.px(kNames));
+  ImGui::SetCursorPosX(c.px(kNames));
   if (runs) {
-    if (ImGui::Button("Cancel", {w.px(96), 0})) cancel();
+    if (ImGui::Button("Cancel", {c.px(96), 0})) cancel();
     ImGui::SameLine();
-    if (ImGui::Button("Run in background", {w.px(128), 0})) open_ = false;
-    help_tooltip(w.fonts, "Closes this sheet; the trace opens when it is ready");
+    if (ImGui::Button("Run in background", {c.px(128), 0})) open_ = false;
+    help_tooltip(c.fonts, "Closes this sheet; the trace opens when it is ready");
   } else {
     const bool ready = capture_problem(options).empty() && !looking();
     const bool differs = !mismatch().empty();
@@ -386,13 +386,13 @@ void CapturePanel::draw(Workspace& w) {
     const bool entered = ready && !differs && !io.WantTextInput && !io.NavVisible &&
                          ImGui::IsKeyPressed(io.KeyMap[ImGuiKey_Enter], false);
     ImGui::BeginDisabled(!ready);
-    if (ImGui::Button(differs ? "Capture anyway" : "Capture", {w.px(differs ? 160 : 96), 0}) ||
+    if (ImGui::Button(differs ? "Capture anyway" : "Capture", {c.px(differs ? 160 : 96), 0}) ||
         entered)
       start();
-    help_tooltip(w.fonts, "Enter");
+    help_tooltip(c.fonts, "Enter");
     ImGui::EndDisabled();
     ImGui::SameLine();
-    if (ImGui::Button("Close", {w.px(96), 0})) open_ = false;
+    if (ImGui::Button("Close", {c.px(96), 0})) open_ = false;
   }
   ImGui::End();
   ImGui::PopStyleVar(3);

@@ -7,27 +7,29 @@
 #include "app/job/capture_job.h"
 #include "app/job/computed.h"
 #include "app/window/file_panel.h"
+#include "app/window/known_models.h"
 #include "app/window/model_search.h"
 
 namespace kvloupe::window {
 
-class Workspace;
+struct PanelContext;
 
 /// A sheet to make a trace: model, prompt, block, policy. kvloupe-capture runs as a child process;
 /// the trace opens when it is ready.
 class CapturePanel {
  public:
-  explicit CapturePanel(const std::function<void()>& wake)
-      : files_(wake), queue_(1, wake), model_queue_(1, wake) {}
+  /// `models`, which folder holds which model, outlives this.
+  CapturePanel(const std::function<void()>& wake, KnownModels& models)
+      : models_(models), files_(wake), queue_(1, wake), model_queue_(1, wake) {}
 
   /// A new capture, with the full cache.
-  void open_new(const Workspace& workspace);
+  void open_new(const PanelContext& context);
   /// The open trace's tokens again, with policy A in the cache.
-  void open_closed_loop(const Workspace& workspace);
+  void open_closed_loop(const PanelContext& context);
   bool is_open() const { return open_; }
   void close() { open_ = false; }
   /// Draws the sheet if it is open, and opens the trace when it is written.
-  void draw(Workspace& workspace);
+  void draw(const PanelContext& context);
 
   bool running() const { return run_.computing(); }
   /// 0 to 1 while running.
@@ -44,19 +46,20 @@ class CapturePanel {
   CaptureOptions options;
 
  private:
-  void draw_form(Workspace& workspace);
-  void draw_model(Workspace& workspace);
-  void draw_prompt(const Workspace& workspace);
-  void draw_policy(const Workspace& workspace);
-  void draw_run(const Workspace& workspace);
-  void follow(Workspace& workspace);
+  void draw_form(const PanelContext& context);
+  void draw_model(const PanelContext& context);
+  void draw_prompt(const PanelContext& context);
+  void draw_policy(const PanelContext& context);
+  void draw_run(const PanelContext& context);
+  void follow(const PanelContext& context);
   /// Fills in the folder that the search has found, and checks the model in the named folder.
-  void follow_model(Workspace& workspace);
-  void use_trace(const Workspace& workspace);
-  void search(const Workspace& workspace);
+  void follow_model();
+  void use_trace(const PanelContext& context);
+  void search();
   /// The line above the buttons while no capture runs, and whether it is an error.
   std::pair<std::string, bool> state_line() const;
 
+  KnownModels& models_;
   bool open_ = false;
   bool appeared_ = false;
   bool cancelled_ = false;

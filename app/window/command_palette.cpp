@@ -10,15 +10,16 @@
 #include "app/figure/figures/figure_catalog.h"
 #include "app/session/tile_settings.h"
 #include "app/window/layouts.h"
+#include "app/window/lesson_player.h"
+#include "app/window/panel_context.h"
 #include "app/window/policy_variants.h"
-#include "app/window/workspace.h"
+#include "app/window/recent_files.h"
 
 namespace kvloupe::window {
 
 namespace {
 
-void add_commands(const Workspace& w, std::vector<PaletteEntry>& out) {
-  const bool open = w.results.trace() != nullptr;
+void add_commands(bool open, bool lesson_is_open, std::vector<PaletteEntry>& out) {
   for (const KeyBinding& binding : key_bindings()) {
     if (binding.words.empty() || binding.command == Command::palette) continue;
     SearchItem item;
@@ -27,11 +28,10 @@ void add_commands(const Workspace& w, std::vector<PaletteEntry>& out) {
     item.keys = std::string(binding.keys);
     const bool of_trace = binding.group != "File" && binding.group != "Window";
     const bool of_lesson = binding.group == "Lessons";
-    if (of_lesson && binding.command != Command::lessons && !w.lessons.is_open())
+    if (of_lesson && binding.command != Command::lessons && !lesson_is_open)
       item.why_not = "Open a lesson first.";
     if (of_trace && !of_lesson && !open) item.why_not = "Open a trace first.";
-    out.push_back(
-        {std::move(item), [command = binding.command](Workspace& it) { it.perform(command); }});
+    out.push_back({std::move(item), binding.command});
   }
 }
 
@@ -42,12 +42,11 @@ void add_layouts(std::vector<PaletteEntry>& out) {
     item.group = "Layouts";
     item.keys = std::string(keys_of(layout.command));
     item.help = std::string(layout.words);
-    out.push_back(
-        {std::move(item), [command = layout.command](Workspace& it) { it.perform(command); }});
+    out.push_back({std::move(item), layout.command});
   }
 }
 
-void add_policies(const Workspace& w, std::vector<PaletteEntry>& out) {
+void add_policies(const PanelContext& c, std::vector<PaletteEntry>& out) {
   for (const bool of_b : {false, true}) {
     for (const PolicyEntry& entry : policy_catalog()) {
       if (entry.kind() != PartKind::score) continue;
@@ -58,40 +57,36 @@ void add_policies(const Workspace& w, std::vector<PaletteEntry>& out) {
       item.title = std::string(of_b ? "Policy B: " : "Policy A: ") + entry.name;
       item.group = of_b ? "Policy B" : "Policy A";
       item.help = entry.summary + "\n" + entry.formula + "\nSource: " + entry.source;
-      out.push_back({std::move(item), [of_b, name = entry.name](Workspace& it) {
-                       (of_b ? it.state.policy_b : it.state.policy_a) = name;
-                       if (of_b) it.state.policy_b_on = true;
-                     }});
+      out.push_back(
+          {std::move(item), TakePolicy{of_b ? PolicySide::b : PolicySide::a, entry.name}});
     }
   }
-  for (PolicyVariant& variant : variants_of(parse_policy(w.state.policy_a))) {
+  for (PolicyVariant& variant : variants_of(parse_policy(c.state.policy_a))) {
     SearchItem item;
     item.title = "Compare with " + variant.part + ": " + variant.where;
     item.group = "Policy A in other implementations, as policy B";
     item.help = variant.spec;
-    out.push_back({std::move(item), [spec = std::move(variant.spec)](Workspace& it) {
-                     it.state.policy_b = spec;
-                     it.state.policy_b_on = true;
-                   }});
+    out.push_back({std::move(item), TakePolicy{PolicySide::b, std::move(variant.spec)}});
   }
 }
 
-void add_recent(const Workspace& w, std::vector<PaletteEntry>& out) {
-  for (const std::string& file : w.recent.files()) {
+void add_recent(const RecentFiles& recent, std::vector<PaletteEntry>& out) {
+  for (const std::string& file : recent.files()) {
     SearchItem item;
     item.title = "Open " + std::filesystem::path(file).filename().string();
     item.group = "Recently opened traces";
     item.help = file;
-    out.push_back({std::move(item), [file](Workspace& it) { it.open(file); }});
+    out.push_back({std::move(item), OpenFile{file}});
   }
 }
 
 }  // namespace
 
-std::string why_not(const figure::FigureInfo& view, const Workspace& w) {
-  const request::FigureInputs inputs = w.results.inputs();
+std::string why_not(const figure::FigureInfo& view, const Results& results,
+                    const WorkspaceState& state) {
+  const request::FigureInputs inputs = results.inputs();
   const TileState tile{.view = view.name};
-  request::FigureSettings settings = settings_of(w.state, tile);
+  request::FigureSettings settings = settings_of(state, tile);
   settings.choose_policy_b = false;
   try {
     std::string why = missing_input(view, request::make_request(view, settings, inputs));
@@ -101,9 +96,9 @@ std::string why_not(const figure::FigureInfo& view, const Workspace& w) {
   }
 }
 
-std::vector<PaletteEntry> view_entries(const Workspace& w) {
+std::vector<PaletteEntry> view_entries(const PanelContext& c) {
   std::vector<PaletteEntry> out;
-  const TileState& tile = w.state.tiles[static_cast<std::size_t>(w.state.active_tile)];
+  const TileState& tile = c.state.tiles[static_cast<std::size_t>(c.state.active_tile)];
   for (const figure::Topic topic : figure::topics()) {
     for (const figure::FigureInfo& view : figure::figure_catalog()) {
       if (view.topic != topic) continue;
@@ -112,17 +107,17 @@ std::vector<PaletteEntry> view_entries(const Workspace& w) {
       item.group = std::string(figure::heading(topic));
       item.name = view.name;
       item.help = view.tooltip;
-      item.why_not = why_not(view, w);
+      item.why_not = why_not(view, c.results, c.state);
       item.current = tile.view == view.name;
-      out.push_back({std::move(item), [name = view.name](Workspace& it) { it.show_view(name); }});
+      out.push_back({std::move(item), ShowView{view.name}});
     }
   }
   return out;
 }
 
-std::vector<PaletteEntry> lesson_entries(Workspace& w) {
+std::vector<PaletteEntry> lesson_entries(LessonPlayer& lessons) {
   std::vector<PaletteEntry> out;
-  const auto list = w.lessons.list();
+  const auto list = lessons.list();
   if (!list) return out;
   for (const lesson::Lesson& lesson : *list) {
     SearchItem item;
@@ -130,26 +125,27 @@ std::vector<PaletteEntry> lesson_entries(Workspace& w) {
     item.group = "Lessons";
     item.name = lesson.name;
     item.help = lesson.error.empty() ? lesson.summary : lesson.error;
-    item.current = w.lessons.is_open() && w.lessons.lesson().path == lesson.path;
-    out.push_back({std::move(item), [name = lesson.name](Workspace& it) { it.open_lesson(name); }});
+    item.current = lessons.is_open() && lessons.lesson().path == lesson.path;
+    out.push_back({std::move(item), OpenLesson{lesson.name}});
   }
   return out;
 }
 
-std::vector<PaletteEntry> palette_entries(Workspace& w) {
+std::vector<PaletteEntry> palette_entries(const PaletteSources& sources) {
+  const PanelContext& c = sources.context;
   std::vector<PaletteEntry> out;
   add_layouts(out);
-  for (PaletteEntry& view : view_entries(w)) {
+  for (PaletteEntry& view : view_entries(c)) {
     view.item.title = "View: " + view.item.title;
     out.push_back(std::move(view));
   }
-  add_policies(w, out);
-  add_commands(w, out);
-  for (PaletteEntry& entry : lesson_entries(w)) {
+  add_policies(c, out);
+  add_commands(c.results.trace() != nullptr, sources.lessons.is_open(), out);
+  for (PaletteEntry& entry : lesson_entries(sources.lessons)) {
     entry.item.title = "Lesson: " + entry.item.title;
     out.push_back(std::move(entry));
   }
-  add_recent(w, out);
+  add_recent(sources.recent, out);
   return out;
 }
 
@@ -162,21 +158,21 @@ void CommandPalette::show(std::vector<PaletteEntry> entries, const char* hint,
   list_.open(corner);
 }
 
-void CommandPalette::open_lessons(Workspace& w) {
-  show(lesson_entries(w), "Which lesson: part of its title or its text …", nullptr);
+void CommandPalette::open_lessons(LessonPlayer& lessons) {
+  show(lesson_entries(lessons), "Which lesson: part of its title or its text …", nullptr);
 }
 
-void CommandPalette::open_all(Workspace& w) {
-  show(palette_entries(w), "What to do: a command, a view, a policy …", nullptr);
+void CommandPalette::open_all(const PaletteSources& sources) {
+  show(palette_entries(sources), "What to do: a command, a view, a policy …", nullptr);
 }
 
-void CommandPalette::open_views(const Workspace& w, const ImVec2* corner) {
-  show(view_entries(w), "Which view: part of its name, a paper, a formula …", corner);
+void CommandPalette::open_views(const PanelContext& c, const ImVec2* corner) {
+  show(view_entries(c), "Which view: part of its name, a paper, a formula …", corner);
 }
 
-void CommandPalette::draw(Workspace& w) {
-  const int taken = list_.draw(w.fonts, w.colours(), hint_, items_);
-  if (taken >= 0) std::exchange(entries_[static_cast<std::size_t>(taken)].act, {})(w);
+void CommandPalette::draw(const PanelContext& c) {
+  const int taken = list_.draw(c.fonts, c.colours(), hint_, items_);
+  if (taken >= 0) c.ask(entries_[static_cast<std::size_t>(taken)].action);
 }
 
 }  // namespace kvloupe::window

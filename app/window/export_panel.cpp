@@ -13,8 +13,9 @@
 #include "analysis/output_file.h"
 #include "app/request/command_line.h"
 #include "app/window/marks.h"
+#include "app/window/panel_context.h"
 #include "app/window/preferences.h"
-#include "app/window/workspace.h"
+#include "app/window/state_commands.h"
 
 namespace kvloupe::window {
 
@@ -38,10 +39,10 @@ constexpr std::array kSizes = {SizePreset{"single column, 85 mm", 85.0, ""},
                                SizePreset{"double column, 178 mm", 178.0, ""},
                                SizePreset{"slide 16:9, 1600 × 900 px", 0.0, "1600x900px"}};
 
-void field(const Workspace& w, const char* text) {
+void field(const PanelContext& c, const char* text) {
   ImGui::AlignTextToFramePadding();
   ImGui::TextDisabled("%s", text);
-  ImGui::SameLine(w.px(kNames));
+  ImGui::SameLine(c.px(kNames));
 }
 
 }  // namespace
@@ -62,18 +63,18 @@ void ExportPanel::give(Preferences& p) const {
   p.export_text = text_;
 }
 
-void ExportPanel::open(const Workspace& w) {
+void ExportPanel::open(const PanelContext& c) {
   open_ = appeared_ = true;
-  amounts_ = w.state.amounts;
+  amounts_ = c.state.amounts;
   std::error_code error;
-  const std::string& view = w.state.tiles[static_cast<std::size_t>(w.state.active_tile)].view;
+  const std::string& view = active_tile(c.state).view;
   path_ = (std::filesystem::current_path(error) /
            (view + "." + kFormats[static_cast<std::size_t>(format_)]))
               .string();
 }
 
-figure::FileOptions ExportPanel::file_options(const Workspace& w) const {
-  const TileState& tile = w.state.tiles[static_cast<std::size_t>(w.state.active_tile)];
+figure::FileOptions ExportPanel::file_options(const PanelContext& c) const {
+  const TileState& tile = active_tile(c.state);
   const SizePreset& preset = kSizes[static_cast<std::size_t>(size_)];
   figure::FileOptions options;
   if (preset.width_mm > 0.0) {
@@ -98,61 +99,58 @@ std::string ExportPanel::target() const {
   return path_ + "." + kFormats[static_cast<std::size_t>(format_)];
 }
 
-void ExportPanel::request_preview(Workspace& w) {
-  const auto at = static_cast<std::size_t>(w.state.active_tile);
-  const auto figure = w.tiles[at].figure();
+void ExportPanel::request_preview(const PanelContext& c, const Tile& tile) {
+  const auto figure = tile.figure();
   if (!figure) return;
-  const figure::FileOptions options = file_options(w);
-  const figure::FigureInfo* info = find_view(w.state.tiles[at].view);
-  const PreviewKey key{w.tiles[at].figure_key(), options};
-  const figure::TextMetrics* fonts = &w.metrics;
-  preview_.request(w.results.quick(), key, [=](Progress&, const auto&) {
+  const figure::FileOptions options = file_options(c);
+  const figure::FigureInfo* info = find_view(active_tile(c.state).view);
+  const PreviewKey key{tile.figure_key(), options};
+  const figure::TextMetrics* fonts = &c.metrics;
+  preview_.request(c.results.quick(), key, [=](Progress&, const auto&) {
     return figure::page_of(*info, *figure, options, *fonts);
   });
 }
 
-void ExportPanel::start(Workspace& w) {
-  const auto at = static_cast<std::size_t>(w.state.active_tile);
-  const auto figure = w.tiles[at].figure();
+void ExportPanel::start(const PanelContext& c, const Tile& tile) {
+  const auto figure = tile.figure();
   if (!figure) {
-    w.fail("The view is not ready yet; try again in a moment.");
+    c.fail("The view is not ready yet; try again in a moment.");
     return;
   }
   const std::string path = target();
-  const figure::FigureInfo* info = find_view(w.state.tiles[at].view);
+  const figure::FigureInfo* info = find_view(active_tile(c.state).view);
   figure::FileFormat format{};
   try {
     format = figure::format_of(path);
   } catch (const UsageError&) {
-    w.fail(path + ": the name must end in .svg, .pdf, .png, .csv or .html");
+    c.fail(path + ": the name must end in .svg, .pdf, .png, .csv or .html");
     return;
   }
-  const figure::FileOptions options = file_options(w);
-  const figure::TextMetrics* fonts = &w.metrics;
+  const figure::FileOptions options = file_options(c);
+  const figure::TextMetrics* fonts = &c.metrics;
   written_.request(
-      w.results.quick(), fmt::format("{}#{}", path, ++exports_), [=](Progress&, const auto&) {
+      c.results.quick(), fmt::format("{}#{}", path, ++exports_), [=](Progress&, const auto&) {
         write_whole_file(path, figure::file_of(*info, *figure, format, options, *fonts));
         return path;
       });
 }
 
-void ExportPanel::copy_command(Workspace& w) {
+void ExportPanel::copy_command(const PanelContext& c, const Tile& tile) {
   const auto page = preview_.current();
   if (!page) {
-    w.fail("The view is not ready yet; try again in a moment.");
+    c.fail("The view is not ready yet; try again in a moment.");
     return;
   }
-  const figure::FileOptions options = file_options(w);
+  const figure::FileOptions options = file_options(c);
   figure::PageSize size = options.size.value_or(figure::PageSize{page->width, page->height});
-  const auto at = static_cast<std::size_t>(w.state.active_tile);
-  const figure::FigureInfo& info = *find_view(w.state.tiles[at].view);
+  const figure::FigureInfo& info = *find_view(active_tile(c.state).view);
   ImGui::SetClipboardText(
-      request::command_line(info, w.tiles[at].wanted(), options, size, target()).c_str());
-  w.tell("Copied the command line that writes this figure.");
+      request::command_line(info, tile.wanted(), options, size, target()).c_str());
+  c.tell("Copied the command line that writes this figure.");
 }
 
-void ExportPanel::draw_look(Workspace& w) {
-  field(w, "size");
+void ExportPanel::draw_look(const PanelContext& c) {
+  field(c, "size");
   ImGui::SetNextItemWidth(-1);
   if (ImGui::BeginCombo("##size", kSizes[static_cast<std::size_t>(size_)].name)) {
     for (int i = 0; i < static_cast<int>(kSizes.size()); ++i) {
@@ -160,20 +158,20 @@ void ExportPanel::draw_look(Workspace& w) {
     }
     ImGui::EndCombo();
   }
-  field(w, "text");
-  ImGui::SetNextItemWidth(w.px(112));
+  field(c, "text");
+  ImGui::SetNextItemWidth(c.px(112));
   if (ImGui::InputDouble("##text", &text_, 0.5, 1.0, "%.4g pt"))
     text_ = std::clamp(text_, kLeastText, kMostText);
-  help_tooltip(w.fonts, "Font size; journals ask for 7 to 9 points");
-  field(w, "theme");
+  help_tooltip(c.fonts, "Font size; journals ask for 7 to 9 points");
+  field(c, "theme");
   for (const auto& [title, theme] :
        {std::pair{"light", figure::Theme::light}, {"dark", figure::Theme::dark}}) {
-    if (radio_button(title, theme_ == theme, w.colours())) theme_ = theme;
+    if (radio_button(title, theme_ == theme, c.colours())) theme_ = theme;
     ImGui::SameLine();
   }
   ImGui::NewLine();
-  field(w, "colours");
-  ImGui::SetNextItemWidth(w.px(112));
+  field(c, "colours");
+  ImGui::SetNextItemWidth(c.px(112));
   if (ImGui::BeginCombo("##colours", std::string(amount_map_name(amounts_)).c_str())) {
     for (const figure::AmountMap map : kColours) {
       if (ImGui::Selectable(std::string(amount_map_name(map)).c_str(), map == amounts_))
@@ -181,22 +179,22 @@ void ExportPanel::draw_look(Workspace& w) {
     }
     ImGui::EndCombo();
   }
-  help_tooltip(w.fonts,
+  help_tooltip(c.fonts,
                "Colour map of amounts; signed values are blue, white, vermillion in every map");
-  field(w, "with");
-  checkbox("title", title_, w.colours());
+  field(c, "with");
+  checkbox("title", title_, c.colours());
   ImGui::SameLine();
-  checkbox("legend", legend_, w.colours());
+  checkbox("legend", legend_, c.colours());
   ImGui::SameLine();
-  checkbox("caption", caption_, w.colours());
-  help_tooltip(w.fonts, "Writes a description and the settings under the figure");
+  checkbox("caption", caption_, c.colours());
+  help_tooltip(c.fonts, "Writes a description and the settings under the figure");
 }
 
-void ExportPanel::draw_controls(Workspace& w) {
-  field(w, "format");
+void ExportPanel::draw_controls(const PanelContext& c, const Tile& tile) {
+  field(c, "format");
   for (int i = 0; i < static_cast<int>(kFormats.size()); ++i) {
     if (i > 0) ImGui::SameLine();
-    if (radio_button(kFormats[static_cast<std::size_t>(i)], format_ == i, w.colours())) {
+    if (radio_button(kFormats[static_cast<std::size_t>(i)], format_ == i, c.colours())) {
       format_ = i;
       path_ = std::filesystem::path(path_)
                   .replace_extension(kFormats[static_cast<std::size_t>(i)])
@@ -204,39 +202,39 @@ void ExportPanel::draw_controls(Workspace& w) {
     }
   }
   ImGui::BeginDisabled(format_ == kCsv);
-  draw_look(w);
+  draw_look(c);
   ImGui::EndDisabled();
-  field(w, "file");
+  field(c, "file");
   ImGui::SetNextItemWidth(-1);
   if (appeared_) ImGui::SetKeyboardFocusHere();
   bool accept = ImGui::InputText("##path", &path_, ImGuiInputTextFlags_EnterReturnsTrue);
-  help_tooltip(w.fonts, path_);
-  ImGui::Dummy({0, w.px(8)});
-  accept |= ImGui::Button("Export", {w.px(88), 0});
+  help_tooltip(c.fonts, path_);
+  ImGui::Dummy({0, c.px(8)});
+  accept |= ImGui::Button("Export", {c.px(88), 0});
   ImGui::SameLine();
-  if (ImGui::Button("Copy command", {w.px(120), 0})) copy_command(w);
-  help_tooltip(w.fonts, "The kvloupe export command line that writes the same file");
+  if (ImGui::Button("Copy command", {c.px(120), 0})) copy_command(c, tile);
+  help_tooltip(c.fonts, "The kvloupe export command line that writes the same file");
   ImGui::SameLine();
-  if (ImGui::Button("Close", {w.px(72), 0})) open_ = false;
+  if (ImGui::Button("Close", {c.px(72), 0})) open_ = false;
   if (accept && !path_.empty()) {
-    start(w);
+    start(c, tile);
     open_ = false;
   }
 }
 
-void ExportPanel::draw_preview(Workspace& w) {
+void ExportPanel::draw_preview(const PanelContext& c) {
   const ImVec2 corner = ImGui::GetCursorScreenPos();
   const ImVec2 room = ImGui::GetContentRegionAvail();
   ImDrawList& list = *ImGui::GetWindowDrawList();
-  list.AddRectFilled(corner, {corner.x + room.x, corner.y + room.y}, w.colours().control);
+  list.AddRectFilled(corner, {corner.x + room.x, corner.y + room.y}, c.colours().control);
   ImGui::Dummy(room);
   const auto page = preview_.value();
   const std::string error = preview_.error();
-  const float margin = w.px(16);
+  const float margin = c.px(16);
   if (!error.empty() || !page) {
     const std::string text = error.empty() ? "computing …" : error;
-    list.AddText(w.fonts.secondary, w.fonts.secondary->FontSize,
-                 {corner.x + margin, corner.y + margin}, w.colours().secondary, text.c_str(),
+    list.AddText(c.fonts.secondary, c.fonts.secondary->FontSize,
+                 {corner.x + margin, corner.y + margin}, c.colours().secondary, text.c_str(),
                  nullptr, room.x - 2 * margin);
     return;
   }
@@ -245,55 +243,54 @@ void ExportPanel::draw_preview(Workspace& w) {
   // As large as there is room for, but not larger than a page in the hand.
   constexpr float kLargest = 2.5F;
   const float scale =
-      std::min({(room.x - 2 * margin) / width, (room.y - 3 * margin) / height, w.px(kLargest)});
+      std::min({(room.x - 2 * margin) / width, (room.y - 3 * margin) / height, c.px(kLargest)});
   const ImVec2 at{std::floor(corner.x + (room.x - width * scale) / 2),
                   std::floor(corner.y + (room.y - margin - height * scale) / 2)};
   list.PushClipRect(at, {at.x + std::ceil(width * scale), at.y + std::ceil(height * scale)}, true);
-  w.backend.draw(*page, list, at.x, at.y, scale);
+  c.backend.draw(*page, list, at.x, at.y, scale);
   list.PopClipRect();
   const std::string size =
       fmt::format("{:.0f} × {:.0f} mm", page->width / figure::kPointsPerMillimetre,
                   page->height / figure::kPointsPerMillimetre);
-  list.AddText(w.fonts.secondary, w.fonts.secondary->FontSize,
-               {corner.x + margin, corner.y + room.y - margin / 2 - w.fonts.secondary->FontSize},
-               w.colours().secondary, size.c_str());
+  list.AddText(c.fonts.secondary, c.fonts.secondary->FontSize,
+               {corner.x + margin, corner.y + room.y - margin / 2 - c.fonts.secondary->FontSize},
+               c.colours().secondary, size.c_str());
 }
 
-void ExportPanel::draw(Workspace& w) {
+void ExportPanel::draw(const PanelContext& c, const Tile& tile) {
   if (const auto path = written_.current(); path && told_ != written_.key()) {
     told_ = written_.key();
-    w.tell("Written: " + *path);
+    c.tell("Written: " + *path);
   }
   if (const std::string error = written_.error(); !error.empty() && told_ != written_.key()) {
     told_ = written_.key();
-    w.fail(error);
+    c.fail(error);
   }
   if (!open_) return;
-  request_preview(w);
+  request_preview(c, tile);
   const ImVec2 screen = ImGui::GetIO().DisplaySize;
-  const ImVec2 size{std::min(w.px(960), screen.x - 32), std::min(w.px(520), screen.y - 64)};
+  const ImVec2 size{std::min(c.px(960), screen.x - 32), std::min(c.px(520), screen.y - 64)};
   ImGui::SetNextWindowPos({(screen.x - size.x) / 2, (screen.y - size.y) / 3});
   ImGui::SetNextWindowSize(size);
   ImGui::PushStyleVar(ImGuiStyleVar_WindowBorderSize, 1.0F);
-  ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, {w.px(16), w.px(16)});
+  ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, {c.px(16), c.px(16)});
   if (appeared_) ImGui::SetNextWindowFocus();
   ImGui::Begin("##export", nullptr, ImGuiWindowFlags_NoDecoration | ImGuiWindowFlags_NoMove);
   ImGui::PopStyleVar(2);
-  const TileState& tile = w.state.tiles[static_cast<std::size_t>(w.state.active_tile)];
-  ImGui::PushFont(w.fonts.heading);
-  ImGui::TextUnformatted(("Export: " + find_view(tile.view)->title).c_str());
+  ImGui::PushFont(c.fonts.heading);
+  ImGui::TextUnformatted(("Export: " + find_view(active_tile(c.state).view)->title).c_str());
   ImGui::PopFont();
-  ImGui::Dummy({0, w.px(4)});
-  ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, {w.px(8), w.px(8)});
-  const bool wide = size.x > w.px(640);
-  ImGui::BeginChild("##controls", {wide ? w.px(kControls) : 0.0F, 0});
-  draw_controls(w);
+  ImGui::Dummy({0, c.px(4)});
+  ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, {c.px(8), c.px(8)});
+  const bool wide = size.x > c.px(640);
+  ImGui::BeginChild("##controls", {wide ? c.px(kControls) : 0.0F, 0});
+  draw_controls(c, tile);
   ImGui::EndChild();
   appeared_ = false;
   if (wide) {
-    ImGui::SameLine(0, w.px(16));
+    ImGui::SameLine(0, c.px(16));
     ImGui::BeginChild("##preview");
-    draw_preview(w);
+    draw_preview(c);
     ImGui::EndChild();
   }
   ImGui::PopStyleVar();

@@ -9,17 +9,17 @@
 
 namespace kvloupe::window {
 
-class Workspace;
+struct PanelContext;
 struct Preferences;
 
 /// A sheet to write the active view to a file: format, size, text, theme, colours, what is written
 /// beside the picture, path; and the page as it will be. Computed and written by background jobs.
 class ExportPanel {
  public:
-  void open(const Workspace& workspace);
+  void open(const PanelContext& context);
   bool is_open() const { return open_; }
   void close() { open_ = false; }
-  void draw(Workspace& workspace);
+  void draw(const PanelContext& context, const Tile& tile);
 
   void take(const Preferences& preferences);
   void give(Preferences& preferences) const;
@@ -28,14 +28,14 @@ class ExportPanel {
   bool previewing() const { return open_ && preview_.computing(); }
 
  private:
-  figure::FileOptions file_options(const Workspace& workspace) const;
+  figure::FileOptions file_options(const PanelContext& context) const;
   std::string target() const;
-  void draw_controls(Workspace& workspace);
-  void draw_look(Workspace& workspace);
-  void draw_preview(Workspace& workspace);
-  void request_preview(Workspace& workspace);
-  void copy_command(Workspace& workspace);
-  void start(Workspace& workspace);
+  void draw_controls(const PanelContext& context, const Tile& tile);
+  void draw_look(const PanelContext& context);
+  void draw_preview(const PanelContext& context);
+  void request_preview(const PanelContext& context, const Tile& tile);
+  void copy_command(const PanelContext& context, const Tile& tile);
+  void start(const PanelContext& context, const Tile& tile);
 
   bool open_ = false;
   bool appeared_ = false;

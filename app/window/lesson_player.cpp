@@ -9,7 +9,7 @@
 
 #include "analysis/error.h"
 #include "app/lesson/own_traces.h"
-#include "app/window/workspace.h"
+#include "app/window/panel_context.h"
 
 namespace kvloupe::window {
 
@@ -158,12 +158,12 @@ LessonPlayer::Prepared LessonPlayer::prepare_page(const lesson::Lesson& lesson, 
 }
 
 /// Asks for the page's view and numbers, where the traces are there.
-void LessonPlayer::prepare(const Workspace& w) {
+void LessonPlayer::prepare(const PanelContext& c) {
   if (!can_prepare()) return;
   if (page_job_.key().empty()) {
     // The window's own replays serve the numbers, too.
-    if (!traces_.store || traces_.store->shared_figures() != w.results.figures())
-      traces_.store = std::make_shared<lesson::ValueStore>(w.results.figures());
+    if (!traces_.store || traces_.store->shared_figures() != c.results.figures())
+      traces_.store = std::make_shared<lesson::ValueStore>(c.results.figures());
     page_job_.request(queue_, fmt::format("{}#{}", opened_, page_),
                       [lesson = *lesson_, page = page_, traces = traces_](Progress& progress,
                                                                           const auto& publish) {
@@ -200,10 +200,10 @@ bool LessonPlayer::is_met(int page) const {
   return found != met_.end() && found->second.contains(page);
 }
 
-bool LessonPlayer::view_changed(const Workspace& w) const {
+bool LessonPlayer::view_changed(const WorkspaceState& state, const Results& results) const {
   if (!lesson_ || !traces_.trace || view_wanted_) return false;
-  if (w.results.trace() != traces_.trace) return true;
-  return applied_ && !same_view(*applied_, w.state);
+  if (results.trace() != traces_.trace) return true;
+  return applied_ && !same_view(*applied_, state);
 }
 
 bool LessonPlayer::busy() const {
@@ -213,32 +213,32 @@ bool LessonPlayer::busy() const {
   return page_job_.computing() || task_job_.computing() || (view_wanted_ && page_error().empty());
 }
 
-void LessonPlayer::open_wanted(Workspace& w) {
+void LessonPlayer::open_wanted(const PanelContext& c) {
   if (wanted_.empty() || list_.computing()) return;
   const std::string name = std::exchange(wanted_, {});
   if (const auto list = list_.current()) {
     for (const lesson::Lesson& one : *list) {
       if (one.name == name) return open(one);
     }
-    w.fail("Lesson " + name + ": this lesson is no longer in the list");
+    c.fail("Lesson " + name + ": this lesson is no longer in the list");
   } else {
-    w.fail("Lessons: " + list_.error());
+    c.fail("Lessons: " + list_.error());
   }
 }
 
-void LessonPlayer::lead(Workspace& w) {
+void LessonPlayer::lead(const PanelContext& c) {
   load();
-  open_wanted(w);
+  open_wanted(c);
   if (!lesson_) return;
   take_traces();
-  prepare(w);
-  show_view(w);
+  prepare(c);
+  show_view(c);
 }
 
-void LessonPlayer::follow(const Workspace& w) {
+void LessonPlayer::follow(const PanelContext& c) {
   if (!lesson_) return;
-  if (std::exchange(just_applied_, false)) applied_ = w.state;
-  check_task(w);
+  if (std::exchange(just_applied_, false)) applied_ = c.state;
+  check_task(c);
 }
 
 void LessonPlayer::take_traces() {
@@ -250,40 +250,40 @@ void LessonPlayer::take_traces() {
   traces_.closed.assign(outcome->traces.begin() + 1, outcome->traces.end());
 }
 
-void LessonPlayer::show_view(Workspace& w) {
+void LessonPlayer::show_view(const PanelContext& c) {
   if (!view_wanted_ || !traces_.trace) return;
-  if (w.results.trace() != traces_.trace) {
-    if (w.results.opening()) return;
-    for (const TracePointer& closed : traces_.closed) w.results.keep(closed);
-    w.show(traces_.trace);
+  if (c.results.trace() != traces_.trace) {
+    if (c.results.opening()) return;
+    for (const TracePointer& closed : traces_.closed) c.results.keep(closed);
+    c.ask(ShowTrace{traces_.trace});
     return;
   }
-  if (!w.shows_open_trace() || !prepared_ || !prepared_->view) return;
+  if (!c.shown.is_of_open_trace() || !prepared_ || !prepared_->view) return;
   WorkspaceState view = *prepared_->view;
-  keep_readers_own(view, w.state);
-  view.trace = w.state.trace;
-  w.take_view(std::move(view));
+  keep_readers_own(view, c.state);
+  view.trace = c.state.trace;
+  c.ask(TakeState{std::move(view)});
   view_wanted_ = false;
   just_applied_ = true;
 }
 
-void LessonPlayer::check_task(const Workspace& w) {
+void LessonPlayer::check_task(const PanelContext& c) {
   const lesson::Page* page = shown_page();
   if (!page || !page->task || page->task->when.empty() || is_met(page_)) return;
-  if (!applied_ || view_wanted_ || w.results.trace() != traces_.trace) return;
+  if (!applied_ || view_wanted_ || c.results.trace() != traces_.trace) return;
   const auto met = [&] { met_[lesson_->path.string()].insert(page_); };
   if (page->task->when.is_quick()) {
     Progress progress;
     try {
-      const lesson::LessonState state = lesson::lesson_state(traces_, w.state, w.playing);
+      const lesson::LessonState state = lesson::lesson_state(traces_, c.state, c.playing);
       if (lesson::is_met(page->task->when, state, progress)) met();
     } catch (const std::exception&) {  // a state on its way: the next frame sees
     }
     return;
   }
   task_job_.request(
-      queue_, fmt::format("{}#{}|{}", opened_, page_, condition_key(w.state, w.playing)),
-      [when = page->task->when, state = lesson::lesson_state(traces_, w.state, w.playing)](
+      queue_, fmt::format("{}#{}|{}", opened_, page_, condition_key(c.state, c.playing)),
+      [when = page->task->when, state = lesson::lesson_state(traces_, c.state, c.playing)](
           Progress& progress, const auto&) { return lesson::is_met(when, state, progress); },
       kRest, job::Computed<bool>::Until::end);
   if (const auto value = task_job_.current(); value && *value) met();

@@ -17,7 +17,8 @@
 
 namespace kvloupe::window {
 
-class Workspace;
+class Results;
+struct PanelContext;
 
 /// An open lesson, without its panel: its traces, the page and its view, the numbers of its text,
 /// and whether its task is done. Long work runs in the background.
@@ -63,15 +64,15 @@ class LessonPlayer {
   /// Whether the task of a page has been done since the program began.
   bool is_met(int page) const;
   /// Whether the reader has changed what the page shows.
-  bool view_changed(const Workspace& workspace) const;
+  bool view_changed(const WorkspaceState& state, const Results& results) const;
   void return_to_view() { view_wanted_ = true; }
 
   /// Call once per frame, before the window follows its state: shows the lesson's trace, and the
   /// page's view when it is ready.
-  void lead(Workspace& workspace);
+  void lead(const PanelContext& context);
   /// Call once per frame, when the state is in the range of the trace: checks whether the task is
   /// done.
-  void follow(const Workspace& workspace);
+  void follow(const PanelContext& context);
   /// Whether something is still being computed.
   bool busy() const;
 
@@ -85,12 +86,12 @@ class LessonPlayer {
   };
 
   void load(bool again = false);
-  void open_wanted(Workspace& workspace);
+  void open_wanted(const PanelContext& context);
   void take_traces();
   bool can_prepare() const;
-  void prepare(const Workspace& workspace);
-  void show_view(Workspace& workspace);
-  void check_task(const Workspace& workspace);
+  void prepare(const PanelContext& context);
+  void show_view(const PanelContext& context);
+  void check_task(const PanelContext& context);
   static Prepared prepare_page(const lesson::Lesson& lesson, int page,
                                const lesson::LessonTraces& traces, Progress& progress,
                                const job::Computed<Prepared>::Publish& publish);

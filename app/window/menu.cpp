@@ -13,125 +13,123 @@
 #include "app/window/lesson_panel.h"
 #include "app/window/marks.h"
 #include "app/window/panels.h"
-#include "app/window/workspace.h"
+#include "app/window/policy_history.h"
+#include "app/window/recent_files.h"
 
 namespace kvloupe::window {
 
 namespace {
-void item(Workspace& w, const char* words, Command command, bool checked = false,
+void item(const PanelContext& c, const char* words, Command command, bool checked = false,
           bool enabled = true) {
   if (ImGui::MenuItem(words, std::string(keys_of(command)).c_str(), checked, enabled))
-    w.perform(command);
+    c.ask(command);
 }
 
 /// The traces opened last, as lines to choose from.
-void draw_recent(Workspace& w) {
+void draw_recent(const PanelContext& c, const RecentFiles& recent) {
   std::string chosen;
-  for (const std::string& file : w.recent.files()) {
+  for (const std::string& file : recent.files()) {
     ImGui::PushID(file.c_str());
     if (ImGui::Selectable(std::filesystem::path(file).filename().string().c_str())) chosen = file;
-    help_tooltip(w.fonts, file);
+    help_tooltip(c.fonts, file);
     ImGui::PopID();
   }
-  if (!chosen.empty()) w.open(chosen);  // changes the list
+  if (!chosen.empty()) c.ask(OpenFile{chosen});
 }
 
 /// A menu for each topic, a line for each view.
-void draw_views(Workspace& w, bool open) {
-  const std::string now = w.state.tiles[static_cast<std::size_t>(w.state.active_tile)].view;
+void draw_views(const PanelContext& c, bool open) {
+  const std::string now = c.state.tiles[static_cast<std::size_t>(c.state.active_tile)].view;
   for (const figure::Topic topic : figure::topics()) {
     if (!ImGui::BeginMenu(std::string(figure::heading(topic)).c_str(), open)) continue;
     for (const figure::FigureInfo& view : figure::figure_catalog()) {
       if (view.topic != topic) continue;
-      const std::string problem = why_not(view, w);
+      const std::string problem = why_not(view, c.results, c.state);
       if (ImGui::MenuItem(view.title.c_str(), nullptr, now == view.name, problem.empty())) {
-        w.show_view(view.name);
+        c.ask(ShowView{view.name});
       }
-      help_tooltip(w.fonts, problem.empty() ? view.tooltip : problem);
+      help_tooltip(c.fonts, problem.empty() ? view.tooltip : problem);
     }
     ImGui::EndMenu();
   }
 }
 }  // namespace
 
-void draw_menu(Workspace& w) {
-  WorkspaceState& s = w.state;
-  const bool open = w.results.trace() != nullptr;
-  ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, {w.px(8), w.px(8)});
+void draw_menu(const PanelContext& c, const MenuContent& content) {
+  WorkspaceState& s = c.state;
+  const bool open = c.results.trace() != nullptr;
+  ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, {c.px(8), c.px(8)});
   if (!ImGui::BeginMainMenuBar()) {
     ImGui::PopStyleVar();
     return;
   }
   if (ImGui::BeginMenu("File")) {
-    item(w, "Open trace…", Command::open);
-    if (ImGui::BeginMenu("Open recent", !w.recent.files().empty())) {
-      draw_recent(w);
+    item(c, "Open trace…", Command::open);
+    if (ImGui::BeginMenu("Open recent", !content.recent.files().empty())) {
+      draw_recent(c, content.recent);
       ImGui::EndMenu();
     }
-    item(w, "New capture…", Command::new_capture);
-    item(w, "Open the demo", Command::demo);
-    item(w, "Run policy A in the model…", Command::closed_loop, false, open);
+    item(c, "New capture…", Command::new_capture);
+    item(c, "Open the demo", Command::demo);
+    item(c, "Run policy A in the model…", Command::closed_loop, false, open);
     ImGui::Separator();
-    item(w, "Open session…", Command::open_session);
-    item(w, "Save session…", Command::save_session);
+    item(c, "Open session…", Command::open_session);
+    item(c, "Save session…", Command::save_session);
     ImGui::Separator();
-    item(w, "Export view…", Command::export_view, false, open);
+    item(c, "Export view…", Command::export_view, false, open);
     ImGui::Separator();
-    item(w, "Quit", Command::quit);
+    item(c, "Quit", Command::quit);
     ImGui::EndMenu();
   }
   if (ImGui::BeginMenu("Edit")) {
-    item(w, "Undo change of policy", Command::undo, false, w.history.can_undo());
-    item(w, "Redo", Command::redo, false, w.history.can_redo());
+    item(c, "Undo change of policy", Command::undo, false, content.history.can_undo());
+    item(c, "Redo", Command::redo, false, content.history.can_redo());
     ImGui::EndMenu();
   }
   if (ImGui::BeginMenu("View")) {
-    item(w, "Choose view…", Command::choose_view, false, open);
-    draw_views(w, open);
+    item(c, "Choose view…", Command::choose_view, false, open);
+    draw_views(c, open);
     ImGui::Separator();
     if (ImGui::BeginMenu("Layout", open)) {
       for (const Layout& layout : layouts()) {
-        item(w, std::string(layout.name).c_str(), layout.command);
-        help_tooltip(w.fonts, std::string(layout.words));
+        item(c, std::string(layout.name).c_str(), layout.command);
+        help_tooltip(c.fonts, std::string(layout.words));
       }
       ImGui::EndMenu();
     }
-    item(w, "One view", Command::tiles_1, s.tile_count == 1);
-    item(w, "Two views", Command::tiles_2, s.tile_count == 2);
-    item(w, "Three views", Command::tiles_3, s.tile_count == 3);
-    item(w, "Four views", Command::tiles_4, s.tile_count == 4);
-    item(w, "A beside B", Command::tiles_ab, false, open);
+    item(c, "One view", Command::tiles_1, s.tile_count == 1);
+    item(c, "Two views", Command::tiles_2, s.tile_count == 2);
+    item(c, "Three views", Command::tiles_3, s.tile_count == 3);
+    item(c, "Four views", Command::tiles_4, s.tile_count == 4);
+    item(c, "A beside B", Command::tiles_ab, false, open);
     ImGui::Separator();
-    item(w, "Present", Command::present, false, open || w.results.evaluation());
+    item(c, "Present", Command::present, false, open || c.results.evaluation());
     ImGui::Separator();
-    item(w, "Left panel", Command::left_panel, s.left_panel);
-    item(w, "Bottom panel", Command::bottom_panel, s.bottom_panel);
-    item(w, "Right panel", Command::right_panel, s.right_panel);
+    item(c, "Left panel", Command::left_panel, s.left_panel);
+    item(c, "Bottom panel", Command::bottom_panel, s.bottom_panel);
+    item(c, "Right panel", Command::right_panel, s.right_panel);
     ImGui::Separator();
-    item(w, "Dark theme", Command::theme, s.theme == Theme::dark);
-    item(w, ("Colours: " + std::string(amount_map_name(s.amounts))).c_str(), Command::colour_map);
-    item(w, "Larger", Command::scale_up);
-    item(w, "Smaller", Command::scale_down);
-    item(w, "Normal size", Command::scale_reset);
+    item(c, "Dark theme", Command::theme, s.theme == Theme::dark);
+    item(c, ("Colours: " + std::string(amount_map_name(s.amounts))).c_str(), Command::colour_map);
+    item(c, "Larger", Command::scale_up);
+    item(c, "Smaller", Command::scale_down);
+    item(c, "Normal size", Command::scale_reset);
     ImGui::EndMenu();
   }
-  draw_lesson_menu(w);
+  draw_lesson_menu(c, content.lessons, content.lesson_folded);
   if (ImGui::BeginMenu("Help")) {
-    item(w, "Find anything…", Command::palette);
-    item(w, "Keys and mouse", Command::help);
+    item(c, "Find anything…", Command::palette);
+    item(c, "Keys and mouse", Command::help);
     ImGui::EndMenu();
   }
-  const bool captures = w.capture_panel.running() || w.start_page.capturing();
-  const double captured =
-      w.capture_panel.running() ? w.capture_panel.fraction() : w.start_page.fraction();
-  if ((!w.settled() && open) || captures) {
+  if ((content.computing && open) || content.captured) {
     const std::string text =
-        captures ? fmt::format("capturing {:.0f} %", 100 * captured) : "computing";
-    ImGui::PushFont(w.fonts.secondary);
-    const float x = ImGui::GetWindowWidth() - ImGui::CalcTextSize(text.c_str()).x - w.px(16);
-    computing_dot(w.fonts, {x - w.px(12), ImGui::GetFrameHeight() / 2}, w.colours());
+        content.captured ? fmt::format("capturing {:.0f} %", 100 * *content.captured) : "computing";
+    ImGui::PushFont(c.fonts.secondary);
+    const float x = ImGui::GetWindowWidth() - ImGui::CalcTextSize(text.c_str()).x - c.px(16);
+    computing_dot(c.fonts, {x - c.px(12), ImGui::GetFrameHeight() / 2}, c.colours());
     ImGui::SetCursorPosX(x);
-    ImGui::SetCursorPosY((ImGui::GetFrameHeight() - w.fonts.secondary->FontSize) / 2);
+    ImGui::SetCursorPosY((ImGui::GetFrameHeight() - c.fonts.secondary->FontSize) / 2);
     ImGui::TextDisabled("%s", text.c_str());
     ImGui::PopFont();
   }
@@ -139,23 +137,23 @@ void draw_menu(Workspace& w) {
   ImGui::PopStyleVar();
 }
 
-void draw_help_sheet(Workspace& w, bool& open) {
+void draw_help_sheet(const PanelContext& c, bool& open) {
   const ImVec2 screen = ImGui::GetIO().DisplaySize;
-  const ImVec2 size{std::min(w.px(960), screen.x - 32), std::min(w.px(720), screen.y - 64)};
+  const ImVec2 size{std::min(c.px(960), screen.x - 32), std::min(c.px(720), screen.y - 64)};
   ImGui::SetNextWindowPos({(screen.x - size.x) / 2, (screen.y - size.y) / 3});
   ImGui::SetNextWindowSize(size);
-  ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, {w.px(24), w.px(16)});
+  ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, {c.px(24), c.px(16)});
   ImGui::PushStyleVar(ImGuiStyleVar_WindowBorderSize, 1.0F);
   ImGui::SetNextWindowFocus();
   ImGui::Begin("##help", nullptr, ImGuiWindowFlags_NoDecoration | ImGuiWindowFlags_NoMove);
   ImGui::PopStyleVar(2);
-  ImGui::PushFont(w.fonts.heading);
+  ImGui::PushFont(c.fonts.heading);
   ImGui::TextUnformatted("Keys and mouse");
   ImGui::PopFont();
-  ImGui::SameLine(ImGui::GetContentRegionMax().x - w.px(64));
-  if (ImGui::Button("Close", {w.px(64), 0})) open = false;
+  ImGui::SameLine(ImGui::GetContentRegionMax().x - c.px(64));
+  if (ImGui::Button("Close", {c.px(64), 0})) open = false;
   ImGui::BeginChild("##keys");
-  const int columns = size.x > w.px(640) ? 2 : 1;
+  const int columns = size.x > c.px(640) ? 2 : 1;
   if (ImGui::BeginTable("##columns", columns)) {
     ImGui::TableNextRow();
     ImGui::TableNextColumn();
@@ -166,20 +164,20 @@ void draw_help_sheet(Workspace& w, bool& open) {
         ImGui::TableNextColumn();
         rows = -100;
       } else if (rows != 0) {
-        ImGui::Dummy({0, w.px(4)});
+        ImGui::Dummy({0, c.px(4)});
       }
-      ImGui::PushFont(w.fonts.heading);
+      ImGui::PushFont(c.fonts.heading);
       ImGui::TextUnformatted(std::string(title).c_str());
       ImGui::PopFont();
       ++rows;
     };
     const auto line = [&](std::string_view keys, std::string_view words) {
       const float left = ImGui::GetCursorPosX();
-      ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, {w.px(8), w.px(2)});
-      ImGui::TextColored(ImGui::ColorConvertU32ToFloat4(w.colours().retained), "%s",
+      ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, {c.px(8), c.px(2)});
+      ImGui::TextColored(ImGui::ColorConvertU32ToFloat4(c.colours().retained), "%s",
                          std::string(keys).c_str());
       ImGui::SameLine();
-      ImGui::SetCursorPosX(left + w.px(112));
+      ImGui::SetCursorPosX(left + c.px(112));
       ImGui::TextUnformatted(std::string(words).c_str());
       ImGui::PopStyleVar();
       ++rows;

@@ -9,7 +9,7 @@
 
 #include "app/session/view_catalog.h"
 #include "app/window/panels.h"
-#include "app/window/workspace.h"
+#include "app/window/tile.h"
 
 namespace kvloupe::window {
 
@@ -47,13 +47,13 @@ Command while_presenting(Command command) {
 namespace {
 
 /// Title at the left; at the right which of how many, where there are more.
-void draw_title_line(const Workspace& w, const std::string& title, float width) {
-  ImGui::PushFont(w.fonts.heading);
+void draw_title_line(const PanelContext& c, const std::string& title, float width) {
+  ImGui::PushFont(c.fonts.heading);
   ImGui::TextUnformatted(title.c_str());
   ImGui::PopFont();
-  if (w.state.tile_count < 2) return;
-  ImGui::PushFont(w.fonts.secondary);
-  const std::string place = fmt::format("{} of {}", w.state.active_tile + 1, w.state.tile_count);
+  if (c.state.tile_count < 2) return;
+  ImGui::PushFont(c.fonts.secondary);
+  const std::string place = fmt::format("{} of {}", c.state.active_tile + 1, c.state.tile_count);
   ImGui::SameLine(width - ImGui::CalcTextSize(place.c_str()).x);
   ImGui::TextDisabled("%s", place.c_str());
   ImGui::PopFont();
@@ -74,60 +74,56 @@ std::string fitting_caption(const std::string& caption, float width, float most_
 
 }  // namespace
 
-void draw_presentation(Workspace& w) {
+void draw_presentation(const PanelContext& c, Tile& tile) {
   const ImVec2 screen = ImGui::GetIO().DisplaySize;
-  const float margin = w.px(16);
+  const float margin = c.px(16);
   ImGui::SetNextWindowPos({0, 0});
   ImGui::SetNextWindowSize(screen);
-  ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, {margin, w.px(8)});
+  ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, {margin, c.px(8)});
   ImGui::Begin("##presentation", nullptr,
                ImGuiWindowFlags_NoDecoration | ImGuiWindowFlags_NoMove |
                    ImGuiWindowFlags_NoSavedSettings | ImGuiWindowFlags_NoBackground |
                    ImGuiWindowFlags_NoBringToFrontOnFocus | ImGuiWindowFlags_NoNav |
                    ImGuiWindowFlags_NoScrollWithMouse);
   ImGui::PopStyleVar();
-  const int active = w.state.active_tile;
+  const int active = c.state.active_tile;
   const auto at = static_cast<std::size_t>(active);
-  Tile& tile = w.tiles[at];
-  const figure::FigureInfo* view = find_view(w.state.tiles[at].view);
+  const figure::FigureInfo* view = find_view(c.state.tiles[at].view);
   const float width = screen.x - 2 * margin;
-  draw_title_line(w, view ? view->title : std::string(), screen.x - margin);
+  draw_title_line(c, view ? view->title : std::string(), screen.x - margin);
 
-  const bool steps = w.results.trace() != nullptr && !w.blocks.empty();
-  const float steps_height = steps ? ImGui::GetFrameHeight() + w.px(16) : w.px(8);
+  const bool steps = c.results.trace() != nullptr && !c.shown.blocks().empty();
+  const float steps_height = steps ? ImGui::GetFrameHeight() + c.px(16) : c.px(8);
   const float top = ImGui::GetCursorPosY();
   const float room = screen.y - top - steps_height;
   std::string caption;
   float caption_height = 0.0F;
-  ImGui::PushFont(w.fonts.secondary);
+  ImGui::PushFont(c.fonts.secondary);
   if (const auto made = tile.figure(); made && tile.error().empty()) {
     caption = fitting_caption(made->figure->caption(), width, room * 0.25F);
     if (!caption.empty())
-      caption_height = ImGui::CalcTextSize(caption.c_str(), nullptr, false, width).y + w.px(8);
+      caption_height = ImGui::CalcTextSize(caption.c_str(), nullptr, false, width).y + c.px(8);
   }
   ImGui::PopFont();
 
-  SharedSelection selection = w.state.selection;
-  TileAsks asks;
-  const TileContext context{w.results, w.state,   w.metrics, w.backend, w.fonts,
-                            w.step(),  w.hovered, w.hover,   selection, asks};
+  SharedSelection selection = c.state.selection;
   ImGui::PushID(active);
-  tile.draw_picture(w.state.tiles[at], context, {width, room - caption_height - w.px(8)});
+  tile.draw_picture(c.state.tiles[at], {c, selection, at},
+                    {width, room - caption_height - c.px(8)});
   ImGui::PopID();
-  w.state.selection = selection;
-  if (asks.explain) w.token_card.open(asks.at);
+  c.state.selection = selection;
 
   if (!caption.empty()) {
     ImGui::SetCursorPos({margin, screen.y - steps_height - caption_height});
-    ImGui::PushFont(w.fonts.secondary);
+    ImGui::PushFont(c.fonts.secondary);
     ImGui::PushTextWrapPos(margin + width);
     ImGui::TextUnformatted(caption.c_str());
     ImGui::PopTextWrapPos();
     ImGui::PopFont();
   }
   if (steps) {
-    ImGui::SetCursorPos({margin, screen.y - steps_height + w.px(4)});
-    draw_step_line(w, margin);
+    ImGui::SetCursorPos({margin, screen.y - steps_height + c.px(4)});
+    draw_step_line(c, margin);
   }
   ImGui::End();
 }

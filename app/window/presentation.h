@@ -5,7 +5,8 @@
 
 namespace kvloupe::window {
 
-class Workspace;
+class Tile;
+struct PanelContext;
 
 /// The scale of fonts and figures on a screen of this size: as large as the screen has room for a
 /// figure, multiplied by the scale that the person has chosen, never smaller than `usual`.
@@ -15,7 +16,7 @@ float presentation_scale(float usual, float chosen, float width, float height);
 /// and views. Commands without a visible effect become Command::none.
 Command while_presenting(Command command);
 
-/// Fills the screen.
-void draw_presentation(Workspace& workspace);
+/// Fills the screen with the active tile.
+void draw_presentation(const PanelContext& context, Tile& tile);
 
 }  // namespace kvloupe::window

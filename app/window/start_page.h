@@ -7,7 +7,9 @@
 
 namespace kvloupe::window {
 
-class Workspace;
+class LessonPlayer;
+class RecentFiles;
+struct PanelContext;
 
 /// The content of a window without a trace: the demo, the lessons, the recently opened files, and
 /// how to make a trace.
@@ -22,14 +24,14 @@ class StartPage {
   /// 0 to 1 while capturing.
   double fraction() const { return demo_.fraction(); }
   /// Call once per frame, even if the page is not visible: shows the demo when it is ready.
-  void follow(Workspace& workspace);
+  void follow(const PanelContext& context);
   /// Draws into the free room of the current ImGui window.
-  void draw(Workspace& workspace);
+  void draw(const PanelContext& context, const RecentFiles& recent, LessonPlayer& lessons);
 
  private:
-  void draw_demo(Workspace& workspace, float width);
-  void draw_files(Workspace& workspace, float width);
-  void draw_lessons(Workspace& workspace, float width);
+  void draw_demo(const PanelContext& context, float width);
+  void draw_files(const PanelContext& context, const RecentFiles& recent, float width);
+  void draw_lessons(const PanelContext& context, LessonPlayer& lessons, float width);
 
   demo::DemoPlaces places_;
   DemoJob demo_;

@@ -8,34 +8,36 @@
 #include "app/window/numbers.h"
 #include "app/window/panels.h"
 #include "app/window/shaped_text.h"
-#include "app/window/workspace.h"
+#include "app/window/token_text.h"
 
 namespace kvloupe::window {
 
 namespace {
 
 /// A triangle or two bars, without words.
-bool play_button(const Workspace& w) {
+bool play_button(const PanelContext& c) {
   const float side = ImGui::GetFrameHeight();
   const ImVec2 at = ImGui::GetCursorScreenPos();
   const bool pressed = ImGui::Button("##play", {side, side});
   ImDrawList& list = *ImGui::GetWindowDrawList();
-  const ImVec2 c{at.x + side / 2, at.y + side / 2};
+  const ImVec2 centre{at.x + side / 2, at.y + side / 2};
   const float r = side * 0.22F;
-  if (w.playing) {
-    list.AddRectFilled({c.x - r, c.y - r}, {c.x - r * 0.3F, c.y + r}, w.colours().ink);
-    list.AddRectFilled({c.x + r * 0.3F, c.y - r}, {c.x + r, c.y + r}, w.colours().ink);
+  if (c.playing) {
+    list.AddRectFilled({centre.x - r, centre.y - r}, {centre.x - r * 0.3F, centre.y + r},
+                       c.colours().ink);
+    list.AddRectFilled({centre.x + r * 0.3F, centre.y - r}, {centre.x + r, centre.y + r},
+                       c.colours().ink);
   } else {
-    list.AddTriangleFilled({c.x - r * 0.8F, c.y - r}, {c.x + r, c.y}, {c.x - r * 0.8F, c.y + r},
-                           w.colours().ink);
+    list.AddTriangleFilled({centre.x - r * 0.8F, centre.y - r}, {centre.x + r, centre.y},
+                           {centre.x - r * 0.8F, centre.y + r}, c.colours().ink);
   }
-  help_tooltip(w.fonts, w.playing ? "Pause (Space)" : "Play the steps (Space)");
+  help_tooltip(c.fonts, c.playing ? "Pause (Space)" : "Play the steps (Space)");
   return pressed;
 }
 
 /// The steps as a line: prompt blocks, then generated tokens; the selected one marked.
-void draw_scrubber(Workspace& w, float width) {
-  const int steps = w.step_count();
+void draw_scrubber(const PanelContext& c, float width) {
+  const int steps = c.shown.step_count();
   const float height = ImGui::GetFrameHeight();
   const ImVec2 at = ImGui::GetCursorScreenPos();
   ImGui::InvisibleButton("##steps", {width, height});
@@ -45,16 +47,16 @@ void draw_scrubber(Workspace& w, float width) {
     const float share = (ImGui::GetIO().MousePos.x - at.x) / pitch;
     return std::clamp(static_cast<int>(share), 0, steps - 1);
   };
-  if (ImGui::IsItemActive()) w.state.selection.step = step_under();
+  if (ImGui::IsItemActive()) c.state.selection.step = step_under();
 
-  const Palette& colours = w.colours();
+  const Palette& colours = c.colours();
   ImDrawList& list = *ImGui::GetWindowDrawList();
-  const int prompt = w.results.trace()->run().prompt_length;
+  const int prompt = c.results.trace()->run().prompt_length;
   const float top = at.y + height * 0.3F;
   const float bottom = at.y + height * 0.7F;
   int first_generated = steps;
   for (int i = 0; i < steps; ++i) {
-    if (w.blocks[static_cast<std::size_t>(i)].first >= prompt) {
+    if (c.shown.blocks()[static_cast<std::size_t>(i)].first >= prompt) {
       first_generated = i;
       break;
     }
@@ -74,35 +76,35 @@ void draw_scrubber(Workspace& w, float width) {
     const float x0 = std::floor(at.x + pitch * static_cast<float>(step));
     const float x1 = std::max(x0 + 3.0F, std::floor(at.x + pitch * static_cast<float>(step + 1)));
     if (fill) {
-      list.AddRectFilled({x0, at.y + height * 0.15F}, {x1, at.y + height * 0.85F}, colour, w.px(2));
+      list.AddRectFilled({x0, at.y + height * 0.15F}, {x1, at.y + height * 0.85F}, colour, c.px(2));
     } else {
-      list.AddRect({x0, at.y + height * 0.15F}, {x1, at.y + height * 0.85F}, colour, w.px(2), 0,
-                   w.px(2));
+      list.AddRect({x0, at.y + height * 0.15F}, {x1, at.y + height * 0.85F}, colour, c.px(2), 0,
+                   c.px(2));
     }
   };
-  mark(w.step(), colours.retained, true);
+  mark(c.shown.step(), colours.retained, true);
   if (over) {
     const int step = step_under();
-    const Block block = w.blocks[static_cast<std::size_t>(step)];
+    const Block block = c.shown.blocks()[static_cast<std::size_t>(step)];
     mark(step, colours.selection, false);
-    w.hover.step = step;
+    c.hover.step = step;
     ImGui::SetTooltip("step %d: tokens %s–%s", step, count_text(block.first).c_str(),
                       count_text(block.end - 1).c_str());
-  } else if (w.hovered.step >= 0 && w.hovered.step < steps) {
-    mark(w.hovered.step, colours.selection, false);
+  } else if (c.hovered.step >= 0 && c.hovered.step < steps) {
+    mark(c.hovered.step, colours.selection, false);
   }
 }
 
-std::string step_line(const Workspace& w) {
-  const int step = w.step();
-  const Block block = w.blocks[static_cast<std::size_t>(step)];
-  const bool generated = block.first >= w.results.trace()->run().prompt_length;
-  std::string line = fmt::format("Step {} of {} · ", step, w.step_count() - 1);
+std::string step_line(const PanelContext& c) {
+  const int step = c.shown.step();
+  const Block block = c.shown.blocks()[static_cast<std::size_t>(step)];
+  const bool generated = block.first >= c.results.trace()->run().prompt_length;
+  std::string line = fmt::format("Step {} of {} · ", step, c.shown.step_count() - 1);
   line += block.size() == 1
               ? fmt::format("token {}", count_text(block.first))
               : fmt::format("tokens {}–{}", count_text(block.first), count_text(block.end - 1));
   if (generated) line += " (generated)";
-  if (const HeadReplay* head = w.head_a();
+  if (const HeadReplay* head = c.shown.head_a();
       head && static_cast<std::size_t>(step) < head->steps.size()) {
     const StepRecord& record = head->steps[static_cast<std::size_t>(step)];
     line +=
@@ -111,26 +113,26 @@ std::string step_line(const Workspace& w) {
   return line;
 }
 
-std::string token_line(const Workspace& w, int token) {
-  const TokenTable& table = w.results.trace()->tokens();
+std::string token_line(const PanelContext& c, int token) {
+  const TokenTable& table = c.results.trace()->tokens();
   const auto at = static_cast<std::size_t>(token);
   std::string line = fmt::format("Token {}", count_text(token));
   if (at < table.text.size()) line += fmt::format(" “{}”", figure::printable(table.text[at]));
   if (at < table.segment.size() && table.segment[at] < table.segment_names.size()) {
     line += " · " + table.segment_names[table.segment[at]];
   }
-  if (const StepTokens* tokens = w.tokens_a(); tokens && at < tokens->states.size()) {
+  if (const StepTokens* tokens = c.shown.tokens_a(); tokens && at < tokens->states.size()) {
     line += " · " + state_text(*tokens, at);
-    const HeadReplay* head = w.head_a();
+    const HeadReplay* head = c.shown.head_a();
     const int gone = head && at < head->evicted_at.size() ? head->evicted_at[at] : -1;
-    const bool beyond = gone >= 0 && w.replay_a()->left_unseen(*head, token);
-    if (gone >= 0 && gone < w.step() && !beyond) line += fmt::format(" at step {}", gone);
+    const bool beyond = gone >= 0 && c.shown.replay_a()->left_unseen(*head, token);
+    if (gone >= 0 && gone < c.shown.step() && !beyond) line += fmt::format(" at step {}", gone);
     if (tokens->ranks[at] > 0) {
       line += fmt::format(" · score {} · rank {} of {}",
                           three_digits(static_cast<double>(tokens->scores[at])),
                           count_text(tokens->ranks[at]), count_text(tokens->scored));
     }
-    if (gone > w.step()) {
+    if (gone > c.shown.step()) {
       line += fmt::format(" · {} at step {}", beyond ? "leaves the model's window" : "is evicted",
                           gone);
     }
@@ -142,7 +144,7 @@ std::string token_line(const Workspace& w, int token) {
 
 namespace {
 
-void draw_colour_choice(Workspace& w) {
+void draw_colour_choice(const PanelContext& c) {
   struct Choice {
     const char* value;
     const char* title;
@@ -158,25 +160,25 @@ void draw_colour_choice(Workspace& w) {
                "grey: both"},
         Choice{"none", "none", "Plain text"}}) {
     ImGui::SameLine();
-    if (radio_button(choice.title, w.state.token_colour == choice.value, w.colours())) {
-      w.state.token_colour = choice.value;
-      if (w.state.token_colour == "difference") w.state.policy_b_on = true;
+    if (radio_button(choice.title, c.state.token_colour == choice.value, c.colours())) {
+      c.state.token_colour = choice.value;
+      if (c.state.token_colour == "difference") c.state.policy_b_on = true;
     }
-    help_tooltip(w.fonts, choice.help);
+    help_tooltip(c.fonts, choice.help);
   }
-  const SharedSelection& at = w.state.selection;
+  const SharedSelection& at = c.state.selection;
   if (at.last_token < 0) return;
-  ImGui::SameLine(0, w.px(24));
+  ImGui::SameLine(0, c.px(24));
   const std::string range =
       fmt::format("tokens {}–{}  ×", count_text(at.first_token), count_text(at.last_token));
-  if (ImGui::SmallButton(range.c_str())) w.perform(Command::whole_range);
-  help_tooltip(w.fonts, "All views show this range; click for all tokens (R)");
+  if (ImGui::SmallButton(range.c_str())) c.ask(Command::whole_range);
+  help_tooltip(c.fonts, "All views show this range; click for all tokens (R)");
 }
 
 /// How many tokens only one of the policies has, of those seen.
-std::string difference_line(const Workspace& w) {
-  const StepTokens* a = w.tokens_a();
-  const StepTokens* b = w.tokens_b();
+std::string difference_line(const PanelContext& c) {
+  const StepTokens* a = c.shown.tokens_a();
+  const StepTokens* b = c.shown.tokens_b();
   if (!a || !b || a->states.size() != b->states.size()) return "Policy B is being computed.";
   long only_a = 0, only_b = 0, both = 0;
   for (std::size_t i = 0; i < a->states.size(); ++i) {
@@ -192,71 +194,72 @@ std::string difference_line(const Workspace& w) {
 
 }  // namespace
 
-void draw_step_line(Workspace& w, float kept_right) {
-  if (!w.results.trace() || w.blocks.empty()) return;
-  if (play_button(w)) w.perform(Command::play);
+void draw_step_line(const PanelContext& c, float kept_right) {
+  if (!c.results.trace() || c.shown.blocks().empty()) return;
+  if (play_button(c)) c.ask(Command::play);
   ImGui::SameLine();
-  const std::string line = step_line(w);
-  ImGui::PushFont(w.fonts.secondary);
-  const float text_width = std::max(w.px(328), ImGui::CalcTextSize(line.c_str()).x);
+  const std::string line = step_line(c);
+  ImGui::PushFont(c.fonts.secondary);
+  const float text_width = std::max(c.px(328), ImGui::CalcTextSize(line.c_str()).x);
   ImGui::PopFont();
   const float room = ImGui::GetContentRegionAvail().x - kept_right;
-  const float width = room - text_width - w.px(16);
+  const float width = room - text_width - c.px(16);
   // The steps before the words about them.
-  const bool words = width >= w.px(80);
-  draw_scrubber(w, words ? width : std::max(room, w.px(16)));
+  const bool words = width >= c.px(80);
+  draw_scrubber(c, words ? width : std::max(room, c.px(16)));
   if (!words) return;
-  ImGui::SameLine(0, w.px(16));
-  ImGui::PushFont(w.fonts.secondary);
+  ImGui::SameLine(0, c.px(16));
+  ImGui::PushFont(c.fonts.secondary);
   ImGui::AlignTextToFramePadding();
   ImGui::TextUnformatted(line.c_str());
   ImGui::PopFont();
 }
 
-void draw_token_lines(Workspace& w) {
-  const TracePointer trace = w.results.trace();
-  if (!trace || w.blocks.empty()) return;
-  ImGui::PushFont(w.fonts.secondary);
+void draw_token_lines(const PanelContext& c, TokenText& text) {
+  const TracePointer trace = c.results.trace();
+  if (!trace || c.shown.blocks().empty()) return;
+  ImGui::PushFont(c.fonts.secondary);
   ImGui::AlignTextToFramePadding();
   ImGui::TextDisabled("colour");
-  draw_colour_choice(w);
-  ImGui::SameLine(0, w.px(24));
-  const bool differs = w.state.token_colour == "difference" && w.state.policy_b_on;
-  const int token = w.hovered.token >= 0 ? w.hovered.token : w.state.selection.token;
+  draw_colour_choice(c);
+  ImGui::SameLine(0, c.px(24));
+  const bool differs = c.state.token_colour == "difference" && c.state.policy_b_on;
+  const int token = c.hovered.token >= 0 ? c.hovered.token : c.state.selection.token;
   if (token >= 0 && token < trace->length()) {
-    show_text(w.fonts, token_line(w, token));
+    show_text(c.fonts, token_line(c, token));
   } else {
-    ImGui::TextDisabled("%s", differs ? difference_line(w).c_str()
+    ImGui::TextDisabled("%s", differs ? difference_line(c).c_str()
                                       : "Point at a token to mark it in all views; click it to see "
                                         "why it was kept or evicted.");
   }
   ImGui::PopFont();
 
   ImGui::BeginChild("##tokens", {0, 0}, false, ImGuiWindowFlags_NoNavInputs);
-  const TokenText::Output out = w.token_text.draw(
-      w.results.trace_key(), {.fonts = w.fonts,
-                              .colours = w.colours(),
-                              .text = trace->tokens().text,
-                              .count = trace->length(),
-                              .tokens = w.state.token_colour == "none" ? nullptr : w.tokens_a(),
-                              .by_score = w.state.token_colour == "score",
-                              .other = differs ? w.tokens_b() : nullptr,
-                              .selected = w.state.selection.token,
-                              .hovered = w.hovered.token,
-                              .follow = w.state.selection.token >= 0
-                                            ? w.state.selection.token
-                                            : w.blocks[static_cast<std::size_t>(w.step())].first});
-  if (out.hovered >= 0) w.hover.token = out.hovered;
+  const TokenText::Output out =
+      text.draw(c.results.trace_key(),
+                {.fonts = c.fonts,
+                 .colours = c.colours(),
+                 .text = trace->tokens().text,
+                 .count = trace->length(),
+                 .tokens = c.state.token_colour == "none" ? nullptr : c.shown.tokens_a(),
+                 .by_score = c.state.token_colour == "score",
+                 .other = differs ? c.shown.tokens_b() : nullptr,
+                 .selected = c.state.selection.token,
+                 .hovered = c.hovered.token,
+                 .follow = c.state.selection.token >= 0
+                               ? c.state.selection.token
+                               : c.shown.blocks()[static_cast<std::size_t>(c.shown.step())].first});
+  if (out.hovered >= 0) c.hover.token = out.hovered;
   if (out.clicked >= 0) {
-    w.state.selection.token = out.clicked;
-    w.token_card.open(ImGui::GetIO().MousePos);
+    c.state.selection.token = out.clicked;
+    c.ask(ExplainToken{ImGui::GetIO().MousePos});
   }
   ImGui::EndChild();
 }
 
-void draw_step_panel(Workspace& w) {
-  draw_step_line(w, 0.0F);
-  draw_token_lines(w);
+void draw_step_panel(const PanelContext& c, TokenText& text) {
+  draw_step_line(c, 0.0F);
+  draw_token_lines(c, text);
 }
 
 }  // namespace kvloupe::window

@@ -88,7 +88,7 @@ std::pair<double, double> inside(std::pair<double, double> range, const figure::
 
 /// The token under a point, kept inside the trace.
 int token_at(const figure::Axes& axes, figure::Point at, const TileContext& context) {
-  const TracePointer trace = context.results.trace();
+  const TracePointer trace = context.panel.results.trace();
   const double x = std::clamp(at.x, axes.plot.x, axes.plot.right() - 1e-6);
   return std::clamp(static_cast<int>(axes.to_data({x, at.y}).x), 0,
                     trace ? trace->length() - 1 : 0);
@@ -177,17 +177,17 @@ const request::FigureRequest* Tile::want(const TileState& tile, const TileContex
                                          const request::FigureInputs& inputs) {
   const figure::FigureInfo& info = *find_view(tile.view);
   const request::Reads reads = request::reads_of(info);
-  if (reads.side && tile.side == PolicySide::b && !context.state.policy_b_on) {
+  if (reads.side && tile.side == PolicySide::b && !context.panel.state.policy_b_on) {
     error_ = "This view shows policy B, which is off. Switch policy B on (B).";
     return nullptr;
   }
-  request::FigureSettings settings = settings_of(context.state, tile);
+  request::FigureSettings settings = settings_of(context.panel.state, tile);
   settings.choose_policy_b = false;
   try {
-    if (const TracePointer trace = context.results.trace()) {
-      const int steps = static_cast<int>(context.results.blocks(context.state).size());
-      settings.step = std::min(context.step, steps - 1);
-      if (context.state.selection.token >= trace->length()) settings.token.reset();
+    if (const TracePointer trace = context.panel.results.trace()) {
+      const int steps = static_cast<int>(context.panel.results.blocks(context.panel.state).size());
+      settings.step = std::min(context.panel.shown.step(), steps - 1);
+      if (context.panel.state.selection.token >= trace->length()) settings.token.reset();
     }
     const request::FigureRequest& request = wanted_.make(info, settings, inputs);
     error_ = missing_input(info, request);
@@ -214,7 +214,7 @@ bool Tile::take_replays(const TileState& tile, const TileContext& context, Figur
     key.complete = key.complete && (complete || (!current && !reads.whole_replay()));
     // The grid of one policy fills as its layers come; two are compared head by head.
     if (reads.all_layers && reads.policy_b && !slot.complete()) return TheReplay();
-    TheReplay replay = context.results.latest(slot, context.state, reads.all_layers);
+    TheReplay replay = context.panel.results.latest(slot, context.panel.state, reads.all_layers);
     if (!replay) return replay;
     of = slot.value_key();
     if (current) return replay;
@@ -231,10 +231,10 @@ bool Tile::take_replays(const TileState& tile, const TileContext& context, Figur
     return replay;
   };
   const bool only_b = reads.side && tile.side == PolicySide::b;
-  ready.a = take(only_b ? context.results.b : context.results.a, key.request.policy_a,
+  ready.a = take(only_b ? context.panel.results.b : context.panel.results.a, key.request.policy_a,
                  before.request.policy_a, before.replay_a, key.replay_a);
   if (key.request.policy_b) {
-    ready.b = take(context.results.b, key.request.policy_b, before.request.policy_b,
+    ready.b = take(context.panel.results.b, key.request.policy_b, before.request.policy_b,
                    before.replay_b, key.replay_b);
   }
   // Until the replay is there, the one before is shown, with a dot; not one policy of two.
@@ -250,7 +250,7 @@ void Tile::request(const TileState& tile, const TileContext& context, ImVec2 siz
   const figure::FigureInfo* view = find_view(tile.view);
   error_.clear();
   waiting_for_replay_ = false;
-  const request::FigureInputs inputs = context.results.inputs();
+  const request::FigureInputs inputs = context.panel.results.inputs();
   if (!view || (inputs.traces.empty() && !inputs.evaluation)) return;
   if (shown_view_ != tile.view) {
     figure_.clear();
@@ -268,10 +268,11 @@ void Tile::request(const TileState& tile, const TileContext& context, ImVec2 siz
   key.request = *wanted;
   request::ReadyReplays ready;
   if (reads.replay && !take_replays(tile, context, key, ready)) return;
-  job::JobQueue& queue = reads.slow ? context.results.comparing() : context.results.quick();
+  job::JobQueue& queue =
+      reads.slow ? context.panel.results.comparing() : context.panel.results.quick();
   figure_.request(queue, key,
                   [&info, request = key.request, inputs, ready,
-                   service = context.results.figures()](Progress& progress, const auto&) {
+                   service = context.panel.results.figures()](Progress& progress, const auto&) {
                     const std::string reason =
                         request::unavailable(info, request::traces_read(info, inputs));
                     if (!reason.empty()) throw WorkError(reason);
@@ -286,29 +287,35 @@ void Tile::request_picture(const TileState& tile, const TileContext& context, Im
   if (!figure || !error_.empty()) return;
 
   figure::DrawRequest draw;
-  draw.style = figure::make_style(context.metrics, context.state.theme == Theme::light
-                                                       ? figure::Theme::light
-                                                       : figure::Theme::dark);
-  draw.style.amounts = context.state.amounts;
+  draw.style = figure::make_style(context.panel.metrics, context.panel.state.theme == Theme::light
+                                                             ? figure::Theme::light
+                                                             : figure::Theme::dark);
+  draw.style.amounts = context.panel.state.amounts;
   draw.width = std::max(1.0F, std::floor(size.x) / scale_);
   draw.height = std::max(1.0F, std::floor(size.y) / scale_);
   draw.x_range = tile.x_range;
   draw.y_range = tile.y_range;
   draw.limits = tile.limits;
   draw.pixels_per_point = scale_;
-  const PictureKey key{figure_.value_key(),  draw.width,   draw.height, scale_,
-                       draw.x_range,         draw.y_range, draw.limits, context.state.theme,
-                       context.state.amounts};
+  const PictureKey key{figure_.value_key(),
+                       draw.width,
+                       draw.height,
+                       scale_,
+                       draw.x_range,
+                       draw.y_range,
+                       draw.limits,
+                       context.panel.state.theme,
+                       context.panel.state.amounts};
   // While one pans or zooms, each picture begun is finished and shown: a newer view would else
   // cancel the one before in every frame, and nothing new be seen until the hand rests.
   picture_.request(
-      context.results.quick(), key,
+      context.panel.results.quick(), key,
       [figure, draw](Progress&, const auto&) { return figure->figure->draw(draw); }, kPictureRest);
   error_ = picture_.error();
 }
 
 bool Tile::draw(TileState& tile, const TileContext& context, ImVec2 size, bool active) {
-  const float header = header_height(context.fonts);
+  const float header = header_height(context.panel.fonts);
   const ImVec2 corner = ImGui::GetCursorScreenPos();
   draw_header(tile, context, size.x, active);
 
@@ -318,7 +325,7 @@ bool Tile::draw(TileState& tile, const TileContext& context, ImVec2 size, bool a
 }
 
 void Tile::draw_picture(TileState& tile, const TileContext& context, ImVec2 size) {
-  scale_ = kPixelsPerPoint * context.fonts.scale();
+  scale_ = kPixelsPerPoint * context.panel.fonts.scale();
   const ImVec2 corner = ImGui::GetCursorScreenPos();
   origin_ = {std::floor(corner.x), std::floor(corner.y)};
   const ImVec2 area{std::max(1.0F, size.x), std::max(1.0F, size.y)};
@@ -326,19 +333,20 @@ void Tile::draw_picture(TileState& tile, const TileContext& context, ImVec2 size
   ImGui::SetCursorScreenPos(origin_);
   ImGui::InvisibleButton("##picture", area);
 
-  const Palette& colours = palette(context.state.theme);
+  const Palette& colours = palette(context.panel.state.theme);
   ImDrawList& list = *ImGui::GetWindowDrawList();
   list.PushClipRect(origin_, {origin_.x + area.x, origin_.y + area.y}, true);
   if (!error_.empty()) {
-    list.AddText(context.fonts.text, context.fonts.text->FontSize,
-                 {origin_.x + 8 * context.fonts.scale(), origin_.y + 8 * context.fonts.scale()},
-                 colours.secondary, error_.c_str(), nullptr, area.x - 16 * context.fonts.scale());
+    list.AddText(
+        context.panel.fonts.text, context.panel.fonts.text->FontSize,
+        {origin_.x + 8 * context.panel.fonts.scale(), origin_.y + 8 * context.panel.fonts.scale()},
+        colours.secondary, error_.c_str(), nullptr, area.x - 16 * context.panel.fonts.scale());
   } else if (const auto scene = picture_.value()) {
     if (const figure::Axes* main = main_axes(*scene); main && picture_.current()) {
       if (!tile.x_range) full_x_ = main->x;
       if (!tile.y_range) full_y_ = main->y;
     }
-    context.backend.draw(*scene, list, origin_.x, origin_.y, scale_, false);
+    context.panel.backend.draw(*scene, list, origin_.x, origin_.y, scale_, false);
     interact(tile, context, *scene);
     draw_marks(context, *scene);
   }
@@ -376,9 +384,9 @@ void Tile::interact(TileState& tile, const TileContext& context, const figure::S
 
   const auto target = scene.pick(at);
   if (target) {
-    context.hover.token = target->token;
-    context.hover.other_token = target->other_token;
-    context.hover.step = target->step;
+    context.panel.hover.token = target->token;
+    context.panel.hover.other_token = target->other_token;
+    context.panel.hover.step = target->step;
   }
   if (under) draw_cross_hair(context, scene, at);
   if (bar && view->limits && at.x >= bar->plot.x - 2)
@@ -389,8 +397,7 @@ void Tile::interact(TileState& tile, const TileContext& context, const figure::S
     if (target->layer >= 0) context.selection.layer = target->layer;
     if (target->head >= 0) context.selection.head = target->head;
     if (target->token >= 0) {
-      context.asks.explain = true;
-      context.asks.at = io.MousePos;
+      context.panel.ask(ExplainToken{io.MousePos});
     }
   }
 }
@@ -429,14 +436,14 @@ void Tile::go_on_dragging(TileState& tile, const TileContext& context, const fig
       const figure::Point low = axes->to_page(std::min(range_from_, to), 0);
       const figure::Point high = axes->to_page(std::max(range_from_, to) + 1, 0);
       ImDrawList& list = *ImGui::GetWindowDrawList();
-      const Palette& colours = palette(context.state.theme);
+      const Palette& colours = palette(context.panel.state.theme);
       const ImVec2 from{origin_.x + static_cast<float>(low.x) * scale_,
                         origin_.y + static_cast<float>(axes->plot.y) * scale_};
       const ImVec2 end{origin_.x + static_cast<float>(high.x) * scale_,
                        origin_.y + static_cast<float>(axes->plot.bottom()) * scale_};
       list.AddRectFilled(from, end, faded(colours.selection, 0.2F));
       list.AddRect(from, end, colours.selection);
-      label(context.fonts, list, {end.x, from.y + 24 * context.fonts.scale()},
+      label(context.panel.fonts, list, {end.x, from.y + 24 * context.panel.fonts.scale()},
             fmt::format("tokens {}–{}", count_text(std::min(range_from_, to)),
                         count_text(std::max(range_from_, to))),
             colours, {origin_.x + static_cast<float>(scene.width) * scale_, origin_.y});
@@ -478,13 +485,13 @@ void Tile::drag_limits(TileState& tile, const figure::Scene& scene, figure::Poin
 }
 
 void Tile::draw_marks(const TileContext& context, const figure::Scene& scene) const {
-  const Palette& colours = palette(context.state.theme);
-  const SharedSelection& at = context.state.selection;
-  const MarkPlace place{scene, origin_, scale_, context.fonts.scale()};
+  const Palette& colours = palette(context.panel.state.theme);
+  const SharedSelection& at = context.panel.state.selection;
+  const MarkPlace place{scene, origin_, scale_, context.panel.fonts.scale()};
   if (at.token >= 0) draw_mark(place, {.token = at.token}, colours.ink, 0.6F);
   if (const figure::Axes* axes = main_axes(scene);
       axes && axes->y.meaning == figure::AxisMeaning::step) {
-    const double y = axes->to_page(0, context.step + 0.5).y;
+    const double y = axes->to_page(0, context.panel.shown.step() + 0.5).y;
     if (y >= axes->plot.y && y <= axes->plot.bottom()) {
       side_marks(place, axes->plot, y, colours.selection);
     }
@@ -504,7 +511,7 @@ void Tile::draw_marks(const TileContext& context, const figure::Scene& scene) co
     const figure::Point high = axes.to_page(at.head + 1, at.layer + 1);
     outline(place, {low.x, low.y, high.x - low.x, high.y - low.y}, colours.selection);
   }
-  const Hover& hovered = context.hovered;
+  const Hover& hovered = context.panel.hovered;
   if (hovered.token >= 0) draw_mark(place, {.token = hovered.token}, colours.selection, 1.0F);
   if (hovered.other_token >= 0) {
     draw_mark(place, {.other_token = hovered.other_token}, colours.selection, 0.6F);
@@ -514,7 +521,7 @@ void Tile::draw_marks(const TileContext& context, const figure::Scene& scene) co
 void Tile::draw_cross_hair(const TileContext& context, const figure::Scene& scene,
                            figure::Point at) const {
   const figure::Axes& axes = *axes_under(scene, at);
-  const Palette& colours = palette(context.state.theme);
+  const Palette& colours = palette(context.panel.state.theme);
   ImDrawList& list = *ImGui::GetWindowDrawList();
   const auto pixel = [&](double x, double y) {
     return ImVec2{std::floor(origin_.x + static_cast<float>(x) * scale_) + 0.5F,
@@ -537,7 +544,7 @@ void Tile::draw_cross_hair(const TileContext& context, const figure::Scene& scen
     const std::string value = figure ? figure->figure->value_text(*target) : std::string();
     if (!value.empty()) readout += "  " + value;
   }
-  label(context.fonts, list, pixel(at.x, at.y), readout, colours,
+  label(context.panel.fonts, list, pixel(at.x, at.y), readout, colours,
         pixel(axes.plot.right(), axes.plot.y));
 }
 

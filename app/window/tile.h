@@ -17,30 +17,17 @@
 #include "app/session/state.h"
 #include "app/session/view_catalog.h"
 #include "app/window/fonts.h"
+#include "app/window/panel_context.h"
 #include "app/window/results.h"
 #include "app/window/tile_layout.h"
 
 namespace kvloupe::window {
 
-/// What was done in a tile that others answer.
-struct TileAsks {
-  bool explain = false;      // a token was clicked
-  bool choose_view = false;  // the title was
-  ImVec2 at{};               // where the answer goes, in pixels
-};
-
 /// What a tile draws from and reports to, in one frame.
 struct TileContext {
-  Results& results;
-  const WorkspaceState& state;
-  const figure::TextMetrics& metrics;
-  figure::ImguiBackend& backend;
-  const Fonts& fonts;
-  int step = 0;
-  const Hover& hovered;        // of the frame before: what to mark
-  Hover& hover;                // of this frame: what the pointer is over
-  SharedSelection& selection;  // what a click changes
-  TileAsks& asks;
+  const PanelContext& panel;
+  SharedSelection& selection;  // what a click changes; every tile draws the one before
+  std::size_t tile = 0;        // which of the window's
 };
 
 /// What a tile's figure was computed from: its request, and how far the replays were that it shows.

@@ -34,18 +34,18 @@ float title_width(const std::string& title, const Fonts& fonts) {
 }  // namespace
 
 void Tile::draw_title(const TileState& tile, const TileContext& context, float width, bool active) {
-  const Palette& colours = palette(context.state.theme);
+  const Palette& colours = palette(context.panel.state.theme);
   const ImVec2 corner = ImGui::GetCursorScreenPos();
-  const float unit = context.fonts.scale();
+  const float unit = context.panel.fonts.scale();
   const figure::FigureInfo& current = *find_view(tile.view);
   const float padding = ImGui::GetStyle().FramePadding.x;
-  const bool cut = width < title_width(current.title, context.fonts);
+  const bool cut = width < title_width(current.title, context.panel.fonts);
   constexpr double kTextSize = 15.0;
   const std::string title =
-      cut ? context.metrics.fit(current.title, figure::Font::bold, kTextSize,
-                                std::max(0.0F, width - 2 * padding - 16 * unit) / unit)
+      cut ? context.panel.metrics.fit(current.title, figure::Font::bold, kTextSize,
+                                      std::max(0.0F, width - 2 * padding - 16 * unit) / unit)
           : current.title;
-  ImGui::PushFont(context.fonts.heading);
+  ImGui::PushFont(context.panel.fonts.heading);
   const float text = ImGui::CalcTextSize(title.c_str()).x;
   ImGui::PushStyleColor(ImGuiCol_Button, 0);
   ImGui::PushStyleColor(ImGuiCol_Text, active ? colours.ink : colours.secondary);
@@ -56,10 +56,10 @@ void Tile::draw_title(const TileState& tile, const TileContext& context, float w
   ImGui::PopFont();
   small_arrow({corner.x + padding + text + 10 * unit, corner.y + ImGui::GetFrameHeight() / 2}, unit,
               colours.secondary);
-  help_tooltip(context.fonts, (cut ? current.title + "\n" : std::string()) + current.tooltip);
+  help_tooltip(context.panel.fonts, (cut ? current.title + "\n" : std::string()) + current.tooltip);
   if (open) {
-    context.asks.choose_view = true;
-    context.asks.at = {corner.x, corner.y + ImGui::GetFrameHeight() + 4 * unit};
+    context.panel.ask(
+        ChooseView{context.tile, {corner.x, corner.y + ImGui::GetFrameHeight() + 4 * unit}});
   }
 }
 
@@ -145,7 +145,8 @@ void draw_choice_title(const figure::ChoiceInfo& choice, const Palette& colours)
 /// Whether one can choose A, B or both here: where a policy is looked at and there are two.
 bool asks_for_side(const TileState& tile, const figure::FigureInfo& view,
                    const TileContext& context) {
-  return request::reads_of(view).side && (context.state.policy_b_on || tile.side == PolicySide::b);
+  return request::reads_of(view).side &&
+         (context.panel.state.policy_b_on || tile.side == PolicySide::b);
 }
 
 float side_width() {
@@ -154,7 +155,7 @@ float side_width() {
 }
 
 void draw_side(TileState& tile, const TileContext& context) {
-  const Palette& colours = palette(context.state.theme);
+  const Palette& colours = palette(context.panel.state.theme);
   const char* names[] = {"A, B", "A", "B"};
   const ImU32 inks[] = {colours.ink, colours.retained, colours.evicted};
   const auto now = static_cast<std::size_t>(tile.side);
@@ -169,9 +170,9 @@ void draw_side(TileState& tile, const TileContext& context) {
     }
     ImGui::EndCombo();
   } else {
-    help_tooltip(context.fonts, "Which policy this view shows: " + context.state.policy_a + " or " +
-                                    context.state.policy_b +
-                                    "; A, B: both, where the view can show two");
+    help_tooltip(context.panel.fonts,
+                 "Which policy this view shows: " + context.panel.state.policy_a + " or " +
+                     context.panel.state.policy_b + "; A, B: both, where the view can show two");
   }
 }
 
@@ -193,7 +194,7 @@ struct Hidden {
 /// A button that opens it as a list, one control a line.
 void draw_more(TileState& tile, const figure::FigureInfo& view, const Hidden& hidden,
                const TileContext& context, Drafts& drafts) {
-  const Palette& colours = palette(context.state.theme);
+  const Palette& colours = palette(context.panel.state.theme);
   if (ImGui::Button("…")) ImGui::OpenPopup("##more");
   if (!ImGui::IsPopupOpen("##more")) {
     std::string names;
@@ -202,7 +203,7 @@ void draw_more(TileState& tile, const figure::FigureInfo& view, const Hidden& hi
     for (const figure::ChoiceInfo& choice : hidden.choices)
       add(choice.title + ": " + figure::choice(view, tile.choices, choice.name));
     if (hidden.reset) add("Reset");
-    help_tooltip(context.fonts, names);
+    help_tooltip(context.panel.fonts, names);
   }
   if (!ImGui::BeginPopup("##more")) return;
   float title_width = hidden.side ? ImGui::CalcTextSize("policy").x : 0.0F;
@@ -222,19 +223,19 @@ void draw_more(TileState& tile, const figure::FigureInfo& view, const Hidden& hi
   for (const figure::ChoiceInfo& choice : hidden.choices) {
     draw_choice_title(choice, colours);
     begin_control();
-    draw_choice(tile, view, choice, context.fonts, drafts);
+    draw_choice(tile, view, choice, context.panel.fonts, drafts);
   }
-  if (hidden.reset) draw_reset(tile, context.fonts);
+  if (hidden.reset) draw_reset(tile, context.panel.fonts);
   ImGui::EndPopup();
 }
 
 }  // namespace
 
 void Tile::draw_header(TileState& tile, const TileContext& context, float width, bool active) {
-  const Palette& colours = palette(context.state.theme);
+  const Palette& colours = palette(context.panel.state.theme);
   const ImVec2 corner = ImGui::GetCursorScreenPos();
-  const float unit = context.fonts.scale();
-  const float height = header_height(context.fonts);
+  const float unit = context.panel.fonts.scale();
+  const float height = header_height(context.panel.fonts);
 
   const figure::FigureInfo& view = *find_view(tile.view);
   const float spacing = ImGui::GetStyle().ItemSpacing.x;
@@ -244,8 +245,8 @@ void Tile::draw_header(TileState& tile, const TileContext& context, float width,
   };
 
   HeaderNeed need;
-  need.title = static_cast<double>(title_width(view.title, context.fonts));
-  ImGui::PushFont(context.fonts.secondary);
+  need.title = static_cast<double>(title_width(view.title, context.panel.fonts));
+  ImGui::PushFont(context.panel.fonts.secondary);
   if (asks_for_side(tile, view, context)) need.side = static_cast<double>(side_width() + spacing);
   for (const figure::ChoiceInfo& choice : choices) {
     need.choices.push_back(static_cast<double>(ImGui::CalcTextSize(choice.title.c_str()).x +
@@ -269,7 +270,7 @@ void Tile::draw_header(TileState& tile, const TileContext& context, float width,
   };
   draw_title(tile, context, static_cast<float>(layout.title), active);
   note_item();
-  ImGui::PushFont(context.fonts.secondary);
+  ImGui::PushFont(context.panel.fonts.secondary);
   if (layout.side) {
     ImGui::SameLine();
     draw_side(tile, context);
@@ -280,7 +281,7 @@ void Tile::draw_header(TileState& tile, const TileContext& context, float width,
     draw_choice_title(choice, colours);
     note_item();
     ImGui::SameLine();
-    draw_choice(tile, view, choice, context.fonts, drafts_);
+    draw_choice(tile, view, choice, context.panel.fonts, drafts_);
     note_item();
   }
   if (layout.more) {
@@ -293,13 +294,14 @@ void Tile::draw_header(TileState& tile, const TileContext& context, float width,
   }
   if (layout.reset) {
     ImGui::SameLine();
-    draw_reset(tile, context.fonts);
+    draw_reset(tile, context.panel.fonts);
     note_item();
   }
   ImGui::PopFont();
   ImGui::EndGroup();
   if (waiting_for_replay_ || figure_.computing() || picture_.computing()) {
-    computing_dot(context.fonts, {corner.x + width - 8 * unit, corner.y + height / 2}, colours);
+    computing_dot(context.panel.fonts, {corner.x + width - 8 * unit, corner.y + height / 2},
+                  colours);
   }
 }
 

@@ -7,8 +7,8 @@
 
 #include "app/plot/printable.h"
 #include "app/window/marks.h"
+#include "app/window/panel_context.h"
 #include "app/window/shaped_text.h"
-#include "app/window/workspace.h"
 
 namespace kvloupe::window {
 
@@ -32,25 +32,25 @@ std::string sentence(const TokenExplanation& life, int step) {
 }
 
 /// The margin, score less threshold, at each step: above the line it stays by its score.
-void draw_margins(Workspace& w, const TokenExplanation& life, float width) {
+void draw_margins(const PanelContext& c, const TokenExplanation& life, float width) {
   double largest = 0.0;
   for (const StepReason& reason : life.steps) {
     if (std::isfinite(reason.margin)) largest = std::max(largest, std::abs(reason.margin));
   }
   if (largest <= 0.0) return;
-  const Palette& colours = w.colours();
+  const Palette& colours = c.colours();
   const ImVec2 at = ImGui::GetCursorScreenPos();
-  const float height = w.px(kChart);
-  const float left = w.px(48);
+  const float height = c.px(kChart);
+  const float left = c.px(48);
   ImDrawList& list = *ImGui::GetWindowDrawList();
   const float zero = std::floor(at.y + height / 2) + 0.5F;
   const std::size_t steps = life.steps.size();
   const float pitch =
-      (width - left - w.px(8)) / static_cast<float>(std::max<std::size_t>(1, steps));
+      (width - left - c.px(8)) / static_cast<float>(std::max<std::size_t>(1, steps));
   ImGui::InvisibleButton("##margins", {width, height});
   list.AddLine({at.x + left, zero}, {at.x + width, zero}, colours.secondary);
-  list.AddText(w.fonts.secondary, w.fonts.secondary->FontSize,
-               {at.x, std::floor(zero - w.fonts.secondary->FontSize / 2)}, colours.secondary,
+  list.AddText(c.fonts.secondary, c.fonts.secondary->FontSize,
+               {at.x, std::floor(zero - c.fonts.secondary->FontSize / 2)}, colours.secondary,
                "margin");
   int pointed = -1;
   for (std::size_t i = 0; i < steps; ++i) {
@@ -58,31 +58,31 @@ void draw_margins(Workspace& w, const TokenExplanation& life, float width) {
     const float x = at.x + left + (static_cast<float>(i) + 0.5F) * pitch;
     const ImVec2 mouse = ImGui::GetIO().MousePos;
     if (ImGui::IsItemHovered() && std::abs(mouse.x - x) <= pitch / 2) pointed = static_cast<int>(i);
-    if (reason.step == w.step()) {
+    if (reason.step == c.shown.step()) {
       list.AddLine({std::floor(x) + 0.5F, at.y}, {std::floor(x) + 0.5F, at.y + height},
                    colours.selection);
     }
     if (!std::isfinite(reason.margin)) {
-      list.AddCircle({x, zero}, w.px(1.5F), colours.secondary, 8);
+      list.AddCircle({x, zero}, c.px(1.5F), colours.secondary, 8);
       continue;
     }
     // The square root keeps small margins in sight.
     const double share = std::copysign(std::sqrt(std::abs(reason.margin) / largest), reason.margin);
-    const float y = zero - static_cast<float>(share) * (height / 2 - w.px(4));
+    const float y = zero - static_cast<float>(share) * (height / 2 - c.px(4));
     const bool left_now = reason.step == life.left;
     const ImU32 ink = left_now ? colours.evicted : colours.retained;
     list.AddLine({x, zero}, {x, y}, faded(ink, 0.6F));
     if (left_now) {
-      list.AddCircle({x, y}, w.px(3), ink, 12, w.px(1.5F));
+      list.AddCircle({x, y}, c.px(3), ink, 12, c.px(1.5F));
     } else {
-      list.AddCircleFilled({x, y}, w.px(2.5F), ink, 12);
+      list.AddCircleFilled({x, y}, c.px(2.5F), ink, 12);
     }
   }
   if (pointed >= 0) {
     const StepReason& reason = life.steps[static_cast<std::size_t>(pointed)];
-    w.hover.step = reason.step;
-    help_tooltip(w.fonts, sentence(life, reason.step));
-    if (ImGui::IsItemClicked()) w.state.selection.step = reason.step;
+    c.hover.step = reason.step;
+    help_tooltip(c.fonts, sentence(life, reason.step));
+    if (ImGui::IsItemClicked()) c.state.selection.step = reason.step;
   }
 }
 
@@ -100,10 +100,10 @@ void TokenCard::open(ImVec2 at) {
   at_ = at;
 }
 
-void TokenCard::follow(Life& life, const Workspace& w, const PolicyResults& results, int token) {
-  const auto replay = w.results.latest(results.focus, w.state, false);
+void TokenCard::follow(Life& life, const PanelContext& c, const PolicyResults& results, int token) {
+  const auto replay = c.results.latest(results.focus, c.state, false);
   const HeadReplay* head =
-      replay ? replay->find(w.state.selection.layer, w.state.selection.head) : nullptr;
+      replay ? replay->find(c.state.selection.layer, c.state.selection.head) : nullptr;
   if (!head || head->scores.size() != head->steps.size() ||
       head->fates.size() != head->steps.size() ||
       token >= static_cast<int>(head->evicted_at.size())) {
@@ -116,14 +116,14 @@ void TokenCard::follow(Life& life, const Workspace& w, const PolicyResults& resu
   life.explanation = explain(*replay, *head, token);
 }
 
-void TokenCard::draw_life(Workspace& w, const Life& life, const char* name, ImU32 colour,
+void TokenCard::draw_life(const PanelContext& c, const Life& life, const char* name, ImU32 colour,
                           float width) const {
-  const std::string& spec = *name == 'A' ? w.state.policy_a : w.state.policy_b;
+  const std::string& spec = *name == 'A' ? c.state.policy_a : c.state.policy_b;
   ImGui::PushID(name);
   ImGui::TextColored(ImGui::ColorConvertU32ToFloat4(colour), "%s", name);
   ImGui::SameLine();
   ImGui::TextUnformatted(
-      w.metrics.fit(spec, figure::Font::regular, 13.0, (width - w.px(24)) / w.fonts.scale())
+      c.metrics.fit(spec, figure::Font::regular, 13.0, (width - c.px(24)) / c.fonts.scale())
           .c_str());
   if (!life.explanation) {
     ImGui::TextDisabled("computing …");
@@ -133,46 +133,46 @@ void TokenCard::draw_life(Workspace& w, const Life& life, const char* name, ImU3
     std::string whole = life_text(it) + ".";
     whole.front() = 'C';
     ImGui::TextUnformatted(whole.c_str());
-    ImGui::TextUnformatted(sentence(it, w.step()).c_str());
+    ImGui::TextUnformatted(sentence(it, c.shown.step()).c_str());
     ImGui::PopTextWrapPos();
-    draw_margins(w, it, width);
+    draw_margins(c, it, width);
   }
   ImGui::PopID();
 }
 
-void TokenCard::draw_expectations(Workspace& w, int token, float width) {
-  const TracePointer trace = w.results.trace();
-  expected_.request(w.results.quick(), w.results.trace_key(),
+void TokenCard::draw_expectations(const PanelContext& c, int token, float width) {
+  const TracePointer trace = c.results.trace();
+  expected_.request(c.results.quick(), c.results.trace_key(),
                     [trace](Progress&, const auto&) { return read_expectations(*trace); });
   const auto expected = expected_.current();
   if (!expected) return;
   ImGui::PushTextWrapPos(ImGui::GetCursorPosX() + width);
   for (const std::string& line : {likelihood_text(*expected, token), next_text(*expected, token)}) {
-    if (!line.empty()) show_text(w.fonts, line);
+    if (!line.empty()) show_text(c.fonts, line);
   }
   ImGui::PopTextWrapPos();
 }
 
-void TokenCard::draw(Workspace& w) {
-  const TracePointer trace = w.results.trace();
-  const int token = w.state.selection.token;
+void TokenCard::draw(const PanelContext& c) {
+  const TracePointer trace = c.results.trace();
+  const int token = c.state.selection.token;
   if (!trace || token < 0) open_ = false;
   if (!open_) return;
-  follow(lives_[0], w, w.results.a, token);
-  if (w.state.policy_b_on) follow(lives_[1], w, w.results.b, token);
+  follow(lives_[0], c, c.results.a, token);
+  if (c.state.policy_b_on) follow(lives_[1], c, c.results.b, token);
 
   const ImVec2 screen = ImGui::GetIO().DisplaySize;
-  const float width = w.px(kWidth);
-  const float height = w.px(w.state.policy_b_on ? 416 : 272);  // about: only to stay on the screen
-  const float gap = w.px(16);
+  const float width = c.px(kWidth);
+  const float height = c.px(c.state.policy_b_on ? 416 : 272);  // about: only to stay on the screen
+  const float gap = c.px(16);
   ImVec2 corner{at_.x + gap, at_.y + gap};
   if (corner.x + width > screen.x) corner.x = std::max(0.0F, at_.x - gap - width);
   if (corner.y + height > screen.y) corner.y = std::max(0.0F, at_.y - gap - height);
   ImGui::SetNextWindowPos(corner, ImGuiCond_Appearing);
   ImGui::SetNextWindowSize({width, 0});
   ImGui::PushStyleVar(ImGuiStyleVar_WindowBorderSize, 1.0F);
-  ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, {w.px(12), w.px(12)});
-  ImGui::PushStyleColor(ImGuiCol_WindowBg, w.colours().panel);
+  ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, {c.px(12), c.px(12)});
+  ImGui::PushStyleColor(ImGuiCol_WindowBg, c.colours().panel);
   ImGui::Begin(fmt::format("##token{},{}", at_.x, at_.y).c_str(), nullptr,
                ImGuiWindowFlags_NoTitleBar | ImGuiWindowFlags_NoResize |
                    ImGuiWindowFlags_NoSavedSettings | ImGuiWindowFlags_NoScrollbar |
@@ -185,25 +185,25 @@ void TokenCard::draw(Workspace& w) {
   const auto at = static_cast<std::size_t>(token);
   std::string heading = fmt::format("Token {}", count_text(token));
   if (at < table.text.size()) heading += fmt::format(" “{}”", figure::printable(table.text[at]));
-  ImGui::PushFont(w.fonts.heading);
-  show_text(w.fonts, heading);
+  ImGui::PushFont(c.fonts.heading);
+  show_text(c.fonts, heading);
   ImGui::PopFont();
-  ImGui::PushFont(w.fonts.secondary);
-  ImGui::SameLine(w.px(12) + inner - ImGui::CalcTextSize("Close").x -
+  ImGui::PushFont(c.fonts.secondary);
+  ImGui::SameLine(c.px(12) + inner - ImGui::CalcTextSize("Close").x -
                   2 * ImGui::GetStyle().FramePadding.x);
   if (ImGui::SmallButton("Close")) open_ = false;
   std::string where =
-      fmt::format("layer {}, head {}", w.state.selection.layer, w.state.selection.head);
+      fmt::format("layer {}, head {}", c.state.selection.layer, c.state.selection.head);
   if (at < table.segment.size() && table.segment[at] < table.segment_names.size()) {
     where += " · " + table.segment_names[table.segment[at]];
   }
   ImGui::TextDisabled("%s", where.c_str());
-  draw_expectations(w, token, inner);
-  ImGui::Dummy({0, w.px(4)});
-  draw_life(w, lives_[0], "A", w.colours().retained, inner);
-  if (w.state.policy_b_on) {
-    ImGui::Dummy({0, w.px(4)});
-    draw_life(w, lives_[1], "B", w.colours().evicted, inner);
+  draw_expectations(c, token, inner);
+  ImGui::Dummy({0, c.px(4)});
+  draw_life(c, lives_[0], "A", c.colours().retained, inner);
+  if (c.state.policy_b_on) {
+    ImGui::Dummy({0, c.px(4)});
+    draw_life(c, lives_[1], "B", c.colours().evicted, inner);
   }
   ImGui::PopFont();
   ImGui::End();

@@ -13,7 +13,7 @@
 
 namespace kvloupe::window {
 
-class Workspace;
+struct PanelContext;
 struct PolicyResults;
 
 /// Why a token was kept or evicted, at the place of the click: the probability that the model gave
@@ -24,7 +24,7 @@ class TokenCard {
   void open(ImVec2 at);
   void close() { open_ = false; }
   bool is_open() const { return open_; }
-  void draw(Workspace& workspace);
+  void draw(const PanelContext& context);
   /// Under policy A and B, if they are known.
   const std::optional<TokenExplanation>& explanation(int policy) const {
     return lives_[policy].explanation;
@@ -35,12 +35,12 @@ class TokenCard {
     std::string key;
     std::optional<TokenExplanation> explanation;
   };
-  static void follow(Life& life, const Workspace& workspace, const PolicyResults& results,
+  static void follow(Life& life, const PanelContext& context, const PolicyResults& results,
                      int token);
-  void draw_life(Workspace& workspace, const Life& life, const char* name, ImU32 colour,
+  void draw_life(const PanelContext& context, const Life& life, const char* name, ImU32 colour,
                  float width) const;
 
-  void draw_expectations(Workspace& workspace, int token, float width);
+  void draw_expectations(const PanelContext& context, int token, float width);
 
   bool open_ = false;
   ImVec2 at_{};

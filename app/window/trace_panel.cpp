@@ -7,15 +7,15 @@
 #include "app/scene/colour_map.h"
 #include "app/window/marks.h"
 #include "app/window/numbers.h"
+#include "app/window/panel_context.h"
 #include "app/window/panels.h"
 #include "app/window/run_text.h"
-#include "app/window/workspace.h"
 
 namespace kvloupe::window {
 
 namespace {
 
-void row(const Workspace& w, const char* name, const std::string& value,
+void row(const PanelContext& c, const char* name, const std::string& value,
          const std::string& help = {}) {
   ImGui::TableNextRow();
   ImGui::TableNextColumn();
@@ -23,37 +23,37 @@ void row(const Workspace& w, const char* name, const std::string& value,
   ImGui::TableNextColumn();
   const float width = ImGui::GetContentRegionAvail().x;
   const std::string shown =
-      w.metrics.fit(value, figure::Font::regular, 13.0, width / w.fonts.scale());
+      c.metrics.fit(value, figure::Font::regular, 13.0, width / c.fonts.scale());
   ImGui::TextUnformatted(shown.c_str());
-  help_tooltip(w.fonts, shown != value ? value + (help.empty() ? "" : "\n" + help) : help);
+  help_tooltip(c.fonts, shown != value ? value + (help.empty() ? "" : "\n" + help) : help);
 }
 
-void draw_facts(const Workspace& w, const Trace& trace) {
+void draw_facts(const PanelContext& c, const Trace& trace) {
   const ModelInfo& model = trace.model();
   const RunInfo& run = trace.run();
-  ImGui::PushFont(w.fonts.secondary);
-  ImGui::PushStyleVar(ImGuiStyleVar_CellPadding, {0, w.px(2)});
+  ImGui::PushFont(c.fonts.secondary);
+  ImGui::PushStyleVar(ImGuiStyleVar_CellPadding, {0, c.px(2)});
   if (ImGui::BeginTable("##facts", 2)) {
-    ImGui::TableSetupColumn("name", ImGuiTableColumnFlags_WidthFixed, w.px(72));
-    row(w, "model", model.name.empty() ? model.architecture : model.name);
-    row(w, "layers", count_text(model.num_layers));
-    row(w, "heads",
+    ImGui::TableSetupColumn("name", ImGuiTableColumnFlags_WidthFixed, c.px(72));
+    row(c, "model", model.name.empty() ? model.architecture : model.name);
+    row(c, "layers", count_text(model.num_layers));
+    row(c, "heads",
         fmt::format(
             "{}{}", model.num_kv_heads,
             model.group_size() > 1 ? fmt::format(", groups of {}", model.group_size()) : ""),
         fmt::format("{} key-value heads per layer serve {} query heads; head dimension {}",
                     model.num_kv_heads, model.num_heads, model.head_dim));
-    row(w, "tokens",
+    row(c, "tokens",
         run.generated > 0 ? fmt::format("{} + {} generated", count_text(run.prompt_length),
                                         count_text(run.generated))
                           : count_text(run.prompt_length));
-    row(w, "block", count_text(run.block_size), "Prompt tokens that are run at once, B");
+    row(c, "block", count_text(run.block_size), "Prompt tokens that are run at once, B");
     if (trace.window() > 0) {
-      row(w, "window", count_text(trace.window()),
+      row(c, "window", count_text(trace.window()),
           "Tokens that a query sees, including its own. Tokens beyond the window leave the cache; "
           "this is not an eviction");
     }
-    row(w, "run", run_text(run),
+    row(c, "run", run_text(run),
         run.policy == "full"
             ? "Captured with the full cache; policies are replayed on its states (open loop)"
             : "Captured with a policy in the cache (closed loop)");
@@ -66,26 +66,26 @@ void draw_facts(const Workspace& w, const Trace& trace) {
 ImU32 colour_of(const figure::Colour& c) { return IM_COL32(c.red, c.green, c.blue, c.alpha); }
 
 /// The layers × heads grid. As high as there is room.
-void draw_grid(Workspace& w, float height) {
-  const GridValues& grid = w.grid;
+void draw_grid(const PanelContext& c, float height) {
+  const GridValues& grid = c.shown.grid();
   if (grid.layers == 0) return;
-  const Palette& colours = w.colours();
+  const Palette& colours = c.colours();
   ImDrawList& list = *ImGui::GetWindowDrawList();
-  ImGui::PushFont(w.fonts.secondary);
-  const float text = w.fonts.secondary->FontSize;
-  const float margin = w.px(24);  // layer numbers
+  ImGui::PushFont(c.fonts.secondary);
+  const float text = c.fonts.secondary->FontSize;
+  const float margin = c.px(24);  // layer numbers
   const float width = ImGui::GetContentRegionAvail().x - margin;
-  const float room = height - text - w.px(8);
-  const float cell_width = std::floor(std::min(width / static_cast<float>(grid.heads), w.px(40)));
+  const float room = height - text - c.px(8);
+  const float cell_width = std::floor(std::min(width / static_cast<float>(grid.heads), c.px(40)));
   const float cell_height =
-      std::clamp(std::floor(room / static_cast<float>(grid.layers)), w.px(3), w.px(32));
-  const float gap = cell_height >= w.px(8) && cell_width >= w.px(8) ? 1.0F : 0.0F;
+      std::clamp(std::floor(room / static_cast<float>(grid.layers)), c.px(3), c.px(32));
+  const float gap = cell_height >= c.px(8) && cell_width >= c.px(8) ? 1.0F : 0.0F;
   const ImVec2 corner = ImGui::GetCursorScreenPos();
-  const ImVec2 origin{corner.x + margin, corner.y + text + w.px(4)};
+  const ImVec2 origin{corner.x + margin, corner.y + text + c.px(4)};
   const ImVec2 extent{cell_width * static_cast<float>(grid.heads),
                       cell_height * static_cast<float>(grid.layers)};
 
-  const int label_every_head = std::max(1, static_cast<int>(std::ceil(w.px(20) / cell_width)));
+  const int label_every_head = std::max(1, static_cast<int>(std::ceil(c.px(20) / cell_width)));
   for (int h = 0; h < grid.heads; h += label_every_head) {
     const std::string label = std::to_string(h);
     const float x = origin.x + (static_cast<float>(h) + 0.5F) * cell_width -
@@ -93,14 +93,14 @@ void draw_grid(Workspace& w, float height) {
     list.AddText({std::floor(x), corner.y}, colours.secondary, label.c_str());
   }
   const int label_every_layer =
-      std::max(1, static_cast<int>(std::ceil((text + w.px(2)) / cell_height)));
+      std::max(1, static_cast<int>(std::ceil((text + c.px(2)) / cell_height)));
   for (int l = 0; l < grid.layers; l += label_every_layer) {
     const std::string label = std::to_string(l);
     const float y = origin.y + (static_cast<float>(l) + 0.5F) * cell_height - text / 2;
-    list.AddText({origin.x - w.px(8) - ImGui::CalcTextSize(label.c_str()).x, std::floor(y)},
+    list.AddText({origin.x - c.px(8) - ImGui::CalcTextSize(label.c_str()).x, std::floor(y)},
                  colours.secondary, label.c_str());
   }
-  const auto table = figure::amount_table(w.state.amounts);
+  const auto table = figure::amount_table(c.state.amounts);
   const double span = grid.most > grid.least ? grid.most - grid.least : 1.0;
   const auto corner_of = [&](int layer, int head) {
     return ImVec2{origin.x + static_cast<float>(head) * cell_width,
@@ -118,11 +118,11 @@ void draw_grid(Workspace& w, float height) {
       list.AddRectFilled(low, high, fill);
     }
   }
-  const SharedSelection& at = w.state.selection;
+  const SharedSelection& at = c.state.selection;
   const ImVec2 low = corner_of(at.layer, at.head);
   list.AddRect({low.x - 1.5F, low.y - 1.5F},
                {low.x + cell_width - gap + 1.5F, low.y + cell_height - gap + 1.5F},
-               colours.selection, 0, 0, w.px(2));
+               colours.selection, 0, 0, c.px(2));
 
   ImGui::SetCursorScreenPos(origin);
   ImGui::InvisibleButton("##grid", extent);
@@ -133,42 +133,42 @@ void draw_grid(Workspace& w, float height) {
     const int layer =
         std::clamp(static_cast<int>((mouse.y - origin.y) / cell_height), 0, grid.layers - 1);
     const double value = grid.values[static_cast<std::size_t>(layer * grid.heads + head)];
-    ImGui::SetTooltip("layer %d, head %d\n%s %s", layer, head, w.state.grid_metric.c_str(),
+    ImGui::SetTooltip("layer %d, head %d\n%s %s", layer, head, c.state.grid_metric.c_str(),
                       three_digits(value).c_str());
     if (ImGui::IsMouseDown(0)) {
-      w.state.selection.layer = layer;
-      w.state.selection.head = head;
-      w.state.selection.query_head = -1;
+      c.state.selection.layer = layer;
+      c.state.selection.head = head;
+      c.state.selection.query_head = -1;
     }
   }
-  ImGui::SetCursorScreenPos({corner.x, origin.y + extent.y + w.px(8)});
+  ImGui::SetCursorScreenPos({corner.x, origin.y + extent.y + c.px(8)});
   ImGui::PopFont();
 }
 
 /// The colour bar under the grid, with its limits.
-void draw_scale(const Workspace& w) {
-  const GridValues& grid = w.grid;
-  const Palette& colours = w.colours();
-  ImGui::PushFont(w.fonts.secondary);
+void draw_scale(const PanelContext& c) {
+  const GridValues& grid = c.shown.grid();
+  const Palette& colours = c.colours();
+  ImGui::PushFont(c.fonts.secondary);
   const std::string least = grid.least <= grid.most ? three_digits(grid.least) : "–";
   const std::string most = three_digits(grid.most);
-  const float text = w.fonts.secondary->FontSize;
+  const float text = c.fonts.secondary->FontSize;
   const ImVec2 corner = ImGui::GetCursorScreenPos();
-  const float margin = w.px(24);
-  const float left = corner.x + margin + ImGui::CalcTextSize(least.c_str()).x + w.px(8);
+  const float margin = c.px(24);
+  const float left = corner.x + margin + ImGui::CalcTextSize(least.c_str()).x + c.px(8);
   const float right =
-      corner.x + ImGui::GetContentRegionAvail().x - ImGui::CalcTextSize(most.c_str()).x - w.px(8);
+      corner.x + ImGui::GetContentRegionAvail().x - ImGui::CalcTextSize(most.c_str()).x - c.px(8);
   ImDrawList& list = *ImGui::GetWindowDrawList();
   list.AddText({corner.x + margin, corner.y}, colours.secondary, least.c_str());
-  list.AddText({right + w.px(8), corner.y}, colours.secondary, most.c_str());
-  const auto table = figure::amount_table(w.state.amounts);
+  list.AddText({right + c.px(8), corner.y}, colours.secondary, most.c_str());
+  const auto table = figure::amount_table(c.state.amounts);
   constexpr int kPieces = 32;
-  const float top = corner.y + std::floor(text / 2 - w.px(4));
+  const float top = corner.y + std::floor(text / 2 - c.px(4));
   for (int i = 0; i < kPieces; ++i) {
     const float a = left + (right - left) * static_cast<float>(i) / kPieces;
     const float b = left + (right - left) * static_cast<float>(i + 1) / kPieces;
     list.AddRectFilledMultiColor(
-        {a, top}, {b, top + w.px(8)}, colour_of(table[static_cast<std::size_t>(i * 8)]),
+        {a, top}, {b, top + c.px(8)}, colour_of(table[static_cast<std::size_t>(i * 8)]),
         colour_of(table[static_cast<std::size_t>(std::min(255, i * 8 + 8))]),
         colour_of(table[static_cast<std::size_t>(std::min(255, i * 8 + 8))]),
         colour_of(table[static_cast<std::size_t>(i * 8)]));
@@ -177,14 +177,14 @@ void draw_scale(const Workspace& w) {
   ImGui::PopFont();
 }
 
-void draw_query_head(Workspace& w, const ModelInfo& model) {
-  SharedSelection& at = w.state.selection;
+void draw_query_head(const PanelContext& c, const ModelInfo& model) {
+  SharedSelection& at = c.state.selection;
   const int group = model.group_size();
   if (group <= 1) return;
-  ImGui::PushFont(w.fonts.secondary);
+  ImGui::PushFont(c.fonts.secondary);
   ImGui::AlignTextToFramePadding();
   ImGui::TextDisabled("query head");
-  ImGui::SameLine(w.px(96));
+  ImGui::SameLine(c.px(96));
   ImGui::SetNextItemWidth(-1);
   const std::string now = at.query_head < 0 ? "group mean" : std::to_string(at.query_head);
   if (ImGui::BeginCombo("##query", now.c_str())) {
@@ -199,50 +199,50 @@ void draw_query_head(Workspace& w, const ModelInfo& model) {
 
 }  // namespace
 
-void draw_trace_panel(Workspace& w) {
-  const TracePointer trace = w.results.trace();
+void draw_trace_panel(const PanelContext& c) {
+  const TracePointer trace = c.results.trace();
   if (!trace) return;
-  ImGui::PushFont(w.fonts.heading);
+  ImGui::PushFont(c.fonts.heading);
   const std::string name = trace->path().filename().string();
   ImGui::TextUnformatted(
-      w.metrics
-          .fit(name, figure::Font::bold, 15.0, ImGui::GetContentRegionAvail().x / w.fonts.scale())
+      c.metrics
+          .fit(name, figure::Font::bold, 15.0, ImGui::GetContentRegionAvail().x / c.fonts.scale())
           .c_str());
-  help_tooltip(w.fonts, trace->path().string());
+  help_tooltip(c.fonts, trace->path().string());
   ImGui::PopFont();
-  draw_facts(w, *trace);
-  ImGui::Dummy({0, w.px(8)});
+  draw_facts(c, *trace);
+  ImGui::Dummy({0, c.px(8)});
 
-  ImGui::PushFont(w.fonts.heading);
-  ImGui::Text("Layer %d, head %d", w.state.selection.layer, w.state.selection.head);
+  ImGui::PushFont(c.fonts.heading);
+  ImGui::Text("Layer %d, head %d", c.state.selection.layer, c.state.selection.head);
   ImGui::PopFont();
-  draw_query_head(w, trace->model());
-  ImGui::PushFont(w.fonts.secondary);
+  draw_query_head(c, trace->model());
+  ImGui::PushFont(c.fonts.secondary);
   ImGui::AlignTextToFramePadding();
   ImGui::TextDisabled("grid shows");
-  ImGui::SameLine(w.px(96));
+  ImGui::SameLine(c.px(96));
   ImGui::SetNextItemWidth(-1);
-  if (ImGui::BeginCombo("##metric", w.state.grid_metric.c_str(), ImGuiComboFlags_HeightLarge)) {
+  if (ImGui::BeginCombo("##metric", c.state.grid_metric.c_str(), ImGuiComboFlags_HeightLarge)) {
     for (const GridMetric& metric : grid_metrics()) {
-      const bool available = metric.from != GridMetric::From::both_policies || w.state.policy_b_on;
+      const bool available = metric.from != GridMetric::From::both_policies || c.state.policy_b_on;
       const auto flags = available ? ImGuiSelectableFlags_None : ImGuiSelectableFlags_Disabled;
-      if (ImGui::Selectable(std::string(metric.name).c_str(), metric.name == w.state.grid_metric,
+      if (ImGui::Selectable(std::string(metric.name).c_str(), metric.name == c.state.grid_metric,
                             flags)) {
-        w.state.grid_metric = metric.name;
+        c.state.grid_metric = metric.name;
       }
-      help_tooltip(w.fonts, std::string(metric.tooltip) +
+      help_tooltip(c.fonts, std::string(metric.tooltip) +
                                 (available ? "" : "\nSwitch policy B on to use this measure."));
     }
     ImGui::EndCombo();
   } else {
     for (const GridMetric& metric : grid_metrics()) {
-      if (metric.name == w.state.grid_metric) help_tooltip(w.fonts, std::string(metric.tooltip));
+      if (metric.name == c.state.grid_metric) help_tooltip(c.fonts, std::string(metric.tooltip));
     }
   }
   ImGui::PopFont();
-  const float scale_height = w.fonts.secondary->FontSize + w.px(16);
-  draw_grid(w, ImGui::GetContentRegionAvail().y - scale_height - w.px(8));
-  draw_scale(w);
+  const float scale_height = c.fonts.secondary->FontSize + c.px(16);
+  draw_grid(c, ImGui::GetContentRegionAvail().y - scale_height - c.px(8));
+  draw_scale(c);
 }
 
 }  // namespace kvloupe::window

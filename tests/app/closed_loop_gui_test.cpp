@@ -136,7 +136,8 @@ TEST_F(ClosedLoopSheet, SaysBeforeTheRunThatAFolderHoldsAnotherModel) {
   EXPECT_EQ(options().model, "") << "nothing known here made it";
   sheet().options.model = other.string();
   until_looked();
-  EXPECT_THAT(sheet().mismatch(), HasSubstr(other.string() + ": this folder contains another model"));
+  EXPECT_THAT(sheet().mismatch(),
+              HasSubstr(other.string() + ": this folder contains another model"));
   driver_->key(GLFW_KEY_ENTER);
   EXPECT_FALSE(sheet().running()) << "not by the way";
   sheet().options.model = mine.string();

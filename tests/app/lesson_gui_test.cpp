@@ -172,18 +172,18 @@ TEST_F(LessonPanel, PagesAreTurnedByKeysButtonsAndDots) {
 TEST_F(LessonPanel, BringsThePagesViewBackAfterTheReaderHasChangedIt) {
   open_lesson("01-cache");
   const window::WorkspaceState page = state();
-  EXPECT_FALSE(w().lessons.view_changed(w()));
+  EXPECT_FALSE(w().lessons.view_changed(w().state, w().results));
   driver().type("t");
   driver().settle();
-  EXPECT_FALSE(w().lessons.view_changed(w())) << "the theme is the reader's";
+  EXPECT_FALSE(w().lessons.view_changed(w().state, w().results)) << "the theme is the reader's";
   driver().key(GLFW_KEY_UP);
   driver().type("]");
   driver().type("2");
   driver().settle();
-  EXPECT_TRUE(w().lessons.view_changed(w()));
+  EXPECT_TRUE(w().lessons.view_changed(w().state, w().results));
   EXPECT_NE(state().budget, page.budget);
   press("Return to this page's view");
-  EXPECT_FALSE(w().lessons.view_changed(w()));
+  EXPECT_FALSE(w().lessons.view_changed(w().state, w().results));
   EXPECT_EQ(state().selection, page.selection);
   EXPECT_EQ(state().budget, page.budget);
   EXPECT_EQ(state().tile_count, page.tile_count);
@@ -191,7 +191,7 @@ TEST_F(LessonPanel, BringsThePagesViewBackAfterTheReaderHasChangedIt) {
   // Another trace, too.
   w().open(demo_.path("full.h5").string());
   driver().settle();
-  EXPECT_TRUE(w().lessons.view_changed(w()));
+  EXPECT_TRUE(w().lessons.view_changed(w().state, w().results));
   driver().key(GLFW_KEY_HOME, true);
   driver().settle();
   EXPECT_EQ(w().results.trace()->path().parent_path(), demo_.places().cache);

@@ -141,13 +141,13 @@ class Lessons : public testing::Test {
            driver().settle();
            driver().key(GLFW_KEY_HOME);
            driver().settle();
-           until_met([&] { driver().type("."); }, w().step_count());
+           until_met([&] { driver().type("."); }, w().shown.step_count());
          }},
         {"kept",
          [&] {
            driver().key(GLFW_KEY_HOME);
            driver().settle();
-           until_met([&] { driver().type("."); }, w().step_count());
+           until_met([&] { driver().type("."); }, w().shown.step_count());
          }},
         {"", [&] { until_met([&] { driver().type("["); }, 40); }},
         {"", [&] { until_met([&] { driver().type("]"); }, 40); }},
@@ -188,7 +188,7 @@ TEST_F(Lessons, EveryPageOpensAndItsNumbersAreThere) {
         EXPECT_EQ(tile.error(), "") << w().state.tiles[static_cast<std::size_t>(i)].view;
         EXPECT_NE(tile.scene(), nullptr);
       }
-      EXPECT_FALSE(player().view_changed(w()));
+      EXPECT_FALSE(player().view_changed(w().state, w().results));
     }
   }
 }

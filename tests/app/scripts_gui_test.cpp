@@ -9,6 +9,7 @@
 #include "app/plot/frame.h"
 #include "app/scene/cairo_backend.h"
 #include "app/window/shaped_text.h"
+#include "app/window/state_commands.h"
 #include "tests/app/virtual_display.h"
 #include "tests/app/window_driver.h"
 #include "tests/support/model_attribute.h"
@@ -156,7 +157,7 @@ TEST_F(Scripts, ATraceOfSuchTokensIsShownWithItsCard) {
   write_token_texts(path, words);
   w().open(path.string());
   driver_->settle();
-  w().show_view("tokens");
+  window::show_view(w().state, "tokens");
   driver_->settle();
   for (const int token : {0, 1, 2, 5, 6, 7}) {
     w().state.selection.token = token;

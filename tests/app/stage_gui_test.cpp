@@ -52,7 +52,8 @@ class SmallScreen : public testing::Test {
   }
   bool in_sight(int tile) {
     const auto at = static_cast<std::size_t>(tile);
-    return at >= w().stage().first && at < w().stage().first + w().stage().count;
+    return at >= w().stage().layout().first &&
+           at < w().stage().layout().first + w().stage().layout().count;
   }
   static bool overlap(const Rect& a, const Rect& b) {
     return a.x < b.right() - 0.5 && b.x < a.right() - 0.5 && a.y < b.bottom() - 0.5 &&
@@ -64,7 +65,7 @@ class SmallScreen : public testing::Test {
   }
   /// Everything that stands above pictures, of all tiles in sight and the line that names them.
   std::vector<Rect> items() {
-    std::vector<Rect> all = w().tab_items();
+    std::vector<Rect> all = w().stage().tab_items();
     for (int i = 0; i < state().tile_count; ++i) {
       if (!in_sight(i)) continue;
       const auto& header = w().tiles[static_cast<std::size_t>(i)].header_items();
@@ -94,7 +95,7 @@ TEST_F(SmallScreen, NothingOverlapsAndEveryViewInSightHasItsRoom) {
       ASSERT_FALSE(all.empty());
       for (std::size_t i = 0; i < all.size(); ++i) {
         EXPECT_GE(all[i].x, 0);
-        EXPECT_LE(all[i].right(), w().stage().centre.right());
+        EXPECT_LE(all[i].right(), w().stage().layout().centre.right());
         for (std::size_t j = 0; j < i; ++j) EXPECT_FALSE(overlap(all[i], all[j])) << i << " " << j;
       }
       for (int i = 0; i < count; ++i) {
@@ -105,20 +106,20 @@ TEST_F(SmallScreen, NothingOverlapsAndEveryViewInSightHasItsRoom) {
         EXPECT_GE(tile.scene()->width * static_cast<double>(tile.scale()), 295 * unit);
         EXPECT_GE(tile.scene()->height * static_cast<double>(tile.scale()), 195 * unit);
       }
-      EXPECT_EQ(w().tab_items().size(),
-                w().stage().count < static_cast<std::size_t>(count) ? count : 0);
+      EXPECT_EQ(w().stage().tab_items().size(),
+                w().stage().layout().count < static_cast<std::size_t>(count) ? count : 0);
     }
   }
 }
 
 TEST_F(SmallScreen, FoldingChangesNothingOfTheStateAndEndsWithTheLackOfRoom) {
   show(2, 1.5);
-  EXPECT_EQ(w().stage().open, (Panels{false, false, true}));
+  EXPECT_EQ(w().stage().layout().open, (Panels{false, false, true}));
   EXPECT_TRUE(state().left_panel && state().right_panel && state().bottom_panel);
   const std::string session = window::session_text(state());
   driver().resize(2560, 1440);
   driver().settle();
-  EXPECT_EQ(w().stage().open, (Panels{true, true, true}));
+  EXPECT_EQ(w().stage().layout().open, (Panels{true, true, true}));
   EXPECT_EQ(window::session_text(state()), session);
 }
 
@@ -126,37 +127,37 @@ TEST_F(SmallScreen, AFoldedPanelOpensOverTheViewsByKeyAndByClick) {
   show(2, 1.5);
   driver().key(GLFW_KEY_F7);
   driver().frames(2);
-  EXPECT_EQ(w().drawer(), 1);
+  EXPECT_EQ(w().stage().drawer(), window::Panel::left);
   EXPECT_TRUE(is_open("##left-drawer"));
   EXPECT_TRUE(state().left_panel) << "the choice stays";
   driver().key(GLFW_KEY_ESCAPE);
   driver().frames(2);
-  EXPECT_EQ(w().drawer(), 0);
+  EXPECT_EQ(w().stage().drawer(), window::Panel::none);
   driver().click(1275, 300);  // the rail at the right
   driver().frames(2);
-  EXPECT_EQ(w().drawer(), 2);
+  EXPECT_EQ(w().stage().drawer(), window::Panel::right);
   EXPECT_TRUE(is_open("##right-drawer"));
   driver().type("/");  // types a spec there
   driver().frames(3);
   EXPECT_TRUE(ImGui::GetIO().WantTextInput);
-  EXPECT_EQ(w().drawer(), 2);
+  EXPECT_EQ(w().stage().drawer(), window::Panel::right);
   driver().click(200, 400);  // beside it
   driver().frames(2);
-  EXPECT_EQ(w().drawer(), 0);
+  EXPECT_EQ(w().stage().drawer(), window::Panel::none);
   driver().key(GLFW_KEY_F6);  // the keyboard goes to the panel, wherever that is
   driver().frames(2);
-  EXPECT_EQ(w().drawer(), 1);
+  EXPECT_EQ(w().stage().drawer(), window::Panel::left);
   show(1, 1.0);
-  EXPECT_EQ(w().drawer(), 0) << "there is room again";
+  EXPECT_EQ(w().stage().drawer(), window::Panel::none) << "there is room again";
   driver().key(GLFW_KEY_F7);
   EXPECT_FALSE(state().left_panel) << "an open one is put away";
 }
 
 TEST_F(SmallScreen, ViewsOutOfSightAreReachedByTheirNamesAndByKey) {
   show(4, 1.5);
-  ASSERT_EQ(w().stage().count, 2U);
-  ASSERT_EQ(w().tab_items().size(), 4U);
-  const Rect last = w().tab_items().back();
+  ASSERT_EQ(w().stage().layout().count, 2U);
+  ASSERT_EQ(w().stage().tab_items().size(), 4U);
+  const Rect last = w().stage().tab_items().back();
   driver().click(static_cast<float>(last.centre().x), static_cast<float>(last.centre().y));
   driver().settle();
   EXPECT_EQ(state().active_tile, 3);
@@ -173,7 +174,7 @@ TEST_F(SmallScreen, ViewsOutOfSightAreReachedByTheirNamesAndByKey) {
 TEST_F(SmallScreen, StepsAreInReachBelowAFoldedPanel) {
   driver().resize(1024, 768);
   show(2, 1.25);
-  ASSERT_FALSE(w().stage().open.bottom);
+  ASSERT_FALSE(w().stage().layout().open.bottom);
   EXPECT_TRUE(is_open("##bottom-rail"));
   state().selection.step = 0;
   driver().frames(2);
@@ -209,7 +210,7 @@ TEST_F(SmallScreen, APresentationShowsOneViewLargeAndGoesThroughViewsAndStepsByK
   driver().key(GLFW_KEY_LEFT);
   EXPECT_EQ(state().selection.step, 0);
   driver().key(GLFW_KEY_END);
-  EXPECT_EQ(state().selection.step, w().step_count() - 1);
+  EXPECT_EQ(state().selection.step, w().shown.step_count() - 1);
   EXPECT_EQ(state().selection.head, before.selection.head) << "arrows change no head here";
 
   driver().key(GLFW_KEY_PAGE_DOWN);
@@ -240,7 +241,7 @@ TEST_F(SmallScreen, APresentationOfOneViewGoesOnToWhatElseCanBeShown) {
     driver().key(GLFW_KEY_PAGE_DOWN);
     const figure::FigureInfo* view = window::find_view(state().tiles[0].view);
     ASSERT_NE(view, nullptr);
-    EXPECT_EQ(window::why_not(*view, w()), "") << state().tiles[0].view;
+    EXPECT_EQ(window::why_not(*view, w().results, w().state), "") << state().tiles[0].view;
     if (state().tiles[0].view == first) break;
   }
   EXPECT_EQ(state().tiles[0].view, first) << "round once";

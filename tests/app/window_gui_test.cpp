@@ -101,18 +101,18 @@ TEST_F(Window, TheGridShowsTheSinksWhateverThePolicy) {
   state().grid_metric = "attention to token 0";
   driver().settle();
   Progress progress;
-  const Matrix means =
-      mean_of_query_heads(sink_strengths(*w().results.trace(), 0, progress), w().grid.heads);
-  ASSERT_EQ(w().grid.values.size(), static_cast<std::size_t>(means.size()));
+  const Matrix means = mean_of_query_heads(sink_strengths(*w().results.trace(), 0, progress),
+                                           w().shown.grid().heads);
+  ASSERT_EQ(w().shown.grid().values.size(), static_cast<std::size_t>(means.size()));
   for (Eigen::Index i = 0; i < means.size(); ++i) {
-    EXPECT_FLOAT_EQ(static_cast<float>(w().grid.values[static_cast<std::size_t>(i)]),
+    EXPECT_FLOAT_EQ(static_cast<float>(w().shown.grid().values[static_cast<std::size_t>(i)]),
                     means(i / means.cols(), i % means.cols()))
         << i;
   }
-  const std::vector<double> shown = w().grid.values;
+  const std::vector<double> shown = w().shown.grid().values;
   state().policy_a = "full";
   driver().settle();
-  EXPECT_EQ(w().grid.values, shown);
+  EXPECT_EQ(w().shown.grid().values, shown);
 }
 
 TEST_F(Window, TheGridAndTheReadoutsShowTheMeasuresOfTheStepInHand) {
@@ -130,12 +130,12 @@ TEST_F(Window, TheGridAndTheReadoutsShowTheMeasuresOfTheStepInHand) {
       const Measure& measure = require_measure(name);
       state().grid_metric = measure.info->label;
       driver().settle();
-      ASSERT_EQ(w().grid.values.size(), whole.heads.size());
+      ASSERT_EQ(w().shown.grid().values.size(), whole.heads.size());
       for (const HeadReplay& head : whole.heads) {
         const StepRecord& record = head.steps[static_cast<std::size_t>(step)];
-        EXPECT_EQ(w().grid.at(head.layer, head.head), measure_at(measure, record)) << name;
+        EXPECT_EQ(w().shown.grid().at(head.layer, head.head), measure_at(measure, record)) << name;
       }
-      const auto shown = w().measures.head(0);
+      const auto shown = w().shown.measured(0);
       ASSERT_NE(shown, nullptr);
       const StepRecord& record = whole.find(state().selection.layer, state().selection.head)
                                      ->steps[static_cast<std::size_t>(step)];
@@ -144,7 +144,7 @@ TEST_F(Window, TheGridAndTheReadoutsShowTheMeasuresOfTheStepInHand) {
                 measure_at(require_measure("rank"), record));
     }
   }
-  EXPECT_EQ(w().measures.head(1), nullptr) << "policy B is off";
+  EXPECT_EQ(w().shown.measured(1), nullptr) << "policy B is off";
 }
 
 TEST_F(Window, WithNoTraceSaysWhatToDo) {
@@ -183,7 +183,7 @@ TEST_F(Window, EveryViewDrawsInBothThemesAndAnyTiling) {
     state().theme = theme;
     for (const figure::FigureInfo& view : figure::figure_catalog()) {
       show(view.name.c_str());
-      if (const std::string why = window::why_not(view, w()); !why.empty()) {
+      if (const std::string why = window::why_not(view, w().results, w().state); !why.empty()) {
         EXPECT_EQ(w().tiles[0].error(), why) << view.name;
         continue;
       }
@@ -275,21 +275,21 @@ TEST_F(Window, ResultsOfAnEvaluationOpenAloneAndBesideATrace) {
 
 TEST_F(Window, ScrubsAndPlaysSteps) {
   open_trace();
-  const int prompt_step = w().step();
+  const int prompt_step = w().shown.step();
   EXPECT_EQ(prompt_step, 2);
   driver().type(".");
-  EXPECT_EQ(w().step(), 3);
+  EXPECT_EQ(w().shown.step(), 3);
   driver().type(",");
   driver().type(",");
-  EXPECT_EQ(w().step(), 1);
+  EXPECT_EQ(w().shown.step(), 1);
   driver().key(GLFW_KEY_END);
-  EXPECT_EQ(w().step(), w().step_count() - 1);
+  EXPECT_EQ(w().shown.step(), w().shown.step_count() - 1);
   driver().key(GLFW_KEY_HOME);
-  EXPECT_EQ(w().step(), 0);
+  EXPECT_EQ(w().shown.step(), 0);
   driver().type(" ");
   EXPECT_TRUE(w().playing);
-  for (int i = 0; i < 2000 && w().step() < 2; ++i) driver().frame();
-  EXPECT_GE(w().step(), 2);
+  for (int i = 0; i < 2000 && w().shown.step() < 2; ++i) driver().frame();
+  EXPECT_GE(w().shown.step(), 2);
   driver().type(" ");
   EXPECT_FALSE(w().playing);
 }
@@ -297,15 +297,15 @@ TEST_F(Window, ScrubsAndPlaysSteps) {
 TEST_F(Window, PolicyAndBudgetChangeWhatIsKept) {
   open_trace();
   const auto kept = [&] {
-    const HeadReplay* head = w().head_a();
-    return head ? head->steps.at(static_cast<std::size_t>(w().step())).retained : -1;
+    const HeadReplay* head = w().shown.head_a();
+    return head ? head->steps.at(static_cast<std::size_t>(w().shown.step())).retained : -1;
   };
   EXPECT_EQ(kept(), 24);  // 25 % of 96
   for (int i = 0; i < 3; ++i) driver().type("]");
   driver().settle();
   const int larger = kept();
   EXPECT_GT(larger, 24);
-  const auto before = w().head_a()->evicted_at;
+  const auto before = w().shown.head_a()->evicted_at;
 
   driver().type("/");  // puts the cursor into the spec line of A
   driver().frames(2);
@@ -313,20 +313,20 @@ TEST_F(Window, PolicyAndBudgetChangeWhatIsKept) {
   driver().type("sink(4)");
   driver().settle();
   EXPECT_EQ(state().policy_a, "sink");
-  EXPECT_EQ(w().editor_a.error(), "");
+  EXPECT_EQ(w().editors.a.error(), "");
   EXPECT_EQ(kept(), larger);
-  EXPECT_NE(w().head_a()->evicted_at, before);
+  EXPECT_NE(w().shown.head_a()->evicted_at, before);
 
   driver().key(GLFW_KEY_A, true);
   driver().type("sonk(4)");
   driver().frames(3);
-  EXPECT_THAT(w().editor_a.error(), HasSubstr("sonk"));
+  EXPECT_THAT(w().editors.a.error(), HasSubstr("sonk"));
   EXPECT_EQ(state().policy_a, "sink") << "a wrong line changes nothing";
   driver().key(GLFW_KEY_ESCAPE);
   driver().type("b");
   driver().settle();
   EXPECT_TRUE(state().policy_b_on);
-  EXPECT_NE(w().head_b(), nullptr);
+  EXPECT_NE(w().shown.head_b(), nullptr);
 }
 
 TEST_F(Window, ChangesOfPolicyAreUndoneAndRedone) {
@@ -699,7 +699,7 @@ TEST_F(Window, AClickOnATokenSaysWhyItStayedOrLeft) {
   const auto& life = w().token_card.explanation(0);
   ASSERT_TRUE(life.has_value());
   EXPECT_EQ(life->token, state().selection.token);
-  EXPECT_EQ(life->left, w().head_a()->evicted_at.at(static_cast<std::size_t>(life->token)));
+  EXPECT_EQ(life->left, w().shown.head_a()->evicted_at.at(static_cast<std::size_t>(life->token)));
   driver().key(GLFW_KEY_RIGHT, false, true);  // the next token: the card follows
   driver().frames(2);
   EXPECT_EQ(w().token_card.explanation(0)->token, state().selection.token);
@@ -735,27 +735,27 @@ TEST_F(Window, ChangedTokensAreMarkedInTheText) {
   state().token_colour = "difference";
   driver().settle();
   EXPECT_GT(WindowDriver::difference(fate, driver().picture(), 0, 700, 1280, 800), 0.01);
-  ASSERT_NE(w().tokens_b(), nullptr);
-  ASSERT_EQ(w().tokens_a()->states.size(), w().tokens_b()->states.size());
+  ASSERT_NE(w().shown.tokens_b(), nullptr);
+  ASSERT_EQ(w().shown.tokens_a()->states.size(), w().shown.tokens_b()->states.size());
 }
 
 TEST_F(Window, TheHeadGridFollowsWhileABudgetIsDragged) {
   open_trace();
   state().grid_metric = "entries kept";
   driver().settle();
-  const std::vector<double> before = w().grid.values;
+  const std::vector<double> before = w().shown.grid().values;
   bool followed = false;
   for (int i = 0; i < 400 && !followed;
        ++i) {  // another budget in every frame: the hand never rests
     state().budget = std::to_string(30 + i % 20);
     driver().frame();
-    followed = w().grid.values != before;
-    for (const double value : w().grid.values)
+    followed = w().shown.grid().values != before;
+    for (const double value : w().shown.grid().values)
       EXPECT_TRUE(std::isfinite(value)) << "no head goes dark";
   }
   EXPECT_TRUE(followed);
   driver().settle();
-  EXPECT_EQ(w().grid.values.front(), parse_budget(state().budget).resolve(96));
+  EXPECT_EQ(w().shown.grid().values.front(), parse_budget(state().budget).resolve(96));
 }
 
 TEST_F(Window, TheExportSheetShowsThePageAndCopiesItsCommand) {

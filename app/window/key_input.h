@@ -1,0 +1,19 @@
+#pragma once
+
+#include <vector>
+
+#include "app/window/commands.h"
+
+namespace kvloupe::window {
+
+/// What has the keyboard in this frame.
+struct KeyTakers {
+  bool sheet = false;  // one is open: only its own keys, help and quit are read
+  bool panel = false;  // the arrows and the space bar move among a panel's controls
+};
+
+/// The commands whose keys were pressed or typed since the last frame, in the order of the list of
+/// keys. While a text is typed, only those that type nothing.
+std::vector<Command> pressed_commands(const KeyTakers& takers);
+
+}  // namespace kvloupe::window

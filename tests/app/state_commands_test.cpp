@@ -1,0 +1,114 @@
+#include "app/window/state_commands.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "app/session/view_catalog.h"
+#include "app/window/layouts.h"
+#include "tests/support/synthetic_trace.h"
+#include "tests/support/temporary_folder.h"
+
+namespace kvloupe::window {
+namespace {
+
+class StateCommandsTest : public ::testing::Test {
+ protected:
+  WorkspaceState after(Command command, WorkspaceState state) const {
+    EXPECT_TRUE(change_state(command, state, range)) << keys_of(command);
+    return state;
+  }
+  /// In the middle of everything, so that every command has something to change.
+  static WorkspaceState middle() {
+    WorkspaceState state = first_state();
+    state.selection = {
+        .layer = 1, .head = 1, .step = 2, .token = 4, .first_token = 2, .last_token = 9};
+    state.tile_count = 2;
+    state.active_tile = 1;
+    state.tiles[1] = TileState{.view = "attention", .x_range = std::pair{0.0, 4.0}};
+    state.scale = 1.25;
+    return state;
+  }
+
+  test::TemporaryFolder folder;
+  std::shared_ptr<const Trace> trace = [this] {
+    test::write_synthetic_trace(folder / "trace.h5");
+    return std::make_shared<const Trace>(folder / "trace.h5");
+  }();
+  StateRange range{trace.get(), 6, 2};
+};
+
+TEST_F(StateCommandsTest, EveryCommandOfTheStateChangesItAndNoOtherDoes) {
+  int changed = 0;
+  std::set<Command> seen;
+  for (const KeyBinding& binding : key_bindings()) {
+    if (!seen.insert(binding.command).second) continue;
+    WorkspaceState two = middle(), three = middle();
+    three.tile_count = 3;
+    const WorkspaceState before_two = two, before_three = three;
+    const bool is_own = change_state(binding.command, two, range);
+    EXPECT_EQ(change_state(binding.command, three, range), is_own) << binding.words;
+    // "Two views" changes nothing where two are shown.
+    EXPECT_EQ(two == before_two && three == before_three, !is_own) << binding.words;
+    changed += is_own;
+  }
+  EXPECT_GE(changed, 25);
+}
+
+TEST_F(StateCommandsTest, StepsMoveFromTheOneShown) {
+  EXPECT_EQ(after(Command::step_forward, middle()).selection.step, 3);
+  EXPECT_EQ(after(Command::step_back, middle()).selection.step, 1);
+  EXPECT_EQ(after(Command::step_last, middle()).selection.step, 5);
+  WorkspaceState none = middle();
+  none.selection.step = -1;  // the last of the prompt is shown: 2
+  EXPECT_EQ(after(Command::step_forward, none).selection.step, 3);
+}
+
+TEST_F(StateCommandsTest, ABudgetKeepsItsUnitAndMovesByOneEntryAtLeast) {
+  WorkspaceState state = middle();
+  const int prompt = trace->run().prompt_length;
+  state.budget = "2";
+  EXPECT_EQ(after(Command::budget_up, state).budget, "3");
+  EXPECT_EQ(after(Command::budget_down, state).budget, "1");
+  state.budget = "1";
+  EXPECT_EQ(after(Command::budget_down, state).budget, "1");
+  state.budget = std::to_string(prompt);
+  EXPECT_EQ(after(Command::budget_up, state).budget, state.budget);
+  state.budget = "50%";
+  EXPECT_THAT(after(Command::budget_up, state).budget, ::testing::EndsWith("%"));
+  range.trace = nullptr;
+  EXPECT_EQ(after(Command::budget_up, state).budget, "50%");
+}
+
+TEST_F(StateCommandsTest, FewerTilesTakeTheActiveOneAlong) {
+  WorkspaceState state = middle();
+  state.tile_count = 4;
+  state.active_tile = 3;
+  EXPECT_EQ(after(Command::tiles_2, state).active_tile, 1);
+  EXPECT_EQ(after(Command::tiles_4, state).active_tile, 3);
+}
+
+TEST_F(StateCommandsTest, AViewShownAnewHasItsOwnSettingsAndTheTilesSide) {
+  WorkspaceState state = middle();
+  active_tile(state).side = PolicySide::b;
+  show_view(state, "attention");
+  EXPECT_TRUE(active_tile(state).x_range) << "the view shown already stays as it is";
+  show_view(state, "filmstrip");
+  EXPECT_FALSE(active_tile(state).x_range);
+  EXPECT_EQ(active_tile(state).side, PolicySide::b);
+}
+
+TEST_F(StateCommandsTest, LayoutsAreTheOnesOfTheirCommands) {
+  for (const Layout& layout : layouts()) {
+    WorkspaceState wanted = middle();
+    apply_layout(layout, wanted);
+    EXPECT_TRUE(after(layout.command, middle()) == wanted) << layout.name;
+  }
+}
+
+}  // namespace
+}  // namespace kvloupe::window
