@@ -14,7 +14,7 @@ namespace {
 class CriticalSelection : public Selection {
  public:
   CriticalSelection(const LayerContext& context, double alpha, double epsilon,
-                    ValueOutNorms::Norm norm)
+                    Norm norm)
       : alpha_(alpha), epsilon_(epsilon), norms_(context, norm) {
     norms_.check("critical");
   }
@@ -91,9 +91,8 @@ PolicyEntry critical() {
                     {"CriticalKV: the listing, α = 0.25", "critical(alpha=0.25)"},
                     {"CriticalKV appendix F: L2", "critical(norm=l2)"}};
   entry.builder = SelectionBuilder{[](const SpecPart& part, const LayerContext& context) {
-    return std::make_unique<CriticalSelection>(
-        context, part.number("alpha"), part.number("eps"),
-        part.word("norm") == "l1" ? ValueOutNorms::Norm::l1 : ValueOutNorms::Norm::l2);
+    return std::make_unique<CriticalSelection>(context, part.number("alpha"), part.number("eps"),
+                                               part.word("norm") == "l1" ? Norm::l1 : Norm::l2);
   }};
   entry.refusal = one_set_refusal;
   entry.doubts = [](const SpecPart& part, const PolicySpec& spec) {

@@ -34,7 +34,7 @@ class ExprScore : public Score {
         budget_(context.budget),
         received_(context.model) {
     if (formula_.uses("value_out_norm")) {
-      norms_.emplace(context, ValueOutNorms::Norm::l1);
+      norms_.emplace(context, Norm::l1);
     }
   }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "analysis/policy/policy.h"
+#include "analysis/trace/model_info.h"
 
 namespace kvloupe {
 
@@ -12,8 +13,6 @@ namespace kvloupe {
 /// algorithm 1), kept across steps: only new rows are computed, when first asked for.
 class ValueOutNorms {
  public:
-  enum class Norm { l1, l2 };
-
   ValueOutNorms(const LayerContext& context, Norm norm);
 
   /// Throws WorkError if the context has no output weights; `who` names the part that needs them.

@@ -29,11 +29,11 @@ struct Refusal {
 };
 
 std::optional<Refusal> refusal(const Trace& full, const Trace& closed) {
-  if (full.run().policy != "full") {
+  if (full.run().closed_loop()) {
     return Refusal{&full, "ran with " + full.run().policy +
                               " in its cache; give the run with the full cache first"};
   }
-  if (closed.run().policy == "full") {
+  if (!closed.run().closed_loop()) {
     return Refusal{&closed,
                    "ran with the full cache; give a closed-loop run second (kvloupe-capture run "
                    "--policy)"};

@@ -93,7 +93,7 @@ void note_unused_budget(Replay& replay) {
 std::vector<Block> replay_blocks(const Trace& trace, int block) {
   const RunInfo& run = trace.run();
   if (block < 0) throw UsageError("block " + std::to_string(block) + ": must be at least 1");
-  if (run.policy != "full") {
+  if (run.closed_loop()) {
     if (block != 0 && block != run.block_size) {
       throw UsageError("block " + std::to_string(block) + ": " + trace.path().string() +
                        " is a closed-loop trace and accepts only its own block size, " +

@@ -56,7 +56,12 @@ struct RunInfo {
   std::string positions = "original";  // or "compact"
 
   int tokens() const { return prompt_length + generated; }
+  /// Whether a policy was in the model's cache.
+  bool closed_loop() const { return policy != "full"; }
 };
+
+/// Of a vector.
+enum class Norm { l1, l2 };
 
 /// One step: the tokens [first, end) processed together.
 struct Block {

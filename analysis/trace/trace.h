@@ -12,8 +12,6 @@
 
 namespace kvloupe {
 
-enum class Norm { l1, l2 };
-
 /// A trace file, opened for reading. Opening reads the attributes, tokens and blocks and checks
 /// every dataset's shape against them before anything large is allocated; states are read lazily,
 /// per layer and head. All methods may be called from any thread (HDF5 is locked inside).

@@ -54,7 +54,7 @@ std::vector<std::string> notes_of(const Trace& trace,
   }
   if (!trace.predictions()) notes.push_back("no predictions: next-token losses are unknown");
   if (trace.tokens().text.empty()) notes.push_back("no token text: tokens are shown by their ids");
-  if (trace.run().policy != "full") {
+  if (trace.run().closed_loop()) {
     notes.push_back("closed loop: the model ran with " + trace.run().policy +
                     " in its cache; replay accepts only the trace's own blocks");
   }
@@ -163,7 +163,7 @@ std::string as_text(const Trace& trace, std::size_t bytes) {
   field("steps", fmt::format("{}, prompt in blocks of {}", trace.blocks().size(),
                              trace.blocks().front().size()));
   field("policy",
-        run.policy == "full" ? run.policy : fmt::format("{}, budget {}", run.policy, run.budget));
+        !run.closed_loop() ? run.policy : fmt::format("{}, budget {}", run.policy, run.budget));
   field("positions", run.positions);
   field("attention scale", fmt::format("{:.6g}", run.attention_scale));
   if (const std::string computed = computed_text(run); !computed.empty())

@@ -95,7 +95,7 @@ lesson::LessonTraces open_traces(const lesson::Lesson& chosen,
     auto trace = std::make_shared<const Trace>(path);
     if (!traces.trace) {
       traces.trace = std::move(trace);
-    } else if (trace->run().policy == "full") {
+    } else if (!trace->run().closed_loop()) {
       throw FileError(path,
                       "was run with the full cache; all traces after the first must be closed-loop "
                       "runs of its prompt");

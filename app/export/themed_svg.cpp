@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "app/scene/png_encoder.h"
+#include "app/scene/svg_path.h"
 #include "app/scene/xml_text.h"
 
 namespace kvloupe::figure::html {
@@ -27,33 +28,7 @@ std::string hex(std::uint32_t colour) {
 
 std::string path_data(const Path& path) {
   std::string out;
-  std::size_t at = 0;
-  const auto point = [&] {
-    const Point p = path.points[at++];
-    out += number(p.x) + ' ' + number(p.y);
-  };
-  for (const PathVerb verb : path.verbs) {
-    switch (verb) {
-      case PathVerb::move:
-        out += 'M';
-        point();
-        break;
-      case PathVerb::line:
-        out += 'L';
-        point();
-        break;
-      case PathVerb::curve:
-        out += 'C';
-        for (int i = 0; i < 3; ++i) {
-          if (i > 0) out += ' ';
-          point();
-        }
-        break;
-      case PathVerb::close:
-        out += 'Z';
-        break;
-    }
-  }
+  append_svg_path(out, path, number);
   return out;
 }
 

@@ -79,7 +79,7 @@ std::vector<std::shared_ptr<const Replay>> replays_of(const FigureInput& input,
 }
 
 std::string fixed_block_size(const Trace& trace) {
-  return trace.run().policy == "full" ? "" : "a closed-loop trace accepts only its own block size";
+  return !trace.run().closed_loop() ? "" : "a closed-loop trace accepts only its own block size";
 }
 
 const HeadReplay& head_of(const Replay& replay, int layer, int head) {

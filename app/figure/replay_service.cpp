@@ -99,9 +99,13 @@ std::size_t bytes_in(const std::vector<T>& list) {
 
 }  // namespace
 
+std::string trace_key(const Trace& trace) {
+  return trace.path().string() + '\n' + trace.identity();
+}
+
 ReplayKey key_of(const Trace& trace, const ReplayRequest& request) {
   ReplayKey key;
-  key.trace = trace.path().string() + '\n' + trace.identity();
+  key.trace = trace_key(trace);
   key.policy = request.policy;
   key.files = policy_files(request.policy);
   key.budget = request.budget;

@@ -19,7 +19,7 @@ namespace kvloupe::figure {
 
 /// What a replay is of: results are equal where keys are.
 struct ReplayKey {
-  std::string trace;  // path and identity
+  std::string trace;  // path and identity (trace_key)
   PolicySpec policy;
   std::string files;        // that the policy reads, as they were
   int budget = 0;           // entries
@@ -31,6 +31,8 @@ struct ReplayKey {
   bool operator==(const ReplayKey&) const = default;
 };
 ReplayKey key_of(const Trace& trace, const ReplayRequest& request);
+/// ReplayKey::trace of every replay of this trace.
+std::string trace_key(const Trace& trace);
 
 /// Replays and layer states for window, figures and command line: made once, kept up to a number of
 /// bytes, the least recently used going first. Who asks for what another is just computing waits

@@ -221,7 +221,7 @@ FigureRequest make_request(const FigureInfo& info, const FigureSettings& setting
     request.inputs.push_back({trace->path().string(), trace->identity()});
   if (traces.empty()) return request;
   const Trace& trace = *traces.front();
-  const bool any_block = reads.steps_of_replay || trace.run().policy == "full";
+  const bool any_block = reads.steps_of_replay || !trace.run().closed_loop();
   const std::vector<Block> blocks =
       any_block ? replay_blocks(trace, settings.block) : trace.blocks();
   request.selection = part_read(figure::resolve(wanted_selection(settings, trace.model()), trace,

@@ -6,6 +6,7 @@
 
 #include "app/scene/enlarged.h"
 #include "app/scene/png_encoder.h"
+#include "app/scene/svg_path.h"
 #include "app/scene/xml_text.h"
 
 namespace kvloupe::figure {
@@ -37,45 +38,13 @@ std::string style_of(const std::optional<Colour>& fill, const std::optional<Stro
   return out;
 }
 
-/// Path data with every point moved by `offset`.
-void append_path(std::string& out, const Path& path, Point offset) {
-  std::size_t at = 0;
-  const auto point = [&] {
-    const Point p = path.points[at++];
-    out += number(p.x + offset.x) + ' ' + number(p.y + offset.y);
-  };
-  for (const PathVerb verb : path.verbs) {
-    switch (verb) {
-      case PathVerb::move:
-        out += 'M';
-        point();
-        break;
-      case PathVerb::line:
-        out += 'L';
-        point();
-        break;
-      case PathVerb::curve:
-        out += 'C';
-        point();
-        out += ' ';
-        point();
-        out += ' ';
-        point();
-        break;
-      case PathVerb::close:
-        out += 'Z';
-        break;
-    }
-  }
-}
-
 class SvgWriter {
  public:
   explicit SvgWriter(std::string& out) : out_(out) {}
 
   void operator()(const Path& path) {
     out_ += "<path d=\"";
-    append_path(out_, path, {0, 0});
+    append_svg_path(out_, path, number);
     out_ += '"' + style_of(path.fill, path.stroke) + "/>\n";
   }
 
@@ -83,7 +52,7 @@ class SvgWriter {
     if (markers.points.empty()) return;
     const Path one = marker_path(markers.shape, markers.size);
     out_ += "<path d=\"";
-    for (const Point p : markers.points) append_path(out_, one, p);
+    for (const Point p : markers.points) append_svg_path(out_, one, number, p);
     out_ += '"' + style_of(markers.fill, markers.stroke) + "/>\n";
   }
 

@@ -1,7 +1,10 @@
 #pragma once
 
+#include "app/scene/style.h"
+
 namespace kvloupe::window {
 
-enum class Theme { light, dark };
+/// The window's and its figures'.
+using Theme = figure::Theme;
 
 }  // namespace kvloupe::window

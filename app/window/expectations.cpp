@@ -41,7 +41,7 @@ std::span<const std::int32_t> expected_after(const Expectations& expected, int t
 Expectations read_expectations(const Trace& trace) {
   Expectations expected;
   expected.predicted = trace.predictions().value_or(Trace::Predictions());
-  expected.cut = trace.run().policy != "full";
+  expected.cut = trace.run().closed_loop();
   expected.ids = trace.tokens().ids;
   const TokenTable& tokens = trace.tokens();
   for (std::size_t i = 0; i < std::min(tokens.ids.size(), tokens.text.size()); ++i) {

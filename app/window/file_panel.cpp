@@ -89,7 +89,7 @@ void FilePanel::open(Purpose purpose, const std::string& start) {
                                            : folder_.string() + "/";
 }
 
-bool FilePanel::draw(const Fonts& fonts, const Palette& colours) {
+bool FilePanel::draw(const Fonts& fonts, const WindowColours& colours) {
   if (!open_) return false;
   const float unit = fonts.scale();
   const ImVec2 screen = ImGui::GetIO().DisplaySize;

@@ -9,7 +9,7 @@
 
 #include "app/job/computed.h"
 #include "app/window/fonts.h"
-#include "app/window/palette.h"
+#include "app/window/window_colours.h"
 
 namespace kvloupe::window {
 
@@ -28,7 +28,7 @@ class FilePanel {
   Purpose purpose() const { return purpose_; }
 
   /// Draws the sheet if it is open. True when a path was chosen: chosen().
-  bool draw(const Fonts& fonts, const Palette& colours);
+  bool draw(const Fonts& fonts, const WindowColours& colours);
   const std::string& chosen() const { return path_; }
   /// The folder is being read.
   bool listing() const { return open_ && listing_.computing(); }

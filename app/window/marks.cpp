@@ -63,7 +63,7 @@ void small_arrow(ImVec2 centre, float ui_scale, ImU32 colour) {
 }
 
 void label(const Fonts& fonts, ImDrawList& list, ImVec2 at, const std::string& text,
-           const Palette& colours, ImVec2 corner) {
+           const WindowColours& colours, ImVec2 corner) {
   const float size = fonts.secondary->FontSize;
   const ImVec2 extent{line_width(fonts, fonts.secondary, size, text), size};
   const float gap = 8.0F * fonts.scale();
@@ -95,14 +95,14 @@ void upright_label(const Fonts& fonts, ImDrawList& list, ImVec2 top, const char*
   }
 }
 
-void computing_dot(const Fonts& fonts, ImVec2 centre, const Palette& colours) {
+void computing_dot(const Fonts& fonts, ImVec2 centre, const WindowColours& colours) {
   ImGui::GetWindowDrawList()->AddCircleFilled(centre, 3.0F * fonts.scale(), colours.selection, 12);
 }
 
 namespace {
 /// Outlines and paper inside, for as long as it lives.
 struct OutlinedFrame {
-  explicit OutlinedFrame(const Palette& colours) {
+  explicit OutlinedFrame(const WindowColours& colours) {
     ImGui::PushStyleVar(ImGuiStyleVar_FrameBorderSize, 1.0F);
     ImGui::PushStyleVar(ImGuiStyleVar_FramePadding, {ImGui::GetStyle().FramePadding.x,
                                                      ImGui::GetStyle().FramePadding.y * 0.5F});
@@ -118,12 +118,12 @@ struct OutlinedFrame {
 };
 }  // namespace
 
-bool checkbox(const char* label, bool& on, const Palette& colours) {
+bool checkbox(const char* label, bool& on, const WindowColours& colours) {
   const OutlinedFrame frame(colours);
   return ImGui::Checkbox(label, &on);
 }
 
-bool radio_button(const char* label, bool on, const Palette& colours) {
+bool radio_button(const char* label, bool on, const WindowColours& colours) {
   const OutlinedFrame frame(colours);
   return ImGui::RadioButton(label, on);
 }

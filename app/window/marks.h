@@ -7,7 +7,7 @@
 
 #include "app/scene/scene.h"
 #include "app/window/fonts.h"
-#include "app/window/palette.h"
+#include "app/window/window_colours.h"
 
 namespace kvloupe::window {
 
@@ -32,18 +32,18 @@ void small_arrow(ImVec2 centre, float ui_scale, ImU32 colour);
 
 /// A line of text on paper beside `at`, kept left of and below `corner`.
 void label(const Fonts& fonts, ImDrawList& list, ImVec2 at, const std::string& text,
-           const Palette& colours, ImVec2 corner);
+           const WindowColours& colours, ImVec2 corner);
 
 /// Text that reads downwards, its line centred on `top` and beginning there.
 void upright_label(const Fonts& fonts, ImDrawList& list, ImVec2 top, const char* text,
                    ImU32 colour);
 
 /// A small, still dot: something newer is being computed.
-void computing_dot(const Fonts& fonts, ImVec2 centre, const Palette& colours);
+void computing_dot(const Fonts& fonts, ImVec2 centre, const WindowColours& colours);
 
 /// ImGui's check box and radio button with an outline, so that an empty one is visible.
-bool checkbox(const char* label, bool& on, const Palette& colours);
-bool radio_button(const char* label, bool on, const Palette& colours);
+bool checkbox(const char* label, bool& on, const WindowColours& colours);
+bool radio_button(const char* label, bool on, const WindowColours& colours);
 
 /// Where controls begin, right of their names: `units` from the left, but further left in a narrow
 /// panel, so that the controls have room.

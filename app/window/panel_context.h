@@ -8,9 +8,9 @@
 #include "app/session/state.h"
 #include "app/window/actions.h"
 #include "app/window/fonts.h"
-#include "app/window/palette.h"
 #include "app/window/results.h"
 #include "app/window/shown_results.h"
+#include "app/window/window_colours.h"
 
 namespace kvloupe::window {
 
@@ -29,7 +29,7 @@ struct PanelContext {
   bool keyboard = false;  // the keyboard moves among this panel's controls
 
   float px(float units) const { return units * fonts.scale(); }
-  const Palette& colours() const { return palette(state.theme); }
+  const WindowColours& colours() const { return window_colours(state.theme); }
   void ask(Action action) const { actions.push_back(std::move(action)); }
   void tell(std::string line) const { ask(Say{std::move(line)}); }
   void fail(std::string line) const { ask(Say{std::move(line), true}); }

@@ -26,7 +26,7 @@ std::string describe(const PolicyEntry& entry) {
 }
 
 /// A control as wide as what is left of the line; a flag names itself. True on a change.
-bool draw_value(const ParameterInfo& parameter, SpecValue& value, const Palette& colours) {
+bool draw_value(const ParameterInfo& parameter, SpecValue& value, const WindowColours& colours) {
   ImGui::SetNextItemWidth(-1);
   const double least = parameter.minimum;
   const double most = parameter.maximum;
@@ -131,16 +131,16 @@ bool PolicyEditor::apply(const PolicySpec& changed, std::string& spec) {
   return true;
 }
 
-bool PolicyEditor::draw(const Fonts& fonts, const Palette& colours, std::string& spec) {
+bool PolicyEditor::draw(const Fonts& fonts, const WindowColours& colours, std::string& spec) {
   ImGui::PushID(name_);
   if (shown_ != spec) {  // changed from elsewhere
     line_ = shown_ = spec;
     error_.clear();
   }
   bool changed = draw_line(fonts, colours, spec);
-  PolicySpec policy = parse_policy(spec);
+  PolicySpec policy = parsed_.of(spec, parse_policy);
   changed |= draw_score(fonts, policy, spec);
-  policy = parse_policy(spec);
+  policy = parsed_.of(spec, parse_policy);
   ImGui::PushID("score");
   bool edited = draw_parameters(fonts, colours, policy.parts.front());
   ImGui::PopID();
@@ -150,7 +150,7 @@ bool PolicyEditor::draw(const Fonts& fonts, const Palette& colours, std::string&
   return changed;
 }
 
-bool PolicyEditor::draw_line(const Fonts& fonts, const Palette& colours, std::string& spec) {
+bool PolicyEditor::draw_line(const Fonts& fonts, const WindowColours& colours, std::string& spec) {
   ImGui::PushFont(fonts.mono);
   ImGui::SetNextItemWidth(-1);
   if (focus_) ImGui::SetKeyboardFocusHere();
@@ -213,7 +213,8 @@ bool PolicyEditor::draw_score(const Fonts& fonts, PolicySpec& policy, std::strin
   return changed;
 }
 
-bool PolicyEditor::draw_parameters(const Fonts& fonts, const Palette& colours, SpecPart& part) {
+bool PolicyEditor::draw_parameters(const Fonts& fonts, const WindowColours& colours,
+                                   SpecPart& part) {
   const PolicyEntry* entry = find_policy(part.name);
   if (!entry) return false;
   bool changed = false;
@@ -242,7 +243,8 @@ bool PolicyEditor::draw_parameters(const Fonts& fonts, const Palette& colours, S
   return changed;
 }
 
-bool PolicyEditor::draw_modifiers(const Fonts& fonts, const Palette& colours, PolicySpec& policy) {
+bool PolicyEditor::draw_modifiers(const Fonts& fonts, const WindowColours& colours,
+                                  PolicySpec& policy) {
   // A grid of two columns, so that a box stays where it is whatever is chosen; the parameters of
   // what is chosen follow below it.
   ImGui::PushFont(fonts.secondary);

@@ -3,8 +3,9 @@
 #include <string>
 
 #include "analysis/policy/spec.h"
+#include "app/request/parsed_text.h"
 #include "app/window/fonts.h"
-#include "app/window/palette.h"
+#include "app/window/window_colours.h"
 
 namespace kvloupe::window {
 
@@ -16,7 +17,7 @@ class PolicyEditor {
 
   /// Draws into the current window. Changes `spec` (canonical) only to valid specs. Returns true if
   /// it did.
-  bool draw(const Fonts& fonts, const Palette& colours, std::string& spec);
+  bool draw(const Fonts& fonts, const WindowColours& colours, std::string& spec);
   /// The next draw puts the cursor into the spec line.
   void focus_line() { focus_ = true; }
   /// Why the typed line is not used; empty if it is.
@@ -24,16 +25,17 @@ class PolicyEditor {
 
  private:
   bool apply(const PolicySpec& changed, std::string& spec);
-  bool draw_line(const Fonts& fonts, const Palette& colours, std::string& spec);
+  bool draw_line(const Fonts& fonts, const WindowColours& colours, std::string& spec);
   bool draw_score(const Fonts& fonts, PolicySpec& policy, std::string& spec);
-  bool draw_modifiers(const Fonts& fonts, const Palette& colours, PolicySpec& policy);
-  bool draw_parameters(const Fonts& fonts, const Palette& colours, SpecPart& part);
+  bool draw_modifiers(const Fonts& fonts, const WindowColours& colours, PolicySpec& policy);
+  bool draw_parameters(const Fonts& fonts, const WindowColours& colours, SpecPart& part);
 
   const char* name_;
   std::string line_;   // as typed
   std::string shown_;  // the spec `line_` was last set from
   std::string error_;
   bool focus_ = false;
+  request::ParsedText<PolicySpec> parsed_;  // of the spec
 };
 
 }  // namespace kvloupe::window

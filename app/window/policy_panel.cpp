@@ -37,12 +37,13 @@ void heading(const PanelContext& c, const char* text, ImU32 mark, bool open_mark
   ImGui::PopFont();
 }
 
-void draw_budget(const PanelContext& c, int prompt_length, int captured_block) {
+void draw_budget(const PanelContext& c, request::ParsedText<Budget>& parsed, int prompt_length,
+                 int captured_block) {
   ImGui::PushFont(c.fonts.heading);
   ImGui::AlignTextToFramePadding();
   ImGui::TextUnformatted("Budget");
   ImGui::PopFont();
-  const Budget budget = parse_budget(c.state.budget);
+  const Budget budget = parsed.of(c.state.budget, parse_budget);
   const int entries = budget.resolve(prompt_length);
   const double share = 100.0 * entries / std::max(1, prompt_length);
   std::string text = fmt::format("{} tokens · {} %", count_text(entries), three_digits(share));
@@ -154,7 +155,7 @@ struct Column {
 /// What the numbers are worth: a replay above layer 0 is an approximation.
 void draw_loop_badge(const PanelContext& c) {
   const RunInfo& run = c.results.trace()->run();
-  const bool closed = run.policy != "full";
+  const bool closed = run.closed_loop();
   const bool exact = closed || c.state.selection.layer == 0;
   // Where the policy has run in the model, too: how far the replay is off in this layer.
   const auto agreement = closed ? nullptr : c.results.agreement();
@@ -284,7 +285,7 @@ void draw_policy_panel(const PanelContext& c, PolicyEditors& editors) {
   const bool fits = ImGui::GetContentRegionAvail().y > readouts + c.px(200);
   ImGui::BeginChild("##policies", {0, fits ? -readouts : 0.0F}, false,
                     c.keyboard ? 0 : ImGuiWindowFlags_NoNavInputs);
-  draw_budget(c, trace->run().prompt_length, trace->run().block_size);
+  draw_budget(c, editors.budget, trace->run().prompt_length, trace->run().block_size);
   ImGui::Dummy({0, c.px(4)});
   heading(c, "Policy A", c.colours().retained, false);
   editors.a.draw(c.fonts, c.colours(), c.state.policy_a);

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "app/scene/colour_map.h"
-#include "app/window/palette.h"
+#include "app/window/window_colours.h"
 
 namespace kvloupe::window {
 

@@ -45,26 +45,25 @@ TracePointer Results::trace() const {
 
 std::string Results::trace_key() const {
   const TracePointer open = trace();
-  return open ? open->path().string() + "|" + open->identity() : std::string();
+  return open ? figure::trace_key(*open) : std::string();
 }
 
-std::string Results::head_key(const WorkspaceState& state) const {
-  return trace_key() + "|" + std::to_string(state.selection.layer) + ":" +
-         std::to_string(state.selection.head) + "|";
-}
-
-std::shared_ptr<const Replay> Results::latest(const job::Computed<Replay>& slot,
+std::shared_ptr<const Replay> Results::latest(const job::Computed<Replay, ReplayKey>& slot,
                                               const WorkspaceState& state, bool all_layers) const {
   if (auto current = slot.current()) return current;
-  const std::string same = all_layers ? trace_key() + "|" : head_key(state);
-  return slot.value_key().starts_with(same) ? slot.value() : nullptr;
+  // Of the head or trace that is looked at, under another policy or budget.
+  const ReplayKey& have = slot.value_key();
+  const SharedSelection& at = state.selection;
+  const bool same = have.trace == trace_key() &&
+                    (all_layers || (have.scores_layer == at.layer && have.scores_head == at.head));
+  return same ? slot.value() : nullptr;
 }
 
 std::vector<Block> Results::blocks(const WorkspaceState& state) const {
   const TracePointer open = trace();
   if (!open) return {};
   // A closed-loop trace has its own blocks; its replay refuses others and says so.
-  return replay_blocks(*open, open->run().policy == "full" ? state.block : 0);
+  return replay_blocks(*open, !open->run().closed_loop() ? state.block : 0);
 }
 
 void Results::keep(const TracePointer& trace) {
@@ -101,7 +100,7 @@ void Results::compare_loops(const WorkspaceState& state) {
     return;
   }
   const int layer = state.selection.layer;
-  agreement_.request(quick_, a.focus.value_key() + "|" + other->path().string() + other->identity(),
+  agreement_.request(quick_, {a.focus.value_key(), other->path().string() + other->identity()},
                      [replayed, other, layer](Progress& progress, const auto&) {
                        return layer_agreement(*replayed, *other, layer, progress);
                      });
@@ -157,10 +156,10 @@ void Results::request(PolicyResults& results, const std::string& spec,
   focus.scores_head = state.selection.head;
   // While only the budget or the policy changes, a replay under way is let come to its first
   // result, so that dragging shows something; of another layer or head there is nothing to see.
-  const std::string same_head = head_key(state);
-  const bool patient = results.focus.key().starts_with(same_head);
+  const ReplayKey key = figure::key_of(*open, focus);
+  const bool patient = have_same_subject(results.focus.key(), key);
   results.focus.request(
-      quick_, same_head + focus.key(),
+      quick_, key,
       [open, focus, replays = this->replays()](Progress& progress, const auto&) {
         return replays->get(*open, focus, progress);
       },
@@ -168,10 +167,10 @@ void Results::request(PolicyResults& results, const std::string& spec,
 
   // The other layers come after the one that is looked at.
   wanted.background = true;
-  const std::string all_key = trace_key() + "|" + wanted.key();
+  const ReplayKey all_key = figure::key_of(*open, wanted);
   // Where the grid shows this trace already, they too are let come to a first result while a budget
   // is dragged, so that the grid follows.
-  const bool patient_all = results.all.value_key().starts_with(trace_key() + "|");
+  const bool patient_all = have_same_subject(results.all.value_key(), all_key);
   results.all.want(all_key, patient_all);
   if (results.focus.computing() && !patient_all) {
     all_wait_ = true;
@@ -183,7 +182,8 @@ void Results::request(PolicyResults& results, const std::string& spec,
             publish(std::move(part));
           });
         },
-        patient_all ? kRest : std::chrono::milliseconds(0), job::Computed<Replay>::Until::end);
+        patient_all ? kRest : std::chrono::milliseconds(0),
+        job::Computed<Replay, ReplayKey>::Until::end);
   }
 }
 

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "analysis/evaluation/evaluation.h"
@@ -16,6 +17,7 @@
 #include "app/request/figure_service.h"
 #include "app/request/parsed_text.h"
 #include "app/session/state.h"
+#include "app/window/replay_key.h"
 
 namespace kvloupe::window {
 
@@ -25,8 +27,8 @@ using EvaluationPointer = std::shared_ptr<const Evaluation>;
 /// A policy's results, nothing measured. `focus` is the selected layer alone, with the selected
 /// head's scores: it is there first. `all` is every layer, filled in layer by layer.
 struct PolicyResults {
-  job::Computed<Replay> focus;
-  job::Computed<Replay> all;
+  job::Computed<Replay, ReplayKey> focus;
+  job::Computed<Replay, ReplayKey> all;
   request::ParsedText<PolicySpec> spec;  // of the state's text
   void clear() {
     focus.clear();
@@ -79,7 +81,7 @@ class Results {
   std::string trace_key() const;
   /// The results asked for or, until they are there, the last ones of the same head (or trace)
   /// under another budget or policy; nullptr where there are none. Key: slot.value_key().
-  std::shared_ptr<const Replay> latest(const job::Computed<Replay>& slot,
+  std::shared_ptr<const Replay> latest(const job::Computed<Replay, ReplayKey>& slot,
                                        const WorkspaceState& state, bool all_layers) const;
   /// What figures can be made from.
   request::FigureInputs inputs() const;
@@ -109,9 +111,6 @@ class Results {
   void request_sinks(const WorkspaceState& state);
   std::vector<TracePointer> other_loops() const;
 
-  /// What the keys of all results for the selected head start with.
-  std::string head_key(const WorkspaceState& state) const;
-
   std::shared_ptr<request::FigureService> figures_;
   request::ParsedText<Budget> budget_;  // of the state's text
   bool all_wait_ = false;               // for the selected layer's replay
@@ -119,7 +118,8 @@ class Results {
   job::Computed<TracePointer> trace_;
   std::vector<TracePointer> at_hand_;  // the one shown last at the end
   job::Computed<EvaluationPointer> evaluation_;
-  job::Computed<double> agreement_;
+  using Loops = std::pair<ReplayKey, std::string>;  // a replay, and the closed-loop trace
+  job::Computed<double, Loops> agreement_;
   job::Computed<Matrix> sinks_;
   job::JobQueue quick_;
   job::JobQueue long_;

@@ -187,8 +187,8 @@ RichLayout lay_out(const lesson::RichText& text, const Fonts& fonts, float width
   return Layouter(fonts, std::max(1.0F, width), small).finish(text);
 }
 
-std::string draw_rich_text(const RichLayout& layout, const Fonts& fonts, const Palette& colours,
-                           ImU32 ink) {
+std::string draw_rich_text(const RichLayout& layout, const Fonts& fonts,
+                           const WindowColours& colours, ImU32 ink) {
   std::string clicked;
   ImDrawList& list = *ImGui::GetWindowDrawList();
   const ImVec2 corner = ImGui::GetCursorScreenPos();

@@ -8,7 +8,7 @@
 
 #include "app/lesson/text.h"
 #include "app/window/fonts.h"
-#include "app/window/palette.h"
+#include "app/window/window_colours.h"
 
 namespace kvloupe::window {
 
@@ -35,7 +35,7 @@ RichLayout lay_out(const lesson::RichText& text, const Fonts& fonts, float width
 
 /// Draws it at the cursor of the current ImGui window, as one item of its size. A link shows its
 /// address; the address of a clicked link is returned, else an empty text.
-std::string draw_rich_text(const RichLayout& layout, const Fonts& fonts, const Palette& colours,
-                           ImU32 ink);
+std::string draw_rich_text(const RichLayout& layout, const Fonts& fonts,
+                           const WindowColours& colours, ImU32 ink);
 
 }  // namespace kvloupe::window

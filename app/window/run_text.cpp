@@ -6,7 +6,7 @@ std::string run_text(const RunInfo& run) {
   std::string text = run.dtype;
   if (!run.device.empty()) text += (text.empty() ? "on " : " on ") + run.device;
   if (!text.empty()) text += ", ";
-  return text + (run.policy == "full" ? "full cache" : run.policy);
+  return text + (!run.closed_loop() ? "full cache" : run.policy);
 }
 
 }  // namespace kvloupe::window

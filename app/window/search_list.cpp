@@ -84,7 +84,7 @@ void SearchList::open(const ImVec2* corner) {
   mouse_ = ImGui::GetIO().MousePos;
 }
 
-int SearchList::draw(const Fonts& fonts, const Palette& colours, const char* hint,
+int SearchList::draw(const Fonts& fonts, const WindowColours& colours, const char* hint,
                      std::span<const SearchItem> items) {
   if (!open_) return -1;
   const float unit = fonts.scale();
@@ -156,7 +156,7 @@ int SearchList::draw(const Fonts& fonts, const Palette& colours, const char* hin
   return taken;
 }
 
-int SearchList::draw_lines(const Fonts& fonts, const Palette& colours,
+int SearchList::draw_lines(const Fonts& fonts, const WindowColours& colours,
                            std::span<const SearchItem> items, float height) {
   int taken = -1;
   const float unit = fonts.scale();

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "app/window/fonts.h"
-#include "app/window/palette.h"
+#include "app/window/window_colours.h"
 
 namespace kvloupe::window {
 
@@ -36,13 +36,13 @@ class SearchList {
   bool is_open() const { return open_; }
   void close() { open_ = false; }
   /// The index of the item just chosen, or -1. Closes itself then, and after a click outside.
-  int draw(const Fonts& fonts, const Palette& colours, const char* hint,
+  int draw(const Fonts& fonts, const WindowColours& colours, const char* hint,
            std::span<const SearchItem> items);
   const std::string& query() const { return query_; }
 
  private:
-  int draw_lines(const Fonts& fonts, const Palette& colours, std::span<const SearchItem> items,
-                 float height);
+  int draw_lines(const Fonts& fonts, const WindowColours& colours,
+                 std::span<const SearchItem> items, float height);
 
   bool open_ = false;
   bool appeared_ = false;

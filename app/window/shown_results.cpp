@@ -1,7 +1,5 @@
 #include "app/window/shown_results.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -40,7 +38,7 @@ void ShownResults::follow() {
     trace_key_ = results_.trace_key();
     for (int policy = 0; policy < 2; ++policy) {
       step_tokens_[policy] = {};
-      step_tokens_key_[policy].clear();
+      step_tokens_key_[policy] = {};
     }
   }
   blocks_ = results_.blocks(state_);
@@ -59,22 +57,23 @@ void ShownResults::follow() {
 }
 
 void ShownResults::follow_measured_grid(const Measure& measure, int now) {
-  const std::string what = fmt::format("{}|{}|{}", trace_key_, state_.grid_metric, now);
+  const GridSubject subject{trace_key_, state_.grid_metric, now};
   const auto replay = results_.a.all.complete() ? results_.a.all.current() : nullptr;
   if (replay && now < static_cast<int>(replay->blocks.size())) {
-    measures_.want_grid({results_.trace(), replay, results_.a.all.value_key(), now}, measure, what);
+    measures_.want_grid({results_.trace(), replay, results_.a.all.value_key(), now}, measure,
+                        subject);
   } else if (results_.a.all.computing()) {
     measures_wait_ = true;
   }
-  const std::shared_ptr<const GridValues> values = measures_.grid(what);
-  if (what == grid_of_ && values == measured_grid_) return;
+  const std::shared_ptr<const GridValues> values = measures_.grid(subject);
+  if (subject == grid_of_ && values == measured_grid_) return;
   const ModelInfo& model = results_.trace()->model();
   GridValues fresh = values ? *values : no_values(model.num_layers, model.num_kv_heads);
-  // While a budget is dragged, heads that are still to come keep what they had, so that nothing
+  // While a budget is dragged, heads that are still to come keep subject they had, so that nothing
   // flickers; each is replaced as it comes.
-  if (what == grid_of_ && measures_.computing_grid()) keep_missing(fresh, grid_);
-  grid_key_.clear();
-  grid_of_ = what;
+  if (subject == grid_of_ && measures_.computing_grid()) keep_missing(fresh, grid_);
+  grid_key_ = {};
+  grid_of_ = subject;
   measured_grid_ = values;
   grid_ = std::move(fresh);
 }
@@ -100,10 +99,14 @@ void ShownResults::follow_grid(int now) {
   measured_grid_ = nullptr;
   const auto count = [](const auto& replay) { return replay ? replay->heads.size() : 0; };
   const std::shared_ptr<const Matrix> sinks = results_.sinks();
-  const std::string key =
-      fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}", trace_key_, state_.grid_metric, now,
-                  results_.a.all.value_key(), count(all_a_), results_.b.all.value_key(),
-                  count(all_b_), state_.policy_b_on, sinks != nullptr);
+  const GridSubject subject{trace_key_, state_.grid_metric, now};
+  const GridKey key{subject,
+                    results_.a.all.value_key(),
+                    results_.b.all.value_key(),
+                    count(all_a_),
+                    count(all_b_),
+                    state_.policy_b_on,
+                    sinks != nullptr};
   if (key == grid_key_) return;
   grid_key_ = key;
   const bool same_steps = all_a_ && all_a_->blocks.size() == blocks_.size();
@@ -111,11 +114,10 @@ void ShownResults::follow_grid(int now) {
   GridValues fresh = grid_values(state_.grid_metric,
                                  {same_steps ? all_a_.get() : nullptr, all_b_.get(), sinks.get()},
                                  model.num_layers, model.num_kv_heads, now);
-  // While a budget is dragged, heads that are still to come keep what they had, so that nothing
+  // While a budget is dragged, heads that are still to come keep subject they had, so that nothing
   // flickers; each is replaced as it comes.
-  const std::string what = fmt::format("{}|{}|{}", trace_key_, state_.grid_metric, now);
-  if (what == grid_of_ && results_.a.all.computing()) keep_missing(fresh, grid_);
-  grid_of_ = what;
+  if (subject == grid_of_ && results_.a.all.computing()) keep_missing(fresh, grid_);
+  grid_of_ = subject;
   grid_ = std::move(fresh);
 }
 
@@ -126,11 +128,10 @@ void ShownResults::follow_tokens(const PolicyResults& policy, int which, int now
       shown ? shown->find(state_.selection.layer, state_.selection.head) : nullptr;
   if (!on) {
     step_tokens_[which] = {};
-    step_tokens_key_[which].clear();
+    step_tokens_key_[which] = {};
   }
   if (!head || now >= static_cast<int>(shown->blocks.size())) return;
-  const std::string key =
-      fmt::format("{}|{}|{}", policy.focus.value_key(), now, shown->heads.size());
+  const TokensKey key{policy.focus.value_key(), now, shown->heads.size()};
   if (key == step_tokens_key_[which]) return;
   step_tokens_key_[which] = key;
   step_tokens_[which] = step_tokens(*shown, *head, now);

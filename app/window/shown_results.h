@@ -61,12 +61,26 @@ class ShownResults {
   std::string trace_key_;
   std::vector<Block> blocks_;
   GridValues grid_;
-  std::string grid_key_;
-  std::string grid_of_;                              // trace, metric and step the grid belongs to
+  /// What a grid that needs no measure is made of.
+  struct GridKey {
+    GridSubject subject;
+    ReplayKey a, b;
+    std::size_t heads_a = 0, heads_b = 0;  // so far
+    bool b_on = false, sinks = false;
+    bool operator==(const GridKey&) const = default;
+  };
+  GridKey grid_key_;
+  GridSubject grid_of_;                              // what the grid shows
   std::shared_ptr<const GridValues> measured_grid_;  // what the grid was made of
   bool measures_wait_ = false;                       // for a replay
   StepTokens step_tokens_[2];                        // under A, under B
-  std::string step_tokens_key_[2];
+  struct TokensKey {
+    ReplayKey replay;
+    int step = -1;
+    std::size_t heads = 0;
+    bool operator==(const TokensKey&) const = default;
+  };
+  TokensKey step_tokens_key_[2];
   std::shared_ptr<const Replay> focus_a_, focus_b_, all_a_, all_b_;  // of this frame
 };
 

@@ -26,7 +26,7 @@ constexpr float kFirstColumn = 344.0F;
 
 /// The one button a new user is to find.
 bool main_button(const PanelContext& c, const char* label, ImVec2 size) {
-  const Palette& colours = c.colours();
+  const WindowColours& colours = c.colours();
   ImGui::PushStyleColor(ImGuiCol_Button, colours.retained);
   ImGui::PushStyleColor(ImGuiCol_ButtonHovered, faded(colours.retained, 0.85F));
   ImGui::PushStyleColor(ImGuiCol_ButtonActive, faded(colours.retained, 0.7F));

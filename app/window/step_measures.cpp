@@ -19,11 +19,12 @@ StepMeasures::StepMeasures(std::function<void()> wake)
     : states_(kStatesBytes), queue_(kThreads, std::move(wake)) {}
 
 void StepMeasures::want_grid(const MeasuredReplay& of, const Measure& measure,
-                             const std::string& what) {
+                             const GridSubject& subject) {
   // While a budget is dragged, each grid begun comes to something that can be seen.
-  const bool patient = grid_.key().starts_with(what + "|");
-  const auto work = [this, of, &measure](Progress& progress,
-                                         const job::Computed<GridValues>::Publish& publish) {
+  const bool patient = grid_.key().subject == subject;
+  const auto work = [this, of, &measure](
+                        Progress& progress,
+                        const job::Computed<GridValues, GridKey>::Publish& publish) {
     const ModelInfo& model = of.trace->model();
     GridValues grid = no_values(model.num_layers, model.num_kv_heads);
     MeasureRequest request;
@@ -47,16 +48,15 @@ void StepMeasures::want_grid(const MeasuredReplay& of, const Measure& measure,
     find_limits(grid);
     return grid;
   };
-  grid_.request(queue_, what + "|" + of.key, work, patient ? kRest : std::chrono::milliseconds(0));
+  grid_.request(queue_, {subject, of.key}, work, patient ? kRest : std::chrono::milliseconds(0));
 }
 
-std::shared_ptr<const GridValues> StepMeasures::grid(const std::string& what) const {
-  return grid_.value_key().starts_with(what + "|") ? grid_.value() : nullptr;
+std::shared_ptr<const GridValues> StepMeasures::grid(const GridSubject& subject) const {
+  return grid_.value_key().subject == subject ? grid_.value() : nullptr;
 }
 
 void StepMeasures::want_head(int policy, const MeasuredReplay& of, int layer, int head) {
-  const std::string key = of.key + "|" + std::to_string(layer) + ":" + std::to_string(head) + ":" +
-                          std::to_string(of.step);
+  const HeadKey key{of.key, layer, head, of.step};
   heads_[policy].request(queue_, key, [this, of, layer, head](Progress& progress, const auto&) {
     MeasureRequest request;
     for (const Measure& measure : all_measures()) {
@@ -74,7 +74,7 @@ void StepMeasures::want_head(int policy, const MeasuredReplay& of, int layer, in
 bool StepMeasures::computing() const {
   if (computing_grid()) return true;
   for (const auto& head : heads_) {
-    if (!head.key().empty() && head.computing()) return true;
+    if (!(head.key() == HeadKey()) && head.computing()) return true;
   }
   return false;
 }

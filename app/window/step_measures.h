@@ -10,6 +10,7 @@
 #include "app/job/computed.h"
 #include "app/job/job_queue.h"
 #include "app/session/head_grid.h"
+#include "app/window/replay_key.h"
 
 namespace kvloupe::window {
 
@@ -17,8 +18,16 @@ namespace kvloupe::window {
 struct MeasuredReplay {
   std::shared_ptr<const Trace> trace;
   std::shared_ptr<const Replay> replay;
-  std::string key;  // of the replay, the trace's included
+  ReplayKey key;
   int step = 0;
+};
+
+/// What a grid shows, of whichever policy and budget.
+struct GridSubject {
+  std::string trace;   // Results::trace_key
+  std::string metric;  // GridMetric::name
+  int step = -1;
+  bool operator==(const GridSubject&) const = default;
 };
 
 /// Values computed in the background. All methods belong to the window's thread.
@@ -27,12 +36,12 @@ class StepMeasures {
   /// `wake` ends the window's sleep; called from a worker thread.
   explicit StepMeasures(std::function<void()> wake);
 
-  /// Asks for one measure of every head. `what` names trace, measure and step: values of an older
-  /// replay of the same are shown until the new ones are there.
-  void want_grid(const MeasuredReplay& of, const Measure& measure, const std::string& what);
-  /// The heads measured so far; nullptr where there are none for `what`.
-  std::shared_ptr<const GridValues> grid(const std::string& what) const;
-  bool computing_grid() const { return !grid_.key().empty() && grid_.computing(); }
+  /// Asks for one measure of every head: values of an older replay of the same subject are shown
+  /// until the new ones are there.
+  void want_grid(const MeasuredReplay& of, const Measure& measure, const GridSubject& subject);
+  /// The heads measured so far; nullptr where there are none of this subject.
+  std::shared_ptr<const GridValues> grid(const GridSubject& subject) const;
+  bool computing_grid() const { return !(grid_.key() == GridKey()) && grid_.computing(); }
 
   /// Asks for everything that has a label (MeasureInfo) of one head, under policy A (0) or B (1).
   void want_head(int policy, const MeasuredReplay& of, int layer, int head);
@@ -44,8 +53,18 @@ class StepMeasures {
 
  private:
   LayerStatesCache states_;  // outlives the jobs, which use it
-  job::Computed<GridValues> grid_;
-  job::Computed<StepRecord> heads_[2];
+  struct GridKey {
+    GridSubject subject;
+    ReplayKey replay;
+    bool operator==(const GridKey&) const = default;
+  };
+  job::Computed<GridValues, GridKey> grid_;
+  struct HeadKey {
+    ReplayKey replay;
+    int layer = -1, head = -1, step = -1;
+    bool operator==(const HeadKey&) const = default;
+  };
+  job::Computed<StepRecord, HeadKey> heads_[2];
   job::JobQueue queue_;  // last: its jobs end first
 };
 

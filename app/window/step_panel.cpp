@@ -49,7 +49,7 @@ void draw_scrubber(const PanelContext& c, float width) {
   };
   if (ImGui::IsItemActive()) c.state.selection.step = step_under();
 
-  const Palette& colours = c.colours();
+  const WindowColours& colours = c.colours();
   ImDrawList& list = *ImGui::GetWindowDrawList();
   const int prompt = c.results.trace()->run().prompt_length;
   const float top = at.y + height * 0.3F;

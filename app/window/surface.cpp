@@ -15,7 +15,7 @@
 
 #include "analysis/error.h"
 #include "app/window/input_queue.h"
-#include "app/window/palette.h"
+#include "app/window/window_colours.h"
 
 namespace kvloupe::window {
 

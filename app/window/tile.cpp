@@ -203,8 +203,8 @@ bool Tile::take_replays(const TileState& tile, const TileContext& context, Figur
   const request::Reads reads = request::reads_of(*find_view(tile.view));
   const FigureKey before = figure_.key();
   const auto take = [&](const PolicyResults& results, std::optional<PolicySpec>& policy,
-                        const std::optional<PolicySpec>& policy_before,
-                        const std::string& of_before, std::string& of) {
+                        const std::optional<PolicySpec>& policy_before, const ReplayKey& of_before,
+                        ReplayKey& of) {
     const auto& slot = reads.all_layers ? results.all : results.focus;
     if (!slot.error().empty()) error_ = slot.error();
     // What is kept comes first, and layer by layer; metrics and the other layers follow.
@@ -287,9 +287,7 @@ void Tile::request_picture(const TileState& tile, const TileContext& context, Im
   if (!figure || !error_.empty()) return;
 
   figure::DrawRequest draw;
-  draw.style = figure::make_style(context.panel.metrics, context.panel.state.theme == Theme::light
-                                                             ? figure::Theme::light
-                                                             : figure::Theme::dark);
+  draw.style = figure::make_style(context.panel.metrics, context.panel.state.theme);
   draw.style.amounts = context.panel.state.amounts;
   draw.width = std::max(1.0F, std::floor(size.x) / scale_);
   draw.height = std::max(1.0F, std::floor(size.y) / scale_);
@@ -333,7 +331,7 @@ void Tile::draw_picture(TileState& tile, const TileContext& context, ImVec2 size
   ImGui::SetCursorScreenPos(origin_);
   ImGui::InvisibleButton("##picture", area);
 
-  const Palette& colours = palette(context.panel.state.theme);
+  const WindowColours& colours = window_colours(context.panel.state.theme);
   ImDrawList& list = *ImGui::GetWindowDrawList();
   list.PushClipRect(origin_, {origin_.x + area.x, origin_.y + area.y}, true);
   if (!error_.empty()) {
@@ -436,7 +434,7 @@ void Tile::go_on_dragging(TileState& tile, const TileContext& context, const fig
       const figure::Point low = axes->to_page(std::min(range_from_, to), 0);
       const figure::Point high = axes->to_page(std::max(range_from_, to) + 1, 0);
       ImDrawList& list = *ImGui::GetWindowDrawList();
-      const Palette& colours = palette(context.panel.state.theme);
+      const WindowColours& colours = window_colours(context.panel.state.theme);
       const ImVec2 from{origin_.x + static_cast<float>(low.x) * scale_,
                         origin_.y + static_cast<float>(axes->plot.y) * scale_};
       const ImVec2 end{origin_.x + static_cast<float>(high.x) * scale_,
@@ -485,7 +483,7 @@ void Tile::drag_limits(TileState& tile, const figure::Scene& scene, figure::Poin
 }
 
 void Tile::draw_marks(const TileContext& context, const figure::Scene& scene) const {
-  const Palette& colours = palette(context.panel.state.theme);
+  const WindowColours& colours = window_colours(context.panel.state.theme);
   const SharedSelection& at = context.panel.state.selection;
   const MarkPlace place{scene, origin_, scale_, context.panel.fonts.scale()};
   if (at.token >= 0) draw_mark(place, {.token = at.token}, colours.ink, 0.6F);
@@ -521,7 +519,7 @@ void Tile::draw_marks(const TileContext& context, const figure::Scene& scene) co
 void Tile::draw_cross_hair(const TileContext& context, const figure::Scene& scene,
                            figure::Point at) const {
   const figure::Axes& axes = *axes_under(scene, at);
-  const Palette& colours = palette(context.panel.state.theme);
+  const WindowColours& colours = window_colours(context.panel.state.theme);
   ImDrawList& list = *ImGui::GetWindowDrawList();
   const auto pixel = [&](double x, double y) {
     return ImVec2{std::floor(origin_.x + static_cast<float>(x) * scale_) + 0.5F,

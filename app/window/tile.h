@@ -33,7 +33,7 @@ struct TileContext {
 /// What a tile's figure was computed from: its request, and how far the replays were that it shows.
 struct FigureKey {
   request::FigureRequest request;
-  std::string replay_a, replay_b;        // of which its replays are; empty: not from the window
+  ReplayKey replay_a, replay_b;          // of which its replays are; ReplayKey(): not the window's
   std::size_t heads_a = 0, heads_b = 0;  // how much of them there was
   bool complete = true;
   bool operator==(const FigureKey&) const = default;

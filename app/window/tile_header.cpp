@@ -34,7 +34,7 @@ float title_width(const std::string& title, const Fonts& fonts) {
 }  // namespace
 
 void Tile::draw_title(const TileState& tile, const TileContext& context, float width, bool active) {
-  const Palette& colours = palette(context.panel.state.theme);
+  const WindowColours& colours = window_colours(context.panel.state.theme);
   const ImVec2 corner = ImGui::GetCursorScreenPos();
   const float unit = context.panel.fonts.scale();
   const figure::FigureInfo& current = *find_view(tile.view);
@@ -137,7 +137,7 @@ void draw_choice(TileState& tile, const figure::FigureInfo& view, const figure::
   }
 }
 
-void draw_choice_title(const figure::ChoiceInfo& choice, const Palette& colours) {
+void draw_choice_title(const figure::ChoiceInfo& choice, const WindowColours& colours) {
   ImGui::AlignTextToFramePadding();
   ImGui::TextColored(ImGui::ColorConvertU32ToFloat4(colours.secondary), "%s", choice.title.c_str());
 }
@@ -155,7 +155,7 @@ float side_width() {
 }
 
 void draw_side(TileState& tile, const TileContext& context) {
-  const Palette& colours = palette(context.panel.state.theme);
+  const WindowColours& colours = window_colours(context.panel.state.theme);
   const char* names[] = {"A, B", "A", "B"};
   const ImU32 inks[] = {colours.ink, colours.retained, colours.evicted};
   const auto now = static_cast<std::size_t>(tile.side);
@@ -194,7 +194,7 @@ struct Hidden {
 /// A button that opens it as a list, one control a line.
 void draw_more(TileState& tile, const figure::FigureInfo& view, const Hidden& hidden,
                const TileContext& context, Drafts& drafts) {
-  const Palette& colours = palette(context.panel.state.theme);
+  const WindowColours& colours = window_colours(context.panel.state.theme);
   if (ImGui::Button("…")) ImGui::OpenPopup("##more");
   if (!ImGui::IsPopupOpen("##more")) {
     std::string names;
@@ -232,7 +232,7 @@ void draw_more(TileState& tile, const figure::FigureInfo& view, const Hidden& hi
 }  // namespace
 
 void Tile::draw_header(TileState& tile, const TileContext& context, float width, bool active) {
-  const Palette& colours = palette(context.panel.state.theme);
+  const WindowColours& colours = window_colours(context.panel.state.theme);
   const ImVec2 corner = ImGui::GetCursorScreenPos();
   const float unit = context.panel.fonts.scale();
   const float height = header_height(context.panel.fonts);

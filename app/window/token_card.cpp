@@ -38,7 +38,7 @@ void draw_margins(const PanelContext& c, const TokenExplanation& life, float wid
     if (std::isfinite(reason.margin)) largest = std::max(largest, std::abs(reason.margin));
   }
   if (largest <= 0.0) return;
-  const Palette& colours = c.colours();
+  const WindowColours& colours = c.colours();
   const ImVec2 at = ImGui::GetCursorScreenPos();
   const float height = c.px(kChart);
   const float left = c.px(48);
@@ -110,7 +110,7 @@ void TokenCard::follow(Life& life, const PanelContext& c, const PolicyResults& r
     life = {};
     return;
   }
-  const std::string key = fmt::format("{}|{}", results.focus.value_key(), token);
+  const std::pair key{results.focus.value_key(), token};
   if (key == life.key) return;
   life.key = key;
   life.explanation = explain(*replay, *head, token);

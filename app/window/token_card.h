@@ -5,11 +5,13 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "analysis/replay/explain.h"
 #include "app/job/computed.h"
 #include "app/window/expectations.h"
 #include "app/window/numbers.h"
+#include "app/window/replay_key.h"
 
 namespace kvloupe::window {
 
@@ -32,7 +34,7 @@ class TokenCard {
 
  private:
   struct Life {
-    std::string key;
+    std::pair<ReplayKey, int> key;  // and the token
     std::optional<TokenExplanation> explanation;
   };
   static void follow(Life& life, const PanelContext& context, const PolicyResults& results,

@@ -5,8 +5,8 @@
 
 #include "app/session/state.h"
 #include "app/window/fonts.h"
-#include "app/window/palette.h"
 #include "app/window/step_tokens.h"
+#include "app/window/window_colours.h"
 
 namespace kvloupe::window {
 
@@ -15,7 +15,7 @@ class TokenText {
  public:
   struct Input {
     const Fonts& fonts;
-    const Palette& colours;
+    const WindowColours& colours;
     const std::vector<std::string>& text;  // [T]; may be empty: indices are shown
     int count = 0;                         // T
     const StepTokens* tokens = nullptr;

@@ -54,7 +54,7 @@ void draw_facts(const PanelContext& c, const Trace& trace) {
           "this is not an eviction");
     }
     row(c, "run", run_text(run),
-        run.policy == "full"
+        !run.closed_loop()
             ? "Captured with the full cache; policies are replayed on its states (open loop)"
             : "Captured with a policy in the cache (closed loop)");
     ImGui::EndTable();
@@ -69,7 +69,7 @@ ImU32 colour_of(const figure::Colour& c) { return IM_COL32(c.red, c.green, c.blu
 void draw_grid(const PanelContext& c, float height) {
   const GridValues& grid = c.shown.grid();
   if (grid.layers == 0) return;
-  const Palette& colours = c.colours();
+  const WindowColours& colours = c.colours();
   ImDrawList& list = *ImGui::GetWindowDrawList();
   ImGui::PushFont(c.fonts.secondary);
   const float text = c.fonts.secondary->FontSize;
@@ -148,7 +148,7 @@ void draw_grid(const PanelContext& c, float height) {
 /// The colour bar under the grid, with its limits.
 void draw_scale(const PanelContext& c) {
   const GridValues& grid = c.shown.grid();
-  const Palette& colours = c.colours();
+  const WindowColours& colours = c.colours();
   ImGui::PushFont(c.fonts.secondary);
   const std::string least = grid.least <= grid.most ? three_digits(grid.least) : "–";
   const std::string most = three_digits(grid.most);

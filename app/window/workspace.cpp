@@ -567,7 +567,7 @@ void Workspace::frame() {
 }
 
 void Workspace::draw_files() {
-  if (!file_panel.draw(fonts, window::palette(state.theme))) return;
+  if (!file_panel.draw(fonts, window_colours(state.theme))) return;
   try {
     switch (file_panel.purpose()) {
       case FilePanel::Purpose::open_session:

@@ -11,6 +11,7 @@
 #include "app/request/figure_service.h"
 #include "app/session/tile_settings.h"
 #include "app/session/view_catalog.h"
+#include "tests/app/shell_words.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
 
@@ -27,24 +28,6 @@ std::string command_of(const WorkspaceState& state, const TileState& tile,
   const figure::FigureInfo& figure = *find_view(tile.view);
   return request::command_line(
       figure, request::make_request(figure, settings_of(state, tile), inputs), options, page, path);
-}
-
-/// Splits as a shell would, for words quoted by shell_word().
-std::vector<std::string> shell_words(const std::string& line) {
-  std::vector<std::string> words(1);
-  bool quoted = false;
-  for (std::size_t i = 0; i < line.size(); ++i) {
-    if (line[i] == '\'') {
-      quoted = !quoted;
-    } else if (line[i] == '\\' && !quoted) {
-      words.back() += line[++i];
-    } else if (line[i] == ' ' && !quoted) {
-      words.emplace_back();
-    } else {
-      words.back() += line[i];
-    }
-  }
-  return words;
 }
 
 std::string content(const std::filesystem::path& file) {
@@ -96,7 +79,7 @@ TEST(ExportCommand, WritesTheFileTheWindowWrites) {
   const auto target = folder.path() / "it's a figure.svg";
   const std::string line =
       command_of(state, tile, maker.inputs(), options, *options.size, target.string());
-  std::vector<std::string> words = shell_words(line);
+  std::vector<std::string> words = test::shell_words(line);
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   ASSERT_EQ(cli::run(static_cast<int>(argv.size()), argv.data()), 0) << line;

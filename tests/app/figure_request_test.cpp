@@ -20,6 +20,7 @@
 #include "app/session/session.h"
 #include "app/session/tile_settings.h"
 #include "app/session/view_catalog.h"
+#include "tests/app/shell_words.h"
 #include "tests/support/synthetic_evaluation.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
@@ -28,24 +29,6 @@ namespace kvloupe::request {
 namespace {
 
 using ::testing::HasSubstr;
-
-/// Words of a line as a shell splits them; quotes are single.
-std::vector<std::string> shell_words(const std::string& line) {
-  std::vector<std::string> words(1);
-  bool quoted = false;
-  for (std::size_t i = 0; i < line.size(); ++i) {
-    if (line[i] == '\'') {
-      quoted = !quoted;
-    } else if (line[i] == '\\' && !quoted) {
-      words.back() += line[++i];
-    } else if (line[i] == ' ' && !quoted) {
-      words.emplace_back();
-    } else {
-      words.back() += line[i];
-    }
-  }
-  return words;
-}
 
 /// What the command line's parser makes of a line of command_line().
 FigureSettings parsed(const std::string& line) {
@@ -58,7 +41,7 @@ FigureSettings parsed(const std::string& line) {
   app.add_option("--figure", figure);
   app.add_option("--output", output);
   app.add_option("--set", options.choices)->allow_extra_args(false);
-  std::vector<std::string> words = shell_words(line);
+  std::vector<std::string> words = test::shell_words(line);
   words.erase(words.begin(), words.begin() + 2);  // kvloupe export
   std::vector<std::string> reversed(words.rbegin(), words.rend());
   app.parse(reversed);

@@ -237,7 +237,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   progress.check();
   // In either order: the full run is the one whose cache was full.
   std::array traces{input.traces.at(0), input.traces.at(1)};
-  if (traces[0]->run().policy != "full") std::swap(traces[0], traces[1]);
+  if (traces[0]->run().closed_loop()) std::swap(traces[0], traces[1]);
   auto figure = std::make_unique<DriftFigure>();
   figure->drift = measure_drift(*traces[0], *traces[1], progress);
   const Drift& drift = figure->drift;

@@ -18,28 +18,12 @@
 #include "analysis/record/layer_states.h"
 #include "analysis/replay/measure_replay.h"
 #include "analysis/replay/replay.h"
+#include "tests/bench/resources.h"
 
 namespace kvloupe {
 namespace {
 
 constexpr std::size_t kStatesBytes = std::size_t{256} << 20U;  // as the window has it
-
-double processor_seconds() {
-  timespec now{};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
-
-/// Peak of the resident memory, MB.
-long peak_memory() {
-  std::ifstream status("/proc/self/status");
-  std::string word;
-  long kilobytes = 0;
-  while (status >> word) {
-    if (word == "VmHWM:") status >> kilobytes;
-  }
-  return kilobytes / 1024;
-}
 
 void timed(const char* what, const std::function<void()>& work) {
   const auto start = std::chrono::steady_clock::now();

@@ -19,6 +19,7 @@
 
 #include "tests/app/virtual_display.h"
 #include "tests/app/window_driver.h"
+#include "tests/bench/resources.h"
 
 namespace kvloupe::test {
 namespace {
@@ -26,23 +27,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr auto kFrame = std::chrono::milliseconds(50);
 constexpr double kLongest = 300.0;  // seconds anything may take
-
-double processor_seconds() {
-  timespec now{};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
-
-/// Peak of the resident memory, MB.
-long peak_memory() {
-  std::ifstream status("/proc/self/status");
-  std::string word;
-  long kilobytes = 0;
-  while (status >> word) {
-    if (word == "VmHWM:") status >> kilobytes;
-  }
-  return kilobytes / 1024;
-}
 
 class Bench {
  public:

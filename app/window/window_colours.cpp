@@ -1,4 +1,6 @@
-#include "app/window/palette.h"
+#include "app/window/window_colours.h"
+
+#include "app/scene/style.h"
 
 namespace kvloupe::window {
 
@@ -7,37 +9,33 @@ constexpr ImU32 rgb(unsigned hex, unsigned alpha = 255) {
   return IM_COL32((hex >> 16) & 255, (hex >> 8) & 255, hex & 255, alpha);
 }
 
-constexpr Palette kLight{.paper = rgb(0xFCFCFA),
-                         .ink = rgb(0x1B1F24),
-                         .secondary = rgb(0x5A626B),
-                         .faint = rgb(0xDCDDD9),
-                         .panel = rgb(0xF6F6F3),
-                         .control = rgb(0xE9EAE6),
-                         .control_active = rgb(0xDADCD8),
-                         .retained = rgb(0x0072B2),
-                         .evicted = rgb(0xD55E00),
-                         .protection = rgb(0x009E73),
-                         .merged = rgb(0xCC79A7),
-                         .selection = rgb(0xE69F00),
-                         .error = rgb(0xB04A00)};
+ImU32 screen_colour(const figure::Colour& c) { return IM_COL32(c.red, c.green, c.blue, c.alpha); }
 
-// Blue and vermillion are a little lighter on dark paper, for contrast.
-constexpr Palette kDark{.paper = rgb(0x15181C),
-                        .ink = rgb(0xE6E8EA),
-                        .secondary = rgb(0x9BA3AB),
-                        .faint = rgb(0x2D3239),
-                        .panel = rgb(0x1A1E23),
-                        .control = rgb(0x272C33),
-                        .control_active = rgb(0x343B44),
-                        .retained = rgb(0x3F9FD8),
-                        .evicted = rgb(0xF07F2E),
-                        .protection = rgb(0x1FBF92),
-                        .merged = rgb(0xD894BA),
-                        .selection = rgb(0xE69F00),
-                        .error = rgb(0xF59457)};
+/// What a figure shows has the same colour in the window; the window's own surfaces are added.
+WindowColours made_colours(Theme theme) {
+  const figure::Palette of_figures = figure::palette(theme);
+  const bool light = theme == Theme::light;
+  return {.paper = screen_colour(of_figures.paper),
+          .ink = screen_colour(of_figures.ink),
+          .secondary = screen_colour(of_figures.faint),
+          .faint = light ? rgb(0xDCDDD9) : rgb(0x2D3239),
+          .panel = light ? rgb(0xF6F6F3) : rgb(0x1A1E23),
+          .control = light ? rgb(0xE9EAE6) : rgb(0x272C33),
+          .control_active = light ? rgb(0xDADCD8) : rgb(0x343B44),
+          .retained = screen_colour(of_figures.retained),
+          .evicted = screen_colour(of_figures.evicted),
+          .protection = screen_colour(of_figures.protected_),
+          .merged = screen_colour(of_figures.merged),
+          .selection = screen_colour(of_figures.selection),
+          .error = light ? rgb(0xB04A00) : rgb(0xF59457)};
+}
 }  // namespace
 
-const Palette& palette(Theme theme) { return theme == Theme::light ? kLight : kDark; }
+const WindowColours& window_colours(Theme theme) {
+  static const WindowColours kLight = made_colours(Theme::light);
+  static const WindowColours kDark = made_colours(Theme::dark);
+  return theme == Theme::light ? kLight : kDark;
+}
 
 ImU32 faded(ImU32 colour, float alpha) {
   const auto a = static_cast<ImU32>(static_cast<float>(colour >> IM_COL32_A_SHIFT) * alpha);
@@ -45,7 +43,7 @@ ImU32 faded(ImU32 colour, float alpha) {
 }
 
 void apply_theme(Theme theme, float scale) {
-  const Palette& p = palette(theme);
+  const WindowColours& p = window_colours(theme);
   ImGuiStyle style;
   style.WindowPadding = {16, 8};
   style.FramePadding = {8, 4};

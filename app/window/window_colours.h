@@ -6,14 +6,15 @@
 
 namespace kvloupe::window {
 
-/// The colours of the window. Each means the same thing everywhere.
-struct Palette {
+/// The colours of the window. Each means the same thing everywhere: what figures show has their
+/// colours (scene/style.h).
+struct WindowColours {
   ImU32 paper, ink, secondary, faint;    // background, text, secondary text, separators
   ImU32 panel, control, control_active;  // side panels, frames of controls
   ImU32 retained, evicted, protection, merged, selection, error;
 };
 
-const Palette& palette(Theme theme);
+const WindowColours& window_colours(Theme theme);
 
 /// Sets ImGui's style and colours: flat, an 8 px grid, 1 px separators, no shadows.
 void apply_theme(Theme theme, float scale);

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <string>
+
+#include "app/scene/scene.h"
+
+namespace kvloupe::figure {
+
+/// Appends the path as SVG path data, every point moved by `offset`. `number(double)` writes a
+/// coordinate.
+template <class Number>
+void append_svg_path(std::string& out, const Path& path, const Number& number, Point offset = {}) {
+  std::size_t at = 0;
+  const auto points = [&](int count) {
+    for (int i = 0; i < count; ++i) {
+      const Point p = path.points[at++];
+      if (i > 0) out += ' ';
+      out += number(p.x + offset.x) + ' ' + number(p.y + offset.y);
+    }
+  };
+  for (const PathVerb verb : path.verbs) {
+    switch (verb) {
+      case PathVerb::move:
+        out += 'M';
+        points(1);
+        break;
+      case PathVerb::line:
+        out += 'L';
+        points(1);
+        break;
+      case PathVerb::curve:
+        out += 'C';
+        points(3);
+        break;
+      case PathVerb::close:
+        out += 'Z';
+        break;
+    }
+  }
+}
+
+}  // namespace kvloupe::figure
