@@ -78,8 +78,8 @@ int run(int count, char** words) {
   const auto strip = [&] { return w.tiles[0].scene(); };
   // All heads have a number, and it is of what was asked for.
   const auto filled = [&] {
-    return w.results.a.all.complete() && !w.grid.values.empty() &&
-           std::all_of(w.grid.values.begin(), w.grid.values.end(),
+    return w.results.a.all.complete() && !w.shown.grid().values.empty() &&
+           std::all_of(w.shown.grid().values.begin(), w.shown.grid().values.end(),
                        [](double value) { return std::isfinite(value); });
   };
   fmt::print("{}, {}, N = {}\n", w.state.policy_a, w.state.grid_metric, budget);
@@ -101,7 +101,7 @@ int run(int count, char** words) {
 
   fmt::print("another step\n");
   bench.begin();
-  w.state.selection.step = w.step() / 2;
+  w.state.selection.step = w.shown.step() / 2;
   driver.frame();
   bench.until("grid", filled);
   bench.until("all at rest", [&] { return w.settled(); });
