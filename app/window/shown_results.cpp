@@ -69,7 +69,7 @@ void ShownResults::follow_measured_grid(const Measure& measure, int now) {
   if (subject == grid_of_ && values == measured_grid_) return;
   const ModelInfo& model = results_.trace()->model();
   GridValues fresh = values ? *values : no_values(model.num_layers, model.num_kv_heads);
-  // While a budget is dragged, heads that are still to come keep subject they had, so that nothing
+  // While a budget is dragged, heads that are still to come keep what they had, so that nothing
   // flickers; each is replaced as it comes.
   if (subject == grid_of_ && measures_.computing_grid()) keep_missing(fresh, grid_);
   grid_key_ = {};
@@ -114,7 +114,7 @@ void ShownResults::follow_grid(int now) {
   GridValues fresh = grid_values(state_.grid_metric,
                                  {same_steps ? all_a_.get() : nullptr, all_b_.get(), sinks.get()},
                                  model.num_layers, model.num_kv_heads, now);
-  // While a budget is dragged, heads that are still to come keep subject they had, so that nothing
+  // While a budget is dragged, heads that are still to come keep what they had, so that nothing
   // flickers; each is replaced as it comes.
   if (subject == grid_of_ && results_.a.all.computing()) keep_missing(fresh, grid_);
   grid_of_ = subject;

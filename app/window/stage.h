@@ -11,7 +11,7 @@
 
 namespace kvloupe::window {
 
-/// The panels, by the numbers that keys and folded panels go by.
+/// The panels around the tiles, in the order in which the keyboard visits them.
 enum class Panel { none, left, right, bottom, lesson };
 
 /// What the stage shows around the tiles. Each draws into the current ImGui window.
