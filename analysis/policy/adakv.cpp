@@ -82,6 +82,7 @@ PolicyEntry adakv() {
   PolicyEntry entry;
   entry.name = "adakv";
   entry.summary = "the heads of a layer share its entries: the highest scores of all heads stay";
+  entry.traits.reads_queries = false;
   entry.formula =
       "pin: the best floor(safeguard N) of each head are kept, the rest of N Hk goes to the "
       "highest scores of the layer; mix: B_h = round((1 - a) c_h + floor(a N)), c_h = the head's "

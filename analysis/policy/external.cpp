@@ -62,6 +62,7 @@ PolicyEntry external() {
   PolicyEntry entry;
   entry.name = "external";
   entry.summary = "the sets in a file of the form that `replay --json` writes";
+  entry.traits.reads_queries = false;
   entry.formula = "kept = heads[layer, head].steps[step].retained of the file";
   entry.source = "shows what another program kept";
   entry.parameters = {{.name = "file",

@@ -31,6 +31,7 @@ PolicyEntry full() {
   entry.builder = WholePolicyBuilder{
       [](const SpecPart&, const LayerContext&) { return std::make_unique<Full>(); }};
   entry.traits.keeps_everything = true;
+  entry.traits.reads_queries = false;
   entry.notes = [](const SpecPart&, const ModelInfo&, int) {
     return std::vector<std::string>{"full keeps every entry; the budget has no effect"};
   };

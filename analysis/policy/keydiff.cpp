@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "analysis/numeric/float_rows.h"
 #include "analysis/policy/group_mean.h"
 #include "analysis/policy/key_norms.h"
 #include "analysis/policy/policies.h"
@@ -56,7 +57,7 @@ class KeyDiffHead {
       if (!(norms_[row] > 0.0F)) return;
       factor /= static_cast<double>(norms_[row]);
     }
-    add_key(sum_.data(), keys.data() + row * keys.outerStride(), factor,
+    add_row(sum_.data(), keys.data() + row * keys.outerStride(), factor,
             static_cast<std::size_t>(keys.cols()));
   }
 
@@ -153,6 +154,7 @@ PolicyEntry keydiff() {
   PolicyEntry entry;
   entry.name = "keydiff";
   entry.summary = "keeps the keys least similar to their anchor, the mean direction";
+  entry.traits.reads_queries = false;
   entry.formula = "score_i = -cos(anchor, k_i), anchor = mean of the normalised keys in the cache";
   entry.source = "KeyDiff, eq. 7 (pairwise), algorithm 1, tables 2 and 3";
   entry.differences =

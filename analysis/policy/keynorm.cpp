@@ -34,6 +34,7 @@ PolicyEntry keynorm() {
   PolicyEntry entry;
   entry.name = "keynorm";
   entry.summary = "keeps entries with small keys (KeyL2Norm)";
+  entry.traits.reads_queries = false;
   entry.formula = "score_i = -||k_i||";
   entry.source = "Devoto et al., A Simple and Effective L2 Norm-Based Strategy; KeyDiff table 8";
   entry.differences =

@@ -54,6 +54,7 @@ struct ParameterInfo {
 /// What holds for a part, for code that would otherwise have to know its name.
 struct PolicyTraits {
   bool needs_future = false;          // reads StepView::whole: replay only
+  bool reads_queries = true;          // reads StepView::queries or ::attention
   bool reads_output_weights = false;  // reads LayerContext::output_weights
   bool keeps_everything = false;      // is the full cache: takes no budget and evicts nothing
 };

@@ -26,6 +26,7 @@ PolicyEntry pyramid() {
   PolicyEntry entry;
   entry.name = "pyramid";
   entry.summary = "the budget falls from the first layer to the last; N is the mean";
+  entry.traits.reads_queries = false;
   entry.formula =
       "layer l of L holds max - l(max - min)/(L - 1) per head, rounded half to even; min = N/beta, "
       "max = 2N - min; if max > n: max = n, min = 2N - n; n = tokens seen that later queries see";

@@ -31,6 +31,7 @@ PolicyEntry random() {
   PolicyEntry entry;
   entry.name = "random";
   entry.summary = "chooses entries by a fixed hash; a baseline";
+  entry.traits.reads_queries = false;
   entry.formula = "score_i = hash(seed, layer, head, token index of i) in [0, 1)";
   entry.source = "a baseline of kvloupe's own";
   entry.differences =

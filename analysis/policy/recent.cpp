@@ -8,6 +8,7 @@ PolicyEntry recent() {
   PolicyEntry entry;
   entry.name = "recent";
   entry.summary = "keeps the most recent entries, inside the budget";
+  entry.traits.reads_queries = false;
   entry.formula = "the last r entries of the cache are kept whatever their score";
   entry.source = "KeyDiff table 11 (10 % and 20 % of the budget); H2O (50 %)";
   entry.parameters = {{.name = "r",

@@ -23,6 +23,7 @@ PolicyEntry sink() {
   PolicyEntry entry;
   entry.name = "sink";
   entry.summary = "keeps the first n tokens and the most recent others (StreamingLLM)";
+  entry.traits.reads_queries = false;
   entry.formula = "score_i = token index of i; tokens 0 to n - 1 are kept first";
   entry.source = "Xiao et al., Efficient Streaming Language Models with Attention Sinks";
   entry.differences =

@@ -8,6 +8,7 @@ PolicyEntry sinks() {
   PolicyEntry entry;
   entry.name = "sinks";
   entry.summary = "keeps the first tokens, inside the budget";
+  entry.traits.reads_queries = false;
   entry.formula = "tokens 0 to n - 1 are kept whatever their score";
   entry.source = "Xiao et al., Efficient Streaming Language Models with Attention Sinks";
   entry.parameters = {{.name = "n",

@@ -43,10 +43,11 @@ void check_head(const ReplayRequest& request, const ModelInfo& model) {
                      std::to_string(model.num_kv_heads - 1));
   }
 }
-/// What the policy decides by. Queries might all be needed: attention is made when it is asked for.
+/// What the policy decides by.
 StateParts parts_of_policy(const PolicySpec& policy, const LayerContext& context) {
   StateParts parts;
   parts.value_norms = false;
+  parts.queries = has_trait(policy, &PolicyTraits::reads_queries);
   parts.output_weights = has_trait(policy, &PolicyTraits::reads_output_weights);
   if (!parts.output_weights) {
     const std::unique_ptr<LayerPolicy> one = make_layer_policy(policy, context);

@@ -289,6 +289,34 @@ TEST_F(ReplayTest, DoesNotDependOnThreadsOrOrderOrHeldStates) {
   }
 }
 
+TEST_F(ReplayTest, APolicyThatReadsNoQueriesDecidesWithoutThem) {
+  int without = 0;
+  for (const std::string& spec : catalogue_specs()) {
+    ReplayRequest request;
+    request.policy = parse_policy(spec);
+    request.budget = 20;
+    request.scores_layer = 1;
+    request.scores_head = 1;
+    LayerStatesCache states(std::size_t{1} << 24U);
+    request.states = &states;
+    request.metrics = false;
+    const Replay bare = run(request);
+    const bool reads = has_trait(request.policy, &PolicyTraits::reads_queries);
+    EXPECT_EQ(states.get(*trace_, 1, StateParts::keys_only())->queries.empty(), !reads) << spec;
+    if (reads) continue;
+    ++without;
+    request.metrics = true;  // reads everything
+    const Replay whole = run(request);
+    ASSERT_EQ(bare.heads.size(), whole.heads.size());
+    for (std::size_t i = 0; i < bare.heads.size(); ++i) {
+      EXPECT_EQ(bare.heads[i].evicted_at, whole.heads[i].evicted_at) << spec;
+      EXPECT_EQ(bare.heads[i].scores, whole.heads[i].scores) << spec;
+      EXPECT_EQ(bare.heads[i].fates, whole.heads[i].fates) << spec;
+    }
+  }
+  EXPECT_GE(without, 20);
+}
+
 TEST_F(ReplayTest, DoesNotDependOnStoredAttention) {
   test::SyntheticTraceOptions options = options_;
   options.attention = true;
