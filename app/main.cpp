@@ -1,3 +1,7 @@
+#include "analysis/freed_memory.h"
 #include "app/cli/commands.h"
 
-int main(int argc, char** argv) { return kvloupe::cli::run(argc, argv); }
+int main(int argc, char** argv) {
+  kvloupe::share_freed_memory();
+  return kvloupe::cli::run(argc, argv);
+}

@@ -53,7 +53,7 @@ MatrixView MeasuredStep::seen_values() const {
   return values.rows() == 0 ? values : rows(values, first_token_, prefix() - first_token_);
 }
 
-const Matrix* MeasuredStep::output_weight(int query_head) const {
+const OutputWeight* MeasuredStep::output_weight(int query_head) const {
   const auto& weights = input_.states.output_weights;
   return weights.empty() ? nullptr : &weights[static_cast<std::size_t>(query_head)];
 }

@@ -68,7 +68,7 @@ class MeasuredStep {
   MatrixView seen_keys() const;    // [seen,d]
   MatrixView seen_values() const;  // [seen,d]; as above
   /// [d,D] of a query head, or null if the trace has no output weights.
-  const Matrix* output_weight(int query_head) const;
+  const OutputWeight* output_weight(int query_head) const;
   /// [seen] = ‖v_i W_O‖ of a query head; empty where the trace has no output weights.
   std::span<const float> value_out_norms(int query_head, Norm norm) const;
 

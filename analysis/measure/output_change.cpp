@@ -31,7 +31,7 @@ Eigen::VectorXd output_change(const LayerStates& states, const ModelInfo& model,
     for (std::size_t j = 0; j < cut.size(); ++j) {
       output += cut[j] * values.row(retained[head][j]).cast<double>().transpose();
     }
-    change += states.output_weights[index].cast<double>().transpose() * output;
+    change += states.output_weights[index].apply(output);
   }
   return change;
 }

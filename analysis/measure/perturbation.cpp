@@ -15,7 +15,7 @@ constexpr StateParts kOutputsAndNorms{false, true, true, true};
 
 /// The cache as it stands after the step against all that the query sees of the captured prefix.
 QueryHeadMetrics of_cache(MeasuredStep& step, int query_head) {
-  const Matrix* weight = step.output_weight(query_head);
+  const OutputWeight* weight = step.output_weight(query_head);
   if (step.cache().merged()) {
     return merged_perturbation(step.logits(query_head), step.kept_rows(), step.seen_values(),
                                step.cache_logits(query_head), step.cache_values(), weight);

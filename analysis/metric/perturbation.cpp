@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "analysis/numeric/float_rows.h"
+
 namespace kvloupe {
 
 namespace {
@@ -57,22 +59,20 @@ void add_weighted(Eigen::VectorXd& sum, const std::vector<double>& weights,
                   const MatrixView& values) {
   for (std::size_t i = 0; i < weights.size(); ++i) {
     if (weights[i] == 0.0) continue;
-    sum += weights[i] * values.row(static_cast<Eigen::Index>(i)).cast<double>().transpose();
+    add_row(sum.data(), values.data() + static_cast<Eigen::Index>(i) * values.outerStride(),
+            weights[i], static_cast<std::size_t>(values.cols()));
   }
 }
 
 /// Norms of what the head's output lost [d], before and after W_O.
 void fill_norms(QueryHeadMetrics& result, const Eigen::VectorXd& head_error,
-                const Matrix* output_weight) {
+                const OutputWeight* output_weight) {
   result.head_error_l2 = head_error.norm();
   if (output_weight == nullptr) {
     result.perturbation_l1 = result.perturbation_l2 = kUnknown;
     return;
   }
-  Eigen::VectorXd output = Eigen::VectorXd::Zero(output_weight->cols());
-  for (Eigen::Index j = 0; j < output_weight->rows(); ++j) {
-    output += head_error[j] * output_weight->row(j).cast<double>().transpose();
-  }
+  const Eigen::VectorXd output = output_weight->apply(head_error);
   result.perturbation_l1 = output.lpNorm<1>();
   result.perturbation_l2 = output.norm();
 }
@@ -92,7 +92,7 @@ std::vector<double> softmax(std::span<const float> logits) {
 
 QueryHeadMetrics output_perturbation(std::span<const float> logits,
                                      std::span<const std::int32_t> kept, const MatrixView& values,
-                                     const Matrix* output_weight,
+                                     const OutputWeight* output_weight,
                                      std::span<const float> value_norms_l1,
                                      std::span<const float> value_norms_l2) {
   QueryHeadMetrics result;
@@ -116,7 +116,8 @@ QueryHeadMetrics output_perturbation(std::span<const float> logits,
 QueryHeadMetrics merged_perturbation(std::span<const float> logits,
                                      std::span<const std::int32_t> kept, const MatrixView& values,
                                      std::span<const float> cache_logits,
-                                     const MatrixView& cache_values, const Matrix* output_weight) {
+                                     const MatrixView& cache_values,
+                                     const OutputWeight* output_weight) {
   QueryHeadMetrics result;
   const std::vector<double> attention = softmax(logits);
   for (const std::int32_t i : kept) result.retained_mass += attention[static_cast<std::size_t>(i)];

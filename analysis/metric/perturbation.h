@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "analysis/matrix.h"
+#include "analysis/trace/output_weight.h"
 
 namespace kvloupe {
 
@@ -34,7 +35,7 @@ std::vector<double> softmax(std::span<const float> logits);
 /// cancels, and ℒ and θ are exactly 0 if the evicted entries had no attention.
 QueryHeadMetrics output_perturbation(std::span<const float> logits,
                                      std::span<const std::int32_t> kept, const MatrixView& values,
-                                     const Matrix* output_weight,
+                                     const OutputWeight* output_weight,
                                      std::span<const float> value_norms_l1,
                                      std::span<const float> value_norms_l2);
 
@@ -45,6 +46,7 @@ QueryHeadMetrics output_perturbation(std::span<const float> logits,
 QueryHeadMetrics merged_perturbation(std::span<const float> logits,
                                      std::span<const std::int32_t> kept, const MatrixView& values,
                                      std::span<const float> cache_logits,
-                                     const MatrixView& cache_values, const Matrix* output_weight);
+                                     const MatrixView& cache_values,
+                                     const OutputWeight* output_weight);
 
 }  // namespace kvloupe

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "analysis/error.h"
-#include "analysis/policy/key_sums.h"
+#include "analysis/numeric/float_rows.h"
 
 namespace kvloupe {
 

@@ -4,8 +4,8 @@
 #include <span>
 #include <vector>
 
+#include "analysis/numeric/float_rows.h"
 #include "analysis/policy/kept_rows.h"
-#include "analysis/policy/key_sums.h"
 #include "analysis/policy/policy.h"
 
 namespace kvloupe {

@@ -13,6 +13,7 @@
 #include "analysis/matrix.h"
 #include "analysis/policy/spec.h"
 #include "analysis/trace/model_info.h"
+#include "analysis/trace/output_weight.h"
 
 namespace kvloupe {
 
@@ -28,7 +29,7 @@ struct LayerContext {
   double attention_scale = 0.0;
   int budget = 0;  // N: largest number of entries per head after a step (allocation: mean)
   /// [Hq] of [d,D], W_O cut by query head, borrowed: must outlive the policy; empty if unknown.
-  std::span<const Matrix> output_weights;
+  std::span<const OutputWeight> output_weights;
   HeadLoop for_heads;
 };
 

@@ -42,21 +42,22 @@ const std::vector<float>& ValueOutNorms::of(const StepView& view, int head) {
 void ValueOutNorms::compute(const MatrixView& values, int head, Eigen::Index first,
                             Eigen::Index count) {
   std::vector<float>& norms = norms_[static_cast<std::size_t>(head)];
-  Matrix outputs;
-  for (Eigen::Index tile = first; tile < first + count; tile += kTileRows) {
-    const Eigen::Index rows = std::min(kTileRows, first + count - tile);
-    Eigen::VectorXd sum = Eigen::VectorXd::Zero(rows);
-    for (int query_head = head * group_size_; query_head < (head + 1) * group_size_; ++query_head) {
-      outputs.noalias() =
-          values.middleRows(tile, rows) * output_weights_[static_cast<std::size_t>(query_head)];
+  Eigen::VectorXd sum = Eigen::VectorXd::Zero(count);
+  Matrix outputs, room;
+  for (int query_head = head * group_size_; query_head < (head + 1) * group_size_; ++query_head) {
+    const Matrix& weight = output_weights_[static_cast<std::size_t>(query_head)].floats(room);
+    for (Eigen::Index tile = 0; tile < count; tile += kTileRows) {
+      const Eigen::Index rows = std::min(kTileRows, count - tile);
+      outputs.noalias() = values.middleRows(first + tile, rows) * weight;
       for (Eigen::Index row = 0; row < rows; ++row) {
         const auto output = outputs.row(row);
-        sum[row] += static_cast<double>(norm_ == Norm::l1 ? output.lpNorm<1>() : output.norm());
+        sum[tile + row] +=
+            static_cast<double>(norm_ == Norm::l1 ? output.lpNorm<1>() : output.norm());
       }
     }
-    for (Eigen::Index row = 0; row < rows; ++row) {
-      norms[static_cast<std::size_t>(tile + row)] = static_cast<float>(sum[row] / group_size_);
-    }
+  }
+  for (Eigen::Index row = 0; row < count; ++row) {
+    norms[static_cast<std::size_t>(first + row)] = static_cast<float>(sum[row] / group_size_);
   }
 }
 

@@ -26,7 +26,7 @@ class ValueOutNorms {
  private:
   void compute(const MatrixView& values, int head, Eigen::Index first, Eigen::Index count);
 
-  std::span<const Matrix> output_weights_;  // [Hq] of [d,D]
+  std::span<const OutputWeight> output_weights_;  // [Hq] of [d,D]
   int layer_;
   int num_heads_;
   int group_size_;

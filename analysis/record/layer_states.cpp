@@ -7,13 +7,15 @@ namespace kvloupe {
 
 std::size_t LayerStates::bytes() const {
   std::size_t floats = 0;
-  for (const auto* matrices : {&keys, &queries, &values, &output_weights}) {
+  for (const auto* matrices : {&keys, &queries, &values}) {
     for (const Matrix& matrix : *matrices) floats += static_cast<std::size_t>(matrix.size());
   }
   for (const auto* norms : {&value_norms_l1, &value_norms_l2}) {
     for (const auto& values_of_head : *norms) floats += values_of_head.size();
   }
-  return floats * sizeof(float);
+  std::size_t bytes = floats * sizeof(float);
+  for (const OutputWeight& weight : output_weights) bytes += weight.bytes();
+  return bytes;
 }
 
 StateParts StateParts::with(const StateParts& other) const {

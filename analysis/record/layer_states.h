@@ -26,10 +26,10 @@ struct StateParts {
 
 /// One layer's states in memory, as stored. A part that was not asked for is empty.
 struct LayerStates {
-  std::vector<Matrix> keys;            // [Hk] of [T,d]
-  std::vector<Matrix> queries;         // [Hq] of [T,d]
-  std::vector<Matrix> values;          // [Hk] of [T,d]
-  std::vector<Matrix> output_weights;  // [Hq] of [d,D]; empty if the trace has none
+  std::vector<Matrix> keys;                  // [Hk] of [T,d]
+  std::vector<Matrix> queries;               // [Hq] of [T,d]
+  std::vector<Matrix> values;                // [Hk] of [T,d]
+  std::vector<OutputWeight> output_weights;  // [Hq] of [d,D]; empty if the trace has none
   std::vector<std::vector<float>> value_norms_l1, value_norms_l2;  // [Hq] of [T]; as above
 
   std::size_t bytes() const;

@@ -38,6 +38,10 @@ TraceFile open_trace_file(const std::filesystem::path& path) {
   H5Pset_fclose_degree(properties, H5F_CLOSE_STRONG);
   // A finished trace is never written again, and some file systems know no locks.
   H5Pset_file_locking(properties, false, true);
+  // Without a cache of chunks HDF5 reads those that are not compressed straight to where they are
+  // wanted, and of these only the part that is wanted. Nothing is read twice for that: a dataset is
+  // opened for each read, and its cache would be empty.
+  check(H5Pset_cache(properties, 0, 0, 0, 0.0), "cannot set up HDF5");
   check(H5Pset_driver(properties, checked_driver(), nullptr), "cannot set up HDF5");
   const hid_t id = H5Fopen(path.c_str(), H5F_ACC_RDONLY, properties);
   opened.file = Handle(id, H5Fclose, "is truncated or damaged");

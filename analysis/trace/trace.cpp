@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "analysis/error.h"
+#include "analysis/numeric/float_rows.h"
 #include "analysis/trace/hdf5.h"
 #include "analysis/trace/output_norms.h"
 #include "analysis/trace/trace_attributes.h"
@@ -59,13 +60,15 @@ struct Trace::Impl {
   }
 
   void check_finite(const Matrix& m, int layer, const char* name, int head, const char* row) const {
-    if ((m.array() * 0.0F).sum() == 0.0F) return;  // 0·x is 0 for finite x only, and vectorises
+    if (all_finite(m.data(), static_cast<std::size_t>(m.size()))) return;
     for (Eigen::Index i = 0; i < m.rows(); ++i) {
-      if (!m.row(i).allFinite()) {
-        throw WorkError(fmt::format("{}: {} of layer {}, head {}, {} {} is not a finite number",
-                                    datasets.path().string(), name, layer, head, row, i));
-      }
+      if (!m.row(i).allFinite()) not_finite(layer, name, head, row, i);
     }
+  }
+  [[noreturn]] void not_finite(int layer, const char* name, int head, const char* row,
+                               Eigen::Index index) const {
+    throw WorkError(fmt::format("{}: {} of layer {}, head {}, {} {} is not a finite number",
+                                datasets.path().string(), name, layer, head, row, index));
   }
 
   const Layer& layer_at(int layer) const {
@@ -193,14 +196,16 @@ Matrix Trace::value(int layer, int head) const {
   return impl_->read_states("value", layer, head, model().num_kv_heads);
 }
 
-std::optional<Matrix> Trace::output_weight(int layer, int query_head) const {
+std::optional<OutputWeight> Trace::output_weight(int layer, int query_head) const {
   const Impl::Layer& entry = impl_->layer_at(layer);
   impl_->check_head(query_head, model().num_heads, "query head");
   if (!entry.output_weight) return std::nullopt;
-  Matrix weight = impl_->datasets.read_matrix(
+  OutputWeight weight = impl_->datasets.read_output_weight(
       layout::layer_dataset(layer, "output_weight"),
       {size(model().num_heads), size(model().head_dim), size(model().hidden_size)}, query_head);
-  impl_->check_finite(weight, layer, "output_weight", query_head, "row");
+  if (const Eigen::Index row = weight.first_row_not_finite(); row >= 0) {
+    impl_->not_finite(layer, "output_weight", query_head, "row", row);
+  }
   return weight;
 }
 
@@ -212,9 +217,10 @@ std::vector<float> Trace::value_out_norm(int layer, int query_head, Norm norm) c
         layout::layer_dataset(layer, norm == Norm::l1 ? "value_out_norm_l1" : "value_out_norm_l2"),
         model().num_heads, length(), query_head);
   }
-  const std::optional<Matrix> weight = output_weight(layer, query_head);
+  const std::optional<OutputWeight> weight = output_weight(layer, query_head);
   if (!weight) return {};
-  return output_norms(value(layer, model().head_of(query_head)), *weight, norm);
+  Matrix room;
+  return output_norms(value(layer, model().head_of(query_head)), weight->floats(room), norm);
 }
 
 std::vector<float> Trace::attention_logsumexp(int layer, int query_head) const {

@@ -9,6 +9,7 @@
 
 #include "analysis/matrix.h"
 #include "analysis/trace/model_info.h"
+#include "analysis/trace/output_weight.h"
 
 namespace kvloupe {
 
@@ -49,7 +50,7 @@ class Trace {
   Matrix key(int layer, int head) const;    // [T,d], after RoPE
   Matrix value(int layer, int head) const;  // [T,d]
   /// [d,D]: W_O's slice for one query head; nothing if the trace has none.
-  std::optional<Matrix> output_weight(int layer, int query_head) const;
+  std::optional<OutputWeight> output_weight(int layer, int query_head) const;
   /// ‖v_i W_O‖ [T]: stored, or computed from value and output_weight; empty if the trace has
   /// neither.
   std::vector<float> value_out_norm(int layer, int query_head, Norm norm) const;

@@ -110,35 +110,53 @@ Dataset TraceDatasets::open_merges(int layer) const {
   return dataset;
 }
 
-Matrix TraceDatasets::read_part(const std::string& name, const Shape& shape, const Shape& start,
-                                const Shape& count, Eigen::Index rows, Eigen::Index columns,
-                                bool sparse) const {
-  Matrix result;
-  std::unique_ptr<std::uint16_t[]> narrow;
+TraceDatasets::Stored TraceDatasets::read_stored(const std::string& name, const Shape& shape,
+                                                 const Shape& start, const Shape& count,
+                                                 Eigen::Index rows, Eigen::Index columns,
+                                                 bool sparse) const {
+  Stored stored;
   guarded([&] {
     const std::string what = "cannot read " + name + ": damaged or truncated";
     const Dataset dataset = open(name, Kind::real, shape, sparse);
-    result.resize(rows, columns);
     const Handle file_space(H5Dget_space(dataset.id), H5Sclose, what);
     select(file_space, start, count, what);
     const Handle memory(H5Screate_simple(static_cast<int>(count.size()), count.data(), nullptr),
                         H5Sclose, what);
+    const auto read = [&](hid_t type, void* into) {
+      hdf5::check(H5Dread(dataset.id, type, memory, file_space, H5P_DEFAULT, into), what);
+    };
     if (dataset.is_half) {
-      narrow =
-          std::make_unique_for_overwrite<std::uint16_t[]>(static_cast<std::size_t>(result.size()));
-      hdf5::check(H5Dread(dataset.id, dataset.type, memory, file_space, H5P_DEFAULT, narrow.get()),
-                  what);
+      stored.halves =
+          std::make_unique_for_overwrite<std::uint16_t[]>(static_cast<std::size_t>(rows * columns));
+      read(dataset.type, stored.halves.get());
     } else {
-      hdf5::check(
-          H5Dread(dataset.id, H5T_NATIVE_FLOAT, memory, file_space, H5P_DEFAULT, result.data()),
-          what);
+      stored.floats.resize(rows, columns);
+      read(H5T_NATIVE_FLOAT, stored.floats.data());
     }
   });
-  if (narrow) {
-    const auto elements = static_cast<std::size_t>(result.size());
-    floats_from_halves({narrow.get(), elements}, {result.data(), elements});
+  return stored;
+}
+
+Matrix TraceDatasets::read_part(const std::string& name, const Shape& shape, const Shape& start,
+                                const Shape& count, Eigen::Index rows, Eigen::Index columns,
+                                bool sparse) const {
+  Stored stored = read_stored(name, shape, start, count, rows, columns, sparse);
+  if (stored.halves) {
+    stored.floats.resize(rows, columns);
+    const auto elements = static_cast<std::size_t>(stored.floats.size());
+    floats_from_halves({stored.halves.get(), elements}, {stored.floats.data(), elements});
   }
-  return result;
+  return std::move(stored.floats);
+}
+
+OutputWeight TraceDatasets::read_output_weight(const std::string& name, const Shape& shape,
+                                               int index) const {
+  const auto rows = static_cast<Eigen::Index>(shape[1]),
+             columns = static_cast<Eigen::Index>(shape[2]);
+  Stored stored = read_stored(name, shape, {static_cast<hsize_t>(index), 0, 0},
+                              {1, shape[1], shape[2]}, rows, columns, false);
+  if (!stored.halves) return std::move(stored.floats);
+  return {rows, columns, std::move(stored.halves)};
 }
 
 Matrix TraceDatasets::read_matrix(const std::string& name, const Shape& shape, int index,

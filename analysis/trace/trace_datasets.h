@@ -4,12 +4,14 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "analysis/error.h"
 #include "analysis/matrix.h"
 #include "analysis/trace/hdf5.h"
+#include "analysis/trace/output_weight.h"
 
 namespace kvloupe {
 
@@ -69,6 +71,10 @@ class TraceDatasets {
                    const Shape& count, Eigen::Index rows, Eigen::Index columns,
                    bool sparse = false) const;
 
+  /// One matrix [rows, columns] of a float dataset [n, rows, columns], in the file's own precision.
+  /// Throws FileError.
+  OutputWeight read_output_weight(const std::string& name, const Shape& shape, int index) const;
+
   /// Reads rows `index` of the first dimension of a float dataset: everything else as one matrix
   /// [rows, columns]. Throws FileError.
   Matrix read_matrix(const std::string& name, const Shape& shape, int index,
@@ -78,6 +84,15 @@ class TraceDatasets {
   std::vector<float> read_row(const std::string& name, int rows, int columns, int row) const;
 
  private:
+  /// Elements as the file has them: halves, or else floats.
+  struct Stored {
+    std::unique_ptr<std::uint16_t[]> halves;
+    Matrix floats;
+  };
+  Stored read_stored(const std::string& name, const Shape& shape, const Shape& start,
+                     const Shape& count, Eigen::Index rows, Eigen::Index columns,
+                     bool sparse) const;
+
   std::filesystem::path path_;
   std::string identity_;
   std::uint64_t file_bytes_ = 0;

@@ -7,7 +7,7 @@ namespace kvloupe::window {
 
 ShownResults::ShownResults(const WorkspaceState& state, Results& results,
                            std::function<void()> wake)
-    : state_(state), results_(results), measures_(std::move(wake)) {}
+    : state_(state), results_(results), measures_(results.replays(), std::move(wake)) {}
 
 int ShownResults::step() const {
   if (blocks_.empty()) return 0;

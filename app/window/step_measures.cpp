@@ -10,13 +10,13 @@ namespace kvloupe::window {
 
 namespace {
 constexpr int kThreads = 2;  // the grid's and a head's
-constexpr std::size_t kStatesBytes = std::size_t{192} << 20U;
 constexpr auto kRest = std::chrono::milliseconds(150);
 constexpr auto kBetweenPartialGrids = std::chrono::milliseconds(50);
 }  // namespace
 
-StepMeasures::StepMeasures(std::function<void()> wake)
-    : states_(kStatesBytes), queue_(kThreads, std::move(wake)) {}
+StepMeasures::StepMeasures(std::shared_ptr<figure::ReplayService> replays,
+                           std::function<void()> wake)
+    : replays_(std::move(replays)), queue_(kThreads, std::move(wake)) {}
 
 void StepMeasures::want_grid(const MeasuredReplay& of, const Measure& measure,
                              const GridSubject& subject) {
@@ -31,7 +31,7 @@ void StepMeasures::want_grid(const MeasuredReplay& of, const Measure& measure,
     request.measures = {measure.info->name};
     request.steps = {of.step};
     request.background = true;
-    request.states = &states_;
+    request.states = &replays_->states();
     auto last = std::chrono::steady_clock::now();
     measure_replay(*of.trace, *of.replay, request, progress,
                    [&](const std::vector<HeadReplay>& heads) {
@@ -65,7 +65,7 @@ void StepMeasures::want_head(int policy, const MeasuredReplay& of, int layer, in
     request.steps = {of.step};
     request.layers = {layer};
     request.head = head;
-    request.states = &states_;
+    request.states = &replays_->states();
     const Replay measured = measure_replay(*of.trace, *of.replay, request, progress);
     return measured.heads.front().steps[static_cast<std::size_t>(of.step)];
   });

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "analysis/measure/measure_catalog.h"
-#include "analysis/record/layer_states.h"
+#include "app/figure/replay_service.h"
 #include "app/job/computed.h"
 #include "app/job/job_queue.h"
 #include "app/session/head_grid.h"
@@ -33,8 +33,9 @@ struct GridSubject {
 /// Values computed in the background. All methods belong to the window's thread.
 class StepMeasures {
  public:
+  /// States are taken from `replays`, which hold those of the layers that were just replayed.
   /// `wake` ends the window's sleep; called from a worker thread.
-  explicit StepMeasures(std::function<void()> wake);
+  StepMeasures(std::shared_ptr<figure::ReplayService> replays, std::function<void()> wake);
 
   /// Asks for one measure of every head: values of an older replay of the same subject are shown
   /// until the new ones are there.
@@ -52,7 +53,7 @@ class StepMeasures {
   bool computing() const;
 
  private:
-  LayerStatesCache states_;  // outlives the jobs, which use it
+  std::shared_ptr<figure::ReplayService> replays_;  // outlives the jobs, which use it
   struct GridKey {
     GridSubject subject;
     ReplayKey replay;

@@ -44,7 +44,7 @@ class CachePolicy {
 
  private:
   struct Layer {
-    std::vector<Matrix> output_weights;  // [Hq] of [d,D], if the policy reads them
+    std::vector<OutputWeight> output_weights;  // [Hq] of [d,D], if the policy reads them
     std::unique_ptr<EvictingLayer> caches;
     std::vector<std::vector<std::int32_t>> evicted_at;
     std::vector<MergedEntry> merges;

@@ -108,6 +108,7 @@ Matrix made(Eigen::Index rows, Eigen::Index columns, float phase) {
 TEST(ExtremeSink, PerturbationAndBoundKeepTheirDigitsHoweverLittleIsEvicted) {
   constexpr int n = 12;
   const Matrix values = made(n, 5, 0.3F), weight = made(5, 7, 2.0F);
+  const OutputWeight stored(weight);
   const Matrix outputs = values * weight;
   std::vector<float> l1, l2;
   for (Eigen::Index i = 0; i < n; ++i) {
@@ -121,7 +122,7 @@ TEST(ExtremeSink, PerturbationAndBoundKeepTheirDigitsHoweverLittleIsEvicted) {
     logits[0] = gap;
     for (const auto& kept : {with_sink, without}) {
       const QueryHeadMetrics fast =
-          output_perturbation(logits, kept, view(values), &weight, l1, l2);
+          output_perturbation(logits, kept, view(values), &stored, l1, l2);
       const Exact wanted = exact(logits, kept, values, weight);
       const auto near = [&](double value, long double expected, const char* what) {
         EXPECT_NEAR(value / static_cast<double>(expected), 1.0, 1e-6)
@@ -143,13 +144,13 @@ TEST(ExtremeSink, PerturbationAndBoundKeepTheirDigitsHoweverLittleIsEvicted) {
   std::vector<float> logits(n, 0.0F);
   logits[0] = 900.0F;
   const QueryHeadMetrics none =
-      output_perturbation(logits, with_sink, view(values), &weight, l1, l2);
+      output_perturbation(logits, with_sink, view(values), &stored, l1, l2);
   EXPECT_EQ(none.perturbation_l1, 0.0);
   EXPECT_EQ(none.bound_l1, 0.0);
   EXPECT_EQ(none.retained_mass, 1.0);
   EXPECT_TRUE(std::isnan(tightness(none.perturbation_l1, none.bound_l1)));
   // And where the sink went, the others have all of it, in the shares they have among themselves.
-  const QueryHeadMetrics all = output_perturbation(logits, without, view(values), &weight, l1, l2);
+  const QueryHeadMetrics all = output_perturbation(logits, without, view(values), &stored, l1, l2);
   const Eigen::RowVectorXd rest =
       (outputs.row(3) + outputs.row(4) + outputs.row(7)).cast<double>() / 3;
   EXPECT_NEAR(all.perturbation_l1, (outputs.row(0).cast<double>() - rest).lpNorm<1>(), 1e-5);

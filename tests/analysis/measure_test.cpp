@@ -18,6 +18,7 @@
 #include "analysis/replay/layer_replay.h"
 #include "analysis/replay/replay_json.h"
 #include "tests/naive/naive_measures.h"
+#include "tests/support/made_layer.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
 
@@ -57,25 +58,6 @@ TEST(MeasureCatalog, EveryMeasureHasItsWordsAndOneWayToItsValue) {
   EXPECT_THROW(require_measure("retained_mas"), UsageError);
 }
 
-LayerStates layer_states(const test::SyntheticStates& made) {
-  LayerStates result;
-  result.keys = made.key[0];
-  result.queries = made.query[0];
-  result.values = made.value[0];
-  result.output_weights = made.output_weight[0];
-  for (int query_head = 0; query_head < made.model.num_heads; ++query_head) {
-    const Matrix outputs = result.values[static_cast<std::size_t>(made.model.head_of(query_head))] *
-                           result.output_weights[static_cast<std::size_t>(query_head)];
-    result.value_norms_l1.emplace_back();
-    result.value_norms_l2.emplace_back();
-    for (Eigen::Index i = 0; i < outputs.rows(); ++i) {
-      result.value_norms_l1.back().push_back(outputs.row(i).lpNorm<1>());
-      result.value_norms_l2.back().push_back(outputs.row(i).norm());
-    }
-  }
-  return result;
-}
-
 struct Model {
   int group = 1;
   int window = 0;
@@ -96,7 +78,7 @@ class MeasuresAgainstNaive : public testing::TestWithParam<Model> {
     options_.generated = 4;
     options_.seed = 20 + static_cast<std::uint64_t>(group());
     made_ = test::make_synthetic_states(options_);
-    states_ = layer_states(made_);
+    states_ = test::made_layer(made_, 0);
   }
 
   Replay run(const std::string& spec, int budget, int block) {

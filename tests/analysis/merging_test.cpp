@@ -12,6 +12,7 @@
 #include "analysis/policy/merging_weights.h"
 #include "analysis/replay/layer_replay.h"
 #include "analysis/replay/replay_json.h"
+#include "tests/support/made_layer.h"
 #include "tests/support/record_values.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
@@ -140,7 +141,7 @@ struct HandMade {
     states.keys = {std::move(keys)};
     states.values = {std::move(values)};
     states.queries = {std::move(queries)};
-    states.output_weights = {Matrix::Identity(2, 2)};
+    states.output_weights = {Matrix(Matrix::Identity(2, 2))};
   }
 
   HeadReplay run(const std::string& spec, int budget) {
@@ -401,10 +402,7 @@ struct Made {
     options.generated = 6;
     options.clusters = clusters;
     states = test::make_synthetic_states(options);
-    layer.keys = states.key[0];
-    layer.values = states.value[0];
-    layer.queries = states.query[0];
-    layer.output_weights = states.output_weight[0];
+    layer = test::made_layer(states, 0);
     blocks = make_blocks(options.prompt_length, options.generated, block);
   }
   Replay run(const std::string& spec, int budget) const {

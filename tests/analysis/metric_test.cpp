@@ -544,13 +544,14 @@ TEST(Perturbation, EqualsTheFormulaAndStaysBelowItsBound) {
       if (random() % 3 == 0) kept.push_back(i);
     }
     if (kept.empty()) kept.push_back(n - 1);
+    const OutputWeight stored(weight);
     const Matrix projected = values * weight;
     std::vector<float> l1, l2;
     for (int i = 0; i < n; ++i) {
       l1.push_back(projected.row(i).lpNorm<1>());
       l2.push_back(projected.row(i).norm());
     }
-    const QueryHeadMetrics fast = output_perturbation(logits, kept, view(values), &weight, l1, l2);
+    const QueryHeadMetrics fast = output_perturbation(logits, kept, view(values), &stored, l1, l2);
     const NaivePerturbation naive(logits, kept, values, weight);
     const auto close = [](double a, double b) {
       return std::abs(a - b) <= 1e-5 * (1 + std::abs(b));
@@ -568,10 +569,11 @@ TEST(Perturbation, EqualsTheFormulaAndStaysBelowItsBound) {
 
 TEST(Perturbation, KeepingAllLosesNothingAndMissingWeightsAreNotNumbers) {
   const Matrix values = random_matrix(20, 4, 30), weight = random_matrix(4, 5, 31);
+  const OutputWeight stored(weight);
   const std::vector<float> logits(20, 0.3F);
   std::vector<std::int32_t> all(20);
   std::iota(all.begin(), all.end(), 0);
-  const QueryHeadMetrics whole = output_perturbation(logits, all, view(values), &weight, {}, {});
+  const QueryHeadMetrics whole = output_perturbation(logits, all, view(values), &stored, {}, {});
   EXPECT_NEAR(whole.retained_mass, 1.0, 1e-12);
   EXPECT_LT(whole.perturbation_l1, 1e-12);
   EXPECT_TRUE(std::isnan(whole.bound_l1));
@@ -582,10 +584,11 @@ TEST(Perturbation, KeepingAllLosesNothingAndMissingWeightsAreNotNumbers) {
 
 TEST(Perturbation, StaysExactWhereAlmostAllMassIsEvicted) {
   // Token 0 is a sink that leaves e^-120 to the others: float32 rows would be zero there.
-  const Matrix values = random_matrix(4, 3, 32), weight = Matrix::Identity(3, 3);
+  const Matrix values = random_matrix(4, 3, 32);
+  const OutputWeight stored(Matrix(Matrix::Identity(3, 3)));
   const std::vector<float> logits{120.0F, 0.0F, 1.0F, 2.0F};
   const std::vector<std::int32_t> kept{1, 2, 3};
-  const QueryHeadMetrics fast = output_perturbation(logits, kept, view(values), &weight, {}, {});
+  const QueryHeadMetrics fast = output_perturbation(logits, kept, view(values), &stored, {}, {});
   const double z = 1 + std::exp(1.0) + std::exp(2.0);
   const Eigen::RowVectorXd expected =
       values.row(0).cast<double>() -

@@ -12,6 +12,7 @@
 #include "analysis/replay/layer_replay.h"
 #include "tests/naive/compare_replay.h"
 #include "tests/naive/removal_error.h"
+#include "tests/support/made_layer.h"
 #include "tests/support/synthetic_trace.h"
 
 namespace kvloupe {
@@ -110,11 +111,7 @@ TEST_P(OracleOfAWindow, EqualsBruteForce) {
     options.seed = 5;
     options.sliding_window = window;
     const test::SyntheticStates made = test::make_synthetic_states(options);
-    LayerStates states;
-    states.keys = made.key[0];
-    states.queries = made.query[0];
-    states.values = made.value[0];
-    states.output_weights = made.output_weight[0];
+    const LayerStates states = test::made_layer(made, 0);
     long decisions = 0;
     for (const char* spec : {"oracle(4)", "oracle(3)+recent(2)+sinks(1)", "oracle(100)"}) {
       for (const int budget : {1, 5, 12}) {

@@ -59,7 +59,12 @@ TEST(Trace, StatesSurviveTheFileExactly) {
       const Trace trace(folder / "t.h5");
       expect_same_states(trace, states);
       EXPECT_EQ(trace.blocks().size(), make_blocks(300, 8, block).size());
-      EXPECT_EQ(trace.output_weight(1, 3), states.output_weight[1][3]);
+      const std::optional<OutputWeight> weight = trace.output_weight(1, 3);
+      ASSERT_TRUE(weight);
+      Matrix room;
+      EXPECT_EQ(weight->floats(room), states.output_weight[1][3]);
+      EXPECT_EQ(weight->bytes(),
+                static_cast<std::size_t>(weight->rows() * weight->cols()) * (f32 ? 4 : 2));
     }
   }
   EXPECT_EQ(files_in(folder.path()), 1U);

@@ -119,7 +119,8 @@ std::vector<Fate> critical(const std::string& spec, const std::vector<float>& sc
   LayerContext context;
   context.model.num_kv_heads = 1;
   context.model.num_heads = static_cast<int>(weights.size());
-  context.output_weights = weights;
+  const std::vector<OutputWeight> stored(weights.begin(), weights.end());
+  context.output_weights = stored;
   const PolicySpec parsed = parse_policy(spec);
   const auto selection =
       find_policy("critical")->as<SelectionBuilder>()->make(*parsed.find("critical"), context);

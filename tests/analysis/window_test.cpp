@@ -258,8 +258,10 @@ TEST_F(WindowTest, OutputChangeIsTheDifferenceOfWindowedOutputs) {
       }
       return Eigen::VectorXd(sum / mass);
     };
-    expected += states.output_weights[static_cast<std::size_t>(q)].cast<double>().transpose() *
-                (output(true) - output(false));
+    Matrix room;
+    expected +=
+        states.output_weights[static_cast<std::size_t>(q)].floats(room).cast<double>().transpose() *
+        (output(true) - output(false));
   }
   const Eigen::VectorXd change =
       output_change(states, model, windowed.run().attention_scale, left, query);

@@ -446,7 +446,7 @@ TEST_F(ModelFigures, LogitsShiftAsTheTwinsOutputsDo) {
       for (const auto& [tokens, sign] : {std::pair{present, -1.0}, {left, 1.0}}) {
         for (const auto& [token, weight] : head.attention(query, tokens)) {
           const std::vector<double> value = head.value(token);
-          const Matrix& output = states.output_weights[static_cast<std::size_t>(query_head)];
+          const OutputWeight& output = states.output_weights[static_cast<std::size_t>(query_head)];
           for (std::size_t c = 0; c < change.size(); ++c) {
             for (std::size_t i = 0; i < value.size(); ++i)
               change[c] +=

@@ -6,6 +6,7 @@
 
 #include "analysis/replay/layer_replay.h"
 #include "tests/naive/naive_replay.h"
+#include "tests/support/made_layer.h"
 #include "tests/support/synthetic_trace.h"
 
 namespace kvloupe {
@@ -20,10 +21,7 @@ struct Prepared {
   Prepared(const test::SyntheticTraceOptions& options, int budget) {
     openblas_set_num_threads(1);
     const test::SyntheticStates made = test::make_synthetic_states(options);
-    states.keys = made.key[0];
-    states.queries = made.query[0];
-    states.values = made.value[0];
-    states.output_weights = made.output_weight[0];
+    states = test::made_layer(made, 0);
     const std::vector<float> ones(static_cast<std::size_t>(options.prompt_length), 1.0F);
     states.value_norms_l1.assign(states.queries.size(), ones);  // any norms: only time is measured
     states.value_norms_l2 = states.value_norms_l1;

@@ -425,7 +425,7 @@ Measures NaiveReplay::measure(int query_head, int token, const std::set<int>& re
   }
   const Scores full = attention(query_head, token, prefix, &NaiveReplay::captured_logit);
   const Scores cut = attention(query_head, token, has);
-  const Matrix& weight = states_.output_weights[query_head];
+  const OutputWeight& weight = states_.output_weights[query_head];
   const int d = model_.head_dim;
   // What the head puts out before W_O, of the whole prefix less that of the cache.
   std::vector<double> lost(static_cast<std::size_t>(d), 0.0);

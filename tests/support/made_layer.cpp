@@ -8,11 +8,11 @@ LayerStates made_layer(const SyntheticStates& states, int layer) {
   result.keys = states.key[l];
   result.queries = states.query[l];
   result.values = states.value[l];
-  result.output_weights = states.output_weight[l];
+  result.output_weights.assign(states.output_weight[l].begin(), states.output_weight[l].end());
   for (int query_head = 0; query_head < states.model.num_heads; ++query_head) {
     const Matrix outputs =
         result.values[static_cast<std::size_t>(states.model.head_of(query_head))] *
-        result.output_weights[static_cast<std::size_t>(query_head)];
+        states.output_weight[l][static_cast<std::size_t>(query_head)];
     result.value_norms_l1.emplace_back();
     result.value_norms_l2.emplace_back();
     for (Eigen::Index i = 0; i < outputs.rows(); ++i) {

@@ -206,7 +206,7 @@ int main(int count, char** words) {
   kvloupe::MadeShape shape;
   int* const fields[] = {&shape.layers, &shape.query_heads, &shape.heads, &shape.head_dim,
                          &shape.hidden, &shape.tokens,      &shape.block};
-  if (count < 2 || count > 2 + static_cast<int>(std::size(fields))) {
+  if (count < 2 || words[1][0] == '-' || count > 2 + static_cast<int>(std::size(fields))) {
     fmt::print(stderr,
                "usage: kvloupe_made_trace TARGET.h5 [LAYERS [QUERY_HEADS [HEADS [HEAD_DIM [HIDDEN "
                "[TOKENS [BLOCK]]]]]]]\n");

@@ -14,6 +14,7 @@
 #include <functional>
 #include <string>
 
+#include "analysis/freed_memory.h"
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/record/layer_states.h"
 #include "analysis/replay/measure_replay.h"
@@ -75,6 +76,7 @@ void run(const std::string& path, const std::string& policy, const std::string& 
 }  // namespace kvloupe
 
 int main(int count, char** words) {
+  kvloupe::share_freed_memory();
   if (count < 2 || count > 6) {
     fmt::print(stderr, "usage: kvloupe_step_bench TRACE.h5 [POLICY [MEASURE [BUDGET [all]]]]\n");
     return 2;

@@ -17,6 +17,7 @@
 #include <string>
 #include <thread>
 
+#include "analysis/freed_memory.h"
 #include "tests/app/virtual_display.h"
 #include "tests/app/window_driver.h"
 #include "tests/bench/resources.h"
@@ -114,6 +115,7 @@ int run(int count, char** words) {
 }  // namespace kvloupe::test
 
 int main(int count, char** words) {
+  kvloupe::share_freed_memory();
   testing::InitGoogleTest();
   return kvloupe::test::run(count, words);
 }

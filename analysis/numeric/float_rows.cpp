@@ -1,15 +1,15 @@
-#include "analysis/policy/key_sums.h"
+#include "analysis/numeric/float_rows.h"
 
 #include "analysis/vector_clones.h"
 
 namespace kvloupe {
 
 KVLOUPE_VECTOR_CLONES
-double squared_norm(const float* key, std::size_t d) {
+double squared_norm(const float* row, std::size_t d) {
   double sum = 0.0;
 #pragma omp simd reduction(+ : sum)
   for (std::size_t c = 0; c < d; ++c) {
-    const auto x = static_cast<double>(key[c]);
+    const auto x = static_cast<double>(row[c]);
     sum += x * x;
   }
   return sum;
@@ -24,9 +24,9 @@ bool all_finite(const float* values, std::size_t count) {
 }
 
 KVLOUPE_VECTOR_CLONES
-void add_key(double* sums, const float* key, double factor, std::size_t d) {
+void add_row(double* sums, const float* row, double factor, std::size_t d) {
 #pragma omp simd
-  for (std::size_t c = 0; c < d; ++c) sums[c] += factor * static_cast<double>(key[c]);
+  for (std::size_t c = 0; c < d; ++c) sums[c] += factor * static_cast<double>(row[c]);
 }
 
 }  // namespace kvloupe
