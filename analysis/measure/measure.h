@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "analysis/measure/measured_step.h"
+#include "analysis/metric/head_roles.h"
 #include "analysis/progress.h"
 #include "analysis/record/records.h"
 
@@ -60,7 +61,8 @@ struct MeasuredHead {
   const LayerStates& states;
   const LayerContext& context;
   int head = 0;
-  Progress& progress;  // long work checks it for cancellation
+  Progress& progress;                  // long work checks it for cancellation
+  const RoleTokens* tokens = nullptr;  // what is known of the sequence; null: nothing
 };
 
 /// Measures that are computed together. An unknown number is NaN.

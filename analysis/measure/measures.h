@@ -20,7 +20,9 @@
   MEASURES(key_diversity)               \
   MEASURES(key_alignment)               \
   MEASURES(key_geometry)                \
-  MEASURES(key_attention)
+  MEASURES(key_attention)               \
+  MEASURES(head_roles)                  \
+  MEASURES(attention_entropy)
 // clang-format on
 
 namespace kvloupe::measures {

@@ -93,13 +93,9 @@ std::vector<float> attention_logsumexp(const MatrixView& queries, const MatrixVi
   return result;
 }
 
-std::vector<float> attention_logsumexp(const Trace& trace, int layer, int query_head,
-                                       Progress& progress) {
-  const Matrix queries = trace.query(layer, query_head);
-  const Matrix keys = trace.key(layer, trace.model().head_of(query_head));
-  const auto scale = static_cast<float>(trace.run().attention_scale);
-  std::vector<float> stored = trace.attention_logsumexp(layer, query_head);
-  const int window = trace.window();
+std::vector<float> trusted_logsumexp(std::vector<float> stored, const MatrixView& queries,
+                                     const MatrixView& keys, float scale, int window,
+                                     Progress& progress) {
   const auto agrees = [&](Eigen::Index row) {
     const Seen seen = seen_by(row, window);
     Eigen::RowVectorXf logits =
@@ -112,7 +108,41 @@ std::vector<float> attention_logsumexp(const Trace& trace, int layer, int query_
     trusted = agrees((queries.rows() - 1) * check / (kChecks - 1));
   }
   if (trusted) return stored;
-  return attention_logsumexp(view(queries), view(keys), scale, window, progress);
+  return attention_logsumexp(queries, keys, scale, window, progress);
+}
+
+std::vector<float> attention_logsumexp(const Trace& trace, int layer, int query_head,
+                                       Progress& progress) {
+  const Matrix queries = trace.query(layer, query_head);
+  const Matrix keys = trace.key(layer, trace.model().head_of(query_head));
+  return trusted_logsumexp(trace.attention_logsumexp(layer, query_head), view(queries), view(keys),
+                           static_cast<float>(trace.run().attention_scale), trace.window(),
+                           progress);
+}
+
+std::vector<double> attention_entropy(const MatrixView& queries, const MatrixView& keys,
+                                      float scale, int window, Progress& progress) {
+  const Eigen::Index before = keys.rows() - queries.rows();
+  std::vector<double> result(static_cast<std::size_t>(queries.rows()));
+  Eigen::RowVectorXf weights;
+  for_each_tile(
+      queries, keys, scale, window, [&](Eigen::Index first, Matrix& logits, Eigen::Index from) {
+        progress.check();
+        for (Eigen::Index r = 0; r < logits.rows(); ++r) {
+          const Seen seen = seen_by(before + first + r, window);
+          const auto row = logits.row(r).segment(seen.first - from, seen.size());
+          weights = row;
+          const float largest = weights.maxCoeff();
+          const double sum = exponentials(as_span(weights), largest);
+          // Σ A·(logit − largest): no number here grows with the logits.
+          const double mean = (weights.cast<double>().array() *
+                               (row.cast<double>().array() - static_cast<double>(largest)))
+                                  .sum() /
+                              sum;
+          result[static_cast<std::size_t>(first + r)] = std::max(std::log(sum) - mean, 0.0);
+        }
+      });
+  return result;
 }
 
 std::vector<float> attention_column_sums(const MatrixView& queries, const MatrixView& keys,

@@ -33,6 +33,16 @@ std::vector<float> attention_logsumexp(const MatrixView& queries, const MatrixVi
 std::vector<float> attention_logsumexp(const Trace& trace, int layer, int query_head,
                                        Progress& progress);
 
+/// The values that a trace has stored, if a few recomputed rows agree with them; else computed.
+std::vector<float> trusted_logsumexp(std::vector<float> stored, const MatrixView& queries,
+                                     const MatrixView& keys, float scale, int window,
+                                     Progress& progress);
+
+/// Entropy of each query's attention, in nats: [m]. 0 if one entry has all of it, log n if n
+/// entries share it evenly.
+std::vector<double> attention_entropy(const MatrixView& queries, const MatrixView& keys,
+                                      float scale, int window, Progress& progress);
+
 /// The attention that each key receives: Σ over the m queries, [n].
 std::vector<float> attention_column_sums(const MatrixView& queries, const MatrixView& keys,
                                          float scale, int window, Progress& progress);

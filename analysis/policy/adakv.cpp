@@ -30,7 +30,7 @@ class AdaKvAllocation : public Allocation {
     int left = budget * static_cast<int>(heads);
     for (std::size_t head = 0; head < heads; ++head) {
       const auto& tokens = view.caches[head].tokens;
-      const std::vector<Fate> fates = protection.fates(tokens, budget);
+      const std::vector<Fate> fates = protection.fates(static_cast<int>(head), tokens, budget);
       std::vector<Entry> own;
       for (std::size_t row = 0; row < tokens.size(); ++row) {
         if (fates[row] == Fate::evicted) own.push_back({scores[head][row], tokens[row], head});

@@ -8,6 +8,7 @@
 
 #include "analysis/error.h"
 #include "analysis/numeric/float_rows.h"
+#include "analysis/policy/removals.h"
 
 namespace kvloupe {
 
@@ -88,10 +89,15 @@ std::vector<HeadDecision> ComposedPolicy::step(const StepView& view) {
       check_scores(view, head, own);
     });
   }
+  std::vector<std::vector<std::int32_t>> dropped;  // [Hk]: rows
+  for (int head = 0; head < heads; ++head) {
+    const auto& tokens = view.caches[static_cast<std::size_t>(head)].tokens;
+    dropped.push_back(removed_rows(stages_.removals, head, tokens));
+  }
   std::vector<int> quotas;
   int drift = 0;
   if (evict) {
-    quotas = stages_.allocation->quotas(view, scores, stages_.protection, budget);
+    quotas = this->quotas(view, scores, dropped, budget);
     drift = drift_of(quotas, view, budget);
   }
 
@@ -102,17 +108,40 @@ std::vector<HeadDecision> ComposedPolicy::step(const StepView& view) {
     decision.scores = std::move(scores[index]);
     decision.threshold = std::numeric_limits<float>::quiet_NaN();
     decision.allocation_drift = drift;
-    if (!evict || static_cast<std::size_t>(quotas[index]) >= tokens.size()) {
+    const int n = static_cast<int>(tokens.size());
+    const int quota = evict ? quotas[index] : n;
+    const int extra = stages_.protection.count_extra(head, tokens);
+    if (quota + extra >= n && dropped[index].empty()) {
       keep_everything(decision, tokens.size());
     } else {
-      decision.fates = stages_.protection.fates(tokens, std::min(quotas[index], budget));
-      decide(view, head, quotas[index], decision);
+      decision.fates = stages_.protection.fates(head, tokens, std::min(quota, budget));
+      for (const std::int32_t row : dropped[index]) {
+        decision.fates[static_cast<std::size_t>(row)] = Fate::dropped;
+      }
+      decide(view, head, quota + extra, decision);
     }
     stages_.score->retain(view, head, decision);
     stages_.selection->retain(view, head, decision);
     if (stages_.merging) stages_.merging->retain(view, head, decision);
   });
   return decisions;
+}
+
+std::vector<int> ComposedPolicy::quotas(const StepView& view,
+                                        const std::vector<std::vector<float>>& scores,
+                                        const std::vector<std::vector<std::int32_t>>& dropped,
+                                        int budget) const {
+  const auto ask = [&](const std::vector<std::vector<float>>& of) {
+    return stages_.allocation->quotas(view, of, stages_.protection, budget);
+  };
+  if (stages_.removals.empty()) return ask(scores);
+  std::vector<std::vector<float>> others = scores;
+  for (std::size_t head = 0; head < dropped.size(); ++head) {
+    for (const std::int32_t row : dropped[head]) {
+      others[head][static_cast<std::size_t>(row)] = -std::numeric_limits<float>::infinity();
+    }
+  }
+  return ask(others);
 }
 
 void ComposedPolicy::decide(const StepView& view, int head, int quota,
@@ -124,8 +153,10 @@ void ComposedPolicy::decide(const StepView& view, int head, int quota,
     }
   };
   const auto unprotected = std::count(fates.begin(), fates.end(), Fate::evicted);
-  const int is_protected = static_cast<int>(fates.size()) - static_cast<int>(unprotected);
-  if (stages_.merging) stages_.merging->sets(view, head, quota, decision);
+  const auto dropped = std::count(fates.begin(), fates.end(), Fate::dropped);
+  const int is_protected = static_cast<int>(fates.size()) - static_cast<int>(unprotected + dropped);
+  const bool too_many = is_protected + unprotected > quota;
+  if (stages_.merging && too_many) stages_.merging->sets(view, head, quota, decision);
   for (const Merge& merge : decision.merges) mark_absorbed(merge, Fate::merged);
   const auto left = std::count(fates.begin(), fates.end(), Fate::evicted);
   if (is_protected + left <= quota) {
@@ -140,7 +171,8 @@ void ComposedPolicy::decide(const StepView& view, int head, int quota,
     });
   }
   for (std::size_t row = 0; row < fates.size(); ++row) {
-    if (fates[row] != Fate::evicted && fates[row] != Fate::merged) {
+    const Fate fate = fates[row];
+    if (fate != Fate::evicted && fate != Fate::merged && fate != Fate::dropped) {
       decision.kept.push_back(static_cast<std::int32_t>(row));
     }
   }

@@ -18,7 +18,8 @@ struct PolicyStages {
   std::function<int(int seen)> layer_budget;
   std::unique_ptr<Allocation> allocation;
   std::unique_ptr<Selection> selection;
-  std::unique_ptr<Merging> merging;  // or null
+  std::unique_ptr<Merging> merging;      // or null
+  std::vector<TokenRule> removals = {};  // entries that leave whatever the others say
 };
 
 /// score × protection × allocation × selection × merging, as one state machine of a layer.
@@ -36,8 +37,12 @@ class ComposedPolicy : public LayerPolicy {
   bool merges() const override { return stages_.merging != nullptr; }
 
  private:
-  /// Decides which entries stay and which are merged: fills everything but the scores.
+  /// Decides which entries stay and which are merged: fills everything but the scores. `fates`
+  /// hold who is protected and who was dropped.
   void decide(const StepView& view, int head, int quota, HeadDecision& decision) const;
+  /// The quotas of the heads, to which scores of entries that are dropped say nothing.
+  std::vector<int> quotas(const StepView& view, const std::vector<std::vector<float>>& scores,
+                          const std::vector<std::vector<std::int32_t>>& dropped, int budget) const;
   /// Throws WorkError if the last of the block's own rows has a number that is not finite.
   void check_rows(const StepView& view, const MatrixView& rows, const std::string& what) const;
   void check_scores(const StepView& view, int head, const std::vector<float>& scores) const;

@@ -13,8 +13,7 @@ namespace {
 /// score s, the rest by (s + ε)·‖v_i W_O‖.
 class CriticalSelection : public Selection {
  public:
-  CriticalSelection(const LayerContext& context, double alpha, double epsilon,
-                    Norm norm)
+  CriticalSelection(const LayerContext& context, double alpha, double epsilon, Norm norm)
       : alpha_(alpha), epsilon_(epsilon), norms_(context, norm) {
     norms_.check("critical");
   }

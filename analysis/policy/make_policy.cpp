@@ -6,6 +6,7 @@
 #include "analysis/error.h"
 #include "analysis/policy/composed_policy.h"
 #include "analysis/policy/policy_catalog.h"
+#include "analysis/policy/removals.h"
 #include "analysis/policy/top_selection.h"
 #include "analysis/policy/uniform_allocation.h"
 
@@ -18,11 +19,11 @@ const PolicyEntry& entry_of(const SpecPart& part) {
   return *entry;
 }
 
-Protection modifiers_protection(const PolicySpec& spec, int budget) {
+Protection modifiers_protection(const PolicySpec& spec, const LayerContext& context) {
   Protection protection;
   for (const SpecPart& part : spec.parts) {
     const auto* builder = entry_of(part).as<ProtectionBuilder>();
-    if (builder != nullptr) protection = protection.with(builder->make(part, budget));
+    if (builder != nullptr) protection = protection.with(builder->make(part, context));
   }
   return protection;
 }
@@ -38,7 +39,7 @@ struct AddToStages {
     throw std::logic_error("policy: " + part.name + " decides by itself and has no stages");
   }
   void operator()(const ProtectionBuilder& protection) const {
-    stages.protection = stages.protection.with(protection.make(part, context.budget));
+    stages.protection = stages.protection.with(protection.make(part, context));
   }
   void operator()(const LayerBudgetBuilder& layer) const {
     stages.layer_budget = [part = part, layer, context = context](int seen) {
@@ -56,6 +57,9 @@ struct AddToStages {
   }
   void operator()(const MergingBuilder& merging) const {
     stages.merging = merging.make(part, context);
+  }
+  void operator()(const RemovalBuilder& removal) const {
+    stages.removals.push_back(removal.make(part, context));
   }
 };
 
@@ -79,13 +83,14 @@ struct DoneOnce {
   std::string operator()(const ScoreWrapper&) const { return "replace the score"; }
   std::string operator()(const SelectionBuilder&) const { return "select"; }
   std::string operator()(const MergingBuilder&) const { return "merge"; }
+  std::string operator()(const RemovalBuilder&) const { return ""; }
 };
 }  // namespace
 
 void check_combination(const PolicySpec& spec) {
-  const PolicyEntry& score = entry_of(spec.score());
-  if (score.as<WholePolicyBuilder>() != nullptr && spec.parts.size() > 1) {
-    throw UsageError("policy: " + score.name + " makes all decisions itself; remove the modifiers");
+  for (std::size_t i = 1; i < spec.parts.size(); ++i) {
+    const std::string reason = whole_policy_refusal(entry_of(spec.parts[i]), spec);
+    if (!reason.empty()) throw UsageError("policy: " + reason);
   }
   for (const SpecPart& part : spec.parts) {
     const PolicyEntry& entry = entry_of(part);
@@ -106,12 +111,26 @@ std::unique_ptr<LayerPolicy> make_layer_policy(const PolicySpec& spec, const Lay
   check_combination(spec);
   const PolicyEntry& entry = entry_of(spec.score());
   if (const auto* whole = entry.as<WholePolicyBuilder>()) {
-    return whole->make(spec.score(), context);
+    std::unique_ptr<LayerPolicy> policy = whole->make(spec.score(), context);
+    std::vector<TokenRule> removals;
+    for (const SpecPart& part : spec.parts) {
+      const auto* removal = entry_of(part).as<RemovalBuilder>();
+      if (removal != nullptr) removals.push_back(removal->make(part, context));
+    }
+    if (removals.empty()) return policy;
+    return std::make_unique<PolicyWithRemovals>(std::move(policy), std::move(removals));
   }
   if (entry.as<ScoreBuilder>() == nullptr) {
     throw UsageError("policy: '" + entry.name + "' is not a score");
   }
   return std::make_unique<ComposedPolicy>(entry.name, context, options, make_stages(spec, context));
+}
+
+void check_limits(const PolicySpec& spec, const ModelInfo& model, int budget, int tokens) {
+  for (const SpecPart& part : spec.parts) {
+    const PolicyEntry& entry = entry_of(part);
+    if (entry.limits) entry.limits(part, model, budget, tokens);
+  }
 }
 
 namespace {
@@ -150,7 +169,7 @@ std::vector<std::string> policy_notes(const PolicySpec& spec, const ModelInfo& m
   context.model = model;
   context.budget = budget;
   const Protection protection =
-      modifiers_protection(spec, budget).with(score->make(spec.score(), context)->protection());
+      modifiers_protection(spec, context).with(score->make(spec.score(), context)->protection());
   if (protection.most() > budget) {
     notes.push_back(spec.text() + " protects up to " + std::to_string(protection.most()) +
                     " entries, more than the budget of " + std::to_string(budget) +

@@ -29,11 +29,12 @@ class OracleScore : public Score {
           "oracle needs the following queries, which only a replay knows; replay a trace with it");
     }
     const CacheView& cache = view.caches[static_cast<std::size_t>(head)];
-    const std::vector<Fate> fates = protection_.fates(cache.tokens, budget_);
+    const std::vector<Fate> fates = protection_.fates(head, cache.tokens, budget_);
     std::vector<bool> removable(cache.tokens.size());
     for (std::size_t i = 0; i < fates.size(); ++i) removable[i] = fates[i] == Fate::evicted;
     const std::size_t n = cache.tokens.size();
-    const auto room = std::min(n, static_cast<std::size_t>(budget_));
+    const int beside = protection_.count_extra(head, cache.tokens);
+    const auto room = std::min(n, static_cast<std::size_t>(budget_ + beside));
     const Eigen::MatrixXd values = cache.values.cast<double>();
     const Block asked = judging_tokens(view);
     std::vector<JudgingQuery> queries = judges(view, head, asked);

@@ -32,9 +32,9 @@ struct WholePolicyBuilder {
   std::function<std::unique_ptr<LayerPolicy>(const SpecPart&, const LayerContext&)> make;
 };
 
-/// What a modifier protects at a budget.
+/// What a modifier protects, in the context's layer and at its budget.
 struct ProtectionBuilder {
-  std::function<Protection(const SpecPart&, int budget)> make;
+  std::function<Protection(const SpecPart&, const LayerContext&)> make;
 };
 
 /// How the layers share the budget: entries per head the layer may hold once so many tokens were
@@ -65,8 +65,13 @@ struct MergingBuilder {
   std::function<std::unique_ptr<Merging>(const SpecPart&, const LayerContext&)> make;
 };
 
+/// Entries that leave although nothing else has to.
+struct RemovalBuilder {
+  std::function<TokenRule(const SpecPart&, const LayerContext&)> make;
+};
+
 using PartBuilder =
     std::variant<ScoreBuilder, WholePolicyBuilder, ProtectionBuilder, LayerBudgetBuilder,
-                 AllocationBuilder, ScoreWrapper, SelectionBuilder, MergingBuilder>;
+                 AllocationBuilder, ScoreWrapper, SelectionBuilder, MergingBuilder, RemovalBuilder>;
 
 }  // namespace kvloupe

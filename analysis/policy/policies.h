@@ -20,13 +20,15 @@
   POLICY(expr)                          \
   POLICY(recent)                        \
   POLICY(sinks)                         \
+  POLICY(keep)                          \
   POLICY(adakv)                         \
   POLICY(pyramid)                       \
   POLICY(caote)                         \
   POLICY(fastcaote)                     \
   POLICY(critical)                      \
   POLICY(kvmerger)                      \
-  POLICY(cam)
+  POLICY(cam)                           \
+  POLICY(drop)
 // clang-format on
 
 namespace kvloupe::policies {

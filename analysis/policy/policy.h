@@ -84,6 +84,8 @@ enum class Fate : std::uint8_t {
   sink,
   window,
   merged,
+  held,          // kept because a person said so (keep)
+  dropped,       // evicted because a person said so (drop)
   beyond_window  // left on the model's account: no later query sees it; no policy says this
 };
 
@@ -148,6 +150,9 @@ std::unique_ptr<LayerPolicy> make_layer_policy(const PolicySpec& spec, const Lay
 
 /// Throws UsageError, naming the part, if a part cannot be combined with the rest.
 void check_combination(const PolicySpec& spec);
+/// Throws UsageError for a part that names what is not there: a head that the model lacks, a token
+/// that the sequence lacks (of this many tokens; 0: not known), more tokens than the budget.
+void check_limits(const PolicySpec& spec, const ModelInfo& model, int budget, int tokens = 0);
 
 /// Notes for the user about this spec at this budget (protection exceeds the budget, ...) and for a
 /// sequence of this many tokens (0: not known).

@@ -48,9 +48,11 @@ std::string_view kind_name(PartKind kind) {
     case PartKind::selection:
       return "selection";
     case PartKind::merging:
+      return "merging";
+    case PartKind::removal:
       break;
   }
-  return "merging";
+  return "removal";
 }
 
 std::string_view type_name(ParameterType type) {
@@ -90,6 +92,7 @@ PartKind PolicyEntry::kind() const {
     PartKind operator()(const ScoreWrapper&) const { return PartKind::value_aware; }
     PartKind operator()(const SelectionBuilder&) const { return PartKind::selection; }
     PartKind operator()(const MergingBuilder&) const { return PartKind::merging; }
+    PartKind operator()(const RemovalBuilder&) const { return PartKind::removal; }
   };
   return std::visit(KindOf{}, builder);
 }
@@ -110,6 +113,10 @@ bool has_trait(const PolicySpec& spec, bool PolicyTraits::*trait) {
 bool has_part(const PolicySpec& spec, PartKind kind) {
   return std::any_of(spec.parts.begin(), spec.parts.end(),
                      [&](const SpecPart& part) { return catalogued(part).kind() == kind; });
+}
+
+bool keeps_everything(const PolicySpec& spec) {
+  return has_trait(spec, &PolicyTraits::keeps_everything) && !has_part(spec, PartKind::removal);
 }
 
 const SpecPart* next_alike(const SpecPart& part, const PolicySpec& spec) {
@@ -137,6 +144,15 @@ std::string one_set_refusal(const SpecPart&, const PolicySpec& spec) {
   return PolicySpec{{spec.score()}}.text() +
          " keeps one set for all heads of a layer, but this modifier decides for each head "
          "separately";
+}
+
+std::string whole_policy_refusal(const PolicyEntry& modifier, const PolicySpec& spec) {
+  const PolicyEntry& score = catalogued(spec.score());
+  if (score.as<WholePolicyBuilder>() == nullptr) return "";
+  const bool everything = score.traits.keeps_everything;
+  if (everything && modifier.as<RemovalBuilder>() != nullptr) return "";
+  return score.name + " makes all decisions itself; remove the modifiers" +
+         (everything ? " other than drop" : "");
 }
 
 std::optional<CostOrder> cost_order(const PolicySpec& spec) {

@@ -15,8 +15,9 @@
 
 namespace kvloupe {
 
-/// Where a part stands in a policy: score × protection × allocation × selection × merging.
-enum class PartKind { score, protection, allocation, value_aware, selection, merging };
+/// Where a part stands in a policy: score × protection × allocation × selection × merging, and what
+/// a person takes away.
+enum class PartKind { score, protection, allocation, value_aware, selection, merging, removal };
 std::string_view kind_name(PartKind kind);
 
 enum class ParameterType {
@@ -29,13 +30,6 @@ enum class ParameterType {
   text,            // any text, quoted
 };
 std::string_view type_name(ParameterType type);
-
-/// What is wrong with a text, and where in it (from 0).
-struct TextProblem {
-  std::size_t position = 0;
-  std::string word;
-  std::string why;
-};
 
 struct ParameterInfo {
   std::string name;
@@ -83,6 +77,8 @@ struct PolicyEntry {
   /// Why this part makes no sense in a spec; empty where it does. The rest of the spec is known to
   /// the catalogue.
   std::function<std::string(const SpecPart&, const PolicySpec&)> refusal;
+  /// Throws UsageError where the part names what is not there (check_limits).
+  std::function<void(const SpecPart&, const ModelInfo&, int budget, int tokens)> limits;
   /// What is doubtful about this part beside the others of a spec.
   std::function<std::vector<std::string>(const SpecPart&, const PolicySpec&)> doubts;
   /// Lines a person should read about this part at this budget.
@@ -112,6 +108,9 @@ const PolicyEntry* find_policy(std::string_view name);
 bool has_trait(const PolicySpec& spec, bool PolicyTraits::*trait);
 bool has_part(const PolicySpec& spec, PartKind kind);
 
+/// Whether the policy is the full cache, from which nothing is taken.
+bool keeps_everything(const PolicySpec& spec);
+
 /// The first part after this one with a builder of the same type, or nullptr.
 const SpecPart* next_alike(const SpecPart& part, const PolicySpec& spec);
 
@@ -123,6 +122,10 @@ ScoreScale score_scale(const PolicySpec& spec);
 /// Why a modifier that decides for each head by itself does not go with a score that keeps one set
 /// for all heads; else empty.
 std::string one_set_refusal(const SpecPart& part, const PolicySpec& spec);
+
+/// Why a modifier does not go with a score that makes all decisions itself; else empty. From one
+/// that keeps everything, entries can be taken without its knowing.
+std::string whole_policy_refusal(const PolicyEntry& modifier, const PolicySpec& spec);
 
 /// What a step of the spec's score costs; nothing for one that KeyDiff's table 4 does not have.
 std::optional<CostOrder> cost_order(const PolicySpec& spec);

@@ -1,26 +1,57 @@
+#include <algorithm>
+
 #include "analysis/policy/stages.h"
 
 namespace kvloupe {
 
-Protection Protection::with(const Protection& other) const {
-  return {std::max(sink_tokens, other.sink_tokens), std::max(recent, other.recent),
-          std::max(window, other.window)};
+namespace {
+bool any_names(const std::vector<TokenRule>& rules, int head, std::int32_t token) {
+  return std::any_of(rules.begin(), rules.end(),
+                     [&](const TokenRule& rule) { return rule.names(head, token); });
 }
 
-std::vector<Fate> Protection::fates(std::span<const std::int32_t> tokens, int quota) const {
+std::vector<TokenRule> joined(std::vector<TokenRule> a, const std::vector<TokenRule>& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+}  // namespace
+
+Protection Protection::with(const Protection& other) const {
+  return {std::max(sink_tokens, other.sink_tokens), std::max(recent, other.recent),
+          std::max(window, other.window), joined(kept, other.kept), joined(extra, other.extra)};
+}
+
+int Protection::count_extra(int head, std::span<const std::int32_t> tokens) const {
+  if (extra.empty()) return 0;
+  return static_cast<int>(std::count_if(tokens.begin(), tokens.end(), [&](std::int32_t token) {
+    return any_names(extra, head, token);
+  }));
+}
+
+std::vector<Fate> Protection::fates(int head, std::span<const std::int32_t> tokens,
+                                    int quota) const {
   const int n = static_cast<int>(tokens.size());
   std::vector<Fate> result(tokens.size(), Fate::evicted);
   int left = quota;
-  int row = 0;
-  for (; row < n && left > 0 && tokens[static_cast<std::size_t>(row)] < sink_tokens;
-       ++row, --left) {
-    result[static_cast<std::size_t>(row)] = Fate::sink;
+  const auto protect = [&](int row, Fate fate) {
+    Fate& now = result[static_cast<std::size_t>(row)];
+    if (now != Fate::evicted || left == 0) return;
+    now = fate;
+    --left;
+  };
+  for (int row = 0; row < n; ++row) {
+    const std::int32_t token = tokens[static_cast<std::size_t>(row)];
+    if (any_names(extra, head, token)) {
+      result[static_cast<std::size_t>(row)] = Fate::held;
+    } else if (any_names(kept, head, token)) {
+      protect(row, Fate::held);
+    }
   }
-  const int suffix = std::max(recent, window);
-  for (int back = 0; back < suffix && left > 0; ++back, --left) {
-    const int last = n - 1 - back;
-    if (last < row) break;
-    result[static_cast<std::size_t>(last)] = back < window ? Fate::window : Fate::recent;
+  for (int row = 0; row < n && tokens[static_cast<std::size_t>(row)] < sink_tokens; ++row) {
+    protect(row, Fate::sink);
+  }
+  for (int back = 0; back < std::min(std::max(recent, window), n); ++back) {
+    protect(n - 1 - back, back < window ? Fate::window : Fate::recent);
   }
   return result;
 }

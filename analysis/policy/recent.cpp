@@ -18,8 +18,8 @@ PolicyEntry recent() {
                        .maximum = 1e6,
                        .words = {},
                        .meaning = "a count of entries, or a share of the budget"}};
-  entry.builder = ProtectionBuilder{[](const SpecPart& part, int budget) {
-    return Protection{.recent = part.share("r", budget)};
+  entry.builder = ProtectionBuilder{[](const SpecPart& part, const LayerContext& context) {
+    return Protection{.recent = part.share("r", context.budget)};
   }};
   return entry;
 }

@@ -18,8 +18,8 @@ PolicyEntry sinks() {
                        .maximum = 1e6,
                        .words = {},
                        .meaning = "a count of tokens, or a share of the budget"}};
-  entry.builder = ProtectionBuilder{[](const SpecPart& part, int budget) {
-    return Protection{.sink_tokens = part.share("n", budget)};
+  entry.builder = ProtectionBuilder{[](const SpecPart& part, const LayerContext& context) {
+    return Protection{.sink_tokens = part.share("n", context.budget)};
   }};
   return entry;
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -15,6 +16,13 @@ struct Percent {
   /// ⌊value/100 · whole⌋, exact for decimals.
   long of(long whole) const;
   bool operator==(const Percent&) const = default;
+};
+
+/// What is wrong with a text, and where in it (from 0).
+struct TextProblem {
+  std::size_t position = 0;
+  std::string word;
+  std::string why;
 };
 
 /// The shortest decimal that reads back as the same number, without exponent where short.

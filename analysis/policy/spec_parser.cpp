@@ -324,11 +324,12 @@ class Parser {
       const std::string reason = entry.refusal ? entry.refusal(*spec.find(name), spec) : "";
       if (!reason.empty()) refuse(name, position, reason);
     }
-    if (spec.parts.size() < 2 || find_policy(spec.score().name)->as<ScoreBuilder>() != nullptr)
-      return;
-    const std::string& name = positions_[1].first;
-    refuse(name, positions_[1].second,
-           spec.score().name + " makes all decisions itself; remove the modifiers");
+    if (find_policy(spec.score().name)->as<ScoreBuilder>() != nullptr) return;
+    for (std::size_t i = 1; i < positions_.size(); ++i) {
+      const auto& [name, position] = positions_[i];
+      const std::string reason = whole_policy_refusal(*find_policy(name), spec);
+      if (!reason.empty()) refuse(name, position, reason);
+    }
   }
 
   std::string_view text_;

@@ -8,23 +8,30 @@
 #include <vector>
 
 #include "analysis/policy/policy.h"
+#include "analysis/policy/token_rule.h"
 
 namespace kvloupe {
 
-/// Entries that are kept whatever their score, inside the budget: a prefix by token index and a
-/// suffix of the cache. If they exceed the quota, the oldest of the suffix lose their protection
-/// first, then the latest of the prefix.
+/// Entries that are kept whatever their score: those that a person names, a prefix by token index,
+/// and a suffix of the cache. All but `extra` are inside the budget. If they exceed the quota, the
+/// oldest of the suffix lose their protection first, then the latest of the prefix, then the latest
+/// that are named.
 struct Protection {
   int sink_tokens = 0;  // entries with token index < sink_tokens
   int recent = 0;       // the last entries of the cache, by a modifier
   int window = 0;       // the last entries of the cache, by the score itself
+  std::vector<TokenRule> kept = {};
+  std::vector<TokenRule> extra = {};  // beside the budget
 
-  /// The most entries this can protect.
+  /// The most entries this can protect, without those that are named.
   int most() const { return sink_tokens + std::max(recent, window); }
-  /// Both together: the longer prefix and the longer suffix.
+  /// Both together: the longer prefix, the longer suffix, all that is named.
   Protection with(const Protection& other) const;
-  /// [n]: sink, window or recent for at most `quota` entries, evicted for all others.
-  std::vector<Fate> fates(std::span<const std::int32_t> tokens, int quota) const;
+  /// [n]: held for what is named, sink, window or recent for others, of all these at most `quota`
+  /// beside the extra ones; evicted for all others. `head`: whose entries they are.
+  std::vector<Fate> fates(int head, std::span<const std::int32_t> tokens, int quota) const;
+  /// How many of these entries are beside the budget.
+  int count_extra(int head, std::span<const std::int32_t> tokens) const;
 };
 
 /// The score of the entries of each head. One object per layer. Methods that take a head may be

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "analysis/metric/attention.h"
+
 namespace kvloupe {
 
 std::size_t LayerStates::bytes() const {
@@ -10,8 +12,8 @@ std::size_t LayerStates::bytes() const {
   for (const auto* matrices : {&keys, &queries, &values}) {
     for (const Matrix& matrix : *matrices) floats += static_cast<std::size_t>(matrix.size());
   }
-  for (const auto* norms : {&value_norms_l1, &value_norms_l2}) {
-    for (const auto& values_of_head : *norms) floats += values_of_head.size();
+  for (const auto* lists : {&value_norms_l1, &value_norms_l2, &logsumexp}) {
+    for (const auto& values_of_head : *lists) floats += values_of_head.size();
   }
   std::size_t bytes = floats * sizeof(float);
   for (const OutputWeight& weight : output_weights) bytes += weight.bytes();
@@ -20,12 +22,13 @@ std::size_t LayerStates::bytes() const {
 
 StateParts StateParts::with(const StateParts& other) const {
   return {queries || other.queries, values || other.values, output_weights || other.output_weights,
-          value_norms || other.value_norms};
+          value_norms || other.value_norms, logsumexp || other.logsumexp};
 }
 
 bool StateParts::cover(const StateParts& other) const {
   return (queries || !other.queries) && (values || !other.values) &&
-         (output_weights || !other.output_weights) && (value_norms || !other.value_norms);
+         (output_weights || !other.output_weights) && (value_norms || !other.value_norms) &&
+         (logsumexp || !other.logsumexp);
 }
 
 LayerStates load_layer_states(const Trace& trace, int layer, const StateParts& parts) {
@@ -44,6 +47,16 @@ LayerStates load_layer_states(const Trace& trace, int layer, const StateParts& p
     if (parts.value_norms && trace.has_output_weight()) {
       states.value_norms_l1.push_back(trace.value_out_norm(layer, query_head, Norm::l1));
       states.value_norms_l2.push_back(trace.value_out_norm(layer, query_head, Norm::l2));
+    }
+    if (parts.logsumexp) {
+      Progress progress;
+      const int head = trace.model().head_of(query_head);
+      const Matrix& keys = states.keys[static_cast<std::size_t>(head)];
+      const Matrix own = parts.queries ? Matrix() : trace.query(layer, query_head);
+      const Matrix& queries = parts.queries ? states.queries.back() : own;
+      states.logsumexp.push_back(trusted_logsumexp(
+          trace.attention_logsumexp(layer, query_head), view(queries), view(keys),
+          static_cast<float>(trace.run().attention_scale), trace.window(), progress));
     }
   }
   return states;

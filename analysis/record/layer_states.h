@@ -18,6 +18,7 @@ struct StateParts {
   bool values = true;
   bool output_weights = true;
   bool value_norms = true;
+  bool logsumexp = false;  // only for who asks: computed where the trace has none
 
   static StateParts keys_only() { return {false, false, false, false}; }
   StateParts with(const StateParts& other) const;
@@ -31,6 +32,7 @@ struct LayerStates {
   std::vector<Matrix> values;                // [Hk] of [T,d]
   std::vector<OutputWeight> output_weights;  // [Hq] of [d,D]; empty if the trace has none
   std::vector<std::vector<float>> value_norms_l1, value_norms_l2;  // [Hq] of [T]; as above
+  std::vector<std::vector<float>> logsumexp;  // [Hq] of [T]: of the logits that each query sees
 
   std::size_t bytes() const;
 };

@@ -5,6 +5,14 @@
 
 namespace kvloupe {
 
+int score_rank(const std::vector<float>& scores, std::size_t row) {
+  int rank = 0;
+  for (std::size_t other = 0; other < scores.size(); ++other) {
+    if (scores[other] > scores[row] || (scores[other] == scores[row] && other >= row)) ++rank;
+  }
+  return rank;
+}
+
 const HeadReplay* Replay::find(int layer, int head) const {
   for (const HeadReplay& candidate : heads) {
     if (candidate.layer == layer && candidate.head == head) return &candidate;

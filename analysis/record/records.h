@@ -3,6 +3,7 @@
 // these; nothing here computes.
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,18 @@ struct Gift {
   std::int32_t from = 0;
   std::int32_t heirs = 0;
   float weight = 0.0F;
+};
+
+/// How a token that was followed (ReplayRequest::followed) left a head.
+struct TokenLoss {
+  std::int32_t token = 0;
+  std::int32_t step = 0;
+  Fate fate = Fate::evicted;                              // evicted, dropped or merged
+  float score = std::numeric_limits<float>::quiet_NaN();  // NaN where the policy gave none
+  int rank = 0;     // 1 is the highest; of equal scores the later entry ranks higher; 0: no score
+  int entries = 0;  // n before the eviction
+  float threshold = std::numeric_limits<float>::quiet_NaN();  // the lowest score kept for its score
+  double margin() const { return static_cast<double>(score) - static_cast<double>(threshold); }
 };
 
 /// One query head at one step.
@@ -58,7 +71,12 @@ struct HeadReplay {
   /// asked for. [S] of [n], aligned with tokens_at(step).
   std::vector<std::vector<float>> scores;
   std::vector<std::vector<Fate>> fates;
+  std::vector<TokenLoss> losses;  // of the tokens followed, ascending by token
 };
+
+/// Rank of an entry by its score among a step's entries: 1 is the highest; of equal scores the
+/// later entry ranks higher.
+int score_rank(const std::vector<float>& scores, std::size_t row);
 
 struct Replay {
   std::string policy;  // canonical spec

@@ -31,11 +31,7 @@ StepReason reason_at(const Replay& replay, const HeadReplay& head, int token, in
   const std::vector<float>& scores = head.scores[index];
   if (!scores.empty()) {
     reason.score = static_cast<double>(scores[row]);
-    for (std::size_t other = 0; other < scores.size(); ++other) {
-      if (scores[other] > scores[row] || (scores[other] == scores[row] && other >= row)) {
-        ++reason.rank;
-      }
-    }
+    reason.rank = score_rank(scores, row);
   }
   if (!reason.decided) return reason;
   if (!head.fates[index].empty()) {
@@ -129,6 +125,7 @@ TokenExplanation explain(const Replay& replay, const HeadReplay& head, int token
 const char* leaving_text(Fate fate) {
   return fate == Fate::merged          ? "merged"
          : fate == Fate::beyond_window ? "left the model's window"
+         : fate == Fate::dropped       ? "dropped"
                                        : "evicted";
 }
 
@@ -166,6 +163,12 @@ std::string reason_text(const TokenExplanation& explanation, const StepReason& r
       break;
     case Fate::merged:
       text = with("merged into other entries");
+      break;
+    case Fate::held:
+      text = with("kept, named by keep");
+      break;
+    case Fate::dropped:
+      text = with("evicted, named by drop");
       break;
     case Fate::beyond_window:
       break;  // said above

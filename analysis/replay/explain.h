@@ -41,7 +41,7 @@ struct TokenExplanation {
 /// head was replayed without its scores (ReplayRequest::scores_head).
 TokenExplanation explain(const Replay& replay, const HeadReplay& head, int token);
 
-/// How an entry left its head, for a sentence: "evicted", "merged", ...
+/// How an entry left its head, for a sentence: "evicted", "merged", "dropped", ...
 const char* leaving_text(Fate fate);
 
 /// One sentence: what happened to the entry at that step, and why.

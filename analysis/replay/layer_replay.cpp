@@ -40,6 +40,33 @@ void record_merges(std::vector<Merge> merges, const std::vector<std::int32_t>& t
   }
   for (const auto& [token, gift] : gifts) record.gifts.push_back(gift);
 }
+
+/// Adds those of the followed tokens that are present and leave at the step.
+void add_losses(std::span<const int> followed, const HeadDecision& decision,
+                const std::vector<std::int32_t>& present, int step,
+                std::vector<TokenLoss>& losses) {
+  if (decision.kept.size() == present.size()) return;
+  for (const int token : followed) {
+    const auto at = std::lower_bound(present.begin(), present.end(), token);
+    if (at == present.end() || *at != token) continue;
+    const auto row = static_cast<std::size_t>(at - present.begin());
+    if (std::binary_search(decision.kept.begin(), decision.kept.end(),
+                           static_cast<std::int32_t>(row))) {
+      continue;
+    }
+    TokenLoss loss;
+    loss.token = token;
+    loss.step = step;
+    if (!decision.fates.empty()) loss.fate = decision.fates[row];
+    if (!decision.scores.empty()) {
+      loss.score = decision.scores[row];
+      loss.rank = score_rank(decision.scores, row);
+    }
+    loss.entries = static_cast<int>(present.size());
+    loss.threshold = decision.threshold;
+    losses.push_back(loss);
+  }
+}
 }  // namespace
 
 std::vector<HeadReplay> replay_layer(const LayerReplayInput& input, Progress& progress) {
@@ -62,7 +89,7 @@ std::vector<HeadReplay> replay_layer(const LayerReplayInput& input, Progress& pr
     }
     if (input.metrics && input.measured_trace) {
       replay.trace_values =
-          measure_head({input.states, input.context, head, progress}, input.measures);
+          measure_head({input.states, input.context, head, progress, input.tokens}, input.measures);
     }
   }
   const auto for_heads = [&](const std::function<void(int)>& body) {
@@ -115,6 +142,7 @@ std::vector<HeadReplay> replay_layer(const LayerReplayInput& input, Progress& pr
       record.allocation_drift = decision.allocation_drift;
       record.merge_threshold = decision.merge_threshold;
       mark_gone(decision, cache, states.step, replay.evicted_at);
+      add_losses(input.followed, decision, present, states.step, replay.losses);
       if (measured) record.merge_measures = measure_merges(cache, decision.merges);
       record_merges(decision.merges, present, record);
       LeavingEntry leaving;
@@ -131,6 +159,10 @@ std::vector<HeadReplay> replay_layer(const LayerReplayInput& input, Progress& pr
       }
     });
     progress.advance();
+  }
+  for (HeadReplay& head : heads) {
+    std::sort(head.losses.begin(), head.losses.end(),
+              [](const TokenLoss& a, const TokenLoss& b) { return a.token < b.token; });
   }
   return heads;
 }

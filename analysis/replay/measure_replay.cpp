@@ -27,6 +27,7 @@ struct Measuring {
   bool of_trace = false;
   bool reads_scores = false;
   std::vector<int> steps = {};  // ascending
+  RoleTokens tokens = {};
 };
 
 void add_measures(const std::vector<std::string>& names, Measuring& what) {
@@ -105,7 +106,8 @@ void measure_layer(const Measuring& what, int layer, const MeasureRequest& reque
       (what.reads_scores || std::any_of(heads.begin(), heads.end(), [&](const HeadReplay& head) {
          return merged_by(head, what.steps.back());
        }));
-  const StateParts parts = again ? StateParts() : parts_read(what.choice, what.policy);
+  StateParts parts = parts_read(what.choice, what.policy);
+  if (again) parts = parts.with({});
   const auto states =
       request.states != nullptr
           ? request.states->get(what.trace, layer, parts)
@@ -120,7 +122,8 @@ void measure_layer(const Measuring& what, int layer, const MeasureRequest& reque
   if (what.of_trace) {
     for_heads(static_cast<int>(heads.size()), [&](int i) {
       HeadReplay& head = heads[static_cast<std::size_t>(i)];
-      head.trace_values = measure_head({*states, context, head.head, progress}, what.choice);
+      head.trace_values =
+          measure_head({*states, context, head.head, progress, &what.tokens}, what.choice);
     });
   }
   if (!what.per_step || what.steps.empty()) return;
@@ -188,6 +191,7 @@ Replay measure_replay(const Trace& trace, const Replay& replay, const MeasureReq
                  .policy = parse_policy(replay.policy),
                  .model = trace.model()};
   what.model.sliding_window = trace.window();
+  what.tokens = role_tokens(trace.tokens(), trace.run());
   add_measures(request.measures, what);
   what.choice = {false, what.names};
   what.reads_scores = reads_scores(what.choice, what.policy);

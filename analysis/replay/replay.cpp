@@ -43,6 +43,14 @@ void check_head(const ReplayRequest& request, const ModelInfo& model) {
                      std::to_string(model.num_kv_heads - 1));
   }
 }
+void check_followed(const ReplayRequest& request, int length) {
+  for (const int token : request.followed) {
+    if (token >= 0 && token < length) continue;
+    throw UsageError("token " + std::to_string(token) + ": the trace has tokens 0 to " +
+                     std::to_string(length - 1));
+  }
+}
+
 /// What the policy decides by.
 StateParts parts_of_policy(const PolicySpec& policy, const LayerContext& context) {
   StateParts parts;
@@ -66,6 +74,10 @@ std::string ReplayRequest::key() const {
   }
   if (scores_layer >= 0) {
     result += " scores=" + std::to_string(scores_layer) + ":" + std::to_string(scores_head);
+  }
+  if (!followed.empty()) {
+    result += " followed=";
+    for (const int token : followed) result += std::to_string(token) + ",";
   }
   if (!layers.empty()) {
     result += " layers=";
@@ -117,6 +129,8 @@ Replay replay(const Trace& trace, const ReplayRequest& request, Progress& progre
   if (request.budget < 1) {
     throw UsageError("budget " + std::to_string(request.budget) + ": must be at least 1");
   }
+  check_limits(request.policy, model, request.budget, trace.length());
+  check_followed(request, trace.length());
   Replay result;
   result.policy = request.policy.text();
   result.budget = request.budget;
@@ -130,7 +144,9 @@ Replay replay(const Trace& trace, const ReplayRequest& request, Progress& progre
   common.model = model;
   common.attention_scale = trace.run().attention_scale;
   common.budget = request.budget;
-  const StateParts parts = request.metrics ? StateParts() : parts_of_policy(request.policy, common);
+  const StateParts parts = request.metrics ? StateParts().with(parts_read(measures, request.policy))
+                                           : parts_of_policy(request.policy, common);
+  const RoleTokens tokens = role_tokens(trace.tokens(), trace.run());
   std::vector<std::vector<HeadReplay>> layers(order.size());
   std::mutex reporting;
   const auto compute = [&](std::size_t index, const HeadLoop& for_heads) {
@@ -146,7 +162,8 @@ Replay replay(const Trace& trace, const ReplayRequest& request, Progress& progre
     context.for_heads = for_heads;
     layers[index] =
         replay_layer({*states, result.blocks, request.policy, std::move(context), request.metrics,
-                      layer == request.scores_layer ? request.scores_head : -1, measures},
+                      layer == request.scores_layer ? request.scores_head : -1, measures,
+                      request.followed, &tokens},
                      progress);
     if (on_layer) {
       const std::lock_guard lock(reporting);

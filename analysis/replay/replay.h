@@ -28,6 +28,9 @@ struct ReplayRequest {
   int scores_layer = -1;
   int scores_head = -1;
 
+  /// Tokens whose losses are kept, with score and rank (HeadReplay::losses); ascending.
+  std::vector<int> followed = {};
+
   // How, not what: results do not depend on these.
   int first_layer = -1;                // computed before the others, with all cores; -1: none
   int threads = 0;                     // 0: all cores
@@ -45,8 +48,8 @@ std::vector<Block> replay_blocks(const Trace& trace, int block);
 /// Replays a policy on a trace, layers in parallel. `on_layer` is called (from a worker thread,
 /// never two at once) as each layer is done, for partial results. Progress counts steps of layers
 /// and is checked at each. Throws Cancelled through progress; UsageError for a layer or head out of
-/// range, a measure there is not, a budget below 1, and what replay_blocks and make_layer_policy
-/// refuse; WorkError and FileError from the policy and the trace.
+/// range, a measure there is not, a budget below 1, and what replay_blocks, check_limits and
+/// make_layer_policy refuse; WorkError and FileError from the policy and the trace.
 Replay replay(const Trace& trace, const ReplayRequest& request, Progress& progress,
               const std::function<void(const std::vector<HeadReplay>&)>& on_layer = {});
 

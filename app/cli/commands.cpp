@@ -19,6 +19,7 @@ int run(int argc, char** argv) {
   add_replay(app, action);
   add_sweep(app, action);
   add_drift(app, action);
+  add_follow(app, action);
   add_export(app, action);
   add_gallery(app, action);
   add_lesson(app, action);

@@ -15,6 +15,7 @@ void add_measures(CLI::App& app, Action& action);
 void add_replay(CLI::App& app, Action& action);
 void add_sweep(CLI::App& app, Action& action);
 void add_drift(CLI::App& app, Action& action);
+void add_follow(CLI::App& app, Action& action);
 void add_export(CLI::App& app, Action& action);
 void add_gallery(CLI::App& app, Action& action);
 void add_lesson(CLI::App& app, Action& action);

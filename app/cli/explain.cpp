@@ -32,6 +32,10 @@ const char* fate_word(Fate fate) {
       return "window";
     case Fate::merged:
       return "merged";
+    case Fate::held:
+      return "held";
+    case Fate::dropped:
+      return "dropped";
     case Fate::beyond_window:
       break;
   }

@@ -26,7 +26,9 @@ bool has_contents(const ReplayKey& have, const ReplayKey& wanted) {
                                       wanted.measures.begin(), wanted.measures.end());
   const bool scores = wanted.scores_layer < 0 || (have.scores_layer == wanted.scores_layer &&
                                                   have.scores_head == wanted.scores_head);
-  return (have.metrics || !wanted.metrics) && measures && scores;
+  const bool losses = std::includes(have.followed.begin(), have.followed.end(),
+                                    wanted.followed.begin(), wanted.followed.end());
+  return (have.metrics || !wanted.metrics) && measures && scores && losses;
 }
 
 bool has_layers(const ReplayKey& have, const ReplayKey& wanted) {
@@ -122,6 +124,7 @@ ReplayKey key_of(const Trace& trace, const ReplayRequest& request) {
     key.scores_layer = request.scores_layer;
     key.scores_head = request.scores_head;
   }
+  key.followed = request.followed;
   return key;
 }
 
@@ -130,7 +133,7 @@ std::size_t bytes_of(const Replay& replay) {
       sizeof(Replay) + bytes_in(replay.blocks) + bytes_in(replay.heads) + bytes_in(replay.notes);
   for (const HeadReplay& head : replay.heads) {
     bytes += bytes_in(head.evicted_at) + bytes_in(head.steps) + bytes_in(head.trace_values) +
-             bytes_in(head.scores) + bytes_in(head.fates);
+             bytes_in(head.scores) + bytes_in(head.fates) + bytes_in(head.losses);
     for (const StepRecord& step : head.steps) {
       bytes += bytes_in(step.values) + bytes_in(step.query_heads) + bytes_in(step.merges) +
                bytes_in(step.merge_measures) + bytes_in(step.gifts);
@@ -179,7 +182,7 @@ std::vector<HeadReplay> ReplayService::heads_there(const ReplayKey& wanted) cons
     const ReplayKey& have = entry.key;
     if (!entry.replay || have.layers.size() != 1 || layers.contains(have.layers.front()) ||
         !same_run(have, wanted) || have.metrics != wanted.metrics ||
-        have.measures != wanted.measures ||
+        have.measures != wanted.measures || have.followed != wanted.followed ||
         std::any_of(entry.replay->heads.begin(), entry.replay->heads.end(), merged)) {
       continue;
     }

@@ -28,6 +28,7 @@ struct ReplayKey {
   bool metrics = false;
   std::vector<std::string> measures;  // ascending
   int scores_layer = -1, scores_head = -1;
+  std::vector<int> followed;  // ascending
   bool operator==(const ReplayKey&) const = default;
 };
 ReplayKey key_of(const Trace& trace, const ReplayRequest& request);

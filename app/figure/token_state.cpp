@@ -8,7 +8,7 @@
 namespace kvloupe::figure {
 
 bool is_protection(Fate fate) {
-  return fate == Fate::recent || fate == Fate::sink || fate == Fate::window;
+  return fate == Fate::recent || fate == Fate::sink || fate == Fate::window || fate == Fate::held;
 }
 
 const char* state_name(TokenState state) {

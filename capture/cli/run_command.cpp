@@ -25,7 +25,7 @@ struct RunOptions {
 CaptureRequest request_of(const RunOptions& options) {
   CaptureRequest request = options.request;
   const PolicySpec policy = parse_policy(options.policy);
-  if (has_trait(policy, &PolicyTraits::keeps_everything)) {
+  if (keeps_everything(policy)) {
     if (!options.budget.empty()) {
       throw UsageError("--budget " + options.budget +
                        ": the full cache has no budget; leave --budget out, or give a --policy");

@@ -45,7 +45,7 @@ struct Setting {
 std::vector<Setting> settings_of(const EvalRequest& request) {
   std::vector<Setting> settings{{parse_policy("full"), {}}};
   for (const PolicySpec& policy : request.policies) {
-    if (has_trait(policy, &PolicyTraits::keeps_everything)) continue;
+    if (keeps_everything(policy)) continue;
     check_closed_loop(policy);
     check_combination(policy);
     for (const Budget& budget : request.budgets) settings.push_back({policy, budget});

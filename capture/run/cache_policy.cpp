@@ -51,6 +51,7 @@ CachePolicy::CachePolicy(const Transformer& model, const ModelInfo& info, const 
                          Storage storage)
     : storage_(storage), layers_(static_cast<std::size_t>(info.num_layers)) {
   check_closed_loop(loop.policy);
+  check_limits(loop.policy, info, loop.budget);
   const bool with_weights = has_trait(loop.policy, &PolicyTraits::reads_output_weights);
   for (int index = 0; index < info.num_layers; ++index) {
     Layer& layer = layers_[static_cast<std::size_t>(index)];

@@ -123,9 +123,18 @@ SpecValue any_value(const ParameterInfo& parameter, std::mt19937& random) {
       return parameter.words[pick(parameter.words.size())];
     case ParameterType::text: {
       if (parameter.check) {
-        const std::vector<std::string> formulas = {"-age", "rank( attn_sum )+1", "n>3 ? 1:2",
-                                                   "smooth(key_norm,5) * 1e-3"};
-        return formulas[pick(formulas.size())];
+        std::vector<std::string> texts = {"-age",
+                                          "rank( attn_sum )+1",
+                                          "n>3 ? 1:2",
+                                          "smooth(key_norm,5) * 1e-3",  // formulas
+                                          "3-5; 7",
+                                          "0",
+                                          "12-",  // tokens
+                                          "2.1;3",
+                                          "0.0"};  // heads
+        std::erase_if(texts,
+                      [&](const std::string& text) { return parameter.check(text).has_value(); });
+        return texts[pick(texts.size())];
       }
       std::string text;
       const std::string letters = "ab,+()\" =%/.\\";

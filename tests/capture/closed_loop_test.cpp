@@ -219,7 +219,10 @@ TEST_F(ClosedLoopTest, TheModelAttendsToWhatTheTraceSaysItHolds) {
         Case{"h2o+kvmerger(0.3)", Positions::original, true, false, true},
         Case{"h2o+kvmerger(0.3,value_scale=one)", Positions::compact, false, false, true},
         Case{"h2o+kvmerger(0.3,log_size=1)", Positions::original, false, true, true},
-        Case{"h2o+cam(4)", Positions::original, false, false, false}}) {
+        Case{"h2o+cam(4)", Positions::original, false, false, false},
+        Case{"h2o+keep(\"2-3;20\",heads=\"1\")+drop(\"0\")", Positions::original, false, false,
+             false},
+        Case{"full+drop(\"0;18\",heads=\"0.0;1\")", Positions::original, false, false, false}}) {
     for (const int block : {16, 1}) {
       SCOPED_TRACE(std::string(c.spec) + ", block " + std::to_string(block) +
                    (c.positions == Positions::compact ? ", compact" : ""));
@@ -230,6 +233,28 @@ TEST_F(ClosedLoopTest, TheModelAttendsToWhatTheTraceSaysItHolds) {
       expect_like_naive(trace, result, 2e-4);
     }
   }
+}
+
+// Nothing else leaves, so the run of the naive model below is one whose attention masks these
+// tokens in these heads from the next step on.
+TEST_F(ClosedLoopTest, DroppedTokensAreMaskedInTheirHeadsAlone) {
+  const NaiveModel naive(folder_.path());
+  const Trace trace = run(request(16), "full+drop(\"0;18\",heads=\"0.0;1\")", "100%");
+  for (int layer = 0; layer < tiny_.layers; ++layer) {
+    for (int head = 0; head < tiny_.kv_heads; ++head) {
+      const bool named = layer == 1 || (layer == 0 && head == 0);
+      std::vector<std::int32_t> expected(trace.tokens().ids.size(), -1);
+      if (named) {
+        expected[0] = 0;
+        expected[18] = 1;
+      }
+      EXPECT_EQ(*trace.evicted_at(layer, head), expected) << layer << "." << head;
+    }
+  }
+  expect_like_naive(trace, naive.run(trace.tokens().ids, trace.blocks(), follow(trace, {}), false),
+                    2e-4);
+  const Trace full = run(request(16));
+  EXPECT_GT(largest_difference(trace.key(1, 0), full.key(1, 0)), 1e-4) << "the model notices";
 }
 
 // YaRN's rotation makes queries and keys longer, once: turning them on to their places does not.

@@ -45,7 +45,9 @@ std::vector<int> NaiveReplay::quotas(std::vector<HeadStep>& steps, int budget) c
     const HeadStep& step = steps[head];
     std::vector<std::tuple<bool, double, int>> own;
     for (const int token : step.cache) {
-      own.emplace_back(step.protected_tokens.count(token) == 1, step.scores.at(token), token);
+      // What is dropped says nothing about who needs the room.
+      const double score = step.dropped.count(token) == 1 ? -1e300 : step.scores.at(token);
+      own.emplace_back(step.protected_tokens.count(token) == 1, score, token);
     }
     std::sort(own.rbegin(), own.rend());
     for (int i = 0; i < static_cast<int>(own.size()); ++i) {

@@ -51,7 +51,8 @@ NaiveReplay::Scores NaiveReplay::oracle(int head, const Block& block) const {
   for (const int token : left) scores[token] = static_cast<double>(left.size());
   const std::set<int> kept = protect(head, layer_budget(block));
   int place = 0;
-  for (; static_cast<int>(left.size()) > layer_budget(block); ++place) {
+  const int room = layer_budget(block) + beside_budget(head);
+  for (; static_cast<int>(left.size()) > room; ++place) {
     int least = -1;
     double least_error = 0.0;
     for (const int token : left) {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <sstream>
 #include <stdexcept>
 #include <utility>
 
@@ -258,6 +259,50 @@ NaiveReplay::Scores NaiveReplay::score(int head, const Block& block) const {
   return scores;
 }
 
+namespace {
+/// "2.1;3": layer.head, or a layer.
+bool names_head(const std::string& text, int layer, int head) {
+  if (text.empty()) return true;
+  std::istringstream items(text);
+  for (std::string item; std::getline(items, item, ';');) {
+    const std::size_t dot = item.find('.');
+    if (std::stoi(item) != layer) continue;
+    if (dot == std::string::npos || std::stoi(item.substr(dot + 1)) == head) return true;
+  }
+  return false;
+}
+
+/// "2-4;11;20-"
+bool names_token(const std::string& text, int token) {
+  std::istringstream items(text);
+  for (std::string item; std::getline(items, item, ';');) {
+    const std::size_t dash = item.find('-');
+    const int first = std::stoi(item);
+    const int last = dash == std::string::npos ? first
+                     : dash + 1 == item.size() ? 1 << 30
+                                               : std::stoi(item.substr(dash + 1));
+    if (token >= first && token <= last) return true;
+  }
+  return false;
+}
+}  // namespace
+
+std::set<int> NaiveReplay::named(const std::string& modifier, int head) const {
+  std::set<int> result;
+  const SpecPart* part = policy_.find(modifier);
+  if (part == nullptr || !names_head(part->word("heads"), layer_, head)) return result;
+  for (const int token : caches_[head]) {
+    if (names_token(part->word("tokens"), token)) result.insert(token);
+  }
+  return result;
+}
+
+int NaiveReplay::beside_budget(int head) const {
+  const SpecPart* keep = policy_.find("keep");
+  return keep != nullptr && keep->count("extra") != 0 ? static_cast<int>(named("keep", head).size())
+                                                      : 0;
+}
+
 std::set<int> NaiveReplay::protect(int head, int budget) const {
   int first_tokens = 0;
   int last_entries = 0;
@@ -273,6 +318,10 @@ std::set<int> NaiveReplay::protect(int head, int budget) const {
   }
   const std::vector<int>& tokens = caches_[head];
   std::set<int> result;
+  budget += beside_budget(head);
+  for (const int token : named("keep", head)) {
+    if (static_cast<int>(result.size()) < budget) result.insert(token);
+  }
   for (const int token : tokens) {
     if (token < first_tokens && static_cast<int>(result.size()) < budget) result.insert(token);
   }
@@ -293,7 +342,7 @@ void NaiveReplay::evict(int head, const Block& block, int quota, HeadStep& step)
   }
   std::vector<int> left;
   for (const int token : step.cache) {
-    if (absorbed.count(token) == 0) left.push_back(token);
+    if (absorbed.count(token) == 0 && step.dropped.count(token) == 0) left.push_back(token);
   }
   step.retained = step.protected_tokens;
   int first = quota;
@@ -369,16 +418,29 @@ std::vector<HeadStep> NaiveReplay::step(const Block& block) {
       policy_.find("adakv") != nullptr ? entries <= budget * heads : largest <= budget;
   const bool full = policy_.score().name == "full" || fits;
   std::vector<int> quota(caches_.size(), budget);
+  for (int head = 0; head < heads; ++head) {
+    HeadStep& one = steps[head];
+    one.dropped = named("drop", head);
+    if (one.dropped.size() == caches_[head].size() && !one.dropped.empty()) {
+      one.dropped.erase(*one.dropped.rbegin());
+    }
+  }
   if (!full) {
     for (int head = 0; head < heads; ++head) {
       steps[head].scores = value_aware(head, score(head, block));
       steps[head].protected_tokens = protect(head, budget);
     }
     quota = quotas(steps, budget);
-    for (int head = 0; head < heads; ++head) {
-      if (static_cast<int>(caches_[head].size()) > quota[head]) {
-        evict(head, block, quota[head], steps[head]);
-      }
+  }
+  for (int head = 0; head < heads; ++head) {
+    HeadStep& one = steps[head];
+    for (const int token : one.dropped) {
+      one.retained.erase(token);
+      one.protected_tokens.erase(token);
+    }
+    quota[head] += beside_budget(head);
+    if (!full && static_cast<int>(one.retained.size()) > quota[head]) {
+      evict(head, block, quota[head], one);
     }
   }
   // Only now: aggregate=layer reads the caches of other heads.

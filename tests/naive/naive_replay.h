@@ -31,6 +31,7 @@ struct HeadStep {
   std::vector<int> cache;        // token indices before eviction, ascending; those still to be seen
   std::map<int, double> scores;  // by token; empty where nothing is evicted
   std::set<int> protected_tokens;
+  std::set<int> dropped;  // named by drop; never all of the cache
   std::set<int> retained;
   double threshold = std::numeric_limits<double>::quiet_NaN();  // the lowest score kept for it
   std::map<int, double> second_scores;  // of critical's second stage; empty without
@@ -107,6 +108,10 @@ class NaiveReplay {
   static std::vector<int> best(const Scores& scores, const std::vector<int>& among,
                                const std::set<int>& kept);
   std::set<int> protect(int head, int budget) const;
+  /// Tokens of the cache that keep or drop names for this head.
+  std::set<int> named(const std::string& modifier, int head) const;
+  /// How many of them are beside the budget.
+  int beside_budget(int head) const;
   int layer_budget(const Block& block) const;
   /// Of the tokens up to the block's last, how many a later query sees.
   int still_seen(const Block& block) const;

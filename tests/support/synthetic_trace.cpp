@@ -97,9 +97,11 @@ TokenTable make_tokens(const SyntheticTraceOptions& options, Random& random) {
         static_cast<std::int32_t>(random() % static_cast<std::uint64_t>(options.vocab_size)));
     if (!options.text) continue;
     tokens.text.push_back(i == 0 ? "<s>" : " w" + std::to_string(i) + (i % 7 == 3 ? "é" : ""));
-    tokens.segment.push_back(i < options.prompt_length ? 0 : 1);
+    const bool asks = i >= options.prompt_length - options.question;
+    tokens.segment.push_back(i >= options.prompt_length ? 1 : asks ? 2 : 0);
   }
   if (options.text) tokens.segment_names = {"context", "answer"};
+  if (options.text && options.question > 0) tokens.segment_names.emplace_back("question");
   return tokens;
 }
 /// What a closed-loop trace holds beside its states.

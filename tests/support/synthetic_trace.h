@@ -21,6 +21,7 @@ struct SyntheticTraceOptions {
   int vocab_size = 50;
   int prompt_length = 96;
   int generated = 8;
+  int question = 0;  // the last tokens of the prompt: a segment of that name
   int block = 32;
   int sliding_window = 0;  // W; 0: none
   std::uint64_t seed = 1;

@@ -1,0 +1,68 @@
+#pragma once
+// What an attention head does, measured on the full cache: how much of its attention goes to the
+// first token, to the neighbours, to what followed the same word before, and so on.
+
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "analysis/matrix.h"
+#include "analysis/progress.h"
+#include "analysis/trace/segments.h"
+
+namespace kvloupe {
+
+/// What roles need to know about a trace's tokens, beside its states.
+struct RoleTokens {
+  std::span<const std::int32_t> ids;  // [T]
+  int prompt_length = 0;
+  TokenRange question;  // the segment "question"
+  TokenRange needle;    // the segment "needle": where an answer is copied from
+};
+RoleTokens role_tokens(const TokenTable& tokens, const RunInfo& run);
+
+/// Shares of attention (means over queries) and of answer tokens, of one query head. NaN where the
+/// trace has no query to take a mean of. A[q,i]: the attention of query q to token i.
+struct HeadRoles {
+  static constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+  /// Mean of A[q,0] over q > 0 that see token 0.
+  double sink = kUnknown;
+  /// Mean of A[q,q−1] over q > 0.
+  double previous = kUnknown;
+  /// Mean over q >= 16 of Σ A[q,i] over the last 16 tokens i, q itself included.
+  double recent = kUnknown;
+  /// Mean over the q whose token occurred before, at some i <= q − 2: Σ over these i of A[q,i+1],
+  /// each followed-by token counted once (Olsson et al. 2022, prefix matching).
+  double induction = kUnknown;
+  /// Of the generated tokens that stand in the needle (or, without a needle, in the prompt): the
+  /// share for which the query that predicts the token gives its largest attention to such a place
+  /// (Wu et al. 2024).
+  double retrieval = kUnknown;
+  /// Mean over the queries after the question of their attention to the question.
+  double question = kUnknown;
+};
+
+/// One role: its name, where its value stands, and from which value on a head is called so.
+struct RoleInfo {
+  const char* name;   // of the measure
+  const char* label;  // one word for a head
+  const char* title;
+  const char* formula;
+  const char* source;
+  double threshold;
+  double HeadRoles::*value;
+};
+/// In the order of measures, figures and docs.
+std::span<const RoleInfo> role_catalog();
+/// The index in role_catalog() of the role whose value exceeds its threshold by the largest factor;
+/// −1 if no value reaches its threshold.
+int strongest_role(const HeadRoles& roles);
+
+/// Of one query head. queries, keys [T,d]; logsumexp [T] of the logits that each query sees.
+/// O(T · d) and the pairs of equal tokens. Checks progress.
+HeadRoles head_roles(const MatrixView& queries, const MatrixView& keys,
+                     std::span<const float> logsumexp, double scale, int window,
+                     const RoleTokens& tokens, Progress& progress);
+
+}  // namespace kvloupe

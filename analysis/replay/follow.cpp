@@ -1,0 +1,236 @@
+#include "analysis/replay/follow.h"
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <stdexcept>
+#include <utility>
+
+#include "analysis/error.h"
+#include "analysis/one_line.h"
+#include "analysis/policy/token_rule.h"
+#include "analysis/record/layer_states.h"
+#include "analysis/replay/layer_loop.h"
+
+namespace kvloupe {
+
+namespace {
+std::vector<int> segment_tokens(const TokenTable& table, std::string_view name) {
+  std::vector<int> tokens;
+  for (std::size_t i = 0; i < table.segment.size(); ++i) {
+    if (table.segment_names[table.segment[i]] == name) tokens.push_back(static_cast<int>(i));
+  }
+  return tokens;
+}
+}  // namespace
+
+std::vector<int> named_tokens(const Trace& trace, std::string_view text) {
+  const TokenTable& table = trace.tokens();
+  if (std::vector<int> tokens = segment_tokens(table, text); !tokens.empty()) return tokens;
+  if (text == "auto") {
+    const std::vector<int> needle = segment_tokens(table, "needle");
+    return needle.empty() ? std::vector<int>{0} : needle;
+  }
+  std::vector<TokenRange> ranges;
+  if (read_tokens(text, ranges)) {
+    std::string names;
+    for (const std::string& name : table.segment_names) {
+      names += (names.empty() ? "" : ", ") + name;
+    }
+    throw UsageError(
+        "tokens '" + in_one_line(text) + "': write tokens such as 120-131,140" +
+        (names.empty() ? "; the trace has no segments" : ", or a segment of the trace: " + names));
+  }
+  count_tokens(ranges, trace.length(), "tokens");
+  std::set<int> tokens;
+  for (const TokenRange& range : ranges) {
+    for (int token = range.first; token < std::min(range.end, trace.length()); ++token) {
+      tokens.insert(token);
+    }
+  }
+  return {tokens.begin(), tokens.end()};
+}
+
+namespace {
+constexpr Eigen::Index kTile = 256;  // queries of one product
+
+void check_tokens(const std::vector<int>& tokens, int length) {
+  if (tokens.empty()) throw UsageError("tokens: name at least one to follow");
+  for (const int token : {tokens.front(), tokens.back()}) {
+    if (token >= 0 && token < length) continue;
+    throw UsageError("token " + std::to_string(token) + ": the trace has tokens 0 to " +
+                     std::to_string(length - 1));
+  }
+}
+
+/// Σ and count of the queries of one kind.
+struct Sum {
+  double total = 0.0;
+  long count = 0;
+  void add(double value) {
+    total += value;
+    ++count;
+  }
+  double mean() const {
+    return count > 0 ? total / static_cast<double>(count) : TokenReads::kUnknown;
+  }
+};
+
+struct Sums {
+  Sum question, answer, later, read;
+};
+
+/// Of the sequence, the same for all heads.
+struct Reading {
+  const Trace& trace;
+  const ReadsRequest& request;
+  RoleTokens roles;
+};
+
+/// Adds the attention of one query head's later queries to the followed tokens.
+void add_reads(const Reading& what, const MatrixView& queries, const Matrix& followed,
+               const std::vector<float>& logsumexp, Sums& sums) {
+  const double scale = what.trace.run().attention_scale;
+  const std::vector<int>& tokens = what.request.tokens;
+  const int window = what.trace.window();
+  const int first = tokens.back() + 1;
+  Matrix products;
+  for (Eigen::Index begin = first; begin < queries.rows(); begin += kTile) {
+    const Eigen::Index count = std::min(kTile, queries.rows() - begin);
+    products.noalias() = queries.middleRows(begin, count) * followed.transpose();
+    for (Eigen::Index row = 0; row < count; ++row) {
+      const int query = static_cast<int>(begin + row);
+      const double sum_of_row = logsumexp[static_cast<std::size_t>(query)];
+      double attention = 0.0;
+      for (std::size_t i = 0; i < tokens.size(); ++i) {
+        if (tokens[i] < first_seen(query, window)) continue;
+        attention += std::exp(
+            scale * static_cast<double>(products(row, static_cast<Eigen::Index>(i))) - sum_of_row);
+      }
+      attention = std::min(attention, 1.0);  // the log-sum-exp is rounded on its own way
+      sums.later.add(attention);
+      const bool asks = what.roles.question.contains(query);
+      const bool answers = query >= what.roles.prompt_length;
+      if (asks) sums.question.add(attention);
+      if (answers) sums.answer.add(attention);
+      if (asks || answers) sums.read.add(attention);
+    }
+  }
+}
+
+TokenReads reads_of_head(const Reading& what, const LayerStates& states, int layer, int head,
+                         Progress& progress) {
+  const ModelInfo& model = what.trace.model();
+  const Matrix& keys = states.keys[static_cast<std::size_t>(head)];
+  Matrix followed(static_cast<Eigen::Index>(what.request.tokens.size()), keys.cols());
+  for (Eigen::Index i = 0; i < followed.rows(); ++i) {
+    followed.row(i) = keys.row(what.request.tokens[static_cast<std::size_t>(i)]);
+  }
+  TokenReads reads;
+  reads.layer = layer;
+  reads.head = head;
+  Sums sums;
+  for (int i = 0; i < model.group_size(); ++i) {
+    progress.check();
+    const auto query_head = static_cast<std::size_t>(head * model.group_size() + i);
+    const MatrixView queries = view(states.queries[query_head]);
+    add_reads(what, queries, followed, states.logsumexp[query_head], sums);
+    if (!what.request.roles) continue;
+    reads.roles.push_back(head_roles(queries, view(keys), states.logsumexp[query_head],
+                                     what.trace.run().attention_scale, what.trace.window(),
+                                     what.roles, progress));
+  }
+  reads.question = sums.question.mean();
+  reads.answer = sums.answer.mean();
+  reads.later = sums.later.mean();
+  reads.read = sums.read.count > 0 ? sums.read.mean() : reads.later;
+  return reads;
+}
+}  // namespace
+
+std::vector<TokenReads> token_reads(
+    const Trace& trace, const ReadsRequest& request, Progress& progress,
+    const std::function<void(const std::vector<TokenReads>&)>& on_layer) {
+  check_tokens(request.tokens, trace.length());
+  const ModelInfo& model = trace.model();
+  const Reading what{trace, request, role_tokens(trace.tokens(), trace.run())};
+  StateParts parts = StateParts::keys_only();
+  parts.queries = parts.logsumexp = true;
+  std::vector<std::vector<TokenReads>> layers(static_cast<std::size_t>(model.num_layers));
+  progress.set_total(model.num_layers);
+  std::mutex reporting;
+  for_layers(
+      layers.size(), {0, request.background, -1},
+      [&](std::size_t index, const HeadLoop& for_heads) {
+        progress.check();
+        const int layer = static_cast<int>(index);
+        const auto states =
+            request.states != nullptr
+                ? request.states->get(trace, layer, parts)
+                : std::make_shared<const LayerStates>(load_layer_states(trace, layer, parts));
+        std::vector<TokenReads>& heads = layers[index];
+        heads.resize(static_cast<std::size_t>(model.num_kv_heads));
+        for_heads(model.num_kv_heads, [&](int head) {
+          Progress part(progress, 0);
+          heads[static_cast<std::size_t>(head)] = reads_of_head(what, *states, layer, head, part);
+        });
+        progress.advance();
+        if (!on_layer) return;
+        const std::lock_guard lock(reporting);
+        on_layer(heads);
+      });
+  std::vector<TokenReads> all;
+  for (std::vector<TokenReads>& heads : layers) {
+    for (TokenReads& head : heads) all.push_back(std::move(head));
+  }
+  return all;
+}
+
+TokenFate token_fate(const Replay& replay, const HeadReplay& head, const std::vector<int>& tokens) {
+  TokenFate fate;
+  const std::size_t steps = replay.blocks.size();
+  fate.share.assign(steps, TokenReads::kUnknown);
+  std::vector<int> lost(steps, 0);  // how many at each step
+  for (const int token : tokens) {
+    const int step = head.evicted_at[static_cast<std::size_t>(token)];
+    if (step < 0 || replay.left_unseen(head, token)) continue;
+    ++lost[static_cast<std::size_t>(step)];
+    if (fate.first_loss < 0 || step < fate.first_loss) fate.first_loss = step;
+    fate.last_loss = std::max(fate.last_loss, step);
+  }
+  std::size_t seen = 0;
+  int gone = 0;
+  for (std::size_t step = 0; step < steps; ++step) {
+    while (seen < tokens.size() && tokens[seen] < replay.blocks[step].end) ++seen;
+    gone += lost[step];
+    if (seen > 0) fate.share[step] = 1.0 - static_cast<double>(gone) / static_cast<double>(seen);
+  }
+  fate.kept = steps > 0 ? fate.share.back() : TokenReads::kUnknown;
+  return fate;
+}
+
+std::vector<FollowedHead> follow(const Replay& replay, const std::vector<TokenReads>& reads,
+                                 const std::vector<int>& tokens) {
+  std::vector<FollowedHead> heads;
+  for (const HeadReplay& head : replay.heads) {
+    const auto found = std::find_if(reads.begin(), reads.end(), [&](const TokenReads& one) {
+      return one.layer == head.layer && one.head == head.head;
+    });
+    if (found == reads.end()) throw std::invalid_argument("follow: reads of a head are missing");
+    FollowedHead one{*found, token_fate(replay, head, tokens), {}, 0.0};
+    for (const TokenLoss& loss : head.losses) {
+      if (std::binary_search(tokens.begin(), tokens.end(), loss.token)) one.losses.push_back(loss);
+    }
+    one.loss = one.reads.read * (1.0 - one.fate.kept);
+    heads.push_back(std::move(one));
+  }
+  std::stable_sort(heads.begin(), heads.end(), [](const FollowedHead& a, const FollowedHead& b) {
+    if (std::isnan(a.loss) || std::isnan(b.loss)) return !std::isnan(a.loss) && std::isnan(b.loss);
+    return a.loss > b.loss;
+  });
+  return heads;
+}
+
+}  // namespace kvloupe

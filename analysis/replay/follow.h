@@ -1,0 +1,85 @@
+#pragma once
+// Following some tokens through every head: who reads them with the full cache, and what became of
+// them under a policy. "Lost where it is read" is both at once.
+
+#include <functional>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "analysis/metric/head_roles.h"
+#include "analysis/progress.h"
+#include "analysis/record/records.h"
+#include "analysis/trace/trace.h"
+
+namespace kvloupe {
+
+class LayerStatesCache;  // record/layer_states.h
+
+/// The tokens that a text names, ascending, none twice: "120-131,140", the name of a segment of the
+/// trace, or "auto": the segment "needle", or token 0 without one. Throws UsageError for what the
+/// trace lacks.
+std::vector<int> named_tokens(const Trace& trace, std::string_view text);
+
+/// How much of their attention the queries of one head give to the followed tokens together, with
+/// the full cache: the mean over the queries and over the head's query heads. NaN without such a
+/// query after the last followed token.
+struct TokenReads {
+  static constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+  int layer = 0;
+  int head = 0;
+  double question = kUnknown;  // queries of the segment "question"
+  double answer = kUnknown;    // queries of generated tokens
+  double later = kUnknown;     // all queries after the last followed token
+  /// What the head's loss is weighted by: the mean over the queries of question and answer
+  /// together; where the trace has neither, over all later queries.
+  double read = kUnknown;
+  std::vector<HeadRoles> roles;  // [G]; empty unless asked for
+};
+
+struct ReadsRequest {
+  std::vector<int> tokens;  // ascending, none twice
+  bool roles = false;
+  // How, not what: results do not depend on these.
+  bool background = false;
+  LayerStatesCache* states = nullptr;
+};
+
+/// Of every head, layer-major: [L · Hk]. Independent of any policy. From the states and the stored
+/// log-sum-exps where the trace has them. `on_layer` is called (from a worker thread, never two at
+/// once) as each layer is done. Progress counts layers. Throws UsageError for tokens the trace
+/// lacks, or without tokens.
+std::vector<TokenReads> token_reads(
+    const Trace& trace, const ReadsRequest& request, Progress& progress,
+    const std::function<void(const std::vector<TokenReads>&)>& on_layer = {});
+
+/// What became of the followed tokens in one head.
+struct TokenFate {
+  /// [S] the share of the followed tokens seen so far that are in the cache after the step. A token
+  /// that no later query sees counts as there: the full cache would not have it either. NaN before
+  /// the first of them enters.
+  std::vector<double> share;
+  double kept = 0.0;    // the share at the last step
+  int first_loss = -1;  // the first and the last step at which one of them was lost; −1: none was
+  int last_loss = -1;
+};
+TokenFate token_fate(const Replay& replay, const HeadReplay& head, const std::vector<int>& tokens);
+
+/// One head of `kvloupe follow`.
+struct FollowedHead {
+  TokenReads reads;
+  TokenFate fate;
+  /// The entries at the step at which they were lost, ascending by token: of those the replay was
+  /// asked to follow (ReplayRequest::followed).
+  std::vector<TokenLoss> losses;
+  /// reads.read × (1 − fate.kept): the attention that the full cache gives to what is gone.
+  double loss = 0.0;
+};
+
+/// Every head of the replay beside its reads, by falling loss (unknown losses last; of equals the
+/// earlier layer, then head). `reads` must have the replay's heads.
+std::vector<FollowedHead> follow(const Replay& replay, const std::vector<TokenReads>& reads,
+                                 const std::vector<int>& tokens);
+
+}  // namespace kvloupe

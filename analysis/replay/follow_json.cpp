@@ -1,0 +1,94 @@
+#include "analysis/replay/follow_json.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "analysis/replay/explain.h"
+
+namespace kvloupe {
+
+namespace {
+using Json = nlohmann::ordered_json;
+
+Json number(double value) { return std::isfinite(value) ? Json(value) : Json(); }
+Json step(int value) { return value >= 0 ? Json(value) : Json(); }
+
+/// First and last query of [first, end); null where there is none.
+Json queries(int first, int end) { return first < end ? Json{first, end - 1} : Json(); }
+
+Json to_json(const TokenLoss& loss) {
+  return {{"token", loss.token},
+          {"step", loss.step},
+          {"fate", leaving_text(loss.fate)},
+          {"score", number(static_cast<double>(loss.score))},
+          {"rank", loss.rank > 0 ? Json(loss.rank) : Json()},
+          {"entries", loss.entries},
+          {"threshold", number(static_cast<double>(loss.threshold))},
+          {"margin", number(loss.margin())}};
+}
+
+Json to_json(const HeadRoles& roles, int query_head) {
+  const int strongest = strongest_role(roles);
+  Json line = {
+      {"query_head", query_head},
+      {"role",
+       strongest < 0 ? Json() : Json(role_catalog()[static_cast<std::size_t>(strongest)].name)}};
+  for (const RoleInfo& role : role_catalog()) line[role.name] = number(roles.*role.value);
+  return line;
+}
+
+Json to_json(const FollowedHead& head, int group) {
+  const TokenReads& reads = head.reads;
+  Json line = {{"layer", reads.layer},
+               {"head", reads.head},
+               {"read_question", number(reads.question)},
+               {"read_answer", number(reads.answer)},
+               {"read_later", number(reads.later)},
+               {"read", number(reads.read)},
+               {"kept", number(head.fate.kept)},
+               {"first_loss", step(head.fate.first_loss)},
+               {"last_loss", step(head.fate.last_loss)},
+               {"loss", number(head.loss)},
+               {"share", Json::array()},
+               {"losses", Json::array()}};
+  for (const double share : head.fate.share) line["share"].push_back(number(share));
+  for (const TokenLoss& loss : head.losses) line["losses"].push_back(to_json(loss));
+  if (reads.roles.empty()) return line;
+  line["roles"] = Json::array();
+  for (std::size_t i = 0; i < reads.roles.size(); ++i) {
+    line["roles"].push_back(to_json(reads.roles[i], reads.head * group + static_cast<int>(i)));
+  }
+  return line;
+}
+
+std::string one_line(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+}  // namespace
+
+std::string follow_json(const Trace& trace, const std::string& name, const Replay& replay,
+                        const std::vector<int>& tokens, const std::vector<FollowedHead>& heads) {
+  const int after = tokens.back() + 1;
+  const TokenRange question = segment_range(trace.tokens(), "question");
+  Json about = {{"trace", name},         {"policy", replay.policy}, {"budget", replay.budget},
+                {"block", replay.block}, {"notes", replay.notes},   {"tokens", tokens}};
+  if (!trace.tokens().text.empty()) {
+    Json& text = about["text"] = Json::array();
+    for (const int token : tokens) {
+      text.push_back(trace.tokens().text[static_cast<std::size_t>(token)]);
+    }
+  }
+  about["queries"] = {
+      {"question", queries(std::max(question.first, after), question.end)},
+      {"answer", queries(std::max(trace.run().prompt_length, after), trace.length())}};
+  std::string text = one_line(about);
+  text.back() = ',';  // the heads come before the closing brace
+  text += "\"heads\":[\n";
+  for (std::size_t i = 0; i < heads.size(); ++i) {
+    text += one_line(to_json(heads[i], trace.model().group_size()));
+    text += i + 1 < heads.size() ? ",\n" : "\n";
+  }
+  return text + "]}\n";
+}
+
+}  // namespace kvloupe

@@ -1,0 +1,164 @@
+// kvloupe follow: what became of some tokens in every head, and which heads read them.
+
+#include "analysis/replay/follow.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "analysis/error.h"
+#include "analysis/one_line.h"
+#include "analysis/output_file.h"
+#include "analysis/record/layer_states.h"
+#include "analysis/replay/follow_json.h"
+#include "analysis/replay/replay.h"
+#include "app/cli/commands.h"
+
+namespace kvloupe::cli {
+
+namespace {
+struct Options {
+  std::string trace, tokens, segment, policy, budget, json;
+  int block = 0;
+};
+
+/// The tokens to follow, ascending.
+std::vector<int> tokens_of(const Options& options, const Trace& trace) {
+  if (options.tokens.empty() == options.segment.empty()) {
+    throw UsageError("follow: give either --tokens or --segment");
+  }
+  if (!options.tokens.empty()) return named_tokens(trace, options.tokens);
+  const std::vector<std::string>& names = trace.tokens().segment_names;
+  if (std::find(names.begin(), names.end(), options.segment) != names.end()) {
+    return named_tokens(trace, options.segment);
+  }
+  std::string list;
+  for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
+  throw UsageError("segment '" + in_one_line(options.segment) + "': the trace has " +
+                   (names.empty() ? "no segments; use --tokens instead" : "the segments " + list));
+}
+
+std::string share_text(double value) {
+  return std::isfinite(value) ? fmt::format("{:.3f}", value) : "-";
+}
+
+std::string steps_text(const TokenFate& fate) {
+  if (fate.first_loss < 0) return "-";
+  if (fate.first_loss == fate.last_loss) return std::to_string(fate.first_loss);
+  return fmt::format("{}-{}", fate.first_loss, fate.last_loss);
+}
+
+/// Rank of the first entry that was lost.
+std::string rank_text(const FollowedHead& head) {
+  for (const TokenLoss& loss : head.losses) {
+    if (loss.step == head.fate.first_loss && loss.rank > 0) {
+      return fmt::format("{}/{}", loss.rank, loss.entries);
+    }
+  }
+  return "-";
+}
+
+/// The strongest role of each query head, "-" for none; once where they agree.
+std::string roles_text(const TokenReads& reads) {
+  std::vector<std::string> names;
+  for (const HeadRoles& roles : reads.roles) {
+    const int role = strongest_role(roles);
+    names.emplace_back(role < 0 ? "-" : role_catalog()[static_cast<std::size_t>(role)].label);
+  }
+  std::string text;
+  bool same = true;
+  for (const std::string& name : names) {
+    same &= name == names.front();
+    text += (text.empty() ? "" : ", ") + name;
+  }
+  return same && !names.empty() ? names.front() : text;
+}
+
+void write_table(const Trace& trace, const Options& options, const Replay& replay,
+                 const std::vector<int>& tokens, const std::vector<FollowedHead>& heads,
+                 OutputFile& out) {
+  out.write(fmt::format("{}: {}, budget {}, block {}\n", options.trace, replay.policy,
+                        replay.budget, replay.block));
+  for (const std::string& note : replay.notes) out.write("note: " + note + "\n");
+  const bool one = tokens.size() == 1;
+  out.write(one ? fmt::format("followed: token {}", tokens.front())
+                : fmt::format("followed: {} tokens, {} to {}", tokens.size(), tokens.front(),
+                              tokens.back()));
+  std::string text;
+  if (!trace.tokens().text.empty()) {
+    for (const int token : tokens) text += trace.tokens().text[static_cast<std::size_t>(token)];
+  }
+  out.write(text.empty() ? "\n" : fmt::format(", \"{}\"\n", in_one_line(text)));
+  out.write(
+      "attention that queries of the question, of the answer and all later ones give to these "
+      "tokens "
+      "with the full cache; loss = attention read x share lost\n");
+  out.write(fmt::format("{:>5} {:>5} {:>9} {:>9} {:>9} {:>6} {:>9} {:>11} {:>7}  {}\n", "layer",
+                        "head", "question", "answer", "later", "kept", "lost at", "rank", "loss",
+                        "roles"));
+  for (const FollowedHead& head : heads) {
+    out.write(fmt::format("{:>5} {:>5} {:>9} {:>9} {:>9} {:>6} {:>9} {:>11} {:>7}  {}\n",
+                          head.reads.layer, head.reads.head, share_text(head.reads.question),
+                          share_text(head.reads.answer), share_text(head.reads.later),
+                          share_text(head.fate.kept), steps_text(head.fate), rank_text(head),
+                          share_text(head.loss), roles_text(head.reads)));
+  }
+}
+
+int run(const Options& options) {
+  ReplayRequest request;
+  request.policy = parse_policy(options.policy);
+  const Budget budget = parse_budget(options.budget);
+  const Trace trace(options.trace);
+  request.budget = budget.resolve(trace.run().prompt_length);
+  request.block = options.block;
+  request.metrics = false;
+  request.followed = tokens_of(options, trace);
+  OutputFile out(options.json.empty() ? "-" : options.json);
+
+  constexpr std::size_t kMostStates = std::size_t{512} << 20U;
+  LayerStatesCache states(kMostStates);
+  request.states = &states;
+  ReadsRequest reads;
+  reads.tokens = request.followed;
+  reads.roles = true;
+  reads.states = &states;
+  Progress progress;
+  const std::vector<TokenReads> read = token_reads(trace, reads, progress);
+  const Replay result = replay(trace, request, progress);
+  const std::vector<FollowedHead> heads = follow(result, read, request.followed);
+  if (options.json.empty()) {
+    write_table(trace, options, result, request.followed, heads, out);
+  } else {
+    out.write(follow_json(trace, options.trace, result, request.followed, heads));
+  }
+  out.finish();
+  return 0;
+}
+}  // namespace
+
+void add_follow(CLI::App& app, Action& action) {
+  CLI::App* verb = app.add_subcommand(
+      "follow", "Follow tokens through every head: who reads them, and where they are lost");
+  const auto options = std::make_shared<Options>();
+  verb->add_option("TRACE", options->trace, "The trace file")->required();
+  verb->add_option("--tokens", options->tokens, "Tokens to follow, such as 120-131,140");
+  verb->add_option("--segment", options->segment,
+                   "A segment of the prompt to follow instead, such as needle");
+  verb->add_option("--policy", options->policy, "A policy, such as keydiff+recent(10%)")
+      ->required();
+  verb->add_option("--budget", options->budget,
+                   "Entries a head may hold: a count, or a share of the prompt such as 25%")
+      ->required();
+  verb->add_option("--block", options->block, "Tokens per prompt step (default: the capture's)")
+      ->check(CLI::Range(1, std::numeric_limits<int>::max()));
+  verb->add_option("--json", options->json, "Write JSON to a file, or to standard output with -");
+  verb->callback([&action, options] { action = [options] { return run(*options); }; });
+}
+
+}  // namespace kvloupe::cli

@@ -1,0 +1,214 @@
+// Followed tokens against plain loops over the whole attention, and against the explanation of each
+// token by itself.
+
+#include "analysis/replay/follow.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "analysis/error.h"
+#include "analysis/record/layer_states.h"
+#include "analysis/replay/explain.h"
+#include "analysis/replay/replay.h"
+#include "tests/naive/naive_roles.h"
+#include "tests/support/synthetic_trace.h"
+#include "tests/support/temporary_folder.h"
+
+namespace kvloupe {
+namespace {
+
+class Follow : public testing::TestWithParam<int> {  // the model's window
+ protected:
+  Follow() {
+    options_.prompt_length = 120;
+    options_.generated = 7;
+    options_.block = 16;
+    options_.question = 20;
+    options_.sliding_window = GetParam();
+    states_ = test::write_synthetic_trace(folder_ / "t.h5", options_);
+    trace_ = std::make_unique<Trace>(folder_ / "t.h5");
+  }
+  std::vector<std::vector<double>> attention(int layer, int query_head) const {
+    return naive::full_attention(
+        states_.query[static_cast<std::size_t>(layer)][static_cast<std::size_t>(query_head)],
+        states_.key[static_cast<std::size_t>(layer)][static_cast<std::size_t>(query_head / 2)],
+        states_.run.attention_scale, options_.sliding_window);
+  }
+  Replay replayed(const std::string& spec, const std::vector<int>& tokens, int scores_layer = -1,
+                  int scores_head = -1) {
+    ReplayRequest request;
+    request.policy = parse_policy(spec);
+    request.budget = 30;
+    request.metrics = false;
+    request.followed = tokens;
+    request.scores_layer = scores_layer;
+    request.scores_head = scores_head;
+    return replay(*trace_, request, progress_);
+  }
+
+  test::TemporaryFolder folder_;
+  test::SyntheticTraceOptions options_;
+  test::SyntheticStates states_;
+  std::unique_ptr<Trace> trace_;
+  Progress progress_;
+};
+
+std::vector<int> from_to(int first, int end) {
+  std::vector<int> all(static_cast<std::size_t>(end - first));
+  std::iota(all.begin(), all.end(), first);
+  return all;
+}
+
+/// The mean of two query heads' means.
+double mean_of_group(const std::vector<std::vector<double>>& a,
+                     const std::vector<std::vector<double>>& b, const std::vector<int>& queries,
+                     const std::vector<int>& tokens) {
+  return (naive::mean_read(a, queries, tokens) + naive::mean_read(b, queries, tokens)) / 2;
+}
+
+TEST_P(Follow, ReadsAreThoseOfThePlainAttention) {
+  for (const std::vector<int>& tokens :
+       {from_to(40, 52), std::vector<int>{0}, std::vector<int>{3, 90, 99}}) {
+    ReadsRequest request;
+    request.tokens = tokens;
+    request.roles = true;
+    LayerStatesCache states(std::size_t{1} << 24U);
+    request.states = &states;
+    const std::vector<TokenReads> reads = token_reads(*trace_, request, progress_);
+    ASSERT_EQ(reads.size(), 4U);
+    for (const TokenReads& head : reads) {
+      const auto a = attention(head.layer, 2 * head.head);
+      const auto b = attention(head.layer, 2 * head.head + 1);
+      EXPECT_NEAR(head.question, mean_of_group(a, b, from_to(100, 120), tokens), 1e-5);
+      EXPECT_NEAR(head.answer, mean_of_group(a, b, from_to(120, 127), tokens), 1e-5);
+      EXPECT_NEAR(head.read, mean_of_group(a, b, from_to(100, 127), tokens), 1e-5);
+      EXPECT_NEAR(head.later, mean_of_group(a, b, from_to(tokens.back() + 1, 127), tokens), 1e-5);
+      ASSERT_EQ(head.roles.size(), 2U);
+      const HeadRoles role =
+          naive::roles(b, GetParam(), role_tokens(trace_->tokens(), trace_->run()));
+      EXPECT_NEAR(head.roles[1].sink, role.sink, 1e-5);
+      EXPECT_NEAR(head.roles[1].question, role.question, 1e-5);
+    }
+  }
+}
+
+TEST_P(Follow, AQueryThatAFollowedTokenComesAfterIsLeftOut) {
+  ReadsRequest request;
+  request.tokens = {110};
+  const TokenReads head = token_reads(*trace_, request, progress_).front();
+  const auto a = attention(0, 0), b = attention(0, 1);
+  EXPECT_NEAR(head.question, mean_of_group(a, b, from_to(111, 120), {110}), 1e-5);
+  request.tokens = {options_.tokens() - 1};
+  const TokenReads last = token_reads(*trace_, request, progress_).front();
+  EXPECT_TRUE(std::isnan(last.later) && std::isnan(last.read)) << "nothing comes after it";
+}
+
+TEST_P(Follow, SharesAreThoseOfTheRetainedSets) {
+  const std::vector<int> tokens{0, 17, 40, 41, 42, 43, 90};
+  for (const char* spec : {"h2o", "keydiff", "random", "full", "h2o+adakv", "kvmerger"}) {
+    const Replay result = replayed(spec == std::string("kvmerger") ? "h2o+kvmerger" : spec, tokens);
+    for (const HeadReplay& head : result.heads) {
+      const TokenFate fate = token_fate(result, head, tokens);
+      ASSERT_EQ(fate.share.size(), result.blocks.size());
+      for (int step = 0; step < static_cast<int>(result.blocks.size()); ++step) {
+        const std::vector<std::int32_t> there = result.retained_at(head, step);
+        int seen = 0, kept = 0;
+        for (const int token : tokens) {
+          if (token >= result.blocks[static_cast<std::size_t>(step)].end) continue;
+          ++seen;
+          const bool unseen = result.left_unseen(head, token) && token < result.first_token(step);
+          kept += unseen || std::binary_search(there.begin(), there.end(), token) ? 1 : 0;
+        }
+        EXPECT_NEAR(fate.share[static_cast<std::size_t>(step)], double(kept) / seen, 1e-12)
+            << spec << " step " << step;
+      }
+      EXPECT_EQ(fate.kept, fate.share.back());
+      EXPECT_EQ(fate.first_loss >= 0, fate.kept < 1.0);
+    }
+  }
+}
+
+TEST_P(Follow, LossesAreWhatTheExplanationOfEachTokenSays) {
+  const std::vector<int> tokens = from_to(30, 60);
+  int losses = 0;
+  for (const char* spec : {"h2o", "keydiff", "snapkv(8)+adakv", "h2o+kvmerger", "sink(2)"}) {
+    const Replay result = replayed(spec, tokens);
+    for (const HeadReplay& head : result.heads) {
+      const Replay scored = replayed(spec, {}, head.layer, head.head);
+      EXPECT_TRUE(scored.heads.front().losses.empty());
+      std::size_t next = 0;
+      for (const int token : tokens) {
+        const TokenExplanation told = explain(scored, *scored.find(head.layer, head.head), token);
+        if (told.left < 0 || told.steps.back().fate == Fate::beyond_window) continue;
+        ASSERT_LT(next, head.losses.size()) << spec;
+        const TokenLoss& loss = head.losses[next++];
+        const StepReason& reason = told.steps.back();
+        EXPECT_EQ(loss.token, token);
+        EXPECT_EQ(loss.step, told.left);
+        EXPECT_EQ(loss.rank, reason.rank) << spec;
+        EXPECT_EQ(loss.entries, reason.cache_size);
+        EXPECT_EQ(loss.fate, reason.fate);
+        if (reason.rank > 0) {
+          EXPECT_EQ(static_cast<double>(loss.score), reason.score);
+          if (!std::isnan(reason.margin)) {
+            EXPECT_EQ(loss.margin(), reason.margin);
+          }
+        }
+        ++losses;
+      }
+      EXPECT_EQ(next, head.losses.size());
+    }
+  }
+  EXPECT_GT(losses, 50);
+}
+
+TEST_P(Follow, HeadsComeByFallingLoss) {
+  ReadsRequest request;
+  request.tokens = from_to(40, 60);
+  const std::vector<TokenReads> reads = token_reads(*trace_, request, progress_);
+  const Replay result = replayed("h2o", request.tokens);
+  const std::vector<FollowedHead> heads = follow(result, reads, request.tokens);
+  ASSERT_EQ(heads.size(), 4U);
+  for (std::size_t i = 0; i < heads.size(); ++i) {
+    EXPECT_DOUBLE_EQ(heads[i].loss, heads[i].reads.read * (1.0 - heads[i].fate.kept));
+    if (i > 0) {
+      EXPECT_LE(heads[i].loss, heads[i - 1].loss);
+    }
+  }
+  EXPECT_GT(heads.front().loss, 0.0);
+  const Replay full = replayed("full", request.tokens);
+  for (const FollowedHead& head : follow(full, reads, request.tokens)) EXPECT_EQ(head.loss, 0.0);
+}
+
+TEST_P(Follow, PartsComeLayerByLayer) {
+  ReadsRequest request;
+  request.tokens = {5};
+  int heads = 0;
+  token_reads(*trace_, request, progress_, [&](const std::vector<TokenReads>& layer) {
+    ASSERT_EQ(layer.size(), 2U);
+    EXPECT_EQ(layer[0].layer, layer[1].layer);
+    heads += 2;
+  });
+  EXPECT_EQ(heads, 4);
+}
+
+TEST_P(Follow, WhatTheTraceLacksIsRefused) {
+  ReadsRequest request;
+  EXPECT_THROW(token_reads(*trace_, request, progress_), UsageError);
+  request.tokens = {5, 127};
+  EXPECT_THROW(token_reads(*trace_, request, progress_), UsageError);
+  request.tokens = {-1};
+  EXPECT_THROW(token_reads(*trace_, request, progress_), UsageError);
+  EXPECT_THROW(replayed("h2o", {127}), UsageError);
+  request.tokens = {5};
+  progress_.cancel();
+  EXPECT_THROW(token_reads(*trace_, request, progress_), Cancelled);
+}
+
+INSTANTIATE_TEST_SUITE_P(Windows, Follow, testing::Values(0, 48));
+
+}  // namespace
+}  // namespace kvloupe
