@@ -50,6 +50,9 @@ void check_meaning(const ChoiceInfo& choice, const std::string& text) {
     case ChoiceKind::budgets:
       parse_budgets(text);
       break;
+    case ChoiceKind::tokens:
+      if (trimmed(text).empty()) throw UsageError("name tokens, such as 120-131, or a segment");
+      break;  // what the trace has, only the trace knows
     case ChoiceKind::blocks:
       parse_blocks(text);
       break;
@@ -98,6 +101,18 @@ ChoiceInfo blocks_choice(std::string by_default) {
       "Block sizes (tokens per prompt step), such as 32,128,all; all is the whole prompt at once";
   choice.values = {std::move(by_default)};
   choice.kind = ChoiceKind::blocks;
+  return choice;
+}
+
+ChoiceInfo tokens_choice() {
+  ChoiceInfo choice;
+  choice.name = "tokens";
+  choice.title = "Tokens";
+  choice.tooltip =
+      "The tokens that are followed: such as 120-131,140, or the name of a segment of the prompt. "
+      "auto: the segment needle, else token 0";
+  choice.values = {"auto", "0", "0-3"};
+  choice.kind = ChoiceKind::tokens;
   return choice;
 }
 

@@ -22,6 +22,7 @@ enum class ChoiceKind {
   blocks,    // 32,128,all
   numbers,   // 0.01,0.1,…
   number,
+  tokens,  // 120-131,140, or the name of a segment, or auto
 };
 
 /// One choice a figure offers.
@@ -45,6 +46,9 @@ ChoiceInfo budgets_choice(std::string by_default);
 ChoiceInfo blocks_choice(std::string by_default);
 ChoiceInfo number_choice(std::string name, std::string title, std::string tooltip,
                          std::string by_default, double low, double high);
+
+/// Under the usual name, tokens; the default is auto.
+ChoiceInfo tokens_choice();
 
 /// The items of a list, split at commas outside parentheses and quotes, without surrounding spaces.
 /// An item may be empty; an empty text has no items.

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "analysis/error.h"
+#include "analysis/replay/follow.h"
 
 namespace kvloupe::figure {
 
@@ -48,6 +49,11 @@ std::vector<double> chosen_numbers(const FigureInfo& info, const FigureInput& in
 
 double chosen_number(const FigureInfo& info, const FigureInput& input, std::string_view name) {
   return chosen_numbers(info, input, name).front();
+}
+
+std::vector<int> chosen_tokens(const FigureInfo& info, const FigureInput& input,
+                               std::string_view name) {
+  return named_tokens(*input.trace, choice(info, input.choices, name));
 }
 
 std::shared_ptr<const Replay> replay_of(const FigureInput& input, const WantedReplay& wanted,

@@ -24,6 +24,10 @@ double chosen_number(const FigureInfo& info, const FigureInput& input, std::stri
 std::vector<double> chosen_numbers(const FigureInfo& info, const FigureInput& input,
                                    std::string_view name);
 
+/// The tokens of a choice of tokens, ascending. Throws UsageError for those that the trace lacks.
+std::vector<int> chosen_tokens(const FigureInfo& info, const FigureInput& input,
+                               std::string_view name = "tokens");
+
 /// One replay that a comparison needs; an absent field is as selected.
 struct WantedReplay {
   PolicySpec policy;

@@ -11,12 +11,15 @@
   FIGURE(pca_figure)                  \
   FIGURE(filmstrip_figure)            \
   FIGURE(tokens_figure)               \
+  FIGURE(follow_figure)               \
+  FIGURE(survival_figure)             \
   FIGURE(why_figure)                  \
   FIGURE(policy_diff_figure)          \
   FIGURE(agreement_figure)            \
   FIGURE(budget_curve_figure)         \
   FIGURE(head_budgets_figure)         \
   FIGURE(sinks_figure)                \
+  FIGURE(roles_figure)                \
   FIGURE(overview_figure)             \
   FIGURE(keydiff_stages_figure)       \
   FIGURE(pca_panel_figure)            \

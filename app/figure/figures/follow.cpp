@@ -1,0 +1,308 @@
+// Some tokens in every head: what share of them is still there, and who reads them.
+
+#include "analysis/replay/follow.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "app/figure/comparison.h"
+#include "app/figure/figures/figures.h"
+#include "app/plot/cell_map.h"
+#include "app/plot/limits.h"
+#include "app/plot/panels.h"
+
+namespace kvloupe::figure {
+
+namespace {
+constexpr std::size_t kReaders = 8;   // heads shown step by step
+constexpr double kLeastDot = 0.01;    // a head that reads less gets no dot
+constexpr double kLeastBar = 40.0;    // points
+constexpr double kWide = 200.0;       // points: room for panels beside each other
+constexpr double kLegendRoom = 16.0;  // points
+constexpr double kLargestDot = 18.0;  // points, for a head that reads them alone
+constexpr double kLegendReads[] = {0.05, 0.2, 0.5};
+
+/// "3.1": layer and head.
+std::string head_name(const TokenReads& reads) {
+  return fmt::format("{}.{}", reads.layer, reads.head);
+}
+
+struct Followed {
+  std::string policy;
+  std::vector<FollowedHead> heads;  // by falling loss
+};
+
+class Follow final : public Figure {
+ public:
+  int layers = 0, heads = 0, step = 0, steps = 0;
+  std::string what;  // the tokens, in words
+  std::vector<Followed> policies;
+  std::vector<std::size_t> readers;  // of the first policy's heads: those that read most
+
+  double natural_height(const DrawRequest& request) const override {
+    return kLegendRoom +
+           std::max(80.0, panels_natural_height(request.style, panels(request), request.width));
+  }
+
+  Scene draw(const DrawRequest& request) const override {
+    const Style& style = request.style;
+    Scene scene = make_scene(style, request.width, request.height);
+    const ColourScale colours = scale(request);
+    const std::vector<Axes> axes = add_panels(scene, style, panels(request));
+    const auto number = [](double value) { return format_percent(value); };
+    for (std::size_t p = 0; p < policies.size(); ++p) {
+      add_cells(scene, style, axes[p], shares(policies[p]), layers, heads, colours);
+      add_dots(scene, style, axes[p], policies[p], colours);
+    }
+    const Axes& by_step = axes.back();
+    add_cells(scene, style, by_step, reader_shares(), static_cast<int>(readers.size()), steps,
+              colours, number);
+    add_step_line(scene, style, by_step);
+    Rect all = axes.front().plot;
+    for (const Axes& one : axes) {
+      all.width = std::max(all.width, one.plot.right() - all.x);
+      all.height = std::max(all.height, one.plot.bottom() - all.y);
+    }
+    // A stamp of a few millimetres has no room for it.
+    if (all.height > kLeastBar &&
+        all.right() + colour_bar_width(style, colours, all.height) <= request.width + 1.0) {
+      add_colour_bar(scene, style, all, colours);
+    }
+    if (request.legend)
+      add_size_legend(scene, style, axes.front().plot.x, cell_of(axes.front().plot));
+    return scene;
+  }
+
+  void write_csv(CsvWriter& csv) const override {
+    csv.row({"policy", "layer", "head", "read_question", "read_answer", "read_later", "read",
+             "share_at_step", "kept", "first_loss", "last_loss", "loss"});
+    for (const Followed& one : policies) {
+      for (const FollowedHead& head : one.heads) {
+        csv.row({std::string_view(one.policy), static_cast<long>(head.reads.layer),
+                 static_cast<long>(head.reads.head), head.reads.question, head.reads.answer,
+                 head.reads.later, head.reads.read, share_of(head), head.fate.kept,
+                 static_cast<long>(head.fate.first_loss), static_cast<long>(head.fate.last_loss),
+                 head.loss});
+      }
+    }
+  }
+
+  std::string value_text(const Target& target) const override {
+    std::string text;
+    for (const Followed& one : policies) {
+      for (const FollowedHead& head : one.heads) {
+        if (head.reads.layer != target.layer || head.reads.head != target.head) continue;
+        text += fmt::format("{}{:.0f} % there", text.empty() ? "" : ", ", 100.0 * share_of(head));
+        if (head.fate.first_loss >= 0 && head.fate.first_loss <= step) {
+          text += fmt::format(", lost from step {} on", head.fate.first_loss);
+        }
+        if (&one != &policies.back()) continue;
+        text += fmt::format(", read {:.3f}", head.reads.read);
+      }
+    }
+    return text;
+  }
+
+  std::string caption() const override {
+    std::string text = fmt::format(
+        "{} in every head after step {}: colour, the share still in the cache; dots, the attention "
+        "that the question and the answer give to these tokens with the full cache (mean over "
+        "their "
+        "queries and the head's query heads; without a question, all later queries)",
+        what, step);
+    for (std::size_t p = 0; p < policies.size(); ++p) {
+      text += fmt::format("{} {}, {}", p == 0 ? "." : ";", static_cast<char>('a' + p),
+                          policies[p].policy);
+    }
+    text += fmt::format("; {}, the heads that read most, step by step (layer.head), under {}.",
+                        static_cast<char>('a' + policies.size()), policies.front().policy);
+    return text;
+  }
+
+ private:
+  static std::string format_percent(double value) { return fmt::format("{:.0f}", 100.0 * value); }
+
+  double share_of(const FollowedHead& head) const {
+    return head.fate.share[static_cast<std::size_t>(step)];
+  }
+
+  std::vector<float> shares(const Followed& one) const {
+    std::vector<float> values(static_cast<std::size_t>(layers * heads));
+    for (const FollowedHead& head : one.heads) {
+      values[static_cast<std::size_t>(head.reads.layer * heads + head.reads.head)] =
+          static_cast<float>(share_of(head));
+    }
+    return values;
+  }
+
+  std::vector<float> reader_shares() const {
+    std::vector<float> values;
+    for (const std::size_t reader : readers) {
+      for (const double share : policies.front().heads[reader].fate.share) {
+        values.push_back(static_cast<float>(share));
+      }
+    }
+    return values;
+  }
+
+  /// Area ∝ attention: a head that reads everything has a dot as large as its cell.
+  static double dot_size(double read, double cell) { return cell * std::sqrt(std::min(read, 1.0)); }
+
+  double cell_of(const Rect& plot) const {
+    return std::min(plot.width / heads, plot.height / layers);
+  }
+
+  void add_dots(Scene& scene, const Style& style, const Axes& axes, const Followed& one,
+                const ColourScale& colours) const {
+    const ColourLookup lookup(colours);
+    const double cell = std::min(cell_of(axes.plot) * 0.9, kLargestDot);
+    for (const FollowedHead& head : one.heads) {
+      if (!(head.reads.read >= kLeastDot)) continue;
+      const double size = dot_size(head.reads.read, cell);
+      if (size < 0.8) continue;
+      Markers dot;
+      dot.size = size;
+      const double share = share_of(head);
+      dot.fill = std::isnan(share) ? style.colours.ink : ink_on(lookup(share));
+      dot.points = {axes.to_page(head.reads.head + 0.5, head.reads.layer + 0.5)};
+      scene.add(std::move(dot));
+    }
+  }
+
+  void add_step_line(Scene& scene, const Style& style, const Axes& axes) const {
+    const double left = axes.to_page(step, 0.0).x, right = axes.to_page(step + 1.0, 0.0).x;
+    Path frame;
+    frame.rect({left, axes.plot.y, right - left, axes.plot.height});
+    frame.stroke = Stroke{style.colours.ink, 0.8, {}, Cap::butt};
+    scene.add(std::move(frame));
+  }
+
+  void add_size_legend(Scene& scene, const Style& style, double x, double cell) const {
+    const double y = 8.0;
+    Text name = make_text(style, "attention read", {x, y + 2.5}, style.small);
+    x += name.width + 8.0;
+    scene.add(std::move(name));
+    for (const double read : kLegendReads) {
+      Markers dot;
+      dot.size = dot_size(read, std::min(cell * 0.9, kLargestDot));
+      dot.fill = style.colours.ink;
+      dot.points = {{x + dot.size / 2, y}};
+      const Text label =
+          make_text(style, fmt::format("{}", read), {x + dot.size + 3.0, y + 2.5}, style.small);
+      if (label.bounds().right() > scene.width) return;
+      x = label.bounds().right() + 8.0;
+      scene.add(std::move(dot));
+      scene.add(label);
+    }
+  }
+
+  ColourScale scale(const DrawRequest& request) const {
+    ColourScale colours;
+    colours.map = request.style.amounts;
+    colours.label = "Share still there";
+    choose_limits(colours, request.limits, kShare);
+    return colours;
+  }
+
+  PanelGrid panels(const DrawRequest& request) const {
+    PanelGrid grid;
+    grid.columns = request.width > kWide ? static_cast<int>(policies.size()) + 1 : 0;
+    grid.aspect = cell_map_aspect(layers, heads);
+    grid.least_width = 60.0;
+    grid.top = request.legend ? kLegendRoom : 2.0;
+    grid.right = colour_bar_width(request.style, scale(request), 80.0);
+    for (const Followed& one : policies) {
+      Panel panel;
+      panel.title = one.policy;
+      panel.x = head_axis(heads);
+      panel.y = layer_axis(layers);
+      panel.is_map = true;
+      grid.panels.push_back(std::move(panel));
+    }
+    Panel readers_panel;
+    readers_panel.title = "heads that read most";
+    readers_panel.x = {AxisMeaning::step, AxisScale::linear, 0.0, static_cast<double>(steps),
+                       "Step"};
+    readers_panel.y = {AxisMeaning::value, AxisScale::linear, 0.0,
+                       static_cast<double>(readers.size()), "Layer.head"};
+    for (const std::size_t reader : readers) {
+      readers_panel.y.names.push_back(head_name(policies.front().heads[reader].reads));
+    }
+    readers_panel.is_map = true;
+    grid.panels.push_back(std::move(readers_panel));
+    return grid;
+  }
+};
+
+/// "tokens 120–131", or what a single token is.
+std::string in_words(const Trace& trace, const std::string& text, const std::vector<int>& tokens) {
+  if (tokens.size() == 1) {
+    return fmt::format("Token {}{}", tokens.front(),
+                       trace.tokens().text.empty()
+                           ? ""
+                           : " (" + trace.tokens().text[static_cast<std::size_t>(tokens[0])] + ")");
+  }
+  const std::string name = text == "auto" ? "needle" : text;
+  const auto& names = trace.tokens().segment_names;
+  const std::string range =
+      fmt::format("{} tokens, {} to {}", tokens.size(), tokens.front(), tokens.back());
+  if (std::find(names.begin(), names.end(), name) == names.end()) return range;
+  return fmt::format("Segment {} ({})", name, range);
+}
+
+std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
+  const FigureInfo info = follow_figure();
+  auto figure = std::make_unique<Follow>();
+  const Trace& trace = *input.trace;
+  figure->layers = trace.model().num_layers;
+  figure->heads = trace.model().num_kv_heads;
+  figure->step = input.selection.step;
+  ReadsRequest request;
+  request.tokens = chosen_tokens(info, input);
+  request.states = &input.replays->states();
+  figure->what = in_words(trace, choice(info, input.choices, "tokens"), request.tokens);
+  const std::vector<TokenReads> reads = token_reads(trace, request, progress);
+  for (const auto& replay : {input.policy_a, input.policy_b}) {
+    if (!replay) continue;
+    figure->steps = static_cast<int>(replay->blocks.size());
+    figure->policies.push_back({replay->policy, follow(*replay, reads, request.tokens)});
+  }
+  const std::vector<FollowedHead>& heads = figure->policies.front().heads;
+  std::vector<std::size_t> order(heads.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+  const auto read = [&](std::size_t i) {
+    return std::isnan(heads[i].reads.read) ? -1.0 : heads[i].reads.read;
+  };
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return read(a) > read(b); });
+  order.resize(std::min(order.size(), kReaders));
+  figure->readers = std::move(order);
+  return figure;
+}
+
+}  // namespace
+
+FigureInfo follow_figure() {
+  FigureInfo info;
+  info.name = "follow";
+  info.title = "Follow tokens";
+  info.tooltip =
+      "What became of the followed tokens in every head: the share still in the cache after the "
+      "step, and as a dot how much of the question's and the answer's attention reads them with "
+      "the "
+      "full cache. A large dot on a dark cell is a head that reads what it lost";
+  info.topic = Topic::kept;
+  info.limits = true;
+  info.needs.step = true;
+  info.needs.policy = true;
+  info.needs.all_layers = true;
+  info.width_mm = 178.0;
+  info.aspect = 2.4;
+  info.choices = {tokens_choice()};
+  info.compute = compute;
+  return info;
+}
+
+}  // namespace kvloupe::figure

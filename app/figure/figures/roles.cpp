@@ -1,0 +1,155 @@
+// What every query head does with the full cache: layers × query heads, one panel per role.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "analysis/replay/follow.h"
+#include "app/figure/comparison.h"
+#include "app/figure/figures/figures.h"
+#include "app/plot/cell_map.h"
+#include "app/plot/limits.h"
+#include "app/plot/panels.h"
+
+namespace kvloupe::figure {
+
+namespace {
+constexpr double kLeastBar = 40.0;  // points
+constexpr double kWide = 300.0;     // points: room for three panels beside each other
+
+class Roles final : public Figure {
+ public:
+  int layers = 0, query_heads = 0;
+  std::vector<HeadRoles> roles;  // [L,Hq]
+
+  double natural_height(const DrawRequest& request) const override {
+    return std::max(80.0, panels_natural_height(request.style, panels(request), request.width));
+  }
+
+  Scene draw(const DrawRequest& request) const override {
+    const Style& style = request.style;
+    Scene scene = make_scene(style, request.width, request.height);
+    const ColourScale colours = scale(request);
+    const std::vector<Axes> axes = add_panels(scene, style, panels(request));
+    for (std::size_t role = 0; role < axes.size(); ++role) {
+      add_cells(scene, style, axes[role], values(role), layers, query_heads, colours,
+                [](double value) { return fmt::format("{:.1f}", value); });
+      std::vector<bool> named;
+      for (const HeadRoles& head : roles) named.push_back(strongest_role(head) == int(role));
+      outline_cells(scene, style, axes[role].plot, named, layers, query_heads);
+    }
+    Rect all = axes.front().plot;
+    for (const Axes& one : axes) {
+      all.width = std::max(all.width, one.plot.right() - all.x);
+      all.height = std::max(all.height, one.plot.bottom() - all.y);
+    }
+    // A stamp of a few millimetres has no room for it.
+    if (all.height > kLeastBar &&
+        all.right() + colour_bar_width(style, colours, all.height) <= request.width + 1.0) {
+      add_colour_bar(scene, style, all, colours);
+    }
+    return scene;
+  }
+
+  void write_csv(CsvWriter& csv) const override {
+    csv.row({"layer", "query_head", "named", "role", "value", "threshold"});
+    for (std::size_t i = 0; i < roles.size(); ++i) {
+      const int strongest = strongest_role(roles[i]);
+      for (std::size_t role = 0; role < role_catalog().size(); ++role) {
+        const RoleInfo& info = role_catalog()[role];
+        csv.row({static_cast<long>(i) / query_heads, static_cast<long>(i) % query_heads,
+                 static_cast<long>(strongest == static_cast<int>(role)),
+                 std::string_view(info.label), roles[i].*info.value, info.threshold});
+      }
+    }
+  }
+
+  std::string caption() const override {
+    std::string text =
+        "Roles of every query head with the full cache, outlined where a head is "
+        "named by the role: its value exceeds the threshold by the largest factor.";
+    for (std::size_t role = 0; role < role_catalog().size(); ++role) {
+      const RoleInfo& info = role_catalog()[role];
+      text +=
+          fmt::format(" {}, {} ({}; from {} on){}", static_cast<char>('a' + role), info.label,
+                      info.formula, info.threshold, role + 1 < role_catalog().size() ? ";" : ".");
+    }
+    return text;
+  }
+
+ private:
+  std::vector<float> values(std::size_t role) const {
+    std::vector<float> result;
+    for (const HeadRoles& head : roles) {
+      result.push_back(static_cast<float>(head.*role_catalog()[role].value));
+    }
+    return result;
+  }
+
+  ColourScale scale(const DrawRequest& request) const {
+    ColourScale colours;
+    colours.map = request.style.amounts;
+    colours.label = "Share";
+    choose_limits(colours, request.limits, kShare);
+    return colours;
+  }
+
+  PanelGrid panels(const DrawRequest& request) const {
+    PanelGrid grid;
+    grid.aspect = cell_map_aspect(layers, query_heads);
+    grid.least_width = 60.0;
+    grid.columns = request.width > kWide ? 3 : 0;
+    grid.right = colour_bar_width(request.style, scale(request), 80.0);
+    for (const RoleInfo& role : role_catalog()) {
+      Panel panel;
+      panel.title = role.label;
+      panel.x = head_axis(query_heads);
+      panel.x.label = "Query head";
+      panel.x.meaning = AxisMeaning::value;  // the pointer's heads are key-value heads
+      for (int head = 0; head < query_heads; ++head) {
+        panel.x.names.push_back(std::to_string(head));
+      }
+      panel.y = layer_axis(layers);
+      panel.is_map = true;
+      grid.panels.push_back(std::move(panel));
+    }
+    return grid;
+  }
+};
+
+std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
+  auto figure = std::make_unique<Roles>();
+  figure->layers = input.trace->model().num_layers;
+  figure->query_heads = input.trace->model().num_heads;
+  ReadsRequest request;
+  request.tokens = {0};
+  request.roles = true;
+  request.states = &input.replays->states();
+  for (const TokenReads& head : token_reads(*input.trace, request, progress)) {
+    figure->roles.insert(figure->roles.end(), head.roles.begin(), head.roles.end());
+  }
+  return figure;
+}
+
+}  // namespace
+
+FigureInfo roles_figure() {
+  FigureInfo info;
+  info.name = "roles";
+  info.title = "Roles of heads";
+  info.tooltip =
+      "What each query head does with the full cache: rests on token 0, looks at the previous "
+      "token, "
+      "at the last 16, at what followed the same token before (induction), looks the answer up "
+      "(retrieval), reads the question. Outlined: the head is named by this role";
+  info.topic = Topic::attention;
+  info.limits = true;
+  info.needs.comparison = true;
+  info.width_mm = 178.0;
+  info.aspect = 1.8;
+  info.compute = compute;
+  return info;
+}
+
+}  // namespace kvloupe::figure

@@ -1,0 +1,250 @@
+// Heads × tokens: the step at which each token left each head.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "analysis/numeric/set_overlap.h"
+#include "app/figure/comparison.h"
+#include "app/figure/figures/figures.h"
+#include "app/plot/limits.h"
+#include "app/plot/map_plot.h"
+#include "app/plot/ticks.h"
+
+namespace kvloupe::figure {
+
+namespace {
+constexpr double kMargin = 34.0;  // points: the share of heads above the map
+constexpr int kMostColumns = 2048;
+
+struct Row {
+  int layer = 0, head = 0;
+  std::vector<std::int32_t> evicted_at;  // [tokens shown]
+};
+
+class Survival final : public Figure {
+ public:
+  int first = 0, last = 0;  // tokens, both included
+  int steps = 0;
+  bool by_layer = true;
+  std::string policy;
+  std::vector<Row> rows;
+
+  double natural_height(const DrawRequest& /*request*/) const override {
+    return kMargin + 34.0 + std::clamp(7.0 * static_cast<double>(rows.size()), 90.0, 420.0);
+  }
+
+  Scene draw(const DrawRequest& request) const override {
+    const Style& style = request.style;
+    Scene scene = make_scene(style, request.width, request.height);
+    MapPlot plot;
+    plot.x = {AxisMeaning::token, AxisScale::linear, static_cast<double>(first), last + 1.0,
+              "Token"};
+    if (request.x_range) plot.x.show(*request.x_range);
+    plot.y = {AxisMeaning::value, AxisScale::linear, 0.0, static_cast<double>(rows.size()),
+              by_layer ? "Layer" : "Head, by likeness"};
+    if (by_layer) {
+      const int heads = heads_per_layer();
+      plot.y = {AxisMeaning::layer, AxisScale::linear, static_cast<double>(rows.front().layer),
+                static_cast<double>(rows.front().layer) + static_cast<double>(rows.size()) / heads,
+                "Layer"};
+    }
+    plot.scale = scale(request);
+    plot.aspect = 0.0;
+    plot.top = kMargin + 3.0;
+    const Rect rect = map_rect(style, plot, request.width, request.height);
+    const int columns = std::clamp(static_cast<int>(rect.width * request.pixels_per_point), 1,
+                                   std::min(kMostColumns, last + 1 - first));
+    add_map(scene, style, plot, rect, paint(pixels(columns), columns, int(rows.size()), plot.scale),
+            {static_cast<double>(first), last + 1.0, plot.y.first, plot.y.last});
+    add_share(scene, style, plot, rect);
+    return scene;
+  }
+
+  void write_csv(CsvWriter& csv) const override {
+    csv.row({"layer", "head", "token", "left_at_step"});
+    for (const Row& row : rows) {
+      for (std::size_t i = 0; i < row.evicted_at.size(); ++i) {
+        csv.row({static_cast<long>(row.layer), static_cast<long>(row.head),
+                 static_cast<long>(first) + static_cast<long>(i),
+                 static_cast<long>(row.evicted_at[i])});
+      }
+    }
+  }
+
+  std::string value_text(const Target& target) const override {
+    if (target.token < first || target.token > last) return {};
+    const auto token = static_cast<std::size_t>(target.token - first);
+    const auto kept = std::count_if(rows.begin(), rows.end(),
+                                    [&](const Row& row) { return row.evicted_at[token] < 0; });
+    return fmt::format("kept by {} of {} heads", kept, rows.size());
+  }
+
+  std::string caption() const override {
+    return fmt::format(
+        "Step at which each token leaves each head under {}; the last colour: the token stays. "
+        "Rows "
+        "are heads, {}. Above: the share of heads in which a token stays to the end.",
+        policy,
+        by_layer ? "layer by layer"
+                 : "each beside the head that keeps the most similar tokens (Jaccard), from the "
+                   "first head on");
+  }
+
+ private:
+  int heads_per_layer() const {
+    return static_cast<int>(std::count_if(
+        rows.begin(), rows.end(), [&](const Row& row) { return row.layer == rows.front().layer; }));
+  }
+
+  ColourScale scale(const DrawRequest& request) const {
+    ColourScale colours;
+    colours.map = request.style.amounts;
+    colours.label = fmt::format("Step of leaving ({}: stays)", steps);
+    colours.low = 0.0;
+    colours.high = steps;
+    choose_limits(colours, request.limits, Bounds{0.0, static_cast<double>(steps)});
+    return colours;
+  }
+
+  double value_at(const Row& row, std::size_t token) const {
+    const int step = row.evicted_at[token];
+    return step < 0 ? steps : step;
+  }
+
+  /// Where a column stands for several tokens it shows the latest to leave: what is kept is seen.
+  std::vector<float> pixels(int columns) const {
+    std::vector<float> values(rows.size() * static_cast<std::size_t>(columns), 0.0F);
+    const auto tokens = static_cast<std::size_t>(last + 1 - first);
+    for (std::size_t r = 0; r < rows.size(); ++r) {
+      for (std::size_t token = 0; token < tokens; ++token) {
+        float& value = values[r * static_cast<std::size_t>(columns) +
+                              token * static_cast<std::size_t>(columns) / tokens];
+        value = std::max(value, static_cast<float>(value_at(rows[r], token)));
+      }
+    }
+    return values;
+  }
+
+  void add_share(Scene& scene, const Style& style, const MapPlot& plot, const Rect& map) const {
+    Axis share{AxisMeaning::value, AxisScale::linear, 1.0, 0.0, ""};
+    scene.add(make_text(style,
+                        style.fonts->fit("share of heads that keep the token", Font::regular,
+                                         style.small, map.width),
+                        {map.x, 8.0}, style.small));
+    const Rect strip{map.x, map.y - kMargin + 12.0, map.width, kMargin - 16.0};
+    const Axes axes{strip, plot.x, share};
+    Path area;
+    area.fill = style.colours.retained;
+    const int from =
+        std::max(first, static_cast<int>(std::floor(std::min(plot.x.first, plot.x.last))));
+    const int to =
+        std::min(last, static_cast<int>(std::ceil(std::max(plot.x.first, plot.x.last))) - 1);
+    area.move({axes.to_page(from, 0.0).x, strip.bottom()});
+    const int every = std::max(1, static_cast<int>((to - from) / std::max(strip.width * 4.0, 1.0)));
+    for (int token = from; token <= to; token += every) {
+      double most = 0.0;
+      for (int t = token; t < std::min(token + every, to + 1); ++t)
+        most = std::max(most, kept_share(t));
+      const double y = axes.to_page(token, most).y;
+      area.line({axes.to_page(token, 0.0).x, y});
+      area.line({axes.to_page(std::min(token + every, to + 1), 0.0).x, y});
+    }
+    area.line({axes.to_page(to + 1, 0.0).x, strip.bottom()}).close();
+    scene.add(PushClip{{strip.x, strip.y - 1.0, strip.width, strip.height + 1.0}});
+    scene.add(std::move(area));
+    scene.add(PopClip{});
+    AxisLook x = axis_look(style, plot.x, strip.width, true);
+    x.labels = false;
+    x.ticks.clear();
+    AxisLook y;
+    y.ticks = {{1.0, "1"}};
+    add_axes(scene, style, axes, x, y);
+  }
+
+  double kept_share(int token) const {
+    const auto at = static_cast<std::size_t>(token - first);
+    const auto kept = std::count_if(rows.begin(), rows.end(),
+                                    [&](const Row& row) { return row.evicted_at[at] < 0; });
+    return static_cast<double>(kept) / static_cast<double>(rows.size());
+  }
+};
+
+/// From the first row on, each time the row most like the last: a chain of similar heads.
+std::vector<Row> by_likeness(std::vector<Row> rows, Progress& progress) {
+  std::vector<Row> ordered;
+  ordered.push_back(std::move(rows.front()));
+  rows.erase(rows.begin());
+  while (!rows.empty()) {
+    progress.check();
+    const std::vector<std::int32_t>& last = ordered.back().evicted_at;
+    std::size_t best = 0;
+    double most = -1.0;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const auto keeps = [](const std::vector<std::int32_t>& evicted) {
+        return
+            [&evicted](std::int32_t token) { return evicted[static_cast<std::size_t>(token)] < 0; };
+      };
+      const double likeness = set_overlap(0, static_cast<std::int32_t>(last.size()), keeps(last),
+                                          keeps(rows[i].evicted_at))
+                                  .jaccard();
+      if (likeness <= most) continue;
+      most = likeness;
+      best = i;
+    }
+    ordered.push_back(std::move(rows[best]));
+    rows.erase(rows.begin() + static_cast<std::ptrdiff_t>(best));
+  }
+  return ordered;
+}
+
+std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
+  const FigureInfo info = survival_figure();
+  auto figure = std::make_unique<Survival>();
+  const Replay& replay = *input.policy_a;
+  figure->first = input.selection.first_token;
+  figure->last =
+      input.selection.last_token < 0 ? input.trace->length() - 1 : input.selection.last_token;
+  figure->steps = static_cast<int>(replay.blocks.size());
+  figure->policy = replay.policy;
+  figure->by_layer = choice(info, input.choices, "order") == "layer";
+  for (const HeadReplay& head : replay.heads) {
+    figure->rows.push_back(
+        {head.layer,
+         head.head,
+         {head.evicted_at.begin() + figure->first, head.evicted_at.begin() + figure->last + 1}});
+  }
+  if (!figure->by_layer) figure->rows = by_likeness(std::move(figure->rows), progress);
+  return figure;
+}
+
+}  // namespace
+
+FigureInfo survival_figure() {
+  FigureInfo info;
+  info.name = "survival";
+  info.title = "Survival in all heads";
+  info.tooltip =
+      "Every head is a row, every token a column, the colour the step at which the token left the "
+      "head. Above: in what share of the heads a token stays";
+  info.topic = Topic::kept;
+  info.zoom = Zoom::x;
+  info.limits = true;
+  info.needs.tokens = true;
+  info.needs.policy = true;
+  info.needs.all_layers = true;
+  info.width_mm = 178.0;
+  info.aspect = 1.8;
+  info.choices = {
+      {"order",
+       "Order",
+       "Heads layer by layer, or each beside the one that keeps the most similar tokens",
+       {"layer", "likeness"}}};
+  info.compute = compute;
+  return info;
+}
+
+}  // namespace kvloupe::figure
