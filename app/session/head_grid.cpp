@@ -7,6 +7,7 @@
 
 #include "analysis/metric/sink.h"
 #include "analysis/numeric/set_overlap.h"
+#include "analysis/replay/follow.h"
 
 namespace kvloupe::window {
 
@@ -49,6 +50,11 @@ const std::vector<GridMetric>& grid_metrics() {
       list.push_back({info.label, info.help, GridMetric::From::policy, &measure});
     }
     list.push_back({"entries kept", "Entries the head holds after the step."});
+    list.push_back(
+        {kFollowedMetric,
+         "Share of the followed tokens that are still in the head's cache after the step. "
+         "A dot: how much of the question's and the answer's attention reads them with "
+         "the full cache. A large dot on a dark cell is a head that reads what it lost."});
     list.push_back({"overlap A, B",
                     "Share of the tokens kept by either policy that both keep (Jaccard).",
                     GridMetric::From::both_policies});
@@ -106,6 +112,10 @@ GridValues grid_values(std::string_view metric, const GridSources& sources, int 
       value = measure_at(*known->measure, record);
     } else if (metric == "entries kept") {
       value = record.retained;
+    } else if (metric == kFollowedMetric) {
+      if (sources.followed != nullptr && !sources.followed->empty()) {
+        value = token_fate(*a, head, *sources.followed).share[static_cast<std::size_t>(step)];
+      }
     } else if (metric == "overlap A, B") {
       const HeadReplay* other = b ? b->find(head.layer, head.head) : nullptr;
       if (other && static_cast<std::size_t>(step) < a->blocks.size()) {

@@ -45,11 +45,15 @@ GridValues no_values(int layers, int heads);
 /// Fills least and most.
 void find_limits(GridValues& grid);
 
+/// The name of the measure that is of the followed tokens.
+inline constexpr std::string_view kFollowedMetric = "followed tokens";
+
 /// The inputs of the numbers; nullptr if they are not there (yet).
 struct GridSources {
   const Replay* a = nullptr;
   const Replay* b = nullptr;
-  const Matrix* sinks = nullptr;  // [L,Hq], of sink_strengths() at token 0
+  const Matrix* sinks = nullptr;               // [L,Hq], of sink_strengths() at token 0
+  const std::vector<int>* followed = nullptr;  // ascending
 };
 /// Of a measure: what the replays' records have of it. O(layers · heads), but O(layers · heads · T)
 /// for the overlap.

@@ -181,6 +181,7 @@ void read_workspace(const Reader& root, WorkspaceState& s) {
   if (!find_grid_metric(s.grid_metric)) {
     Reader::fail("grid_metric", "has no value \"" + s.grid_metric + "\"");
   }
+  root.read("followed", s.followed);
   root.word("token_colour", s.token_colour, {"fate", "score", "difference", "none"});
   if (const Json* tiles = root.find("tiles")) {
     if (!tiles->is_array() || tiles->size() > kMaxTiles)
@@ -209,10 +210,11 @@ WorkspaceState session_of(const std::string& name, const Json& json) {
     throw FileError(name, "is of the newer format version " + std::to_string(version) +
                               "; use a newer kvloupe");
   }
-  root.only({"format",       "format_version", "trace",      "selection",   "policy_a",
-             "policy_b",     "policy_b_on",    "budget",     "block",       "grid_metric",
-             "token_colour", "tiles",          "tile_count", "active_tile", "theme",
-             "colours",      "scale",          "left_panel", "right_panel", "bottom_panel"});
+  root.only({"format",      "format_version", "trace",  "selection",  "policy_a",
+             "policy_b",    "policy_b_on",    "budget", "block",      "grid_metric",
+             "followed",    "token_colour",   "tiles",  "tile_count", "active_tile",
+             "theme",       "colours",        "scale",  "left_panel", "right_panel",
+             "bottom_panel"});
 
   WorkspaceState s = default_state();
   root.read("trace", s.trace);
@@ -244,33 +246,35 @@ std::string session_text(const WorkspaceState& s) {
                      {"limits", range_json(tile.limits)}});
   }
   const SharedSelection& at = s.selection;
-  const Json json = {{"format", kFormat},
-                     {"format_version", kVersion},
-                     {"trace", s.trace},
-                     {"selection",
-                      {{"layer", at.layer},
-                       {"head", at.head},
-                       {"query_head", at.query_head},
-                       {"step", at.step},
-                       {"token", at.token},
-                       {"first_token", at.first_token},
-                       {"last_token", at.last_token}}},
-                     {"policy_a", s.policy_a},
-                     {"policy_b", s.policy_b},
-                     {"policy_b_on", s.policy_b_on},
-                     {"budget", s.budget},
-                     {"block", s.block},
-                     {"grid_metric", s.grid_metric},
-                     {"token_colour", s.token_colour},
-                     {"tiles", tiles},
-                     {"tile_count", s.tile_count},
-                     {"active_tile", s.active_tile},
-                     {"theme", s.theme == Theme::light ? "light" : "dark"},
-                     {"colours", std::string(amount_map_name(s.amounts))},
-                     {"scale", s.scale},
-                     {"left_panel", s.left_panel},
-                     {"right_panel", s.right_panel},
-                     {"bottom_panel", s.bottom_panel}};
+  Json json = {{"format", kFormat},
+               {"format_version", kVersion},
+               {"trace", s.trace},
+               {"selection",
+                {{"layer", at.layer},
+                 {"head", at.head},
+                 {"query_head", at.query_head},
+                 {"step", at.step},
+                 {"token", at.token},
+                 {"first_token", at.first_token},
+                 {"last_token", at.last_token}}},
+               {"policy_a", s.policy_a},
+               {"policy_b", s.policy_b},
+               {"policy_b_on", s.policy_b_on},
+               {"budget", s.budget},
+               {"block", s.block},
+               {"grid_metric", s.grid_metric},
+               {"token_colour", s.token_colour},
+               {"tiles", tiles},
+               {"tile_count", s.tile_count},
+               {"active_tile", s.active_tile},
+               {"theme", s.theme == Theme::light ? "light" : "dark"},
+               {"colours", std::string(amount_map_name(s.amounts))},
+               {"scale", s.scale},
+               {"left_panel", s.left_panel},
+               {"right_panel", s.right_panel},
+               {"bottom_panel", s.bottom_panel}};
+  // Programs from before do not know the field: only who uses it writes it.
+  if (s.followed != default_state().followed) json["followed"] = s.followed;
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
@@ -311,8 +315,8 @@ WorkspaceState read_view(std::string_view text) {
         Reader::fail(own, "is not allowed in a view; it belongs to the reader");
     }
     fields.only({"selection", "policy_a", "policy_b", "policy_b_on", "budget", "block",
-                 "grid_metric", "token_colour", "tiles", "tile_count", "active_tile", "left_panel",
-                 "right_panel", "bottom_panel"});
+                 "grid_metric", "followed", "token_colour", "tiles", "tile_count", "active_tile",
+                 "left_panel", "right_panel", "bottom_panel"});
     WorkspaceState s = default_state();
     if (const Json* tiles = fields.find("tiles"); tiles != nullptr && tiles->is_array()) {
       s.tile_count = std::clamp(static_cast<int>(tiles->size()), 1, kMaxTiles);

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <utility>
 
+#include "analysis/error.h"
 #include "analysis/metric/sink.h"
 #include "analysis/policy/spec.h"
 #include "analysis/replay/drift.h"
@@ -131,6 +132,44 @@ void Results::update(const WorkspaceState& state) {
   }
   compare_loops(state);
   request_sinks(state);
+  request_reads(state);
+}
+
+void Results::request_reads(const WorkspaceState& state) {
+  if (state.grid_metric != kFollowedMetric) {
+    followed_.clear();
+    followed_of_ = {};
+    followed_error_.clear();
+    return;
+  }
+  const TracePointer open = trace();
+  if (std::pair of{trace_key(), state.followed}; of != followed_of_) {
+    followed_of_ = std::move(of);
+    followed_error_.clear();
+    try {
+      followed_ = named_tokens(*open, state.followed);
+    } catch (const UsageError& problem) {
+      followed_.clear();
+      followed_error_ = problem.what();
+    }
+  }
+  if (followed_.empty()) return;
+  std::string key = trace_key();
+  for (const int token : followed_) key += "," + std::to_string(token);
+  reads_.request(long_, key,
+                 [open, tokens = followed_, replays = this->replays()](Progress& progress,
+                                                                       const auto& publish) {
+                   ReadsRequest wanted;
+                   wanted.tokens = tokens;
+                   wanted.background = true;
+                   wanted.states = &replays->states();
+                   std::vector<TokenReads> so_far;
+                   return token_reads(*open, wanted, progress,
+                                      [&](const std::vector<TokenReads>& heads) {
+                                        so_far.insert(so_far.end(), heads.begin(), heads.end());
+                                        publish(so_far);
+                                      });
+                 });
 }
 
 void Results::request_sinks(const WorkspaceState& state) {

@@ -10,6 +10,7 @@
 
 #include "analysis/evaluation/evaluation.h"
 #include "analysis/matrix.h"
+#include "analysis/replay/follow.h"
 #include "analysis/replay/replay.h"
 #include "analysis/trace/trace.h"
 #include "app/job/computed.h"
@@ -66,6 +67,14 @@ class Results {
   std::shared_ptr<const Matrix> sinks() const { return sinks_.current(); }
   bool computing_sinks() const { return sinks_.computing(); }
 
+  /// The tokens followed, ascending, while the grid shows them; else empty. `followed_error`: one
+  /// line about why the state's text names none.
+  const std::vector<int>& followed() const { return followed_; }
+  const std::string& followed_error() const { return followed_error_; }
+  /// Who reads them; nullptr where that is not known (yet).
+  std::shared_ptr<const std::vector<TokenReads>> reads() const { return reads_.current(); }
+  bool computing_reads() const { return reads_.computing(); }
+
   /// Reads results of kvloupe-capture eval in the background; the ones before stay until then.
   void open_evaluation(const std::filesystem::path& path);
   EvaluationPointer evaluation() const;
@@ -109,6 +118,7 @@ class Results {
 
   void compare_loops(const WorkspaceState& state);
   void request_sinks(const WorkspaceState& state);
+  void request_reads(const WorkspaceState& state);
   std::vector<TracePointer> other_loops() const;
 
   std::shared_ptr<request::FigureService> figures_;
@@ -121,6 +131,10 @@ class Results {
   using Loops = std::pair<ReplayKey, std::string>;  // a replay, and the closed-loop trace
   job::Computed<double, Loops> agreement_;
   job::Computed<Matrix> sinks_;
+  std::vector<int> followed_;
+  std::pair<std::string, std::string> followed_of_;  // the trace's key, and the state's text
+  std::string followed_error_;
+  job::Computed<std::vector<TokenReads>> reads_;
   job::JobQueue quick_;
   job::JobQueue long_;
   job::JobQueue comparing_;

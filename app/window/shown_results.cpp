@@ -100,25 +100,40 @@ void ShownResults::follow_grid(int now) {
   const auto count = [](const auto& replay) { return replay ? replay->heads.size() : 0; };
   const std::shared_ptr<const Matrix> sinks = results_.sinks();
   const GridSubject subject{trace_key_, state_.grid_metric, now};
-  const GridKey key{subject,
-                    results_.a.all.value_key(),
-                    results_.b.all.value_key(),
-                    count(all_a_),
-                    count(all_b_),
-                    state_.policy_b_on,
-                    sinks != nullptr};
+  const GridKey key{
+      subject,       results_.a.all.value_key(), results_.b.all.value_key(), count(all_a_),
+      count(all_b_), state_.policy_b_on,         sinks != nullptr,           results_.followed()};
   if (key == grid_key_) return;
   grid_key_ = key;
   const bool same_steps = all_a_ && all_a_->blocks.size() == blocks_.size();
   const ModelInfo& model = results_.trace()->model();
-  GridValues fresh = grid_values(state_.grid_metric,
-                                 {same_steps ? all_a_.get() : nullptr, all_b_.get(), sinks.get()},
-                                 model.num_layers, model.num_kv_heads, now);
+  GridValues fresh = grid_values(
+      state_.grid_metric,
+      {same_steps ? all_a_.get() : nullptr, all_b_.get(), sinks.get(), &results_.followed()},
+      model.num_layers, model.num_kv_heads, now);
   // While a budget is dragged, heads that are still to come keep what they had, so that nothing
   // flickers; each is replaced as it comes.
   if (subject == grid_of_ && results_.a.all.computing()) keep_missing(fresh, grid_);
   grid_of_ = subject;
   grid_ = std::move(fresh);
+}
+
+std::pair<int, int> ShownResults::heads_keeping(int token) const {
+  std::pair<int, int> count{0, 0};
+  const auto at = static_cast<std::size_t>(token);
+  if (!all_a_) return count;
+  for (const HeadReplay& head : all_a_->heads) {
+    if (at >= head.evicted_at.size()) continue;
+    ++count.second;
+    if (head.evicted_at[at] < 0 || head.evicted_at[at] > step()) ++count.first;
+  }
+  return count;
+}
+
+std::optional<TokenFate> ShownResults::followed_fate(int layer, int head) const {
+  const HeadReplay* found = all_a_ ? all_a_->find(layer, head) : nullptr;
+  if (found == nullptr || results_.followed().empty()) return std::nullopt;
+  return token_fate(*all_a_, *found, results_.followed());
 }
 
 void ShownResults::follow_tokens(const PolicyResults& policy, int which, int now) {

@@ -2,7 +2,9 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "analysis/replay/replay.h"
@@ -36,6 +38,11 @@ class ShownResults {
   int step() const;
 
   const GridValues& grid() const { return grid_; }
+  /// In how many heads a token is in the cache after the step shown, under policy A, of how many
+  /// whose replay is there.
+  std::pair<int, int> heads_keeping(int token) const;
+  /// What became of the followed tokens in a head under policy A; nothing until that is known.
+  std::optional<TokenFate> followed_fate(int layer, int head) const;
   /// The results of the selected head, as far as they are there; else nullptr.
   const Replay* replay_a() const { return focus_a_.get(); }
   const HeadReplay* head_a() const;
@@ -67,6 +74,7 @@ class ShownResults {
     ReplayKey a, b;
     std::size_t heads_a = 0, heads_b = 0;  // so far
     bool b_on = false, sinks = false;
+    std::vector<int> followed;
     bool operator==(const GridKey&) const = default;
   };
   GridKey grid_key_;

@@ -5,7 +5,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "analysis/error.h"
 #include "app/plot/printable.h"
+#include "app/session/head_grid.h"
+#include "app/session/interventions.h"
 #include "app/window/marks.h"
 #include "app/window/panel_context.h"
 #include "app/window/shaped_text.h"
@@ -153,6 +156,40 @@ void TokenCard::draw_expectations(const PanelContext& c, int token, float width)
   ImGui::PopTextWrapPos();
 }
 
+namespace {
+/// One token kept or dropped by policy A.
+void intervene(const PanelContext& c, Intervention what, int token, std::optional<HeadIndex> head) {
+  try {
+    c.ask(TakePolicy{PolicySide::a, with_intervention(c.state.policy_a, what, token, head)});
+  } catch (const UsageError& problem) {
+    c.fail(problem.what());
+  }
+}
+}  // namespace
+
+void TokenCard::draw_all_heads(const PanelContext& c, int token) {
+  const auto [kept, known] = c.shown.heads_keeping(token);
+  if (known > 0) {
+    ImGui::TextDisabled("in the cache of %d of %d heads after step %d", kept, known,
+                        c.shown.step());
+  }
+  const HeadIndex here{c.state.selection.layer, c.state.selection.head};
+  if (ImGui::SmallButton("Follow")) {
+    c.state.followed = std::to_string(token);
+    c.state.grid_metric = kFollowedMetric;
+  }
+  help_tooltip(c.fonts, "The grid shows what becomes of this token in every head");
+  ImGui::SameLine();
+  if (ImGui::SmallButton("Keep here")) intervene(c, Intervention::keep, token, here);
+  help_tooltip(c.fonts, "Policy A keeps this token in this head, inside the budget (+keep)");
+  ImGui::SameLine();
+  if (ImGui::SmallButton("Keep in all")) intervene(c, Intervention::keep, token, std::nullopt);
+  help_tooltip(c.fonts, "Policy A keeps this token in every head, inside the budget (+keep)");
+  ImGui::SameLine();
+  if (ImGui::SmallButton("Drop here")) intervene(c, Intervention::drop, token, here);
+  help_tooltip(c.fonts, "Policy A evicts this token in this head as soon as it may leave (+drop)");
+}
+
 void TokenCard::draw(const PanelContext& c) {
   const TracePointer trace = c.results.trace();
   const int token = c.state.selection.token;
@@ -201,6 +238,7 @@ void TokenCard::draw(const PanelContext& c) {
   draw_expectations(c, token, inner);
   ImGui::Dummy({0, c.px(4)});
   draw_life(c, lives_[0], "A", c.colours().retained, inner);
+  draw_all_heads(c, token);
   if (c.state.policy_b_on) {
     ImGui::Dummy({0, c.px(4)});
     draw_life(c, lives_[1], "B", c.colours().evicted, inner);

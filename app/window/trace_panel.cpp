@@ -1,9 +1,11 @@
 #include <fmt/format.h>
 #include <imgui.h>
+#include <imgui_stdlib.h>
 
 #include <algorithm>
 #include <cmath>
 
+#include "app/plot/frame.h"
 #include "app/scene/colour_map.h"
 #include "app/window/marks.h"
 #include "app/window/numbers.h"
@@ -63,6 +65,42 @@ void draw_facts(const PanelContext& c, const Trace& trace) {
   ImGui::PopFont();
 }
 
+bool shows_followed(const PanelContext& c) { return c.state.grid_metric == kFollowedMetric; }
+
+/// What became of the followed tokens in a head, for the pointer.
+std::string followed_text(const PanelContext& c, int layer, int head) {
+  std::string text = fmt::format("followed: {} tokens", c.results.followed().size());
+  if (const std::optional<TokenFate> fate = c.shown.followed_fate(layer, head)) {
+    const double share = fate->share[static_cast<std::size_t>(c.shown.step())];
+    text +=
+        std::isnan(share) ? "\nnot yet seen" : fmt::format("\n{:.0f} % still there", 100.0 * share);
+    if (fate->first_loss >= 0 && fate->first_loss <= c.shown.step()) {
+      text += fmt::format(", lost from step {} on", fate->first_loss);
+    }
+  }
+  const auto reads = c.results.reads();
+  for (std::size_t i = 0; reads && i < reads->size(); ++i) {
+    const TokenReads& one = (*reads)[i];
+    if (one.layer != layer || one.head != head || std::isnan(one.read)) continue;
+    text += fmt::format("\nattention that reads them: {}", three_digits(one.read));
+  }
+  return text;
+}
+
+/// Which tokens the grid follows.
+void draw_followed(const PanelContext& c) {
+  if (!shows_followed(c)) return;
+  ImGui::AlignTextToFramePadding();
+  ImGui::TextDisabled("tokens");
+  ImGui::SameLine(c.px(96));
+  ImGui::SetNextItemWidth(-1);
+  ImGui::InputTextWithHint("##followed", "auto, needle, 120-131", &c.state.followed);
+  help_tooltip(c.fonts, c.results.followed_error().empty()
+                            ? "The tokens that are followed: such as 120-131,140, or the name of a "
+                              "segment of the prompt. auto: the segment needle, else token 0"
+                            : c.results.followed_error());
+}
+
 ImU32 colour_of(const figure::Colour& c) { return IM_COL32(c.red, c.green, c.blue, c.alpha); }
 
 /// The layers × heads grid. As high as there is room.
@@ -118,6 +156,24 @@ void draw_grid(const PanelContext& c, float height) {
       list.AddRectFilled(low, high, fill);
     }
   }
+  if (const auto reads = c.results.reads(); reads && shows_followed(c)) {
+    const float largest = std::min(cell_width, cell_height) - gap;
+    for (const TokenReads& head : *reads) {
+      if (!(head.read >= 0.01) || head.layer >= grid.layers || head.head >= grid.heads) continue;
+      const ImVec2 low = corner_of(head.layer, head.head);
+      const double value =
+          grid.values[static_cast<std::size_t>(head.layer * grid.heads + head.head)];
+      const figure::Colour ground =
+          std::isfinite(value)
+              ? table[static_cast<std::size_t>(std::lround((value - grid.least) / span * 255.0))]
+              : figure::Colour{};
+      // Area ∝ attention.
+      const auto radius = static_cast<float>(std::sqrt(std::min(head.read, 1.0))) * largest / 2;
+      if (radius < 0.7F) continue;
+      list.AddCircleFilled({low.x + (cell_width - gap) / 2, low.y + (cell_height - gap) / 2},
+                           radius, colour_of(figure::ink_on(ground)));
+    }
+  }
   const SharedSelection& at = c.state.selection;
   const ImVec2 low = corner_of(at.layer, at.head);
   list.AddRect({low.x - 1.5F, low.y - 1.5F},
@@ -133,8 +189,10 @@ void draw_grid(const PanelContext& c, float height) {
     const int layer =
         std::clamp(static_cast<int>((mouse.y - origin.y) / cell_height), 0, grid.layers - 1);
     const double value = grid.values[static_cast<std::size_t>(layer * grid.heads + head)];
-    ImGui::SetTooltip("layer %d, head %d\n%s %s", layer, head, c.state.grid_metric.c_str(),
-                      three_digits(value).c_str());
+    ImGui::SetTooltip("layer %d, head %d\n%s", layer, head,
+                      shows_followed(c)
+                          ? followed_text(c, layer, head).c_str()
+                          : (c.state.grid_metric + " " + three_digits(value)).c_str());
     if (ImGui::IsMouseDown(0)) {
       c.state.selection.layer = layer;
       c.state.selection.head = head;
@@ -239,6 +297,7 @@ void draw_trace_panel(const PanelContext& c) {
       if (metric.name == c.state.grid_metric) help_tooltip(c.fonts, std::string(metric.tooltip));
     }
   }
+  draw_followed(c);
   ImGui::PopFont();
   const float scale_height = c.fonts.secondary->FontSize + c.px(16);
   draw_grid(c, ImGui::GetContentRegionAvail().y - scale_height - c.px(8));

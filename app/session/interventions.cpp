@@ -1,0 +1,62 @@
+#include "app/session/interventions.h"
+
+#include <algorithm>
+
+#include "analysis/error.h"
+#include "analysis/policy/policy_catalog.h"
+#include "analysis/policy/token_rule.h"
+
+namespace kvloupe::window {
+
+namespace {
+std::string& word_of(SpecPart& part, std::string_view name) {
+  for (auto& [parameter, value] : part.arguments) {
+    if (parameter == name) return std::get<std::string>(value);
+  }
+  throw UsageError("policy: " + part.name + " names no tokens");
+}
+
+void add_token(std::string& tokens, int token) {
+  std::vector<TokenRange> ranges;
+  read_tokens(tokens, ranges);
+  const bool there = std::any_of(ranges.begin(), ranges.end(),
+                                 [&](const TokenRange& range) { return range.contains(token); });
+  if (!there) tokens += (tokens.empty() ? "" : ";") + std::to_string(token);
+}
+
+std::string name_of(const HeadIndex& head) {
+  return std::to_string(head.layer) + "." + std::to_string(head.head);
+}
+
+/// No heads are all heads.
+void add_head(std::string& heads, std::optional<HeadIndex> head) {
+  if (heads.empty()) return;
+  if (!head) return heads.clear();
+  std::vector<HeadName> names;
+  read_heads(heads, names);
+  const bool there = std::any_of(names.begin(), names.end(), [&](const HeadName& name) {
+    return name.layer == head->layer && (name.head < 0 || name.head == head->head);
+  });
+  if (!there) heads += ";" + name_of(*head);
+}
+}  // namespace
+
+std::string with_intervention(const std::string& spec, Intervention what, int token,
+                              std::optional<HeadIndex> head) {
+  PolicySpec policy = parse_policy(spec);
+  const std::string name = what == Intervention::keep ? "keep" : "drop";
+  const auto found = std::find_if(policy.parts.begin(), policy.parts.end(),
+                                  [&](const SpecPart& part) { return part.name == name; });
+  if (found != policy.parts.end()) {
+    add_token(word_of(*found, "tokens"), token);
+    add_head(word_of(*found, "heads"), head);
+    return parse_policy(policy.text()).text();
+  }
+  SpecPart part = default_part(*find_policy(name));
+  word_of(part, "tokens") = std::to_string(token);
+  if (head) word_of(part, "heads") = name_of(*head);
+  policy.parts.push_back(std::move(part));
+  return parse_policy(policy.text()).text();
+}
+
+}  // namespace kvloupe::window
