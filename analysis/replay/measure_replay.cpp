@@ -75,10 +75,16 @@ void measure_record(const Measuring& what, const LayerStates& states, const Laye
       decision.kept.push_back(static_cast<std::int32_t>(row));
     }
   }
-  // A cache into which all tokens come at once, and of which all go that are not retained.
+  // A cache into which only what is retained came: the rows of a run of tokens at once.
   HeadCache cache(keys.cols(), false);
-  cache.append({0, block.end}, keys, MatrixView(nullptr, 0, 0, Eigen::OuterStride<>(0)));
-  cache.keep(retained);
+  for (std::size_t begin = 0; begin < retained.size();) {
+    std::size_t end = begin + 1;
+    while (end < retained.size() && retained[end] == retained[end - 1] + 1) ++end;
+    const Block run{retained[begin], retained[end - 1] + 1};
+    cache.append(run, rows(keys, run.first, run.size()),
+                 MatrixView(nullptr, 0, 0, Eigen::OuterStride<>(0)));
+    begin = end;
+  }
   MeasuredStep measured({states, context, what.policy, head.head, step, block, present, decision,
                          cache, leaving_entry_of(what, states, head, step), last_queries});
   measure_step(measured, what.choice, head.steps[static_cast<std::size_t>(step)]);

@@ -22,7 +22,9 @@ void take_group_means(GridValues& grid, const Matrix& of_query_heads) {
 }  // namespace
 
 GridValues no_values(int layers, int heads) {
-  GridValues grid{layers, heads, {}, 0.0, 0.0};
+  GridValues grid;
+  grid.layers = layers;
+  grid.heads = heads;
   grid.values.assign(static_cast<std::size_t>(layers) * static_cast<std::size_t>(heads), kNone);
   return grid;
 }
@@ -35,7 +37,10 @@ void find_limits(GridValues& grid) {
     least = std::min(least, value);
     most = std::max(most, value);
   }
-  if (least <= most) {
+  if (grid.whole_share) {
+    grid.least = 0.0;
+    grid.most = 1.0;
+  } else if (least <= most) {
     grid.least = least;
     grid.most = most;
   }
@@ -124,6 +129,7 @@ GridValues grid_values(std::string_view metric, const GridSources& sources, int 
     }
     grid.at(head.layer, head.head) = value;
   }
+  grid.whole_share = metric == kFollowedMetric;
   find_limits(grid);
   return grid;
 }

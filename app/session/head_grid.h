@@ -31,6 +31,7 @@ struct GridValues {
   std::vector<double> values;  // [layers, heads]
   double least = 0.0;          // over the known numbers
   double most = 0.0;
+  bool whole_share = false;  // the limits are 0 and 1, whatever the numbers are
 
   double& at(int layer, int head) { return values[index(layer, head)]; }
   double at(int layer, int head) const { return values[index(layer, head)]; }
