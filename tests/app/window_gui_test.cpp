@@ -739,6 +739,70 @@ TEST_F(Window, ChangedTokensAreMarkedInTheText) {
   ASSERT_EQ(w().shown.tokens_a()->states.size(), w().shown.tokens_b()->states.size());
 }
 
+TEST_F(Window, ATokenIsFollowedKeptAndDroppedFromItsCard) {
+  open_trace();
+  state().policy_a = "random";
+  show("filmstrip");
+  const auto [x, y] = in_plot(0.3, 0.4);
+  driver().click(x, y);
+  driver().frames(3);
+  ASSERT_TRUE(w().token_card.is_open());
+  const int token = state().selection.token;
+  driver().press_on("##token", {"Follow"});
+  driver().settle();
+  EXPECT_EQ(state().grid_metric, "followed tokens");
+  EXPECT_EQ(w().results.followed(), std::vector<int>{token});
+  const auto kept = [&] {
+    int heads = 0;
+    for (const double share : w().shown.grid().values) heads += share == 1.0 ? 1 : 0;
+    return heads;
+  };
+  const int before = kept(), all = static_cast<int>(w().shown.grid().values.size());
+  EXPECT_LT(before, all) << "some head evicts it";
+  EXPECT_EQ(w().shown.heads_keeping(token), (std::pair{before, all}));
+  EXPECT_EQ(w().shown.grid().most, 1.0);
+  ASSERT_TRUE(w().results.reads());
+  EXPECT_EQ(w().results.reads()->size(), static_cast<std::size_t>(all));
+
+  driver().press_on("##token", {"Keep in all"});
+  driver().settle();
+  EXPECT_EQ(state().policy_a, "random+keep(\"" + std::to_string(token) + "\")");
+  EXPECT_EQ(kept(), all);
+  driver().key(GLFW_KEY_Z, true);
+  driver().settle();
+  EXPECT_EQ(state().policy_a, "random");
+  EXPECT_EQ(kept(), before);
+  driver().press_on("##token", {"Drop here"});
+  driver().settle();
+  const std::string head =
+      std::to_string(state().selection.layer) + "." + std::to_string(state().selection.head);
+  EXPECT_EQ(state().policy_a,
+            "random+drop(\"" + std::to_string(token) + "\",heads=\"" + head + "\")");
+  EXPECT_EQ(w().shown.grid().at(state().selection.layer, state().selection.head), 0.0);
+}
+
+TEST_F(Window, TokensToFollowAreTyped) {
+  open_trace();
+  state().grid_metric = "followed tokens";
+  driver().settle();
+  EXPECT_EQ(w().results.followed(), std::vector<int>{0}) << "auto, and there is no needle";
+  driver().press_on("##left", {"##followed"});
+  driver().key(GLFW_KEY_A, true);
+  driver().type("3-5");
+  driver().settle();
+  EXPECT_EQ(w().results.followed(), (std::vector<int>{3, 4, 5}));
+  EXPECT_EQ(w().results.followed_error(), "");
+  driver().key(GLFW_KEY_A, true);
+  driver().type("context");
+  driver().settle();
+  EXPECT_GT(w().results.followed().size(), 90U);
+  driver().key(GLFW_KEY_A, true);
+  driver().type("nowhere");
+  driver().settle();
+  EXPECT_TRUE(w().results.followed().empty());
+  EXPECT_THAT(w().results.followed_error(), testing::HasSubstr("a segment of the trace"));
+}
+
 TEST_F(Window, TheHeadGridFollowsWhileABudgetIsDragged) {
   open_trace();
   state().grid_metric = "entries kept";
