@@ -20,7 +20,7 @@ void measure(MeasuredStep& step, int query_head, std::span<double> values) {
     const std::int32_t seen = step.present()[row] - step.first_token();
     if (fates[row] == Fate::by_second_stage) {
       two.push_back(seen);
-    } else if (fates[row] != Fate::evicted) {
+    } else if (fates[row] != Fate::evicted && fates[row] != Fate::dropped) {
       one.push_back(seen);
     }
   }

@@ -34,6 +34,8 @@ class Cam : public Merging {
         ++next;
         continue;
       }
+      // What a person took away is not to live on in others.
+      if (decision.fates[static_cast<std::size_t>(row)] == Fate::dropped) continue;
       const auto available = decision.kept.end() - next;
       const std::span<const std::int32_t> heirs(next,
                                                 next + std::min<std::ptrdiff_t>(most_, available));

@@ -110,7 +110,14 @@ std::vector<HeadDecision> ComposedPolicy::step(const StepView& view) {
     decision.allocation_drift = drift;
     const int n = static_cast<int>(tokens.size());
     const int quota = evict ? quotas[index] : n;
-    const int extra = stages_.protection.count_extra(head, tokens);
+    std::vector<std::int32_t> others;  // what is dropped is not beside the budget
+    for (std::size_t row = 0; row < tokens.size(); ++row) {
+      if (!std::binary_search(dropped[index].begin(), dropped[index].end(),
+                              static_cast<std::int32_t>(row))) {
+        others.push_back(tokens[row]);
+      }
+    }
+    const int extra = stages_.protection.count_extra(head, others);
     if (quota + extra >= n && dropped[index].empty()) {
       keep_everything(decision, tokens.size());
     } else {

@@ -37,6 +37,12 @@ PolicyEntry drop() {
   entry.builder = RemovalBuilder{[](const SpecPart& part, const LayerContext& context) {
     return TokenRule(part.word("tokens"), part.word("heads"), context);
   }};
+  entry.refusal = [](const SpecPart&, const PolicySpec& spec) -> std::string {
+    if (!find_policy(spec.score().name)->traits.needs_future) return "";
+    return spec.score().name +
+           " chooses what to remove with all entries in sight and does not know what is "
+           "dropped; use another score";
+  };
   entry.limits = [](const SpecPart& part, const ModelInfo& model, int, int tokens) {
     std::vector<TokenRange> ranges;
     read_tokens(part.word("tokens"), ranges);

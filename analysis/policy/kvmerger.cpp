@@ -37,7 +37,9 @@ class KvMerger : public Merging {
     if (const double* fixed = std::get_if<double>(&part_.argument("threshold"))) {
       epsilon = *fixed;
     } else {
-      const auto others = decision.fates.size() - candidates.size();
+      const auto dropped = static_cast<std::size_t>(
+          std::count(decision.fates.begin(), decision.fates.end(), Fate::dropped));
+      const auto others = decision.fates.size() - candidates.size() - dropped;
       const auto budget = static_cast<std::size_t>(quota);
       epsilon = groups.threshold_for(budget > others ? budget - others : 0);
     }

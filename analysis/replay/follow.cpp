@@ -27,7 +27,10 @@ std::vector<int> segment_tokens(const TokenTable& table, std::string_view name) 
 }  // namespace
 
 std::vector<int> named_tokens(const Trace& trace, std::string_view text) {
-  const TokenTable& table = trace.tokens();
+  return named_tokens(trace.tokens(), trace.length(), text);
+}
+
+std::vector<int> named_tokens(const TokenTable& table, int length, std::string_view text) {
   if (std::vector<int> tokens = segment_tokens(table, text); !tokens.empty()) return tokens;
   if (text == "auto") {
     const std::vector<int> needle = segment_tokens(table, "needle");
@@ -43,10 +46,10 @@ std::vector<int> named_tokens(const Trace& trace, std::string_view text) {
         "tokens '" + in_one_line(text) + "': write tokens such as 120-131,140" +
         (names.empty() ? "; the trace has no segments" : ", or a segment of the trace: " + names));
   }
-  count_tokens(ranges, trace.length(), "tokens");
+  count_tokens(ranges, length, "tokens");
   std::set<int> tokens;
   for (const TokenRange& range : ranges) {
-    for (int token = range.first; token < std::min(range.end, trace.length()); ++token) {
+    for (int token = range.first; token < std::min(range.end, length); ++token) {
       tokens.insert(token);
     }
   }

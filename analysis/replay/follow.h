@@ -21,6 +21,8 @@ class LayerStatesCache;  // record/layer_states.h
 /// trace, or "auto": the segment "needle", or token 0 without one. Throws UsageError for what the
 /// trace lacks.
 std::vector<int> named_tokens(const Trace& trace, std::string_view text);
+/// The same for a sequence of `length` tokens.
+std::vector<int> named_tokens(const TokenTable& tokens, int length, std::string_view text);
 
 /// How much of their attention the queries of one head give to the followed tokens together, with
 /// the full cache: the mean over the queries and over the head's query heads. NaN without such a

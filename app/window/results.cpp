@@ -140,7 +140,7 @@ void Results::request_reads(const WorkspaceState& state) {
     followed_.clear();
     followed_of_ = {};
     followed_error_.clear();
-    return;
+    return reads_.clear();
   }
   const TracePointer open = trace();
   if (std::pair of{trace_key(), state.followed}; of != followed_of_) {
@@ -153,7 +153,7 @@ void Results::request_reads(const WorkspaceState& state) {
       followed_error_ = problem.what();
     }
   }
-  if (followed_.empty()) return;
+  if (followed_.empty()) return reads_.clear();
   std::string key = trace_key();
   for (const int token : followed_) key += "," + std::to_string(token);
   reads_.request(long_, key,

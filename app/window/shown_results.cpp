@@ -121,7 +121,7 @@ void ShownResults::follow_grid(int now) {
 std::pair<int, int> ShownResults::heads_keeping(int token) const {
   std::pair<int, int> count{0, 0};
   const auto at = static_cast<std::size_t>(token);
-  if (!all_a_) return count;
+  if (!all_a_ || all_a_->blocks.size() != blocks_.size()) return count;
   for (const HeadReplay& head : all_a_->heads) {
     if (at >= head.evicted_at.size()) continue;
     ++count.second;
@@ -132,7 +132,10 @@ std::pair<int, int> ShownResults::heads_keeping(int token) const {
 
 std::optional<TokenFate> ShownResults::followed_fate(int layer, int head) const {
   const HeadReplay* found = all_a_ ? all_a_->find(layer, head) : nullptr;
-  if (found == nullptr || results_.followed().empty()) return std::nullopt;
+  // Steps of another block are other steps.
+  if (found == nullptr || results_.followed().empty() || all_a_->blocks.size() != blocks_.size()) {
+    return std::nullopt;
+  }
   return token_fate(*all_a_, *found, results_.followed());
 }
 

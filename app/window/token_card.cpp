@@ -134,7 +134,7 @@ void TokenCard::draw_life(const PanelContext& c, const Life& life, const char* n
     const TokenExplanation& it = *life.explanation;
     ImGui::PushTextWrapPos(ImGui::GetCursorPosX() + width);
     std::string whole = life_text(it) + ".";
-    whole.front() = 'C';
+    whole.front() = 'E';
     ImGui::TextUnformatted(whole.c_str());
     ImGui::TextUnformatted(sentence(it, c.shown.step()).c_str());
     ImGui::PopTextWrapPos();

@@ -14,6 +14,7 @@ int run(int argc, char** argv) {
   Action action;
   add_run(app, action);
   add_eval(app, action);
+  add_rescue(app, action);
   add_tokens(app, action);
   try {
     app.parse(argc, argv);

@@ -82,6 +82,11 @@ void EvalRun::read(std::span<const std::int32_t> ids, bool cut, const Progress& 
   }
 }
 
+double EvalRun::logprob(std::int32_t token) const {
+  const at::Tensor logits = model_.logits(last_)[0][0].to(at::kDouble);
+  return (logits[token] - logits.logsumexp(0)).item<double>();
+}
+
 std::int32_t EvalRun::choice() const {
   return static_cast<std::int32_t>(model_.logits(last_)[0][0].argmax().item<std::int64_t>());
 }

@@ -57,6 +57,8 @@ class EvalRun {
             const HiddenHook& on_hidden = {});
   /// The most probable next token.
   std::int32_t choice() const;
+  /// The log-probability of a token as the next, in nats.
+  double logprob(std::int32_t token) const;
   int length() const { return runner_.length(); }
   const Transformer& model() const { return model_; }
 

@@ -61,18 +61,17 @@ TEST_P(Documentation, EveryCommandWorksAsItStandsThere) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Pages, Documentation,
-                         testing::Values(Page{"README.md",
-                                              8,
-                                              {"trace.h5", "kept.json", "sweep.csv",
-                                               "filmstrip.pdf", "keys.svg", "figures/pca.png"}},
-                                         Page{"docs/follow.md",
-                                              8,
-                                              {"trace.h5", "follow.json", "follow.svg",
-                                               "survival.svg", "roles.svg", "dropped.h5"}}),
-                         [](const auto& page) {
-                           return fs::path(page.param.file).stem().string();
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Pages, Documentation,
+    testing::Values(Page{"README.md",
+                         8,
+                         {"trace.h5", "kept.json", "sweep.csv", "filmstrip.pdf", "keys.svg",
+                          "figures/pca.png"}},
+                    Page{"docs/follow.md",
+                         8,
+                         {"trace.h5", "follow.json", "follow.svg", "survival.svg", "roles.svg",
+                          "dropped.h5", "rescue.json"}}),
+    [](const auto& page) { return fs::path(page.param.file).stem().string(); });
 
 }  // namespace
 }  // namespace kvloupe

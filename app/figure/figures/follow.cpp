@@ -6,6 +6,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <list>
+#include <mutex>
 
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
@@ -129,7 +132,8 @@ class Follow final : public Figure {
   }
 
   std::vector<float> shares(const Followed& one) const {
-    std::vector<float> values(static_cast<std::size_t>(layers * heads));
+    std::vector<float> values(static_cast<std::size_t>(layers * heads),
+                              std::numeric_limits<float>::quiet_NaN());
     for (const FollowedHead& head : one.heads) {
       values[static_cast<std::size_t>(head.reads.layer * heads + head.reads.head)] =
           static_cast<float>(share_of(head));
@@ -252,6 +256,35 @@ std::string in_words(const Trace& trace, const std::string& text, const std::vec
   return fmt::format("Segment {} ({})", name, range);
 }
 
+/// Reads do not depend on policy, budget or step, and take all queries of the trace: those of the
+/// last few tokens looked at are kept.
+std::vector<TokenReads> known_reads(const FigureInput& input, const std::vector<int>& tokens,
+                                    Progress& progress) {
+  struct Known {
+    std::string trace;
+    std::vector<int> tokens;
+    std::vector<TokenReads> reads;
+  };
+  constexpr std::size_t kMost = 8;
+  static std::mutex mutex;
+  static std::list<Known> known;  // the latest first
+  const std::string key = trace_key(*input.trace);
+  {
+    const std::lock_guard lock(mutex);
+    for (const Known& one : known) {
+      if (one.trace == key && one.tokens == tokens) return one.reads;
+    }
+  }
+  ReadsRequest request;
+  request.tokens = tokens;
+  request.states = &input.replays->states();
+  std::vector<TokenReads> reads = token_reads(*input.trace, request, progress);
+  const std::lock_guard lock(mutex);
+  known.push_front({key, tokens, reads});
+  if (known.size() > kMost) known.pop_back();
+  return reads;
+}
+
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
   const FigureInfo info = follow_figure();
   auto figure = std::make_unique<Follow>();
@@ -259,15 +292,13 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   figure->layers = trace.model().num_layers;
   figure->heads = trace.model().num_kv_heads;
   figure->step = input.selection.step;
-  ReadsRequest request;
-  request.tokens = chosen_tokens(info, input);
-  request.states = &input.replays->states();
-  figure->what = in_words(trace, choice(info, input.choices, "tokens"), request.tokens);
-  const std::vector<TokenReads> reads = token_reads(trace, request, progress);
+  const std::vector<int> tokens = chosen_tokens(info, input);
+  figure->what = in_words(trace, choice(info, input.choices, "tokens"), tokens);
+  const std::vector<TokenReads> reads = known_reads(input, tokens, progress);
   for (const auto& replay : {input.policy_a, input.policy_b}) {
     if (!replay) continue;
     figure->steps = static_cast<int>(replay->blocks.size());
-    figure->policies.push_back({replay->policy, follow(*replay, reads, request.tokens)});
+    figure->policies.push_back({replay->policy, follow(*replay, reads, tokens)});
   }
   const std::vector<FollowedHead>& heads = figure->policies.front().heads;
   std::vector<std::size_t> order(heads.size());

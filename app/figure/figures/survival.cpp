@@ -22,7 +22,7 @@ constexpr int kMostColumns = 2048;
 
 struct Row {
   int layer = 0, head = 0;
-  std::vector<std::int32_t> evicted_at;  // [tokens shown]
+  std::vector<std::int32_t> evicted_at;  // [tokens shown]; empty: not replayed yet
 };
 
 class Survival final : public Figure {
@@ -78,8 +78,9 @@ class Survival final : public Figure {
   std::string value_text(const Target& target) const override {
     if (target.token < first || target.token > last) return {};
     const auto token = static_cast<std::size_t>(target.token - first);
-    const auto kept = std::count_if(rows.begin(), rows.end(),
-                                    [&](const Row& row) { return row.evicted_at[token] < 0; });
+    const auto kept = std::count_if(rows.begin(), rows.end(), [&](const Row& row) {
+      return !row.evicted_at.empty() && row.evicted_at[token] < 0;
+    });
     return fmt::format("kept by {} of {} heads", kept, rows.size());
   }
 
@@ -111,6 +112,7 @@ class Survival final : public Figure {
   }
 
   double value_at(const Row& row, std::size_t token) const {
+    if (row.evicted_at.empty()) return std::numeric_limits<double>::quiet_NaN();
     const int step = row.evicted_at[token];
     return step < 0 ? steps : step;
   }
@@ -123,7 +125,8 @@ class Survival final : public Figure {
       for (std::size_t token = 0; token < tokens; ++token) {
         float& value = values[r * static_cast<std::size_t>(columns) +
                               token * static_cast<std::size_t>(columns) / tokens];
-        value = std::max(value, static_cast<float>(value_at(rows[r], token)));
+        const auto own = static_cast<float>(value_at(rows[r], token));
+        value = std::isnan(own) ? own : std::max(value, own);
       }
     }
     return values;
@@ -167,8 +170,9 @@ class Survival final : public Figure {
 
   double kept_share(int token) const {
     const auto at = static_cast<std::size_t>(token - first);
-    const auto kept = std::count_if(rows.begin(), rows.end(),
-                                    [&](const Row& row) { return row.evicted_at[at] < 0; });
+    const auto kept = std::count_if(rows.begin(), rows.end(), [&](const Row& row) {
+      return !row.evicted_at.empty() && row.evicted_at[at] < 0;
+    });
     return static_cast<double>(kept) / static_cast<double>(rows.size());
   }
 };
@@ -211,13 +215,20 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   figure->steps = static_cast<int>(replay.blocks.size());
   figure->policy = replay.policy;
   figure->by_layer = choice(info, input.choices, "order") == "layer";
-  for (const HeadReplay& head : replay.heads) {
-    figure->rows.push_back(
-        {head.layer,
-         head.head,
-         {head.evicted_at.begin() + figure->first, head.evicted_at.begin() + figure->last + 1}});
+  const ModelInfo& model = input.trace->model();
+  for (int layer = 0; layer < model.num_layers; ++layer) {
+    for (int index = 0; index < model.num_kv_heads; ++index) {
+      Row row{layer, index, {}};
+      if (const HeadReplay* head = replay.find(layer, index)) {
+        row.evicted_at.assign(head->evicted_at.begin() + figure->first,
+                              head->evicted_at.begin() + figure->last + 1);
+      }
+      figure->rows.push_back(std::move(row));
+    }
   }
-  if (!figure->by_layer) figure->rows = by_likeness(std::move(figure->rows), progress);
+  const bool whole = std::none_of(figure->rows.begin(), figure->rows.end(),
+                                  [](const Row& row) { return row.evicted_at.empty(); });
+  if (!figure->by_layer && whole) figure->rows = by_likeness(std::move(figure->rows), progress);
   return figure;
 }
 

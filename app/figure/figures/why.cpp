@@ -212,10 +212,10 @@ class Why final : public Figure {
     for (std::size_t i = 0; i < own.size(); ++i) {
       const StepReason& one = explanation.steps[i];
       if (!one.decided || !std::isfinite(own[i].y)) continue;
-      Markers& marks = one.fate == Fate::evicted  ? evicted
-                       : one.fate == Fate::merged ? merged
-                       : is_protection(one.fate)  ? shielded
-                                                  : kept;
+      Markers& marks = one.fate == Fate::evicted || one.fate == Fate::dropped ? evicted
+                       : one.fate == Fate::merged                             ? merged
+                       : is_protection(one.fate)                              ? shielded
+                                                                              : kept;
       marks.points.push_back(axes.to_page(own[i].x, own[i].y));
     }
     for (Markers* marks : {&kept, &shielded, &merged, &evicted}) {
@@ -237,6 +237,7 @@ int closest_call(const Replay& replay, const HeadReplay& head, int step) {
     float least = std::numeric_limits<float>::infinity();
     for (std::size_t i = 0; i < tokens.size(); ++i) {
       if (head.evicted_at[static_cast<std::size_t>(tokens[i])] != s) continue;
+      if (!head.fates[at].empty() && head.fates[at][i] == Fate::dropped) continue;  // not by score
       const float away = std::abs(head.scores[at][i] - threshold);
       if (best >= 0 && !(away < least)) continue;
       best = tokens[i];

@@ -1,0 +1,174 @@
+// kvloupe-capture rescue: which heads' loss of some tokens makes an answer wrong.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "analysis/error.h"
+#include "capture/cli/commands.h"
+#include "capture/cli/interrupt.h"
+#include "capture/eval/rescue.h"
+
+namespace kvloupe::capture_cli {
+
+namespace {
+using Json = nlohmann::ordered_json;
+
+struct RescueOptions {
+  RescueRequest request;
+  std::string policy, budget, prompt, trace, tokens, segment, expect;
+  std::string progress = "bar";
+};
+
+std::string heads_of(const Json& smallest) {
+  std::string text;
+  for (const Json& head : smallest["heads"]) {
+    text +=
+        fmt::format("{}{}.{}", text.empty() ? "" : ", ", head[0].get<int>(), head[1].get<int>());
+  }
+  return text;
+}
+
+void print_summary(const Json& results) {
+  const auto line = [](const char* what, const Json& one) {
+    fmt::print("{:<44} {:<6} log-probability {:8.3f}\n", what,
+               one["right"].get<bool>() ? "right" : "wrong", one["logprob"].get<double>());
+  };
+  fmt::print("expected: \"{}\"\n", results["expected"]["text"].get<std::string>());
+  line("full cache", results["full"]);
+  line("policy", results["policy"]);
+  if (!results["policy"]["right"].get<bool>()) {
+    fmt::print("  it says: \"{}\"\n", results["policy"]["says"].get<std::string>());
+  }
+  line("policy, tokens kept in all heads", results["keep"]["all"]);
+  line("full cache, tokens dropped in all heads", results["drop"]["all"]);
+  for (const char* side : {"keep", "drop"}) {
+    const bool keep = std::string(side) == "keep";
+    const Json& smallest = results[side]["smallest"];
+    if (!smallest.is_null()) {
+      fmt::print("{} {} head{} (layer.head): {}\n",
+                 keep ? "enough to restore the answer, none can be left out:"
+                      : "enough to break it, none can be left out:",
+                 smallest["heads"].size(), smallest["heads"].size() == 1 ? "" : "s",
+                 heads_of(smallest));
+    }
+    Json heads = results[side]["heads"];
+    std::sort(heads.begin(), heads.end(), [&](const Json& a, const Json& b) {
+      const double x = a["gain"].get<double>(), y = b["gain"].get<double>();
+      return keep ? x > y : x < y;
+    });
+    fmt::print("{}\n", keep ? "kept in one head alone, the largest gains:"
+                            : "dropped in one head alone, the largest losses:");
+    for (std::size_t i = 0; i < std::min<std::size_t>(heads.size(), 5); ++i) {
+      fmt::print("  {}.{}  {:+.3f}  {}\n", heads[i]["layer"].get<int>(),
+                 heads[i]["head"].get<int>(), heads[i]["gain"].get<double>(),
+                 heads[i]["right"].get<bool>() ? "right" : "wrong");
+    }
+  }
+  const Json& rho = results["predicted"]["rank_correlation"];
+  if (rho.is_number()) {
+    fmt::print("rank correlation of the replay's blame and the gain in each head: {:.2f}\n",
+               rho.get<double>());
+  }
+}
+
+RescueReport report_for(const std::string& kind) {
+  RescueReport report;
+  report.note = [kind](const std::string& note) {
+    if (kind == "json") {
+      fmt::print("{}\n", Json{{"event", "note"}, {"text", note}}.dump());
+    } else {
+      fmt::print(stderr, "kvloupe-capture: {}\n", note);
+    }
+  };
+  if (kind == "json") {
+    report.run = [](const std::string& policy, bool right, double logprob) {
+      const Json line{{"event", "run"}, {"policy", policy}, {"right", right}, {"logprob", logprob}};
+      fmt::print("{}\n", line.dump(-1, ' ', false, Json::error_handler_t::replace));
+      std::fflush(stdout);
+    };
+  } else if (kind == "bar" && ::isatty(STDERR_FILENO) == 1) {
+    report.run = [count = 0](const std::string& policy, bool right, double) mutable {
+      fmt::print(stderr, "\r[{}] {}: {}\x1B[K", ++count, policy, right ? "right" : "wrong");
+    };
+  }
+  return report;
+}
+
+int run_rescue(RescueOptions options) {
+  RescueRequest& request = options.request;
+  if (options.prompt.empty() == options.trace.empty()) {
+    throw UsageError("rescue: give either --prompt or --trace");
+  }
+  if (!options.tokens.empty() && !options.segment.empty()) {
+    throw UsageError("rescue: give either --tokens or --segment");
+  }
+  if (!options.prompt.empty()) request.prompt = options.prompt;
+  if (!options.trace.empty()) request.trace = options.trace;
+  if (!options.tokens.empty()) request.tokens = options.tokens;
+  if (!options.segment.empty()) request.tokens = options.segment;
+  if (!options.expect.empty()) request.expect = options.expect;
+  request.policy = parse_policy(options.policy);
+  request.budget = parse_budget(options.budget);
+  Progress progress;
+  const InterruptGuard guard(progress);
+  try {
+    const Json results = rescue(request, progress, report_for(options.progress));
+    if (options.progress == "bar" && ::isatty(STDERR_FILENO) == 1) fmt::print(stderr, "\r\x1B[K");
+    if (options.progress == "bar") print_summary(results);
+  } catch (const Cancelled&) {
+    throw WorkError("stopped; the finished runs are in " + request.output +
+                    ": run the same command again to continue");
+  }
+  return 0;
+}
+}  // namespace
+
+void add_rescue(CLI::App& app, Action& action) {
+  CLI::App* verb = app.add_subcommand(
+      "rescue",
+      "Find the heads whose loss of some tokens makes an answer wrong, by running the model");
+  const auto options = std::make_shared<RescueOptions>();
+  RescueRequest& request = options->request;
+  verb->add_option("--model", request.model, "Hugging Face model folder")->required();
+  verb->add_option("--prompt", options->prompt, "A prompt file");
+  verb->add_option("--trace", options->trace, "Or a trace of it with the full cache");
+  verb->add_option("--policy", options->policy, "A policy, such as keydiff+recent(10%)")
+      ->required();
+  verb->add_option("--budget", options->budget,
+                   "Entries a head may hold: a count, or a share of the prompt such as 25%")
+      ->required();
+  verb->add_option("--tokens", options->tokens, "Tokens to rescue, such as 120-131,140");
+  verb->add_option("--segment", options->segment,
+                   "A segment of the prompt instead (default: needle)");
+  verb->add_option("--expect", options->expect,
+                   "The right continuation (default: what the full cache says)");
+  verb->add_option("--answer-tokens", request.answer_tokens,
+                   "Tokens of the answer, without --expect")
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
+  verb->add_option("-o,--output", request.output,
+                   "The results (JSON); runs that the file already has are kept, so a stopped "
+                   "search continues")
+      ->required();
+  verb->add_option("--block", request.block, "Prompt tokens that are run at once")
+      ->check(CLI::Range(1, 1 << 30))
+      ->capture_default_str();
+  verb->add_option("--dtype", request.dtype,
+                   "Precision of the model: auto is bf16 if the CPU supports it")
+      ->check(CLI::IsMember({"auto", "f32", "bf16"}))
+      ->capture_default_str();
+  verb->add_option("--device", request.device, "cpu, cuda or cuda:i")->capture_default_str();
+  verb->add_option("--threads", request.threads, "Threads for the model's products")
+      ->check(CLI::Range(1, 4096));
+  verb->add_option("--progress", options->progress,
+                   "bar, json (one object per line on stdout) or none")
+      ->check(CLI::IsMember({"bar", "json", "none"}))
+      ->capture_default_str();
+  verb->callback([options, &action] { action = [options] { return run_rescue(*options); }; });
+}
+
+}  // namespace kvloupe::capture_cli

@@ -1,0 +1,464 @@
+#include "capture/eval/rescue.h"
+
+#include <c10/core/InferenceMode.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "analysis/error.h"
+#include "analysis/metric/rank_correlation.h"
+#include "analysis/metric/sink.h"
+#include "analysis/output_file.h"
+#include "analysis/policy/policy.h"
+#include "analysis/policy/policy_catalog.h"
+#include "analysis/replay/follow.h"
+#include "analysis/replay/replay.h"
+#include "capture/eval/eval_run.h"
+#include "capture/model/load_transformer.h"
+#include "capture/run/capture.h"
+#include "capture/run/capture_input.h"
+#include "capture/run/compute.h"
+#include "capture/run/model_description.h"
+
+namespace kvloupe {
+
+namespace {
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kFormat = "kvloupe-rescue";
+constexpr int kVersion = 1;
+
+struct Outcome {
+  bool right = false;
+  double logprob = 0.0;  // of the expected tokens, each after those before it
+};
+
+/// "12-14;20": what `keep` and `drop` take.
+std::string ranges_text(const std::vector<int>& tokens) {
+  std::string text;
+  for (std::size_t i = 0; i < tokens.size();) {
+    std::size_t end = i + 1;
+    while (end < tokens.size() && tokens[end] == tokens[end - 1] + 1) ++end;
+    text += fmt::format("{}{}{}", text.empty() ? "" : ";", tokens[i],
+                        end - i > 1 ? fmt::format("-{}", tokens[end - 1]) : "");
+    i = end;
+  }
+  return text;
+}
+
+std::string heads_text(const std::vector<HeadIndex>& heads) {
+  std::string text;
+  for (const HeadIndex& head : heads) {
+    text += fmt::format("{}{}.{}", text.empty() ? "" : ";", head.layer, head.head);
+  }
+  return text;
+}
+
+/// The results file: its settings and every run so far.
+class RescueFile {
+ public:
+  RescueFile(std::string path, Json settings) : path_(std::move(path)) {
+    results_ = {{"format", kFormat}, {"format_version", kVersion}, {"settings", settings}};
+    results_["runs"] = Json::object();
+    if (!std::filesystem::exists(path_)) return;
+    std::ifstream in(path_);
+    const Json old = Json::parse(in, nullptr, false);
+    if (old.is_discarded() || !old.is_object() || old.value("format", "") != kFormat ||
+        !old.contains("runs") || !old["runs"].is_object()) {
+      throw FileError(path_,
+                      "is not a results file of kvloupe-capture rescue; choose another name");
+    }
+    if (old.value("format_version", 0) > kVersion) {
+      throw FileError(path_, "is of a newer version; use a newer kvloupe");
+    }
+    if (!old.contains("settings") || old["settings"] != settings) {
+      throw FileError(path_, "holds runs of other settings; choose another name");
+    }
+    for (const auto& [spec, run] : old["runs"].items()) {
+      if (run.is_object() && run.contains("right") && run["right"].is_boolean() &&
+          run.contains("logprob") && run["logprob"].is_number()) {
+        results_["runs"][spec] = run;
+      }
+    }
+  }
+  std::optional<Outcome> find(const std::string& spec) const {
+    const auto found = results_["runs"].find(spec);
+    if (found == results_["runs"].end()) return std::nullopt;
+    return Outcome{(*found)["right"].get<bool>(), (*found)["logprob"].get<double>()};
+  }
+  void add(const std::string& spec, const Outcome& outcome) {
+    results_["runs"][spec] = {{"right", outcome.right}, {"logprob", outcome.logprob}};
+    save();
+  }
+  Json& results() { return results_; }
+  void save() const {
+    OutputFile out(path_);
+    out.write(results_.dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
+    out.finish();
+  }
+
+ private:
+  std::string path_;
+  Json results_;
+};
+
+class Rescue {
+ public:
+  Rescue(const RescueRequest& request, Progress& progress, const RescueReport& report)
+      : request_(request),
+        progress_(progress),
+        report_(report),
+        config_(read_model_config(request.model)),
+        info_(describe_model(config_, request.model)) {
+    check_closed_loop(request.policy);
+    check_combination(request.policy);
+    read_input();
+    budget_ = request.budget.resolve(length_);
+    check_limits(request.policy, info_, budget_, length_);
+    check_limits(parse_policy(kept({})), info_, budget_, length_);
+    const at::Device device = parse_device(request.device);
+    const at::ScalarType type = parse_compute_type(request.dtype, device);
+    use_threads(request.threads);
+    const Json settings = {{"model", info_.name},
+                           {"policy", request.policy.text()},
+                           {"budget", budget_},
+                           {"block", request.block},
+                           {"dtype", compute_type_name(type)},
+                           {"tokens", tokens_},
+                           {"prompt", prompt_},
+                           {"expect", request.expect ? Json(*request.expect) : Json()},
+                           {"answer_tokens", request.answer_tokens}};
+    file_ = std::make_unique<RescueFile>(request.output, settings);
+    model_ = std::make_unique<Transformer>(load_transformer(request.model, config_, type, device));
+  }
+
+  Json run() {
+    Json& results = file_->results();
+    const std::vector<std::int32_t> full_says = record_full();
+    if (expected_.empty()) expected_ = full_says;
+    if (expected_.empty()) throw WorkError("the full cache ends the text at once; nothing is lost");
+    Json expected = Json::array();
+    for (const std::int32_t id : expected_) expected.push_back(id);
+    results["expected"] = {{"ids", expected}, {"text", text_of(expected_)}};
+
+    const Outcome full = outcome("full");
+    results["full"] = {
+        {"right", full.right}, {"logprob", full.logprob}, {"says", text_of(full_says)}};
+    if (!full.right) {
+      file_->save();
+      throw WorkError("the full cache says '" + text_of(full_says) + "', not '" +
+                      text_of(expected_) + "': there is nothing to rescue");
+    }
+    const std::string policy = request_.policy.text();
+    const Outcome base = outcome(policy);
+    results["policy"] = {
+        {"right", base.right}, {"logprob", base.logprob}, {"says", text_of(greedy(policy))}};
+    if (base.right && report_.note) {
+      report_.note("the answer is right with the policy: nothing has to be rescued");
+    }
+    results["keep"] = effects(base, true, [&](const auto& heads) { return kept(heads); });
+    results["drop"] = effects(full, false, [&](const auto& heads) { return dropped(heads); });
+    predict(results);
+    file_->save();
+    return results;
+  }
+
+ private:
+  void read_input() {
+    if (request_.trace) {
+      const Trace trace(*request_.trace);
+      if (trace.run().closed_loop()) {
+        throw UsageError(request_.trace->string() +
+                         ": is a closed-loop run; give a run with the full cache");
+      }
+      length_ = trace.run().prompt_length;
+      ids_.assign(trace.tokens().ids.begin(), trace.tokens().ids.begin() + length_);
+      tokens_ = named_tokens(trace, request_.tokens);
+      prompt_ = request_.trace->string();
+      if (has_tokenizer(request_.model)) tokenizer_ = open_tokenizer(request_.model);
+      check_vocabulary(ids_, config_, request_.model);
+    } else {
+      CaptureRequest wanted;
+      wanted.model = request_.model;
+      wanted.prompt = request_.prompt;
+      CaptureInput input = read_capture_input(wanted, config_);
+      ids_ = input.tokens.ids;
+      length_ = static_cast<int>(ids_.size());
+      tokenizer_ = std::move(input.tokenizer);
+      TokenTable table;
+      table.ids = ids_;
+      table.segment = input.tokens.segment;
+      table.segment_names = input.tokens.names;
+      tokens_ = named_tokens(table, length_, request_.tokens);
+      prompt_ = request_.prompt->string();
+    }
+    std::erase_if(tokens_, [&](int token) { return token >= length_; });
+    if (tokens_.empty())
+      throw UsageError("tokens '" + request_.tokens + "': none is in the prompt");
+    if (!request_.expect) return;
+    if (!tokenizer_) throw UsageError("--expect: the model's folder has no tokenizer");
+    // The text is read as what follows the prompt, where the tokenizer lets the prompt be as it is.
+    const std::string before = tokenizer_->decode(ids_);
+    std::vector<std::int32_t> whole;
+    for (const EncodedToken& token : tokenizer_->encode(before + *request_.expect)) {
+      whole.push_back(token.id);
+    }
+    if (const auto bos = tokenizer_->bos(); bos && ids_.front() == *bos) {
+      whole.insert(whole.begin(), *bos);
+    }
+    if (whole.size() > ids_.size() && std::equal(ids_.begin(), ids_.end(), whole.begin())) {
+      expected_.assign(whole.begin() + length_, whole.end());
+    } else {
+      for (const EncodedToken& token : tokenizer_->encode(*request_.expect)) {
+        expected_.push_back(token.id);
+      }
+    }
+    if (expected_.empty()) {
+      throw UsageError("--expect '" + *request_.expect + "': the tokenizer gives no token for it");
+    }
+  }
+
+  std::string text_of(const std::vector<std::int32_t>& ids) const {
+    std::string text;
+    for (const std::int32_t id : ids) {
+      text += tokenizer_ ? tokenizer_->piece_text(id) : fmt::format("{} ", id);
+    }
+    return text;
+  }
+
+  /// The policy with the tokens kept in these heads; none: in all.
+  std::string kept(const std::vector<HeadIndex>& heads) const {
+    return with("keep", request_.policy, heads);
+  }
+  std::string dropped(const std::vector<HeadIndex>& heads) const {
+    return with("drop", parse_policy("full"), heads);
+  }
+  std::string with(const std::string& modifier, PolicySpec policy,
+                   const std::vector<HeadIndex>& heads) const {
+    if (policy.find(modifier) != nullptr) {
+      throw UsageError("policy: it has " + modifier + " already; give the policy without it");
+    }
+    SpecPart part = default_part(*find_policy(modifier));
+    for (auto& [name, value] : part.arguments) {
+      if (name == "tokens") value = ranges_text(tokens_);
+      if (name == "heads") value = heads_text(heads);
+    }
+    policy.parts.push_back(std::move(part));
+    return parse_policy(policy.text()).text();
+  }
+
+  EvalRun start(const std::string& spec) const {
+    EvalRun::Options options;
+    options.most_tokens =
+        length_ + std::max<int>(static_cast<int>(expected_.size()), request_.answer_tokens);
+    options.block = request_.block;
+    const PolicySpec policy = parse_policy(spec);
+    if (!keeps_everything(policy)) {
+      const bool full = find_policy(policy.score().name)->traits.keeps_everything;
+      options.loop = ClosedLoop{policy, full ? options.most_tokens : budget_, Positions::original};
+      options.shared = &recording_;
+    }
+    return {*model_, info_, options};
+  }
+
+  /// What the model says by itself.
+  std::vector<std::int32_t> says(EvalRun& run) const {
+    std::vector<std::int32_t> said;
+    for (int i = 0; i < request_.answer_tokens; ++i) {
+      const std::int32_t choice = run.choice();
+      if (ends_text(choice, config_, tokenizer_.get())) break;
+      said.push_back(choice);
+      if (i + 1 < request_.answer_tokens) run.read(std::span(&said.back(), 1), true, progress_);
+    }
+    return said;
+  }
+  std::vector<std::int32_t> greedy(const std::string& spec) const {
+    EvalRun run = start(spec);
+    run.read(ids_, true, progress_);
+    return says(run);
+  }
+
+  /// Runs the full cache and keeps its blocks for the others.
+  std::vector<std::int32_t> record_full() {
+    EvalRun::Options options;
+    options.most_tokens = length_ + request_.answer_tokens;
+    options.block = request_.block;
+    options.record = &recording_;
+    EvalRun run(*model_, info_, options);
+    run.read(ids_, true, progress_);
+    return says(run);
+  }
+
+  Outcome outcome(const std::string& spec) {
+    if (const std::optional<Outcome> known = file_->find(spec)) return *known;
+    progress_.check();
+    EvalRun run = start(spec);
+    run.read(ids_, true, progress_);
+    Outcome result{true, 0.0};
+    for (std::size_t i = 0; i < expected_.size(); ++i) {
+      result.right = result.right && run.choice() == expected_[i];
+      result.logprob += run.logprob(expected_[i]);
+      if (i + 1 < expected_.size()) run.read(std::span(&expected_[i], 1), true, progress_);
+    }
+    file_->add(spec, result);
+    if (report_.run) report_.run(spec, result.right, result.logprob);
+    return result;
+  }
+
+  std::vector<HeadIndex> heads_of_layer(int layer) const {
+    std::vector<HeadIndex> heads;
+    for (int head = 0; head < info_.num_kv_heads; ++head) heads.push_back({layer, head});
+    return heads;
+  }
+
+  /// One intervention in all heads, in each layer, in each head, and in a smallest set that makes
+  /// the answer as wanted (right or wrong), where it is not so without and is so in all heads.
+  Json effects(const Outcome& base, bool wanted,
+               const std::function<std::string(const std::vector<HeadIndex>&)>& spec) {
+    const auto line = [&](const Outcome& one) {
+      return Json{
+          {"right", one.right}, {"logprob", one.logprob}, {"gain", one.logprob - base.logprob}};
+    };
+    Json result;
+    const Outcome all = outcome(spec({}));
+    result["all"] = line(all);
+    result["layers"] = Json::array();
+    for (int layer = 0; layer < info_.num_layers; ++layer) {
+      Json one = {{"layer", layer}};
+      one.update(line(outcome(spec(heads_of_layer(layer)))));
+      result["layers"].push_back(one);
+    }
+    result["heads"] = Json::array();
+    std::vector<std::pair<double, HeadIndex>> by_effect;
+    for (int layer = 0; layer < info_.num_layers; ++layer) {
+      for (const HeadIndex& head : heads_of_layer(layer)) {
+        const Outcome one = outcome(spec({head}));
+        by_effect.emplace_back(std::abs(one.logprob - base.logprob), head);
+        Json entry = {{"layer", layer}, {"head", head.head}};
+        entry.update(line(one));
+        result["heads"].push_back(entry);
+      }
+    }
+    std::stable_sort(by_effect.begin(), by_effect.end(),
+                     [](const auto& a, const auto& b) { return a.first < b.first; });
+    result["smallest"] = Json();
+    if (base.right != wanted && all.right == wanted) {
+      result["smallest"] = smallest(by_effect, wanted, spec);
+    }
+    return result;
+  }
+
+  /// From all heads: leaves out one at a time, those of the least effect first, as long as the
+  /// answer stays turned; again until none can be left out.
+  Json smallest(const std::vector<std::pair<double, HeadIndex>>& by_effect, bool wanted,
+                const std::function<std::string(const std::vector<HeadIndex>&)>& spec) {
+    std::vector<HeadIndex> set;
+    for (const auto& [effect, head] : by_effect) set.push_back(head);
+    int runs = 0;
+    for (bool smaller = true; smaller && set.size() > 1;) {
+      smaller = false;
+      for (std::size_t i = 0; i < set.size() && set.size() > 1;) {
+        std::vector<HeadIndex> without = set;
+        without.erase(without.begin() + static_cast<std::ptrdiff_t>(i));
+        ++runs;
+        if (outcome(spec(in_order(without))).right == wanted) {
+          set = std::move(without);
+          smaller = true;
+        } else {
+          ++i;
+        }
+      }
+    }
+    Json heads = Json::array();
+    for (const HeadIndex& head : in_order(set)) heads.push_back({head.layer, head.head});
+    return {{"heads", heads}, {"right", wanted}, {"runs", runs}};
+  }
+
+  static std::vector<HeadIndex> in_order(std::vector<HeadIndex> heads) {
+    std::sort(heads.begin(), heads.end(), [](const HeadIndex& a, const HeadIndex& b) {
+      return std::pair(a.layer, a.head) < std::pair(b.layer, b.head);
+    });
+    return heads;
+  }
+
+  /// What a replay on the full run's states blames, beside what keeping in each head gained.
+  void predict(Json& results) {
+    std::unique_ptr<const Trace> trace;
+    std::filesystem::path made;
+    if (request_.trace) {
+      trace = std::make_unique<const Trace>(*request_.trace);
+    } else {
+      made = request_.output + ".trace.h5";
+      CaptureRequest wanted;
+      wanted.model = request_.model;
+      wanted.prompt = request_.prompt;
+      wanted.target = made;
+      wanted.block = request_.block;
+      wanted.dtype = request_.dtype;
+      wanted.device = request_.device;
+      wanted.threads = request_.threads;
+      wanted.attention = AttentionStorage::none;
+      struct Silent : CaptureObserver {
+        void on_tokens(int, int, int) override {}
+        void on_note(const std::string&) override {}
+      } silent;
+      run_capture(wanted, progress_, silent);
+      trace = std::make_unique<const Trace>(made);
+    }
+    ReadsRequest reads;
+    reads.tokens = tokens_;
+    ReplayRequest replayed;
+    replayed.policy = request_.policy;
+    replayed.budget = budget_;
+    replayed.block = request_.block;
+    replayed.metrics = false;
+    Progress own(progress_, 0);
+    const std::vector<TokenReads> read = token_reads(*trace, reads, own);
+    const std::vector<FollowedHead> heads = follow(replay(*trace, replayed, own), read, tokens_);
+    trace.reset();
+    if (!made.empty()) std::filesystem::remove(made);
+    Json& predicted = results["predicted"];
+    predicted["heads"] = Json::array();
+    std::vector<double> losses, gains;
+    for (const FollowedHead& head : heads) {
+      const bool known = std::isfinite(head.loss);
+      predicted["heads"].push_back({{"layer", head.reads.layer},
+                                    {"head", head.reads.head},
+                                    {"loss", known ? Json(head.loss) : Json()}});
+      if (!known) continue;
+      losses.push_back(head.loss);
+      gains.push_back(outcome(kept({{head.reads.layer, head.reads.head}})).logprob);
+    }
+    const double rho = losses.size() > 1 ? spearman(losses, gains) : HeadRoles::kUnknown;
+    predicted["rank_correlation"] = std::isfinite(rho) ? Json(rho) : Json();
+  }
+
+  const RescueRequest& request_;
+  Progress& progress_;
+  const RescueReport& report_;
+  ModelConfig config_;
+  ModelInfo info_;
+  std::vector<std::int32_t> ids_, expected_;
+  std::vector<int> tokens_;
+  std::string prompt_;
+  int length_ = 0, budget_ = 0;
+  std::unique_ptr<Tokenizer> tokenizer_;
+  std::unique_ptr<RescueFile> file_;
+  std::unique_ptr<Transformer> model_;
+  Recording recording_{1 << 30, request_.most_shared};
+};
+}  // namespace
+
+nlohmann::ordered_json rescue(const RescueRequest& request, Progress& progress,
+                              const RescueReport& report) {
+  const c10::InferenceMode no_gradients;
+  return Rescue(request, progress, report).run();
+}
+
+}  // namespace kvloupe

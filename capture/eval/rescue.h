@@ -1,0 +1,56 @@
+#pragma once
+// Which heads' loss of some tokens makes an answer wrong, proved by running the model: with the
+// tokens kept in all heads, in one layer, in one head; and with them dropped from the full cache.
+
+#include <filesystem>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "analysis/policy/spec.h"
+#include "analysis/progress.h"
+
+namespace kvloupe {
+
+/// What `kvloupe-capture rescue` is to do. Exactly one of prompt and trace is given.
+struct RescueRequest {
+  std::filesystem::path model;  // folder
+  std::optional<std::filesystem::path> prompt;
+  std::optional<std::filesystem::path> trace;  // of a run with the full cache: its prompt is run
+  PolicySpec policy;
+  Budget budget;
+  std::string tokens = "auto";        // as named_tokens() reads it: a list, a segment, or auto
+  std::optional<std::string> expect;  // the right continuation; default: the full cache's own
+  int answer_tokens = 4;              // of the answer, without `expect`
+  std::string output;
+  int block = 128;
+  std::string dtype = "auto";
+  std::string device = "cpu";
+  int threads = 0;
+  /// Bytes reserved for the blocks of the full cache's run, which others take over until they
+  /// differ; 0: each run computes its own.
+  std::int64_t most_shared = std::int64_t{1} << 30;
+};
+
+struct RescueReport {
+  std::function<void(const std::string&)> note;
+  /// A run is done: its policy, whether the answer is right, the log-probability of the answer.
+  std::function<void(const std::string& policy, bool right, double logprob)> run;
+};
+
+/// Makes the runs that are missing in the results file, which is saved after each, and returns its
+/// content (docs/follow.md): {format, format_version, settings, expected, runs: {spec: {right,
+/// logprob}}, full, policy (with what each says), keep: {all, layers, heads, smallest}, drop: {all,
+/// layers, heads, smallest}, predicted: {heads: [{layer, head, loss}], rank_correlation}}. Heads
+/// and layers are lists of {layer, head, right, logprob, gain}: the gain over the policy's run
+/// (keep), or over the full cache's (drop; below 0 where the loss hurts). `smallest` is null where
+/// the tokens are not what it depends on, else {heads: [[layer, head]], right or wrong, runs}: no
+/// single head can be left out of it; another, smaller set is not excluded.
+///
+/// Throws UsageError, FileError, WorkError (the full cache's answer is not the expected one), and
+/// Cancelled through progress; the runs made until then are in the file.
+nlohmann::ordered_json rescue(const RescueRequest& request, Progress& progress,
+                              const RescueReport& report);
+
+}  // namespace kvloupe

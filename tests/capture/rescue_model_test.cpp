@@ -1,0 +1,168 @@
+// From a wrong answer to the heads that lost the needle, on the demo model: against runs of the
+// product's own capture, and against what the search itself must hold.
+
+#include "capture/eval/rescue.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <memory>
+#include <string>
+
+#include "analysis/error.h"
+#include "tests/capture/capture_check.h"
+#include "tests/support/temporary_folder.h"
+
+namespace kvloupe::test {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using testing::HasSubstr;
+
+const std::filesystem::path kAssets = std::filesystem::path(KVLOUPE_SOURCE_DIR) / "assets";
+
+class RescueTest : public testing::Test {
+ protected:
+  RescueRequest request(const std::string& policy, const std::string& name) const {
+    RescueRequest wanted;
+    wanted.model = kAssets / "demo-model";
+    wanted.prompt = kAssets / "prompts" / "needle.txt";
+    wanted.policy = parse_policy(policy);
+    wanted.budget = parse_budget("15%");
+    wanted.tokens = "needle";
+    wanted.answer_tokens = 3;
+    wanted.block = 64;
+    wanted.dtype = "f32";
+    wanted.output = folder_ / name;
+    return wanted;
+  }
+  Json run(const RescueRequest& wanted) {
+    runs_ = 0;
+    Progress progress;
+    RescueReport report;
+    report.run = [&](const std::string&, bool, double) { ++runs_; };
+    return rescue(wanted, progress, report);
+  }
+  std::string problem(const RescueRequest& wanted) {
+    try {
+      run(wanted);
+    } catch (const std::runtime_error& error) {
+      return error.what();
+    }
+    return "";
+  }
+  /// What the model generates in a capture with that policy in its cache.
+  std::string says(const std::string& policy, const std::string& budget) const {
+    CaptureRequest wanted;
+    wanted.model = kAssets / "demo-model";
+    wanted.prompt = kAssets / "prompts" / "needle.txt";
+    wanted.target = folder_ / "closed.h5";
+    wanted.block = 64;
+    wanted.generate = 3;
+    wanted.dtype = "f32";
+    wanted.storage = Storage::float32;
+    wanted.policy = parse_policy(policy);
+    wanted.budget = parse_budget(budget);
+    wanted.attention = AttentionStorage::none;
+    return capture(wanted).generated_text;
+  }
+
+  const TemporaryFolder folder_;
+  int runs_ = 0;
+};
+
+std::string heads_of(const Json& list, int without) {
+  std::string text;
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    if (static_cast<int>(i) == without) continue;
+    text += (text.empty() ? "" : ";") + std::to_string(list[i][0].get<int>()) + "." +
+            std::to_string(list[i][1].get<int>());
+  }
+  return text;
+}
+
+/// No head of the set can be left out: the run without it is in the file, and goes the other way.
+void expect_minimal(const Json& results, const char* side, const std::string& before,
+                    const std::string& after) {
+  const Json& smallest = results[side]["smallest"];
+  ASSERT_FALSE(smallest.is_null()) << side;
+  const Json& heads = smallest["heads"];
+  const bool wanted = smallest["right"].get<bool>();
+  const auto run = [&](int without) {
+    return results["runs"].at(before + heads_of(heads, without) + after)["right"].get<bool>();
+  };
+  EXPECT_EQ(run(-1), wanted) << side;
+  if (heads.size() == 1) return;
+  for (int i = 0; i < static_cast<int>(heads.size()); ++i) EXPECT_EQ(run(i), !wanted) << side;
+}
+
+TEST_F(RescueTest, FindsHeadsThatAreEnoughAndNoneTooMany) {
+  const Json results = run(request("snapkv", "r.json"));
+  EXPECT_TRUE(results["full"]["right"].get<bool>());
+  EXPECT_FALSE(results["policy"]["right"].get<bool>());
+  EXPECT_TRUE(results["keep"]["all"]["right"].get<bool>());
+  EXPECT_FALSE(results["drop"]["all"]["right"].get<bool>());
+  EXPECT_EQ(results["keep"]["heads"].size(), 16U);
+  EXPECT_EQ(results["keep"]["layers"].size(), 4U);
+  EXPECT_EQ(results["predicted"]["heads"].size(), 16U);
+  const double rho = results["predicted"]["rank_correlation"].get<double>();
+  EXPECT_GE(rho, -1.0);
+  EXPECT_LE(rho, 1.0);
+  std::string tokens;  // as the specs name them
+  for (const auto& [spec, one] : results["runs"].items()) {
+    if (spec.starts_with("snapkv+keep(\"")) {
+      tokens = spec.substr(13, spec.find('"', 13) - 13);
+      break;
+    }
+  }
+  expect_minimal(results, "keep", "snapkv+keep(\"" + tokens + "\",heads=\"", "\")");
+  expect_minimal(results, "drop", "full+drop(\"" + tokens + "\",heads=\"", "\")");
+
+  // The same by the product's own capture, which shares no block with another run.
+  const std::string expected = results["expected"]["text"].get<std::string>();
+  EXPECT_EQ(says("snapkv", "15%"), results["policy"]["says"].get<std::string>());
+  EXPECT_EQ(says("snapkv+keep(\"" + tokens + "\")", "15%"), expected);
+  EXPECT_NE(says("full+drop(\"" + tokens + "\")", "100%"), expected);
+  const std::string enough = heads_of(results["keep"]["smallest"]["heads"], -1);
+  EXPECT_EQ(says("snapkv+keep(\"" + tokens + "\",heads=\"" + enough + "\")", "15%"), expected);
+
+  // A stopped search goes on where it was; runs that share nothing give the same numbers.
+  const int all = runs_;
+  EXPECT_GT(all, 40);
+  EXPECT_EQ(run(request("snapkv", "r.json")), results);
+  EXPECT_EQ(runs_, 0);
+  RescueRequest alone = request("snapkv", "alone.json");
+  alone.most_shared = 0;
+  const Json again = run(alone);
+  for (const auto& [spec, one] : results["runs"].items()) {
+    ASSERT_TRUE(again["runs"].contains(spec)) << spec;
+    EXPECT_EQ(again["runs"][spec]["right"], one["right"]) << spec;
+    EXPECT_NEAR(again["runs"][spec]["logprob"].get<double>(), one["logprob"].get<double>(), 1e-3)
+        << spec;
+  }
+}
+
+TEST_F(RescueTest, WhatCannotBeRescuedIsSaidInOneLine) {
+  RescueRequest wrong = request("snapkv", "a.json");
+  wrong.expect = " 99";
+  EXPECT_THAT(problem(wrong), HasSubstr("there is nothing to rescue"));
+  wrong = request("snapkv", "b.json");
+  wrong.tokens = "answer";
+  EXPECT_THAT(problem(wrong), HasSubstr("segment"));
+  wrong.tokens = "5000";
+  EXPECT_THAT(problem(wrong), HasSubstr("token 5000"));
+  wrong = request("snapkv", "b.json");
+  wrong.budget = parse_budget("5");
+  EXPECT_THAT(problem(wrong), HasSubstr("do not fit the budget"));
+  EXPECT_THAT(problem(request("snapkv+keep(\"1\")", "b.json")), HasSubstr("has keep already"));
+  EXPECT_THAT(problem(request("oracle", "b.json")), HasSubstr("oracle"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "b.json"));
+  std::ofstream(folder_ / "c.json") << "{}";
+  EXPECT_THAT(problem(request("snapkv", "c.json")), HasSubstr("not a results file"));
+  // Other settings than those of the file.
+  EXPECT_THAT(problem(request("tova", "a.json")), HasSubstr("other settings"));
+}
+
+}  // namespace
+}  // namespace kvloupe::test
