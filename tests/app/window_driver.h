@@ -21,7 +21,7 @@ class WindowDriver {
   /// Draws one frame; returns the seconds it took.
   double frame();
   void frames(int count);
-  /// Draws until nothing computes any more; fails the test after a minute.
+  /// Draws until nothing computes any more; fails the test after four minutes.
   void settle();
 
   void key(int glfw_key, bool control = false, bool shift = false);
