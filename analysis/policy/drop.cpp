@@ -1,6 +1,7 @@
 // drop: tokens that a person names leave.
 
 #include "analysis/policy/policies.h"
+#include "analysis/policy/token_parameters.h"
 #include "analysis/policy/token_rule.h"
 
 namespace kvloupe::policies {
@@ -14,26 +15,7 @@ PolicyEntry drop() {
       "the named entries leave at the end of the step in which they came, whatever the budget and "
       "their score";
   entry.source = "an intervention: what would have happened without these entries?";
-  entry.parameters = {
-      {.name = "tokens",
-       .type = ParameterType::text,
-       .default_value = std::string("0"),
-       .words = {},
-       .meaning = "tokens and ranges, such as \"0;120-131\"; \"200-\" has no end",
-       .check =
-           [](std::string_view text) {
-             std::vector<TokenRange> ranges;
-             return read_tokens(text, ranges);
-           }},
-      {.name = "heads",
-       .type = ParameterType::text,
-       .default_value = std::string(),
-       .words = {},
-       .meaning = "layer.head, or a whole layer, such as \"2.1;3\"; empty: every head",
-       .check = [](std::string_view text) {
-         std::vector<HeadName> heads;
-         return read_heads(text, heads);
-       }}};
+  entry.parameters = {tokens_parameter(), heads_parameter()};
   entry.builder = RemovalBuilder{[](const SpecPart& part, const LayerContext& context) {
     return TokenRule(part.word("tokens"), part.word("heads"), context);
   }};

@@ -2,6 +2,7 @@
 
 #include "analysis/error.h"
 #include "analysis/policy/policies.h"
+#include "analysis/policy/token_parameters.h"
 #include "analysis/policy/token_rule.h"
 
 namespace kvloupe::policies {
@@ -13,34 +14,15 @@ PolicyEntry keep() {
   entry.traits.reads_queries = false;
   entry.formula = "the named entries are kept whatever their score, before all other protection";
   entry.source = "an intervention: what would have happened with these entries?";
-  entry.parameters = {
-      {.name = "tokens",
-       .type = ParameterType::text,
-       .default_value = std::string("0"),
-       .words = {},
-       .meaning = "tokens and ranges, such as \"120-131;140\"; \"200-\" has no end",
-       .check =
-           [](std::string_view text) {
-             std::vector<TokenRange> ranges;
-             return read_tokens(text, ranges);
-           }},
-      {.name = "heads",
-       .type = ParameterType::text,
-       .default_value = std::string(),
-       .words = {},
-       .meaning = "layer.head, or a whole layer, such as \"2.1;3\"; empty: every head",
-       .check =
-           [](std::string_view text) {
-             std::vector<HeadName> heads;
-             return read_heads(text, heads);
-           }},
-      {.name = "extra",
-       .type = ParameterType::flag,
-       .default_value = 0.0,
-       .minimum = 0,
-       .maximum = 1,
-       .words = {},
-       .meaning = "0: the entries are inside the budget; 1: beside it"}};
+  entry.parameters = {tokens_parameter(),
+                      heads_parameter(),
+                      {.name = "extra",
+                       .type = ParameterType::flag,
+                       .default_value = 0.0,
+                       .minimum = 0,
+                       .maximum = 1,
+                       .words = {},
+                       .meaning = "0: the entries are inside the budget; 1: beside it"}};
   entry.builder = ProtectionBuilder{[](const SpecPart& part, const LayerContext& context) {
     const TokenRule rule(part.word("tokens"), part.word("heads"), context);
     Protection protection;

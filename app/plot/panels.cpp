@@ -152,4 +152,13 @@ std::vector<Axes> add_panels(Scene& scene, const Style& style, const PanelGrid& 
   return axes;
 }
 
+Rect around(const std::vector<Axes>& axes) {
+  Rect all = axes.front().plot;
+  for (const Axes& one : axes) {
+    all.width = std::max(all.width, one.plot.right() - all.x);
+    all.height = std::max(all.height, one.plot.bottom() - all.y);
+  }
+  return all;
+}
+
 }  // namespace kvloupe::figure

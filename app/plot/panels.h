@@ -34,6 +34,9 @@ struct PanelGrid {
 /// axis are written once if neighbours in a row (y) or a column (x) have the same axis.
 std::vector<Axes> add_panels(Scene& scene, const Style& style, const PanelGrid& grid);
 
+/// The least rectangle around all plots: a colour bar beside it is one for all panels.
+Rect around(const std::vector<Axes>& axes);
+
 /// The height at which the plots have the grid's aspect.
 double panels_natural_height(const Style& style, const PanelGrid& grid, double width);
 

@@ -2,9 +2,12 @@
 
 #include <c10/core/InferenceMode.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
+#include <cstring>
 #include <fstream>
 #include <iterator>
 #include <memory>
@@ -19,6 +22,7 @@
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/replay/follow.h"
 #include "analysis/replay/replay.h"
+#include "analysis/trace/model_fingerprint.h"
 #include "capture/eval/eval_run.h"
 #include "capture/model/load_transformer.h"
 #include "capture/run/capture.h"
@@ -69,12 +73,16 @@ class RescueFile {
     if (!std::filesystem::exists(path_)) return;
     std::ifstream in(path_);
     const Json old = Json::parse(in, nullptr, false);
-    if (old.is_discarded() || !old.is_object() || old.value("format", "") != kFormat ||
-        !old.contains("runs") || !old["runs"].is_object()) {
+    const auto is = [&](const char* field, auto test) {
+      return old.contains(field) && test(old[field]);
+    };
+    if (!old.is_object() || !is("format", [](const Json& f) { return f == kFormat; }) ||
+        !is("format_version", [](const Json& v) { return v.is_number_integer(); }) ||
+        !is("runs", [](const Json& runs) { return runs.is_object(); })) {
       throw FileError(path_,
                       "is not a results file of kvloupe-capture rescue; choose another name");
     }
-    if (old.value("format_version", 0) > kVersion) {
+    if (old["format_version"].get<int>() > kVersion) {
       throw FileError(path_, "is of a newer version; use a newer kvloupe");
     }
     if (!old.contains("settings") || old["settings"] != settings) {
@@ -108,6 +116,27 @@ class RescueFile {
   Json results_;
 };
 
+/// A file beside the results that is gone when this is.
+class FileBeside {
+ public:
+  explicit FileBeside(const std::string& target) {
+    const int file = create_beside(target, name_);
+    if (file < 0)
+      throw FileError(target, std::string("cannot write beside it: ") + std::strerror(errno));
+    ::close(file);
+  }
+  ~FileBeside() {
+    std::error_code ignored;
+    std::filesystem::remove(name_, ignored);
+  }
+  FileBeside(const FileBeside&) = delete;
+  FileBeside& operator=(const FileBeside&) = delete;
+  const std::string& name() const { return name_; }
+
+ private:
+  std::string name_;
+};
+
 class Rescue {
  public:
   Rescue(const RescueRequest& request, Progress& progress, const RescueReport& report)
@@ -125,13 +154,16 @@ class Rescue {
     const at::Device device = parse_device(request.device);
     const at::ScalarType type = parse_compute_type(request.dtype, device);
     use_threads(request.threads);
+    // What was run is told by content: a prompt or a model of the same name may be another.
     const Json settings = {{"model", info_.name},
+                           {"fingerprint", model_fingerprint(request.model, progress)},
                            {"policy", request.policy.text()},
                            {"budget", budget_},
                            {"block", request.block},
                            {"dtype", compute_type_name(type)},
                            {"tokens", tokens_},
                            {"prompt", prompt_},
+                           {"prompt_ids", ids_},
                            {"expect", request.expect ? Json(*request.expect) : Json()},
                            {"answer_tokens", request.answer_tokens}};
     file_ = std::make_unique<RescueFile>(request.output, settings);
@@ -389,16 +421,16 @@ class Rescue {
 
   /// What a replay on the full run's states blames, beside what keeping in each head gained.
   void predict(Json& results) {
+    std::optional<FileBeside> made;  // outlives the trace in it
     std::unique_ptr<const Trace> trace;
-    std::filesystem::path made;
     if (request_.trace) {
       trace = std::make_unique<const Trace>(*request_.trace);
     } else {
-      made = request_.output + ".trace.h5";
+      made.emplace(request_.output);
       CaptureRequest wanted;
       wanted.model = request_.model;
       wanted.prompt = request_.prompt;
-      wanted.target = made;
+      wanted.target = made->name();
       wanted.block = request_.block;
       wanted.dtype = request_.dtype;
       wanted.device = request_.device;
@@ -409,7 +441,7 @@ class Rescue {
         void on_note(const std::string&) override {}
       } silent;
       run_capture(wanted, progress_, silent);
-      trace = std::make_unique<const Trace>(made);
+      trace = std::make_unique<const Trace>(made->name());
     }
     ReadsRequest reads;
     reads.tokens = tokens_;
@@ -421,8 +453,6 @@ class Rescue {
     Progress own(progress_, 0);
     const std::vector<TokenReads> read = token_reads(*trace, reads, own);
     const std::vector<FollowedHead> heads = follow(replay(*trace, replayed, own), read, tokens_);
-    trace.reset();
-    if (!made.empty()) std::filesystem::remove(made);
     Json& predicted = results["predicted"];
     predicted["heads"] = Json::array();
     std::vector<double> losses, gains;

@@ -132,6 +132,11 @@ TEST_F(RescueTest, FindsHeadsThatAreEnoughAndNoneTooMany) {
   EXPECT_GT(all, 40);
   EXPECT_EQ(run(request("snapkv", "r.json")), results);
   EXPECT_EQ(runs_, 0);
+  long files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder_.path())) {
+    files += entry.is_regular_file() ? 1 : 0;
+  }
+  EXPECT_EQ(files, 2) << "r.json and closed.h5: the trace for the replay is gone";
   RescueRequest alone = request("snapkv", "alone.json");
   alone.most_shared = 0;
   const Json again = run(alone);
@@ -160,6 +165,16 @@ TEST_F(RescueTest, WhatCannotBeRescuedIsSaidInOneLine) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "b.json"));
   std::ofstream(folder_ / "c.json") << "{}";
   EXPECT_THAT(problem(request("snapkv", "c.json")), HasSubstr("not a results file"));
+  for (const char* text :
+       {"", "[1]", "{\"format\": 5}", "{\"format\": \"kvloupe-rescue\"}",
+        "{\"format\": \"kvloupe-rescue\", \"format_version\": \"1\", \"runs\": {}}",
+        "{\"format\": \"kvloupe-rescue\", \"format_version\": 1, \"runs\": 3}"}) {
+    std::ofstream(folder_ / "c.json") << text;
+    EXPECT_THAT(problem(request("snapkv", "c.json")), HasSubstr("not a results file")) << text;
+  }
+  std::ofstream(folder_ / "c.json")
+      << "{\"format\": \"kvloupe-rescue\", \"format_version\": 2, \"runs\": {}}";
+  EXPECT_THAT(problem(request("snapkv", "c.json")), HasSubstr("newer version"));
   // Other settings than those of the file.
   EXPECT_THAT(problem(request("tova", "a.json")), HasSubstr("other settings"));
 }

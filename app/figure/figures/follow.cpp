@@ -63,11 +63,7 @@ class Follow final : public Figure {
     add_cells(scene, style, by_step, reader_shares(), static_cast<int>(readers.size()), steps,
               colours, number);
     add_step_line(scene, style, by_step);
-    Rect all = axes.front().plot;
-    for (const Axes& one : axes) {
-      all.width = std::max(all.width, one.plot.right() - all.x);
-      all.height = std::max(all.height, one.plot.bottom() - all.y);
-    }
+    const Rect all = around(axes);
     // A stamp of a few millimetres has no room for it.
     if (all.height > kLeastBar &&
         all.right() + colour_bar_width(style, colours, all.height) <= request.width + 1.0) {
@@ -226,7 +222,7 @@ class Follow final : public Figure {
       grid.panels.push_back(std::move(panel));
     }
     Panel readers_panel;
-    readers_panel.title = "heads that read most";
+    readers_panel.title = "main readers";
     readers_panel.x = {AxisMeaning::step, AxisScale::linear, 0.0, static_cast<double>(steps),
                        "Step"};
     readers_panel.y = {AxisMeaning::value, AxisScale::linear, 0.0,

@@ -46,11 +46,7 @@ class HeadBudgets final : public Figure {
                   return relative ? fmt::format("{:.2f}", value) : format_count(std::lround(value));
                 });
     }
-    Rect all = axes.front().plot;  // one bar for all panels, as high as they are
-    for (const Axes& one : axes) {
-      all.width = std::max(all.width, one.plot.right() - all.x);
-      all.height = std::max(all.height, one.plot.bottom() - all.y);
-    }
+    const Rect all = around(axes);
     add_colour_bar(scene, style, all, colours);
     return scene;
   }

@@ -39,11 +39,7 @@ class Roles final : public Figure {
       for (const HeadRoles& head : roles) named.push_back(strongest_role(head) == int(role));
       outline_cells(scene, style, axes[role].plot, named, layers, query_heads);
     }
-    Rect all = axes.front().plot;
-    for (const Axes& one : axes) {
-      all.width = std::max(all.width, one.plot.right() - all.x);
-      all.height = std::max(all.height, one.plot.bottom() - all.y);
-    }
+    const Rect all = around(axes);
     // A stamp of a few millimetres has no room for it.
     if (all.height > kLeastBar &&
         all.right() + colour_bar_width(style, colours, all.height) <= request.width + 1.0) {
