@@ -29,6 +29,24 @@ int create_beside(const std::string& target, std::string& name) {
   return descriptor;
 }
 
+namespace {
+/// 0, or errno. What cannot be synced (a pipe, a device) needs none.
+int sync_to_disk(const std::string& path, int flags) {
+  const int descriptor = open(path.c_str(), flags | O_CLOEXEC);
+  if (descriptor < 0) return errno;
+  const int error = fsync(descriptor) == 0 || errno == EINVAL ? 0 : errno;
+  close(descriptor);
+  return error;
+}
+}  // namespace
+
+int put_in_place(const std::string& from, const std::string& to) {
+  if (const int error = sync_to_disk(from, O_RDWR); error != 0) return error;
+  if (std::rename(from.c_str(), to.c_str()) != 0) return errno;
+  const std::string folder = std::filesystem::path(to).parent_path().string();
+  return sync_to_disk(folder.empty() ? "." : folder, O_RDONLY | O_DIRECTORY);
+}
+
 OutputFile::OutputFile(std::string target) : target_(std::move(target)) {
   if (target_ == "-") {
     file_ = stdout;
@@ -64,10 +82,11 @@ void OutputFile::write(std::string_view text) {
 void OutputFile::finish() {
   if (std::fflush(file_) != 0) fail("cannot be written", errno);
   if (temporary_.empty()) return;
-  if (fsync(fileno(file_)) != 0 && errno != EINVAL) fail("cannot be written", errno);
   std::FILE* file = std::exchange(file_, nullptr);
   if (std::fclose(file) != 0) fail("cannot be written", errno);
-  if (std::rename(temporary_.c_str(), target_.c_str()) != 0) fail("cannot be renamed", errno);
+  if (const int error = put_in_place(temporary_, target_); error != 0) {
+    fail("cannot be written", error);
+  }
   temporary_.clear();
 }
 

@@ -12,6 +12,11 @@ namespace kvloupe {
 /// (mkstemp makes a private one, and the umask cannot be read without changing it for all threads).
 int create_beside(const std::string& target, std::string& name);
 
+/// Gives a file that is whole under the name `from` the name `to`, replacing what was there. Its
+/// bytes reach the disk before the name does, and the name before the return. 0, or errno; then
+/// `to` is as before, and `from` is left to the caller.
+int put_in_place(const std::string& from, const std::string& to);
+
 /// A text file that is written as a stream and then exists either in full or not at all. It grows
 /// under a temporary name beside its target; finish() fsyncs and renames it. If destroyed before
 /// that, it removes what it wrote. "-" is standard output, written directly.

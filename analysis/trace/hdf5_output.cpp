@@ -1,11 +1,5 @@
 #include "analysis/trace/hdf5_output.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstring>
-
 namespace kvloupe::hdf5 {
 
 namespace {
@@ -60,14 +54,6 @@ void write_array(hid_t file, const std::string& path, hid_t file_type, hid_t mem
                  const Shape& shape, const void* data) {
   const Handle id = create_dataset(file, path, file_type, shape, {}, 0);
   check(H5Dwrite(id, memory_type, H5S_ALL, H5S_ALL, H5P_DEFAULT, data), "cannot write " + path);
-}
-
-void sync_to_disk(const std::filesystem::path& path, int flags) {
-  const int descriptor = open(path.c_str(), flags | O_CLOEXEC);
-  const bool done = descriptor >= 0 && (fsync(descriptor) == 0 || errno == EINVAL);
-  const int error = errno;
-  if (descriptor >= 0) close(descriptor);
-  if (!done) throw Failure(std::string("cannot write (") + std::strerror(error) + ")");
 }
 
 }  // namespace kvloupe::hdf5

@@ -29,7 +29,4 @@ void write_slab(hid_t dataset, hid_t type, const Shape& start, const Shape& coun
 void write_array(hid_t file, const std::string& path, hid_t file_type, hid_t memory_type,
                  const Shape& shape, const void* data);
 
-/// Waits until a file, or a folder's list of files, is on the disk; `flags` as for open().
-void sync_to_disk(const std::filesystem::path& path, int flags);
-
 }  // namespace kvloupe::hdf5

@@ -491,13 +491,11 @@ void TraceWriter::finish(const RunInfo& run, const TokenTable& tokens,
     hdf5::write_flag(hdf5::open_group(impl_->file, "/"), "complete", true);
     hdf5::check(H5Fflush(impl_->file, H5F_SCOPE_GLOBAL), "cannot write it");
     if (!impl_->file.reset()) hdf5::check(-1, "cannot write it");
-    hdf5::sync_to_disk(impl_->temporary, O_RDWR);
-    if (std::rename(impl_->temporary.c_str(), impl_->target.c_str()) != 0) {
-      throw hdf5::Failure(std::string("cannot rename onto it (") + std::strerror(errno) + ")");
+    if (const int error = put_in_place(impl_->temporary.string(), impl_->target.string());
+        error != 0) {
+      throw hdf5::Failure(std::string("cannot write it (") + std::strerror(error) + ")");
     }
     impl_->finished = true;
-    const fs::path folder = impl_->target.parent_path();
-    hdf5::sync_to_disk(folder.empty() ? fs::path(".") : folder, O_RDONLY | O_DIRECTORY);
   });
 }
 

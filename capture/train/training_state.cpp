@@ -6,8 +6,10 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <system_error>
 
 #include "analysis/error.h"
+#include "analysis/output_file.h"
 #include "capture/checkpoint/safetensors.h"
 #include "capture/model/load_transformer.h"
 #include "capture/train/random.h"
@@ -160,7 +162,9 @@ void save_state(const TrainingState& state, const std::string& path) {
     archive.write("second_moment", state.second_moment.cpu());
     archive.write("step", at::full({1}, state.step, at::kLong));
     archive.save_to(temporary);
-    std::filesystem::rename(temporary, path);
+    if (const int error = put_in_place(temporary, path); error != 0) {
+      throw std::system_error(error, std::generic_category());
+    }
   } catch (const std::exception& error) {
     throw FileError(path, std::string("the checkpoint cannot be written: ") + error.what());
   }
