@@ -123,11 +123,12 @@ double induction(const Cells& cells, const RoleTokens& tokens, Progress& progres
   return mean.value();
 }
 
-double retrieval(const Cells& cells, const RoleTokens& tokens) {
+double retrieval(const Cells& cells, const RoleTokens& tokens, Progress& progress) {
   Mean mean;
   const TokenRange source =
       tokens.needle.empty() ? TokenRange{0, tokens.prompt_length} : tokens.needle;
   for (int answer = tokens.prompt_length; answer < cells.count(); ++answer) {
+    progress.check();
     const std::int32_t id = tokens.ids[static_cast<std::size_t>(answer)];
     const int query = answer - 1;
     const auto stands_at = [&](int place) {
@@ -179,7 +180,7 @@ HeadRoles head_roles(const MatrixView& queries, const MatrixView& keys,
       progress, [&](int, double sum) { recent.add(sum); });
   roles.recent = recent.value();
   roles.induction = induction(cells, tokens, progress);
-  roles.retrieval = retrieval(cells, tokens);
+  roles.retrieval = retrieval(cells, tokens, progress);
   if (!tokens.question.empty()) {
     cells.sums(
         tokens.question.end, [&](int) { return tokens.question.first; },

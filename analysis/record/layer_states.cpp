@@ -32,12 +32,20 @@ bool StateParts::cover(const StateParts& other) const {
 }
 
 LayerStates load_layer_states(const Trace& trace, int layer, const StateParts& parts) {
+  Progress progress;
+  return load_layer_states(trace, layer, parts, progress);
+}
+
+LayerStates load_layer_states(const Trace& trace, int layer, const StateParts& parts,
+                              Progress& progress) {
   LayerStates states;
   for (int head = 0; head < trace.model().num_kv_heads; ++head) {
+    progress.check();
     states.keys.push_back(trace.key(layer, head));
     if (parts.values) states.values.push_back(trace.value(layer, head));
   }
   for (int query_head = 0; query_head < trace.model().num_heads; ++query_head) {
+    progress.check();
     if (parts.queries) states.queries.push_back(trace.query(layer, query_head));
     if (parts.output_weights) {
       if (auto weight = trace.output_weight(layer, query_head)) {
@@ -49,7 +57,6 @@ LayerStates load_layer_states(const Trace& trace, int layer, const StateParts& p
       states.value_norms_l2.push_back(trace.value_out_norm(layer, query_head, Norm::l2));
     }
     if (parts.logsumexp) {
-      Progress progress;
       const int head = trace.model().head_of(query_head);
       const Matrix& keys = states.keys[static_cast<std::size_t>(head)];
       const Matrix own = parts.queries ? Matrix() : trace.query(layer, query_head);
@@ -75,7 +82,7 @@ Matrix token_rows(const std::vector<Matrix>& heads, int token) {
   return result;
 }
 
-std::list<LayerStatesCache::Entry>::iterator LayerStatesCache::find(const std::string& key) {
+std::list<LayerStatesCache::Entry>::iterator LayerStatesCache::find(const Key& key) {
   const auto found = std::find_if(entries_.begin(), entries_.end(),
                                   [&](const Entry& entry) { return entry.key == key; });
   if (found != entries_.end()) entries_.splice(entries_.begin(), entries_, found);
@@ -83,9 +90,9 @@ std::list<LayerStatesCache::Entry>::iterator LayerStatesCache::find(const std::s
 }
 
 std::shared_ptr<const LayerStates> LayerStatesCache::get(const Trace& trace, int layer,
-                                                         const StateParts& parts) {
-  const std::string key =
-      trace.path().string() + '\n' + trace.identity() + '\n' + std::to_string(layer);
+                                                         const StateParts& parts,
+                                                         Progress& progress) {
+  const Key key{trace.path(), trace.identity(), layer};
   StateParts all = parts;
   {
     const std::lock_guard lock(mutex_);
@@ -94,7 +101,7 @@ std::shared_ptr<const LayerStates> LayerStatesCache::get(const Trace& trace, int
       all = all.with(found->parts);
     }
   }
-  auto states = std::make_shared<const LayerStates>(load_layer_states(trace, layer, all));
+  auto states = std::make_shared<const LayerStates>(load_layer_states(trace, layer, all, progress));
   const std::lock_guard lock(mutex_);
   if (const auto other = find(key); other != entries_.end()) {
     if (other->parts.cover(parts)) return other->states;  // another thread was faster
@@ -123,6 +130,13 @@ void LayerStatesCache::limit(std::size_t most_bytes) {
 std::size_t LayerStatesCache::bytes() const {
   const std::lock_guard lock(mutex_);
   return bytes_;
+}
+
+std::shared_ptr<const LayerStates> layer_states(LayerStatesCache* cache, const Trace& trace,
+                                                int layer, const StateParts& parts,
+                                                Progress& progress) {
+  if (cache != nullptr) return cache->get(trace, layer, parts, progress);
+  return std::make_shared<const LayerStates>(load_layer_states(trace, layer, parts, progress));
 }
 
 }  // namespace kvloupe

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <filesystem>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "analysis/matrix.h"
+#include "analysis/progress.h"
 #include "analysis/trace/trace.h"
 
 namespace kvloupe {
@@ -37,6 +39,10 @@ struct LayerStates {
   std::size_t bytes() const;
 };
 
+/// Checks progress before each head, and within a head whose log-sum-exps must be computed.
+LayerStates load_layer_states(const Trace& trace, int layer, const StateParts& parts,
+                              Progress& progress);
+/// The same for callers that do not cancel.
 LayerStates load_layer_states(const Trace& trace, int layer, const StateParts& parts = {});
 /// One row of every head's matrix: [heads,d].
 Matrix token_rows(const std::vector<Matrix>& heads, int token);
@@ -50,22 +56,28 @@ class LayerStatesCache {
  public:
   explicit LayerStatesCache(std::size_t most_bytes) : most_bytes_(most_bytes) {}
   /// What is given may have more than the parts asked for.
-  std::shared_ptr<const LayerStates> get(const Trace& trace, int layer,
-                                         const StateParts& parts = {});
+  std::shared_ptr<const LayerStates> get(const Trace& trace, int layer, const StateParts& parts,
+                                         Progress& progress);
   /// Another number of bytes from now on; the one used last stays, however large.
   void limit(std::size_t most_bytes);
   /// What is kept now.
   std::size_t bytes() const;
 
  private:
+  struct Key {
+    std::filesystem::path path;
+    std::string identity;
+    int layer = 0;
+    bool operator==(const Key&) const = default;
+  };
   struct Entry {
-    std::string key;
+    Key key;
     StateParts parts;
     std::size_t bytes = 0;
     std::shared_ptr<const LayerStates> states;
   };
   /// The entry of that key, now the latest; the end where there is none.
-  std::list<Entry>::iterator find(const std::string& key);
+  std::list<Entry>::iterator find(const Key& key);
   void make_room();
 
   std::size_t most_bytes_;
@@ -73,5 +85,10 @@ class LayerStatesCache {
   std::list<Entry> entries_;  // most recently used first
   std::size_t bytes_ = 0;
 };
+
+/// A layer's states from the cache; where there is none, from the trace.
+std::shared_ptr<const LayerStates> layer_states(LayerStatesCache* cache, const Trace& trace,
+                                                int layer, const StateParts& parts,
+                                                Progress& progress);
 
 }  // namespace kvloupe

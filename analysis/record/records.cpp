@@ -1,6 +1,7 @@
 #include "analysis/record/records.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 namespace kvloupe {
@@ -11,6 +12,15 @@ int score_rank(const std::vector<float>& scores, std::size_t row) {
     if (scores[other] > scores[row] || (scores[other] == scores[row] && other >= row)) ++rank;
   }
   return rank;
+}
+
+std::vector<std::size_t> by_score(const std::vector<float>& scores) {
+  std::vector<std::size_t> order(scores.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return scores[a] != scores[b] ? scores[a] > scores[b] : a > b;
+  });
+  return order;
 }
 
 const HeadReplay* Replay::find(int layer, int head) const {

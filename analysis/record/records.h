@@ -77,6 +77,8 @@ struct HeadReplay {
 /// Rank of an entry by its score among a step's entries: 1 is the highest; of equal scores the
 /// later entry ranks higher.
 int score_rank(const std::vector<float>& scores, std::size_t row);
+/// The entries by score_rank: the highest first.
+std::vector<std::size_t> by_score(const std::vector<float>& scores);
 
 struct Replay {
   std::string policy;  // canonical spec

@@ -164,26 +164,23 @@ std::vector<TokenReads> token_reads(
   std::vector<std::vector<TokenReads>> layers(static_cast<std::size_t>(model.num_layers));
   progress.set_total(model.num_layers);
   std::mutex reporting;
-  for_layers(
-      layers.size(), {0, request.background, -1},
-      [&](std::size_t index, const HeadLoop& for_heads) {
-        progress.check();
-        const int layer = static_cast<int>(index);
-        const auto states =
-            request.states != nullptr
-                ? request.states->get(trace, layer, parts)
-                : std::make_shared<const LayerStates>(load_layer_states(trace, layer, parts));
-        std::vector<TokenReads>& heads = layers[index];
-        heads.resize(static_cast<std::size_t>(model.num_kv_heads));
-        for_heads(model.num_kv_heads, [&](int head) {
-          Progress part(progress, 0);
-          heads[static_cast<std::size_t>(head)] = reads_of_head(what, *states, layer, head, part);
-        });
-        progress.advance();
-        if (!on_layer) return;
-        const std::lock_guard lock(reporting);
-        on_layer(heads);
-      });
+  for_layers(layers.size(), {0, request.background, -1},
+             [&](std::size_t index, const HeadLoop& for_heads) {
+               progress.check();
+               const int layer = static_cast<int>(index);
+               const auto states = layer_states(request.states, trace, layer, parts, progress);
+               std::vector<TokenReads>& heads = layers[index];
+               heads.resize(static_cast<std::size_t>(model.num_kv_heads));
+               for_heads(model.num_kv_heads, [&](int head) {
+                 Progress part(progress, 0);
+                 heads[static_cast<std::size_t>(head)] =
+                     reads_of_head(what, *states, layer, head, part);
+               });
+               progress.advance();
+               if (!on_layer) return;
+               const std::lock_guard lock(reporting);
+               on_layer(heads);
+             });
   std::vector<TokenReads> all;
   for (std::vector<TokenReads>& heads : layers) {
     for (TokenReads& head : heads) all.push_back(std::move(head));

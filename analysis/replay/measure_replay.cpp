@@ -114,10 +114,7 @@ void measure_layer(const Measuring& what, int layer, const MeasureRequest& reque
        }));
   StateParts parts = parts_read(what.choice, what.policy);
   if (again) parts = parts.with({});
-  const auto states =
-      request.states != nullptr
-          ? request.states->get(what.trace, layer, parts)
-          : std::make_shared<const LayerStates>(load_layer_states(what.trace, layer, parts));
+  const auto states = layer_states(request.states, what.trace, layer, parts, progress);
   LayerContext context;
   context.layer = layer;
   context.model = what.model;

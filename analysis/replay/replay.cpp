@@ -7,7 +7,6 @@
 #include "analysis/error.h"
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/policy/policy_catalog.h"
-#include "analysis/policy/policy_files.h"
 #include "analysis/record/layer_states.h"
 #include "analysis/replay/layer_loop.h"
 #include "analysis/replay/layer_replay.h"
@@ -64,27 +63,6 @@ StateParts parts_of_policy(const PolicySpec& policy, const LayerContext& context
   return parts;
 }
 }  // namespace
-
-std::string ReplayRequest::key() const {
-  std::string result = policy.text() + policy_files(policy) + " budget=" + std::to_string(budget) +
-                       " block=" + std::to_string(block) + " metrics=" + (metrics ? "1" : "0");
-  if (!measures.empty()) {
-    result += " measures=";
-    for (const std::string& name : measures) result += name + ",";
-  }
-  if (scores_layer >= 0) {
-    result += " scores=" + std::to_string(scores_layer) + ":" + std::to_string(scores_head);
-  }
-  if (!followed.empty()) {
-    result += " followed=";
-    for (const int token : followed) result += std::to_string(token) + ",";
-  }
-  if (!layers.empty()) {
-    result += " layers=";
-    for (const int layer : layers) result += std::to_string(layer) + ",";
-  }
-  return result;
-}
 
 namespace {
 /// Says where merging left fewer entries than there was room for.
@@ -152,10 +130,7 @@ Replay replay(const Trace& trace, const ReplayRequest& request, Progress& progre
   const auto compute = [&](std::size_t index, const HeadLoop& for_heads) {
     progress.check();
     const int layer = order[index];
-    const auto states =
-        request.states != nullptr
-            ? request.states->get(trace, layer, parts)
-            : std::make_shared<const LayerStates>(load_layer_states(trace, layer, parts));
+    const auto states = layer_states(request.states, trace, layer, parts, progress);
     LayerContext context = common;
     context.layer = layer;
     context.output_weights = states->output_weights;

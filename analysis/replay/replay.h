@@ -36,9 +36,6 @@ struct ReplayRequest {
   int threads = 0;                     // 0: all cores
   bool background = false;             // other replays that run at the same time come first
   LayerStatesCache* states = nullptr;  // states already read are taken from here
-
-  /// A text that is equal exactly where the results are: cache key, and shown in figures' metadata.
-  std::string key() const;
 };
 
 /// The steps a request is cut into. Throws UsageError for a negative block, or for a closed-loop

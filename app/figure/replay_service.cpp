@@ -266,6 +266,34 @@ void ReplayService::make_room() {
   states_.limit(most_bytes_ - std::min(bytes_, most_bytes_));
 }
 
+std::shared_ptr<const ReplayService::Reads> ReplayService::reads(
+    const Trace& trace, const std::vector<int>& tokens, bool background, Progress& progress,
+    const std::function<void(const Reads&)>& on_part) {
+  constexpr std::size_t kMost = 8;  // sets of tokens; a set's reads take some kilobytes
+  const std::string key = trace_key(trace);
+  {
+    const std::lock_guard lock(mutex_);
+    for (const KnownReads& known : reads_) {
+      if (known.trace == key && known.tokens == tokens) return known.reads;
+    }
+  }
+  ReadsRequest request;
+  request.tokens = tokens;
+  request.background = background;
+  request.states = &states_;
+  Reads so_far;
+  auto reads =
+      std::make_shared<const Reads>(token_reads(trace, request, progress, [&](const Reads& heads) {
+        if (!on_part) return;
+        so_far.insert(so_far.end(), heads.begin(), heads.end());
+        on_part(so_far);
+      }));
+  const std::lock_guard lock(mutex_);
+  reads_.push_front({key, tokens, reads});
+  if (reads_.size() > kMost) reads_.pop_back();
+  return reads;
+}
+
 std::size_t ReplayService::bytes() const {
   const std::lock_guard lock(mutex_);
   return bytes_ + states_.bytes();

@@ -13,6 +13,7 @@
 #include "analysis/policy/spec.h"
 #include "analysis/progress.h"
 #include "analysis/record/layer_states.h"
+#include "analysis/replay/follow.h"
 #include "analysis/replay/replay.h"
 
 namespace kvloupe::figure {
@@ -58,6 +59,14 @@ class ReplayService {
   /// not kept.
   std::shared_ptr<const Replay> get(const Trace& trace, const ReplayRequest& request,
                                     Progress& progress, const OnPart& on_part = {});
+
+  using Reads = std::vector<TokenReads>;
+  /// token_reads() of these tokens, ascending. `on_part` gets all heads so far. Those of the last
+  /// few sets of tokens are kept.
+  std::shared_ptr<const Reads> reads(const Trace& trace, const std::vector<int>& tokens,
+                                     bool background, Progress& progress,
+                                     const std::function<void(const Reads&)>& on_part = {});
+
   /// Layers already read, for whoever needs the states themselves.
   LayerStatesCache& states() { return states_; }
   /// What is kept now: replays and states.
@@ -68,6 +77,11 @@ class ReplayService {
     ReplayKey key;
     std::shared_ptr<const Replay> replay;  // nullptr while it is computed
     std::size_t bytes = 0;
+  };
+  struct KnownReads {
+    std::string trace;  // trace_key
+    std::vector<int> tokens;
+    std::shared_ptr<const Reads> reads;
   };
   std::shared_ptr<const Replay> find(const Trace& trace, const ReplayKey& wanted);
   bool is_under_way(const ReplayKey& wanted) const;
@@ -82,8 +96,9 @@ class ReplayService {
   const std::chrono::milliseconds between_parts_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::list<Entry> entries_;  // the latest used first
-  std::size_t bytes_ = 0;     // of the replays
+  std::list<Entry> entries_;     // the latest used first
+  std::size_t bytes_ = 0;        // of the replays
+  std::list<KnownReads> reads_;  // the latest first
 };
 
 /// About how much memory a replay takes.

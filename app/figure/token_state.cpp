@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
 
 namespace kvloupe::figure {
 
@@ -85,14 +84,12 @@ std::vector<float> score_ranks(const Replay& replay, const HeadReplay& head, int
   if (s >= head.scores.size() || head.scores[s].empty()) return ranks;
   const std::vector<float>& scores = head.scores[s];
   const std::vector<std::int32_t> tokens = replay.tokens_at(head, step);
-  std::vector<std::size_t> order(std::min(scores.size(), tokens.size()));
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](auto a, auto b) { return scores[a] < scores[b]; });
+  if (scores.size() != tokens.size()) return ranks;
+  const std::vector<std::size_t> order = by_score(scores);
+  const auto last = static_cast<float>(order.size() - 1);
   for (std::size_t i = 0; i < order.size(); ++i) {
-    const float share =
-        order.size() > 1 ? static_cast<float>(i) / static_cast<float>(order.size() - 1) : 1.0F;
-    ranks[static_cast<std::size_t>(tokens[order[i]])] = share;
+    ranks[static_cast<std::size_t>(tokens[order[i]])] =
+        last > 0.0F ? (last - static_cast<float>(i)) / last : 1.0F;
   }
   return ranks;
 }

@@ -25,7 +25,8 @@ double attention_of(const LessonState& s, const Value& query, const Value& key) 
   const int k = index(key, s.trace->length());
   if (q < 0 || k < 0) return kNone;
   const auto& at = s.workspace.selection;
-  const auto states = s.store->replays().states().get(*s.trace, at.layer);
+  Progress progress;  // one layer is read at once
+  const auto states = s.store->replays().states().get(*s.trace, at.layer, {}, progress);
   const Matrix keys = states->keys.at(static_cast<std::size_t>(at.head)).topRows(q + 1);
   double sum = 0.0;
   const std::vector<int> heads = query_heads_of(s);
@@ -61,7 +62,8 @@ double anchor_cosine(const LessonState& s, const Value& token) {
   const int t = index(token, s.trace->length());
   if (t < 0) return kNone;
   const auto& at = s.workspace.selection;
-  const auto states = s.store->replays().states().get(*s.trace, at.layer);
+  Progress progress;  // one layer is read at once
+  const auto states = s.store->replays().states().get(*s.trace, at.layer, {}, progress);
   const Eigen::MatrixXd keys =
       states->keys.at(static_cast<std::size_t>(at.head)).cast<double>().rowwise().normalized();
   const Eigen::RowVectorXd anchor = keys.colwise().mean();

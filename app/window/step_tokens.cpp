@@ -1,9 +1,7 @@
 #include "app/window/step_tokens.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
-#include <numeric>
 
 namespace kvloupe::window {
 
@@ -35,12 +33,7 @@ StepTokens step_tokens(const Replay& replay, const HeadReplay& head, int step) {
   }
   if (has_scores && head.scores[at].size() == tokens.size()) {
     const std::vector<float>& scores = head.scores[at];
-    std::vector<std::size_t> order(tokens.size());
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    // As the policies do: of equal scores the later token ranks higher.
-    std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-      return scores[a] != scores[b] ? scores[a] > scores[b] : a > b;
-    });
+    const std::vector<std::size_t> order = by_score(scores);
     for (std::size_t rank = 0; rank < order.size(); ++rank) {
       const auto token = static_cast<std::size_t>(tokens[order[rank]]);
       result.ranks[token] = static_cast<int>(rank) + 1;
@@ -53,6 +46,20 @@ StepTokens step_tokens(const Replay& replay, const HeadReplay& head, int step) {
     }
   }
   return result;
+}
+
+std::vector<float> share_of_heads(const Replay& replay, int step) {
+  const auto seen = static_cast<std::size_t>(replay.blocks.at(static_cast<std::size_t>(step)).end);
+  std::vector<float> share;
+  for (const HeadReplay& head : replay.heads) {
+    share.resize(std::max(share.size(), head.evicted_at.size()), 0.0F);
+    for (std::size_t token = 0; token < std::min(seen, head.evicted_at.size()); ++token) {
+      const std::int32_t gone = head.evicted_at[token];
+      share[token] += gone < 0 || gone > step ? 1.0F : 0.0F;
+    }
+  }
+  for (float& of_token : share) of_token /= static_cast<float>(replay.heads.size());
+  return share;
 }
 
 std::string state_text(const StepTokens& tokens, std::size_t token) {

@@ -28,4 +28,8 @@ StepTokens step_tokens(const Replay& replay, const HeadReplay& head, int step);
 /// One word for a person: "kept", "kept (recent)", "evicted at this step", ...
 std::string state_text(const StepTokens& tokens, std::size_t token);
 
+/// [T] the share of the replay's heads that have each token in the cache after a step; 0 for tokens
+/// still to come. O(heads · T).
+std::vector<float> share_of_heads(const Replay& replay, int step);
+
 }  // namespace kvloupe::window

@@ -191,7 +191,8 @@ TEST(LayerStatesCacheTest, GivesAtLeastThePartsAskedFor) {
   test::write_synthetic_trace(folder / "trace.h5");
   const Trace trace(folder / "trace.h5");
   LayerStatesCache cache(std::size_t{1} << 24U);
-  const auto keys = cache.get(trace, 1, StateParts::keys_only());
+  Progress progress;
+  const auto keys = cache.get(trace, 1, StateParts::keys_only(), progress);
   EXPECT_EQ(keys->keys.size(), 2U);
   EXPECT_TRUE(keys->queries.empty() && keys->values.empty() && keys->output_weights.empty() &&
               keys->value_norms_l1.empty());
@@ -199,10 +200,11 @@ TEST(LayerStatesCacheTest, GivesAtLeastThePartsAskedFor) {
             token_rows(load_layer_states(trace, 1).queries, 50))
       << "read by itself, or taken from all";
   EXPECT_THROW(trace.queries_of_token(1, trace.length()), UsageError);
-  const auto all = cache.get(trace, 1);
+  const auto all = cache.get(trace, 1, {}, progress);
   EXPECT_EQ(all->queries.size(), 4U);
   EXPECT_EQ(all->value_norms_l2.size(), 4U);
-  EXPECT_EQ(cache.get(trace, 1, StateParts::keys_only()), all) << "more than asked for will do";
+  EXPECT_EQ(cache.get(trace, 1, StateParts::keys_only(), progress), all)
+      << "more than asked for will do";
 }
 
 }  // namespace

@@ -126,21 +126,6 @@ void expect_same(const Replay& a, const Replay& b) {
   }
 }
 
-TEST_F(ReplayTest, AFileThatAPolicyReadsIsPartOfTheKey) {
-  ReplayRequest request;
-  request.policy = parse_policy("external(\"" + path("sets.json") + "\")");
-  request.budget = 5;
-  const std::string missing = request.key();
-  write("sets.json", "{}");
-  const std::string there = request.key();
-  EXPECT_NE(there, missing);
-  EXPECT_EQ(request.key(), there);
-  write("sets.json", "{ }");
-  EXPECT_NE(request.key(), there) << "the file was written anew";
-  request.policy = parse_policy("h2o");
-  EXPECT_EQ(request.key(), "h2o budget=5 block=0 metrics=1");
-}
-
 TEST_F(ReplayTest, TheNumberOfBlasThreadsIsPutBack) {
   openblas_set_num_threads(2);
   run("h2o", 10);
@@ -304,7 +289,9 @@ TEST_F(ReplayTest, APolicyThatReadsNoQueriesDecidesWithoutThem) {
     request.metrics = false;
     const Replay bare = run(request);
     const bool reads = has_trait(request.policy, &PolicyTraits::reads_queries);
-    EXPECT_EQ(states.get(*trace_, 1, StateParts::keys_only())->queries.empty(), !reads) << spec;
+    Progress progress;
+    EXPECT_EQ(states.get(*trace_, 1, StateParts::keys_only(), progress)->queries.empty(), !reads)
+        << spec;
     if (reads) continue;
     ++without;
     request.metrics = true;  // reads everything

@@ -56,7 +56,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   progress.set_total(model.num_layers);
   for (int layer = 0; layer < model.num_layers; ++layer) {
     progress.check();
-    const auto states = input.replays->states().get(trace, layer);
+    const auto states = input.replays->states().get(trace, layer, {}, progress);
     std::vector<double> of_layer;
     for (int query_head = 0; query_head < model.num_heads; ++query_head) {
       const std::vector<double> sums = gathered(*states, trace, query_head, token);

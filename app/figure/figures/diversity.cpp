@@ -31,7 +31,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
     for (int i = 0; i < count; ++i) {
       progress.check();
       const HeadReplay& head = replay->heads[static_cast<std::size_t>(i)];
-      const auto states = input.replays->states().get(*input.trace, head.layer);
+      const auto states = input.replays->states().get(*input.trace, head.layer, {}, progress);
       const Diversity d =
           key_diversity(view(states->keys[static_cast<std::size_t>(head.head)]),
                         replay->tokens_at(head, step), replay->retained_at(head, step));

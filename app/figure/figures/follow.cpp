@@ -7,8 +7,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <list>
-#include <mutex>
 
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
@@ -252,35 +250,6 @@ std::string in_words(const Trace& trace, const std::string& text, const std::vec
   return fmt::format("Segment {} ({})", name, range);
 }
 
-/// Reads do not depend on policy, budget or step, and take all queries of the trace: those of the
-/// last few tokens looked at are kept.
-std::vector<TokenReads> known_reads(const FigureInput& input, const std::vector<int>& tokens,
-                                    Progress& progress) {
-  struct Known {
-    std::string trace;
-    std::vector<int> tokens;
-    std::vector<TokenReads> reads;
-  };
-  constexpr std::size_t kMost = 8;
-  static std::mutex mutex;
-  static std::list<Known> known;  // the latest first
-  const std::string key = trace_key(*input.trace);
-  {
-    const std::lock_guard lock(mutex);
-    for (const Known& one : known) {
-      if (one.trace == key && one.tokens == tokens) return one.reads;
-    }
-  }
-  ReadsRequest request;
-  request.tokens = tokens;
-  request.states = &input.replays->states();
-  std::vector<TokenReads> reads = token_reads(*input.trace, request, progress);
-  const std::lock_guard lock(mutex);
-  known.push_front({key, tokens, reads});
-  if (known.size() > kMost) known.pop_back();
-  return reads;
-}
-
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
   const FigureInfo info = follow_figure();
   auto figure = std::make_unique<Follow>();
@@ -290,11 +259,11 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   figure->step = input.selection.step;
   const std::vector<int> tokens = chosen_tokens(info, input);
   figure->what = in_words(trace, choice(info, input.choices, "tokens"), tokens);
-  const std::vector<TokenReads> reads = known_reads(input, tokens, progress);
+  const auto reads = input.replays->reads(trace, tokens, false, progress);
   for (const auto& replay : {input.policy_a, input.policy_b}) {
     if (!replay) continue;
     figure->steps = static_cast<int>(replay->blocks.size());
-    figure->policies.push_back({replay->policy, follow(*replay, reads, tokens)});
+    figure->policies.push_back({replay->policy, follow(*replay, *reads, tokens)});
   }
   const std::vector<FollowedHead>& heads = figure->policies.front().heads;
   std::vector<std::size_t> order(heads.size());

@@ -202,8 +202,9 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   if (!lm_head) throw WorkError(info.unavailable(trace));
   if (!any_left) return figure;  // no change at all, not one of rounding
   progress.check();
-  const Eigen::VectorXd change = output_change(load_layer_states(trace, s.layer), trace.model(),
-                                               trace.run().attention_scale, left, query);
+  const Eigen::VectorXd change =
+      output_change(load_layer_states(trace, s.layer, {}, progress), trace.model(),
+                    trace.run().attention_scale, left, query);
   progress.check();
   const LogitEffect effect = logit_effect(*lm_head, change, kOfEachSign);
   figure->mean = effect.mean;
