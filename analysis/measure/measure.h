@@ -41,6 +41,10 @@ struct MeasureInfo {
   Better better = Better::neither;
   Summary summary = Summary::mean;
   bool share = false;  // lies between 0 and 1
+  /// 0 means nothing: colour limits follow the values alone.
+  bool any_origin = false;
+  /// A measure that stands in brackets beside its value in the window's readouts. "": none.
+  std::string beside = {};
   /// A share of the measure of this name: where that is known and this is not, there was nothing to
   /// have a share of, and a mean leaves it out.
   std::string share_of = {};

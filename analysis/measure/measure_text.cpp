@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "analysis/markdown.h"
+
 namespace kvloupe {
 
 std::string better_text(Better better) {
@@ -37,14 +39,6 @@ query also sees one entry that no later query sees; this entry counts as retaine
 because leaving the window is not an eviction.
 )";
 
-/// A table cell: pipes would end it.
-std::string cell(std::string text) {
-  for (std::size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2) {
-    text.replace(at, 1, "\\|");
-  }
-  return text;
-}
-
 std::string section(const MeasureFamily& family) {
   std::string text =
       fmt::format("\n## {}\n\nOne value per {}.", family.name, scope_name(family.scope));
@@ -59,7 +53,7 @@ std::string section(const MeasureFamily& family) {
     const bool of_step =
         family.scope == MeasureScope::query_head || family.scope == MeasureScope::step;
     text += fmt::format("| `{}` | {} | {} | {} | {} | {} |\n", info.name, info.unit,
-                        cell(info.formula), cell(info.source), better_text(info.better),
+                        table_cell(info.formula), table_cell(info.source), better_text(info.better),
                         !of_step                        ? ""
                         : info.summary == Summary::last ? "last step"
                                                         : "mean");

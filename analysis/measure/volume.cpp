@@ -22,6 +22,8 @@ MeasureFamily volume() {
        .source = "after KeyDiff figure 5",
        .better = Better::larger,
        .summary = Summary::last,
+       .any_origin = true,
+       .beside = "rank",
        .label = "log volume",
        .help = "Σ log λ of KᵀK of the kept keys, over λ > n·eps·λ_max: the log pseudo-determinant. "
                "After KeyDiff figure 5.",

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "analysis/markdown.h"
+
 namespace kvloupe {
 
 std::string value_text(const SpecValue& value) {
@@ -60,14 +62,6 @@ merging sets, and receive no merged values. Their leaving is not an eviction. A 
 the rows of A may sum to less than 1 over the entries left.
 )";
 
-/// A table cell: pipes would end it.
-std::string cell(std::string text) {
-  for (std::size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2) {
-    text.replace(at, 1, "\\|");
-  }
-  return text;
-}
-
 std::string section(const PolicyEntry& entry) {
   std::string text = fmt::format("\n### {}\n\n{}.\n\n", entry.name, entry.summary);
   text += fmt::format("- formula: `{}`\n- source: {}\n", entry.formula, entry.source);
@@ -80,7 +74,7 @@ std::string section(const PolicyEntry& entry) {
   for (const ParameterInfo& parameter : entry.parameters) {
     text += fmt::format("| `{}` | {} | {} | {} |\n", parameter.name,
                         parameter.required ? "required" : value_text(parameter.default_value),
-                        cell(range_text(parameter)), cell(parameter.meaning));
+                        table_cell(range_text(parameter)), table_cell(parameter.meaning));
   }
   return text;
 }

@@ -40,6 +40,9 @@ constexpr int first_seen(int query, int window) {
   return window > 0 && query >= window ? query - window + 1 : 0;
 }
 
+/// The policy of a run whose cache keeps everything.
+inline constexpr const char* kFullCache = "full";
+
 /// `/run` of a trace.
 struct RunInfo {
   int block_size = 0;  // B
@@ -48,8 +51,8 @@ struct RunInfo {
   std::string dtype = "f32";
   std::string device = "cpu";
   int threads = 0;
-  std::string policy = "full";  // "full" or a spec (closed loop)
-  int budget = 0;               // resolved entries per head; 0 with policy "full"
+  std::string policy = kFullCache;  // or a spec (closed loop)
+  int budget = 0;                   // resolved entries per head; 0 with policy "full"
   std::uint64_t seed = 0;
   double seconds = 0.0;
   double attention_scale = 0.0;        // the factor of q·k in the logits, usually 1/sqrt(d)
@@ -57,7 +60,7 @@ struct RunInfo {
 
   int tokens() const { return prompt_length + generated; }
   /// Whether a policy was in the model's cache.
-  bool closed_loop() const { return policy != "full"; }
+  bool closed_loop() const { return policy != kFullCache; }
 };
 
 /// Of a vector.

@@ -118,7 +118,7 @@ RunInfo read_run(const Attributes& attributes) {
   run.dtype = attributes.text_or("dtype", "");
   run.device = attributes.text_or("device", "");
   run.threads = attributes.integer_or("threads", 0, 0, kMostTokens);
-  run.policy = attributes.text_or("policy", "full");
+  run.policy = attributes.text_or("policy", kFullCache);
   run.budget = attributes.integer_or("budget", 0, 0, kMostTokens);
   run.seed = hdf5::read_unsigned(attributes.id(), "seed").value_or(0);
   run.seconds = attributes.real_or("seconds", 0.0);

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "analysis/error.h"
+#include "analysis/file_word.h"
 #include "analysis/policy/spec.h"
 #include "analysis/trace/trace.h"
 #include "app/job/assets.h"
@@ -55,22 +56,6 @@ std::uint32_t short_hash(std::string_view text) {
   return hash;
 }
 
-/// h2o+recent(10%) as part of a file's name: h2o-recent-10.
-std::string plain_word(std::string_view text) {
-  constexpr std::size_t kLongest = 40;
-  std::string word;
-  for (const char c : text) {
-    if (word.size() >= kLongest) break;
-    if (std::isalnum(static_cast<unsigned char>(c)) != 0) {
-      word += c;
-    } else if (!word.empty() && word.back() != '-') {
-      word += '-';
-    }
-  }
-  while (!word.empty() && word.back() == '-') word.pop_back();
-  return word;
-}
-
 bool is_prompt_name(std::string_view name) {
   return !name.empty() && name.front() != '.' &&
          std::all_of(name.begin(), name.end(), [](unsigned char c) {
@@ -95,7 +80,7 @@ DemoRun normal(DemoRun run) {
 
 DemoPlaces found(DemoPlaces places) {
   if (places.assets.empty()) places.assets = job::find_asset("demo-model").parent_path();
-  if (places.cache.empty()) places.cache = cache_folder();
+  places.cache = traces_folder(places.cache);
   if (places.program.empty()) places.program = job::find_program("kvloupe-capture");
   return places;
 }
@@ -110,7 +95,7 @@ fs::path trace_file(const DemoRun& run, const DemoPlaces& places) {
   fs::path model = fs::weakly_canonical(places.assets / "demo-model", error);
   if (error) model = places.assets / "demo-model";
   std::string name = "demo-" + run.prompt;
-  if (!run.policy.empty()) name += "-" + plain_word(run.policy) + "-" + plain_word(run.budget);
+  if (!run.policy.empty()) name += "-" + file_word(run.policy) + "-" + file_word(run.budget);
   const std::string key = fmt::format("{}\n{}\n{}\n{}\n{}\n{}", model.string(), run.prompt,
                                       run.generate, run.block, run.policy, run.budget);
   return places.cache / fmt::format("{}-{:08x}.h5", name, short_hash(key));
@@ -163,6 +148,8 @@ void make_folder(const fs::path& folder) {
 }
 
 }  // namespace
+
+fs::path traces_folder(const fs::path& cache) { return cache.empty() ? cache_folder() : cache; }
 
 fs::path demo_trace_path(const DemoRun& run, const DemoPlaces& places) {
   return trace_file(normal(run), found(places));

@@ -9,6 +9,9 @@
 
 namespace kvloupe::demo {
 
+/// Where captured traces are kept: `cache`, or the user's own folder (DemoPlaces).
+std::filesystem::path traces_folder(const std::filesystem::path& cache);
+
 /// A run of the demo model.
 struct DemoRun {
   std::string prompt = "needle";  // a file in assets/prompts, without .txt

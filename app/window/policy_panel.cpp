@@ -253,18 +253,15 @@ void draw_readouts(const PanelContext& c) {
        [](const Column& c) {
          return count_text(c.record->retained) + " / " + count_text(c.record->cache_size);
        });
-  const Measure& rank = require_measure("rank");
   for (const Measure& measure : all_measures()) {
     const MeasureInfo& info = *measure.info;
     if (info.label.empty()) continue;
-    if (info.name == "log_pseudo_determinant") {
-      line(info.label + " (rank)", info.help, [&](const Column& c) {
-        const std::string volume = three_digits(c.value(measure));
-        return c.measured ? fmt::format("{} ({})", volume, c.value(rank)) : volume;
-      });
-    } else {
-      line(info.label, info.help, [&](const Column& c) { return three_digits(c.value(measure)); });
-    }
+    const Measure* beside = info.beside.empty() ? nullptr : &require_measure(info.beside);
+    line(beside ? fmt::format("{} ({})", info.label, info.beside) : info.label, info.help,
+         [&](const Column& c) {
+           const std::string value = three_digits(c.value(measure));
+           return beside && c.measured ? fmt::format("{} ({})", value, c.value(*beside)) : value;
+         });
   }
   line("lowest kept score", "Threshold of the selection",
        [](const Column& c) { return three_digits(static_cast<double>(c.record->threshold)); });

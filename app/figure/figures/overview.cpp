@@ -32,7 +32,7 @@ struct Shown {
 Shown shown(const std::string& name) {
   if (name == kSinks) return {name, "Sink strength of token 0", true, false};
   const MeasureInfo& info = *require_measure(name).info;
-  return {name, info.title, info.share, name == "log_pseudo_determinant"};
+  return {name, info.title, info.share, info.any_origin};
 }
 
 struct Panel {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "analysis/measure/measure_catalog.h"
 #include "app/figure/comparison.h"
@@ -43,14 +44,17 @@ HeadNumbers numbers_of(const HeadReplay& head) {
           merges > 0 ? members / static_cast<double>(merges) : kUnknown};
 }
 
-/// The policy with another σ.
-PolicySpec with_sigma(PolicySpec policy, double sigma) {
+/// The policy with another σ; none where no part of it has one.
+std::optional<PolicySpec> with_sigma(PolicySpec policy, double sigma) {
+  bool found = false;
   for (SpecPart& part : policy.parts) {
-    if (part.name != "kvmerger") continue;
     for (auto& [name, value] : part.arguments) {
-      if (name == "sigma") value = sigma;
+      if (name != "sigma") continue;
+      value = sigma;
+      found = true;
     }
   }
+  if (!found) return std::nullopt;
   return policy;
 }
 
@@ -85,16 +89,17 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   const FigureInfo info = sigma_sweep_figure();
   const int layer = input.selection.layer;
   const PolicySpec policy = chosen_policies(info, input).front();
-  if (policy.find("kvmerger") == nullptr) {
-    throw UsageError(
-        "policies=" + policy.text() +
-        ": does not have kvmerger; give a policy such as h2o+kvmerger(threshold=0.75)");
-  }
   std::vector<double> sigmas = chosen_numbers(info, input, "sigma");
   std::sort(sigmas.begin(), sigmas.end());
   std::vector<WantedReplay> wanted;
   for (const double sigma : sigmas) {
-    wanted.push_back({.policy = with_sigma(policy, sigma), .layers = {layer}, .metrics = true});
+    const std::optional<PolicySpec> one = with_sigma(policy, sigma);
+    if (!one) {
+      throw UsageError("policies=" + policy.text() +
+                       ": has no parameter sigma; give a policy that merges with a kernel, such as "
+                       "h2o+kvmerger(threshold=0.75)");
+    }
+    wanted.push_back({.policy = *one, .layers = {layer}, .metrics = true});
   }
   const auto replays = replays_of(input, wanted, progress);
   const auto heads = static_cast<std::size_t>(input.trace->model().num_kv_heads);
