@@ -6,11 +6,10 @@
 #include <cmath>
 #include <fstream>
 #include <limits>
-#include <nlohmann/json.hpp>
-#include <sstream>
 #include <system_error>
 
 #include "analysis/error.h"
+#include "analysis/evaluation/results_json.h"
 
 namespace kvloupe {
 
@@ -18,28 +17,18 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::uintmax_t kLargest = 256U << 20U;
+using results::number;
+using results::number_in;
+using results::optional_number;
+using results::word;
+using results::Wrong;
+
+constexpr const char* kEvalFormat = "kvloupe-eval";
+constexpr const char* kRescueFormat = "kvloupe-rescue";
 constexpr int kVersion = 1;
-constexpr int kDeepest = 32;  // levels of nesting: a hostile file's could end the stack
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 constexpr double kAnyNumber = std::numeric_limits<double>::max();
 constexpr std::size_t kMostLayers = 10'000;  // more than any model has
-
-std::string read_text(const std::filesystem::path& path) {
-  std::error_code error;
-  if (!std::filesystem::exists(path, error)) throw FileError(path.string(), "does not exist");
-  if (!std::filesystem::is_regular_file(path, error))
-    throw FileError(path.string(), "is not a file");
-  const std::uintmax_t size = std::filesystem::file_size(path, error);
-  if (error) throw FileError(path.string(), "cannot be read (" + error.message() + ")");
-  if (size > kLargest)
-    throw FileError(path.string(), "is larger than the results of an evaluation can be");
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  text << in.rdbuf();
-  if (!in) throw FileError(path.string(), "cannot be read; check its permissions");
-  return std::move(text).str();
-}
 
 /// Of a file that can be read.
 std::string identity_of(const std::filesystem::path& path) {
@@ -49,63 +38,33 @@ std::string identity_of(const std::filesystem::path& path) {
   return fmt::format("{}-{}", size, changed.time_since_epoch().count());
 }
 
-/// A value that must be a number within the two ends.
-double number_in(const Json& json, const char* name, double low, double high) {
-  double value = kUnknown;
-  if (json.is_boolean()) {
-    value = json.get<bool>() ? 1.0 : 0.0;
-  } else if (json.is_number()) {
-    value = json.get<double>();
-  }
-  if (!(value >= low && value <= high))
-    throw std::out_of_range(fmt::format("has a \"{}\" outside the allowed range", name));
-  return value;
-}
-
-/// A member that must be there and be such a number.
-double number(const Json& run, const char* name, double low, double high) {
-  const auto found = run.find(name);
-  if (found == run.end()) throw std::out_of_range(fmt::format("has no \"{}\"", name));
-  return number_in(*found, name, low, high);
-}
-
-/// One that may be missing or null.
-double optional_number(const Json& run, const char* name, double low, double high) {
-  const auto found = run.find(name);
-  return found == run.end() || found->is_null() ? kUnknown : number(run, name, low, high);
-}
-
-std::string word(const Json& run, const char* name) {
-  const auto found = run.find(name);
-  if (found == run.end() || !found->is_string() || found->get<std::string>().empty())
-    throw std::out_of_range(fmt::format("has no text \"{}\"", name));
-  return found->get<std::string>();
-}
-
 /// Hidden states' distances, which results of earlier versions do not have.
 HiddenDistances distances(const Json& run, const char* layers, const char* normed, double high) {
   HiddenDistances result{{}, optional_number(run, normed, 0.0, high)};
   const auto found = run.find(layers);
   if (found == run.end() || found->is_null()) return result;
   if (!found->is_array() || found->empty() || found->size() > kMostLayers)
-    throw std::out_of_range(
-        fmt::format("has a \"{}\" that is not a list with one number per layer", layers));
+    throw Wrong(fmt::format("has a \"{}\" that is not a list with one number per layer", layers));
   for (const Json& layer : *found) result.layers.push_back(number_in(layer, layers, 0.0, high));
   return result;
 }
 
 EvaluationRun run_of(const Json& json, Evaluation::Task task) {
-  if (!json.is_object()) throw std::out_of_range("is not an object");
+  if (!json.is_object()) throw Wrong("is not an object");
   EvaluationRun run;
   run.policy = word(json, "policy");
   run.budget = word(json, "budget");
   run.entries = number(json, "entries", 0.0, 1e12);
   run.length = number(json, "length", 1.0, 1e12);
   run.tokens = number(json, "tokens", 1.0, 1e12);
-  run.depth = run.correct = run.loss = run.loss_difference = run.kl = run.same_top1 = kUnknown;
+  run.depth = run.correct = run.sample = run.loss = run.loss_difference = run.kl = run.same_top1 =
+      kUnknown;
   if (task == Evaluation::Task::needle) {
     run.depth = number(json, "depth", 0.0, 100.0);
     run.correct = number(json, "correct", 0.0, 1.0);
+    run.sample = optional_number(json, "sample", 0.0, 1e12);
+    run.expected = results::optional_word(json, "expected");
+    run.answer = results::optional_word(json, "answer");
   } else {
     run.loss = number(json, "loss", -kAnyNumber, kAnyNumber);
     run.loss_difference = optional_number(json, "loss_difference", -kAnyNumber, kAnyNumber);
@@ -150,20 +109,14 @@ std::vector<std::string> Evaluation::budgets() const {
 
 Evaluation read_evaluation(const std::filesystem::path& path) {
   std::string identity = identity_of(path);  // before it is read: a later one is read again
-  const std::string text = read_text(path);
   const auto refuse = [&](const std::string& why) { throw FileError(path.string(), why); };
-  bool too_deep = false;
-  const Json json = Json::parse(
-      text,
-      [&](int depth, Json::parse_event_t, Json&) {
-        too_deep = too_deep || depth > kDeepest;
-        return !too_deep;
-      },
-      false);
-  if (json.is_discarded() || too_deep)
-    refuse("is not valid JSON (truncated?); run the evaluation again, or choose another file");
-  if (!json.is_object() || json.value("format", Json()) != Json("kvloupe-eval"))
-    refuse("has no results of an evaluation; give a file written by kvloupe-capture eval");
+  const Json json = results::read_json(path);
+  const Json format = json.is_object() ? json.value("format", Json()) : Json();
+  if (format != Json(kEvalFormat) && format != Json(kRescueFormat)) {
+    refuse(
+        "has no results of an evaluation; give a file written by kvloupe-capture eval or "
+        "kvloupe-capture rescue");
+  }
   const Json version = json.value("format_version", Json());
   if (version.is_number_integer() && version.get<long>() > kVersion)
     refuse("was written by a newer kvloupe; open it with that version");
@@ -173,6 +126,19 @@ Evaluation read_evaluation(const std::filesystem::path& path) {
   Evaluation evaluation;
   evaluation.path = path;
   evaluation.identity = std::move(identity);
+  const Json model = settings.is_object() ? settings.value("model", Json()) : Json();
+  if (model.is_string()) evaluation.model = model.get<std::string>();
+  evaluation.fingerprint = results::optional_word(
+      format == Json(kRescueFormat) && settings.is_object() ? settings : json, "fingerprint");
+  if (format == Json(kRescueFormat)) {
+    evaluation.task = Evaluation::Task::rescue;
+    try {
+      evaluation.rescue = rescue_results(json);
+    } catch (const Wrong& error) {
+      refuse(error.what());
+    }
+    return evaluation;
+  }
   if (task == Json("needle")) {
     evaluation.task = Evaluation::Task::needle;
   } else if (task == Json("perplexity")) {
@@ -180,15 +146,15 @@ Evaluation read_evaluation(const std::filesystem::path& path) {
   } else {
     refuse("has an unknown task; known tasks are needle and perplexity");
   }
-  const Json model = settings.value("model", Json());
-  if (model.is_string()) evaluation.model = model.get<std::string>();
+  evaluation.context_only = results::optional_word(settings, "compression") == "context-only";
+  evaluation.compact = results::optional_word(settings, "positions") == "compact";
   const auto runs = json.find("runs");
   if (runs == json.end() || !runs->is_array() || runs->empty())
     refuse("has no runs; let the evaluation finish at least one");
   for (std::size_t i = 0; i < runs->size(); ++i) {
     try {
       evaluation.runs.push_back(run_of((*runs)[i], evaluation.task));
-    } catch (const std::out_of_range& error) {
+    } catch (const Wrong& error) {
       refuse(fmt::format("run {} {}; run the evaluation again", i, error.what()));
     }
   }
@@ -213,7 +179,10 @@ bool looks_like_evaluation(const std::filesystem::path& path) {
   std::ifstream in(path, std::ios::binary);
   std::string start(512, '\0');
   in.read(start.data(), static_cast<std::streamsize>(start.size()));
-  return start.find("\"kvloupe-eval\"") != std::string::npos;
+  for (const char* format : {kEvalFormat, kRescueFormat}) {
+    if (start.find(fmt::format("\"{}\"", format)) != std::string::npos) return true;
+  }
+  return false;
 }
 
 BudgetSize mean_size(const Evaluation& evaluation, const std::string& budget) {

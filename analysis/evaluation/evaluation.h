@@ -1,8 +1,11 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include "analysis/evaluation/rescue_results.h"
 
 namespace kvloupe {
 
@@ -23,6 +26,8 @@ struct EvaluationRun {
   double tokens = 0.0;            // of the prompt
   double depth = 0.0;             // needles: percent of the text before the needle in question
   double correct = 0.0;           // needles: 1 found, 0 not
+  double sample = 0.0;            // which of the prompts of that length
+  std::string expected, answer;   // needles: the number, and what the model said
   double loss = 0.0;              // perplexity: mean −log p, nats
   double loss_difference = 0.0;   // from the full cache's, nats
   double kl = 0.0;                // KL(full ‖ policy), nats
@@ -31,13 +36,17 @@ struct EvaluationRun {
   HiddenDistances hidden_cosine;  // 1 − cos(h′, h)
 };
 
-/// A results file (docs/evaluation.md).
+/// A results file of kvloupe-capture eval (docs/evaluation.md) or rescue (docs/follow.md).
 struct Evaluation {
   std::filesystem::path path;
   std::string identity;  // changes when the file's content does: size and time of the last change
-  enum class Task { needle, perplexity } task = Task::needle;
+  enum class Task { needle, perplexity, rescue } task = Task::needle;
   std::string model;
-  std::vector<EvaluationRun> runs;  // at least one
+  std::string fingerprint;              // of the model; empty in results of earlier versions
+  bool context_only = false;            // evictions stopped at the question
+  bool compact = false;                 // positions of cached entries
+  std::vector<EvaluationRun> runs;      // at least one; with task rescue none
+  std::optional<RescueResults> rescue;  // with task rescue
 
   /// Number of layers with hidden states; 0 if no run has them.
   int layers() const;

@@ -62,7 +62,7 @@ std::string figure_list() {
   for (const figure::FigureInfo& info : figure::figure_catalog()) {
     const request::Reads reads = request::reads_of(info);
     text += fmt::format("  {:<14} {}{}\n", info.name, info.title,
-                        reads.evaluation       ? " (results of kvloupe-capture eval)"
+                        reads.evaluation       ? " (results of kvloupe-capture eval or rescue)"
                         : reads.other_loop     ? " (a full run and a closed-loop run)"
                         : reads.several_traces ? " (several traces)"
                                                : "");

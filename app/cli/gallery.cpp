@@ -55,7 +55,7 @@ std::string why_skipped(const Piece& piece, const request::FigureInputs& inputs)
   const request::FigureRequest request = request::make_request(*piece.info, piece.settings, inputs);
   switch (request::missing(*piece.info, request)) {
     case request::Missing::evaluation:
-      return "it needs results of kvloupe-capture eval; give a results file too";
+      return "it needs results of kvloupe-capture eval or rescue; give a results file too";
     case request::Missing::trace:
       return "it needs a trace; give one too";
     case request::Missing::other_loop:
@@ -63,7 +63,7 @@ std::string why_skipped(const Piece& piece, const request::FigureInputs& inputs)
     case request::Missing::more_traces:
       return "it compares several traces; use kvloupe export";
     default:
-      return request::unavailable(*piece.info, request::traces_read(*piece.info, inputs));
+      return request::unavailable(*piece.info, inputs);
   }
 }
 

@@ -108,7 +108,7 @@ struct Needs {
   /// The two traces are a run with the full cache and a closed-loop run of its tokens, in any
   /// order.
   bool both_loops = false;
-  /// Made from the results of kvloupe-capture eval, and from no trace.
+  /// Made from the results of kvloupe-capture eval or rescue, and from no trace.
   bool evaluation = false;
   bool evaluated_budget = false;  // of their budgets it shows one, the nearest to the one chosen
 };
@@ -135,6 +135,8 @@ struct FigureInfo {
   std::vector<ChoiceInfo> choices;
   /// Why the figure cannot be drawn from this trace; empty where it can.
   std::string (*unavailable)(const Trace& trace) = [](const Trace&) { return std::string(); };
+  /// Why these results cannot be shown, where needs.evaluation; empty where they can.
+  std::string (*unfit)(const Evaluation& evaluation) = nullptr;
   /// Reads and computes. Throws Cancelled through progress.
   std::unique_ptr<const Figure> (*compute)(const FigureInput& input, Progress& progress) = nullptr;
 };

@@ -141,7 +141,8 @@ void check_trace_count(const FigureInfo& info, std::size_t count, const std::str
   const auto most = static_cast<std::size_t>(info.needs.most_traces);
   if (info.needs.evaluation) {
     if (count == 0) return;
-    throw UsageError(fmt::format("figure {} needs results of kvloupe-capture eval", info.name));
+    throw UsageError(
+        fmt::format("figure {} needs results of kvloupe-capture eval or rescue", info.name));
   }
   if (const int fewest = info.needs.fewest_traces; count < static_cast<std::size_t>(fewest)) {
     throw UsageError(
@@ -170,9 +171,12 @@ Missing missing(const FigureInfo& info, const FigureRequest& request) {
   return info.needs.policy_b && !request.policy_b ? Missing::policy_b : Missing::nothing;
 }
 
-std::string unavailable(const FigureInfo& info,
-                        const std::vector<std::shared_ptr<const Trace>>& traces) {
-  for (const auto& trace : traces) {
+std::string unavailable(const FigureInfo& info, const FigureInputs& inputs) {
+  if (info.unfit && inputs.evaluation) {
+    const std::string why = info.unfit(*inputs.evaluation);
+    return why.empty() ? why : inputs.evaluation->path.string() + ": " + why;
+  }
+  for (const auto& trace : traces_read(info, inputs)) {
     if (!info.unavailable) break;
     if (std::string why = info.unavailable(*trace); !why.empty()) return why;
   }

@@ -77,7 +77,7 @@ std::size_t hash_of(const FigureRequest& request);
 /// What a figure reads beside its choices: what the catalogue's Needs mean. The only place that
 /// asks them.
 struct Reads {
-  bool evaluation = false;  // results of kvloupe-capture eval, and no trace
+  bool evaluation = false;  // results of kvloupe-capture eval or rescue, and no trace
   bool several_traces = false;
   bool other_loop = false;  // a second trace, of the same tokens in the other loop
   bool policies = false;    // A, and B where there is one; with their block
@@ -125,9 +125,9 @@ Missing missing(const figure::FigureInfo& info, const FigureRequest& request);
 /// Throws UsageError where a figure takes fewer traces, or none; `last` names the one too many.
 void check_trace_count(const figure::FigureInfo& info, std::size_t count, const std::string& last);
 
-/// Why the figure cannot be drawn from one of these traces, in one line; empty where it can.
-std::string unavailable(const figure::FigureInfo& info,
-                        const std::vector<std::shared_ptr<const Trace>>& traces);
+/// Why the figure cannot be drawn from what it reads of these inputs, in one line that names the
+/// results file where that is the reason; empty where it can.
+std::string unavailable(const figure::FigureInfo& info, const FigureInputs& inputs);
 
 /// Makes a request again only where what it is made of has changed: for whoever asks in every
 /// frame.

@@ -65,11 +65,11 @@ figure::MadeFigure FigureService::compute(const figure::FigureInfo& info,
   if (request.budget) input.budget = *request.budget;
   input.block = request.block;
   figure::MadeFigure made;
+  if (const std::string why = unavailable(info, inputs); !why.empty())
+    throw WorkError(reads.evaluation ? why : "figure " + info.name + ": " + why);
   if (reads.evaluation) {
     input.evaluation = inputs.evaluation;
   } else {
-    if (const std::string why = unavailable(info, input.traces); !why.empty())
-      throw WorkError("figure " + info.name + ": " + why);
     input.trace = input.traces.front();
     const std::vector<Block> steps = steps_of(reads, request, *input.trace);
     input.selection =

@@ -168,8 +168,8 @@ std::optional<std::pair<double, double>> cell_span(const Axis& axis, int cell) {
 /// Whether a place shows the target: no stated field differs and at least one agrees.
 bool matches(const Target& wanted, const Target& place) {
   bool any = false;
-  for (int Target::*f :
-       {&Target::token, &Target::other_token, &Target::step, &Target::layer, &Target::head}) {
+  for (int Target::*f : {&Target::token, &Target::other_token, &Target::step, &Target::layer,
+                         &Target::head, &Target::run}) {
     if (wanted.*f < 0 || place.*f < 0) continue;
     if (wanted.*f != place.*f) return false;
     any = true;

@@ -173,6 +173,7 @@ struct Target {
   int step = -1;
   int layer = -1;
   int head = -1;
+  int run = -1;  // of an evaluation: the first of those that a cell shows
   bool operator==(const Target&) const = default;
 };
 

@@ -159,5 +159,67 @@ TEST_F(EvaluationTest, FilesThatAreBrokenOrForeignAreRefusedInOneLine) {
   EXPECT_FALSE(looks_like_evaluation(folder.path()));
 }
 
+TEST_F(EvaluationTest, ReadsTheResultsOfARescue) {
+  const auto path = test::write_synthetic_rescue(folder / "rescue.json");
+  EXPECT_TRUE(looks_like_evaluation(path));
+  const Evaluation evaluation = read_evaluation(path);
+  EXPECT_EQ(evaluation.task, Evaluation::Task::rescue);
+  EXPECT_EQ(evaluation.model, "synthetic");
+  EXPECT_TRUE(evaluation.runs.empty());
+  ASSERT_TRUE(evaluation.rescue);
+  const RescueResults& all = *evaluation.rescue;
+  EXPECT_EQ(all.policy, "h2o");
+  EXPECT_EQ(all.budget, 24);
+  EXPECT_THAT(all.tokens, ElementsAre(5, 6, 7));
+  EXPECT_EQ(all.expected, " 32");
+  EXPECT_EQ(all.policy_says, " 78.");
+  EXPECT_FALSE(all.policy_right);
+  ASSERT_EQ(all.layers(), 3);
+  ASSERT_EQ(all.heads(), 2);
+  for (int i = 0; i < 6; ++i) {
+    const HeadIndex head{i / 2, i % 2};
+    EXPECT_EQ(all.index(head), static_cast<std::size_t>(i));
+    const RescueEffect& kept = all.keep.heads[all.index(head)];
+    const RescueEffect& dropped = all.drop.heads[all.index(head)];
+    EXPECT_EQ(kept.at, head);
+    EXPECT_DOUBLE_EQ(kept.gain, 0.5 * i);
+    EXPECT_DOUBLE_EQ(kept.logprob, -4.0 + 0.5 * i);
+    EXPECT_EQ(kept.right, i >= 4);
+    EXPECT_DOUBLE_EQ(dropped.gain, -0.3 * i);
+    EXPECT_EQ(dropped.right, i < 5);
+    if (i > 0) {
+      EXPECT_DOUBLE_EQ(all.predicted[all.index(head)], 0.1 * i);
+    }
+  }
+  EXPECT_TRUE(std::isnan(all.predicted[0]));
+  EXPECT_EQ(all.keep.smallest, (std::vector<HeadIndex>{{2, 0}}));
+  EXPECT_EQ(all.drop.smallest, (std::vector<HeadIndex>{{1, 1}, {2, 1}}));
+  EXPECT_EQ(all.rank_correlation, 1.0);
+  EXPECT_DOUBLE_EQ(all.keep.all.gain, 3.5);
+}
+
+TEST_F(EvaluationTest, RefusesABrokenRescue) {
+  std::stringstream text;
+  text << std::ifstream(test::write_synthetic_rescue(folder / "rescue.json")).rdbuf();
+  const auto with = [&](const std::string& old, const std::string& now) {
+    std::string changed = text.str();
+    const std::size_t at = changed.find(old);
+    EXPECT_NE(at, std::string::npos) << old;
+    return refused(changed.replace(at, old.size(), now));
+  };
+  EXPECT_THAT(refused(text.str().substr(0, text.str().size() / 2)), HasSubstr("truncated"));
+  EXPECT_THAT(with("\"predicted\"", "\"other\""), HasSubstr("is not complete; run the same"));
+  EXPECT_THAT(with("\"layer\":1,", "\"layer\":7,"), HasSubstr("in order"));
+  EXPECT_THAT(with("[[2,0]]", "[[3,0]]"), HasSubstr("\"layer\" outside"));
+  EXPECT_THAT(with("[[2,0]]", "[2,0]"), HasSubstr("not two numbers"));
+  EXPECT_THAT(with("\"tokens\":[5", "\"tokens\":[1e300"), HasSubstr("\"tokens\" outside"));
+  EXPECT_THAT(with("\"tokens\":[5", "\"tokens\":[5.5"), HasSubstr("not a whole number"));
+  EXPECT_THAT(with("\"rank_correlation\":1.0", "\"rank_correlation\":2"),
+              HasSubstr("\"rank_correlation\" outside"));
+  EXPECT_THAT(with("\"format_version\":1", "\"format_version\":2"), HasSubstr("newer"));
+  EXPECT_THAT(with("\"policy\":{\"right\":false", "\"policy\":{\"right\":\"yes\""),
+              HasSubstr("\"right\""));
+}
+
 }  // namespace
 }  // namespace kvloupe

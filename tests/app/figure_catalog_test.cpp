@@ -67,10 +67,13 @@ class FigureCatalogTest : public ::testing::TestWithParam<std::string> {
     with_head = new std::shared_ptr<const Trace>(new Trace(*folder / "with-head.h5"));
     evaluation = new std::shared_ptr<const Evaluation>(
         new Evaluation(read_evaluation(test::write_synthetic_evaluation(*folder / "needle.json"))));
+    rescue = new std::shared_ptr<const Evaluation>(
+        new Evaluation(read_evaluation(test::write_synthetic_rescue(*folder / "rescue.json"))));
     fonts = new TextMetrics();
   }
   static void TearDownTestSuite() {
     delete fonts;
+    delete rescue;
     delete evaluation;
     delete with_head;
     delete closed;
@@ -85,9 +88,13 @@ class FigureCatalogTest : public ::testing::TestWithParam<std::string> {
   }
   /// Of what the figure is made from.
   request::FigureMaker maker() const {
-    if (info().needs.evaluation) return request::FigureMaker(*evaluation);
+    if (info().needs.evaluation) return request::FigureMaker(results());
     if (info().needs.both_loops) return request::FigureMaker({*trace, *closed});
     return request::FigureMaker(info().unavailable(**trace).empty() ? *trace : *with_head);
+  }
+
+  const std::shared_ptr<const Evaluation>& results() const {
+    return info().unfit(**evaluation).empty() ? *evaluation : *rescue;
   }
 
   static test::TemporaryFolder* folder;
@@ -95,6 +102,7 @@ class FigureCatalogTest : public ::testing::TestWithParam<std::string> {
   static std::shared_ptr<const Trace>* closed;     // the same tokens with h2o in the cache
   static std::shared_ptr<const Trace>* with_head;  // the same with an output head
   static std::shared_ptr<const Evaluation>* evaluation;
+  static std::shared_ptr<const Evaluation>* rescue;
   static TextMetrics* fonts;
 };
 test::TemporaryFolder* FigureCatalogTest::folder = nullptr;
@@ -102,6 +110,7 @@ std::shared_ptr<const Trace>* FigureCatalogTest::trace = nullptr;
 std::shared_ptr<const Trace>* FigureCatalogTest::closed = nullptr;
 std::shared_ptr<const Trace>* FigureCatalogTest::with_head = nullptr;
 std::shared_ptr<const Evaluation>* FigureCatalogTest::evaluation = nullptr;
+std::shared_ptr<const Evaluation>* FigureCatalogTest::rescue = nullptr;
 TextMetrics* FigureCatalogTest::fonts = nullptr;
 
 TEST_P(FigureCatalogTest, AsAPageItSaysWhatItSaysAtEveryPlace) {
@@ -204,13 +213,14 @@ TEST_P(FigureCatalogTest, FilesAreValidAndTheSameEveryTime) {
   // The settings are in the file.
   EXPECT_THAT(
       file_of(info(), made, FileFormat::svg, options, *fonts),
-      HasSubstr(info().needs.evaluation   ? "<entry name=\"results\">needle.json</entry>"
+      HasSubstr(info().needs.evaluation
+                    ? "<entry name=\"results\">" + results()->path.filename().string() + "</entry>"
                 : info().needs.both_loops ? "<entry name=\"trace\">synthetic.h5, closed.h5</entry>"
                 : info().unavailable(**trace).empty()
                     ? "<entry name=\"trace\">synthetic.h5</entry>"
                     : "<entry name=\"trace\">with-head.h5</entry>"));
   EXPECT_THAT(file_of(info(), made, FileFormat::png, options, *fonts),
-              HasSubstr(info().needs.evaluation ? "needle.json" : ".h5"));
+              HasSubstr(info().needs.evaluation ? results()->path.filename().string() : ".h5"));
 }
 
 TEST_P(FigureCatalogTest, SvgIsXmlAndTextIsTextOnEveryBackEnd) {

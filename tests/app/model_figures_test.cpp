@@ -30,6 +30,7 @@ namespace kvloupe::figure {
 namespace {
 
 using ::testing::Contains;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Key;
@@ -270,6 +271,48 @@ TEST_F(ModelFigures, PerplexityIsOfTheMeanLossAndLessTheFullCaches) {
   }
   EXPECT_THROW(make(maker, "needle-grid"), WorkError);
   EXPECT_THROW(make(request::FigureMaker(full), "perplexity-budget"), UsageError);
+}
+
+TEST_F(ModelFigures, ARescueShowsEveryHeadAndNamesTheSmallestSets) {
+  const request::FigureMaker maker(std::make_shared<const Evaluation>(
+      read_evaluation(test::write_synthetic_rescue(folder / "rescue.json"))));
+  const MadeFigure made = make(maker, "rescue");
+  const std::vector<Row> rows = rows_of(*made.figure);
+  ASSERT_EQ(rows.size(), 6U);
+  for (int i = 0; i < 6; ++i) {
+    const Row& row = rows[static_cast<std::size_t>(i)];
+    EXPECT_EQ(row.at("layer"), std::to_string(i / 2));
+    EXPECT_EQ(row.at("head"), std::to_string(i % 2));
+    if (i > 0) {
+      EXPECT_NEAR(std::stod(row.at("predicted_loss")), 0.1 * i, 1e-9);
+    }
+    EXPECT_NEAR(std::stod(row.at("kept_gain")), 0.5 * i, 1e-9);
+    EXPECT_EQ(row.at("kept_right"), i >= 4 ? "1" : "0");
+    EXPECT_EQ(row.at("in_smallest_kept"), i == 4 ? "1" : "0");
+    EXPECT_NEAR(std::stod(row.at("dropped_gain")), -0.3 * i, 1e-9);
+    EXPECT_EQ(row.at("dropped_right"), i < 5 ? "1" : "0");
+    EXPECT_EQ(row.at("in_smallest_dropped"), i == 3 || i == 5 ? "1" : "0");
+  }
+  EXPECT_THAT(made.figure->caption(), HasSubstr("a set of 1 head that restores the answer"));
+  EXPECT_THAT(made.figure->caption(), HasSubstr("(1.1, 2.1)"));
+  EXPECT_THAT(made.figure->caption(),
+              HasSubstr("Rank correlation of a with the log-probability in b: 1.00"));
+  EXPECT_THAT(made.figure->value_text({.layer = 2, .head = 0}), HasSubstr("kept +2 nats (right)"));
+  // The heads are listed by what is predicted of them, the one of which nothing is known last.
+  TextMetrics fonts;
+  std::vector<std::string> names;
+  for (const Item& item : page_of(find_figure("rescue"), made, {}, fonts).items) {
+    const Text* text = std::get_if<Text>(&item);
+    if (text && text->text.size() == 3 && text->text[1] == '.') names.push_back(text->text);
+  }
+  names.resize(std::min<std::size_t>(names.size(), 6));
+  EXPECT_THAT(names, ElementsAre("2.1", "2.0", "1.1", "1.0", "0.1", "0.0"));
+  EXPECT_THROW(make(maker, "needle-grid"), WorkError);
+  EXPECT_THROW(make(maker, "perplexity-budget"), WorkError);
+  EXPECT_THROW(make(maker, "layer-drift"), WorkError);
+  const request::FigureMaker needles(std::make_shared<const Evaluation>(
+      read_evaluation(test::write_synthetic_evaluation(folder / "needle.json"))));
+  EXPECT_THROW(make(needles, "rescue"), WorkError);
 }
 
 TEST_F(ModelFigures, HiddenStatesDriftByTheMeanOfTheRunsAtTheNearestBudget) {

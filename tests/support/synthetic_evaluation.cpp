@@ -65,4 +65,46 @@ std::filesystem::path write_synthetic_evaluation(const std::filesystem::path& pa
   return path;
 }
 
+std::filesystem::path write_synthetic_rescue(const std::filesystem::path& path) {
+  const auto effect = [](bool right, double logprob, double gain) {
+    return fmt::format("\"right\":{},\"logprob\":{},\"gain\":{}}}", right, logprob, gain);
+  };
+  const auto side = [&](bool keep) {
+    const double base = keep ? -4.0 : -0.5;
+    const double each = keep ? 0.5 : -0.3;
+    std::string layers, heads;
+    for (int layer = 0; layer < 3; ++layer) {
+      const double gain = each * (2 * layer + 1);
+      layers += fmt::format("{}{{\"layer\":{},", layer > 0 ? "," : "", layer) +
+                effect(keep == (layer == 2), base + gain, gain);
+      for (int head = 0; head < 2; ++head) {
+        const double own = each * (2 * layer + head);
+        heads +=
+            fmt::format("{}{{\"layer\":{},\"head\":{},", layer + head > 0 ? "," : "", layer, head) +
+            effect(keep ? layer == 2 : layer + head < 3, base + own, own);
+      }
+    }
+    return fmt::format(
+        "{{\"all\":{{{},\"layers\":[{}],\"heads\":[{}],\"smallest\":{{\"heads\":{},\"right\":{},"
+        "\"runs\":9}}}}",
+        effect(keep, base + 7.0 * each, 7.0 * each), layers, heads,
+        keep ? "[[2,0]]" : "[[1,1],[2,1]]", keep);
+  };
+  std::string predicted;
+  for (int i = 0; i < 6; ++i) {
+    predicted += fmt::format("{}{{\"layer\":{},\"head\":{},\"loss\":{}}}", i > 0 ? "," : "", i / 2,
+                             i % 2, i == 0 ? "null" : fmt::format("{}", 0.1 * i));
+  }
+  std::ofstream(path, std::ios::binary)
+      << "{\"format\":\"kvloupe-rescue\",\"format_version\":1,\"settings\":{\"model\":"
+         "\"synthetic\","
+         "\"policy\":\"h2o\",\"budget\":24,\"tokens\":[5,6,7]},\"runs\":{},"
+         "\"expected\":{\"ids\":[7],\"text\":\" 32\"},"
+         "\"full\":{\"right\":true,\"logprob\":-0.5,\"says\":\" 32.\"},"
+         "\"policy\":{\"right\":false,\"logprob\":-4.0,\"says\":\" 78.\"},\"keep\":"
+      << side(true) << ",\"drop\":" << side(false) << ",\"predicted\":{\"heads\":[" << predicted
+      << "],\"rank_correlation\":1.0}}\n";
+  return path;
+}
+
 }  // namespace kvloupe::test

@@ -12,4 +12,10 @@ namespace kvloupe::test {
 std::filesystem::path write_synthetic_evaluation(const std::filesystem::path& path,
                                                  bool needles = true);
 
+/// Writes a results file as kvloupe-capture rescue does, of a model with 3 layers of 2 heads and
+/// policy h2o with 24 entries. Kept in head (l,h) alone the gain is 0.5·(2l + h), and the answer is
+/// right from head 2.0 on; dropped there the change is −0.3·(2l + h), wrong in head 2.1. Predicted
+/// is 0.1·(2l + h), and nothing in head 0.0. Smallest sets: 2.0; and 1.1 with 2.1.
+std::filesystem::path write_synthetic_rescue(const std::filesystem::path& path);
+
 }  // namespace kvloupe::test

@@ -58,8 +58,8 @@ void check_choices(const FigureInfo& info, const Choices& choices) {
     for (const ChoiceInfo& one : info.choices) names.push_back(one.name);
     if (std::find(names.begin(), names.end(), name) == names.end()) {
       throw UsageError(
-          names.empty() ? fmt::format("--set {}: figure {} has no choices", name, info.name)
-                        : fmt::format("--set {}: figure {} has no such choice; did you mean '{}'?",
+          names.empty() ? fmt::format("choice {}: figure {} has no choices", name, info.name)
+                        : fmt::format("choice {}: figure {} has no such choice; did you mean '{}'?",
                                       name, info.name, nearest_word(name, names)));
     }
     choice(info, choices, name);

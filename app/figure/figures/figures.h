@@ -20,6 +20,7 @@
   FIGURE(head_budgets_figure)         \
   FIGURE(sinks_figure)                \
   FIGURE(roles_figure)                \
+  FIGURE(role_cost_figure)            \
   FIGURE(overview_figure)             \
   FIGURE(keydiff_stages_figure)       \
   FIGURE(pca_panel_figure)            \
@@ -50,7 +51,8 @@
   FIGURE(drift_figure)                \
   FIGURE(needle_grid_figure)          \
   FIGURE(perplexity_budget_figure)    \
-  FIGURE(layer_drift_figure)
+  FIGURE(layer_drift_figure)          \
+  FIGURE(rescue_figure)
 // clang-format on
 
 namespace kvloupe::figure {

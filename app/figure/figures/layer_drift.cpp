@@ -41,11 +41,6 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   const Shown what = shown(choice(info, input.choices, "measure"));
   const int layers = evaluation.layers();
   const bool many = layers > kFew;
-  if (layers == 0) {
-    throw WorkError(evaluation.path.string() +
-                    ": has no hidden states: an earlier version wrote the file, or the states "
-                    "needed too much memory. Run the evaluation again into another file");
-  }
   const std::string budget = evaluated_budget(input);
   LinePanels::Panel panel;
   panel.id = budget;
@@ -121,6 +116,13 @@ FigureInfo layer_drift_figure() {
   measure.values = {"distance", "cosine"};
   info.choices = {measure};
   info.needs.evaluated_budget = true;
+  info.unfit = [](const Evaluation& evaluation) -> std::string {
+    if (evaluation.layers() > 0) return {};
+    return evaluation.task == Evaluation::Task::rescue
+               ? "has the results of kvloupe-capture rescue; give results of kvloupe-capture eval"
+               : "has no hidden states: an earlier version wrote the file, or the states needed "
+                 "too much memory. Run the evaluation again into another file";
+  };
   info.compute = compute;
   return info;
 }

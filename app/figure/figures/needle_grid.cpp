@@ -25,6 +25,7 @@ struct PolicyMap {
   std::string policy;
   std::vector<float> found;  // [depths,lengths] percent
   std::vector<long> runs;    // [depths,lengths]
+  std::vector<int> first;    // [depths,lengths] index of the first run; −1: none
 };
 
 class NeedleGrid final : public Figure {
@@ -48,6 +49,16 @@ class NeedleGrid final : public Figure {
                 static_cast<int>(lengths.size()), colours,
                 [](double value) { return fmt::format("{:.0f}", value); });
       all.width = std::max(all.width, axes[p].plot.right() - all.x);
+      for (std::size_t cell = 0; cell < policies[p].first.size(); ++cell) {
+        Target target;
+        target.run = policies[p].first[cell];
+        if (target.run < 0) continue;
+        const auto row = static_cast<double>(cell / lengths.size());
+        const auto column = static_cast<double>(cell % lengths.size());
+        const Point low = axes[p].to_page(column, row);
+        const Point high = axes[p].to_page(column + 1.0, row + 1.0);
+        scene.regions.push_back({{low.x, low.y, high.x - low.x, high.y - low.y}, target});
+      }
     }
     add_colour_bar(scene, request.style, all, colours);
     keep_fitting_texts(scene);
@@ -66,6 +77,19 @@ class NeedleGrid final : public Figure {
         }
       }
     }
+  }
+
+  std::string value_text(const Target& target) const override {
+    for (const PolicyMap& map : policies) {
+      for (std::size_t cell = 0; cell < map.first.size(); ++cell) {
+        if (target.run < 0 || map.first[cell] != target.run) continue;
+        return fmt::format(
+            "{} of {} found",
+            std::lround(map.found[cell] * static_cast<float>(map.runs[cell]) / 100.0F),
+            map.runs[cell]);
+      }
+    }
+    return {};
   }
 
   std::string caption() const override {
@@ -123,30 +147,30 @@ std::vector<double> values_of(const Evaluation& evaluation, double EvaluationRun
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
   progress.check();
   const Evaluation& evaluation = *input.evaluation;
-  if (evaluation.task != Evaluation::Task::needle) {
-    throw WorkError(evaluation.path.string() +
-                    ": has no needles; show figure perplexity-budget, or run --task needle");
-  }
   auto figure = std::make_unique<NeedleGrid>();
   figure->model = evaluation.model;
   figure->budget = evaluated_budget(input);
   figure->lengths = values_of(evaluation, &EvaluationRun::length);
   figure->depths = values_of(evaluation, &EvaluationRun::depth);
   for (const std::string& policy : evaluation.policies()) {
-    PolicyMap map{policy, {}, {}};
+    PolicyMap map{policy, {}, {}, {}};
     long all = 0;
     for (const double depth : figure->depths) {
       for (const double length : figure->lengths) {
         double found = 0.0;
         long count = 0;
-        for (const EvaluationRun& run : evaluation.runs) {
+        int first = -1;
+        for (std::size_t i = 0; i < evaluation.runs.size(); ++i) {
+          const EvaluationRun& run = evaluation.runs[i];
           if (run.policy != policy || run.depth != depth || run.length != length) continue;
           if (run.budget != "full" && run.budget != figure->budget) continue;
+          if (first < 0) first = static_cast<int>(i);
           found += run.correct;
           ++count;
         }
         all += count;
         map.runs.push_back(count);
+        map.first.push_back(first);
         map.found.push_back(count > 0
                                 ? static_cast<float>(100.0 * found / static_cast<double>(count))
                                 : std::numeric_limits<float>::quiet_NaN());
@@ -169,6 +193,12 @@ FigureInfo needle_grid_figure() {
   info.limits = true;
   info.width_mm = 178.0;
   info.needs.evaluated_budget = true;
+  info.unfit = [](const Evaluation& evaluation) -> std::string {
+    if (evaluation.task == Evaluation::Task::needle) return {};
+    return evaluation.task == Evaluation::Task::rescue
+               ? "has no needle at several depths; show figure rescue"
+               : "has no needles; show figure perplexity-budget, or run --task needle";
+  };
   info.compute = compute;
   return info;
 }

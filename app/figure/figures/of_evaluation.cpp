@@ -6,14 +6,20 @@
 
 namespace kvloupe::figure {
 
-FigureInfo evaluation_figure(std::string name, std::string title, std::string tooltip) {
+FigureInfo evaluation_figure(std::string name, std::string title, std::string tooltip,
+                             const char* verb) {
   FigureInfo info;
   info.name = std::move(name);
   info.title = std::move(title);
-  info.tooltip = std::move(tooltip) + ". From the results of kvloupe-capture eval";
+  info.tooltip = std::move(tooltip) + ". From the results of kvloupe-capture " + verb;
   info.needs.evaluation = true;
   info.needs.fewest_traces = 0;
   info.needs.most_traces = 0;
+  info.unfit = [](const Evaluation& evaluation) -> std::string {
+    if (evaluation.task != Evaluation::Task::rescue) return {};
+    return "has the results of kvloupe-capture rescue; show figure rescue, or give results of "
+           "kvloupe-capture eval";
+  };
   return info;
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// What the figures made from the results of kvloupe-capture eval have in common.
+// What the figures made from the results of kvloupe-capture eval and rescue have in common.
 
 #include <string>
 
@@ -8,8 +8,9 @@
 
 namespace kvloupe::figure {
 
-/// A catalogue line with the needs of such a figure.
-FigureInfo evaluation_figure(std::string name, std::string title, std::string tooltip);
+/// A catalogue line with the needs of such a figure; `verb` of kvloupe-capture writes the results.
+FigureInfo evaluation_figure(std::string name, std::string title, std::string tooltip,
+                             const char* verb = "eval");
 
 /// The evaluated budget nearest to the one chosen, as written; a count is of the mean prompt. Empty
 /// where only the full cache was run.

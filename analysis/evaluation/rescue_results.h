@@ -1,0 +1,58 @@
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "analysis/metric/sink.h"
+
+namespace kvloupe {
+
+/// What one intervention did to the answer.
+struct RescueEffect {
+  HeadIndex at;          // head −1: the whole layer; layer −1: all heads
+  bool right = false;    // the model says the expected text
+  double logprob = 0.0;  // of the expected text, nats
+  double gain = 0.0;     // logprob minus that of the run without the intervention, nats
+};
+
+/// Tokens kept, or dropped, in all heads, in each layer, in each head alone.
+struct RescueSide {
+  RescueEffect all;
+  std::vector<RescueEffect> layers;  // [L]
+  std::vector<RescueEffect> heads;   // [L · Hk], layer-major
+  /// A set of heads of which none can be left out, if the intervention in all heads turns the
+  /// answer.
+  std::optional<std::vector<HeadIndex>> smallest;
+};
+
+/// The results of kvloupe-capture rescue (docs/follow.md).
+struct RescueResults {
+  std::string policy;  // canonical spec
+  int budget = 0;      // entries
+  std::vector<int> tokens;
+  std::string expected;
+  std::string full_says, policy_says;
+  double full_logprob = 0.0, policy_logprob = 0.0;  // of the expected text, nats
+  bool policy_right = false;
+  RescueSide keep;  // beside the policy
+  RescueSide drop;  // from the full cache
+  /// [L · Hk] what `kvloupe follow` predicts: attention read × share lost; NaN where nothing reads.
+  std::vector<double> predicted;
+  double rank_correlation = 0.0;  // of it with the log-probability when kept in that head; or NaN
+
+  int layers() const { return static_cast<int>(keep.layers.size()); }
+  int heads() const { return layers() > 0 ? static_cast<int>(keep.heads.size()) / layers() : 0; }
+  /// The index of a head in lists by head.
+  std::size_t index(const HeadIndex& head) const {
+    return static_cast<std::size_t>(head.layer * heads() + head.head);
+  }
+};
+
+/// From the file's JSON, which is an object of this format. Throws results::Wrong, whose text
+/// continues the file's name: a search that is not finished, numbers missing or out of range, lists
+/// that do not hold every head once.
+RescueResults rescue_results(const nlohmann::json& json);
+
+}  // namespace kvloupe

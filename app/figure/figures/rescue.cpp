@@ -1,0 +1,269 @@
+// What a replay blames beside what the running model proves: heads × (predicted loss, tokens kept
+// in that head alone, tokens dropped in that head alone). From the results of kvloupe-capture
+// rescue.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "app/figure/figures/figures.h"
+#include "app/figure/figures/of_evaluation.h"
+#include "app/plot/bar_plot.h"
+#include "app/plot/panels.h"
+#include "app/plot/printable.h"
+#include "app/plot/value_axis.h"
+
+namespace kvloupe::figure {
+
+namespace {
+
+constexpr std::size_t kMostHeads = 24;  // rows that stay legible in a page's height
+constexpr double kRow = 9.0;            // points
+constexpr double kLeastBar = 1.0;       // points
+
+bool contains(const std::optional<std::vector<HeadIndex>>& set, const HeadIndex& head) {
+  return set && std::find(set->begin(), set->end(), head) != set->end();
+}
+
+std::string heads_text(const std::vector<HeadIndex>& heads) {
+  std::string text;
+  for (const HeadIndex& head : heads)
+    text += fmt::format("{}{}.{}", text.empty() ? "" : ", ", head.layer, head.head);
+  return text;
+}
+
+class Rescue final : public Figure {
+ public:
+  RescueResults results;
+  std::string model;
+  std::vector<std::size_t> rows;  // indices of heads, as they are listed
+
+  double natural_height(const DrawRequest& /*request*/) const override {
+    return kRow * static_cast<double>(rows.size()) + 58.0;
+  }
+
+  Scene draw(const DrawRequest& request) const override {
+    const Style& style = request.style;
+    Scene scene = make_scene(style, request.width, request.height);
+    const std::vector<Axes> axes = add_panels(scene, style, panels());
+    const auto bars = [&](const Axes& at, Colour colour, const auto& value, const auto& filled) {
+      for (std::size_t row = 0; row < rows.size(); ++row) {
+        const double end = value(rows[row]);
+        const double length = std::abs(at.to_page(end, 0.0).x - at.to_page(0.0, 0.0).x);
+        if (!(length >= kLeastBar)) continue;  // its outline would be all there is
+        SeriesLook look;
+        look.colour = colour;
+        look.filled = filled(rows[row]);
+        add_bar(scene, style, at, static_cast<double>(row), 0.0, end, look, 0, 1, false);
+      }
+    };
+    mark_set(scene, style, axes[1], results.keep.smallest);
+    mark_set(scene, style, axes[2], results.drop.smallest);
+    bars(
+        axes[0], style.colours.neither, [&](std::size_t i) { return results.predicted[i]; },
+        [](std::size_t) { return true; });
+    bars(
+        axes[1], style.colours.retained, [&](std::size_t i) { return results.keep.heads[i].gain; },
+        [&](std::size_t i) { return results.keep.heads[i].right; });
+    bars(
+        axes[2], style.colours.evicted, [&](std::size_t i) { return results.drop.heads[i].gain; },
+        [&](std::size_t i) { return !results.drop.heads[i].right; });
+    add_rule(scene, style, axes[1], results.keep.all.gain);
+    add_rule(scene, style, axes[2], results.drop.all.gain);
+    for (const Axes& at : axes) {
+      for (std::size_t row = 0; row < rows.size(); ++row) {
+        const RescueEffect& head = results.keep.heads[rows[row]];
+        Target target;
+        target.layer = head.at.layer;
+        target.head = head.at.head;
+        scene.regions.push_back({row_of(at, row), target});
+      }
+    }
+    return scene;
+  }
+
+  void write_csv(CsvWriter& csv) const override {
+    csv.row({"layer", "head", "predicted_loss", "kept_right", "kept_logprob", "kept_gain",
+             "in_smallest_kept", "dropped_right", "dropped_logprob", "dropped_gain",
+             "in_smallest_dropped"});
+    for (std::size_t i = 0; i < results.keep.heads.size(); ++i) {
+      const RescueEffect& kept = results.keep.heads[i];
+      const RescueEffect& dropped = results.drop.heads[i];
+      csv.row({static_cast<long>(kept.at.layer), static_cast<long>(kept.at.head),
+               results.predicted[i], static_cast<long>(kept.right), kept.logprob, kept.gain,
+               static_cast<long>(contains(results.keep.smallest, kept.at)),
+               static_cast<long>(dropped.right), dropped.logprob, dropped.gain,
+               static_cast<long>(contains(results.drop.smallest, kept.at))});
+    }
+  }
+
+  std::string value_text(const Target& target) const override {
+    if (target.layer < 0 || target.layer >= results.layers() || target.head < 0 ||
+        target.head >= results.heads()) {
+      return {};
+    }
+    const std::size_t i = results.index({target.layer, target.head});
+    const RescueEffect& kept = results.keep.heads[i];
+    const RescueEffect& dropped = results.drop.heads[i];
+    return fmt::format("predicted {} · kept {:+.3g} nats ({}) · dropped {:+.3g} nats ({})",
+                       std::isnan(results.predicted[i]) ? "–" : format_number(results.predicted[i]),
+                       kept.gain, kept.right ? "right" : "wrong", dropped.gain,
+                       dropped.right ? "right" : "wrong");
+  }
+
+  std::string caption() const override {
+    const RescueResults& r = results;
+    std::string text = fmt::format(
+        "What the loss of {} token{} does to the answer “{}”{}, policy {} with {} entries. "
+        "Full cache: “{}” (log-probability {:.2f} nats); with the policy: “{}” ({:.2f}). ",
+        r.tokens.size(), r.tokens.size() == 1 ? "" : "s", printable(r.expected),
+        model.empty() ? "" : " of " + model, r.policy, r.budget, printable(r.full_says),
+        r.full_logprob, printable(r.policy_says), r.policy_logprob);
+    text +=
+        "a, attention to these tokens × share lost, from a replay; b, gain in the answer's "
+        "log-probability when the running model with the policy keeps them in that head alone "
+        "(filled: the answer is right); c, its change when the full cache drops them in that head "
+        "alone (filled: wrong). Dashed: in all heads at once. ";
+    const auto set = [&](const RescueSide& side, const char* does) {
+      if (!side.smallest) return;
+      text += fmt::format(
+          "Shaded in {}: a set of {} head{} that {} the answer, none of which can "
+          "be left out ({}). ",
+          &side == &r.keep ? "b" : "c", side.smallest->size(),
+          side.smallest->size() == 1 ? "" : "s", does, heads_text(*side.smallest));
+    };
+    set(r.keep, "restores");
+    set(r.drop, "breaks");
+    if (!std::isnan(r.rank_correlation)) {
+      text += fmt::format("Rank correlation of a with the log-probability in b: {:.2f}. ",
+                          r.rank_correlation);
+    }
+    if (rows.size() < r.keep.heads.size()) {
+      text += fmt::format("The {} heads with the largest values of {}. ", rows.size(),
+                          r.keep.heads.size());
+    }
+    text.pop_back();
+    return text;
+  }
+
+ private:
+  static Rect row_of(const Axes& axes, std::size_t row) {
+    const double top = axes.to_page(axes.x.first, static_cast<double>(row)).y;
+    const double bottom = axes.to_page(axes.x.first, static_cast<double>(row + 1)).y;
+    return {axes.plot.x, top, axes.plot.width, bottom - top};
+  }
+
+  /// A band behind the rows of a set.
+  void mark_set(Scene& scene, const Style& style, const Axes& axes,
+                const std::optional<std::vector<HeadIndex>>& set) const {
+    for (std::size_t row = 0; row < rows.size(); ++row) {
+      if (!contains(set, results.keep.heads[rows[row]].at)) continue;
+      Path band;
+      band.rect(row_of(axes, row));
+      band.fill = style.colours.grid;
+      scene.add(std::move(band));
+    }
+  }
+
+  /// What the same does in all heads at once.
+  static void add_rule(Scene& scene, const Style& style, const Axes& axes, double value) {
+    const Point top = axes.to_page(value, axes.y.first);
+    const Point bottom = axes.to_page(value, axes.y.last);
+    Path rule = make_line(top, bottom, style.colours.faint, 0.8);
+    rule.stroke->dash = {2.5, 2.0};
+    scene.add(std::move(rule));
+  }
+
+  PanelGrid panels() const {
+    std::vector<std::string> names;
+    for (const std::size_t i : rows) {
+      const HeadIndex& head = results.keep.heads[i].at;
+      names.push_back(fmt::format("{}.{}", head.layer, head.head));
+    }
+    const auto range = [&](const RescueSide& side) {
+      ValueRange values;
+      values.add(0.0);
+      values.add(side.all.gain);
+      for (const std::size_t i : rows) values.add(side.heads[i].gain);
+      return values.padded();
+    };
+    ValueRange predicted;
+    for (const std::size_t i : rows) predicted.add(results.predicted[i]);
+    PanelGrid grid;
+    grid.columns = 3;
+    grid.least_width = 40.0;
+    const auto add = [&](std::string title, Axis x) {
+      Panel panel;
+      panel.title = std::move(title);
+      panel.x = std::move(x);
+      panel.x_grid = true;
+      panel.y = name_axis(names, "Layer.head");
+      grid.panels.push_back(std::move(panel));
+    };
+    add("Predicted", x_axis("Attention lost", predicted.from_zero()));
+    add("Kept here alone", x_axis("Gain (nats)", range(results.keep)));
+    add("Dropped here alone", x_axis("Change (nats)", range(results.drop)));
+    return grid;
+  }
+};
+
+std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
+  progress.check();
+  auto figure = std::make_unique<Rescue>();
+  figure->results = *input.evaluation->rescue;
+  figure->model = input.evaluation->model;
+  const RescueResults& r = figure->results;
+  std::vector<std::size_t> order(r.keep.heads.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  // The listed heads have the largest effect of any kind, as a share of that kind's largest.
+  const auto largest = [&](const auto& value) {
+    double most = 0.0;
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      if (std::isfinite(value(i))) most = std::max(most, std::abs(value(i)));
+    }
+    return most;
+  };
+  const auto loss = [&](std::size_t i) { return r.predicted[i]; };
+  const auto kept = [&](std::size_t i) { return r.keep.heads[i].gain; };
+  const auto dropped = [&](std::size_t i) { return r.drop.heads[i].gain; };
+  const double most[] = {largest(loss), largest(kept), largest(dropped)};
+  const auto share = [](double value, double of) {
+    return of > 0.0 && std::isfinite(value) ? std::abs(value) / of : 0.0;
+  };
+  const auto weight = [&](std::size_t i) {
+    return std::max({share(loss(i), most[0]), share(kept(i), most[1]), share(dropped(i), most[2])});
+  };
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return weight(a) > weight(b); });
+  order.resize(std::min(order.size(), kMostHeads));
+  std::sort(order.begin(), order.end());  // in the model's order where predictions are equal
+  const auto predicted = [&](std::size_t i) { return std::isnan(loss(i)) ? -1.0 : loss(i); };
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return predicted(a) > predicted(b); });
+  figure->rows = std::move(order);
+  return figure;
+}
+
+}  // namespace
+
+FigureInfo rescue_figure() {
+  FigureInfo info = evaluation_figure(
+      "rescue", "Blame and proof, head by head",
+      "Which heads' loss of the followed tokens makes the answer wrong: what a replay predicts "
+      "(attention read × share lost), beside what the running model says when these tokens are "
+      "kept, or dropped, in one head alone",
+      "rescue");
+  info.topic = Topic::model_cache;
+  info.width_mm = 178.0;
+  info.aspect = 2.0;
+  info.unfit = [](const Evaluation& evaluation) -> std::string {
+    if (evaluation.task == Evaluation::Task::rescue) return {};
+    return "has no interventions; give results of kvloupe-capture rescue";
+  };
+  info.compute = compute;
+  return info;
+}
+
+}  // namespace kvloupe::figure

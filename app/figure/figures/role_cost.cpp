@@ -1,0 +1,135 @@
+// What a policy does to each kind of head: entries kept and attention lost, by the role of the
+// query heads.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "analysis/measure/measure_catalog.h"
+#include "analysis/replay/follow.h"
+#include "app/figure/comparison.h"
+#include "app/figure/figures/figures.h"
+#include "app/figure/figures/strips.h"
+
+namespace kvloupe::figure {
+
+namespace {
+
+constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+
+/// Over the query heads of one role.
+struct Sums {
+  double kept = 0.0, heads = 0.0;  // shares of the cache, each query head's
+  double lost = 0.0, known = 0.0;
+  double kept_percent() const { return heads > 0.0 ? 100.0 * kept / heads : kUnknown; }
+  double lost_percent() const { return known > 0.0 ? 100.0 * lost / known : kUnknown; }
+};
+
+/// [roles, then one for heads without a name] of one policy after one step.
+std::vector<Sums> sums_of(const Replay& replay, int step, const std::vector<int>& roles,
+                          int query_heads) {
+  const Measure& mass = require_measure("retained_mass");
+  std::vector<Sums> sums(role_catalog().size() + 1);
+  const double seen = replay.blocks.at(static_cast<std::size_t>(step)).end;
+  for (const HeadReplay& head : replay.heads) {
+    const StepRecord& record = head.steps.at(static_cast<std::size_t>(step));
+    const int group = static_cast<int>(record.query_heads.size());
+    for (int i = 0; i < group; ++i) {
+      const int role =
+          roles.at(static_cast<std::size_t>(head.layer * query_heads + head.head * group + i));
+      Sums& own = role < 0 ? sums.back() : sums[static_cast<std::size_t>(role)];
+      own.kept += record.retained / seen;
+      own.heads += 1.0;
+      const double kept = measure_at(mass, record, i);
+      if (!std::isfinite(kept)) continue;
+      own.lost += 1.0 - kept;
+      own.known += 1.0;
+    }
+  }
+  return sums;
+}
+
+std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
+  const Trace& trace = *input.trace;
+  const int step = input.selection.step;
+  std::vector<WantedReplay> wanted{{.policy = input.spec_a, .metrics = true}};
+  if (input.spec_b) wanted.push_back({.policy = *input.spec_b, .metrics = true});
+  const auto replays = replays_of(input, wanted, progress);
+
+  ReadsRequest request;
+  request.tokens = {0};
+  request.roles = true;
+  request.states = &input.replays->states();
+  std::vector<int> roles;  // [L · Hq] of each query head, −1: without a name
+  for (const TokenReads& head : token_reads(trace, request, progress)) {
+    for (const HeadRoles& one : head.roles) roles.push_back(strongest_role(one));
+  }
+
+  auto figure = std::make_unique<Strips>();
+  std::vector<std::vector<Sums>> sums;
+  for (const auto& replay : replays)
+    sums.push_back(sums_of(*replay, step, roles, trace.model().num_heads));
+  Strips::Column kept, lost;
+  kept.title = "Entries kept";
+  lost.title = "Attention lost";
+  for (std::size_t p = 0; p < replays.size(); ++p) {
+    Strips::Series kept_series{replays[p]->policy, p == 0, {}};
+    Strips::Series lost_series = kept_series;
+    for (std::size_t role = 0; role < sums[p].size(); ++role) {
+      const Sums& own = sums[p][role];
+      if (own.heads == 0.0) continue;
+      // One above the other: both are seen where they are equal.
+      const double place = replays.size() > 1 ? 0.36 + 0.28 * static_cast<double>(p) : 0.5;
+      kept_series.rows.push_back({{own.kept_percent(), place, {}, {}}});
+      lost_series.rows.push_back({{own.lost_percent(), place, {}, {}}});
+    }
+    kept.series.push_back(std::move(kept_series));
+    lost.series.push_back(std::move(lost_series));
+  }
+  for (std::size_t role = 0; role < sums.front().size(); ++role) {
+    const double heads = sums.front()[role].heads;
+    if (heads == 0.0) continue;
+    figure->row_names.push_back(
+        fmt::format("{} ({:.0f})",
+                    role < role_catalog().size() ? role_catalog()[role].label : "no name", heads));
+  }
+  kept.x = x_axis("Of the tokens seen (%)", range_of(kept.series).from_zero());
+  lost.x = x_axis("Of the last query (%)", range_of(lost.series).from_zero());
+  figure->columns = {std::move(kept), std::move(lost)};
+  figure->y = name_axis(figure->row_names);
+  figure->measure = "percent";
+  figure->row_measure = "role";
+  figure->caption_text = fmt::format(
+      "What policies keep of each kind of head after step {}, mean budget N = {}: entries kept in "
+      "percent of the tokens seen, and the attention of the step's last query that goes to tokens "
+      "which are gone, means over the query heads of each role (their number in brackets). A head "
+      "has the name of its strongest role with the full cache.",
+      step, format_count(replays.front()->budget));
+  for (std::size_t p = 0; p < replays.size() && replays.size() > 1; ++p) {
+    figure->caption_text += fmt::format(" {}: {}{}", p == 0 ? "Filled" : "open", replays[p]->policy,
+                                        p == 0 ? ";" : ".");
+  }
+  return figure;
+}
+
+}  // namespace
+
+FigureInfo role_cost_figure() {
+  FigureInfo info;
+  info.name = "role-cost";
+  info.title = "What each role keeps and loses";
+  info.tooltip =
+      "By the role of the query heads (figure roles): entries kept after the step, and the share "
+      "of the last query's attention, as with the full cache, that goes to evicted tokens";
+  info.topic = Topic::kept;
+  info.needs.step = true;
+  info.needs.comparison = true;
+  info.width_mm = 120.0;
+  info.aspect = 2.0;
+  info.compute = compute;
+  return info;
+}
+
+}  // namespace kvloupe::figure
