@@ -10,6 +10,7 @@
 #include "analysis/error.h"
 #include "capture/cli/commands.h"
 #include "capture/cli/interrupt.h"
+#include "capture/eval/eval_case.h"
 #include "capture/eval/rescue.h"
 
 namespace kvloupe::capture_cli {
@@ -20,7 +21,9 @@ using Json = nlohmann::ordered_json;
 struct RescueOptions {
   RescueRequest request;
   std::string policy, budget, prompt, trace, tokens, segment, expect;
+  EvalCaseRequest from;  // --results and --row
   std::string progress = "bar";
+  bool has_block = false, has_dtype = false;
 };
 
 std::string heads_of(const Json& smallest) {
@@ -98,10 +101,47 @@ RescueReport report_for(const std::string& kind) {
   return report;
 }
 
+/// The prompt of a run of an evaluation, and what the command line does not say: its policy,
+/// budget, block and precision.
+void take_case(RescueOptions& options) {
+  RescueRequest& request = options.request;
+  EvalCaseRequest from = options.from;
+  from.model = request.model;
+  EvalCase one = eval_case(from);
+  if (one.positions == Positions::compact)
+    throw UsageError("rescue: the evaluation ran with compact positions; original ones only");
+  if (one.context_only) {
+    throw UsageError(
+        "rescue: the evaluation stopped evicting at the question (context-only); a rescue evicts "
+        "to "
+        "the end");
+  }
+  if (options.policy.empty() && one.policy == kFullCache) {
+    throw UsageError("--row " + std::to_string(from.row) +
+                     ": is a run of the full cache; name a row of a policy, or give --policy");
+  }
+  if (options.policy.empty()) options.policy = one.policy;
+  if (options.budget.empty()) options.budget = one.budget;
+  if (!options.has_block) request.block = one.block;
+  if (!options.has_dtype) request.dtype = one.dtype;
+  request.sequence = std::move(one.tokens);
+  request.sequence_name = from.results.string() + " row " + std::to_string(from.row);
+  request.number = one.expected;
+  request.answer_tokens = one.answer_tokens;
+}
+
 int run_rescue(RescueOptions options) {
   RescueRequest& request = options.request;
-  if (options.prompt.empty() == options.trace.empty()) {
-    throw UsageError("rescue: give either --prompt or --trace");
+  const bool results = !options.from.results.empty();
+  if (static_cast<int>(!options.prompt.empty()) + static_cast<int>(!options.trace.empty()) +
+          static_cast<int>(results) !=
+      1) {
+    throw UsageError("rescue: give one of --prompt, --trace and --results");
+  }
+  if (results) {
+    take_case(options);
+  } else if (options.policy.empty() || options.budget.empty()) {
+    throw UsageError("rescue: needs --policy and --budget");
   }
   if (!options.tokens.empty() && !options.segment.empty()) {
     throw UsageError("rescue: give either --tokens or --segment");
@@ -136,11 +176,23 @@ void add_rescue(CLI::App& app, Action& action) {
   verb->add_option("--model", request.model, "Hugging Face model folder")->required();
   verb->add_option("--prompt", options->prompt, "A prompt file");
   verb->add_option("--trace", options->trace, "Or a trace of it with the full cache");
-  verb->add_option("--policy", options->policy, "A policy, such as keydiff+recent(10%)")
-      ->required();
+  CLI::Option* results = verb->add_option(
+      "--results", options->from.results,
+      "Or results of kvloupe-capture eval --task needle: the prompt, and where they are not given "
+      "the policy, budget and block, of one of its runs (--row)");
+  verb->add_option("--row", options->from.row,
+                   "With --results: which run, from 0 in the file's order")
+      ->needs(results)
+      ->check(CLI::Range(0, 1 << 30));
+  verb->add_option("--template", options->from.needle_template,
+                   "With --results: the template that the evaluation was given")
+      ->needs(results);
+  verb->add_option("--filler", options->from.filler,
+                   "With --results: the filler that the evaluation was given")
+      ->needs(results);
+  verb->add_option("--policy", options->policy, "A policy, such as keydiff+recent(10%)");
   verb->add_option("--budget", options->budget,
-                   "Entries a head may hold: a count, or a share of the prompt such as 25%")
-      ->required();
+                   "Entries a head may hold: a count, or a share of the prompt such as 25%");
   verb->add_option("--tokens", options->tokens, "Tokens to rescue, such as 120-131,140");
   verb->add_option("--segment", options->segment,
                    "A segment of the prompt instead (default: needle)");
@@ -154,13 +206,15 @@ void add_rescue(CLI::App& app, Action& action) {
                    "The results (JSON); runs that the file already has are kept, so a stopped "
                    "search continues")
       ->required();
-  verb->add_option("--block", request.block, "Prompt tokens that are run at once")
-      ->check(CLI::Range(1, 1 << 30))
-      ->capture_default_str();
-  verb->add_option("--dtype", request.dtype,
-                   "Precision of the model: auto is bf16 if the CPU supports it")
-      ->check(CLI::IsMember({"auto", "f32", "bf16"}))
-      ->capture_default_str();
+  CLI::Option* block =
+      verb->add_option("--block", request.block, "Prompt tokens that are run at once")
+          ->check(CLI::Range(1, 1 << 30))
+          ->capture_default_str();
+  CLI::Option* dtype =
+      verb->add_option("--dtype", request.dtype,
+                       "Precision of the model: auto is bf16 if the CPU supports it")
+          ->check(CLI::IsMember({"auto", "f32", "bf16"}))
+          ->capture_default_str();
   verb->add_option("--device", request.device, "cpu, cuda or cuda:i")->capture_default_str();
   verb->add_option("--threads", request.threads, "Threads for the model's products")
       ->check(CLI::Range(1, 4096));
@@ -168,7 +222,11 @@ void add_rescue(CLI::App& app, Action& action) {
                    "bar, json (one object per line on stdout) or none")
       ->check(CLI::IsMember({"bar", "json", "none"}))
       ->capture_default_str();
-  verb->callback([options, &action] { action = [options] { return run_rescue(*options); }; });
+  verb->callback([options, block, dtype, &action] {
+    options->has_block = block->count() > 0;
+    options->has_dtype = dtype->count() > 0;
+    action = [options] { return run_rescue(*options); };
+  });
 }
 
 }  // namespace kvloupe::capture_cli

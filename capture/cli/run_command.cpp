@@ -7,6 +7,7 @@
 #include "capture/cli/commands.h"
 #include "capture/cli/interrupt.h"
 #include "capture/cli/progress_report.h"
+#include "capture/eval/eval_case.h"
 #include "capture/run/capture.h"
 
 namespace kvloupe::capture_cli {
@@ -15,15 +16,30 @@ namespace {
 
 struct RunOptions {
   CaptureRequest request;
+  EvalCaseRequest from;  // results, row
   std::string policy = "full";
   std::string budget;
   Positions positions = Positions::original;
   std::string progress = "bar";
+  bool has_block = false, has_generate = false, has_dtype = false;
 };
+
+/// Takes the prompt of a run of an evaluation, and its block and length of the answer where the
+/// command line does not name them.
+void take_case(const RunOptions& options, CaptureRequest& request) {
+  EvalCaseRequest from = options.from;
+  from.model = request.model;
+  EvalCase one = eval_case(from);
+  request.tokens = std::move(one.tokens);
+  if (!options.has_block) request.block = one.block;
+  if (!options.has_generate) request.generate = one.answer_tokens;
+  if (!options.has_dtype) request.dtype = one.dtype;
+}
 
 /// The request with the policy the command line names; the full cache is no policy.
 CaptureRequest request_of(const RunOptions& options) {
   CaptureRequest request = options.request;
+  if (!options.from.results.empty()) take_case(options, request);
   const PolicySpec policy = parse_policy(options.policy);
   if (keeps_everything(policy)) {
     if (!options.budget.empty()) {
@@ -71,7 +87,20 @@ void add_run(CLI::App& app, Action& action) {
   prompt->add_option("--text", request.text, "The prompt itself");
   CLI::Option* ids = prompt->add_option("--ids", request.ids,
                                         "File of decimal token ids, separated by white space");
+  CLI::Option* results = prompt->add_option(
+      "--results", options->from.results,
+      "Results of kvloupe-capture eval --task needle: the prompt of one of its runs (--row)");
   prompt->require_option(1);
+  verb->add_option("--row", options->from.row,
+                   "With --results: the run whose prompt is read, from 0 in the file's order")
+      ->needs(results)
+      ->check(CLI::Range(0, 1 << 30));
+  verb->add_option("--template", options->from.needle_template,
+                   "With --results: the template that the evaluation was given")
+      ->needs(results);
+  verb->add_option("--filler", options->from.filler,
+                   "With --results: the filler that the evaluation was given")
+      ->needs(results);
   CLI::Option* prompt_length = verb->add_option("--prompt-length", request.prompt_length,
                                                 "With --ids: the first N ids are the prompt, the "
                                                 "others are forced as generated tokens")
@@ -79,13 +108,15 @@ void add_run(CLI::App& app, Action& action) {
                                    ->check(CLI::Range(1, 1 << 30));
   verb->add_option("-o,--output", request.target, "The trace to write")->required();
 
-  verb->add_option("--block", request.block, "Prompt tokens that are run at once")
-      ->check(CLI::Range(1, 1 << 30))
-      ->capture_default_str();
-  verb->add_option("--generate", request.generate, "Largest number of tokens to generate, greedily")
-      ->check(CLI::Range(0, 1 << 30))
-      ->excludes(prompt_length)
-      ->capture_default_str();
+  CLI::Option* block =
+      verb->add_option("--block", request.block, "Prompt tokens that are run at once")
+          ->check(CLI::Range(1, 1 << 30))
+          ->capture_default_str();
+  CLI::Option* generate = verb->add_option("--generate", request.generate,
+                                           "Largest number of tokens to generate, greedily")
+                              ->check(CLI::Range(0, 1 << 30))
+                              ->excludes(prompt_length)
+                              ->capture_default_str();
   verb->add_option(
           "--policy", options->policy,
           "Evict in every layer's cache after each block with this policy (kvloupe policies)")
@@ -106,10 +137,11 @@ void add_run(CLI::App& app, Action& action) {
                    "Store attention matrices: auto (up to 2048 tokens), full or none")
       ->transform(CLI::Transformer(attention))
       ->option_text("auto|full|none");
-  verb->add_option("--dtype", request.dtype,
-                   "Precision of the model: auto is bf16 if the CPU supports it")
-      ->check(CLI::IsMember({"auto", "f32", "bf16"}))
-      ->capture_default_str();
+  CLI::Option* dtype =
+      verb->add_option("--dtype", request.dtype,
+                       "Precision of the model: auto is bf16 if the CPU supports it")
+          ->check(CLI::IsMember({"auto", "f32", "bf16"}))
+          ->capture_default_str();
   const std::map<std::string, Storage> storage{{"f16", Storage::float16},
                                                {"f32", Storage::float32}};
   verb->add_option("--store", request.storage, "Precision of stored states")
@@ -124,8 +156,12 @@ void add_run(CLI::App& app, Action& action) {
                    "bar, json (one object per line on stdout) or none")
       ->check(CLI::IsMember({"bar", "json", "none"}))
       ->capture_default_str();
-  verb->callback(
-      [options, &action] { action = [options] { return run_capture_command(*options); }; });
+  verb->callback([options, block, generate, dtype, &action] {
+    options->has_block = block->count() > 0;
+    options->has_generate = generate->count() > 0;
+    options->has_dtype = dtype->count() > 0;
+    action = [options] { return run_capture_command(*options); };
+  });
 }
 
 }  // namespace kvloupe::capture_cli

@@ -104,10 +104,10 @@ void EvalResults::add(Json run) { runs_.push_back(std::move(run)); }
 
 void EvalResults::save() const {
   OutputFile out(path_);
-  out.write("{\"format\":\"" + std::string(kFormat) +
-            "\",\"format_version\":" + std::to_string(kVersion) +
-            ",\"generator\":\"kvloupe " KVLOUPE_VERSION "\",\n\"settings\":" + line_of(settings_) +
-            ",\n\"runs\":[");
+  out.write("{\"format\":\"" + std::string(kFormat) + "\",\"format_version\":" +
+            std::to_string(kVersion) + ",\"generator\":\"kvloupe " KVLOUPE_VERSION "\"," +
+            (fingerprint_.empty() ? "" : "\"fingerprint\":" + line_of(Json(fingerprint_)) + ",") +
+            "\n\"settings\":" + line_of(settings_) + ",\n\"runs\":[");
   for (std::size_t i = 0; i < runs_.size(); ++i) {
     out.write((i > 0 ? ",\n" : "\n") + line_of(runs_[i]));
   }

@@ -16,6 +16,9 @@ class EvalResults {
   /// the file contains anything but results of the same settings.
   EvalResults(std::string path, Json settings);
 
+  /// Of the model; written beside the settings, so that a program finds its folder again.
+  void set_fingerprint(std::string fingerprint) { fingerprint_ = std::move(fingerprint); }
+
   /// Whether the file has a run in which every member of `key` is equal.
   bool has(const Json& key) const;
   void add(Json run);
@@ -27,6 +30,7 @@ class EvalResults {
 
  private:
   std::string path_;
+  std::string fingerprint_;
   Json settings_;
   std::vector<Json> runs_;
 };

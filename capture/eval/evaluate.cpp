@@ -10,7 +10,9 @@
 
 #include "analysis/error.h"
 #include "analysis/policy/policy_catalog.h"
+#include "analysis/trace/model_fingerprint.h"
 #include "capture/eval/eval_run.h"
+#include "capture/eval/first_number.h"
 #include "capture/eval/haystack.h"
 #include "capture/eval/hidden_drift.h"
 #include "capture/eval/needle_template.h"
@@ -53,23 +55,6 @@ std::vector<Setting> settings_of(const EvalRequest& request) {
   return settings;
 }
 
-NeedleTemplate template_of(const EvalRequest& request) {
-  const std::filesystem::path beside = request.model / "needle.json";
-  NeedleTemplate result = request.needle_template ? read_needle_template(*request.needle_template)
-                          : std::filesystem::exists(beside) ? read_needle_template(beside)
-                                                            : general_needle_template();
-  if (request.filler) result.filler = read_filler(*request.filler);
-  return result;
-}
-
-/// Whether a text's first number is the one asked for.
-bool answers(const std::string& text, const std::string& number) {
-  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
-  const auto first = std::find_if(text.begin(), text.end(), is_digit);
-  const auto end = std::find_if_not(first, text.end(), is_digit);
-  return std::string(first, end) == number;
-}
-
 class Evaluation {
  public:
   Evaluation(const EvalRequest& request, Progress& progress, const EvalReport& report)
@@ -80,13 +65,14 @@ class Evaluation {
         info_(describe_model(config_, request.model)),
         settings_(settings_of(request)),
         tokenizer_(open_tokenizer(request.model)),
-        template_(template_of(request)),
+        template_(needle_template_of(request.model, request.needle_template, request.filler)),
         haystack_(template_, *tokenizer_, request.seed) {
     const at::Device device = parse_device(request.device);
     type_ = parse_compute_type(request.dtype, device);
     use_threads(request.threads);
     // A results file of other settings is found before the model is loaded.
     results_ = std::make_unique<EvalResults>(request.output, described());
+    results_->set_fingerprint(model_fingerprint(request.model, progress));
     model_ = std::make_unique<Transformer>(load_transformer(request.model, config_, type_, device));
   }
 
@@ -209,7 +195,7 @@ class Evaluation {
       run["tokens"] = tokens;
       run["expected"] = task.answer;
       run["answer"] = text;
-      run["correct"] = answers(text, task.answer);
+      run["correct"] = first_number(text) == task.answer;
       if (setting.budget) run.update(drift.means());
       run["seconds"] = seconds_since(begin);
       record(std::move(run));

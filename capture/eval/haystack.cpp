@@ -115,7 +115,8 @@ NeedleTask Haystack::needle(const NeedleCase& wanted, int needles) const {
   std::size_t next = 0;
   for (std::size_t i = 0; i <= ends.size(); ++i) {
     for (; next < places.size() && places[next].first == static_cast<std::ptrdiff_t>(i); ++next) {
-      text.add("needle", sentences[places[next].second]);
+      const std::size_t which = places[next].second;
+      text.add(which == 0 ? "needle" : "distractor", sentences[which]);
     }
     if (i < ends.size()) text.add("context", template_.filler[(start + i) % count]);
   }

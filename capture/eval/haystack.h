@@ -12,7 +12,7 @@ namespace kvloupe {
 
 /// A prompt with a known answer.
 struct NeedleTask {
-  TokenSequence tokens;    // BOS, filler with the needles, question
+  TokenSequence tokens;    // BOS, filler with the needle and distractors, question
   int question_begin = 0;  // the question's first token
   std::string answer;      // the number in the answer, in digits
 };

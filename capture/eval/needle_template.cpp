@@ -121,4 +121,15 @@ std::vector<std::string> sentences_of(std::string_view text) {
   return sentences;
 }
 
+NeedleTemplate needle_template_of(const std::filesystem::path& model,
+                                  const std::optional<std::filesystem::path>& path,
+                                  const std::optional<std::filesystem::path>& filler) {
+  const std::filesystem::path beside = model / "needle.json";
+  NeedleTemplate result = path                              ? read_needle_template(*path)
+                          : std::filesystem::exists(beside) ? read_needle_template(beside)
+                                                            : general_needle_template();
+  if (filler) result.filler = read_filler(*filler);
+  return result;
+}
+
 }  // namespace kvloupe

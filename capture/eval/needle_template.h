@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,6 +25,12 @@ NeedleTemplate general_needle_template();
 /// Reads {"needle", "question", "words": [...], "numbers": [lowest, highest], "answer_tokens",
 /// "filler": file, beside the template}. Throws FileError naming the field.
 NeedleTemplate read_needle_template(const std::filesystem::path& path);
+
+/// What an evaluation of a model uses: `path`, else needle.json in the model's folder, else the
+/// general template; with the sentences of `filler` where that is given. Throws FileError.
+NeedleTemplate needle_template_of(const std::filesystem::path& model,
+                                  const std::optional<std::filesystem::path>& path,
+                                  const std::optional<std::filesystem::path>& filler);
 
 /// The sentences of a prompt file's context, without the parts marked as needle or question. Throws
 /// FileError if there are none.

@@ -24,6 +24,7 @@
 #include "analysis/replay/replay.h"
 #include "analysis/trace/model_fingerprint.h"
 #include "capture/eval/eval_run.h"
+#include "capture/eval/first_number.h"
 #include "capture/model/load_transformer.h"
 #include "capture/run/capture.h"
 #include "capture/run/capture_input.h"
@@ -164,7 +165,9 @@ class Rescue {
                            {"tokens", tokens_},
                            {"prompt", prompt_},
                            {"prompt_ids", ids_},
-                           {"expect", request.expect ? Json(*request.expect) : Json()},
+                           {"expect", request.expect   ? Json(*request.expect)
+                                      : request.number ? Json(*request.number)
+                                                       : Json()},
                            {"answer_tokens", request.answer_tokens}};
     file_ = std::make_unique<RescueFile>(request.output, settings);
     model_ = std::make_unique<Transformer>(load_transformer(request.model, config_, type, device));
@@ -173,6 +176,7 @@ class Rescue {
   Json run() {
     Json& results = file_->results();
     const std::vector<std::int32_t> full_says = record_full();
+    if (expected_.empty() && request_.number) expected_ = up_to_number(full_says);
     if (expected_.empty()) expected_ = full_says;
     if (expected_.empty()) throw WorkError("the full cache ends the text at once; nothing is lost");
     Json expected = Json::array();
@@ -219,6 +223,7 @@ class Rescue {
       CaptureRequest wanted;
       wanted.model = request_.model;
       wanted.prompt = request_.prompt;
+      wanted.tokens = request_.sequence;
       CaptureInput input = read_capture_input(wanted, config_);
       ids_ = input.tokens.ids;
       length_ = static_cast<int>(ids_.size());
@@ -228,7 +233,7 @@ class Rescue {
       table.segment = input.tokens.segment;
       table.segment_names = input.tokens.names;
       tokens_ = named_tokens(table, length_, request_.tokens);
-      prompt_ = request_.prompt->string();
+      prompt_ = request_.prompt ? request_.prompt->string() : request_.sequence_name;
     }
     std::erase_if(tokens_, [&](int token) { return token >= length_; });
     if (tokens_.empty())
@@ -254,6 +259,20 @@ class Rescue {
     if (expected_.empty()) {
       throw UsageError("--expect '" + *request_.expect + "': the tokenizer gives no token for it");
     }
+  }
+
+  /// The first of these tokens, until their text ends with the number asked for.
+  std::vector<std::int32_t> up_to_number(const std::vector<std::int32_t>& said) const {
+    if (first_number(text_of(said)) != *request_.number) {
+      throw WorkError("the full cache says '" + text_of(said) + "', not " + *request_.number +
+                      ": there is nothing to rescue");
+    }
+    std::vector<std::int32_t> begin;
+    for (const std::int32_t id : said) {
+      begin.push_back(id);
+      if (first_number(text_of(begin)) == *request_.number) break;
+    }
+    return begin;
   }
 
   std::string text_of(const std::vector<std::int32_t>& ids) const {
@@ -430,6 +449,7 @@ class Rescue {
       CaptureRequest wanted;
       wanted.model = request_.model;
       wanted.prompt = request_.prompt;
+      wanted.tokens = request_.sequence;
       wanted.target = made->name();
       wanted.block = request_.block;
       wanted.dtype = request_.dtype;

@@ -10,18 +10,22 @@
 
 #include "analysis/policy/spec.h"
 #include "analysis/progress.h"
+#include "capture/tokenizer/prompt.h"
 
 namespace kvloupe {
 
-/// What `kvloupe-capture rescue` is to do. Exactly one of prompt and trace is given.
+/// What `kvloupe-capture rescue` is to do. Exactly one of prompt, trace and sequence is given.
 struct RescueRequest {
   std::filesystem::path model;  // folder
   std::optional<std::filesystem::path> prompt;
   std::optional<std::filesystem::path> trace;  // of a run with the full cache: its prompt is run
+  std::optional<TokenSequence> sequence;       // a prompt that is tokens already
+  std::string sequence_name;                   // of that, for the results
   PolicySpec policy;
   Budget budget;
   std::string tokens = "auto";        // as named_tokens() reads it: a list, a segment, or auto
   std::optional<std::string> expect;  // the right continuation; default: the full cache's own
+  std::optional<std::string> number;  // or: what the full cache says, up to this first number
   int answer_tokens = 4;              // of the answer, without `expect`
   std::string output;
   int block = 128;

@@ -10,21 +10,23 @@
 #include "analysis/policy/spec.h"
 #include "analysis/progress.h"
 #include "capture/model/block_attention.h"
+#include "capture/tokenizer/prompt.h"
 
 namespace kvloupe {
 
 enum class AttentionStorage { automatic, full, none };
 
-/// One run of `kvloupe-capture run`. Exactly one of prompt, text and ids is given.
+/// One run of `kvloupe-capture run`. Exactly one of prompt, text, ids and tokens is given.
 struct CaptureRequest {
   std::filesystem::path model;   // folder
   std::filesystem::path target;  // the trace
   std::optional<std::filesystem::path> prompt;
   std::optional<std::string> text;
   std::optional<std::filesystem::path> ids;
-  std::optional<int> prompt_length;  // with ids: the rest is forced as generated tokens
-  int block = 128;                   // B
-  int generate = 0;                  // most tokens to generate
+  std::optional<TokenSequence> tokens;  // the prompt, ready
+  std::optional<int> prompt_length;     // with ids: the rest is forced as generated tokens
+  int block = 128;                      // B
+  int generate = 0;                     // most tokens to generate
   AttentionStorage attention = AttentionStorage::automatic;
   std::string dtype = "auto";
   Storage storage = Storage::float16;

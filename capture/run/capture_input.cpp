@@ -41,6 +41,10 @@ CaptureInput read_capture_input(const CaptureRequest& request, const ModelConfig
   CaptureInput input;
   if (request.ids) {
     input = read_ids_input(request, config);
+  } else if (request.tokens) {
+    input.tokenizer = open_tokenizer(request.model);
+    input.tokens = *request.tokens;
+    input.prompt_length = static_cast<int>(input.tokens.ids.size());
   } else {
     const Prompt prompt =
         request.prompt ? read_prompt(*request.prompt) : parse_prompt(*request.text);

@@ -6,10 +6,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 #include <map>
 
 #include "analysis/error.h"
+#include "analysis/trace/segments.h"
+#include "analysis/trace/trace.h"
+#include "capture/eval/eval_case.h"
 #include "capture/eval/haystack.h"
+#include "capture/run/capture.h"
 #include "tests/capture/capture_check.h"
 #include "tests/capture/tiny_checkpoint.h"
 #include "tests/support/temporary_folder.h"
@@ -118,6 +123,57 @@ TEST_F(EvalTest, AWholeBudgetAnswersLikeTheFullCacheAndResultsGoOn) {
   EvalRequest other = request;
   other.block = 64;
   EXPECT_THROW(run(other), FileError);
+}
+
+TEST_F(EvalTest, ARowIsCapturedAgainAndSaysTheSame) {
+  EvalRequest request = needle_request();
+  request.needles = 2;
+  request.block = 64;
+  const auto runs = run(request);
+  struct Silent : CaptureObserver {
+    void on_tokens(int, int, int) override {}
+    void on_note(const std::string&) override {}
+  } silent;
+  int wrong = 0;
+  for (std::size_t row = 0; row < runs.size(); ++row) {
+    SCOPED_TRACE(row);
+    const EvalCase one = eval_case({request.output, static_cast<int>(row), kModel, {}, {}});
+    EXPECT_EQ(static_cast<int>(one.tokens.ids.size()), runs[row]["tokens"].get<int>());
+    EXPECT_EQ(one.expected, runs[row]["expected"].get<std::string>());
+    EXPECT_EQ(one.policy, runs[row]["policy"].get<std::string>());
+    EXPECT_EQ(one.block, 64);
+    EXPECT_FALSE(one.context_only);
+    CaptureRequest capture;
+    capture.model = kModel;
+    capture.target = folder_ / "row.h5";
+    capture.tokens = one.tokens;
+    capture.block = one.block;
+    capture.generate = one.answer_tokens;
+    capture.dtype = "f32";
+    if (one.budget != "full") {
+      capture.policy = parse_policy(one.policy);
+      capture.budget = parse_budget(one.budget);
+    }
+    Progress progress;
+    EXPECT_EQ(run_capture(capture, progress, silent).generated_text,
+              runs[row]["answer"].get<std::string>());
+    wrong += runs[row]["correct"].get<bool>() ? 0 : 1;
+    // The needle in question is a segment of its own.
+    const Trace trace(folder_ / "row.h5");
+    const TokenRange needle = segment_range(trace.tokens(), "needle");
+    std::string text;
+    for (int token = needle.first; token < needle.end; ++token)
+      text += trace.tokens().text[static_cast<std::size_t>(token)];
+    EXPECT_THAT(text, testing::HasSubstr(one.expected));
+    EXPECT_LT(needle.end - needle.first, 30);
+  }
+  EXPECT_GT(wrong, 0) << "nothing that could differ";
+  const int rows = static_cast<int>(runs.size());
+  EXPECT_THROW(eval_case({request.output, rows, kModel, {}, {}}), UsageError);
+  EXPECT_THROW(eval_case({request.output, -1, kModel, {}, {}}), UsageError);
+  std::ofstream(folder_ / "other.txt") << "One sentence. And another one.";
+  EXPECT_THROW(eval_case({request.output, 0, kModel, {}, folder_ / "other.txt"}), FileError)
+      << "another filler";
 }
 
 TEST_F(EvalTest, ContextOnlyDecidesBeforeTheQuestion) {

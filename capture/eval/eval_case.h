@@ -1,0 +1,39 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "analysis/cache/evicting_layer.h"
+#include "capture/tokenizer/prompt.h"
+
+namespace kvloupe {
+
+/// One run of an evaluation with needles, ready to be run again.
+struct EvalCase {
+  TokenSequence tokens;  // the prompt, with its segments
+  std::string policy;    // canonical spec; "full": the full cache
+  std::string budget;    // as written
+  std::string dtype = "auto";
+  int block = 128;
+  Positions positions = Positions::original;
+  bool context_only = false;  // the evaluation stopped evicting at the question
+  int answer_tokens = 1;      // largest number of tokens to generate
+  std::string expected;       // the number
+};
+
+/// What a case is made from again.
+struct EvalCaseRequest {
+  std::filesystem::path results;                         // of kvloupe-capture eval --task needle
+  int row = 0;                                           // of its runs, from 0
+  std::filesystem::path model;                           // folder
+  std::optional<std::filesystem::path> needle_template;  // as given to the evaluation
+  std::optional<std::filesystem::path> filler;
+};
+
+/// Makes the prompt of a row again: it follows from the settings in the file and the model's
+/// tokenizer. Throws FileError for results that are broken, of another task or of another template
+/// or tokenizer; UsageError for a row that there is not.
+EvalCase eval_case(const EvalCaseRequest& request);
+
+}  // namespace kvloupe
