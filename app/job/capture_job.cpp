@@ -8,15 +8,13 @@
 
 #include "analysis/error.h"
 #include "analysis/output_file.h"
-#include "app/job/child_process.h"
+#include "app/job/capture_program.h"
 
 namespace kvloupe::window {
 
 namespace fs = std::filesystem;
 
 namespace {
-
-constexpr const char* kProgram = "kvloupe-capture";
 
 /// A file of ids beside the target, gone when this is.
 class IdsFile {
@@ -45,12 +43,6 @@ int whole(const nlohmann::json& line, const char* field, int now) {
   return it != line.end() && it->is_number_integer() ? it->get<int>() : now;
 }
 
-/// "kvloupe-capture: what is wrong" without the name.
-std::string without_name(const std::string& line) {
-  const std::string prefix = std::string(kProgram) + ": ";
-  return line.starts_with(prefix) ? line.substr(prefix.size()) : line;
-}
-
 }  // namespace
 
 std::string capture_problem(const CaptureOptions& o) {
@@ -64,6 +56,8 @@ std::string capture_problem(const CaptureOptions& o) {
                           : o.file + ": no such prompt file";
   }
   if (o.prompt == CaptureOptions::Prompt::text && o.text.empty()) return "Type a prompt.";
+  if (o.prompt == CaptureOptions::Prompt::results && !fs::is_regular_file(o.file, error))
+    return o.file + ": no such results file";
   if (o.prompt == CaptureOptions::Prompt::tokens && o.ids.empty())
     return "Open a trace for its tokens.";
   if (o.output.empty()) return "Choose a file for the trace.";
@@ -92,14 +86,19 @@ std::vector<std::string> capture_command(const CaptureOptions& o, const std::str
         add("--prompt-length", std::to_string(o.prompt_length));
       }
       break;
+    case CaptureOptions::Prompt::results:
+      add("--results", o.file);
+      add("--row", std::to_string(o.row));
+      break;
   }
-  add("--block", std::to_string(o.block));
+  if (o.block > 0) add("--block", std::to_string(o.block));
   if (o.generate > 0 && o.prompt != CaptureOptions::Prompt::tokens) {
     add("--generate", std::to_string(o.generate));
   }
-  if (o.policy != "full") {
+  if (o.closed_loop()) {
     add("--policy", o.policy);
     add("--budget", o.budget);
+    if (o.compact) add("--positions", "compact");
   }
   add("--output", o.output);
   add("--progress", "json");
@@ -140,27 +139,14 @@ CaptureState run_capture_program(const CaptureOptions& options, Progress& progre
                                  const std::function<void(const CaptureState&)>& publish) {
   if (const std::string problem = capture_problem(options); !problem.empty())
     throw WorkError(problem);
-  const std::string program =
-      options.program.empty() ? job::find_program(kProgram) : options.program;
-  if (program.empty()) {
-    throw WorkError(
-        "kvloupe-capture was not found beside kvloupe or in $PATH; build it with libtorch");
-  }
+  const std::string program = job::capture_program(options.program);
   const IdsFile ids(options);
   CaptureState state;
-  const job::ChildResult result = job::run_child(capture_command(options, program, ids.path()),
-                                                 progress, [&](const std::string& line) {
-                                                   read_progress_line(line, state);
-                                                   publish(state);
-                                                 });
-  if (result.exit_code != 0) {
-    const std::string why = without_name(result.last_error);
-    throw WorkError(why.empty()
-                        ? "kvloupe-capture ended " +
-                              (result.signal != 0 ? "by signal " + std::to_string(result.signal)
-                                                  : "with code " + std::to_string(result.exit_code))
-                        : why);
-  }
+  job::run_capture_child(capture_command(options, program, ids.path()), progress,
+                         [&](const std::string& line) {
+                           read_progress_line(line, state);
+                           publish(state);
+                         });
   if (state.trace.empty()) state.trace = options.output;
   return state;
 }

@@ -6,24 +6,29 @@
 #include <vector>
 
 #include "analysis/progress.h"
+#include "analysis/trace/model_info.h"
 
 namespace kvloupe::window {
 
 /// The options of a run of kvloupe-capture.
 struct CaptureOptions {
-  enum class Prompt { file, text, tokens };
+  enum class Prompt { file, text, tokens, results };
   std::string model;  // folder
   Prompt prompt = Prompt::file;
-  std::string file;               // of Prompt::file
-  std::string text;               // of Prompt::text
-  std::vector<std::int32_t> ids;  // of Prompt::tokens: forced, so that two runs read the same
-  int prompt_length = 0;          // of those
-  int block = 128;
-  int generate = 0;
-  std::string policy = "full";  // anything else: closed loop
+  std::string file;                 // of Prompt::file; of Prompt::results
+  int row = 0;                      // of Prompt::results: which of its runs
+  std::string text;                 // of Prompt::text
+  std::vector<std::int32_t> ids;    // of Prompt::tokens: forced, so that two runs read the same
+  int prompt_length = 0;            // of those
+  int block = 128;                  // 0, of Prompt::results: the evaluation's
+  int generate = 0;                 // 0, of Prompt::results: the length of its answers
+  std::string policy = kFullCache;  // anything else: closed loop
   std::string budget;
+  bool compact = false;  // positions, of a closed loop
   std::string output;
   std::string program;  // kvloupe-capture; empty: beside this program, else in $PATH
+
+  bool closed_loop() const { return policy != kFullCache; }
 };
 
 /// What is known about a run so far.

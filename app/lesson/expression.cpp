@@ -211,7 +211,7 @@ class Reader {
     const auto& kinds = use.info->arguments;
     if (kinds.size() != 3 || kinds[0].first != Argument::view) return;
     try {
-      window::check_choices(*window::find_view(use.arguments[0].word),
+      figure::check_choices(*window::find_view(use.arguments[0].word),
                             {{use.arguments[1].word, use.arguments[2].word}});
     } catch (const UsageError& error) {
       refuse(at, error.what());

@@ -33,6 +33,7 @@ ValueGroup sink_values();
 ValueGroup state_values();
 ValueGroup result_values();
 ValueGroup head_values();
+ValueGroup reader_values();
 ValueGroup answer_values();
 
 }  // namespace kvloupe::lesson

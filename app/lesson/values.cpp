@@ -8,7 +8,8 @@ namespace kvloupe::lesson {
 
 const std::vector<ValueGroup>& value_catalog() {
   static const std::vector<ValueGroup> catalog = {trace_values(),  sink_values(), state_values(),
-                                                  result_values(), head_values(), answer_values()};
+                                                  result_values(), head_values(), reader_values(),
+                                                  answer_values()};
   return catalog;
 }
 

@@ -1,13 +1,15 @@
 #include "app/session/head_grid.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <limits>
+#include <utility>
 
 #include "analysis/metric/sink.h"
 #include "analysis/numeric/set_overlap.h"
-#include "analysis/replay/follow.h"
 
 namespace kvloupe::window {
 
@@ -69,6 +71,22 @@ const std::vector<GridMetric>& grid_metrics() {
          "query heads. The same for every policy and step. Above 0.3 a head counts as a sink head. "
          "After StreamingLLM §3.1.",
          GridMetric::From::trace});
+    // The sink's own is the measure above.
+    static std::vector<std::pair<std::string, std::string>> texts;
+    for (const RoleInfo& role : role_catalog()) {
+      if (role.value == &HeadRoles::sink) continue;
+      texts.emplace_back(fmt::format("role: {}", role.label),
+                         fmt::format("{}, with the full cache, mean over the head's query heads: "
+                                     "{}. The same for every policy and step. A query head is "
+                                     "named so from {:g} on. {}.",
+                                     role.title, role.formula, role.threshold, role.source));
+    }
+    std::size_t at = 0;
+    for (const RoleInfo& role : role_catalog()) {
+      if (role.value == &HeadRoles::sink) continue;
+      list.push_back({texts[at].first, texts[at].second, GridMetric::From::trace, nullptr, &role});
+      ++at;
+    }
     return list;
   }();
   return kMetrics;
@@ -98,6 +116,16 @@ GridValues grid_values(std::string_view metric, const GridSources& sources, int 
                        int step) {
   GridValues grid = no_values(layers, heads);
   const GridMetric* known = find_grid_metric(metric);
+  if (known && known->role) {
+    for (const TokenReads& head : sources.roles ? *sources.roles : std::vector<TokenReads>()) {
+      if (head.layer >= layers || head.head >= heads) continue;
+      double sum = 0.0;
+      for (const HeadRoles& roles : head.roles) sum += roles.*known->role->value;
+      grid.at(head.layer, head.head) = sum / static_cast<double>(head.roles.size());
+    }
+    find_limits(grid);
+    return grid;
+  }
   if (known && known->from == GridMetric::From::trace) {
     if (sources.sinks) take_group_means(grid, *sources.sinks);
     find_limits(grid);

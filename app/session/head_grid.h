@@ -8,6 +8,7 @@
 #include "analysis/matrix.h"
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/record/records.h"
+#include "analysis/replay/follow.h"
 #include "app/session/state.h"
 
 namespace kvloupe::window {
@@ -18,6 +19,7 @@ struct GridMetric {
   std::string_view tooltip;  // formula and source
   enum class From { policy, both_policies, trace } from = From::policy;
   const Measure* measure = nullptr;  // of the catalogue: has to be measured
+  const RoleInfo* role = nullptr;    // of the heads, with the full cache
 };
 /// The catalogue's measures that have a label, then what needs no measuring.
 const std::vector<GridMetric>& grid_metrics();
@@ -53,8 +55,9 @@ inline constexpr std::string_view kFollowedMetric = "followed tokens";
 struct GridSources {
   const Replay* a = nullptr;
   const Replay* b = nullptr;
-  const Matrix* sinks = nullptr;               // [L,Hq], of sink_strengths() at token 0
-  const std::vector<int>* followed = nullptr;  // ascending
+  const Matrix* sinks = nullptr;                   // [L,Hq], of sink_strengths() at token 0
+  const std::vector<TokenReads>* roles = nullptr;  // of the heads known so far
+  const std::vector<int>* followed = nullptr;      // ascending
 };
 /// Of a measure: what the replays' records have of it. O(layers · heads), but O(layers · heads · T)
 /// for the overlap.

@@ -16,12 +16,13 @@ std::string& word_of(SpecPart& part, std::string_view name) {
   throw UsageError("policy: " + part.name + " names no tokens");
 }
 
-void add_token(std::string& tokens, int token) {
+void add_tokens(std::string& tokens, TokenRange more) {
   std::vector<TokenRange> ranges;
   read_tokens(tokens, ranges);
-  const bool there = std::any_of(ranges.begin(), ranges.end(),
-                                 [&](const TokenRange& range) { return range.contains(token); });
-  if (!there) tokens += (tokens.empty() ? "" : ";") + std::to_string(token);
+  const bool there = std::any_of(ranges.begin(), ranges.end(), [&](const TokenRange& range) {
+    return range.contains(more.first) && range.contains(more.end - 1);
+  });
+  if (!there) tokens += (tokens.empty() ? "" : ";") + ranges_text(more);
 }
 
 std::string name_of(const HeadIndex& head) {
@@ -41,19 +42,24 @@ void add_head(std::string& heads, std::optional<HeadIndex> head) {
 }
 }  // namespace
 
-std::string with_intervention(const std::string& spec, Intervention what, int token,
+std::string ranges_text(TokenRange tokens) {
+  const std::string first = std::to_string(tokens.first);
+  return tokens.end - tokens.first > 1 ? first + "-" + std::to_string(tokens.end - 1) : first;
+}
+
+std::string with_intervention(const std::string& spec, Intervention what, TokenRange tokens,
                               std::optional<HeadIndex> head) {
   PolicySpec policy = parse_policy(spec);
   const std::string name = what == Intervention::keep ? "keep" : "drop";
   const auto found = std::find_if(policy.parts.begin(), policy.parts.end(),
                                   [&](const SpecPart& part) { return part.name == name; });
   if (found != policy.parts.end()) {
-    add_token(word_of(*found, "tokens"), token);
+    add_tokens(word_of(*found, "tokens"), tokens);
     add_head(word_of(*found, "heads"), head);
     return parse_policy(policy.text()).text();
   }
   SpecPart part = default_part(*find_policy(name));
-  word_of(part, "tokens") = std::to_string(token);
+  word_of(part, "tokens") = ranges_text(tokens);
   if (head) word_of(part, "heads") = name_of(*head);
   policy.parts.push_back(std::move(part));
   return parse_policy(policy.text()).text();

@@ -12,6 +12,7 @@
 #include "analysis/error.h"
 #include "analysis/output_file.h"
 #include "analysis/policy/spec.h"
+#include "app/figure/figures/figure_catalog.h"
 #include "app/session/head_grid.h"
 #include "app/session/view_catalog.h"
 
@@ -133,7 +134,7 @@ void read_tile(const Reader& tile, TileState& state) {
       state.choices[key] = value.get<std::string>();
     }
     try {
-      check_choices(*view, state.choices);
+      figure::check_choices(*view, state.choices);
     } catch (const UsageError& error) {
       tile.fail(tile.name("choices"), std::string("are not valid: ") + error.what());
     }
@@ -182,7 +183,7 @@ void read_workspace(const Reader& root, WorkspaceState& s) {
     Reader::fail("grid_metric", "has no value \"" + s.grid_metric + "\"");
   }
   root.read("followed", s.followed);
-  root.word("token_colour", s.token_colour, {"fate", "score", "difference", "none"});
+  root.word("token_colour", s.token_colour, {"fate", "score", "heads", "difference", "none"});
   if (const Json* tiles = root.find("tiles")) {
     if (!tiles->is_array() || tiles->size() > kMaxTiles)
       Reader::fail("tiles", "must be a list of at most 4");

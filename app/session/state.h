@@ -56,7 +56,7 @@ struct WorkspaceState {
   int block = 0;  // 0: the capture's own
   std::string grid_metric = "retained mass";
   std::string followed = "auto";      // tokens: "120-131", a segment's name, or auto
-  std::string token_colour = "fate";  // fate, score, difference or none
+  std::string token_colour = "fate";  // fate, score, heads, difference or none
   std::vector<TileState> tiles;       // always four; the first `tile_count` are shown
   int tile_count = 1;
   int active_tile = 0;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "analysis/error.h"
 #include "app/figure/figures/figure_catalog.h"
 
 namespace kvloupe::window {
@@ -12,15 +11,6 @@ const figure::FigureInfo* find_view(std::string_view name) {
   const auto it = std::find_if(views.begin(), views.end(),
                                [&](const figure::FigureInfo& view) { return view.name == name; });
   return it == views.end() ? nullptr : &*it;
-}
-
-void check_choices(const figure::FigureInfo& figure, const figure::Choices& choices) {
-  for (const auto& [name, value] : choices) {
-    const bool known = std::any_of(figure.choices.begin(), figure.choices.end(),
-                                   [&](const auto& choice) { return choice.name == name; });
-    if (!known) throw UsageError(figure.name + " has no choice \"" + name + "\"");
-    figure::choice(figure, choices, name);  // throws for a value that is none of its values
-  }
 }
 
 WorkspaceState default_state() {

@@ -10,9 +10,6 @@ namespace kvloupe::window {
 /// The figure of that name as a view, or nullptr: every figure can be looked at in a tile.
 const figure::FigureInfo* find_view(std::string_view name);
 
-/// Throws UsageError where a choice or its value is unknown to the view's figure.
-void check_choices(const figure::FigureInfo& figure, const figure::Choices& choices);
-
 /// The state of the window at its first start.
 WorkspaceState default_state();
 /// The state of a new window: the attention of a head, beside the film strip of a policy.

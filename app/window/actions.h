@@ -47,6 +47,11 @@ struct TakePolicy {
 struct ExplainToken {
   ImVec2 at;
 };
+/// The runs of an evaluation's cell, by the first of them, at a place in pixels.
+struct ExplainRun {
+  int run = -1;
+  ImVec2 at;
+};
 /// The list of views for a tile, at a place in pixels.
 struct ChooseView {
   std::size_t tile = 0;
@@ -59,7 +64,7 @@ struct Say {
 };
 
 using Action = std::variant<Command, OpenFile, ShowTrace, TakeState, OpenLesson, ShowView,
-                            TakePolicy, ExplainToken, ChooseView, Say>;
+                            TakePolicy, ExplainToken, ExplainRun, ChooseView, Say>;
 using Actions = std::vector<Action>;
 
 }  // namespace kvloupe::window

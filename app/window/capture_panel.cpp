@@ -6,10 +6,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <filesystem>
 
 #include "analysis/error.h"
+#include "analysis/file_word.h"
 #include "analysis/policy/spec.h"
 #include "analysis/trace/model_fingerprint.h"
 #include "app/window/demo_model.h"
@@ -33,20 +33,6 @@ void field(const PanelContext& c, const char* text, float button = 0.0F) {
   ImGui::SetNextItemWidth(button > 0.0F ? -button - ImGui::GetStyle().ItemSpacing.x : -1.0F);
 }
 
-/// keydiff+recent(10%) as part of a file's name.
-std::string file_word(const std::string& spec) {
-  std::string word;
-  for (const char c : spec) {
-    if (std::isalnum(static_cast<unsigned char>(c)) != 0) {
-      word += c;
-    } else if (!word.empty() && word.back() != '-') {
-      word += '-';
-    }
-  }
-  while (!word.empty() && word.back() == '-') word.pop_back();
-  return word;
-}
-
 std::string in_folder(const fs::path& folder, const std::string& file) {
   std::error_code error;
   return ((folder.empty() ? fs::current_path(error) : folder) / file).string();
@@ -56,7 +42,7 @@ std::string in_folder(const fs::path& folder, const std::string& file) {
 
 void CapturePanel::open_new(const PanelContext& c) {
   open_ = appeared_ = true;
-  options.policy = "full";
+  options.policy = kFullCache;
   if (options.prompt == CaptureOptions::Prompt::tokens)
     options.prompt = CaptureOptions::Prompt::file;
   model_chosen_ = false;
@@ -210,11 +196,11 @@ void CapturePanel::draw_prompt(const PanelContext& c) {
 }
 
 void CapturePanel::draw_policy(const PanelContext& c) {
-  bool closed = options.policy != "full";
+  bool closed = options.closed_loop();
   ImGui::AlignTextToFramePadding();
   ImGui::TextDisabled("cache");
   ImGui::SameLine(c.px(kNames));
-  if (radio_button("full", !closed, c.colours())) options.policy = "full";
+  if (radio_button("full", !closed, c.colours())) options.policy = kFullCache;
   help_tooltip(c.fonts, "Every policy can then be replayed on the trace (open loop)");
   ImGui::SameLine();
   if (radio_button("a policy (closed loop)", closed, c.colours()) && !closed) {
@@ -224,7 +210,7 @@ void CapturePanel::draw_policy(const PanelContext& c) {
   help_tooltip(c.fonts,
                "The policy evicts in each layer's cache after every block. Later keys and values "
                "in every layer above 0 then come from a model that runs with the policy");
-  if (options.policy == "full") return;
+  if (!options.closed_loop()) return;
   const float budget = c.px(96);
   field(c, "policy", budget + c.px(64));
   ImGui::PushFont(c.fonts.mono);
@@ -357,7 +343,7 @@ void CapturePanel::draw(const PanelContext& c) {
       "##capture", nullptr,
       ImGuiWindowFlags_NoDecoration | ImGuiWindowFlags_NoMove | ImGuiWindowFlags_NoSavedSettings);
   ImGui::PushFont(c.fonts.heading);
-  ImGui::TextUnformatted(options.policy == "full" ? "New capture" : "New capture: closed loop");
+  ImGui::TextUnformatted(options.closed_loop() ? "New capture: closed loop" : "New capture");
   ImGui::PopFont();
   const bool runs = running();
   ImGui::BeginDisabled(runs);

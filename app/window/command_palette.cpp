@@ -84,13 +84,13 @@ void add_recent(const RecentFiles& recent, std::vector<PaletteEntry>& out) {
 
 std::string why_not(const figure::FigureInfo& view, const Results& results,
                     const WorkspaceState& state) {
-  const request::FigureInputs inputs = results.inputs();
+  const request::FigureInputs inputs = results.inputs(view);
   const TileState tile{.view = view.name};
   request::FigureSettings settings = settings_of(state, tile);
   settings.choose_policy_b = false;
   try {
     std::string why = missing_input(view, request::make_request(view, settings, inputs));
-    return why.empty() ? request::unavailable(view, request::traces_read(view, inputs)) : why;
+    return why.empty() ? request::unavailable(view, inputs) : why;
   } catch (const UsageError& error) {
     return error.what();
   }

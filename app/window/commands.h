@@ -10,6 +10,7 @@ enum class Command {
   none,  // of no key
   open,
   save_session,
+  copy_finding,
   open_session,
   export_view,
   new_capture,

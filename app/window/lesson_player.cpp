@@ -42,17 +42,6 @@ lesson::RichText without_numbers(lesson::RichText text) {
   return text;
 }
 
-/// All that a condition may hang on.
-std::string condition_key(const WorkspaceState& s, bool playing) {
-  const SharedSelection& at = s.selection;
-  std::string key =
-      fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", at.layer, at.head, at.query_head,
-                  at.step, at.token, at.first_token, at.last_token, s.policy_a, s.policy_b,
-                  s.policy_b_on, s.budget, s.block, s.tile_count, playing);
-  for (const TileState& tile : s.tiles) key += "|" + tile.view;
-  return key;
-}
-
 }  // namespace
 
 LessonPlayer::LessonPlayer(std::function<void()> wake, demo::DemoPlaces places)
@@ -282,10 +271,10 @@ void LessonPlayer::check_task(const PanelContext& c) {
     return;
   }
   task_job_.request(
-      queue_, fmt::format("{}#{}|{}", opened_, page_, condition_key(c.state, c.playing)),
+      queue_, TaskKey{opened_, page_, c.state, c.playing},
       [when = page->task->when, state = lesson::lesson_state(traces_, c.state, c.playing)](
           Progress& progress, const auto&) { return lesson::is_met(when, state, progress); },
-      kRest, job::Computed<bool>::Until::end);
+      kRest, decltype(task_job_)::Until::end);
   if (const auto value = task_job_.current(); value && *value) met();
 }
 

@@ -101,7 +101,15 @@ class LessonPlayer {
   job::JobQueue queue_;
   job::Computed<List> list_;
   job::Computed<Prepared> page_job_;
-  job::Computed<bool> task_job_;
+  /// All that a page's condition may depend on.
+  struct TaskKey {
+    long opened = 0;
+    int page = 0;
+    WorkspaceState state;
+    bool playing = false;
+    bool operator==(const TaskKey&) const = default;
+  };
+  job::Computed<bool, TaskKey> task_job_;
 
   long loads_ = 0;      // of the list
   std::string wanted_;  // of the list, once it is there

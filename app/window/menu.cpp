@@ -84,6 +84,8 @@ void draw_menu(const PanelContext& c, const MenuContent& content) {
   if (ImGui::BeginMenu("Edit")) {
     item(c, "Undo change of policy", Command::undo, false, content.history.can_undo());
     item(c, "Redo", Command::redo, false, content.history.can_redo());
+    ImGui::Separator();
+    item(c, "Copy finding", Command::copy_finding, false, open);
     ImGui::EndMenu();
   }
   if (ImGui::BeginMenu("View")) {

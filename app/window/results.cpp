@@ -114,6 +114,21 @@ void Results::open_evaluation(const std::filesystem::path& path) {
                       });
 }
 
+void Results::follow_evaluation() {
+  const EvaluationPointer latest = evaluation();
+  if (!latest || (!evaluations_.empty() && evaluations_.back() == latest)) return;
+  std::erase_if(evaluations_,
+                [&](const EvaluationPointer& one) { return one->task == latest->task; });
+  evaluations_.push_back(latest);
+}
+
+EvaluationPointer Results::evaluation(Evaluation::Task task) const {
+  for (const EvaluationPointer& one : evaluations_) {
+    if (one->task == task) return one;
+  }
+  return nullptr;
+}
+
 EvaluationPointer Results::evaluation() const {
   const auto value = evaluation_.value();
   return value ? *value : nullptr;
@@ -132,6 +147,7 @@ void Results::update(const WorkspaceState& state) {
   }
   compare_loops(state);
   request_sinks(state);
+  request_roles(state);
   request_reads(state);
 }
 
@@ -154,30 +170,38 @@ void Results::request_reads(const WorkspaceState& state) {
     }
   }
   if (followed_.empty()) return reads_.clear();
-  std::string key = trace_key();
-  for (const int token : followed_) key += "," + std::to_string(token);
-  reads_.request(long_, key,
+  reads_.request(long_, ReadsKey{trace_key(), followed_},
                  [open, tokens = followed_, replays = this->replays()](Progress& progress,
                                                                        const auto& publish) {
-                   ReadsRequest wanted;
-                   wanted.tokens = tokens;
-                   wanted.background = true;
-                   wanted.states = &replays->states();
-                   std::vector<TokenReads> so_far;
-                   return token_reads(*open, wanted, progress,
-                                      [&](const std::vector<TokenReads>& heads) {
-                                        so_far.insert(so_far.end(), heads.begin(), heads.end());
-                                        publish(so_far);
-                                      });
+                   return replays->reads(*open, tokens, true, progress, publish);
                  });
 }
 
 void Results::request_sinks(const WorkspaceState& state) {
   const GridMetric* metric = find_grid_metric(state.grid_metric);
-  if (!metric || metric->from != GridMetric::From::trace) return;
+  if (!metric || metric->from != GridMetric::From::trace || metric->role) return;
   sinks_.request(long_, trace_key(), [open = trace()](Progress& progress, const auto&) {
     return sink_strengths(*open, 0, progress);
   });
+}
+
+void Results::request_roles(const WorkspaceState& state) {
+  const GridMetric* metric = find_grid_metric(state.grid_metric);
+  if (!metric || !metric->role) return;
+  roles_.request(
+      long_, trace_key(),
+      [open = trace(), replays = this->replays()](Progress& progress, const auto& publish) {
+        ReadsRequest wanted;
+        wanted.tokens = {0};
+        wanted.roles = true;
+        wanted.background = true;
+        wanted.states = &replays->states();
+        std::vector<TokenReads> so_far;
+        return token_reads(*open, wanted, progress, [&](const std::vector<TokenReads>& heads) {
+          so_far.insert(so_far.end(), heads.begin(), heads.end());
+          publish(so_far);
+        });
+      });
 }
 
 void Results::request(PolicyResults& results, const std::string& spec,
@@ -226,11 +250,15 @@ void Results::request(PolicyResults& results, const std::string& spec,
   }
 }
 
-request::FigureInputs Results::inputs() const {
+request::FigureInputs Results::inputs(const figure::FigureInfo& info) const {
   request::FigureInputs inputs;
   if (const TracePointer open = trace()) inputs.traces.push_back(open);
   inputs.other_loop = other_loop();
   inputs.evaluation = evaluation();
+  // The latest that this figure can show; of none that, why it cannot.
+  for (const EvaluationPointer& one : evaluations_) {
+    if (info.unfit && info.unfit(*one).empty()) inputs.evaluation = one;
+  }
   return inputs;
 }
 
@@ -239,7 +267,8 @@ std::string missing_input(const figure::FigureInfo& info, const request::FigureR
     case request::Missing::nothing:
       break;
     case request::Missing::evaluation:
-      return "This view shows an evaluation: open a results file of kvloupe-capture eval (Ctrl O).";
+      return "This view shows results of kvloupe-capture eval or rescue: open such a file (Ctrl "
+             "O).";
     case request::Missing::trace:
       return "This view shows a trace: open one (Ctrl O).";
     case request::Missing::other_loop:

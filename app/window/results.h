@@ -67,6 +67,11 @@ class Results {
   std::shared_ptr<const Matrix> sinks() const { return sinks_.current(); }
   bool computing_sinks() const { return sinks_.computing(); }
 
+  /// What the open trace's heads do; asked for by the grid's roles alone, fewer heads until all are
+  /// known.
+  std::shared_ptr<const std::vector<TokenReads>> roles() const { return roles_.current(); }
+  bool computing_roles() const { return roles_.computing(); }
+
   /// The tokens followed, ascending, while the grid shows them; else empty. `followed_error`: one
   /// line about why the state's text names none.
   const std::vector<int>& followed() const { return followed_; }
@@ -78,6 +83,9 @@ class Results {
   /// Reads results of kvloupe-capture eval in the background; the ones before stay until then.
   void open_evaluation(const std::filesystem::path& path);
   EvaluationPointer evaluation() const;
+  /// The one opened last of a task; nullptr where there is none.
+  EvaluationPointer evaluation(Evaluation::Task task) const;
+  EvaluationPointer rescue() const { return evaluation(Evaluation::Task::rescue); }
   /// Text that identifies them.
   std::string evaluation_key() const { return evaluation_.value_key(); }
   bool opening_evaluation() const { return evaluation_.computing(); }
@@ -93,7 +101,9 @@ class Results {
   std::shared_ptr<const Replay> latest(const job::Computed<Replay, ReplayKey>& slot,
                                        const WorkspaceState& state, bool all_layers) const;
   /// What figures can be made from.
-  request::FigureInputs inputs() const;
+  request::FigureInputs inputs(const figure::FigureInfo& info) const;
+  /// Call once per frame: remembers the evaluations that were opened, the last one of each task.
+  void follow_evaluation();
   /// Steps of a replay with the state's block.
   std::vector<Block> blocks(const WorkspaceState& state) const;
 
@@ -118,6 +128,7 @@ class Results {
 
   void compare_loops(const WorkspaceState& state);
   void request_sinks(const WorkspaceState& state);
+  void request_roles(const WorkspaceState& state);
   void request_reads(const WorkspaceState& state);
   std::vector<TracePointer> other_loops() const;
 
@@ -128,13 +139,20 @@ class Results {
   job::Computed<TracePointer> trace_;
   std::vector<TracePointer> at_hand_;  // the one shown last at the end
   job::Computed<EvaluationPointer> evaluation_;
+  std::vector<EvaluationPointer> evaluations_;      // the last one of each task
   using Loops = std::pair<ReplayKey, std::string>;  // a replay, and the closed-loop trace
   job::Computed<double, Loops> agreement_;
   job::Computed<Matrix> sinks_;
+  job::Computed<std::vector<TokenReads>> roles_;
   std::vector<int> followed_;
   std::pair<std::string, std::string> followed_of_;  // the trace's key, and the state's text
   std::string followed_error_;
-  job::Computed<std::vector<TokenReads>> reads_;
+  struct ReadsKey {
+    std::string trace;
+    std::vector<int> tokens;
+    bool operator==(const ReadsKey&) const = default;
+  };
+  job::Computed<std::vector<TokenReads>, ReadsKey> reads_;
   job::JobQueue quick_;
   job::JobQueue long_;
   job::JobQueue comparing_;

@@ -54,6 +54,7 @@ void ShownResults::follow() {
   follow_head_measures(results_.b, 1, now);
   follow_tokens(results_.a, 0, now);
   follow_tokens(results_.b, 1, now);
+  follow_in_heads(now);
 }
 
 void ShownResults::follow_measured_grid(const Measure& measure, int now) {
@@ -99,23 +100,41 @@ void ShownResults::follow_grid(int now) {
   measured_grid_ = nullptr;
   const auto count = [](const auto& replay) { return replay ? replay->heads.size() : 0; };
   const std::shared_ptr<const Matrix> sinks = results_.sinks();
+  const auto roles = results_.roles();
   const GridSubject subject{trace_key_, state_.grid_metric, now};
-  const GridKey key{
-      subject,       results_.a.all.value_key(), results_.b.all.value_key(), count(all_a_),
-      count(all_b_), state_.policy_b_on,         sinks != nullptr,           results_.followed()};
+  const GridKey key{subject,
+                    results_.a.all.value_key(),
+                    results_.b.all.value_key(),
+                    count(all_a_),
+                    count(all_b_),
+                    state_.policy_b_on,
+                    sinks != nullptr,
+                    roles ? roles->size() : 0,
+                    results_.followed()};
   if (key == grid_key_) return;
   grid_key_ = key;
   const bool same_steps = all_a_ && all_a_->blocks.size() == blocks_.size();
   const ModelInfo& model = results_.trace()->model();
-  GridValues fresh = grid_values(
-      state_.grid_metric,
-      {same_steps ? all_a_.get() : nullptr, all_b_.get(), sinks.get(), &results_.followed()},
-      model.num_layers, model.num_kv_heads, now);
+  GridValues fresh = grid_values(state_.grid_metric,
+                                 {same_steps ? all_a_.get() : nullptr, all_b_.get(), sinks.get(),
+                                  roles.get(), &results_.followed()},
+                                 model.num_layers, model.num_kv_heads, now);
   // While a budget is dragged, heads that are still to come keep what they had, so that nothing
   // flickers; each is replaced as it comes.
   if (subject == grid_of_ && results_.a.all.computing()) keep_missing(fresh, grid_);
   grid_of_ = subject;
   grid_ = std::move(fresh);
+}
+
+void ShownResults::follow_in_heads(int now) {
+  if (state_.token_colour != "heads" || !all_a_ || all_a_->heads.empty() ||
+      all_a_->blocks.size() != blocks_.size()) {
+    return in_heads_.clear();
+  }
+  const TokensKey key{results_.a.all.value_key(), now, all_a_->heads.size()};
+  if (key == in_heads_key_ && !in_heads_.empty()) return;
+  in_heads_key_ = key;
+  in_heads_ = share_of_heads(*all_a_, now);
 }
 
 std::pair<int, int> ShownResults::heads_keeping(int token) const {

@@ -41,6 +41,10 @@ class ShownResults {
   /// In how many heads a token is in the cache after the step shown, under policy A, of how many
   /// whose replay is there.
   std::pair<int, int> heads_keeping(int token) const;
+  /// [T] the share of the heads whose replay under policy A is there that have each token in the
+  /// cache after the step shown; 0 for tokens still to come. nullptr until a replay is there, and
+  /// where the text is not coloured by it.
+  const std::vector<float>* in_heads() const { return in_heads_.empty() ? nullptr : &in_heads_; }
   /// What became of the followed tokens in a head under policy A; nothing until that is known.
   std::optional<TokenFate> followed_fate(int layer, int head) const;
   /// The results of the selected head, as far as they are there; else nullptr.
@@ -61,6 +65,7 @@ class ShownResults {
   void follow_measured_grid(const Measure& measure, int step);
   void follow_head_measures(const PolicyResults& policy, int which, int step);
   void follow_tokens(const PolicyResults& policy, int which, int step);
+  void follow_in_heads(int step);
 
   const WorkspaceState& state_;
   Results& results_;
@@ -74,6 +79,7 @@ class ShownResults {
     ReplayKey a, b;
     std::size_t heads_a = 0, heads_b = 0;  // so far
     bool b_on = false, sinks = false;
+    std::size_t roles = 0;  // heads whose roles are known
     std::vector<int> followed;
     bool operator==(const GridKey&) const = default;
   };
@@ -89,6 +95,8 @@ class ShownResults {
     bool operator==(const TokensKey&) const = default;
   };
   TokensKey step_tokens_key_[2];
+  TokensKey in_heads_key_;
+  std::vector<float> in_heads_;
   std::shared_ptr<const Replay> focus_a_, focus_b_, all_a_, all_b_;  // of this frame
 };
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "app/plot/printable.h"
+#include "app/window/intervene.h"
 #include "app/window/marks.h"
 #include "app/window/numbers.h"
 #include "app/window/panels.h"
@@ -155,6 +156,9 @@ void draw_colour_choice(const PanelContext& c) {
                "By fate under policy A: kept, protected, evicted at this step or before, merged"},
         Choice{"score", "score",
                "By score rank at this step under policy A: the darker, the higher"},
+        Choice{"heads", "heads",
+               "By the share of all heads that have the token in their cache at this step under "
+               "policy A: the darker, the more heads"},
         Choice{"difference", "A, B",
                "By policy. Blue, line above: only A keeps it; vermillion, line below: only B; "
                "grey: both"},
@@ -173,6 +177,8 @@ void draw_colour_choice(const PanelContext& c) {
       fmt::format("tokens {}–{}  ×", count_text(at.first_token), count_text(at.last_token));
   if (ImGui::SmallButton(range.c_str())) c.ask(Command::whole_range);
   help_tooltip(c.fonts, "All views show this range; click for all tokens (R)");
+  ImGui::SameLine();
+  draw_token_actions(c, {at.first_token, at.last_token + 1});
 }
 
 /// How many tokens only one of the policies has, of those seen.
@@ -234,6 +240,9 @@ void draw_token_lines(const PanelContext& c, TokenText& text) {
   }
   ImGui::PopFont();
 
+  const auto colour = c.state.token_colour == "score"   ? TokenText::Colour::score
+                      : c.state.token_colour == "heads" ? TokenText::Colour::heads
+                                                        : TokenText::Colour::fate;
   ImGui::BeginChild("##tokens", {0, 0}, false, ImGuiWindowFlags_NoNavInputs);
   const TokenText::Output out =
       text.draw(c.results.trace_key(),
@@ -242,7 +251,8 @@ void draw_token_lines(const PanelContext& c, TokenText& text) {
                  .text = trace->tokens().text,
                  .count = trace->length(),
                  .tokens = c.state.token_colour == "none" ? nullptr : c.shown.tokens_a(),
-                 .by_score = c.state.token_colour == "score",
+                 .colour = colour,
+                 .in_heads = colour == TokenText::Colour::heads ? c.shown.in_heads() : nullptr,
                  .other = differs ? c.shown.tokens_b() : nullptr,
                  .selected = c.state.selection.token,
                  .hovered = c.hovered.token,

@@ -250,8 +250,9 @@ void Tile::request(const TileState& tile, const TileContext& context, ImVec2 siz
   const figure::FigureInfo* view = find_view(tile.view);
   error_.clear();
   waiting_for_replay_ = false;
-  const request::FigureInputs inputs = context.panel.results.inputs();
-  if (!view || (inputs.traces.empty() && !inputs.evaluation)) return;
+  if (!view) return;
+  const request::FigureInputs inputs = context.panel.results.inputs(*view);
+  if (inputs.traces.empty() && !inputs.evaluation) return;
   if (shown_view_ != tile.view) {
     figure_.clear();
     picture_.clear();
@@ -273,8 +274,7 @@ void Tile::request(const TileState& tile, const TileContext& context, ImVec2 siz
   figure_.request(queue, key,
                   [&info, request = key.request, inputs, ready,
                    service = context.panel.results.figures()](Progress& progress, const auto&) {
-                    const std::string reason =
-                        request::unavailable(info, request::traces_read(info, inputs));
+                    const std::string reason = request::unavailable(info, inputs);
                     if (!reason.empty()) throw WorkError(reason);
                     return service->make(info, request, inputs, progress, ready);
                   });
@@ -394,9 +394,8 @@ void Tile::interact(TileState& tile, const TileContext& context, const figure::S
     if (target->step >= 0) context.selection.step = target->step;
     if (target->layer >= 0) context.selection.layer = target->layer;
     if (target->head >= 0) context.selection.head = target->head;
-    if (target->token >= 0) {
-      context.panel.ask(ExplainToken{io.MousePos});
-    }
+    if (target->token >= 0) context.panel.ask(ExplainToken{io.MousePos});
+    if (target->run >= 0) context.panel.ask(ExplainRun{target->run, io.MousePos});
   }
 }
 

@@ -8,7 +8,7 @@
 #include "analysis/error.h"
 #include "app/plot/printable.h"
 #include "app/session/head_grid.h"
-#include "app/session/interventions.h"
+#include "app/window/intervene.h"
 #include "app/window/marks.h"
 #include "app/window/panel_context.h"
 #include "app/window/shaped_text.h"
@@ -156,38 +156,13 @@ void TokenCard::draw_expectations(const PanelContext& c, int token, float width)
   ImGui::PopTextWrapPos();
 }
 
-namespace {
-/// One token kept or dropped by policy A.
-void intervene(const PanelContext& c, Intervention what, int token, std::optional<HeadIndex> head) {
-  try {
-    c.ask(TakePolicy{PolicySide::a, with_intervention(c.state.policy_a, what, token, head)});
-  } catch (const UsageError& problem) {
-    c.fail(problem.what());
-  }
-}
-}  // namespace
-
 void TokenCard::draw_all_heads(const PanelContext& c, int token) {
   const auto [kept, known] = c.shown.heads_keeping(token);
   if (known > 0) {
     ImGui::TextDisabled("in the cache of %d of %d heads after step %d", kept, known,
                         c.shown.step());
   }
-  const HeadIndex here{c.state.selection.layer, c.state.selection.head};
-  if (ImGui::SmallButton("Follow")) {
-    c.state.followed = std::to_string(token);
-    c.state.grid_metric = kFollowedMetric;
-  }
-  help_tooltip(c.fonts, "The grid shows what becomes of this token in every head");
-  ImGui::SameLine();
-  if (ImGui::SmallButton("Keep here")) intervene(c, Intervention::keep, token, here);
-  help_tooltip(c.fonts, "Policy A keeps this token in this head, inside the budget (+keep)");
-  ImGui::SameLine();
-  if (ImGui::SmallButton("Keep in all")) intervene(c, Intervention::keep, token, std::nullopt);
-  help_tooltip(c.fonts, "Policy A keeps this token in every head, inside the budget (+keep)");
-  ImGui::SameLine();
-  if (ImGui::SmallButton("Drop here")) intervene(c, Intervention::drop, token, here);
-  help_tooltip(c.fonts, "Policy A evicts this token in this head as soon as it may leave (+drop)");
+  draw_token_actions(c, {token, token + 1});
 }
 
 void TokenCard::draw(const PanelContext& c) {

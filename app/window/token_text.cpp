@@ -30,7 +30,12 @@ ImU32 background(const TokenText::Input& in, std::size_t token) {
   using figure::TokenState;
   if (!in.tokens) return 0;
   if (in.other) return difference(in, token);
-  if (in.by_score) {
+  if (in.colour == TokenText::Colour::heads) {
+    if (!in.in_heads || token >= in.in_heads->size()) return 0;
+    const float share = (*in.in_heads)[token];
+    return share > 0.0F ? faded(in.colours.retained, 0.05F + 0.45F * share) : 0;
+  }
+  if (in.colour == TokenText::Colour::score) {
     const int rank = in.tokens->ranks[token];
     if (rank == 0 || in.tokens->scored < 2) return 0;
     const float share =
@@ -135,7 +140,10 @@ TokenText::Output TokenText::draw(const std::string& trace_key, const Input& in)
       const bool merged = state == figure::TokenState::merged;
       const bool gone = !in.other && (state == figure::TokenState::evicted || (merged && !leaving));
       const bool nobody_has = in.other && in.tokens && difference(in, token) == 0;
-      const bool faint = !figure::is_kept(state) && !leaving;
+      const bool some_have =
+          in.colour == Colour::heads && in.in_heads && (*in.in_heads)[token] > 0.0F;
+      const bool faint =
+          in.colour == Colour::heads ? !some_have : !figure::is_kept(state) && !leaving;
       if (nobody_has || (!in.other && faint)) {
         ink = in.colours.secondary;
       }
@@ -145,7 +153,7 @@ TokenText::Output TokenText::draw(const std::string& trace_key, const Input& in)
         const float y = a ? low.y + 0.5F : high.y - 0.5F;
         list.AddLine({low.x, y}, {high.x, y}, a ? in.colours.retained : in.colours.evicted, 2.0F);
       }
-      if (gone && !in.by_score) {
+      if (gone && in.colour == Colour::fate) {
         // Under the letters and not through the spaces, so that words stay readable.
         const std::size_t letters = shown_[token].find_first_not_of(' ');
         const float from =
@@ -155,7 +163,7 @@ TokenText::Output TokenText::draw(const std::string& trace_key, const Input& in)
       }
       draw_line(list, in.fonts, in.fonts.mono, size, {low.x, top + baseline_box}, ink,
                 shown_[token]);
-      if (!in.by_score && !in.other && state == figure::TokenState::protected_) {
+      if (in.colour == Colour::fate && !in.other && state == figure::TokenState::protected_) {
         list.AddLine({low.x, high.y - 0.5F}, {high.x, high.y - 0.5F}, in.colours.protection);
       }
       if (i == in.selected) list.AddRect(low, high, in.colours.ink, 0, 0, 1.0F);

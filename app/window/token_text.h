@@ -13,14 +13,16 @@ namespace kvloupe::window {
 /// The sequence as flowing text, coloured by fate or score. Draws only the visible lines.
 class TokenText {
  public:
+  enum class Colour { fate, score, heads };
   struct Input {
     const Fonts& fonts;
     const WindowColours& colours;
     const std::vector<std::string>& text;  // [T]; may be empty: indices are shown
     int count = 0;                         // T
     const StepTokens* tokens = nullptr;
-    bool by_score = false;
-    const StepTokens* other = nullptr;  // under policy B: shows who keeps what instead
+    Colour colour = Colour::fate;
+    const std::vector<float>* in_heads = nullptr;  // [T] share of the heads that have the token
+    const StepTokens* other = nullptr;             // under policy B: shows who keeps what instead
     int selected = -1;
     int hovered = -1;
     int follow = -1;  // a token to keep visible when it changes

@@ -26,6 +26,7 @@ Workspace::Workspace(Host host)
       capture_panel(host.wake, models),
       start_page(host.wake, host.demo),
       lessons(host.wake, host.demo),
+      cause_card(models, host.demo.cache, host.demo.program, host.wake),
       recent(host.recent_files),
       host_(std::move(host)) {
   fonts.metrics = &metrics;
@@ -145,7 +146,7 @@ std::string Workspace::open_files() const {
 
 bool Workspace::settled() const {
   if (results.opening() || results.opening_evaluation() || start_page.capturing()) return false;
-  if (lessons.busy() || file_panel.listing()) return false;
+  if (lessons.busy() || file_panel.listing() || cause_card.busy() || finding_wanted_) return false;
   if (drawn_files_ != open_files()) return false;  // what was drawn last is of other files
   if (!results.trace() && !results.evaluation()) return true;
   if (frames_wanted_ > 0 || !results.idle() || export_panel.previewing()) return false;
@@ -167,7 +168,9 @@ void Workspace::follow_evaluation() {
   if (!evaluation || results.evaluation_key() == shown_evaluation_) return;
   shown_evaluation_ = results.evaluation_key();
   const bool needles = evaluation->task == Evaluation::Task::needle;
-  const char* first = needles ? "needle-grid" : "perplexity-budget";
+  const char* first = needles                                        ? "needle-grid"
+                      : evaluation->task == Evaluation::Task::rescue ? "rescue"
+                                                                     : "perplexity-budget";
   if (results.trace()) {
     show_view(state, first);
   } else {
@@ -201,6 +204,7 @@ void Workspace::follow_new_trace(const Trace& trace) {
 }
 
 void Workspace::follow_results() {
+  results.follow_evaluation();
   follow_evaluation();
   const TracePointer trace = results.trace();
   const std::string error = results.open_error();
@@ -390,6 +394,9 @@ void Workspace::perform(Command command) {
     case Command::redo:
       history.redo(state);
       break;
+    case Command::copy_finding:
+      finding_wanted_ = range.trace != nullptr;
+      break;
     case Command::edit_spec:
       stage_.reveal(Panel::right, state);
       editors.a.focus_line();
@@ -419,6 +426,7 @@ void Workspace::perform(const Action& action) {
                           if (of_b) state.policy_b_on = true;
                         },
                         [&](const ExplainToken& it) { token_card.open(it.at); },
+                        [&](const ExplainRun& it) { cause_card.open(context(), it.run, it.at); },
                         [&](const ChooseView& it) {
                           state.active_tile = static_cast<int>(it.tile);
                           palette.open_views(context(), &it.at);
@@ -451,6 +459,8 @@ bool Workspace::close_topmost() {
   } else if (token_card.is_open()) {
     token_card.close();
     return false;  // and the token is let go
+  } else if (cause_card.is_open()) {
+    cause_card.close();
   } else if (presenting_) {
     presenting_ = false;
   } else if (!notice.empty()) {
@@ -521,6 +531,22 @@ MenuContent Workspace::menu_content() {
   return content;
 }
 
+/// Which heads read the followed tokens and lost them: into the clipboard.
+void Workspace::copy_finding_when_known(const PanelContext& c) {
+  if (!finding_wanted_) return;
+  finding_.request(c, {});
+  if (const auto finding = finding_.current()) {
+    copy_finding(c, *finding);
+  } else if (const std::string error = finding_.error(); !error.empty()) {
+    c.fail(error);
+  } else if (finding_.computing()) {
+    return;
+  } else {
+    c.fail("the followed tokens \"" + state.followed + "\" are not in the trace");
+  }
+  finding_wanted_ = false;
+}
+
 void Workspace::draw_content() {
   const PanelContext c = context();
   if (presenting_) {
@@ -537,6 +563,8 @@ void Workspace::draw_content() {
   export_panel.draw(c, tiles[static_cast<std::size_t>(state.active_tile)]);
   capture_panel.draw(c);
   token_card.draw(c);
+  cause_card.draw(c);
+  copy_finding_when_known(c);
   if (help_open_) draw_help_sheet(c, help_open_);
   palette.draw(c);
   do_what_was_asked();

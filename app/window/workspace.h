@@ -12,6 +12,7 @@
 #include "app/scene/text_metrics.h"
 #include "app/session/state.h"
 #include "app/window/capture_panel.h"
+#include "app/window/cause_card.h"
 #include "app/window/command_palette.h"
 #include "app/window/commands.h"
 #include "app/window/export_panel.h"
@@ -100,6 +101,7 @@ class Workspace {
   bool lesson_folded = false;
   CommandPalette palette;
   TokenCard token_card;
+  CauseCard cause_card;
   PolicyHistory history;
   RecentFiles recent;
   TokenText token_text;
@@ -143,6 +145,7 @@ class Workspace {
   StageContent stage_content();
   MenuContent menu_content();
   std::string open_files() const;
+  void copy_finding_when_known(const PanelContext& context);
 
   Host host_;
   Stage stage_;
@@ -152,7 +155,9 @@ class Workspace {
   Preferences preferences_;
   double next_step_at_ = 0.0;
   int frames_wanted_ = 2;
-  std::string drawn_files_;  // as open_files() said when the last frame began
+  FindingJob finding_;
+  bool finding_wanted_ = false;  // to copy it
+  std::string drawn_files_;      // as open_files() said when the last frame began
   std::string shown_error_;
   std::string shown_evaluation_, shown_evaluation_error_;
   std::string fonts_for_;

@@ -5,8 +5,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <functional>
 #include <set>
 #include <sstream>
 
@@ -322,6 +324,39 @@ TEST_F(LessonValues, OfAttentionAndKeysAreThoseOfPlainLoops) {
   for (Eigen::Index i = 0; i < keys.rows(); ++i) anchor += keys.row(i).cast<double>().normalized();
   EXPECT_NEAR(number("anchor_cosine(9)"),
               keys.row(9).cast<double>().normalized().dot(anchor.normalized()), 1e-5);
+}
+
+TEST_F(LessonValues, OfReadersAreThoseOfPlainLoops) {
+  // The queries after the prompt: the answer's.
+  const int prompt = states.run.prompt_length, length = states.run.tokens();
+  ASSERT_GT(length, prompt);
+  std::vector<std::pair<double, std::pair<int, int>>> readers;
+  for (int layer = 0; layer < 2; ++layer) {
+    for (int head = 0; head < 2; ++head) {
+      double sum = 0.0;
+      for (int query_head = 2 * head; query_head < 2 * head + 2; ++query_head) {
+        for (int query = prompt; query < length; ++query) {
+          const std::vector<double> row = attention(layer, query_head, query);
+          for (int key = 0; key < prompt; ++key) sum += row[static_cast<std::size_t>(key)];
+        }
+      }
+      readers.push_back({sum / (2.0 * (length - prompt)), {layer, head}});
+    }
+  }
+  std::sort(readers.begin(), readers.end(), std::greater<>());
+  for (int rank = 1; rank <= 4; ++rank) {
+    const auto& [share, at] = readers[static_cast<std::size_t>(rank - 1)];
+    const std::string of = "(\"context\", " + std::to_string(rank) + ")";
+    EXPECT_NEAR(number("reader_share" + of), share, 1e-4);
+    EXPECT_EQ(number("reader_layer" + of), at.first);
+    EXPECT_EQ(number("reader_head" + of), at.second);
+    workspace.selection.layer = at.first;
+    workspace.selection.head = at.second;
+    EXPECT_DOUBLE_EQ(number("reader_kept" + of), number("segment_kept(\"context\")"));
+  }
+  EXPECT_TRUE(std::isnan(number("reader_share(\"context\", 5)")));
+  EXPECT_TRUE(std::isnan(number("reader_share(\"context\", 0)")));
+  EXPECT_TRUE(std::isnan(number("reader_share(\"needle\", 1)"))) << "the trace has none";
 }
 
 TEST_F(LessonValues, OfTheModelsWordsAreItsPredictions) {

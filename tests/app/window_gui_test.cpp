@@ -267,6 +267,10 @@ TEST_F(Window, ResultsOfAnEvaluationOpenAloneAndBesideATrace) {
   driver().settle();
   EXPECT_EQ(state().tiles[static_cast<std::size_t>(state().active_tile)].view, "perplexity-budget");
   EXPECT_NE(w().results.trace(), nullptr);
+  w().open(write_synthetic_rescue(folder_.path() / "rescue.json").string());
+  driver().settle();
+  EXPECT_EQ(state().tiles[static_cast<std::size_t>(state().active_tile)].view, "rescue");
+  EXPECT_EQ(w().tiles[static_cast<std::size_t>(state().active_tile)].error(), "");
   std::ofstream(folder_.path() / "cut.json") << R"({"format":"kvloupe-eval","runs":[)";
   w().open((folder_.path() / "cut.json").string());
   driver().settle();

@@ -119,5 +119,34 @@ TEST(HeadGrid, SinksAreTheMeanOverTheQueryHeadsAndNeedNoReplay) {
                           [](double value) { return std::isnan(value); }));
 }
 
+TEST(HeadGrid, RolesAreTheMeanOverTheQueryHeadsKnownSoFar) {
+  TokenReads one;
+  one.layer = 1;
+  one.head = 0;
+  one.roles = {HeadRoles{.previous = 0.25, .induction = 0.5}, HeadRoles{.previous = 0.75}};
+  const std::vector<TokenReads> roles = {one};
+  const GridValues previous = grid_values("role: previous", {.roles = &roles}, 2, 2, -1);
+  EXPECT_DOUBLE_EQ(previous.at(1, 0), 0.5);
+  EXPECT_TRUE(std::isnan(previous.at(0, 0)));
+  EXPECT_TRUE(std::isnan(grid_values("role: induction", {.roles = &roles}, 2, 2, -1).at(1, 0)))
+      << "unknown of one query head";
+  int of_roles = 0;
+  for (const GridMetric& metric : grid_metrics()) of_roles += metric.role != nullptr;
+  EXPECT_EQ(of_roles + 1, static_cast<int>(role_catalog().size())) << "the sink's is a metric";
+}
+
+TEST(StepTokensTest, TheShareOfHeadsThatHaveEachToken) {
+  Replay replay = small_replay();
+  replay.heads.push_back(replay.heads[0]);
+  replay.heads[1].evicted_at.assign(replay.heads[0].evicted_at.size(), -1);
+  const std::vector<float> share = share_of_heads(replay, 1);
+  ASSERT_EQ(share.size(), replay.heads[0].evicted_at.size());
+  for (std::size_t token = 0; token < share.size(); ++token) {
+    const int gone = replay.heads[0].evicted_at[token];
+    const bool seen = static_cast<int>(token) < replay.blocks[1].end;
+    EXPECT_EQ(share[token], !seen ? 0.0F : gone < 0 || gone > 1 ? 1.0F : 0.5F) << token;
+  }
+}
+
 }  // namespace
 }  // namespace kvloupe::window

@@ -1,0 +1,21 @@
+#pragma once
+// The program kvloupe-capture as a child process.
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "analysis/progress.h"
+
+namespace kvloupe::job {
+
+/// Its path: `named`, where that is not empty, else beside this program, else in $PATH. Throws
+/// WorkError where it is not found.
+std::string capture_program(const std::string& named);
+
+/// Runs it to its end; `on_line` gets the lines of its standard output. Throws WorkError with the
+/// program's own last line if it fails; Cancelled through progress.
+void run_capture_child(const std::vector<std::string>& words, Progress& progress,
+                       const std::function<void(const std::string&)>& on_line);
+
+}  // namespace kvloupe::job

@@ -1,0 +1,35 @@
+#pragma once
+// One run of an evaluation captured again, with the full cache and with the policy, so that one can
+// look for the cause of its answer.
+
+#include <filesystem>
+#include <functional>
+#include <string>
+
+#include "analysis/progress.h"
+
+namespace kvloupe::job {
+
+struct EvalCaseOptions {
+  std::filesystem::path results;
+  std::string results_identity;  // Evaluation::identity: another content is another case
+  int row = 0;                   // of its runs
+  std::string policy;            // "full": that is all
+  std::string budget;
+  bool compact = false;          // positions
+  std::string model;             // folder
+  std::filesystem::path folder;  // where traces are kept; made if it does not exist
+  std::string program;           // kvloupe-capture; empty: it is looked for
+  bool operator==(const EvalCaseOptions&) const = default;
+};
+
+struct EvalCaseTraces {
+  std::filesystem::path full, closed;  // `closed` is empty where the policy is the full cache
+};
+
+/// Captures the two traces, or takes those that were captured before. `progress` counts tokens.
+/// Throws WorkError with the program's own last line, FileError where the folder cannot be made,
+/// Cancelled.
+EvalCaseTraces capture_eval_case(const EvalCaseOptions& options, Progress& progress);
+
+}  // namespace kvloupe::job

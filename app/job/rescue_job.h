@@ -1,0 +1,35 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "analysis/progress.h"
+
+namespace kvloupe::job {
+
+/// The options of kvloupe-capture rescue.
+struct RescueOptions {
+  std::string model;  // folder
+  std::string trace;  // of a run with the full cache: its prompt is run
+  std::string policy;
+  std::string budget;
+  std::string tokens = "needle";  // a segment, or a list such as 120-131,140
+  std::string expect;             // empty: what the full cache says
+  int block = 128;
+  std::string dtype;    // empty: the program's choice
+  std::string output;   // results file
+  std::string program;  // kvloupe-capture; empty: it is looked for
+  bool operator==(const RescueOptions&) const = default;
+};
+
+/// The words of the command line.
+std::vector<std::string> rescue_command(const RescueOptions& options, const std::string& program);
+
+/// Runs the program to its end; `on_run` is called with the number of runs of the model so far.
+/// Throws WorkError with the program's own last line; Cancelled through progress, and then the
+/// results file holds the runs made until then.
+void run_rescue_program(const RescueOptions& options, Progress& progress,
+                        const std::function<void(int)>& on_run);
+
+}  // namespace kvloupe::job

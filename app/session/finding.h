@@ -1,0 +1,40 @@
+#pragma once
+// What following some tokens found, in a few sentences that one can paste into a note.
+
+#include <string>
+#include <vector>
+
+#include "analysis/evaluation/rescue_results.h"
+#include "analysis/replay/follow.h"
+#include "analysis/trace/trace.h"
+
+namespace kvloupe::window {
+
+struct Finding {
+  std::string readers;                // which heads read the tokens, and how much
+  std::string lost;                   // which of these lost them, at which step and rank
+  std::string proof;                  // what the running model says, or that it was not asked
+  std::vector<std::string> commands;  // that repeat it
+
+  /// All of it, a line each.
+  std::string text() const;
+};
+
+/// Where it comes from.
+struct FindingSource {
+  const Trace& trace;
+  const std::vector<int>& tokens;          // ascending, at least one
+  const std::string& policy;               // canonical spec
+  const std::string& budget;               // as written
+  int entries = 0;                         // the budget
+  int block = 0;                           // 0: the trace's
+  const std::vector<FollowedHead>& heads;  // with losses
+  const RescueResults* rescue = nullptr;   // of the same tokens, policy and budget; or none
+  std::string model;                       // folder, for the command; empty: not known
+};
+Finding finding(const FindingSource& source);
+
+/// "token 12", "tokens 12–20" or "13 tokens (12–20, 30–33)".
+std::string tokens_in_words(const std::vector<int>& tokens);
+
+}  // namespace kvloupe::window

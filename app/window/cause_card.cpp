@@ -1,0 +1,341 @@
+#include "app/window/cause_card.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "analysis/error.h"
+#include "analysis/evaluation/evaluation.h"
+#include "analysis/file_word.h"
+#include "analysis/trace/model_fingerprint.h"
+#include "app/demo/demo_trace.h"
+#include "app/plot/printable.h"
+#include "app/session/head_grid.h"
+#include "app/window/marks.h"
+#include "app/window/model_search.h"
+#include "app/window/numbers.h"
+#include "app/window/panel_context.h"
+#include "app/window/shaped_text.h"
+
+namespace kvloupe::window {
+
+namespace {
+namespace fs = std::filesystem;
+
+constexpr float kWidth = 456;
+constexpr std::size_t kLongestAnswer = 60;  // bytes shown of one
+
+std::string quoted(const std::string& text) {
+  std::string shown = figure::printable(text);
+  if (shown.size() > kLongestAnswer) {
+    std::size_t end = kLongestAnswer;
+    while (end > 0 && (static_cast<unsigned char>(shown[end]) & 0xC0U) == 0x80U) --end;
+    shown = shown.substr(0, end) + "…";
+  }
+  return "“" + shown + "”";
+}
+
+/// The folder of the model that was evaluated. Throws WorkError where none is known.
+std::string model_folder(const Evaluation& evaluation, const KnownModels& known,
+                         Progress& progress) {
+  const std::vector<std::string> offered = offered_models(known, evaluation.fingerprint, {});
+  for (const std::string& folder : offered) {
+    progress.check();
+    const bool same = evaluation.fingerprint.empty()
+                          ? fs::path(folder).filename() == evaluation.model
+                          : model_fingerprint(folder, progress) == evaluation.fingerprint;
+    if (same) return folder;
+  }
+  throw WorkError("the folder of model " + evaluation.model +
+                  " is not known: capture a trace with that model once (Ctrl N), then click again");
+}
+
+/// What was generated after the prompt.
+std::string answer_of(const Trace& trace) {
+  std::string text;
+  for (int token = trace.run().prompt_length; token < trace.length(); ++token) {
+    const auto at = static_cast<std::size_t>(token);
+    if (at < trace.tokens().text.size()) text += trace.tokens().text[at];
+  }
+  return text;
+}
+
+/// The text up to the end of its first number; empty where that is another number.
+std::string up_to_number(const std::string& text, const std::string& number) {
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  const auto first = std::find_if(text.begin(), text.end(), is_digit);
+  const auto end = std::find_if_not(first, text.end(), is_digit);
+  return std::string(first, end) == number ? std::string(text.begin(), end) : std::string();
+}
+}  // namespace
+
+CauseCard::CauseCard(const KnownModels& models, fs::path cache, std::string program,
+                     std::function<void()> wake)
+    : models_(models),
+      cache_(std::move(cache)),
+      program_(std::move(program)),
+      queue_(1, std::move(wake)) {}
+
+void CauseCard::open(const PanelContext& c, int run, ImVec2 at) {
+  close();
+  evaluation_ = c.results.evaluation(Evaluation::Task::needle);
+  if (!evaluation_ || run < 0 || run >= static_cast<int>(evaluation_->runs.size())) return;
+  first_ = run;
+  at_ = at;
+  open_ = true;
+}
+
+void CauseCard::close() {
+  open_ = false;
+  chosen_ = -1;
+  case_.clear();
+  rescue_.clear();
+  finding_.clear();
+}
+
+bool CauseCard::busy() const {
+  if (!open_ || chosen_ < 0) return false;
+  if (case_.computing() || rescue_.computing() || finding_.computing()) return true;
+  return (case_.current() && !shown_) || (rescue_.current() && !rescue_shown_);
+}
+
+void CauseCard::choose(int run) {
+  chosen_ = run;
+  shown_ = rescue_shown_ = false;
+  rescue_.clear();
+  finding_.clear();
+  const EvaluationRun& one = evaluation_->runs[static_cast<std::size_t>(run)];
+  job::EvalCaseOptions options;
+  options.results = evaluation_->path;
+  options.results_identity = evaluation_->identity;
+  options.row = run;
+  options.policy = one.policy;
+  options.budget = one.budget;
+  options.compact = evaluation_->compact;
+  options.program = program_;
+  case_.clear();
+  case_.request(queue_, options,
+                [options, evaluation = evaluation_, known = models_, cache = cache_](
+                    Progress& progress, const auto&) {
+                  job::EvalCaseOptions all = options;
+                  all.folder = demo::traces_folder(cache) / "cases";
+                  all.model = model_folder(*evaluation, known, progress);
+                  const job::EvalCaseTraces traces = job::capture_eval_case(all, progress);
+                  Case found;
+                  found.model = all.model;
+                  found.full = std::make_shared<const Trace>(traces.full);
+                  if (!traces.closed.empty())
+                    found.closed = std::make_shared<const Trace>(traces.closed);
+                  return found;
+                });
+}
+
+/// The window as it looks at this run: its policy, and what became of its needle in every head.
+void CauseCard::show(const PanelContext& c, const Case& found) {
+  const EvaluationRun& run = evaluation_->runs[static_cast<std::size_t>(chosen_)];
+  if (found.closed) c.results.keep(found.closed);
+  WorkspaceState& state = c.state;
+  if (run.policy != kFullCache) {
+    state.policy_a = run.policy;
+    state.budget = run.budget;
+  }
+  state.policy_b_on = false;
+  state.block = 0;
+  state.followed = "needle";
+  state.grid_metric = kFollowedMetric;
+  state.token_colour = "heads";
+  const int beside = state.active_tile == 0 ? 1 : 0;
+  state.tiles.resize(std::max<std::size_t>(state.tiles.size(), 2));
+  state.tiles[static_cast<std::size_t>(beside)] = TileState{.view = "follow"};
+  state.tile_count = std::max(state.tile_count, 2);
+  c.ask(ShowTrace{found.full});
+}
+
+void CauseCard::draw_runs(const PanelContext& c) {
+  const Evaluation& evaluation = *evaluation_;
+  const EvaluationRun& cell = evaluation.runs[static_cast<std::size_t>(first_)];
+  int row = 0;
+  for (std::size_t i = 0; i < evaluation.runs.size(); ++i) {
+    const EvaluationRun& run = evaluation.runs[i];
+    if (run.policy != cell.policy || run.budget != cell.budget || run.length != cell.length ||
+        run.depth != cell.depth) {
+      continue;
+    }
+    const bool found = run.correct >= 0.5;
+    ImGui::PushID(std::to_string(i).c_str());
+    ImGui::AlignTextToFramePadding();
+    ImGui::TextColored(
+        ImGui::ColorConvertU32ToFloat4(found ? c.colours().secondary : c.colours().error), "%s",
+        found ? "found" : "missed");
+    ImGui::SameLine(c.px(64));
+    show_text(c.fonts, fmt::format("{} · expected {}", quoted(run.answer), run.expected));
+    ImGui::SameLine(c.px(kWidth - 96));
+    const bool this_one = chosen_ == static_cast<int>(i);
+    if (ImGui::SmallButton(this_one ? "Shown" : found ? "Open" : "Why?") && !this_one)
+      choose(static_cast<int>(i));
+    help_tooltip(c.fonts,
+                 "Runs this prompt again with the full cache and with the policy, and follows the "
+                 "needle through every head");
+    ImGui::PopID();
+    if (++row == 12) {
+      ImGui::TextDisabled("and more; these are the first 12");
+      break;
+    }
+  }
+}
+
+void CauseCard::draw_rescue(const PanelContext& c, const Case& found) {
+  const EvaluationRun& run = evaluation_->runs[static_cast<std::size_t>(chosen_)];
+  if (run.policy == kFullCache) return;
+  const std::string expect = up_to_number(answer_of(*found.full), run.expected);
+  if (expect.empty()) {
+    ImGui::TextWrapped("The full cache does not find this number either: nothing can be rescued.");
+    return;
+  }
+  if (evaluation_->compact) {
+    ImGui::TextWrapped(
+        "The evaluation gave cached entries compact positions; a rescue runs with "
+        "original ones only.");
+    return;
+  }
+  job::RescueOptions options;
+  options.model = found.model;
+  options.trace = found.full->path().string();
+  options.policy = run.policy;
+  options.budget = run.budget;
+  options.tokens = "needle";
+  options.expect = expect;
+  options.block = found.full->run().block_size;
+  options.dtype = found.full->run().dtype;
+  options.output = fmt::format("{}.{}-{}.rescue.json", found.full->path().string(),
+                               file_word(run.policy), file_word(run.budget));
+  options.program = program_;
+  if (rescue_.computing()) {
+    const auto so_far = rescue_.value();
+    ImGui::AlignTextToFramePadding();
+    ImGui::TextUnformatted(
+        fmt::format("Running the model: {} runs so far", so_far ? so_far->runs : 0).c_str());
+    ImGui::SameLine(c.px(kWidth - 96));
+    if (ImGui::SmallButton("Stop")) rescue_.clear();
+    help_tooltip(c.fonts, "The runs made until now are kept; the search goes on from there");
+    return;
+  }
+  if (rescue_.current() && rescue_.current()->done && rescue_.key() == options) {
+    if (rescue_shown_) return;
+    rescue_shown_ = true;
+    c.state.tiles.resize(std::max<std::size_t>(c.state.tiles.size(), 3));
+    c.state.tile_count = std::max(c.state.tile_count, 3);
+    c.state.active_tile = 2;
+    c.ask(OpenFile{options.output});
+    return;
+  }
+  if (const std::string error = rescue_.error(); !error.empty()) {
+    ImGui::PushStyleColor(ImGuiCol_Text, c.colours().error);
+    ImGui::TextWrapped("%s", error.c_str());
+    ImGui::PopStyleColor();
+  }
+  if (ImGui::Button("Find what would have saved it", {-1, 0})) {
+    rescue_shown_ = false;
+    rescue_.clear();
+    rescue_.request(queue_, options, [options](Progress& progress, const auto& publish) {
+      job::run_rescue_program(options, progress, [&](int runs) { publish(Searched{runs, false}); });
+      return Searched{0, true};
+    });
+  }
+  help_tooltip(c.fonts,
+               "Runs the model with the needle kept in all heads, in each layer, in each head "
+               "alone, and looks for a smallest set of heads that restores the answer");
+}
+
+void CauseCard::draw_case(const PanelContext& c) {
+  const auto found = case_.current();
+  if (!found) {
+    if (const std::string error = case_.error(); !error.empty()) {
+      ImGui::PushStyleColor(ImGuiCol_Text, c.colours().error);
+      ImGui::TextWrapped("%s", error.c_str());
+      ImGui::PopStyleColor();
+      return;
+    }
+    ImGui::ProgressBar(static_cast<float>(case_.fraction()), {-c.px(72), c.px(4)}, "");
+    ImGui::SameLine();
+    if (ImGui::SmallButton("Cancel")) {
+      case_.clear();
+      chosen_ = -1;
+    }
+    return;
+  }
+  if (!shown_) {
+    shown_ = true;
+    show(c, *found);
+    return;
+  }
+  ImGui::Separator();
+  show_text(c.fonts, "Full cache: " + quoted(answer_of(*found->full)));
+  if (found->closed) {
+    show_text(c.fonts, fmt::format("{}: {}", found->closed->run().policy,
+                                   quoted(answer_of(*found->closed))));
+  }
+  if (evaluation_->context_only) {
+    ImGui::TextDisabled("The evaluation stopped evicting at the question; this run does not.");
+  }
+  // Another trace may have been opened meanwhile.
+  if (c.results.trace() != found->full) return;
+  finding_.request(c, found->model);
+  if (const auto finding = finding_.current()) {
+    for (const std::string& line : {finding->readers, finding->lost, finding->proof}) {
+      ImGui::Dummy({0, c.px(2)});
+      ImGui::TextWrapped("%s", line.c_str());
+    }
+  } else {
+    ImGui::TextDisabled("Following the needle…");
+  }
+  ImGui::Dummy({0, c.px(4)});
+  draw_rescue(c, *found);
+  if (const auto finding = finding_.current()) {
+    if (ImGui::SmallButton("Copy finding")) copy_finding(c, *finding);
+    help_tooltip(c.fonts, "These sentences and the command lines that repeat them");
+  }
+}
+
+void CauseCard::draw(const PanelContext& c) {
+  if (!open_) return;
+  const ImVec2 screen = ImGui::GetIO().DisplaySize;
+  const float width = c.px(kWidth);
+  const float gap = c.px(16);
+  ImVec2 corner{at_.x + gap, at_.y + gap};
+  if (corner.x + width > screen.x) corner.x = std::max(0.0F, at_.x - gap - width);
+  corner.y = std::max(0.0F, std::min(corner.y, screen.y - c.px(360)));
+  ImGui::SetNextWindowPos(corner, ImGuiCond_Appearing);
+  ImGui::SetNextWindowSize({width, 0});
+  ImGui::PushStyleVar(ImGuiStyleVar_WindowBorderSize, 1.0F);
+  ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, {c.px(12), c.px(12)});
+  ImGui::PushStyleColor(ImGuiCol_WindowBg, c.colours().panel);
+  ImGui::Begin(fmt::format("##cause{},{}", at_.x, at_.y).c_str(), nullptr,
+               ImGuiWindowFlags_NoTitleBar | ImGuiWindowFlags_NoResize |
+                   ImGuiWindowFlags_NoSavedSettings | ImGuiWindowFlags_NoScrollbar |
+                   ImGuiWindowFlags_NoNavInputs | ImGuiWindowFlags_NoFocusOnAppearing);
+  ImGui::PopStyleColor();
+  ImGui::PopStyleVar(2);
+  const float inner = ImGui::GetContentRegionAvail().x;
+  const EvaluationRun& cell = evaluation_->runs[static_cast<std::size_t>(first_)];
+  ImGui::PushFont(c.fonts.heading);
+  show_text(c.fonts, cell.policy == kFullCache ? std::string("Full cache")
+                                               : fmt::format("{} at {}", cell.policy, cell.budget));
+  ImGui::PopFont();
+  ImGui::PushFont(c.fonts.secondary);
+  ImGui::SameLine(c.px(12) + inner - ImGui::CalcTextSize("Close").x -
+                  2 * ImGui::GetStyle().FramePadding.x);
+  const bool closed = ImGui::SmallButton("Close");
+  ImGui::TextDisabled("%s", fmt::format("{} tokens · needle at {:g} % of the text",
+                                        count_text(std::lround(cell.length)), cell.depth)
+                                .c_str());
+  ImGui::Dummy({0, c.px(4)});
+  draw_runs(c);
+  if (chosen_ >= 0) draw_case(c);
+  ImGui::PopFont();
+  ImGui::End();
+  if (closed) close();
+}
+
+}  // namespace kvloupe::window

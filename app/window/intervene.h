@@ -1,0 +1,14 @@
+#pragma once
+// What is done with a token or a range that somebody chose: follow, keep or drop it.
+
+#include "analysis/trace/segments.h"
+
+namespace kvloupe::window {
+
+struct PanelContext;
+
+/// Small buttons on the current line: Follow, Keep here, Keep in all, Drop here. They change the
+/// followed tokens, or policy A.
+void draw_token_actions(const PanelContext& context, TokenRange tokens);
+
+}  // namespace kvloupe::window

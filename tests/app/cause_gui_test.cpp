@@ -1,0 +1,177 @@
+// From a red cell of the needle grid to the eviction behind it in three clicks, with the real
+// model.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <imgui.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <sstream>
+
+#define GLFW_INCLUDE_NONE
+#include <GLFW/glfw3.h>
+
+#include "analysis/evaluation/evaluation.h"
+#include "analysis/replay/follow.h"
+#include "app/job/child_process.h"
+#include "app/window/demo_model.h"
+#include "tests/app/virtual_display.h"
+#include "tests/app/window_driver.h"
+#include "tests/support/temporary_folder.h"
+
+namespace kvloupe::test {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+class Cause : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (const std::string problem = need_display(); !problem.empty()) GTEST_SKIP() << problem;
+    const std::string program = job::find_program("kvloupe-capture");
+    if (program.empty()) GTEST_SKIP() << "kvloupe-capture is not built";
+    results_ = folder_ / "needle.json";
+    Progress progress;
+    const auto made =
+        job::run_child({program,      "eval",   "--model",    window::demo_model_folder(),
+                        "--task",     "needle", "--policies", "sink",
+                        "--budgets",  "20%",    "--lengths",  "300",
+                        "--depths",   "30,60",  "--samples",  "2",
+                        "--block",    "64",     "--dtype",    "f32",
+                        "--progress", "none",   "--output",   results_.string()},
+                       progress, [](const std::string&) {});
+    ASSERT_EQ(made.exit_code, 0) << made.last_error;
+    window::Workspace::Host host;
+    host.demo.cache = folder_ / "cache";
+    driver_ = std::make_unique<WindowDriver>(1280, 800, host);
+    driver_->workspace.open(results_.string());
+    driver_->settle();
+  }
+  window::Workspace& w() { return driver_->workspace; }
+
+  /// Clicks the cell of the needle grid whose first run this is.
+  void click_cell(int run) {
+    const window::Tile& tile = w().tiles[0];
+    ASSERT_NE(tile.scene(), nullptr) << tile.error();
+    for (const figure::PickRegion& region : tile.scene()->regions) {
+      if (region.target.run != run) continue;
+      const figure::Point centre = region.rect.centre();
+      driver_->click(tile.origin().x + static_cast<float>(centre.x) * tile.scale(),
+                     tile.origin().y + static_cast<float>(centre.y) * tile.scale());
+      driver_->frames(3);
+      return;
+    }
+    FAIL() << "no cell of run " << run;
+  }
+
+  TemporaryFolder folder_;
+  fs::path results_;
+  std::unique_ptr<WindowDriver> driver_;
+};
+
+TEST_F(Cause, OfAMissedNeedleIsThreeClicksAway) {
+  const Evaluation evaluation = read_evaluation(results_);
+  EXPECT_FALSE(evaluation.fingerprint.empty());
+  // A prompt that the full cache answers and the policy does not.
+  int missed = -1, first = -1;
+  for (std::size_t i = 0; i < evaluation.runs.size() && missed < 0; ++i) {
+    const EvaluationRun& run = evaluation.runs[i];
+    if (run.policy == "full" || run.correct > 0.5) continue;
+    const auto same = [&](const EvaluationRun& other) {
+      return other.depth == run.depth && other.sample == run.sample;
+    };
+    const bool full_finds =
+        std::any_of(evaluation.runs.begin(), evaluation.runs.end(), [&](const auto& other) {
+          return other.policy == "full" && same(other) && other.correct > 0.5;
+        });
+    if (full_finds) missed = static_cast<int>(i);
+  }
+  ASSERT_GE(missed, 0) << "sink finds every needle";
+  const EvaluationRun& run = evaluation.runs[static_cast<std::size_t>(missed)];
+  for (std::size_t i = 0; i < evaluation.runs.size() && first < 0; ++i) {
+    const EvaluationRun& other = evaluation.runs[i];
+    if (other.policy == run.policy && other.depth == run.depth) first = static_cast<int>(i);
+  }
+  EXPECT_EQ(w().tiles[0].figure()->figure->value_text({.run = first}).substr(1), " of 2 found");
+
+  click_cell(first);
+  ASSERT_TRUE(w().cause_card.is_open());
+
+  driver_->press_on("##cause", {std::to_string(missed), "Why?"});
+  driver_->settle();
+  const auto trace = w().results.trace();
+  ASSERT_NE(trace, nullptr) << w().notice;
+  EXPECT_FALSE(trace->run().closed_loop());
+  EXPECT_EQ(trace->run().block_size, 64);
+  EXPECT_EQ(trace->run().dtype, "f32");
+  EXPECT_EQ(static_cast<double>(trace->run().prompt_length), run.tokens);
+  EXPECT_EQ(w().state.policy_a, "sink");
+  EXPECT_EQ(w().state.budget, "20%");
+  EXPECT_EQ(w().state.followed, "needle");
+  EXPECT_EQ(w().state.grid_metric, "followed tokens");
+  EXPECT_EQ(w().state.tiles[0].view, "needle-grid");
+  EXPECT_EQ(w().state.tiles[1].view, "follow");
+  EXPECT_EQ(w().tiles[0].error(), "");
+  EXPECT_EQ(w().tiles[1].error(), "");
+  // The closed loop is at hand, and says what the evaluation says.
+  const auto loop = w().results.other_loop();
+  ASSERT_NE(loop, nullptr);
+  std::string answer;
+  for (int token = loop->run().prompt_length; token < loop->length(); ++token)
+    answer += loop->tokens().text[static_cast<std::size_t>(token)];
+  EXPECT_EQ(answer, run.answer);
+
+  driver_->press_on("##cause", {"Find what would have saved it"});
+  driver_->settle();
+  EXPECT_EQ(w().notice, "");
+  ASSERT_EQ(w().state.tile_count, 3);
+  EXPECT_EQ(w().state.tiles[2].view, "rescue");
+  EXPECT_EQ(w().tiles[2].error(), "");
+  EXPECT_EQ(w().tiles[0].error(), "") << "the grid is still there";
+  const auto rescue = w().results.rescue();
+  ASSERT_NE(rescue, nullptr);
+  EXPECT_EQ(rescue->rescue->policy, "sink");
+  EXPECT_EQ(rescue->rescue->tokens, named_tokens(*trace, "needle"));
+  EXPECT_THAT(rescue->rescue->expected, HasSubstr(run.expected));
+  EXPECT_FALSE(rescue->rescue->policy_right);
+
+  driver_->press_on("##cause", {"Copy finding"});
+  const std::string copied = ImGui::GetClipboardText();
+  EXPECT_THAT(copied, HasSubstr("With the full cache"));
+  EXPECT_THAT(copied, HasSubstr("Under sink with "));
+  EXPECT_THAT(copied, HasSubstr("Run with the policy, the model says"));
+  EXPECT_THAT(copied, HasSubstr("\nkvloupe follow "));
+  EXPECT_THAT(copied, HasSubstr("\nkvloupe-capture rescue --model "));
+  EXPECT_EQ(std::count(copied.begin(), copied.end(), '\n'), 5);
+
+  // The same run again takes the traces that are there.
+  driver_->key(GLFW_KEY_ESCAPE);
+  EXPECT_FALSE(w().cause_card.is_open());
+}
+
+TEST_F(Cause, AModelThatIsNotKnownIsSaidAndNothingIsOpened) {
+  std::stringstream text;
+  text << std::ifstream(results_).rdbuf();
+  std::string changed = text.str();
+  const std::size_t at = changed.find("\"fingerprint\":\"") + 15;
+  ASSERT_GT(at, 20U);
+  changed[at] = changed[at] == '0' ? '1' : '0';
+  std::ofstream(folder_ / "other.json") << changed;
+  w().open((folder_ / "other.json").string());
+  driver_->settle();
+  click_cell(1);
+  ASSERT_TRUE(w().cause_card.is_open());
+  const bool wrong = driver_->point_at("##cause", {"1", "Why?"});
+  driver_->press_on("##cause", {"1", wrong ? "Why?" : "Open"});
+  driver_->settle();
+  EXPECT_EQ(w().results.trace(), nullptr);
+  EXPECT_TRUE(w().cause_card.is_open());
+  EXPECT_THAT(w().cause_card.error(), HasSubstr("is not known"));
+}
+
+}  // namespace
+}  // namespace kvloupe::test
