@@ -100,6 +100,7 @@ std::vector<std::string> capture_command(const CaptureOptions& o, const std::str
     add("--budget", o.budget);
     if (o.compact) add("--positions", "compact");
   }
+  if (!o.dtype.empty()) add("--dtype", o.dtype);
   add("--output", o.output);
   add("--progress", "json");
   return words;

@@ -25,6 +25,7 @@ struct CaptureOptions {
   std::string policy = kFullCache;  // anything else: closed loop
   std::string budget;
   bool compact = false;  // positions, of a closed loop
+  std::string dtype;     // empty: the program's choice
   std::string output;
   std::string program;  // kvloupe-capture; empty: beside this program, else in $PATH
 

@@ -27,33 +27,31 @@ bool is_readable_trace(const fs::path& path) {
   }
 }
 
-fs::path capture(const EvalCaseOptions& o, const std::string& policy, Progress& progress) {
+/// Where a run's trace is kept, and what is known of it before it is run.
+window::CaptureOptions options_of(const EvalCaseOptions& o, const std::string& policy) {
   const std::string key =
       fmt::format("{}|{}|{}|{}|{}|{}|{}", o.results.string(), o.results_identity, o.row, policy,
                   o.budget, o.compact, o.model);
-  const fs::path target =
-      o.folder / fmt::format("{}-{}-{}-{:016x}.h5", file_word(o.results.stem().string()), o.row,
-                             file_word(policy), std::hash<std::string>()(key));
-  if (is_readable_trace(target)) return target;
   window::CaptureOptions options;
   options.model = o.model;
-  options.prompt = window::CaptureOptions::Prompt::results;
-  options.file = o.results.string();
-  options.row = o.row;
-  options.block = 0;
-  options.generate = 0;
   options.policy = policy;
-  options.budget = policy == kFullCache ? "" : o.budget;
-  options.compact = o.compact && policy != kFullCache;
-  options.output = target.string();
   options.program = o.program;
+  options.output =
+      (o.folder / fmt::format("{}-{}-{}-{:016x}.h5", file_word(o.results.stem().string()), o.row,
+                              file_word(policy), std::hash<std::string>()(key)))
+          .string();
+  return options;
+}
+
+fs::path capture(const window::CaptureOptions& options, Progress& progress) {
+  if (is_readable_trace(options.output)) return options.output;
   int done = 0;
   window::run_capture_program(options, progress, [&](const window::CaptureState& state) {
     progress.set_total(2L * state.total);
     progress.advance(state.done - done);
     done = state.done;
   });
-  return target;
+  return options.output;
 }
 }  // namespace
 
@@ -65,8 +63,24 @@ EvalCaseTraces capture_eval_case(const EvalCaseOptions& options, Progress& progr
                                                  "); set XDG_CACHE_HOME to a folder of yours");
   }
   EvalCaseTraces traces;
-  traces.full = capture(options, kFullCache, progress);
-  if (options.policy != kFullCache) traces.closed = capture(options, options.policy, progress);
+  window::CaptureOptions full = options_of(options, kFullCache);
+  full.prompt = window::CaptureOptions::Prompt::results;
+  full.file = options.results.string();
+  full.row = options.row;
+  full.block = 0;
+  full.generate = 0;
+  traces.full = capture(full, progress);
+  if (options.policy == kFullCache) return traces;
+  const Trace made(traces.full);
+  window::CaptureOptions closed = options_of(options, options.policy);
+  closed.prompt = window::CaptureOptions::Prompt::tokens;
+  closed.ids = made.tokens().ids;
+  closed.prompt_length = made.run().prompt_length;
+  closed.block = made.run().block_size;
+  closed.dtype = made.run().dtype;
+  closed.budget = options.budget;
+  closed.compact = options.compact;
+  traces.closed = capture(closed, progress);
   return traces;
 }
 

@@ -23,8 +23,11 @@ struct EvalCaseOptions {
   bool operator==(const EvalCaseOptions&) const = default;
 };
 
+/// The run with the full cache, which generates its own answer; and the run with the policy, over
+/// the same tokens, so that the two can be compared. `closed` is empty where the policy is the full
+/// cache.
 struct EvalCaseTraces {
-  std::filesystem::path full, closed;  // `closed` is empty where the policy is the full cache
+  std::filesystem::path full, closed;
 };
 
 /// Captures the two traces, or takes those that were captured before. `progress` counts tokens.

@@ -272,10 +272,8 @@ void CauseCard::draw_case(const PanelContext& c) {
   }
   ImGui::Separator();
   show_text(c.fonts, "Full cache: " + quoted(answer_of(*found->full)));
-  if (found->closed) {
-    show_text(c.fonts, fmt::format("{}: {}", found->closed->run().policy,
-                                   quoted(answer_of(*found->closed))));
-  }
+  const EvaluationRun& run = evaluation_->runs[static_cast<std::size_t>(chosen_)];
+  if (found->closed) show_text(c.fonts, run.policy + ": " + quoted(run.answer));
   if (evaluation_->context_only) {
     ImGui::TextDisabled("The evaluation stopped evicting at the question; this run does not.");
   }
