@@ -38,6 +38,16 @@ picture sinks 1280x800 '
 picture lecture 1280x800 '
   "selection": {"layer": 2, "head": 1}, "policy_a": "h2o+kvmerger(auto)", "budget": "20%", "theme": "dark", "tile_count": 2,
   "tiles": [{"view": "filmstrip"}, {"view": "pca"}]'
+# A wrong answer and its cause.
+"$bin"/kvloupe-capture run --model assets/demo-model --prompt assets/prompts/needle.txt --block 64 \
+  --generate 4 --progress none -o "$work/needle.h5"
+"$bin"/kvloupe-capture rescue --model assets/demo-model --trace "$work/needle.h5" --policy snapkv \
+  --budget 15% --block 64 --answer-tokens 1 --progress none -o "$work/rescue.json"
+printf '{"format": "kvloupe-session", "format_version": 1, "trace": "%s", "selection": {"layer": 1, "head": 1},
+  "policy_a": "snapkv", "budget": "15%%", "followed": "needle", "grid_metric": "followed tokens", "token_colour": "heads",
+  "tile_count": 2, "active_tile": 1, "tiles": [{"view": "follow"}, {"view": "rescue"}]}' "$work/needle.h5" > "$work/cause.json"
+"${show[@]}" "$bin"/kvloupe --session "$work/cause.json" "$work/rescue.json" --screenshot "$work/cause.png" --size 1280x800
+if command -v pngquant > /dev/null; then pngquant --force --output "$out/cause.png" "$work/cause.png"; else cp "$work/cause.png" "$out/cause.png"; fi
 # The window with a lesson; the lesson's trace is stored beside the other traces.
 XDG_CACHE_HOME=$work "${show[@]}" "$bin"/kvloupe lesson 02-attention-sinks --screenshot "$work/lesson.png" --size 1280x800
 if command -v pngquant > /dev/null; then pngquant --force --output "$out/lesson.png" "$work/lesson.png"; else cp "$work/lesson.png" "$out/lesson.png"; fi

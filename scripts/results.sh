@@ -27,6 +27,16 @@ run perplexity --task perplexity --lengths 1024
 policies="snapkv,snapkv+critical,snapkv(pool=max),snapkv(pool=max)+critical,snapkv+adakv,snapkv+adakv+critical"
 budgets="10%,20%,40%"
 run critical --task perplexity --lengths 1024 --samples 8
+# Which heads' loss makes an answer wrong: prompts that a policy fails and the full cache does not.
+policies="snapkv"
+budgets="15%"
+run rescue-needle --task needle --lengths 512 --depths 10,30,50,70,90 --samples 20 --block 64
+mkdir -p "$out/rescue"
+for row in $(python3 scripts/missed_rows.py "$out/rescue-needle.json" 60); do
+  echo "rescue $row"
+  "$capture" rescue --model $model --results "$out/rescue-needle.json" --row "$row" --threads 1 \
+    --progress none -o "$out/rescue/$row.json"
+done
 python3 scripts/results.py "$out" docs/results.md
 "$kvloupe" export "$out/needle.json" --figure needle-grid --budget 25% -o docs/images/needles.svg
 "$kvloupe" export "$out/perplexity.json" --figure perplexity-budget --y -0.5:5.5 --size 120x80mm \

@@ -90,9 +90,10 @@ std::string proof_in_words(const RescueResults* rescue) {
   const std::size_t count = r.keep.smallest->size();
   return fmt::format(
       "Run with the policy, the model says “{}” instead of {}; keeping these tokens in {} ({}) "
-      "restores the answer, and none of these heads can be left out.",
+      "restores the answer{}.",
       figure::printable(r.policy_says), answer,
-      count == 1 ? "one head alone" : fmt::format("{} heads", count), names_of(*r.keep.smallest));
+      count == 1 ? "one head alone" : fmt::format("{} heads", count), names_of(*r.keep.smallest),
+      count == 1 ? "" : ", and none of these heads can be left out");
 }
 }  // namespace
 

@@ -74,9 +74,10 @@ TEST_F(FindingTest, SaysWhatTheRunningModelProves) {
   rescue.keep.smallest = {{{1, 0}}};
   EXPECT_EQ(made(&rescue).proof,
             "Run with the policy, the model says “ 78.” instead of “ 32”; keeping these tokens in "
-            "one head alone (1.0) restores the answer, and none of these heads can be left out.");
+            "one head alone (1.0) restores the answer.");
   rescue.keep.smallest = {{{0, 1}, {1, 0}}};
-  EXPECT_THAT(made(&rescue).proof, HasSubstr("in 2 heads (0.1 and 1.0) restores"));
+  EXPECT_THAT(made(&rescue).proof,
+              HasSubstr("in 2 heads (0.1 and 1.0) restores the answer, and none of these heads"));
   rescue.keep.smallest.reset();
   EXPECT_THAT(made(&rescue).proof,
               HasSubstr("does not restore the answer (log-probability -4.00 to -0.50 nats)"));

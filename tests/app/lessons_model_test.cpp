@@ -35,6 +35,7 @@ using testing::Not;
 const std::map<std::pair<std::string, std::string>, std::string>& policies_to_type() {
   static const std::map<std::pair<std::string, std::string>, std::string> kPolicies = {
       {{"03-without-the-sink", "StreamingLLM keeps four tokens"}, "sink(n=1)"},
+      {{"10-who-loses-the-needle", "What if it were kept?"}, "snapkv"},
   };
   return kPolicies;
 }
