@@ -203,8 +203,8 @@ class Rescue final : public Figure {
       grid.panels.push_back(std::move(panel));
     };
     add("Predicted", x_axis("Attention lost", predicted.from_zero()));
-    add("Kept here alone", x_axis("Gain (nats)", range(results.keep)));
-    add("Dropped here alone", x_axis("Change (nats)", range(results.drop)));
+    add("Kept", x_axis("Gain (nats)", range(results.keep)));
+    add("Dropped", x_axis("Change (nats)", range(results.drop)));
     return grid;
   }
 };
