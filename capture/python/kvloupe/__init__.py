@@ -1,0 +1,14 @@
+"""Traces of Hugging Face models for kvloupe, and kvloupe's figures in a notebook.
+
+    import kvloupe
+    kvloupe.capture(model, tokenizer, "a prompt", "trace.h5")
+    kvloupe.figure("trace.h5", "filmstrip", policy="keydiff", budget="25%")
+"""
+from .capture import capture, read_prompt
+from .errors import KvloupeError
+from .program import Figure, figure, follow, replay
+from .reader import Trace, open_trace
+from .reader import open_trace as open  # noqa: A001 - kvloupe.open(path), as h5py has it
+
+__all__ = ["Figure", "KvloupeError", "Trace", "capture", "figure", "follow", "open", "open_trace", "read_prompt",
+           "replay"]

@@ -1,0 +1,112 @@
+"""Reads traces with numpy: states per layer and head, and attention of any rows computed from them."""
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import h5py
+import numpy as np
+
+from .errors import KvloupeError
+
+
+class Trace:
+    """An open trace. Arrays are float32; `layer`, `head` (key-value) and `query_head` count from 0."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        try:
+            self._file = h5py.File(self.path, "r")
+        except OSError as error:
+            raise KvloupeError(f"{path}: is not a trace that can be read ({error})") from error
+        attributes = self._file.attrs
+        if attributes.get("format") not in ("kvloupe-trace", b"kvloupe-trace"):
+            self._file.close()
+            raise KvloupeError(f"{path}: is not a trace of kvloupe; give a file that a capture wrote")
+        if attributes.get("format_version", 0) != 1 or not attributes.get("complete", 0):
+            self._file.close()
+            raise KvloupeError(f"{path}: is not complete, or of a newer format; capture the prompt again")
+        self.model: dict[str, Any] = dict(self._file["model"].attrs)
+        self.run: dict[str, Any] = dict(self._file["run"].attrs)
+
+    def close(self) -> None:
+        self._file.close()
+
+    def __enter__(self) -> "Trace":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        self.close()
+
+    def __len__(self) -> int:
+        return int(self._file["tokens/ids"].shape[0])
+
+    def _states(self, name: str, layer: int, head: int) -> np.ndarray:
+        path = f"layers/{layer}/{name}"
+        if path not in self._file:
+            raise KvloupeError(f"{self.path}: has no {path}")
+        data = self._file[path]
+        if not 0 <= head < data.shape[0]:
+            raise KvloupeError(f"{path}: has heads 0 to {data.shape[0] - 1}, not {head}")
+        return data[head].astype(np.float32)
+
+    def query(self, layer: int, query_head: int) -> np.ndarray:
+        """[T, d], after the rotation."""
+        return self._states("query", layer, query_head)
+
+    def key(self, layer: int, head: int) -> np.ndarray:
+        """[T, d], after the rotation."""
+        return self._states("key", layer, head)
+
+    def value(self, layer: int, head: int) -> np.ndarray:
+        """[T, d]"""
+        return self._states("value", layer, head)
+
+    def head_of(self, query_head: int) -> int:
+        """The key-value head that a query head reads."""
+        return query_head // (self.model["num_heads"] // self.model["num_kv_heads"])
+
+    def attention(self, layer: int, query_head: int, queries: Any = slice(None)) -> np.ndarray:
+        """Softmax rows of these queries over all tokens that each sees: [queries, T]; full cache only."""
+        if self.run.get("policy", "full") not in ("full", b"full"):
+            raise KvloupeError(f"{self.path}: a policy was in its cache; its rows cannot be computed from the states")
+        q, k = self.query(layer, query_head)[queries], self.key(layer, self.head_of(query_head))
+        rows = np.arange(len(self))[queries]
+        distance = np.atleast_1d(rows)[:, None] - np.arange(len(self))
+        window = int(self.model.get("sliding_window", 0)) or len(self)
+        logits = np.atleast_2d(q).astype(np.float64) @ k.T * float(self.run["attention_scale"])
+        logits[(distance < 0) | (distance >= window)] = -np.inf
+        weights = np.exp(logits - logits.max(-1, keepdims=True))
+        return (weights / weights.sum(-1, keepdims=True)).astype(np.float32)
+
+    @property
+    def ids(self) -> np.ndarray:
+        return self._file["tokens/ids"][:]
+
+    @property
+    def text(self) -> list[str]:
+        """The piece of each token; empty if the trace has none."""
+        return list(self._file["tokens/text"].asstr()[:]) if "tokens/text" in self._file else []
+
+    @property
+    def segments(self) -> dict[str, tuple[int, int]]:
+        """First and one-past-last token of each segment that occurs."""
+        if "tokens/segment" not in self._file:
+            return {}
+        data = self._file["tokens/segment"]
+        where = data[:]
+        names = [name.decode() if isinstance(name, bytes) else str(name) for name in data.attrs["names"]]
+        found = {}
+        for at, name in enumerate(names):
+            tokens = np.flatnonzero(where == at)
+            if len(tokens):
+                found[name] = (int(tokens[0]), int(tokens[-1]) + 1)
+        return found
+
+
+def open_trace(path: str | os.PathLike[str]) -> Trace:
+    """Opens a trace; a context manager."""
+    return Trace(path)

@@ -1,0 +1,177 @@
+"""Writes traces: HDF5 files of format version 1 (docs/trace-format.md), layer by layer while a model runs."""
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import json
+import os
+import secrets
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Sequence
+
+import h5py
+import numpy as np
+
+from .errors import KvloupeError
+
+SEGMENTS = ("context", "needle", "question", "answer", "special")
+
+
+@dataclasses.dataclass
+class Model:
+    """Attributes of `/model`."""
+
+    layers: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    hidden: int
+    vocabulary: int
+    name: str = ""
+    architecture: str = ""
+    rope_theta: float = 0.0
+    rope_scaling: dict[str, Any] | None = None
+    sliding_window: int = 0
+    config: str = ""
+    fingerprint: str = ""
+
+
+def shown(piece: bytes) -> str:
+    """Text of a token for a person: bytes that are not valid UTF-8 as \\xNN, as the format asks."""
+    return piece.decode("utf-8", errors="backslashreplace").replace("\0", "\\x00")
+
+
+class TraceWriter:
+    """One trace of `tokens` tokens. It grows under another name beside `path`; finish() syncs and renames it.
+
+    Used as a context manager it leaves nothing behind after an error.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], model: Model, tokens: int, store: str = "f16") -> None:
+        self.path = Path(path)
+        self.model = model
+        self.tokens = tokens
+        self.notes: list[str] = []
+        self._type = {"f16": np.float16, "f32": np.float32}[store]
+        self._temporary = self.path.with_name(f"{self.path.name}.{secrets.token_hex(4)}.tmp")
+        try:
+            self._file = h5py.File(self._temporary, "w", libver=("v110", "v110"))
+        except OSError as error:
+            raise KvloupeError(f"{self.path}: cannot be written ({error}); check the folder") from error
+        shapes = {"query": model.heads, "key": model.kv_heads, "value": model.kv_heads}
+        for layer in range(model.layers):
+            for name, count in shapes.items():
+                self._file.create_dataset(f"layers/{layer}/{name}", (count, tokens, model.head_dim), self._type)
+            self._file.create_dataset(f"layers/{layer}/attention_logsumexp", (model.heads, tokens), np.float32)
+
+    def cut(self, tokens: int) -> None:
+        """Fewer tokens than announced: the model ended the text."""
+        if tokens == self.tokens:
+            return
+        for layer in range(self.model.layers):
+            for name in ("query", "key", "value", "attention_logsumexp"):
+                path = f"layers/{layer}/{name}"
+                kept = self._file[path][:, :tokens]
+                del self._file[path]
+                self._file.create_dataset(path, data=kept)
+        self.tokens = tokens
+
+    def __enter__(self) -> "TraceWriter":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        self.discard()
+
+    def discard(self) -> None:
+        """Removes what is not finished."""
+        if self._file:
+            self._file.close()
+        self._temporary.unlink(missing_ok=True)
+
+    def stored(self, array: np.ndarray) -> np.ndarray:
+        """The numbers as a reader will see them, in float32; where they overflow float16, as they are."""
+        array = np.asarray(array, np.float32)
+        if self._type == np.float16 and np.abs(array).max(initial=0.0) <= 65504.0:
+            return array.astype(np.float16).astype(np.float32)
+        return array
+
+    def add(self, layer: int, first: int, name: str, states: np.ndarray) -> None:
+        """States of one block: `query`, `key`, `value` [heads, t, d] or `attention_logsumexp` [heads, t]."""
+        states = np.asarray(states, np.float32)
+        if not np.isfinite(states).all():
+            head, token = np.argwhere(~np.isfinite(states.reshape(states.shape[0], states.shape[1], -1)).all(-1))[0]
+            raise KvloupeError(f"layer {layer}, head {head}, token {first + token}: {name} is not finite; "
+                               "capture with another dtype")
+        path = f"layers/{layer}/{name}"
+        data = self._file[path]
+        if data.dtype == np.float16 and np.abs(states).max(initial=0.0) > 65504.0:
+            whole = data[:].astype(np.float32)
+            del self._file[path]
+            data = self._file.create_dataset(path, data=whole)
+            self.notes.append(f"{path}: a number overflows float16; the dataset is float32")
+        data[:, first:first + states.shape[1]] = states
+
+    def add_output_weight(self, layer: int, weight: np.ndarray) -> None:
+        """The output projection [Hq, d, D]; with it the norms of v W_O of every token."""
+        weight = self.stored(weight)
+        self._file.create_dataset(f"layers/{layer}/output_weight", data=weight.astype(self._type))
+        group = self.model.heads // self.model.kv_heads
+        norms = np.empty((2, self.model.heads, self.tokens), np.float32)
+        for head in range(self.model.heads):
+            out = self._file[f"layers/{layer}/value"][head // group].astype(np.float32) @ weight[head]
+            norms[0, head] = np.abs(out).sum(-1)
+            norms[1, head] = np.sqrt((out.astype(np.float64) ** 2).sum(-1))
+        for name, array in zip(("l1", "l2"), norms):
+            self._file.create_dataset(f"layers/{layer}/value_out_norm_{name}", data=array)
+
+    def add_vocabulary(self, pieces: Sequence[str]) -> None:
+        """The piece of every token id."""
+        encoded = [piece.encode("utf-8") for piece in pieces]
+        self._file.create_dataset("model/vocabulary/text", data=np.frombuffer(b"".join(encoded), np.uint8))
+        self._file.create_dataset("model/vocabulary/ends", data=np.cumsum([len(piece) for piece in encoded]))
+
+    def add_lm_head(self, weight: np.ndarray) -> None:
+        self._file.create_dataset("model/lm_head", data=np.asarray(weight, np.float16))
+
+    def add_predictions(self, **arrays: np.ndarray) -> None:
+        """`token_ids`, `logprob` [T, k], `hidden` [T, D], `loss` [T]."""
+        for name, array in arrays.items():
+            self._file.create_dataset(f"predictions/{name}", data=array)
+
+    def finish(self, ids: np.ndarray, texts: Sequence[str] | None, segments: Sequence[int] | None,
+               blocks: Sequence[tuple[int, int]], run: dict[str, Any],
+               names: Sequence[str] = SEGMENTS) -> None:
+        """Writes the tokens and the run, and gives the file its name."""
+        model = {"num_layers": self.model.layers, "num_heads": self.model.heads,
+                 "num_kv_heads": self.model.kv_heads, "head_dim": self.model.head_dim,
+                 "hidden_size": self.model.hidden, "vocab_size": self.model.vocabulary,
+                 "name": self.model.name, "architecture": self.model.architecture,
+                 "rope_theta": self.model.rope_theta, "rope_pairing": "half",
+                 "rope_scaling": json.dumps(self.model.rope_scaling),
+                 "sliding_window": self.model.sliding_window, "config": self.model.config}
+        if self.model.fingerprint:
+            model["fingerprint"] = self.model.fingerprint
+        self._file.require_group("model").attrs.update(model)
+        self._file.require_group("run").attrs.update({"policy": "full", "budget": 0, "positions": "original"} | run)
+        self._file.create_dataset("run/blocks", data=np.asarray(blocks, np.int32).reshape(-1, 2))
+        self._file.create_dataset("tokens/ids", data=np.asarray(ids, np.int32))
+        if texts is not None:
+            self._file.create_dataset("tokens/text", data=list(texts), dtype=h5py.string_dtype())
+        if segments is not None:
+            data = self._file.create_dataset("tokens/segment", data=np.asarray(segments, np.uint8))
+            data.attrs["names"] = list(names)
+        self._file.attrs.update(format="kvloupe-trace", format_version=1, generator="kvloupe (Python) 0.1.0",
+                                created=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"))
+        self._file.flush()
+        self._file.attrs["complete"] = 1
+        self._file.close()
+        with open(self._temporary, "rb+") as file:
+            os.fsync(file.fileno())
+        os.replace(self._temporary, self.path)
+        folder = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
