@@ -109,9 +109,9 @@ TEST_F(Program, HelpAndVersion) {
 TEST_F(Program, WrongCommandLinesGiveTwo) {
   expect_failure(2, "subcommand", {});
   expect_failure(2, "--model", {"run", "--ids", ids_, "-o", target_});
-  expect_failure(2, "[--prompt,--text,--ids] is required",
+  expect_failure(2, "[--prompt,--text,--ids,--results] is required",
                  {"run", "--model", model_, "-o", target_});
-  expect_failure(2, "[--prompt,--text,--ids] is required", run({"--text", "x"}));
+  expect_failure(2, "[--prompt,--text,--ids,--results] is required", run({"--text", "x"}));
   expect_failure(2, "--dtype", run({"--dtype", "f8"}));
   expect_failure(2, "--device", run({"--device", "tpu"}));
   expect_failure(2, "--attention", run({"--attention", "some"}));
@@ -120,6 +120,12 @@ TEST_F(Program, WrongCommandLinesGiveTwo) {
   expect_failure(2, "--prompt-length", run({"--prompt-length", "9", "--generate", "3"}));
   expect_failure(2, "--prompt-length: Value 0 not in range 1 to 1073741824;",
                  run({"--prompt-length", "0"}));
+  expect_failure(2, "--row requires --results",
+                 {"run", "--model", model_, "--text", "x", "--row", "3", "-o", target_});
+  expect_failure(2, "give one of --prompt, --trace and --results",
+                 {"rescue", "--model", model_, "--policy", "h2o", "--budget", "9", "-o", target_});
+  expect_failure(2, "needs --policy and --budget",
+                 {"rescue", "--model", model_, "--prompt", "x", "-o", target_});
   expect_failure(2, "--prompt-length requires --ids",
                  {"run", "--model", model_, "--text", "x", "--prompt-length", "3", "-o", target_});
   expect_failure(2, "needs --budget", run({"--policy", "keydiff"}));
