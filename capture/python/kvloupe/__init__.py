@@ -6,9 +6,10 @@
 """
 from .capture import capture, read_prompt
 from .errors import KvloupeError
+from .external import external
 from .program import Figure, figure, follow, replay
 from .reader import Trace, open_trace
 from .reader import open_trace as open  # noqa: A001 - kvloupe.open(path), as h5py has it
 
-__all__ = ["Figure", "KvloupeError", "Trace", "capture", "figure", "follow", "open", "open_trace", "read_prompt",
+__all__ = ["Figure", "KvloupeError", "Trace", "capture", "external", "figure", "follow", "open", "open_trace", "read_prompt",
            "replay"]

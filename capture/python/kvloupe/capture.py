@@ -20,6 +20,7 @@ from .writer import SEGMENTS, Model, TraceWriter, shown
 
 _TOP = 5
 _LARGEST_HEAD = 64 << 20  # bytes of an output head that is stored unasked
+_INTERLEAVED = {"cohere", "cohere2", "glm", "glm4", "ernie4_5"}  # turn coordinates 2j and 2j + 1 together
 _sink: "_Sink | None" = None
 
 
@@ -110,6 +111,10 @@ def _model(model: Any) -> Model:
         window = 0
     elif window and len(types) > 1:
         raise KvloupeError("the model has layers with and without a sliding window, which a trace cannot say yet")
+    partial = rope.get("partial_rotary_factor", getattr(config, "partial_rotary_factor", None)) or 1.0
+    scaling.pop("partial_rotary_factor", None)
+    if partial < 1.0:  # kvloupe cannot undo it, and says so
+        kind, scaling = "partial", {"partial_rotary_factor": partial}
     folder = Path(str(getattr(config, "_name_or_path", "") or model.config._name_or_path or "model"))
     file = folder / "config.json"
     return Model(
@@ -118,7 +123,8 @@ def _model(model: Any) -> Model:
         head_dim=getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads,
         hidden=config.hidden_size, vocabulary=config.vocab_size, name=folder.name,
         architecture=type(model).__name__, rope_theta=float(theta),
-        rope_scaling=None if kind == "default" else scaling | {"rope_type": kind}, sliding_window=int(window),
+        rope_scaling=None if kind == "default" else scaling | {"rope_type": kind},
+        rope_pairing="interleaved" if config.model_type in _INTERLEAVED else "half", sliding_window=int(window),
         config=file.read_text(encoding="utf-8") if file.is_file() else config.to_json_string(use_diff=False),
         fingerprint=fingerprint(folder) if file.is_file() else "")
 

@@ -83,6 +83,15 @@ class Trace:
         return (weights / weights.sum(-1, keepdims=True)).astype(np.float32)
 
     @property
+    def blocks(self) -> list[tuple[int, int]]:
+        """First and one-past-last token of each step of the run."""
+        if "run/blocks" in self._file:
+            return [(int(first), int(end)) for first, end in self._file["run/blocks"][:]]
+        block, prompt = int(self.run["block_size"]), int(self.run["prompt_length"])
+        steps = [(first, min(first + block, prompt)) for first in range(0, prompt, block)]
+        return steps + [(token, token + 1) for token in range(prompt, len(self))]
+
+    @property
     def ids(self) -> np.ndarray:
         return self._file["tokens/ids"][:]
 

@@ -32,6 +32,7 @@ class Model:
     architecture: str = ""
     rope_theta: float = 0.0
     rope_scaling: dict[str, Any] | None = None
+    rope_pairing: str = "half"
     sliding_window: int = 0
     config: str = ""
     fingerprint: str = ""
@@ -148,7 +149,7 @@ class TraceWriter:
                  "num_kv_heads": self.model.kv_heads, "head_dim": self.model.head_dim,
                  "hidden_size": self.model.hidden, "vocab_size": self.model.vocabulary,
                  "name": self.model.name, "architecture": self.model.architecture,
-                 "rope_theta": self.model.rope_theta, "rope_pairing": "half",
+                 "rope_theta": self.model.rope_theta, "rope_pairing": self.model.rope_pairing,
                  "rope_scaling": json.dumps(self.model.rope_scaling),
                  "sliding_window": self.model.sliding_window, "config": self.model.config}
         if self.model.fingerprint:

@@ -106,6 +106,30 @@ def test_the_program_reads_what_was_written(trace: Path, tmp_path: Path) -> None
         kvloupe.replay(trace, "keydif", "50%")
 
 
+def test_sets_of_another_program_are_what_the_replay_keeps(trace: Path, tmp_path: Path) -> None:
+    need_program()
+    with kvloupe.open(trace) as t:
+        blocks, prompt = t.blocks, int(t.run["prompt_length"])
+    random = np.random.default_rng(2)
+    kept = [[random.choice(prompt, 12, replace=False) for _ in range(2)] for _ in range(2)]
+    file = kvloupe.external(trace, kept, tmp_path / "sets.json")
+    replay = kvloupe.replay(trace, f'external("{file}")', "100%")
+    last = next(at for at, (_, end) in enumerate(blocks) if end == prompt)
+    for one in replay["heads"]:
+        own = sorted(kept[one["layer"]][one["head"]].tolist())
+        for step in one["steps"]:
+            end = blocks[step["step"]][1]
+            expected = list(range(end)) if step["step"] < last else own + list(range(prompt, end))
+            assert step["retained"] == expected
+    with pytest.raises(kvloupe.KvloupeError, match="2 layers of 2 key-value heads"):
+        kvloupe.external(trace, kept[:1], tmp_path / "x.json")
+    with pytest.raises(kvloupe.KvloupeError, match="is not in the cache after step"):
+        kvloupe.external(trace, [[[prompt], [1]], [[1], [1]]], tmp_path / "x.json")
+    with pytest.raises(kvloupe.KvloupeError, match="layer 0, head 1 has no token"):
+        kvloupe.external(trace, [[[1], []], [[1], [1]]], tmp_path / "x.json")
+    assert not (tmp_path / "x.json").exists()
+
+
 def test_the_command_line_captures(tmp_path: Path) -> None:
     import subprocess
     import sys

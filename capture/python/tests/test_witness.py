@@ -47,9 +47,11 @@ FAMILIES = {
     "qwen3": ("Qwen3", dict(use_sliding_window=False)),
 }
 
+EVERY = dict(FAMILIES)
 
-def made(family: str, folder: Path, shard: str = "5GB"):
-    name, change = FAMILIES[family]
+
+def made(family: str | tuple, folder: Path, shard: str = "5GB"):
+    name, change = EVERY[family]
     torch.manual_seed(7)
     config = getattr(transformers, f"{name}Config")(**(SHAPE | change))
     model = getattr(transformers, f"{name}ForCausalLM")(config).eval()
@@ -69,7 +71,7 @@ def difference(a: h5py.File, b: h5py.File, path: str) -> float:
 
 
 @pytest.mark.parametrize("block", [1, 7, 64, 90])
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", list(FAMILIES))
 def test_states_and_predictions_agree(family: str, block: int, tmp_path: Path) -> None:
     model = made(family, tmp_path / "model", "60KB" if block == 7 else "5GB")
     ids = np.random.default_rng(3).integers(3, SHAPE["vocab_size"], 90)
@@ -98,19 +100,56 @@ def test_states_and_predictions_agree(family: str, block: int, tmp_path: Path) -
         assert same.mean() > 0.99
 
 
-def test_the_reader_computes_the_attention_of_the_model(tmp_path: Path) -> None:
-    model = made("mistral window", tmp_path / "model")
+OTHERS = {
+    "olmo2": ("Olmo2", {}),
+    "phi3": ("Phi3", dict(pad_token_id=0)),
+    "gemma": ("Gemma", {}),
+    "granite": ("Granite", dict(attention_multiplier=0.2)),
+    "mixtral": ("Mixtral", dict(num_local_experts=4)),
+    "qwen2 moe": ("Qwen2Moe", dict(num_experts=4, moe_intermediate_size=16, shared_expert_intermediate_size=16)),
+    "qwen3 moe": ("Qwen3Moe", dict(num_experts=4, num_experts_per_tok=2, moe_intermediate_size=16)),
+    "cohere": ("Cohere", {}),
+    "stablelm": ("StableLm", dict(partial_rotary_factor=0.5)),
+}
+EVERY.update(OTHERS)
+
+
+@pytest.mark.parametrize("family", list(EVERY))
+def test_attention_computed_from_a_trace_is_the_models_own(family: str, tmp_path: Path) -> None:
+    model = made(family, tmp_path / "model")
     ids = np.random.default_rng(5).integers(3, SHAPE["vocab_size"], 60)
     kvloupe.capture(model, None, ids, tmp_path / "t.h5", block=16, store="f32")
     model.set_attn_implementation("eager")
     with torch.inference_mode():
-        attention = model(torch.tensor(ids)[None], output_attentions=True).attentions
-    with kvloupe.open(tmp_path / "t.h5") as trace:
+        out = model(torch.tensor(ids)[None], output_attentions=True, output_hidden_states=True)
+    with kvloupe.open(tmp_path / "t.h5") as trace, h5py.File(tmp_path / "t.h5") as file:
         for layer in range(3):
-            for head in range(6):
+            for head in range(trace.model["num_heads"]):
                 mine = trace.attention(layer, head)
-                assert np.abs(mine - attention[layer][0, head].numpy()).max() < 1e-5
+                assert np.abs(mine - out.attentions[layer][0, head].numpy()).max() < 2e-5, (layer, head)
+                logits = (trace.query(layer, head).astype(np.float64) @ trace.key(layer, trace.head_of(head)).T
+                          * trace.run["attention_scale"])
+                seen = out.attentions[layer][0, head].numpy() > 0.0
+                summed = np.log(np.where(seen, np.exp(logits), 0.0).sum(-1))
+                assert np.abs(file[f"layers/{layer}/attention_logsumexp"][head] - summed).max() < 1e-4
         assert np.abs(trace.attention(1, 2, [5, 59]) - trace.attention(1, 2)[[5, 59]]).max() == 0.0
+        expected = torch.log_softmax(out.logits[0].float(), -1).topk(5).values.numpy()
+        assert np.abs(file["predictions/logprob"][:] - expected).max() < 1e-4
+
+
+REFUSED = {
+    "gemma 2": ("Gemma2", dict(query_pre_attn_scalar=8), "sliding window"),
+    "gpt-oss": ("GptOss", dict(num_local_experts=4), "sliding window"),
+}
+
+
+@pytest.mark.parametrize("family", REFUSED)
+def test_what_a_trace_cannot_say_is_refused(family: str, tmp_path: Path) -> None:
+    name, change, why = REFUSED[family]
+    EVERY[family] = (name, change)
+    with pytest.raises(kvloupe.KvloupeError, match=why):
+        kvloupe.capture(made(family, tmp_path / "model"), None, [5, 6, 7], tmp_path / "t.h5")
+    assert not (tmp_path / "t.h5").exists()
 
 
 def test_errors_are_one_line_and_leave_nothing(tmp_path: Path) -> None:
