@@ -8,6 +8,7 @@
 #include "analysis/error.h"
 #include "analysis/evaluation/evaluation.h"
 #include "analysis/file_word.h"
+#include "analysis/replay/follow.h"
 #include "analysis/trace/model_fingerprint.h"
 #include "app/demo/demo_trace.h"
 #include "app/plot/printable.h"
@@ -49,6 +50,19 @@ std::string model_folder(const Evaluation& evaluation, const KnownModels& known,
   }
   throw WorkError("the folder of model " + evaluation.model +
                   " is not known: capture a trace with that model once (Ctrl N), then click again");
+}
+
+/// The head that gives the needle most of the question's and the answer's attention.
+HeadIndex first_reader(const Trace& trace, figure::ReplayService& replays, Progress& progress) {
+  HeadIndex most;
+  double share = -1.0;
+  const auto reads = replays.reads(trace, named_tokens(trace, "needle"), true, progress);
+  for (const TokenReads& head : *reads) {
+    if (!(head.read > share)) continue;
+    share = head.read;
+    most = {head.layer, head.head};
+  }
+  return most;
 }
 
 /// What was generated after the prompt.
@@ -100,7 +114,7 @@ bool CauseCard::busy() const {
   return (case_.current() && !shown_) || (rescue_.current() && !rescue_shown_);
 }
 
-void CauseCard::choose(int run) {
+void CauseCard::choose(const PanelContext& c, int run) {
   chosen_ = run;
   shown_ = rescue_shown_ = false;
   rescue_.clear();
@@ -116,8 +130,8 @@ void CauseCard::choose(int run) {
   options.program = program_;
   case_.clear();
   case_.request(queue_, options,
-                [options, evaluation = evaluation_, known = models_, cache = cache_](
-                    Progress& progress, const auto&) {
+                [options, evaluation = evaluation_, known = models_, cache = cache_,
+                 replays = c.results.replays()](Progress& progress, const auto&) {
                   job::EvalCaseOptions all = options;
                   all.folder = demo::traces_folder(cache) / "cases";
                   all.model = model_folder(*evaluation, known, progress);
@@ -127,6 +141,8 @@ void CauseCard::choose(int run) {
                   found.full = std::make_shared<const Trace>(traces.full);
                   if (!traces.closed.empty())
                     found.closed = std::make_shared<const Trace>(traces.closed);
+                  Progress part(progress, 0);
+                  found.reader = first_reader(*found.full, *replays, part);
                   return found;
                 });
 }
@@ -149,7 +165,7 @@ void CauseCard::show(const PanelContext& c, const Case& found) {
   state.tiles.resize(std::max<std::size_t>(state.tiles.size(), 2));
   state.tiles[static_cast<std::size_t>(beside)] = TileState{.view = "follow"};
   state.tile_count = std::max(state.tile_count, 2);
-  c.ask(ShowTrace{found.full});
+  c.ask(ShowTrace{found.full, found.reader});
 }
 
 void CauseCard::draw_runs(const PanelContext& c) {
@@ -173,7 +189,7 @@ void CauseCard::draw_runs(const PanelContext& c) {
     ImGui::SameLine(c.px(kWidth - 96));
     const bool this_one = chosen_ == static_cast<int>(i);
     if (ImGui::SmallButton(this_one ? "Shown" : found ? "Open" : "Why?") && !this_one)
-      choose(static_cast<int>(i));
+      choose(c, static_cast<int>(i));
     help_tooltip(c.fonts,
                  "Runs this prompt again with the full cache and with the policy, and follows the "
                  "needle through every head");

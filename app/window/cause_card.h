@@ -6,6 +6,7 @@
 #include <functional>
 #include <string>
 
+#include "analysis/metric/sink.h"
 #include "app/job/computed.h"
 #include "app/job/eval_case_job.h"
 #include "app/job/job_queue.h"
@@ -43,12 +44,13 @@ class CauseCard {
   struct Case {
     TracePointer full, closed;
     std::string model;  // folder
+    HeadIndex reader;   // the head that reads the needle most
   };
   struct Searched {
     int runs = 0;
     bool done = false;
   };
-  void choose(int run);
+  void choose(const PanelContext& context, int run);
   void show(const PanelContext& context, const Case& found);
   void draw_runs(const PanelContext& context);
   void draw_case(const PanelContext& context);

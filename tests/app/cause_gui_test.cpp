@@ -113,6 +113,15 @@ TEST_F(Cause, OfAMissedNeedleIsThreeClicksAway) {
   EXPECT_EQ(w().state.budget, "20%");
   EXPECT_EQ(w().state.followed, "needle");
   EXPECT_EQ(w().state.grid_metric, "followed tokens");
+  // The head that reads the needle most is selected.
+  Progress progress;
+  ReadsRequest wanted;
+  wanted.tokens = named_tokens(*trace, "needle");
+  const std::vector<TokenReads> reads = token_reads(*trace, wanted, progress);
+  const auto most = std::max_element(reads.begin(), reads.end(),
+                                     [](const auto& a, const auto& b) { return a.read < b.read; });
+  EXPECT_EQ(w().state.selection.layer, most->layer);
+  EXPECT_EQ(w().state.selection.head, most->head);
   EXPECT_EQ(w().state.tiles[0].view, "needle-grid");
   EXPECT_EQ(w().state.tiles[1].view, "follow");
   EXPECT_EQ(w().tiles[0].error(), "");
