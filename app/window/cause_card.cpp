@@ -111,7 +111,8 @@ void CauseCard::close() {
 bool CauseCard::busy() const {
   if (!open_ || chosen_ < 0) return false;
   if (case_.computing() || rescue_.computing() || finding_.computing()) return true;
-  return (case_.current() && !shown_) || (rescue_.current() && !rescue_shown_);
+  // Else what is done waits until the case's trace is shown again.
+  return (case_.current() && !shown_) || (rescue_.current() && !rescue_shown_ && !elsewhere_);
 }
 
 void CauseCard::choose(const PanelContext& c, int run) {
@@ -294,7 +295,14 @@ void CauseCard::draw_case(const PanelContext& c) {
     ImGui::TextDisabled("The evaluation stopped evicting at the question; this run does not.");
   }
   // Another trace may have been opened meanwhile.
-  if (c.results.trace() != found->full) return;
+  elsewhere_ = c.results.trace() != found->full;
+  if (elsewhere_) {
+    if (c.results.opening()) return;
+    ImGui::TextDisabled("Another trace is open now.");
+    ImGui::SameLine();
+    if (ImGui::SmallButton("Come back")) shown_ = false;
+    return;
+  }
   finding_.request(c, found->model);
   if (const auto finding = finding_.current()) {
     for (const std::string& line : {finding->readers, finding->lost, finding->proof}) {

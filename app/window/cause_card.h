@@ -66,6 +66,7 @@ class CauseCard {
   int chosen_ = -1;  // whose cause is looked for; −1: none yet
   bool shown_ = false;
   bool rescue_shown_ = false;
+  bool elsewhere_ = false;  // the window shows another trace
   std::string rescue_file_;
   FindingJob finding_;
   job::JobQueue queue_;

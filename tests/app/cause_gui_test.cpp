@@ -20,6 +20,7 @@
 #include "app/window/demo_model.h"
 #include "tests/app/virtual_display.h"
 #include "tests/app/window_driver.h"
+#include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
 
 namespace kvloupe::test {
@@ -155,7 +156,17 @@ TEST_F(Cause, OfAMissedNeedleIsThreeClicksAway) {
   EXPECT_THAT(copied, HasSubstr("\nkvloupe-capture rescue --model "));
   EXPECT_EQ(std::count(copied.begin(), copied.end(), '\n'), 5);
 
-  // The same run again takes the traces that are there.
+  // Another trace may be looked at in between.
+  write_synthetic_trace(folder_ / "other.h5", {});
+  w().open((folder_ / "other.h5").string());
+  driver_->settle();
+  EXPECT_NE(w().results.trace(), trace);
+  EXPECT_TRUE(w().cause_card.is_open());
+  driver_->press_on("##cause", {"Come back"});
+  driver_->settle();
+  EXPECT_EQ(w().results.trace(), trace);
+  EXPECT_EQ(w().state.policy_a, "sink");
+
   driver_->key(GLFW_KEY_ESCAPE);
   EXPECT_FALSE(w().cause_card.is_open());
 }
