@@ -161,7 +161,9 @@ TEST_F(RealEvents, NothingIsLostFromOpeningToSavingAndBack) {
   const Json zoomed = session("zoomed_again.json");
   send({"mousedown", "1", "mousemove", "560", "330", "sleep", "0.1", "mousemove", "520", "330",
         "sleep", "0.1", "mouseup", "1"});
-  EXPECT_NE(session("panned.json")["tiles"][0]["x_range"], zoomed["tiles"][0]["x_range"]);
+  EXPECT_TRUE(until([&] {
+    return session("panned.json")["tiles"][0]["x_range"] != zoomed["tiles"][0]["x_range"];
+  }));
   send({"sleep", "0.5", "click", "1", "sleep", "0.5"});
   EXPECT_GE(session("clicked.json")["selection"]["token"], 0);
   keys({"Escape", "Escape", "0"});
