@@ -8,16 +8,12 @@
 
 namespace kvloupe::job {
 
-/// The options of kvloupe-capture rescue.
+/// A run of kvloupe-capture rescue on a row of an evaluation with needles: with its prompt, policy,
+/// budget and block.
 struct RescueOptions {
-  std::string model;  // folder
-  std::string trace;  // of a run with the full cache: its prompt is run
-  std::string policy;
-  std::string budget;
-  std::string tokens = "needle";  // a segment, or a list such as 120-131,140
-  std::string expect;             // empty: what the full cache says
-  int block = 128;
-  std::string dtype;    // empty: the program's choice
+  std::string model;    // folder
+  std::string results;  // of the evaluation
+  int row = 0;          // of its runs
   std::string output;   // results file
   std::string program;  // kvloupe-capture; empty: it is looked for
   bool operator==(const RescueOptions&) const = default;

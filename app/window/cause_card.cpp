@@ -13,6 +13,7 @@
 #include "app/demo/demo_trace.h"
 #include "app/plot/printable.h"
 #include "app/session/head_grid.h"
+#include "app/window/card.h"
 #include "app/window/marks.h"
 #include "app/window/model_search.h"
 #include "app/window/numbers.h"
@@ -74,14 +75,6 @@ std::string answer_of(const Trace& trace) {
   }
   return text;
 }
-
-/// The text up to the end of its first number; empty where that is another number.
-std::string up_to_number(const std::string& text, const std::string& number) {
-  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
-  const auto first = std::find_if(text.begin(), text.end(), is_digit);
-  const auto end = std::find_if_not(first, text.end(), is_digit);
-  return std::string(first, end) == number ? std::string(text.begin(), end) : std::string();
-}
 }  // namespace
 
 CauseCard::CauseCard(const KnownModels& models, fs::path cache, std::string program,
@@ -112,8 +105,10 @@ bool CauseCard::busy() const {
   if (!open_ || chosen_ < 0) return false;
   if (case_.computing() || rescue_.computing() || finding_.computing()) return true;
   // Else what is done waits until the case's trace is shown again.
-  return (case_.current() && !shown_) || (rescue_.current() && !rescue_shown_ && !elsewhere_);
+  return (case_.current() && !shown_) || (is_found() && !rescue_shown_ && !elsewhere_);
 }
+
+bool CauseCard::is_found() const { return rescue_.current() && rescue_.current()->done; }
 
 void CauseCard::choose(const PanelContext& c, int run) {
   chosen_ = run;
@@ -205,26 +200,10 @@ void CauseCard::draw_runs(const PanelContext& c) {
 void CauseCard::draw_rescue(const PanelContext& c, const Case& found) {
   const EvaluationRun& run = evaluation_->runs[static_cast<std::size_t>(chosen_)];
   if (run.policy == kFullCache) return;
-  const std::string expect = up_to_number(answer_of(*found.full), run.expected);
-  if (expect.empty()) {
-    ImGui::TextWrapped("The full cache does not find this number either: nothing can be rescued.");
-    return;
-  }
-  if (evaluation_->compact) {
-    ImGui::TextWrapped(
-        "The evaluation gave cached entries compact positions; a rescue runs with "
-        "original ones only.");
-    return;
-  }
   job::RescueOptions options;
   options.model = found.model;
-  options.trace = found.full->path().string();
-  options.policy = run.policy;
-  options.budget = run.budget;
-  options.tokens = "needle";
-  options.expect = expect;
-  options.block = found.full->run().block_size;
-  options.dtype = found.full->run().dtype;
+  options.results = evaluation_->path.string();
+  options.row = chosen_;
   options.output = fmt::format("{}.{}-{}.rescue.json", found.full->path().string(),
                                file_word(run.policy), file_word(run.budget));
   options.program = program_;
@@ -238,7 +217,7 @@ void CauseCard::draw_rescue(const PanelContext& c, const Case& found) {
     help_tooltip(c.fonts, "The runs made until now are kept; the search goes on from there");
     return;
   }
-  if (rescue_.current() && rescue_.current()->done && rescue_.key() == options) {
+  if (is_found()) {
     if (rescue_shown_) return;
     rescue_shown_ = true;
     c.state.tiles.resize(std::max<std::size_t>(c.state.tiles.size(), 3));
@@ -322,41 +301,18 @@ void CauseCard::draw_case(const PanelContext& c) {
 
 void CauseCard::draw(const PanelContext& c) {
   if (!open_) return;
-  const ImVec2 screen = ImGui::GetIO().DisplaySize;
-  const float width = c.px(kWidth);
-  const float gap = c.px(16);
-  ImVec2 corner{at_.x + gap, at_.y + gap};
-  if (corner.x + width > screen.x) corner.x = std::max(0.0F, at_.x - gap - width);
-  corner.y = std::max(0.0F, std::min(corner.y, screen.y - c.px(360)));
-  ImGui::SetNextWindowPos(corner, ImGuiCond_Appearing);
-  ImGui::SetNextWindowSize({width, 0});
-  ImGui::PushStyleVar(ImGuiStyleVar_WindowBorderSize, 1.0F);
-  ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, {c.px(12), c.px(12)});
-  ImGui::PushStyleColor(ImGuiCol_WindowBg, c.colours().panel);
-  ImGui::Begin(fmt::format("##cause{},{}", at_.x, at_.y).c_str(), nullptr,
-               ImGuiWindowFlags_NoTitleBar | ImGuiWindowFlags_NoResize |
-                   ImGuiWindowFlags_NoSavedSettings | ImGuiWindowFlags_NoScrollbar |
-                   ImGuiWindowFlags_NoNavInputs | ImGuiWindowFlags_NoFocusOnAppearing);
-  ImGui::PopStyleColor();
-  ImGui::PopStyleVar(2);
-  const float inner = ImGui::GetContentRegionAvail().x;
   const EvaluationRun& cell = evaluation_->runs[static_cast<std::size_t>(first_)];
-  ImGui::PushFont(c.fonts.heading);
-  show_text(c.fonts, cell.policy == kFullCache ? std::string("Full cache")
-                                               : fmt::format("{} at {}", cell.policy, cell.budget));
-  ImGui::PopFont();
-  ImGui::PushFont(c.fonts.secondary);
-  ImGui::SameLine(c.px(12) + inner - ImGui::CalcTextSize("Close").x -
-                  2 * ImGui::GetStyle().FramePadding.x);
-  const bool closed = ImGui::SmallButton("Close");
+  const bool closed =
+      begin_card(c, "cause", at_, kWidth, 360.0F,
+                 cell.policy == kFullCache ? std::string("Full cache")
+                                           : fmt::format("{} at {}", cell.policy, cell.budget));
   ImGui::TextDisabled("%s", fmt::format("{} tokens · needle at {:g} % of the text",
                                         count_text(std::lround(cell.length)), cell.depth)
                                 .c_str());
   ImGui::Dummy({0, c.px(4)});
   draw_runs(c);
   if (chosen_ >= 0) draw_case(c);
-  ImGui::PopFont();
-  ImGui::End();
+  end_card();
   if (closed) close();
 }
 

@@ -50,6 +50,8 @@ class CauseCard {
     int runs = 0;
     bool done = false;
   };
+  /// The search for what would have saved the answer has come to its end.
+  bool is_found() const;
   void choose(const PanelContext& context, int run);
   void show(const PanelContext& context, const Case& found);
   void draw_runs(const PanelContext& context);
@@ -67,7 +69,6 @@ class CauseCard {
   bool shown_ = false;
   bool rescue_shown_ = false;
   bool elsewhere_ = false;  // the window shows another trace
-  std::string rescue_file_;
   FindingJob finding_;
   job::JobQueue queue_;
   job::Computed<Case, job::EvalCaseOptions> case_;

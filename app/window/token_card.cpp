@@ -8,6 +8,7 @@
 #include "analysis/error.h"
 #include "app/plot/printable.h"
 #include "app/session/head_grid.h"
+#include "app/window/card.h"
 #include "app/window/intervene.h"
 #include "app/window/marks.h"
 #include "app/window/panel_context.h"
@@ -173,37 +174,13 @@ void TokenCard::draw(const PanelContext& c) {
   follow(lives_[0], c, c.results.a, token);
   if (c.state.policy_b_on) follow(lives_[1], c, c.results.b, token);
 
-  const ImVec2 screen = ImGui::GetIO().DisplaySize;
-  const float width = c.px(kWidth);
-  const float height = c.px(c.state.policy_b_on ? 416 : 272);  // about: only to stay on the screen
-  const float gap = c.px(16);
-  ImVec2 corner{at_.x + gap, at_.y + gap};
-  if (corner.x + width > screen.x) corner.x = std::max(0.0F, at_.x - gap - width);
-  if (corner.y + height > screen.y) corner.y = std::max(0.0F, at_.y - gap - height);
-  ImGui::SetNextWindowPos(corner, ImGuiCond_Appearing);
-  ImGui::SetNextWindowSize({width, 0});
-  ImGui::PushStyleVar(ImGuiStyleVar_WindowBorderSize, 1.0F);
-  ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, {c.px(12), c.px(12)});
-  ImGui::PushStyleColor(ImGuiCol_WindowBg, c.colours().panel);
-  ImGui::Begin(fmt::format("##token{},{}", at_.x, at_.y).c_str(), nullptr,
-               ImGuiWindowFlags_NoTitleBar | ImGuiWindowFlags_NoResize |
-                   ImGuiWindowFlags_NoSavedSettings | ImGuiWindowFlags_NoScrollbar |
-                   ImGuiWindowFlags_NoNavInputs | ImGuiWindowFlags_NoFocusOnAppearing);
-  ImGui::PopStyleColor();
-  ImGui::PopStyleVar(2);
-  const float inner = ImGui::GetContentRegionAvail().x;
-
   const TokenTable& table = trace->tokens();
   const auto at = static_cast<std::size_t>(token);
   std::string heading = fmt::format("Token {}", count_text(token));
   if (at < table.text.size()) heading += fmt::format(" “{}”", figure::printable(table.text[at]));
-  ImGui::PushFont(c.fonts.heading);
-  show_text(c.fonts, heading);
-  ImGui::PopFont();
-  ImGui::PushFont(c.fonts.secondary);
-  ImGui::SameLine(c.px(12) + inner - ImGui::CalcTextSize("Close").x -
-                  2 * ImGui::GetStyle().FramePadding.x);
-  if (ImGui::SmallButton("Close")) open_ = false;
+  const float height = c.state.policy_b_on ? 416.0F : 272.0F;
+  if (begin_card(c, "token", at_, kWidth, height, heading)) open_ = false;
+  const float inner = ImGui::GetContentRegionAvail().x;
   std::string where =
       fmt::format("layer {}, head {}", c.state.selection.layer, c.state.selection.head);
   if (at < table.segment.size() && table.segment[at] < table.segment_names.size()) {
@@ -218,8 +195,7 @@ void TokenCard::draw(const PanelContext& c) {
     ImGui::Dummy({0, c.px(4)});
     draw_life(c, lives_[1], "B", c.colours().evicted, inner);
   }
-  ImGui::PopFont();
-  ImGui::End();
+  end_card();
 }
 
 }  // namespace kvloupe::window

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "analysis/error.h"
+#include "capture/cli/case_options.h"
 #include "capture/cli/commands.h"
 #include "capture/cli/interrupt.h"
 #include "capture/eval/eval_case.h"
@@ -180,16 +181,7 @@ void add_rescue(CLI::App& app, Action& action) {
       "--results", options->from.results,
       "Or results of kvloupe-capture eval --task needle: the prompt, and where they are not given "
       "the policy, budget and block, of one of its runs (--row)");
-  verb->add_option("--row", options->from.row,
-                   "With --results: which run, from 0 in the file's order")
-      ->needs(results)
-      ->check(CLI::Range(0, 1 << 30));
-  verb->add_option("--template", options->from.needle_template,
-                   "With --results: the template that the evaluation was given")
-      ->needs(results);
-  verb->add_option("--filler", options->from.filler,
-                   "With --results: the filler that the evaluation was given")
-      ->needs(results);
+  add_case_options(*verb, results, options->from);
   verb->add_option("--policy", options->policy, "A policy, such as keydiff+recent(10%)");
   verb->add_option("--budget", options->budget,
                    "Entries a head may hold: a count, or a share of the prompt such as 25%");

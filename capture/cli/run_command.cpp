@@ -4,6 +4,7 @@
 
 #include "analysis/error.h"
 #include "analysis/policy/policy_catalog.h"
+#include "capture/cli/case_options.h"
 #include "capture/cli/commands.h"
 #include "capture/cli/interrupt.h"
 #include "capture/cli/progress_report.h"
@@ -91,16 +92,7 @@ void add_run(CLI::App& app, Action& action) {
       "--results", options->from.results,
       "Results of kvloupe-capture eval --task needle: the prompt of one of its runs (--row)");
   prompt->require_option(1);
-  verb->add_option("--row", options->from.row,
-                   "With --results: the run whose prompt is read, from 0 in the file's order")
-      ->needs(results)
-      ->check(CLI::Range(0, 1 << 30));
-  verb->add_option("--template", options->from.needle_template,
-                   "With --results: the template that the evaluation was given")
-      ->needs(results);
-  verb->add_option("--filler", options->from.filler,
-                   "With --results: the filler that the evaluation was given")
-      ->needs(results);
+  add_case_options(*verb, results, options->from);
   CLI::Option* prompt_length = verb->add_option("--prompt-length", request.prompt_length,
                                                 "With --ids: the first N ids are the prompt, the "
                                                 "others are forced as generated tokens")

@@ -84,12 +84,18 @@ class TraceWriter:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
                  trace: TracebackType | None) -> None:
         self.discard()
+        if isinstance(error, OSError):
+            raise KvloupeError(f"{self.path}: cannot be written ({error}); is there space on the disk?") from error
 
     def discard(self) -> None:
         """Removes what is not finished."""
-        if self._file:
-            self._file.close()
-        self._temporary.unlink(missing_ok=True)
+        try:
+            if self._file:
+                self._file.close()
+        except OSError:  # a full disk: what is there goes anyway
+            pass
+        finally:
+            self._temporary.unlink(missing_ok=True)
 
     def stored(self, array: np.ndarray) -> np.ndarray:
         """The numbers as a reader will see them, in float32; where they overflow float16, as they are."""
