@@ -1,9 +1,14 @@
 #pragma once
-// How every program reports a wrong command line. Header only: analysis itself has no options.
+// What the command lines of all programs share: how a wrong one is reported, and some kinds of
+// options. Header only: analysis itself has no options.
 
 #include <CLI/CLI.hpp>
+#include <charconv>
 #include <cstdio>
+#include <map>
+#include <optional>
 #include <string>
+#include <vector>
 
 namespace kvloupe {
 
@@ -20,6 +25,41 @@ inline int report_parse_error(const CLI::App& app, const CLI::ParseError& error)
   std::fprintf(stderr, "%s: %s; see %s%s --help\n", app.get_name().c_str(), line.c_str(),
                app.get_name().c_str(), verb.c_str());
   return 2;
+}
+
+/// For an option that takes a block size: a number of tokens, or "all", which stands for `whole`.
+inline CLI::Validator block_size(int whole) {
+  return {[whole](std::string& text) -> std::string {
+            if (text == "all") {
+              text = std::to_string(whole);
+              return {};
+            }
+            constexpr int kMost = 1 << 30;
+            int tokens = 0;
+            const auto [end, error] =
+                std::from_chars(text.data(), text.data() + text.size(), tokens);
+            const bool good = error == std::errc() && end == text.data() + text.size();
+            if (good && tokens >= 1 && tokens <= kMost) return {};
+            return "block '" + text + "': write a number of tokens, at least 1, or all";
+          },
+          "TOKENS|all", "block size"};
+}
+
+/// An option that takes one of some words; without it the value stays as it is.
+template <typename Value>
+CLI::Option* add_word_option(CLI::App& verb, const char* name, std::optional<Value>& value,
+                             const std::map<std::string, Value>& words, const std::string& help) {
+  std::string all;
+  std::vector<std::string> names;
+  for (const auto& [word, meaning] : words) {
+    all = word + (all.empty() ? "" : "|" + all);
+    names.push_back(word);
+  }
+  return verb
+      .add_option_function<std::string>(
+          name, [&value, words](const std::string& word) { value = words.at(word); }, help)
+      ->check(CLI::IsMember(names))
+      ->option_text(all);
 }
 
 }  // namespace kvloupe

@@ -12,11 +12,11 @@ constexpr Eigen::Index kTileRows = 32;  // 32 rows over 4096 entries fit a core'
 constexpr Eigen::Index kFewRows = 8;    // for fewer, keys are not laid out anew
 }  // namespace
 
-CacheAttention::CacheAttention(const ModelInfo& model, double attention_scale)
+CacheAttention::CacheAttention(const ModelInfo& model, const LayerAttention& attention)
     : group_size_(model.group_size()),
       window_(model.sliding_window),
-      scale_(static_cast<float>(attention_scale)),
       heads_(static_cast<std::size_t>(model.num_heads)) {
+  for (int head = 0; head < model.num_heads; ++head) rules_.push_back(attention.of(head));
   for (int head = 0; head < model.num_kv_heads; ++head) {
     key_heads_.push_back(std::make_unique<KeyHead>());
   }
@@ -61,6 +61,8 @@ void CacheAttention::exponential_rows(int query_head, Eigen::Index first, Eigen:
   const auto width =
       static_cast<Eigen::Index>(KeyPanels::padded(static_cast<std::size_t>(cache.keys.rows())));
   if (tile.rows() < count || tile.cols() < width) tile.resize(count, width);
+  const LogitRule& rule = rules_[static_cast<std::size_t>(query_head)];
+  const auto of_products = static_cast<float>(rule.scale);
   const MatrixView asking = rows(queries, first, count);
   if (count >= kFewRows && KeyPanels::available()) {
     panels_of(head).multiply(asking, oldest, seen, tile.data(),
@@ -73,13 +75,20 @@ void CacheAttention::exponential_rows(int query_head, Eigen::Index first, Eigen:
     const auto from = static_cast<std::size_t>(first_entry(cache, token_of(first + r)));
     const auto end = static_cast<std::size_t>(before + first + r + 1);
     float* values = tile.data() + r * tile.outerStride();
-    float scale = scale_;
-    if (!cache.log_sizes.empty()) {
-      for (std::size_t i = from; i < end; ++i) values[i] = scale_ * values[i] + cache.log_sizes[i];
+    const std::span<float> seen(values + from, end - from);
+    float scale = of_products;
+    if (!cache.log_sizes.empty() || !rule.plain()) {
+      to_logits(Eigen::Map<Eigen::VectorXf>(seen.data(), std::ssize(seen)), rule);
+      for (std::size_t i = from; i < end && !cache.log_sizes.empty(); ++i) {
+        values[i] += cache.log_sizes[i];
+      }
       scale = 1.0F;
     }
-    const std::span<float> seen(values + from, end - from);
-    const double sum = seen.empty() ? 0.0 : exponentials(seen, largest_of(seen), scale);
+    double sum = 0.0;
+    if (!seen.empty()) {
+      const float shift = softmax_shift(largest_of(seen), rule);
+      sum = with_sink(exponentials(seen, shift, scale), static_cast<double>(shift), rule);
+    }
     row(values, from, end, sum);
   }
 }

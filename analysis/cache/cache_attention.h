@@ -11,11 +11,11 @@ namespace kvloupe {
 
 /// Softmax rows of one step's queries over the caches of one layer. The block's own entries are the
 /// last m of a cache, so row r sees the first n − m + r + 1 entries, except those beyond the
-/// model's sliding window. Float32 products in tiles of rows; the buffers are reused in later
+/// layer's sliding window. Float32 products in tiles of rows; the buffers are reused in later
 /// steps.
 class CacheAttention : public StepAttention {
  public:
-  CacheAttention(const ModelInfo& model, double attention_scale);
+  CacheAttention(const ModelInfo& model, const LayerAttention& attention);
 
   /// Starts a new step and forgets the results of the last one. Both arguments must outlive the
   /// step. caches [Hk], queries [Hq]. Results leave out the columns of the first hidden[h] entries
@@ -57,7 +57,7 @@ class CacheAttention : public StepAttention {
 
   int group_size_;
   int window_;
-  float scale_;
+  std::vector<LogitRule> rules_;  // [Hq]
   const std::vector<CacheView>* caches_ = nullptr;
   const std::vector<MatrixView>* queries_ = nullptr;
   std::vector<int> hidden_;                          // [Hk] or empty

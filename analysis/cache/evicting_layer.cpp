@@ -1,5 +1,7 @@
 #include "analysis/cache/evicting_layer.h"
 
+#include <limits>
+#include <numeric>
 #include <utility>
 
 namespace kvloupe {
@@ -9,7 +11,7 @@ EvictingLayer::EvictingLayer(const PolicySpec& policy, const LayerContext& conte
     : policy_(make_layer_policy(policy, context, options)),
       group_size_(context.model.group_size()),
       window_(context.model.sliding_window),
-      attention_(context.model, context.attention_scale) {
+      attention_(context.model, context.attention) {
   const bool with_values = policy_->needs_values() || policy_->merges();
   for (int head = 0; head < context.model.num_kv_heads; ++head) {
     heads_.emplace_back(context.model.head_dim, with_values);
@@ -23,7 +25,7 @@ EvictingLayer::EvictingLayer(const PolicySpec& policy, const LayerContext& conte
 int EvictingLayer::append(const BlockStates& states) {
   const int end = states.block.end;
   const int first = states.last && end <= window_ ? 0 : first_seen(end, window_);
-  if (first > 0) {
+  if (first > 0 && states.acts) {
     std::vector<CacheView> caches;
     std::vector<int> counts;
     for (const HeadCache& head : heads_) {
@@ -44,6 +46,7 @@ int EvictingLayer::append(const BlockStates& states) {
 
 std::vector<HeadDecision> EvictingLayer::step(const BlockStates& states) {
   const int first = append(states);
+  if (!states.acts) return kept_whole();
   StepView view{states.step, states.block, first, {}, states.queries, &attention_, states.whole};
   whole_.clear();
   for (const HeadCache& head : heads_) {
@@ -52,6 +55,16 @@ std::vector<HeadDecision> EvictingLayer::step(const BlockStates& states) {
   }
   begin_attention(view);
   return policy_->step(view);
+}
+
+std::vector<HeadDecision> EvictingLayer::kept_whole() const {
+  std::vector<HeadDecision> decisions(heads_.size());
+  for (std::size_t head = 0; head < heads_.size(); ++head) {
+    decisions[head].kept.resize(heads_[head].tokens().size());
+    std::iota(decisions[head].kept.begin(), decisions[head].kept.end(), 0);
+    decisions[head].threshold = std::numeric_limits<float>::quiet_NaN();
+  }
+  return decisions;
 }
 
 void EvictingLayer::begin_attention(const StepView& view) {

@@ -28,6 +28,8 @@ struct BlockStates {
   /// Whether this is the last block. If the whole sequence is no longer than the model's window,
   /// the result is the same as without a window: no entry leaves the window.
   bool last = false;
+  /// Whether the policy acts at this step. If not, everything stays that the window leaves.
+  bool acts = true;
 };
 
 class EvictingLayer {
@@ -40,9 +42,11 @@ class EvictingLayer {
   /// Appends the block to every head's cache and attends. With a sliding window, entries that no
   /// later query sees then leave the window: they are hidden in the caches, are not candidates, use
   /// no budget, and the policy does not know them. Then asks the policy for a decision for each
-  /// head [Hk]; carry out every decision, even if nothing is evicted. With compact positions the
-  /// policy sees the attention of the keys and queries rotated to their places, but measures use
-  /// keys rotated to their token index, which do not change from step to step.
+  /// head [Hk]; carry out every decision, even if nothing is evicted. After a step at which the
+  /// policy does not act, no later step may ask it again: it has not seen that step's queries. With
+  /// compact positions the policy sees the attention of the keys and queries rotated to their
+  /// places, but measures use keys rotated to their token index, which do not change from step to
+  /// step.
   std::vector<HeadDecision> step(const BlockStates& states);
   /// Merges and removes the entries of one head as decided. May be called for several heads at the
   /// same time.
@@ -55,6 +59,7 @@ class EvictingLayer {
   /// StepView::first_token.
   int append(const BlockStates& states);
   void begin_attention(const StepView& view);
+  std::vector<HeadDecision> kept_whole() const;
 
   std::unique_ptr<LayerPolicy> policy_;
   int group_size_;

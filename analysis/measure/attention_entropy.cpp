@@ -39,7 +39,7 @@ MeasureFamily attention_entropy() {
       const std::vector<double> entropy =
           kvloupe::attention_entropy(view(head.states.queries[query_head]),
                                      view(head.states.keys[static_cast<std::size_t>(head.head)]),
-                                     static_cast<float>(head.context.attention_scale),
+                                     head.context.attention.of(static_cast<int>(query_head)),
                                      head.context.model.sliding_window, part);
       for (const double h : entropy) {
         values[0] += h / static_cast<double>(entropy.size()) / group;

@@ -44,12 +44,12 @@ Matrix values_of(const MeasuredStep& step, std::span<const std::int32_t> tokens)
 /// h [n] over entries of these tokens, of which the rows `gone` leave.
 void fill(const MeasuredStep& step, std::span<const std::int32_t> tokens,
           std::span<const double> attention, const std::vector<std::int32_t>& gone,
-          std::span<double> values) {
+          double sink_share, std::span<double> values) {
   const Matrix present = values_of(step, tokens);
   const std::vector<double> changes = caote_scores(attention, view(present));
   values[kSum] = 0.0;
   for (const std::int32_t row : gone) values[kSum] += changes[static_cast<std::size_t>(row)];
-  values[kJoint] = joint_eviction_error(attention, view(present), gone);
+  values[kJoint] = joint_eviction_error(attention, view(present), gone, sink_share);
   if (values[kJoint] > 0.0) values[kRatio] = values[kSum] / values[kJoint];
 }
 
@@ -69,14 +69,15 @@ void of_query_head(MeasuredStep& step, int query_head, std::span<double> values)
   for (const std::int32_t token : tokens) {
     present.push_back(logits[static_cast<std::size_t>(token - step.first_token())]);
   }
-  fill(step, tokens, softmax(present), gone, values);
+  const double sink = step.rule(query_head).sink;
+  fill(step, tokens, softmax(present, sink), gone, sink_share(present, sink), values);
 }
 
 /// h: the policy's own score as attention.
 void of_step(MeasuredStep& step, std::span<double> values) {
   const std::vector<float>& scores = step.decision().scores;
   if (!known(step) || scores.empty() || step.value_aware()) return;
-  fill(step, step.present(), as_attention(scores), evicted_rows(step), values);
+  fill(step, step.present(), as_attention(scores), evicted_rows(step), 0.0, values);
 }
 
 std::vector<MeasureInfo> infos(const std::string& prefix, const std::string& h) {

@@ -47,7 +47,8 @@ MeasureFamily head_roles() {
       roles.push_back(
           kvloupe::head_roles(view(head.states.queries[query_head]),
                               view(head.states.keys[static_cast<std::size_t>(head.head)]),
-                              head.states.logsumexp[query_head], head.context.attention_scale,
+                              head.states.logsumexp[query_head],
+                              head.context.attention.of(static_cast<int>(query_head)),
                               head.context.model.sliding_window, *head.tokens, part));
     }
     for (std::size_t role = 0; role < values.size(); ++role) {

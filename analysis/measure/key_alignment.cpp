@@ -1,5 +1,7 @@
 // key alignment: KeyDiff's theorems C.1 and C.3 for the key that a query attends to most.
 
+#include <limits>
+
 #include "analysis/measure/measures.h"
 #include "analysis/metric/alignment_bounds.h"
 
@@ -12,7 +14,8 @@ MeasureFamily key_alignment() {
       "k* is the key that the step's last query attends to most, over the whole captured prefix, "
       "whatever the policy. Keys are scaled so that the query has length one. The bound of theorem "
       "C.1 is shown as printed: it is never positive, and it can fail where the cosine is "
-      "negative. The bound of theorem C.3 is useful only where cos(mean k, q) < 0 < cos(k*, q).";
+      "negative. The weight and the bounds of C.1 are NaN for logits with a soft cap or a sink. "
+      "The bound of theorem C.3 is useful only where cos(mean k, q) < 0 < cos(k*, q).";
   family.scope = MeasureScope::query_head;
   family.on_request = true;
   family.measures = {
@@ -57,8 +60,8 @@ MeasureFamily key_alignment() {
     const std::span<const float> query = step.last_query(query_head);
     const MatrixView keys = step.seen_keys();
     const Eigen::Index star = strongest_key(query, keys);
-    const AttentionAlignment to_query =
-        attention_alignment(query, keys, step.context().attention_scale, star);
+    const LogitRule rule = step.rule(query_head);
+    const AttentionAlignment to_query = attention_alignment(query, keys, rule.scale, star);
     const MeanKeyAlignment to_mean = mean_key_alignment(query, keys, star);
     values[0] = to_query.weight;
     values[1] = to_query.cosine;
@@ -67,6 +70,8 @@ MeasureFamily key_alignment() {
     values[4] = to_mean.measured;
     values[5] = to_mean.paper_bound;
     values[6] = to_mean.tight_bound;
+    // The theorem is about a softmax of scaled products over the keys alone.
+    if (!rule.plain()) values[0] = values[2] = values[3] = std::numeric_limits<double>::quiet_NaN();
   };
   return family;
 }

@@ -24,10 +24,12 @@ MeasureFamily key_attention() {
     const auto group = static_cast<std::size_t>(head.context.model.group_size());
     const auto index = static_cast<std::size_t>(head.head);
     Progress part(head.progress, 0);
-    values[0] = kvloupe::key_attention(view(head.states.keys[index]),
-                                       std::span(head.states.queries).subspan(index * group, group),
-                                       static_cast<float>(head.context.attention_scale),
-                                       head.context.model.sliding_window, part)
+    values[0] = kvloupe::key_attention(
+                    view(head.states.keys[index]),
+                    std::span(head.states.queries).subspan(index * group, group),
+                    head.context.attention.of_heads(head.head * head.context.model.group_size(),
+                                                    head.context.model.group_size()),
+                    head.context.model.sliding_window, part)
                     .correlation;
   };
   return family;

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "analysis/metric/attention.h"
 #include "analysis/metric/perturbation.h"
 #include "analysis/policy/policy_catalog.h"
 
@@ -73,37 +74,29 @@ std::span<const float> MeasuredStep::last_query(int query_head) const {
   return {row.data(), static_cast<std::size_t>(row.size())};
 }
 
-Eigen::VectorXf MeasuredStep::scaled_query(int query_head) const {
-  const auto scale = static_cast<float>(input_.context.attention_scale);
-  return scale * input_.last_queries.row(query_head).transpose();
+std::vector<float> MeasuredStep::logits_over(const MatrixView& keys, int query_head) const {
+  return attention_logits(last_query(query_head), keys, rule(query_head));
 }
 
 std::span<const float> MeasuredStep::logits(int query_head) {
   std::vector<float>& own = logits_[static_cast<std::size_t>(query_head - first_query_head())];
-  if (own.empty()) {
-    const MatrixView keys = seen_keys();
-    own.resize(static_cast<std::size_t>(keys.rows()));
-    Eigen::Map<Eigen::VectorXf>(own.data(), keys.rows()).noalias() =
-        keys * scaled_query(query_head);
-  }
+  if (own.empty()) own = logits_over(seen_keys(), query_head);
   return own;
 }
 
 std::span<const double> MeasuredStep::attention(int query_head) {
   std::vector<double>& own = attention_[static_cast<std::size_t>(query_head - first_query_head())];
-  if (own.empty()) own = softmax(logits(query_head));
+  if (own.empty()) own = softmax(logits(query_head), rule(query_head).sink);
   return own;
 }
 
 std::vector<float> MeasuredStep::cache_logits(int query_head) const {
   const CacheView present = input_.cache.view();
-  const Eigen::VectorXf query = scaled_query(query_head);
-  std::vector<float> result(present.tokens.size());
-  Eigen::Map<Eigen::VectorXf>(result.data(), static_cast<Eigen::Index>(result.size())).noalias() =
-      present.keys * query;
+  std::vector<float> result = logits_over(present.keys, query_head);
   for (std::size_t i = 0; i < present.log_sizes.size(); ++i) result[i] += present.log_sizes[i];
   if (leaving().token >= 0) {
-    result.insert(result.begin(), leaving().key.row(0).dot(query) + leaving().log_size);
+    result.insert(result.begin(),
+                  logits_over(view(leaving().key), query_head).front() + leaving().log_size);
   }
   return result;
 }

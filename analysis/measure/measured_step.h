@@ -74,10 +74,12 @@ class MeasuredStep {
 
   /// [d]: the step's last query of a query head, as captured.
   std::span<const float> last_query(int query_head) const;
-  /// Logits of that query, scaled, with the full cache, over all entries that it sees: [seen].
+  /// Logits of that query with the full cache, over all entries that it sees: [seen].
   std::span<const float> logits(int query_head);
-  /// A: softmax of those, in double.
+  /// A: softmax of those and the sink logit, in double.
   std::span<const double> attention(int query_head);
+  /// How this query head makes attention of its products.
+  LogitRule rule(int query_head) const { return input_.context.attention.of(query_head); }
   const LeavingEntry& leaving() const { return input_.leaving; }
   /// The entries that this query still has: the retained ones and the one that leaves the window,
   /// as rows of what the query sees, ascending.
@@ -88,7 +90,8 @@ class MeasuredStep {
   MatrixView cache_values();
 
  private:
-  Eigen::VectorXf scaled_query(int query_head) const;
+  /// Logits of the last query over these keys [n,d].
+  std::vector<float> logits_over(const MatrixView& keys, int query_head) const;
 
   Input input_;
   int first_token_;

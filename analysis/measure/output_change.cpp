@@ -1,27 +1,30 @@
 #include "analysis/measure/output_change.h"
 
+#include "analysis/metric/attention.h"
 #include "analysis/metric/perturbation.h"
 
 namespace kvloupe {
 
 Eigen::VectorXd output_change(const LayerStates& states, const ModelInfo& model,
-                              double attention_scale,
+                              const LayerAttention& attention,
                               std::span<const std::vector<std::int32_t>> retained,
                               int query_token) {
   Eigen::VectorXd change = Eigen::VectorXd::Zero(model.hidden_size);
   for (int query_head = 0; query_head < model.num_heads; ++query_head) {
     const auto head = static_cast<std::size_t>(model.head_of(query_head));
     const auto index = static_cast<std::size_t>(query_head);
-    const Eigen::VectorXf scaled =
-        static_cast<float>(attention_scale) * states.queries[index].row(query_token).transpose();
+    const LogitRule rule = attention.of(query_head);
     const int first = first_seen(query_token, model.sliding_window);
-    const Eigen::VectorXf logits =
-        states.keys[head].middleRows(first, query_token + 1 - first) * scaled;
+    const auto query = states.queries[index].row(query_token);
+    const std::vector<float> logits =
+        attention_logits({query.data(), static_cast<std::size_t>(query.size())},
+                         rows(view(states.keys[head]), first, query_token + 1 - first), rule);
     std::vector<float> kept;
-    for (const std::int32_t token : retained[head]) kept.push_back(logits[token - first]);
-    const std::vector<double> full =
-        softmax({logits.data(), static_cast<std::size_t>(logits.size())});
-    const std::vector<double> cut = softmax(kept);
+    for (const std::int32_t token : retained[head]) {
+      kept.push_back(logits[static_cast<std::size_t>(token - first)]);
+    }
+    const std::vector<double> full = softmax(logits, rule.sink);
+    const std::vector<double> cut = softmax(kept, rule.sink);
     Eigen::VectorXd output = Eigen::VectorXd::Zero(model.head_dim);
     const Matrix& values = states.values[head];
     for (std::size_t i = 0; i < full.size(); ++i) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "analysis/record/layer_states.h"
+#include "analysis/trace/layer_attention.h"
 #include "analysis/trace/model_info.h"
 
 namespace kvloupe {
@@ -15,7 +16,7 @@ namespace kvloupe {
 /// all seen by the query (model.sliding_window). Needs states.output_weights. Entries must not be
 /// merged. In double.
 Eigen::VectorXd output_change(const LayerStates& states, const ModelInfo& model,
-                              double attention_scale,
+                              const LayerAttention& attention,
                               std::span<const std::vector<std::int32_t>> retained, int query_token);
 
 }  // namespace kvloupe

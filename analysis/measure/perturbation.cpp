@@ -18,11 +18,13 @@ QueryHeadMetrics of_cache(MeasuredStep& step, int query_head) {
   const OutputWeight* weight = step.output_weight(query_head);
   if (step.cache().merged()) {
     return merged_perturbation(step.logits(query_head), step.kept_rows(), step.seen_values(),
-                               step.cache_logits(query_head), step.cache_values(), weight);
+                               step.cache_logits(query_head), step.cache_values(), weight,
+                               step.rule(query_head).sink);
   }
   return output_perturbation(step.logits(query_head), step.kept_rows(), step.seen_values(), weight,
                              step.value_out_norms(query_head, Norm::l1),
-                             step.value_out_norms(query_head, Norm::l2));
+                             step.value_out_norms(query_head, Norm::l2),
+                             step.rule(query_head).sink);
 }
 }  // namespace
 
@@ -32,7 +34,9 @@ MeasureFamily perturbation() {
   family.remark =
       "Measured for the step's last query: the full cache compared with the retained entries. A: "
       "attention over the whole captured prefix; A': over the retained entries. NaN if the trace "
-      "has no output weights. After merging the bounds do not hold and are NaN.";
+      "has no output weights. After merging the bounds do not hold and are NaN. A sink logit "
+      "counts "
+      "as an entry with value 0 that is always kept.";
   family.scope = MeasureScope::query_head;
   family.at_every_step = true;
   family.measures = {

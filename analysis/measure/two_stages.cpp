@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "analysis/measure/measures.h"
+#include "analysis/metric/perturbation.h"
 #include "analysis/metric/two_stage_bound.h"
 
 namespace kvloupe::measures {
@@ -24,9 +25,10 @@ void measure(MeasuredStep& step, int query_head, std::span<double> values) {
       one.push_back(seen);
     }
   }
+  const double sink = sink_share(step.logits(query_head), step.rule(query_head).sink);
   const auto of = [&](Norm norm) {
     return two_stage_bound(step.attention(query_head), step.value_out_norms(query_head, norm), one,
-                           two);
+                           two, sink);
   };
   const TwoStageBound l1 = of(Norm::l1);
   const TwoStageBound l2 = of(Norm::l2);

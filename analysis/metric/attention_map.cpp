@@ -102,7 +102,7 @@ class PixelRow {
 };
 }  // namespace
 
-Matrix attention_map(const MatrixView& queries, const MatrixView& keys, float scale,
+Matrix attention_map(const MatrixView& queries, const MatrixView& keys, const LogitRule& rule,
                      std::span<const float> logsumexp, const AttentionWindow& window,
                      Progress& progress) {
   const Eigen::Index rows = window.query_end - window.query_first;
@@ -148,7 +148,7 @@ Matrix attention_map(const MatrixView& queries, const MatrixView& keys, float sc
         progress.check();
         const Eigen::Index width = std::min(kTileKeys, visible_end - k);
         logits.noalias() = queries.middleRows(q, count) * keys.middleRows(k, width).transpose();
-        logits *= scale;
+        to_logits(logits, rule);
         for (PixelRow& pixels : group) {
           pixels.begin();
           const Eigen::Index from = std::max(q, pixels.queries().first);

@@ -3,6 +3,7 @@
 #include <span>
 
 #include "analysis/matrix.h"
+#include "analysis/numeric/logit_rule.h"
 #include "analysis/progress.h"
 
 namespace kvloupe {
@@ -29,7 +30,7 @@ struct AttentionWindow {
 /// (attention_logsumexp), needed only for probabilities. Result [height,width], row 0 the oldest
 /// query. Memory: the result and one tile. Throws std::invalid_argument for a window outside the
 /// matrix, Cancelled through progress (one unit per query row).
-Matrix attention_map(const MatrixView& queries, const MatrixView& keys, float scale,
+Matrix attention_map(const MatrixView& queries, const MatrixView& keys, const LogitRule& rule,
                      std::span<const float> logsumexp, const AttentionWindow& window,
                      Progress& progress);
 

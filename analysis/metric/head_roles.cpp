@@ -33,8 +33,8 @@ constexpr RoleInfo kRoles[] = {
 class Cells {
  public:
   Cells(const MatrixView& queries, const MatrixView& keys, std::span<const float> logsumexp,
-        double scale, int window)
-      : queries_(queries), keys_(keys), logsumexp_(logsumexp), scale_(scale), window_(window) {}
+        const LogitRule& rule, int window)
+      : queries_(queries), keys_(keys), logsumexp_(logsumexp), rule_(rule), window_(window) {}
 
   int count() const { return static_cast<int>(queries_.rows()); }
   bool sees(int query, int token) const {
@@ -77,14 +77,14 @@ class Cells {
  private:
   /// The log-sum-exp is rounded on its own way: never more than all of the attention.
   double from_product(int query, float product) const {
-    return std::min(1.0, std::exp(scale_ * static_cast<double>(product) -
+    return std::min(1.0, std::exp(rule_.logit(static_cast<double>(product)) -
                                   logsumexp_[static_cast<std::size_t>(query)]));
   }
 
   const MatrixView& queries_;
   const MatrixView& keys_;
   std::span<const float> logsumexp_;
-  double scale_;
+  LogitRule rule_;
   int window_;
 };
 
@@ -164,9 +164,9 @@ RoleTokens role_tokens(const TokenTable& tokens, const RunInfo& run) {
 }
 
 HeadRoles head_roles(const MatrixView& queries, const MatrixView& keys,
-                     std::span<const float> logsumexp, double scale, int window,
+                     std::span<const float> logsumexp, const LogitRule& rule, int window,
                      const RoleTokens& tokens, Progress& progress) {
-  const Cells cells(queries, keys, logsumexp, scale, window);
+  const Cells cells(queries, keys, logsumexp, rule, window);
   HeadRoles roles;
   Mean sink, previous, recent, question;
   for (int query = 1; query < cells.count(); ++query) {

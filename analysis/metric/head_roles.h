@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "analysis/matrix.h"
+#include "analysis/numeric/logit_rule.h"
 #include "analysis/progress.h"
 #include "analysis/trace/segments.h"
 
@@ -62,7 +63,7 @@ int strongest_role(const HeadRoles& roles);
 /// Of one query head. queries, keys [T,d]; logsumexp [T] of the logits that each query sees.
 /// O(T · d) and the pairs of equal tokens. Checks progress.
 HeadRoles head_roles(const MatrixView& queries, const MatrixView& keys,
-                     std::span<const float> logsumexp, double scale, int window,
+                     std::span<const float> logsumexp, const LogitRule& rule, int window,
                      const RoleTokens& tokens, Progress& progress);
 
 }  // namespace kvloupe

@@ -23,9 +23,10 @@ struct Split {
   double kept_mass = 0.0;  // S
 };
 
-Split split(std::span<const float> logits, std::span<const std::int32_t> kept) {
+Split split(std::span<const float> logits, std::span<const std::int32_t> kept, double sink) {
   Split result;
-  result.evicted = softmax(logits);
+  result.evicted = softmax(logits, sink);
+  result.kept_mass = sink_share(logits, sink);
   result.kept.assign(logits.size(), 0.0);
   std::vector<float> kept_logits;
   for (const std::int32_t row : kept) {
@@ -34,7 +35,7 @@ Split split(std::span<const float> logits, std::span<const std::int32_t> kept) {
     result.kept_mass += std::exchange(result.evicted[i], 0.0);
   }
   // From their own logits: what is kept may hold nothing of the whole that a double can tell.
-  const std::vector<double> renormalised = softmax(kept_logits);
+  const std::vector<double> renormalised = softmax(kept_logits, sink);
   for (std::size_t j = 0; j < kept.size(); ++j) {
     result.kept[static_cast<std::size_t>(kept[j])] = renormalised[j];
   }
@@ -78,11 +79,11 @@ void fill_norms(QueryHeadMetrics& result, const Eigen::VectorXd& head_error,
 }
 }  // namespace
 
-std::vector<double> softmax(std::span<const float> logits) {
-  double largest = -std::numeric_limits<double>::infinity();
+std::vector<double> softmax(std::span<const float> logits, double sink) {
+  double largest = sink;
   for (const float logit : logits) largest = std::max(largest, static_cast<double>(logit));
   std::vector<double> attention(logits.size());
-  double sum = 0.0;
+  double sum = sink == LogitRule::kNoSink ? 0.0 : std::exp(sink - largest);
   for (std::size_t i = 0; i < logits.size(); ++i) {
     sum += attention[i] = std::exp(static_cast<double>(logits[i]) - largest);
   }
@@ -90,13 +91,22 @@ std::vector<double> softmax(std::span<const float> logits) {
   return attention;
 }
 
+double sink_share(std::span<const float> logits, double sink) {
+  if (sink == LogitRule::kNoSink) return 0.0;
+  double largest = sink, sum = 0.0;
+  for (const float logit : logits) largest = std::max(largest, static_cast<double>(logit));
+  for (const float logit : logits) sum += std::exp(static_cast<double>(logit) - largest);
+  const double own = std::exp(sink - largest);
+  return own / (sum + own);
+}
+
 QueryHeadMetrics output_perturbation(std::span<const float> logits,
                                      std::span<const std::int32_t> kept, const MatrixView& values,
                                      const OutputWeight* output_weight,
                                      std::span<const float> value_norms_l1,
-                                     std::span<const float> value_norms_l2) {
+                                     std::span<const float> value_norms_l2, double sink) {
   QueryHeadMetrics result;
-  const Split a = split(logits, kept);
+  const Split a = split(logits, kept, sink);
   result.retained_mass = a.kept_mass;
   if (values.rows() > 0) {
     // (A − A')V [d]: what is evicted, less what the others are given for it.
@@ -117,12 +127,13 @@ QueryHeadMetrics merged_perturbation(std::span<const float> logits,
                                      std::span<const std::int32_t> kept, const MatrixView& values,
                                      std::span<const float> cache_logits,
                                      const MatrixView& cache_values,
-                                     const OutputWeight* output_weight) {
+                                     const OutputWeight* output_weight, double sink) {
   QueryHeadMetrics result;
-  const std::vector<double> attention = softmax(logits);
+  const std::vector<double> attention = softmax(logits, sink);
+  result.retained_mass = sink_share(logits, sink);
   for (const std::int32_t i : kept) result.retained_mass += attention[static_cast<std::size_t>(i)];
   Eigen::VectorXd head_error = Eigen::VectorXd::Zero(values.cols());
-  add_weighted(head_error, softmax(cache_logits), cache_values);
+  add_weighted(head_error, softmax(cache_logits, sink), cache_values);
   head_error = -head_error;
   add_weighted(head_error, attention, values);
   fill_norms(result, head_error, output_weight);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "analysis/matrix.h"
+#include "analysis/numeric/logit_rule.h"
 #include "analysis/trace/output_weight.h"
 
 namespace kvloupe {
@@ -20,8 +21,10 @@ struct QueryHeadMetrics {
   double head_error_l2 = 0.0;  // ‖(A − A')V‖₂, before W_O (CAOTE's space)
 };
 
-/// Softmax of logits [n], in double.
-std::vector<double> softmax(std::span<const float> logits);
+/// Softmax of logits [n] and a sink logit that takes its share (LogitRule), in double: [n].
+std::vector<double> softmax(std::span<const float> logits, double sink = LogitRule::kNoSink);
+/// The share that the sink takes of it.
+double sink_share(std::span<const float> logits, double sink);
 
 /// How much one query's output changes when only some entries are kept, for one query head.
 ///
@@ -32,12 +35,14 @@ std::vector<double> softmax(std::span<const float> logits);
 /// values or norms or a null weight the fields that need them are NaN. Accumulates in double. θ = C
 /// − (2 − 1/S)·Σ_kept A_i‖v_i W_O‖ with C the sum over all i (CriticalKV, theorem 3.3), computed as
 /// Σ_evicted A_i‖·‖ + (1 − S)·Σ_kept A'_i‖·‖ with 1 − S = Σ_evicted A_i. In this form nothing
-/// cancels, and ℒ and θ are exactly 0 if the evicted entries had no attention.
+/// cancels, and ℒ and θ are exactly 0 if the evicted entries had no attention. A sink logit counts
+/// as an entry of value 0 that is always kept: it is a part of S and of no other sum.
 QueryHeadMetrics output_perturbation(std::span<const float> logits,
                                      std::span<const std::int32_t> kept, const MatrixView& values,
                                      const OutputWeight* output_weight,
                                      std::span<const float> value_norms_l1,
-                                     std::span<const float> value_norms_l2);
+                                     std::span<const float> value_norms_l2,
+                                     double sink = LogitRule::kNoSink);
 
 /// The same for a cache with merged entries: the output of the cache, softmax of `cache_logits` [N]
 /// (scaled, log sizes added) over `cache_values` [N,d], compared with the output of the whole
@@ -47,6 +52,7 @@ QueryHeadMetrics merged_perturbation(std::span<const float> logits,
                                      std::span<const std::int32_t> kept, const MatrixView& values,
                                      std::span<const float> cache_logits,
                                      const MatrixView& cache_values,
-                                     const OutputWeight* output_weight);
+                                     const OutputWeight* output_weight,
+                                     double sink = LogitRule::kNoSink);
 
 }  // namespace kvloupe

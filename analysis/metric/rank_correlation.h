@@ -5,6 +5,7 @@
 
 #include "analysis/matrix.h"
 #include "analysis/progress.h"
+#include "analysis/trace/layer_attention.h"
 
 namespace kvloupe {
 
@@ -20,9 +21,10 @@ struct KeyAttention {
   double correlation = 0.0;          // Spearman's ρ of the two
 };
 
-/// keys [T,d] of one head; queries: of each query head it serves, [T,d]; scale: of the logits.
+/// keys [T,d] of one head; queries: of each query head it serves, [T,d]; attention: of these query
+/// heads, numbered from 0.
 /// O(T·d) for the cosines, O(T²·d) in tiles for the attention. Throws Cancelled through progress.
-KeyAttention key_attention(const MatrixView& keys, std::span<const Matrix> queries, float scale,
-                           int window, Progress& progress);
+KeyAttention key_attention(const MatrixView& keys, std::span<const Matrix> queries,
+                           const LayerAttention& attention, int window, Progress& progress);
 
 }  // namespace kvloupe

@@ -16,17 +16,19 @@ Rope::Rope(const ModelInfo& model) : halves_(model.rope_pairing == RopePairing::
   if (!(model.rope_theta > 0.0)) {
     throw WorkError("the trace has no rope_theta: the rotation of RoPE cannot be undone");
   }
-  if (model.head_dim % 2 != 0)
+  const int rotated = model.rotary_dim > 0 ? model.rotary_dim : model.head_dim;
+  if (rotated % 2 != 0)
     throw WorkError("the head dimension is odd: the rotation of RoPE cannot be undone");
   try {
     frequencies_ = rope_frequencies(
-        model.rope_theta, model.head_dim,
+        model.rope_theta, rotated,
         parse_rope_scaling(model.rope_scaling.empty() ? "null" : model.rope_scaling));
   } catch (const std::invalid_argument& problem) {
     throw WorkError(fmt::format(
         "RoPE cannot be undone, so only keys after RoPE can be used: rope_scaling of the trace: {}",
         problem.what()));
   }
+  if (model.rotary_dim > 0) return;
   const json config = json::parse(model.config, nullptr, false);
   if (config.is_object() && config.contains("partial_rotary_factor") &&
       config["partial_rotary_factor"].is_number() &&

@@ -9,13 +9,13 @@
 namespace kvloupe {
 
 /// Rotary position embedding of one model's keys: pair j of a key at position p is rotated by the
-/// angle p·θ^(−2j/d), or by the angle that the model's scaling gives (see rope_scaling.h). Rotation
-/// does not change lengths: if a model's rotation also stretches keys, they stay stretched when the
-/// rotation is undone.
+/// angle p·θ^(−2j/r), r = d or the model's rotary_dim, beyond which coordinates stay, or by the
+/// angle that the model's scaling gives (see rope_scaling.h). Rotation does not change lengths: if
+/// a model's rotation also stretches keys, they stay stretched when the rotation is undone.
 class Rope {
  public:
-  /// Throws WorkError if the model has no rope_theta, an odd head dimension, or a scaling or a
-  /// partial rotation that is not known here.
+  /// Throws WorkError if the model has no rope_theta, an odd number of rotated coordinates, a
+  /// scaling that is not known here, or a partial rotation that only its config.json speaks of.
   explicit Rope(const ModelInfo& model);
 
   /// Rotates a key [d] by this many positions; minus its own position undoes the rotation. Computed
@@ -26,7 +26,7 @@ class Rope {
   /// Pair j: the two coordinates that turn together, and the angle of one position.
   struct Pair {
     Eigen::Index first = 0, second = 0;
-    double frequency = 0.0;  // θ^(−2j/d) without scaling
+    double frequency = 0.0;  // θ^(−2j/r) without scaling
   };
   std::size_t pairs() const { return frequencies_.size(); }
   Pair pair(std::size_t j) const;
@@ -35,7 +35,7 @@ class Rope {
   template <typename Number>
   void turn_pairs(std::span<Number> key, double positions) const;
 
-  std::vector<double> frequencies_;  // [d/2]
+  std::vector<double> frequencies_;  // [r/2]
   bool halves_;
 };
 

@@ -18,15 +18,14 @@ float sink_strength(const Trace& trace, int layer, int query_head, int token, Pr
                                  trace.length() - 1));
   }
   // Queries beyond the window do not see the token.
-  const int window = trace.window() > 0 ? trace.window() : trace.length();
+  const int window = trace.window(layer) > 0 ? trace.window(layer) : trace.length();
   const int later = std::min(trace.length() - token, window) - 1;
   if (later == 0) return 0.0F;
   const std::vector<float> logsumexp = attention_logsumexp(trace, layer, query_head, progress);
   const Matrix queries = trace.query(layer, query_head);
   const Matrix keys = trace.key(layer, trace.model().head_of(query_head));
-  const Eigen::VectorXf logits = queries.middleRows(token + 1, later) *
-                                 keys.row(token).transpose() *
-                                 static_cast<float>(trace.run().attention_scale);
+  Eigen::VectorXf logits = queries.middleRows(token + 1, later) * keys.row(token).transpose();
+  to_logits(logits, trace.attention(layer).of(query_head));
   double sum = 0.0;
   for (int i = 0; i < later; ++i) {
     // The log-sum-exp is rounded on its own way: never more than all of the attention.
@@ -38,33 +37,37 @@ float sink_strength(const Trace& trace, int layer, int query_head, int token, Pr
 
 float sink_strength(const Trace& trace, int layer, int query_head, int token,
                     std::span<const int> queries, Progress& progress) {
+  const int window = trace.window(layer);
   std::vector<int> rows;
   for (const int query : queries) {
     if (query < 0 || query >= trace.length() || token < 0 || token >= trace.length()) {
       throw UsageError(fmt::format("token {}, query {}: {} has tokens 0 to {}", token, query,
                                    trace.path().string(), trace.length() - 1));
     }
-    if (query > token && token >= first_seen(query, trace.window())) rows.push_back(query);
+    if (query > token && token >= first_seen(query, window)) rows.push_back(query);
   }
   if (rows.empty()) return 0.0F;
   constexpr std::size_t kTogether = 64;  // rows of one product
   const Matrix all = trace.query(layer, query_head);
   const Matrix keys = trace.key(layer, trace.model().head_of(query_head));
-  const auto scale = static_cast<float>(trace.run().attention_scale);
+  const LogitRule rule = trace.attention(layer).of(query_head);
   double sum = 0.0;
   for (std::size_t from = 0; from < rows.size(); from += kTogether) {
     progress.check();
     const std::vector<int> some(
         rows.begin() + static_cast<std::ptrdiff_t>(from),
         rows.begin() + static_cast<std::ptrdiff_t>(std::min(from + kTogether, rows.size())));
-    const Matrix logits = all(some, Eigen::all) * keys.transpose() * scale;
+    Matrix logits = all(some, Eigen::all) * keys.transpose();
+    to_logits(logits, rule);
     for (std::size_t i = 0; i < some.size(); ++i) {
-      const int first = first_seen(some[i], trace.window());
+      const int first = first_seen(some[i], window);
       const Eigen::VectorXd row = logits.row(static_cast<Eigen::Index>(i))
                                       .segment(first, some[i] + 1 - first)
                                       .cast<double>();
-      const Eigen::ArrayXd weights = (row.array() - row.maxCoeff()).exp();
-      sum += weights[token - first] / weights.sum();
+      const auto shift =
+          static_cast<double>(softmax_shift(static_cast<float>(row.maxCoeff()), rule));
+      const Eigen::ArrayXd weights = (row.array() - shift).exp();
+      sum += weights[token - first] / with_sink(weights.sum(), shift, rule);
     }
   }
   return static_cast<float>(sum / static_cast<double>(rows.size()));
@@ -84,14 +87,17 @@ Matrix sink_strengths(const Trace& trace, int token, Progress& progress) {
 
 namespace {
 /// One query's error, see dropped_token_error(): logits [n] and values [n,d] of the entries it
-/// sees, and which of them is the token. With o′ the output of the others, of their own softmax, o′
-/// − o = a·(o′ − v): nothing is divided by 1 − a, which rounds to 0 at a strong sink.
+/// sees, which of them is the token, and the sink logit. With o′ the output of the others, of their
+/// own softmax, o′ − o = a·(o′ − v): nothing is divided by 1 − a, which rounds to 0 at a strong
+/// sink.
 template <typename Values>
-double error_without(const Eigen::VectorXd& logits, const Values& values, int token) {
-  if (logits.size() == 1) return std::numeric_limits<double>::infinity();
-  const auto softmax_of = [](Eigen::VectorXd weights) {
-    weights = (weights.array() - weights.maxCoeff()).exp().matrix();
-    return Eigen::VectorXd(weights / weights.sum());
+double error_without(const Eigen::VectorXd& logits, const Values& values, int token,
+                     const LogitRule& rule) {
+  if (logits.size() == 1 && !rule.has_sink()) return std::numeric_limits<double>::infinity();
+  const auto softmax_of = [&](Eigen::VectorXd weights) {
+    const double shift = std::max(weights.maxCoeff(), rule.sink);
+    weights = (weights.array() - shift).exp().matrix();
+    return Eigen::VectorXd(weights / with_sink(weights.sum(), shift, rule));
   };
   const Eigen::VectorXd attention = softmax_of(logits);
   Eigen::VectorXd others = logits;
@@ -138,15 +144,16 @@ double dropped_token_error(const Trace& trace, int layer, int query_head, int to
   const int head = trace.model().head_of(query_head);
   const Eigen::MatrixXd keys = trace.key(layer, head).cast<double>();
   const Eigen::MatrixXd values = trace.value(layer, head).cast<double>();
-  const auto scale = static_cast<double>(trace.run().attention_scale);
+  const LogitRule rule = trace.attention(layer).of(query_head);
   double sum = 0.0;
   for (const int query : queries) {
-    const int first = first_seen(query, trace.window());
+    const int first = first_seen(query, trace.window(layer));
     if (token > query || token < first) continue;
     const int seen = query + 1 - first;
-    const Eigen::VectorXd logits =
-        keys.middleRows(first, seen) * all.row(query).transpose().cast<double>() * scale;
-    sum += error_without(logits, values.middleRows(first, seen), token - first);
+    Eigen::VectorXd logits =
+        keys.middleRows(first, seen) * all.row(query).transpose().cast<double>();
+    to_logits(logits, rule);
+    sum += error_without(logits, values.middleRows(first, seen), token - first, rule);
   }
   return sum / static_cast<double>(queries.size());
 }
@@ -176,19 +183,26 @@ MeanAttention mean_attention(const Trace& trace, std::span<const int> layers, in
   Eigen::MatrixXd probabilities = Eigen::MatrixXd::Zero(n, n);
   const int heads = trace.model().num_heads;
   progress.set_total(static_cast<long>(layers.size()) * heads);
+  int window = trace.window(layers.front());
   for (const int layer : layers) {
+    // What one of the layers sees has a mean, over the layers that see it.
+    const int own = trace.window(layer);
+    window = window == 0 || own == 0 ? 0 : std::max(window, own);
     for (int query_head = 0; query_head < heads; ++query_head) {
       const Matrix queries = trace.query(layer, query_head).topRows(n);
       const Matrix keys = trace.key(layer, trace.model().head_of(query_head)).topRows(n);
-      const auto scale = static_cast<double>(trace.run().attention_scale);
-      const Eigen::MatrixXd head = queries.cast<double>() * keys.cast<double>().transpose() * scale;
+      const LogitRule rule = trace.attention(layer).of(query_head);
+      Eigen::MatrixXd head = queries.cast<double>() * keys.cast<double>().transpose();
+      to_logits(head, rule);
       logits += head;
       for (int q = 0; q < n; ++q) {
-        const int first = first_seen(q, trace.window());
+        const int first = first_seen(q, own);
         const int seen = q + 1 - first;
         const Eigen::ArrayXd row = head.row(q).segment(first, seen).transpose().array();
-        const Eigen::ArrayXd weights = (row - row.maxCoeff()).exp();
-        probabilities.row(q).segment(first, seen) += (weights / weights.sum()).matrix().transpose();
+        const double shift = std::max(row.maxCoeff(), rule.sink);
+        const Eigen::ArrayXd weights = (row - shift).exp();
+        probabilities.row(q).segment(first, seen) +=
+            (weights / with_sink(weights.sum(), shift, rule)).matrix().transpose();
       }
       progress.advance();
     }
@@ -196,7 +210,7 @@ MeanAttention mean_attention(const Trace& trace, std::span<const int> layers, in
   const double count = static_cast<double>(layers.size()) * heads;
   MeanAttention mean{(logits / count).cast<float>(), (probabilities / count).cast<float>()};
   for (int q = 0; q < n; ++q) {
-    const int first = first_seen(q, trace.window());
+    const int first = first_seen(q, window);
     for (int k = 0; k < n; ++k) {
       if (k >= first && k <= q) continue;
       mean.logits(q, k) = mean.probabilities(q, k) = std::numeric_limits<float>::quiet_NaN();

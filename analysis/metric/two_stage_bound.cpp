@@ -23,13 +23,14 @@ struct Sums {
 
 TwoStageBound two_stage_bound(std::span<const double> attention, std::span<const float> norms,
                               std::span<const std::int32_t> stage_one,
-                              std::span<const std::int32_t> stage_two) {
+                              std::span<const std::int32_t> stage_two, double sink_share) {
   TwoStageBound result;
   enum Stage : std::uint8_t { kEvicted, kOne, kTwo };
   std::vector<Stage> stage(attention.size(), kEvicted);
   for (const std::int32_t row : stage_one) stage[static_cast<std::size_t>(row)] = kOne;
   for (const std::int32_t row : stage_two) stage[static_cast<std::size_t>(row)] = kTwo;
   Sums sums[3];
+  sums[kOne].mass = sink_share;
   for (std::size_t i = 0; i < attention.size(); ++i) {
     sums[stage[i]].add(attention[i], norms.empty() ? 0.0 : static_cast<double>(norms[i]));
   }

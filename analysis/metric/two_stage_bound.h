@@ -19,10 +19,11 @@ struct TwoStageBound {
 /// θ̂ = C − (2 − 1/σ)·Σ_kept A_i‖v_i W_O‖ with C the sum over all i: θ of theorem 3.3 with σ in
 /// place of S = Σ_kept A ≥ σ, hence θ ≤ θ̂ for every σ; infinite if σ = 0. θ̂_relax: the norms of
 /// stage two replaced by M, the smallest norm of all entries. θ̂ ≤ θ̂_relax needs assumption 3.4, σ
-/// > 0.5; without it 2 − 1/σ changes its sign, and θ̂_relax is NaN.
+/// > 0.5; without it 2 − 1/σ changes its sign, and θ̂_relax is NaN. The share of a sink logit is a
+/// part of σ: an entry of value 0 that always stays.
 TwoStageBound two_stage_bound(std::span<const double> attention, std::span<const float> norms,
                               std::span<const std::int32_t> stage_one,
-                              std::span<const std::int32_t> stage_two);
+                              std::span<const std::int32_t> stage_two, double sink_share = 0.0);
 
 /// The smallest number of entries, highest attention first, whose attention together exceeds `mass`
 /// (CriticalKV appendix A). n if all entries together do not, as with mass ≥ 1.

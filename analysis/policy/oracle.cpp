@@ -15,7 +15,7 @@ namespace {
 class OracleScore : public Score {
  public:
   OracleScore(const LayerContext& context, int horizon)
-      : model_(context.model), scale_(context.attention_scale), horizon_(horizon) {}
+      : model_(context.model), attention_(context.attention), horizon_(horizon) {}
 
   bool needs_values() const override { return true; }
   void set_protection(const Protection& protection) override { protection_ = protection; }
@@ -102,8 +102,15 @@ class OracleScore : public Score {
     }
     const Eigen::MatrixXd keys = view.whole->keys[index].topRows(end).cast<double>();
     const Eigen::MatrixXd values = view.whole->values[index].topRows(end).cast<double>();
-    const Eigen::MatrixXd logits = scale_ * (keys * queries);
-    Eigen::MatrixXd present = scale_ * (cache.keys.cast<double>() * queries);
+    Eigen::MatrixXd logits = keys * queries;
+    Eigen::MatrixXd present = cache.keys.cast<double>() * queries;
+    const auto rule_of = [&](Eigen::Index column) {
+      return attention_.of(head * group + static_cast<int>(column) / count);
+    };
+    for (Eigen::Index column = 0; column < logits.cols(); ++column) {
+      to_logits(logits.col(column), rule_of(column));
+      to_logits(present.col(column), rule_of(column));
+    }
     for (std::size_t i = 0; i < cache.log_sizes.size(); ++i) {
       present.row(static_cast<Eigen::Index>(i)).array() += static_cast<double>(cache.log_sizes[i]);
     }
@@ -116,8 +123,10 @@ class OracleScore : public Score {
       const int from = first_seen(query_at(column), model_.sliding_window);
       const Eigen::Index seen = query_at(column) + 1 - from;
       const auto own = logits.col(column).segment(from, seen).array();
-      weights.col(column).segment(from, seen) = (own - own.maxCoeff()).exp();
-      weights.col(column) /= weights.col(column).sum();
+      const LogitRule rule = rule_of(column);
+      const double shift = std::max(own.maxCoeff(), rule.sink);
+      weights.col(column).segment(from, seen) = (own - shift).exp();
+      weights.col(column) /= with_sink(weights.col(column).sum(), shift, rule);
     }
     const Eigen::MatrixXd targets = values.transpose() * weights;
     std::vector<JudgingQuery> result(static_cast<std::size_t>(logits.cols()));
@@ -128,17 +137,23 @@ class OracleScore : public Score {
       // What comes after the step will be in the cache by then.
       const Eigen::Index from =
           std::max(view.block.end, first_seen(query_at(column), model_.sliding_window));
-      const Eigen::Index later = query_at(column) + 1 - from;
+      const Eigen::Index later = std::max<Eigen::Index>(query_at(column) + 1 - from, 0);
+      const LogitRule rule = rule_of(column);
+      const Eigen::Index sinks = rule.has_sink() ? 1 : 0;  // a sink logit stays, its value is zero
+      if (later + sinks == 0) continue;
+      query.kept_logits.resize(later + sinks);
+      query.kept_values = Eigen::MatrixXd::Zero(later + sinks, values.cols());
       if (later > 0) {
-        query.kept_logits = logits.col(column).segment(from, later);
-        query.kept_values = values.middleRows(from, later);
+        query.kept_logits.head(later) = logits.col(column).segment(from, later);
+        query.kept_values.topRows(later) = values.middleRows(from, later);
       }
+      if (sinks > 0) query.kept_logits[later] = rule.sink;
     }
     return result;
   }
 
   ModelInfo model_;
-  double scale_;
+  LayerAttention attention_;
   int horizon_;
   Protection protection_;
   int budget_ = 0;

@@ -12,6 +12,7 @@
 
 #include "analysis/matrix.h"
 #include "analysis/policy/spec.h"
+#include "analysis/trace/layer_attention.h"
 #include "analysis/trace/model_info.h"
 #include "analysis/trace/output_weight.h"
 
@@ -25,8 +26,8 @@ using HeadLoop = std::function<void(int count, const std::function<void(int)>& b
 /// layer: AdaKV and aggregate=layer need them together.
 struct LayerContext {
   int layer = 0;
-  ModelInfo model;
-  double attention_scale = 0.0;
+  ModelInfo model;  // with the layer's own window and rotation
+  LayerAttention attention;
   int budget = 0;  // N: largest number of entries per head after a step (allocation: mean)
   /// [Hq] of [d,D], W_O cut by query head, borrowed: must outlive the policy; empty if unknown.
   std::span<const OutputWeight> output_weights;
@@ -45,8 +46,8 @@ struct CacheView {
 /// Softmax rows of a step's queries over the current cache, causal inside the block and within the
 /// model's window, in float32 from the states themselves. An entry that left the window at this
 /// step has no column, but its attention still counts in a row's sum, so rows may sum to less than
-/// 1. Rows are computed when first asked for and kept for the step, so that the parts of a policy
-/// share them. Different query heads may be asked for at the same time.
+/// 1; so does a sink logit. Rows are computed when first asked for and kept for the step, so that
+/// the parts of a policy share them. Different query heads may be asked for at the same time.
 class StepAttention {
  public:
   virtual ~StepAttention() = default;

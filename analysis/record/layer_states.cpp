@@ -61,9 +61,9 @@ LayerStates load_layer_states(const Trace& trace, int layer, const StateParts& p
       const Matrix& keys = states.keys[static_cast<std::size_t>(head)];
       const Matrix own = parts.queries ? Matrix() : trace.query(layer, query_head);
       const Matrix& queries = parts.queries ? states.queries.back() : own;
-      states.logsumexp.push_back(trusted_logsumexp(
-          trace.attention_logsumexp(layer, query_head), view(queries), view(keys),
-          static_cast<float>(trace.run().attention_scale), trace.window(), progress));
+      states.logsumexp.push_back(
+          trusted_logsumexp(trace.attention_logsumexp(layer, query_head), view(queries), view(keys),
+                            trace.attention(layer).of(query_head), trace.window(layer), progress));
     }
   }
   return states;

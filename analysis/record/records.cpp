@@ -43,30 +43,36 @@ std::vector<std::int32_t> alive(const HeadReplay& head, int first, int end, int 
 }  // namespace
 
 std::vector<std::int32_t> Replay::tokens_at(const HeadReplay& head, int step) const {
-  return alive(head, first_token(step), blocks.at(static_cast<std::size_t>(step)).end, step - 1);
+  return alive(head, first_token(head, step), blocks.at(static_cast<std::size_t>(step)).end,
+               step - 1);
 }
 
 std::vector<std::int32_t> Replay::retained_at(const HeadReplay& head, int step) const {
-  return alive(head, first_token(step), blocks.at(static_cast<std::size_t>(step)).end, step);
+  return alive(head, first_token(head, step), blocks.at(static_cast<std::size_t>(step)).end, step);
 }
 
 std::vector<std::int32_t> Replay::seen_at(const HeadReplay& head, int step) const {
   std::vector<std::int32_t> tokens = retained_at(head, step);
-  const int oldest = first_seen(blocks.at(static_cast<std::size_t>(step)).end - 1, window);
+  const int oldest = first_seen(blocks.at(static_cast<std::size_t>(step)).end - 1, head.window);
   // It leaves with this step unless an earlier one evicted it.
-  if (oldest < first_token(step) && head.evicted_at[static_cast<std::size_t>(oldest)] == step) {
+  if (oldest < first_token(head, step) &&
+      head.evicted_at[static_cast<std::size_t>(oldest)] == step) {
     tokens.insert(tokens.begin(), oldest);
   }
   return tokens;
 }
 
-int Replay::first_token(int step) const {
-  return first_seen(blocks.at(static_cast<std::size_t>(step)).end, window);
+int Replay::first_token(const HeadReplay& head, int step) const {
+  return first_seen(blocks.at(static_cast<std::size_t>(step)).end, head.window);
+}
+
+bool Replay::acts_at(int step) const {
+  return blocks.at(static_cast<std::size_t>(step)).end <= acts_until;
 }
 
 bool Replay::left_unseen(const HeadReplay& head, int token) const {
   const std::int32_t left = head.evicted_at.at(static_cast<std::size_t>(token));
-  return left >= 0 && token < first_token(left);
+  return left >= 0 && token < first_token(head, left);
 }
 
 std::vector<Merge> Replay::merges_at(const HeadReplay& head, int step) const {

@@ -64,6 +64,7 @@ struct StepRecord {
 struct HeadReplay {
   int layer = 0;
   int head = 0;
+  int window = 0;  // how many tokens a query of the layer sees (Trace::window); 0: all
   std::vector<std::int32_t> evicted_at;  // [T]; -1: never. Also of tokens that left unseen
   std::vector<StepRecord> steps;         // [S]
   std::vector<double> trace_values;  // of the scope trace, see measure_of(); empty: not measured
@@ -84,7 +85,9 @@ struct Replay {
   std::string policy;  // canonical spec
   int budget = 0;
   int block = 0;
-  int window = 0;             // how many tokens a query sees (Trace::window); 0: all
+  Compression compression = Compression::regular;
+  /// The policy acts at the steps that end at this token or before; later steps evict nothing.
+  int acts_until = std::numeric_limits<int>::max();
   std::vector<Block> blocks;  // [S]
   std::vector<std::string> notes;
   std::vector<HeadReplay> heads;  // layer-major, the layers asked for
@@ -97,8 +100,11 @@ struct Replay {
   /// What the step's last query has when the step is over: the retained, and the one token that it
   /// saw and no later query does, where the cache still had that.
   std::vector<std::int32_t> seen_at(const HeadReplay& head, int step) const;
-  /// The first token that queries after the step see: what came before has left unseen.
-  int first_token(int step) const;
+  /// The first token that queries of the head's layer after the step see: what came before has left
+  /// unseen.
+  int first_token(const HeadReplay& head, int step) const;
+  /// Whether the policy acts at the step.
+  bool acts_at(int step) const;
   /// Whether the token left the head on the model's account, with no later query to see it.
   bool left_unseen(const HeadReplay& head, int token) const;
   /// Everything merged at a step, as token indices: the sets, then what each entry was given.

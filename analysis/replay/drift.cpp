@@ -64,18 +64,20 @@ std::optional<Refusal> refusal(const Trace& full, const Trace& closed) {
             "token {} is {}, in {} it is {}; force the same tokens with --ids and --prompt-length",
             token, text(closed, token), full.path().string(), text(full, token))};
   }
-  if (full.window() != closed.window()) {
+  for (int layer = 0; layer < a.num_layers; ++layer) {
+    if (full.window(layer) == closed.window(layer)) continue;
     return Refusal{
         &closed,
         fmt::format(
             "sees a window of {} tokens, {} one of {} (0: all); compare runs of the same model",
-            closed.window(), full.path().string(), full.window())};
+            closed.window(layer), full.path().string(), full.window(layer))};
   }
-  if (closed.window() > 0 && closed.run().positions == "compact") {
+  if (const int window = closed.narrowest_window();
+      window > 0 && closed.run().positions == "compact") {
     return Refusal{&closed,
                    fmt::format("ran with compact positions beyond its model's window of {} tokens, "
                                "where places are not defined; run it with original positions",
-                               closed.window())};
+                               window)};
   }
   if (full.run().prompt_length != closed.run().prompt_length) {
     return Refusal{
@@ -109,12 +111,13 @@ std::vector<std::int32_t> evictions(const Trace& closed, int layer, int head) {
 
 /// The first step at which a closed-loop run evicted a token, `none` where it did not before it.
 /// What left because no later query sees it was not evicted.
-int first_eviction(const Trace& closed, const std::vector<std::int32_t>& evicted_at, int none) {
+int first_eviction(const Trace& closed, int layer, const std::vector<std::int32_t>& evicted_at,
+                   int none) {
   for (std::size_t token = 0; token < evicted_at.size(); ++token) {
     const std::int32_t step = evicted_at[token];
     if (step < 0 || step >= none) continue;
     const int end = closed.blocks()[static_cast<std::size_t>(step)].end;
-    if (static_cast<int>(token) >= first_seen(end, closed.window())) none = step;
+    if (static_cast<int>(token) >= first_seen(end, closed.window(layer))) none = step;
   }
   return none;
 }
@@ -148,8 +151,9 @@ HeadRun head_run(const Trace& trace, int layer, int head, std::vector<std::int32
 
 /// Attention outputs of a block's queries over what the head held, per query head: [G] of [m,d].
 /// `turns`: to places in the cache, or null.
-std::vector<Matrix> outputs_of(const HeadRun& run, const ModelInfo& model, double scale, int step,
-                               const Block& block, PlaceTurns* turns) {
+std::vector<Matrix> outputs_of(const HeadRun& run, const ModelInfo& model,
+                               const LayerAttention& of_head, int step, const Block& block,
+                               PlaceTurns* turns) {
   const int oldest = first_seen(block.first, model.sliding_window);  // of any of the queries
   const std::vector<std::int32_t> held =
       retained_after(run.evicted_at, oldest, block.end, step - 1);
@@ -176,7 +180,7 @@ std::vector<Matrix> outputs_of(const HeadRun& run, const ModelInfo& model, doubl
   ModelInfo one_head = model;
   one_head.num_heads = model.group_size();
   one_head.num_kv_heads = 1;
-  CacheAttention attention(one_head, scale);
+  CacheAttention attention(one_head, of_head);
   const std::vector<CacheView> caches{{held, view(keys), view(values), {}}};
   std::vector<MatrixView> views;
   for (const Matrix& query : queries) views.push_back(view(query));
@@ -191,7 +195,7 @@ std::vector<Matrix> outputs_of(const HeadRun& run, const ModelInfo& model, doubl
 LayerDrift layer_drift(const Trace& full, const Trace& closed, int layer, PlaceTurns* turns,
                        Progress& progress) {
   Distance query, key, value, output;
-  const ModelInfo& model = full.model();
+  const ModelInfo model = full.layer_model(layer);
   const bool merged = !closed.merges(layer).empty();
   const std::vector<std::int32_t> never(static_cast<std::size_t>(full.length()), -1);
   for (int head = 0; head < model.num_kv_heads; ++head) {
@@ -204,8 +208,12 @@ LayerDrift layer_drift(const Trace& full, const Trace& closed, int layer, PlaceT
     for (int step = 0; !merged && step < static_cast<int>(blocks.size()); ++step) {
       progress.check();
       const Block& block = blocks[static_cast<std::size_t>(step)];
-      const auto of_full = outputs_of(a, model, full.run().attention_scale, step, block, nullptr);
-      const auto of_closed = outputs_of(b, model, closed.run().attention_scale, step, block, turns);
+      const int group = model.group_size();
+      const auto attention_in = [&](const Trace& trace) {
+        return trace.attention(layer).of_heads(head * group, group);
+      };
+      const auto of_full = outputs_of(a, model, attention_in(full), step, block, nullptr);
+      const auto of_closed = outputs_of(b, model, attention_in(closed), step, block, turns);
       for (std::size_t i = 0; i < of_full.size(); ++i) output.add(of_full[i], of_closed[i]);
     }
   }
@@ -299,7 +307,7 @@ double layer_agreement(const Replay& open, const Trace& closed, int layer, Progr
   for (int l = 0; l < model.num_layers; ++l) {
     for (int head = 0; head < model.num_kv_heads; ++head) {
       progress.check();
-      first = first_eviction(closed, evictions(closed, l, head), first);
+      first = first_eviction(closed, l, evictions(closed, l, head), first);
     }
   }
   double sum = 0.0;
@@ -309,7 +317,7 @@ double layer_agreement(const Replay& open, const Trace& closed, int layer, Progr
     if (replayed == nullptr) throw WorkError(fmt::format("layer {} was not replayed", layer));
     const HeadDrift one{layer, head,
                         retained_jaccard(replayed->evicted_at, evictions(closed, layer, head),
-                                         open.blocks, closed.window())};
+                                         open.blocks, closed.window(layer))};
     sum += Drift::mean_jaccard(one, first) / model.num_kv_heads;
   }
   return sum;
@@ -317,7 +325,8 @@ double layer_agreement(const Replay& open, const Trace& closed, int layer, Progr
 
 bool is_same_policy(const Replay& open, const Trace& closed) {
   const RunInfo& run = closed.run();
-  return open.policy == run.policy && open.budget == run.budget && open.block == run.block_size;
+  return open.policy == run.policy && open.budget == run.budget && open.block == run.block_size &&
+         open.compression == run.compression;
 }
 
 bool is_drift_pair(const Trace& full, const Trace& closed) { return !refusal(full, closed); }
@@ -377,6 +386,7 @@ Drift measure_drift(const Trace& full, const Trace& closed, Progress& progress) 
   request.policy = parse_policy(closed.run().policy);
   request.budget = closed.run().budget;
   request.block = closed.run().block_size;
+  request.compression = closed.run().compression;
   request.metrics = false;
   const Replay open = replay(full, request, progress);
   const bool same_blocks = std::equal(
@@ -391,10 +401,10 @@ Drift measure_drift(const Trace& full, const Trace& closed, Progress& progress) 
   drift.first_eviction = steps;
   for (const HeadReplay& head : open.heads) {
     const auto evicted_at = evictions(closed, head.layer, head.head);
-    drift.first_eviction = first_eviction(closed, evicted_at, drift.first_eviction);
+    drift.first_eviction = first_eviction(closed, head.layer, evicted_at, drift.first_eviction);
     drift.heads.push_back(
         {head.layer, head.head,
-         retained_jaccard(head.evicted_at, evicted_at, drift.blocks, full.window())});
+         retained_jaccard(head.evicted_at, evicted_at, drift.blocks, full.window(head.layer))});
   }
 
   std::unique_ptr<PlaceTurns> turns;

@@ -21,7 +21,7 @@ StepReason reason_at(const Replay& replay, const HeadReplay& head, int token, in
   reason.retained = record.retained;
   reason.decided = record.retained < record.cache_size;
   reason.ties = record.ties;
-  if (token < replay.first_token(step)) {
+  if (token < replay.first_token(head, step)) {
     reason.fate = Fate::beyond_window;
     return reason;
   }

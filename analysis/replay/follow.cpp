@@ -93,11 +93,11 @@ struct Reading {
 };
 
 /// Adds the attention of one query head's later queries to the followed tokens.
-void add_reads(const Reading& what, const MatrixView& queries, const Matrix& followed,
-               const std::vector<float>& logsumexp, Sums& sums) {
-  const double scale = what.trace.run().attention_scale;
+void add_reads(const Reading& what, int layer, int query_head, const MatrixView& queries,
+               const Matrix& followed, const std::vector<float>& logsumexp, Sums& sums) {
+  const LogitRule rule = what.trace.attention(layer).of(query_head);
   const std::vector<int>& tokens = what.request.tokens;
-  const int window = what.trace.window();
+  const int window = what.trace.window(layer);
   const int first = tokens.back() + 1;
   Matrix products;
   for (Eigen::Index begin = first; begin < queries.rows(); begin += kTile) {
@@ -109,8 +109,8 @@ void add_reads(const Reading& what, const MatrixView& queries, const Matrix& fol
       double attention = 0.0;
       for (std::size_t i = 0; i < tokens.size(); ++i) {
         if (tokens[i] < first_seen(query, window)) continue;
-        attention += std::exp(
-            scale * static_cast<double>(products(row, static_cast<Eigen::Index>(i))) - sum_of_row);
+        const auto product = static_cast<double>(products(row, static_cast<Eigen::Index>(i)));
+        attention += std::exp(rule.logit(product) - sum_of_row);
       }
       attention = std::min(attention, 1.0);  // the log-sum-exp is rounded on its own way
       sums.later.add(attention);
@@ -139,11 +139,12 @@ TokenReads reads_of_head(const Reading& what, const LayerStates& states, int lay
     progress.check();
     const auto query_head = static_cast<std::size_t>(head * model.group_size() + i);
     const MatrixView queries = view(states.queries[query_head]);
-    add_reads(what, queries, followed, states.logsumexp[query_head], sums);
+    add_reads(what, layer, static_cast<int>(query_head), queries, followed,
+              states.logsumexp[query_head], sums);
     if (!what.request.roles) continue;
     reads.roles.push_back(head_roles(queries, view(keys), states.logsumexp[query_head],
-                                     what.trace.run().attention_scale, what.trace.window(),
-                                     what.roles, progress));
+                                     what.trace.attention(layer).of(static_cast<int>(query_head)),
+                                     what.trace.window(layer), what.roles, progress));
   }
   reads.question = sums.question.mean();
   reads.answer = sums.answer.mean();

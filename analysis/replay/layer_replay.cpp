@@ -81,6 +81,7 @@ std::vector<HeadReplay> replay_layer(const LayerReplayInput& input, Progress& pr
     HeadReplay& replay = heads[static_cast<std::size_t>(head)];
     replay.layer = input.context.layer;
     replay.head = head;
+    replay.window = model.sliding_window;
     replay.evicted_at.assign(static_cast<std::size_t>(tokens), -1);
     replay.steps.resize(input.blocks.size());
     if (head == input.scores_head) {
@@ -122,6 +123,7 @@ std::vector<HeadReplay> replay_layer(const LayerReplayInput& input, Progress& pr
     states.values = block_rows(input.states.values, block);
     states.whole = &whole;
     states.last = step + 1 == input.blocks.size();
+    states.acts = block.end <= input.acts_until;
     std::vector<HeadDecision> decisions = layer.step(states);
     const Matrix last_queries =
         measured ? token_rows(input.states.queries, block.end - 1) : Matrix();

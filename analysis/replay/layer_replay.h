@@ -1,5 +1,6 @@
 #pragma once
 
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -19,11 +20,12 @@ struct LayerReplayInput {
   bool metrics = true;
   int scores_head = -1;  // keep scores and fates of this head
   MeasureChoice measures = {};
-  std::span<const int> followed = {};        // tokens whose losses are kept; ascending
-  const RoleTokens* tokens = nullptr;        // for measures of the trace that need them
-  std::span<const int> measured_steps = {};  // ascending; empty: all
-  bool measured_trace = true;                // also measure what is of the trace alone
-  int last_step = -1;                        // what comes after it is left out; -1: nothing
+  std::span<const int> followed = {};                // tokens whose losses are kept; ascending
+  const RoleTokens* tokens = nullptr;                // for measures of the trace that need them
+  std::span<const int> measured_steps = {};          // ascending; empty: all
+  bool measured_trace = true;                        // also measure what is of the trace alone
+  int last_step = -1;                                // what comes after it is left out; -1: nothing
+  int acts_until = std::numeric_limits<int>::max();  // Replay::acts_until
 };
 
 /// Runs the policy over the states of one layer, step by step: result [Hk]. Advances the progress

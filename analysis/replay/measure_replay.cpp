@@ -20,7 +20,6 @@ struct Measuring {
   const Trace& trace;
   const Replay& replay;
   PolicySpec policy;
-  ModelInfo model;
   std::vector<std::string> names = {};
   MeasureChoice choice = {};  // of these names
   bool per_step = false;      // whether any of the measures has a value per step
@@ -53,7 +52,7 @@ LeavingEntry leaving_entry_of(const Measuring& what, const LayerStates& states,
                               const HeadReplay& head, int step) {
   LeavingEntry leaving;
   const std::vector<std::int32_t> seen = what.replay.seen_at(head, step);
-  if (seen.empty() || seen.front() >= what.replay.first_token(step)) return leaving;
+  if (seen.empty() || seen.front() >= what.replay.first_token(head, step)) return leaving;
   const MatrixView keys = view(states.keys[static_cast<std::size_t>(head.head)]);
   leaving.token = seen.front();
   leaving.key = rows(keys, leaving.token, 1);
@@ -117,8 +116,8 @@ void measure_layer(const Measuring& what, int layer, const MeasureRequest& reque
   const auto states = layer_states(request.states, what.trace, layer, parts, progress);
   LayerContext context;
   context.layer = layer;
-  context.model = what.model;
-  context.attention_scale = what.trace.run().attention_scale;
+  context.model = what.trace.layer_model(layer);
+  context.attention = what.trace.attention(layer);
   context.budget = what.replay.budget;
   context.output_weights = states->output_weights;
   context.for_heads = for_heads;
@@ -137,6 +136,7 @@ void measure_layer(const Measuring& what, int layer, const MeasureRequest& reque
     input.measured_steps = what.steps;
     input.last_step = what.steps.back();
     input.measured_trace = false;
+    input.acts_until = what.replay.acts_until;
     return take_values(heads, replay_layer(input, part), what.steps);
   }
   for (const int step : what.steps) {
@@ -189,11 +189,7 @@ std::vector<std::vector<HeadReplay>> heads_of(const MeasureRequest& request, con
 Replay measure_replay(const Trace& trace, const Replay& replay, const MeasureRequest& request,
                       Progress& progress,
                       const std::function<void(const std::vector<HeadReplay>&)>& on_layer) {
-  Measuring what{.trace = trace,
-                 .replay = replay,
-                 .policy = parse_policy(replay.policy),
-                 .model = trace.model()};
-  what.model.sliding_window = trace.window();
+  Measuring what{.trace = trace, .replay = replay, .policy = parse_policy(replay.policy)};
   what.tokens = role_tokens(trace.tokens(), trace.run());
   add_measures(request.measures, what);
   what.choice = {false, what.names};
@@ -203,7 +199,8 @@ Replay measure_replay(const Trace& trace, const Replay& replay, const MeasureReq
   result.policy = replay.policy;
   result.budget = replay.budget;
   result.block = replay.block;
-  result.window = replay.window;
+  result.compression = replay.compression;
+  result.acts_until = replay.acts_until;
   result.blocks = replay.blocks;
   result.notes = replay.notes;
   std::vector<std::vector<HeadReplay>> layers = heads_of(request, replay);

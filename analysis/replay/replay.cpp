@@ -10,6 +10,7 @@
 #include "analysis/record/layer_states.h"
 #include "analysis/replay/layer_loop.h"
 #include "analysis/replay/layer_replay.h"
+#include "analysis/trace/segments.h"
 
 namespace kvloupe {
 
@@ -81,24 +82,45 @@ void note_unused_budget(Replay& replay) {
 }
 }  // namespace
 
-std::vector<Block> replay_blocks(const Trace& trace, int block) {
+int replay_block(const Trace& trace, int block) {
+  if (block == kWholePrompt) return trace.run().prompt_length;
+  return block == 0 ? trace.run().block_size : block;
+}
+
+Compression replay_compression(const Trace& trace, std::optional<Compression> wanted) {
+  const RunInfo& run = trace.run();
+  if (!run.closed_loop()) return wanted.value_or(Compression::regular);
+  if (wanted && *wanted != run.compression) {
+    throw UsageError(std::string("compression ") + compression_name(*wanted) + ": " +
+                     trace.path().string() + " is a closed-loop trace and accepts only its own, " +
+                     compression_name(run.compression));
+  }
+  return run.compression;
+}
+
+std::vector<Block> replay_blocks(const Trace& trace, int block,
+                                 std::optional<Compression> compression) {
   const RunInfo& run = trace.run();
   if (block < 0) throw UsageError("block " + std::to_string(block) + ": must be at least 1");
+  const Compression acting = replay_compression(trace, compression);
   if (run.closed_loop()) {
-    if (block != 0 && block != run.block_size) {
-      throw UsageError("block " + std::to_string(block) + ": " + trace.path().string() +
+    if (replay_block(trace, block) != run.block_size) {
+      throw UsageError("block " + std::to_string(replay_block(trace, block)) + ": " +
+                       trace.path().string() +
                        " is a closed-loop trace and accepts only its own block size, " +
                        std::to_string(run.block_size));
     }
     return trace.blocks();
   }
-  return make_blocks(run.prompt_length, run.generated, block == 0 ? run.block_size : block);
+  const int end = compression_end(trace.tokens(), run, acting);
+  return make_blocks(run.prompt_length, run.generated, replay_block(trace, block),
+                     end < run.prompt_length ? end : 0);
 }
 
 Replay replay(const Trace& trace, const ReplayRequest& request, Progress& progress,
               const std::function<void(const std::vector<HeadReplay>&)>& on_layer) {
   ModelInfo model = trace.model();
-  model.sliding_window = trace.window();
+  model.sliding_window = trace.narrowest_window();
   std::vector<int> order = layers_of(request, model);
   check_head(request, model);
   for (const std::string& name : request.measures) {
@@ -112,15 +134,15 @@ Replay replay(const Trace& trace, const ReplayRequest& request, Progress& progre
   Replay result;
   result.policy = request.policy.text();
   result.budget = request.budget;
-  result.block = request.block == 0 ? trace.run().block_size : request.block;
-  result.window = trace.window();
-  result.blocks = replay_blocks(trace, request.block);
+  result.block = replay_block(trace, request.block);
+  result.blocks = replay_blocks(trace, request.block, request.compression);
+  result.compression = replay_compression(trace, request.compression);
+  result.acts_until = compression_end(trace.tokens(), trace.run(), result.compression);
   result.notes = policy_notes(request.policy, model, request.budget, trace.length());
   progress.set_total(static_cast<long>(order.size() * result.blocks.size()));
   const MeasureChoice measures{true, request.measures};
   LayerContext common;
   common.model = model;
-  common.attention_scale = trace.run().attention_scale;
   common.budget = request.budget;
   const StateParts parts = request.metrics ? StateParts().with(parts_read(measures, request.policy))
                                            : parts_of_policy(request.policy, common);
@@ -133,13 +155,24 @@ Replay replay(const Trace& trace, const ReplayRequest& request, Progress& progre
     const auto states = layer_states(request.states, trace, layer, parts, progress);
     LayerContext context = common;
     context.layer = layer;
+    context.model = trace.layer_model(layer);
+    context.attention = trace.attention(layer);
     context.output_weights = states->output_weights;
     context.for_heads = for_heads;
-    layers[index] =
-        replay_layer({*states, result.blocks, request.policy, std::move(context), request.metrics,
-                      layer == request.scores_layer ? request.scores_head : -1, measures,
-                      request.followed, &tokens},
-                     progress);
+    layers[index] = replay_layer({*states,
+                                  result.blocks,
+                                  request.policy,
+                                  std::move(context),
+                                  request.metrics,
+                                  layer == request.scores_layer ? request.scores_head : -1,
+                                  measures,
+                                  request.followed,
+                                  &tokens,
+                                  {},
+                                  true,
+                                  -1,
+                                  result.acts_until},
+                                 progress);
     if (on_layer) {
       const std::lock_guard lock(reporting);
       on_layer(layers[index]);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,8 +17,10 @@ class LayerStatesCache;  // record/layer_states.h
 /// What to replay.
 struct ReplayRequest {
   PolicySpec policy;
-  int budget = 0;           // resolved entries
-  int block = 0;            // 0: the capture's own block size
+  int budget = 0;  // resolved entries
+  int block = 0;   // 0: the capture's own block size; kWholePrompt: one block
+  /// Without a value: that of the capture, which is regular for the full cache.
+  std::optional<Compression> compression = {};
   std::vector<int> layers;  // to compute; empty: all
   /// Whether anything is measured, at every step. For some measures at some steps of a replay that
   /// is there already: measure_replay.h.
@@ -38,9 +41,20 @@ struct ReplayRequest {
   LayerStatesCache* states = nullptr;  // states already read are taken from here
 };
 
-/// The steps a request is cut into. Throws UsageError for a negative block, or for a closed-loop
-/// trace with other blocks than its own.
-std::vector<Block> replay_blocks(const Trace& trace, int block);
+/// The block size that a replay of the trace has, in tokens: the capture's for 0, the prompt's
+/// length for kWholePrompt.
+int replay_block(const Trace& trace, int block);
+
+/// The compression that a replay of the trace has. Throws UsageError for a closed-loop trace with
+/// another than its own.
+Compression replay_compression(const Trace& trace, std::optional<Compression> wanted);
+
+/// The steps a request is cut into; no step is a part of both the context and the question where
+/// the policy stops at the question. Throws UsageError for a negative block, for a closed-loop
+/// trace with other blocks than its own, and what replay_compression() and compression_end()
+/// refuse.
+std::vector<Block> replay_blocks(const Trace& trace, int block,
+                                 std::optional<Compression> compression);
 
 /// Replays a policy on a trace, layers in parallel. `on_layer` is called (from a worker thread,
 /// never two at once) as each layer is done, for partial results. Progress counts steps of layers

@@ -128,7 +128,15 @@ void write_replay_json(const Replay& replay, const std::string& trace,
                        const std::function<void(std::string_view)>& write) {
   write("{\"trace\":" + quoted(trace) + ",\n\"policy\":" + quoted(replay.policy) +
         fmt::format(",\n\"budget\":{},\n\"block\":{},\n", replay.budget, replay.block));
-  if (replay.window > 0) write(fmt::format("\"window\":{},\n", replay.window));
+  const int window = replay.heads.empty() ? 0 : replay.heads.front().window;
+  const bool same_window =
+      std::all_of(replay.heads.begin(), replay.heads.end(),
+                  [&](const HeadReplay& head) { return head.window == window; });
+  if (same_window && window > 0) write(fmt::format("\"window\":{},\n", window));
+  if (replay.compression == Compression::context_only) {
+    write(
+        fmt::format("\"compression\":\"context-only\",\n\"acts_until\":{},\n", replay.acts_until));
+  }
   write("\"notes\":[");
   for (std::size_t i = 0; i < replay.notes.size(); ++i) {
     write((i > 0 ? "," : "") + quoted(replay.notes[i]));
@@ -141,8 +149,9 @@ void write_replay_json(const Replay& replay, const std::string& trace,
         std::find(options.heads.begin(), options.heads.end(), head.head) == options.heads.end()) {
       continue;
     }
-    write(fmt::format("{}\n{{\"layer\":{},\"head\":{},\"steps\":[", first_head ? "" : ",",
-                      head.layer, head.head));
+    write(fmt::format("{}\n{{\"layer\":{},\"head\":{},{}\"steps\":[", first_head ? "" : ",",
+                      head.layer, head.head,
+                      same_window ? "" : fmt::format("\"window\":{},", head.window)));
     first_head = false;
     const int steps = static_cast<int>(head.steps.size());
     const int first = options.last_step_only ? std::max(steps - 1, 0) : 0;

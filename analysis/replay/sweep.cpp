@@ -26,9 +26,10 @@ std::vector<SweepSetting> sweep_settings(const Trace& trace, const SweepRequest&
     check_combination(policy);
     for (const Budget& budget : request.budgets) {
       for (const int block : request.blocks) {
-        replay_blocks(trace, block);
+        replay_blocks(trace, block, request.compression);
         const SweepSetting setting = {policy, budget.resolve(trace.run().prompt_length),
-                                      block == 0 ? trace.run().block_size : block};
+                                      replay_block(trace, block),
+                                      replay_compression(trace, request.compression)};
         if (std::find(settings.begin(), settings.end(), setting) == settings.end()) {
           settings.push_back(setting);
         }
@@ -45,8 +46,16 @@ std::string quoted(const std::string& text) {
   return result + '"';
 }
 
-std::string heading() {
-  std::string line = "trace,identity,policy,budget,block,layer,head";
+constexpr const char* kNamed[] = {"trace", "identity",    "policy", "budget",
+                                  "block", "compression", "layer",  "head"};
+
+/// Before sweeps knew it, a file had no column for the compression.
+std::string heading(bool with_compression = true) {
+  std::string line;
+  for (const char* name : kNamed) {
+    if (!with_compression && name == std::string_view("compression")) continue;
+    line += (line.empty() ? "" : ",") + std::string(name);
+  }
   for (const Measure& measure : all_measures()) line += "," + measure.info->name;
   return line;
 }
@@ -76,14 +85,23 @@ bool read(const std::string& cell, Number& number) {
   return error == std::errc() && end == cell.data() + cell.size();
 }
 
+bool read(const std::string& cell, Compression& compression) {
+  for (const Compression one : {Compression::regular, Compression::context_only}) {
+    if (cell != compression_name(one)) continue;
+    compression = one;
+    return true;
+  }
+  return false;
+}
+
 bool same_replay(const SweepRow& row, const Trace& trace, const SweepSetting& setting) {
   return row.identity == trace.identity() && row.policy == setting.policy.text() &&
-         row.budget == setting.budget && row.block == setting.block;
+         row.budget == setting.budget && row.block == setting.block &&
+         row.compression == setting.compression;
 }
 }  // namespace
 
 SweepTable SweepTable::load(const std::string& path) {
-  constexpr std::size_t kNamed = 7;  // columns before the measures
   SweepTable table;
   std::error_code error;
   if (!std::filesystem::exists(path, error)) return table;
@@ -92,16 +110,21 @@ SweepTable SweepTable::load(const std::string& path) {
     throw FileError(path, "cannot be opened; check the name");
   }
   std::string line;
-  if (!std::getline(file, line) || line != heading()) {
+  std::getline(file, line);
+  const bool with_compression = line == heading();
+  if (!file || (!with_compression && line != heading(false))) {
     throw FileError(path, "is not a sweep of this version; choose another name for the output");
   }
   std::vector<std::string> cells;
   for (long number = 2; std::getline(file, line); ++number) {
     SweepRow row;
-    bool good = split(line, cells) && cells.size() == kNamed + all_measures().size() &&
-                read(cells[3], row.budget) && read(cells[4], row.block) &&
-                read(cells[5], row.layer) && read(cells[6], row.head);
-    for (std::size_t i = kNamed; good && i < cells.size(); ++i) {
+    bool good = split(line, cells);
+    if (good && !with_compression && cells.size() > 5) cells.insert(cells.begin() + 5, "regular");
+    constexpr std::size_t named = std::size(kNamed);
+    good = good && cells.size() == named + all_measures().size() && read(cells[3], row.budget) &&
+           read(cells[4], row.block) && read(cells[5], row.compression) &&
+           read(cells[6], row.layer) && read(cells[7], row.head);
+    for (std::size_t i = named; good && i < cells.size(); ++i) {
       row.values.push_back(kUnknown);
       if (!cells[i].empty()) good = read(cells[i], row.values.back());
     }
@@ -132,6 +155,7 @@ void SweepTable::add(const Trace& trace, const SweepSetting& setting, const Repl
                     setting.policy.text(),
                     setting.budget,
                     setting.block,
+                    setting.compression,
                     head.layer,
                     head.head,
                     {}};
@@ -144,8 +168,9 @@ void SweepTable::save(const std::string& path) const {
   OutputFile out(path);
   out.write(heading() + "\n");
   for (const SweepRow& row : rows_) {
-    std::string line = fmt::format("{},{},{},{},{},{},{}", quoted(row.trace), quoted(row.identity),
-                                   quoted(row.policy), row.budget, row.block, row.layer, row.head);
+    std::string line = fmt::format("{},{},{},{},{},{},{},{}", quoted(row.trace),
+                                   quoted(row.identity), quoted(row.policy), row.budget, row.block,
+                                   compression_name(row.compression), row.layer, row.head);
     for (const double value : row.values) {
       line += std::isfinite(value) ? fmt::format(",{}", value) : std::string(",");
     }
@@ -171,6 +196,7 @@ void run_sweep(const Trace& trace, const std::vector<SweepSetting>& settings,
     request.policy = setting.policy;
     request.budget = setting.budget;
     request.block = setting.block;
+    request.compression = setting.compression;
     request.measures = measures;
     request.states = &states;
     table.add(trace, setting, replay(trace, request, progress));
@@ -185,13 +211,13 @@ std::vector<SmallestBudget> smallest_budgets(const SweepTable& table, const Trac
   for (const SweepRow& row : table.rows()) {
     if (row.identity != trace.identity()) continue;
     const auto own = std::find_if(result.begin(), result.end(), [&](const SmallestBudget& s) {
-      return s.policy == row.policy && s.block == row.block && s.layer == row.layer &&
-             s.head == row.head;
+      return s.policy == row.policy && s.block == row.block && s.compression == row.compression &&
+             s.layer == row.layer && s.head == row.head;
     });
     SmallestBudget& smallest =
-        own != result.end()
-            ? *own
-            : result.emplace_back(SmallestBudget{row.policy, row.block, row.layer, row.head, {}});
+        own != result.end() ? *own
+                            : result.emplace_back(SmallestBudget{
+                                  row.policy, row.block, row.compression, row.layer, row.head, {}});
     if (row.values[column] <= limit) {
       smallest.budget = std::min(smallest.budget.value_or(row.budget), row.budget);
     }

@@ -14,7 +14,8 @@ namespace kvloupe {
 struct SweepRequest {
   std::vector<PolicySpec> policies;
   std::vector<Budget> budgets;
-  std::vector<int> blocks;  // tokens; 0: the capture's
+  std::vector<int> blocks;                      // tokens; 0: the capture's
+  std::optional<Compression> compression = {};  // none: the capture's
 };
 
 /// One replay of a sweep.
@@ -22,6 +23,7 @@ struct SweepSetting {
   PolicySpec policy;
   int budget = 0;  // entries
   int block = 0;   // tokens
+  Compression compression = Compression::regular;
   bool operator==(const SweepSetting&) const = default;
 };
 
@@ -36,6 +38,7 @@ struct SweepRow {
   std::string policy;
   int budget = 0;
   int block = 0;
+  Compression compression = Compression::regular;
   int layer = 0;
   int head = 0;
   std::vector<double> values;  // [all_measures()], by measure_of()
@@ -44,7 +47,8 @@ struct SweepRow {
 /// The rows of a sweep, as a CSV file with a heading.
 class SweepTable {
  public:
-  /// Reads a file that save() wrote; one that is not there is empty. Throws FileError for any other
+  /// Reads a file that save() wrote, of this version or the one before, which knew regular
+  /// compression only; one that is not there is empty. Throws FileError for any other
   /// content, with the line.
   static SweepTable load(const std::string& path);
 
@@ -76,6 +80,7 @@ void run_sweep(const Trace& trace, const std::vector<SweepSetting>& settings,
 struct SmallestBudget {
   std::string policy;
   int block = 0;
+  Compression compression = Compression::regular;
   int layer = 0;
   int head = 0;
   std::optional<int> budget;

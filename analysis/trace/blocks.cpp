@@ -4,11 +4,16 @@
 
 namespace kvloupe {
 
-std::vector<Block> make_blocks(int prompt_length, int generated, int block) {
+const char* compression_name(Compression compression) {
+  return compression == Compression::regular ? "regular" : "context-only";
+}
+
+std::vector<Block> make_blocks(int prompt_length, int generated, int block, int border) {
   if (block <= 0 || block > prompt_length) block = prompt_length;
   std::vector<Block> blocks;
   for (int first = 0; first < prompt_length;) {
-    const int end = first + std::min(block, prompt_length - first);
+    const int most = first < border ? border : prompt_length;
+    const int end = first + std::min(block, most - first);
     blocks.push_back({first, end});
     first = end;
   }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -25,8 +26,11 @@ struct ModelInfo {
   double rope_theta = 10000.0;
   std::string rope_scaling;  // JSON, "null" for none
   RopePairing rope_pairing = RopePairing::half;
-  int sliding_window = 0;  // W: a query sees the W tokens up to its own; 0: all of them
-  std::string config;      // the whole config.json
+  int rotary_dim = 0;  // coordinates of a head that RoPE rotates, the first ones; 0: all
+  /// W: a query sees the W tokens up to its own; 0: all of them. A layer may have its own
+  /// (Trace::window).
+  int sliding_window = 0;
+  std::string config;  // the whole config.json
 
   /// Query heads that share one key-value head.
   int group_size() const { return num_heads / num_kv_heads; }
@@ -39,6 +43,14 @@ struct ModelInfo {
 constexpr int first_seen(int query, int window) {
   return window > 0 && query >= window ? query - window + 1 : 0;
 }
+
+/// Whether a policy sees the question of its prompt.
+enum class Compression {
+  regular,      // it evicts after every block and every generated token
+  context_only  // it evicts while the context is read and stops at the question
+};
+/// "regular" or "context-only".
+const char* compression_name(Compression compression);
 
 /// The policy of a run whose cache keeps everything.
 inline constexpr const char* kFullCache = "full";
@@ -57,6 +69,7 @@ struct RunInfo {
   double seconds = 0.0;
   double attention_scale = 0.0;        // the factor of q·k in the logits, usually 1/sqrt(d)
   std::string positions = "original";  // or "compact"
+  Compression compression = Compression::regular;
 
   int tokens() const { return prompt_length + generated; }
   /// Whether a policy was in the model's cache.
@@ -92,8 +105,12 @@ struct TokenTable {
   std::vector<std::string> segment_names;
 };
 
+/// The block size that stands for the whole prompt, however long it is.
+inline constexpr int kWholePrompt = std::numeric_limits<int>::max();
+
 /// Divides the prompt into blocks of `block` tokens, then adds one step per generated token. With
-/// block 0 or block >= prompt_length the prompt is one step.
-std::vector<Block> make_blocks(int prompt_length, int generated, int block);
+/// block 0 or block >= prompt_length the prompt is one step. No block crosses `border`, a token of
+/// the prompt at which a new one begins (0: none).
+std::vector<Block> make_blocks(int prompt_length, int generated, int block, int border = 0);
 
 }  // namespace kvloupe

@@ -30,6 +30,7 @@ struct Trace::Impl {
     bool attention = false, logsumexp = false, output_weight = false, evicted_at = false;
     bool merges = false;
     bool norm_l1 = false, norm_l2 = false;
+    LayerAttributes attributes;
   };
 
   explicit Impl(const fs::path& path) : datasets(path) {}
@@ -109,6 +110,15 @@ void Trace::Impl::check_layers() {
     found_here.evicted_at = datasets.found(at("evicted_at"), Kind::integer, {heads, count});
     found_here.merges = hdf5::exists(datasets.file(), at("merges"));
     if (found_here.merges) datasets.open_merges(layer);
+    found_here.attributes = read_layer_attributes(datasets.file(), layer);
+    if (datasets.found(at("sink_logits"), Kind::real, {query_heads})) {
+      std::vector<float>& sinks = found_here.attributes.sink_logits;
+      sinks =
+          datasets.read_all<float>(at("sink_logits"), Kind::real, {query_heads}, H5T_NATIVE_FLOAT);
+      if (!all_finite(sinks.data(), sinks.size())) {
+        throw hdf5::Failure(at("sink_logits") + " has a number that is not finite");
+      }
+    }
     layers.push_back(found_here);
   }
 }
@@ -145,7 +155,7 @@ Trace::Trace(const fs::path& path) : impl_(std::make_unique<Impl>(path)) {
     impl_->attributes = read_trace_attributes(datasets.file());
     if (!hdf5::exists(datasets.file(), "/tokens/ids")) throw hdf5::Failure("has no /tokens/ids");
     impl_->tokens = read_token_table(datasets, model(), impl_->length());
-    impl_->blocks = read_blocks(datasets, run());
+    impl_->blocks = read_blocks(datasets, impl_->tokens, run());
     impl_->check_layers();
     impl_->check_predictions();
   });
@@ -161,6 +171,41 @@ const TokenTable& Trace::tokens() const { return impl_->tokens; }
 const std::vector<Block>& Trace::blocks() const { return impl_->blocks; }
 const std::string& Trace::generator() const { return impl_->attributes.generator; }
 const std::string& Trace::created() const { return impl_->attributes.created; }
+
+int Trace::window(int layer) const {
+  const int window =
+      impl_->layer_at(layer).attributes.sliding_window.value_or(model().sliding_window);
+  return length() > window ? window : 0;
+}
+int Trace::narrowest_window() const {
+  int narrowest = 0;
+  for (int layer = 0; layer < model().num_layers; ++layer) {
+    const int own = window(layer);
+    if (own > 0 && (narrowest == 0 || own < narrowest)) narrowest = own;
+  }
+  return narrowest;
+}
+bool Trace::same_window() const {
+  for (int layer = 1; layer < model().num_layers; ++layer) {
+    if (window(layer) != window(0)) return false;
+  }
+  return true;
+}
+LayerAttention Trace::attention(int layer) const {
+  const LayerAttributes& own = impl_->layer_at(layer).attributes;
+  LayerAttention attention(own.attention_scale.value_or(run().attention_scale));
+  attention.softcap = own.attention_softcap;
+  attention.sink_logits = own.sink_logits;
+  return attention;
+}
+ModelInfo Trace::layer_model(int layer) const {
+  const LayerAttributes& own = impl_->layer_at(layer).attributes;
+  ModelInfo layer_model = model();
+  layer_model.sliding_window = window(layer);
+  layer_model.rope_theta = own.rope_theta.value_or(layer_model.rope_theta);
+  layer_model.rope_scaling = own.rope_scaling.value_or(layer_model.rope_scaling);
+  return layer_model;
+}
 
 Matrix Trace::query(int layer, int query_head) const {
   impl_->layer_at(layer);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "analysis/matrix.h"
+#include "analysis/trace/layer_attention.h"
 #include "analysis/trace/model_info.h"
 #include "analysis/trace/output_weight.h"
 
@@ -36,9 +37,17 @@ class Trace {
   /// Steps as the capture ran them; derived from /run where the file has none.
   const std::vector<Block>& blocks() const;
   int length() const { return run().tokens(); }  // T
-  /// How many tokens a query sees, its own included: the model's sliding window; 0 if the model has
+  /// How many tokens a query of the layer sees, its own included: its sliding window; 0 if it has
   /// none, or if the window hides nothing because the trace is not longer than the window.
-  int window() const { return length() > model().sliding_window ? model().sliding_window : 0; }
+  int window(int layer) const;
+  /// The smallest window of any layer; 0 if no layer's window hides anything.
+  int narrowest_window() const;
+  /// Whether all layers have the same window.
+  bool same_window() const;
+  /// How the queries of the layer attend.
+  LayerAttention attention(int layer) const;
+  /// model() with the rotation of one layer, and window() as its sliding window.
+  ModelInfo layer_model(int layer) const;
   /// The program that wrote the file and the time (ISO 8601); empty if the file does not say.
   const std::string& generator() const;
   const std::string& created() const;

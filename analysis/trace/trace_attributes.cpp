@@ -106,6 +106,11 @@ ModelInfo read_model(const Attributes& attributes) {
   }
   model.rope_pairing = pairing == "half" ? RopePairing::half : RopePairing::interleaved;
   model.sliding_window = attributes.integer_or("sliding_window", 0, 0, kMostTokens);
+  model.rotary_dim = attributes.integer_or("rotary_dim", 0, 0, model.head_dim);
+  if (model.rotary_dim % 2 != 0) {
+    throw hdf5::Failure(
+        fmt::format("attribute 'rotary_dim' is {}, an odd number", model.rotary_dim));
+  }
   model.config = attributes.text_or("config", "");
   return model;
 }
@@ -124,6 +129,14 @@ RunInfo read_run(const Attributes& attributes) {
   run.seconds = attributes.real_or("seconds", 0.0);
   run.attention_scale = attributes.real("attention_scale");
   run.positions = attributes.text_or("positions", "original");
+  const std::string compression =
+      attributes.text_or("compression", compression_name(Compression::regular));
+  if (compression == compression_name(Compression::context_only)) {
+    run.compression = Compression::context_only;
+  } else if (compression != compression_name(Compression::regular)) {
+    throw hdf5::Failure(fmt::format(
+        "attribute 'compression' is '{}', but must be regular or context-only", compression));
+  }
   if (!(run.attention_scale > 0.0)) throw hdf5::Failure("attribute 'attention_scale' is 0");
   return run;
 }
@@ -138,6 +151,39 @@ TraceAttributes read_trace_attributes(hid_t file) {
   result.model = read_model(Attributes(file, "/model"));
   result.run = read_run(Attributes(file, "/run"));
   return result;
+}
+
+LayerAttributes read_layer_attributes(hid_t file, int layer) {
+  const Attributes attributes(file, "/layers/" + std::to_string(layer));
+  LayerAttributes result;
+  const hid_t id = attributes.id();
+  if (hdf5::read_real(id, "attention_scale")) {
+    result.attention_scale = attributes.real("attention_scale");
+    if (!(*result.attention_scale > 0.0)) {
+      throw hdf5::Failure(fmt::format("attribute 'attention_scale' of layer {} is 0", layer));
+    }
+  }
+  result.attention_softcap = attributes.real_or("attention_softcap", 0.0);
+  if (hdf5::read_integer(id, "sliding_window")) {
+    result.sliding_window = attributes.integer("sliding_window", 0, kMostTokens);
+  }
+  if (hdf5::read_real(id, "rope_theta")) result.rope_theta = attributes.real("rope_theta");
+  result.rope_scaling = hdf5::read_text(id, "rope_scaling");
+  return result;
+}
+
+void write_layer_attributes(hid_t group, const LayerAttributes& layer) {
+  if (layer.attention_scale) {
+    hdf5::write_attribute(group, "attention_scale", *layer.attention_scale);
+  }
+  if (layer.attention_softcap > 0.0) {
+    hdf5::write_attribute(group, "attention_softcap", layer.attention_softcap);
+  }
+  if (layer.sliding_window) {
+    hdf5::write_attribute(group, "sliding_window", std::int64_t{*layer.sliding_window});
+  }
+  if (layer.rope_theta) hdf5::write_attribute(group, "rope_theta", *layer.rope_theta);
+  if (layer.rope_scaling) hdf5::write_attribute(group, "rope_scaling", *layer.rope_scaling);
 }
 
 void write_model_attributes(hid_t group, const ModelInfo& model, const std::string& fingerprint) {
@@ -156,6 +202,9 @@ void write_model_attributes(hid_t group, const ModelInfo& model, const std::stri
       group, "rope_pairing",
       std::string(model.rope_pairing == RopePairing::half ? "half" : "interleaved"));
   hdf5::write_attribute(group, "sliding_window", std::int64_t{model.sliding_window});
+  if (model.rotary_dim > 0) {
+    hdf5::write_attribute(group, "rotary_dim", std::int64_t{model.rotary_dim});
+  }
   hdf5::write_attribute(group, "config", model.config);
   if (!fingerprint.empty()) hdf5::write_attribute(group, layout::kFingerprint, fingerprint);
 }
@@ -173,6 +222,7 @@ void write_run_attributes(hid_t group, const RunInfo& run) {
   hdf5::write_attribute(group, "seconds", run.seconds);
   hdf5::write_attribute(group, "attention_scale", run.attention_scale);
   hdf5::write_attribute(group, "positions", run.positions);
+  hdf5::write_attribute(group, "compression", std::string(compression_name(run.compression)));
 }
 
 }  // namespace kvloupe

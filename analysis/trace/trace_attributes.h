@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "analysis/trace/layer_attention.h"
 #include "analysis/trace/model_info.h"
 
 namespace kvloupe {
@@ -14,6 +15,12 @@ struct TraceAttributes {
   ModelInfo model;
   RunInfo run;
 };
+
+/// The attributes of a layer, without its sink logits. Throws hdf5::Failure for one that is out of
+/// range. Call under hdf5::Lock.
+LayerAttributes read_layer_attributes(hid_t file, int layer);
+/// Writes those that differ from the default. Throws Failure; call under Lock.
+void write_layer_attributes(hid_t group, const LayerAttributes& layer);
 
 /// Reads and checks them. Throws hdf5::Failure: not a kvloupe trace, a newer format_version, not
 /// complete, an attribute missing, of the wrong kind or out of range. Call under hdf5::Lock.

@@ -6,6 +6,7 @@
 
 #include "analysis/error.h"
 #include "analysis/trace/hdf5_checked_file.h"
+#include "analysis/trace/segments.h"
 #include "analysis/trace/trace_layout.h"
 #include "analysis/utf8.h"
 
@@ -64,9 +65,12 @@ TokenTable read_token_table(const TraceDatasets& datasets, const ModelInfo& mode
   return tokens;
 }
 
-std::vector<Block> read_blocks(const TraceDatasets& datasets, const RunInfo& run) {
+std::vector<Block> read_blocks(const TraceDatasets& datasets, const TokenTable& tokens,
+                               const RunInfo& run) {
   if (!hdf5::exists(datasets.file(), "/run/blocks")) {
-    return make_blocks(run.prompt_length, run.generated, run.block_size);
+    const bool divided = run.compression == Compression::context_only;
+    return make_blocks(run.prompt_length, run.generated, run.block_size,
+                       divided ? question_begin(tokens, run) : 0);
   }
   const hsize_t steps = [&] {
     const Dataset dataset = hdf5::open_dataset(datasets.file(), "/run/blocks");

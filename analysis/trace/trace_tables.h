@@ -17,7 +17,8 @@ namespace kvloupe {
 TokenTable read_token_table(const TraceDatasets& datasets, const ModelInfo& model, int count);
 
 /// The steps, which cover the tokens one after another; a file without them has the run's.
-std::vector<Block> read_blocks(const TraceDatasets& datasets, const RunInfo& run);
+std::vector<Block> read_blocks(const TraceDatasets& datasets, const TokenTable& tokens,
+                               const RunInfo& run);
 
 /// The text of every token of the vocabulary, valid UTF-8, of a file whose vocabulary has
 /// `text_bytes` bytes.

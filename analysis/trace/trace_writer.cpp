@@ -112,12 +112,26 @@ struct TraceWriter::Impl {
     hdf5::create_group(file, "/tokens");
     hdf5::create_group(file, "/layers");
     for (int layer = 0; layer < model.num_layers; ++layer) {
-      hdf5::create_group(file, layout::layer_group(layer));
+      const Handle group = hdf5::create_group(file, layout::layer_group(layer));
+      if (!options.layers.empty()) {
+        write_layer(group, options.layers.at(static_cast<std::size_t>(layer)), layer);
+      }
       Layer& entry = layers[static_cast<std::size_t>(layer)];
       entry.query = create_states(layer, "query", model.num_heads);
       entry.key = create_states(layer, "key", model.num_kv_heads);
       entry.value = create_states(layer, "value", model.num_kv_heads);
     }
+  }
+
+  void write_layer(const Handle& group, const LayerAttributes& attributes, int layer) const {
+    write_layer_attributes(group, attributes);
+    if (attributes.sink_logits.empty()) return;
+    require(attributes.sink_logits.size() == size(model.num_heads),
+            "sink logits of the wrong size");
+    FloatDataset sinks =
+        FloatDataset::create(file, layout::layer_dataset(layer, "sink_logits"), false,
+                             {size(model.num_heads)}, {size(model.num_heads)});
+    sinks.write({0}, {size(model.num_heads)}, attributes.sink_logits);
   }
 
   FloatDataset create_states(int layer, const char* name, int heads) const {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "analysis/trace/layer_attention.h"
 #include "analysis/trace/model_info.h"
 
 namespace kvloupe {
@@ -15,9 +16,10 @@ namespace kvloupe {
 struct TraceWriterOptions {
   bool store_f32 =
       false;  // states as float32; else float16, or float32 if a state overflows float16
-  bool store_attention = false;  // [Hq,T,T] float16
-  int top_k = 5;                 // of /predictions
-  std::string fingerprint = {};  // of the model (model_fingerprint.h); empty: not known
+  bool store_attention = false;              // [Hq,T,T] float16
+  int top_k = 5;                             // of /predictions
+  std::string fingerprint = {};              // of the model (model_fingerprint.h); empty: not known
+  std::vector<LayerAttributes> layers = {};  // [L], where layers differ from the model; else empty
 };
 
 /// Writes one trace, format version 1, streamed block by block. The file grows under a temporary

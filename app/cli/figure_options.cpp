@@ -7,7 +7,9 @@
 #include <cstdio>
 #include <limits>
 
+#include "analysis/command_line.h"
 #include "analysis/error.h"
+#include "analysis/trace/compression_words.h"
 
 namespace kvloupe::cli {
 
@@ -63,7 +65,8 @@ void add_figure_options(CLI::App& verb, FigureOptions& o) {
                   "Entries a head may hold: a count, or a share of the prompt")
       ->capture_default_str();
   verb.add_option("--block", o.block, "Tokens per prompt step (default: the capture's)")
-      ->check(CLI::Range(1, std::numeric_limits<int>::max()));
+      ->transform(block_size(kWholePrompt));
+  add_word_option(verb, "--compression", o.compression, compression_words(), kCompressionHelp);
   o.has_layer = verb.add_option("--layer", o.layer, "Layer (default: the middle one)");
   o.has_head = verb.add_option("--head", o.head, "Key-value head (default: 0)");
   o.has_query_head =
@@ -101,6 +104,7 @@ request::FigureSettings settings_of(const FigureOptions& o) {
   settings.policy_b = o.policy_b;
   settings.budget = o.budget;
   settings.block = o.block;
+  settings.compression = o.compression;
   if (o.has_layer->count() > 0) settings.layer = o.layer;
   if (o.has_head->count() > 0) settings.head = o.head;
   if (o.has_query_head->count() > 0) settings.query_head = o.query_head;

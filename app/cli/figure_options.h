@@ -15,6 +15,7 @@ struct FigureOptions {
   std::string policy_b;
   std::string budget = "25%";
   int block = 0;
+  std::optional<Compression> compression;
   int layer = 0, head = 0, query_head = 0, step = 0, token = 0;
   CLI::Option *has_layer = nullptr, *has_head = nullptr, *has_query_head = nullptr,
               *has_step = nullptr, *has_token = nullptr;

@@ -11,12 +11,14 @@
 #include <string>
 #include <vector>
 
+#include "analysis/command_line.h"
 #include "analysis/error.h"
 #include "analysis/one_line.h"
 #include "analysis/output_file.h"
 #include "analysis/record/layer_states.h"
 #include "analysis/replay/follow_json.h"
 #include "analysis/replay/replay.h"
+#include "analysis/trace/compression_words.h"
 #include "app/cli/commands.h"
 
 namespace kvloupe::cli {
@@ -25,6 +27,7 @@ namespace {
 struct Options {
   std::string trace, tokens, segment, policy, budget, json;
   int block = 0;
+  std::optional<Compression> compression;
 };
 
 /// The tokens to follow, ascending.
@@ -117,6 +120,7 @@ int run(const Options& options) {
   const Trace trace(options.trace);
   request.budget = budget.resolve(trace.run().prompt_length);
   request.block = options.block;
+  request.compression = options.compression;
   request.metrics = false;
   request.followed = tokens_of(options, trace);
   OutputFile out(options.json.empty() ? "-" : options.json);
@@ -156,7 +160,9 @@ void add_follow(CLI::App& app, Action& action) {
                    "Entries a head may hold: a count, or a share of the prompt such as 25%")
       ->required();
   verb->add_option("--block", options->block, "Tokens per prompt step (default: the capture's)")
-      ->check(CLI::Range(1, std::numeric_limits<int>::max()));
+      ->transform(block_size(kWholePrompt));
+  add_word_option(*verb, "--compression", options->compression, compression_words(),
+                  kCompressionHelp);
   verb->add_option("--json", options->json, "Write JSON to a file, or to standard output with -");
   verb->callback([&action, options] { action = [options] { return run(*options); }; });
 }

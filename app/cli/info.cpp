@@ -9,11 +9,13 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "analysis/error.h"
 #include "analysis/trace/model_fingerprint.h"
 #include "analysis/trace/trace.h"
+#include "analysis/trace/window_text.h"
 #include "app/cli/commands.h"
 
 namespace kvloupe::cli {
@@ -58,11 +60,11 @@ std::vector<std::string> notes_of(const Trace& trace,
     notes.push_back("closed loop: the model ran with " + trace.run().policy +
                     " in its cache; replay accepts only the trace's own blocks");
   }
-  if (trace.window() > 0) {
+  if (trace.narrowest_window() > 0) {
     notes.push_back(
-        fmt::format("the model attends within a window of {} tokens, fewer than the trace has: "
-                    "entries beyond the window leave every cache without an eviction",
-                    trace.window()));
+        fmt::format("the model attends within a window of {}, fewer than the trace "
+                    "has: entries beyond the window leave a cache without an eviction",
+                    window_text(trace)));
   }
   std::size_t half = 0, wide = 0;
   for (const Trace::DatasetInfo& dataset : datasets) {
@@ -127,6 +129,32 @@ std::string computed_text(const RunInfo& run) {
   return text;
 }
 
+/// How layers attend where that is more than a scale: "soft cap 50 in 26 of 26 layers, …".
+std::string attention_text(const Trace& trace) {
+  const int count = trace.model().num_layers;
+  int caps = 0, sinks = 0, scales = 0, rotations = 0;
+  for (int layer = 0; layer < count; ++layer) {
+    const LayerAttention attention = trace.attention(layer);
+    const ModelInfo model = trace.layer_model(layer);
+    if (attention.softcap > 0.0) ++caps;
+    if (!attention.sink_logits.empty()) ++sinks;
+    if (attention.scale != trace.run().attention_scale) ++scales;
+    if (model.rope_theta != trace.model().rope_theta ||
+        model.rope_scaling != trace.model().rope_scaling) {
+      ++rotations;
+    }
+  }
+  std::string text;
+  for (const auto& [what, layers] : {std::pair{"logits with a soft cap", caps},
+                                     {"sink logits", sinks},
+                                     {"another scale", scales},
+                                     {"another rotation", rotations}}) {
+    if (layers == 0) continue;
+    text += fmt::format("{}{} in {} of {} layers", text.empty() ? "" : ", ", what, layers, count);
+  }
+  return text;
+}
+
 std::string as_text(const Trace& trace, std::size_t bytes) {
   const ModelInfo& model = trace.model();
   const RunInfo& run = trace.run();
@@ -156,6 +184,13 @@ std::string as_text(const Trace& trace, std::size_t bytes) {
                     : std::string("unknown"));
   field("fingerprint", or_unknown(stored_model_fingerprint(trace.path())));
   if (model.sliding_window > 0) field("sliding window", std::to_string(model.sliding_window));
+  if (model.rotary_dim > 0) {
+    field("rotated",
+          fmt::format("the first {} of {} dimensions", model.rotary_dim, model.head_dim));
+  }
+  if (const std::string special = attention_text(trace); !special.empty()) {
+    field("attention", special);
+  }
 
   out += "\nrun\n";
   field("tokens", fmt::format("{} = {} prompt + {} generated", trace.length(), run.prompt_length,
@@ -165,6 +200,9 @@ std::string as_text(const Trace& trace, std::size_t bytes) {
   field("policy",
         !run.closed_loop() ? run.policy : fmt::format("{}, budget {}", run.policy, run.budget));
   field("positions", run.positions);
+  if (run.compression != Compression::regular) {
+    field("compression", compression_name(run.compression));
+  }
   field("attention scale", fmt::format("{:.6g}", run.attention_scale));
   if (const std::string computed = computed_text(run); !computed.empty())
     field("computed", computed);
@@ -215,6 +253,8 @@ std::string as_json(const Trace& trace, std::size_t bytes) {
                   {"rope_scaling", model.rope_scaling},
                   {"rope_pairing", pairing_name(model.rope_pairing)},
                   {"sliding_window", model.sliding_window},
+                  {"rotary_dim", model.rotary_dim},
+                  {"attention", attention_text(trace)},
                   {"fingerprint", stored_model_fingerprint(trace.path())}};
   out["run"] = {{"tokens", trace.length()},
                 {"prompt_length", run.prompt_length},
@@ -224,6 +264,7 @@ std::string as_json(const Trace& trace, std::size_t bytes) {
                 {"policy", run.policy},
                 {"budget", run.budget},
                 {"positions", run.positions},
+                {"compression", compression_name(run.compression)},
                 {"attention_scale", run.attention_scale},
                 {"dtype", run.dtype},
                 {"device", run.device},

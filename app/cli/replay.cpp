@@ -13,10 +13,12 @@
 #include <utility>
 #include <vector>
 
+#include "analysis/command_line.h"
 #include "analysis/error.h"
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/output_file.h"
 #include "analysis/replay/replay_json.h"
+#include "analysis/trace/compression_words.h"
 #include "app/cli/commands.h"
 #include "app/cli/explain.h"
 #include "app/cli/index_list.h"
@@ -29,6 +31,7 @@ struct Options {
   std::string steps = "all";
   std::vector<std::string> measures;  // on request
   int block = 0;
+  std::optional<Compression> compression;
   std::optional<int> explain;
 };
 
@@ -42,6 +45,9 @@ void write_table(const Replay& replay, const Options& options, const ReplayJsonO
                  OutputFile& out) {
   out.write(fmt::format("{}: {}, budget {}, block {}, {} steps\n", options.trace, replay.policy,
                         replay.budget, replay.block, replay.blocks.size()));
+  if (replay.compression == Compression::context_only) {
+    out.write(fmt::format("the policy acts up to token {} and no more\n", replay.acts_until - 1));
+  }
   for (const std::string& note : replay.notes) out.write("note: " + note + "\n");
   out.write(
       "for the last query of each step, mean over the query heads: retained attention mass, output "
@@ -73,6 +79,7 @@ int run_replay(const Options& options) {
   const Trace trace(options.trace);
   request.budget = budget.resolve(trace.run().prompt_length);
   request.block = options.block;
+  request.compression = options.compression;
   // --layers and --heads filter what is printed; a layer that is not printed needs no computing,
   // because no layer's replay depends on another's.
   if (!options.layers.empty()) {
@@ -120,7 +127,9 @@ void add_replay(CLI::App& app, Action& action) {
                    "Entries a head may hold: a count, or a share of the prompt such as 25%")
       ->required();
   verb->add_option("--block", options->block, "Tokens per prompt step (default: the capture's)")
-      ->check(CLI::Range(1, std::numeric_limits<int>::max()));
+      ->transform(block_size(kWholePrompt));
+  add_word_option(*verb, "--compression", options->compression, compression_words(),
+                  kCompressionHelp);
   verb->add_option("--layers", options->layers, "Layers to print, such as 0-3,7");
   verb->add_option("--heads", options->heads, "Key-value heads to print, such as 0,1");
   verb->add_option("--steps", options->steps, "Steps to print: all or last")

@@ -14,9 +14,11 @@
 #include <utility>
 #include <vector>
 
+#include "analysis/command_line.h"
 #include "analysis/error.h"
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/policy/policy.h"
+#include "analysis/trace/compression_words.h"
 #include "app/cli/commands.h"
 
 namespace kvloupe::cli {
@@ -25,6 +27,7 @@ namespace {
 struct Options {
   std::string trace, policies, budgets, blocks, output, limit;
   std::vector<std::string> measures;
+  std::optional<Compression> compression;
 };
 
 std::vector<std::string> comma_list(std::string_view text) {
@@ -39,8 +42,8 @@ std::vector<std::string> comma_list(std::string_view text) {
   return items;
 }
 
-int parse_block(const std::string& text, const Trace& trace) {
-  if (text == "all") return trace.run().prompt_length;
+int parse_block(const std::string& text) {
+  if (text == "all") return kWholePrompt;
   int block = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), block);
   if (error != std::errc() || end != text.data() + text.size() || block < 1) {
@@ -90,9 +93,10 @@ int run(const Options& options) {
     request.blocks = {0};
   } else {
     for (const std::string& text : comma_list(options.blocks)) {
-      request.blocks.push_back(parse_block(text, trace));
+      request.blocks.push_back(parse_block(text));
     }
   }
+  request.compression = options.compression;
   const std::vector<SweepSetting> settings = sweep_settings(trace, request);
   SweepTable table = SweepTable::load(options.output);
   // A measure there is not is known before the work.
@@ -130,6 +134,8 @@ void add_sweep(CLI::App& app, Action& action) {
       ->required();
   verb->add_option("--blocks", options->blocks,
                    "Tokens per prompt step: 32,128,all (default: the capture's)");
+  add_word_option(*verb, "--compression", options->compression, compression_words(),
+                  kCompressionHelp);
   verb->add_option("-o,--output", options->output,
                    "The CSV file; rows that it already has are kept, so a stopped sweep continues")
       ->required();

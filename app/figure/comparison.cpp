@@ -63,6 +63,7 @@ std::shared_ptr<const Replay> replay_of(const FigureInput& input, const WantedRe
   request.policy = wanted.policy;
   request.budget = wanted.budget.value_or(input.budget).resolve(trace.run().prompt_length);
   request.block = wanted.block.value_or(input.block);
+  request.compression = input.compression;
   request.layers = wanted.layers;
   request.metrics = wanted.metrics;
   if (wanted.scores) {

@@ -56,7 +56,8 @@ struct FigureInput {
   PolicySpec spec_a;
   std::optional<PolicySpec> spec_b;
   Budget budget;
-  int block = 0;  // 0: the capture's
+  int block = 0;                           // 0: the capture's
+  std::optional<Compression> compression;  // none: the capture's
   std::shared_ptr<ReplayService> replays;
 };
 

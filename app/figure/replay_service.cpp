@@ -6,6 +6,7 @@
 
 #include "analysis/policy/policy.h"
 #include "analysis/policy/policy_files.h"
+#include "analysis/trace/segments.h"
 
 namespace kvloupe::figure {
 
@@ -16,7 +17,7 @@ constexpr auto kLook = std::chrono::milliseconds(50);  // how often a waiting th
 /// Whether both are of the same run of a policy, whatever of it was asked for.
 bool same_run(const ReplayKey& a, const ReplayKey& b) {
   return a.trace == b.trace && a.policy == b.policy && a.files == b.files && a.budget == b.budget &&
-         a.block == b.block;
+         a.block == b.block && a.compression == b.compression;
 }
 
 /// Whether a replay of `have` has what is measured and kept of `wanted`, in the layers of both.
@@ -48,10 +49,11 @@ Replay without_heads(const Trace& trace, const ReplayKey& key) {
   replay.policy = key.policy.text();
   replay.budget = key.budget;
   replay.block = key.block;
-  replay.window = trace.window();
-  replay.blocks = replay_blocks(trace, key.block);
+  replay.compression = key.compression;
+  replay.acts_until = compression_end(trace.tokens(), trace.run(), key.compression);
+  replay.blocks = replay_blocks(trace, key.block, key.compression);
   ModelInfo model = trace.model();
-  model.sliding_window = trace.window();
+  model.sliding_window = trace.narrowest_window();
   replay.notes = policy_notes(key.policy, model, key.budget, trace.length());
   return replay;
 }
@@ -111,7 +113,8 @@ ReplayKey key_of(const Trace& trace, const ReplayRequest& request) {
   key.policy = request.policy;
   key.files = policy_files(request.policy);
   key.budget = request.budget;
-  key.block = request.block == 0 ? trace.run().block_size : request.block;
+  key.block = replay_block(trace, request.block);
+  key.compression = replay_compression(trace, request.compression);
   const std::set<int> layers(request.layers.begin(), request.layers.end());
   const auto all = static_cast<std::size_t>(trace.model().num_layers);
   const bool are_all = layers.size() == all && *layers.begin() == 0 &&

@@ -22,9 +22,10 @@ namespace kvloupe::figure {
 struct ReplayKey {
   std::string trace;  // path and identity (trace_key)
   PolicySpec policy;
-  std::string files;        // that the policy reads, as they were
-  int budget = 0;           // entries
-  int block = 0;            // tokens
+  std::string files;  // that the policy reads, as they were
+  int budget = 0;     // entries
+  int block = 0;      // tokens
+  Compression compression = Compression::regular;
   std::vector<int> layers;  // ascending; empty: all
   bool metrics = false;
   std::vector<std::string> measures;  // ascending

@@ -85,6 +85,7 @@ std::vector<std::string> capture_command(const CaptureOptions& o, const std::str
       if (o.prompt_length < static_cast<int>(o.ids.size())) {
         add("--prompt-length", std::to_string(o.prompt_length));
       }
+      if (o.question > 0) add("--question", std::to_string(o.question));
       break;
     case CaptureOptions::Prompt::results:
       add("--results", o.file);
@@ -99,6 +100,7 @@ std::vector<std::string> capture_command(const CaptureOptions& o, const std::str
     add("--policy", o.policy);
     add("--budget", o.budget);
     if (o.compact) add("--positions", "compact");
+    if (o.context_only) add("--compression", "context-only");
   }
   if (!o.dtype.empty()) add("--dtype", o.dtype);
   add("--output", o.output);

@@ -19,8 +19,10 @@ struct CaptureOptions {
   int row = 0;                      // of Prompt::results: which of its runs
   std::string text;                 // of Prompt::text
   std::vector<std::int32_t> ids;    // of Prompt::tokens: forced, so that two runs read the same
+  int question = 0;                 // of those: the token at which the question begins; 0: none
   int prompt_length = 0;            // of those
   int block = 128;                  // 0, of Prompt::results: the evaluation's
+  bool context_only = false;        // of a closed loop: the policy stops at the question
   int generate = 0;                 // 0, of Prompt::results: the length of its answers
   std::string policy = kFullCache;  // anything else: closed loop
   std::string budget;

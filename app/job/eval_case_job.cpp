@@ -8,6 +8,7 @@
 
 #include "analysis/error.h"
 #include "analysis/file_word.h"
+#include "analysis/trace/segments.h"
 #include "analysis/trace/trace.h"
 #include "app/job/capture_job.h"
 
@@ -80,6 +81,9 @@ EvalCaseTraces capture_eval_case(const EvalCaseOptions& options, Progress& progr
   closed.dtype = made.run().dtype;
   closed.budget = options.budget;
   closed.compact = options.compact;
+  closed.context_only = options.context_only;
+  const int question = question_begin(made.tokens(), made.run());
+  closed.question = question < closed.prompt_length ? question : 0;
   traces.closed = capture(closed, progress);
   return traces;
 }

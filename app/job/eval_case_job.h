@@ -17,6 +17,7 @@ struct EvalCaseOptions {
   std::string policy;            // "full": that is all
   std::string budget;
   bool compact = false;          // positions
+  bool context_only = false;     // the policy stops at the question
   std::string model;             // folder
   std::filesystem::path folder;  // where traces are kept; made if it does not exist
   std::string program;           // kvloupe-capture; empty: it is looked for

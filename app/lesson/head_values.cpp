@@ -34,8 +34,8 @@ double attention_of(const LessonState& s, const Value& query, const Value& key) 
     const Matrix one = states->queries.at(static_cast<std::size_t>(head)).row(q);
     if (k <= q) {
       sum += static_cast<double>(attention_rows(view(one), view(keys),
-                                                static_cast<float>(s.trace->run().attention_scale),
-                                                s.trace->window())(0, k));
+                                                s.trace->attention(at.layer).of(head),
+                                                s.trace->window(at.layer))(0, k));
     }
   }
   return sum / static_cast<double>(heads.size());
@@ -45,7 +45,7 @@ double attention_of(const LessonState& s, const Value& query, const Value& key) 
 double error_without(const LessonState& s, const Value& token) {
   const int t = index(token, s.trace->length());
   if (t < 0 || t + 1 >= s.trace->length()) return kNone;
-  const int window = s.trace->window();
+  const int window = s.trace->window(s.workspace.selection.layer);
   const int last = window > 0 ? std::min(s.trace->length(), t + window) : s.trace->length();
   std::vector<int> queries(static_cast<std::size_t>(last - t - 1));
   if (queries.empty()) return kNone;

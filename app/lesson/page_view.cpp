@@ -240,7 +240,9 @@ window::WorkspaceState page_workspace(const Lesson& lesson, std::size_t page,
     at.token = wanted.token;
     at.first_token = wanted.first_token;
     at.last_token = wanted.last_token;
-    figure::resolve(at, trace, static_cast<int>(replay_blocks(trace, workspace.block).size()));
+    figure::resolve(
+        at, trace,
+        static_cast<int>(replay_blocks(trace, workspace.block, workspace.compression).size()));
     parse_budget(workspace.budget).resolve(trace.run().prompt_length);
   } catch (const TextError& error) {
     fail(lesson, error);

@@ -45,6 +45,7 @@ double kept_there(const LessonState& s, const std::string& segment, const Value&
   request.policy = parse_policy(s.workspace.policy_a);
   request.budget = parse_budget(s.workspace.budget).resolve(s.trace->run().prompt_length);
   request.block = s.workspace.block;
+  request.compression = s.workspace.compression;
   request.metrics = false;
   Progress part(progress, 0);
   const auto replay = s.store->replays().get(*s.trace, request, part);

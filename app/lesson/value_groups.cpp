@@ -19,7 +19,7 @@ double median(std::vector<double> values) {
 }
 
 std::vector<Block> blocks_of(const LessonState& s) {
-  return replay_blocks(*s.trace, s.workspace.block);
+  return replay_blocks(*s.trace, s.workspace.block, s.workspace.compression);
 }
 
 int step_of(const LessonState& s, const std::vector<Block>& blocks) {

@@ -101,7 +101,8 @@ class Maker {
   }
 
   void add_slider(html::Section& section, const window::WorkspaceState& workspace) const {
-    const std::vector<kvloupe::Block> blocks = replay_blocks(*traces_.trace, workspace.block);
+    const std::vector<kvloupe::Block> blocks =
+        replay_blocks(*traces_.trace, workspace.block, workspace.compression);
     const auto count = static_cast<int>(blocks.size());
     int wanted = workspace.selection.step;
     if (wanted < 0) {  // the last of the prompt

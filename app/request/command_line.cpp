@@ -61,7 +61,12 @@ std::string command_line(const figure::FigureInfo& info, const FigureRequest& re
   if (request.policy_a) add("--policy", request.policy_a->text());
   if (request.policy_b) add("--policy-b", request.policy_b->text());
   if (request.budget) add("--budget", request.budget->text());
-  if (request.block > 0) add("--block", std::to_string(request.block));
+  if (request.block == kWholePrompt) {
+    add("--block", "all");
+  } else if (request.block > 0) {
+    add("--block", std::to_string(request.block));
+  }
+  if (request.compression) add("--compression", compression_name(*request.compression));
   if (reads.head) {
     add("--layer", std::to_string(at.layer));
     add("--head", std::to_string(at.head));

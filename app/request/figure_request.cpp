@@ -81,7 +81,8 @@ bool operator==(const FigureRequest& a, const FigureRequest& b) {
   };
   return a.figure == b.figure && a.inputs == b.inputs && a.selection == b.selection &&
          a.policy_a == b.policy_a && a.policy_b == b.policy_b && a.policy_files == b.policy_files &&
-         same_budget() && a.block == b.block && a.choices == b.choices;
+         same_budget() && a.block == b.block && a.compression == b.compression &&
+         a.choices == b.choices;
 }
 
 std::size_t hash_of(const FigureRequest& request) {
@@ -107,6 +108,7 @@ std::size_t hash_of(const FigureRequest& request) {
   add(request.policy_files);
   add(request.budget ? request.budget->text() : std::string());
   add(request.block);
+  add(request.compression ? static_cast<int>(*request.compression) : -1);
   for (const auto& [name, value] : request.choices) {
     add(name);
     add(value);
@@ -210,6 +212,7 @@ FigureRequest make_request(const FigureInfo& info, const FigureSettings& setting
     request.policy_a = a;
     request.policy_b = b;
     request.block = settings.block;
+    request.compression = settings.compression;
   }
   request.policy_files = files_of(info, request);
   if (reads.evaluation) {
@@ -227,7 +230,7 @@ FigureRequest make_request(const FigureInfo& info, const FigureSettings& setting
   const Trace& trace = *traces.front();
   const bool any_block = reads.steps_of_replay || !trace.run().closed_loop();
   const std::vector<Block> blocks =
-      any_block ? replay_blocks(trace, settings.block) : trace.blocks();
+      any_block ? replay_blocks(trace, settings.block, settings.compression) : trace.blocks();
   request.selection = part_read(figure::resolve(wanted_selection(settings, trace.model()), trace,
                                                 static_cast<int>(blocks.size())),
                                 reads, trace);

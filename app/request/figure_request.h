@@ -36,7 +36,8 @@ struct FigureSettings {
   std::string policy_b;         // empty: none
   bool choose_policy_b = true;  // a figure that needs one takes h2o, or keydiff beside h2o
   std::string budget = "25%";
-  int block = 0;  // 0: the capture's own
+  int block = 0;                           // 0: the capture's own
+  std::optional<Compression> compression;  // none: the capture's own
   figure::Choices choices;
   bool operator==(const FigureSettings&) const = default;
 };
@@ -68,8 +69,9 @@ struct FigureRequest {
   std::optional<PolicySpec> policy_b;
   std::string policy_files;  // what the policies read, choices' too, as policy_files() tells
   std::optional<Budget> budget;
-  int block = 0;            // 0: the capture's own
-  figure::Choices choices;  // other than the defaults
+  int block = 0;                           // 0: the capture's own
+  std::optional<Compression> compression;  // none: the capture's own
+  figure::Choices choices;                 // other than the defaults
 };
 bool operator==(const FigureRequest& a, const FigureRequest& b);
 std::size_t hash_of(const FigureRequest& request);

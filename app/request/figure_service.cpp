@@ -33,7 +33,8 @@ void refuse_missing(const figure::FigureInfo& info, const FigureRequest& request
 }
 
 std::vector<Block> steps_of(const Reads& reads, const FigureRequest& request, const Trace& trace) {
-  return reads.steps_of_replay ? replay_blocks(trace, request.block) : trace.blocks();
+  return reads.steps_of_replay ? replay_blocks(trace, request.block, request.compression)
+                               : trace.blocks();
 }
 
 /// The replay of a selected policy, with what the figure needs of it.
@@ -64,6 +65,7 @@ figure::MadeFigure FigureService::compute(const figure::FigureInfo& info,
   input.spec_b = request.policy_b;
   if (request.budget) input.budget = *request.budget;
   input.block = request.block;
+  input.compression = request.compression;
   figure::MadeFigure made;
   if (const std::string why = unavailable(info, inputs); !why.empty())
     throw WorkError(reads.evaluation ? why : "figure " + info.name + ": " + why);

@@ -151,10 +151,15 @@ Finding finding(const FindingSource& source) {
   const std::string trace = shell_word(source.trace.path().string());
   const std::string tokens = ranges_of(source.tokens, "-", ",");
   const std::string policy = shell_word(source.policy);
-  const std::string block = source.block > 0 ? fmt::format(" --block {}", source.block) : "";
+  std::string block = source.block > 0 ? fmt::format(" --block {}", source.block) : "";
+  if (source.compression) {
+    block += fmt::format(" --compression {}", compression_name(*source.compression));
+  }
+  const bool evicts_everywhere =
+      source.compression.value_or(Compression::regular) == Compression::regular;
   result.commands.push_back(fmt::format("kvloupe follow {} --tokens {} --policy {} --budget {}{}",
                                         trace, tokens, policy, shell_word(source.budget), block));
-  if (!source.trace.run().closed_loop()) {
+  if (!source.trace.run().closed_loop() && evicts_everywhere) {
     result.commands.push_back(fmt::format(
         "kvloupe-capture rescue --model {} --trace {} --tokens {} --policy {} --budget {} --block "
         "{} -o rescue.json",

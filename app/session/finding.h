@@ -1,6 +1,7 @@
 #pragma once
 // What following some tokens found, in a few sentences that one can paste into a note.
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,7 @@ struct FindingSource {
   const std::string& budget;               // as written
   int entries = 0;                         // the budget
   int block = 0;                           // 0: the trace's
+  std::optional<Compression> compression;  // none: the trace's
   const std::vector<FollowedHead>& heads;  // with losses
   const RescueResults* rescue = nullptr;   // of the same tokens, policy and budget; or none
   std::string model;                       // folder, for the command; empty: not known

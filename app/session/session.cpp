@@ -178,6 +178,11 @@ void read_workspace(const Reader& root, WorkspaceState& s) {
   checked("policy_b", [&] { parse_policy(s.policy_b); });
   checked("budget", [&] { parse_budget(s.budget); });
   root.read("block", s.block, 0, kMost);
+  std::string compression;
+  root.word("compression", compression, {"", "regular", "context-only"});
+  if (!compression.empty()) {
+    s.compression = compression == "regular" ? Compression::regular : Compression::context_only;
+  }
   root.read("grid_metric", s.grid_metric);
   if (!find_grid_metric(s.grid_metric)) {
     Reader::fail("grid_metric", "has no value \"" + s.grid_metric + "\"");
@@ -211,11 +216,11 @@ WorkspaceState session_of(const std::string& name, const Json& json) {
     throw FileError(name, "is of the newer format version " + std::to_string(version) +
                               "; use a newer kvloupe");
   }
-  root.only({"format",      "format_version", "trace",  "selection",  "policy_a",
-             "policy_b",    "policy_b_on",    "budget", "block",      "grid_metric",
-             "followed",    "token_colour",   "tiles",  "tile_count", "active_tile",
-             "theme",       "colours",        "scale",  "left_panel", "right_panel",
-             "bottom_panel"});
+  root.only({"format",      "format_version", "trace",        "selection", "policy_a",
+             "policy_b",    "policy_b_on",    "budget",       "block",     "compression",
+             "grid_metric", "followed",       "token_colour", "tiles",     "tile_count",
+             "active_tile", "theme",          "colours",      "scale",     "left_panel",
+             "right_panel", "bottom_panel"});
 
   WorkspaceState s = default_state();
   root.read("trace", s.trace);
@@ -263,6 +268,7 @@ std::string session_text(const WorkspaceState& s) {
                {"policy_b_on", s.policy_b_on},
                {"budget", s.budget},
                {"block", s.block},
+               {"compression", s.compression ? compression_name(*s.compression) : ""},
                {"grid_metric", s.grid_metric},
                {"token_colour", s.token_colour},
                {"tiles", tiles},
@@ -316,8 +322,8 @@ WorkspaceState read_view(std::string_view text) {
         Reader::fail(own, "is not allowed in a view; it belongs to the reader");
     }
     fields.only({"selection", "policy_a", "policy_b", "policy_b_on", "budget", "block",
-                 "grid_metric", "followed", "token_colour", "tiles", "tile_count", "active_tile",
-                 "left_panel", "right_panel", "bottom_panel"});
+                 "compression", "grid_metric", "followed", "token_colour", "tiles", "tile_count",
+                 "active_tile", "left_panel", "right_panel", "bottom_panel"});
     WorkspaceState s = default_state();
     if (const Json* tiles = fields.find("tiles"); tiles != nullptr && tiles->is_array()) {
       s.tile_count = std::clamp(static_cast<int>(tiles->size()), 1, kMaxTiles);

@@ -53,7 +53,8 @@ struct WorkspaceState {
   std::string policy_b = "h2o";
   bool policy_b_on = false;
   std::string budget = "25%";
-  int block = 0;  // 0: the capture's own
+  int block = 0;                           // 0: the capture's own
+  std::optional<Compression> compression;  // none: the capture's own
   std::string grid_metric = "retained mass";
   std::string followed = "auto";      // tokens: "120-131", a segment's name, or auto
   std::string token_colour = "fate";  // fate, score, heads, difference or none

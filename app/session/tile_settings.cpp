@@ -20,6 +20,7 @@ request::FigureSettings settings_of(const WorkspaceState& state, const TileState
   if (state.policy_b_on && side == PolicySide::both) settings.policy_b = state.policy_b;
   settings.budget = state.budget;
   settings.block = state.block;
+  settings.compression = state.compression;
   settings.choices = tile.choices;
   return settings;
 }

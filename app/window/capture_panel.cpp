@@ -11,7 +11,9 @@
 #include "analysis/error.h"
 #include "analysis/file_word.h"
 #include "analysis/policy/spec.h"
+#include "analysis/replay/replay.h"
 #include "analysis/trace/model_fingerprint.h"
+#include "analysis/trace/segments.h"
 #include "app/window/demo_model.h"
 #include "app/window/marks.h"
 #include "app/window/numbers.h"
@@ -59,7 +61,9 @@ void CapturePanel::open_closed_loop(const PanelContext& c) {
   open_ = appeared_ = true;
   model_chosen_ = false;
   use_trace(c);
-  options.block = c.state.block > 0 ? c.state.block : trace->run().block_size;
+  options.block = replay_block(*trace, c.state.block);
+  options.context_only =
+      replay_compression(*trace, c.state.compression) == Compression::context_only;
   options.policy = c.state.policy_a;
   options.budget = std::to_string(parse_budget(c.state.budget).resolve(trace->run().prompt_length));
   options.output = in_folder(trace->path().parent_path(), trace->path().stem().string() + "-" +
@@ -74,6 +78,8 @@ void CapturePanel::use_trace(const PanelContext& c) {
   options.prompt = CaptureOptions::Prompt::tokens;
   options.ids = trace->tokens().ids;
   options.prompt_length = trace->run().prompt_length;
+  const int question = question_begin(trace->tokens(), trace->run());
+  options.question = question < options.prompt_length ? question : 0;
   const ModelInfo& model = trace->model();
   made_by_ = model.name.empty() ? model.architecture : model.name;
   trace_ = trace->path().string();

@@ -123,6 +123,7 @@ void CauseCard::choose(const PanelContext& c, int run) {
   options.policy = one.policy;
   options.budget = one.budget;
   options.compact = evaluation_->compact;
+  options.context_only = evaluation_->context_only;
   options.program = program_;
   case_.clear();
   case_.request(queue_, options,
@@ -154,6 +155,8 @@ void CauseCard::show(const PanelContext& c, const Case& found) {
   }
   state.policy_b_on = false;
   state.block = 0;
+  state.compression.reset();
+  if (evaluation_->context_only) state.compression = Compression::context_only;
   state.followed = "needle";
   state.grid_metric = kFollowedMetric;
   state.token_colour = "heads";
@@ -200,6 +203,10 @@ void CauseCard::draw_runs(const PanelContext& c) {
 void CauseCard::draw_rescue(const PanelContext& c, const Case& found) {
   const EvaluationRun& run = evaluation_->runs[static_cast<std::size_t>(chosen_)];
   if (run.policy == kFullCache) return;
+  if (evaluation_->context_only) {
+    ImGui::TextDisabled("Evictions stop at the question here; a rescue tests runs that evict on.");
+    return;
+  }
   job::RescueOptions options;
   options.model = found.model;
   options.results = evaluation_->path.string();
@@ -270,9 +277,6 @@ void CauseCard::draw_case(const PanelContext& c) {
   show_text(c.fonts, "Full cache: " + quoted(answer_of(*found->full)));
   const EvaluationRun& run = evaluation_->runs[static_cast<std::size_t>(chosen_)];
   if (found->closed) show_text(c.fonts, run.policy + ": " + quoted(run.answer));
-  if (evaluation_->context_only) {
-    ImGui::TextDisabled("The evaluation stopped evicting at the question; this run does not.");
-  }
   // Another trace may have been opened meanwhile.
   elsewhere_ = c.results.trace() != found->full;
   if (elsewhere_) {

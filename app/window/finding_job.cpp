@@ -12,7 +12,8 @@ namespace kvloupe::window {
 void FindingJob::request(const PanelContext& c, const std::string& model) {
   const TracePointer trace = c.results.trace();
   if (!trace) return finding_.clear();
-  Key key{c.results.trace_key(), c.state.policy_a, c.state.budget, {}, model, {}, c.state.block};
+  Key key{c.results.trace_key(), c.state.policy_a,   c.state.budget, {}, model, {},
+          c.state.block,         c.state.compression};
   PolicySpec policy;
   int entries = 0;
   try {
@@ -29,23 +30,25 @@ void FindingJob::request(const PanelContext& c, const std::string& model) {
     rescue = nullptr;
   }
   if (rescue) key.rescue = rescue->path.string() + rescue->identity;
-  finding_.request(c.results.comparing(), key,
-                   [trace, key, policy, entries, rescue, replays = c.results.replays()](
-                       Progress& progress, const auto&) {
-                     ReplayRequest wanted;
-                     wanted.policy = policy;
-                     wanted.budget = entries;
-                     wanted.block = key.block;
-                     wanted.metrics = false;
-                     wanted.followed = key.tokens;
-                     wanted.background = true;
-                     const auto reads = replays->reads(*trace, key.tokens, true, progress);
-                     const auto replay = replays->get(*trace, wanted, progress);
-                     const std::vector<FollowedHead> heads = follow(*replay, *reads, key.tokens);
-                     const std::string text = policy.text();
-                     return finding({*trace, key.tokens, text, key.budget, entries, key.block,
-                                     heads, rescue ? &*rescue->rescue : nullptr, key.model});
-                   });
+  finding_.request(
+      c.results.comparing(), key,
+      [trace, key, policy, entries, rescue, replays = c.results.replays()](Progress& progress,
+                                                                           const auto&) {
+        ReplayRequest wanted;
+        wanted.policy = policy;
+        wanted.budget = entries;
+        wanted.block = key.block;
+        wanted.compression = key.compression;
+        wanted.metrics = false;
+        wanted.followed = key.tokens;
+        wanted.background = true;
+        const auto reads = replays->reads(*trace, key.tokens, true, progress);
+        const auto replay = replays->get(*trace, wanted, progress);
+        const std::vector<FollowedHead> heads = follow(*replay, *reads, key.tokens);
+        const std::string text = policy.text();
+        return finding({*trace, key.tokens, text, key.budget, entries, key.block, key.compression,
+                        heads, rescue ? &*rescue->rescue : nullptr, key.model});
+      });
 }
 
 void copy_finding(const PanelContext& c, const Finding& finding) {

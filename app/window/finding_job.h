@@ -27,6 +27,7 @@ class FindingJob {
     std::string trace, policy, budget, rescue, model;
     std::vector<int> tokens;
     int block = 0;
+    std::optional<Compression> compression;
     bool operator==(const Key&) const = default;
   };
   job::Computed<Finding, Key> finding_;

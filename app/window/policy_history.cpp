@@ -9,7 +9,8 @@ constexpr std::size_t kMostEntries = 200;
 }
 
 PolicyHistory::Entry PolicyHistory::entry_of(const WorkspaceState& state) {
-  return {state.policy_a, state.policy_b, state.budget, state.policy_b_on, state.block};
+  return {state.policy_a,    state.policy_b, state.budget,
+          state.policy_b_on, state.block,    state.compression};
 }
 
 void PolicyHistory::follow(const WorkspaceState& state, bool held) {
@@ -36,6 +37,7 @@ bool PolicyHistory::step(WorkspaceState& state, std::vector<Entry>& from, std::v
   state.policy_b_on = now_.policy_b_on;
   state.budget = now_.budget;
   state.block = now_.block;
+  state.compression = now_.compression;
   return true;
 }
 

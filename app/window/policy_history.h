@@ -7,8 +7,8 @@
 
 namespace kvloupe::window {
 
-/// Undo and redo of the inputs of a replay: both policies, the budget, the block. One entry for one
-/// drag or one typed line, not one for each of its frames.
+/// Undo and redo of the inputs of a replay: both policies, the budget, the block, the compression.
+/// One entry for one drag or one typed line, not one for each of its frames.
 class PolicyHistory {
  public:
   /// Call once per frame; `held`: a control is still being dragged or typed into.
@@ -26,6 +26,7 @@ class PolicyHistory {
     std::string policy_a, policy_b, budget;
     bool policy_b_on = false;
     int block = 0;
+    std::optional<Compression> compression;
     bool operator==(const Entry&) const = default;
   };
   static Entry entry_of(const WorkspaceState& state);

@@ -37,6 +37,37 @@ void heading(const PanelContext& c, const char* text, ImU32 mark, bool open_mark
   ImGui::PopFont();
 }
 
+/// Whether the policies see the question.
+void draw_compression(const PanelContext& c) {
+  const TracePointer trace = c.results.trace();
+  const bool own = trace->run().closed_loop();  // that of the run
+  const Compression now =
+      own ? trace->run().compression : c.state.compression.value_or(Compression::regular);
+  const auto name = [](Compression one) {
+    return one == Compression::regular ? "to the end" : "up to the question";
+  };
+  const char* help =
+      "Which steps evict. To the end: after every block and every generated token. Up to the "
+      "question: while the context is read and no more (context-only), so that the policy cannot "
+      "know the question; without a segment question, up to the end of the prompt.";
+  ImGui::AlignTextToFramePadding();
+  ImGui::TextDisabled("evicts");
+  help_tooltip(c.fonts, help);
+  ImGui::SameLine(control_column(c.fonts, 128));
+  ImGui::SetNextItemWidth(-1);
+  ImGui::BeginDisabled(own);
+  if (ImGui::BeginCombo("##compression", name(now))) {
+    for (const Compression one : {Compression::regular, Compression::context_only}) {
+      if (!ImGui::Selectable(name(one), one == now)) continue;
+      c.state.compression.reset();
+      if (one == Compression::context_only) c.state.compression = one;
+    }
+    ImGui::EndCombo();
+  }
+  ImGui::EndDisabled();
+  help_tooltip(c.fonts, help);
+}
+
 void draw_budget(const PanelContext& c, request::ParsedText<Budget>& parsed, int prompt_length,
                  int captured_block) {
   ImGui::PushFont(c.fonts.heading);
@@ -95,6 +126,7 @@ void draw_budget(const PanelContext& c, request::ParsedText<Budget>& parsed, int
     c.state.block = block == captured_block ? 0 : block;
   }
   help_tooltip(c.fonts, block_help);
+  draw_compression(c);
   ImGui::PopFont();
 }
 

@@ -64,7 +64,8 @@ std::vector<Block> Results::blocks(const WorkspaceState& state) const {
   const TracePointer open = trace();
   if (!open) return {};
   // A closed-loop trace has its own blocks; its replay refuses others and says so.
-  return replay_blocks(*open, !open->run().closed_loop() ? state.block : 0);
+  if (open->run().closed_loop()) return open->blocks();
+  return replay_blocks(*open, state.block, state.compression);
 }
 
 void Results::keep(const TracePointer& trace) {
@@ -211,6 +212,7 @@ void Results::request(PolicyResults& results, const std::string& spec,
   wanted.policy = results.spec.of(spec, parse_policy);
   wanted.budget = budget_.of(state.budget, parse_budget).resolve(open->run().prompt_length);
   wanted.block = state.block;
+  wanted.compression = state.compression;
   wanted.metrics = false;  // measured where it is looked at: step_measures.h
 
   ReplayRequest focus = wanted;

@@ -223,10 +223,12 @@ bool Tile::take_replays(const TileState& tile, const TileContext& context, Figur
       policy = policy_before;
       key.request.budget = before.request.budget;
       key.request.block = before.request.block;
+      key.request.compression = before.request.compression;
     } else {
       policy = parse_policy(replay->policy);
       key.request.budget = Budget{static_cast<long>(replay->budget)};
       key.request.block = replay->block;
+      key.request.compression = replay->compression;
     }
     return replay;
   };

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "analysis/trace/window_text.h"
 #include "app/plot/frame.h"
 #include "app/scene/colour_map.h"
 #include "app/window/marks.h"
@@ -50,8 +51,8 @@ void draw_facts(const PanelContext& c, const Trace& trace) {
                                         count_text(run.generated))
                           : count_text(run.prompt_length));
     row(c, "block", count_text(run.block_size), "Prompt tokens that are run at once, B");
-    if (trace.window() > 0) {
-      row(c, "window", count_text(trace.window()),
+    if (trace.narrowest_window() > 0) {
+      row(c, "window", window_text(trace),
           "Tokens that a query sees, including its own. Tokens beyond the window leave the cache; "
           "this is not an eviction");
     }

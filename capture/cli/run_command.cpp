@@ -1,9 +1,12 @@
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
+#include "analysis/command_line.h"
 #include "analysis/error.h"
 #include "analysis/policy/policy_catalog.h"
+#include "analysis/trace/compression_words.h"
 #include "capture/cli/case_options.h"
 #include "capture/cli/commands.h"
 #include "capture/cli/interrupt.h"
@@ -21,6 +24,7 @@ struct RunOptions {
   std::string policy = "full";
   std::string budget;
   Positions positions = Positions::original;
+  std::optional<Compression> compression;
   std::string progress = "bar";
   bool has_block = false, has_generate = false, has_dtype = false;
 };
@@ -35,6 +39,7 @@ void take_case(const RunOptions& options, CaptureRequest& request) {
   if (!options.has_block) request.block = one.block;
   if (!options.has_generate) request.generate = one.answer_tokens;
   if (!options.has_dtype) request.dtype = one.dtype;
+  if (one.context_only) request.compression = Compression::context_only;
 }
 
 /// The request with the policy the command line names; the full cache is no policy.
@@ -58,6 +63,7 @@ CaptureRequest request_of(const RunOptions& options) {
   request.policy = policy;
   request.budget = parse_budget(options.budget);
   request.positions = options.positions;
+  if (options.compression) request.compression = *options.compression;
   return request;
 }
 
@@ -98,11 +104,15 @@ void add_run(CLI::App& app, Action& action) {
                                                 "others are forced as generated tokens")
                                    ->needs(ids)
                                    ->check(CLI::Range(1, 1 << 30));
+  verb->add_option("--question", request.question,
+                   "With --ids: the token at which the question begins, counted from 0 in the file")
+      ->needs(ids)
+      ->check(CLI::Range(1, 1 << 30));
   verb->add_option("-o,--output", request.target, "The trace to write")->required();
 
   CLI::Option* block =
       verb->add_option("--block", request.block, "Prompt tokens that are run at once")
-          ->check(CLI::Range(1, 1 << 30))
+          ->transform(block_size(kWholePrompt))
           ->capture_default_str();
   CLI::Option* generate = verb->add_option("--generate", request.generate,
                                            "Largest number of tokens to generate, greedily")
@@ -122,6 +132,8 @@ void add_run(CLI::App& app, Action& action) {
                    "the cache (not beyond a model's sliding window)")
       ->transform(CLI::Transformer(positions))
       ->option_text("original|compact");
+  add_word_option(*verb, "--compression", options->compression, compression_words(),
+                  kCompressionHelp);
   const std::map<std::string, AttentionStorage> attention{{"auto", AttentionStorage::automatic},
                                                           {"full", AttentionStorage::full},
                                                           {"none", AttentionStorage::none}};

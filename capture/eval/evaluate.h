@@ -16,10 +16,6 @@ namespace kvloupe {
 
 enum class EvalTask { needle, perplexity };
 
-/// Whether a policy sees the question: `regular` evicts after every block and generated token;
-/// `context_only` evicts while the context is read and stops at the question.
-enum class Compression { regular, context_only };
-
 /// What `kvloupe-capture eval` is to do. Every policy runs in the model's own cache.
 struct EvalRequest {
   std::filesystem::path model;  // folder

@@ -61,7 +61,7 @@ CachePolicy::CachePolicy(const Transformer& model, const ModelInfo& info, const 
     LayerContext context;
     context.layer = index;
     context.model = info;
-    context.attention_scale = model.attention_scale();
+    context.attention = model.attention_scale();
     context.budget = loop.budget;
     context.output_weights = layer.output_weights;
     context.for_heads = for_heads;
@@ -71,7 +71,7 @@ CachePolicy::CachePolicy(const Transformer& model, const ModelInfo& info, const 
   }
 }
 
-bool CachePolicy::cut(const LayerStep& step, bool last) {
+bool CachePolicy::cut(const LayerStep& step, bool last, bool acts) {
   Layer& layer = layers_[static_cast<std::size_t>(step.layer)];
   const auto on_cpu = [&](const at::Tensor& x) {
     return as_stored(x[0], storage_).to(at::kCPU).contiguous();
@@ -80,8 +80,9 @@ bool CachePolicy::cut(const LayerStep& step, bool last) {
   const at::Tensor key = on_cpu(step.states.key);
   const at::Tensor value = on_cpu(step.states.value);
   const OneBlasThread one_thread;
-  std::vector<HeadDecision> decisions = layer.caches->step(
-      {step.step, step.block, views_of(query), views_of(key), views_of(value), nullptr, last});
+  std::vector<HeadDecision> decisions =
+      layer.caches->step({step.step, step.block, views_of(query), views_of(key), views_of(value),
+                          nullptr, last, acts});
   bool changed = false;
   for (std::size_t head = 0; head < decisions.size(); ++head) {
     layer.evicted_at[head].resize(static_cast<std::size_t>(step.block.end), -1);

@@ -32,9 +32,10 @@ class CachePolicy {
               Storage storage);
 
   /// Decides about one layer's cache and evicts from it. Call it for the steps and blocks of a
-  /// layer in order. `last`: no token follows (BlockStates::last). Does not read the step's
+  /// layer in order. `last`: no token follows (BlockStates::last). `acts`: whether the
+  /// policy acts at this step (BlockStates::acts). Does not read the step's
   /// attention. Returns whether an entry left the cache or was changed.
-  bool cut(const LayerStep& step, bool last = false);
+  bool cut(const LayerStep& step, bool last = false, bool acts = true);
 
   /// The step at which each token left each head's cache, evicted or beyond the model's window; −1:
   /// still in the cache. [Hk] of [T so far].

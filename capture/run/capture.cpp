@@ -10,6 +10,7 @@
 #include "analysis/error.h"
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/trace/model_fingerprint.h"
+#include "analysis/trace/segments.h"
 #include "analysis/trace/trace_writer.h"
 #include "capture/model/load_transformer.h"
 #include "capture/run/block_runner.h"
@@ -36,11 +37,13 @@ class Run {
  public:
   /// `policy`: null for the full cache.
   Run(const Transformer& model, const CaptureInput& input, const BlockRunner::Options& options,
-      CachePolicy* policy, TraceWriter& writer, Progress& progress, CaptureObserver& observer)
+      CachePolicy* policy, int acts_until, TraceWriter& writer, Progress& progress,
+      CaptureObserver& observer)
       : model_(model),
         layers_(model, options.storage, policy != nullptr, writer),
         runner_(model, options),
         policy_(policy),
+        acts_until_(acts_until),
         writer_(writer),
         progress_(progress),
         observer_(observer),
@@ -63,7 +66,7 @@ class Run {
         ids.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(end - first)),
         [&](const LayerStep& at_layer) {
           layers_.write(at_layer);
-          if (policy_ != nullptr) policy_->cut(at_layer, last);
+          if (policy_ != nullptr) policy_->cut(at_layer, last, end <= acts_until_);
         },
         progress_);
     const int k = static_cast<int>(std::min<std::int64_t>(kTop, model_.config().vocab_size));
@@ -105,6 +108,7 @@ class Run {
   LayerWriter layers_;
   BlockRunner runner_;
   CachePolicy* policy_;
+  int acts_until_;  // the policy acts at the steps that end at this token or before
   TraceWriter& writer_;
   Progress& progress_;
   CaptureObserver& observer_;
@@ -171,7 +175,7 @@ CaptureSummary run_capture(const CaptureRequest& request, Progress& progress,
   if (device.is_cpu()) {
     if (const auto warning = slow_product_warning()) observer.on_note(*warning);
   }
-  run.block_size = request.block;
+  run.block_size = request.block == kWholePrompt ? input.prompt_length : request.block;
   run.prompt_length = input.prompt_length;
   const int forced = static_cast<int>(input.tokens.ids.size()) - input.prompt_length;
   run.generated = forced + request.generate;  // at most
@@ -180,11 +184,14 @@ CaptureSummary run_capture(const CaptureRequest& request, Progress& progress,
     check_positions(info, request.positions, run.tokens());
     run.policy = request.policy->text();
     run.budget = request.budget.resolve(input.prompt_length);
+    run.compression = request.compression;
     run.positions = request.positions == Positions::compact ? "compact" : "original";
     for (const std::string& note : policy_notes(*request.policy, info, run.budget, run.tokens())) {
       observer.on_note(note);
     }
   }
+  const TokenTable segments = token_table(input.tokens, nullptr);
+  const int acts_until = compression_end(segments, run, run.compression);
   run.dtype = compute_type_name(type);
   run.device = device.str();
   TraceWriterOptions options;
@@ -216,13 +223,15 @@ CaptureSummary run_capture(const CaptureRequest& request, Progress& progress,
     running.capacity = static_cast<int>(std::min<std::int64_t>(
         run.tokens(), std::int64_t{run.budget} + std::min(request.block, run.tokens())));
   }
-  Run at_work(model, input, running, policy ? &*policy : nullptr, writer, progress, observer);
+  Run at_work(model, input, running, policy ? &*policy : nullptr, acts_until, writer, progress,
+              observer);
   CaptureSummary summary;
   const auto run_start = std::chrono::steady_clock::now();
   std::int32_t choice = 0;
   const int known = input.prompt_length + forced;
   const auto is_last = [&](int end) { return request.generate == 0 && end == known; };
-  for (const Block& block : make_blocks(input.prompt_length, 0, request.block)) {
+  const int border = acts_until < input.prompt_length ? acts_until : 0;
+  for (const Block& block : make_blocks(input.prompt_length, 0, request.block, border)) {
     choice = at_work.step(block.end, is_last(block.end));
   }
   summary.prompt_seconds = seconds_since(run_start);

@@ -25,7 +25,8 @@ struct CaptureRequest {
   std::optional<std::filesystem::path> ids;
   std::optional<TokenSequence> tokens;  // the prompt, ready
   std::optional<int> prompt_length;     // with ids: the rest is forced as generated tokens
-  int block = 128;                      // B
+  std::optional<int> question;          // with ids: where the segment "question" begins
+  int block = 128;                      // B; kWholePrompt: the prompt as one block
   int generate = 0;                     // most tokens to generate
   AttentionStorage attention = AttentionStorage::automatic;
   std::string dtype = "auto";
@@ -38,6 +39,9 @@ struct CaptureRequest {
   std::optional<PolicySpec> policy;
   Budget budget;
   Positions positions = Positions::original;
+  /// With a policy: context_only stops before the segment "question", or at the prompt's end where
+  /// there is none.
+  Compression compression = Compression::regular;
 };
 
 /// What a run reports during its work. Calls come from the thread that runs the capture.

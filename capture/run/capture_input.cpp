@@ -28,9 +28,19 @@ CaptureInput read_ids_input(const CaptureRequest& request, const ModelConfig& co
   const auto is_special = [&](std::int32_t id) {
     return input.tokenizer && input.tokenizer->is_special(id);
   };
+  if (request.question && *request.question >= request.prompt_length.value_or(count)) {
+    throw UsageError("--question " + std::to_string(*request.question) +
+                     ": the prompt has tokens 0 to " +
+                     std::to_string(request.prompt_length.value_or(count) - 1));
+  }
+  const int added = input.prompt_length - request.prompt_length.value_or(count);
   for (const std::int32_t id : ids) {
-    const bool in_prompt = static_cast<int>(input.tokens.ids.size()) < input.prompt_length;
-    input.tokens.add(id, is_special(id) ? "special" : in_prompt ? "context" : "answer");
+    const int token = static_cast<int>(input.tokens.ids.size());
+    const bool asks = request.question && token >= *request.question + added;
+    input.tokens.add(id, is_special(id)                 ? "special"
+                         : token >= input.prompt_length ? "answer"
+                         : asks                         ? "question"
+                                                        : "context");
   }
   return input;
 }

@@ -213,7 +213,7 @@ class Resting : public testing::TestWithParam<float> {
     LayerContext context;
     context.model = made_.model;
     context.output_weights = states_.output_weights;
-    context.attention_scale = made_.run.attention_scale;
+    context.attention = made_.run.attention_scale;
     context.budget = budget;
     Progress progress;
     result.heads = replay_layer({states_, result.blocks, policy, context, true}, progress);

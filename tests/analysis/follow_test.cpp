@@ -119,7 +119,7 @@ TEST_P(Follow, SharesAreThoseOfTheRetainedSets) {
         for (const int token : tokens) {
           if (token >= result.blocks[static_cast<std::size_t>(step)].end) continue;
           ++seen;
-          const bool unseen = result.left_unseen(head, token) && token < result.first_token(step);
+          const bool unseen = result.left_unseen(head, token) && token < result.first_token(head, step);
           kept += unseen || std::binary_search(there.begin(), there.end(), token) ? 1 : 0;
         }
         EXPECT_NEAR(fate.share[static_cast<std::size_t>(step)], double(kept) / seen, 1e-12)

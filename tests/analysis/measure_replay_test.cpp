@@ -121,8 +121,8 @@ TEST_P(MeasureReplay, StepsThatAreChosenAreWhatAllStepsHave) {
     LayerContext context;
     context.layer = 1;
     context.model = trace_->model();
-    context.model.sliding_window = trace_->window();
-    context.attention_scale = trace_->run().attention_scale;
+    context.model.sliding_window = trace_->window(0);
+    context.attention = trace_->run().attention_scale;
     context.budget = 20;
     context.output_weights = states.output_weights;
     LayerReplayInput input{states, trace_->blocks(), policy, context};

@@ -87,7 +87,6 @@ class MeasuresAgainstNaive : public testing::TestWithParam<Model> {
     result.policy = policy.text();
     result.budget = budget;
     result.block = block;
-    result.window = GetParam().window;
     result.blocks = make_blocks(options_.prompt_length, options_.generated, block);
     result.heads.reserve(static_cast<std::size_t>(options_.heads));
     // Fates and scores are kept of one head at a time.
@@ -95,7 +94,7 @@ class MeasuresAgainstNaive : public testing::TestWithParam<Model> {
       LayerContext context;
       context.model = made_.model;
       context.output_weights = states_.output_weights;
-      context.attention_scale = made_.run.attention_scale;
+      context.attention = made_.run.attention_scale;
       context.budget = budget;
       Progress progress;
       LayerReplayInput input = {states_, result.blocks, policy, context};

@@ -148,7 +148,7 @@ struct HandMade {
     policy_ = parse_policy(spec);
     LayerContext context;
     context.model = model;
-    context.attention_scale = 1.0;
+    context.attention = 1.0;
     context.budget = budget;
     Progress progress;
     return replay_layer({states, blocks, policy_, context, true, 0}, progress).front();
@@ -409,7 +409,7 @@ struct Made {
     const PolicySpec policy = parse_policy(spec);
     LayerContext context;
     context.model = states.model;
-    context.attention_scale = states.run.attention_scale;
+    context.attention = states.run.attention_scale;
     context.budget = budget;
     Replay result;
     result.policy = policy.text();

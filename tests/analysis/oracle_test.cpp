@@ -121,11 +121,10 @@ TEST_P(OracleOfAWindow, EqualsBruteForce) {
           fast.policy = policy.text();
           fast.budget = budget;
           fast.block = block;
-          fast.window = window;
           fast.blocks = make_blocks(options.prompt_length, options.generated, block);
           LayerContext context;
           context.model = made.model;
-          context.attention_scale = made.run.attention_scale;
+          context.attention = made.run.attention_scale;
           context.budget = budget;
           Progress progress;
           fast.heads = replay_layer({states, fast.blocks, policy, context, false}, progress);
@@ -151,7 +150,7 @@ TEST(Oracle, ARunningModelHasNoFuture) {
   context.model.num_heads = context.model.num_kv_heads = 1;
   context.model.head_dim = 1;
   context.budget = 1;
-  context.attention_scale = 1.0;
+  context.attention = 1.0;
   const auto policy = make_layer_policy(parse_policy("oracle"), context);
   const Matrix two = Matrix::Ones(2, 1);
   const std::vector<std::int32_t> tokens = {0, 1};

@@ -151,14 +151,13 @@ class Combinations {
     context.layer = kLayer;
     context.model = model_;
     context.output_weights = states_.output_weights;
-    context.attention_scale = made_.run.attention_scale;
+    context.attention = made_.run.attention_scale;
     context.budget = budget;
     Replay result;
     result.policy = policy.text();
     result.budget = budget;
     result.block = kBlock;
     result.blocks = blocks_;
-    result.window = window_;
     Progress progress;
     result.heads = replay_layer({states_, blocks_, policy, context, true}, progress);
     return result;

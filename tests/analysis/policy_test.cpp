@@ -49,7 +49,7 @@ class Bench {
     context_.model.num_kv_heads = heads;
     context_.model.head_dim = head_dim;
     context_.budget = budget;
-    context_.attention_scale = 1.0;
+    context_.attention = 1.0;
     policy_ = make_layer_policy(parse_policy(spec), context_, {.always_score = true});
     tokens_.resize(static_cast<std::size_t>(heads));
     keys_.resize(static_cast<std::size_t>(heads));

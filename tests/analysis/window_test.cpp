@@ -110,7 +110,7 @@ TEST_F(WindowTest, ABudgetThatHoldsWhatIsLeftOfItLosesNothing) {
     const int budget = std::max(window - 1, 1);
     for (const std::string& spec : catalogue_specs()) {
       const Replay result = run(trace(window), spec, budget);
-      EXPECT_EQ(result.window, window);
+      EXPECT_EQ(result.heads.front().window, window);
       for (const HeadReplay& head : result.heads) {
         for (std::size_t s = 0; s < head.steps.size(); ++s) {
           const StepRecord& record = head.steps[s];
@@ -318,7 +318,7 @@ TEST_F(WindowTest, HostileAttributesAreRefusedOrMeanWhatTheySay) {
     test::write_synthetic_trace(folder_ / "h.h5", options(20));
     change(Attribute(folder_ / "h.h5"));
     try {
-      return std::to_string(Trace(folder_ / "h.h5").window());
+      return std::to_string(Trace(folder_ / "h.h5").window(0));
     } catch (const FileError& error) {
       return error.what();
     }

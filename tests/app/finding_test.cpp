@@ -32,7 +32,7 @@ class FindingTest : public testing::Test {
     return one;
   }
   Finding made(const RescueResults* rescue = nullptr) {
-    return finding({*trace, tokens, policy, budget, 24, 16, heads, rescue, model});
+    return finding({*trace, tokens, policy, budget, 24, 16, {}, heads, rescue, model});
   }
 
   test::TemporaryFolder folder;

@@ -73,7 +73,7 @@ class ModelFigures : public ::testing::Test {
     naive::NaiveReplay replay(states, trace.model(), trace.run().attention_scale, layer,
                               parse_policy(policy), kBudget);
     std::vector<std::vector<naive::HeadStep>> steps;
-    for (const Block& block : replay_blocks(trace, 0)) steps.push_back(replay.step(block));
+    for (const Block& block : replay_blocks(trace, 0, {})) steps.push_back(replay.step(block));
     return steps;
   }
 

@@ -87,7 +87,7 @@ class PerturbationFigures : public ::testing::Test {
     Twin result{
         naive::NaiveReplay(states[static_cast<std::size_t>(layer)], trace->model(),
                            trace->run().attention_scale, layer, parse_policy(policy), budget),
-        replay_blocks(*trace, block),
+        replay_blocks(*trace, block, {}),
         {}};
     for (const Block& one : result.blocks) result.steps.push_back(result.replay.step(one));
     return result;

@@ -25,12 +25,12 @@ namespace {
 std::vector<std::vector<double>> attention_of(const Trace& trace, int layer, int query_head) {
   return naive::full_attention(trace.query(layer, query_head),
                                trace.key(layer, trace.model().head_of(query_head)),
-                               trace.run().attention_scale, trace.window());
+                               trace.run().attention_scale, trace.window(layer));
 }
 
 /// The index of its strongest role, or −1.
 int named(const Trace& trace, int layer, int query_head) {
-  return strongest_role(naive::roles(attention_of(trace, layer, query_head), trace.window(),
+  return strongest_role(naive::roles(attention_of(trace, layer, query_head), trace.window(layer),
                                      role_tokens(trace.tokens(), trace.run())));
 }
 
@@ -77,9 +77,9 @@ TEST(RoleFigures, EachRoleKeepsAndLosesWhatItsQueryHeadsDo) {
       for (int q = head.head * group; q < (head.head + 1) * group; ++q) {
         const auto attention =
             naive::full_attention(trace->query(head.layer, q), trace->key(head.layer, head.head),
-                                  trace->run().attention_scale, trace->window());
-        const int role = strongest_role(
-            naive::roles(attention, trace->window(), role_tokens(trace->tokens(), trace->run())));
+                                  trace->run().attention_scale, trace->window(head.layer));
+        const int role = strongest_role(naive::roles(attention, trace->window(head.layer),
+                                                     role_tokens(trace->tokens(), trace->run())));
         Count& own = expected[spec + "/" + (role < 0 ? "no name" : role_catalog()[role].label)];
         own.heads += 1.0;
         for (int token = 0; token < end; ++token) {

@@ -194,7 +194,7 @@ TEST_P(WindowFigures, TokensBeyondTheWindowAreNeitherKeptNorEvicted) {
   EXPECT_GT(states["beyond_window"], 0);
   wanted.choices["show"] = "steps";
   for (const Row& row : test::csv_rows(*make("policy-diff", wanted).figure)) {
-    EXPECT_GE(std::stoi(row.at("token")), result.first_token(std::stoi(row.at("step"))));
+    EXPECT_GE(std::stoi(row.at("token")), result.first_token(head, std::stoi(row.at("step"))));
   }
 }
 

@@ -27,7 +27,7 @@ struct Prepared {
     states.value_norms_l2 = states.value_norms_l1;
     blocks = make_blocks(options.prompt_length, 0, options.block);
     context.model = made.model;
-    context.attention_scale = made.run.attention_scale;
+    context.attention = made.run.attention_scale;
     context.budget = budget;
     context.output_weights = states.output_weights;
   }
@@ -133,7 +133,7 @@ void replay_twin(benchmark::State& state, const char* spec) {
       continue;
     }
     naive::NaiveReplay twin(prepared.states, prepared.context.model,
-                            prepared.context.attention_scale, 0, policy, prepared.context.budget);
+                            prepared.context.attention.scale, 0, policy, prepared.context.budget);
     for (const Block& block : prepared.blocks) benchmark::DoNotOptimize(twin.step(block));
   }
 }

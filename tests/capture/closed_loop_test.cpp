@@ -342,8 +342,56 @@ TEST_F(ClosedLoopTest, GeneratesWithTheCutCache) {
 
 TEST_F(ClosedLoopTest, AReplayOfItsTraceTakesOnlyItsOwnBlocks) {
   const Trace trace = run(request(16), "h2o", "12");
-  EXPECT_EQ(replay_blocks(trace, 16).size(), trace.blocks().size());
-  EXPECT_THROW(replay_blocks(trace, 8), UsageError);
+  EXPECT_EQ(replay_blocks(trace, 16, {}).size(), trace.blocks().size());
+  EXPECT_THROW(replay_blocks(trace, 8, {}), UsageError);
+}
+
+// The policy acts on the context and no more; the replay of the full run decides the same in layer
+// 0, and the replay of the run's own trace in every layer.
+TEST_F(ClosedLoopTest, ContextOnlyStopsAtTheQuestion) {
+  constexpr int kQuestion = 25;
+  for (const std::string policy : {"h2o", "snapkv(4)", "keydiff+adakv", "h2o+kvmerger(0.5)"}) {
+    for (const int block : {8, kWholePrompt}) {
+      SCOPED_TRACE(policy + ", block " + std::to_string(block));
+      CaptureRequest wanted = request(block);
+      wanted.question = kQuestion;
+      const Trace full = run(wanted);
+      wanted.target = folder_ / "closed.h5";
+      wanted.compression = Compression::context_only;
+      const Trace closed = run(wanted, policy, "10");
+      EXPECT_EQ(closed.run().compression, Compression::context_only);
+      EXPECT_EQ(closed.run().block_size, block == kWholePrompt ? kPrompt : block);
+      const auto& blocks = closed.blocks();
+      const int last_acting =
+          static_cast<int>(std::find_if(blocks.begin(), blocks.end(),
+                                        [](const Block& one) { return one.end == kQuestion; }) -
+                           blocks.begin());
+      ASSERT_LT(last_acting, static_cast<int>(blocks.size())) << "a block crosses the border";
+      bool evicted = false;
+      for (int layer = 0; layer < tiny_.layers; ++layer) {
+        for (int head = 0; head < closed.model().num_kv_heads; ++head) {
+          const auto evicted_at = closed.evicted_at(layer, head);
+          ASSERT_TRUE(evicted_at);
+          for (const std::int32_t step : *evicted_at) {
+            EXPECT_LE(step, last_acting);
+            evicted |= step >= 0;
+          }
+        }
+      }
+      EXPECT_TRUE(evicted);
+      ReplayRequest asked;
+      asked.policy = parse_policy(policy);
+      asked.budget = 10;
+      asked.block = block;
+      asked.compression = Compression::context_only;
+      asked.metrics = false;
+      Progress progress;
+      expect_same_decisions(closed, replay(full, asked, progress), 0);
+      const Replay own = replay_of(closed, policy, 10);
+      for (int layer = 0; layer < tiny_.layers; ++layer) expect_same_decisions(closed, own, layer);
+      EXPECT_THROW(replay_blocks(closed, 0, Compression::regular), UsageError);
+    }
+  }
 }
 
 TEST_F(ClosedLoopTest, ThePolicyMustNotNeedTheFuture) {

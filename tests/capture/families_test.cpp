@@ -199,7 +199,7 @@ TEST_P(Families, ATraceIsReplayedWithinItsWindow) {
   const Trace trace(request(8).target);
   const Replay replayed = replay(trace, wanted, progress);
   EXPECT_EQ(replayed.heads.size(), static_cast<std::size_t>(tiny_.layers * tiny_.kv_heads));
-  EXPECT_EQ(replayed.window, windowed() ? kWindow : 0);
+  EXPECT_EQ(replayed.heads.front().window, windowed() ? kWindow : 0);
   if (!windowed()) return;
   const Matrix attention = *trace.stored_attention(1, 0);
   for (int t = 0; t < kTokens; ++t) {

@@ -119,7 +119,7 @@ TEST_P(WindowedRun, LayerZeroDecidesAsTheReplayOfTheFullRunDoes) {
   for (const int block : {kBlock, 1}) {
     if (block == 1 && window() != 13) continue;  // one window is enough for steps of one token
     const Trace whole = full(block);
-    EXPECT_EQ(whole.window(), window());
+    EXPECT_EQ(whole.window(0), window());
     for (const std::string& spec : specs) {
       SCOPED_TRACE(spec + ", block " + std::to_string(block));
       const Trace cut = closed(block, spec, 6);
@@ -244,7 +244,7 @@ TEST_P(EndsWithTheWindow, NothingLeavesUnseen) {
   capture(wanted);
   const Trace cut(wanted.target);
   ASSERT_EQ(cut.length(), end);
-  EXPECT_EQ(cut.window(), 0);
+  EXPECT_EQ(cut.window(0), 0);
   const Replay own = replay_of(cut, "h2o", 9);
   for (int layer = 0; layer < tiny_.layers; ++layer) expect_same_evictions(cut, own, layer);
   // The same without any window.

@@ -52,10 +52,10 @@ bool same_merges(const std::vector<Merge>& fast, const std::vector<NaiveMerge>& 
 }  // namespace
 
 Comparison compare(const Replay& fast, int layer, const LayerStates& states, const ModelInfo& model,
-                   double attention_scale) {
+                   const LayerAttention& attention) {
   Comparison result;
   const PolicySpec policy = parse_policy(fast.policy);
-  NaiveReplay naive(states, model, attention_scale, layer, policy, fast.budget);
+  NaiveReplay naive(states, model, attention, layer, policy, fast.budget);
   for (int step = 0; step < static_cast<int>(fast.blocks.size()); ++step) {
     const Block& block = fast.blocks[static_cast<std::size_t>(step)];
     const std::vector<HeadStep> expected = naive.step(block);

@@ -21,6 +21,6 @@ inline constexpr double kScoreTolerance = 5e-6;
 /// decision is a near tie only where every token concerned has a naive score within the tolerance
 /// of the naive threshold; the naive replay then goes on from the fast one's set.
 Comparison compare(const Replay& fast, int layer, const LayerStates& states, const ModelInfo& model,
-                   double attention_scale);
+                   const LayerAttention& attention);
 
 }  // namespace kvloupe::naive

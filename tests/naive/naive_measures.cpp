@@ -10,16 +10,21 @@ std::map<int, double> QueryHeadStates::attention(int token, const std::vector<in
   const Matrix& query = states.queries[query_head];
   const Matrix& key = states.keys[model.head_of(query_head)];
   std::map<int, double> result;
-  double largest = -std::numeric_limits<double>::infinity();
+  const double cap = attention_rule.softcap;
+  const bool sink = !attention_rule.sink_logits.empty();
+  const double sink_logit =
+      sink ? static_cast<double>(attention_rule.sink_logits[query_head]) : 0.0;
+  double largest = sink ? sink_logit : -std::numeric_limits<double>::infinity();
   for (const int other : tokens) {
     double logit = 0.0;
     for (int c = 0; c < model.head_dim; ++c) {
       logit += static_cast<double>(query(token, c)) * static_cast<double>(key(other, c));
     }
-    result[other] = logit * attention_scale;
+    const double scaled = logit * attention_rule.scale;
+    result[other] = cap > 0.0 ? cap * std::tanh(scaled / cap) : scaled;
     largest = std::max(largest, result[other]);
   }
-  double sum = 0.0;
+  double sum = sink ? std::exp(sink_logit - largest) : 0.0;
   for (auto& [other, value] : result) sum += value = std::exp(value - largest);
   for (auto& [other, value] : result) value /= sum;
   return result;

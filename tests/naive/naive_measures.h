@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "analysis/record/layer_states.h"
+#include "analysis/trace/layer_attention.h"
 #include "analysis/trace/model_info.h"
 
 namespace kvloupe::naive {
@@ -14,7 +15,7 @@ namespace kvloupe::naive {
 struct QueryHeadStates {
   const LayerStates& states;
   const ModelInfo& model;
-  double attention_scale = 0.0;
+  LayerAttention attention_rule;
   int query_head = 0;
 
   /// Softmax of the query at `token` over these tokens.

@@ -75,7 +75,8 @@ NaiveReplay::Scores NaiveReplay::oracle(int head, const Block& block) const {
   for (const int token : left) {
     std::vector<int> without = left;
     without.erase(std::find(without.begin(), without.end(), token));
-    const bool nothing_left = without.empty() && judges.front() < block.end;
+    const bool nothing_left =
+        without.empty() && judges.front() < block.end && attending_.sink_logits.empty();
     if (kept.count(token) == 0 && !nothing_left) rest.emplace_back(error(without), token);
   }
   std::sort(rest.begin(), rest.end());

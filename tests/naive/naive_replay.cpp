@@ -10,11 +10,11 @@
 
 namespace kvloupe::naive {
 
-NaiveReplay::NaiveReplay(const LayerStates& states, const ModelInfo& model, double attention_scale,
-                         int layer, PolicySpec policy, int budget)
+NaiveReplay::NaiveReplay(const LayerStates& states, const ModelInfo& model,
+                         LayerAttention attending, int layer, PolicySpec policy, int budget)
     : states_(states),
       model_(model),
-      scale_(attention_scale),
+      attending_(std::move(attending)),
       layer_(layer),
       policy_(std::move(policy)),
       budget_(budget),
@@ -39,6 +39,11 @@ double NaiveReplay::value(int head, int token, int c) const {
   return entry != nullptr ? entry->value[c] : static_cast<double>(states_.values[head](token, c));
 }
 
+double NaiveReplay::capped(double x) const {
+  const double c = attending_.softcap;
+  return c > 0.0 ? c * std::tanh(x / c) : x;
+}
+
 double NaiveReplay::logit(int query_head, int query_token, int key_token) const {
   const Matrix& query = states_.queries[query_head];
   const int head = model_.head_of(query_head);
@@ -47,7 +52,7 @@ double NaiveReplay::logit(int query_head, int query_token, int key_token) const 
     sum += static_cast<double>(query(query_token, c)) * key(head, key_token, c);
   }
   const Merged* entry = merged(head, key_token);
-  return scale_ * sum + (entry != nullptr ? entry->log_size : 0.0);
+  return capped(attending_.scale * sum) + (entry != nullptr ? entry->log_size : 0.0);
 }
 
 double NaiveReplay::captured_logit(int query_head, int query_token, int key_token) const {
@@ -57,20 +62,22 @@ double NaiveReplay::captured_logit(int query_head, int query_token, int key_toke
   for (int c = 0; c < model_.head_dim; ++c) {
     sum += static_cast<double>(query(query_token, c)) * static_cast<double>(keys(key_token, c));
   }
-  return scale_ * sum;
+  return capped(attending_.scale * sum);
 }
 
 NaiveReplay::Scores NaiveReplay::attention(int query_head, int query_token,
                                            const std::vector<int>& tokens, Logit logits) const {
   Scores result;
-  double largest = -std::numeric_limits<double>::infinity();
+  const bool sink = !attending_.sink_logits.empty();
+  const double sink_logit = sink ? static_cast<double>(attending_.sink_logits[query_head]) : 0.0;
+  double largest = sink ? sink_logit : -std::numeric_limits<double>::infinity();
   for (const int token : tokens) {
     result[token] = 0.0;
     if (sees(query_token, token)) {
       largest = std::max(largest, (this->*logits)(query_head, query_token, token));
     }
   }
-  double sum = 0.0;
+  double sum = sink ? std::exp(sink_logit - largest) : 0.0;
   for (const int token : tokens) {
     if (!sees(query_token, token)) continue;
     result[token] = std::exp((this->*logits)(query_head, query_token, token) - largest);
@@ -508,6 +515,11 @@ Measures NaiveReplay::measure(int query_head, int token, const std::set<int>& re
   result.perturbation_l2 = std::sqrt(result.perturbation_l2);
 
   for (const int i : has) result.retained_mass += full.at(i);
+  if (!attending_.sink_logits.empty()) {  // an entry of value 0 that stays
+    double entries = 0.0;
+    for (const auto& [i, weight] : full) entries += weight;
+    result.retained_mass += 1.0 - entries;
+  }
   const double factor = 2.0 - 1.0 / result.retained_mass;
   for (const int i : prefix) {
     double l1 = 0.0;

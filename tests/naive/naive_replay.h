@@ -11,6 +11,7 @@
 
 #include "analysis/policy/spec.h"
 #include "analysis/record/layer_states.h"
+#include "analysis/trace/layer_attention.h"
 #include "analysis/trace/model_info.h"
 
 namespace kvloupe::naive {
@@ -51,8 +52,8 @@ struct Measures {
 
 class NaiveReplay {
  public:
-  NaiveReplay(const LayerStates& states, const ModelInfo& model, double attention_scale, int layer,
-              PolicySpec policy, int budget);
+  NaiveReplay(const LayerStates& states, const ModelInfo& model, LayerAttention attending,
+              int layer, PolicySpec policy, int budget);
 
   /// Appends the block's tokens to every head's cache, then evicts: [Hk].
   std::vector<HeadStep> step(const Block& block);
@@ -74,6 +75,8 @@ class NaiveReplay {
   /// Coordinates of an entry as it stands in the cache.
   double key(int head, int token, int c) const;
   double value(int head, int token, int c) const;
+  /// c·tanh(x / c) with a soft cap c, else x.
+  double capped(double x) const;
   double logit(int query_head, int query_token, int key_token) const;
   double captured_logit(int query_head, int query_token, int key_token) const;
   using Logit = double (NaiveReplay::*)(int, int, int) const;
@@ -135,7 +138,7 @@ class NaiveReplay {
 
   const LayerStates& states_;
   ModelInfo model_;
-  double scale_;
+  LayerAttention attending_;
   int layer_;
   PolicySpec policy_;
   int budget_;

@@ -222,6 +222,7 @@ void write_states(const std::filesystem::path& target, const SyntheticTraceOptio
   writer_options.store_f32 = options.store_f32;
   writer_options.store_attention = options.attention;
   writer_options.top_k = 3;
+  writer_options.layers = options.layer_attributes;
   TraceWriter writer(target, states.model, run, writer_options);
   Random random(options.seed + 1);
   const std::vector<Block> blocks =

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "analysis/matrix.h"
+#include "analysis/trace/layer_attention.h"
 #include "analysis/trace/model_info.h"
 
 namespace kvloupe::test {
@@ -24,6 +25,9 @@ struct SyntheticTraceOptions {
   int question = 0;  // the last tokens of the prompt: a segment of that name
   int block = 32;
   int sliding_window = 0;  // W; 0: none
+  /// [L] or empty. Stored attention and log-sum-exps would be those of plain layers: leave them
+  /// out.
+  std::vector<LayerAttributes> layer_attributes = {};
   std::uint64_t seed = 1;
 
   int clusters = 0;         // keys scatter around so many centres; 0: independent normal keys

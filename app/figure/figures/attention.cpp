@@ -188,7 +188,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   window.width = window.height = std::min(window.query_end - window.query_first, most_pixels);
   window.pooling = figure->pooling;
   window.unit = figure->logits ? AttentionUnit::logit : AttentionUnit::probability;
-  window.seen = figure->window = trace.window();
+  window.seen = figure->window = trace.window(s.layer);
 
   const int group = trace.model().group_size();
   const int first = s.query_head >= 0 ? s.query_head : s.head * group;
@@ -196,7 +196,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   figure->of = s.query_head >= 0 ? fmt::format("query head {}", s.query_head)
                : group > 1 ? fmt::format("mean over the {} query heads of head {}", group, s.head)
                            : fmt::format("head {}", s.head);
-  const auto scale = static_cast<float>(trace.run().attention_scale);
+  const LayerAttention attention = trace.attention(s.layer);
   const Matrix keys = trace.key(s.layer, s.head);
   std::vector<double>& received = figure->strip.values;
   received.assign(static_cast<std::size_t>(trace.length()), 0.0);
@@ -205,8 +205,8 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   for (int q = first; q < first + count; ++q) {
     queries.push_back(trace.query(s.layer, q));
     logsumexps.push_back(attention_logsumexp(trace, s.layer, q, progress));
-    const std::vector<float> mean =
-        received_attention(view(queries.back()), view(keys), scale, trace.window(), progress);
+    const std::vector<float> mean = received_attention(view(queries.back()), view(keys),
+                                                       attention.of(q), window.seen, progress);
     for (std::size_t t = 0; t < mean.size(); ++t)
       received[t] += static_cast<double>(mean[t]) / count;
   }
@@ -214,13 +214,14 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   const auto map_of = [&](const AttentionWindow& part) {
     Matrix sum = Matrix::Zero(part.height, part.width);
     for (std::size_t i = 0; i < queries.size(); ++i) {
-      sum += attention_map(view(queries[i]), view(keys), scale, logsumexps[i], part, progress);
+      sum += attention_map(view(queries[i]), view(keys), attention.of(first + static_cast<int>(i)),
+                           logsumexps[i], part, progress);
     }
     return Matrix(sum / static_cast<float>(count));
   };
   figure->map = map_of(window);
-  figure->strip.pale_from = first_uncertain(trace.length(), trace.window());
-  figure->strip.sinks = sinks_among(received, s.first_token, s.last_token, trace.window());
+  figure->strip.pale_from = first_uncertain(trace.length(), window.seen);
+  figure->strip.sinks = sinks_among(received, s.first_token, s.last_token, window.seen);
   for (const int token : strongest_sinks(figure->strip)) {
     AttentionWindow column = window;
     column.key_first = token;

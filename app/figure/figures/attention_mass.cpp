@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "analysis/metric/attention.h"
 #include "analysis/metric/perturbation.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
@@ -16,15 +17,17 @@ namespace kvloupe::figure {
 namespace {
 
 /// [places + 1]: the largest attention of the query at `token` added up, by how many entries.
-std::vector<double> gathered(const LayerStates& states, const Trace& trace, int query_head,
-                             int token) {
+std::vector<double> gathered(const LayerStates& states, const Trace& trace, int layer,
+                             int query_head, int token) {
   const Matrix& keys = states.keys[static_cast<std::size_t>(trace.model().head_of(query_head))];
   const Matrix& queries = states.queries[static_cast<std::size_t>(query_head)];
-  const Eigen::VectorXf scaled =
-      static_cast<float>(trace.run().attention_scale) * queries.row(token).transpose();
-  const int first = first_seen(token, trace.window());
-  const Eigen::VectorXf logits = keys.middleRows(first, token + 1 - first) * scaled;
-  std::vector<double> attention = softmax({logits.data(), static_cast<std::size_t>(logits.size())});
+  const LogitRule rule = trace.attention(layer).of(query_head);
+  const int first = first_seen(token, trace.window(layer));
+  const auto query = queries.row(token);
+  std::vector<double> attention =
+      softmax(attention_logits({query.data(), static_cast<std::size_t>(query.size())},
+                               rows(view(keys), first, token + 1 - first), rule),
+              rule.sink);
   std::sort(attention.begin(), attention.end(), std::greater<>());
   std::vector<double> sums = {0.0};
   for (const double a : attention) sums.push_back(sums.back() + a);
@@ -59,7 +62,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
     const auto states = input.replays->states().get(trace, layer, {}, progress);
     std::vector<double> of_layer;
     for (int query_head = 0; query_head < model.num_heads; ++query_head) {
-      const std::vector<double> sums = gathered(*states, trace, query_head, token);
+      const std::vector<double> sums = gathered(*states, trace, layer, query_head, token);
       const auto at = [&](double count) {
         return sums[std::min(sums.size() - 1, static_cast<std::size_t>(count))];
       };

@@ -23,12 +23,12 @@ int prompt_end(const Trace& trace, const Replay& replay) {
 /// Of the prompt's keys as merging sets, and nothing else: sets ÷ tokens of every layer.
 std::vector<LayerCompression> sets_alone(const Trace& trace, double threshold, Progress& progress) {
   const int prompt = trace.run().prompt_length;
-  const int first = std::min(first_seen(prompt, trace.window()), prompt - 1);
-  const int tokens = prompt - first;
-  std::vector<int> candidates(static_cast<std::size_t>(tokens));
-  std::iota(candidates.begin(), candidates.end(), first);
   std::vector<LayerCompression> layers;
   for (int layer = 0; layer < trace.model().num_layers; ++layer) {
+    const int first = std::min(first_seen(prompt, trace.window(layer)), prompt - 1);
+    const int tokens = prompt - first;
+    std::vector<int> candidates(static_cast<std::size_t>(tokens));
+    std::iota(candidates.begin(), candidates.end(), first);
     LayerCompression one{layer, 0.0, 1.0, 0.0};
     for (int head = 0; head < trace.model().num_kv_heads; ++head) {
       progress.advance();

@@ -50,6 +50,7 @@ double measure(const FigureInput& input, const PolicySpec& policy, Progress& pro
   request.policy = policy;
   request.budget = input.budget.resolve(input.trace->run().prompt_length);
   request.block = input.block;
+  request.compression = input.compression;
   request.layers = {input.selection.layer};
   request.metrics = false;
   request.threads = 1;

@@ -11,6 +11,7 @@
 #include <tuple>
 
 #include "analysis/error.h"
+#include "analysis/metric/attention.h"
 #include "analysis/metric/joint_error.h"
 #include "analysis/metric/perturbation.h"
 #include "analysis/policy/policy_catalog.h"
@@ -241,14 +242,16 @@ int evicting_step(const HeadReplay& head, int wanted) {
 Loss loss_of(const Trace& trace, int layer, int query_head, int token, const Matrix& keys,
              const Matrix& values, const std::vector<std::int32_t>& dropped) {
   const Matrix queries = trace.query(layer, query_head);
-  const Eigen::VectorXf logits =
-      keys * (static_cast<float>(trace.run().attention_scale) * queries.row(token).transpose());
-  const std::vector<double> attention =
-      softmax({logits.data(), static_cast<std::size_t>(logits.size())});
+  const LogitRule rule = trace.attention(layer).of(query_head);
+  const auto query = queries.row(token);
+  const std::vector<float> logits =
+      attention_logits({query.data(), static_cast<std::size_t>(query.size())}, view(keys), rule);
+  const std::vector<double> attention = softmax(logits, rule.sink);
   const std::vector<double> alone = caote_scores(attention, view(values));
   Loss loss;
   for (const std::int32_t row : dropped) loss.sum += alone[static_cast<std::size_t>(row)];
-  loss.joint = joint_eviction_error(attention, view(values), dropped);
+  loss.joint =
+      joint_eviction_error(attention, view(values), dropped, sink_share(logits, rule.sink));
   return loss;
 }
 
@@ -321,7 +324,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   auto dropped = choose(*figure, replay, head, rows_at(all_values, tokens));
   // The query still sees what leaves with the model's window at this step.
   const std::vector<std::int32_t> seen = replay.seen_at(head, figure->step);
-  if (!seen.empty() && seen.front() < replay.first_token(figure->step)) {
+  if (!seen.empty() && seen.front() < replay.first_token(head, figure->step)) {
     tokens.insert(tokens.begin(), seen.front());
     for (auto& rows : dropped) {
       for (std::int32_t& row : rows) ++row;

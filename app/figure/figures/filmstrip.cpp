@@ -455,7 +455,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   figure->tokens = static_cast<int>(head->evicted_at.size());
   figure->steps = static_cast<int>(replay.blocks.size());
   figure->blocks = replay.blocks;
-  figure->window = replay.window;
+  figure->window = head->window;
   const int prompt_length = input.trace->run().prompt_length;
   figure->prompt_steps = static_cast<int>(
       std::count_if(replay.blocks.begin(), replay.blocks.end(),

@@ -145,7 +145,8 @@ std::vector<std::vector<std::int32_t>> left_of(const FigureInput& input, bool on
   const int heads = input.trace->model().num_kv_heads;
   std::vector<std::vector<std::int32_t>> left;
   if (one_token) {
-    const int first = first_seen(query, replay.window);
+    const int window = input.trace->window(s.layer);
+    const int first = first_seen(query, window);
     const int token = s.token >= 0 ? s.token : first;
     if (token > query) {
       throw WorkError(
@@ -157,7 +158,7 @@ std::vector<std::vector<std::int32_t>> left_of(const FigureInput& input, bool on
       throw WorkError(
           fmt::format("token {} is beyond the window of {} tokens of the step's last "
                       "query, token {}; choose an earlier step or a later token",
-                      token, replay.window, query));
+                      token, window, query));
     }
     if (query == first)
       throw WorkError("the query sees only one token, which cannot leave; choose a later step");
@@ -195,7 +196,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   const int query = input.policy_a->blocks.at(static_cast<std::size_t>(s.step)).end - 1;
   auto figure = std::make_unique<LogitEffectFigure>();
   const auto left = left_of(input, one_token, query, figure->what);
-  const auto seen = static_cast<std::size_t>(query + 1 - first_seen(query, trace.window()));
+  const auto seen = static_cast<std::size_t>(query + 1 - first_seen(query, trace.window(s.layer)));
   const bool any_left = std::any_of(left.begin(), left.end(),
                                     [&](const auto& tokens) { return tokens.size() < seen; });
   const auto lm_head = trace.lm_head();
@@ -203,8 +204,8 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   if (!any_left) return figure;  // no change at all, not one of rounding
   progress.check();
   const Eigen::VectorXd change =
-      output_change(load_layer_states(trace, s.layer, {}, progress), trace.model(),
-                    trace.run().attention_scale, left, query);
+      output_change(load_layer_states(trace, s.layer, {}, progress), trace.layer_model(s.layer),
+                    trace.attention(s.layer), left, query);
   progress.check();
   const LogitEffect effect = logit_effect(*lm_head, change, kOfEachSign);
   figure->mean = effect.mean;

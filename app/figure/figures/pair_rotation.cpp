@@ -23,7 +23,8 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   std::string counted;
   for (const int distance : {1, 2, 3}) {
     progress.check();
-    const auto pairs = pair_rotations(view(keys), input.trace->model(), distance, least);
+    const auto pairs =
+        pair_rotations(view(keys), input.trace->layer_model(s.layer), distance, least);
     LinePanels::Panel panel;
     panel.title = fmt::format("m − n = {}", distance);
     LinePanels::Line predicted, before, after;

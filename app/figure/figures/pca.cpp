@@ -208,7 +208,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   const bool before = choice(pca_figure(), input.choices, "rope") == "before";
   figure->rope = before ? "before RoPE" : "after RoPE";
   Matrix keys = input.trace->key(s.layer, s.head);
-  if (before) keys = undo_rope(view(keys), input.trace->model());
+  if (before) keys = undo_rope(view(keys), input.trace->layer_model(s.layer));
   progress.check();
   const PrincipalComponents components = fit_principal_components(view(keys));
   figure->points = components.project(view(keys));

@@ -202,7 +202,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   }
   const auto replays = replays_of(input, wanted, progress);
   Matrix keys = input.trace->key(s.layer, s.head);
-  if (before) keys = undo_rope(view(keys), input.trace->model());
+  if (before) keys = undo_rope(view(keys), input.trace->layer_model(s.layer));
   const PrincipalComponents components = fit_principal_components(view(keys));
   figure->points = components.project(view(keys));
   figure->explained = components.explained;
@@ -213,7 +213,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   }
   figure->budget = replays.front()->budget;
   figure->seen = replays.front()->blocks.at(static_cast<std::size_t>(s.step)).end;
-  figure->first = replays.front()->first_token(s.step);
+  figure->first = replays.front()->first_token(head_of(*replays.front(), s.layer, s.head), s.step);
   if (figure->first == figure->seen) return figure;  // a window of one token
   const Eigen::RowVectorXf middle =
       figure->points.middleRows(figure->first, figure->seen - figure->first).colwise().mean();

@@ -36,7 +36,7 @@ std::vector<Kept> kept_by(const Replay& a, const HeadReplay& head_a, const HeadR
   };
   std::vector<Kept> kept(head_a.evicted_at.size(), Kept::ahead);
   for (std::size_t t = 0; t < kept.size() && static_cast<std::int32_t>(t) < end; ++t) {
-    if (static_cast<int>(t) < a.first_token(step)) {
+    if (static_cast<int>(t) < a.first_token(head_a, step)) {
       kept[t] = Kept::beyond_window;
       continue;
     }
@@ -329,7 +329,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   figure->policy_a = a.policy;
   figure->policy_b = b.policy;
   figure->budget = a.budget;
-  figure->window = a.window;
+  figure->window = input.trace->window(s.layer);
   figure->tokens = input.trace->length();
   const ModelInfo& model = input.trace->model();
   const auto add = [&](int layer, int head, int step) {

@@ -45,7 +45,10 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   for (const auto& trace : input.traces) {
     const int length = trace->run().prompt_length;
     lengths.push_back(length);
-    most.push_back(std::max(1, length - first_seen(length, trace->window())));
+    // Where windows differ, some layer holds more than another; most of all one that sees
+    // everything.
+    const int window = trace->same_window() ? trace->window(0) : 0;
+    most.push_back(std::max(1, length - first_seen(length, window)));
   }
   LinePanels::Panel panel;
   panel.title = "Retained";

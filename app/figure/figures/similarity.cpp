@@ -226,14 +226,14 @@ AttentionBeside attention_beside(const Trace& trace, const Selection& s, Progres
   window.query_first = window.key_first = s.first_token;
   window.query_end = window.key_end = s.last_token + 1;
   window.width = window.height = std::min(window.query_end - window.query_first, most_pixels);
-  window.seen = trace.window();
+  window.seen = trace.window(s.layer);
   const int group = trace.model().group_size();
   const int first = s.query_head >= 0 ? s.query_head : s.head * group;
   const int count = s.query_head >= 0 ? 1 : group;
-  const auto scale = static_cast<float>(trace.run().attention_scale);
+  const LayerAttention attention = trace.attention(s.layer).of_heads(first, count);
   const Matrix keys = trace.key(s.layer, s.head);
   AttentionBeside result;
-  result.window = trace.window();
+  result.window = window.seen;
   result.of = s.query_head >= 0 ? fmt::format("query head {}", s.query_head)
               : group > 1       ? fmt::format("mean over the {} query heads", group)
                                 : fmt::format("head {}", s.head);
@@ -246,18 +246,19 @@ AttentionBeside attention_beside(const Trace& trace, const Selection& s, Progres
   const auto map_of = [&](const AttentionWindow& part) {
     Matrix mean = Matrix::Zero(part.height, part.width);
     for (std::size_t i = 0; i < queries.size(); ++i) {
-      mean += attention_map(view(queries[i]), view(keys), scale, logsumexps[i], part, progress) /
+      mean += attention_map(view(queries[i]), view(keys), attention.of(static_cast<int>(i)),
+                            logsumexps[i], part, progress) /
               static_cast<float>(count);
     }
     return mean;
   };
   result.map = map_of(window);
-  KeyAttention of_keys = key_attention(view(keys), queries, scale, trace.window(), progress);
+  KeyAttention of_keys = key_attention(view(keys), queries, attention, window.seen, progress);
   result.correlation = of_keys.correlation;
   result.received.values = std::move(of_keys.received);
-  result.received.pale_from = first_uncertain(trace.length(), trace.window());
+  result.received.pale_from = first_uncertain(trace.length(), window.seen);
   result.received.sinks =
-      sinks_among(result.received.values, s.first_token, s.last_token, trace.window());
+      sinks_among(result.received.values, s.first_token, s.last_token, window.seen);
   result.likeness.values = std::move(of_keys.mean_cosines);
   result.likeness.pale_from = trace.length();
   result.likeness.likeness = true;
@@ -281,7 +282,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   Matrix rows = values ? input.trace->value(s.layer, s.head) : input.trace->key(s.layer, s.head);
   progress.check();
   std::string of = values ? "the values" : before ? "the keys before RoPE" : "the keys";
-  if (before && !values) rows = undo_rope(view(rows), input.trace->model());
+  if (before && !values) rows = undo_rope(view(rows), input.trace->layer_model(s.layer));
   progress.check();
   auto figure = std::make_unique<Similarity>(rows, s, std::move(of));
   if (choice(info, input.choices, "beside") == "attention") {

@@ -254,7 +254,7 @@ std::vector<int> spread_queries(int last) {
 
 std::unique_ptr<const Figure> heads_figure(const FigureInput& input, int last, Progress& progress) {
   const ModelInfo& model = input.trace->model();
-  const int window = input.trace->window();
+  const int window = input.trace->narrowest_window();
   // No query beyond the window would miss token 0.
   if (window > 0) last = std::min(last, std::max(window - 1, 1));
   auto figure = std::make_unique<CellMaps>();
@@ -335,7 +335,8 @@ std::unique_ptr<const Figure> norms_figure(const FigureInput& input, Progress& p
   for (int g = 0; g < group; ++g) {
     const Matrix queries = trace.query(s.layer, s.head * group + g);
     const std::vector<float> received = received_attention(
-        view(queries), view(keys), trace.run().attention_scale, trace.window(), progress);
+        view(queries), view(keys), trace.attention(s.layer).of(s.head * group + g),
+        trace.window(s.layer), progress);
     for (std::size_t t = 0; t < received.size(); ++t)
       figure->received[t] += static_cast<double>(received[t]) / group;
   }
@@ -349,7 +350,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   const std::string& show = choice(info, input.choices, "show");
   if (show == "norms") return norms_figure(input, progress);
   if (show == "heads") {
-    const int last = replay_blocks(*input.trace, input.block)
+    const int last = replay_blocks(*input.trace, input.block, input.compression)
                          .at(static_cast<std::size_t>(input.selection.step))
                          .end -
                      1;

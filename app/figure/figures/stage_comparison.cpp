@@ -46,7 +46,8 @@ StageComparison stage_comparison(const FigureInfo& info, const FigureInput& inpu
   what.symbol = norm == "l2" ? "ℒ (L2)" : "ℒ (L1)";
   const std::string& query = choice(info, input.choices, "query");
   const int generated = input.trace->run().generated;
-  const int steps = static_cast<int>(replay_blocks(*input.trace, input.block).size());
+  const int steps =
+      static_cast<int>(replay_blocks(*input.trace, input.block, input.compression).size());
   if (query == "step" || generated == 0) {
     what.step = input.selection.step;
     what.at = fmt::format("last token of step {}", what.step);
