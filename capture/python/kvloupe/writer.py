@@ -33,9 +33,22 @@ class Model:
     rope_theta: float = 0.0
     rope_scaling: dict[str, Any] | None = None
     rope_pairing: str = "half"
+    rotary_dim: int = 0  # rotated channels, the first of each head; 0: all
     sliding_window: int = 0
     config: str = ""
     fingerprint: str = ""
+
+
+@dataclasses.dataclass
+class Layer:
+    """Attributes of `/layers/{l}`, and its sink logits: what differs from the model's is written."""
+
+    scale: float
+    softcap: float = 0.0  # logits are cap tanh(logit / cap); 0: not capped
+    window: int = 0
+    sink_logits: np.ndarray | None = None  # [Hq]
+    rope_theta: float | None = None  # None: the model's; 0: this layer does not rotate
+    rope_scaling: dict[str, Any] | None = None  # of this rope_theta
 
 
 def shown(piece: bytes) -> str:
@@ -54,7 +67,10 @@ class TraceWriter:
         self.model = model
         self.tokens = tokens
         self.notes: list[str] = []
-        self._type = {"f16": np.float16, "f32": np.float32}[store]
+        if store not in ("f16", "f32"):
+            raise KvloupeError(f"store: {store!r} is not f16 or f32")
+        self.half = store == "f16"
+        self._type = np.float16 if self.half else np.float32
         self._temporary = self.path.with_name(f"{self.path.name}.{secrets.token_hex(4)}.tmp")
         try:
             self._file = h5py.File(self._temporary, "w", libver=("v110", "v110"))
@@ -133,6 +149,22 @@ class TraceWriter:
         for name, array in zip(("l1", "l2"), norms):
             self._file.create_dataset(f"layers/{layer}/value_out_norm_{name}", data=array)
 
+    def add_layer(self, layer: int, settings: Layer, scale: float) -> None:
+        """How this layer's attention differs from the model's; `scale`: the run's attention_scale."""
+        attributes: dict[str, Any] = {}
+        if settings.softcap > 0.0:
+            attributes["attention_softcap"] = float(settings.softcap)
+        if settings.window != self.model.sliding_window:
+            attributes["sliding_window"] = np.int32(settings.window)
+        if settings.scale != scale:
+            attributes["attention_scale"] = float(settings.scale)
+        if settings.rope_theta is not None:
+            attributes["rope_theta"] = float(settings.rope_theta)
+            attributes["rope_scaling"] = json.dumps(settings.rope_scaling)
+        self._file[f"layers/{layer}"].attrs.update(attributes)
+        if settings.sink_logits is not None:
+            self._file.create_dataset(f"layers/{layer}/sink_logits", data=np.asarray(settings.sink_logits, np.float32))
+
     def add_vocabulary(self, pieces: Sequence[str]) -> None:
         """The piece of every token id."""
         encoded = [piece.encode("utf-8") for piece in pieces]
@@ -158,6 +190,8 @@ class TraceWriter:
                  "rope_theta": self.model.rope_theta, "rope_pairing": self.model.rope_pairing,
                  "rope_scaling": json.dumps(self.model.rope_scaling),
                  "sliding_window": self.model.sliding_window, "config": self.model.config}
+        if 0 < self.model.rotary_dim < self.model.head_dim:
+            model["rotary_dim"] = np.int32(self.model.rotary_dim)
         if self.model.fingerprint:
             model["fingerprint"] = self.model.fingerprint
         self._file.require_group("model").attrs.update(model)
