@@ -140,8 +140,8 @@ class Sink:
                                "does something that a trace cannot say")
 
 
-def _attention(module: Any, query: Any, key: Any, value: Any, attention_mask: Any, scaling: float | None = None,
-               dropout: float = 0.0, **rest: Any) -> Any:
+def _attention(module: Any, query: Any, key: Any, value: Any, attention_mask: Any, dropout: float = 0.0,
+               scaling: float | None = None, **rest: Any) -> Any:
     from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
     softcap, sinks = rest.get("softcap") or 0.0, rest.get("s_aux")

@@ -34,6 +34,11 @@ class _Predictions:
         import torch
 
         count = logits.shape[0]
+        for states in (hidden, logits):
+            wrong = (~torch.isfinite(states)).any(-1).nonzero()
+            if len(wrong):
+                raise KvloupeError(f"token {first + int(wrong[0])}: the model's hidden state or logits are not finite; "
+                                   "capture with another dtype")
         logprob = torch.log_softmax(logits.float(), -1)
         values, indices = logprob.topk(min(_TOP, logprob.shape[-1]))
         self._top.append((indices.cpu().numpy(), values.cpu().numpy()))

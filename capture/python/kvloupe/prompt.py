@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from .errors import KvloupeError
+from .tokenizer import Tokenizer
 from .writer import shown
 
 
@@ -43,6 +44,8 @@ def _special(tokenizer: Any) -> set[int]:
 
 def pieces_of(tokenizer: Any, count: int) -> list[str]:
     """The text of every token id, as kvloupe shows it."""
+    if isinstance(tokenizer, Tokenizer):
+        return tokenizer.pieces(count)
     table = _byte_table()
     words = tokenizer.convert_ids_to_tokens(list(range(min(count, len(tokenizer)))))
     special = _special(tokenizer)
@@ -58,15 +61,21 @@ def pieces_of(tokenizer: Any, count: int) -> list[str]:
         elif byte := re.fullmatch(r"<0x([0-9A-Fa-f]{2})>", word):
             pieces.append(shown(bytes([int(byte[1], 16)])))
         else:
-            pieces.append(word.replace("\u2581", " "))
+            pieces.append(shown(word.replace("\u2581", " ").encode("utf-8", errors="replace")))
     return pieces + [""] * (count - len(pieces))
 
 
 def encoded(tokenizer: Any, prompt: Any) -> tuple[list[int], list[str]]:
     """Ids and the segment of each. `prompt`: a text, segments (name, text), or ids."""
-    if not isinstance(prompt, str) and len(prompt) and not isinstance(prompt[0], (tuple, list)):
+    if not len(prompt):
+        return [], []
+    if not isinstance(prompt, str) and not isinstance(prompt[0], (tuple, list)):
         return [int(token) for token in prompt], ["context"] * len(prompt)
+    if tokenizer is None:
+        raise KvloupeError("a text needs a tokenizer; give one, or token ids")
     parts = [("context", prompt)] if isinstance(prompt, str) else [(name, text) for name, text in prompt]
+    if isinstance(tokenizer, Tokenizer):
+        return tokenizer.encode(parts)
     text = "".join(part for _, part in parts)
     found = tokenizer(text, return_offsets_mapping=tokenizer.is_fast)
     ids = list(found["input_ids"])

@@ -13,6 +13,7 @@ from typing import Any, Sequence
 import h5py
 import numpy as np
 
+from .disk import Disk
 from .errors import KvloupeError
 
 SEGMENTS = ("context", "needle", "question", "answer", "special")
@@ -51,9 +52,17 @@ class Layer:
     rope_scaling: dict[str, Any] | None = None  # of this rope_theta
 
 
+_CONTROL = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
+
+
 def shown(piece: bytes) -> str:
-    """Text of a token for a person: bytes that are not valid UTF-8 as \\xNN, as the format asks."""
-    return piece.decode("utf-8", errors="backslashreplace").replace("\0", "\\x00")
+    """Text of a token for a person, as kvloupe-capture writes it: line ends and tabs as \\n, \\r, \\t; other control
+    characters and bytes that are not valid UTF-8 as \\xNN."""
+    def one(c: str) -> str:
+        if "\udc80" <= c <= "\udcff":
+            return f"\\x{ord(c) - 0xDC00:02X}"
+        return _CONTROL.get(c, f"\\x{ord(c):02X}") if c < " " or c == "\x7f" else c
+    return "".join(map(one, piece.decode("utf-8", errors="surrogateescape")))
 
 
 class TraceWriter:
@@ -71,16 +80,25 @@ class TraceWriter:
             raise KvloupeError(f"store: {store!r} is not f16 or f32")
         self.half = store == "f16"
         self._type = np.float16 if self.half else np.float32
+        if self.path.is_dir():
+            raise KvloupeError(f"{self.path}: is a folder; give a file")
         self._temporary = self.path.with_name(f"{self.path.name}.{secrets.token_hex(4)}.tmp")
+        self._disk: Disk | None = None
+        self._file: h5py.File | None = None
         try:
-            self._file = h5py.File(self._temporary, "w", libver=("v110", "v110"))
-        except OSError as error:
-            raise KvloupeError(f"{self.path}: cannot be written ({error}); check the folder") from error
-        shapes = {"query": model.heads, "key": model.kv_heads, "value": model.kv_heads}
-        for layer in range(model.layers):
-            for name, count in shapes.items():
-                self._file.create_dataset(f"layers/{layer}/{name}", (count, tokens, model.head_dim), self._type)
-            self._file.create_dataset(f"layers/{layer}/attention_logsumexp", (model.heads, tokens), np.float32)
+            self._disk = Disk(self._temporary)
+            self._file = h5py.File(self._disk, "w", libver=("v110", "v110"))
+            shapes = {"query": model.heads, "key": model.kv_heads, "value": model.kv_heads}
+            for layer in range(model.layers):
+                for name, count in shapes.items():
+                    self._file.create_dataset(f"layers/{layer}/{name}", (count, tokens, model.head_dim), self._type)
+                self._file.create_dataset(f"layers/{layer}/attention_logsumexp", (model.heads, tokens), np.float32)
+        except BaseException as error:  # Ctrl-C, too: the file is there already
+            self.discard()
+            if isinstance(error, OSError):
+                raise KvloupeError(f"{self.path}: cannot be written ({error.strerror or error}); check the folder and "
+                                   "the space on the disk") from error
+            raise
 
     def cut(self, tokens: int) -> None:
         """Fewer tokens than announced: the model ended the text."""
@@ -101,17 +119,18 @@ class TraceWriter:
                  trace: TracebackType | None) -> None:
         self.discard()
         if isinstance(error, OSError):
-            raise KvloupeError(f"{self.path}: cannot be written ({error}); is there space on the disk?") from error
+            raise KvloupeError(f"{self.path}: cannot be written ({error.strerror or error}); check the folder and the "
+                               "space on the disk") from error
 
     def discard(self) -> None:
         """Removes what is not finished."""
         try:
             if self._file:
                 self._file.close()
-        except OSError:  # a full disk: what is there goes anyway
-            pass
         finally:
-            self._temporary.unlink(missing_ok=True)
+            if self._disk is not None:
+                self._disk.close()
+                self._temporary.unlink(missing_ok=True)
 
     def stored(self, array: np.ndarray) -> np.ndarray:
         """The numbers as a reader will see them, in float32; where they overflow float16, as they are."""
@@ -134,7 +153,8 @@ class TraceWriter:
             del self._file[path]
             data = self._file.create_dataset(path, data=whole)
             self.notes.append(f"{path}: a number overflows float16; the dataset is float32")
-        data[:, first:first + states.shape[1]] = states
+        data[:, first:first + states.shape[1]] = states.astype(data.dtype)
+        self._disk.check()
 
     def add_output_weight(self, layer: int, weight: np.ndarray) -> None:
         """The output projection [Hq, d, D]; with it the norms of v W_O of every token."""
@@ -148,6 +168,7 @@ class TraceWriter:
             norms[1, head] = np.sqrt((out.astype(np.float64) ** 2).sum(-1))
         for name, array in zip(("l1", "l2"), norms):
             self._file.create_dataset(f"layers/{layer}/value_out_norm_{name}", data=array)
+        self._disk.check()
 
     def add_layer(self, layer: int, settings: Layer, scale: float) -> None:
         """How this layer's attention differs from the model's; `scale`: the run's attention_scale."""
@@ -206,10 +227,10 @@ class TraceWriter:
         self._file.attrs.update(format="kvloupe-trace", format_version=1, generator="kvloupe (Python) 0.1.0",
                                 created=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"))
         self._file.flush()
-        self._file.attrs["complete"] = 1
+        self._disk.check()
+        self._file.attrs["complete"] = np.uint8(1)
         self._file.close()
-        with open(self._temporary, "rb+") as file:
-            os.fsync(file.fileno())
+        self._disk.sync()
         os.replace(self._temporary, self.path)
         folder = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY)
         try:
