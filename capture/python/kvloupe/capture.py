@@ -34,13 +34,13 @@ class _Predictions:
         import torch
 
         count = logits.shape[0]
-        for states in (hidden, logits):
+        logprob = torch.log_softmax(logits.float(), -1)
+        values, indices = logprob.topk(min(_TOP, logprob.shape[-1]))
+        for states in (hidden, values):
             wrong = (~torch.isfinite(states)).any(-1).nonzero()
             if len(wrong):
                 raise KvloupeError(f"token {first + int(wrong[0])}: the model's hidden state or logits are not finite; "
                                    "capture with another dtype")
-        logprob = torch.log_softmax(logits.float(), -1)
-        values, indices = logprob.topk(min(_TOP, logprob.shape[-1]))
         self._top.append((indices.cpu().numpy(), values.cpu().numpy()))
         self._hidden.append(hidden.float().cpu().numpy())
         if self.last is not None:
@@ -148,7 +148,7 @@ def capture(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str
                 if weight is not None:
                     writer.add_output_weight(layer, weight)
             if head.weight.numel() * 2 <= _LARGEST_HEAD or lm_head:
-                writer.add_lm_head(head.weight.detach().float().cpu().numpy())
+                writer.add_lm_head(head.weight.detach().to(torch.float16).cpu().numpy())
             pieces = pieces_of(tokenizer, shape.vocabulary) if tokenizer is not None else None
             if pieces is not None:
                 writer.add_vocabulary(pieces)

@@ -161,11 +161,14 @@ class TraceWriter:
         weight = self.stored(weight)
         self._file.create_dataset(f"layers/{layer}/output_weight", data=weight.astype(self._type))
         group = self.model.heads // self.model.kv_heads
+        values = self._file[f"layers/{layer}/value"][:].astype(np.float32)
         norms = np.empty((2, self.model.heads, self.tokens), np.float32)
         for head in range(self.model.heads):
-            out = self._file[f"layers/{layer}/value"][head // group].astype(np.float32) @ weight[head]
-            norms[0, head] = np.abs(out).sum(-1)
-            norms[1, head] = np.sqrt((out.astype(np.float64) ** 2).sum(-1))
+            for first in range(0, self.tokens, 128):  # as much as a processor's cache holds
+                rows = slice(first, first + 128)
+                out = values[head // group, rows] @ weight[head]
+                norms[1, head, rows] = np.sqrt(np.einsum("ij,ij->i", out, out))
+                norms[0, head, rows] = np.abs(out, out=out).sum(-1)
         for name, array in zip(("l1", "l2"), norms):
             self._file.create_dataset(f"layers/{layer}/value_out_norm_{name}", data=array)
         self._disk.check()
@@ -193,6 +196,7 @@ class TraceWriter:
         self._file.create_dataset("model/vocabulary/ends", data=np.cumsum([len(piece) for piece in encoded]))
 
     def add_lm_head(self, weight: np.ndarray) -> None:
+        """The output head [vocabulary, D]; best given as float16, which it is stored in."""
         self._file.create_dataset("model/lm_head", data=np.asarray(weight, np.float16))
 
     def add_predictions(self, **arrays: np.ndarray) -> None:

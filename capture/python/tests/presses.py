@@ -116,8 +116,8 @@ def cases(folder: Path, store: str = "f32", names: str = "") -> Iterator[Case]:
     inputs.append(("demo model, long (first 1024)", demo, demo_ids("long")[:1024]))
     for family in ("Llama", "Qwen3"):
         inputs.append((f"random {family}", random_model(family), random.integers(3, SHAPE["vocab_size"], 300).tolist()))
-    for at, (name, model, ids) in enumerate(one for one in inputs if names in one[0]):
-        trace = folder / f"{at}-{store}.h5"
+    for name, model, ids in (one for one in inputs if names in one[0]):
+        trace = folder / f"{''.join(filter(str.isalnum, name))}-{store}.h5"
         kvloupe.capture(model, None, ids, trace, block=len(ids), store=store, progress=False)
         yield Case(name, model, ids, trace)
 
