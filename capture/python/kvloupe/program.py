@@ -125,6 +125,9 @@ class Figure:
         run("export", *self.paths, "--figure", self.name, *_options(self.settings), "-o", path)
         return Path(path)
 
+    def __repr__(self) -> str:
+        return f"<kvloupe.Figure {self.name}>"
+
     def _repr_svg_(self) -> str:
         with tempfile.TemporaryDirectory() as folder:
             return self.save(Path(folder) / "figure.svg").read_text(encoding="utf-8")
