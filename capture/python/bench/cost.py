@@ -1,7 +1,7 @@
-"""What capturing costs beside the model's own prefill: python capture/python/bench/cost.py [TOKENS]
+"""What capturing costs beside the model's own prefill: python capture/python/bench/cost.py [TOKENS [RUNS]]
 
 A random Llama of 8 layers, hidden size 1024, 16 query heads on 4 heads, in float32, in blocks of 128 tokens. Times
-are the smallest of three runs, taken in turn; memory is the growth of the process's peak over that of the prefill.
+are the smallest of the runs, taken in turn; memory is the growth of the process's peak over that of the prefill.
 """
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ import kvloupe
 
 def main() -> None:
     tokens = int(sys.argv[1]) if len(sys.argv) > 1 else 2048
+    runs = int(sys.argv[2]) if len(sys.argv) > 2 else 3
     torch.manual_seed(1)
     config = transformers.LlamaConfig(
         vocab_size=32000, hidden_size=1024, intermediate_size=2816, num_hidden_layers=8, num_attention_heads=16,
@@ -27,7 +28,7 @@ def main() -> None:
     model = transformers.LlamaForCausalLM(config).eval()
     ids = torch.randint(3, 32000, (tokens,)).tolist()
 
-    def prefill() -> np.ndarray:
+    def prefill(tokens: int = tokens) -> np.ndarray:
         start = now()
         cache = transformers.DynamicCache(config=model.config)
         with torch.inference_mode():
@@ -46,10 +47,11 @@ def main() -> None:
     def peak() -> float:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024.0
 
-    prefill()
+    prefill(128)
+    first = prefill()
     before = peak()
     with tempfile.TemporaryDirectory() as folder:
-        pairs = [(prefill(), capture(folder)) for _ in range(3)]
+        pairs = [(prefill() if at else first, capture(folder)) for at in range(runs)]
         size = (Path(folder) / "t.h5").stat().st_size / 2**20
     own, ours = (np.min([pair[at] for pair in pairs], 0) for at in (0, 1))
     print(f"{tokens} tokens, {torch.get_num_threads()} threads: prefill {own[0]:.1f} s, capture {ours[0]:.1f} s "
