@@ -4,7 +4,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 folder=build/python
-pins=(numpy==2.4.6 h5py==3.16.0 pytest==9.2.0 torch==2.15.0 transformers==5.23.0 tokenizers==0.23.3)
+pins=(numpy==2.4.6 h5py==3.16.0 pytest==9.2.0 torch==2.15.0 transformers==5.23.0 tokenizers==0.23.3
+  sentencepiece==0.2.3 pandas==3.1.1 nbformat==5.11.1 nbclient==0.11.0 ipykernel==7.4.0)
 if [ "$(cat "$folder/installed" 2> /dev/null)" != "${pins[*]}" ]; then
   python3 -m venv "$folder"
   "$folder/bin/pip" install --quiet "${pins[@]}" ||

@@ -4,12 +4,15 @@
     kvloupe.capture(model, tokenizer, "a prompt", "trace.h5")
     kvloupe.figure("trace.h5", "filmstrip", policy="keydiff", budget="25%")
 """
-from .capture import capture, read_prompt
+from .capture import capture
 from .errors import KvloupeError
 from .external import external
-from .program import Figure, figure, follow, replay
+from .from_kvpress import from_kvpress
+from .program import Figure, figure, follow, replay, sweep, view
+from .prompt import read_prompt
 from .reader import Trace, open_trace
 from .reader import open_trace as open  # noqa: A001 - kvloupe.open(path), as h5py has it
+from .tokenizer import Tokenizer
 
-__all__ = ["Figure", "KvloupeError", "Trace", "capture", "external", "figure", "follow", "open", "open_trace", "read_prompt",
-           "replay"]
+__all__ = ["Figure", "KvloupeError", "Tokenizer", "Trace", "capture", "external", "figure", "follow",
+           "from_kvpress", "open", "open_trace", "read_prompt", "replay", "sweep", "view"]

@@ -3,36 +3,80 @@ from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
+from typing import Any
 
-from . import KvloupeError, capture, read_prompt
+from . import KvloupeError, Tokenizer, capture, read_prompt
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m kvloupe")
-    verbs = parser.add_subparsers(dest="verb", required=True)
-    verb = verbs.add_parser("capture", help="run a transformers model and write a trace")
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m kvloupe", description="Traces of transformers models for kvloupe")
+    verb = parser.add_subparsers(dest="verb", required=True).add_parser(
+        "capture", help="run a transformers model and write a trace")
     verb.add_argument("--model", required=True, help="folder or name of a transformers model")
     prompt = verb.add_mutually_exclusive_group(required=True)
     prompt.add_argument("--prompt", help="text file; a line @@context, @@needle or @@question starts a segment")
     prompt.add_argument("--text", help="the prompt itself")
-    verb.add_argument("-o", "--output", required=True)
-    verb.add_argument("--block", type=int, default=128)
-    verb.add_argument("--generate", type=int, default=0)
-    verb.add_argument("--dtype", default="auto", choices=["auto", "f32", "bf16", "f16"])
-    verb.add_argument("--store", default="f16", choices=["f16", "f32"])
-    verb.add_argument("--device", default="cpu")
-    words = verb.parse_args(sys.argv[2:]) if sys.argv[1:2] == ["capture"] else parser.parse_args()
+    prompt.add_argument("--ids", help="file of decimal token ids, separated by white space")
+    verb.add_argument("-o", "--output", required=True, help="the trace to write")
+    verb.add_argument("--block", type=int, default=128, help="prompt tokens that are run at once (default: 128)")
+    verb.add_argument("--generate", type=int, default=0, help="largest number of tokens to generate, greedily")
+    verb.add_argument("--dtype", default="auto", choices=["auto", "f32", "bf16", "f16"],
+                      help="precision of the model; auto: as it is stored")
+    verb.add_argument("--store", default="f16", choices=["f16", "f32"], help="precision of stored states")
+    verb.add_argument("--device", default="cpu", help="where the model runs: cpu, cuda, mps (default: cpu)")
+    verb.add_argument("--threads", type=int, help="threads for the model's products")
+    verb.add_argument("--lm-head", action="store_true", help="store the output head even if it is larger than 64 MB")
+    verb.add_argument("--progress", default="bar", choices=["bar", "none"], help="a line on the terminal, or none")
+    return parser
+
+
+def _capture(words: argparse.Namespace) -> None:
+    folder = Path(words.output).absolute().parent
+    if not folder.is_dir():  # before a large model is loaded
+        raise KvloupeError(f"{words.output}: the folder {folder} does not exist; make it first")
+    prompt: Any = words.text
+    if words.prompt:
+        prompt = read_prompt(words.prompt)
+    elif words.ids:
+        try:
+            prompt = [int(word) for word in Path(words.ids).read_text(encoding="utf-8").split()]
+        except ValueError as error:
+            raise KvloupeError(f"{words.ids}: is not a list of decimal token ids ({error})") from error
     try:
         import torch
+        import transformers
         from transformers import AutoModelForCausalLM, AutoTokenizer
+    except ImportError as error:
+        raise KvloupeError(f"{error}; install torch and transformers: pip install \"kvloupe[capture]\"") from error
+    if words.progress == "none":
+        transformers.utils.logging.disable_progress_bar()
+    if words.threads:
+        torch.set_num_threads(words.threads)
+    kinds = {"auto": "auto", "f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
+    model = AutoModelForCausalLM.from_pretrained(words.model, dtype=kinds[words.dtype]).to(words.device).eval()
+    tokenizer = None
+    own = Path(words.model)
+    try:
+        # transformers guesses what a tokenizer.model alone does not say, such as the start token: kvloupe-capture reads it
+        only = (own / "tokenizer.model").is_file() and not (own / "tokenizer.json").is_file()
+        tokenizer = Tokenizer(own) if only else AutoTokenizer.from_pretrained(words.model)
+    except (KvloupeError, OSError, ValueError, ImportError):
+        if not words.ids:  # ids need no tokenizer; then the trace has no text
+            raise
+    capture(model, tokenizer, prompt, words.output, block=words.block, generate=words.generate, store=words.store,
+            lm_head=words.lm_head, progress=words.progress == "bar")
 
-        kinds = {"auto": "auto", "f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
-        model = AutoModelForCausalLM.from_pretrained(words.model, dtype=kinds[words.dtype]).to(words.device).eval()
-        tokenizer = AutoTokenizer.from_pretrained(words.model)
-        text = read_prompt(words.prompt) if words.prompt else words.text
-        capture(model, tokenizer, text, words.output, block=words.block, generate=words.generate, store=words.store)
-    except (KvloupeError, OSError, ValueError) as error:
-        print(f"kvloupe: {str(error).splitlines()[0]}", file=sys.stderr)
+
+def main() -> int:
+    words = _parser().parse_args()
+    try:
+        _capture(words)
+    except KeyboardInterrupt:
+        print("kvloupe: stopped; nothing was written", file=sys.stderr)
+        return 130
+    except (KvloupeError, OSError, ValueError, ImportError, RuntimeError) as error:
+        print(f"kvloupe: {(str(error).strip() or type(error).__name__).splitlines()[0]}", file=sys.stderr)
         return 1
     return 0
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 from pathlib import Path
 from typing import Any, Sequence
 
@@ -30,8 +31,9 @@ def external(trace: str | os.PathLike[str], kept: Sequence[Sequence[Any]], path:
         raise KvloupeError(f"step {step}: the trace has steps 0 to {len(blocks) - 1}")
     if len(kept) != layers or any(len(layer) != heads for layer in kept):
         raise KvloupeError(f"kept: the trace has {layers} layers of {heads} key-value heads; give a set for each")
-    out = []
+    heads_steps = []
     for layer in range(layers):
+        heads_steps.append([])
         for head in range(heads):
             tokens = sorted({int(token) for token in np.asarray(kept[layer][head]).ravel()})
             where = f"layer {layer}, head {head}"
@@ -41,14 +43,24 @@ def external(trace: str | os.PathLike[str], kept: Sequence[Sequence[Any]], path:
                 wrong = tokens[0] if tokens[0] < 0 else tokens[-1]
                 raise KvloupeError(f"kept: token {wrong} of {where} is not in the cache after step {step}, which ends "
                                    f"with token {blocks[step][1] - 1}")
-            steps = []
-            for at, (_, end) in enumerate(blocks):
-                now = list(range(end)) if at < step else tokens + list(range(blocks[step][1], end))
-                steps.append({"step": at, "retained": now})
-            out.append({"layer": layer, "head": head, "steps": steps})
-    text = json.dumps({"trace": str(trace), "heads": out})
+            heads_steps[layer].append(
+                [(at, list(range(end)) if at < step else tokens + list(range(blocks[step][1], end)))
+                 for at, (_, end) in enumerate(blocks)])
+    return write_steps(path, str(trace), heads_steps)
+
+
+def write_steps(path: str | os.PathLike[str], trace: str, kept: Any) -> Path:
+    """Writes `path` from `kept[layer][head]`, pairs (step, tokens): whole, or not at all."""
+    heads = [{"layer": layer, "head": head,
+              "steps": [{"step": step, "retained": tokens} for step, tokens in steps]}
+             for layer, of_layer in enumerate(kept) for head, steps in enumerate(of_layer)]
     path = Path(path)
-    temporary = path.with_name(path.name + ".tmp")
-    temporary.write_text(text, encoding="utf-8")
-    os.replace(temporary, path)
+    temporary = path.with_name(f"{path.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        temporary.write_text(json.dumps({"trace": trace, "heads": heads}), encoding="utf-8")
+        os.replace(temporary, path)
+    except OSError as error:
+        raise KvloupeError(f"{path}: cannot be written ({error.strerror}); check the folder and the disk") from error
+    finally:
+        temporary.unlink(missing_ok=True)
     return path

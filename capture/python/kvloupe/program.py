@@ -1,35 +1,43 @@
-"""The program `kvloupe`: found in $KVLOUPE, in $PATH, or in a build folder above this package."""
+"""The programs kvloupe and kvloupe-capture: found in $KVLOUPE and $KVLOUPE_CAPTURE, in $PATH, or in a build folder
+above this package."""
 from __future__ import annotations
 
+import csv
 import json
 import os
 import shutil
 import subprocess
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, Sequence
 
 from .errors import KvloupeError
 
 
-def find() -> str:
-    """The program's path. Raises KvloupeError."""
-    named = os.environ.get("KVLOUPE")
+def find(name: str = "kvloupe") -> str:
+    """The path of the program `name`: kvloupe or kvloupe-capture. Raises KvloupeError."""
+    variable = name.upper().replace("-", "_")
+    named = os.environ.get(variable)
     if named:
         return named
-    beside = [folder / "build" / "bin" / "kvloupe" for folder in Path(__file__).resolve().parents]
-    found = shutil.which("kvloupe") or next((str(path) for path in beside if path.is_file()), None)
+    beside = [folder / "build" / "bin" / name for folder in Path(__file__).resolve().parents]
+    found = shutil.which(name) or next((str(path) for path in beside if path.is_file()), None)
     if found is None:
-        raise KvloupeError("the program kvloupe was not found; put it in $PATH, or its path in $KVLOUPE")
+        raise KvloupeError(f"the program {name} was not found; put it in $PATH, or its path in ${variable}")
     return found
 
 
-def run(*words: Any) -> str:
-    """Runs it; its standard output. Raises KvloupeError with its own line where it fails."""
-    done = subprocess.run([find(), *map(str, words)], capture_output=True, text=True, check=False)
+def run(*words: Any, name: str = "kvloupe") -> str:
+    """Runs the program `name`; its standard output. Raises KvloupeError with its own line where it fails."""
+    path = find(name)
+    try:
+        done = subprocess.run([path, *map(str, words)], capture_output=True, text=True, encoding="utf-8",
+                              check=False)
+    except OSError as error:
+        raise KvloupeError(f"{path}: cannot be started ({error.strerror}); is it the program {name}?") from error
     if done.returncode != 0:
         lines = done.stderr.strip().splitlines()
-        raise KvloupeError(lines[-1].removeprefix("kvloupe: ") if lines else f"kvloupe ended with {done.returncode}")
+        raise KvloupeError(lines[-1].removeprefix(f"{name}: ") if lines else f"{name} ended with {done.returncode}")
     return done.stdout
 
 
@@ -63,6 +71,47 @@ def follow(path: str | os.PathLike[str], policy: str, budget: str | int, **setti
     return json.loads(run("follow", path, "--policy", policy, "--budget", budget, "--json", "-", *_options(settings)))
 
 
+def sweep(path: str | os.PathLike[str], policies: str | Sequence[str], budgets: Any, *,
+          output: str | os.PathLike[str] | None = None, **settings: Any) -> Any:
+    """What `kvloupe sweep` measures: one row for each policy, budget, block size, layer and head.
+
+    A pandas DataFrame where pandas is installed, else a dictionary of columns (lists). Empty cells are NaN.
+    `policies`, `budgets` and, as a setting, `blocks` are one value or a list: ["25%", 128]. `output` keeps the CSV
+    file: rows that it already has are not computed again.
+    """
+    one = lambda values: values if isinstance(values, (str, int)) else ",".join(map(str, values))
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(output) if output is not None else Path(folder) / "sweep.csv"
+        run("sweep", path, "--policies", one(policies), "--budgets", one(budgets), "-o", file, *_options(settings))
+        columns = _columns(file)
+    try:
+        import pandas
+    except ImportError:
+        return columns
+    return pandas.DataFrame(columns)
+
+
+def _columns(file: Path) -> dict[str, list[Any]]:
+    """The columns of a CSV file: texts, whole numbers or floats, as all cells of a column allow."""
+    with open(file, newline="", encoding="utf-8") as lines:
+        names, *rows = csv.reader(lines)
+    found: dict[str, list[Any]] = {}
+    for at, name in enumerate(names):
+        cells = [row[at] for row in rows]
+        for kind in (int, lambda cell: float(cell or "nan")):
+            try:
+                found[name] = [kind(cell) for cell in cells]
+                break
+            except ValueError:
+                found[name] = cells
+    return found
+
+
+def view(*paths: Any, **settings: Any) -> "subprocess.Popen[bytes]":
+    """Opens the window with these traces, and returns at once; the window stays when Python ends."""
+    return subprocess.Popen([find(), *map(str, paths), *_options(settings)], start_new_session=True)
+
+
 class Figure:
     """A figure of one or more traces or results, drawn by the program."""
 
@@ -75,6 +124,9 @@ class Figure:
         """Writes .svg, .pdf, .png, .csv or .html, by its ending."""
         run("export", *self.paths, "--figure", self.name, *_options(self.settings), "-o", path)
         return Path(path)
+
+    def __repr__(self) -> str:
+        return f"<kvloupe.Figure {self.name}>"
 
     def _repr_svg_(self) -> str:
         with tempfile.TemporaryDirectory() as folder:

@@ -1,6 +1,7 @@
 """Reads traces with numpy: states per layer and head, and attention of any rows computed from them."""
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from types import TracebackType
@@ -10,6 +11,8 @@ import h5py
 import numpy as np
 
 from .errors import KvloupeError
+from .rotation import frequencies, unrotated
+from .writer import Layer
 
 
 class Trace:
@@ -53,13 +56,38 @@ class Trace:
             raise KvloupeError(f"{path}: has heads 0 to {data.shape[0] - 1}, not {head}")
         return data[head].astype(np.float32)
 
-    def query(self, layer: int, query_head: int) -> np.ndarray:
-        """[T, d], after the rotation."""
-        return self._states("query", layer, query_head)
+    def layer(self, layer: int) -> Layer:
+        """How this layer attends: scale, cap of the logits, window, sink logits, rotation."""
+        if f"layers/{layer}" not in self._file:
+            raise KvloupeError(f"{self.path}: has no layers/{layer}")
+        group = self._file[f"layers/{layer}"]
+        own = group.attrs
+        sinks = group["sink_logits"][:].astype(np.float32) if "sink_logits" in group else None
+        scaling = own["rope_scaling"] if "rope_scaling" in own else (
+            None if "rope_theta" in own else self.model.get("rope_scaling"))
+        return Layer(scale=float(own.get("attention_scale", self.run["attention_scale"])),
+                     softcap=float(own.get("attention_softcap", 0.0)),
+                     window=int(own.get("sliding_window", self.model.get("sliding_window", 0))), sink_logits=sinks,
+                     rope_theta=float(own.get("rope_theta", self.model.get("rope_theta", 0.0))),
+                     rope_scaling=json.loads(scaling) if scaling is not None else None)
 
-    def key(self, layer: int, head: int) -> np.ndarray:
-        """[T, d], after the rotation."""
-        return self._states("key", layer, head)
+    def query(self, layer: int, query_head: int, rotated: bool = True) -> np.ndarray:
+        """[T, d], after the rotation, or with the rotation undone."""
+        return self._turned(self._states("query", layer, query_head), layer, rotated)
+
+    def key(self, layer: int, head: int, rotated: bool = True) -> np.ndarray:
+        """[T, d], after the rotation, or with the rotation undone."""
+        return self._turned(self._states("key", layer, head), layer, rotated)
+
+    def _turned(self, states: np.ndarray, layer: int, rotated: bool) -> np.ndarray:
+        settings = self.layer(layer)
+        if rotated or "rope_theta" in self._file[f"layers/{layer}"].attrs and settings.rope_theta == 0.0:
+            return states
+        width = int(self.model.get("rotary_dim", 0)) or states.shape[1]
+        angles, _ = frequencies(settings.rope_theta or 0.0, settings.rope_scaling, width)
+        pairing = self.model.get("rope_pairing", "half")
+        pairing = pairing.decode() if isinstance(pairing, bytes) else str(pairing)
+        return unrotated(states, np.arange(len(states)), angles, pairing)
 
     def value(self, layer: int, head: int) -> np.ndarray:
         """[T, d]"""
@@ -70,17 +98,28 @@ class Trace:
         return query_head // (self.model["num_heads"] // self.model["num_kv_heads"])
 
     def attention(self, layer: int, query_head: int, queries: Any = slice(None)) -> np.ndarray:
-        """Softmax rows of these queries over all tokens that each sees: [queries, T]; full cache only."""
+        """Softmax rows of these queries over all tokens that each sees: [queries, T]; full cache only.
+
+        With sink logits a row sums to less than 1.
+        """
         if self.run.get("policy", "full") not in ("full", b"full"):
             raise KvloupeError(f"{self.path}: a policy was in its cache; its rows cannot be computed from the states")
         q, k = self.query(layer, query_head)[queries], self.key(layer, self.head_of(query_head))
         rows = np.arange(len(self))[queries]
         distance = np.atleast_1d(rows)[:, None] - np.arange(len(self))
-        window = int(self.model.get("sliding_window", 0)) or len(self)
-        logits = np.atleast_2d(q).astype(np.float64) @ k.T * float(self.run["attention_scale"])
-        logits[(distance < 0) | (distance >= window)] = -np.inf
-        weights = np.exp(logits - logits.max(-1, keepdims=True))
-        return (weights / weights.sum(-1, keepdims=True)).astype(np.float32)
+        settings = self.layer(layer)
+        logits = np.atleast_2d(q).astype(np.float64) @ k.T * settings.scale
+        if settings.softcap > 0.0:
+            logits = settings.softcap * np.tanh(logits / settings.softcap)
+        logits[(distance < 0) | (distance >= (settings.window or len(self)))] = -np.inf
+        most = logits.max(-1, keepdims=True)
+        rest = 0.0  # of the sink logit, which has a share of the softmax and no value
+        if settings.sink_logits is not None:
+            sink = float(settings.sink_logits[query_head])
+            most = np.maximum(most, sink)
+            rest = np.exp(sink - most)
+        weights = np.exp(logits - most)
+        return (weights / (weights.sum(-1, keepdims=True) + rest)).astype(np.float32)
 
     @property
     def blocks(self) -> list[tuple[int, int]]:

@@ -13,6 +13,7 @@ from typing import Any, Sequence
 import h5py
 import numpy as np
 
+from .disk import Disk
 from .errors import KvloupeError
 
 SEGMENTS = ("context", "needle", "question", "answer", "special")
@@ -33,14 +34,35 @@ class Model:
     rope_theta: float = 0.0
     rope_scaling: dict[str, Any] | None = None
     rope_pairing: str = "half"
+    rotary_dim: int = 0  # rotated channels, the first of each head; 0: all
     sliding_window: int = 0
     config: str = ""
     fingerprint: str = ""
 
 
+@dataclasses.dataclass
+class Layer:
+    """Attributes of `/layers/{l}`, and its sink logits: what differs from the model's is written."""
+
+    scale: float
+    softcap: float = 0.0  # logits are cap tanh(logit / cap); 0: not capped
+    window: int = 0
+    sink_logits: np.ndarray | None = None  # [Hq]
+    rope_theta: float | None = None  # None: the model's; 0: this layer does not rotate
+    rope_scaling: dict[str, Any] | None = None  # of this rope_theta
+
+
+_CONTROL = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
+
+
 def shown(piece: bytes) -> str:
-    """Text of a token for a person: bytes that are not valid UTF-8 as \\xNN, as the format asks."""
-    return piece.decode("utf-8", errors="backslashreplace").replace("\0", "\\x00")
+    """Text of a token for a person, as kvloupe-capture writes it: line ends and tabs as \\n, \\r, \\t; other control
+    characters and bytes that are not valid UTF-8 as \\xNN."""
+    def one(c: str) -> str:
+        if "\udc80" <= c <= "\udcff":
+            return f"\\x{ord(c) - 0xDC00:02X}"
+        return _CONTROL.get(c, f"\\x{ord(c):02X}") if c < " " or c == "\x7f" else c
+    return "".join(map(one, piece.decode("utf-8", errors="surrogateescape")))
 
 
 class TraceWriter:
@@ -54,17 +76,29 @@ class TraceWriter:
         self.model = model
         self.tokens = tokens
         self.notes: list[str] = []
-        self._type = {"f16": np.float16, "f32": np.float32}[store]
+        if store not in ("f16", "f32"):
+            raise KvloupeError(f"store: {store!r} is not f16 or f32")
+        self.half = store == "f16"
+        self._type = np.float16 if self.half else np.float32
+        if self.path.is_dir():
+            raise KvloupeError(f"{self.path}: is a folder; give a file")
         self._temporary = self.path.with_name(f"{self.path.name}.{secrets.token_hex(4)}.tmp")
+        self._disk: Disk | None = None
+        self._file: h5py.File | None = None
         try:
-            self._file = h5py.File(self._temporary, "w", libver=("v110", "v110"))
-        except OSError as error:
-            raise KvloupeError(f"{self.path}: cannot be written ({error}); check the folder") from error
-        shapes = {"query": model.heads, "key": model.kv_heads, "value": model.kv_heads}
-        for layer in range(model.layers):
-            for name, count in shapes.items():
-                self._file.create_dataset(f"layers/{layer}/{name}", (count, tokens, model.head_dim), self._type)
-            self._file.create_dataset(f"layers/{layer}/attention_logsumexp", (model.heads, tokens), np.float32)
+            self._disk = Disk(self._temporary)
+            self._file = h5py.File(self._disk, "w", libver=("v110", "v110"))
+            shapes = {"query": model.heads, "key": model.kv_heads, "value": model.kv_heads}
+            for layer in range(model.layers):
+                for name, count in shapes.items():
+                    self._file.create_dataset(f"layers/{layer}/{name}", (count, tokens, model.head_dim), self._type)
+                self._file.create_dataset(f"layers/{layer}/attention_logsumexp", (model.heads, tokens), np.float32)
+        except BaseException as error:  # Ctrl-C, too: the file is there already
+            self.discard()
+            if isinstance(error, OSError):
+                raise KvloupeError(f"{self.path}: cannot be written ({error.strerror or error}); check the folder and "
+                                   "the space on the disk") from error
+            raise
 
     def cut(self, tokens: int) -> None:
         """Fewer tokens than announced: the model ended the text."""
@@ -85,17 +119,18 @@ class TraceWriter:
                  trace: TracebackType | None) -> None:
         self.discard()
         if isinstance(error, OSError):
-            raise KvloupeError(f"{self.path}: cannot be written ({error}); is there space on the disk?") from error
+            raise KvloupeError(f"{self.path}: cannot be written ({error.strerror or error}); check the folder and the "
+                               "space on the disk") from error
 
     def discard(self) -> None:
         """Removes what is not finished."""
         try:
             if self._file:
                 self._file.close()
-        except OSError:  # a full disk: what is there goes anyway
-            pass
         finally:
-            self._temporary.unlink(missing_ok=True)
+            if self._disk is not None:
+                self._disk.close()
+                self._temporary.unlink(missing_ok=True)
 
     def stored(self, array: np.ndarray) -> np.ndarray:
         """The numbers as a reader will see them, in float32; where they overflow float16, as they are."""
@@ -118,20 +153,41 @@ class TraceWriter:
             del self._file[path]
             data = self._file.create_dataset(path, data=whole)
             self.notes.append(f"{path}: a number overflows float16; the dataset is float32")
-        data[:, first:first + states.shape[1]] = states
+        data[:, first:first + states.shape[1]] = states.astype(data.dtype)
+        self._disk.check()
 
     def add_output_weight(self, layer: int, weight: np.ndarray) -> None:
         """The output projection [Hq, d, D]; with it the norms of v W_O of every token."""
         weight = self.stored(weight)
         self._file.create_dataset(f"layers/{layer}/output_weight", data=weight.astype(self._type))
         group = self.model.heads // self.model.kv_heads
+        values = self._file[f"layers/{layer}/value"][:].astype(np.float32)
         norms = np.empty((2, self.model.heads, self.tokens), np.float32)
         for head in range(self.model.heads):
-            out = self._file[f"layers/{layer}/value"][head // group].astype(np.float32) @ weight[head]
-            norms[0, head] = np.abs(out).sum(-1)
-            norms[1, head] = np.sqrt((out.astype(np.float64) ** 2).sum(-1))
+            for first in range(0, self.tokens, 128):  # as much as a processor's cache holds
+                rows = slice(first, first + 128)
+                out = values[head // group, rows] @ weight[head]
+                norms[1, head, rows] = np.sqrt(np.einsum("ij,ij->i", out, out))
+                norms[0, head, rows] = np.abs(out, out=out).sum(-1)
         for name, array in zip(("l1", "l2"), norms):
             self._file.create_dataset(f"layers/{layer}/value_out_norm_{name}", data=array)
+        self._disk.check()
+
+    def add_layer(self, layer: int, settings: Layer, scale: float) -> None:
+        """How this layer's attention differs from the model's; `scale`: the run's attention_scale."""
+        attributes: dict[str, Any] = {}
+        if settings.softcap > 0.0:
+            attributes["attention_softcap"] = float(settings.softcap)
+        if settings.window != self.model.sliding_window:
+            attributes["sliding_window"] = np.int32(settings.window)
+        if settings.scale != scale:
+            attributes["attention_scale"] = float(settings.scale)
+        if settings.rope_theta is not None:
+            attributes["rope_theta"] = float(settings.rope_theta)
+            attributes["rope_scaling"] = json.dumps(settings.rope_scaling)
+        self._file[f"layers/{layer}"].attrs.update(attributes)
+        if settings.sink_logits is not None:
+            self._file.create_dataset(f"layers/{layer}/sink_logits", data=np.asarray(settings.sink_logits, np.float32))
 
     def add_vocabulary(self, pieces: Sequence[str]) -> None:
         """The piece of every token id."""
@@ -140,6 +196,7 @@ class TraceWriter:
         self._file.create_dataset("model/vocabulary/ends", data=np.cumsum([len(piece) for piece in encoded]))
 
     def add_lm_head(self, weight: np.ndarray) -> None:
+        """The output head [vocabulary, D]; best given as float16, which it is stored in."""
         self._file.create_dataset("model/lm_head", data=np.asarray(weight, np.float16))
 
     def add_predictions(self, **arrays: np.ndarray) -> None:
@@ -158,6 +215,8 @@ class TraceWriter:
                  "rope_theta": self.model.rope_theta, "rope_pairing": self.model.rope_pairing,
                  "rope_scaling": json.dumps(self.model.rope_scaling),
                  "sliding_window": self.model.sliding_window, "config": self.model.config}
+        if 0 < self.model.rotary_dim < self.model.head_dim:
+            model["rotary_dim"] = np.int32(self.model.rotary_dim)
         if self.model.fingerprint:
             model["fingerprint"] = self.model.fingerprint
         self._file.require_group("model").attrs.update(model)
@@ -172,10 +231,10 @@ class TraceWriter:
         self._file.attrs.update(format="kvloupe-trace", format_version=1, generator="kvloupe (Python) 0.1.0",
                                 created=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"))
         self._file.flush()
-        self._file.attrs["complete"] = 1
+        self._disk.check()
+        self._file.attrs["complete"] = np.uint8(1)
         self._file.close()
-        with open(self._temporary, "rb+") as file:
-            os.fsync(file.fileno())
+        self._disk.sync()
         os.replace(self._temporary, self.path)
         folder = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY)
         try:

@@ -1,9 +1,11 @@
 """Prompts, pieces and segments; the reader's refusals; the program's figures and replays."""
 from __future__ import annotations
 
+import json
 import os
 import re
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
@@ -11,6 +13,7 @@ import pytest
 
 import kvloupe
 from kvloupe import program
+from kvloupe.prompt import encoded, pieces_of
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -51,12 +54,12 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_pieces_are_the_text_and_segments_their_parts(trace: Path) -> None:
     with kvloupe.open(trace) as t:
         assert t.text[0] == "<s>"
-        prompt = "".join(t.text[1:int(t.run["prompt_length"])])
+        prompt = "".join(t.text[1:int(t.run["prompt_length"])]).replace("\\n", "\n")
         # Pieces that cut a character in two are written as bytes: join them again.
-        joined = re.sub(r"(?:\\x[0-9a-f]{2})+", lambda m: bytes.fromhex(m[0].replace("\\x", "")).decode(), prompt)
+        joined = re.sub(r"(?:\\x[0-9A-F]{2})+", lambda m: bytes.fromhex(m[0].replace("\\x", "")).decode(), prompt)
         assert joined == TEXT + " The code for kettle is: 47.\n What is it?"
         first, end = t.segments["needle"]
-        assert "".join(t.text[first:end]).strip() == "The code for kettle is: 47."
+        assert "".join(t.text[first:end]).replace("\\n", "\n").strip() == "The code for kettle is: 47."
         assert t.segments["special"][0] == 0
         assert t.segments["answer"] == (int(t.run["prompt_length"]), len(t))
         assert len(t) == t.run["prompt_length"] + t.run["generated"]
@@ -104,6 +107,94 @@ def test_the_program_reads_what_was_written(trace: Path, tmp_path: Path) -> None
     assert len(heads) == 4
     with pytest.raises(kvloupe.KvloupeError, match="keydif"):
         kvloupe.replay(trace, "keydif", "50%")
+
+
+def test_a_sweep_is_a_table(trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    need_program()
+    import builtins
+
+    own = builtins.__import__
+
+    def without_pandas(name: str, *rest: Any, **named: Any) -> Any:
+        if name == "pandas":
+            raise ImportError(name)
+        return own(name, *rest, **named)
+    csv = tmp_path / "sweep.csv"
+    monkeypatch.setattr(builtins, "__import__", without_pandas)
+    table = kvloupe.sweep(trace, ["h2o", "snapkv(window=4)+recent(10%)"], [12, "50%"], blocks=[16, "all"], output=csv)
+    monkeypatch.undo()
+    assert isinstance(table, dict) and csv.is_file()
+    assert {len(column) for column in table.values()} == {2 * 2 * 2 * 2 * 2}  # the last two: layers and heads
+    assert set(table["layer"]) == {0, 1} and set(table["policy"]) == {"h2o", "snapkv(4)+recent"}
+    at = next(row for row in range(32) if (table["policy"][row], table["budget"][row], table["block"][row]) == ("h2o", 12, 16))
+    replay = kvloupe.replay(trace, "h2o", 12, block=16)
+    kept = [len(step["retained"]) for step in replay["heads"][0]["steps"]]
+    assert table["retained"][at] == kept[-1] == 12
+    assert all(isinstance(value, float) for value in table["perturbation_l1"])
+    # Rows that the file has are not computed again, and those of another policy are added.
+    again = kvloupe.sweep(trace, "keydiff", 12, blocks=16, output=csv)
+    assert len(again["layer"]) == 32 + 4
+    with pytest.raises(kvloupe.KvloupeError, match="keydif"):
+        kvloupe.sweep(trace, "keydif", 12)
+
+
+def test_a_sweep_is_a_data_frame_where_pandas_is(trace: Path) -> None:
+    need_program()
+    pandas = pytest.importorskip("pandas")
+    table = kvloupe.sweep(trace, "h2o", ["25%", "50%"])
+    assert isinstance(table, pandas.DataFrame)
+    assert table.groupby("budget").size().tolist() == [4, 4]
+
+
+def test_progress_is_called_and_a_line_only_on_a_terminal(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    calls: list[tuple[str, int, int]] = []
+    kvloupe.capture(model(), None, list(range(3, 40)), tmp_path / "t.h5", block=10, generate=2,
+                    progress=lambda *now: calls.append(now))
+    assert [call for call in calls if call[0] == "prompt"] == [("prompt", first, 37) for first in (0, 10, 20, 30)]
+    assert [call[0] for call in calls if call[0] != "prompt"] == ["answer", "answer", "writing", "writing"]
+    kvloupe.capture(model(), None, [5, 6, 7], tmp_path / "t.h5")
+    assert "[" not in capfd.readouterr().err.replace("[transformers]", "")
+    if hasattr(os, "openpty"):
+        import subprocess
+        import sys
+
+        parent, child = os.openpty()
+        code = "from kvloupe.progress import reporter\nsay, clear = reporter(True)\nsay('prompt', 64, 128)\nclear()"
+        done = subprocess.run([sys.executable, "-c", code], stderr=child, check=True,
+                              env=os.environ | {"PYTHONPATH": str(Path(kvloupe.__file__).parents[1])})
+        os.close(child)
+        shown = os.read(parent, 1000).decode()
+        os.close(parent)
+        assert done.returncode == 0
+        assert "prompt [############............] 64/128" in shown
+        assert shown.endswith("\r" + " " * 78 + "\r")
+
+
+def test_the_folders_tokenizer_is_that_of_kvloupe_capture(tmp_path: Path) -> None:
+    try:
+        program.find("kvloupe-capture")
+    except kvloupe.KvloupeError:
+        pytest.skip("kvloupe-capture is not built")
+    own = tokenizer(tmp_path)
+    own.save_pretrained(tmp_path)
+    read = kvloupe.Tokenizer(tmp_path)
+    assert read.encode([("context", TEXT), ("question", "What?")]) == encoded(own, [("context", TEXT), ("question", "What?")])
+    assert read.pieces(320) == pieces_of(own, 320)
+    with pytest.raises(kvloupe.KvloupeError, match="must end with a line end"):
+        read.encode([("context", "a"), ("question", "b")])
+    with pytest.raises(kvloupe.KvloupeError):
+        kvloupe.Tokenizer(tmp_path / "nothing")
+
+
+def test_sets_without_a_trace_have_one_step(tmp_path: Path) -> None:
+    from kvloupe.external import write_steps
+
+    written = json.loads(write_steps(tmp_path / "x.json", "", [[[(0, [1, 5])], [(0, [2])]]]).read_text())
+    assert written["heads"] == [{"layer": 0, "head": 0, "steps": [{"step": 0, "retained": [1, 5]}]},
+                                {"layer": 0, "head": 1, "steps": [{"step": 0, "retained": [2]}]}]
+    with pytest.raises(kvloupe.KvloupeError, match="cannot be written"):
+        write_steps(tmp_path / "none" / "x.json", "", [])
+    assert [one.name for one in tmp_path.iterdir()] == ["x.json"]
 
 
 def test_sets_of_another_program_are_what_the_replay_keeps(trace: Path, tmp_path: Path) -> None:

@@ -1,0 +1,202 @@
+"""What every layer's attention function receives while a model runs: written to the trace, and checked.
+
+Queries, keys and values are taken where every modern model calls its attention function: after the rotation, the
+normalisation of heads and the update of the cache.
+"""
+from __future__ import annotations
+
+import contextlib
+import sys
+from typing import Any, Iterator
+
+import numpy as np
+
+from .errors import KvloupeError
+from .writer import Layer, Model, TraceWriter
+
+_CHUNK = 1 << 24  # logits that are computed at once: 64 MB
+# How far an output may be from the one computed again in float32, in units of the head's largest value: the model
+# rounds weights and outputs to its own type.
+_TOLERANCE = {"torch.float32": 2e-4, "torch.float16": 1e-2, "torch.bfloat16": 5e-2}
+_sink: "Sink | None" = None
+
+
+class Sink:
+    """Writes the states of each layer and the log-sum-exp of its logits; checks some outputs of the layer with them."""
+
+    def __init__(self, writer: TraceWriter, model: Model) -> None:
+        self.writer = writer
+        self.model = model
+        self.first = 0  # token of the block that runs now
+        self.seen: set[int] = set()  # layers of this block so far
+        self.layers: dict[int, Layer] = {}
+        self.last_key: dict[int, np.ndarray] = {}  # of the block's last token: [Hk, d]
+
+    def take(self, module: Any, query: Any, key: Any, value: Any, mask: Any, output: Any, scale: float,
+             softcap: float, window: int, sinks: Any) -> None:
+        """query [1, Hq, t, d], key and value [1, Hk, n, d], mask [1, 1, t, n] or None, output [1, t, Hq, d]."""
+        layer, fresh = int(module.layer_idx), query.shape[-2]
+        where = f"layer {layer}"
+        shape = self.model
+        if layer in self.seen:
+            raise KvloupeError(f"{where}: its attention function was called twice for one block; "
+                               "this model cannot be captured")
+        for name, states, heads in (("query", query, shape.heads), ("key", key, shape.kv_heads),
+                                    ("value", value, shape.kv_heads)):
+            if states.shape[0] != 1 or states.shape[1] != heads or states.shape[3] != shape.head_dim:
+                raise KvloupeError(f"{where}: {name} has the shape {list(states.shape)}, but a trace needs "
+                                   f"[1, {heads}, tokens, {shape.head_dim}]; this model cannot be captured")
+        self.seen.add(layer)
+        settings = self.layers.setdefault(layer, Layer(scale=scale, softcap=softcap, window=window))
+        if (settings.scale, settings.softcap, settings.window) != (scale, softcap, window):
+            raise KvloupeError(f"{where}: its attention changes from block to block; a trace cannot say this")
+        if sinks is not None and settings.sink_logits is None:
+            settings.sink_logits = sinks.detach().float().cpu().numpy().reshape(-1)
+            if settings.sink_logits.shape != (shape.heads,):
+                raise KvloupeError(f"{where}: {settings.sink_logits.size} sink logits for {shape.heads} query heads")
+        seen = self._visible(where, mask, fresh, key.shape[-2], window, query.device)
+        k_new, v_new = key[0, :, -fresh:].float(), value[0, :, -fresh:].float()
+        self.writer.add(layer, self.first, "query", query[0].float().cpu().numpy())
+        self.writer.add(layer, self.first, "key", k_new.cpu().numpy())
+        self.writer.add(layer, self.first, "value", v_new.cpu().numpy())
+        self.last_key[layer] = k_new[:, -1].cpu().numpy()
+        self._check(where, query, key, value, seen, output, settings)
+        self.writer.add(layer, self.first, "attention_logsumexp", self._logsumexp(query, key, seen, settings))
+
+    def _visible(self, where: str, mask: Any, fresh: int, count: int, window: int, device: Any) -> Any:
+        """[t, n]: which keys each query sees. Raises KvloupeError if the model's mask says otherwise."""
+        import torch
+
+        end = self.first + fresh
+        distance = (torch.arange(self.first, end, device=device)[:, None]
+                    - torch.arange(end - count, end, device=device)[None])
+        seen = distance >= 0
+        if window > 0:
+            seen &= distance < window
+        if mask is not None:
+            own = mask[0, 0, :, -count:]
+            own = own if own.dtype == torch.bool else own > torch.finfo(own.dtype).min / 2
+            if mask.shape[1] != 1 or own.shape != seen.shape or not bool((own == seen).all()):
+                raise KvloupeError(f"{where}: queries see other tokens than all earlier ones or those of a sliding "
+                                   "window, which a trace cannot say; this model cannot be captured")
+        return seen
+
+    def _logits(self, q: Any, k: Any, settings: Layer) -> Any:
+        """[Hk, G t, n] in float32 of queries [Hq, t, d] and keys [Hk, n, d]."""
+        import torch
+
+        heads, count, width = k.shape
+        logits = torch.bmm(q.reshape(heads, -1, width), k.transpose(1, 2)).mul_(settings.scale)
+        if settings.softcap > 0.0:
+            logits.div_(settings.softcap).tanh_().mul_(settings.softcap)
+        return logits
+
+    def _logsumexp(self, query: Any, key: Any, seen: Any, settings: Layer) -> np.ndarray:
+        """Of each query's logits over the keys that it sees, and the sink logit, from the states as stored: [Hq, t]."""
+        import torch
+
+        q, k = self._stored(query[0]), self._stored(key[0])
+        result = torch.empty(q.shape[:2])
+        rows = max(1, _CHUNK // (q.shape[0] * k.shape[1]))
+        for first in range(0, q.shape[1], rows):
+            part = q[:, first:first + rows]
+            logits = self._logits(part, k, settings).view(q.shape[0], part.shape[1], -1)
+            logits.masked_fill_(~seen[first:first + rows], -torch.inf)
+            summed = torch.logsumexp(logits, -1)
+            if settings.sink_logits is not None:
+                sinks = torch.from_numpy(settings.sink_logits).to(summed.device)[:, None]
+                summed = torch.logaddexp(summed, sinks)
+            result[:, first:first + rows] = summed.cpu()
+        return result.numpy()
+
+    def _stored(self, states: Any) -> Any:
+        """The numbers as a reader will see them, in float32."""
+        import torch
+
+        states = states.float()
+        if self.writer.half and float(states.abs().max()) <= 65504.0:
+            return states.to(torch.float16).float()
+        return states
+
+    def _check(self, where: str, query: Any, key: Any, value: Any, seen: Any, output: Any, settings: Layer) -> None:
+        """Computes the block's first and last row of the layer's output again. Raises KvloupeError."""
+        import torch
+
+        rows = sorted({0, query.shape[-2] - 1})
+        q, k, v = query[0][:, rows].float(), key[0].float(), value[0].float()
+        logits = self._logits(q, k, settings).view(q.shape[0], len(rows), -1)
+        logits.masked_fill_(~seen[rows], -torch.inf)
+        if settings.sink_logits is not None:
+            sinks = torch.from_numpy(settings.sink_logits).to(logits.device)
+            logits = torch.cat([logits, sinks[:, None, None].expand(-1, len(rows), 1)], -1)
+        weights = torch.softmax(logits, -1)[..., :k.shape[1]]
+        own = torch.bmm(weights.reshape(k.shape[0], -1, k.shape[1]), v).view(q.shape[0], len(rows), -1)
+        given = output[0, rows].float().view(len(rows), q.shape[0], -1).transpose(0, 1)
+        largest = torch.linalg.vector_norm(v, torch.inf, (1, 2)).repeat_interleave(q.shape[0] // k.shape[0])
+        wrong = ((own - given).abs().amax((1, 2)) / largest.clamp_min(1e-30)).max()
+        if not float(wrong) <= _TOLERANCE.get(str(query.dtype), 5e-2):
+            raise KvloupeError(f"{where}: softmax(q k) v of the captured states is not the output of the model's "
+                               f"attention (they differ by {float(wrong):.2g} of the largest value); its attention "
+                               "does something that a trace cannot say")
+
+
+def _attention(module: Any, query: Any, key: Any, value: Any, attention_mask: Any, dropout: float = 0.0,
+               scaling: float | None = None, **rest: Any) -> Any:
+    from transformers.integrations.sdpa_attention import sdpa_attention_forward
+
+    softcap, sinks = rest.get("softcap") or 0.0, rest.get("s_aux")
+    if softcap or sinks is not None:  # sdpa ignores or refuses them: the model's own plain code
+        own = getattr(sys.modules[type(module).__module__], "eager_attention_forward", None)
+        if own is None:
+            raise KvloupeError(f"layer {module.layer_idx}: caps its logits or has sink logits, but its module has no "
+                               "eager_attention_forward; this model cannot be captured")
+        result = own(module, query, key, value, _additive(attention_mask, query), scaling=scaling, dropout=0.0, **rest)
+    else:
+        result = sdpa_attention_forward(module, query, key, value, attention_mask, dropout=0.0, scaling=scaling,
+                                        **rest)
+    if _sink is not None:
+        window = rest.get("sliding_window", getattr(module, "sliding_window", None)) or 0
+        scale = query.shape[-1] ** -0.5 if scaling is None else float(scaling)
+        _sink.take(module, query, key, value, attention_mask, result[0], scale, float(softcap), int(window), sinks)
+    return result
+
+
+def _additive(mask: Any, query: Any) -> Any:
+    """A mask of truths as numbers to add."""
+    import torch
+
+    if mask is None or mask.dtype != torch.bool:
+        return mask
+    zero = torch.zeros((), dtype=query.dtype, device=query.device)
+    return torch.where(mask, zero, torch.finfo(query.dtype).min)
+
+
+def _mask(*positional: Any, **named: Any) -> Any:
+    from transformers.masking_utils import sdpa_mask
+
+    named["allow_is_causal_skip"] = False  # the mask is compared with what the trace says
+    return sdpa_mask(*positional, **named)
+
+
+@contextlib.contextmanager
+def captured(model: Any, sink: Sink) -> Iterator[None]:
+    """While it is open, `sink` takes what the layers' attention functions receive."""
+    from transformers import AttentionInterface, AttentionMaskInterface
+
+    global _sink
+    AttentionInterface.register("kvloupe", _attention)
+    AttentionMaskInterface.register("kvloupe", _mask)  # else the causal mask is lost
+    before, training = model.config._attn_implementation, model.training
+    _sink = sink
+    try:
+        try:
+            model.set_attn_implementation("kvloupe")
+        except (AttributeError, ValueError) as error:
+            raise KvloupeError(f"{type(model).__name__} does not call its attention function through transformers' "
+                               "registry; this model cannot be captured") from error
+        model.eval()
+        yield
+    finally:
+        _sink = None
+        model.train(training)
+        model.set_attn_implementation(before)

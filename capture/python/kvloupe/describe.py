@@ -1,0 +1,214 @@
+"""What a trace says about a transformers model: shape, rotary positions, windows, fingerprint."""
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .errors import KvloupeError
+from .rotation import frequencies, unrotated
+from .writer import Layer, Model
+
+_INTERLEAVED = {"cohere", "cohere2", "glm", "glm4", "ernie4_5", "helium"}  # turn coordinates 2j and 2j + 1 together
+
+
+def text_config(model: Any) -> Any:
+    return model.config.get_text_config() if hasattr(model.config, "get_text_config") else model.config
+
+
+def layers_of(model: Any) -> list[Any]:
+    """The decoder's layers. Raises KvloupeError where they are not where transformers puts them."""
+    base = model.get_decoder() if hasattr(model, "get_decoder") else getattr(model, "model", None)
+    layers = getattr(base, "layers", None)
+    if layers is None or not len(layers):
+        raise KvloupeError(f"{type(model).__name__}: its layers were not found; give a decoder such as "
+                           "AutoModelForCausalLM loads")
+    for at, layer in enumerate(layers):
+        if not hasattr(layer, "self_attn"):
+            raise KvloupeError(f"layer {at} of {type(model).__name__} has no self-attention (self_attn); this model "
+                               "cannot be captured")
+    return list(layers)
+
+
+def refuse_quantised(model: Any) -> None:
+    """Raises KvloupeError for weights that are not floating-point numbers."""
+    import torch
+
+    method = getattr(getattr(model.config, "quantization_config", None), "quant_method", None)
+    if method is not None:
+        raise KvloupeError(f"the model is quantised ({getattr(method, 'value', method)}); load it in float32, "
+                           "bfloat16 or float16")
+    for at, layer in enumerate(layers_of(model)):
+        for name, part in layer.self_attn.named_modules():
+            weight = getattr(part, "weight", None)
+            if weight is None or isinstance(weight, torch.Tensor) and weight.is_floating_point():
+                continue
+            raise KvloupeError(f"layer {at}: the weights of {name} ({type(part).__name__}) are quantised; load the "
+                               "model in float32, bfloat16 or float16")
+
+
+def describe(model: Any) -> Model:
+    """The attributes of `/model`; windows are those of the attention functions, which are seen only when they run."""
+    config = text_config(model)
+    heads = config.num_attention_heads
+    folder = Path(str(getattr(config, "_name_or_path", "") or model.config._name_or_path or "model"))
+    file = folder / "config.json"
+    found = Model(
+        layers=len(layers_of(model)), heads=heads,
+        kv_heads=getattr(config, "num_key_value_heads", None) or heads,
+        head_dim=getattr(config, "head_dim", None) or config.hidden_size // heads,
+        hidden=config.hidden_size, vocabulary=config.vocab_size, name=folder.name,
+        architecture=type(model).__name__,
+        rope_pairing="interleaved" if config.model_type in _INTERLEAVED else "half",
+        config=file.read_text(encoding="utf-8") if file.is_file() else config.to_json_string(use_diff=False),
+        fingerprint=fingerprint(folder) if file.is_file() else "")
+    kinds = list(getattr(config, "layer_types", None) or [])
+    found.rope_theta, found.rope_scaling, found.rotary_dim = _rotation(
+        model, found, "full_attention" if "full_attention" in kinds or not kinds else kinds[0])
+    return found
+
+
+def _parameters(config: Any, kind: str) -> dict[str, Any]:
+    """The rotary parameters of layers of this type, in transformers' present names."""
+    own = dict(getattr(config, "rope_parameters", None) or {})
+    if own and all(isinstance(value, dict) or value is None for value in own.values()):  # by type of layer
+        return dict(own.get(kind) or {})
+    if own:
+        return own
+    own = dict(getattr(config, "rope_scaling", None) or {})  # before transformers 5
+    theta = getattr(config, "rope_theta", None)
+    local = getattr(config, "rope_local_base_freq", None)
+    if kind == "sliding_attention" and local is not None:
+        own, theta = {}, local
+    return own | ({} if theta is None else {"rope_theta": theta})
+
+
+def _rotation(model: Any, shape: Model, kind: str) -> tuple[float, dict[str, Any] | None, int]:
+    """rope_theta, rope_scaling and rotated channels of layers of this type, compared with the model's own numbers."""
+    config = text_config(model)
+    rope = _parameters(config, kind)
+    theta = float(rope.pop("rope_theta", None) or 0.0)
+    partial = rope.pop("partial_rotary_factor", None) or getattr(config, "partial_rotary_factor", None) or 1.0
+    scaling = {name: value for name, value in rope.items() if value is not None}
+    name = scaling.pop("type", None)
+    scaling.setdefault("rope_type", name or "default")
+    width = int(shape.head_dim * partial)
+    rotary = getattr(model.get_decoder() if hasattr(model, "get_decoder") else model.model, "rotary_emb", None)
+    local = getattr(model.get_decoder() if hasattr(model, "get_decoder") else model.model, "rotary_emb_local", None)
+    if kind == "sliding_attention" and local is not None:  # before transformers 5
+        rotary = local
+    own = getattr(rotary, f"{kind}_inv_freq", None)
+    factor = getattr(rotary, f"{kind}_attention_scaling", 1.0)
+    if own is None:
+        own, factor = getattr(rotary, "inv_freq", None), getattr(rotary, "attention_scaling", 1.0)
+    if own is None:
+        return (theta, None if scaling["rope_type"] == "default" else scaling, width)
+    own = own.detach().double().cpu().numpy()
+    if scaling["rope_type"] == "yarn" and "factor" not in scaling and scaling.get("original_max_position_embeddings"):
+        scaling["factor"] = config.max_position_embeddings / scaling["original_max_position_embeddings"]
+    try:
+        angles, stretch = frequencies(theta, scaling, 2 * len(own))
+        same = np.allclose(angles, own, rtol=1e-4, atol=1e-12) and np.isclose(stretch, float(factor), rtol=1e-4)
+    except (KvloupeError, KeyError, TypeError, ZeroDivisionError):
+        same = False
+    if not same:  # kvloupe says that it cannot undo this rotation
+        scaling["rope_type"] = scaling["rope_type"] if scaling["rope_type"] not in (
+            "default", "linear", "llama3", "yarn") else f"{scaling['rope_type']} of {config.model_type}"
+    return theta, None if scaling["rope_type"] == "default" else scaling, min(2 * len(own), shape.head_dim)
+
+
+def layer_rotations(model: Any, shape: Model, layers: dict[int, Layer]) -> None:
+    """Fills in rope_theta and rope_scaling of the layers whose rotation is not the model's."""
+    kinds = list(getattr(text_config(model), "layer_types", None) or [])
+    for at, layer in layers.items():
+        if at < len(kinds):
+            theta, scaling, _ = _rotation(model, shape, kinds[at])
+            if (theta, scaling) != (shape.rope_theta, shape.rope_scaling):
+                layer.rope_theta, layer.rope_scaling = theta, scaling
+
+
+class RotationCheck:
+    """Compares keys before and after the rotation, where a model computes the former in a module of its own.
+
+    Some models do not rotate in some layers, and their configs say so in different ways: here the numbers say so.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self._before: dict[int, np.ndarray] = {}
+        self._hooks = []
+        for at, layer in enumerate(layers_of(model)):
+            attention = layer.self_attn
+            part = next((getattr(attention, name) for name in ("k_norm", "k_layernorm", "k_proj")
+                         if getattr(attention, name, None) is not None), None)
+            if part is not None:
+                self._hooks.append(part.register_forward_hook(self._hook(at)))
+
+    def _hook(self, layer: int) -> Any:
+        def keep(module: Any, arguments: Any, output: Any) -> None:
+            self._before[layer] = output.detach()[0].float().cpu().numpy()
+        return keep
+
+    def close(self) -> None:
+        for hook in self._hooks:
+            hook.remove()
+        self._hooks = []
+
+    def apply(self, shape: Model, layers: dict[int, Layer], keys: dict[int, np.ndarray], position: int) -> None:
+        """`keys`: of the token at `position` > 0 of each layer, [Hk, d], rotated. Corrects what `layers` say."""
+        for at, before in self._before.items():
+            key, layer = keys[at].astype(np.float64), layers[at]
+            count = before.size // key.size
+            forms = [before.reshape(count, *key.shape)[-1]]
+            if before.ndim == 3 and before.shape[0] == key.shape[0]:  # [Hk, t, d]
+                forms.append(before[:, -1])
+            own = layer.rope_theta is not None
+            theta = layer.rope_theta if own else shape.rope_theta
+            scaling = layer.rope_scaling if own else shape.rope_scaling
+            far = lambda states: min(float(np.abs(states - form).max()) for form in forms)
+            allowed = 0.03 * max(float(np.abs(form).max()) for form in forms)
+            if far(key) <= 1e-3 * allowed and theta:
+                layer.rope_theta, layer.rope_scaling = 0.0, None
+                continue
+            try:
+                angles, factor = frequencies(theta, scaling, shape.rotary_dim or shape.head_dim)
+            except KvloupeError:
+                continue
+            rotated = 2 * len(angles)
+            plain = unrotated(key, np.full(len(key), position), angles, shape.rope_pairing).astype(np.float64)
+            plain[:, :rotated] /= factor
+            if far(plain) > allowed:
+                layer.rope_theta, layer.rope_scaling = theta, {"rope_type": "of another kind"}
+
+
+def fingerprint(folder: str | os.PathLike[str]) -> str:
+    """Identifies the model in a folder by content, as docs/trace-format.md says; empty without weights."""
+    folder = Path(folder)
+    config = (folder / "config.json").read_bytes()
+    names = ["model.safetensors"]
+    if not (folder / names[0]).is_file():
+        index = folder / "model.safetensors.index.json"
+        if not index.is_file():
+            return ""
+        names = sorted(set(json.loads(index.read_text())["weight_map"].values()), key=lambda name: name.encode())
+    number = lambda n: int(n).to_bytes(8, "little")
+    digest = hashlib.sha256(b"kvloupe model fingerprint 1\n" + number(len(config)) + config)
+    for name in names:
+        path = folder / name
+        size = path.stat().st_size
+        digest.update(number(len(name.encode())) + name.encode() + number(size))
+        with open(path, "rb") as file:
+            if size <= 64 << 20:
+                digest.update(file.read())
+                continue
+            head = file.read(8)
+            digest.update(head + file.read(min(int.from_bytes(head, "little"), 100_000_000)))
+            for at in range(0, size, 4 << 20):
+                file.seek(at)
+                digest.update(file.read(4096))
+            file.seek(size - 4096)
+            digest.update(file.read(4096))
+    return "v1:" + digest.hexdigest()

@@ -1,0 +1,279 @@
+"""Measures how far kvloupe and other programs agree, and writes docs/fidelity.md: scripts/fidelity.sh.
+
+    fidelity.py models|kvpress|tokenizers PART.json      measures one part
+    fidelity.py write PART.json... docs/fidelity.md      writes the page
+"""
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sys
+import tempfile
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[3]
+BLOCKS = {"1": 1, "7": 7, "64": 64, "all": 90}
+
+
+def versions(*names: str) -> dict[str, str]:
+    from kvloupe import program
+
+    found = {name: metadata.version(name).split("+")[0] for name in names}
+    found["kvloupe-capture"] = program.run("--version", name="kvloupe-capture").strip().split()[-1]
+    return found | {"Python": platform.python_version()}
+
+
+def models() -> dict[str, Any]:
+    """kvloupe-capture against transformers: the largest difference of each quantity, for each family."""
+    import h5py
+    import kvloupe
+    import numpy as np
+    import test_witness as witness
+    import torch
+    from kvloupe import program
+
+    def differ(a: Any, b: Any, names: list[str]) -> float:
+        """Of max(1, |x|), the largest."""
+        found = 0.0
+        for name in names:
+            x, y = a[name][:].astype(np.float64), b[name][:].astype(np.float64)
+            found = max(found, float(np.nanmax(np.abs(x - y) / np.maximum(1.0, np.abs(y)))))
+        return found
+
+    rows = []
+    ids = np.random.default_rng(3).integers(3, witness.SHAPE["vocab_size"], 90)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "ids.txt").write_text(" ".join(map(str, ids)))
+        for family in witness.FAMILIES:
+            own = folder / family.replace(" ", "-")
+            model = witness.made(family, own)
+            for dtype, blocks in (("f32", BLOCKS), ("bf16", {"64": 64})):
+                row: dict[str, Any] = {"family": family, "dtype": dtype}
+                ran = model.to({"f32": torch.float32, "bf16": torch.bfloat16}[dtype])
+                for block in blocks.values():
+                    kvloupe.capture(ran, None, ids, folder / "p.h5", block=block, store="f32", progress=False)
+                    program.run("run", "--model", own, "--ids", folder / "ids.txt", "--block", block, "--dtype", dtype,
+                                "--store", "f32", "--attention", "none", "--progress", "none", "-o", folder / "c.h5",
+                                name="kvloupe-capture")
+                    with h5py.File(folder / "p.h5") as p, h5py.File(folder / "c.h5") as c:
+                        layers = range(witness.SHAPE["num_hidden_layers"])
+                        for quantity in ("query", "key", "value", "attention_logsumexp"):
+                            now = differ(p, c, [f"layers/{layer}/{quantity}" for layer in layers])
+                            row[quantity] = max(row.get(quantity, 0.0), now)
+                        row["loss"] = max(row.get("loss", 0.0), differ(p, c, ["predictions/loss"]))
+                        same = p["predictions/token_ids"][:] == c["predictions/token_ids"][:]
+                        row["top-5"] = min(row.get("top-5", 1.0), float(same.mean()))
+                        row["top-1"] = min(row.get("top-1", 1.0), float(same[:, 0].mean()))
+                rows.append(row)
+                print(row, file=sys.stderr, flush=True)
+    return {"rows": rows, "tokens": len(ids), "versions": versions("transformers", "torch", "numpy", "h5py")}
+
+
+def kvpress() -> dict[str, Any]:
+    """Policies against presses: shares of equal sets; and a block press against a run that evicts."""
+    import dataclasses
+
+    import numpy as np
+    import presses
+
+    rows: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        contexts, closed = [], []
+        for case in presses.cases(folder):
+            contexts.append(f"{case.name}: {len(case.ids)} tokens")
+            for pair in presses.pairs():
+                for kept in presses.budgets(pair, len(case.ids)):
+                    fits = pair.fits(kept, len(case.ids))
+                    key = pair.name if fits else pair.name + ", budgets above half"
+                    row = rows.setdefault(key, {"press": key, "likeness": presses.Likeness(),
+                                                "spec": pair.policy(kept, len(case.ids))})
+                    press, scores = presses.press_sets(pair, case, kept)
+                    row["likeness"].add(press, presses.policy_sets(pair, case, kept), scores)
+            if "demo" in case.name:
+                pair = next(pair for pair in presses.pairs() if pair.name.startswith("BlockPress"))
+                kept = len(case.ids) // 4 // presses.BLOCK * presses.BLOCK
+                press, _ = presses.press_sets(pair, case, kept)
+                runs = presses.closed_loop_sets(case, "keydiff", kept, presses.BLOCK, folder)
+                closed.append({"context": case.name, "budget": kept, "equal": [
+                    float(np.mean([x.tolist() == y.tolist() for x, y in zip(a, b)])) for a, b in zip(press, runs)],
+                    "shared": [float(np.mean([len(np.intersect1d(x, y)) / len(x) for x, y in zip(a, b)]))
+                               for a, b in zip(press, runs)]})
+            print(case.name, file=sys.stderr, flush=True)
+    out = [row | {"likeness": dataclasses.asdict(row["likeness"])} for row in rows.values()]
+    return {"rows": out, "contexts": contexts, "closed": closed, "block": presses.BLOCK,
+            "versions": versions("kvpress", "transformers", "torch")}
+
+
+def tokenizers() -> dict[str, Any]:
+    """Ids of kvloupe-capture against those of the tokenizers and SentencePiece libraries."""
+    import sentencepiece
+    import tokenizer_texts as samples
+    from kvloupe import KvloupeError, program
+
+    every = samples.texts()
+    # A few large files, because the program starts anew for each. At the end of a file one line end is not text.
+    files = ["\n".join(every[at::4]) for at in range(4)]
+    rows = []
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+
+        def ours(model: Path, text: str) -> list[int]:
+            (folder / "text.txt").write_text(text + "\n", encoding="utf-8", newline="")
+            return json.loads(program.run("tokens", "--model", model, "--prompt", folder / "text.txt", "--json", "-",
+                                          name="kvloupe-capture"))["ids"]
+
+        def compare(label: str, file: str, model: Path, encode: Any) -> None:
+            row: dict[str, Any] = {"layout": label, "file": file, "tokens": 0, "differ": 0, "first": ""}
+            for text in files:
+                expected, found = encode(text), ours(model, text)
+                row["tokens"] += len(expected)
+                if expected != found:
+                    at = next((i for i, (a, b) in enumerate(zip(expected, found)) if a != b),
+                              min(len(expected), len(found)))
+                    row["differ"] += 1
+                    row["first"] = f"token {at}: {expected[at:at + 3]}, kvloupe {found[at:at + 3]}"
+            rows.append(row)
+            print(row, file=sys.stderr, flush=True)
+
+        for label, made in samples.layouts().items():
+            own = folder / "json"
+            own.mkdir(exist_ok=True)
+            made.save(str(own / "tokenizer.json"))
+            compare(label, "tokenizer.json", own, lambda text: made.encode(text).ids)
+        models = {f"trained here: {label}": path for label, path in samples.sentencepiece_models(folder).items()}
+        models["demo model"] = ROOT / "assets/demo-model"
+        for path in filter(None, os.environ.get("KVLOUPE_CHECKPOINTS", "").split(os.pathsep)):
+            if (Path(path) / "tokenizer.model").is_file():
+                models[f"checkpoint {Path(path).name}"] = Path(path)
+        for label, own in models.items():
+            read = sentencepiece.SentencePieceProcessor(model_file=str(own / "tokenizer.model"))
+            compare(label, "tokenizer.model", own, lambda text: [read.bos_id()] + read.encode(text))
+        (folder / "unigram").mkdir()
+        samples.unigram().save(str(folder / "unigram" / "tokenizer.json"))
+        try:
+            ours(folder / "unigram", "text")
+            refused = "is read"
+        except KvloupeError as error:
+            refused = str(error).replace(str(folder / "unigram") + "/", "")
+    return {"rows": rows, "texts": len(every), "characters": sum(map(len, every)), "refused": refused,
+            "versions": versions("tokenizers", "sentencepiece")}
+
+
+def table(head: list[str], rows: list[list[str]]) -> str:
+    return "\n".join("| " + " | ".join(row) + " |" for row in [head, ["---"] * len(head), *rows]) + "\n"
+
+
+def said(found: dict[str, str]) -> str:
+    return ", ".join(f"{name} {version}" for name, version in found.items())
+
+
+def page(parts: dict[str, dict[str, Any]]) -> str:
+    number = lambda value: "0" if value == 0.0 else f"{value:.1e}"
+    percent = lambda part, whole: f"{100.0 * part / whole:.1f} %" if part < whole else "100 %"
+    text = ["""<!-- Written by scripts/fidelity.sh. Do not edit: run it again. -->
+# Fidelity: kvloupe beside other programs
+
+How far kvloupe's numbers are those of transformers, its decisions those of kvpress, and its tokens those of the
+tokenizers and SentencePiece libraries. The programs share no line of code.
+
+    scripts/fidelity.sh      # measures everything and writes this page
+
+"""]
+    if "models" in parts:
+        part = parts["models"]
+        names = ["query", "key", "value", "attention_logsumexp", "loss"]
+        text.append(f"""## States and predictions: kvloupe-capture and transformers
+
+Random models of 3 layers, {part["tokens"]} tokens, states stored as float32. Each cell is the largest difference of
+any number, in units of max(1, |x|), over blocks of 1, 7, 64 and all tokens; top-5 and top-1 are the shares of equal ids
+among the five most probable and the most probable next tokens. In float32:
+
+""")
+        for dtype in ("f32", "bf16"):
+            if dtype == "bf16":
+                text.append("""
+In bfloat16, blocks of 64 tokens. Both programs round to 8 bits, in another order of operations, so states differ
+by a few of the last bits:
+
+""")
+            text.append(table(["family", *names, "top-5", "top-1"], [
+                [row["family"], *(number(row[name]) for name in names), percent(row["top-5"], 1.0),
+                 percent(row["top-1"], 1.0)] for row in part["rows"] if row["dtype"] == dtype]))
+        text.append(f"\nWith {said(part['versions'])}.\n\n")
+    if "kvpress" in parts:
+        part = parts["kvpress"]
+        text.append("""## Decisions: policies and presses of kvpress
+
+A press compresses each layer once, after the whole context; kvloupe replays the trace of the same context as one block
+(BlockPress: blocks of """ + str(part["block"]) + """). A set is what one layer and head keep, at 90, 50, 25 and 10 % of the
+context where the press allows this. *Tied*: sets in which only entries differ whose scores are equal to 5 digits,
+such as the norms of equal tokens' keys in layer 0.
+
+""")
+        text.append(table(["press", "policy", "sets", "equal", "equal or tied", "entries shared"], [
+            [row["press"], f"`{row['spec']}`", str(row["likeness"]["sets"]),
+             percent(row["likeness"]["equal"], row["likeness"]["sets"]),
+             percent(row["likeness"]["equal"] + row["likeness"]["tied"], row["likeness"]["sets"]),
+             percent(row["likeness"]["shared"], row["likeness"]["entries"])] for row in part["rows"]]))
+        text.append("""
+The contexts: """ + "; ".join(part["contexts"]) + """. The windows of the presses are 16 tokens (PyramidKV: 4, β = 8)
+unless the row says 64, so that short contexts have something to drop.
+
+- CriticalKVPress fills half of the budget by the score, the window among them; kvloupe fills a share α of what is
+  left after the window. The policy's α gives the same number (here for the last budget measured).
+- PyramidKVPress caps the first layer's budget at the context without the window, kvloupe at the whole context: above
+  about half of the context the layers' budgets differ by a few entries. A kvpress pyramid whose last layer has less
+  than its window falls back to equal budgets; kvloupe does not.
+- A budget N in kvloupe is int(S (1 - compression_ratio)) of S tokens in kvpress.
+
+### A block press scores an uncompressed run
+
+kvpress's BlockPress walks over blocks of the keys that the full run left behind. A model that really evicts after each
+block computes other keys in every layer above 0. The same policy, block and budget in the model's own cache
+(`kvloupe-capture run --policy keydiff`) and BlockPress(KeyDiffPress): share of heads with equal sets, and of equal
+entries in parentheses:
+
+""")
+        layers = len(part["closed"][0]["equal"])
+        text.append(table(["context", "budget", *(f"layer {layer}" for layer in range(layers))], [
+            [row["context"], str(row["budget"]), *(f"{100 * a:.0f} % ({100 * b:.0f} %)" for a, b in zip(
+                row["equal"], row["shared"]))] for row in part["closed"]]))
+        text.append(f"\nWith {said(part['versions'])}.\n\n")
+    if "tokenizers" in parts:
+        part = parts["tokenizers"]
+        text.append(f"""## Tokens: kvloupe-capture and the tokenizers and SentencePiece libraries
+
+{part["texts"]} texts in 25 scripts, code, and words drawn from all of Unicode 14, {part["characters"]} characters, in four
+files. The tokenizers are trained on the spot, one for each layout of the file. Files with a different id:
+
+""")
+        text.append(table(["layout", "file", "tokens", "files that differ"], [
+            [row["layout"], f"`{row['file']}`", str(row["tokens"]),
+             str(row["differ"]) + (f" ({row['first']})" if row["first"] else "")] for row in part["rows"]]))
+        text.append(f"""
+A unigram model as `tokenizer.json` is refused: "{part["refused"]}". With {said(part["versions"])}.
+[Models](models.md#tokenizers) tells of a larger check with published tokenizers.
+""")
+    return "".join(text).rstrip() + "\n"
+
+
+def main() -> int:
+    verb, *paths = sys.argv[1:]
+    if verb == "write":
+        *inputs, output = map(Path, paths)
+        parts = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in inputs}
+        output.write_text(page(parts), encoding="utf-8")
+        return 0
+    sys.path.insert(0, str(Path(__file__).parent))
+    part = {"models": models, "kvpress": kvpress, "tokenizers": tokenizers}[verb]()
+    Path(paths[0]).write_text(json.dumps(part, indent=1), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,207 @@
+"""Presses of kvpress and the policies of kvloupe that decide alike: models, prompts, and how alike their sets are."""
+from __future__ import annotations
+
+import dataclasses
+import tempfile
+from pathlib import Path
+from typing import Any, Callable, Iterator
+
+import numpy as np
+import torch
+import transformers
+
+import kvloupe
+from kvloupe import program
+from kvloupe.from_kvpress import kept_by_press
+
+transformers.utils.logging.disable_progress_bar()
+ROOT = Path(__file__).resolve().parents[3]
+BLOCK = 32  # of BlockPress
+
+
+@dataclasses.dataclass
+class Case:
+    """A model and a context: its trace and the model as transformers runs it."""
+
+    name: str
+    model: Any
+    ids: list[int]
+    trace: Path
+
+
+@dataclasses.dataclass
+class Pair:
+    """A press and the policy that decides as it does, for a budget of N of S tokens."""
+
+    name: str
+    press: Callable[[int, int], Any]  # N, S
+    policy: Callable[[int, int], str]
+    block: int = 0  # of the replay; 0: the whole context
+    eager: bool = False
+    least: int = 1  # smallest N that makes sense
+    multiple: int = 1  # N is a multiple of this
+    fits: Callable[[int, int], bool] = lambda n, s: True  # whether kvloupe has the press's rule for this N and S
+
+
+def ratio(kept: int, tokens: int) -> float:
+    """A compression ratio of which int(tokens (1 - ratio)) is `kept`."""
+    found = 1.0 - kept / tokens
+    while int(tokens * (1.0 - found)) < kept:
+        found = np.nextafter(found, 0.0)
+    assert int(tokens * (1.0 - found)) == kept
+    return float(found)
+
+
+SNAP = "snapkv(window={w},kernel=5,range=candidates,pool_before_group=1)"
+
+
+def pairs() -> list[Pair]:
+    import kvpress as k
+
+    snap = lambda w: SNAP.format(w=w)
+    w = 16  # window of the presses with windows, so that short contexts will do
+
+    def critical(kept: int, tokens: int) -> str:
+        # kvpress takes int(N/2) entries by the score, the window among them; kvloupe a share of what protection leaves.
+        first = int((1.0 - ratio(kept, tokens)) * tokens * 0.5)
+        return f"{snap(w)}+critical(alpha={(first - w + 0.5) / (kept - w):.6f},eps=1e-4)"
+
+    return [
+        Pair("KeyDiffPress", lambda n, s: k.KeyDiffPress(ratio(n, s)), lambda n, s: "keydiff"),
+        Pair("BlockPress(KeyDiffPress)", lambda n, s: k.BlockPress(k.KeyDiffPress(ratio(n, s)), block_size=BLOCK),
+             lambda n, s: "keydiff", block=BLOCK, least=BLOCK, multiple=BLOCK),
+        Pair("KnormPress", lambda n, s: k.KnormPress(ratio(n, s)), lambda n, s: "keynorm"),
+        Pair("TOVAPress", lambda n, s: k.TOVAPress(ratio(n, s)), lambda n, s: "tova(aggregate=layer,protect_last=1)"),
+        Pair("SnapKVPress", lambda n, s: k.SnapKVPress(ratio(n, s), window_size=w), lambda n, s: snap(w), least=w + 1),
+        Pair("SnapKVPress, window 64", lambda n, s: k.SnapKVPress(ratio(n, s)), lambda n, s: snap(64), least=65),
+        Pair("ObservedAttentionPress", lambda n, s: k.ObservedAttentionPress(ratio(n, s)),
+             lambda n, s: "h2o(normalise=visible)", eager=True),
+        Pair("StreamingLLMPress", lambda n, s: k.StreamingLLMPress(ratio(n, s)), lambda n, s: "sink(4)", least=5),
+        Pair("PyramidKVPress", lambda n, s: k.PyramidKVPress(ratio(n, s), window_size=4, beta=8),
+             lambda n, s: f"{snap(4)}+pyramid(8)", least=32,
+             # Above, kvpress caps the first layer's budget at S - window, kvloupe at S.
+             fits=lambda n, s: 2 * n - n / 8 <= s - 4),
+        Pair("AdaKVPress(SnapKVPress)", lambda n, s: k.AdaKVPress(k.SnapKVPress(ratio(n, s), window_size=w)),
+             lambda n, s: f"{snap(w)}+adakv(safeguard=0.2,mode=pin)", least=w + 1),
+        Pair("CriticalKVPress(SnapKVPress)",
+             lambda n, s: k.CriticalKVPress(k.SnapKVPress(ratio(n, s), window_size=w)), critical, least=2 * w + 2),
+    ]
+
+
+SHAPE = dict(vocab_size=211, hidden_size=48, intermediate_size=64, num_hidden_layers=3, num_attention_heads=6,
+             num_key_value_heads=2, head_dim=8, max_position_embeddings=512, initializer_range=0.3)
+
+
+def random_model(family: str) -> Any:
+    torch.manual_seed(7)
+    config = getattr(transformers, f"{family}Config")(**(SHAPE | ({"use_sliding_window": False} if "Qwen" in family else {})))
+    model = transformers.AutoModelForCausalLM.from_config(config).float().eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.dim() == 1:
+                parameter.add_(torch.randn_like(parameter) * 0.2)
+    return model
+
+
+def demo_ids(prompt: str) -> list[int]:
+    return kvloupe.Tokenizer(ROOT / "assets/demo-model").encode(
+        kvloupe.read_prompt(ROOT / f"assets/prompts/{prompt}.txt"))[0]
+
+
+def cases(folder: Path, store: str = "f32", names: str = "") -> Iterator[Case]:
+    """Those whose name contains `names`."""
+    demo = transformers.AutoModelForCausalLM.from_pretrained(ROOT / "assets/demo-model", dtype=torch.float32).eval()
+    random = np.random.default_rng(11)
+    inputs = [(f"demo model, {name}", demo, demo_ids(name)) for name in ("needle", "four-needles")]
+    inputs.append(("demo model, long (first 1024)", demo, demo_ids("long")[:1024]))
+    for family in ("Llama", "Qwen3"):
+        inputs.append((f"random {family}", random_model(family), random.integers(3, SHAPE["vocab_size"], 300).tolist()))
+    for name, model, ids in (one for one in inputs if names in one[0]):
+        trace = folder / f"{''.join(filter(str.isalnum, name))}-{store}.h5"
+        kvloupe.capture(model, None, ids, trace, block=len(ids), store=store, progress=False)
+        yield Case(name, model, ids, trace)
+
+
+def press_sets(pair: Pair, case: Case, kept: int) -> tuple[list[list[np.ndarray]], list[np.ndarray]]:
+    """The sets by layer and head, and the scores that decided, [heads, tokens] for each layer (none: BlockPress)."""
+    press = pair.press(kept, len(case.ids))
+    scorer = getattr(press, "press", press) if "AdaKV" in pair.name else press
+    scores: list[np.ndarray] = []
+    if hasattr(scorer, "score"):
+        own = scorer.score
+
+        def score(*positional: Any, **named: Any) -> Any:
+            result = own(*positional, **named)
+            scores.append(result[0].detach().double().numpy().copy())
+            return result
+        scorer.score = score
+    before = case.model.config._attn_implementation
+    if pair.eager:
+        case.model.set_attn_implementation("eager")
+    try:
+        return kept_by_press(press, case.model, case.ids), scores
+    finally:
+        case.model.set_attn_implementation(before)
+
+
+def policy_sets(pair: Pair, case: Case, kept: int) -> list[list[np.ndarray]]:
+    tokens = len(case.ids)
+    with tempfile.TemporaryDirectory() as folder:
+        replay = kvloupe.replay(case.trace, pair.policy(kept, tokens), kept, block=pair.block or tokens, steps="last")
+    found: dict[int, dict[int, np.ndarray]] = {}
+    for one in replay["heads"]:
+        found.setdefault(one["layer"], {})[one["head"]] = np.array(one["steps"][-1]["retained"])
+    return [[found[layer][head] for head in sorted(found[layer])] for layer in sorted(found)]
+
+
+@dataclasses.dataclass
+class Likeness:
+    sets: int = 0
+    equal: int = 0
+    tied: int = 0  # not equal, but only entries with scores equal to a few units of float32 differ
+    entries: int = 0  # kept by the press
+    shared: int = 0
+
+    def add(self, press: list[list[np.ndarray]], policy: list[list[np.ndarray]], scores: list[np.ndarray]) -> None:
+        for layer, (a, b) in enumerate(zip(press, policy)):
+            for head, (x, y) in enumerate(zip(a, b)):
+                both = len(np.intersect1d(x, y))
+                same = len(x) == len(y) == both
+                self.sets += 1
+                self.equal += same
+                self.entries += len(x)
+                self.shared += both
+                if not same and scores and len(x) == len(y):
+                    one, other = np.setdiff1d(x, y), np.setdiff1d(y, x)
+                    found = scores[layer][head][np.concatenate([one, other])]
+                    self.tied += bool(np.ptp(found) <= 1e-5 * np.abs(found).max())
+
+    def __iadd__(self, other: "Likeness") -> "Likeness":
+        for field in dataclasses.fields(self):
+            setattr(self, field.name, getattr(self, field.name) + getattr(other, field.name))
+        return self
+
+
+def budgets(pair: Pair, tokens: int, shares: Any = (0.9, 0.5, 0.25, 0.1)) -> list[int]:
+    """These shares of the context, where the press takes them."""
+    found = []
+    for share in shares:
+        kept = int(tokens * share) // pair.multiple * pair.multiple
+        if kept >= pair.least and kept not in found:
+            found.append(kept)
+    return found
+
+
+def closed_loop_sets(case: Case, policy: str, kept: int, block: int, folder: Path) -> list[list[np.ndarray]]:
+    """What the demo model's own cache holds after the context, run by kvloupe-capture with the policy in its cache."""
+    import h5py
+
+    ids = folder / "ids.txt"
+    ids.write_text(" ".join(map(str, case.ids)))
+    out = folder / "closed.h5"
+    program.run("run", "--model", ROOT / "assets/demo-model", "--ids", ids, "--block", block, "--policy", policy,
+                "--budget", kept, "--dtype", "f32", "--store", "f32", "--attention", "none", "--progress", "none",
+                "-o", out, name="kvloupe-capture")
+    with h5py.File(out) as file:
+        return [[np.flatnonzero(head < 0) for head in file[f"layers/{layer}/evicted_at"][:]]
+                for layer in range(file["model"].attrs["num_layers"])]

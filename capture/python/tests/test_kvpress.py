@@ -1,0 +1,109 @@
+"""kvloupe's policies and kvpress's presses keep the same entries: scripts/test-kvpress.sh."""
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("kvpress")
+
+import kvloupe  # noqa: E402
+import presses  # noqa: E402
+from kvloupe.from_kvpress import kept_by_press  # noqa: E402
+
+NAMES = [pair.name for pair in presses.pairs()]
+
+
+@pytest.fixture(scope="module")
+def cases(tmp_path_factory: pytest.TempPathFactory) -> list[presses.Case]:
+    folder = tmp_path_factory.mktemp("traces")
+    return [*presses.cases(folder, names="needle"), *presses.cases(folder, names="random")]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_policy_keeps_what_the_press_keeps(name: str, cases: list[presses.Case]) -> None:
+    pair = next(pair for pair in presses.pairs() if pair.name == name)
+    found = presses.Likeness()
+    for case in cases:
+        for kept in presses.budgets(pair, len(case.ids), (0.8, 0.3)):
+            if pair.fits(kept, len(case.ids)):
+                press, scores = presses.press_sets(pair, case, kept)
+                found.add(press, presses.policy_sets(pair, case, kept), scores)
+    assert found.sets > 20
+    assert found.equal + found.tied == found.sets, found
+    assert found.equal > 0.8 * found.sets and found.shared > 0.995 * found.entries
+
+
+def test_another_policy_does_not(cases: list[presses.Case]) -> None:
+    """The comparison can fail."""
+    pair = next(pair for pair in presses.pairs() if pair.name == "KeyDiffPress")
+    pair.policy = lambda n, s: "keydiff(anchor=rawmean)"
+    found = presses.Likeness()
+    press, scores = presses.press_sets(pair, cases[0], 100)
+    found.add(press, presses.policy_sets(pair, cases[0], 100), scores)
+    assert found.equal + found.tied < found.sets
+
+
+def test_its_sets_are_shown_by_external(cases: list[presses.Case], tmp_path: Path) -> None:
+    import kvpress
+
+    case = next(case for case in cases if "random Llama" in case.name)
+    for press in (kvpress.ExpectedAttentionPress(0.5), kvpress.AdaKVPress(kvpress.ExpectedAttentionPress(0.5)),
+                  kvpress.ChunkKVPress(kvpress.SnapKVPress(0.6, window_size=16), chunk_length=20)):
+        kept = kept_by_press(press, case.model, case.ids)
+        for trace in (case.trace, None):
+            file = kvloupe.from_kvpress(press, case.model, case.ids, tmp_path / "sets.json", trace=trace)
+            replay = kvloupe.replay(case.trace, f'external("{file}")', "100%", block=len(case.ids), steps="last")
+            for one in replay["heads"]:
+                assert one["steps"][-1]["retained"] == kept[one["layer"]][one["head"]].tolist()
+        assert getattr(case.model.model.layers[0].self_attn, "masked_key_indices", None) is None
+    sizes = {len(head) for layer in kept_by_press(kvpress.AdaKVPress(kvpress.ExpectedAttentionPress(0.5)), case.model,
+                                                  case.ids) for head in layer}
+    assert len(sizes) > 1  # head by head
+
+
+def test_a_trace_with_an_answer_keeps_it(tmp_path: Path) -> None:
+    import kvpress
+
+    model, ids = presses.random_model("Llama"), list(range(5, 105))
+    trace = kvloupe.capture(model, None, ids, tmp_path / "t.h5", block=25, generate=4)
+    file = kvloupe.from_kvpress(kvpress.KnormPress(0.5), model, ids, tmp_path / "x.json", trace=trace)
+    kept = kept_by_press(kvpress.KnormPress(0.5), model, ids)
+    replay = kvloupe.replay(trace, f'external("{file}")', "100%")
+    with kvloupe.open(trace) as opened:
+        count = len(opened)
+    for one in replay["heads"]:
+        assert one["steps"][-1]["retained"] == kept[one["layer"]][one["head"]].tolist() + list(range(100, count))
+    with pytest.raises(kvloupe.KvloupeError, match="no step ends with token 79"):
+        kvloupe.from_kvpress(kvpress.KnormPress(0.5), model, ids[:80], tmp_path / "y.json", trace=trace)
+    with pytest.raises(kvloupe.KvloupeError, match="does not begin with these ids"):
+        kvloupe.from_kvpress(kvpress.KnormPress(0.5), model, [7] * 100, tmp_path / "y.json", trace=trace)
+    assert not (tmp_path / "y.json").exists()
+
+
+def test_rotated_keys_are_known_by_their_values(tmp_path: Path) -> None:
+    import kvpress
+
+    model = presses.random_model("Llama")
+    ids = np.random.default_rng(1).permutation(200)[:150].tolist()
+    press = kvpress.KnormPress(0.5)
+    plain = kept_by_press(press, model, ids)
+    turned = kept_by_press(kvpress.KeyRerotationPress(press), model, ids)
+    for a, b in zip(plain, turned):
+        for x, y in zip(a, b):
+            assert x.tolist() == y.tolist()
+    with pytest.raises(kvloupe.KvloupeError, match="layer 0, head 0: the press changes its keys, and some tokens"):
+        kept_by_press(kvpress.KeyRerotationPress(press), model, ids[:100] + ids[:50])
+    with pytest.raises(kvloupe.KvloupeError, match="StreamingLLMPress: .*more tokens than n_sink"):
+        kept_by_press(kvpress.StreamingLLMPress(0.5), model, [5, 6])
+
+
+def test_a_block_press_scores_an_uncompressed_run(cases: list[presses.Case], tmp_path: Path) -> None:
+    """With the same policy, block and budget, a run that evicts has other keys above layer 0."""
+    pair = next(pair for pair in presses.pairs() if pair.name.startswith("BlockPress"))
+    case, kept = cases[0], 96
+    press, _ = presses.press_sets(pair, case, kept)
+    closed = presses.closed_loop_sets(case, "keydiff", kept, presses.BLOCK, tmp_path)
+    equal = [np.mean([x.tolist() == y.tolist() for x, y in zip(a, b)]) for a, b in zip(press, closed)]
+    assert equal[0] == 1.0 and np.mean(equal[1:]) < 0.5, equal

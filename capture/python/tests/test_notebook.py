@@ -1,0 +1,56 @@
+"""docs/notebook.ipynb runs, and what it shows is what the file holds."""
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+nbformat = pytest.importorskip("nbformat")
+nbclient = pytest.importorskip("nbclient")
+pytest.importorskip("pandas")
+pytest.importorskip("torch")
+
+import kvloupe  # noqa: E402
+from kvloupe import program  # noqa: E402
+
+ROOT = Path(__file__).resolve().parents[3]
+NOTEBOOK = ROOT / "docs/notebook.ipynb"
+
+
+def run(notebook: nbformat.NotebookNode, folder: Path) -> None:
+    """Executes it in `folder`; its outputs are those of the run."""
+    os.environ["KVLOUPE_REPOSITORY"] = str(ROOT)
+    os.environ["TQDM_DISABLE"] = "1"
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(kvloupe.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+    nbclient.NotebookClient(notebook, timeout=600, kernel_name="python3",
+                            resources={"metadata": {"path": str(folder)}}).execute()
+    for cell in notebook.cells:  # what differs from run to run
+        cell.get("metadata", {}).pop("execution", None)
+        if cell.cell_type == "code":
+            cell.outputs = [one for one in cell.outputs if one.get("name") != "stderr"]
+
+
+def shown(notebook: nbformat.NotebookNode) -> list[str]:
+    """Everything that each cell prints or shows as text."""
+    return ["".join(one.get("text", "") or str(one.get("data", {}).get("text/plain", "")) for one in cell.outputs)
+            for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def test_it_runs_and_shows_what_it_holds(tmp_path: Path) -> None:
+    for name in ("kvloupe", "kvloupe-capture"):
+        try:
+            program.find(name)
+        except kvloupe.KvloupeError:
+            pytest.skip(f"{name} is not built")
+    stored = nbformat.read(NOTEBOOK, as_version=4)
+    assert NOTEBOOK.stat().st_size < 150_000
+    fresh = nbformat.read(NOTEBOOK, as_version=4)
+    run(fresh, tmp_path)
+    figures = [one for cell in fresh.cells if cell.cell_type == "code" for one in cell.outputs
+               if "image/svg+xml" in one.get("data", {})]
+    assert len(figures) == 1
+    if os.environ.get("KVLOUPE_WRITE_NOTEBOOK"):  # after a change of the cells
+        nbformat.write(fresh, NOTEBOOK)
+        stored = fresh
+    assert shown(fresh) == shown(stored)
