@@ -227,3 +227,29 @@ def test_what_differs_between_layers_is_written(tmp_path: Path) -> None:
     assert found["cohere2"][1]["rope_theta"] == 0.0 and "rope_theta" not in found["cohere2"][0]
     assert found["glm"][3]["rotary_dim"] == 4 and found["glm"][3]["rope_pairing"] == "interleaved"
     assert "rotary_dim" not in gemma[3]
+
+
+@pytest.mark.parametrize("family", list(SPECIAL))
+def test_kvloupe_computes_with_what_differs_between_layers(family: str, tmp_path: Path) -> None:
+    """The mass that a policy keeps, by kvloupe and from the model's own attention rows."""
+    ids = np.random.default_rng(5).integers(3, SHAPE["vocab_size"], 60)
+    kvloupe.capture(made(family, tmp_path / "model"), None, ids, tmp_path / "t.h5", block=16, store="f32")
+    smaller = 0
+    with kvloupe.open(tmp_path / "t.h5") as trace:
+        for policy in ("sink", "h2o", "tova"):
+            kept = kvloupe.replay(tmp_path / "t.h5", policy, 10, block=16)
+            for head in kept["heads"]:
+                layer, step = head["layer"], head["steps"][-1]
+                window = trace.layer(layer).window
+                assert min(step["retained"]) >= (60 + 1 - window if window else 0)
+                for one in step["metrics"]["query_heads"]:
+                    row = trace.attention(layer, one["query_head"], 59)[0].astype(np.float64)
+                    rest = 1.0 - row.sum() if trace.layer(layer).sink_logits is not None else 0.0
+                    mass = row[step["retained"]].sum() + rest
+                    # The last query still had the token that leaves the window with this step.
+                    leaving = row[60 - window] if window else 0.0
+                    found = one["retained_mass"]
+                    assert min(abs(found - mass), abs(found - mass - leaving)) < 1e-5, (policy, layer)
+                    assert one["perturbation_l1"] <= one["bound_l1"] * (1 + 1e-6) + 1e-6
+                    smaller += found < 0.999
+    assert smaller > 20
