@@ -10,6 +10,7 @@
 #include "analysis/record/layer_states.h"
 #include "analysis/replay/layer_loop.h"
 #include "analysis/replay/layer_replay.h"
+#include "analysis/replay/replay_notes.h"
 #include "analysis/trace/segments.h"
 
 namespace kvloupe {
@@ -119,8 +120,7 @@ std::vector<Block> replay_blocks(const Trace& trace, int block,
 
 Replay replay(const Trace& trace, const ReplayRequest& request, Progress& progress,
               const std::function<void(const std::vector<HeadReplay>&)>& on_layer) {
-  ModelInfo model = trace.model();
-  model.sliding_window = trace.narrowest_window();
+  const ModelInfo model = noted_model(trace);
   std::vector<int> order = layers_of(request, model);
   check_head(request, model);
   for (const std::string& name : request.measures) {
@@ -138,7 +138,7 @@ Replay replay(const Trace& trace, const ReplayRequest& request, Progress& progre
   result.blocks = replay_blocks(trace, request.block, request.compression);
   result.compression = replay_compression(trace, request.compression);
   result.acts_until = compression_end(trace.tokens(), trace.run(), result.compression);
-  result.notes = policy_notes(request.policy, model, request.budget, trace.length());
+  result.notes = replay_notes(trace, request.policy, request.budget);
   progress.set_total(static_cast<long>(order.size() * result.blocks.size()));
   const MeasureChoice measures{true, request.measures};
   LayerContext common;

@@ -6,6 +6,7 @@
 
 #include "analysis/policy/policy.h"
 #include "analysis/policy/policy_files.h"
+#include "analysis/replay/replay_notes.h"
 #include "analysis/trace/segments.h"
 
 namespace kvloupe::figure {
@@ -52,9 +53,7 @@ Replay without_heads(const Trace& trace, const ReplayKey& key) {
   replay.compression = key.compression;
   replay.acts_until = compression_end(trace.tokens(), trace.run(), key.compression);
   replay.blocks = replay_blocks(trace, key.block, key.compression);
-  ModelInfo model = trace.model();
-  model.sliding_window = trace.narrowest_window();
-  replay.notes = policy_notes(key.policy, model, key.budget, trace.length());
+  replay.notes = replay_notes(trace, key.policy, key.budget);
   return replay;
 }
 

@@ -101,6 +101,8 @@ class FigureRequestTest : public ::testing::TestWithParam<std::string> {
     add("policy A", replays, [](FigureSettings& s) { s.policy = "tova"; });
     add("policy B", replays, [](FigureSettings& s) { s.policy_b = "sink"; });
     add("block", replays, [](FigureSettings& s) { s.block = 16; });
+    add("compression", replays,
+        [](FigureSettings& s) { s.compression = Compression::context_only; });
     add("budget", replays, [](FigureSettings& s) { s.budget = "31"; });
     all.back().read |= needs.evaluated_budget;
     for (const figure::ChoiceInfo& choice : info().choices) {
@@ -173,6 +175,7 @@ TEST_P(FigureRequestTest, ASessionAsksForTheSameAgain) {
   state.policy_b_on = true;
   state.budget = "31";
   state.block = 16;
+  state.compression = Compression::context_only;
   state.selection = {.layer = 1, .head = 1, .query_head = 3, .step = 1, .token = 7};
   state.selection.first_token = 3;
   state.selection.last_token = 40;

@@ -39,6 +39,7 @@ TEST_F(Session, WhatIsWrittenIsRead) {
   state.policy_b_on = true;
   state.budget = "12.5%";
   state.block = 64;
+  state.compression = Compression::context_only;
   state.tiles[2].x_range = {{1.25, 77.5}};
   state.tiles[0].limits = {{1e-5, 0.3}};
   state.tile_count = 4;
@@ -64,6 +65,7 @@ TEST_F(Session, WhatIsWrongIsNamed) {
   EXPECT_THAT(problem(R"(, "tile_count": 5)"), HasSubstr("tile_count must be between 1 and 4"));
   EXPECT_THAT(problem(R"(, "tile_count": "two")"), HasSubstr("tile_count must be a whole number"));
   EXPECT_THAT(problem(R"(, "colour": 1)"), HasSubstr("colour is not a field"));
+  EXPECT_THAT(problem(R"(, "compression": "later")"), HasSubstr("later"));
   EXPECT_THAT(problem(R"(, "theme": "pink")"), HasSubstr("pink"));
   EXPECT_THAT(problem(R"(, "policy_a": "keydif")"), HasSubstr("keydif"));
   EXPECT_THAT(problem(R"(, "budget": "0")"), HasSubstr("budget is not valid"));

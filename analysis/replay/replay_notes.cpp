@@ -1,0 +1,24 @@
+#include "analysis/replay/replay_notes.h"
+
+#include "analysis/policy/policy.h"
+#include "analysis/trace/window_text.h"
+
+namespace kvloupe {
+
+ModelInfo noted_model(const Trace& trace) {
+  ModelInfo model = trace.model();
+  model.sliding_window = trace.same_window() ? trace.window(0) : 0;
+  return model;
+}
+
+std::vector<std::string> replay_notes(const Trace& trace, const PolicySpec& policy, int budget) {
+  std::vector<std::string> notes = policy_notes(policy, noted_model(trace), budget, trace.length());
+  if (!trace.same_window()) {
+    notes.push_back("layers see a window of " + window_text(trace) +
+                    ": entries that no later query sees leave these caches before the policy "
+                    "decides; this is not an eviction");
+  }
+  return notes;
+}
+
+}  // namespace kvloupe
