@@ -14,7 +14,7 @@ import numpy as np
 from .errors import KvloupeError
 from .writer import Layer, Model, TraceWriter
 
-_CHUNK = 1 << 24  # logits that are computed at once: 64 MB
+_CHUNK = 1 << 19  # logits that are computed at once: 2 MB, as much as a processor's cache holds
 # How far an output may be from the one computed again in float32, in units of the head's largest value: the model
 # rounds weights and outputs to its own type.
 _TOLERANCE = {"torch.float32": 2e-4, "torch.float16": 1e-2, "torch.bfloat16": 5e-2}
@@ -86,7 +86,7 @@ class Sink:
         import torch
 
         heads, count, width = k.shape
-        logits = torch.bmm(q.reshape(heads, -1, width), k.transpose(1, 2)).mul_(settings.scale)
+        logits = torch.bmm((q * settings.scale).reshape(heads, -1, width), k.transpose(1, 2))
         if settings.softcap > 0.0:
             logits.div_(settings.softcap).tanh_().mul_(settings.softcap)
         return logits
@@ -96,13 +96,14 @@ class Sink:
         import torch
 
         q, k = self._stored(query[0]), self._stored(key[0])
-        result = torch.empty(q.shape[:2])
+        result, hidden = torch.empty(q.shape[:2]), ~seen
         rows = max(1, _CHUNK // (q.shape[0] * k.shape[1]))
         for first in range(0, q.shape[1], rows):
             part = q[:, first:first + rows]
             logits = self._logits(part, k, settings).view(q.shape[0], part.shape[1], -1)
-            logits.masked_fill_(~seen[first:first + rows], -torch.inf)
-            summed = torch.logsumexp(logits, -1)
+            logits.masked_fill_(hidden[first:first + rows], -torch.inf)
+            most = logits.amax(-1, keepdim=True)
+            summed = logits.sub_(most).exp_().sum(-1).log_().add_(most[..., 0])
             if settings.sink_logits is not None:
                 sinks = torch.from_numpy(settings.sink_logits).to(summed.device)[:, None]
                 summed = torch.logaddexp(summed, sinks)

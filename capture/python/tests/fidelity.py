@@ -153,13 +153,13 @@ def tokenizers() -> dict[str, Any]:
         for label, own in models.items():
             read = sentencepiece.SentencePieceProcessor(model_file=str(own / "tokenizer.model"))
             compare(label, "tokenizer.model", own, lambda text: [read.bos_id()] + read.encode(text))
-        (folder / "unigram").mkdir()
-        samples.unigram().save(str(folder / "unigram" / "tokenizer.json"))
+        (folder / "refused").mkdir()
+        samples.unigram().save(str(folder / "refused" / "tokenizer.json"))
         try:
-            ours(folder / "unigram", "text")
+            ours(folder / "refused", "text")
             refused = "is read"
         except KvloupeError as error:
-            refused = str(error).replace(str(folder / "unigram") + "/", "")
+            refused = str(error).replace(str(folder / "refused") + "/", "")
     return {"rows": rows, "texts": len(every), "characters": sum(map(len, every)), "refused": refused,
             "versions": versions("tokenizers", "sentencepiece")}
 
