@@ -174,7 +174,7 @@ def said(found: dict[str, str]) -> str:
 
 def page(parts: dict[str, dict[str, Any]]) -> str:
     number = lambda value: "0" if value == 0.0 else f"{value:.1e}"
-    percent = lambda part, whole: f"{100.0 * part / whole:.1f} %" if part < whole else "100 %"
+    percent = lambda part, whole: "100 %" if part == whole else f"{min(100.0 * part / whole, 99.9):.1f} %"
     text = ["""<!-- Written by scripts/fidelity.sh. Do not edit: run it again. -->
 # Fidelity: kvloupe beside other programs
 

@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("kvpress")
 
-import kvloupe  # noqa: E402
+import kvloupe.program  # noqa: E402
 import presses  # noqa: E402
 from kvloupe.from_kvpress import kept_by_press  # noqa: E402
 
@@ -33,6 +33,23 @@ def test_the_policy_keeps_what_the_press_keeps(name: str, cases: list[presses.Ca
     assert found.sets > 20
     assert found.equal + found.tied == found.sets, found
     assert found.equal > 0.8 * found.sets and found.shared > 0.995 * found.entries
+
+
+@pytest.mark.parametrize("name", ["KeyDiffPress", "SnapKVPress", "AdaKVPress(SnapKVPress)"])
+def test_so_does_a_replay_that_acts_on_the_context_only(name: str, tmp_path: Path) -> None:
+    """From a trace in other blocks, with an answer: every generated token stays, as with a press."""
+    if "--compression" not in kvloupe.program.run("replay", "--help"):
+        pytest.skip("this kvloupe has no --compression")
+    pair = next(pair for pair in presses.pairs() if pair.name == name)
+    model, ids = presses.random_model("Llama"), np.random.default_rng(4).integers(3, 211, 200).tolist()
+    trace = kvloupe.capture(model, None, ids, tmp_path / "t.h5", block=64, generate=5, store="f32")
+    with kvloupe.open(trace) as opened:
+        count = len(opened)
+    press, _ = presses.press_sets(pair, presses.Case("", model, ids, trace), 70)
+    replay = kvloupe.replay(trace, pair.policy(70, 200), 70, block="all", compression="context-only", steps="last")
+    for one in replay["heads"]:
+        expected = press[one["layer"]][one["head"]].tolist() + list(range(200, count))
+        assert one["steps"][-1]["retained"] == expected
 
 
 def test_another_policy_does_not(cases: list[presses.Case]) -> None:
