@@ -55,12 +55,17 @@ def models() -> dict[str, Any]:
                 row: dict[str, Any] = {"family": family, "dtype": dtype}
                 ran = model.to({"f32": torch.float32, "bf16": torch.bfloat16}[dtype])
                 for block in blocks.values():
-                    kvloupe.capture(ran, None, ids, folder / "p.h5", block=block, store="f32", progress=False)
+                    at = {side: folder / f"{side}-{dtype}-{block}.h5" for side in ("p", "c")}
+                    kvloupe.capture(ran, None, ids, at["p"], block=block, store="f32", progress=False)
                     program.run("run", "--model", own, "--ids", folder / "ids.txt", "--block", block, "--dtype", dtype,
-                                "--store", "f32", "--attention", "none", "--progress", "none", "-o", folder / "c.h5",
+                                "--store", "f32", "--attention", "none", "--progress", "none", "-o", at["c"],
                                 name="kvloupe-capture")
-                    with h5py.File(folder / "p.h5") as p, h5py.File(folder / "c.h5") as c:
-                        layers = range(witness.SHAPE["num_hidden_layers"])
+                    layers = range(witness.SHAPE["num_hidden_layers"])
+                    states = [f"layers/{layer}/{one}" for layer in layers for one in ("query", "key", "value")]
+                    for side in ("p", "c") if dtype == "bf16" else ():  # what rounding alone does to each program
+                        with h5py.File(at[side]) as low, h5py.File(folder / f"{side}-f32-{block}.h5") as high:
+                            row[f"{side} from float32"] = differ(low, high, states)
+                    with h5py.File(at["p"]) as p, h5py.File(at["c"]) as c:
                         for quantity in ("query", "key", "value", "attention_logsumexp"):
                             now = differ(p, c, [f"layers/{layer}/{quantity}" for layer in layers])
                             row[quantity] = max(row.get(quantity, 0.0), now)
@@ -197,13 +202,17 @@ among the five most probable and the most probable next tokens. In float32:
         for dtype in ("f32", "bf16"):
             if dtype == "bf16":
                 text.append("""
-In bfloat16, blocks of 64 tokens. Both programs round to 8 bits, in another order of operations, so states differ
-by a few of the last bits:
+In bfloat16, blocks of 64 tokens. Both programs round to 8 bits, in another order of operations. The last two columns
+say what this rounding does to each program alone: how far its own states (query, key, value) move from those of its
+float32 run. The two programs differ from each other by about as much:
 
 """)
-            text.append(table(["family", *names, "top-5", "top-1"], [
+            alone = {"p from float32": "transformers from float32", "c from float32": "kvloupe-capture from float32"}
+            alone = alone if dtype == "bf16" else {}
+            text.append(table(["family", *names, "top-5", "top-1", *alone.values()], [
                 [row["family"], *(number(row[name]) for name in names), percent(row["top-5"], 1.0),
-                 percent(row["top-1"], 1.0)] for row in part["rows"] if row["dtype"] == dtype]))
+                 percent(row["top-1"], 1.0), *(number(row[name]) for name in alone)]
+                for row in part["rows"] if row["dtype"] == dtype]))
         text.append(f"\nWith {said(part['versions'])}.\n\n")
     if "kvpress" in parts:
         part = parts["kvpress"]
