@@ -146,7 +146,7 @@ def capture(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str
                 writer.add_layer(layer, sink.layers[layer], scale)
                 weight = _output_weight(module, shape.heads, shape.head_dim)
                 if weight is not None:
-                    writer.add_output_weight(layer, weight)
+                    writer.add_output_weight(layer, weight, _product)
             if head.weight.numel() * 2 <= _LARGEST_HEAD or lm_head:
                 writer.add_lm_head(head.weight.detach().to(torch.float16).cpu().numpy())
             pieces = pieces_of(tokenizer, shape.vocabulary) if tokenizer is not None else None
@@ -168,6 +168,12 @@ def capture(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str
                 rotation.close()
             clear()
     return Path(path)
+
+
+def _product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    import torch
+
+    return torch.mm(torch.from_numpy(a), torch.from_numpy(b)).numpy()
 
 
 def _scale(sink: Sink) -> float:
