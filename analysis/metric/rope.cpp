@@ -8,15 +8,20 @@
 
 #include "analysis/error.h"
 #include "analysis/metric/rope_scaling.h"
+#include "analysis/trace/no_rotation.h"
 
 namespace kvloupe {
 
 Rope::Rope(const ModelInfo& model) : halves_(model.rope_pairing == RopePairing::half) {
   using nlohmann::json;
+  const int rotated = model.rotary_dim > 0 ? model.rotary_dim : model.head_dim;
+  if (model.rope_scaling == kNoRotation) {
+    frequencies_.assign(static_cast<std::size_t>(rotated / 2), 0.0);
+    return;
+  }
   if (!(model.rope_theta > 0.0)) {
     throw WorkError("the trace has no rope_theta: the rotation of RoPE cannot be undone");
   }
-  const int rotated = model.rotary_dim > 0 ? model.rotary_dim : model.head_dim;
   if (rotated % 2 != 0)
     throw WorkError("the head dimension is odd: the rotation of RoPE cannot be undone");
   try {

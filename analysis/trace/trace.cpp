@@ -7,6 +7,7 @@
 #include "analysis/error.h"
 #include "analysis/numeric/float_rows.h"
 #include "analysis/trace/hdf5.h"
+#include "analysis/trace/no_rotation.h"
 #include "analysis/trace/output_norms.h"
 #include "analysis/trace/trace_attributes.h"
 #include "analysis/trace/trace_datasets.h"
@@ -204,6 +205,7 @@ ModelInfo Trace::layer_model(int layer) const {
   layer_model.sliding_window = window(layer);
   layer_model.rope_theta = own.rope_theta.value_or(layer_model.rope_theta);
   layer_model.rope_scaling = own.rope_scaling.value_or(layer_model.rope_scaling);
+  if (own.rope_theta == 0.0) layer_model.rope_scaling = kNoRotation;
   return layer_model;
 }
 

@@ -273,6 +273,19 @@ TEST_F(LayerAttentionTrace, ASinkLogitTakesAttentionFromEveryEntry) {
   EXPECT_GT(sink_strength(*trace("plain.h5", options()), 0, 0, 0, progress), 0.2F);
 }
 
+TEST_F(LayerAttentionTrace, ALayerWithoutRotationHasItsKeysBeforeRope) {
+  test::SyntheticTraceOptions wanted = options();
+  wanted.layer_attributes.resize(3);
+  wanted.layer_attributes[1].rope_theta = 0.0;
+  const auto open = trace("none.h5", wanted);
+  std::vector<float> key = {1, 2, 3, 4, 5, 6, 7, 8};
+  const std::vector<float> before = key;
+  Rope(open->layer_model(1)).turn(std::span(key), 17.0);
+  EXPECT_EQ(key, before);
+  Rope(open->layer_model(0)).turn(std::span(key), 17.0);
+  EXPECT_NE(key, before);
+}
+
 TEST(LayerAttentionRope, OnlyTheFirstCoordinatesTurn) {
   ModelInfo model;
   model.head_dim = 8;

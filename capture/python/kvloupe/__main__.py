@@ -26,12 +26,24 @@ def _parser() -> argparse.ArgumentParser:
     verb.add_argument("--store", default="f16", choices=["f16", "f32"], help="precision of stored states")
     verb.add_argument("--device", default="cpu", help="where the model runs: cpu, cuda, mps (default: cpu)")
     verb.add_argument("--threads", type=int, help="threads for the model's products")
+    verb.add_argument("--layers", help="the layers that the trace has, from 0 on, such as 0-7 (default: all)")
     verb.add_argument("--lm-head", action="store_true", help="store the output head even if it is larger than 64 MB")
     verb.add_argument("--progress", default="bar", choices=["bar", "none"], help="a line on the terminal, or none")
     return parser
 
 
+def _layers(text: str | None) -> int | None:
+    """How many of the first layers "0-7" names; None for all."""
+    if text is None:
+        return None
+    first, _, last = text.partition("-")
+    if first != "0" or not (last or "0").isdigit():
+        raise KvloupeError(f"layers {text}: a trace has layers from 0 on, without a gap; write a range such as 0-7")
+    return int(last or 0) + 1
+
+
 def _capture(words: argparse.Namespace) -> None:
+    layers = _layers(words.layers)
     folder = Path(words.output).absolute().parent
     if not folder.is_dir():  # before a large model is loaded
         raise KvloupeError(f"{words.output}: the folder {folder} does not exist; make it first")
@@ -65,7 +77,7 @@ def _capture(words: argparse.Namespace) -> None:
         if not words.ids:  # ids need no tokenizer; then the trace has no text
             raise
     capture(model, tokenizer, prompt, words.output, block=words.block, generate=words.generate, store=words.store,
-            lm_head=words.lm_head, progress=words.progress == "bar")
+            lm_head=words.lm_head, layers=layers, progress=words.progress == "bar")
 
 
 def main() -> int:

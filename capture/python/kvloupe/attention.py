@@ -47,6 +47,8 @@ class Sink:
                 raise KvloupeError(f"{where}: {name} has the shape {list(states.shape)}, but a trace needs "
                                    f"[1, {heads}, tokens, {shape.head_dim}]; this model cannot be captured")
         self.seen.add(layer)
+        if layer >= shape.layers:  # of a trace with the first layers only
+            return
         settings = self.layers.setdefault(layer, Layer(scale=scale, softcap=softcap, window=window))
         if (settings.scale, settings.softcap, settings.window) != (scale, softcap, window):
             raise KvloupeError(f"{where}: its attention changes from block to block; a trace cannot say this")

@@ -71,12 +71,14 @@ def _end_tokens(model: Any) -> set[int]:
 
 
 def capture(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str], *, block: int = 128,
-            generate: int = 0, store: str = "f16", lm_head: bool = False, progress: Any = True) -> Path:
+            generate: int = 0, store: str = "f16", lm_head: bool = False, layers: int | None = None,
+            progress: Any = True) -> Path:
     """Runs `prompt` through `model` and writes the trace `path`.
 
     prompt: a text, a list of (segment, text), or token ids. The prompt runs in blocks of `block` tokens through the
     model's own cache, then up to `generate` tokens are generated greedily, one at a time. `store`: f16 or f32 for
-    the states. `progress`: True shows a line where stderr is a terminal; a function is called with
+    the states. `layers`: how many of the first layers the trace has (default: all); predictions are always those
+    of the whole model. `progress`: True shows a line where stderr is a terminal; a function is called with
     (stage, tokens done, tokens in all). Raises KvloupeError: one line; then, as after Ctrl-C, no file is left.
     """
     import torch
@@ -89,6 +91,11 @@ def capture(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str
         raise KvloupeError("the prompt has no tokens; give some text")
     refuse_quantised(model)
     shape = describe(model)
+    count = shape.layers
+    if layers is not None:
+        if not 1 <= layers <= count:
+            raise KvloupeError(f"layers {layers}: the model has {count}; give a number from 1 to {count}")
+        shape.layers = layers
     if max(ids) >= shape.vocabulary or min(ids) < 0:
         wrong = max(ids) if max(ids) >= shape.vocabulary else min(ids)
         raise KvloupeError(f"token {wrong} is outside the model's vocabulary of {shape.vocabulary}")
@@ -113,8 +120,8 @@ def capture(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str
             sink.first, sink.seen = first, set()
             inputs.clear()
             out = model(torch.tensor([ids[first:end]], device=device), past_key_values=cache, use_cache=True)
-            if len(sink.seen) != shape.layers:
-                raise KvloupeError(f"{len(sink.seen)} of {shape.layers} layers of {type(model).__name__} call their "
+            if len(sink.seen) != count:
+                raise KvloupeError(f"{len(sink.seen)} of {count} layers of {type(model).__name__} call their "
                                    "attention function through transformers' registry; this model cannot be captured")
             if not blocks:
                 layer_rotations(model, shape, sink.layers)
@@ -141,7 +148,7 @@ def capture(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str
             writer.cut(len(ids))
             scale = _scale(sink)
             shape.sliding_window = _window(sink)
-            for layer, module in enumerate(layers_of(model)):
+            for layer, module in enumerate(layers_of(model)[:shape.layers]):
                 report("writing", layer, shape.layers)
                 writer.add_layer(layer, sink.layers[layer], scale)
                 weight = _output_weight(module, shape.heads, shape.head_dim)

@@ -160,6 +160,8 @@ class RotationCheck:
     def apply(self, shape: Model, layers: dict[int, Layer], keys: dict[int, np.ndarray], position: int) -> None:
         """`keys`: of the token at `position` > 0 of each layer, [Hk, d], rotated. Corrects what `layers` say."""
         for at, before in self._before.items():
+            if at not in layers:
+                continue
             key, layer = keys[at].astype(np.float64), layers[at]
             count = before.size // key.size
             forms = [before.reshape(count, *key.shape)[-1]]

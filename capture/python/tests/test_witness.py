@@ -253,3 +253,21 @@ def test_kvloupe_computes_with_what_differs_between_layers(family: str, tmp_path
                     assert one["perturbation_l1"] <= one["bound_l1"] * (1 + 1e-6) + 1e-6
                     smaller += found < 0.999
     assert smaller > 20
+
+
+def test_a_trace_of_the_first_layers_has_them_as_the_whole_one(tmp_path: Path) -> None:
+    ids = np.random.default_rng(5).integers(3, SHAPE["vocab_size"], 60)
+    for family in ("llama", "gemma 3"):
+        model = made(family, tmp_path / family)
+        kvloupe.capture(model, None, ids, tmp_path / "all.h5", block=16, generate=3)
+        kvloupe.capture(model, None, ids, tmp_path / "some.h5", block=16, generate=3, layers=2)
+        with h5py.File(tmp_path / "all.h5") as whole, h5py.File(tmp_path / "some.h5") as some:
+            assert some["model"].attrs["num_layers"] == 2 and "layers/2" not in some
+            for name in ("layers/0/key", "layers/1/attention_logsumexp", "layers/1/output_weight", "predictions/logprob"):
+                assert (whole[name][:] == some[name][:]).all(), name
+        kept = [kvloupe.replay(tmp_path / name, "h2o", 12, layers="0,1")["heads"] for name in ("all.h5", "some.h5")]
+        assert kept[0] == kept[1]
+    for wrong in (0, 4):
+        with pytest.raises(kvloupe.KvloupeError, match="the model has 3"):
+            kvloupe.capture(model, None, ids, tmp_path / "t.h5", layers=wrong)
+    assert not (tmp_path / "t.h5").exists()
