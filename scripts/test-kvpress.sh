@@ -4,14 +4,6 @@
 # build/. Needs a build in build/ and the Python Package Index (some gigabytes, once).
 set -euo pipefail
 cd "$(dirname "$0")/.."
-folder=build/kvpress
-pins=(numpy==2.4.6 h5py==3.16.0 pytest==9.2.0 torch==2.15.0 transformers==5.2.0 kvpress==0.5.5)
-if [ "$(cat "$folder/installed" 2> /dev/null)" != "${pins[*]}" ]; then
-  python3 -m venv "$folder"
-  "$folder/bin/pip" install --quiet "${pins[@]}" ||
-    { echo "test-kvpress: the packages cannot be had from the Python Package Index; check the network" >&2; exit 1; }
-  "$folder/bin/pip" install --quiet --no-deps --editable capture/python
-  echo "${pins[*]}" > "$folder/installed"
-fi
-export KVLOUPE=$PWD/build/bin/kvloupe KVLOUPE_CAPTURE=$PWD/build/bin/kvloupe-capture
-exec "$folder/bin/python" -m pytest -q capture/python/tests/test_kvpress.py "$@"
+source scripts/python-venv.sh
+make_venv build/kvpress numpy==2.4.6 h5py==3.16.0 pytest==9.2.0 torch==2.15.0 transformers==5.2.0 kvpress==0.5.5
+exec build/kvpress/bin/python -m pytest -q capture/python/tests/test_kvpress.py "$@"

@@ -185,7 +185,7 @@ MeanAttention mean_attention(const Trace& trace, std::span<const int> layers, in
   progress.set_total(static_cast<long>(layers.size()) * heads);
   int window = trace.window(layers.front());
   for (const int layer : layers) {
-    // What one of the layers sees has a mean, over the layers that see it.
+    // Keys that some layer sees are shown; a layer that does not see one gives it no attention.
     const int own = trace.window(layer);
     window = window == 0 || own == 0 ? 0 : std::max(window, own);
     for (int query_head = 0; query_head < heads; ++query_head) {

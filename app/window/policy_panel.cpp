@@ -14,6 +14,7 @@
 #include "app/window/panel_context.h"
 #include "app/window/panels.h"
 #include "app/window/policy_variants.h"
+#include "app/window/state_commands.h"
 
 namespace kvloupe::window {
 
@@ -58,7 +59,11 @@ void draw_compression(const PanelContext& c) {
   ImGui::BeginDisabled(own);
   if (ImGui::BeginCombo("##compression", name(now))) {
     for (const Compression one : {Compression::regular, Compression::context_only}) {
-      if (!ImGui::Selectable(name(one), one == now)) continue;
+      const bool possible = accepts_compression(*trace, one);
+      const auto flags = possible ? ImGuiSelectableFlags_None : ImGuiSelectableFlags_Disabled;
+      const bool chosen = ImGui::Selectable(name(one), one == now, flags);
+      if (!possible) help_tooltip(c.fonts, "The prompt begins with its question");
+      if (!chosen) continue;
       c.state.compression.reset();
       if (one == Compression::context_only) c.state.compression = one;
     }

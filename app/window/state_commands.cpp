@@ -7,7 +7,10 @@
 #include <cmath>
 #include <string>
 
+#include "analysis/error.h"
 #include "analysis/policy/spec.h"
+#include "analysis/replay/replay.h"
+#include "analysis/trace/segments.h"
 #include "app/window/layouts.h"
 #include "app/window/tile.h"
 
@@ -125,6 +128,15 @@ constexpr std::array kStateCommands = {
 
 }  // namespace
 
+bool accepts_compression(const Trace& trace, std::optional<Compression> compression) {
+  try {
+    compression_end(trace.tokens(), trace.run(), replay_compression(trace, compression));
+    return true;
+  } catch (const UsageError&) {
+    return false;
+  }
+}
+
 void keep_in_range(WorkspaceState& state, const Results& results) {
   const TracePointer open = results.trace();
   if (!open) return;
@@ -142,6 +154,7 @@ void keep_in_range(WorkspaceState& state, const Results& results) {
   at.first_token = std::clamp(at.first_token, 0, length - 1);
   if (at.last_token >= 0) at.last_token = std::clamp(at.last_token, at.first_token, length - 1);
   state.block = std::clamp(state.block, 0, trace.run().prompt_length);
+  if (!accepts_compression(trace, state.compression)) state.compression.reset();
   const auto steps = static_cast<int>(results.blocks(state).size());
   if (at.step >= steps) at.step = steps - 1;
 }

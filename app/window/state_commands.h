@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "analysis/trace/trace.h"
@@ -16,8 +17,12 @@ struct StateRange {
   int step = 0;                  // the one shown
 };
 
-/// Brings selection, block and range of tokens into the range of the open trace. Call once per
-/// frame: commands may step beyond it.
+/// Whether the trace can be replayed with this compression: a closed-loop trace only with its own,
+/// and none that stops at the question where the prompt begins with its question.
+bool accepts_compression(const Trace& trace, std::optional<Compression> compression);
+
+/// Brings selection, block, compression and range of tokens into the range of the open trace. Call
+/// once per frame: commands may step beyond it.
 void keep_in_range(WorkspaceState& state, const Results& results);
 
 /// Does a command that changes the state and nothing else: what is selected, which views are shown,

@@ -48,6 +48,10 @@ CaptureRequest request_of(const RunOptions& options) {
   if (!options.from.results.empty()) take_case(options, request);
   const PolicySpec policy = parse_policy(options.policy);
   if (keeps_everything(policy)) {
+    if (options.compression) {
+      throw UsageError(
+          "--compression: the full cache evicts nothing; leave it out, or give a --policy");
+    }
     if (!options.budget.empty()) {
       throw UsageError("--budget " + options.budget +
                        ": the full cache has no budget; leave --budget out, or give a --policy");

@@ -6,7 +6,6 @@
 
 #include <cmath>
 #include <limits>
-#include <random>
 
 #include "analysis/error.h"
 #include "analysis/metric/attention.h"
@@ -19,23 +18,16 @@
 #include "analysis/replay/follow.h"
 #include "analysis/replay/replay.h"
 #include "analysis/trace/window_text.h"
+#include "tests/support/random_matrix.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
 
 namespace kvloupe {
 namespace {
 
-using testing::HasSubstr;
+using test::random_matrix;
 
-Matrix random_matrix(int rows, int columns, unsigned seed) {
-  std::mt19937 random(seed);
-  std::normal_distribution<float> normal;
-  Matrix m(rows, columns);
-  for (int i = 0; i < rows; ++i) {
-    for (int j = 0; j < columns; ++j) m(i, j) = normal(random);
-  }
-  return m;
-}
+using testing::HasSubstr;
 
 /// Softmax rows by the formula, in double: softcap and sink of the rule, causal, no window.
 Eigen::MatrixXd naive_rows(const Matrix& q, const Matrix& k, const LogitRule& rule) {

@@ -20,23 +20,16 @@
 #include "analysis/metric/similarity_map.h"
 #include "analysis/metric/sink.h"
 #include "analysis/numeric/exponentials.h"
+#include "tests/support/random_matrix.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
 
 namespace kvloupe {
 namespace {
 
-using Naive = Eigen::MatrixXd;
+using test::random_matrix;
 
-Matrix random_matrix(int rows, int columns, unsigned seed) {
-  std::mt19937 random(seed);
-  std::normal_distribution<float> normal;
-  Matrix m(rows, columns);
-  for (int i = 0; i < rows; ++i) {
-    for (int j = 0; j < columns; ++j) m(i, j) = normal(random);
-  }
-  return m;
-}
+using Naive = Eigen::MatrixXd;
 
 constexpr double kMasked = -std::numeric_limits<double>::infinity();
 
