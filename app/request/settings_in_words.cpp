@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "analysis/evaluation/evaluation.h"
+#include "analysis/replay/replay.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/of_evaluation.h"
 #include "version.h"
@@ -67,8 +68,12 @@ std::vector<std::pair<std::string, std::string>> settings_in_words(const FigureI
     const RunInfo& run = trace.run();
     if (request.budget && !has_list(ChoiceKind::budgets))
       say("budget", std::to_string(request.budget->resolve(run.prompt_length)));
-    if (reads.policies && !has_list(ChoiceKind::blocks))
-      say("block", std::to_string(request.block > 0 ? request.block : run.block_size));
+    if (reads.policies) {
+      if (!has_list(ChoiceKind::blocks))
+        say("block", std::to_string(replay_block(trace, request.block)));
+      const Compression compression = replay_compression(trace, request.compression);
+      if (compression != Compression::regular) say("compression", compression_name(compression));
+    }
     const figure::Selection& s = input.selection;
     if (reads.head) {
       say("layer", std::to_string(s.layer));

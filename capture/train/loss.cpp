@@ -12,8 +12,19 @@ constexpr std::int64_t kFirstResting = 8;  // the 9th query: those before it hav
 
 struct ForwardResult {
   at::Tensor logits;  // [b,length,vocabulary]
-  at::Tensor looking;  // scalar: mean of 1 − a₀ over layers, heads and queries; undefined if short
+  // Scalars; undefined if the sequences are short.
+  at::Tensor looking;  // mean of 1 − a₀ over layers, heads and queries
+  at::Tensor value;    // mean of a₀ |v₀|² / mean |v|² over layers and key heads
 };
+
+/// a₀ |v₀|² / mean |v|², the mean over sequences and key heads; differentiable in v₀ alone.
+/// `first`: attention on token 0, [b,Hq,m].
+at::Tensor resting_value(const StateTensors& states, const at::Tensor& first) {
+  const at::Tensor squares = states.value.to(at::kFloat).square().sum(-1);  // [b,Hkv,m]
+  const at::Tensor by_query_head = first.detach().to(at::kFloat).mean(2);    // [b,Hq]
+  const at::Tensor resting = by_query_head.view({squares.size(0), squares.size(1), -1}).mean(2);
+  return (resting * squares.select(2, 0) / squares.mean(2).detach()).mean();
+}
 
 /// Whole sequences. The transformer's parts in the order of Transformer::forward, with the faster
 /// attention where it applies.
@@ -29,10 +40,16 @@ ForwardResult forward(const Transformer& model, const at::Tensor& ids) {
                                           : plain_attention(states, model.attention_scale());
     hidden = model.finish_layer(layer, hidden, attention.output);
     if (!long_enough) continue;
-    const at::Tensor looking = 1.0 - attention.first.slice(2, kFirstResting).to(at::kFloat).mean();
+    const at::Tensor first = attention.first.slice(2, kFirstResting);
+    const at::Tensor looking = 1.0 - first.to(at::kFloat).mean();
+    const at::Tensor value = resting_value(states, first);
     result.looking = layer == 0 ? looking : result.looking + looking;
+    result.value = layer == 0 ? value : result.value + value;
   }
-  if (long_enough) result.looking = result.looking / model.config().num_layers;
+  if (long_enough) {
+    result.looking = result.looking / model.config().num_layers;
+    result.value = result.value / model.config().num_layers;
+  }
   result.logits = model.logits(hidden);
   return result;
 }
@@ -40,7 +57,7 @@ ForwardResult forward(const Transformer& model, const at::Tensor& ids) {
 }  // namespace
 
 StepLoss step_loss(const Transformer& model, const Batch& batch, const RoleWeights& weights,
-                   double rest_cost, bool mixed_precision) {
+                   double rest_cost, double small_value, bool mixed_precision) {
   ForwardResult result;
   {
     const Autocast autocast(batch.ids.device().type(), mixed_precision);
@@ -57,7 +74,9 @@ StepLoss step_loss(const Transformer& model, const Batch& batch, const RoleWeigh
       at::tensor({weights.text, weights.quoted, weights.answer}, at::kFloat).to(losses.device());
   const at::Tensor weight = by_role.index_select(0, roles);
   at::Tensor loss = (losses * weight).sum() / weight.sum();
-  if (rest_cost > 0.0 && result.looking.defined()) loss = loss + rest_cost * result.looking;
+  if (rest_cost > 0.0 && result.looking.defined()) {
+    loss = loss + rest_cost * (result.looking + small_value * result.value);
+  }
 
   const at::NoGradGuard no_gradients;
   const at::Tensor right = rows.detach().argmax(-1).eq(targets).to(at::kFloat);
@@ -66,7 +85,9 @@ StepLoss step_loss(const Transformer& model, const Batch& batch, const RoleWeigh
   sums.index_add_(0, roles, columns);
   const at::Tensor resting =
       result.looking.defined() ? 1.0 - result.looking.detach() : at::zeros({}, columns.options());
-  return {loss, sums, resting};
+  const at::Tensor value =
+      result.value.defined() ? result.value.detach() : at::zeros({}, columns.options());
+  return {loss, sums, resting, value};
 }
 
 }  // namespace kvloupe::train

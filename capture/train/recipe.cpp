@@ -193,6 +193,7 @@ Recipe parse_recipe(const std::string& text, const std::string& where) {
   if (const Json* rest = fields.find("rest")) {
     Fields part(*rest, where, "rest");
     part.number("value", recipe.rest.value, 0, 100);
+    part.number("small_value", recipe.rest.small_value, 0, 100);
     part.number("begin", recipe.rest.begin, 0, 1e9);
     part.number("rise", recipe.rest.rise, 0, 1e9);
     part.number("fall", recipe.rest.fall, 0, 1e9);

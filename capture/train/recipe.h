@@ -45,8 +45,14 @@ struct OptimizerSettings {
 /// the mean of 1 − a₀ over layers, query heads and the queries from the 9th on is added to the
 /// loss. The cost is 0 before step `begin`, rises over the next `rise` steps, stays constant, and
 /// falls linearly to 0 between the steps `fall` and `end`; from `end` on it is exactly 0.
+///
+/// What a head adds where it rests is a₀v₀, so a head that rests well has a small v₀. `small_value`
+/// times the mean over layers and key heads of a₀ |v₀|² / mean |v|² (a₀: mean of the key head's
+/// queries; only v₀ is trained by this term, a₀ and the mean are taken as they are) is added to the
+/// mean of 1 − a₀, and rises and falls with it.
 struct Rest {
   double value = 0.0;
+  double small_value = 0.0;
   std::int64_t begin = 0;
   std::int64_t rise = 0;
   std::int64_t fall = 0;

@@ -46,14 +46,15 @@ std::string csv_line(const LogLine& line) {
   out << line.step << ',' << line.length << ',' << std::setprecision(4) << line.rate << ','
       << line.loss_text << ',' << line.loss_quoted << ',' << line.loss_answer << ','
       << line.quoted_right << ',' << line.answer_right << ',' << line.gradient_norm << ','
-      << line.seconds_per_step << ',' << line.rest_cost << ',' << line.resting;
+      << line.seconds_per_step << ',' << line.rest_cost << ',' << line.resting << ','
+      << line.resting_value;
   return out.str();
 }
 
 constexpr const char* kHeader =
     "step,length,rate,loss_text,loss_quoted,loss_answer,quoted_right,answer_right,gradient_norm,"
-    "seconds_per_step,rest_cost,resting,needle_256,needle_512,four_needles_512,sink_head_share,"
-    "strongest_sink";
+    "seconds_per_step,rest_cost,resting,resting_value,needle_256,needle_512,four_needles_512,"
+    "sink_head_share,strongest_sink";
 
 /// Retrieval and sinks on fresh prompts, as five more columns.
 std::string measure_line(const Transformer& model, const Recipe& recipe, at::Device device) {
@@ -97,6 +98,7 @@ TrainingState train(const Recipe& recipe, const TrainOptions& options,
   at::Tensor sums = at::zeros({3, 3}, at::TensorOptions().device(options.device).dtype(at::kFloat));
   at::Tensor norms = at::zeros({}, sums.options());
   at::Tensor resting = at::zeros({}, sums.options());
+  at::Tensor resting_value = at::zeros({}, sums.options());
   Clock::time_point line_begin = Clock::now();
   std::int64_t line_steps = 0;
   bool stop = false;
@@ -106,12 +108,13 @@ TrainingState train(const Recipe& recipe, const TrainOptions& options,
     const Batch batch =
         make_batch(corpus, stage, static_cast<std::uint64_t>(state.step), options.device);
     const double rest_cost = recipe.rest.at(state.step);
-    const StepLoss result =
-        step_loss(model, batch, stage.weights, rest_cost, options.mixed_precision);
+    const StepLoss result = step_loss(model, batch, stage.weights, rest_cost,
+                                      recipe.rest.small_value, options.mixed_precision);
     result.loss.backward();
     norms += update(state, recipe.optimizer, rate, stage);
     sums += result.sums;
     resting += result.resting;
+    resting_value += result.value;
     ++line_steps;
     stop = state.step == options.stop_after ||
            (options.seconds > 0.0 && seconds_since(begin) > options.seconds);
@@ -128,6 +131,7 @@ TrainingState train(const Recipe& recipe, const TrainOptions& options,
       line.gradient_norm = norms.item<double>() / static_cast<double>(line_steps);
       line.rest_cost = rest_cost;
       line.resting = resting.item<double>() / static_cast<double>(line_steps);
+      line.resting_value = resting_value.item<double>() / static_cast<double>(line_steps);
       line.seconds_per_step = seconds_since(line_begin) / static_cast<double>(line_steps);
       if (!std::isfinite(line.loss_text) || !std::isfinite(line.gradient_norm)) {
         throw WorkError(
@@ -144,6 +148,7 @@ TrainingState train(const Recipe& recipe, const TrainOptions& options,
       sums.zero_();
       norms.zero_();
       resting.zero_();
+      resting_value.zero_();
       line_begin = Clock::now();
       line_steps = 0;
     }

@@ -88,6 +88,22 @@ TEST_F(FigureServiceTest, WhatIsAskedForTwiceIsComputedOnce) {
   EXPECT_EQ(computed, 2);
 }
 
+TEST_F(FigureServiceTest, SettingsSayTheBlockOfTheReplayAndThatThePolicyStopsAtTheQuestion) {
+  const int prompt = inputs.traces.front()->run().prompt_length;
+  const auto said = [&](const FigureSettings& settings, const std::string& key) {
+    for (const auto& [name, value] : make(settings).settings)
+      if (name == key) return value;
+    return std::string("nothing");
+  };
+  EXPECT_EQ(said({}, "block"), std::to_string(inputs.traces.front()->run().block_size));
+  EXPECT_EQ(said({}, "compression"), "nothing");
+  FigureSettings kvpress;
+  kvpress.block = kWholePrompt;
+  kvpress.compression = Compression::context_only;
+  EXPECT_EQ(said(kvpress, "block"), std::to_string(prompt));
+  EXPECT_EQ(said(kvpress, "compression"), "context-only");
+}
+
 TEST_F(FigureServiceTest, WhoAsksAtOnceGetsTheSame) {
   hold = true;
   std::vector<figure::MadeFigure> got(3);

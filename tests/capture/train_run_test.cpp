@@ -112,8 +112,8 @@ TEST(StepLoss, GradientOfTheRestEqualsThatOfTheFormula) {
     loss.backward();
     return state.gradients.clone();
   };
-  const StepLoss with = step_loss(model, batch, {}, 0.7, false);
-  const StepLoss without = step_loss(model, batch, {}, 0.0, false);
+  const StepLoss with = step_loss(model, batch, {}, 0.7, 0.0, false);
+  const StepLoss without = step_loss(model, batch, {}, 0.0, 0.0, false);
   const at::Tensor fast = gradient_of(with.loss) - gradient_of(without.loss);
 
   at::Tensor looking = at::zeros({}, at::kDouble);
@@ -131,6 +131,57 @@ TEST(StepLoss, GradientOfTheRestEqualsThatOfTheFormula) {
               0.7 * looking.item<double>() / count, 1e-5);
   const at::Tensor exact = gradient_of(0.7 * looking / count);
   ASSERT_GT(exact.norm().item<double>(), 1e-3);
+  EXPECT_LT((fast - exact).norm().item<double>(), 1e-3 * exact.norm().item<double>());
+}
+
+/// The same for the value of token 0: a₀ |v₀|² / mean |v|², written out in double, with a gradient
+/// for v₀ alone.
+TEST(StepLoss, GradientOfTheRestingValueEqualsThatOfTheFormula) {
+  const Recipe recipe = parse_recipe(kTiny, "tiny");
+  TrainingState state = initial_state(recipe, at::kCPU);
+  state.parameters.mul_(4.0);
+  const Vocabulary vocabulary;
+  const Corpus corpus(vocabulary, 3);
+  const std::vector<TokenId> prompt = corpus.needle_prompt(0, 90, 1).ids;
+  at::Tensor ids = at::empty({1, static_cast<std::int64_t>(prompt.size())}, at::kLong);
+  std::copy(prompt.begin(), prompt.end(), ids.data_ptr<std::int64_t>());
+  const Batch batch{ids, at::zeros_like(ids)};
+  const Transformer model(state.config, state.weights());
+
+  const auto gradient_of = [&](const at::Tensor& loss) {
+    state.gradients.zero_();
+    loss.backward();
+    return state.gradients.clone();
+  };
+  const StepLoss with = step_loss(model, batch, {}, 0.7, 2.5, false);
+  const StepLoss without = step_loss(model, batch, {}, 0.7, 0.0, false);
+  const at::Tensor fast = gradient_of(with.loss) - gradient_of(without.loss);
+
+  at::Tensor value = at::zeros({}, at::kDouble);
+  model.forward(ids, [&](int, const StateTensors& states) {
+    const at::Tensor attention = causal_attention(states, model.attention_scale());
+    const std::int64_t length = states.value.size(2);
+    const std::int64_t shared = attention.size(1) / states.value.size(1);
+    for (std::int64_t head = 0; head < states.value.size(1); ++head) {
+      double resting = 0.0;
+      for (std::int64_t sharing = 0; sharing < shared; ++sharing) {
+        for (std::int64_t query = 8; query < length; ++query) {
+          resting += attention[0][head * shared + sharing][query][0].item<double>();
+        }
+      }
+      resting /= static_cast<double>(shared * (length - 8));
+      double mean = 0.0;
+      for (std::int64_t token = 0; token < length; ++token) {
+        mean += states.value[0][head][token].to(at::kDouble).square().sum().item<double>();
+      }
+      mean /= static_cast<double>(length);
+      value = value + resting * states.value[0][head][0].to(at::kDouble).square().sum() / mean;
+    }
+  });
+  const double heads = 2.0 * static_cast<double>(state.config.num_kv_heads);
+  EXPECT_NEAR(with.value.item<double>(), value.item<double>() / heads, 1e-6);
+  const at::Tensor exact = gradient_of(0.7 * 2.5 * value / heads);
+  ASSERT_GT(exact.norm().item<double>(), 1e-4);
   EXPECT_LT((fast - exact).norm().item<double>(), 1e-3 * exact.norm().item<double>());
 }
 
@@ -153,11 +204,29 @@ TEST(Training, RestGrowsAttentionOnTokenZeroAndTheLogShowsIt) {
     return static_cast<std::size_t>(std::find(names.begin(), names.end(), name) - names.begin());
   };
   ASSERT_LT(column("resting"), names.size());
+  ASSERT_LT(column("resting_value"), names.size());
   ASSERT_EQ(rows.size(), 6U);
   EXPECT_EQ(std::stod(rows.front()[column("rest_cost")]), 5.0);
   EXPECT_NEAR(std::stod(rows.back()[column("rest_cost")]), 1.0, 1e-9);  // the step before the end
   EXPECT_GT(std::stod(rows.back()[column("resting")]),
             std::stod(rows.front()[column("resting")]) + 0.1);
+}
+
+/// With the cost of a large value beside it, heads rest on a token 0 of smaller value.
+TEST(Training, SmallValueMakesTheRestingValueSmaller) {
+  const auto last_value = [](double small_value) {
+    Recipe recipe = parse_recipe(kTiny, "tiny");
+    recipe.rest = {.value = 5.0, .small_value = small_value, .rise = 1, .fall = 30, .end = 30};
+    const TemporaryFolder folder;
+    const TrainingState state = train::train(recipe, options_for(folder / "small"));
+    const Transformer model(state.config, state.weights());
+    const Vocabulary vocabulary;
+    const Corpus corpus(vocabulary, 3);
+    const std::vector<TokenId> prompt = corpus.needle_prompt(0, 90, 1).ids;
+    const at::Tensor ids = at::tensor(at::ArrayRef<TokenId>(prompt)).to(at::kLong).unsqueeze(0);
+    return step_loss(model, {ids, at::zeros_like(ids)}, {}, 0.0, 0.0, false).value.item<double>();
+  };
+  EXPECT_LT(last_value(20.0), 0.8 * last_value(0.0));
 }
 
 TEST(Training, LowersTheLossAndResumesExactly) {
