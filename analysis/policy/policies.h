@@ -14,6 +14,19 @@
   POLICY(snapkv)                        \
   POLICY(keydiff)                       \
   POLICY(keynorm)                       \
+  POLICY(expected)                      \
+  POLICY(qfilter)                       \
+  POLICY(lagkv)                         \
+  POLICY(noncausal)                     \
+  POLICY(leverage)                      \
+  POLICY(compactor)                     \
+  POLICY(cur)                           \
+  POLICY(capkv)                         \
+  POLICY(dropkv)                        \
+  POLICY(rkv)                           \
+  POLICY(defensive)                     \
+  POLICY(vatp)                          \
+  POLICY(triattention)                  \
   POLICY(random)                        \
   POLICY(oracle)                        \
   POLICY(external)                      \

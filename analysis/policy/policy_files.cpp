@@ -15,6 +15,7 @@ std::string policy_files(const PolicySpec& policy) {
     for (const ParameterInfo& parameter : entry->parameters) {
       if (!parameter.names_file) continue;
       const std::string& path = part.word(parameter.name);
+      if (path.empty()) continue;
       struct stat status {};
       text += " " + path + "=";
       text += ::stat(path.c_str(), &status) != 0 ? "missing" : file_identity(status);

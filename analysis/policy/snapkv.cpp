@@ -1,10 +1,10 @@
 // snapkv: the attention of an observation window at the end, smoothed along the cache.
 
 #include <algorithm>
-#include <cmath>
 
 #include "analysis/policy/group_mean.h"
 #include "analysis/policy/policies.h"
+#include "analysis/policy/smoothing.h"
 
 namespace kvloupe::policies {
 
@@ -47,25 +47,11 @@ class SnapKvScore : public Score {
     return mean;
   }
 
-  /// Smoothing along the cache, zeros outside. With range=candidates the window's own entries
-  /// neither take part nor are smoothed.
+  /// With range=candidates the window's own entries neither take part nor are smoothed.
   std::vector<double> pooled(const std::vector<double>& values) const {
     const auto all = static_cast<int>(values.size());
     const int n = options_.candidates_only ? std::max(all - options_.window, 0) : all;
-    const int half = options_.kernel / 2;
-    std::vector<double> result = values;
-    for (int i = 0; i < n; ++i) {
-      double sum = 0.0;
-      double largest = 0.0;
-      for (int j = std::max(i - half, 0); j <= std::min(i + half, n - 1); ++j) {
-        sum += values[static_cast<std::size_t>(j)];
-        largest = std::max(largest, values[static_cast<std::size_t>(j)]);
-      }
-      // A comparison would pass over what is not a number; a sum does not.
-      const bool by_maximum = options_.pool_max && std::isfinite(sum);
-      result[static_cast<std::size_t>(i)] = by_maximum ? largest : sum / options_.kernel;
-    }
-    return result;
+    return smoothed(values, options_.kernel, options_.pool_max ? Pool::maximum : Pool::mean, n);
   }
 
   ModelInfo model_;

@@ -69,12 +69,12 @@ std::string as_table() {
       modifiers = true;
       text += "\nModifiers\n";
     }
-    text += fmt::format("\n{:<10}{}\n{:<10}{}\n{:<10}source: {}\n", entry.name, entry.summary, "",
+    text += fmt::format("\n{:<13}{}\n{:<13}{}\n{:<13}source: {}\n", entry.name, entry.summary, "",
                         entry.formula, "", entry.source);
     for (const ParameterInfo& parameter : entry.parameters) {
       const std::string by_default = parameter.required ? std::string(" (required)")
                                                         : "=" + value_text(parameter.default_value);
-      text += fmt::format("{:<12}{:<22}{:<30}{}\n", "", parameter.name + by_default,
+      text += fmt::format("{:<15}{:<22}{:<30}{}\n", "", parameter.name + by_default,
                           range_text(parameter), parameter.meaning);
     }
   }

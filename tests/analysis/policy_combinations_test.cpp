@@ -26,6 +26,17 @@ std::string part_text(const PolicyEntry& entry) {
   static const std::map<std::string, std::string> small = {
       {"sink", "sink(2)"},
       {"snapkv", "snapkv(3,kernel=3)"},
+      {"expected", "expected(20,sinks=1)"},
+      {"lagkv", "lagkv(1,lag=3)"},
+      {"noncausal", "noncausal(8)"},
+      {"leverage", "leverage(2)"},
+      {"compactor", "compactor(first=1,last=1,sketch=2,chunk=8)"},
+      {"cur", "cur(1,window=5)"},
+      {"capkv", "capkv(future=20,sinks=1)"},
+      {"dropkv", "dropkv(3,kernel=1)"},
+      {"rkv", "rkv(3,kernel=3)"},
+      {"defensive", "defensive(3,kernel=3)"},
+      {"vatp", "vatp(2)"},
       {"oracle", "oracle(2)"},
       {"expr", "expr(\"attn_sum\")"},
       {"recent", "recent(30%)"},
@@ -305,10 +316,10 @@ TEST_P(CombinationsOfASetting, EveryOneIsRefusedWithAReasonOrHoldsWhatAPolicyMus
       if (testing::Test::HasFailure()) FAIL() << text;
     }
   }
-  // 9 scores × protection 4 × allocation 4 × (plain, caote, fastcaote) × selection 2 × (plain,
+  // 22 scores × protection 4 × allocation 4 × (plain, caote, fastcaote) × selection 2 × (plain,
   // kvmerger, cam), and full alone.
-  EXPECT_EQ(allowed, 9 * 4 * 4 * 3 * 2 * 3 + 1);
-  EXPECT_EQ(allowed + refused, 10 * 512);
+  EXPECT_EQ(allowed, 22 * 4 * 4 * 3 * 2 * 3 + 1);
+  EXPECT_EQ(allowed + refused, 23 * 512);
   EXPECT_LE(combinations.near_ties, combinations.decisions / 10000);
   RecordProperty("near_ties", std::to_string(combinations.near_ties) + " of " +
                                   std::to_string(combinations.decisions));

@@ -39,6 +39,36 @@ const std::vector<std::string>& specs() {
       "keydiff(pairwise,metric=dot)",
       "keydiff+recent(20%)+sinks(4)",
       "keynorm",
+      "expected(20)",
+      "expected(50,sinks=2,covariance=0,epsilon=0.02)+adakv",
+      "expected(value_norm=0)+critical",
+      "qfilter",
+      "lagkv(2,lag=5)",
+      "lagkv(2,lag=6,cross=1)+adakv",
+      "noncausal(8)",
+      "noncausal(8,scaled=0,padded=1)+recent(10%)",
+      "leverage",
+      "leverage(sketch=3)+sinks(2)",
+      "compactor(first=2,last=2,chunk=8)",
+      "compactor(0.5,first=2,sketch=3,chunk=8)+adakv",
+      "cur",
+      "cur(2,window=5,of=mean)+adakv(0.4)",
+      "cur(of=keys)",
+      "cur(of=values)+caote",
+      "capkv(future=20)",
+      "capkv(2,sinks=2)+recent(10%)",
+      "dropkv(8,kernel=3)",
+      "dropkv(1)+adakv",
+      "rkv(4,kernel=3)",
+      "rkv(4,lambda=0.9)+sinks(2)",
+      "defensive(8,kernel=3)",
+      "defensive(4,outputs=0)+adakv(0)",
+      "vatp(4)",
+      "vatp(2)+recent(50%)",
+      "triattention",
+      "triattention(mean,standard=0)+sinks(2)",
+      "expected(20)+kvmerger(auto,log_size=1)",
+      "leverage(sketch=0)+kvmerger(auto)",
       "random",
       "random(7)+recent(10%)",
       "h2o+kvmerger",
@@ -83,6 +113,20 @@ const std::vector<std::string>& specs() {
   return list;
 }
 
+/// Whether equal scores that differ by rounding come from the formula and not by chance.
+bool ties_by_nature(const std::string& spec, int budget) {
+  const auto is = [&](const char* name) { return spec.rfind(name, 0) == 0; };
+  // Of two keys neither is farther from their mean, in direction or place; two standard scores are
+  // opposite, and the largest of two heads' may be the same for both.
+  if (budget == 1 && (is("keydiff") || is("leverage") || is("triattention"))) return true;
+  // The same where two entries stand between the first and the last; smoothing makes their
+  // attention equal too.
+  if (budget <= 6 && is("compactor")) return true;
+  // Smoothing adds a neighbour that is a million times as large: float32 keeps no digit of the
+  // rest.
+  return is("dropkv");
+}
+
 /// How many query heads share a key-value head, and the model's window. The sequence has 68 tokens.
 struct Model {
   int group = 1;
@@ -119,6 +163,9 @@ TEST_P(ReplayAgainstNaive, RetainedSetsAndMetricsAgree) {
   long decisions = 0;
   long near_ties = 0;
   for (const std::string& spec : specs()) {
+    // What these compute is not known for such logits; they say so.
+    if (wanted.softcap > 0.0 && spec.rfind("expected", 0) == 0) continue;
+    if (wanted.sinks && spec.rfind("rkv", 0) == 0) continue;
     for (const int budget : wanted.budgets) {
       for (const int block : wanted.blocks) {
         Replay fast;
@@ -138,13 +185,10 @@ TEST_P(ReplayAgainstNaive, RetainedSetsAndMetricsAgree) {
         Progress progress;
         // Metrics do not depend on how a set came about: measured for one block size of each.
         fast.heads = replay_layer({states, fast.blocks, policy, context, block == 7}, progress);
-        const naive::Comparison found =
-            naive::compare(fast, layer, states, model, attention);
+        const naive::Comparison found = naive::compare(fast, layer, states, model, attention);
         ASSERT_EQ(found.failure, "");
         decisions += found.decisions;
-        // Two keys are equally far from their mean direction: with N = 1 and n = 2 keydiff's two
-        // scores are equal but for rounding.
-        if (budget > 1 || spec.rfind("keydiff", 0) != 0) near_ties += found.near_ties;
+        if (!ties_by_nature(spec, budget)) near_ties += found.near_ties;
       }
     }
   }

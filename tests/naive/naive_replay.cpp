@@ -244,13 +244,26 @@ NaiveReplay::Scores NaiveReplay::random(int head) const {
   return scores;
 }
 
-NaiveReplay::Scores NaiveReplay::score(int head, const Block& block) const {
+NaiveReplay::Scores NaiveReplay::score(int head, const Block& block, int budget) const {
   const std::string& name = policy_.score().name;
   if (name == "tova") return tova(head, block);
   if (name == "h2o") return h2o(head, block);
   if (name == "snapkv") return snapkv(head, block);
   if (name == "keydiff") return keydiff(head);
   if (name == "random") return random(head);
+  if (name == "expected") return expected(head, block);
+  if (name == "qfilter") return qfilter(head, block);
+  if (name == "lagkv") return lagkv(head);
+  if (name == "noncausal") return noncausal(head);
+  if (name == "leverage") return leverage(head);
+  if (name == "compactor") return compactor(head, budget);
+  if (name == "cur") return cur(head);
+  if (name == "capkv") return capkv(head, block);
+  if (name == "dropkv") return dropkv(head, block);
+  if (name == "rkv") return rkv(head, block);
+  if (name == "defensive") return defensive(head, block);
+  if (name == "vatp") return vatp(head);
+  if (name == "triattention") return triattention(head, block);
   if (name == "oracle") return oracle(head, block);
   if (name == "expr") return variable(policy_.score().word("formula"), head, block);
   Scores scores;
@@ -316,7 +329,16 @@ std::set<int> NaiveReplay::protect(int head, int budget) const {
   const SpecPart& score = policy_.score();
   if (score.name == "sink") first_tokens = score.count("n");
   if (score.name == "tova") last_entries = score.count("protect_last");
-  if (score.name == "snapkv") last_entries = score.count("window");
+  for (const char* name : {"snapkv", "dropkv", "rkv", "defensive"}) {
+    if (score.name == name) last_entries = score.count("window");
+  }
+  for (const char* name : {"expected", "lagkv", "cur", "capkv", "vatp"}) {
+    if (score.name == name) first_tokens = score.count("sinks");
+  }
+  if (score.name == "compactor") {
+    first_tokens = score.count("first");
+    last_entries = score.count("last");
+  }
   if (const SpecPart* sinks = policy_.find("sinks")) {
     first_tokens = std::max(first_tokens, sinks->share("n", budget_));
   }
@@ -394,12 +416,14 @@ void NaiveReplay::forget_unseen(int head, const Block& block) {
 }
 
 std::vector<HeadStep> NaiveReplay::step(const Block& block) {
+  blocks_.push_back(block);
   std::vector<HeadStep> steps(caches_.size());
   const int heads = static_cast<int>(caches_.size());
   const int group = model_.group_size();
   for (int head = 0; head < heads; ++head) {
     for (int token = block.first; token < block.end; ++token) caches_[head].push_back(token);
-    const bool accumulates = policy_.score().name == "h2o" || policy_.score().name == "expr";
+    const bool accumulates = policy_.score().name == "h2o" || policy_.score().name == "vatp" ||
+                             policy_.score().name == "expr";
     if (!accumulates && !policy_.find("kvmerger") && !policy_.find("cam")) continue;
     for (int query_head = head * group; query_head < (head + 1) * group; ++query_head) {
       for (int query = block.first; query < block.end; ++query) {
@@ -434,7 +458,7 @@ std::vector<HeadStep> NaiveReplay::step(const Block& block) {
   }
   if (!full) {
     for (int head = 0; head < heads; ++head) {
-      steps[head].scores = value_aware(head, score(head, block));
+      steps[head].scores = value_aware(head, score(head, block, budget));
       steps[head].protected_tokens = protect(head, budget);
     }
     quota = quotas(steps, budget);

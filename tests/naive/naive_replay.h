@@ -94,7 +94,7 @@ class NaiveReplay {
   double key_norm(int head, int token) const;
   double product(int head, int a, int b) const;
 
-  Scores score(int head, const Block& block) const;
+  Scores score(int head, const Block& block, int budget) const;
   Scores tova(int head, const Block& block) const;
   Scores h2o(int head, const Block& block) const;
   Scores snapkv(int head, const Block& block) const;
@@ -102,6 +102,28 @@ class NaiveReplay {
   double hash(std::uint64_t seed, int head, int token) const;
   Scores random(int head) const;
   Scores oracle(int head, const Block& block) const;
+  // naive_scores.cpp
+  std::vector<double> key_vector(int head, int token, bool rotated) const;
+  std::vector<double> query_vector(int query_head, int token, bool rotated) const;
+  double value_norm(int head, int token, int power) const;
+  /// With the largest score for the entries that have none: a method keeps these anyway.
+  Scores with_protected(const Scores& scores, int head) const;
+  Scores expected(int head, const Block& block) const;
+  Scores qfilter(int head, const Block& block) const;
+  Scores lagkv(int head) const;
+  /// By token, of those that had a chunk: what it received in it.
+  Scores chunk_attention(int head, int first_token, int hold_back) const;
+  Scores noncausal(int head) const;
+  std::vector<double> leverage_of(int head, const std::vector<int>& tokens) const;
+  Scores leverage(int head) const;
+  Scores compactor(int head, int budget) const;
+  Scores cur(int head) const;
+  Scores capkv(int head, const Block& block) const;
+  Scores dropkv(int head, const Block& block) const;
+  Scores rkv(int head, const Block& block) const;
+  Scores defensive(int head, const Block& block) const;
+  Scores vatp(int head) const;
+  Scores triattention(int head, const Block& block) const;
   /// Of a formula that is one variable.
   Scores variable(const std::string& name, int head, const Block& block) const;
   /// What caote or fastcaote make of the scores.
@@ -142,6 +164,7 @@ class NaiveReplay {
   int layer_;
   PolicySpec policy_;
   int budget_;
+  std::vector<Block> blocks_;                    // so far
   int window_;                                   // W; 0 where it hides nothing of the sequence
   std::vector<std::vector<int>> caches_;         // [Hk]
   std::vector<std::vector<int>> present_;        // [Hk]: when the last step's queries ran

@@ -1,0 +1,139 @@
+// defensive: the largest attention that any query of the window pays, not the mean.
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+
+#include "analysis/policy/group_mean.h"
+#include "analysis/policy/policies.h"
+#include "analysis/policy/smoothing.h"
+#include "analysis/policy/value_out_norms.h"
+
+namespace kvloupe::policies {
+
+namespace {
+class DefensiveScore : public Score {
+ public:
+  DefensiveScore(const SpecPart& part, const LayerContext& context)
+      : model_(context.model), window_(part.count("window")), kernel_(part.count("kernel")) {
+    if (part.count("outputs") == 1) norms_.emplace(context, Norm::l1);
+  }
+
+  Protection protection() const override { return {.window = window_}; }
+  bool needs_values() const override { return norms_.has_value(); }
+
+  void prepare(const StepView& view, int /*budget*/) override {
+    if (!norms_) return;
+    norms_->check("defensive");
+    sums_.assign(static_cast<std::size_t>(view.block.end), 0.0);
+    for (int head = 0; head < model_.num_kv_heads; ++head) {
+      const std::vector<float>& norms = norms_->of(view, head);
+      const auto& tokens = view.caches[static_cast<std::size_t>(head)].tokens;
+      for (std::size_t i = 0; i < tokens.size(); ++i) {
+        sums_[static_cast<std::size_t>(tokens[i])] += static_cast<double>(norms[i]);
+      }
+    }
+  }
+
+  std::vector<float> score(const StepView& view, int head) override {
+    const auto& tokens = view.caches[static_cast<std::size_t>(head)].tokens;
+    const auto n = static_cast<int>(tokens.size());
+    const int candidates = std::max(n - window_, 0);
+    std::vector<double> worst = worst_case(view, head, candidates);
+    const double mean = std::accumulate(worst.begin(), worst.end(), 0.0) / std::max(candidates, 1);
+    for (double& value : worst) value = std::max(value, mean);
+    worst.resize(static_cast<std::size_t>(n), 0.0);  // the window is kept without a score
+    if (norms_) {
+      const std::vector<float>& norms = norms_->of(view, head);
+      for (std::size_t i = 0; i < worst.size(); ++i) {
+        const double sum = sums_[static_cast<std::size_t>(tokens[i])];
+        worst[i] *= sum > 0.0 ? static_cast<double>(norms[i]) / sum : 0.0;
+      }
+    }
+    return to_float(worst);
+  }
+
+  void retain(const StepView& view, int head, const HeadDecision& decision) override {
+    if (norms_) norms_->retain(view, head, decision);
+  }
+
+ private:
+  /// The largest attention that a query of the window pays in any query head of the group, each row
+  /// smoothed and brought back to its sum: [candidates].
+  std::vector<double> worst_case(const StepView& view, int head, int candidates) const {
+    std::vector<double> worst(static_cast<std::size_t>(candidates), 0.0);
+    const int group = model_.group_size();
+    for (int query_head = head * group; query_head < (head + 1) * group; ++query_head) {
+      const MatrixView rows = view.attention->last_rows(query_head, window_);
+      for (Eigen::Index r = 0; r < rows.rows(); ++r) {
+        const float* row = rows.data() + r * rows.outerStride();
+        const std::vector<double> own(row, row + candidates);
+        const std::vector<double> pooled = smoothed(own, kernel_, Pool::mean, candidates);
+        const double before = std::accumulate(own.begin(), own.end(), 0.0);
+        const double after = std::accumulate(pooled.begin(), pooled.end(), 0.0);
+        for (std::size_t i = 0; i < worst.size() && after > 0.0; ++i) {
+          worst[i] = std::max(worst[i], pooled[i] * before / after);
+        }
+      }
+    }
+    return worst;
+  }
+
+  ModelInfo model_;
+  int window_;
+  int kernel_;
+  std::optional<ValueOutNorms> norms_;
+  std::vector<double> sums_;  // by token: Σ over the heads that hold it
+};
+}  // namespace
+
+PolicyEntry defensive() {
+  PolicyEntry entry;
+  entry.name = "defensive";
+  entry.summary =
+      "the largest attention that any of the last queries pays, times the output's share";
+  entry.formula =
+      "score_i = max(w_i, mean of w) · ‖v_i W_O‖₁ / Σ over the layer's heads of the same, w_i: "
+      "largest over the last window queries and the group of A[:, i], smoothed along the cache; "
+      "the "
+      "last window entries are always kept";
+  entry.source = "DefensiveKV (2025, arXiv 2510.13334)";
+  entry.differences =
+      "its authors' code also makes sure of the entries that together have 0.9 of the mean "
+      "attention, and shares the budget out over heads: +adakv(0). The sum over heads is over "
+      "those "
+      "that still hold the entry";
+  entry.traits.reads_output_weights = true;
+  entry.parameters = {
+      {.name = "window",
+       .type = ParameterType::count,
+       .default_value = 32.0,
+       .minimum = 1,
+       .maximum = 1e6,
+       .words = {},
+       .meaning = "queries that count, and cache entries at the end that are always kept"},
+      {.name = "kernel",
+       .type = ParameterType::count,
+       .default_value = 5.0,
+       .minimum = 1,
+       .maximum = 1001,
+       .words = {},
+       .meaning = "width of the smoothing in entries, over those before the window",
+       .odd = true},
+      {.name = "outputs",
+       .type = ParameterType::flag,
+       .default_value = 1.0,
+       .minimum = 0,
+       .maximum = 1,
+       .words = {},
+       .meaning = "0: without the factor of the outputs, which needs W_O"}};
+  entry.variants = {{"its code, budget shared out over heads", "defensive+adakv(0)"},
+                    {"without W_O", "defensive(outputs=0)"}};
+  entry.builder = ScoreBuilder{[](const SpecPart& part, const LayerContext& context) {
+                                 return std::make_unique<DefensiveScore>(part, context);
+                               },
+                               ScoreScale::common};
+  return entry;
+}
+
+}  // namespace kvloupe::policies

@@ -1,0 +1,282 @@
+// Scores on a few entries, with the arithmetic in a comment: those of other papers and libraries
+// than the first four. One step brings all entries; attention, where it is read, is given.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "analysis/error.h"
+#include "analysis/policy/policy.h"
+#include "analysis/replay/replay.h"
+#include "analysis/trace/no_rotation.h"
+#include "analysis/trace/trace.h"
+#include "tests/support/synthetic_trace.h"
+#include "tests/support/temporary_folder.h"
+
+namespace kvloupe {
+namespace {
+
+using testing::ElementsAre;
+using testing::FloatNear;
+
+class GivenAttention : public StepAttention {
+ public:
+  std::vector<Matrix> rows;  // [Hq]
+  MatrixView last_rows(int query_head, int count) override {
+    const Matrix& all = rows[static_cast<std::size_t>(query_head)];
+    const Eigen::Index taken = std::min<Eigen::Index>(count, all.rows());
+    return kvloupe::rows(view(all), all.rows() - taken, taken);
+  }
+  const std::vector<float>& column_sums(int query_head) override {
+    const Eigen::RowVectorXf sums = rows[static_cast<std::size_t>(query_head)].colwise().sum();
+    sums_.assign(sums.data(), sums.data() + sums.size());
+    return sums_;
+  }
+
+ private:
+  std::vector<float> sums_;
+};
+
+Matrix matrix(std::initializer_list<std::initializer_list<float>> rows) {
+  Matrix result(static_cast<Eigen::Index>(rows.size()),
+                static_cast<Eigen::Index>(rows.begin()->size()));
+  Eigen::Index r = 0;
+  for (const auto& row : rows) {
+    Eigen::Index c = 0;
+    for (const float x : row) result(r, c++) = x;
+    ++r;
+  }
+  return result;
+}
+
+/// One head of two coordinates that RoPE does not rotate, scale 1.
+struct Entries {
+  Matrix keys, values;
+  std::vector<Matrix> queries;    // [Hq]
+  std::vector<Matrix> attention;  // [Hq]
+};
+
+LayerContext context_for(const Entries& entries) {
+  LayerContext context;
+  context.model.num_layers = 1;
+  context.model.num_heads = static_cast<int>(entries.queries.size());
+  context.model.num_kv_heads = 1;
+  context.model.head_dim = static_cast<int>(entries.keys.cols());
+  context.model.rope_scaling = kNoRotation;
+  context.attention = 1.0;
+  context.budget = 1;
+  return context;
+}
+
+std::vector<float> scores_of(const std::string& spec, const Entries& entries) {
+  const LayerContext context = context_for(entries);
+  const auto policy = make_layer_policy(parse_policy(spec), context, {.always_score = true});
+  std::vector<std::int32_t> tokens(static_cast<std::size_t>(entries.keys.rows()));
+  for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<std::int32_t>(i);
+  StepView view;
+  view.block = {0, static_cast<int>(tokens.size())};
+  view.caches.push_back({tokens, kvloupe::view(entries.keys), kvloupe::view(entries.values), {}});
+  for (const Matrix& queries : entries.queries) view.queries.push_back(kvloupe::view(queries));
+  GivenAttention attention;
+  attention.rows = entries.attention;
+  view.attention = &attention;
+  return policy->step(view).front().scores;
+}
+
+testing::Matcher<float> near(double x) { return FloatNear(static_cast<float>(x), 2e-5F); }
+
+const Matrix kOnes2 = matrix({{1, 0}, {1, 0}});
+const Matrix kOnes3 = matrix({{1, 0}, {1, 0}, {1, 0}});
+const Matrix kNothing3 = matrix({{0, 0}, {0, 0}, {0, 0}});
+
+TEST(Expected, IsTheSoftmaxAtTheMeanQueryTimesTheValuesLength) {
+  // μ = (1, 0), Σ = 0: logits 0 and ln 3, attention 1/4 and 3/4; values of length 2 and 1.
+  const Entries entries{
+      matrix({{0, 0}, {std::log(3.0F), 0}}), matrix({{0, 2}, {1, 0}}), {kOnes2}, {}};
+  EXPECT_THAT(scores_of("expected(sinks=0)", entries), ElementsAre(near(0.5), near(0.75)));
+  // (1/4 + 1)·2 and (3/4 + 1)·1.
+  EXPECT_THAT(scores_of("expected(sinks=0,epsilon=1)", entries),
+              ElementsAre(near(2.5), near(1.75)));
+}
+
+TEST(Expected, ASpreadOfQueriesCountsWithItsCovariance) {
+  // Queries ±(1, 0): μ = 0, Σ = diag(1, 0), logit k²/2: 0 and ln 3.
+  const Entries entries{matrix({{0, 0}, {std::sqrt(2.0F * std::log(3.0F)), 0}}),
+                        kOnes2,
+                        {matrix({{1, 0}, {-1, 0}})},
+                        {}};
+  EXPECT_THAT(scores_of("expected(sinks=0)", entries), ElementsAre(near(0.25), near(0.75)));
+  EXPECT_THAT(scores_of("expected(sinks=0,covariance=0)", entries),
+              ElementsAre(near(0.5), near(0.5)));
+}
+
+TEST(Expected, TakesItsStatisticsFromAnotherTrace) {
+  const test::TemporaryFolder folder;
+  test::SyntheticTraceOptions options;
+  options.generated = 0;
+  const std::string file = (folder / "t.h5").string();
+  test::write_synthetic_trace(file, options);
+  const Trace trace(file);
+  const auto kept = [&](const std::string& spec) {
+    ReplayRequest request;
+    request.policy = parse_policy(spec);
+    request.budget = 20;
+    request.block = kWholePrompt;
+    Progress progress;
+    const Replay made = replay(trace, request, progress);
+    std::vector<std::int32_t> all;
+    for (const HeadReplay& head : made.heads) {
+      const auto own = made.retained_at(head, 0);
+      all.insert(all.end(), own.begin(), own.end());
+    }
+    return all;
+  };
+  // Of the whole prompt as one block, the trace's own mean is that of the queries so far; of a
+  // trace with other queries it is another.
+  const auto own = kept("expected(covariance=0)");
+  EXPECT_EQ(kept("expected(covariance=0,statistics=\"" + file + "\")"), own);
+  options.seed += 1;
+  const std::string other = (folder / "other.h5").string();
+  test::write_synthetic_trace(other, options);
+  EXPECT_NE(kept("expected(covariance=0,statistics=\"" + other + "\")"), own);
+  // A model with other heads: refused when the file is first read.
+  try {
+    scores_of("expected(statistics=\"" + file + "\")", {kOnes2, kOnes2, {kOnes2}, {}});
+    FAIL() << "statistics of another model were taken";
+  } catch (const FileError& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("other heads or layers"));
+  }
+}
+
+TEST(Expected, CappedLogitsAreRefused) {
+  LayerContext context = context_for({kOnes2, kOnes2, {kOnes2}, {}});
+  context.attention.softcap = 30.0;
+  EXPECT_THROW(make_layer_policy(parse_policy("expected"), context), UsageError);
+}
+
+TEST(QFilter, IsTheProductWithTheQueriesDirectionOnTheSideOfTheirMean) {
+  const Matrix keys = matrix({{1, 5}, {-2, 7}});
+  EXPECT_THAT(scores_of("qfilter", {keys, kOnes2, {matrix({{2, 0}, {1, 0}})}, {}}),
+              ElementsAre(near(1), near(-2)));
+  EXPECT_THAT(scores_of("qfilter", {keys, kOnes2, {matrix({{-2, 0}, {1, 0}})}, {}}),
+              ElementsAre(near(-1), near(2)));
+}
+
+TEST(LagKv, ComparesAPartitionWithTheNext) {
+  // The next partition spans 0 to 1 in both coordinates: places (0, 0) and (1, 3), deviations 0 and
+  // √2, softmax 0.19557 and 0.80443; values alike: 1/2 each.
+  const Entries entries{matrix({{0, 0}, {1, 3}, {0, 0}, {1, 1}}),
+                        matrix({{1, 1}, {1, 1}, {1, 1}, {1, 1}}),
+                        {matrix({{1, 0}, {1, 0}, {1, 0}, {1, 0}})},
+                        {}};
+  EXPECT_THAT(scores_of("lagkv(0,lag=2,cross=1)", entries),
+              ElementsAre(near(0.347785), near(0.652215), near(1), near(1)));
+  EXPECT_THAT(scores_of("lagkv(0,lag=2)", entries),
+              ElementsAre(near(0), near(0.5), near(1), near(1)));
+  // Fewer than two partitions: the later, the better.
+  EXPECT_THAT(scores_of("lagkv(1,lag=2)", entries),
+              ElementsAre(near(1), near(0), near(0.25), near(0.5)));
+}
+
+TEST(NonCausal, AddsUpWhatAChunkPaysAndSmooths) {
+  // Queries of zeros: every chunk pays evenly, 1 to each. Lengths 3, 6, 9, mean of three places.
+  const Entries entries{kOnes3, matrix({{3, 0}, {0, 6}, {9, 0}}), {kNothing3}, {}};
+  EXPECT_THAT(scores_of("noncausal(2)", entries), ElementsAre(near(3), near(6), near(5)));
+  // The last chunk of one is filled up with one logit of 0, which takes half: 4.5 in place of 9.
+  EXPECT_THAT(scores_of("noncausal(2,padded=1)", entries),
+              ElementsAre(near(3), near(4.5), near(3.5)));
+}
+
+TEST(Leverage, IsTheDiagonalOfTheProjection) {
+  // XᵀX + I = diag(3, 1).
+  const Entries entries{matrix({{-1, 0}, {1, 0}, {0, 0}}), kOnes3, {kOnes3}, {}};
+  EXPECT_THAT(scores_of("leverage(0,ridge=1)", entries),
+              ElementsAre(near(1.0 / 3), near(1.0 / 3), near(0)));
+}
+
+TEST(Compactor, AddsStandardScores) {
+  // Leverage 1/3, 1/3, 0: standard scores 1/√3, 1/√3, −2/√3. Attention 1 each, smoothed 2/3, 1,
+  // 2/3: −1/√3, 2/√3, −1/√3.
+  const Entries entries{matrix({{-1, 0}, {1, 0}, {0, 0}}), kOnes3, {kNothing3}, {}};
+  EXPECT_THAT(scores_of("compactor(1,first=0,last=0,sketch=0,ridge=1,chunk=4)", entries),
+              ElementsAre(near(0), near(std::sqrt(3.0)), near(-std::sqrt(3.0))));
+  // blending=ratio: 1 − N/n = 2/3 of the leverage.
+  EXPECT_THAT(scores_of("compactor(first=0,last=0,sketch=0,ridge=1,chunk=4)", entries),
+              ElementsAre(near(-1.0 / 3 / std::sqrt(3.0)), near((2.0 / 3 + 2) / std::sqrt(3.0)),
+                          near((-4.0 / 3 - 1) / std::sqrt(3.0))));
+}
+
+TEST(Cur, ComparesSquaresWithinAWindow) {
+  // Keys 1, 3 | 4: shares 1/4, 3/4, 1. Values 1, 1 | 9: 1/2, 1/2, 1. Products over their sum 3/2.
+  const Entries entries{matrix({{1, 0}, {0, std::sqrt(3.0F)}, {2, 0}}),
+                        matrix({{1, 0}, {0, 1}, {3, 0}}),
+                        {kOnes3},
+                        {}};
+  EXPECT_THAT(scores_of("cur(0,window=2)", entries),
+              ElementsAre(near(1.0 / 12), near(1.0 / 4), near(2.0 / 3)));
+}
+
+TEST(CapKv, WeighsByDirectionAndAsksWhatTheOthersHave) {
+  // Cosines 1 and −1, tau ln 2 / 2: weights 1 and 1/2. I + Σ w vᵀv = diag(5/2, 1).
+  const Entries entries{matrix({{1, 0}, {-1, 0}}), kOnes2, {kOnes2}, {}};
+  EXPECT_THAT(scores_of("capkv(0.34657359,sinks=0,epsilon=0)", entries),
+              ElementsAre(near(0.4), near(0.2)));
+}
+
+TEST(DropKv, IsTheSquaredChangeOfTheOutput) {
+  // o = (1/2, 0): (1/2 / 1/2)² · 1/4 and (1/4 / 3/4)² · 1/4.
+  const Entries entries{
+      kOnes3, matrix({{1, 0}, {0, 0}, {0, 0}}), {kOnes3}, {matrix({{0.5F, 0.25F, 0.25F}})}};
+  EXPECT_THAT(scores_of("dropkv(1,kernel=1)", entries),
+              ElementsAre(near(0.25), near(1.0 / 36), near(1.0 / 36)));
+}
+
+TEST(Rkv, AddsAttentionAndTakesRepetitionAway) {
+  // Attention of the last query 3/4 and 1/4; keys have nothing in common: 1/3 each.
+  EXPECT_THAT(scores_of("rkv(1,kernel=1,lambda=0.5)",
+                        {matrix({{std::log(3.0F), 0}, {0, 0}, {0, 1}}), kOnes3, {kOnes3}, {}}),
+              ElementsAre(near(0.375 - 1.0 / 6), near(0.125 - 1.0 / 6), near(0)));
+  // Three equal keys. Of each row the latest other one does not count, so columns have the means
+  // 2/3, 1/3 and 0: softmax 0.44844, 0.32132, 0.23024.
+  EXPECT_THAT(scores_of("rkv(1,kernel=1,lambda=0.5)", {kOnes3, kOnes3, {kOnes3}, {}}),
+              ElementsAre(near(0.25 - 0.22422), near(0.25 - 0.16066), near(0)));
+}
+
+TEST(Rkv, SinkLogitsAreRefused) {
+  LayerContext context = context_for({kOnes2, kOnes2, {kOnes2}, {}});
+  context.attention.sink_logits = {0.5F};
+  EXPECT_THROW(make_layer_policy(parse_policy("rkv"), context), UsageError);
+}
+
+TEST(Defensive, TakesTheLargestOfTheGroupAndTheWindow) {
+  // Largest 0.6 and 0.5, not below their mean 0.55; the window itself has no score.
+  const Entries entries{kOnes3,
+                        kOnes3,
+                        {kOnes3, kOnes3},
+                        {matrix({{0.6F, 0.2F, 0.2F}}), matrix({{0.1F, 0.5F, 0.4F}})}};
+  EXPECT_THAT(scores_of("defensive(1,kernel=1,outputs=0)", entries),
+              ElementsAre(near(0.6), near(0.55), near(0)));
+}
+
+TEST(Vatp, MultipliesAccumulatedAttentionByTheValuesLength) {
+  // Received 1.5 and 0.5, lengths 3 and 1.
+  const Entries entries{
+      kOnes2, matrix({{1, -2}, {0, 1}}), {kOnes2}, {matrix({{1, 0}, {0.5F, 0.5F}})}};
+  EXPECT_THAT(scores_of("vatp(0)", entries), ElementsAre(near(4.5), near(0.5)));
+}
+
+TEST(TriAttention, IsTheMeanQuerysProductAndTheSpreadsLength) {
+  const Matrix keys = matrix({{1, 0}, {0, 2}, {3, 4}});
+  // Without rotation and with equal queries: the product with (3, 4).
+  EXPECT_THAT(
+      scores_of("triattention(standard=0)", {keys, kOnes3, {matrix({{3, 4}, {3, 4}, {3, 4}})}, {}}),
+      ElementsAre(near(3), near(8), near(25)));
+  // Queries that cancel: the mean is 0 and their mean length 2/3 · 1; the keys' lengths 1, 2, 5.
+  EXPECT_THAT(scores_of("triattention(standard=0)",
+                        {keys, kOnes3, {matrix({{1, 0}, {-1, 0}, {0, 0}})}, {}}),
+              ElementsAre(near(2.0 / 3), near(4.0 / 3), near(10.0 / 3)));
+}
+
+}  // namespace
+}  // namespace kvloupe
