@@ -18,6 +18,7 @@ class CapKvScore : public Score {
   CapKvScore(const SpecPart& part, const LayerContext& context)
       : model_(context.model),
         tau_(part.number("tau")),
+        cosine_(part.count("cosine") == 1),
         future_(part.count("future")),
         sinks_(part.count("sinks")),
         epsilon_(part.number("epsilon")),
@@ -63,7 +64,7 @@ class CapKvScore : public Score {
     Eigen::ArrayXd cosines = Eigen::ArrayXd::Zero(keys.rows());
     for (Eigen::Index i = 0; i < keys.rows(); ++i) {
       const Eigen::VectorXd key = keys.row(i).transpose().template cast<double>();
-      const double lengths = length * key.norm();
+      const double lengths = cosine_ ? length * key.norm() : 1.0;
       if (lengths > 0.0) cosines[i] = anchor.dot(key) / lengths;
     }
     return (tau_ * (cosines - cosines.maxCoeff())).exp();
@@ -71,6 +72,7 @@ class CapKvScore : public Score {
 
   ModelInfo model_;
   double tau_;
+  bool cosine_;
   int future_;
   int sinks_;
   double epsilon_;
@@ -90,7 +92,9 @@ PolicyEntry capkv() {
       "largest)), anchor: the mean query before RoPE, turned to the mean of the next positions; "
       "mean over the group; the first tokens are always kept";
   entry.source = "CapKV (2026, arXiv 2604.25975)";
-  entry.differences = "as kvpress; here the mean is over all queries up to the step";
+  entry.differences =
+      "as kvpress, which says that the paper takes products in place of cosines: cosine=0, with "
+      "another tau; here the mean is over all queries up to the step";
   entry.parameters = {
       {.name = "tau",
        .type = ParameterType::number,
@@ -119,7 +123,14 @@ PolicyEntry capkv() {
        .minimum = 0,
        .maximum = 1e6,
        .words = {},
-       .meaning = "added to the weights in the sum"}};
+       .meaning = "added to the weights in the sum"},
+      {.name = "cosine",
+       .type = ParameterType::flag,
+       .default_value = 1.0,
+       .minimum = 0,
+       .maximum = 1,
+       .words = {},
+       .meaning = "0: the product of anchor and key, in place of its cosine"}};
   entry.variants = {{"kvpress", "capkv"}};
   entry.builder = ScoreBuilder{[](const SpecPart& part, const LayerContext& context) {
                                  return std::make_unique<CapKvScore>(part, context);

@@ -54,8 +54,8 @@ std::vector<double> ChunkAttention::chunk(const Head& head, int query_head, Eige
   const Matrix& queries = head.queries[static_cast<std::size_t>(query_head % model_.group_size())];
   Matrix logits = queries.middleRows(first, count) * head.keys.middleRows(first, count).transpose();
   to_logits(logits, rule);
-  std::vector<double> sums(static_cast<std::size_t>(count), 0.0);
   const double missing = rule_.padded ? static_cast<double>(rule_.chunk - count) : 0.0;
+  std::vector<double> sums(static_cast<std::size_t>(count), missing / rule_.chunk);
   for (Eigen::Index row = 0; row < count; ++row) {
     float largest = softmax_shift(logits.row(row).maxCoeff(), rule);
     if (missing > 0.0) largest = std::max(largest, 0.0F);

@@ -9,9 +9,11 @@ namespace kvloupe {
 
 /// How the tokens of a chunk attend to each other, without the causal mask.
 struct ChunkRule {
-  int chunk = 256;      // tokens
-  bool scaled = true;   // logits as the model has them; otherwise the bare products q·k
-  bool padded = false;  // a chunk that is too short is filled up with logits of 0
+  int chunk = 256;     // tokens
+  bool scaled = true;  // logits as the model has them; otherwise the bare products q·k
+  // A chunk that is too short is filled up with entries whose logits are 0, and with queries that
+  // pay all of the chunk alike.
+  bool padded = false;
   int first_token = 0;  // tokens before this one belong to no chunk
   int hold_back = 0;    // the last tokens that were read wait for the next step
 };

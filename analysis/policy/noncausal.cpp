@@ -46,9 +46,10 @@ PolicyEntry noncausal() {
       "softmax without a causal mask, mean over the group";
   entry.source = "Compactor (Chari and Van Durme, 2025, arXiv 2507.08143)";
   entry.differences =
-      "kvpress takes the products q·k without their scale (scaled=0), counts the missing entries "
-      "of a short chunk with logits of 0 (padded=1), and ends with standard scores over the layer, "
-      "which change no order; a step of fewer tokens than a chunk is a chunk";
+      "kvpress takes the products q·k without their scale (scaled=0), fills a short chunk up with "
+      "entries and queries of zeros (padded=1), and ends with standard scores over the layer, "
+      "which "
+      "change no order; a step of fewer tokens than a chunk is a chunk";
   entry.parameters = {{.name = "chunk",
                        .type = ParameterType::count,
                        .default_value = 256.0,
@@ -69,7 +70,7 @@ PolicyEntry noncausal() {
                        .minimum = 0,
                        .maximum = 1,
                        .words = {},
-                       .meaning = "1: a chunk that is too short is filled up with logits of 0"}};
+                       .meaning = "1: a chunk that is too short is filled up with zeros"}};
   entry.variants = {{"the paper", "noncausal"}, {"kvpress", "noncausal(scaled=0,padded=1)"}};
   entry.builder = ScoreBuilder{[](const SpecPart& part, const LayerContext& context) {
                                  return std::make_unique<NonCausalScore>(part, context);

@@ -57,6 +57,7 @@ const std::vector<std::string>& specs() {
       "cur(of=values)+caote",
       "capkv(future=20)",
       "capkv(2,sinks=2)+recent(10%)",
+      "capkv(0.5,cosine=0)",
       "dropkv(8,kernel=3)",
       "dropkv(1)+adakv",
       "rkv(4,kernel=3)",

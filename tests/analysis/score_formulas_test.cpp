@@ -183,9 +183,13 @@ TEST(NonCausal, AddsUpWhatAChunkPaysAndSmooths) {
   // Queries of zeros: every chunk pays evenly, 1 to each. Lengths 3, 6, 9, mean of three places.
   const Entries entries{kOnes3, matrix({{3, 0}, {0, 6}, {9, 0}}), {kNothing3}, {}};
   EXPECT_THAT(scores_of("noncausal(2)", entries), ElementsAre(near(3), near(6), near(5)));
-  // The last chunk of one is filled up with one logit of 0, which takes half: 4.5 in place of 9.
-  EXPECT_THAT(scores_of("noncausal(2,padded=1)", entries),
-              ElementsAre(near(3), near(4.5), near(3.5)));
+  // The last chunk of one is filled up with an entry, which takes half of the query's attention,
+  // and with a query, which gives half of its own: 1 again. Without the scale nothing changes here.
+  EXPECT_THAT(scores_of("noncausal(2,padded=1)", entries), ElementsAre(near(3), near(6), near(5)));
+  // With a logit of ln 3: 3/4 + 1/2, of a length of 9.
+  const Matrix queries = matrix({{0, 0}, {0, 0}, {std::log(3.0F), 0}});
+  EXPECT_THAT(scores_of("noncausal(2,padded=1)", {kOnes3, entries.values, {queries}, {}}),
+              ElementsAre(near(3), near((9 + 11.25) / 3), near((6 + 11.25) / 3)));
 }
 
 TEST(Leverage, IsTheDiagonalOfTheProjection) {

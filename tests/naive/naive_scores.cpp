@@ -237,6 +237,10 @@ NaiveReplay::Scores NaiveReplay::chunk_attention(int head, int first_token, int 
     for (int first = 0; first < ready; first += size) {
       const int end = std::min(first + size, ready);
       for (int query_head = head * group; query_head < (head + 1) * group; ++query_head) {
+        // Queries that are missing pay all of the chunk alike.
+        for (int missing = end - first; padded && missing < size; ++missing) {
+          for (int j = first; j < end; ++j) received[waiting[j]] += 1.0 / size / group;
+        }
         for (int i = first; i < end; ++i) {
           std::vector<double> logits;
           for (int j = first; j < end; ++j) {
@@ -418,7 +422,8 @@ NaiveReplay::Scores NaiveReplay::capkv(int head, const Block& block) const {
     for (const int token : tokens) {
       double dot = 0.0;
       for (int c = 0; c < d; ++c) dot += anchor[c] * key(head, token, c);
-      const double lengths = std::sqrt(length) * key_norm(head, token);
+      const bool cosine = part.count("cosine") == 1;
+      const double lengths = cosine ? std::sqrt(length) * key_norm(head, token) : 1.0;
       weights.push_back(lengths > 0.0 ? part.number("tau") * dot / lengths : 0.0);
       largest = std::max(largest, weights.back());
     }

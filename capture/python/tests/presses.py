@@ -40,6 +40,7 @@ class Pair:
     eager: bool = False
     least: int = 1  # smallest N that makes sense
     multiple: int = 1  # N is a multiple of this
+    ties: bool = False  # scores are ranks within partitions: as many entries as partitions have the same
     fits: Callable[[int, int], bool] = lambda n, s: True  # whether kvloupe has the press's rule for this N and S
 
 
@@ -85,6 +86,29 @@ def pairs() -> list[Pair]:
              lambda n, s: f"{snap(w)}+adakv(safeguard=0.2,mode=pin)", least=w + 1),
         Pair("CriticalKVPress(SnapKVPress)",
              lambda n, s: k.CriticalKVPress(k.SnapKVPress(ratio(n, s), window_size=w)), critical, least=2 * w + 2),
+        Pair("ExpectedAttentionPress", lambda n, s: k.ExpectedAttentionPress(ratio(n, s)), lambda n, s: "expected",
+             least=5),
+        Pair("ExpectedAttentionPress, mean only",
+             lambda n, s: k.ExpectedAttentionPress(ratio(n, s), n_future_positions=64, use_covariance=False,
+                                                   use_vnorm=False),
+             lambda n, s: "expected(64,covariance=0,value_norm=0)", least=5),
+        Pair("AdaKVPress(ExpectedAttentionPress)",
+             lambda n, s: k.AdaKVPress(k.ExpectedAttentionPress(ratio(n, s), epsilon=1e-2)),
+             lambda n, s: "expected(epsilon=0.01)+adakv(safeguard=0.2,mode=pin)", least=25),
+        Pair("LagKVPress", lambda n, s: k.LagKVPress(ratio(n, s), lag_size=32), lambda n, s: "lagkv(lag=32)", least=5,
+             ties=True),
+        Pair("AdaKVPress(LagKVPress)",
+             lambda n, s: k.AdaKVPress(k.LagKVPress(ratio(n, s), lag_size=32, cross_scoring=True)),
+             lambda n, s: "lagkv(lag=32,cross=1)+adakv(safeguard=0.2,mode=pin)", least=100,
+             # Fewer than what kvpress gives the score 1: which of them stay is a matter of chance.
+             fits=lambda n, s: n > s * 0.35),
+        Pair("NonCausalAttnPress", lambda n, s: k.NonCausalAttnPress(ratio(n, s), chunk_size=64),
+             lambda n, s: "noncausal(64,scaled=0,padded=1)"),
+        Pair("CompactorPress, attention only",
+             lambda n, s: k.CompactorPress(ratio(n, s), chunk_size=64, blending=0.0),
+             lambda n, s: "compactor(0,chunk=64,scaled=0,padded=1)", least=13),
+        Pair("CURPress", lambda n, s: k.CURPress(ratio(n, s)), lambda n, s: "cur", least=5),
+        Pair("CapPress", lambda n, s: k.CapPress(ratio(n, s)), lambda n, s: "capkv", least=5),
     ]
 
 

@@ -32,7 +32,8 @@ def test_the_policy_keeps_what_the_press_keeps(name: str, cases: list[presses.Ca
                 found.add(press, presses.policy_sets(pair, case, kept), scores)
     assert found.sets > 20
     assert found.equal + found.tied == found.sets, found
-    assert found.equal > 0.8 * found.sets and found.shared > 0.995 * found.entries
+    assert found.shared > (0.98 if pair.ties else 0.995) * found.entries, found
+    assert found.equal > 0.8 * found.sets or pair.ties, found
 
 
 @pytest.mark.parametrize("name", ["KeyDiffPress", "SnapKVPress", "AdaKVPress(SnapKVPress)"])
