@@ -105,6 +105,7 @@ std::vector<StudyValue> StudyWorker::values(const StudyTask& task) {
     MeasureRequest measured;
     measured.measures = task.measures;
     measured.states = &states_;
+    measured.threads = threads_;
     result = measure_replay(*trace_, result, measured, progress);
   }
   std::vector<StudyValue> values;
