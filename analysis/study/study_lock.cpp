@@ -30,9 +30,14 @@ StudyLock::StudyLock(const std::filesystem::path& results) : path_(results.strin
           path_, std::string("cannot be written: ") + std::strerror(errno) + "; check the folder");
     }
     if (flock(file_, LOCK_EX | LOCK_NB) != 0) {
+      const int error = errno;
       close(file_);
-      throw FileError(results.string(),
-                      "another study is writing to it; wait for its end or choose another name");
+      if (error == EWOULDBLOCK) {
+        throw FileError(results.string(),
+                        "another study is writing to it; wait for its end or choose another name");
+      }
+      throw FileError(path_, std::string("cannot be locked: ") + std::strerror(error) +
+                                 "; choose a folder on a file system with locks");
     }
     if (still_named(file_, path_)) return;
     close(file_);

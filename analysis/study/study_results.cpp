@@ -100,6 +100,27 @@ void StudyResults::check_kind() {
                                 "reads {}); use that kvloupe, or choose another name",
                                 version, kVersion));
   }
+  check_whole();
+}
+
+void StudyResults::check_whole() {
+  // Numbers of items and measures are places in lists; every value has both.
+  const char* const wrong[] = {
+      "SELECT COUNT(*) != COALESCE(MAX(item), -1) + 1 OR COALESCE(MIN(item), 0) != 0 FROM items",
+      "SELECT COUNT(*) != COALESCE(MAX(measure), -1) + 1 OR COALESCE(MIN(measure), 0) != 0 FROM "
+      "measures",
+      "SELECT COUNT(*) FROM items WHERE trace NOT IN (SELECT trace FROM traces)",
+      "SELECT COUNT(*) FROM replay_values WHERE item NOT IN (SELECT item FROM items) OR measure "
+      "NOT "
+      "IN (SELECT measure FROM measures)",
+      "SELECT COUNT(*) FROM head_values WHERE item NOT IN (SELECT item FROM items) OR measure NOT "
+      "IN (SELECT measure FROM measures)",
+      "SELECT COUNT(*) FROM step_values WHERE item NOT IN (SELECT item FROM items) OR measure NOT "
+      "IN (SELECT measure FROM measures)"};
+  for (const char* const question : wrong) {
+    if (database_.number(question) == 0) continue;
+    throw FileError(path_, "is damaged: rows do not belong together; choose another name");
+  }
 }
 
 void StudyResults::create(const Settings& settings, const Study& study, const StudyPlan& plan) {
@@ -142,7 +163,9 @@ void StudyResults::check_same(const Settings& settings, const Study& study, cons
     Statement known(database_, "SELECT identity FROM traces ORDER BY trace");
     while (known.next()) before.push_back(known.text(0));
   }
-  before.resize(plan.identities.size());
+  if (before.size() != plan.identities.size() || items().size() != plan.items.size()) {
+    throw FileError(path_, "is damaged: traces or items are missing; choose another name");
+  }
   for (std::size_t i = 0; i < before.size(); ++i) {
     // A trace that cannot be opened now is a problem of the items that wait for it.
     if (before[i] == plan.identities[i] || plan.identities[i].empty()) continue;

@@ -17,7 +17,7 @@ namespace kvloupe {
 class StudyResults {
  public:
   /// Opens an existing file for reading. Throws FileError: missing, another kind of file, written
-  /// by a newer version.
+  /// by a newer version, damaged.
   explicit StudyResults(const std::filesystem::path& path);
   /// Opens the results of this study to go on, or makes the file. Throws FileError as above, and
   /// where the file holds another study or a trace has changed since, with what differs.
@@ -48,6 +48,7 @@ class StudyResults {
  private:
   using Settings = std::vector<std::pair<std::string, std::string>>;
   void check_kind();
+  void check_whole();
   void create(const Settings& settings, const Study& study, const StudyPlan& plan);
   void check_same(const Settings& settings, const Study& study, const StudyPlan& plan);
 

@@ -327,6 +327,22 @@ TEST_F(StudyTest, OnlyResultsOfThisVersionAreOpenedAndByOneStudy) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "two.sqlite.lock"));
 }
 
+TEST_F(StudyTest, ADamagedResultsFileIsRefused) {
+  write_traces({"a.h5"});
+  const std::filesystem::path study = write(kSmall);
+  for (const char* damage : {"DELETE FROM items WHERE item = 1", "DELETE FROM items WHERE item = 3",
+                             "DELETE FROM measures WHERE measure = 1", "DELETE FROM traces",
+                             "UPDATE head_values SET item = 99 WHERE item = 2",
+                             "UPDATE replay_values SET measure = -1 WHERE item = 2 AND measure = 0",
+                             "DROP TABLE step_values"}) {
+    const std::string name = "damaged.sqlite";
+    std::filesystem::remove(folder_ / name);
+    run(study, name);
+    Database(folder_ / name, Database::Access::write).run(damage);
+    EXPECT_NE(failure_of([&] { run(study, name); }), "") << damage;
+  }
+}
+
 TEST_F(StudyTest, AnItemIsWrittenInFullOrNotAtAll) {
   write_traces({"a.h5"});
   const Study study = read_study(write(kSmall));
