@@ -27,6 +27,10 @@ pkg_check_modules(HDF5 REQUIRED IMPORTED_TARGET hdf5)
 pkg_check_modules(CRYPTO REQUIRED IMPORTED_TARGET libcrypto)
 pkg_check_modules(MUPARSER REQUIRED IMPORTED_TARGET muparser)
 pkg_check_modules(OPENBLAS REQUIRED IMPORTED_TARGET openblas)
+pkg_check_modules(SQLITE REQUIRED IMPORTED_TARGET sqlite3)
+# Without MPI, a study runs in one process.
+set(MPI_CXX_SKIP_MPICXX TRUE)
+find_package(MPI COMPONENTS CXX)
 
 # Found at the root, because imported targets are visible only from the folder that found them down.
 if(KVLOUPE_CAPTURE)

@@ -206,7 +206,7 @@ Replay measure_replay(const Trace& trace, const Replay& replay, const MeasureReq
   std::vector<std::vector<HeadReplay>> layers = heads_of(request, replay);
   progress.set_total(static_cast<long>(layers.size()));
   std::mutex reporting;
-  for_layers(layers.size(), {0, request.background, -1},
+  for_layers(layers.size(), {request.threads, request.background, -1},
              [&](std::size_t index, const HeadLoop& for_heads) {
                progress.check();
                std::vector<HeadReplay>& heads = layers[index];

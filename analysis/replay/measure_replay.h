@@ -23,6 +23,7 @@ struct MeasureRequest {
   // How, not what: results do not depend on these.
   bool background = false;
   LayerStatesCache* states = nullptr;
+  int threads = 0;  // 0: all cores
 };
 
 /// The replay's heads that are asked for, with the values of the measures asked for and of no

@@ -18,6 +18,7 @@ int run(int argc, char** argv) {
   add_measures(app, action);
   add_replay(app, action);
   add_sweep(app, action);
+  add_study(app, action);
   add_drift(app, action);
   add_follow(app, action);
   add_export(app, action);

@@ -14,6 +14,7 @@ void add_policies(CLI::App& app, Action& action);
 void add_measures(CLI::App& app, Action& action);
 void add_replay(CLI::App& app, Action& action);
 void add_sweep(CLI::App& app, Action& action);
+void add_study(CLI::App& app, Action& action);
 void add_drift(CLI::App& app, Action& action);
 void add_follow(CLI::App& app, Action& action);
 void add_export(CLI::App& app, Action& action);

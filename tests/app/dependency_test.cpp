@@ -32,6 +32,8 @@ constexpr std::array kLibraries = {
     Library{"tbb/", "oneTBB"},
     Library{"openssl/", "OpenSSL"},
     Library{"cblas", "OpenBLAS"},
+    Library{"sqlite3", "SQLite"},
+    Library{"mpi[.]h", "MPI"},
     Library{"muParser", "muParser"},
     Library{"imgui|backends/imgui", "Dear ImGui"},
     Library{"GLFW/", "GLFW"},
@@ -208,6 +210,18 @@ TEST(Dependencies, OnlyCaptureSeesTorchAndItNeverSeesTheApp) {
           << includes().where.at({folder, other}) << ": " << folder << " includes " << other;
     }
   }
+}
+
+TEST(Dependencies, OnlyStudiesSeeSqliteAndMpi) {
+  int seen = 0;
+  for (const auto& [folder, libraries] : includes().libraries) {
+    for (const char* library : {"SQLite", "MPI"}) {
+      if (!libraries.contains(library)) continue;
+      ++seen;
+      EXPECT_EQ(folder.rfind("analysis/study", 0), 0U) << includes().where.at({folder, library});
+    }
+  }
+  EXPECT_EQ(seen, 2);
 }
 
 TEST(Dependencies, OnlyTheImguiBackEndOfTheScenesSeesImgui) {

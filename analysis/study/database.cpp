@@ -1,0 +1,115 @@
+#include "analysis/study/database.h"
+
+#include <sqlite3.h>
+
+#include <cmath>
+#include <limits>
+
+#include "analysis/error.h"
+#include "analysis/one_line.h"
+
+namespace kvloupe {
+
+Database::Database(const std::filesystem::path& path, Access access) : path_(path.string()) {
+  const int flags =
+      access == Access::read ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
+  if (sqlite3_open_v2(path_.c_str(), &connection_, flags, nullptr) != SQLITE_OK) {
+    const std::string why = sqlite3_errmsg(connection_);
+    sqlite3_close(connection_);
+    throw FileError(path_, why + "; check name and permissions");
+  }
+  // Who reads while a study writes waits for the end of a transaction, and the other way round.
+  constexpr int kPatience = 10'000;  // ms
+  sqlite3_busy_timeout(connection_, kPatience);
+}
+
+Database::~Database() { sqlite3_close(connection_); }
+
+void Database::fail() const {
+  const int code = sqlite3_errcode(connection_);
+  if (code == SQLITE_NOTADB) {
+    throw FileError(path_, "is not a results file of a study; choose another name");
+  }
+  throw FileError(path_, in_one_line(sqlite3_errmsg(connection_), 200) +
+                             "; check the disk's space and the file");
+}
+
+void Database::run(const std::string& sql) {
+  if (sqlite3_exec(connection_, sql.c_str(), nullptr, nullptr, nullptr) != SQLITE_OK) fail();
+}
+
+long Database::number(const std::string& sql) {
+  Statement statement(*this, sql);
+  return statement.next() ? static_cast<long>(statement.real(0)) : 0;
+}
+
+void Database::transaction(const std::function<void()>& work) {
+  run("BEGIN IMMEDIATE");
+  try {
+    work();
+    run("COMMIT");
+  } catch (...) {
+    sqlite3_exec(connection_, "ROLLBACK", nullptr, nullptr, nullptr);  // the first failure counts
+    throw;
+  }
+}
+
+Statement::Statement(Database& database, const std::string& sql) : database_(database) {
+  if (sqlite3_prepare_v2(database.connection_, sql.c_str(), -1, &statement_, nullptr) !=
+      SQLITE_OK) {
+    database.fail();
+  }
+}
+
+Statement::~Statement() { sqlite3_finalize(statement_); }
+
+Statement& Statement::bind(int parameter, long value) {
+  if (sqlite3_bind_int64(statement_, parameter + 1, value) != SQLITE_OK) database_.fail();
+  return *this;
+}
+
+Statement& Statement::bind(int parameter, double value) {
+  const int code = std::isfinite(value) ? sqlite3_bind_double(statement_, parameter + 1, value)
+                                        : sqlite3_bind_null(statement_, parameter + 1);
+  if (code != SQLITE_OK) database_.fail();
+  return *this;
+}
+
+Statement& Statement::bind(int parameter, const std::string& value) {
+  if (sqlite3_bind_text(statement_, parameter + 1, value.data(), static_cast<int>(value.size()),
+                        SQLITE_TRANSIENT) != SQLITE_OK) {
+    database_.fail();
+  }
+  return *this;
+}
+
+bool Statement::next() {
+  const int code = sqlite3_step(statement_);
+  if (code == SQLITE_ROW) return true;
+  if (code != SQLITE_DONE) database_.fail();
+  sqlite3_reset(statement_);
+  return false;
+}
+
+void Statement::run() {
+  while (next()) {
+  }
+}
+
+int Statement::integer(int column) { return sqlite3_column_int(statement_, column); }
+
+double Statement::real(int column) {
+  if (sqlite3_column_type(statement_, column) == SQLITE_NULL) {
+    return std::numeric_limits<double>::quiet_NaN();
+  }
+  return sqlite3_column_double(statement_, column);
+}
+
+std::string Statement::text(int column) {
+  const auto* bytes = sqlite3_column_text(statement_, column);
+  if (bytes == nullptr) return {};
+  const auto* first = reinterpret_cast<const char*>(bytes);
+  return {first, first + sqlite3_column_bytes(statement_, column)};
+}
+
+}  // namespace kvloupe

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <string>
+
+struct sqlite3;
+struct sqlite3_stmt;
+
+namespace kvloupe {
+
+/// One SQLite file. Every method throws FileError with the file's name and what SQLite says.
+class Database {
+ public:
+  enum class Access { read, write };  // write: creates the file where there is none
+  Database(const std::filesystem::path& path, Access access);
+  ~Database();
+  Database(const Database&) = delete;
+  Database& operator=(const Database&) = delete;
+
+  void run(const std::string& sql);
+  /// One number, such as a pragma's.
+  long number(const std::string& sql);
+  /// All of `work` or nothing of it, also where the process ends on the way.
+  void transaction(const std::function<void()>& work);
+
+ private:
+  friend class Statement;
+  [[noreturn]] void fail() const;
+
+  std::string path_;
+  sqlite3* connection_ = nullptr;
+};
+
+/// A prepared statement: its parameters and columns are numbered from 0.
+class Statement {
+ public:
+  Statement(Database& database, const std::string& sql);
+  ~Statement();
+  Statement(const Statement&) = delete;
+  Statement& operator=(const Statement&) = delete;
+
+  Statement& bind(int parameter, long value);
+  Statement& bind(int parameter, int value) { return bind(parameter, static_cast<long>(value)); }
+  /// Numbers that are not finite become NULL.
+  Statement& bind(int parameter, double value);
+  Statement& bind(int parameter, const std::string& value);
+  /// To the next row; false after the last, and then it can be run again.
+  bool next();
+  /// Runs it to its end.
+  void run();
+
+  int integer(int column);
+  double real(int column);  // NaN for NULL
+  std::string text(int column);
+
+ private:
+  Database& database_;
+  sqlite3_stmt* statement_ = nullptr;
+};
+
+}  // namespace kvloupe

@@ -1,0 +1,285 @@
+#include "analysis/study/study_results.h"
+
+#include <fmt/format.h>
+
+#include <system_error>
+
+#include "analysis/error.h"
+#include "analysis/one_line.h"
+#include "analysis/policy/policy_files.h"
+#include "version.h"
+
+namespace kvloupe {
+
+namespace {
+constexpr long kApplication = 0x6B766C73;  // "kvls", in the header of the file
+constexpr long kVersion = 1;               // of the tables; a newer one is refused
+
+// One row of replay_values is the mean over the heads. In step_values, layer and head −1 stand for
+// the mean over the heads. NULL: unknown, or the measure does not apply to the policy.
+constexpr const char* kTables = R"(
+CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE traces (trace INTEGER PRIMARY KEY, name TEXT NOT NULL, identity TEXT NOT NULL);
+CREATE TABLE measures (measure INTEGER PRIMARY KEY, name TEXT NOT NULL);
+CREATE TABLE items (item INTEGER PRIMARY KEY, trace INTEGER NOT NULL, policy TEXT NOT NULL,
+  budget TEXT NOT NULL, block TEXT NOT NULL, entries INTEGER NOT NULL, tokens INTEGER NOT NULL,
+  compression TEXT NOT NULL, state TEXT NOT NULL, problem TEXT NOT NULL, seconds REAL NOT NULL);
+CREATE TABLE replay_values (item INTEGER, measure INTEGER, value REAL,
+  PRIMARY KEY (item, measure)) WITHOUT ROWID;
+CREATE TABLE head_values (item INTEGER, measure INTEGER, layer INTEGER, head INTEGER, value REAL,
+  PRIMARY KEY (item, measure, layer, head)) WITHOUT ROWID;
+CREATE TABLE step_values (item INTEGER, measure INTEGER, layer INTEGER, head INTEGER, step INTEGER,
+  value REAL, PRIMARY KEY (item, measure, layer, head, step)) WITHOUT ROWID;
+)";
+
+/// What results depend on, by the name that a message about a change gives it.
+std::vector<std::pair<std::string, std::string>> settings_of(const Study& study) {
+  std::vector<std::string> traces, policies, budgets, blocks, files;
+  for (const StudyTrace& trace : study.traces) traces.push_back(trace.name);
+  for (const PolicySpec& policy : study.policies) {
+    policies.push_back(policy.text());
+    if (const std::string text = policy_files(policy); !text.empty()) files.push_back(text);
+  }
+  for (const Budget& budget : study.budgets) budgets.push_back(budget.text());
+  for (const int block : study.blocks) blocks.push_back(block_text(block));
+  const auto list = [](const std::vector<std::string>& texts) {
+    return fmt::format("{}", fmt::join(texts, ", "));
+  };
+  return {{"version", KVLOUPE_VERSION},
+          {"traces", list(traces)},
+          {"policies", list(policies)},
+          {"policy files", list(files)},
+          {"budgets", list(budgets)},
+          {"blocks", list(blocks)},
+          {"compression", study.compression ? compression_name(*study.compression) : "capture"},
+          {"measures", list(study.measures)},
+          {"reduce", reduce_name(study.reduce)}};
+}
+
+Database open_existing(const std::filesystem::path& path) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) {
+    throw FileError(path.string(), "is not a file; give the results file of a study");
+  }
+  return {path, Database::Access::read};
+}
+
+const std::filesystem::path& no_folder(const std::filesystem::path& path) {
+  std::error_code error;
+  if (!std::filesystem::is_directory(path, error)) return path;
+  throw FileError(path.string(), "is a folder; name a file");
+}
+}  // namespace
+
+StudyResults::StudyResults(const std::filesystem::path& path)
+    : path_(path.string()), database_(open_existing(path)) {
+  check_kind();
+}
+
+StudyResults::StudyResults(const std::filesystem::path& path, const Study& study,
+                           const StudyPlan& plan)
+    : path_(path.string()), database_(no_folder(path), Database::Access::write) {
+  const Settings settings = settings_of(study);
+  // A study that ended while it made the file left one without pages.
+  if (database_.number("PRAGMA page_count") == 0) {
+    create(settings, study, plan);
+  } else {
+    check_kind();
+    check_same(settings, study, plan);
+  }
+}
+
+void StudyResults::check_kind() {
+  if (database_.number("PRAGMA application_id") != kApplication) {
+    throw FileError(path_, "is not a results file of a study; choose another name");
+  }
+  const long version = database_.number("PRAGMA user_version");
+  if (version != kVersion) {
+    throw FileError(path_,
+                    fmt::format("was written by a newer kvloupe (results version {}, this one "
+                                "reads {}); use that kvloupe, or choose another name",
+                                version, kVersion));
+  }
+  check_whole();
+}
+
+void StudyResults::check_whole() {
+  // Numbers of items and measures are places in lists; every value has both.
+  const char* const wrong[] = {
+      "SELECT COUNT(*) != COALESCE(MAX(item), -1) + 1 OR COALESCE(MIN(item), 0) != 0 FROM items",
+      "SELECT COUNT(*) != COALESCE(MAX(measure), -1) + 1 OR COALESCE(MIN(measure), 0) != 0 FROM "
+      "measures",
+      "SELECT COUNT(*) FROM items WHERE trace NOT IN (SELECT trace FROM traces)",
+      "SELECT COUNT(*) FROM replay_values WHERE item NOT IN (SELECT item FROM items) OR measure "
+      "NOT "
+      "IN (SELECT measure FROM measures)",
+      "SELECT COUNT(*) FROM head_values WHERE item NOT IN (SELECT item FROM items) OR measure NOT "
+      "IN (SELECT measure FROM measures)",
+      "SELECT COUNT(*) FROM step_values WHERE item NOT IN (SELECT item FROM items) OR measure NOT "
+      "IN (SELECT measure FROM measures)"};
+  for (const char* const question : wrong) {
+    if (database_.number(question) == 0) continue;
+    throw FileError(path_, "is damaged: rows do not belong together; choose another name");
+  }
+}
+
+void StudyResults::create(const Settings& settings, const Study& study, const StudyPlan& plan) {
+  database_.transaction([&] {
+    database_.run(fmt::format("PRAGMA application_id = {}; PRAGMA user_version = {};", kApplication,
+                              kVersion));
+    database_.run(kTables);
+    Statement setting(database_, "INSERT INTO settings VALUES (?, ?)");
+    for (const auto& [name, value] : settings) setting.bind(0, name).bind(1, value).run();
+    Statement trace(database_, "INSERT INTO traces VALUES (?, ?, ?)");
+    for (std::size_t i = 0; i < study.traces.size(); ++i) {
+      trace.bind(0, static_cast<long>(i)).bind(1, study.traces[i].name);
+      trace.bind(2, plan.identities[i]).run();
+    }
+    Statement measure(database_, "INSERT INTO measures VALUES (?, ?)");
+    for (std::size_t i = 0; i < study.measures.size(); ++i) {
+      measure.bind(0, static_cast<long>(i)).bind(1, study.measures[i]).run();
+    }
+    Statement item(database_,
+                   "INSERT INTO items VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'waiting', '', 0)");
+    for (std::size_t i = 0; i < plan.items.size(); ++i) {
+      const StudyItem& one = plan.items[i];
+      item.bind(0, static_cast<long>(i)).bind(1, one.trace).bind(2, one.policy);
+      item.bind(3, one.budget).bind(4, one.block_word).bind(5, one.entries);
+      item.bind(6, one.block).bind(7, one.compression).run();
+    }
+  });
+}
+
+void StudyResults::check_same(const Settings& settings, const Study& study, const StudyPlan& plan) {
+  for (const auto& [name, value] : settings) {
+    if (const std::string before = setting(name); before != value) {
+      throw FileError(path_, fmt::format("holds a study with other {}: {} there, {} now; choose "
+                                         "another name, or undo the change",
+                                         name, in_quotes(before, 200), in_quotes(value, 200)));
+    }
+  }
+  std::vector<std::string> before;
+  {
+    Statement known(database_, "SELECT identity FROM traces ORDER BY trace");
+    while (known.next()) before.push_back(known.text(0));
+  }
+  if (before.size() != plan.identities.size() || items().size() != plan.items.size()) {
+    throw FileError(path_, "is damaged: traces or items are missing; choose another name");
+  }
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    // A trace that cannot be opened now is a problem of the items that wait for it.
+    if (before[i] == plan.identities[i] || plan.identities[i].empty()) continue;
+    Statement done(database_, "SELECT COUNT(*) FROM items WHERE trace = ? AND state = 'done'");
+    done.bind(0, static_cast<long>(i));
+    done.next();
+    if (done.integer(0) > 0) {
+      throw FileError(path_, "has results of " + in_quotes(study.traces[i].name, 200) +
+                                 " as the file was before a change; choose another name, or put "
+                                 "that trace back");
+    }
+  }
+  database_.transaction([&] {
+    Statement trace(database_, "UPDATE traces SET identity = ? WHERE trace = ?");
+    for (std::size_t i = 0; i < before.size(); ++i) {
+      if (plan.identities[i].empty()) continue;
+      trace.bind(0, plan.identities[i]).bind(1, static_cast<long>(i)).run();
+    }
+    // What the plan did not know while a trace could not be opened.
+    Statement item(database_,
+                   "UPDATE items SET entries = ?, tokens = ?, compression = ? WHERE item = ? AND "
+                   "state != 'done'");
+    for (std::size_t i = 0; i < plan.items.size(); ++i) {
+      const StudyItem& one = plan.items[i];
+      if (!one.problem.empty()) continue;
+      item.bind(0, one.entries).bind(1, one.block).bind(2, one.compression);
+      item.bind(3, static_cast<long>(i)).run();
+    }
+  });
+}
+
+std::string StudyResults::setting(const std::string& name) {
+  Statement statement(database_, "SELECT value FROM settings WHERE name = ?");
+  statement.bind(0, name);
+  return statement.next() ? statement.text(0) : "";
+}
+
+std::vector<std::string> StudyResults::measures() {
+  std::vector<std::string> names;
+  Statement statement(database_, "SELECT name FROM measures ORDER BY measure");
+  while (statement.next()) names.push_back(statement.text(0));
+  return names;
+}
+
+std::vector<StudyResults::Item> StudyResults::items() {
+  std::vector<Item> items;
+  Statement statement(database_,
+                      "SELECT item, name, policy, budget, block, compression, entries, tokens, "
+                      "state, problem, seconds FROM items JOIN traces USING (trace) ORDER BY item");
+  while (statement.next()) {
+    Item item;
+    item.number = statement.integer(0);
+    item.trace = statement.text(1);
+    item.policy = statement.text(2);
+    item.budget = statement.text(3);
+    item.block_word = statement.text(4);
+    item.compression = statement.text(5);
+    item.entries = statement.integer(6);
+    item.block = statement.integer(7);
+    item.state = statement.text(8);
+    item.problem = statement.text(9);
+    item.seconds = statement.real(10);
+    items.push_back(std::move(item));
+  }
+  return items;
+}
+
+void StudyResults::record(const StudyOutcome& outcome) {
+  database_.transaction([&] {
+    Statement item(database_,
+                   "UPDATE items SET state = ?, problem = ?, seconds = ? WHERE item = ?");
+    item.bind(0, std::string(outcome.problem.empty() ? "done" : "failed"));
+    item.bind(1, outcome.problem).bind(2, outcome.seconds).bind(3, outcome.item).run();
+    Statement replay(database_, "INSERT INTO replay_values VALUES (?, ?, ?)");
+    Statement head(database_, "INSERT INTO head_values VALUES (?, ?, ?, ?, ?)");
+    Statement step(database_, "INSERT INTO step_values VALUES (?, ?, ?, ?, ?, ?)");
+    for (const StudyValue& one : outcome.values) {
+      Statement& row = one.step >= 0 ? step : one.layer >= 0 ? head : replay;
+      row.bind(0, outcome.item).bind(1, one.measure);
+      int next = 2;
+      if (&row != &replay) {
+        row.bind(next, one.layer).bind(next + 1, one.head);
+        next += 2;
+      }
+      if (&row == &step) row.bind(next++, one.step);
+      row.bind(next, one.value).run();
+    }
+  });
+}
+
+void StudyResults::each_replay_value(
+    const std::function<void(int item, int measure, double value)>& take) {
+  Statement rows(database_, "SELECT item, measure, value FROM replay_values ORDER BY 1, 2");
+  while (rows.next()) take(rows.integer(0), rows.integer(1), rows.real(2));
+}
+
+void StudyResults::each_value(const std::function<void(int item, const StudyValue& value)>& take) {
+  // A measure without a value per step has none in step_values: then its heads' values are the
+  // finest, and where these were not kept, the replay's.
+  Statement rows(database_, R"(
+SELECT item, measure, layer, head, step, value FROM step_values
+UNION ALL
+SELECT item, measure, layer, head, -1, value FROM head_values AS coarse WHERE NOT EXISTS
+  (SELECT 1 FROM step_values AS fine WHERE fine.item = coarse.item AND fine.measure = coarse.measure)
+UNION ALL
+SELECT item, measure, -1, -1, -1, value FROM replay_values AS coarse WHERE NOT EXISTS
+  (SELECT 1 FROM step_values AS fine WHERE fine.item = coarse.item AND fine.measure = coarse.measure)
+  AND NOT EXISTS
+  (SELECT 1 FROM head_values AS fine WHERE fine.item = coarse.item AND fine.measure = coarse.measure)
+ORDER BY 1, 2, 3, 4, 5)");
+  while (rows.next()) {
+    take(rows.integer(0),
+         {rows.integer(1), rows.integer(2), rows.integer(3), rows.integer(4), rows.real(5)});
+  }
+}
+
+}  // namespace kvloupe

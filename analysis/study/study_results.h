@@ -1,0 +1,59 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "analysis/study/database.h"
+#include "analysis/study/study_plan.h"
+#include "analysis/study/study_work.h"
+
+namespace kvloupe {
+
+/// The results file of a study: what was asked for, its items, and their values, a table for each
+/// kind (docs/studies.md describes them). An item and its values are written in one transaction.
+class StudyResults {
+ public:
+  /// Opens an existing file for reading. Throws FileError: missing, another kind of file, written
+  /// by a newer version, damaged.
+  explicit StudyResults(const std::filesystem::path& path);
+  /// Opens the results of this study to go on, or makes the file. Throws FileError as above, and
+  /// where the file holds another study or a trace has changed since, with what differs.
+  StudyResults(const std::filesystem::path& path, const Study& study, const StudyPlan& plan);
+
+  /// An item as the file has it.
+  struct Item {
+    int number = 0;
+    std::string trace, policy, budget, block_word, compression;
+    int entries = 0, block = 0;  // 0: not known yet
+    std::string state;           // waiting, done, failed
+    std::string problem;         // of a failed one
+    double seconds = 0.0;
+  };
+  std::vector<Item> items();  // in the order of their numbers
+  std::vector<std::string> measures();
+  std::string setting(const std::string& name);
+
+  /// Writes an item's values and that it is done, or its problem.
+  void record(const StudyOutcome& outcome);
+
+  /// One value per measure and item that is done: the mean over the heads.
+  void each_replay_value(const std::function<void(int item, int measure, double value)>& take);
+  /// The finest values that were kept of each measure (Reduce), by item, measure, layer, head,
+  /// step.
+  void each_value(const std::function<void(int item, const StudyValue& value)>& take);
+
+ private:
+  using Settings = std::vector<std::pair<std::string, std::string>>;
+  void check_kind();
+  void check_whole();
+  void create(const Settings& settings, const Study& study, const StudyPlan& plan);
+  void check_same(const Settings& settings, const Study& study, const StudyPlan& plan);
+
+  std::string path_;
+  Database database_;
+};
+
+}  // namespace kvloupe

@@ -1,0 +1,135 @@
+#include "analysis/study/study_work.h"
+
+#include <chrono>
+#include <cmath>
+#include <exception>
+#include <limits>
+#include <new>
+
+#include "analysis/error.h"
+#include "analysis/measure/measure_catalog.h"
+#include "analysis/one_line.h"
+#include "analysis/policy/policy_catalog.h"
+#include "analysis/replay/measure_replay.h"
+#include "analysis/replay/replay.h"
+
+namespace kvloupe {
+
+namespace {
+constexpr std::size_t kMostStates = std::size_t{1} << 30U;
+
+/// The mean of the numbers that are known; NaN where none is.
+class KnownMean {
+ public:
+  void add(double value) {
+    if (!std::isfinite(value)) return;
+    sum_ += value;
+    ++count_;
+  }
+  double value() const {
+    return count_ > 0 ? sum_ / static_cast<double>(count_)
+                      : std::numeric_limits<double>::quiet_NaN();
+  }
+
+ private:
+  double sum_ = 0.0;
+  long count_ = 0;
+};
+
+bool by_step(const Measure& measure) {
+  return measure.family->scope == MeasureScope::step ||
+         measure.family->scope == MeasureScope::query_head;
+}
+
+/// One measure's values: of the replay, then what `reduce` keeps beside that.
+void append_values(const Replay& replay, const Measure& measure, int index, Reduce reduce,
+                   std::vector<StudyValue>& values) {
+  const std::size_t first = values.size();
+  values.push_back({index});
+  KnownMean whole;
+  std::vector<KnownMean> steps(by_step(measure) ? replay.blocks.size() : 0);
+  for (const HeadReplay& head : replay.heads) {
+    const double of_head = measure_of(measure, head);
+    whole.add(of_head);
+    if (reduce == Reduce::steps || reduce == Reduce::none) {
+      values.push_back({index, head.layer, head.head, -1, of_head});
+    }
+    if (reduce != Reduce::none && reduce != Reduce::heads) continue;
+    for (std::size_t s = 0; s < steps.size(); ++s) {
+      const double at = measure_at(measure, head.steps.at(s));
+      steps[s].add(at);
+      if (reduce == Reduce::none) {
+        values.push_back({index, head.layer, head.head, static_cast<int>(s), at});
+      }
+    }
+  }
+  values[first].value = whole.value();
+  if (reduce != Reduce::heads) return;
+  for (std::size_t s = 0; s < steps.size(); ++s) {
+    values.push_back({index, -1, -1, static_cast<int>(s), steps[s].value()});
+  }
+}
+}  // namespace
+
+StudyWorker::StudyWorker(int threads) : threads_(threads), states_(kMostStates) {}
+
+void StudyWorker::open(const StudyTask& task) {
+  if (!trace_ || trace_->path() != task.trace) {
+    trace_.reset();
+    trace_ = std::make_unique<Trace>(task.trace);
+  }
+  if (trace_->identity() != task.identity) {
+    trace_.reset();
+    throw FileError(task.trace, "has changed since the study began; start the study again");
+  }
+}
+
+std::vector<StudyValue> StudyWorker::values(const StudyTask& task) {
+  open(task);
+  Progress progress;
+  ReplayRequest request;
+  request.policy = parse_policy(task.policy);
+  request.budget = task.entries;
+  request.block = task.block;
+  request.compression = task.compression == compression_name(Compression::context_only)
+                            ? Compression::context_only
+                            : Compression::regular;
+  request.measures = task.measures;
+  request.threads = threads_;
+  request.states = &states_;
+  // The measures asked for and no others follow from what a replay keeps. Where entries are merged
+  // that would replay once more.
+  request.metrics = has_part(request.policy, PartKind::merging);
+  Replay result = replay(*trace_, request, progress);
+  if (!request.metrics) {
+    MeasureRequest measured;
+    measured.measures = task.measures;
+    measured.states = &states_;
+    measured.threads = threads_;
+    result = measure_replay(*trace_, result, measured, progress);
+  }
+  std::vector<StudyValue> values;
+  for (std::size_t i = 0; i < task.measures.size(); ++i) {
+    append_values(result, require_measure(task.measures[i]), static_cast<int>(i), task.reduce,
+                  values);
+  }
+  return values;
+}
+
+StudyOutcome StudyWorker::compute(const StudyTask& task) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point start = Clock::now();
+  StudyOutcome outcome;
+  outcome.item = task.item;
+  try {
+    outcome.values = values(task);
+  } catch (const std::bad_alloc&) {
+    outcome.problem = "out of memory; try fewer processes, or a smaller block";
+  } catch (const std::exception& error) {
+    outcome.problem = in_one_line(error.what(), 400);
+  }
+  outcome.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  return outcome;
+}
+
+}  // namespace kvloupe

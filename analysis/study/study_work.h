@@ -1,0 +1,67 @@
+#pragma once
+// The work of a study: what a process is given, what it gives back, and how it computes that.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "analysis/record/layer_states.h"
+#include "analysis/study/study.h"
+#include "analysis/trace/trace.h"
+
+namespace kvloupe {
+
+/// One item, with all that a process needs to compute it.
+struct StudyTask {
+  int item = 0;  // its number in the plan
+  std::string trace, identity;
+  std::string policy;
+  int entries = 0;
+  int block = 0;
+  std::string compression;
+  std::vector<std::string> measures;
+  Reduce reduce = Reduce::steps;
+};
+
+/// One number. NaN: unknown, or the measure does not apply.
+struct StudyValue {
+  int measure = 0;  // index into the task's measures
+  int layer = -1;   // −1: the mean over all heads
+  int head = -1;
+  int step = -1;  // −1: of the whole replay
+  double value = 0.0;
+};
+
+/// What became of an item.
+struct StudyOutcome {
+  int item = 0;
+  std::string problem;  // one line; empty: it was computed
+  double seconds = 0.0;
+  std::vector<StudyValue> values;  // ascending by measure, layer, head, step
+};
+
+/// Computes items one after the other. The trace of the last one stays open and its states in
+/// memory, up to 1 GiB, so that replays of one trace read its states once.
+class StudyWorker {
+ public:
+  /// `threads`: of each replay; 0: all cores.
+  explicit StudyWorker(int threads = 0);
+  /// Any failure is the outcome's problem. Values do not depend on the number of threads.
+  StudyOutcome compute(const StudyTask& task);
+
+ private:
+  void open(const StudyTask& task);
+  std::vector<StudyValue> values(const StudyTask& task);
+
+  int threads_;
+  LayerStatesCache states_;
+  std::unique_ptr<Trace> trace_;
+};
+
+/// Task and outcome as bytes, for a process of the same program on a machine of the same kind.
+std::string to_bytes(const StudyTask& task);
+std::string to_bytes(const StudyOutcome& outcome);
+StudyTask task_of(const std::string& bytes);
+StudyOutcome outcome_of(const std::string& bytes);
+
+}  // namespace kvloupe

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "analysis/study/bootstrap.h"
+#include "analysis/study/study_results.h"
+
+namespace kvloupe {
+
+/// One measure under one policy, budget and block, over the traces of a study.
+struct SummaryRow {
+  std::string measure, policy, budget, block;
+  int traces = 0;                          // with a known value
+  std::optional<MeanInterval> value;       // the mean over traces; none without one
+  int pairs = 0;                           // traces that the study's first policy has, too
+  std::optional<MeanInterval> from_first;  // the mean of the paired differences from that
+};
+
+/// Of the items that are done: measures, then blocks, then budgets, then policies, in the study's
+/// order. A trace's value is the mean over its heads.
+std::vector<SummaryRow> summarise(StudyResults& results);
+
+/// A table in Markdown for each measure.
+std::string summary_markdown(const std::vector<SummaryRow>& rows);
+
+}  // namespace kvloupe

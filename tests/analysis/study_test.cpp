@@ -1,0 +1,394 @@
+// Studies: the file, the plan, who gets which item, values, results and their intervals.
+
+#include "analysis/study/study.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <limits>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "analysis/error.h"
+#include "analysis/measure/measure_catalog.h"
+#include "analysis/replay/replay.h"
+#include "analysis/study/bootstrap.h"
+#include "analysis/study/database.h"
+#include "analysis/study/item_queue.h"
+#include "analysis/study/run_study.h"
+#include "analysis/study/study_lock.h"
+#include "analysis/study/study_results.h"
+#include "analysis/study/study_work.h"
+#include "analysis/study/summary.h"
+#include "tests/support/synthetic_trace.h"
+#include "tests/support/temporary_folder.h"
+
+namespace kvloupe {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+
+std::string failure_of(const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const FileError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+class StudyTest : public testing::Test {
+ protected:
+  std::filesystem::path write(const std::string& text, const std::string& name = "study.json") {
+    std::ofstream(folder_ / name) << text;
+    return folder_ / name;
+  }
+  void write_traces(const std::vector<std::string>& names) {
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      test::SyntheticTraceOptions options;
+      options.seed = i + 1;
+      options.prompt_length = 64 + 32 * static_cast<int>(i);
+      test::write_synthetic_trace(folder_ / names[i], options);
+    }
+  }
+  std::map<std::string, long> states(const std::string& results) {
+    std::map<std::string, long> counts;
+    for (const StudyResults::Item& item : StudyResults(folder_ / results).items()) {
+      ++counts[item.state];
+    }
+    return counts;
+  }
+  void run(const std::filesystem::path& study, const std::string& results = "out.sqlite") {
+    run_study(study, folder_ / results, [this](const std::string& line) { said_ += line + "\n"; });
+  }
+  test::TemporaryFolder folder_;
+  std::string said_;
+};
+
+TEST_F(StudyTest, AFileIsReadAndItsGlobsAreFoundInOrder) {
+  for (const char* name : {"b.h5", "a.h5", "c[1].h5", "other.txt"}) write("", name);
+  const Study study = read_study(write(R"json({
+    "traces": ["c[1].h5", "*.h5", "b.h5"], "policies": ["h2o", "keydiff+recent(10%)"],
+    "budgets": ["20%", 12], "blocks": [32, "all"], "compression": "context-only",
+    "measures": ["retained"], "reduce": "heads"})json"));
+  std::vector<std::string> names;
+  for (const StudyTrace& trace : study.traces) names.push_back(trace.name);
+  EXPECT_THAT(names, ElementsAre("c[1].h5", "a.h5", "b.h5"));
+  EXPECT_EQ(study.policies[1].text(), "keydiff+recent");
+  EXPECT_EQ(study.budgets[1].resolve(100), 12);
+  EXPECT_THAT(study.blocks, ElementsAre(32, kWholePrompt));
+  EXPECT_EQ(study.compression, Compression::context_only);
+  EXPECT_EQ(study.reduce, Reduce::heads);
+}  // namespace
+
+TEST_F(StudyTest, WhatIsWrongInAFileIsSaidWithItsField) {
+  write("", "a.h5");
+  const auto with = [](const std::string& field, const std::string& value) {
+    std::map<std::string, std::string> fields = {{"traces", R"(["a.h5"])"},
+                                                 {"policies", R"(["h2o"])"},
+                                                 {"budgets", "[8]"},
+                                                 {"measures", R"(["retained"])"}};
+    fields[field] = value;
+    std::string text;
+    for (const auto& [name, content] : fields) {
+      if (!content.empty()) text += (text.empty() ? "" : ",") + ('"' + name + "\":") + content;
+    }
+    return "{" + text + "}";
+  };
+  EXPECT_EQ(failure_of([&] { read_study(write(with("reduce", R"("all")"))); }), "");
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"{", "is not a JSON object"},
+      {"[]", "is not a JSON object"},
+      {with("model", R"("m")"), "\"model\": is not a field of a study of replays; the fields are"},
+      {with("traces", ""), "traces: write a list"},
+      {with("traces", R"(["b.h5"])"), "\"b.h5\" is missing"},
+      {with("traces", R"(["x*.h5"])"), "\"x*.h5\" matches no file"},
+      {with("policies", R"(["h2"])"), "policies: policy: 'h2' at column 1"},
+      {with("policies", R"(["h2o", "h2o"])"), "there twice"},
+      {with("policies", R"json(["keydiff+recent", "keydiff+recent(10%)"])json"),
+       "another way to write"},
+      {with("policies", "[[]]"), "texts or whole numbers"},
+      {with("budgets", "[0]"), "budgets: budget"},
+      {with("budgets", "[]"), "at least one value"},
+      {with("blocks", "[0]"), "blocks: block \"0\""},
+      {with("blocks", R"(["99999999999999999999"])"), "blocks: block \"9999"},
+      {with("measures", R"(["retain"])"), "nearest is 'retained'"},
+      {with("compression", R"("some")"), "compression: write one of regular, context-only"},
+      {with("reduce", "1"), "reduce: write one of none, steps, heads, all"},
+  };
+  for (const auto& [text, message] : cases) {
+    EXPECT_THAT(failure_of([&] { read_study(write(text)); }), HasSubstr(message)) << text;
+  }
+  EXPECT_THAT(failure_of([&] { read_study(folder_ / "missing.json"); }), HasSubstr("not a file"));
+}
+
+TEST(ItemQueue, AWorkerStaysWithItsTraceAndTheDearestComesFirst) {
+  StudyPlan plan;
+  for (const auto& [trace, cost] : std::vector<std::pair<int, double>>{
+           {0, 1.0}, {0, 5.0}, {0, 5.0}, {1, 2.0}, {1, 30.0}, {2, 4.0}}) {
+    plan.items.push_back({});
+    plan.items.back().trace = trace;
+    plan.items.back().cost = cost;
+  }
+  ItemQueue queue(plan, {0, 1, 2, 3, 4, 5});
+  EXPECT_EQ(queue.next(7), 4);  // the trace with the most work, and there the dearest
+  EXPECT_EQ(queue.next(8), 1);  // of equal costs the first
+  EXPECT_EQ(queue.next(7), 3);
+  EXPECT_EQ(queue.next(7), 5);  // the one trace that nobody has
+  EXPECT_EQ(queue.next(7), 2);  // all traces have somebody: helps with trace 0
+  EXPECT_EQ(queue.next(8), 0);
+  EXPECT_EQ(queue.next(8), std::nullopt);
+  EXPECT_EQ(queue.next(9), std::nullopt);
+}
+
+TEST(StudyBytes, ATaskAndAnOutcomeArriveAsTheyWereAndCutOnesAreRefused) {
+  StudyTask task;
+  task.item = 3;
+  task.trace = "a b.h5";
+  task.policy = "h2o";
+  task.block = 9;
+  task.measures = {"one", "two"};
+  task.reduce = Reduce::heads;
+  const StudyTask same = task_of(to_bytes(task));
+  EXPECT_EQ(to_bytes(same), to_bytes(task));
+  EXPECT_EQ(same.trace, "a b.h5");
+  EXPECT_THAT(same.measures, ElementsAre("one", "two"));
+  const StudyOutcome outcome = {5, "x", 0.5, {{1, 2, 3, 4, -0.0}, {0, -1, -1, -1, kUnknown}}};
+  const std::string bytes = to_bytes(outcome);
+  const StudyOutcome back = outcome_of(bytes);
+  ASSERT_EQ(back.values.size(), 2U);
+  EXPECT_TRUE(std::signbit(back.values[0].value));
+  EXPECT_TRUE(std::isnan(back.values[1].value));
+  EXPECT_EQ(to_bytes(back), bytes);
+  for (std::size_t size = 0; size < bytes.size(); ++size) {
+    EXPECT_THROW(outcome_of(bytes.substr(0, size)), WorkError) << size;
+  }
+}
+
+TEST(Bootstrap, AnIntervalIsThatOfTheMean) {
+  const std::vector<double> equal(5, 2.5);
+  const MeanInterval none = bootstrap_mean(equal);
+  EXPECT_EQ(none.low, 2.5);
+  EXPECT_EQ(none.high, 2.5);
+  // Of two values, a quarter of the resamples has each value twice.
+  const std::vector<double> two = {0.0, 1.0};
+  EXPECT_EQ(bootstrap_mean(two).low, 0.0);
+  EXPECT_EQ(bootstrap_mean(two).high, 1.0);
+  std::vector<double> many, later;
+  double squares = 0.0;
+  for (int i = 0; i < 400; ++i) {
+    many.push_back(std::sin(i * 1.7));
+    later.push_back(many.back() + 3.0);
+    squares += many.back() * many.back();
+  }
+  const MeanInterval wide = bootstrap_mean(many);
+  const double error = std::sqrt(squares / 400 - wide.mean * wide.mean) / std::sqrt(400.0);
+  EXPECT_NEAR(wide.low, wide.mean - 1.96 * error, 0.1 * error);  // the central limit theorem
+  EXPECT_NEAR(wide.high, wide.mean + 1.96 * error, 0.1 * error);
+  // Another column draws the same traces.
+  EXPECT_NEAR(bootstrap_mean(later).low, wide.low + 3.0, 1e-12);
+  EXPECT_NE(bootstrap_mean(many, 2).low, wide.low);
+  EXPECT_THROW(bootstrap_mean({}), std::invalid_argument);
+}
+
+/// The values of one item by (layer, head, step), of a measure.
+using Places = std::map<std::vector<int>, double>;
+Places values_of(const std::filesystem::path& trace, const std::string& policy,
+                 const std::vector<std::string>& measures, int measure, Reduce reduce) {
+  StudyTask task;
+  task.trace = trace.string();
+  task.identity = Trace(trace).identity();
+  task.policy = policy;
+  task.entries = 24;
+  task.block = 16;
+  task.compression = "regular";
+  task.measures = measures;
+  task.reduce = reduce;
+  StudyWorker worker(1);
+  const StudyOutcome outcome = worker.compute(task);
+  EXPECT_EQ(outcome.problem, "");
+  Places places;
+  for (const StudyValue& one : outcome.values) {
+    if (one.measure == measure) places[{one.layer, one.head, one.step}] = one.value;
+  }
+  return places;
+}
+
+TEST_F(StudyTest, ValuesAreThoseOfAReplayWithAllMeasures) {
+  write_traces({"a.h5"});
+  const std::filesystem::path path = folder_ / "a.h5";
+  // Of a whole replay, of a query head, and of a step; all are known at every step.
+  const std::vector<std::string> measures = {"retained", "retained_mass", "perturbation_l1",
+                                             "key_objective"};
+  for (const std::string policy : {"h2o", "keydiff+kvmerger"}) {
+    const Trace trace(path);
+    ReplayRequest request;
+    request.policy = parse_policy(policy);
+    request.budget = 24;
+    request.block = 16;
+    request.threads = 2;
+    Progress progress;
+    const Replay expected = replay(trace, request, progress);
+    for (int m = 0; m < static_cast<int>(measures.size()); ++m) {
+      const std::string& name = measures[static_cast<std::size_t>(m)];
+      SCOPED_TRACE(policy + " " + name);
+      const Measure& measure = require_measure(name);
+      const Places steps = values_of(path, policy, measures, m, Reduce::steps);
+      const Places all = values_of(path, policy, measures, m, Reduce::all);
+      const Places none = values_of(path, policy, measures, m, Reduce::none);
+      const Places heads = values_of(path, policy, measures, m, Reduce::heads);
+      const bool by_step = measure.family->scope != MeasureScope::replay;
+      EXPECT_EQ(all.size(), 1U);
+      EXPECT_EQ(heads.size(), 1 + (by_step ? expected.blocks.size() : 0));
+      EXPECT_EQ(steps.size(), 1 + expected.heads.size());
+      double sum = 0.0;
+      for (const HeadReplay& head : expected.heads) {
+        const double value = measure_of(measure, head);
+        EXPECT_EQ(steps.at({head.layer, head.head, -1}), value);
+        EXPECT_EQ(none.at({head.layer, head.head, -1}), value);
+        sum += value;
+        for (int s = 0; by_step && s < static_cast<int>(expected.blocks.size()); ++s) {
+          const double at = measure_at(measure, head.steps[static_cast<std::size_t>(s)]);
+          const double kept = none.at({head.layer, head.head, s});
+          EXPECT_TRUE(kept == at || (std::isnan(kept) && std::isnan(at)));
+        }
+      }
+      EXPECT_DOUBLE_EQ(all.at({-1, -1, -1}), sum / static_cast<double>(expected.heads.size()));
+      if (!by_step) continue;
+      const int last = static_cast<int>(expected.blocks.size()) - 1;
+      double at_last = 0.0;
+      for (const HeadReplay& head : expected.heads)
+        at_last += measure_at(measure, head.steps.back());
+      EXPECT_DOUBLE_EQ(heads.at({-1, -1, last}),
+                       at_last / static_cast<double>(expected.heads.size()));
+    }
+  }
+}
+
+constexpr const char* kSmall =
+    R"({"traces": ["*.h5"], "policies": ["h2o", "keydiff"], "budgets": ["20%", 12],
+        "measures": ["retained", "perturbation_l1"]})";
+
+TEST_F(StudyTest, AStudyGoesOnAndAChangedOneIsRefused) {
+  write_traces({"a.h5", "b.h5"});
+  run(write(kSmall));
+  EXPECT_EQ(states("out.sqlite")["done"], 8);
+  EXPECT_THAT(said_, HasSubstr("8 of 8: "));
+  said_.clear();
+  run(folder_ / "study.json");
+  EXPECT_EQ(said_, "8 items, 8 of them done before\n");
+  const std::string changed = failure_of([&] {
+    run(write(R"({"traces": ["*.h5"], "policies": ["h2o"], "budgets": ["20%", 12],
+                  "measures": ["retained", "perturbation_l1"]})"));
+  });
+  EXPECT_THAT(changed, HasSubstr("other policies: \"h2o, keydiff\" there, \"h2o\" now"));
+  write(kSmall);
+  test::SyntheticTraceOptions options;
+  options.seed = 9;
+  options.prompt_length = 64;
+  test::write_synthetic_trace(folder_ / "a.h5", options);
+  EXPECT_THAT(failure_of([&] { run(folder_ / "study.json"); }),
+              HasSubstr("has results of \"a.h5\" as the file was before a change"));
+  EXPECT_EQ(states("out.sqlite")["done"], 8);
+}
+
+TEST_F(StudyTest, OnlyResultsOfThisVersionAreOpenedAndByOneStudy) {
+  write_traces({"a.h5"});
+  const std::filesystem::path study = write(kSmall);
+  run(study);
+  Database(folder_ / "out.sqlite", Database::Access::write).run("PRAGMA user_version = 2");
+  EXPECT_THAT(failure_of([&] { run(study); }), HasSubstr("written by a newer kvloupe"));
+  EXPECT_THAT(failure_of([&] { StudyResults reading(folder_ / "out.sqlite"); }),
+              HasSubstr("written by a newer kvloupe"));
+  const std::filesystem::path text = write("not a database, but a text of some length\n", "a.txt");
+  EXPECT_THAT(failure_of([&] { run(study, "a.txt"); }), HasSubstr("is not a results file"));
+  Database(folder_ / "other.sqlite", Database::Access::write).run("CREATE TABLE mine (x)");
+  EXPECT_THAT(failure_of([&] { run(study, "other.sqlite"); }), HasSubstr("is not a results file"));
+  EXPECT_THAT(failure_of([&] { StudyResults reading(folder_ / "no.sqlite"); }),
+              HasSubstr("is not a file"));
+  {
+    const StudyLock other(folder_ / "two.sqlite");
+    EXPECT_THAT(failure_of([&] { run(study, "two.sqlite"); }),
+                HasSubstr("another study is writing to it"));
+    EXPECT_FALSE(std::filesystem::exists(folder_ / "two.sqlite"));
+  }
+  run(study, "two.sqlite");
+  EXPECT_EQ(states("two.sqlite")["done"], 4);
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "two.sqlite.lock"));
+}
+
+TEST_F(StudyTest, ADamagedResultsFileIsRefused) {
+  write_traces({"a.h5"});
+  const std::filesystem::path study = write(kSmall);
+  for (const char* damage : {"DELETE FROM items WHERE item = 1", "DELETE FROM items WHERE item = 3",
+                             "DELETE FROM measures WHERE measure = 1", "DELETE FROM traces",
+                             "UPDATE head_values SET item = 99 WHERE item = 2",
+                             "UPDATE replay_values SET measure = -1 WHERE item = 2 AND measure = 0",
+                             "DROP TABLE step_values"}) {
+    const std::string name = "damaged.sqlite";
+    std::filesystem::remove(folder_ / name);
+    run(study, name);
+    Database(folder_ / name, Database::Access::write).run(damage);
+    EXPECT_NE(failure_of([&] { run(study, name); }), "") << damage;
+  }
+}
+
+TEST_F(StudyTest, AnItemIsWrittenInFullOrNotAtAll) {
+  write_traces({"a.h5"});
+  const Study study = read_study(write(kSmall));
+  const StudyPlan plan = plan_study(study);
+  {
+    StudyResults results(folder_ / "out.sqlite", study, plan);
+    // The second value of the same place is refused by the table, in the midst of the item.
+    EXPECT_THROW(results.record({1, "", 0.1, {{0, -1, -1, -1, 1.0}, {0, -1, -1, -1, 2.0}}}),
+                 FileError);
+    results.record({0, "", 0.1, {{0, -1, -1, -1, 1.5}}});
+  }
+  EXPECT_EQ(states("out.sqlite")["done"], 1);
+  EXPECT_EQ(states("out.sqlite")["waiting"], 3);
+  int rows = 0;
+  StudyResults(folder_ / "out.sqlite").each_replay_value([&](int item, int, double value) {
+    ++rows;
+    EXPECT_EQ(item, 0);
+    EXPECT_EQ(value, 1.5);
+  });
+  EXPECT_EQ(rows, 1);
+}
+
+TEST_F(StudyTest, ASummaryIsPairedByTrace) {
+  write_traces({"a.h5", "b.h5", "c.h5"});
+  const Study study = read_study(write(
+      R"({"traces": ["*.h5"], "policies": ["h2o", "keydiff"], "budgets": [12],
+          "measures": ["retained"], "reduce": "all"})"));
+  StudyResults results(folder_ / "out.sqlite", study, plan_study(study));
+  // Traces × policies: what both have differs by 10 in every trace; the third lacks h2o.
+  const std::vector<double> values = {1.0, 11.0, 5.0, 15.0, kUnknown, 40.0};
+  for (int i = 0; i < 6; ++i) {
+    results.record({i, "", 0.0, {{0, -1, -1, -1, values[static_cast<std::size_t>(i)]}}});
+  }
+  const std::vector<SummaryRow> rows = summarise(results);
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_EQ(rows[0].traces, 2);
+  EXPECT_EQ(rows[0].value->mean, 3.0);
+  EXPECT_FALSE(rows[0].from_first);
+  EXPECT_EQ(rows[1].traces, 3);
+  EXPECT_EQ(rows[1].value->mean, 22.0);
+  EXPECT_EQ(rows[1].pairs, 2);
+  EXPECT_EQ(rows[1].from_first->low, 10.0);
+  EXPECT_EQ(rows[1].from_first->high, 10.0);
+  EXPECT_THAT(summary_markdown(rows),
+              HasSubstr("| keydiff | 12 | capture | 3 | 22 [11, 40] | 10 [10, 10] |\n"));
+}
+
+}  // namespace
+}  // namespace kvloupe

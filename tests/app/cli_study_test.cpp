@@ -1,0 +1,122 @@
+// kvloupe study, as a person calls it.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "app/cli/commands.h"
+#include "tests/support/synthetic_trace.h"
+#include "tests/support/temporary_folder.h"
+
+namespace kvloupe {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+struct Outcome {
+  int code = 0;
+  std::string out, error;
+};
+
+class CliStudy : public testing::Test {
+ protected:
+  void SetUp() override {
+    for (const std::string name : {"a.h5", "b.h5", "c.h5"}) {
+      test::SyntheticTraceOptions options;
+      options.seed = static_cast<std::uint64_t>(name[0]);
+      test::write_synthetic_trace(folder_ / name, options);  // T = 96 + 8, B = 32
+    }
+    std::ofstream(folder_ / "study.json")
+        << R"({"traces": ["a.h5", "b.h5", "c.h5"], "policies": ["h2o", "keydiff"],
+               "budgets": ["10%", 24], "blocks": [32, "all"],
+               "measures": ["retained", "perturbation_l1"]})";
+  }
+  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+  static Outcome study(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {"kvloupe", "study"});
+    std::vector<char*> argv;
+    for (std::string& argument : arguments) argv.push_back(argument.data());
+    testing::internal::CaptureStdout();
+    testing::internal::CaptureStderr();
+    Outcome outcome;
+    outcome.code = cli::run(static_cast<int>(argv.size()), argv.data());
+    outcome.out = testing::internal::GetCapturedStdout();
+    outcome.error = testing::internal::GetCapturedStderr();
+    return outcome;
+  }
+  Outcome compute() const { return study({path("study.json"), "-o", path("out.sqlite")}); }
+  std::string csv() const { return study({path("out.sqlite"), "--csv", "-"}).out; }
+  test::TemporaryFolder folder_;
+};
+
+TEST_F(CliStudy, ComputesGoesOnAndPrints) {
+  const Outcome first = compute();
+  ASSERT_EQ(first.code, 0) << first.error;
+  EXPECT_EQ(first.out, "");
+  EXPECT_THAT(first.error, HasSubstr("24 items, 0 of them done before\n"));
+  EXPECT_THAT(first.error, HasSubstr("24 of 24: "));
+  EXPECT_THAT(compute().error, HasSubstr("24 items, 24 of them done before\n"));
+  const Outcome status = study({path("out.sqlite"), "--status"});
+  EXPECT_EQ(status.code, 0);
+  EXPECT_THAT(status.out, StartsWith("24 items: 24 done, 0 failed, 0 waiting; "));
+  const std::string table = csv();
+  EXPECT_THAT(table, StartsWith("trace,policy,budget,entries,block,tokens,compression,measure,"
+                                "layer,head,step,value\n"));
+  // A row per measure and head of 24 replays; ⌊10 % of 96⌋ = 9.
+  EXPECT_EQ(std::count(table.begin(), table.end(), '\n'), 1 + 24 * 2 * 4);
+  EXPECT_THAT(table, HasSubstr("\"b.h5\",\"keydiff\",\"10%\",9,all,96,regular,retained,1,0,,9\n"));
+  const Outcome written = study({path("out.sqlite"), "--csv", path("out.csv"), "--summary"});
+  EXPECT_THAT(written.out, HasSubstr("| keydiff | 10% | 32 | 3 | 9 [9, 9] | 0 [0, 0] |\n"));
+  std::stringstream file;
+  file << std::ifstream(path("out.csv")).rdbuf();
+  EXPECT_EQ(file.str(), table);
+}
+
+TEST_F(CliStudy, ATruncatedTraceFailsAloneAndIsMadeUpForLater) {
+  std::filesystem::copy(folder_ / "b.h5", folder_ / "whole.h5");
+  std::filesystem::resize_file(folder_ / "b.h5", std::filesystem::file_size(folder_ / "b.h5") / 2);
+  const Outcome first = compute();
+  EXPECT_EQ(first.code, 1);
+  EXPECT_THAT(first.error, HasSubstr("failed: b.h5, h2o, budget 10%, block 32: "));
+  EXPECT_THAT(first.error, HasSubstr("kvloupe: 8 of 24 items failed; the others are in "));
+  const std::string before = csv();
+  EXPECT_EQ(std::count(before.begin(), before.end(), '\n'), 1 + 16 * 2 * 4);
+  EXPECT_THAT(before, Not(HasSubstr("b.h5")));
+  EXPECT_THAT(study({path("out.sqlite"), "--status"}).out, HasSubstr("\nfailed: b.h5, h2o"));
+  std::filesystem::rename(folder_ / "whole.h5", folder_ / "b.h5");
+  const Outcome second = compute();
+  EXPECT_EQ(second.code, 0) << second.error;
+  EXPECT_THAT(second.error, HasSubstr("24 items, 16 of them done before\n"));
+  // The same as a study that had the whole trace from the beginning.
+  const std::string after = csv();
+  ASSERT_EQ(study({path("study.json"), "-o", path("new.sqlite")}).code, 0);
+  EXPECT_EQ(study({path("new.sqlite"), "--csv", "-"}).out, after);
+}
+
+TEST_F(CliStudy, AMissingTraceIsSaidBeforeAnyWork) {
+  std::filesystem::remove(folder_ / "b.h5");
+  const Outcome outcome = compute();
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.error, HasSubstr("study.json: traces: \"b.h5\" is missing"));
+  EXPECT_EQ(std::count(outcome.error.begin(), outcome.error.end(), '\n'), 1);
+  EXPECT_FALSE(std::filesystem::exists(path("out.sqlite")));
+}
+
+TEST_F(CliStudy, ACommandLineWithoutSenseIsRefused) {
+  EXPECT_EQ(study({}).code, 2);
+  EXPECT_EQ(study({path("study.json")}).code, 2);
+  EXPECT_EQ(study({path("study.json"), "-o", path("out.sqlite"), "--status"}).code, 2);
+  EXPECT_EQ(study({path("none.sqlite"), "--status"}).code, 1);
+  EXPECT_EQ(study({path("study.json"), "--status"}).code, 1);
+  EXPECT_FALSE(std::filesystem::exists(path("out.sqlite")));
+}
+
+}  // namespace
+}  // namespace kvloupe
