@@ -52,6 +52,9 @@ struct AddToStages {
   void operator()(const ScoreWrapper& wrapper) const {
     stages.score = wrapper.make(part, context, std::move(stages.score));
   }
+  void operator()(const ScoreGrouping& grouping) const {
+    stages.score = grouping.make(part, context, std::move(stages.score));
+  }
   void operator()(const SelectionBuilder& selection) const {
     stages.selection = selection.make(part, context);
   }
@@ -81,6 +84,7 @@ struct DoneOnce {
   std::string operator()(const LayerBudgetBuilder&) const { return "set the layers' budgets"; }
   std::string operator()(const AllocationBuilder&) const { return "share a layer's budget out"; }
   std::string operator()(const ScoreWrapper&) const { return "replace the score"; }
+  std::string operator()(const ScoreGrouping&) const { return "group the score"; }
   std::string operator()(const SelectionBuilder&) const { return "select"; }
   std::string operator()(const MergingBuilder&) const { return "merge"; }
   std::string operator()(const RemovalBuilder&) const { return ""; }

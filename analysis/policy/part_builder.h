@@ -55,6 +55,13 @@ struct ScoreWrapper {
       make;
 };
 
+/// A score made of another score of all heads of the layer, which then keep the same tokens.
+struct ScoreGrouping {
+  std::function<std::unique_ptr<Score>(const SpecPart&, const LayerContext&,
+                                       std::unique_ptr<Score> base)>
+      make;
+};
+
 /// Which entries fill the places that protection has left.
 struct SelectionBuilder {
   std::function<std::unique_ptr<Selection>(const SpecPart&, const LayerContext&)> make;
@@ -70,8 +77,8 @@ struct RemovalBuilder {
   std::function<TokenRule(const SpecPart&, const LayerContext&)> make;
 };
 
-using PartBuilder =
-    std::variant<ScoreBuilder, WholePolicyBuilder, ProtectionBuilder, LayerBudgetBuilder,
-                 AllocationBuilder, ScoreWrapper, SelectionBuilder, MergingBuilder, RemovalBuilder>;
+using PartBuilder = std::variant<ScoreBuilder, WholePolicyBuilder, ProtectionBuilder,
+                                 LayerBudgetBuilder, AllocationBuilder, ScoreWrapper, ScoreGrouping,
+                                 SelectionBuilder, MergingBuilder, RemovalBuilder>;
 
 }  // namespace kvloupe

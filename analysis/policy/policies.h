@@ -38,9 +38,11 @@
   POLICY(pyramid)                       \
   POLICY(caote)                         \
   POLICY(fastcaote)                     \
+  POLICY(chunks)                        \
   POLICY(critical)                      \
   POLICY(kvmerger)                      \
   POLICY(cam)                           \
+  POLICY(tome)                          \
   POLICY(drop)
 // clang-format on
 

@@ -45,6 +45,8 @@ std::string_view kind_name(PartKind kind) {
       return "allocation";
     case PartKind::value_aware:
       return "value-aware score";
+    case PartKind::grouping:
+      return "grouping";
     case PartKind::selection:
       return "selection";
     case PartKind::merging:
@@ -90,6 +92,7 @@ PartKind PolicyEntry::kind() const {
     PartKind operator()(const LayerBudgetBuilder&) const { return PartKind::allocation; }
     PartKind operator()(const AllocationBuilder&) const { return PartKind::allocation; }
     PartKind operator()(const ScoreWrapper&) const { return PartKind::value_aware; }
+    PartKind operator()(const ScoreGrouping&) const { return PartKind::grouping; }
     PartKind operator()(const SelectionBuilder&) const { return PartKind::selection; }
     PartKind operator()(const MergingBuilder&) const { return PartKind::merging; }
     PartKind operator()(const RemovalBuilder&) const { return PartKind::removal; }
@@ -140,8 +143,13 @@ ScoreScale score_scale(const PolicySpec& spec) {
 
 std::string one_set_refusal(const SpecPart&, const PolicySpec& spec) {
   const auto* score = catalogued(spec.score()).as<ScoreBuilder>();
-  if (score == nullptr || !score->keeps_one_set || !score->keeps_one_set(spec.score())) return "";
-  return PolicySpec{{spec.score()}}.text() +
+  const auto grouping = std::find_if(
+      spec.parts.begin(), spec.parts.end(),
+      [](const SpecPart& part) { return catalogued(part).kind() == PartKind::grouping; });
+  const bool by_score =
+      score != nullptr && score->keeps_one_set && score->keeps_one_set(spec.score());
+  if (!by_score && grouping == spec.parts.end()) return "";
+  return (by_score ? PolicySpec{{spec.score()}}.text() : grouping->name) +
          " keeps one set for all heads of a layer, but this modifier decides for each head "
          "separately";
 }

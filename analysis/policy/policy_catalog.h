@@ -17,7 +17,16 @@ namespace kvloupe {
 
 /// Where a part stands in a policy: score × protection × allocation × selection × merging, and what
 /// a person takes away.
-enum class PartKind { score, protection, allocation, value_aware, selection, merging, removal };
+enum class PartKind {
+  score,
+  protection,
+  allocation,
+  value_aware,
+  grouping,
+  selection,
+  merging,
+  removal
+};
 std::string_view kind_name(PartKind kind);
 
 enum class ParameterType {

@@ -9,12 +9,25 @@
 namespace kvloupe {
 
 namespace {
-/// How well each merged key stands for its members. Values that were given away have none.
+/// Whether each receiver keeps its own value and gets a part of others beside (cam): then a line
+/// per giver says all.
+bool is_gift(const Merge& merge) {
+  const auto own = std::find(merge.from.begin(), merge.from.end(), merge.into);
+  return merge.key.empty() &&
+         merge.weights[static_cast<std::size_t>(own - merge.from.begin())] == 1.0F;
+}
+
+/// How well each set's key stands for its members: the merged one, or where only values were merged
+/// that of the entry they became. Values that were given away have none.
 std::vector<MergeMeasures> measure_merges(const HeadCache& cache, std::span<const Merge> merges) {
   std::vector<MergeMeasures> result;
   for (const Merge& merge : merges) {
-    if (merge.key.empty()) continue;
-    result.push_back(merge_measures(cache.view().keys, merge.from, merge.weights, merge.key));
+    if (is_gift(merge)) continue;
+    const auto& keys = cache.view().keys;
+    const float* stays = keys.data() + merge.into * keys.outerStride();
+    const std::vector<float> key =
+        merge.key.empty() ? std::vector<float>(stays, stays + keys.cols()) : merge.key;
+    result.push_back(merge_measures(keys, merge.from, merge.weights, key));
   }
   return result;
 }
@@ -25,9 +38,10 @@ void record_merges(std::vector<Merge> merges, const std::vector<std::int32_t>& t
                    StepRecord& record) {
   std::map<std::int32_t, Gift> gifts;
   for (Merge& merge : merges) {
+    const bool gift = is_gift(merge);
     for (int& row : merge.from) row = tokens[static_cast<std::size_t>(row)];
     merge.into = tokens[static_cast<std::size_t>(merge.into)];
-    if (!merge.key.empty()) {
+    if (!gift) {
       merge.key = {};
       record.merges.push_back(std::move(merge));
       continue;

@@ -45,6 +45,7 @@ std::string part_text(const PolicyEntry& entry) {
       {"pyramid", "pyramid(1.5)"},
       {"kvmerger", "kvmerger(auto,recent=2,heavy=1)"},
       {"cam", "cam(3)"},
+      {"chunks", "chunks(4)"},
   };
   const auto found = small.find(entry.name);
   return found == small.end() ? entry.name : found->second;
@@ -316,10 +317,10 @@ TEST_P(CombinationsOfASetting, EveryOneIsRefusedWithAReasonOrHoldsWhatAPolicyMus
       if (testing::Test::HasFailure()) FAIL() << text;
     }
   }
-  // 22 scores × protection 4 × allocation 4 × (plain, caote, fastcaote) × selection 2 × (plain,
-  // kvmerger, cam), and full alone.
-  EXPECT_EQ(allowed, 22 * 4 * 4 * 3 * 2 * 3 + 1);
-  EXPECT_EQ(allowed + refused, 23 * 512);
+  // 22 scores × protection 4 × (allocation 4 × (plain, caote, fastcaote) × selection 2 × (plain,
+  // kvmerger, cam, tome), or by chunks: pyramid or none × (plain, cam, tome)), and full alone.
+  EXPECT_EQ(allowed, 22 * 4 * (4 * 3 * 2 * 4 + 2 * 3) + 1);
+  EXPECT_EQ(allowed + refused, 23 * 2048);
   EXPECT_LE(combinations.near_ties, combinations.decisions / 10000);
   RecordProperty("near_ties", std::to_string(combinations.near_ties) + " of " +
                                   std::to_string(combinations.decisions));

@@ -69,7 +69,7 @@ LayerContext context_for(const Entries& entries) {
   return context;
 }
 
-std::vector<float> scores_of(const std::string& spec, const Entries& entries) {
+HeadDecision decision_of(const std::string& spec, const Entries& entries) {
   const LayerContext context = context_for(entries);
   const auto policy = make_layer_policy(parse_policy(spec), context, {.always_score = true});
   std::vector<std::int32_t> tokens(static_cast<std::size_t>(entries.keys.rows()));
@@ -81,7 +81,11 @@ std::vector<float> scores_of(const std::string& spec, const Entries& entries) {
   GivenAttention attention;
   attention.rows = entries.attention;
   view.attention = &attention;
-  return policy->step(view).front().scores;
+  return policy->step(view).front();
+}
+
+std::vector<float> scores_of(const std::string& spec, const Entries& entries) {
+  return decision_of(spec, entries).scores;
 }
 
 testing::Matcher<float> near(double x) { return FloatNear(static_cast<float>(x), 2e-5F); }
@@ -280,6 +284,26 @@ TEST(TriAttention, IsTheMeanQuerysProductAndTheSpreadsLength) {
   EXPECT_THAT(scores_of("triattention(standard=0)",
                         {keys, kOnes3, {matrix({{1, 0}, {-1, 0}, {0, 0}})}, {}}),
               ElementsAre(near(2.0 / 3), near(4.0 / 3), near(10.0 / 3)));
+}
+
+TEST(Chunks, GiveEveryTokenTheMeanOfItsChunk) {
+  // Received 1, 1/2 | 1/4.
+  const Entries entries{kOnes3, kOnes3, {kOnes3}, {matrix({{1, 0.5F, 0.25F}})}};
+  EXPECT_THAT(scores_of("h2o+chunks(2)", entries), ElementsAre(near(0.75), near(0.75), near(0.25)));
+}
+
+TEST(ToMe, GivesAValueToTheNearestKeyByItsLength) {
+  // Token 0 stays. Token 1 has its key and three times its length: w = 3/4, (v₀ + 3/4 v₁)/(7/4).
+  // The key of token 2 is at a right angle: it leaves nothing.
+  const Entries entries{
+      matrix({{1, 0}, {2, 0}, {0, 1}}), matrix({{1, 0}, {0, 3}, {5, 5}}), {kOnes3}, {}};
+  const HeadDecision decision = decision_of("sink(1)+tome", entries);
+  ASSERT_EQ(decision.merges.size(), 1U);
+  const Merge& merge = decision.merges.front();
+  EXPECT_EQ(merge.into, 0);
+  EXPECT_THAT(merge.from, ElementsAre(0, 1));
+  EXPECT_THAT(merge.weights, ElementsAre(near(4.0 / 7), near(3.0 / 7)));
+  EXPECT_TRUE(merge.key.empty());
 }
 
 }  // namespace

@@ -166,6 +166,53 @@ NaiveMerge NaiveReplay::merge(int head, const std::vector<int>& set) const {
   return result;
 }
 
+std::vector<NaiveMerge> NaiveReplay::tome(int head, const std::set<int>& retained) const {
+  const SpecPart& part = *policy_.find("tome");
+  const std::set<int> dropped = named("drop", head);
+  std::map<int, std::map<int, double>> given;  // by receiver: what it is given, by giver
+  for (const int evicted : caches_[head]) {
+    if (retained.count(evicted) == 1 || dropped.count(evicted) == 1) continue;
+    int best = -1;
+    double largest = -2.0;
+    for (const int token : retained) {
+      const double lengths = key_norm(head, evicted) * key_norm(head, token);
+      const double cosine = lengths > 0.0 ? product(head, evicted, token) / lengths : 0.0;
+      if (cosine > largest) {
+        best = token;
+        largest = cosine;
+      }
+    }
+    if (best < 0 || largest < part.number("threshold")) continue;
+    const double own = value_norm(head, evicted, 2), other = value_norm(head, best, 2);
+    const double weight = std::clamp(largest, 0.0, 1.0) * own / (own + other + 1e-6);
+    if (weight > 1e-6) given[best][evicted] = weight;
+  }
+  std::vector<NaiveMerge> merges;
+  for (const auto& [token, givers] : given) {
+    double sum = 1.0;
+    for (const auto& [giver, weight] : givers) sum += weight;
+    std::map<int, double> members = givers;
+    members[token] = 1.0;
+    NaiveMerge merge;
+    merge.into = token;
+    merge.key_too = false;
+    for (const auto& [member, weight] : members) {
+      merge.from.push_back(member);
+      merge.weights.push_back(weight / sum);
+    }
+    for (int c = 0; c < model_.head_dim; ++c) {
+      double mean = 0.0;
+      for (std::size_t i = 0; i < merge.from.size(); ++i) {
+        mean += merge.weights[i] * value(head, merge.from[i], c);
+      }
+      merge.key.push_back(key(head, token, c));
+      merge.value.push_back(mean);
+    }
+    merges.push_back(merge);
+  }
+  return merges;
+}
+
 std::vector<NaiveMerge> NaiveReplay::cam(int head, const std::set<int>& retained) const {
   const SpecPart& part = *policy_.find("cam");
   const auto seed = static_cast<std::uint64_t>(part.number("seed"));

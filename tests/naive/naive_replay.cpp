@@ -396,6 +396,7 @@ void NaiveReplay::evict(int head, const Block& block, int quota, HeadStep& step)
   std::erase_if(step.merges,
                 [&](const NaiveMerge& merge) { return step.retained.count(merge.into) == 0; });
   if (policy_.find("cam") != nullptr) step.merges = cam(head, step.retained);
+  if (policy_.find("tome") != nullptr) step.merges = tome(head, step.retained);
 }
 
 int NaiveReplay::still_seen(const Block& block) const {
@@ -412,6 +413,21 @@ void NaiveReplay::forget_unseen(int head, const Block& block) {
   for (const int token : leaving_[head]) {
     std::erase(caches_[head], token);
     received_[head].erase(token);
+  }
+}
+
+void NaiveReplay::group_by_chunks(std::vector<HeadStep>& steps) const {
+  const SpecPart* part = policy_.find("chunks");
+  if (part == nullptr) return;
+  std::map<int, double> sum, count;  // by chunk
+  for (const HeadStep& step : steps) {
+    for (const auto& [token, score] : step.scores) sum[token / part->count("length")] += score;
+  }
+  for (const int token : steps.front().cache) count[token / part->count("length")] += 1.0;
+  for (HeadStep& step : steps) {
+    for (auto& [token, score] : step.scores) {
+      score = sum[token / part->count("length")] / count[token / part->count("length")];
+    }
   }
 }
 
@@ -461,6 +477,7 @@ std::vector<HeadStep> NaiveReplay::step(const Block& block) {
       steps[head].scores = value_aware(head, score(head, block, budget));
       steps[head].protected_tokens = protect(head, budget);
     }
+    group_by_chunks(steps);
     quota = quotas(steps, budget);
   }
   for (int head = 0; head < heads; ++head) {
@@ -494,6 +511,7 @@ void NaiveReplay::adopt(int head, const std::set<int>& retained) {
   }
   std::erase_if(merges, [&](const NaiveMerge& merge) { return retained.count(merge.into) == 0; });
   if (policy_.find("cam") != nullptr) merges = cam(head, retained);
+  if (policy_.find("tome") != nullptr) merges = tome(head, retained);
   carry_out(head, merges);
   keep(head, retained);
 }

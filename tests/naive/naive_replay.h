@@ -128,6 +128,8 @@ class NaiveReplay {
   Scores variable(const std::string& name, int head, const Block& block) const;
   /// What caote or fastcaote make of the scores.
   Scores value_aware(int head, const Scores& base) const;
+  /// chunks: the mean over a chunk's tokens of what the heads' scores add up to.
+  void group_by_chunks(std::vector<HeadStep>& steps) const;
   Scores critical_second(int head, const Block& block, const Scores& base) const;
   /// Best first, of equals the later token; those of `among` that are not yet in `kept`.
   static std::vector<int> best(const Scores& scores, const std::vector<int>& among,
@@ -155,6 +157,7 @@ class NaiveReplay {
   std::vector<NaiveMerge> kvmerger(int head, const std::set<int>& kept_apart, int quota) const;
   NaiveMerge merge(int head, const std::vector<int>& set) const;
   std::vector<NaiveMerge> cam(int head, const std::set<int>& retained) const;
+  std::vector<NaiveMerge> tome(int head, const std::set<int>& retained) const;
   void carry_out(int head, const std::vector<NaiveMerge>& merges);
   void keep(int head, const std::set<int>& retained);
 
