@@ -99,9 +99,7 @@ def pairs() -> list[Pair]:
              ties=True),
         Pair("AdaKVPress(LagKVPress)",
              lambda n, s: k.AdaKVPress(k.LagKVPress(ratio(n, s), lag_size=32, cross_scoring=True)),
-             lambda n, s: "lagkv(lag=32,cross=1)+adakv(safeguard=0.2,mode=pin)", least=100,
-             # Fewer than what kvpress gives the score 1: which of them stay is a matter of chance.
-             fits=lambda n, s: n > s * 0.35),
+             lambda n, s: "lagkv(lag=32,cross=1)+adakv(safeguard=0.2,mode=pin)", least=100),
         Pair("NonCausalAttnPress", lambda n, s: k.NonCausalAttnPress(ratio(n, s), chunk_size=64),
              lambda n, s: "noncausal(64,scaled=0,padded=1)"),
         Pair("CompactorPress, attention only",
