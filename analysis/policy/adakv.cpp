@@ -108,7 +108,7 @@ PolicyEntry adakv() {
                   "top and the uniform share"}};
   entry.variants = {{"kvpress: the best of each head pinned", "adakv"},
                     {"its authors' code: mixed, a = 0.5", "adakv(safeguard=0.5,mode=mix)"}};
-  entry.builder = AllocationBuilder{[](const SpecPart& part) {
+  entry.builder = AllocationBuilder{[](const SpecPart& part, const LayerContext&) {
     return std::make_unique<AdaKvAllocation>(part.number("safeguard"), part.word("mode") == "mix");
   }};
   entry.refusal = one_set_refusal;

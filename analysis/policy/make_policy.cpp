@@ -47,7 +47,7 @@ struct AddToStages {
     };
   }
   void operator()(const AllocationBuilder& allocation) const {
-    stages.allocation = allocation.make(part);
+    stages.allocation = allocation.make(part, context);
   }
   void operator()(const ScoreWrapper& wrapper) const {
     stages.score = wrapper.make(part, context, std::move(stages.score));

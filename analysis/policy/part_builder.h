@@ -45,7 +45,7 @@ struct LayerBudgetBuilder {
 
 /// How the heads of a layer share its budget.
 struct AllocationBuilder {
-  std::function<std::unique_ptr<Allocation>(const SpecPart&)> make;
+  std::function<std::unique_ptr<Allocation>(const SpecPart&, const LayerContext&)> make;
 };
 
 /// A score made of another score.

@@ -22,6 +22,8 @@ namespace kvloupe {
 /// another. The policy's decisions do not depend on the order.
 using HeadLoop = std::function<void(int count, const std::function<void(int)>& body)>;
 
+class SequenceTables;
+
 /// The data a policy gets when it is created, for one layer. One object serves all heads of a
 /// layer: AdaKV and aggregate=layer need them together.
 struct LayerContext {
@@ -32,6 +34,9 @@ struct LayerContext {
   /// [Hq] of [d,D], W_O cut by query head, borrowed: must outlive the policy; empty if unknown.
   std::span<const OutputWeight> output_weights;
   HeadLoop for_heads;
+  /// Of all layers of the sequence that is replayed, borrowed; null in a running model, which does
+  /// not know the sequence's end when it begins.
+  const SequenceTables* sequence = nullptr;
 };
 
 /// One head's cache at a step, before eviction: n entries in token order, including those of the

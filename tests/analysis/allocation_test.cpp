@@ -28,7 +28,7 @@ std::vector<int> quotas(const std::string& spec, const std::vector<std::vector<f
   }
   for (const auto& own : tokens) view.caches.push_back({own, none, none, {}});
   const auto allocation =
-      find_policy("adakv")->as<AllocationBuilder>()->make(*parsed.find("adakv"));
+      find_policy("adakv")->as<AllocationBuilder>()->make(*parsed.find("adakv"), {});
   EXPECT_TRUE(allocation->over_budget(view, budget));
   return allocation->quotas(view, scores, protection, budget);
 }
