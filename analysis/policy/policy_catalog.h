@@ -61,6 +61,7 @@ struct PolicyTraits {
   bool reads_output_weights = false;  // reads LayerContext::output_weights
   bool keeps_everything = false;      // is the full cache: takes no budget and evicts nothing
   bool budget_is_outcome = false;     // keeps what passes a threshold, however many entries
+  bool reads_sequence = false;        // reads LayerContext::sequence, unless it names a file
 };
 
 /// One way in which a paper, an author's code or a public library does what a part does.
