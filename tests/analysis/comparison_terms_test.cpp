@@ -229,6 +229,15 @@ TEST(ComparisonTerms, SentencesByHand) {
   EXPECT_EQ(terms_line(terms("h2o", Compression::context_only, true)),
             "query-agnostic · compressed after read · N: each head");
   EXPECT_EQ(terms_line(terms("full", Compression::regular, true)), "evicts nothing");
+  // Layers' shares from the end of the prompt: not known while it is read.
+  EXPECT_EQ(terms_line(terms("keydiff+cake", Compression::regular, false)),
+            "sees the future · compressed while read · N: mean over layers");
+  EXPECT_EQ(terms_line(terms("keydiff+cake", Compression::regular, true)),
+            "query-aware · compressed after read · N: mean over layers");
+  EXPECT_EQ(terms_line(terms("keydiff+cake", Compression::context_only, true)),
+            "query-agnostic · compressed after read · N: mean over layers");
+  EXPECT_EQ(terms_line(terms("keydiff+cake(statistics=\"x.h5\")", Compression::regular, false)),
+            "query-agnostic · compressed while read · N: mean over layers");
   EXPECT_EQ(terms_line(terms("oracle", Compression::context_only, false)),
             "sees the future · compressed while read · N: each head");
   const std::vector<PolicySpec> mixed = {parse_policy("h2o"), parse_policy("keydiff"),
