@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "analysis/markdown.h"
+#include "analysis/policy/outside_parts.h"
 
 namespace kvloupe {
 
@@ -68,6 +69,8 @@ std::string section(const PolicyEntry& entry) {
   if (!entry.differences.empty()) {
     text += fmt::format("- in other codes: {}\n", entry.differences);
   }
+  if (const PartOrigin* origin = origin_of(entry.name))
+    text += fmt::format("- plugin: {}\n", origin->file);
   if (!entry.example.empty()) text += fmt::format("- example: `{}`\n", entry.example);
   if (entry.parameters.empty()) return text;
   text += "\n| parameter | default | values | meaning |\n| --- | --- | --- | --- |\n";

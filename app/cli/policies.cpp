@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "analysis/output_file.h"
+#include "analysis/policy/outside_parts.h"
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/policy/policy_text.h"
 #include "app/cli/commands.h"
@@ -48,13 +49,15 @@ std::string as_json() {
     for (const ParameterInfo& parameter : entry.parameters) {
       parameters.push_back(to_json(parameter));
     }
-    policies.push_back({{"name", entry.name},
-                        {"kind", kind_name(entry.kind())},
-                        {"summary", entry.summary},
-                        {"formula", entry.formula},
-                        {"parameters", std::move(parameters)},
-                        {"source", entry.source},
-                        {"differences", entry.differences}});
+    nlohmann::ordered_json policy = {{"name", entry.name},
+                                     {"kind", kind_name(entry.kind())},
+                                     {"summary", entry.summary},
+                                     {"formula", entry.formula},
+                                     {"parameters", std::move(parameters)},
+                                     {"source", entry.source},
+                                     {"differences", entry.differences}};
+    if (const PartOrigin* origin = origin_of(entry.name)) policy["plugin"] = origin->file;
+    policies.push_back(std::move(policy));
   }
   return nlohmann::ordered_json({{"policies", std::move(policies)}}).dump(2) + "\n";
 }
@@ -71,6 +74,8 @@ std::string as_table() {
     }
     text += fmt::format("\n{:<13}{}\n{:<13}{}\n{:<13}source: {}\n", entry.name, entry.summary, "",
                         entry.formula, "", entry.source);
+    if (const PartOrigin* origin = origin_of(entry.name))
+      text += fmt::format("{:<13}plugin: {}\n", "", origin->file);
     for (const ParameterInfo& parameter : entry.parameters) {
       const std::string by_default = parameter.required ? std::string(" (required)")
                                                         : "=" + value_text(parameter.default_value);
