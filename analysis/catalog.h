@@ -19,6 +19,11 @@ class Catalog {
     read_ = true;
     return entries_;
   }
+  /// Without closing the catalogue.
+  template <typename Condition>
+  bool has(const Condition& condition) const {
+    return std::any_of(entries_.begin(), entries_.end(), condition);
+  }
   /// At the end. Throws std::logic_error once the catalogue was read.
   void add(Entry entry) {
     add(std::move(entry), [](const Entry&) { return false; });

@@ -1,10 +1,12 @@
 #include "analysis/policy/policy_catalog.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "analysis/catalog.h"
 #include "analysis/error.h"
+#include "analysis/policy/outside_parts.h"
 #include "analysis/policy/policies.h"
 
 namespace kvloupe {
@@ -18,6 +20,12 @@ Catalog<PolicyEntry>& catalog() {
   });
   return all;
 }
+
+/// By the name of the part. Filled before the catalogue is read.
+std::map<std::string, PartOrigin, std::less<>>& origins() {
+  static std::map<std::string, PartOrigin, std::less<>> all;
+  return all;
+}
 }  // namespace
 
 const std::vector<PolicyEntry>& policy_catalog() { return catalog().read(); }
@@ -26,6 +34,21 @@ void add_policy(PolicyEntry entry) {
   const bool score = entry.kind() == PartKind::score;
   catalog().add(std::move(entry),
                 [&](const PolicyEntry& other) { return score && other.kind() != PartKind::score; });
+}
+
+bool is_taken(std::string_view name) {
+  return catalog().has([&](const PolicyEntry& entry) { return entry.name == name; });
+}
+
+void add_policy(PolicyEntry entry, PartOrigin origin) {
+  const std::string name = entry.name;
+  add_policy(std::move(entry));
+  origins().insert_or_assign(name, std::move(origin));
+}
+
+const PartOrigin* origin_of(std::string_view name) {
+  const auto found = origins().find(name);
+  return found == origins().end() ? nullptr : &found->second;
 }
 
 const PolicyEntry* find_policy(std::string_view name) {

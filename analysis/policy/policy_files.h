@@ -1,14 +1,18 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "analysis/policy/spec.h"
 
 namespace kvloupe {
 
-/// A text that changes when a file that the policy reads changes: path, size and modification time
-/// of each file; empty if it reads none. Part of the key of every result computed with the policy.
-/// Never fails: a missing file has a text of its own.
+/// A text that changes when a file that the policy reads changes, or the plugin that it comes from:
+/// path, size and modification time of each file; empty if there is none. Part of the key of every
+/// result computed with the policy. Never fails: a missing file has a text of its own.
 std::string policy_files(const PolicySpec& policy);
+
+/// The shared libraries that parts of the policy come from, each once.
+std::vector<std::string> policy_plugins(const PolicySpec& policy);
 
 }  // namespace kvloupe

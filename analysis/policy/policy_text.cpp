@@ -6,6 +6,7 @@
 
 #include "analysis/markdown.h"
 #include "analysis/policy/comparison_terms.h"
+#include "analysis/policy/outside_parts.h"
 #include "analysis/policy/presets.h"
 
 namespace kvloupe {
@@ -118,13 +119,16 @@ std::string comparison_of(const PolicyEntry& entry) {
 std::string section(const PolicyEntry& entry) {
   std::string text = fmt::format("\n### {}\n\n{}.\n\n", entry.name, entry.summary);
   text += fmt::format("- formula: `{}`\n- source: {}\n", entry.formula, entry.source);
-  text += fmt::format("- needs: {}\n- a step costs: {}\n", entry.needs, entry.work);
+  if (!entry.needs.empty()) text += fmt::format("- needs: {}\n", entry.needs);
+  if (!entry.work.empty()) text += fmt::format("- a step costs: {}\n", entry.work);
   if (!entry.differences.empty()) {
     text += fmt::format("- in other codes: {}\n", entry.differences);
   }
   if (const std::string terms = comparison_of(entry); !terms.empty()) {
     text += fmt::format("- in a comparison: {}\n", terms);
   }
+  if (const PartOrigin* origin = origin_of(entry.name))
+    text += fmt::format("- plugin: {}\n", origin->file);
   if (!entry.example.empty()) text += fmt::format("- example: `{}`\n", entry.example);
   if (entry.parameters.empty()) return text;
   text += "\n| parameter | default | values | meaning |\n| --- | --- | --- | --- |\n";

@@ -13,6 +13,7 @@
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/output_file.h"
 #include "analysis/policy/comparison_terms.h"
+#include "analysis/policy/policy_files.h"
 #include "analysis/record/layer_states.h"
 #include "analysis/replay/compresses_at_once.h"
 
@@ -107,10 +108,19 @@ bool read(const std::string& cell, Compression& compression) {
   return false;
 }
 
-bool same_replay(const SweepRow& row, const Trace& trace, const SweepSetting& setting) {
-  return row.identity == trace.identity() && row.policy == setting.policy.text() &&
-         row.budget == setting.budget && row.block == setting.block &&
-         row.compression == setting.compression;
+/// Of the trace, and of the files and plugins that the policy is made of.
+std::string identity_of(const Trace& trace, const SweepSetting& setting) {
+  return trace.identity() + policy_files(setting.policy);
+}
+
+bool is_of(const SweepRow& row, const Trace& trace) {
+  return row.identity == trace.identity() || row.identity.starts_with(trace.identity() + " ");
+}
+
+/// The same setting, also where a file of its policy has changed since.
+bool same_setting(const SweepRow& row, const Trace& trace, const SweepSetting& setting) {
+  return is_of(row, trace) && row.policy == setting.policy.text() && row.budget == setting.budget &&
+         row.block == setting.block && row.compression == setting.compression;
 }
 }  // namespace
 
@@ -163,20 +173,21 @@ SweepTable SweepTable::load(const std::string& path) {
 }
 
 bool SweepTable::has(const Trace& trace, const SweepSetting& setting) const {
+  const std::string identity = identity_of(trace, setting);
   const auto count = std::count_if(rows_.begin(), rows_.end(), [&](const SweepRow& row) {
-    return same_replay(row, trace, setting);
+    return same_setting(row, trace, setting) && row.identity == identity;
   });
   return count == trace.model().num_layers * trace.model().num_kv_heads;
 }
 
 void SweepTable::add(const Trace& trace, const SweepSetting& setting, const Replay& replay) {
-  std::erase_if(rows_, [&](const SweepRow& row) { return same_replay(row, trace, setting); });
+  std::erase_if(rows_, [&](const SweepRow& row) { return same_setting(row, trace, setting); });
   const ComparisonTerms terms =
       comparison_terms(setting.policy, setting.compression,
                        compresses_at_once(trace, setting.block, setting.compression));
   for (const HeadReplay& head : replay.heads) {
     SweepRow row = {trace.path().filename().string(),
-                    trace.identity(),
+                    identity_of(trace, setting),
                     setting.policy.text(),
                     setting.budget,
                     setting.block,
@@ -238,7 +249,7 @@ std::vector<SmallestBudget> smallest_budgets(const SweepTable& table, const Trac
   const auto column = static_cast<std::size_t>(&require_measure(measure) - all_measures().data());
   std::vector<SmallestBudget> result;
   for (const SweepRow& row : table.rows()) {
-    if (row.identity != trace.identity()) continue;
+    if (!is_of(row, trace)) continue;
     const auto own = std::find_if(result.begin(), result.end(), [&](const SmallestBudget& s) {
       return s.policy == row.policy && s.block == row.block && s.compression == row.compression &&
              s.layer == row.layer && s.head == row.head;

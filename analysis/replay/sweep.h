@@ -33,8 +33,8 @@ std::vector<SweepSetting> sweep_settings(const Trace& trace, const SweepRequest&
 
 /// One head of one replay.
 struct SweepRow {
-  std::string trace;  // its file's name
-  std::string identity;
+  std::string trace;     // its file's name
+  std::string identity;  // of the trace, and of the files and plugins that the policy is made of
   std::string policy;
   int budget = 0;
   int block = 0;

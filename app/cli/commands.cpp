@@ -2,6 +2,8 @@
 
 #include "analysis/command_line.h"
 #include "analysis/failure.h"
+#include "analysis/plugin/load_plugin.h"
+#include "analysis/plugin/plugin_option.h"
 #include "version.h"
 
 namespace kvloupe::cli {
@@ -24,8 +26,10 @@ int run(int argc, char** argv) {
   add_export(app, action);
   add_gallery(app, action);
   add_lesson(app, action);
+  const auto plugins = add_plugin_option(app);
   try {
     app.parse(argc, argv);
+    for (const std::string& file : *plugins) load_plugin(file);
     return action ? action() : 0;
   } catch (const CLI::ParseError& error) {
     return report_parse_error(app, error);

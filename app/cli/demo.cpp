@@ -17,6 +17,7 @@ void add_demo(CLI::App& app, Action& action) {
   add_window_options(verb, *words);
   verb.callback([words, &action] {
     action = [words] {
+      load_plugins_of_preferences(*words);
       window::WindowOptions options = options_of(*words);
       Progress progress;
       demo::demo_trace({}, progress);  // what goes wrong is said here; the window finds it kept

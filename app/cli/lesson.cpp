@@ -127,7 +127,7 @@ int write_made(const std::string& path, const lesson::Lesson& chosen,
   return made.problems.empty() ? 0 : 1;
 }
 
-int run_lesson(const LessonOptions& o) {
+int run_lesson(LessonOptions& o) {
   if (o.values) {
     OutputFile out("-");
     out.write(lesson::values_markdown());
@@ -139,6 +139,7 @@ int run_lesson(const LessonOptions& o) {
       throw UsageError("lesson: a name is missing; `kvloupe lesson` lists the lessons");
     return list_lessons();
   }
+  if (o.pdf.empty() && o.html.empty()) load_plugins_of_preferences(o.window);
   const lesson::Lesson chosen = lesson::find_lesson(o.name);
   if (chosen.pages.empty()) throw FileError(chosen.path.string(), "has no readable page");
   if (!o.pdf.empty() || !o.html.empty()) {

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "analysis/output_file.h"
+#include "analysis/policy/outside_parts.h"
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/policy/policy_text.h"
 #include "analysis/policy/presets.h"
@@ -49,22 +50,23 @@ std::string as_json() {
     for (const ParameterInfo& parameter : entry.parameters) {
       parameters.push_back(to_json(parameter));
     }
-    policies.push_back({{"name", entry.name},
-                        {"kind", kind_name(entry.kind())},
-                        {"summary", entry.summary},
-                        {"formula", entry.formula},
-                        {"parameters", std::move(parameters)},
-                        {"source", entry.source},
-                        {"needs", entry.needs},
-                        {"cost", entry.work},
-                        {"differences", entry.differences}});
+    nlohmann::ordered_json policy = {{"name", entry.name},
+                                     {"kind", kind_name(entry.kind())},
+                                     {"summary", entry.summary},
+                                     {"formula", entry.formula},
+                                     {"parameters", std::move(parameters)},
+                                     {"source", entry.source},
+                                     {"needs", entry.needs},
+                                     {"cost", entry.work},
+                                     {"differences", entry.differences}};
+    if (const PartOrigin* origin = origin_of(entry.name)) policy["plugin"] = origin->file;
+    policies.push_back(std::move(policy));
   }
   nlohmann::ordered_json named = nlohmann::ordered_json::array();
   for (const Preset& preset : presets()) {
     named.push_back({{"name", preset.name}, {"policy", preset.spec}, {"differs", preset.differs}});
   }
-  return nlohmann::ordered_json(
-             {{"policies", std::move(policies)}, {"presets", std::move(named)}})
+  return nlohmann::ordered_json({{"policies", std::move(policies)}, {"presets", std::move(named)}})
              .dump(2) +
          "\n";
 }
@@ -81,6 +83,8 @@ std::string as_table() {
     }
     text += fmt::format("\n{:<13}{}\n{:<13}{}\n{:<13}source: {}\n", entry.name, entry.summary, "",
                         entry.formula, "", entry.source);
+    if (const PartOrigin* origin = origin_of(entry.name))
+      text += fmt::format("{:<13}plugin: {}\n", "", origin->file);
     for (const ParameterInfo& parameter : entry.parameters) {
       const std::string by_default = parameter.required ? std::string(" (required)")
                                                         : "=" + value_text(parameter.default_value);

@@ -12,7 +12,10 @@ void add_window(CLI::App& app, Action& action) {
                  "compared with its full run), or results of kvloupe-capture eval or rescue");
   app.add_option("--session", words->options.session, "Session file to restore");
   add_window_options(app, *words);
-  action = [words] { return window::run_window(options_of(*words)); };
+  action = [words] {
+    load_plugins_of_preferences(*words);
+    return window::run_window(options_of(*words));
+  };
 }
 
 }  // namespace kvloupe::cli

@@ -1,8 +1,11 @@
 #include "app/cli/window_options.h"
 
 #include <charconv>
+#include <cstdio>
 
 #include "analysis/error.h"
+#include "app/window/preferences.h"
+#include "app/window/preferred_plugins.h"
 
 namespace kvloupe::cli {
 
@@ -35,6 +38,14 @@ void add_window_options(CLI::App& app, WindowWords& words) {
                  "Write one picture when all jobs are done, then exit");
   app.add_option("--size", words.size, "Size of the window or the picture in pixels, WxH")
       ->default_str("1600x1000");
+}
+
+void load_plugins_of_preferences(WindowWords& words) {
+  if (!words.options.screenshot.empty()) return;  // a picture does not depend on whose it is
+  words.options.problems = window::load_preferred_plugins(window::preferences_path());
+  for (const std::string& problem : words.options.problems) {
+    std::fprintf(stderr, "kvloupe: %s\n", problem.c_str());
+  }
 }
 
 window::WindowOptions options_of(const WindowWords& words) {

@@ -16,6 +16,7 @@
 
 #include "analysis/error.h"
 #include "analysis/file_word.h"
+#include "analysis/policy/policy_files.h"
 #include "analysis/policy/spec.h"
 #include "analysis/trace/trace.h"
 #include "app/job/assets.h"
@@ -106,6 +107,11 @@ std::vector<fs::path> sources_of(const DemoRun& run, const DemoPlaces& places) {
   std::vector<fs::path> sources = {prompt_file(run, places)};
   for (const char* name : kModelFiles) sources.push_back(places.assets / "demo-model" / name);
   if (!places.program.empty()) sources.emplace_back(places.program);
+  if (!run.policy.empty()) {
+    for (const std::string& plugin : policy_plugins(parse_policy(run.policy))) {
+      sources.emplace_back(plugin);
+    }
+  }
   return sources;
 }
 

@@ -1,6 +1,7 @@
 #include "app/job/capture_program.h"
 
 #include "analysis/error.h"
+#include "analysis/plugin/load_plugin.h"
 #include "app/job/child_process.h"
 
 namespace kvloupe::job {
@@ -26,7 +27,11 @@ std::string capture_program(const std::string& named) {
 
 void run_capture_child(const std::vector<std::string>& words, Progress& progress,
                        const std::function<void(const std::string&)>& on_line) {
-  const ChildResult result = run_child(words, progress, on_line);
+  std::vector<std::string> all = words;
+  for (const LoadedPlugin& plugin : loaded_plugins()) {
+    all.insert(all.end(), {"--plugin", plugin.file});
+  }
+  const ChildResult result = run_child(all, progress, on_line);
   if (result.exit_code == 0) return;
   const std::string why = without_name(result.last_error);
   if (!why.empty()) throw WorkError(why);

@@ -13,8 +13,9 @@ namespace kvloupe::job {
 /// WorkError where it is not found.
 std::string capture_program(const std::string& named);
 
-/// Runs it to its end; `on_line` gets the lines of its standard output. Throws WorkError with the
-/// program's own last line if it fails; Cancelled through progress.
+/// Runs it to its end, with the plugins of this program; `on_line` gets the lines of its standard
+/// output. Throws WorkError with the program's own last line if it fails; Cancelled through
+/// progress.
 void run_capture_child(const std::vector<std::string>& words, Progress& progress,
                        const std::function<void(const std::string&)>& on_line);
 

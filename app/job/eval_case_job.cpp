@@ -8,6 +8,7 @@
 
 #include "analysis/error.h"
 #include "analysis/file_word.h"
+#include "analysis/policy/policy_files.h"
 #include "analysis/trace/segments.h"
 #include "analysis/trace/trace.h"
 #include "app/job/capture_job.h"
@@ -31,8 +32,8 @@ bool is_readable_trace(const fs::path& path) {
 /// Where a run's trace is kept, and what is known of it before it is run.
 window::CaptureOptions options_of(const EvalCaseOptions& o, const std::string& policy) {
   const std::string key =
-      fmt::format("{}|{}|{}|{}|{}|{}|{}", o.results.string(), o.results_identity, o.row, policy,
-                  o.budget, o.compact, o.model);
+      fmt::format("{}|{}|{}|{}|{}|{}|{}{}", o.results.string(), o.results_identity, o.row, policy,
+                  o.budget, o.compact, o.model, policy_files(parse_policy(policy)));
   window::CaptureOptions options;
   options.model = o.model;
   options.policy = policy;

@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <cctype>
 
+#include "analysis/policy/policy_files.h"
+#include "app/request/request_policies.h"
+
 namespace kvloupe::request {
 
 namespace {
@@ -58,6 +61,14 @@ std::string command_line(const figure::FigureInfo& info, const FigureRequest& re
   };
   const figure::Selection& at = request.selection;
   add("--figure", request.figure);
+  std::vector<std::string> plugins;
+  for (const PolicySpec& policy : policies_of(info, request)) {
+    for (const std::string& plugin : policy_plugins(policy)) {
+      if (std::find(plugins.begin(), plugins.end(), plugin) != plugins.end()) continue;
+      plugins.push_back(plugin);
+      add("--plugin", plugin);
+    }
+  }
   if (request.policy_a) add("--policy", request.policy_a->text());
   if (request.policy_b) add("--policy-b", request.policy_b->text());
   if (request.budget) add("--budget", request.budget->text());

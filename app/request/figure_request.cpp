@@ -10,6 +10,7 @@
 #include "analysis/policy/policy_files.h"
 #include "analysis/replay/replay.h"
 #include "app/figure/figures/figure_catalog.h"
+#include "app/request/request_policies.h"
 
 namespace kvloupe::request {
 
@@ -55,20 +56,10 @@ Selection part_read(const Selection& resolved, const Reads& reads, const Trace& 
   return part;
 }
 
-/// What the files hold that the selected policies and those of typed lists read.
+/// What the files hold that these policies read.
 std::string files_of(const FigureInfo& info, const FigureRequest& request) {
   std::string files;
-  if (request.policy_a) files += policy_files(*request.policy_a);
-  if (request.policy_b) files += policy_files(*request.policy_b);
-  if (!request.policy_a) return files;  // a list's A would be of nothing
-  for (const ChoiceInfo& one : info.choices) {
-    if (one.kind != ChoiceKind::policies) continue;
-    for (const PolicySpec& policy :
-         figure::parse_policies(figure::choice(info, request.choices, one.name), *request.policy_a,
-                                request.policy_b ? &*request.policy_b : nullptr)) {
-      files += policy_files(policy);
-    }
-  }
+  for (const PolicySpec& policy : policies_of(info, request)) files += policy_files(policy);
   return files;
 }
 

@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "analysis/error.h"
+#include "analysis/policy/outside_parts.h"
 #include "analysis/policy/policy_catalog.h"
 #include "app/window/marks.h"
 
@@ -22,6 +23,7 @@ std::string describe(const PolicyEntry& entry) {
   if (!entry.formula.empty()) text += "\n\n" + entry.formula;
   if (!entry.source.empty()) text += "\n\nSource: " + entry.source;
   if (!entry.differences.empty()) text += "\n\n" + entry.differences;
+  if (const PartOrigin* origin = origin_of(entry.name)) text += "\n\nPlugin: " + origin->file;
   return text;
 }
 

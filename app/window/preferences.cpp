@@ -24,6 +24,13 @@ void take(const Json& json, const char* field, std::string& value) {
   const auto it = json.find(field);
   if (it != json.end() && it->is_string()) value = it->get<std::string>();
 }
+void take(const Json& json, const char* field, std::vector<std::string>& values) {
+  const auto it = json.find(field);
+  if (it == json.end() || !it->is_array()) return;
+  for (const Json& value : *it) {
+    if (value.is_string()) values.push_back(value.get<std::string>());
+  }
+}
 void take(const Json& json, const char* field, double& value, double least, double most) {
   const auto it = json.find(field);
   if (it == json.end() || !it->is_number()) return;
@@ -59,6 +66,7 @@ Preferences read_preferences(const fs::path& file) {
   take(json, "export_format", p.export_format);
   take(json, "export_size", p.export_size);
   take(json, "export_text", p.export_text, kLeastText, kMostText);
+  take(json, "plugins", p.plugins);
   return p;
 }
 
@@ -72,7 +80,8 @@ void write_preferences(const Preferences& p, const fs::path& file) {
                      {"model", p.model},
                      {"export_format", p.export_format},
                      {"export_size", p.export_size},
-                     {"export_text", p.export_text}};
+                     {"export_text", p.export_text},
+                     {"plugins", p.plugins}};
   try {
     write_whole_file(file, json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
   } catch (const FileError&) {

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "app/scene/colour_map.h"
 #include "app/window/window_colours.h"
@@ -16,7 +17,8 @@ struct Preferences {
   std::string model;  // folder of the last capture
   std::string export_format = "svg";
   std::string export_size = "single column";
-  double export_text = 8.0;  // points
+  double export_text = 8.0;          // points
+  std::vector<std::string> plugins;  // policy libraries that every window loads
   bool operator==(const Preferences&) const = default;
 };
 

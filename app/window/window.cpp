@@ -66,6 +66,12 @@ Asked read_what_was_asked(const WindowOptions& options) {
   return asked;
 }
 
+/// One line of several.
+std::string in_all(const std::vector<std::string>& lines) {
+  if (lines.size() == 1) return lines.front();
+  return lines.front() + " (and " + std::to_string(lines.size() - 1) + " more, on standard error)";
+}
+
 int take_screenshot(Surface& surface, Workspace& workspace, const std::string& path) {
   // The first frames ask for the jobs; after them the workspace knows when it has settled.
   constexpr int kFirstFrames = 3;
@@ -115,6 +121,7 @@ int run_window(const WindowOptions& options) {
   if (options.demo) workspace.start_page.open_demo();
   if (options.lesson) workspace.lessons.open(*options.lesson, options.lesson_traces);
   if (!asked.evaluation.empty()) workspace.results.open_evaluation(asked.evaluation);
+  if (!options.problems.empty()) workspace.fail(in_all(options.problems));
   if (offscreen) return take_screenshot(surface, workspace, options.screenshot);
 
   surface.on_drop([&](const std::vector<std::string>& paths) {

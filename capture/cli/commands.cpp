@@ -2,6 +2,8 @@
 
 #include "analysis/command_line.h"
 #include "analysis/failure.h"
+#include "analysis/plugin/load_plugin.h"
+#include "analysis/plugin/plugin_option.h"
 #include "version.h"
 
 namespace kvloupe::capture_cli {
@@ -16,8 +18,10 @@ int run(int argc, char** argv) {
   add_eval(app, action);
   add_rescue(app, action);
   add_tokens(app, action);
+  const auto plugins = add_plugin_option(app);
   try {
     app.parse(argc, argv);
+    for (const std::string& file : *plugins) load_plugin(file);
     return action();
   } catch (const CLI::ParseError& error) {
     return report_parse_error(app, error);

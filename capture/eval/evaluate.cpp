@@ -10,6 +10,7 @@
 
 #include "analysis/error.h"
 #include "analysis/policy/policy_catalog.h"
+#include "analysis/policy/policy_files.h"
 #include "analysis/trace/model_fingerprint.h"
 #include "capture/eval/eval_run.h"
 #include "capture/eval/first_number.h"
@@ -39,7 +40,9 @@ struct Setting {
   std::optional<Budget> budget;
 
   Json key() const {
-    return {{"policy", policy.text()}, {"budget", budget ? budget->text() : std::string("full")}};
+    Json key{{"policy", policy.text()}, {"budget", budget ? budget->text() : std::string("full")}};
+    if (const std::string files = policy_files(policy); !files.empty()) key["policy_files"] = files;
+    return key;
   }
 };
 
@@ -72,6 +75,7 @@ class Evaluation {
     use_threads(request.threads);
     // A results file of other settings is found before the model is loaded.
     results_ = std::make_unique<EvalResults>(request.output, described());
+    refuse_changed_policies();
     results_->set_fingerprint(model_fingerprint(request.model, progress));
     model_ = std::make_unique<Transformer>(load_transformer(request.model, config_, type_, device));
   }
@@ -112,6 +116,20 @@ class Evaluation {
       settings["question"] = template_.question;
     }
     return settings;
+  }
+
+  /// Runs of a policy whose files or plugin have changed since do not go together with new ones.
+  void refuse_changed_policies() const {
+    for (const Json& run : results_->runs()) {
+      for (const Setting& setting : settings_) {
+        const Json key = setting.key();
+        if (run["policy"] != key["policy"]) continue;
+        if (run.value("policy_files", "") == key.value("policy_files", "")) continue;
+        throw FileError(request_.output, "holds runs of " + setting.policy.text() +
+                                             " with other files or another build of its plugin; "
+                                             "name another file for the results");
+      }
+    }
   }
 
   /// Settings whose run of this case is not in the results.

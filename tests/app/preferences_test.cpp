@@ -28,6 +28,7 @@ TEST_F(PreferencesFile, WhatIsWrittenIsReadAndTheFolderIsMade) {
   p.export_format = "pdf";
   p.export_size = "double column";
   p.export_text = 7.5;
+  p.plugins = {"/a/b.so", "/ä/c.so"};
   const auto file = folder_.path() / "a" / "b" / "preferences.json";
   write_preferences(p, file);
   EXPECT_EQ(read_preferences(file), p);
@@ -40,6 +41,8 @@ TEST_F(PreferencesFile, WhatIsBrokenIsAsIfItWereNotThere) {
        {"", "[1]", "{\"theme\"", "{\"theme\": 3, \"scale\": 1e9, \"colours\": \"pink\"}"}) {
     EXPECT_EQ(read(text), Preferences{}) << text;
   }
+  EXPECT_EQ(read(R"({"plugins": "x.so"})"), Preferences{});
+  EXPECT_EQ(read(R"({"plugins": ["x.so", 3, null]})").plugins, std::vector<std::string>{"x.so"});
   EXPECT_EQ(read(R"({"scale": "large", "model": "/m"})").model, "/m") << "the rest still counts";
 }
 

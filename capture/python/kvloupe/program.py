@@ -42,7 +42,8 @@ def run(*words: Any, name: str = "kvloupe") -> str:
 
 
 def _options(settings: dict[str, Any]) -> list[str]:
-    """policy_b="h2o" becomes --policy-b h2o; `set`, a dictionary, one --set for each; a list is joined by commas."""
+    """policy_b="h2o" becomes --policy-b h2o; `set`, a dictionary, one --set for each; `plugin`, a path or a list of
+    them, one --plugin for each; another list is joined by commas."""
     words: list[str] = []
     for name, value in settings.items():
         if value is None or value is False:
@@ -50,6 +51,9 @@ def _options(settings: dict[str, Any]) -> list[str]:
         if name == "set":
             for choice, of in value.items():
                 words += ["--set", f"{choice}={of}"]
+        elif name == "plugin":
+            for file in [value] if isinstance(value, (str, os.PathLike)) else value:
+                words += ["--plugin", str(file)]
         elif value is True:
             words.append("--" + name.replace("_", "-"))
         else:

@@ -1,0 +1,132 @@
+#include "analysis/plugin/load_plugin.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <exception>
+#include <utility>
+
+#include "analysis/error.h"
+#include "analysis/file_identity.h"
+#include "analysis/one_line.h"
+#include "analysis/plugin/kvloupe/policy_plugin.h"
+#include "analysis/plugin/plugin_entry.h"
+#include "analysis/plugin/shared_library.h"
+#include "analysis/policy/outside_parts.h"
+#include "analysis/policy/policy_catalog.h"
+
+namespace kvloupe {
+
+namespace {
+
+constexpr const char* kSymbol = "kvloupe_policy_plugin";
+
+std::vector<LoadedPlugin>& plugins() {
+  static std::vector<LoadedPlugin> all;
+  return all;
+}
+
+/// What is collected while a plugin registers: nothing is added before all of it is known to be
+/// right.
+struct Registration {
+  std::string file;
+  std::vector<PolicyEntry> entries = {};
+  std::string problem = {};  // the first
+};
+
+std::int32_t add_score(const kvloupe_host* host, const kvloupe_score* score, char* error) {
+  auto& registration = *static_cast<Registration*>(host->host);
+  try {
+    if (score == nullptr) throw WorkError("registers nothing");
+    PolicyEntry entry = plugin_entry(registration.file, *score);
+    const auto& own = registration.entries;
+    if (is_taken(entry.name) || std::any_of(own.begin(), own.end(), [&](const auto& other) {
+          return other.name == entry.name;
+        })) {
+      throw WorkError("the name " + entry.name + " is taken; give the score another");
+    }
+    registration.entries.push_back(std::move(entry));
+    return 0;
+  } catch (const std::exception& exception) {
+    if (registration.problem.empty()) registration.problem = exception.what();
+    std::snprintf(error, KVLOUPE_ERROR_BYTES, "%s", exception.what());
+    return 1;
+  }
+}
+
+/// Runs the plugin's own function. Empty, or what went wrong.
+std::string run_registration(const kvloupe_plugin& plugin, Registration& registration) {
+  kvloupe_host host = {};
+  host.size = sizeof host;
+  host.interface_ = KVLOUPE_POLICY_INTERFACE;
+  host.add_score = add_score;
+  host.host = &registration;
+  std::array<char, KVLOUPE_ERROR_BYTES> error = {};
+  std::string problem;
+  try {
+    if (plugin.register_scores(&host, error.data()) != 0) {
+      error.back() = '\0';
+      problem = in_one_line(error.data(), KVLOUPE_ERROR_BYTES);
+      if (problem.empty()) problem = "failed and does not say why";
+    }
+  } catch (const std::exception& exception) {
+    problem = in_one_line(exception.what(), KVLOUPE_ERROR_BYTES);
+  } catch (...) {
+    problem = "an exception that is not a std::exception left it";
+  }
+  // A plugin may overlook that a score was refused.
+  if (!registration.problem.empty()) return registration.problem;
+  return problem.empty() ? problem : "while it registers its scores: " + problem;
+}
+
+const kvloupe_plugin& plugin_of(void* library, const std::string& path) {
+  const auto* plugin = static_cast<const kvloupe_plugin*>(find_symbol(library, kSymbol));
+  if (plugin == nullptr) {
+    throw FileError(path, std::string("does not have the symbol ") + kSymbol +
+                              "; a plugin defines it with KVLOUPE_POLICY_PLUGIN");
+  }
+  if (plugin->interface_ != KVLOUPE_POLICY_INTERFACE) {
+    throw FileError(path, fmt::format("is built for version {} of the policy interface, this "
+                                      "program has version {}; build the plugin anew",
+                                      plugin->interface_, KVLOUPE_POLICY_INTERFACE));
+  }
+  if (plugin->size < sizeof(kvloupe_plugin) || plugin->register_scores == nullptr) {
+    throw FileError(path, std::string("the symbol ") + kSymbol + " is not whole");
+  }
+  return *plugin;
+}
+
+}  // namespace
+
+void load_plugin(const std::filesystem::path& file) {
+  std::error_code error;
+  const std::filesystem::path whole = std::filesystem::canonical(file, error);
+  struct stat status {};
+  if (error || ::stat(whole.c_str(), &status) != 0) {
+    throw FileError(file.string(), "does not exist; give the file of a plugin");
+  }
+  const std::string path = whole.string();
+  for (const LoadedPlugin& known : plugins()) {
+    if (known.file == path) return;
+  }
+  const kvloupe_plugin& plugin = plugin_of(open_shared_library(path), path);
+  Registration registration{path};
+  const std::string problem = run_registration(plugin, registration);
+  if (!problem.empty()) throw FileError(path, problem);
+  if (registration.entries.empty()) throw FileError(path, "registers no score");
+  LoadedPlugin loaded;
+  loaded.file = path;
+  if (plugin.name != nullptr) loaded.name = in_one_line(plugin.name);
+  for (PolicyEntry& entry : registration.entries) {
+    loaded.scores.push_back(entry.name);
+    add_policy(std::move(entry), {path, file_identity(status)});
+  }
+  plugins().push_back(std::move(loaded));
+}
+
+const std::vector<LoadedPlugin>& loaded_plugins() { return plugins(); }
+
+}  // namespace kvloupe
