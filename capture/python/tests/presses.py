@@ -118,7 +118,7 @@ def preset_pairs() -> list[Pair]:
 
     listed = json.loads(program.run("policies", "--json", name="kvloupe"))["presets"]
     return [Pair(one["name"], lambda n, s, name=one["name"]: build(name, n, s), lambda n, s, name=one["name"]: name,
-                 eager="Observed" in one["name"], least=300, ties="LagKV" in one["name"])
+                 eager="Observed" in one["name"], least=130, ties="LagKV" in one["name"])
             for one in listed if not one["differs"]]
 
 
