@@ -225,12 +225,12 @@ TEST(ComparisonTerms, SentencesByHand) {
     return comparison_terms(parse_policy(spec), compression, at_once);
   };
   EXPECT_EQ(terms_line(terms("h2o+adakv", Compression::regular, false)),
-            "query-aware · compressed while read · N: mean over heads");
+            "query-aware · while read · N: mean over heads");
   EXPECT_EQ(terms_line(terms("h2o", Compression::context_only, true)),
-            "query-agnostic · compressed after read · N: each head");
+            "query-agnostic · after read · N: each head");
   EXPECT_EQ(terms_line(terms("full", Compression::regular, true)), "evicts nothing");
   EXPECT_EQ(terms_line(terms("oracle", Compression::context_only, false)),
-            "sees the future · compressed while read · N: each head");
+            "sees the future · while read · N: each head");
   const std::vector<PolicySpec> mixed = {parse_policy("h2o"), parse_policy("keydiff"),
                                          parse_policy("snapkv+adakv"),
                                          parse_policy("snapkv+pyramid")};
