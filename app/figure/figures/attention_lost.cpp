@@ -73,6 +73,10 @@ LinePanels::Line curve_of(const AttentionLost& head, std::size_t policy) {
 struct Spread {
   LinePanels::Line median;
   LinePanels::Band band;
+  explicit Spread(const std::string& name) {
+    band.low_id = name + ", first quartile";
+    band.high_id = name + ", third quartile";
+  }
   void add(double x, const std::vector<double>& values) {
     median.points.push_back({x, quantile(values, 0.5)});
     band.x.push_back(x);
@@ -82,7 +86,7 @@ struct Spread {
 };
 
 Spread optimum_spread(const std::vector<const AttentionLost*>& heads) {
-  Spread spread;
+  Spread spread("optimum");
   for (int x = 0; x <= 100; x += 2) {
     std::vector<double> values;
     for (const AttentionLost* head : heads) {
@@ -95,7 +99,8 @@ Spread optimum_spread(const std::vector<const AttentionLost*>& heads) {
 }
 
 /// Each budget stands at the mean share that the heads evict under it.
-Spread curve_spread(const std::vector<const AttentionLost*>& heads, std::size_t policy) {
+Spread curve_spread(const std::vector<const AttentionLost*>& heads, std::size_t policy,
+                    const std::string& name) {
   struct Place {
     double x;
     std::vector<double> values;
@@ -112,7 +117,7 @@ Spread curve_spread(const std::vector<const AttentionLost*>& heads, std::size_t 
   }
   std::stable_sort(places.begin(), places.end(),
                    [](const Place& a, const Place& b) { return a.x < b.x; });
-  Spread spread;
+  Spread spread(name);
   for (const Place& place : places) spread.add(place.x, place.values);
   return spread;
 }
@@ -177,7 +182,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   for (std::size_t p = 0; p < request.policies.size(); ++p) {
     LinePanels::Line line;
     if (of_heads) {
-      Spread spread = curve_spread(heads, p);
+      Spread spread = curve_spread(heads, p, request.policies[p].text());
       spread.band.look = static_cast<int>(p);
       panel.bands.push_back(std::move(spread.band));
       line = std::move(spread.median);
@@ -190,7 +195,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
     lines.push_back(std::move(line));
   }
   const std::string half = at_half(lines);
-  chance.name = "random";
+  chance.name = "chance";
   chance.dashed = true;
   least.name = "optimum";
   chance.look = least.look = -1;
@@ -254,11 +259,7 @@ FigureInfo attention_lost_figure() {
           "0.5", 0.0, 1.0),
       number_choice("sinks", "Sinks", "So many first tokens are left out of all counts", "4", 0.0,
                     1e6)};
-  info.unavailable = [](const Trace& trace) -> std::string {
-    return trace.run().closed_loop()
-               ? "a closed-loop trace does not have the attention with the full cache"
-               : "";
-  };
+  info.unavailable = without_full_cache;
   info.compute = compute;
   return info;
 }

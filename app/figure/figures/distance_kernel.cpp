@@ -208,8 +208,7 @@ FigureInfo distance_kernel_figure() {
       {"show", "Show", "The logit, or the attention that follows from it", {"logit", "attention"}},
       {"axis", "Axis", "Scale of the distances", {"log", "linear"}}};
   info.unavailable = [](const Trace& trace) -> std::string {
-    if (trace.run().positions != "original")
-      return "its positions are places in the cache: a distance in tokens is none of RoPE's";
+    if (std::string why = without_full_cache(trace); !why.empty()) return why;
     try {
       Rope rope(trace.model());
       return {};

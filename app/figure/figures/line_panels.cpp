@@ -162,6 +162,14 @@ void LinePanels::write_csv(CsvWriter& csv) const {
   csv.row({"panel", "line", x_measure, y_measure});
   for (const Panel& panel : panels) {
     const std::string_view title = panel.title.empty() ? panel.id : panel.title;
+    for (const Band& band : panel.bands) {
+      for (std::size_t i = 0; !band.low_id.empty() && i < band.x.size(); ++i) {
+        csv.row({title, std::string_view(band.low_id), band.x[i], band.low[i]});
+      }
+      for (std::size_t i = 0; !band.high_id.empty() && i < band.x.size(); ++i) {
+        csv.row({title, std::string_view(band.high_id), band.x[i], band.high[i]});
+      }
+    }
     for (const Line& line : panel.lines) {
       const std::string_view id = line.name.empty() ? line.id : line.name;
       for (const Point& point : line.points) {

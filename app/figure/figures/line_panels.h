@@ -25,6 +25,7 @@ class LinePanels final : public Figure {
   struct Band {
     std::vector<double> x, low, high;
     int look = 0;
+    std::string low_id = {}, high_id = {};  // its edges in the CSV; empty: not there
   };
   struct Level {
     double value = 0.0;

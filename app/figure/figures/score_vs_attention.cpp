@@ -322,6 +322,7 @@ FigureInfo score_vs_attention_figure() {
   info.choices = {
       {"scores", "Scores", "The ranks of the scores, or the scores themselves", {"rank", "value"}},
       {"scale", "Scale", "Scale of the attention's axis", {"log", "linear"}}};
+  info.unavailable = without_full_cache;
   info.compute = compute;
   return info;
 }
