@@ -139,6 +139,11 @@ class TermsAndDeeds : public testing::Test {
     input.metrics = false;
     if (stops) input.acts_until = kPrompt - kQuestion;
     Progress progress;
+    // These read more than one layer, or keep all of a prompt as short as this.
+    if (has_trait(policy, &PolicyTraits::reads_sequence) ||
+        has_trait(policy, &PolicyTraits::budget_is_outcome)) {
+      return {};
+    }
     try {
       return replay_layer(input, progress);
     } catch (const WorkError&) {
@@ -243,13 +248,13 @@ TEST(ComparisonTerms, SentencesByHand) {
   EXPECT_EQ(terms_line(terms("full", Compression::regular, true)), "evicts nothing");
   // Layers' shares from the end of the prompt: not known while it is read.
   EXPECT_EQ(terms_line(terms("keydiff+cake", Compression::regular, false)),
-            "sees the future · compressed while read · N: mean over layers");
+            "sees the future · while read · N: mean over layers");
   EXPECT_EQ(terms_line(terms("keydiff+cake", Compression::regular, true)),
-            "query-aware · compressed after read · N: mean over layers");
+            "query-aware · after read · N: mean over layers");
   EXPECT_EQ(terms_line(terms("keydiff+cake", Compression::context_only, true)),
-            "query-agnostic · compressed after read · N: mean over layers");
+            "query-agnostic · after read · N: mean over layers");
   EXPECT_EQ(terms_line(terms("keydiff+cake(statistics=\"x.h5\")", Compression::regular, false)),
-            "query-agnostic · compressed while read · N: mean over layers");
+            "query-agnostic · while read · N: mean over layers");
   EXPECT_EQ(terms_line(terms("oracle", Compression::context_only, false)),
             "sees the future · while read · N: each head");
   const std::vector<PolicySpec> mixed = {parse_policy("h2o"), parse_policy("keydiff"),
