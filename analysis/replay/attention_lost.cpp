@@ -8,6 +8,7 @@
 #include "analysis/error.h"
 #include "analysis/metric/later_attention.h"
 #include "analysis/policy/policy_catalog.h"
+#include "analysis/policy/sequence_tables.h"
 #include "analysis/record/layer_states.h"
 #include "analysis/replay/layer_loop.h"
 #include "analysis/replay/prefix_step.h"
@@ -80,7 +81,8 @@ AttentionLost::Point point_of(const std::vector<double>& attention,
 }
 
 std::vector<AttentionLost> of_layer(const Trace& trace, const AttentionLostRequest& request,
-                                    int layer, const HeadLoop& for_heads, Progress& progress) {
+                                    const SequenceTables& tables, int layer,
+                                    const HeadLoop& for_heads, Progress& progress) {
   StateParts parts;
   parts.logsumexp = true;
   parts.value_norms = false;
@@ -95,6 +97,7 @@ std::vector<AttentionLost> of_layer(const Trace& trace, const AttentionLostReque
   context.attention = trace.attention(layer);
   context.output_weights = states->output_weights;
   context.for_heads = for_heads;
+  context.sequence = &tables;
   PrefixStep step(*states, context, request.prefix);
   const std::span<const std::int32_t> tokens = step.tokens();
   const auto first = static_cast<std::size_t>(
@@ -139,9 +142,11 @@ std::vector<AttentionLost> attention_lost(const Trace& trace, const AttentionLos
     std::iota(layers.begin(), layers.end(), 0);
   }
   progress.set_total(static_cast<long>(layers.size()));
+  // What is compressed is all that a policy may know of the sequence.
+  const SequenceTables tables(trace, request.prefix, &progress);
   std::vector<std::vector<AttentionLost>> parts(layers.size());
   for_layers(layers.size(), {}, [&](std::size_t index, const HeadLoop& for_heads) {
-    parts[index] = of_layer(trace, request, layers[index], for_heads, progress);
+    parts[index] = of_layer(trace, request, tables, layers[index], for_heads, progress);
     progress.advance();
   });
   std::vector<AttentionLost> result;

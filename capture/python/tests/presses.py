@@ -40,7 +40,7 @@ class Pair:
     eager: bool = False
     least: int = 1  # smallest N that makes sense
     multiple: int = 1  # N is a multiple of this
-    ties: bool = False  # scores are ranks within partitions: as many entries as partitions have the same
+    ties: bool = False  # many entries have the same score: ranks within partitions, or keys that are almost alike
     fits: Callable[[int, int], bool] = lambda n, s: True  # whether kvloupe has the press's rule for this N and S
 
 
@@ -118,7 +118,8 @@ def preset_pairs() -> list[Pair]:
 
     listed = json.loads(program.run("policies", "--json", name="kvloupe"))["presets"]
     return [Pair(one["name"], lambda n, s, name=one["name"]: build(name, n, s), lambda n, s, name=one["name"]: name,
-                 eager="Observed" in one["name"], least=130, ties="LagKV" in one["name"])
+                 eager="Observed" in one["name"], least=130,
+                 ties=one["name"] in ("LagKVPress", "NonCausalAttnPress"))
             for one in listed if not one["differs"]]
 
 
@@ -159,7 +160,7 @@ def cases(folder: Path, store: str = "f32", names: str = "") -> Iterator[Case]:
 def press_sets(pair: Pair, case: Case, kept: int) -> tuple[list[list[np.ndarray]], list[np.ndarray]]:
     """The sets by layer and head, and the scores that decided, [heads, tokens] for each layer (none: BlockPress)."""
     press = pair.press(kept, len(case.ids))
-    scorer = getattr(press, "press", press) if "AdaKV" in pair.name else press
+    scorer = getattr(press, "press", press) if "AdaKV" in pair.name or "Merging" in pair.name else press
     scores: list[np.ndarray] = []
     if hasattr(scorer, "score"):
         own = scorer.score

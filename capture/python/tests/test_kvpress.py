@@ -48,8 +48,8 @@ def test_a_preset_keeps_what_the_press_of_that_name_keeps(name: str, cases: list
         press, scores = presses.press_sets(pair, case, kept)
         found.add(press, presses.policy_sets(pair, case, kept), scores)
     assert found.sets > 20
-    assert found.equal + found.tied == found.sets or pair.ties, found
-    assert found.shared > (0.98 if pair.ties else 0.995) * found.entries, found
+    assert found.equal + found.tied == found.sets, found
+    assert found.shared > (0.9 if pair.ties else 0.995) * found.entries, found
 
 
 @pytest.mark.parametrize("name", ["KeyDiffPress", "SnapKVPress", "AdaKVPress(SnapKVPress)"])
