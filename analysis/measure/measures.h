@@ -11,6 +11,7 @@
   MEASURES(perturbation)                \
   MEASURES(volume)                      \
   MEASURES(attention_spread)            \
+  MEASURES(page_selection)              \
   MEASURES(two_stages)                  \
   MEASURES(eviction_error)              \
   MEASURES(policy_eviction_error)       \

@@ -88,6 +88,8 @@ PolicyEntry adakv() {
       "highest scores of the layer; mix: B_h = round((1 - a) c_h + floor(a N)), c_h = the head's "
       "count among the layer's top N Hk, a = safeguard";
   entry.source = "Feng et al., Ada-KV; pin: kvpress; mix: the authors' code";
+  entry.needs = "the scores of all heads of a layer";
+  entry.work = "n Hk comparisons on average";
   entry.differences =
       "kvpress pins (mode=pin, 0.2); the authors' code mixes (mode=mix), now with 0.5, and adds "
       "the window to the budget. Here protected entries are inside the budget and count as pinned; "

@@ -92,6 +92,8 @@ PolicyEntry cam() {
       "v_r += p v_j / m' for the next m' = min(m, available) kept r after the evicted j, p = "
       "clamp(a_j / mean of a over those, 0, 1), a: accumulated attention";
   entry.source = "CaM (Zhang et al., ICML 2024)";
+  entry.needs = "values, the attention of all queries of a step";
+  entry.work = "m d operations per evicted entry";
   entry.differences =
       "the authors' language-model code divides by the largest attention: denominator=max; it "
       "draws with probability p: sample=bernoulli; its values include earlier merges of the same "

@@ -14,6 +14,8 @@ PolicyEntry caote() {
       "c_j = h_j / (1 - h_j) ||o - v_j||, o = sum h_i v_i, h = scores / their sum (first shifted "
       "by their minimum if some are negative; all zero: 1/n)";
   entry.source = "CAOTE eq. 8, 20 to 22; theorem 3.2";
+  entry.needs = "the scores, values";
+  entry.work = "2 n d operations per head";
   entry.differences =
       "no public code. The paper does not define grouped-query attention; here h is the score's "
       "mean over the group, which makes c_j an approximation. If no other entry has attention, the "

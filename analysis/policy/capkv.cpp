@@ -92,6 +92,8 @@ PolicyEntry capkv() {
       "largest)), anchor: the mean query before RoPE, turned to the mean of the next positions; "
       "mean over the group; the first tokens are always kept";
   entry.source = "CapKV (2026, arXiv 2604.25975)";
+  entry.needs = "queries, keys, values; the rotation of RoPE";
+  entry.work = "B d + n d² + d³ operations per query head";
   entry.differences =
       "as kvpress, which says that the paper takes products in place of cosines: cosine=0, with "
       "another tau; here the mean is over all queries up to the step";

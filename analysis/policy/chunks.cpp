@@ -75,6 +75,8 @@ PolicyEntry chunks() {
       "score of every token of a chunk = mean over its entries of the scores' sum over the heads; "
       "chunk of token t: floor(t / length)";
   entry.source = "ChunkKV (Liu et al., 2025, arXiv 2502.00299); as kvpress, over any score";
+  entry.needs = "the scores of all heads of a layer";
+  entry.work = "n Hk additions";
   entry.differences =
       "kvpress keeps whole chunks and so not exactly N entries; here the last chunk that fits only "
       "in part keeps its later tokens. What a score protects, such as snapkv's window, stays "

@@ -139,6 +139,8 @@ PolicyEntry compactor() {
       "score_i = blending · z(leverage_i) + z(noncausal_i), z: standard scores over the entries of "
       "all heads of the layer between the first and the last tokens, which are always kept";
   entry.source = "Compactor (Chari and Van Durme, 2025, arXiv 2507.08143)";
+  entry.needs = "queries, keys; the rotation of RoPE";
+  entry.work = "that of leverage and of noncausal";
   entry.differences =
       "as kvpress, but for its random numbers; there blending is the share of the cache that "
       "leaves, where it is not given: blending=ratio";

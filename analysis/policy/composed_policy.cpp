@@ -98,7 +98,7 @@ std::vector<HeadDecision> ComposedPolicy::step(const StepView& view) {
   int drift = 0;
   if (evict) {
     quotas = this->quotas(view, scores, dropped, budget);
-    drift = drift_of(quotas, view, budget);
+    if (stages_.allocation->bounded()) drift = drift_of(quotas, view, budget);
   }
 
   for_heads_(heads, [&](int head) {
@@ -121,7 +121,8 @@ std::vector<HeadDecision> ComposedPolicy::step(const StepView& view) {
     if (quota + extra >= n && dropped[index].empty()) {
       keep_everything(decision, tokens.size());
     } else {
-      decision.fates = stages_.protection.fates(head, tokens, std::min(quota, budget));
+      const int room = stages_.allocation->bounded() ? std::min(quota, budget) : quota;
+      decision.fates = stages_.protection.fates(head, tokens, room);
       for (const std::int32_t row : dropped[index]) {
         decision.fates[static_cast<std::size_t>(row)] = Fate::dropped;
       }

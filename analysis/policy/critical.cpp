@@ -13,8 +13,11 @@ namespace {
 /// score s, the rest by (s + ε)·‖v_i W_O‖.
 class CriticalSelection : public Selection {
  public:
-  CriticalSelection(const LayerContext& context, double alpha, double epsilon, Norm norm)
-      : alpha_(alpha), epsilon_(epsilon), norms_(context, norm) {
+  CriticalSelection(const LayerContext& context, const SpecPart& part)
+      : alpha_(part.number("alpha")),
+        epsilon_(part.number("eps")),
+        of_budget_(part.word("of") == "budget"),
+        norms_(context, part.word("norm") == "l1" ? Norm::l1 : Norm::l2) {
     norms_.check("critical");
   }
 
@@ -23,8 +26,14 @@ class CriticalSelection : public Selection {
   void select(const StepView& view, int head, int count, double rows_summed,
               HeadDecision& decision) override {
     const std::vector<float>& scores = decision.scores;
+    const auto is_protected =
+        static_cast<int>(std::count_if(decision.fates.begin(), decision.fates.end(), [](Fate fate) {
+          return fate != Fate::evicted && fate != Fate::dropped && fate != Fate::merged;
+        }));
     // ⌊αb⌋ of the decimal a person wrote.
-    const int first = static_cast<int>(Percent{alpha_}.of(100L * std::max(count, 0)));
+    const int share = static_cast<int>(
+        Percent{alpha_}.of(100L * std::max(of_budget_ ? count + is_protected : count, 0)));
+    const int first = std::clamp(of_budget_ ? share - is_protected : share, 0, std::max(count, 0));
     const Threshold one = mark_highest(scores, first, Fate::by_score, decision.fates);
     decision.threshold = one.value;
     decision.ties = one.ties;
@@ -50,6 +59,7 @@ class CriticalSelection : public Selection {
  private:
   double alpha_;
   double epsilon_;
+  bool of_budget_;
   ValueOutNorms norms_;
 };
 }  // namespace
@@ -62,10 +72,12 @@ PolicyEntry critical() {
       "of b places first floor(alpha b) by s_i, the rest by (s_i + eps) times the mean over the "
       "group of ||v_i W_O||; s = the score as attention per row";
   entry.source = "CriticalKV algorithm 1; norm=l2: appendix F";
+  entry.needs = "the scores, values, W_O (or the stored norms of values times W_O)";
+  entry.work = "values times W_O once per entry: d D operations; then n comparisons";
   entry.differences =
       "the paper's listing has alpha 0.25, its text and experiments 0.5. No theorem contains eps, "
       "but it matters most in practice (kvpress: +2 points). The paper's base is snapkv(pool=max), "
-      "also with adakv. kvpress also multiplies protected entries; here they are separate";
+      "also with adakv. kvpress counts protected entries as part of the first stage: of=budget";
   entry.parameters = {{.name = "alpha",
                        .type = ParameterType::number,
                        .default_value = 0.5,
@@ -84,14 +96,20 @@ PolicyEntry critical() {
                        .type = ParameterType::word,
                        .default_value = std::string("l1"),
                        .words = {"l1", "l2"},
-                       .meaning = "norm of the output v_i W_O"}};
+                       .meaning = "norm of the output v_i W_O"},
+                      {.name = "of",
+                       .type = ParameterType::word,
+                       .default_value = std::string("places"),
+                       .words = {"places", "budget"},
+                       .meaning = "what alpha is a share of: the places that protection leaves, or "
+                                  "the head's whole budget, protected entries first"}};
   entry.traits.reads_output_weights = true;
   entry.variants = {{"CriticalKV: text and experiments, α = 0.5", "critical"},
                     {"CriticalKV: the listing, α = 0.25", "critical(alpha=0.25)"},
-                    {"CriticalKV appendix F: L2", "critical(norm=l2)"}};
+                    {"CriticalKV appendix F: L2", "critical(norm=l2)"},
+                    {"kvpress: protected entries first", "critical(of=budget)"}};
   entry.builder = SelectionBuilder{[](const SpecPart& part, const LayerContext& context) {
-    return std::make_unique<CriticalSelection>(context, part.number("alpha"), part.number("eps"),
-                                               part.word("norm") == "l1" ? Norm::l1 : Norm::l2);
+    return std::make_unique<CriticalSelection>(context, part);
   }};
   entry.refusal = one_set_refusal;
   entry.doubts = [](const SpecPart& part, const PolicySpec& spec) {

@@ -67,6 +67,8 @@ PolicyEntry cur() {
       "score_i = κ_i ν_i / Σ κν, κ_i: ‖k_i‖² as a share of its window's sum, ν_i: the same of v; "
       "the first tokens are always kept";
   entry.source = "CurDKV (Sengupta et al., 2025, arXiv 2509.15038)";
+  entry.needs = "keys, values";
+  entry.work = "2 n d operations per head";
   entry.differences = "the variant with a random projection of keys and values is not here";
   entry.parameters = {
       {.name = "sinks",

@@ -98,6 +98,8 @@ PolicyEntry defensive() {
       "the "
       "last window entries are always kept";
   entry.source = "DefensiveKV (2025, arXiv 2510.13334)";
+  entry.needs = "the attention of the last window queries, values, W_O";
+  entry.work = "n window products of length d per query head; values times W_O once per entry";
   entry.differences =
       "its authors' code also makes sure of the entries that together have 0.9 of the mean "
       "attention, and shares the budget out over heads: +adakv(0). The sum over heads is over "

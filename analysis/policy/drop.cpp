@@ -15,6 +15,8 @@ PolicyEntry drop() {
       "the named entries leave at the end of the step in which they came, whatever the budget and "
       "their score";
   entry.source = "an intervention: what would have happened without these entries?";
+  entry.needs = "token indices";
+  entry.work = "none";
   entry.parameters = {tokens_parameter(), heads_parameter()};
   entry.builder = RemovalBuilder{[](const SpecPart& part, const LayerContext& context) {
     return TokenRule(part.word("tokens"), part.word("heads"), context);

@@ -90,6 +90,8 @@ PolicyEntry dropkv() {
       "epsilon))² ‖v_j − o‖², mean over the group; o: the query's output; the last window entries "
       "are always kept";
   entry.source = "DropKV (openreview MqfNzH3TVH), as proposed for kvpress";
+  entry.needs = "the attention of the last window queries, values";
+  entry.work = "n window products of length d per query head, and as many with values";
   entry.differences = "CAOTE is the same for one query, without the square: tova+caote";
   entry.parameters = {
       {.name = "window",

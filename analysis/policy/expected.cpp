@@ -164,6 +164,9 @@ PolicyEntry expected() {
       "μ, Σ: of the queries so far before RoPE, turned to the mean of the next positions; s: "
       "attention scale; the first tokens are always kept";
   entry.source = "Expected Attention (Devoto et al., 2025, arXiv 2510.00636)";
+  entry.needs = "queries, keys, values; the rotation of RoPE";
+  entry.work =
+      "B d² operations per query head to add the queries, n d² to score (n d without covariance)";
   entry.differences =
       "kvpress looks once, at the end of the context, and scales by 1/√d whatever the model does; "
       "here μ and Σ are those of all queries up to the step, and the scale is the model's";

@@ -183,6 +183,8 @@ PolicyEntry expr() {
       "is_recent (1 in the step's own block), n, budget; rank(x), zscore(x), minmax(x), smooth(x, "
       "k) run along the cache";
   entry.source = "muParser's operators and functions";
+  entry.needs = "what its variables need";
+  entry.work = "that of its variables";
   entry.example = "expr(\"rank(smooth(attn_window, 7)) - rank(cos_anchor)\")";
   entry.parameters = {{.name = "formula",
                        .type = ParameterType::text,

@@ -65,6 +65,8 @@ PolicyEntry external() {
   entry.traits.reads_queries = false;
   entry.formula = "kept = heads[layer, head].steps[step].retained of the file";
   entry.source = "shows what another program kept";
+  entry.needs = "the file";
+  entry.work = "n comparisons";
   entry.parameters = {{.name = "file",
                        .type = ParameterType::text,
                        .default_value = std::string(),

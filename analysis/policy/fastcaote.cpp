@@ -13,6 +13,8 @@ PolicyEntry fastcaote() {
       "c_j = h_j / max(1 - h_j, 1e-6) ||mean of v - v_j||, h = scores / their sum (first shifted "
       "by their minimum if some are negative; all zero: 1/n)";
   entry.source = "CAOTE section 3.3, eq. 23";
+  entry.needs = "the scores, values";
+  entry.work = "n d operations per head";
   entry.differences = "no public code; h is the score's mean over the group, as for caote";
   entry.variants = {{"CAOTE eq. 8: the output itself", "caote"}};
   entry.builder =

@@ -28,6 +28,8 @@ PolicyEntry full() {
   entry.summary = "the whole cache, whatever the budget";
   entry.formula = "every entry is kept";
   entry.source = "the reference every policy is measured against";
+  entry.needs = "nothing";
+  entry.work = "nothing";
   entry.builder = WholePolicyBuilder{
       [](const SpecPart&, const LayerContext&) { return std::make_unique<Full>(); }};
   entry.traits.keeps_everything = true;

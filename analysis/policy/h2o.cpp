@@ -45,6 +45,8 @@ PolicyEntry h2o() {
   entry.summary = "heavy hitters: the attention that an entry has received so far";
   entry.formula = "a_i <- a_i + sum over the step's queries of A[:, i], mean over the group";
   entry.source = "Zhang et al., H2O; KeyDiff A.1; CAOTE eq. 28";
+  entry.needs = "the attention of all queries of a step, and a sum per entry that is carried along";
+  entry.work = "n B products of length d per query head";
   entry.differences =
       "the original keeps half its budget for recent tokens: h2o+recent(50%); the plain sum "
       "favours early tokens, kvpress divides by the number of queries that could see an entry: "

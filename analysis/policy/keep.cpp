@@ -14,6 +14,8 @@ PolicyEntry keep() {
   entry.traits.reads_queries = false;
   entry.formula = "the named entries are kept whatever their score, before all other protection";
   entry.source = "an intervention: what would have happened with these entries?";
+  entry.needs = "token indices";
+  entry.work = "none";
   entry.parameters = {tokens_parameter(),
                       heads_parameter(),
                       {.name = "extra",

@@ -157,6 +157,8 @@ PolicyEntry keydiff() {
   entry.traits.reads_queries = false;
   entry.formula = "score_i = -cos(anchor, k_i), anchor = mean of the normalised keys in the cache";
   entry.source = "KeyDiff, eq. 7 (pairwise), algorithm 1, tables 2 and 3";
+  entry.needs = "keys";
+  entry.work = "2 n d operations per head; metric=pairwise: n² d";
   entry.differences =
       "pairwise scores equal the mean-anchor scores times n times the anchor's norm, so both rank "
       "alike; the paper's table 2 nevertheless shows a difference";

@@ -37,6 +37,8 @@ PolicyEntry keynorm() {
   entry.traits.reads_queries = false;
   entry.formula = "score_i = -||k_i||";
   entry.source = "Devoto et al., A Simple and Effective L2 Norm-Based Strategy; KeyDiff table 8";
+  entry.needs = "keys";
+  entry.work = "n d operations per head";
   entry.differences =
       "the authors' code starts at 2048 tokens and skips the first two layers; kvpress always "
       "evicts";

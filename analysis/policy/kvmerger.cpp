@@ -194,6 +194,8 @@ PolicyEntry kvmerger() {
       "k = sum w_i k_i, v = |S| sum w_i v_i, w_i = g_i / sum g, g_i = exp(-|k_p - k_i|^2 / (2 "
       "sigma^2)); S: neighbours with cos > threshold, p: the one with most attention";
   entry.source = "KVMerger, algorithms 1 and 2, eq. 5-8";
+  entry.needs = "keys, values, the attention of all queries of a step";
+  entry.work = "n d operations for the neighbours, and those of the merged values";
   entry.differences =
       "the listing links neighbours, the text links to the key that opened the set: link; eq. 6 is "
       "circular: sigma; the paper does not add log|S| to the logit of the merged entry: log_size";

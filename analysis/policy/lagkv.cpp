@@ -94,6 +94,8 @@ PolicyEntry lagkv() {
       "of the standard deviation over coordinates of (x − min)/(max − min), min and max over the "
       "next partition; the last partition and the first tokens have 1";
   entry.source = "LagKV (Liang et al., 2025, arXiv 2504.04704)";
+  entry.needs = "keys, values";
+  entry.work = "n d operations per head";
   entry.differences =
       "cross=1 compares the deviations themselves, as kvpress does under AdaKV; partitions are cut "
       "in the cache as it stands at the step";

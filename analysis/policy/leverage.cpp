@@ -45,6 +45,8 @@ PolicyEntry leverage() {
       "score_i = x_i (XᵀX + ridge I)⁻¹ x_iᵀ, X = (K − mean) Φ, K: keys before RoPE, Φ: random "
       "projection";
   entry.source = "Compactor (Chari and Van Durme, 2025, arXiv 2507.08143)";
+  entry.needs = "keys; the rotation of RoPE";
+  entry.work = "n d sketch + n sketch² operations per head; sketch=0: n d²";
   entry.differences =
       "kvpress ends with standard scores over the layer, which change no order; its random numbers "
       "are others. sketch=0 is the leverage itself, which the projection estimates";

@@ -45,6 +45,8 @@ PolicyEntry noncausal() {
       "score_i = mean over 3 neighbours of a_i ‖v_i‖₂, a_i: sum over the queries of the chunk of "
       "softmax without a causal mask, mean over the group";
   entry.source = "Compactor (Chari and Van Durme, 2025, arXiv 2507.08143)";
+  entry.needs = "queries and keys of new tokens; a score per entry that is carried along";
+  entry.work = "B chunk products of length d per query head";
   entry.differences =
       "kvpress takes the products q·k without their scale (scaled=0), fills a short chunk up with "
       "entries and queries of zeros (padded=1), and ends with standard scores over the layer, "

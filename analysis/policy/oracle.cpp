@@ -172,6 +172,10 @@ PolicyEntry oracle() {
       "in between stay; score_i = place in the order of eviction; entries that stay are ordered by "
       "the error if each were evicted next";
   entry.source = "a reference, not a bound: greedy is not optimal; only in a replay";
+  entry.needs = "queries, keys and values of the whole sequence, past and future";
+  entry.work =
+      "horizon n (d + evicted) operations per query head and step: a reference, not a policy to "
+      "run";
   entry.differences =
       "near the end of the sequence the remaining queries decide; at the last step, the step's own "
       "last query";

@@ -27,6 +27,8 @@
   POLICY(defensive)                     \
   POLICY(vatp)                          \
   POLICY(triattention)                  \
+  POLICY(simlayer)                      \
+  POLICY(duo)                           \
   POLICY(random)                        \
   POLICY(oracle)                        \
   POLICY(external)                      \
@@ -35,7 +37,12 @@
   POLICY(sinks)                         \
   POLICY(keep)                          \
   POLICY(adakv)                         \
+  POLICY(headbudgets)                   \
+  POLICY(dms)                           \
   POLICY(pyramid)                       \
+  POLICY(cake)                          \
+  POLICY(lava)                          \
+  POLICY(zigzag)                        \
   POLICY(caote)                         \
   POLICY(fastcaote)                     \
   POLICY(chunks)                        \

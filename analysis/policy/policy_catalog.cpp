@@ -192,9 +192,26 @@ std::optional<CostOrder> cost_order(const PolicySpec& spec) {
   return score.cost(spec.score());
 }
 
+namespace {
+/// Whether the part reads a file.
+bool names_file(const SpecPart& part, const PolicyEntry& entry) {
+  return std::any_of(entry.parameters.begin(), entry.parameters.end(),
+                     [&](const ParameterInfo& parameter) {
+                       return parameter.names_file && !part.word(parameter.name).empty();
+                     });
+}
+}  // namespace
+
 void check_closed_loop(const PolicySpec& spec) {
   for (const SpecPart& part : spec.parts) {
-    if (!catalogued(part).traits.needs_future) continue;
+    const PolicyEntry& entry = catalogued(part);
+    if (entry.traits.reads_sequence && !names_file(part, entry)) {
+      throw UsageError("policy: " + part.name +
+                       " needs all layers of the sequence, which a running model does not know "
+                       "beforehand; name a trace of the same model: " +
+                       part.name + "(statistics=\"trace.h5\")");
+    }
+    if (!entry.traits.needs_future) continue;
     throw UsageError("policy: " + part.name +
                      " needs the following queries, which a running model does not know; replay it "
                      "on a trace instead");

@@ -78,6 +78,8 @@ struct PolicyEntry {
   std::string summary;      // one line
   std::string formula;      // one line; for a score: of entry i, higher = kept
   std::string source;       // paper and equation
+  std::string needs;        // what it reads, beside the score of a modifier
+  std::string work;         // what a step costs
   std::string differences;  // how public implementations differ, and the parameter that shows it
   std::vector<ParameterInfo> parameters;
   std::string example;  // a spec that shows it; where empty the name alone is one

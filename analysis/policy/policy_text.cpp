@@ -4,6 +4,7 @@
 
 #include "analysis/markdown.h"
 #include "analysis/policy/outside_parts.h"
+#include "analysis/policy/presets.h"
 
 namespace kvloupe {
 
@@ -53,7 +54,8 @@ some of the other entries into kept ones.
 Notation: one head with a cache of n entries in token order, keys k, values v, budget N; A the softmax
 rows of the step's queries over that cache; W_O the slice of the output projection of one query head.
 Statistics of attention are means over the query heads that share the head. Among equal scores the later
-token is kept. A share such as `10%` is a share of the budget.
+token is kept. A share such as `10%` is a share of the budget. Costs are of one head and step, beside reading what
+is needed: B queries of a step, d coordinates, D of the hidden state, T tokens, L layers, Hk key-value heads.
 
 If the model has a sliding window of W tokens, an entry that no later query sees leaves the cache after
 the block has attended and before the policy decides, as in a model's own rolling cache: at most W - 1 entries
@@ -63,9 +65,22 @@ merging sets, and receive no merged values. Their leaving is not an eviction. A 
 the rows of A may sum to less than 1 over the entries left.
 )";
 
+constexpr const char* kPresets = R"(
+## As kvpress does it
+
+The name of a press is a policy too, with the press's own defaults: `--policy SnapKVPress`, also with modifiers of
+this page after it, such as `SnapKVPress+sinks(4)`. Results and captions give the policy that the name stands for. A
+press compresses once, when the whole context has been read: replay with `--block all`, or a trace with a question
+with `--compression context-only`. Where the last column is empty, a test compares the sets that are kept.
+
+| press | policy here | the press differs |
+| --- | --- | --- |
+)";
+
 std::string section(const PolicyEntry& entry) {
   std::string text = fmt::format("\n### {}\n\n{}.\n\n", entry.name, entry.summary);
   text += fmt::format("- formula: `{}`\n- source: {}\n", entry.formula, entry.source);
+  text += fmt::format("- needs: {}\n- a step costs: {}\n", entry.needs, entry.work);
   if (!entry.differences.empty()) {
     text += fmt::format("- in other codes: {}\n", entry.differences);
   }
@@ -94,6 +109,11 @@ std::string policies_markdown() {
                                            : fmt::format("Modifiers: {}", kind));
     }
     text += section(entry);
+  }
+  text += kPresets;
+  for (const Preset& preset : presets()) {
+    text +=
+        fmt::format("| `{}` | `{}` | {} |\n", preset.name, preset.spec, table_cell(preset.differs));
   }
   return text;
 }

@@ -49,6 +49,9 @@ PolicyEntry qfilter() {
       "score_i = f·k_i, f: mean over the group of the first right singular vector of the queries "
       "so far, on the side of their mean";
   entry.source = "Q-Filters (Godey et al., 2025, arXiv 2503.02812)";
+  entry.needs = "queries, keys";
+  entry.work =
+      "B d² operations per query head to add the queries, d³ for the eigenvector, n d to score";
   entry.differences =
       "its authors and kvpress compute f beforehand, from other texts, and take the side on which "
       "most of the queries lie; here f comes from the queries that the layer has seen, and the "

@@ -34,6 +34,8 @@ PolicyEntry random() {
   entry.traits.reads_queries = false;
   entry.formula = "score_i = hash(seed, layer, head, token index of i) in [0, 1)";
   entry.source = "a baseline of kvloupe's own";
+  entry.needs = "token indices";
+  entry.work = "n hashes";
   entry.differences =
       "codes that draw again at each step gradually lose old tokens; a fixed hash gives every "
       "token the same chance";

@@ -11,6 +11,8 @@ PolicyEntry recent() {
   entry.traits.reads_queries = false;
   entry.formula = "the last r entries of the cache are kept whatever their score";
   entry.source = "KeyDiff table 11 (10 % and 20 % of the budget); H2O (50 %)";
+  entry.needs = "positions in the cache";
+  entry.work = "none";
   entry.parameters = {{.name = "r",
                        .type = ParameterType::share,
                        .default_value = Percent{10.0},

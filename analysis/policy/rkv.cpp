@@ -124,6 +124,9 @@ PolicyEntry rkv() {
       "last window queries, largest of kernel neighbours; r: softmax of the mean cosine to the "
       "other keys; the last window entries are always kept";
   entry.source = "R-KV (Cai et al., 2025, arXiv 2505.24133), as in its code";
+  entry.needs = "the last window queries, keys";
+  entry.work =
+      "n² products of length d per head: by far the dearest of the scores without the future";
   entry.differences =
       "the code's λ is 0.07, its instructions say 0.1. r is of the size 1/n, so λ decides little "
       "at long caches; a step costs O(n² d) by its definition";

@@ -26,6 +26,8 @@ PolicyEntry sink() {
   entry.traits.reads_queries = false;
   entry.formula = "score_i = token index of i; tokens 0 to n - 1 are kept first";
   entry.source = "Xiao et al., Efficient Streaming Language Models with Attention Sinks";
+  entry.needs = "token indices";
+  entry.work = "n comparisons";
   entry.differences =
       "StreamingLLM itself numbers positions by place in the cache, other codes keep the original "
       "positions, as here; one public code keeps the budget minus a window from the start instead "

@@ -11,6 +11,8 @@ PolicyEntry sinks() {
   entry.traits.reads_queries = false;
   entry.formula = "tokens 0 to n - 1 are kept whatever their score";
   entry.source = "Xiao et al., Efficient Streaming Language Models with Attention Sinks";
+  entry.needs = "token indices";
+  entry.work = "none";
   entry.parameters = {{.name = "n",
                        .type = ParameterType::share,
                        .default_value = 4.0,

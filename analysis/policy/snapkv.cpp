@@ -68,6 +68,8 @@ PolicyEntry snapkv() {
       "score_i = pool over kernel neighbours of the mean of A[last window queries, i], mean over "
       "the group; the last window entries are always kept";
   entry.source = "Li et al., SnapKV; KeyDiff A.1, B.2; pool=max: CriticalKV algorithm 2";
+  entry.needs = "the attention of the last window queries";
+  entry.work = "n window products of length d per query head";
   entry.differences =
       "the official code smooths only the candidates: range=candidates; kvpress smooths before the "
       "mean over the group: pool_before_group=1; other codes use kernel 5 and window 64";

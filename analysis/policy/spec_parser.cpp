@@ -7,6 +7,7 @@
 #include "analysis/one_line.h"
 #include "analysis/policy/nearest_word.h"
 #include "analysis/policy/policy_catalog.h"
+#include "analysis/policy/presets.h"
 #include "analysis/policy/spec.h"
 
 namespace kvloupe {
@@ -40,11 +41,12 @@ class Parser {
  public:
   explicit Parser(std::string_view text) : text_(text) {}
 
-  /// spec = part { "+" part }; stops at the end, or at a comma in a list.
+  /// spec = part { "+" part }; stops at the end, or at a comma in a list. The first part may be the
+  /// name of a preset.
   PolicySpec spec() {
     PolicySpec result;
     positions_.clear();
-    part(result);
+    if (!preset(result)) part(result);
     skip_space();
     while (!at_end() && peek() == '+') {
       ++at_;
@@ -83,6 +85,22 @@ class Parser {
     const std::size_t first = at_;
     while (!at_end() && word_inside(peek())) ++at_;
     return text_.substr(first, at_ - first);
+  }
+
+  /// Takes the name of a preset, whose parts it stands for.
+  bool preset(PolicySpec& spec) {
+    skip_space();
+    const std::string_view rest = text_.substr(at_);
+    for (const Preset& known : presets()) {
+      if (!rest.starts_with(known.name)) continue;
+      const std::string_view after = rest.substr(known.name.size());
+      if (!after.empty() && (word_inside(after.front()) || after.front() == '(')) continue;
+      spec = Parser(known.spec).spec();
+      for (const SpecPart& one : spec.parts) positions_.emplace_back(one.name, at_);
+      at_ += known.name.size();
+      return true;
+    }
+    return false;
   }
 
   void part(PolicySpec& spec) {

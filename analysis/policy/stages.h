@@ -64,6 +64,8 @@ class Score {
 class Allocation {
  public:
   virtual ~Allocation() = default;
+  /// Whether the budget limits what the heads hold, and how much of it can be protected.
+  virtual bool bounded() const { return true; }
   /// Whether entries must leave at this step.
   virtual bool over_budget(const StepView& view, int budget) const = 0;
   /// [Hk], each at most that head's n, at least 1 and at least what is protected for `budget`.

@@ -84,6 +84,8 @@ PolicyEntry tome() {
   entry.source =
       "kvpress's MergingPress, after ToMe (Bolya et al., 2022, arXiv 2210.09461) and D2O (Wan et "
       "al., 2024, arXiv 2406.13035)";
+  entry.needs = "keys, values";
+  entry.work = "n products of length d per evicted entry";
   entry.differences =
       "kvpress can merge only a share of the evicted entries, those most alike; here all above the "
       "threshold";

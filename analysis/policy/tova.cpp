@@ -57,6 +57,8 @@ PolicyEntry tova() {
   entry.summary = "the attention that the step's last query pays to an entry";
   entry.formula = "score_i = mean over query heads of A[last query, i]";
   entry.source = "Oren et al., Transformers are Multi-State RNNs; by group as KeyDiff B.2";
+  entry.needs = "the attention of the last query";
+  entry.work = "n products of length d per query head";
   entry.differences =
       "the original and kvpress average over all query heads of the layer and keep one set for the "
       "layer: aggregate=layer; kvpress also always keeps the last token: protect_last=1";

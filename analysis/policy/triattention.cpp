@@ -131,6 +131,8 @@ PolicyEntry triattention() {
       "length, φ: the angle between them; by query head as standard scores, of these the largest "
       "of the group";
   entry.source = "TriAttention (2026, arXiv 2604.04921)";
+  entry.needs = "queries, keys; the rotation of RoPE";
+  entry.work = "B d operations per query head to add the queries, 2 n d to score";
   entry.differences =
       "its authors compute means beforehand, from other texts, keep the prompt and evict every 128 "
       "generated tokens; here the means are of the queries so far. Keeping one set for all layers "

@@ -46,6 +46,9 @@ PolicyEntry vatp() {
       "score_i = a_i ‖v_i‖₁, a_i: accumulated attention, mean over the group; the first tokens are "
       "always kept";
   entry.source = "VATP (Guo et al., 2024, arXiv 2406.12335)";
+  entry.needs =
+      "the attention of all queries of a step, values, and a sum per entry that is carried along";
+  entry.work = "n B products of length d per query head, as h2o";
   entry.differences = "the paper also multiplies the scores of Scissorhands; here those of h2o";
   entry.parameters = {
       {.name = "sinks",

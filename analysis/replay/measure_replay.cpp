@@ -8,6 +8,7 @@
 #include "analysis/cache/head_cache.h"
 #include "analysis/error.h"
 #include "analysis/measure/measure_catalog.h"
+#include "analysis/policy/sequence_tables.h"
 #include "analysis/record/layer_states.h"
 #include "analysis/replay/layer_loop.h"
 #include "analysis/replay/layer_replay.h"
@@ -27,6 +28,7 @@ struct Measuring {
   bool reads_scores = false;
   std::vector<int> steps = {};  // ascending
   RoleTokens tokens = {};
+  const SequenceTables* tables = nullptr;
 };
 
 void add_measures(const std::vector<std::string>& names, Measuring& what) {
@@ -121,6 +123,7 @@ void measure_layer(const Measuring& what, int layer, const MeasureRequest& reque
   context.budget = what.replay.budget;
   context.output_weights = states->output_weights;
   context.for_heads = for_heads;
+  context.sequence = what.tables;
   if (what.of_trace) {
     for_heads(static_cast<int>(heads.size()), [&](int i) {
       HeadReplay& head = heads[static_cast<std::size_t>(i)];
@@ -191,6 +194,8 @@ Replay measure_replay(const Trace& trace, const Replay& replay, const MeasureReq
                       const std::function<void(const std::vector<HeadReplay>&)>& on_layer) {
   Measuring what{.trace = trace, .replay = replay, .policy = parse_policy(replay.policy)};
   what.tokens = role_tokens(trace.tokens(), trace.run());
+  const SequenceTables tables(trace, known_end(trace, replay.acts_until), &progress);
+  what.tables = &tables;
   add_measures(request.measures, what);
   what.choice = {false, what.names};
   what.reads_scores = reads_scores(what.choice, what.policy);

@@ -7,9 +7,11 @@
 #include "analysis/error.h"
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/policy/policy_catalog.h"
+#include "analysis/policy/sequence_tables.h"
 #include "analysis/record/layer_states.h"
 #include "analysis/replay/layer_loop.h"
 #include "analysis/replay/layer_replay.h"
+#include "analysis/replay/reached_share.h"
 #include "analysis/replay/replay_notes.h"
 #include "analysis/trace/segments.h"
 
@@ -81,6 +83,7 @@ void note_unused_budget(Replay& replay) {
   replay.notes.push_back("fewer entries than the budget are left after " + std::to_string(fewer) +
                          " of the " + std::to_string(merging) + " steps of heads that merged");
 }
+
 }  // namespace
 
 int replay_block(const Trace& trace, int block) {
@@ -144,6 +147,8 @@ Replay replay(const Trace& trace, const ReplayRequest& request, Progress& progre
   LayerContext common;
   common.model = model;
   common.budget = request.budget;
+  const SequenceTables tables(trace, known_end(trace, result.acts_until), &progress);
+  common.sequence = &tables;
   const StateParts parts = request.metrics ? StateParts().with(parts_read(measures, request.policy))
                                            : parts_of_policy(request.policy, common);
   const RoleTokens tokens = role_tokens(trace.tokens(), trace.run());
@@ -188,6 +193,9 @@ Replay replay(const Trace& trace, const ReplayRequest& request, Progress& progre
   }
   // Where an allocation gives heads more or less, the budget is only their mean.
   if (!has_part(request.policy, PartKind::allocation)) note_unused_budget(result);
+  if (has_trait(request.policy, &PolicyTraits::budget_is_outcome)) {
+    result.notes.push_back("the policy keeps " + reached_share(result) + " at the last step");
+  }
   return result;
 }
 

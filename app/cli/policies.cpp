@@ -11,6 +11,7 @@
 #include "analysis/policy/outside_parts.h"
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/policy/policy_text.h"
+#include "analysis/policy/presets.h"
 #include "app/cli/commands.h"
 
 namespace kvloupe::cli {
@@ -55,11 +56,19 @@ std::string as_json() {
                                      {"formula", entry.formula},
                                      {"parameters", std::move(parameters)},
                                      {"source", entry.source},
+                                     {"needs", entry.needs},
+                                     {"cost", entry.work},
                                      {"differences", entry.differences}};
     if (const PartOrigin* origin = origin_of(entry.name)) policy["plugin"] = origin->file;
     policies.push_back(std::move(policy));
   }
-  return nlohmann::ordered_json({{"policies", std::move(policies)}}).dump(2) + "\n";
+  nlohmann::ordered_json named = nlohmann::ordered_json::array();
+  for (const Preset& preset : presets()) {
+    named.push_back({{"name", preset.name}, {"policy", preset.spec}, {"differs", preset.differs}});
+  }
+  return nlohmann::ordered_json({{"policies", std::move(policies)}, {"presets", std::move(named)}})
+             .dump(2) +
+         "\n";
 }
 
 std::string as_table() {
@@ -82,6 +91,11 @@ std::string as_table() {
       text += fmt::format("{:<15}{:<22}{:<30}{}\n", "", parameter.name + by_default,
                           range_text(parameter), parameter.meaning);
     }
+  }
+  text += "\nAs kvpress does it: the name of a press is a policy too\n\n";
+  for (const Preset& preset : presets()) {
+    text += fmt::format("{:<36}{}\n", preset.name, preset.spec);
+    if (!preset.differs.empty()) text += fmt::format("{:<36}but {}\n", "", preset.differs);
   }
   return text;
 }

@@ -6,6 +6,8 @@
 #include <algorithm>
 
 #include "analysis/evaluation/evaluation.h"
+#include "analysis/policy/policy_catalog.h"
+#include "analysis/replay/reached_share.h"
 #include "analysis/replay/replay.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/of_evaluation.h"
@@ -66,7 +68,11 @@ std::vector<std::pair<std::string, std::string>> settings_in_words(const FigureI
                                           [&](const ChoiceInfo& one) { return one.kind == kind; });
     };
     const RunInfo& run = trace.run();
-    if (request.budget && !has_list(ChoiceKind::budgets))
+    const bool own_budget =
+        reads.replay && has_trait(*request.policy_a, &PolicyTraits::budget_is_outcome);
+    if (own_budget && input.policy_a)
+      say("kept", reached_share(*input.policy_a) + ", the policy's own choice");
+    if (request.budget && !has_list(ChoiceKind::budgets) && (!own_budget || request.policy_b))
       say("budget", std::to_string(request.budget->resolve(run.prompt_length)));
     if (reads.policies) {
       if (!has_list(ChoiceKind::blocks))

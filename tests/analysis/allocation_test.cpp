@@ -125,6 +125,14 @@ TEST(Pyramid, WithFewTokensTheFirstLayerKeepsThemAll) {
   EXPECT_THAT(pyramid(5, 40, 20, 40), ElementsAre(40, 40, 40, 40, 40));
   EXPECT_THAT(pyramid(5, 40, 20, 7), ElementsAre(40, 40, 40, 40, 40));
   EXPECT_THAT(pyramid(1, 40, 20, 1000), ElementsAre(40));
+  // With a window of 8 the first layer holds at most 60 - 8.
+  EXPECT_EQ(pyramid_budget(0, 5, 40, 4, 60, 8), 52);
+  EXPECT_EQ(pyramid_budget(2, 5, 40, 4, 60, 8), 40);
+  EXPECT_EQ(pyramid_budget(4, 5, 40, 4, 60, 8), 28);
+  // The last layer would hold 40/4 < 12, or the first less than 40: all hold the same.
+  EXPECT_EQ(pyramid_budget(0, 5, 40, 4, 1000, 12), 40);
+  EXPECT_EQ(pyramid_budget(0, 5, 40, 4, 1000, 10), 70);
+  EXPECT_EQ(pyramid_budget(4, 5, 40, 4, 60, 30), 40);
 }
 
 TEST(Pyramid, TheSumIsExactWhateverTheRounding) {

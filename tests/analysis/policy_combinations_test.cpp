@@ -12,6 +12,7 @@
 #include "analysis/policy/pyramid_budget.h"
 #include "analysis/replay/layer_replay.h"
 #include "tests/naive/compare_replay.h"
+#include "tests/support/catalogue_parts.h"
 #include "tests/support/made_layer.h"
 #include "tests/support/record_values.h"
 #include "tests/support/resting_states.h"
@@ -87,6 +88,7 @@ std::vector<std::string> modifier_sets() {
   std::vector<std::string> sets = {""};
   for (const PolicyEntry& entry : policy_catalog()) {
     if (entry.kind() == PartKind::score || is_intervention(entry)) continue;
+    if (!test::stands_alone(entry)) continue;
     const std::size_t before = sets.size();
     for (std::size_t i = 0; i < before; ++i) sets.push_back(sets[i] + "+" + part_text(entry));
   }
@@ -303,7 +305,7 @@ TEST_P(CombinationsOfASetting, EveryOneIsRefusedWithAReasonOrHoldsWhatAPolicyMus
   Combinations combinations(GetParam().window, GetParam().rest);
   int allowed = 0, refused = 0;
   for (const PolicyEntry& score : policy_catalog()) {
-    if (score.kind() != PartKind::score || score.name == "external") continue;
+    if (score.kind() != PartKind::score || !test::stands_alone(score)) continue;
     for (const std::string& modifiers : modifier_sets()) {
       const std::string text = part_text(score) + modifiers;
       const std::string reason = refusal(text);
@@ -335,7 +337,7 @@ TEST_P(VariantsOfAWindow, EveryVariantOfEveryPartAlone) {
   Combinations combinations(GetParam());
   int checked = 0;
   for (const PolicyEntry& score : policy_catalog()) {
-    if (score.kind() != PartKind::score || score.name == "external") continue;
+    if (score.kind() != PartKind::score || !test::stands_alone(score)) continue;
     for (const std::string& text : variants(score)) {
       combinations.check(text);
       ++checked;
@@ -345,6 +347,7 @@ TEST_P(VariantsOfAWindow, EveryVariantOfEveryPartAlone) {
   // Modifiers in every word and flag, on a score of attention and on one of keys.
   for (const PolicyEntry& modifier : policy_catalog()) {
     if (modifier.kind() == PartKind::score || is_intervention(modifier)) continue;
+    if (!test::stands_alone(modifier)) continue;
     for (const std::string& text : variants(modifier)) {
       for (const char* score : {"h2o", "keydiff"}) {
         combinations.check(score + ("+" + text));

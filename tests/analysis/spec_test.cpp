@@ -2,12 +2,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <random>
 
 #include "analysis/error.h"
 #include "analysis/policy/nearest_word.h"
 #include "analysis/policy/policy_catalog.h"
+#include "analysis/policy/presets.h"
 
 namespace kvloupe {
 namespace {
@@ -224,6 +226,29 @@ TEST(Spec, AnyTextIsParsedOrRefusedWithAColumn) {
   EXPECT_GT(accepted, 100);
 }
 
+TEST(Spec, TheNameOfAPressIsAPolicy) {
+  std::string before;
+  for (const Preset& preset : presets()) {
+    SCOPED_TRACE(preset.name);
+    const auto lower = [](std::string text) {
+      for (char& letter : text) letter = static_cast<char>(std::tolower(letter));
+      return text;
+    };
+    EXPECT_LT(lower(before), lower(preset.name)) << "in order, none twice";
+    before = preset.name;
+    EXPECT_EQ(parse_policy(preset.name), parse_policy(preset.spec));
+    EXPECT_EQ(parse_policy_list(preset.name + ", keydiff," + preset.name).size(), 3U);
+    EXPECT_EQ(find_preset(preset.name), &preset);
+  }
+  EXPECT_EQ(parse_policy(" SnapKVPress +sinks(4)"),
+            parse_policy("snapkv(window=64,kernel=5,range=candidates,pool_before_group=1)+sinks(4)"));
+  EXPECT_EQ(find_preset("SnapKV"), nullptr);
+  for (const std::string wrong : {"SnapKVPressX", "SnapKVPress(8)", "AdaKVPress", "snapkvpress",
+                                  "keydiff+SnapKVPress", "AdaKVPress(SnapKVPress)+adakv"}) {
+    EXPECT_THROW(parse_policy(wrong), UsageError) << wrong;
+  }
+}
+
 TEST(Spec, EditDistance) {
   EXPECT_EQ(edit_distance("", "abc"), 3);
   EXPECT_EQ(edit_distance("kitten", "sitting"), 3);
@@ -265,6 +290,7 @@ TEST(Catalogue, EveryEntryIsComplete) {
     SCOPED_TRACE(entry.name);
     EXPECT_EQ(find_policy(entry.name), &entry);
     EXPECT_FALSE(entry.summary.empty() || entry.formula.empty() || entry.source.empty());
+    EXPECT_FALSE(entry.needs.empty() || entry.work.empty());
     EXPECT_EQ(entry.summary.find('\n') + entry.formula.find('\n'), 2 * std::string::npos);
     EXPECT_TRUE(std::visit([](const auto& builder) { return is_whole(builder); }, entry.builder));
     for (const PartVariant& variant : entry.variants) {

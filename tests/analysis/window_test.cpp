@@ -22,6 +22,7 @@
 #include "analysis/replay/explain.h"
 #include "analysis/replay/replay.h"
 #include "analysis/replay/replay_json.h"
+#include "tests/support/catalogue_parts.h"
 #include "tests/support/record_values.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
@@ -39,13 +40,14 @@ constexpr int kTokens = 66;
 std::vector<std::string> catalogue_specs() {
   std::vector<std::string> specs;
   for (const PolicyEntry& score : policy_catalog()) {
-    if (score.kind() != PartKind::score || score.name == "external") continue;
+    if (score.kind() != PartKind::score || !test::stands_alone(score)) continue;
     const std::string plain = score.example.empty() ? score.name : score.example;
     specs.push_back(plain);
     if (score.as<ScoreBuilder>() == nullptr) continue;
     for (const PolicyEntry& modifier : policy_catalog()) {
       // What is dropped leaves whatever the budget: tests/analysis/intervention_test.cpp.
       if (modifier.kind() == PartKind::score || modifier.kind() == PartKind::removal) continue;
+      if (!test::stands_alone(modifier)) continue;
       specs.push_back(plain + "+" + modifier.name);
     }
   }

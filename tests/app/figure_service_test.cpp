@@ -104,6 +104,22 @@ TEST_F(FigureServiceTest, SettingsSayTheBlockOfTheReplayAndThatThePolicyStopsAtT
   EXPECT_EQ(said(kvpress, "compression"), "context-only");
 }
 
+TEST_F(FigureServiceTest, APolicyWithoutABudgetSaysTheShareItKeeps) {
+  const auto said = [&](const std::string& policy, const std::string& key) {
+    FigureSettings settings;
+    settings.policy = policy;
+    for (const auto& [name, value] : make(settings).settings)
+      if (name == key) return value;
+    return std::string("nothing");
+  };
+  // 104 tokens in 2 layers of 2 heads; two heads keep 4 + 22 of them.
+  EXPECT_EQ(said("duo(0.5,sinks=4,recent=22)", "kept"),
+            "62.5 % of the entries, the policy's own choice");
+  EXPECT_EQ(said("duo(0.5,sinks=4,recent=22)", "budget"), "nothing");
+  EXPECT_EQ(said("h2o", "kept"), "nothing");
+  EXPECT_NE(said("h2o", "budget"), "nothing");
+}
+
 TEST_F(FigureServiceTest, WhoAsksAtOnceGetsTheSame) {
   hold = true;
   std::vector<figure::MadeFigure> got(3);

@@ -89,6 +89,20 @@ BENCHMARK_CAPTURE(replay_large_head, keydiff, "keydiff")->Unit(benchmark::kMilli
 BENCHMARK_CAPTURE(replay_large_head, tova, "tova")->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(replay_large_head, snapkv, "snapkv")->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(replay_large_head, h2o, "h2o")->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(replay_large_head, expected, "expected")->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(replay_large_head, qfilter, "qfilter")->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(replay_large_head, lagkv, "lagkv")->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(replay_large_head, noncausal, "noncausal(128)")->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(replay_large_head, leverage, "leverage")->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(replay_large_head, compactor, "compactor(chunk=128)")
+    ->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(replay_large_head, cur, "cur")->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(replay_large_head, capkv, "capkv")->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(replay_large_head, dropkv, "dropkv")->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(replay_large_head, rkv, "rkv")->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(replay_large_head, defensive, "defensive")->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(replay_large_head, vatp, "vatp")->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(replay_large_head, triattention, "triattention")->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(replay_large_head, snapkv_critical, "snapkv+critical")
     ->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(replay_large_head, tova_caote, "tova+caote")->Unit(benchmark::kMillisecond);

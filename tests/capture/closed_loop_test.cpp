@@ -15,6 +15,7 @@
 #include "tests/capture/capture_check.h"
 #include "tests/capture/follow_trace.h"
 #include "tests/capture/tiny_checkpoint.h"
+#include "tests/support/catalogue_parts.h"
 #include "tests/support/temporary_folder.h"
 
 namespace kvloupe::test {
@@ -62,7 +63,7 @@ class ClosedLoopTest : public testing::Test {
 std::vector<std::string> catalogue_examples() {
   std::vector<std::string> specs;
   for (const PolicyEntry& entry : policy_catalog()) {
-    if (entry.traits.needs_future || entry.name == "external") continue;
+    if (!test::runs_in_a_model(entry)) continue;
     const bool score = entry.kind() == PartKind::score;
     specs.push_back(!entry.example.empty() ? entry.example
                     : score                ? entry.name

@@ -20,6 +20,7 @@
 #include "tests/capture/capture_check.h"
 #include "tests/capture/follow_trace.h"
 #include "tests/capture/tiny_checkpoint.h"
+#include "tests/support/catalogue_parts.h"
 #include "tests/support/temporary_folder.h"
 
 namespace kvloupe::test {
@@ -358,7 +359,7 @@ TEST_F(EvalNaiveTest, WhatRunsShareChangesNoBit) {
   EvalRequest wanted = request(EvalTask::needle, 110);
   wanted.policies.clear();
   for (const PolicyEntry& entry : policy_catalog()) {
-    if (entry.traits.needs_future || entry.name == "external" || entry.name == "full") continue;
+    if (!test::runs_in_a_model(entry) || entry.name == "full") continue;
     wanted.policies.push_back(parse_policy(!entry.example.empty() ? entry.example
                                            : entry.kind() == PartKind::score
                                                ? entry.name

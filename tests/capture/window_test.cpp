@@ -12,6 +12,7 @@
 #include "analysis/replay/replay.h"
 #include "tests/capture/capture_check.h"
 #include "tests/capture/tiny_checkpoint.h"
+#include "tests/support/catalogue_parts.h"
 #include "tests/support/temporary_folder.h"
 
 namespace kvloupe::test {
@@ -75,7 +76,7 @@ class WindowedRun : public testing::TestWithParam<int> {
 std::vector<std::string> examples() {
   std::vector<std::string> specs;
   for (const PolicyEntry& entry : policy_catalog()) {
-    if (entry.traits.needs_future || entry.name == "external" || entry.name == "full") continue;
+    if (!test::runs_in_a_model(entry) || entry.name == "full") continue;
     const bool score = entry.kind() == PartKind::score;
     specs.push_back(!entry.example.empty() ? entry.example
                     : score                ? entry.name

@@ -25,10 +25,12 @@ int NaiveReplay::layer_budget(const Block& block) const {
   if (pyramid == nullptr || model_.num_layers == 1 || n <= budget_) return budget_;
   double least = budget_ / pyramid->number("beta");
   double most = 2.0 * budget_ - least;
-  if (most > n) {
-    most = n;
-    least = 2.0 * budget_ - n;
+  const int window = pyramid->count("window");
+  if (most > n - window) {
+    most = n - window;
+    least = 2.0 * budget_ - most;
   }
+  if (most < least || least < window) return budget_;
   const double share = most - layer_ * (most - least) / (model_.num_layers - 1);
   return std::max(1, static_cast<int>(half_to_even(share)));
 }

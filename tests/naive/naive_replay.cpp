@@ -377,8 +377,10 @@ void NaiveReplay::evict(int head, const Block& block, int quota, HeadStep& step)
   int first = quota;
   if (const SpecPart* critical = policy_.find("critical")) {
     const int already = static_cast<int>(step.protected_tokens.size());
-    const double share = critical->number("alpha") * (quota - already);
-    first = already + static_cast<int>(std::floor(share + 1e-9));
+    const bool of_budget = critical->word("of") == "budget";
+    const double share = critical->number("alpha") * (of_budget ? quota : quota - already);
+    first = static_cast<int>(std::floor(share + 1e-9)) + (of_budget ? 0 : already);
+    first = std::max(first, already);
     step.second_scores = critical_second(head, block, step.scores);
   }
   const bool enough = static_cast<int>(left.size()) <= quota;

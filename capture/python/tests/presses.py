@@ -62,11 +62,6 @@ def pairs() -> list[Pair]:
     snap = lambda w: SNAP.format(w=w)
     w = 16  # window of the presses with windows, so that short contexts will do
 
-    def critical(kept: int, tokens: int) -> str:
-        # kvpress takes int(N/2) entries by the score, the window among them; kvloupe a share of what protection leaves.
-        first = int((1.0 - ratio(kept, tokens)) * tokens * 0.5)
-        return f"{snap(w)}+critical(alpha={(first - w + 0.5) / (kept - w):.6f},eps=1e-4)"
-
     return [
         Pair("KeyDiffPress", lambda n, s: k.KeyDiffPress(ratio(n, s)), lambda n, s: "keydiff"),
         Pair("BlockPress(KeyDiffPress)", lambda n, s: k.BlockPress(k.KeyDiffPress(ratio(n, s)), block_size=BLOCK),
@@ -79,13 +74,11 @@ def pairs() -> list[Pair]:
              lambda n, s: "h2o(normalise=visible)", eager=True),
         Pair("StreamingLLMPress", lambda n, s: k.StreamingLLMPress(ratio(n, s)), lambda n, s: "sink(4)", least=5),
         Pair("PyramidKVPress", lambda n, s: k.PyramidKVPress(ratio(n, s), window_size=4, beta=8),
-             lambda n, s: f"{snap(4)}+pyramid(8)", least=32,
-             # Above, kvpress caps the first layer's budget at S - window, kvloupe at S.
-             fits=lambda n, s: 2 * n - n / 8 <= s - 4),
+             lambda n, s: f"{snap(4)}+pyramid(8,window=4)", least=8),
         Pair("AdaKVPress(SnapKVPress)", lambda n, s: k.AdaKVPress(k.SnapKVPress(ratio(n, s), window_size=w)),
              lambda n, s: f"{snap(w)}+adakv(safeguard=0.2,mode=pin)", least=w + 1),
         Pair("CriticalKVPress(SnapKVPress)",
-             lambda n, s: k.CriticalKVPress(k.SnapKVPress(ratio(n, s), window_size=w)), critical, least=2 * w + 2),
+             lambda n, s: k.CriticalKVPress(k.SnapKVPress(ratio(n, s), window_size=w)), lambda n, s: f"{snap(w)}+critical(of=budget)", least=2 * w + 2),
         Pair("ExpectedAttentionPress", lambda n, s: k.ExpectedAttentionPress(ratio(n, s)), lambda n, s: "expected",
              least=5),
         Pair("ExpectedAttentionPress, mean only",
@@ -108,6 +101,25 @@ def pairs() -> list[Pair]:
         Pair("CURPress", lambda n, s: k.CURPress(ratio(n, s)), lambda n, s: "cur", least=5),
         Pair("CapPress", lambda n, s: k.CapPress(ratio(n, s)), lambda n, s: "capkv", least=5),
     ]
+
+
+def preset_pairs() -> list[Pair]:
+    """The presets of `kvloupe policies` that name no difference: the press with its own defaults, the policy by its name."""
+    import json
+
+    import kvpress as k
+
+    def build(name: str, kept: int, tokens: int) -> Any:
+        outer, _, inner = name.partition("(")
+        if inner:
+            wrapped = build(inner[:-1], kept, tokens)
+            return getattr(k, outer)(wrapped)
+        return getattr(k, outer)(ratio(kept, tokens))
+
+    listed = json.loads(program.run("policies", "--json", name="kvloupe"))["presets"]
+    return [Pair(one["name"], lambda n, s, name=one["name"]: build(name, n, s), lambda n, s, name=one["name"]: name,
+                 eager="Observed" in one["name"], least=300, ties="LagKV" in one["name"])
+            for one in listed if not one["differs"]]
 
 
 SHAPE = dict(vocab_size=211, hidden_size=48, intermediate_size=64, num_hidden_layers=3, num_attention_heads=6,

@@ -36,6 +36,22 @@ def test_the_policy_keeps_what_the_press_keeps(name: str, cases: list[presses.Ca
     assert found.equal > 0.8 * found.sets or pair.ties, found
 
 
+PRESETS = [pair.name for pair in presses.preset_pairs()]
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_preset_keeps_what_the_press_of_that_name_keeps(name: str, cases: list[presses.Case]) -> None:
+    pair = next(pair for pair in presses.preset_pairs() if pair.name == name)
+    case = next(case for case in cases if len(case.ids) > 900)
+    found = presses.Likeness()
+    for kept in presses.budgets(pair, len(case.ids), (0.8, 0.4)):
+        press, scores = presses.press_sets(pair, case, kept)
+        found.add(press, presses.policy_sets(pair, case, kept), scores)
+    assert found.sets > 20
+    assert found.equal + found.tied == found.sets or pair.ties, found
+    assert found.shared > (0.98 if pair.ties else 0.995) * found.entries, found
+
+
 @pytest.mark.parametrize("name", ["KeyDiffPress", "SnapKVPress", "AdaKVPress(SnapKVPress)"])
 def test_so_does_a_replay_that_acts_on_the_context_only(name: str, tmp_path: Path) -> None:
     """From a trace in other blocks, with an answer: every generated token stays, as with a press."""

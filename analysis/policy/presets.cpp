@@ -1,0 +1,51 @@
+#include "analysis/policy/presets.h"
+
+#include <algorithm>
+
+namespace kvloupe {
+
+const std::vector<Preset>& presets() {
+  static const std::string snap = "snapkv(window=64,kernel=5,range=candidates,pool_before_group=1)";
+  static const std::vector<Preset> all = {
+      {"AdaKVPress(ExpectedAttentionPress)", "expected+adakv",
+       "kvpress asks for epsilon=0.01 with this pair; here as the press's defaults are"},
+      {"AdaKVPress(SnapKVPress)", snap + "+adakv", ""},
+      {"BlockPress(KeyDiffPress)", "keydiff",
+       "the press's blocks are --block 128, and the budget a multiple of them"},
+      {"CapPress", "capkv", ""},
+      {"ChunkKVPress(SnapKVPress)", snap + "+chunks(20)",
+       "the press rounds the number of chunks, so that it may keep up to a chunk less or more"},
+      {"CompactorPress", "compactor(scaled=0,padded=1)",
+       "the press projects keys at random before it takes leverage scores"},
+      {"CriticalKVPress(SnapKVPress)", snap + "+critical(of=budget)", ""},
+      {"CURPress", "cur", ""},
+      {"DMSPress", "keynorm+dms(0)+recent(128)",
+       "the press takes any score and any threshold: replace keynorm and 0"},
+      {"DuoAttentionPress", "duo",
+       "the press takes its table from the authors, or the means over 50 long texts"},
+      {"ExpectedAttentionPress", "expected", ""},
+      {"KeyDiffPress", "keydiff", ""},
+      {"KnormPress", "keynorm", ""},
+      {"LagKVPress", "lagkv", ""},
+      {"LeverageScorePress", "leverage",
+       "the press projects keys at random before it takes leverage scores"},
+      {"MergingPress(KnormPress)", "keynorm+tome", ""},
+      {"NonCausalAttnPress", "noncausal(scaled=0,padded=1)", ""},
+      {"ObservedAttentionPress", "h2o(normalise=visible)", ""},
+      {"PyramidKVPress", snap + "+pyramid(window=64)", ""},
+      {"SimLayerKVPress", "simlayer",
+       "the press's own threshold, 1, keeps everything; here 0.9, as it advises for Llama 3"},
+      {"SnapKVPress", snap, ""},
+      {"StreamingLLMPress", "sink(4)", ""},
+      {"TOVAPress", "tova(aggregate=layer,protect_last=1)", ""},
+  };
+  return all;
+}
+
+const Preset* find_preset(std::string_view name) {
+  const auto found = std::find_if(presets().begin(), presets().end(),
+                                  [&](const Preset& preset) { return preset.name == name; });
+  return found == presets().end() ? nullptr : &*found;
+}
+
+}  // namespace kvloupe

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace kvloupe {
+
+/// A policy by the name that kvpress gives it.
+struct Preset {
+  std::string name;  // the press's own, with its defaults; "Outer(Inner)" wraps as there
+  std::string spec;
+  std::string differs;  // where the press does something else; empty: scripts/test-kvpress.sh finds
+                        // the same entries kept, but for equal scores
+};
+
+/// All presses that have an equal here, by name. The names are also accepted as policies.
+const std::vector<Preset>& presets();
+
+/// The preset of that name, capitals and all, or nullptr.
+const Preset* find_preset(std::string_view name);
+
+}  // namespace kvloupe

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "analysis/policy/policy.h"
+#include "analysis/progress.h"
+#include "analysis/trace/trace.h"
+
+namespace kvloupe {
+
+/// A number for each head of each layer; a number of a layer stands once for all its heads.
+struct HeadTable {
+  int layers = 0;
+  int heads = 0;               // Hk, or 1
+  std::vector<double> values;  // [layers][heads]
+
+  double at(int layer, int head = 0) const {
+    return values.at(static_cast<std::size_t>(layer) * static_cast<std::size_t>(heads) +
+                     static_cast<std::size_t>(heads == 1 ? 0 : head));
+  }
+};
+
+/// What a policy may know of a whole sequence before its first step: tables over all layers, each
+/// computed from the states of the full cache when first asked for. Thread-safe.
+class SequenceTables {
+ public:
+  /// `end`: what comes after the first `end` tokens is not looked at. `progress` (or null) cancels.
+  /// Both are borrowed.
+  SequenceTables(const Trace& trace, int end, Progress* progress);
+
+  const Trace& trace() const { return trace_; }
+  int end() const { return end_; }
+  /// The table of that name, which says all that it depends on beside the sequence; made by the
+  /// first who asks.
+  const HeadTable& once(const std::string& name,
+                        const std::function<HeadTable(const SequenceTables&)>& make) const;
+  /// A number for each layer, made one by one.
+  const HeadTable& of_layers(const std::string& name,
+                             const std::function<double(int layer)>& number) const;
+  /// Throws Cancelled if the owner asked to stop.
+  void check() const;
+
+ private:
+  const Trace& trace_;
+  int end_;
+  Progress* progress_;
+  mutable std::mutex mutex_;
+  mutable std::map<std::string, HeadTable> tables_;
+};
+
+/// The last token, exclusive, of what a replay's policy may know: what it acts on, without what the
+/// model generated. `acts_until`: of the replay.
+int known_end(const Trace& trace, int acts_until);
+
+/// The tables that a part asks for: those of the trace that its parameter `statistics` names, read
+/// once as long as the file stays as it is, or those of the sequence that is replayed. Throws
+/// UsageError where there is neither, FileError where the file is not a trace of this model.
+std::shared_ptr<const SequenceTables> tables_of(const SpecPart& part, const LayerContext& context);
+
+/// The parameter `statistics`.
+struct ParameterInfo;
+ParameterInfo statistics_parameter();
+
+}  // namespace kvloupe

@@ -1,0 +1,135 @@
+// simlayer: layers whose last queries look at the first and the last tokens only keep just these.
+
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+#include "analysis/policy/policies.h"
+
+namespace kvloupe::policies {
+
+namespace {
+class SimLayer : public LayerPolicy {
+ public:
+  SimLayer(const SpecPart& part, const LayerContext& context)
+      : model_(context.model),
+        threshold_(part.number("threshold")),
+        first_(part.count("first")),
+        recent_(part.count("recent")),
+        queries_(part.count("queries")) {}
+
+  std::vector<HeadDecision> step(const StepView& view) override {
+    const bool lazy = is_lazy(view);
+    std::vector<HeadDecision> decisions(view.caches.size());
+    for (std::size_t head = 0; head < decisions.size(); ++head) {
+      HeadDecision& decision = decisions[head];
+      const int n = static_cast<int>(view.caches[head].tokens.size());
+      decision.threshold = std::numeric_limits<float>::quiet_NaN();
+      std::vector<Fate> fates(static_cast<std::size_t>(n), Fate::evicted);
+      for (int row = 0; row < n; ++row) {
+        Fate& fate = fates[static_cast<std::size_t>(row)];
+        if (row >= n - std::max(recent_ - queries_, 1)) fate = Fate::recent;
+        if (row < first_) fate = Fate::sink;
+        if (!lazy || fate != Fate::evicted) decision.kept.push_back(row);
+      }
+      if (static_cast<int>(decision.kept.size()) < n) decision.fates = std::move(fates);
+    }
+    return decisions;
+  }
+
+ private:
+  /// Whether the last queries' attention to the first and the last entries, these queries' own left
+  /// out, is above the threshold: mean over query heads and queries.
+  bool is_lazy(const StepView& view) const {
+    double sum = 0.0;
+    long rows_read = 0;
+    for (std::size_t head = 0; head < view.caches.size(); ++head) {
+      const int n = static_cast<int>(view.caches[head].tokens.size());
+      // As kvpress: a short cache is kept.
+      if (n <= first_ + recent_ + queries_) return false;
+      const int group = model_.group_size();
+      for (int i = 0; i < group; ++i) {
+        const MatrixView rows =
+            view.attention->last_rows(static_cast<int>(head) * group + i, queries_);
+        const int before = n - queries_;  // columns that count
+        for (Eigen::Index row = 0; row < rows.rows(); ++row) {
+          for (int column = 0; column < before; ++column) {
+            // kvpress adds the first and the last, also where they overlap.
+            const double value = static_cast<double>(rows(row, column));
+            if (column < first_) sum += value;
+            if (column >= before - recent_) sum += value;
+          }
+          ++rows_read;
+        }
+      }
+    }
+    return rows_read > 0 && sum / static_cast<double>(rows_read) > threshold_;
+  }
+
+  ModelInfo model_;
+  double threshold_;
+  int first_, recent_, queries_;
+};
+}  // namespace
+
+PolicyEntry simlayer() {
+  PolicyEntry entry;
+  entry.name = "simlayer";
+  entry.summary =
+      "lazy layers, which look at the first and last tokens, keep only these; others all";
+  entry.traits.budget_is_outcome = true;
+  entry.formula =
+      "a layer is lazy if the last queries give the first and the last `recent` entries before "
+      "them "
+      "more than `threshold` of their attention, mean over query heads; it keeps the `first` "
+      "entries and the last recent - queries; a cache of at most first + recent + queries is kept";
+  entry.source = "SimLayerKV (Zhang et al., 2024, arXiv 2410.13846); as kvpress";
+  entry.needs = "the attention of the last queries of all heads of a layer";
+  entry.work = "n queries products of length d per query head";
+  entry.differences =
+      "the threshold depends on the model: 0.9 for Llama 3, 0.65 for Llama 2, 0.8 for Mistral, "
+      "0.85 "
+      "for Qwen; kvpress looks once, at the prompt's end, here every step decides anew, for what "
+      "is "
+      "still in the cache";
+  entry.parameters = {
+      {.name = "threshold",
+       .type = ParameterType::number,
+       .default_value = 0.9,
+       .minimum = 0.0,
+       .maximum = 2.0,
+       .words = {},
+       .meaning = "attention to the first and last entries above which a layer is lazy"},
+      {.name = "first",
+       .type = ParameterType::count,
+       .default_value = 4.0,
+       .minimum = 0,
+       .maximum = 1e6,
+       .words = {},
+       .meaning = "first entries that a lazy layer keeps"},
+      {.name = "recent",
+       .type = ParameterType::count,
+       .default_value = 1024.0,
+       .minimum = 1,
+       .maximum = 1e6,
+       .words = {},
+       .meaning = "last entries that a lazy layer keeps, less the queries looked at"},
+      {.name = "queries",
+       .type = ParameterType::count,
+       .default_value = 1.0,
+       .minimum = 1,
+       .maximum = 1000,
+       .words = {},
+       .meaning = "queries at the end of a step that are looked at"}};
+  entry.example = "simlayer(recent=128)";
+  entry.builder = WholePolicyBuilder{[](const SpecPart& part, const LayerContext& context) {
+    return std::make_unique<SimLayer>(part, context);
+  }};
+  entry.notes = [](const SpecPart&, const ModelInfo&, int) {
+    return std::vector<std::string>{
+        "simlayer: a layer keeps its first and last entries or all; the budget has no effect"};
+  };
+  return entry;
+}
+
+}  // namespace kvloupe::policies

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <algorithm>
+
+#include "analysis/policy/policy_catalog.h"
+
+namespace kvloupe::test {
+
+/// Whether a person must say more than the part's name: a file, a threshold.
+inline bool asks_for_more(const PolicyEntry& entry) {
+  return std::any_of(entry.parameters.begin(), entry.parameters.end(),
+                     [](const ParameterInfo& parameter) { return parameter.required; });
+}
+
+/// Whether the part can be tried by its name (or example) alone, in one layer without the others,
+/// and holds the budget: what the tests over the whole catalogue take for granted. The other parts
+/// have tests of their own: tests/analysis/sequence_policies_test.cpp, external in replay_test.cpp.
+inline bool stands_alone(const PolicyEntry& entry) {
+  return (entry.name == "expr" || !asks_for_more(entry)) && !entry.traits.reads_sequence &&
+         !entry.traits.budget_is_outcome;
+}
+
+/// Whether a running model can follow the part by its name (or example) alone.
+inline bool runs_in_a_model(const PolicyEntry& entry) {
+  return (entry.name == "expr" || !asks_for_more(entry)) && !entry.traits.needs_future &&
+         !entry.traits.reads_sequence;
+}
+
+}  // namespace kvloupe::test
