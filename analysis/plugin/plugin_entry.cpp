@@ -160,6 +160,14 @@ ScoreScale scale_of(const kvloupe_score& score, const std::string& name) {
   }
 }
 
+/// What the flags hand over, beside what every score gets.
+std::string needs_of(std::uint32_t flags) {
+  std::string needs = "token indices, keys";
+  if ((flags & KVLOUPE_READS_VALUES) != 0) needs += ", values";
+  if ((flags & KVLOUPE_READS_QUERIES) != 0) needs += ", queries, the attention of a step";
+  return needs;
+}
+
 /// The arguments of a part, in the order of the parameters; borrowed from the part.
 std::vector<kvloupe_value> values_of(const SpecPart& part, int budget) {
   std::vector<kvloupe_value> values;
@@ -192,6 +200,9 @@ PolicyEntry plugin_entry(const std::string& file, const kvloupe_score& score) {
   entry.summary = text_of(score.summary);
   entry.formula = text_of(score.formula);
   entry.source = text_of(score.source);
+  entry.needs = needs_of(score.flags);
+  entry.work = text_of(score.cost);
+  if (entry.work.empty()) entry.work = "its plugin does not say";
   entry.differences = text_of(score.differences);
   entry.example = text_of(score.example);
   if (entry.summary.empty() || entry.formula.empty() || entry.source.empty()) {

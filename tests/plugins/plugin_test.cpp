@@ -245,6 +245,10 @@ TEST_F(Plugins, AreInTheCatalogueAndItsPages) {
   ASSERT_NE(found, json["policies"].end());
   EXPECT_EQ((*found)["plugin"], file);
   EXPECT_EQ((*found)["kind"], "score");
+  EXPECT_EQ((*found)["cost"], "n d products");
+  EXPECT_EQ((*found)["needs"], "token indices, keys");
+  EXPECT_EQ(find_policy("w_h2o")->needs, "token indices, keys, queries, the attention of a step");
+  EXPECT_EQ(find_policy("w_valuenorm")->needs, "token indices, keys, values");
   EXPECT_EQ((*found)["parameters"][0]["maximum"], 4);
   EXPECT_FALSE(json["policies"][0].contains("plugin"));
   EXPECT_THAT(policies_markdown(), HasSubstr("### smallkeys"));

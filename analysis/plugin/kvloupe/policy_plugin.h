@@ -183,6 +183,7 @@ typedef struct kvloupe_score {
   const char* summary;     /* one line */
   const char* formula;     /* one line: the score of entry i */
   const char* source;      /* who proposed it: paper and equation */
+  const char* cost;        /* what a step costs, such as "n d products", or NULL */
   const char* differences; /* how other codes differ, or NULL */
   const char* example;     /* a spec that shows it, or NULL: the name alone is one */
   void* context;           /* handed to create */

@@ -204,6 +204,7 @@ struct Info {
   const char* summary = "";
   const char* formula = "";
   const char* source = "";            // who proposed it
+  const char* cost = nullptr;         // what a step costs, such as "n d products"
   const char* differences = nullptr;  // how other codes differ
   const char* example = nullptr;      // a spec
   int scale = KVLOUPE_SIGNED_OWN;     // what the numbers are
@@ -282,6 +283,7 @@ class Plugin {
     score.summary = own.summary;
     score.formula = own.formula;
     score.source = own.source;
+    score.cost = own.cost;
     score.differences = own.differences;
     score.example = own.example;
     score.context = const_cast<Info*>(&own);

@@ -34,5 +34,6 @@ KVLOUPE_POLICY_PLUGIN("small keys", plugin) {
        .summary = "keeps entries with small keys",
        .formula = "score_i = -||k_i||^power",
        .source = "Devoto et al., A Simple and Effective L2 Norm-Based Strategy",
+       .cost = "n d products",
        .parameters = {number("power", 1.0, 0.1, 4.0, "the exponent of the norm")}});
 }
