@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -8,6 +9,8 @@
 #include "analysis/evaluation/rescue_results.h"
 
 namespace kvloupe {
+
+struct StudyTable;  // analysis/study/study_table.h
 
 /// How far hidden states are from those of the full cache, after each layer and after the last
 /// norm; means over the tokens that the task measures.
@@ -36,17 +39,19 @@ struct EvaluationRun {
   HiddenDistances hidden_cosine;  // 1 − cos(h′, h)
 };
 
-/// A results file of kvloupe-capture eval (docs/evaluation.md) or rescue (docs/follow.md).
+/// A results file of kvloupe-capture eval (docs/evaluation.md) or rescue (docs/follow.md), or of a
+/// study (docs/studies.md).
 struct Evaluation {
   std::filesystem::path path;
   std::string identity;  // changes when the file's content does: size and time of the last change
-  enum class Task { needle, perplexity, rescue } task = Task::needle;
+  enum class Task { needle, perplexity, rescue, study } task = Task::needle;
   std::string model;
   std::string fingerprint;              // of the model; empty in results of earlier versions
   bool context_only = false;            // evictions stopped at the question
   bool compact = false;                 // positions of cached entries
-  std::vector<EvaluationRun> runs;      // at least one; with task rescue none
+  std::vector<EvaluationRun> runs;      // at least one; rescue and study: none
   std::optional<RescueResults> rescue;  // with task rescue
+  std::shared_ptr<const StudyTable> study = nullptr;  // with task study
 
   /// Number of layers with hidden states; 0 if no run has them.
   int layers() const;
@@ -56,9 +61,9 @@ struct Evaluation {
   std::vector<std::string> budgets() const;
 };
 
-/// Reads a results file. Throws FileError: missing, too large, not JSON (truncated, foreign), not a
-/// results file, a newer version, a run without the numbers of its task or with numbers out of
-/// range, runs with different numbers of layers.
+/// Reads a results file; that of a study as StudyResults does. Throws FileError: missing, too
+/// large, not JSON (truncated, foreign), not a results file, a newer version, a run without the
+/// numbers of its task or with numbers out of range, runs with different numbers of layers.
 Evaluation read_evaluation(const std::filesystem::path& path);
 
 /// Whether a file begins like a results file; read_evaluation() checks its content.

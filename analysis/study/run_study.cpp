@@ -9,16 +9,46 @@
 
 namespace kvloupe {
 
+namespace {
+Study of_part(Study study, StudyPart part) {
+  if (part == StudyPart::replays && study.traces.empty()) {
+    throw FileError(study.path.string(),
+                    "has no traces, only tasks in a model; run it with kvloupe-capture study");
+  }
+  if (part == StudyPart::runs && study.tasks.empty()) {
+    throw FileError(study.path.string(),
+                    "has no tasks in a model, only traces; run it with kvloupe study");
+  }
+  return study;
+}
+}  // namespace
+
 StudyRun::StudyRun(const std::filesystem::path& study, const std::filesystem::path& results,
-                   Report report)
-    : study_(read_study(study)),
+                   Report report, StudyPart part)
+    : study_(of_part(read_study(study), part)),
       plan_(plan_study(study_)),
       path_(results.string()),
       lock_(results),
       results_(results, study_, plan_),
-      report_(std::move(report)) {
+      report_(std::move(report)),
+      part_(part) {
+  for (const Budget& budget : study_.budgets) {
+    // Shares compare with counts on a prompt of a common length.
+    constexpr int kTypical = 4096;
+    if (largest_budget_.empty() ||
+        budget.resolve(kTypical) > parse_budget(largest_budget_).resolve(kTypical)) {
+      largest_budget_ = budget.text();
+    }
+  }
   std::vector<int> waiting, broken;
+  int others_wait = 0;
   for (const StudyResults::Item& item : results_.items()) {
+    const bool replays = item.task == kReplayTask;
+    if (replays != (part_ == StudyPart::replays)) {
+      if (item.state == "waiting") ++others_wait;
+      continue;
+    }
+    ++items_;
     if (item.state == "done") {
       ++done_;
     } else if (plan_.items.at(static_cast<std::size_t>(item.number)).problem.empty()) {
@@ -27,17 +57,23 @@ StudyRun::StudyRun(const std::filesystem::path& study, const std::filesystem::pa
       broken.push_back(item.number);
     }
   }
-  report_(fmt::format("{} items, {} of them done before", plan_.items.size(), done_));
+  report_(fmt::format("{} items, {} of them done before", items_, done_));
+  if (others_wait > 0) {
+    report_(fmt::format("{} more wait for {} with the same results file", others_wait,
+                        part_ == StudyPart::replays ? "kvloupe-capture study" : "kvloupe study"));
+  }
   for (const int item : broken) {
-    record({item, plan_.items[static_cast<std::size_t>(item)].problem, 0.0, {}});
+    StudyOutcome outcome;
+    outcome.item = item;
+    outcome.problem = plan_.items[static_cast<std::size_t>(item)].problem;
+    record(outcome);
   }
   queue_ = std::make_unique<ItemQueue>(plan_, waiting);
 }
 
 std::string StudyRun::place_of(int item) const {
   const StudyItem& one = plan_.items.at(static_cast<std::size_t>(item));
-  return fmt::format("{}, {}, budget {}, block {}",
-                     in_one_line(study_.traces[static_cast<std::size_t>(one.trace)].name, 200),
+  return fmt::format("{}, {}, budget {}, block {}", in_one_line(plan_.source(one).name, 200),
                      one.policy, one.budget, one.block_word);
 }
 
@@ -45,31 +81,51 @@ std::optional<StudyTask> StudyRun::next(int worker) {
   const std::optional<int> number = queue_->next(worker);
   if (!number) return std::nullopt;
   const StudyItem& item = plan_.items[static_cast<std::size_t>(*number)];
-  const auto trace = static_cast<std::size_t>(item.trace);
   StudyTask task;
   task.item = *number;
+  task.source = plan_.source(item);
+  task.identity = task.source.identity;
   // Another process may have another current folder.
-  task.trace = std::filesystem::absolute(study_.traces[trace].path).string();
-  task.identity = plan_.identities[trace];
+  const auto absolute = [](const std::filesystem::path& path) {
+    return path.empty() ? path : std::filesystem::absolute(path);
+  };
+  task.measures = study_.measures;
+  if (part_ == StudyPart::replays) {
+    task.trace = absolute(study_.traces[static_cast<std::size_t>(item.trace)].path).string();
+  } else {
+    task.source.prompt.path = absolute(task.source.prompt.path);
+    task.trace = task.source.prompt.path.string();
+    task.model = absolute(study_.model_path).string();
+    task.dtype = study_.dtype;
+    task.compact = study_.compact;
+    task.measures.clear();
+    for (const StudyMeasure& one : task_measures()) {
+      if (one.task == task.source.task) task.measures.push_back(one.name);
+    }
+  }
+  task.budget = item.budget;
+  task.largest_budget = largest_budget_;
   task.policy = item.policy;
   task.entries = item.entries;
   task.block = item.block;
   task.compression = item.compression;
-  task.measures = study_.measures;
   task.reduce = study_.reduce;
   return task;
 }
 
-void StudyRun::record(const StudyOutcome& outcome) {
+void StudyRun::record(const StudyOutcome& computed) {
+  StudyOutcome outcome = computed;
+  const int first = plan_.items.at(static_cast<std::size_t>(outcome.item)).first_measure;
+  for (StudyValue& value : outcome.values) value.measure += first;
   results_.record(outcome);
   if (outcome.problem.empty()) {
     ++done_;
-    report_(fmt::format("{} of {}: {} ({:.2f} s)", done_ + failed_, plan_.items.size(),
-                        place_of(outcome.item), outcome.seconds));
+    report_(fmt::format("{} of {}: {} ({:.2f} s)", done_ + failed_, items_, place_of(outcome.item),
+                        outcome.seconds));
   } else {
     ++failed_;
-    report_(fmt::format("{} of {} failed: {}: {}", done_ + failed_, plan_.items.size(),
-                        place_of(outcome.item), outcome.problem));
+    report_(fmt::format("{} of {} failed: {}: {}", done_ + failed_, items_, place_of(outcome.item),
+                        outcome.problem));
   }
 }
 
@@ -78,14 +134,18 @@ void StudyRun::finish() const {
   throw WorkError(
       fmt::format("{} of {} items failed; the others are in {}; run the same command "
                   "again when the lines above are dealt with",
-                  failed_, plan_.items.size(), path_));
+                  failed_, items_, path_));
+}
+
+std::unique_ptr<ItemWorker> make_replay_worker(int threads) {
+  return std::make_unique<StudyWorker>(threads);
 }
 
 void run_study(const std::filesystem::path& study, const std::filesystem::path& results,
-               const StudyRun::Report& report) {
-  StudyRun run(study, results, report);
-  StudyWorker worker;
-  while (const std::optional<StudyTask> task = run.next(0)) run.record(worker.compute(*task));
+               const StudyRun::Report& report, StudyPart part, const MakeWorker& make_worker) {
+  StudyRun run(study, results, report, part);
+  const std::unique_ptr<ItemWorker> worker = make_worker(0);
+  while (const std::optional<StudyTask> task = run.next(0)) run.record(worker->compute(*task));
   run.finish();
 }
 

@@ -13,6 +13,14 @@
 
 namespace kvloupe {
 
+/// What a program computes of a study: `kvloupe study` the replays, `kvloupe-capture study` the
+/// runs in the model.
+enum class StudyPart { replays, runs };
+
+/// Makes what computes items of a part, on so many threads; 0: all cores.
+using MakeWorker = std::function<std::unique_ptr<ItemWorker>(int threads)>;
+std::unique_ptr<ItemWorker> make_replay_worker(int threads);
+
 /// The side of a study that plans, hands out items and writes results. Exactly one process has one
 /// of these; any number of workers compute.
 class StudyRun {
@@ -21,8 +29,10 @@ class StudyRun {
   using Report = std::function<void(const std::string& line)>;
 
   /// Reads and checks the study, locks and opens the results file. What cannot be computed, since
-  /// its trace cannot be opened, is recorded as failed. Throws FileError.
-  StudyRun(const std::filesystem::path& study, const std::filesystem::path& results, Report report);
+  /// its trace cannot be opened, is recorded as failed. Throws FileError; also where the study has
+  /// no items of this part, with the program that computes what it has.
+  StudyRun(const std::filesystem::path& study, const std::filesystem::path& results, Report report,
+           StudyPart part = StudyPart::replays);
 
   /// The next task of a worker (any number that stays the same); none if all are handed out.
   std::optional<StudyTask> next(int worker);
@@ -41,11 +51,14 @@ class StudyRun {
   StudyResults results_;
   Report report_;
   std::unique_ptr<ItemQueue> queue_;
-  int done_ = 0, failed_ = 0;
+  StudyPart part_;
+  std::string largest_budget_;
+  int items_ = 0, done_ = 0, failed_ = 0;  // of the part
 };
 
-/// Runs a study in this process, each replay on all cores. Throws what StudyRun throws.
+/// Runs a study in this process, each item on all cores. Throws what StudyRun throws.
 void run_study(const std::filesystem::path& study, const std::filesystem::path& results,
-               const StudyRun::Report& report);
+               const StudyRun::Report& report, StudyPart part = StudyPart::replays,
+               const MakeWorker& make_worker = make_replay_worker);
 
 }  // namespace kvloupe

@@ -14,6 +14,8 @@
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/one_line.h"
 #include "analysis/policy/policy.h"
+#include "analysis/policy/policy_catalog.h"
+#include "analysis/study/study_measures.h"
 
 namespace kvloupe {
 
@@ -22,8 +24,11 @@ namespace fs = std::filesystem;
 using json = nlohmann::json;
 
 constexpr Reduce kReduces[] = {Reduce::none, Reduce::steps, Reduce::heads, Reduce::all};
-constexpr const char* kFields[] = {"traces",      "policies", "budgets", "blocks",
-                                   "compression", "measures", "reduce"};
+constexpr const char* kFields[] = {"traces",   "policies", "budgets",   "blocks",
+                                   "measures", "reduce",   "model",     "prompts",
+                                   "tasks",    "dtype",    "positions", "compression"};
+constexpr const char* kTaskFields[] = {"task", "lengths", "depths", "samples", "needles", "seed"};
+constexpr long kMostTokens = 1L << 24U;  // of a generated prompt
 
 json read_json(const fs::path& path) {
   std::error_code error;
@@ -50,8 +55,8 @@ class Fields {
   explicit Fields(const fs::path& path) : path_(path.string()), document_(read_json(path)) {
     for (const auto& [name, value] : document_.items()) {
       if (std::find(std::begin(kFields), std::end(kFields), name) == std::end(kFields)) {
-        fail(in_quotes(name), fmt::format("is not a field of a study of replays; the fields are {}",
-                                          fmt::join(kFields, ", ")));
+        fail(in_quotes(name),
+             fmt::format("is not a field of a study; the fields are {}", fmt::join(kFields, ", ")));
       }
     }
   }
@@ -79,6 +84,12 @@ class Fields {
       }
       within(field, [&] { take(seen.back()); });
     }
+  }
+  const json& at(const char* field) const { return document_.at(field); }
+  std::string text(const char* field) const {
+    const json& value = document_.at(field);
+    if (!value.is_string() || value.get<std::string>().empty()) fail(field, "write a text");
+    return value.get<std::string>();
   }
   /// A text that is one of some words.
   std::string word(const char* field, const std::vector<std::string>& words) const {
@@ -124,8 +135,13 @@ std::vector<fs::path> matches(const fs::path& folder, const std::string& name) {
   return paths;
 }
 
-std::vector<StudyTrace> find_traces(const Fields& fields, const fs::path& study) {
-  const fs::path folder = study.has_parent_path() ? study.parent_path() : fs::path(".");
+fs::path folder_of(const fs::path& study) {
+  return study.has_parent_path() ? study.parent_path() : fs::path(".");
+}
+
+/// The files that a field names, each once, in the order of the names.
+std::vector<StudyTrace> find_files(const Fields& fields, const char* field, const fs::path& study) {
+  const fs::path folder = folder_of(study);
   std::vector<StudyTrace> traces;
   const auto add = [&](const std::string& name, const fs::path& path) {
     const bool known = std::any_of(traces.begin(), traces.end(), [&](const StudyTrace& one) {
@@ -133,14 +149,14 @@ std::vector<StudyTrace> find_traces(const Fields& fields, const fs::path& study)
     });
     if (!known) traces.push_back({name, path});
   };
-  fields.each("traces", [&](const std::string& name) {
+  fields.each(field, [&](const std::string& name) {
     std::error_code error;
     if (const fs::path one = folder / name; fs::exists(one, error)) return add(name, one);
     const bool pattern = name.find_first_of("*?[") != std::string::npos;
     const std::vector<fs::path> paths = pattern ? matches(folder, name) : std::vector<fs::path>();
     if (paths.empty()) {
-      fields.fail("traces", in_quotes(name, 200) + (pattern ? " matches no file" : " is missing") +
-                                "; names start at the folder of the study file");
+      fields.fail(field, in_quotes(name, 200) + (pattern ? " matches no file" : " is missing") +
+                             "; names start at the folder of the study file");
     }
     for (const fs::path& path : paths) {
       add(fs::path(name).is_absolute() ? path.string() : path.lexically_relative(folder).string(),
@@ -160,7 +176,140 @@ int parse_block(const std::string& text) {
   throw UsageError("block " + in_quotes(text) +
                    ": write a number of tokens, at least 1, or \"all\"");
 }
+/// A task as the file says it: its name, or an object with its settings.
+class TaskFields {
+ public:
+  TaskFields(const Fields& fields, json value) : fields_(fields), value_(std::move(value)) {
+    if (value_.is_string()) value_ = {{"task", value_}};
+    if (!value_.is_object())
+      fields_.fail("tasks", "write names of tasks, or objects with \"task\"");
+    for (const auto& [name, one] : value_.items()) {
+      if (std::find(std::begin(kTaskFields), std::end(kTaskFields), name) ==
+          std::end(kTaskFields)) {
+        fields_.fail("tasks", fmt::format("{} is not a field of a task; the fields are {}",
+                                          in_quotes(name), fmt::join(kTaskFields, ", ")));
+      }
+    }
+  }
+  bool has(const char* field) const { return value_.contains(field); }
+  std::string name() const {
+    const json name = value_.value("task", json());
+    for (const char* known : {kNeedleTask, kPerplexityTask, kDriftTask}) {
+      if (name == json(known)) return known;
+    }
+    fields_.fail("tasks",
+                 fmt::format("{} is not a task; the tasks are {}, {} and {}",
+                             in_quotes(name.dump()), kNeedleTask, kPerplexityTask, kDriftTask));
+  }
+  /// Numbers of a list between two ends, whole where `whole`.
+  std::vector<double> numbers(const char* field, double least, double most, bool whole) const {
+    const json& list = value_.at(field);
+    if (!list.is_array() || list.empty()) wrong(field, "write a list with at least one number");
+    std::vector<double> numbers;
+    for (const json& one : list) numbers.push_back(number(field, one, least, most, whole));
+    std::vector<double> sorted = numbers;
+    std::sort(sorted.begin(), sorted.end());
+    if (std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end())
+      wrong(field, "a number is there twice; keep one");
+    return numbers;
+  }
+  long number(const char* field, long least, long most) const {
+    return static_cast<long>(number(field, value_.at(field), static_cast<double>(least),
+                                    static_cast<double>(most), true));
+  }
+  [[noreturn]] void wrong(const char* field, const std::string& why) const {
+    fields_.fail("tasks", fmt::format("\"{}\": {}", field, why));
+  }
+
+ private:
+  double number(const char* field, const json& value, double least, double most, bool whole) const {
+    const bool right = whole ? value.is_number_integer() : value.is_number();
+    if (!right || !(value.get<double>() >= least && value.get<double>() <= most)) {
+      wrong(field, fmt::format("{} is not a {}number from {} to {}", in_quotes(value.dump()),
+                               whole ? "whole " : "", least, most));
+    }
+    return value.get<double>();
+  }
+
+  const Fields& fields_;
+  json value_;
+};
+
+ModelTask task_of(const Fields& fields, const json& value, bool prompts) {
+  const TaskFields from(fields, value);
+  ModelTask task;
+  task.task = from.name();
+  const bool needles = task.task == kNeedleTask;
+  if (from.has("lengths")) {
+    for (const double length : from.numbers("lengths", 2.0, double{kMostTokens}, true))
+      task.lengths.push_back(static_cast<int>(length));
+  } else if (needles || !prompts) {
+    from.wrong("lengths", needles ? "write the lengths of the prompts, such as [512, 1024]"
+                                  : "write the lengths of generated prompts, or give \"prompts\"");
+  }
+  if (from.has("depths")) {
+    if (!needles) from.wrong("depths", "only the task needle has depths");
+    task.depths = from.numbers("depths", 0.0, 100.0, false);
+  } else if (needles) {
+    task.depths = {0.0, 25.0, 50.0, 75.0, 100.0};
+  }
+  if (from.has("samples")) task.samples = static_cast<int>(from.number("samples", 1, 1L << 20U));
+  if (from.has("needles")) {
+    if (!needles) from.wrong("needles", "only the task needle has needles");
+    task.needles = static_cast<int>(from.number("needles", 1, 1000));
+  }
+  if (from.has("seed")) {
+    task.seed = static_cast<std::uint64_t>(from.number("seed", 0, 1L << 52U));
+  }
+  return task;
+}
+
+void read_runs(const Fields& fields, const fs::path& path, Study& study) {
+  for (const char* field : {"model", "prompts", "dtype", "positions"}) {
+    if (!fields.has("tasks") && fields.has(field))
+      fields.fail(field, "runs in the model need \"tasks\", such as [\"drift\"]");
+  }
+  if (!fields.has("tasks")) return;
+  if (!fields.has("model")) fields.fail("model", "write the folder of the model that tasks run in");
+  study.model = fields.text("model");
+  study.model_path = folder_of(path) / study.model;
+  if (fields.has("prompts")) {
+    for (const StudyTrace& file : find_files(fields, "prompts", path)) {
+      for (PromptPlace& place : find_prompts(file.path, file.name))
+        study.prompts.push_back(std::move(place));
+    }
+  }
+  const json& tasks = fields.at("tasks");
+  if (!tasks.is_array() || tasks.empty()) fields.fail("tasks", "write a list of tasks");
+  for (const json& task : tasks) {
+    study.tasks.push_back(task_of(fields, task, !study.prompts.empty()));
+    for (std::size_t i = 0; i + 1 < study.tasks.size(); ++i) {
+      if (study.tasks[i].task == study.tasks.back().task)
+        fields.fail("tasks", in_quotes(study.tasks.back().task) + " is there twice; keep one");
+    }
+  }
+  if (fields.has("dtype")) study.dtype = fields.word("dtype", {"auto", "f32", "bf16"});
+  if (fields.has("positions"))
+    study.compact = fields.word("positions", {"original", "compact"}) == "compact";
+  for (const PolicySpec& policy : study.policies)
+    fields.within("policies", [&] { check_closed_loop(policy); });
+  std::error_code error;
+  if (!fs::is_directory(study.model_path, error)) {
+    fields.fail("model", in_quotes(study.model, 200) +
+                             " is not a folder; names start at the folder of the study file");
+  }
+}
 }  // namespace
+
+std::vector<std::string> measures_of(const Study& study) {
+  std::vector<std::string> measures = study.measures;
+  for (const ModelTask& task : study.tasks) {
+    for (const StudyMeasure& one : task_measures()) {
+      if (one.task == task.task) measures.push_back(one.name);
+    }
+  }
+  return measures;
+}
 
 const char* reduce_name(Reduce reduce) {
   switch (reduce) {
@@ -207,10 +356,17 @@ Study read_study(const std::filesystem::path& path) {
     const std::string word = fields.word("compression", {"regular", "context-only"});
     study.compression = word == "regular" ? Compression::regular : Compression::context_only;
   }
-  fields.each("measures", [&](const std::string& name) {
-    require_measure(name);
-    study.measures.push_back(name);
-  });
+  const bool replays = fields.has("traces");
+  if (!replays && !fields.has("tasks"))
+    fields.fail("traces", "write traces to replay, or a model and tasks to run in it");
+  if (replays) {
+    fields.each("measures", [&](const std::string& name) {
+      require_measure(name);
+      study.measures.push_back(name);
+    });
+  } else if (fields.has("measures")) {
+    fields.fail("measures", "are of replays, and the study has no traces; tasks have their own");
+  }
   if (fields.has("reduce")) {
     std::vector<std::string> words;
     for (const Reduce one : kReduces) words.emplace_back(reduce_name(one));
@@ -218,7 +374,9 @@ Study read_study(const std::filesystem::path& path) {
     study.reduce = *std::find_if(std::begin(kReduces), std::end(kReduces),
                                  [&](Reduce one) { return word == reduce_name(one); });
   }
-  study.traces = find_traces(fields, path);  // last: what the file alone gets wrong comes first
+  // Last: what the file alone gets wrong comes first.
+  if (replays) study.traces = find_files(fields, "traces", path);
+  read_runs(fields, path, study);
   return study;
 }
 

@@ -1,12 +1,14 @@
 #pragma once
 // A study: one policy question on many traces, as a file says it (docs/studies.md).
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "analysis/policy/spec.h"
+#include "analysis/study/prompt_set.h"
 #include "analysis/trace/model_info.h"
 
 namespace kvloupe {
@@ -28,24 +30,45 @@ struct StudyTrace {
   std::filesystem::path path;  // to open it
 };
 
+/// A task of runs in the model (docs/evaluation.md describes the tasks of kvloupe-capture eval).
+struct ModelTask {
+  std::string task;            // kNeedleTask, kPerplexityTask or kDriftTask
+  std::vector<int> lengths;    // tokens of generated prompts; empty: the study's prompts are used
+  std::vector<double> depths;  // needles: percent of the text before the needle in question
+  int samples = 1;             // generated prompts of each length and depth
+  int needles = 1;             // in a prompt
+  std::uint64_t seed = 1;      // of generated prompts
+};
+
 /// What a study file says, checked.
 struct Study {
   std::filesystem::path path;
   std::vector<StudyTrace> traces;  // in the file's order, those of a glob by name; none twice
+  std::string model;               // as the file says it; empty: no runs in a model
+  std::filesystem::path model_path;
+  std::vector<PromptPlace> prompts;  // in the file's order
+  std::vector<ModelTask> tasks;
+  std::string dtype = "auto";  // of the runs: auto, f32 or bf16
+  bool compact = false;        // positions of cached entries in the runs
   std::vector<PolicySpec> policies;
   std::vector<Budget> budgets;
   std::vector<int> blocks = {0};                // tokens, or kWholePrompt; 0: the capture's
   std::optional<Compression> compression = {};  // none: the capture's
-  std::vector<std::string> measures;
+  std::vector<std::string> measures;            // of replays
   Reduce reduce = Reduce::steps;
 };
 
 /// A block size in words: "128", "all", or "capture" for 0.
 std::string block_text(int block);
 
-/// Reads a study file, and finds its traces without opening them. Throws FileError: missing, too
-/// large, not JSON, a field that is unknown, missing or of another kind, a wrong policy, budget,
-/// block or measure, a value that is there twice, a trace that is missing, a glob without a match.
+/// The measures of a study's results: those of its replays, then those of its tasks.
+std::vector<std::string> measures_of(const Study& study);
+
+/// Reads a study file, and finds its traces and prompts without opening them. Throws FileError:
+/// missing, too large, not JSON, a field that is unknown, missing or of another kind, a wrong
+/// policy, budget, block or measure, a value that is there twice, a trace, prompt or model that is
+/// missing, a glob without a match, neither traces nor tasks, a policy that cannot run in a model
+/// where there are tasks.
 Study read_study(const std::filesystem::path& path);
 
 }  // namespace kvloupe

@@ -67,7 +67,13 @@ class Reader {
 
 std::string to_bytes(const StudyTask& task) {
   Writer out;
+  const StudySource& source = task.source;
   out.number(task.item).text(task.trace).text(task.identity).text(task.policy);
+  out.text(source.name).text(source.identity).text(source.task).text(source.prompt.name);
+  out.text(source.prompt.path.string()).number(source.prompt.line).number(source.length);
+  out.number(source.depth).number(source.sample).number(source.needles).number(source.seed);
+  out.text(task.model).text(task.dtype).number(task.compact).text(task.budget);
+  out.text(task.largest_budget);
   out.number(task.entries).number(task.block).text(task.compression);
   out.number(static_cast<int>(task.reduce));
   out.number(static_cast<std::uint64_t>(task.measures.size()));
@@ -82,6 +88,23 @@ StudyTask task_of(const std::string& bytes) {
   task.trace = in.text();
   task.identity = in.text();
   task.policy = in.text();
+  StudySource& source = task.source;
+  source.name = in.text();
+  source.identity = in.text();
+  source.task = in.text();
+  source.prompt.name = in.text();
+  source.prompt.path = in.text();
+  source.prompt.line = in.number<int>();
+  source.length = in.number<int>();
+  source.depth = in.number<double>();
+  source.sample = in.number<int>();
+  source.needles = in.number<int>();
+  source.seed = in.number<std::uint64_t>();
+  task.model = in.text();
+  task.dtype = in.text();
+  task.compact = in.number<bool>();
+  task.budget = in.text();
+  task.largest_budget = in.text();
   task.entries = in.number<int>();
   task.block = in.number<int>();
   task.compression = in.text();
@@ -94,6 +117,7 @@ StudyTask task_of(const std::string& bytes) {
 std::string to_bytes(const StudyOutcome& outcome) {
   Writer out;
   out.number(outcome.item).text(outcome.problem).number(outcome.seconds);
+  out.number(outcome.entries);
   out.number(static_cast<std::uint64_t>(outcome.values.size()));
   for (const StudyValue& one : outcome.values) {
     out.number(one.measure).number(one.layer).number(one.head).number(one.step).number(one.value);
@@ -107,6 +131,7 @@ StudyOutcome outcome_of(const std::string& bytes) {
   outcome.item = in.number<int>();
   outcome.problem = in.text();
   outcome.seconds = in.number<double>();
+  outcome.entries = in.number<int>();
   outcome.values.resize(in.count(4 * sizeof(int) + sizeof(double)));
   for (StudyValue& one : outcome.values) {
     one.measure = in.number<int>();

@@ -1,16 +1,25 @@
 #include "analysis/study/study_plan.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <filesystem>
 #include <memory>
+#include <optional>
+#include <system_error>
 
 #include "analysis/error.h"
 #include "analysis/one_line.h"
 #include "analysis/policy/policy.h"
+#include "analysis/policy/policy_catalog.h"
 #include "analysis/replay/replay.h"
+#include "analysis/trace/model_fingerprint.h"
 
 namespace kvloupe {
 
 namespace {
+constexpr int kRunBlock = 128;  // tokens per step of a run, where the study does not say
+
 /// Fills in what only the trace knows.
 void settle(StudyItem& item, const Trace& trace, const PolicySpec& policy, const Budget& budget,
             int block, std::optional<Compression> compression) {
@@ -20,6 +29,104 @@ void settle(StudyItem& item, const Trace& trace, const PolicySpec& policy, const
   item.block = replay_block(trace, block);
   item.compression = compression_name(replay_compression(trace, compression));
   item.cost = replay_cost(trace.model(), steps, item.entries);
+}
+/// The prompts of a task.
+std::vector<StudySource> sources_of(const Study& study, const ModelTask& task,
+                                    const std::string& model) {
+  std::vector<StudySource> sources;
+  const auto add = [&](StudySource source) {
+    source.task = task.task;
+    source.needles = task.needles;
+    source.seed = task.seed;
+    sources.push_back(std::move(source));
+  };
+  if (task.lengths.empty()) {
+    for (const PromptPlace& prompt : study.prompts) {
+      StudySource source;
+      source.name = task.task + ": " + prompt.name;
+      const std::string identity = prompt_identity(prompt);
+      if (!identity.empty() && !model.empty()) source.identity = model + " " + identity;
+      source.prompt = prompt;
+      add(std::move(source));
+    }
+  }
+  for (const int length : task.lengths) {
+    for (int sample = 0; sample < task.samples; ++sample) {
+      const auto generated = [&](double depth, const std::string& at_depth) {
+        StudySource source;
+        source.name =
+            fmt::format("{}: {} tokens{}, sample {}", task.task, length, at_depth, sample);
+        // The generator follows from these and the tokenizer.
+        if (!model.empty())
+          source.identity = fmt::format("{} seed {} needles {}", model, task.seed, task.needles);
+        source.length = length;
+        source.depth = depth;
+        source.sample = sample;
+        add(std::move(source));
+      };
+      if (task.depths.empty()) generated(0.0, "");
+      for (const double depth : task.depths) generated(depth, fmt::format(", depth {} %", depth));
+    }
+  }
+  return sources;
+}
+
+/// A guess at the cost of a run, in units that compare runs of one study: tokens read × entries
+/// read by each.
+double run_cost(const StudySource& source, const Budget* budget) {
+  constexpr double kBytesOfToken = 4.0;
+  constexpr double kMostTokens = 1 << 24;
+  double tokens = source.length;
+  if (source.length == 0) {
+    std::error_code error;
+    const std::uintmax_t bytes = std::filesystem::file_size(source.prompt.path, error);
+    tokens = error || source.prompt.line >= 0 ? 1.0 : static_cast<double>(bytes) / kBytesOfToken;
+  }
+  tokens = std::clamp(tokens, 1.0, kMostTokens);
+  return tokens * (budget == nullptr ? tokens + 1.0 : budget->resolve(static_cast<int>(tokens)));
+}
+
+void plan_runs(const Study& study, StudyPlan& plan) {
+  if (study.tasks.empty()) return;
+  Progress progress;
+  const std::string model = model_fingerprint(study.model_path, progress);
+  auto first_measure = static_cast<int>(study.measures.size());
+  for (const ModelTask& task : study.tasks) {
+    for (StudySource& source : sources_of(study, task, model)) {
+      const int number = static_cast<int>(plan.sources.size());
+      const auto add = [&](const std::string& policy, const std::string& budget, int block,
+                           double cost) {
+        StudyItem item;
+        item.trace = number;
+        item.policy = policy;
+        item.budget = budget;
+        item.block_word = block_text(block);
+        item.block = block == 0 ? kRunBlock : block;
+        item.compression = compression_name(study.compression.value_or(Compression::regular));
+        item.first_measure = first_measure;
+        item.cost = cost;
+        if (model.empty()) {
+          item.problem = in_one_line(study.model_path.string(), 200) +
+                         ": has no config.json or no weights that can be read";
+        } else if (source.identity.empty()) {
+          item.problem = in_one_line(source.prompt.path.string(), 200) + ": cannot be read";
+        }
+        plan.items.push_back(std::move(item));
+      };
+      for (const int block : study.blocks) {
+        if (task.task != kDriftTask) add(kFullCache, kFullCache, block, run_cost(source, nullptr));
+        for (const PolicySpec& policy : study.policies) {
+          if (keeps_everything(policy)) continue;
+          for (const Budget& budget : study.budgets)
+            add(policy.text(), budget.text(), block, run_cost(source, &budget));
+        }
+      }
+      plan.sources.push_back(std::move(source));
+    }
+    first_measure += static_cast<int>(
+        std::count_if(task_measures().begin(), task_measures().end(),
+                      [&](const StudyMeasure& one) { return one.task == task.task; }));
+  }
 }
 }  // namespace
 
@@ -44,7 +151,7 @@ StudyPlan plan_study(const Study& study) {
     } catch (const FileError& error) {
       problem = in_one_line(error.what(), 400);
     }
-    plan.identities.push_back(trace ? trace->identity() : "");
+    plan.sources.push_back({file.name, trace ? trace->identity() : ""});
     for (const PolicySpec& policy : study.policies) {
       for (const Budget& budget : study.budgets) {
         for (const int block : study.blocks) {
@@ -67,6 +174,7 @@ StudyPlan plan_study(const Study& study) {
       }
     }
   }
+  plan_runs(study, plan);
   return plan;
 }
 

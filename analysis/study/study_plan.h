@@ -1,32 +1,54 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "analysis/study/study.h"
+#include "analysis/study/study_measures.h"
 
 namespace kvloupe {
 
-/// One replay of a study. Its place in the plan is its number.
+/// What items are made from: a trace, or a prompt of a task.
+struct StudySource {
+  std::string name;      // as results show it: the trace, or the task and its prompt
+  std::string identity;  // changes with the content; empty: cannot be opened
+  std::string task = kReplayTask;
+  /// Of a task: the prompt, or how it is generated.
+  PromptPlace prompt = {};
+  int length = 0;  // tokens; 0: the prompt of that place
+  double depth = 0.0;
+  int sample = 0, needles = 1;
+  std::uint64_t seed = 1;
+};
+
+/// One replay of a study, or one run in the model. Its place in the plan is its number.
 struct StudyItem {
-  int trace = 0;                   // index into Study::traces
+  int trace = 0;                   // index into StudyPlan::sources
   std::string policy;              // canonical spec
   std::string budget, block_word;  // as written; "capture": the capture's block
-  int entries = 0;                 // the budget
+  int entries = 0;                 // the budget; 0: known when the prompt is tokens
   int block = 0;                   // tokens per step of the prompt
+  int first_measure = 0;           // of its task, among measures_of() the study
   std::string compression;
   double cost = 0.0;    // replay_cost(), to begin with the dearest
   std::string problem;  // why the trace cannot be opened; empty: the item can be computed
 };
 
-/// All replays of a study: traces × policies × budgets × blocks, in this order, so that a study's
-/// items have the same numbers whenever and wherever the plan is made.
+/// All replays of a study: traces × policies × budgets × blocks; then the runs of its tasks:
+/// prompts × blocks × (the full cache, then policies × budgets), in this order, so that a study's
+/// items have the same numbers whenever and wherever the plan is made. The task drift has no run of
+/// the full cache of its own.
 struct StudyPlan {
-  std::vector<std::string> identities;  // of each trace (Trace::identity); empty: not opened
+  std::vector<StudySource> sources;  // the traces, then the prompts of each task
   std::vector<StudyItem> items;
+  const StudySource& source(const StudyItem& item) const {
+    return sources.at(static_cast<std::size_t>(item.trace));
+  }
 };
 
-/// Opens every trace once, and checks that each can be replayed with each setting. A trace that
+/// Opens every trace once, and checks that each can be replayed with each setting; the model is
+/// known by its fingerprint, and prompts are not read. A trace, prompt or model that
 /// cannot be opened is a problem of its own items only. Throws FileError, naming trace and
 /// setting, for a block, budget or compression that a trace cannot have.
 StudyPlan plan_study(const Study& study);

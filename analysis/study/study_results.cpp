@@ -13,7 +13,7 @@ namespace kvloupe {
 
 namespace {
 constexpr long kApplication = 0x6B766C73;  // "kvls", in the header of the file
-constexpr long kVersion = 1;               // of the tables; a newer one is refused
+constexpr long kVersion = 2;               // of the tables; others are refused
 
 // One row of replay_values is the mean over the heads. In step_values, layer and head −1 stand for
 // the mean over the heads. NULL: unknown, or the measure does not apply to the policy.
@@ -21,7 +21,8 @@ constexpr const char* kTables = R"(
 CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE traces (trace INTEGER PRIMARY KEY, name TEXT NOT NULL, identity TEXT NOT NULL);
 CREATE TABLE measures (measure INTEGER PRIMARY KEY, name TEXT NOT NULL);
-CREATE TABLE items (item INTEGER PRIMARY KEY, trace INTEGER NOT NULL, policy TEXT NOT NULL,
+CREATE TABLE items (item INTEGER PRIMARY KEY, trace INTEGER NOT NULL, task TEXT NOT NULL,
+  policy TEXT NOT NULL,
   budget TEXT NOT NULL, block TEXT NOT NULL, entries INTEGER NOT NULL, tokens INTEGER NOT NULL,
   compression TEXT NOT NULL, state TEXT NOT NULL, problem TEXT NOT NULL, seconds REAL NOT NULL);
 CREATE TABLE replay_values (item INTEGER, measure INTEGER, value REAL,
@@ -34,7 +35,14 @@ CREATE TABLE step_values (item INTEGER, measure INTEGER, layer INTEGER, head INT
 
 /// What results depend on, by the name that a message about a change gives it.
 std::vector<std::pair<std::string, std::string>> settings_of(const Study& study) {
-  std::vector<std::string> traces, policies, budgets, blocks, files;
+  std::vector<std::string> traces, policies, budgets, blocks, files, prompts, tasks;
+  for (const PromptPlace& prompt : study.prompts) prompts.push_back(prompt.name);
+  for (const ModelTask& task : study.tasks) {
+    tasks.push_back(fmt::format("{} (lengths [{}], depths [{}], samples {}, needles {}, seed {})",
+                                task.task, fmt::join(task.lengths, ", "),
+                                fmt::join(task.depths, ", "), task.samples, task.needles,
+                                task.seed));
+  }
   for (const StudyTrace& trace : study.traces) traces.push_back(trace.name);
   for (const PolicySpec& policy : study.policies) {
     policies.push_back(policy.text());
@@ -53,7 +61,12 @@ std::vector<std::pair<std::string, std::string>> settings_of(const Study& study)
           {"blocks", list(blocks)},
           {"compression", study.compression ? compression_name(*study.compression) : "capture"},
           {"measures", list(study.measures)},
-          {"reduce", reduce_name(study.reduce)}};
+          {"reduce", reduce_name(study.reduce)},
+          {"model", study.model},
+          {"prompts", list(prompts)},
+          {"tasks", list(tasks)},
+          {"dtype", study.dtype},
+          {"positions", study.compact ? "compact" : "original"}};
 }
 
 Database open_existing(const std::filesystem::path& path) {
@@ -85,7 +98,7 @@ StudyResults::StudyResults(const std::filesystem::path& path, const Study& study
     create(settings, study, plan);
   } else {
     check_kind();
-    check_same(settings, study, plan);
+    check_same(settings, plan);
   }
 }
 
@@ -96,9 +109,9 @@ void StudyResults::check_kind() {
   const long version = database_.number("PRAGMA user_version");
   if (version != kVersion) {
     throw FileError(path_,
-                    fmt::format("was written by a newer kvloupe (results version {}, this one "
+                    fmt::format("was written by {} kvloupe (results version {}, this one "
                                 "reads {}); use that kvloupe, or choose another name",
-                                version, kVersion));
+                                version > kVersion ? "a newer" : "an earlier", version, kVersion));
   }
   check_whole();
 }
@@ -131,26 +144,27 @@ void StudyResults::create(const Settings& settings, const Study& study, const St
     Statement setting(database_, "INSERT INTO settings VALUES (?, ?)");
     for (const auto& [name, value] : settings) setting.bind(0, name).bind(1, value).run();
     Statement trace(database_, "INSERT INTO traces VALUES (?, ?, ?)");
-    for (std::size_t i = 0; i < study.traces.size(); ++i) {
-      trace.bind(0, static_cast<long>(i)).bind(1, study.traces[i].name);
-      trace.bind(2, plan.identities[i]).run();
+    for (std::size_t i = 0; i < plan.sources.size(); ++i) {
+      trace.bind(0, static_cast<long>(i)).bind(1, plan.sources[i].name);
+      trace.bind(2, plan.sources[i].identity).run();
     }
     Statement measure(database_, "INSERT INTO measures VALUES (?, ?)");
-    for (std::size_t i = 0; i < study.measures.size(); ++i) {
-      measure.bind(0, static_cast<long>(i)).bind(1, study.measures[i]).run();
+    const std::vector<std::string> measures = measures_of(study);
+    for (std::size_t i = 0; i < measures.size(); ++i) {
+      measure.bind(0, static_cast<long>(i)).bind(1, measures[i]).run();
     }
     Statement item(database_,
-                   "INSERT INTO items VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'waiting', '', 0)");
+                   "INSERT INTO items VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'waiting', '', 0)");
     for (std::size_t i = 0; i < plan.items.size(); ++i) {
       const StudyItem& one = plan.items[i];
-      item.bind(0, static_cast<long>(i)).bind(1, one.trace).bind(2, one.policy);
-      item.bind(3, one.budget).bind(4, one.block_word).bind(5, one.entries);
-      item.bind(6, one.block).bind(7, one.compression).run();
+      item.bind(0, static_cast<long>(i)).bind(1, one.trace).bind(2, plan.source(one).task);
+      item.bind(3, one.policy).bind(4, one.budget).bind(5, one.block_word);
+      item.bind(6, one.entries).bind(7, one.block).bind(8, one.compression).run();
     }
   });
 }
 
-void StudyResults::check_same(const Settings& settings, const Study& study, const StudyPlan& plan) {
+void StudyResults::check_same(const Settings& settings, const StudyPlan& plan) {
   for (const auto& [name, value] : settings) {
     if (const std::string before = setting(name); before != value) {
       throw FileError(path_, fmt::format("holds a study with other {}: {} there, {} now; choose "
@@ -163,26 +177,26 @@ void StudyResults::check_same(const Settings& settings, const Study& study, cons
     Statement known(database_, "SELECT identity FROM traces ORDER BY trace");
     while (known.next()) before.push_back(known.text(0));
   }
-  if (before.size() != plan.identities.size() || items().size() != plan.items.size()) {
+  if (before.size() != plan.sources.size() || items().size() != plan.items.size()) {
     throw FileError(path_, "is damaged: traces or items are missing; choose another name");
   }
   for (std::size_t i = 0; i < before.size(); ++i) {
     // A trace that cannot be opened now is a problem of the items that wait for it.
-    if (before[i] == plan.identities[i] || plan.identities[i].empty()) continue;
+    if (before[i] == plan.sources[i].identity || plan.sources[i].identity.empty()) continue;
     Statement done(database_, "SELECT COUNT(*) FROM items WHERE trace = ? AND state = 'done'");
     done.bind(0, static_cast<long>(i));
     done.next();
     if (done.integer(0) > 0) {
-      throw FileError(path_, "has results of " + in_quotes(study.traces[i].name, 200) +
+      throw FileError(path_, "has results of " + in_quotes(plan.sources[i].name, 200) +
                                  " as the file was before a change; choose another name, or put "
-                                 "that trace back");
+                                 "that file back");
     }
   }
   database_.transaction([&] {
     Statement trace(database_, "UPDATE traces SET identity = ? WHERE trace = ?");
     for (std::size_t i = 0; i < before.size(); ++i) {
-      if (plan.identities[i].empty()) continue;
-      trace.bind(0, plan.identities[i]).bind(1, static_cast<long>(i)).run();
+      if (plan.sources[i].identity.empty()) continue;
+      trace.bind(0, plan.sources[i].identity).bind(1, static_cast<long>(i)).run();
     }
     // What the plan did not know while a trace could not be opened.
     Statement item(database_,
@@ -212,9 +226,10 @@ std::vector<std::string> StudyResults::measures() {
 
 std::vector<StudyResults::Item> StudyResults::items() {
   std::vector<Item> items;
-  Statement statement(database_,
-                      "SELECT item, name, policy, budget, block, compression, entries, tokens, "
-                      "state, problem, seconds FROM items JOIN traces USING (trace) ORDER BY item");
+  Statement statement(
+      database_,
+      "SELECT item, name, policy, budget, block, compression, entries, tokens, "
+      "state, problem, seconds, task FROM items JOIN traces USING (trace) ORDER BY item");
   while (statement.next()) {
     Item item;
     item.number = statement.integer(0);
@@ -228,6 +243,7 @@ std::vector<StudyResults::Item> StudyResults::items() {
     item.state = statement.text(8);
     item.problem = statement.text(9);
     item.seconds = statement.real(10);
+    item.task = statement.text(11);
     items.push_back(std::move(item));
   }
   return items;
@@ -239,6 +255,10 @@ void StudyResults::record(const StudyOutcome& outcome) {
                    "UPDATE items SET state = ?, problem = ?, seconds = ? WHERE item = ?");
     item.bind(0, std::string(outcome.problem.empty() ? "done" : "failed"));
     item.bind(1, outcome.problem).bind(2, outcome.seconds).bind(3, outcome.item).run();
+    if (outcome.entries > 0) {
+      Statement entries(database_, "UPDATE items SET entries = ? WHERE item = ?");
+      entries.bind(0, outcome.entries).bind(1, outcome.item).run();
+    }
     Statement replay(database_, "INSERT INTO replay_values VALUES (?, ?, ?)");
     Statement head(database_, "INSERT INTO head_values VALUES (?, ?, ?, ?, ?)");
     Statement step(database_, "INSERT INTO step_values VALUES (?, ?, ?, ?, ?, ?)");
@@ -259,6 +279,15 @@ void StudyResults::record(const StudyOutcome& outcome) {
 void StudyResults::each_replay_value(
     const std::function<void(int item, int measure, double value)>& take) {
   Statement rows(database_, "SELECT item, measure, value FROM replay_values ORDER BY 1, 2");
+  while (rows.next()) take(rows.integer(0), rows.integer(1), rows.real(2));
+}
+
+void StudyResults::each_head_value(
+    int item, int measure, const std::function<void(int layer, int head, double value)>& take) {
+  Statement rows(database_,
+                 "SELECT layer, head, value FROM head_values WHERE item = ? AND measure = ? "
+                 "ORDER BY 1, 2");
+  rows.bind(0, item).bind(1, measure);
   while (rows.next()) take(rows.integer(0), rows.integer(1), rows.real(2));
 }
 

@@ -17,7 +17,7 @@ namespace kvloupe {
 class StudyResults {
  public:
   /// Opens an existing file for reading. Throws FileError: missing, another kind of file, written
-  /// by a newer version, damaged.
+  /// by another version, damaged.
   explicit StudyResults(const std::filesystem::path& path);
   /// Opens the results of this study to go on, or makes the file. Throws FileError as above, and
   /// where the file holds another study or a trace has changed since, with what differs.
@@ -26,6 +26,7 @@ class StudyResults {
   /// An item as the file has it.
   struct Item {
     int number = 0;
+    std::string task;  // kReplayTask, or what was run in the model
     std::string trace, policy, budget, block_word, compression;
     int entries = 0, block = 0;  // 0: not known yet
     std::string state;           // waiting, done, failed
@@ -41,6 +42,9 @@ class StudyResults {
 
   /// One value per measure and item that is done: the mean over the heads.
   void each_replay_value(const std::function<void(int item, int measure, double value)>& take);
+  /// The values by head that an item has of a measure, by layer and head; head −1: of the layer.
+  void each_head_value(int item, int measure,
+                       const std::function<void(int layer, int head, double value)>& take);
   /// The finest values that were kept of each measure (Reduce), by item, measure, layer, head,
   /// step.
   void each_value(const std::function<void(int item, const StudyValue& value)>& take);
@@ -50,7 +54,7 @@ class StudyResults {
   void check_kind();
   void check_whole();
   void create(const Settings& settings, const Study& study, const StudyPlan& plan);
-  void check_same(const Settings& settings, const Study& study, const StudyPlan& plan);
+  void check_same(const Settings& settings, const StudyPlan& plan);
 
   std::string path_;
   Database database_;

@@ -116,13 +116,17 @@ std::vector<StudyValue> StudyWorker::values(const StudyTask& task) {
   return values;
 }
 
-StudyOutcome StudyWorker::compute(const StudyTask& task) {
+void StudyWorker::compute(const StudyTask& task, StudyOutcome& outcome) {
+  outcome.values = values(task);
+}
+
+StudyOutcome ItemWorker::compute(const StudyTask& task) {
   using Clock = std::chrono::steady_clock;
   const Clock::time_point start = Clock::now();
   StudyOutcome outcome;
   outcome.item = task.item;
   try {
-    outcome.values = values(task);
+    compute(task, outcome);
   } catch (const std::bad_alloc&) {
     outcome.problem = "out of memory; try fewer processes, or a smaller block";
   } catch (const std::exception& error) {

@@ -6,20 +6,28 @@
 #include <vector>
 
 #include "analysis/record/layer_states.h"
-#include "analysis/study/study.h"
+#include "analysis/study/study_plan.h"
 #include "analysis/trace/trace.h"
 
 namespace kvloupe {
 
 /// One item, with all that a process needs to compute it.
 struct StudyTask {
-  int item = 0;  // its number in the plan
-  std::string trace, identity;
+  int item = 0;          // its number in the plan
+  StudySource source;    // of a task: what is run
+  std::string trace;     // the trace of a replay, or the prompt's file
+  std::string identity;  // of a replay's trace
+  std::string model;     // of a task: the folder, and how it runs
+  std::string dtype = "auto";
+  bool compact = false;
+  std::string budget;  // as written
   std::string policy;
   int entries = 0;
   int block = 0;
   std::string compression;
-  std::vector<std::string> measures;
+  std::vector<std::string> measures;  // of the item's task
+  /// The largest budget of the task's other runs, as written: what these can have in common.
+  std::string largest_budget;
   Reduce reduce = Reduce::steps;
 };
 
@@ -27,8 +35,8 @@ struct StudyTask {
 struct StudyValue {
   int measure = 0;  // index into the task's measures
   int layer = -1;   // −1: the mean over all heads
-  int head = -1;
-  int step = -1;  // −1: of the whole replay
+  int head = -1;    // −1 with a layer: of the layer, where the measure has no heads
+  int step = -1;    // −1: of the whole replay
   double value = 0.0;
 };
 
@@ -38,18 +46,34 @@ struct StudyOutcome {
   std::string problem;  // one line; empty: it was computed
   double seconds = 0.0;
   std::vector<StudyValue> values;  // ascending by measure, layer, head, step
+  int entries = 0;                 // the budget, where the plan did not know it
 };
 
-/// Computes items one after the other. The trace of the last one stays open and its states in
-/// memory, up to 1 GiB, so that replays of one trace read its states once.
-class StudyWorker {
+/// Computes items of one kind, one after the other.
+class ItemWorker {
  public:
-  /// `threads`: of each replay; 0: all cores.
-  explicit StudyWorker(int threads = 0);
-  /// Any failure is the outcome's problem. Values do not depend on the number of threads.
+  ItemWorker() = default;
+  virtual ~ItemWorker() = default;
+  ItemWorker(const ItemWorker&) = delete;
+  ItemWorker& operator=(const ItemWorker&) = delete;
+  /// Any failure is the outcome's problem.
   StudyOutcome compute(const StudyTask& task);
 
+ protected:
+  /// Fills in values and entries; throws what went wrong.
+  virtual void compute(const StudyTask& task, StudyOutcome& outcome) = 0;
+};
+
+/// Replays items. The trace of the last one stays open and its states in
+/// memory, up to 1 GiB, so that replays of one trace read its states once.
+class StudyWorker final : public ItemWorker {
+ public:
+  /// `threads`: of each replay; 0: all cores. Values do not depend on the number.
+  explicit StudyWorker(int threads = 0);
+  using ItemWorker::compute;
+
  private:
+  void compute(const StudyTask& task, StudyOutcome& outcome) override;
   void open(const StudyTask& task);
   std::vector<StudyValue> values(const StudyTask& task);
 

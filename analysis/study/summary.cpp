@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <tuple>
 
 #include "analysis/markdown.h"
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/one_line.h"
+#include "analysis/study/study_measures.h"
 
 namespace kvloupe {
 
@@ -23,6 +25,14 @@ std::vector<std::string> in_order(const std::vector<StudyResults::Item>& items,
       result.push_back(item.*text);
     }
   }
+  return result;
+}
+
+std::vector<StudyResults::Item> of_task(const std::vector<StudyResults::Item>& items,
+                                        const std::string& task) {
+  std::vector<StudyResults::Item> result;
+  std::copy_if(items.begin(), items.end(), std::back_inserter(result),
+               [&](const StudyResults::Item& item) { return item.task == task; });
   return result;
 }
 
@@ -46,13 +56,25 @@ std::vector<SummaryRow> summarise(StudyResults& results) {
     const StudyResults::Item& one = *item->second;
     cells[{measure, one.block_word, one.budget, one.policy}][one.trace] = value;
   });
-  const std::vector<std::string> policies = in_order(items, &StudyResults::Item::policy);
   std::vector<SummaryRow> rows;
   for (int m = 0; m < static_cast<int>(measures.size()); ++m) {
-    for (const std::string& block : in_order(items, &StudyResults::Item::block_word)) {
-      for (const std::string& budget : in_order(items, &StudyResults::Item::budget)) {
-        const ByTrace& first = cells[{m, block, budget, policies.front()}];
+    // Of the items that can have the measure; the full cache of a task is in the task's tables.
+    const auto known = find_study_measure(measures[static_cast<std::size_t>(m)]);
+    const std::vector<StudyResults::Item> own = of_task(items, known ? known->task : kReplayTask);
+    std::vector<StudyResults::Item> budgeted = own;
+    std::erase_if(budgeted, [](const StudyResults::Item& one) { return one.budget == kFullCache; });
+    if (budgeted.empty()) continue;
+    const std::string& first_policy = budgeted.front().policy;
+    const std::vector<std::string> policies = in_order(own, &StudyResults::Item::policy);
+    const std::vector<std::string> with_budget = in_order(budgeted, &StudyResults::Item::policy);
+    for (const std::string& block : in_order(own, &StudyResults::Item::block_word)) {
+      for (const std::string& budget : in_order(own, &StudyResults::Item::budget)) {
+        const ByTrace& first = cells[{m, block, budget, first_policy}];
         for (const std::string& policy : policies) {
+          if (budget == kFullCache
+                  ? policy != kFullCache
+                  : std::count(with_budget.begin(), with_budget.end(), policy) == 0)
+            continue;
           std::vector<double> values, differences;
           for (const auto& [trace, value] : cells[{m, block, budget, policy}]) {
             values.push_back(value);
@@ -66,7 +88,7 @@ std::vector<SummaryRow> summarise(StudyResults& results) {
           row.block = block;
           row.traces = static_cast<int>(values.size());
           row.value = interval(values);
-          if (policy != policies.front()) {
+          if (policy != first_policy && budget != kFullCache) {
             row.pairs = static_cast<int>(differences.size());
             row.from_first = interval(differences);
           }

@@ -22,7 +22,7 @@ struct ExportOptions {
   FigureOptions options;
 };
 
-/// What the figure is made from: traces, or the results of an evaluation.
+/// What the figure is made from: traces, or the results of an evaluation or a study.
 request::FigureMaker maker_of(const figure::FigureInfo& info,
                               const std::vector<std::string>& inputs) {
   if (request::reads_of(info).evaluation) {
@@ -62,7 +62,7 @@ std::string figure_list() {
   for (const figure::FigureInfo& info : figure::figure_catalog()) {
     const request::Reads reads = request::reads_of(info);
     text += fmt::format("  {:<14} {}{}\n", info.name, info.title,
-                        reads.evaluation       ? " (results of kvloupe-capture eval or rescue)"
+                        reads.evaluation       ? " (results of an evaluation or a study)"
                         : reads.other_loop     ? " (a full run and a closed-loop run)"
                         : reads.several_traces ? " (several traces)"
                                                : "");
@@ -84,7 +84,7 @@ void add_export(CLI::App& app, Action& action) {
   const auto options = std::make_shared<ExportOptions>();
   verb->add_option("INPUT", options->inputs,
                    "The trace file. Some figures compare several traces, or read results of "
-                   "kvloupe-capture eval")
+                   "kvloupe-capture eval or of kvloupe study")
       ->required();
   verb->add_option("--figure", options->figure, "The figure's name; see below")->required();
   verb->add_option("-o,--output", options->output, "FILE.svg, .pdf, .png, .csv or .html")

@@ -55,7 +55,8 @@ std::string why_skipped(const Piece& piece, const request::FigureInputs& inputs)
   const request::FigureRequest request = request::make_request(*piece.info, piece.settings, inputs);
   switch (request::missing(*piece.info, request)) {
     case request::Missing::evaluation:
-      return "it needs results of kvloupe-capture eval or rescue; give a results file too";
+      return "it needs results of kvloupe-capture eval or rescue, or of kvloupe study; give a "
+             "results file too";
     case request::Missing::trace:
       return "it needs a trace; give one too";
     case request::Missing::other_loop:
@@ -177,9 +178,10 @@ void add_gallery(CLI::App& app, Action& action) {
   CLI::App* verb =
       app.add_subcommand("gallery", "Write every figure in every format; needs no display");
   const auto options = std::make_shared<GalleryOptions>();
-  verb->add_option("INPUT", options->inputs,
-                   "The trace file. A second trace of the same tokens (a closed-loop run) and "
-                   "results of kvloupe-capture eval add the figures that need them")
+  verb->add_option(
+          "INPUT", options->inputs,
+          "The trace file. A second trace of the same tokens (a closed-loop run) and "
+          "results of kvloupe-capture eval or of kvloupe study add the figures that need them")
       ->required();
   verb->add_option("-o,--output", options->folder, "Folder for the files; created if missing")
       ->required();

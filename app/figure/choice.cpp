@@ -56,6 +56,9 @@ void check_meaning(const ChoiceInfo& choice, const std::string& text) {
     case ChoiceKind::blocks:
       parse_blocks(text);
       break;
+    case ChoiceKind::name:
+      if (trimmed(text).empty()) throw UsageError("give a name, or leave the choice out");
+      break;
     case ChoiceKind::number:
     case ChoiceKind::numbers:
       for (const double value : choice.kind == ChoiceKind::number

@@ -23,6 +23,7 @@ enum class ChoiceKind {
   numbers,   // 0.01,0.1,…
   number,
   tokens,  // 120-131,140, or the name of a segment, or auto
+  name,    // of something that the figure's file holds; only the file knows which there are
 };
 
 /// One choice a figure offers.

@@ -134,8 +134,9 @@ void check_trace_count(const FigureInfo& info, std::size_t count, const std::str
   const auto most = static_cast<std::size_t>(info.needs.most_traces);
   if (info.needs.evaluation) {
     if (count == 0) return;
-    throw UsageError(
-        fmt::format("figure {} needs results of kvloupe-capture eval or rescue", info.name));
+    throw UsageError(fmt::format(
+        "figure {} needs results of kvloupe-capture eval or rescue, or of kvloupe study",
+        info.name));
   }
   if (const int fewest = info.needs.fewest_traces; count < static_cast<std::size_t>(fewest)) {
     throw UsageError(

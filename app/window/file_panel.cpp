@@ -33,7 +33,7 @@ bool fits(const fs::path& file, FilePanel::Purpose purpose) {
   const std::string suffix = file.extension().string();
   if (purpose == Purpose::open_trace) {
     return suffix == ".h5" || suffix == ".hdf5" ||
-           (suffix == ".json" && looks_like_evaluation(file));
+           ((suffix == ".json" || suffix == ".sqlite") && looks_like_evaluation(file));
   }
   if (purpose == Purpose::open_model) return file.filename() == "config.json";
   if (purpose == Purpose::open_prompt) return suffix == ".txt" || suffix == ".md" || suffix.empty();

@@ -269,8 +269,8 @@ std::string missing_input(const figure::FigureInfo& info, const request::FigureR
     case request::Missing::nothing:
       break;
     case request::Missing::evaluation:
-      return "This view shows results of kvloupe-capture eval or rescue: open such a file (Ctrl "
-             "O).";
+      return "This view shows results of kvloupe-capture eval or rescue, or of kvloupe study: open "
+             "such a file (Ctrl O).";
     case request::Missing::trace:
       return "This view shows a trace: open one (Ctrl O).";
     case request::Missing::other_loop:

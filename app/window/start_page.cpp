@@ -100,7 +100,8 @@ void StartPage::draw_files(const PanelContext& c, const RecentFiles& recent, flo
   const float half = std::floor((width - ImGui::GetStyle().ItemSpacing.x) / 2);
   const std::string open = "Open…  " + std::string(keys_of(Command::open));
   if (ImGui::Button(open.c_str(), {half, 0})) c.ask(Command::open);
-  help_tooltip(c.fonts, "A trace, a session, or results of kvloupe-capture eval or rescue");
+  help_tooltip(c.fonts,
+               "A trace, a session, or results of kvloupe-capture eval or rescue, or of a study");
   ImGui::SameLine();
   const std::string capture = "New capture…  " + std::string(keys_of(Command::new_capture));
   if (ImGui::Button(capture.c_str(), {half, 0})) c.ask(Command::new_capture);

@@ -170,6 +170,7 @@ void Workspace::follow_evaluation() {
   const bool needles = evaluation->task == Evaluation::Task::needle;
   const char* first = needles                                        ? "needle-grid"
                       : evaluation->task == Evaluation::Task::rescue ? "rescue"
+                      : evaluation->task == Evaluation::Task::study  ? "study-budget"
                                                                      : "perplexity-budget";
   if (results.trace()) {
     show_view(state, first);

@@ -17,6 +17,7 @@ int run(int argc, char** argv) {
   add_run(app, action);
   add_eval(app, action);
   add_rescue(app, action);
+  add_study(app, action);
   add_tokens(app, action);
   const auto plugins = add_plugin_option(app);
   try {

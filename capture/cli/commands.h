@@ -12,6 +12,7 @@ using Action = std::function<int()>;
 void add_run(CLI::App& app, Action& action);
 void add_eval(CLI::App& app, Action& action);
 void add_rescue(CLI::App& app, Action& action);
+void add_study(CLI::App& app, Action& action);
 void add_tokens(CLI::App& app, Action& action);
 
 /// The whole program: parses, runs, reports. Returns the exit code.

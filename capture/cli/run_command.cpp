@@ -1,3 +1,6 @@
+#include <fmt/format.h>
+
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <optional>
@@ -12,7 +15,7 @@
 #include "capture/cli/interrupt.h"
 #include "capture/cli/progress_report.h"
 #include "capture/eval/eval_case.h"
-#include "capture/run/capture.h"
+#include "capture/run/capture_set.h"
 
 namespace kvloupe::capture_cli {
 
@@ -21,6 +24,7 @@ namespace {
 struct RunOptions {
   CaptureRequest request;
   EvalCaseRequest from;  // results, row
+  std::optional<std::filesystem::path> set;
   std::string policy = "full";
   std::string budget;
   Positions positions = Positions::original;
@@ -71,8 +75,37 @@ CaptureRequest request_of(const RunOptions& options) {
   return request;
 }
 
+/// Every prompt of a set into a folder.
+int run_set(const RunOptions& options, const CaptureRequest& each) {
+  CaptureSetRequest request;
+  request.each = each;
+  request.set = *options.set;
+  request.folder = each.target;
+  const std::unique_ptr<ProgressReport> report = make_progress_report(options.progress);
+  Progress progress;
+  const InterruptGuard guard(progress);
+  CaptureSetReport set_report;
+  set_report.done = [&](const std::filesystem::path& trace, const CaptureSummary& summary, int done,
+                        int total) {
+    report->on_done(trace, summary);
+    if (done == total || done % 10 == 0)
+      report->on_note(fmt::format("{} of {} traces are there", done, total));
+  };
+  set_report.found = [&](int traces) {
+    report->on_note(fmt::format("{} traces were there before and are left as they are", traces));
+  };
+  try {
+    run_capture_set(request, progress, *report, set_report);
+  } catch (const Cancelled&) {
+    throw WorkError("stopped; the traces made until then are in " + request.folder.string() +
+                    ": run the same command again to continue");
+  }
+  return 0;
+}
+
 int run_capture_command(const RunOptions& options) {
   const CaptureRequest request = request_of(options);
+  if (options.set) return run_set(options, request);
   const std::unique_ptr<ProgressReport> report = make_progress_report(options.progress);
   Progress progress;
   const InterruptGuard guard(progress);
@@ -101,6 +134,10 @@ void add_run(CLI::App& app, Action& action) {
   CLI::Option* results = prompt->add_option(
       "--results", options->from.results,
       "Results of kvloupe-capture eval --task needle: the prompt of one of its runs (--row)");
+  prompt->add_option("--prompt-set", options->set,
+                     "Many prompts: a folder of text files (*.txt), or JSON lines (*.jsonl) as "
+                     "RULER or LongBench lay them out; -o names a folder for the traces, and "
+                     "traces that it has already are left");
   prompt->require_option(1);
   add_case_options(*verb, results, options->from);
   CLI::Option* prompt_length = verb->add_option("--prompt-length", request.prompt_length,
@@ -112,7 +149,8 @@ void add_run(CLI::App& app, Action& action) {
                    "With --ids: the token at which the question begins, counted from 0 in the file")
       ->needs(ids)
       ->check(CLI::Range(1, 1 << 30));
-  verb->add_option("-o,--output", request.target, "The trace to write")->required();
+  verb->add_option("-o,--output", request.target, "The trace to write; with --prompt-set a folder")
+      ->required();
 
   CLI::Option* block =
       verb->add_option("--block", request.block, "Prompt tokens that are run at once")

@@ -10,16 +10,11 @@
 
 #include "analysis/error.h"
 #include "analysis/policy/policy_catalog.h"
-#include "analysis/policy/policy_files.h"
 #include "analysis/trace/model_fingerprint.h"
-#include "capture/eval/eval_run.h"
-#include "capture/eval/first_number.h"
 #include "capture/eval/haystack.h"
-#include "capture/eval/hidden_drift.h"
 #include "capture/eval/needle_template.h"
-#include "capture/eval/perplexity.h"
+#include "capture/eval/prompt_runs.h"
 #include "capture/model/load_transformer.h"
-#include "capture/run/capture_input.h"
 #include "capture/run/compute.h"
 #include "capture/run/model_description.h"
 
@@ -34,21 +29,9 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-/// A policy at a budget as written; the full cache has none.
-struct Setting {
-  PolicySpec policy;
-  std::optional<Budget> budget;
-
-  Json key() const {
-    Json key{{"policy", policy.text()}, {"budget", budget ? budget->text() : std::string("full")}};
-    if (const std::string files = policy_files(policy); !files.empty()) key["policy_files"] = files;
-    return key;
-  }
-};
-
 /// The full cache first, then policies × budgets.
-std::vector<Setting> settings_of(const EvalRequest& request) {
-  std::vector<Setting> settings{{parse_policy("full"), {}}};
+std::vector<EvalSetting> settings_of(const EvalRequest& request) {
+  std::vector<EvalSetting> settings{EvalSetting::full_cache()};
   for (const PolicySpec& policy : request.policies) {
     if (keeps_everything(policy)) continue;
     check_closed_loop(policy);
@@ -78,6 +61,15 @@ class Evaluation {
     refuse_changed_policies();
     results_->set_fingerprint(model_fingerprint(request.model, progress));
     model_ = std::make_unique<Transformer>(load_transformer(request.model, config_, type_, device));
+    running_ = {request.model,
+                &config_,
+                &info_,
+                tokenizer_.get(),
+                model_.get(),
+                request.block,
+                request.positions,
+                request.most_shared,
+                request.most_reference};
   }
 
   EvalResults run() {
@@ -121,7 +113,7 @@ class Evaluation {
   /// Runs of a policy whose files or plugin have changed since do not go together with new ones.
   void refuse_changed_policies() const {
     for (const Json& run : results_->runs()) {
-      for (const Setting& setting : settings_) {
+      for (const EvalSetting& setting : settings_) {
         const Json key = setting.key();
         if (run["policy"] != key["policy"]) continue;
         if (run.value("policy_files", "") == key.value("policy_files", "")) continue;
@@ -133,9 +125,9 @@ class Evaluation {
   }
 
   /// Settings whose run of this case is not in the results.
-  std::vector<Setting> missing(const Json& of_case) {
-    std::vector<Setting> wanted;
-    for (const Setting& setting : settings_) {
+  std::vector<EvalSetting> missing(const Json& of_case) {
+    std::vector<EvalSetting> wanted;
+    for (const EvalSetting& setting : settings_) {
       Json key = setting.key();
       key.update(of_case);
       if (results_->has(key)) {
@@ -153,126 +145,54 @@ class Evaluation {
     if (report_.run) report_.run(done_, total_, run);
   }
 
-  /// What the runs of one prompt can have in common: up to the largest budget nothing is cut.
-  Recording recording_for(int prompt_length) const {
+  /// The largest budget of the settings: up to it the runs of a prompt are the same.
+  int most_entries(int prompt_length) const {
     int most = 0;
-    for (const Setting& setting : settings_) {
+    for (const EvalSetting& setting : settings_) {
       if (setting.budget) most = std::max(most, setting.budget->resolve(prompt_length));
     }
-    return {std::min(most, prompt_length - 1), request_.most_shared};
+    return most;
   }
 
-  /// The full cache's run fills the recording, the others begin with it.
-  EvalRun start(const Setting& setting, int prompt_length, int most_tokens,
-                Recording& recording) const {
-    EvalRun::Options options;
-    options.most_tokens = most_tokens;
-    options.block = request_.block;
-    if (setting.budget) {
-      options.loop =
-          ClosedLoop{setting.policy, setting.budget->resolve(prompt_length), request_.positions};
-      options.shared = &recording;
-    } else {
-      options.record = &recording;
+  /// Makes the runs of one prompt, and saves them. The first one's time counts the full cache's
+  /// run, which is made also where it is in the results already: the others are compared with it.
+  template <typename Runs>
+  void make_runs(Runs& runs, const std::vector<EvalSetting>& settings, const Json& of_case,
+                 Clock::time_point begin) {
+    for (const EvalSetting& setting : settings) {
+      if (setting.budget) begin = Clock::now();
+      Json run = setting.key();
+      run["entries"] = setting.entries(runs.tokens());
+      run.update(of_case);
+      run.update(runs.run(setting, progress_));
+      run["seconds"] = seconds_since(begin);
+      record(std::move(run));
     }
-    return {*model_, info_, options};
-  }
-
-  static int entries_of(const Setting& setting, int prompt_length) {
-    return setting.budget ? setting.budget->resolve(prompt_length) : prompt_length;
+    results_->save();
   }
 
   void needle(const NeedleCase& wanted) {
     const Json of_case{
         {"length", wanted.length}, {"depth", wanted.depth}, {"sample", wanted.sample}};
-    const std::vector<Setting> settings = missing(of_case);
+    const std::vector<EvalSetting> settings = missing(of_case);
     if (settings.empty()) return;
-    const NeedleTask task = haystack_.needle(wanted, request_.needles);
-    const int tokens = static_cast<int>(task.tokens.ids.size());
-    check_vocabulary(task.tokens.ids, config_, request_.model);
-    auto begin = Clock::now();
-    // Also where its own run is there already: what every other one is compared with, in the state
-    // that the answer's first token comes from.
-    HiddenStates full(*model_, tokens - 1, 1);
-    Recording recording = recording_for(tokens);
-    const std::string full_answer = answer(
-        task, settings_.front(), recording,
-        [&](int layer, int first, const at::Tensor& hidden) { full.keep(layer, first, hidden); });
-    for (const Setting& setting : settings) {
-      if (setting.budget) begin = Clock::now();
-      HiddenDrift drift(*model_, full);
-      const std::string text = !setting.budget
-                                   ? full_answer
-                                   : answer(task, setting, recording,
-                                            [&](int layer, int first, const at::Tensor& hidden) {
-                                              drift.add(layer, first, hidden);
-                                            });
-      Json run = setting.key();
-      run["entries"] = entries_of(setting, tokens);
-      run.update(of_case);
-      run["tokens"] = tokens;
-      run["expected"] = task.answer;
-      run["answer"] = text;
-      run["correct"] = first_number(text) == task.answer;
-      if (setting.budget) run.update(drift.means());
-      run["seconds"] = seconds_since(begin);
-      record(std::move(run));
-    }
-    results_->save();
-  }
-
-  /// What the model says after the question; `on_hidden` is for the prompt.
-  std::string answer(const NeedleTask& task, const Setting& setting, Recording& recording,
-                     const EvalRun::HiddenHook& on_hidden) {
-    const std::vector<std::int32_t>& ids = task.tokens.ids;
-    const int length = static_cast<int>(ids.size());
-    EvalRun run = start(setting, length, length + template_.answer_tokens, recording);
-    const bool regular = request_.compression == Compression::regular;
-    const auto context = static_cast<std::size_t>(regular ? length : task.question_begin);
-    run.read(std::span(ids).first(context), true, progress_, on_hidden);
-    if (!regular) run.read(std::span(ids).subspan(context), false, progress_, on_hidden);
-    std::vector<std::int32_t> whole = ids;
-    for (int i = 0; i < template_.answer_tokens; ++i) {
-      const std::int32_t choice = run.choice();
-      if (ends_text(choice, config_, tokenizer_.get())) break;
-      whole.push_back(choice);
-      if (i + 1 < template_.answer_tokens) {
-        run.read(std::span(whole).last(1), regular, progress_);
-      }
-    }
-    const std::string before = tokenizer_->decode(ids);
-    const std::string after = tokenizer_->decode(whole);
-    return after.substr(std::min(before.size(), after.size()));
+    NeedleTask task = haystack_.needle(wanted, request_.needles);
+    const int most = most_entries(static_cast<int>(task.tokens.ids.size()));
+    const auto begin = Clock::now();
+    NeedleRuns runs(running_, std::move(task), template_.answer_tokens,
+                    request_.compression == Compression::context_only, most, progress_);
+    make_runs(runs, settings, of_case, begin);
   }
 
   void perplexity(int length, int sample) {
     const Json of_case{{"length", length}, {"sample", sample}};
-    const std::vector<Setting> settings = missing(of_case);
+    const std::vector<EvalSetting> settings = missing(of_case);
     if (settings.empty()) return;
-    const std::vector<std::int32_t> ids = haystack_.text(length, sample).ids;
-    const int tokens = static_cast<int>(ids.size());
-    check_vocabulary(ids, config_, request_.model);
-    auto begin = Clock::now();
-    // Also where its own run is there already: what every other one is compared with.
-    Recording recording = recording_for(tokens);
-    const Perplexity full(start(settings_.front(), tokens, tokens, recording), ids,
-                          request_.most_reference, progress_, report_.note);
-    for (const Setting& setting : settings) {
-      if (setting.budget) begin = Clock::now();
-      Json run = setting.key();
-      run["entries"] = entries_of(setting, tokens);
-      run.update(of_case);
-      run["tokens"] = tokens;
-      if (setting.budget) {
-        run.update(full.compare(start(setting, tokens, tokens, recording), progress_));
-      } else {
-        run["loss"] = full.loss();
-        run["loss_difference"] = 0.0;
-      }
-      run["seconds"] = seconds_since(begin);
-      record(std::move(run));
-    }
-    results_->save();
+    std::vector<std::int32_t> ids = haystack_.text(length, sample).ids;
+    const int most = most_entries(static_cast<int>(ids.size()));
+    const auto begin = Clock::now();
+    PerplexityRuns runs(running_, std::move(ids), most, progress_, report_.note);
+    make_runs(runs, settings, of_case, begin);
   }
 
   const EvalRequest& request_;
@@ -280,13 +200,14 @@ class Evaluation {
   const EvalReport& report_;
   ModelConfig config_;
   ModelInfo info_;
-  std::vector<Setting> settings_;
+  std::vector<EvalSetting> settings_;
   std::unique_ptr<Tokenizer> tokenizer_;
   NeedleTemplate template_;
   Haystack haystack_;
   at::ScalarType type_ = at::kFloat;
   std::unique_ptr<EvalResults> results_;
   std::unique_ptr<Transformer> model_;
+  RunningModel running_;
   long done_ = 0, total_ = 0;
 };
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
+#include <optional>
 #include <string>
 
 #include "analysis/error.h"
@@ -160,7 +161,7 @@ void write_vocabulary(const Tokenizer& tokenizer, const ModelInfo& model, TraceW
 }  // namespace
 
 CaptureSummary run_capture(const CaptureRequest& request, Progress& progress,
-                           CaptureObserver& observer) {
+                           CaptureObserver& observer, const Transformer* loaded) {
   const auto start = std::chrono::steady_clock::now();
   const c10::InferenceMode no_gradients;
   const ModelConfig config = read_model_config(request.model);
@@ -205,7 +206,9 @@ CaptureSummary run_capture(const CaptureRequest& request, Progress& progress,
   // Opened before the weights are read: a target that cannot be written is found at once.
   TraceWriter writer(request.target, info, run, options);
   progress.check();
-  const Transformer model = load_transformer(request.model, config, type, device);
+  std::optional<Transformer> own;
+  if (loaded == nullptr) own.emplace(load_transformer(request.model, config, type, device));
+  const Transformer& model = own ? *own : *loaded;
   run.attention_scale = model.attention_scale();
   progress.check();
 

@@ -14,6 +14,8 @@
 
 namespace kvloupe {
 
+class Transformer;
+
 enum class AttentionStorage { automatic, full, none };
 
 /// One run of `kvloupe-capture run`. Exactly one of prompt, text, ids and tokens is given.
@@ -69,8 +71,9 @@ inline constexpr int kLongestStoredAttention = 2048;
 
 /// Loads the model, runs the prompt in blocks and the generated tokens one by one, and writes the
 /// trace on the way. At the end there is either a complete trace or none. Throws UsageError,
-/// FileError, WorkError, and Cancelled through progress.
+/// FileError, WorkError, and Cancelled through progress. `loaded`: the request's model, where it is
+/// in memory already, with the dtype and on the device that the request asks for.
 CaptureSummary run_capture(const CaptureRequest& request, Progress& progress,
-                           CaptureObserver& observer);
+                           CaptureObserver& observer, const Transformer* loaded = nullptr);
 
 }  // namespace kvloupe

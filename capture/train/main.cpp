@@ -13,6 +13,7 @@
 #include "analysis/failure.h"
 #include "capture/run/compute.h"
 #include "capture/train/prompt_file.h"
+#include "capture/train/prompt_set.h"
 #include "capture/train/report.h"
 #include "capture/train/trainer.h"
 
@@ -104,6 +105,24 @@ int main(int argc, char** argv) {
 
   std::string prompt_folder;
   std::uint64_t prompt_seed = 7;
+  PromptSetRequest set;
+  set.kinds = {"mixed"};
+  set.lengths = {512};
+  CLI::App* prompt_set = app.add_subcommand(
+      "prompt-set", "Write seeded prompts of given kinds and lengths, for studies");
+  prompt_set->add_option("-o,--output", set.folder, "Folder for the prompt files")->required();
+  prompt_set->add_option("--count", set.count, "Prompts of each kind and length")
+      ->check(CLI::Range(1, 10'000));
+  prompt_set->add_option("--kinds", set.kinds, "Kinds of prompts, separated by commas; see below")
+      ->delimiter(',');
+  prompt_set->add_option("--lengths", set.lengths, "Tokens of a prompt, separated by commas")
+      ->delimiter(',')
+      ->check(CLI::Range(2, 1 << 20));
+  prompt_set->add_option("--seed", set.seed, "Other seeds give other prompts");
+  std::string kinds = "Kinds:\n";
+  for (const PromptKind& kind : prompt_kinds()) kinds += "  " + kind.name + ": " + kind.what + "\n";
+  prompt_set->footer(kinds);
+
   CLI::App* prompts = app.add_subcommand("prompts", "Write the demo prompts");
   prompts->add_option("-o,--output", prompt_folder, "folder")->required();
   prompts->add_option("--seed", prompt_seed, "seed");
@@ -130,6 +149,7 @@ int main(int argc, char** argv) {
       report(model_folder,
              [](const std::string& line) { std::puts(line.c_str()), std::fflush(stdout); });
     }
+    if (prompt_set->parsed()) write_prompt_set(set);
     if (prompts->parsed()) write_prompts(prompt_folder, prompt_seed);
     return 0;
   } catch (const std::exception&) {

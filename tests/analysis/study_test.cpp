@@ -109,8 +109,10 @@ TEST_F(StudyTest, WhatIsWrongInAFileIsSaidWithItsField) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"{", "is not a JSON object"},
       {"[]", "is not a JSON object"},
-      {with("model", R"("m")"), "\"model\": is not a field of a study of replays; the fields are"},
-      {with("traces", ""), "traces: write a list"},
+      {with("modl", R"("m")"), "\"modl\": is not a field of a study; the fields are"},
+      {with("model", R"("m")"), "model: runs in the model need \"tasks\""},
+      {with("traces", ""), "traces: write traces to replay, or a model and tasks"},
+      {with("traces", "[]"), "traces: write a list"},
       {with("traces", R"(["b.h5"])"), "\"b.h5\" is missing"},
       {with("traces", R"(["x*.h5"])"), "\"x*.h5\" matches no file"},
       {with("policies", R"(["h2"])"), "policies: policy: 'h2' at column 1"},
@@ -306,10 +308,12 @@ TEST_F(StudyTest, OnlyResultsOfThisVersionAreOpenedAndByOneStudy) {
   write_traces({"a.h5"});
   const std::filesystem::path study = write(kSmall);
   run(study);
-  Database(folder_ / "out.sqlite", Database::Access::write).run("PRAGMA user_version = 2");
+  Database(folder_ / "out.sqlite", Database::Access::write).run("PRAGMA user_version = 3");
   EXPECT_THAT(failure_of([&] { run(study); }), HasSubstr("written by a newer kvloupe"));
   EXPECT_THAT(failure_of([&] { StudyResults reading(folder_ / "out.sqlite"); }),
               HasSubstr("written by a newer kvloupe"));
+  Database(folder_ / "out.sqlite", Database::Access::write).run("PRAGMA user_version = 1");
+  EXPECT_THAT(failure_of([&] { run(study); }), HasSubstr("written by an earlier kvloupe"));
   const std::filesystem::path text = write("not a database, but a text of some length\n", "a.txt");
   EXPECT_THAT(failure_of([&] { run(study, "a.txt"); }), HasSubstr("is not a results file"));
   Database(folder_ / "other.sqlite", Database::Access::write).run("CREATE TABLE mine (x)");

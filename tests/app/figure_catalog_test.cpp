@@ -26,6 +26,7 @@
 #include "tests/app/page_reader.h"
 #include "tests/app/well_formed.h"
 #include "tests/support/synthetic_evaluation.h"
+#include "tests/support/synthetic_study.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
 
@@ -69,10 +70,13 @@ class FigureCatalogTest : public ::testing::TestWithParam<std::string> {
         new Evaluation(read_evaluation(test::write_synthetic_evaluation(*folder / "needle.json"))));
     rescue = new std::shared_ptr<const Evaluation>(
         new Evaluation(read_evaluation(test::write_synthetic_rescue(*folder / "rescue.json"))));
+    study = new std::shared_ptr<const Evaluation>(
+        new Evaluation(read_evaluation(test::write_synthetic_study(*folder / "study.sqlite"))));
     fonts = new TextMetrics();
   }
   static void TearDownTestSuite() {
     delete fonts;
+    delete study;
     delete rescue;
     delete evaluation;
     delete with_head;
@@ -94,7 +98,10 @@ class FigureCatalogTest : public ::testing::TestWithParam<std::string> {
   }
 
   const std::shared_ptr<const Evaluation>& results() const {
-    return info().unfit(**evaluation).empty() ? *evaluation : *rescue;
+    for (const auto* one : {evaluation, rescue}) {
+      if (info().unfit(**one).empty()) return *one;
+    }
+    return *study;
   }
 
   static test::TemporaryFolder* folder;
@@ -103,6 +110,7 @@ class FigureCatalogTest : public ::testing::TestWithParam<std::string> {
   static std::shared_ptr<const Trace>* with_head;  // the same with an output head
   static std::shared_ptr<const Evaluation>* evaluation;
   static std::shared_ptr<const Evaluation>* rescue;
+  static std::shared_ptr<const Evaluation>* study;
   static TextMetrics* fonts;
 };
 test::TemporaryFolder* FigureCatalogTest::folder = nullptr;
@@ -111,6 +119,7 @@ std::shared_ptr<const Trace>* FigureCatalogTest::closed = nullptr;
 std::shared_ptr<const Trace>* FigureCatalogTest::with_head = nullptr;
 std::shared_ptr<const Evaluation>* FigureCatalogTest::evaluation = nullptr;
 std::shared_ptr<const Evaluation>* FigureCatalogTest::rescue = nullptr;
+std::shared_ptr<const Evaluation>* FigureCatalogTest::study = nullptr;
 TextMetrics* FigureCatalogTest::fonts = nullptr;
 
 TEST_P(FigureCatalogTest, AsAPageItSaysWhatItSaysAtEveryPlace) {

@@ -139,10 +139,10 @@ TEST_F(StudyRanks, ResultsAreEqualAndOutliveAKilledRank) {
 }
 
 TEST_F(StudyRanks, AWrongStudyEndsAllProcessesWithOneLine) {
-  std::ofstream(folder_ / "wrong.json") << R"({"traces": ["*.h5"], "model": "m"})";
+  std::ofstream(folder_ / "wrong.json") << R"({"traces": ["*.h5"], "modl": "m"})";
   EXPECT_NE(wait(start("wrong.sqlite", "wrong.json")), 0);
   const std::string said = content(folder_ / "said.txt");
-  const std::string line = "\"model\": is not a field";
+  const std::string line = "\"modl\": is not a field";
   ASSERT_NE(said.find(line), std::string::npos) << said;
   EXPECT_EQ(said.find(line), said.rfind(line));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "wrong.sqlite"));

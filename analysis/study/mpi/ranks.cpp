@@ -1,7 +1,8 @@
 #include "analysis/study/mpi/ranks.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <cstdlib>
 
 #ifdef KVLOUPE_MPI
 #include <mpi.h>
@@ -16,18 +17,30 @@
 
 namespace kvloupe {
 
-int launched_processes() {
-  int processes = 1;
-  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}) {
-    if (const char* value = std::getenv(name)) processes = std::max(processes, std::atoi(value));
-  }
-  return processes;
+int launched_processes(const Variable& variable) {
+  const auto number = [&](const char* name) {
+    const char* value = variable(name);
+    return value == nullptr ? 0 : std::atoi(value);
+  };
+  const int processes = std::max({1, number("OMPI_COMM_WORLD_SIZE"), number("PMI_SIZE")});
+  // Of the step that srun started; a batch script is in none, however many tasks its job has.
+  const int tasks = number("SLURM_STEP_NUM_TASKS");
+  if (processes > 1 || tasks <= 1) return processes;
+  if (variable("PMIX_RANK") != nullptr) return tasks;
+  // mpirun starts one daemon per node with srun; what runs below that has mpirun's variables.
+  const bool joined =
+      variable("PMI_RANK") != nullptr || variable("OMPI_COMM_WORLD_RANK") != nullptr;
+  if (joined || variable("SLURM_PROCID") == nullptr) return processes;
+  throw UsageError(
+      fmt::format("study: srun started {} processes that do not know of each other; start them "
+                  "with srun --mpi=pmix, or with mpirun",
+                  tasks));
 }
 
 #ifndef KVLOUPE_MPI
 
 void run_study_on_ranks(const std::filesystem::path&, const std::filesystem::path&,
-                        const StudyRun::Report&) {
+                        const StudyRun::Report&, StudyPart, const MakeWorker&) {
   throw UsageError(
       "study: several processes were started, but this kvloupe was built without MPI; start one, "
       "which uses all cores");
@@ -115,7 +128,7 @@ int wait_for_any() {
 /// Answers every question until each of the workers has heard of the end. After a failure of its
 /// own it hands out nothing more, and throws that failure when all workers have stopped.
 void hand_out(int workers, const std::filesystem::path& study, const std::filesystem::path& results,
-              const StudyRun::Report& report) {
+              const StudyRun::Report& report, StudyPart part) {
   std::exception_ptr failure;
   std::unique_ptr<StudyRun> run;
   const auto guarded = [&](const auto& work) {
@@ -126,7 +139,7 @@ void hand_out(int workers, const std::filesystem::path& study, const std::filesy
       failure = std::current_exception();
     }
   };
-  guarded([&] { run = std::make_unique<StudyRun>(study, results, report); });
+  guarded([&] { run = std::make_unique<StudyRun>(study, results, report, part); });
   while (workers > 0) {
     const int worker = wait_for_any();
     const std::string outcome = receive(worker, kAsk);
@@ -142,8 +155,7 @@ void hand_out(int workers, const std::filesystem::path& study, const std::filesy
   run->finish();
 }
 
-void compute(int threads) {
-  StudyWorker worker(threads);
+void compute(ItemWorker& worker) {
   std::string outcome;
   for (;;) {
     send(outcome, 0, kAsk);
@@ -155,14 +167,15 @@ void compute(int threads) {
 }  // namespace
 
 void run_study_on_ranks(const std::filesystem::path& study, const std::filesystem::path& results,
-                        const StudyRun::Report& report) {
+                        const StudyRun::Report& report, StudyPart part,
+                        const MakeWorker& make_worker) {
   const Ranks ranks;
   const int threads = Ranks::threads();
   if (ranks.rank() == 0) {
-    if (ranks.size() == 1) return run_study(study, results, report);
-    hand_out(ranks.size() - 1, study, results, report);
+    if (ranks.size() == 1) return run_study(study, results, report, part, make_worker);
+    hand_out(ranks.size() - 1, study, results, report, part);
   } else {
-    compute(threads);
+    compute(*make_worker(threads));
   }
 }
 

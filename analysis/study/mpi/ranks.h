@@ -1,20 +1,31 @@
 #pragma once
 
+#include <cstdlib>
 #include <filesystem>
+#include <functional>
 
 #include "analysis/study/run_study.h"
 
 namespace kvloupe {
 
-/// How many processes a launcher such as mpirun started together, by the variables that it sets; 1
-/// without one. Does not start MPI, which may fail where no launcher is.
-int launched_processes();
+/// The value of an environment variable, or null.
+using Variable = std::function<const char*(const char* name)>;
+
+/// How many processes a launcher started together, by the variables that it sets; 1 without one.
+/// Knows mpirun of Open MPI (OMPI_COMM_WORLD_SIZE), launchers that speak PMI (PMI_SIZE: MPICH's,
+/// and srun --mpi=pmi2), and srun --mpi=pmix (PMIX_RANK beside SLURM_STEP_NUM_TASKS). Throws
+/// UsageError where srun started several processes without either, which would each be alone. Does
+/// not start MPI, which may fail where no launcher is.
+int launched_processes(const Variable& variable = [](const char* name) {
+  return static_cast<const char*>(std::getenv(name));
+});
 
 /// Runs a study with the other processes: rank 0 plans, hands out the items, and is the only one
 /// that reads the study file and writes results; all others compute. To be called once, by every
 /// process. Rank 0 throws what run_study() throws, the others nothing but for an outcome that
 /// cannot be sent. Throws UsageError where kvloupe was built without MPI.
 void run_study_on_ranks(const std::filesystem::path& study, const std::filesystem::path& results,
-                        const StudyRun::Report& report);
+                        const StudyRun::Report& report, StudyPart part = StudyPart::replays,
+                        const MakeWorker& make_worker = make_replay_worker);
 
 }  // namespace kvloupe

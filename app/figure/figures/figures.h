@@ -55,7 +55,12 @@
   FIGURE(needle_grid_figure)          \
   FIGURE(perplexity_budget_figure)    \
   FIGURE(layer_drift_figure)          \
-  FIGURE(rescue_figure)
+  FIGURE(rescue_figure)               \
+  FIGURE(study_budget_figure)         \
+  FIGURE(study_ranks_figure)          \
+  FIGURE(study_heads_figure)          \
+  FIGURE(study_layers_figure)         \
+  FIGURE(study_loops_figure)
 // clang-format on
 
 namespace kvloupe::figure {

@@ -118,10 +118,10 @@ FigureInfo layer_drift_figure() {
   info.needs.evaluated_budget = true;
   info.unfit = [](const Evaluation& evaluation) -> std::string {
     if (evaluation.layers() > 0) return {};
-    return evaluation.task == Evaluation::Task::rescue
-               ? "has the results of kvloupe-capture rescue; give results of kvloupe-capture eval"
-               : "has no hidden states: an earlier version wrote the file, or the states needed "
-                 "too much memory. Run the evaluation again into another file";
+    const std::string why = why_no_evaluation(evaluation);
+    if (!why.empty()) return why;
+    return "has no hidden states: an earlier version wrote the file, or the states needed too much "
+           "memory. Run the evaluation again into another file";
   };
   info.compute = compute;
   return info;

@@ -195,6 +195,7 @@ FigureInfo needle_grid_figure() {
   info.needs.evaluated_budget = true;
   info.unfit = [](const Evaluation& evaluation) -> std::string {
     if (evaluation.task == Evaluation::Task::needle) return {};
+    if (evaluation.task == Evaluation::Task::study) return why_no_evaluation(evaluation);
     return evaluation.task == Evaluation::Task::rescue
                ? "has no needle at several depths; show figure rescue"
                : "has no needles; show figure perplexity-budget, or run --task needle";

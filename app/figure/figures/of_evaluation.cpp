@@ -15,12 +15,20 @@ FigureInfo evaluation_figure(std::string name, std::string title, std::string to
   info.needs.evaluation = true;
   info.needs.fewest_traces = 0;
   info.needs.most_traces = 0;
-  info.unfit = [](const Evaluation& evaluation) -> std::string {
-    if (evaluation.task != Evaluation::Task::rescue) return {};
+  info.unfit = why_no_evaluation;
+  return info;
+}
+
+std::string why_no_evaluation(const Evaluation& evaluation) {
+  if (evaluation.task == Evaluation::Task::rescue) {
     return "has the results of kvloupe-capture rescue; show figure rescue, or give results of "
            "kvloupe-capture eval";
-  };
-  return info;
+  }
+  if (evaluation.task == Evaluation::Task::study) {
+    return "has the results of a study; show figure study-budget, study-ranks, study-heads, "
+           "study-layers or study-loops, or give results of kvloupe-capture eval";
+  }
+  return {};
 }
 
 std::string evaluated_budget(const FigureInput& input) {

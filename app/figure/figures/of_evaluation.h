@@ -12,6 +12,10 @@ namespace kvloupe::figure {
 FigureInfo evaluation_figure(std::string name, std::string title, std::string tooltip,
                              const char* verb = "eval");
 
+/// Why a file is not of kvloupe-capture eval: the one line that sends a person to what shows it.
+/// Empty where it is.
+std::string why_no_evaluation(const Evaluation& evaluation);
+
 /// The evaluated budget nearest to the one chosen, as written; a count is of the mean prompt. Empty
 /// where only the full cache was run.
 std::string evaluated_budget(const FigureInput& input);

@@ -1,0 +1,171 @@
+#include "analysis/study/prompt_set.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <system_error>
+
+#include "analysis/error.h"
+#include "analysis/file_identity.h"
+#include "analysis/one_line.h"
+
+namespace kvloupe {
+
+namespace {
+namespace fs = std::filesystem;
+using json = nlohmann::json;
+
+constexpr std::size_t kMostBytes = std::size_t{1} << 28U;  // of a line
+constexpr int kMostPrompts = 1'000'000;
+
+bool is_blank(const std::string& line) {
+  return line.find_first_not_of(" \t\r") == std::string::npos;
+}
+
+std::ifstream open(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) throw FileError(path.string(), "cannot be read; check its name and permissions");
+  return in;
+}
+
+/// Calls take(number, text) for each line that is not blank; false from it ends the reading.
+template <typename Take>
+void each_line(const fs::path& path, const Take& take) {
+  std::ifstream in = open(path);
+  std::string line;
+  for (int number = 0; std::getline(in, line); ++number) {
+    if (line.size() > kMostBytes) {
+      throw FileError(path.string(), fmt::format("line {} has more than 256 MB; is this a file of "
+                                                 "JSON lines?",
+                                                 number + 1));
+    }
+    if (!is_blank(line) && !take(number, line)) return;
+  }
+  if (in.bad()) throw FileError(path.string(), "cannot be read to its end; check the disk");
+}
+
+std::string line_at(const PromptPlace& place) {
+  std::optional<std::string> found;
+  each_line(place.path, [&](int number, const std::string& line) {
+    if (number == place.line) found = line;
+    return number < place.line;
+  });
+  if (!found) {
+    throw FileError(place.path.string(),
+                    fmt::format("has no line {} any more; start the study again", place.line + 1));
+  }
+  return *found;
+}
+
+/// A line of a benchmark, with messages that name the line.
+class Line {
+ public:
+  explicit Line(const PromptPlace& place) : place_(place) {
+    document_ = json::parse(line_at(place), nullptr, false);
+    if (!document_.is_object()) fail("is not a JSON object; write one object per line");
+  }
+  [[noreturn]] void fail(const std::string& why) const {
+    throw FileError(place_.path.string(), fmt::format("line {} {}", place_.line + 1, why));
+  }
+  bool has(const char* field) const {
+    const auto found = document_.find(field);
+    return found != document_.end() && !found->is_null();
+  }
+  std::string text(const char* field) const {
+    if (!has(field)) return {};
+    if (!document_.at(field).is_string()) fail(fmt::format("has a \"{}\" that is no text", field));
+    return document_.at(field).get<std::string>();
+  }
+  std::vector<std::string> texts(const char* field) const {
+    std::vector<std::string> result;
+    if (!has(field)) return result;
+    const json& list = document_.at(field);
+    const auto is_text = [](const json& one) { return one.is_string(); };
+    if (list.is_string()) return {list.get<std::string>()};
+    if (!list.is_array() || !std::all_of(list.begin(), list.end(), is_text))
+      fail(fmt::format("has \"{}\" that are no list of texts", field));
+    return list.get<std::vector<std::string>>();
+  }
+
+ private:
+  const PromptPlace& place_;
+  json document_;
+};
+}  // namespace
+
+std::vector<PromptPlace> find_prompts(const fs::path& path, const std::string& name) {
+  std::error_code error;
+  std::vector<PromptPlace> places;
+  if (fs::is_directory(path, error)) {
+    for (fs::directory_iterator at(path, error), end; !error && at != end; at.increment(error)) {
+      const std::string suffix = at->path().extension().string();
+      std::error_code other;
+      if ((suffix != ".txt" && suffix != ".md") || !at->is_regular_file(other)) continue;
+      const std::string file = at->path().filename().string();
+      places.push_back({name.ends_with('/') ? name + file : name + "/" + file, at->path()});
+    }
+    if (error) throw FileError(path.string(), "cannot be read: " + error.message());
+    if (places.empty()) {
+      throw FileError(path.string(), "has no prompts; put text files (*.txt) into it");
+    }
+    std::sort(places.begin(), places.end(),
+              [](const PromptPlace& a, const PromptPlace& b) { return a.name < b.name; });
+    return places;
+  }
+  if (!fs::is_regular_file(path, error)) {
+    throw FileError(path.string(), "is not a file; give a prompt file, a folder or JSON lines");
+  }
+  if (path.extension() != ".jsonl") return {{name, path}};
+  each_line(path, [&](int number, const std::string&) {
+    if (static_cast<int>(places.size()) >= kMostPrompts)
+      throw FileError(path.string(), "has more than a million lines; use a part of it");
+    places.push_back({fmt::format("{}#{}", name, number), path, number});
+    return true;
+  });
+  if (places.empty())
+    throw FileError(path.string(), "has no lines; write one JSON object per line");
+  return places;
+}
+
+PromptParts read_prompt_line(const PromptPlace& place) {
+  const Line line(place);
+  PromptParts parts;
+  const auto add = [&](const char* name, std::string text) {
+    if (!text.empty()) parts.segments.emplace_back(name, std::move(text));
+  };
+  if (line.has("context")) {
+    const std::string context = line.text("context"), question = line.text("input");
+    add("context", question.empty() || context.empty() ? context : context + "\n\n");
+    add("question", question);
+    parts.answers = line.texts("answers");
+  } else if (line.has("input") && line.has("outputs")) {
+    const std::string input = line.text("input");
+    const std::size_t last = input.find_last_not_of(" \t\r\n");
+    const std::size_t line_end = last == std::string::npos ? last : input.rfind('\n', last);
+    const std::size_t question = line_end == std::string::npos ? 0 : line_end + 1;
+    add("context", input.substr(0, question));
+    add(question > 0 ? "question" : "context", input.substr(question) + line.text("answer_prefix"));
+    parts.answers = line.texts("outputs");
+  } else if (line.has("text") || line.has("prompt")) {
+    add("context", line.text(line.has("text") ? "text" : "prompt"));
+    parts.answers = line.texts("answers");
+  } else {
+    line.fail(
+        "has no fields of a known layout: context and input (LongBench), input and outputs "
+        "(RULER), or text");
+  }
+  if (parts.segments.empty()) line.fail("has no text; a prompt needs some");
+  return parts;
+}
+
+std::string prompt_identity(const PromptPlace& place) {
+  struct stat status = {};
+  if (stat(place.path.c_str(), &status) != 0) return {};
+  return file_identity(status);
+}
+
+}  // namespace kvloupe

@@ -1,0 +1,46 @@
+#pragma once
+// Sets of prompts: folders of text files, and JSON lines as published benchmarks lay them out.
+
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace kvloupe {
+
+/// Where one prompt of a set is.
+struct PromptPlace {
+  std::string name;            // "notes.txt", "niah.jsonl#12": as the study file says it
+  std::filesystem::path path;  // of the file
+  int line = -1;               // of a JSON-lines file, from 0; −1: the file is one text
+  bool operator==(const PromptPlace&) const = default;
+};
+
+/// The text of a prompt in JSON lines.
+struct PromptParts {
+  std::vector<std::pair<std::string, std::string>> segments;  // name ("context", …) and text
+  std::vector<std::string> answers;                           // any of them is right; may be none
+};
+
+/// The prompts of a folder (files *.txt and *.md, by name, without folders below), of a file
+/// *.jsonl (a prompt per line that is not blank), or of any other file: itself. `name` is how the
+/// file is called in the names of its prompts. Reads the lines of JSON files, but not their
+/// content. Throws FileError: missing, unreadable, without a prompt.
+std::vector<PromptPlace> find_prompts(const std::filesystem::path& path, const std::string& name);
+
+/// Reads one line of a JSON-lines file. The layouts, by their fields:
+/// - LongBench: `context` and `input`, and `answers` (a list): context, a blank line, and the input
+///   as the question. The benchmark's own templates around these are not added.
+/// - RULER: `input` without `context`, and `outputs` (a list); `answer_prefix` is appended. The
+/// last
+///   line of the input is the question.
+/// - `text` or `prompt`: the context, with `answers` where given.
+/// Other fields are ignored. Throws FileError naming the line: not a JSON object, none of these
+/// layouts, a field of another kind, no text.
+PromptParts read_prompt_line(const PromptPlace& place);
+
+/// Changes when a prompt's file does: size and time of the last change. Empty where it cannot be
+/// read.
+std::string prompt_identity(const PromptPlace& place);
+
+}  // namespace kvloupe

@@ -1,0 +1,39 @@
+#pragma once
+// What the values of a study measure: measures of replays, and those of the tasks that
+// `kvloupe-capture study` runs in the model.
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "analysis/measure/measure.h"
+
+namespace kvloupe {
+
+/// The task of a replay, and those of runs in the model.
+inline constexpr const char* kReplayTask = "replay";
+inline constexpr const char* kNeedleTask = "needle";
+inline constexpr const char* kPerplexityTask = "perplexity";
+inline constexpr const char* kDriftTask = "drift";
+
+/// The measure of the task drift that compares replay and run: Drift::mean_jaccard().
+inline constexpr const char* kAgreement = "drift_agreement";
+
+struct StudyMeasure {
+  std::string name;   // in results and CSV
+  std::string task;   // the task whose items have it
+  std::string title;  // with its symbol: for an axis
+  std::string unit;   // "" for a plain number
+  Better better = Better::neither;
+  bool share = false;  // lies between 0 and 1
+  std::string formula;
+};
+
+/// Those of the tasks, by task.
+std::span<const StudyMeasure> task_measures();
+
+/// A measure of the tasks or of the catalogue of measures; nothing for another name.
+std::optional<StudyMeasure> find_study_measure(std::string_view name);
+
+}  // namespace kvloupe

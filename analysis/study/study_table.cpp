@@ -1,0 +1,158 @@
+#include "analysis/study/study_table.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+
+#include "analysis/study/study_measures.h"
+
+namespace kvloupe {
+
+namespace {
+constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+
+/// The place of a text in a list, to which it is added where it is new.
+std::size_t place_of(std::vector<std::string>& texts, const std::string& text) {
+  const auto found = std::find(texts.begin(), texts.end(), text);
+  if (found == texts.end()) texts.push_back(text);
+  return static_cast<std::size_t>(found - texts.begin());
+}
+void count_compared(StudyTable& table) {
+  int first = 0;
+  while (first < static_cast<int>(table.measures.size()) && blocks_of(table, first).empty())
+    ++first;
+  if (first == static_cast<int>(table.measures.size())) return;
+  const MeasureTable values = measure_table(table, first, blocks_of(table, first).front());
+  const auto known = [](double value) { return std::isfinite(value); };
+  std::vector<std::size_t> policies;
+  for (std::size_t p = 0; p < values.policies.size(); ++p) {
+    const auto begin = values.values.begin() + static_cast<std::ptrdiff_t>(values.at(p, 0, 0));
+    const auto size = static_cast<std::ptrdiff_t>(values.budgets.size() * values.prompts.size());
+    if (std::any_of(begin, begin + size, known)) policies.push_back(p);
+  }
+  table.compared_policies = static_cast<int>(policies.size());
+  for (std::size_t b = 0; b < values.budgets.size(); ++b) {
+    int complete = 0;
+    for (std::size_t prompt = 0; prompt < values.prompts.size(); ++prompt) {
+      complete += std::all_of(policies.begin(), policies.end(),
+                              [&](std::size_t p) { return known(values.value(p, b, prompt)); });
+    }
+    table.compared_prompts = std::max(table.compared_prompts, complete);
+  }
+}
+}  // namespace
+
+long StudyTable::done() const {
+  return std::count_if(items.begin(), items.end(),
+                       [](const StudyResults::Item& item) { return item.state == "done"; });
+}
+
+int StudyTable::measure(std::string_view name) const {
+  const auto found = std::find(measures.begin(), measures.end(), name);
+  return found == measures.end() ? -1 : static_cast<int>(found - measures.begin());
+}
+
+StudyTable read_study_table(const std::filesystem::path& path) {
+  StudyResults results(path);
+  StudyTable table;
+  table.path = path;
+  table.items = results.items();
+  table.measures = results.measures();
+  table.values.assign(table.measures.size(), std::vector<double>(table.items.size(), kUnknown));
+  table.has_value.assign(table.measures.size(), std::vector<char>(table.items.size(), 0));
+  results.each_replay_value([&](int item, int measure, double value) {
+    // StudyResults has checked the numbers; the study may have gone on since the items were read.
+    const auto m = static_cast<std::size_t>(measure);
+    const auto i = static_cast<std::size_t>(item);
+    if (m >= table.measures.size() || i >= table.items.size()) return;
+    table.values[m][i] = value;
+    table.has_value[m][i] = 1;
+  });
+  for (std::size_t m = 0; m < table.measures.size(); ++m) {
+    // An item has values of heads for a measure or not as its study keeps them: one tells.
+    const auto item = std::find(table.has_value[m].begin(), table.has_value[m].end(), 1);
+    bool found = false;
+    if (item != table.has_value[m].end()) {
+      results.each_head_value(static_cast<int>(item - table.has_value[m].begin()),
+                              static_cast<int>(m), [&](int, int, double) { found = true; });
+    }
+    table.by_head.push_back(found ? 1 : 0);
+  }
+  count_compared(table);
+  return table;
+}
+
+std::vector<double> MeasureTable::row(std::size_t policy, std::size_t budget) const {
+  const auto first = values.begin() + static_cast<std::ptrdiff_t>(at(policy, budget, 0));
+  return {first, first + static_cast<std::ptrdiff_t>(prompts.size())};
+}
+
+std::vector<std::string> blocks_of(const StudyTable& table, int measure) {
+  std::vector<std::string> blocks;
+  const std::vector<char>& has = table.has_value.at(static_cast<std::size_t>(measure));
+  for (std::size_t i = 0; i < table.items.size(); ++i) {
+    if (has[i] != 0) place_of(blocks, table.items[i].block_word);
+  }
+  return blocks;
+}
+
+MeasureTable measure_table(const StudyTable& table, int measure, const std::string& block) {
+  const auto m = static_cast<std::size_t>(measure);
+  MeasureTable result;
+  result.measure = table.measures.at(m);
+  result.block = block;
+  std::vector<std::size_t> members;
+  for (std::size_t i = 0; i < table.items.size(); ++i) {
+    const StudyResults::Item& item = table.items[i];
+    if (table.has_value[m][i] == 0 || item.block_word != block) continue;
+    members.push_back(i);
+    place_of(result.prompts, item.trace);
+    if (item.budget == kFullCache) continue;
+    place_of(result.policies, item.policy);
+    place_of(result.budgets, item.budget);
+  }
+  const std::size_t prompts = result.prompts.size();
+  result.values.assign(result.policies.size() * result.budgets.size() * prompts, kUnknown);
+  result.items.assign(result.values.size(), -1);
+  result.entries.assign(result.budgets.size() * prompts, kUnknown);
+  result.full.assign(prompts, kUnknown);
+  for (const std::size_t i : members) {
+    const StudyResults::Item& item = table.items[i];
+    const std::size_t prompt = place_of(result.prompts, item.trace);
+    if (item.budget == kFullCache) {
+      result.full[prompt] = table.values[m][i];
+      continue;
+    }
+    const std::size_t budget = place_of(result.budgets, item.budget);
+    const std::size_t place = result.at(place_of(result.policies, item.policy), budget, prompt);
+    result.values[place] = table.values[m][i];
+    result.items[place] = item.number;
+    if (item.entries > 0) result.entries[budget * prompts + prompt] = item.entries;
+  }
+  return result;
+}
+
+HeadTable head_table(const StudyTable& table, const MeasureTable& of, std::size_t policy,
+                     std::size_t budget) {
+  StudyResults results(table.path);
+  const int measure = table.measure(of.measure);
+  std::map<HeadTable::Head, std::vector<double>> rows;
+  for (std::size_t prompt = 0; prompt < of.prompts.size(); ++prompt) {
+    const int item = of.items[of.at(policy, budget, prompt)];
+    if (item < 0) continue;
+    results.each_head_value(item, measure, [&](int layer, int head, double value) {
+      std::vector<double>& row = rows[{layer, head}];
+      row.resize(of.prompts.size(), kUnknown);
+      row[prompt] = value;
+    });
+  }
+  HeadTable result;
+  for (const auto& [head, row] : rows) {
+    result.heads.push_back(head);
+    result.values.insert(result.values.end(), row.begin(), row.end());
+  }
+  return result;
+}
+
+}  // namespace kvloupe

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "analysis/study/study_results.h"
+
+namespace kvloupe {
+
+/// A results file of a study, read: what figures and tables are made from. Values by head stay in
+/// the file and are read for one setting at a time.
+struct StudyTable {
+  std::filesystem::path path;
+  std::vector<StudyResults::Item> items;     // by their numbers
+  std::vector<std::string> measures;         // in the file's order
+  std::vector<std::vector<double>> values;   // [measures][items]; NaN: not known, or none
+  std::vector<std::vector<char>> has_value;  // [measures][items] whether the file has a row
+
+  std::vector<char> by_head;  // [measures] whether the file has values of heads or layers
+  /// Of the first measure with values, at its first block size: the policies with a value, and the
+  /// prompts that have one of each of these at the same budget, for the budget with the most.
+  int compared_policies = 0, compared_prompts = 0;
+
+  long done() const;
+  int measure(std::string_view name) const;  // −1: none of that name
+};
+
+/// Throws FileError as StudyResults does.
+StudyTable read_study_table(const std::filesystem::path& path);
+
+/// The values of one measure at one block size: a mean over heads for each policy, budget and
+/// prompt. A prompt is a trace of a study of replays, or a prompt of a task.
+struct MeasureTable {
+  std::string measure;
+  std::string block;                  // as written
+  std::vector<std::string> policies;  // in the order of the study; without the full cache of tasks
+  std::vector<std::string> budgets;
+  std::vector<std::string> prompts;
+  std::vector<double> values;   // [policies, budgets, prompts]; NaN: not known
+  std::vector<double> entries;  // [budgets, prompts] of the budget; NaN: not known
+  std::vector<double> full;     // [prompts] with the full cache, where a task runs that; NaN: none
+  std::vector<int> items;       // [policies, budgets, prompts] numbers; −1: none
+
+  double value(std::size_t policy, std::size_t budget, std::size_t prompt) const {
+    return values[at(policy, budget, prompt)];
+  }
+  std::size_t at(std::size_t policy, std::size_t budget, std::size_t prompt) const {
+    return (policy * budgets.size() + budget) * prompts.size() + prompt;
+  }
+  /// [prompts] of one policy and budget.
+  std::vector<double> row(std::size_t policy, std::size_t budget) const;
+};
+
+/// The block sizes at which the study has items with this measure, as written.
+std::vector<std::string> blocks_of(const StudyTable& table, int measure);
+MeasureTable measure_table(const StudyTable& table, int measure, const std::string& block);
+
+/// One measure of heads, of one policy and budget: [heads, prompts].
+struct HeadTable {
+  struct Head {
+    int layer = 0, head = -1;  // head −1: a value of the layer
+    auto operator<=>(const Head&) const = default;
+  };
+  std::vector<Head> heads;     // ascending
+  std::vector<double> values;  // [heads, prompts]; NaN: not known
+};
+HeadTable head_table(const StudyTable& table, const MeasureTable& of, std::size_t policy,
+                     std::size_t budget);
+
+}  // namespace kvloupe

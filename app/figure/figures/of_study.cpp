@@ -1,0 +1,171 @@
+#include "app/figure/figures/of_study.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "analysis/error.h"
+#include "analysis/one_line.h"
+#include "analysis/policy/nearest_word.h"
+#include "app/plot/ticks.h"
+
+namespace kvloupe::figure {
+
+namespace {
+
+constexpr const char* kFirst = "first";
+
+ChoiceInfo name_choice(std::string name, std::string title, std::string tooltip,
+                       std::string by_default) {
+  ChoiceInfo choice;
+  choice.name = std::move(name);
+  choice.title = std::move(title);
+  choice.tooltip = std::move(tooltip);
+  choice.values = {std::move(by_default)};
+  choice.kind = ChoiceKind::name;
+  return choice;
+}
+
+/// The place of a chosen name among those of the file.
+std::size_t place_of(const FigureInfo& info, const char* what, const std::string& chosen,
+                     const std::vector<std::string>& names) {
+  if (chosen == kFirst && !names.empty()) return 0;
+  const auto found = std::find(names.begin(), names.end(), chosen);
+  if (found != names.end()) return static_cast<std::size_t>(found - names.begin());
+  std::vector<std::string> shown;
+  for (const std::string& name : names) shown.push_back(in_one_line(name, 80));
+  throw UsageError(
+      fmt::format("{}={}: figure {}: the study has no such {}; did you mean '{}'? It has: {}", what,
+                  chosen, info.name, what, nearest_word(chosen, shown), fmt::join(shown, ", ")));
+}
+
+}  // namespace
+
+FigureInfo study_figure(std::string name, std::string title, std::string tooltip) {
+  FigureInfo info;
+  info.name = std::move(name);
+  info.title = std::move(title);
+  info.tooltip = std::move(tooltip) + ". From the results file of kvloupe study";
+  info.topic = Topic::comparisons;
+  info.needs.evaluation = true;
+  info.needs.fewest_traces = 0;
+  info.needs.most_traces = 0;
+  info.unfit = why_no_study;
+  return info;
+}
+
+std::string why_no_study(const Evaluation& evaluation) {
+  if (evaluation.task != Evaluation::Task::study)
+    return "has no study; give the results file that kvloupe study wrote";
+  if (evaluation.study->compared_policies == 0)
+    return "has no values yet; let the study finish some items first";
+  return {};
+}
+
+ChoiceInfo study_measure_choice() {
+  return name_choice("measure", "Measure",
+                     "A measure of the study; first: the first in the study file", kFirst);
+}
+
+ChoiceInfo study_policy_choice() {
+  return name_choice("policy", "Policy", "A policy of the study; first: the first in the file",
+                     kFirst);
+}
+
+ChoiceInfo study_budget_choice(std::string by_default) {
+  return name_choice("budget", "Budget",
+                     "A budget of the study as its file writes it, such as 20%; first: the first "
+                     "in the file",
+                     std::move(by_default));
+}
+
+ChoiceInfo study_block_choice() {
+  return name_choice("block", "Block",
+                     "A block size of the study, all or capture; first: the first in the file",
+                     kFirst);
+}
+
+StudyMeasure described(const std::string& measure) {
+  if (auto known = find_study_measure(measure)) return *known;
+  StudyMeasure unknown;
+  unknown.name = unknown.title = measure;
+  unknown.task = kReplayTask;
+  return unknown;
+}
+
+std::string axis_text(const StudyMeasure& measure) {
+  return measure.unit.empty() ? measure.title : measure.title + " [" + measure.unit + "]";
+}
+
+Bounds bounds_of(const StudyMeasure& measure) { return measure.share ? kShare : Bounds{}; }
+
+MeasureTable chosen_table(const FigureInfo& info, const FigureInput& input, bool by_head,
+                          const std::string& only) {
+  const StudyTable& study = *input.evaluation->study;
+  std::vector<std::string> measures;  // with values
+  for (std::size_t m = 0; m < study.measures.size(); ++m) {
+    const std::vector<char>& has = study.has_value[m];
+    if (by_head && study.by_head[m] == 0) continue;
+    if (std::find(has.begin(), has.end(), 1) != has.end()) measures.push_back(study.measures[m]);
+  }
+  const std::string path = study.path.string();
+  if (measures.empty()) throw WorkError(path + ": has no values yet; let the study go on first");
+  const std::string& chosen = only.empty() ? choice(info, input.choices, "measure") : only;
+  const int measure = study.measure(measures[place_of(info, "measure", chosen, measures)]);
+  const std::vector<std::string> blocks = blocks_of(study, measure);
+  MeasureTable table =
+      measure_table(study, measure,
+                    blocks[place_of(info, "block", choice(info, input.choices, "block"), blocks)]);
+  if (table.values.empty()) {
+    throw WorkError(
+        fmt::format("{}: measure {}: no item of a policy is done yet; let the study go "
+                    "on first",
+                    path, table.measure));
+  }
+  return table;
+}
+
+std::size_t chosen_policy(const FigureInfo& info, const FigureInput& input,
+                          const MeasureTable& table) {
+  const std::string& chosen = choice(info, input.choices, "policy");
+  if (chosen == kFirst) return 0;
+  // Written in another way it is the same policy.
+  std::string spec = chosen;
+  try {
+    spec = parse_policy(chosen).text();
+  } catch (const UsageError&) {
+    // No policy of this program: perhaps one of the file's all the same.
+  }
+  return place_of(info, "policy", spec, table.policies);
+}
+
+std::size_t chosen_budget(const FigureInfo& info, const FigureInput& input,
+                          const MeasureTable& table) {
+  return place_of(info, "budget", choice(info, input.choices, "budget"), table.budgets);
+}
+
+std::string budget_text(const std::string& budget) {
+  return budget.ends_with('%') ? budget : budget + " entries";
+}
+
+std::string prompts_text(const MeasureTable& table, long count) {
+  const bool replays = described(table.measure).task == kReplayTask;
+  return fmt::format("{} {}{}", format_count(count), replays ? "trace" : "prompt",
+                     count == 1 ? "" : "s");
+}
+
+std::string task_text(const StudyMeasure& measure) {
+  if (measure.task == kReplayTask) return {};
+  return " (task " + measure.task + ", with the policy in the model's own cache)";
+}
+
+std::string unfinished_text(const StudyTable& table) {
+  const long done = table.done();
+  const auto all = static_cast<long>(table.items.size());
+  if (done == all) return {};
+  return fmt::format(" The study is not finished: {} of {} items are done.", format_count(done),
+                     format_count(all));
+}
+
+}  // namespace kvloupe::figure

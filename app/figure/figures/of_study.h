@@ -1,0 +1,54 @@
+#pragma once
+// What the figures made from the results of a study have in common: which measure, policy, budget
+// and block size of the file they show, and what these are called.
+
+#include <string>
+
+#include "analysis/study/study_measures.h"
+#include "analysis/study/study_table.h"
+#include "app/figure/figure.h"
+#include "app/figure/figures/of_evaluation.h"
+#include "app/plot/limits.h"
+
+namespace kvloupe::figure {
+
+/// A catalogue line with the needs of such a figure.
+FigureInfo study_figure(std::string name, std::string title, std::string tooltip);
+
+/// Typed choices under their usual names. "first" is the file's first.
+ChoiceInfo study_measure_choice();
+ChoiceInfo study_policy_choice();
+ChoiceInfo study_budget_choice(std::string by_default = "first");
+ChoiceInfo study_block_choice();
+
+/// A measure as it is named in a results file, also where this program does not know it.
+StudyMeasure described(const std::string& measure);
+/// Its title with its unit, for an axis.
+std::string axis_text(const StudyMeasure& measure);
+/// Where its values can lie.
+Bounds bounds_of(const StudyMeasure& measure);
+
+/// Why a file is no study with values, in the words of FigureInfo::unfit; empty where it is.
+std::string why_no_study(const Evaluation& evaluation);
+
+/// The chosen measure at the chosen block size: of those with values by head alone where `by_head`;
+/// `only`: not the chosen but this one. Throws UsageError for names that the file does not
+/// have, with those that it has, and WorkError where no item with values is done.
+MeasureTable chosen_table(const FigureInfo& info, const FigureInput& input, bool by_head = false,
+                          const std::string& only = "");
+/// Places in the table of what is chosen. Throw UsageError for what it does not have.
+std::size_t chosen_policy(const FigureInfo& info, const FigureInput& input,
+                          const MeasureTable& table);
+std::size_t chosen_budget(const FigureInfo& info, const FigureInput& input,
+                          const MeasureTable& table);
+
+/// A budget for a title: "20%", "128 entries".
+std::string budget_text(const std::string& budget);
+/// "12 traces" of a study of replays, "12 prompts" of a task.
+std::string prompts_text(const MeasureTable& table, long count);
+/// What the values are, for a caption: " (needle, in the model's cache)"; empty for replays.
+std::string task_text(const StudyMeasure& measure);
+/// How far the study is, for a caption; empty where all items are done.
+std::string unfinished_text(const StudyTable& table);
+
+}  // namespace kvloupe::figure

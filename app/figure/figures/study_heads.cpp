@@ -1,0 +1,293 @@
+// Heads × prompts of a study: which heads have the same value on every prompt, and which do not.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "analysis/error.h"
+#include "app/figure/figures/figures.h"
+#include "app/figure/figures/of_study.h"
+#include "app/plot/box_plot.h"
+#include "app/plot/cell_map.h"
+#include "app/plot/dot_plot.h"
+#include "app/plot/panels.h"
+#include "app/plot/value_axis.h"
+#include "app/scene/fit_texts.h"
+
+namespace kvloupe::figure {
+
+namespace {
+
+constexpr std::size_t kMostBoxes = 64;  // rows; of more, only the range and the mean are drawn
+constexpr std::size_t kNamed = 3;       // heads that the caption names
+
+/// One head over the prompts.
+struct Row {
+  HeadTable::Head head;
+  std::vector<double> values;  // [prompts]
+  double mean = std::numeric_limits<double>::quiet_NaN();
+  double deviation = 0.0;  // standard deviation, n − 1
+  BoxNumbers box;
+
+  std::string name() const {
+    return head.head >= 0 ? fmt::format("{}.{}", head.layer, head.head)
+                          : fmt::format("{}", head.layer);
+  }
+};
+
+class StudyHeads final : public Figure {
+ public:
+  StudyMeasure measure;
+  std::vector<Row> rows;
+  std::vector<std::string> prompts;
+  std::string caption_text;
+
+  double natural_height(const DrawRequest& /*request*/) const override {
+    return std::clamp(6.0 * static_cast<double>(rows.size()), 90.0, 380.0) + 40.0;
+  }
+
+  Scene draw(const DrawRequest& request) const override {
+    const Style& style = request.style;
+    Scene scene = make_scene(style, request.width, request.height);
+    const ColourScale colours = scale(request);
+    const std::vector<Axes> axes = add_panels(scene, style, panels(request));
+    std::vector<float> cells;
+    for (const Row& row : rows) {
+      for (const double value : row.values) cells.push_back(static_cast<float>(value));
+    }
+    const int count = static_cast<int>(rows.size());
+    add_cells(scene, style, axes[0], cells, count, static_cast<int>(prompts.size()), colours);
+    draw_spread(scene, style, axes[1]);
+    for (const Axes& at : axes) {
+      for (int r = 0; r < count; ++r) {
+        const HeadTable::Head& head = rows[static_cast<std::size_t>(r)].head;
+        Target target;
+        target.layer = head.layer;
+        target.head = head.head;
+        const double height = at.plot.height / count;
+        scene.regions.push_back(
+            {{at.plot.x, at.plot.y + r * height, at.plot.width, height}, target});
+      }
+    }
+    add_colour_bar(scene, style, axes[1].plot, colours);
+    keep_fitting_texts(scene);
+    return scene;
+  }
+
+  void write_csv(CsvWriter& csv) const override {
+    csv.row({"layer", "head", "mean", "standard_deviation", "prompt", measure.name});
+    for (const Row& row : rows) {
+      for (std::size_t p = 0; p < prompts.size(); ++p) {
+        csv.row({static_cast<long>(row.head.layer), static_cast<long>(row.head.head), row.mean,
+                 row.deviation, std::string_view(prompts[p]), row.values[p]});
+      }
+    }
+  }
+
+  std::string value_text(const Target& target) const override {
+    for (const Row& row : rows) {
+      if (row.head.layer != target.layer || row.head.head != target.head) continue;
+      return fmt::format("{} {}: mean {}, standard deviation {}",
+                         row.head.head >= 0 ? "head" : "layer", row.name(), format_number(row.mean),
+                         format_number(row.deviation));
+    }
+    return {};
+  }
+
+  std::string caption() const override { return caption_text; }
+
+ private:
+  ValueRange range() const {
+    ValueRange range;
+    for (const Row& row : rows) range.add(row.values);
+    return range;
+  }
+
+  ColourScale scale(const DrawRequest& request) const {
+    ColourScale colours;
+    colours.map = request.style.amounts;
+    const ValueRange shown = range();
+    colours.low = shown.empty() ? 0.0 : shown.low;
+    colours.high = shown.empty() ? 1.0 : shown.high;
+    if (!(colours.high > colours.low)) colours.high = colours.low + 1.0;
+    colours.label = axis_text(measure);
+    choose_limits(colours, request.limits, bounds_of(measure));
+    return colours;
+  }
+
+  PanelGrid panels(const DrawRequest& request) const {
+    std::vector<std::string> names;
+    for (const Row& row : rows) names.push_back(row.name());
+    const bool heads = !rows.empty() && rows.front().head.head >= 0;
+    PanelGrid grid;
+    grid.columns = 2;
+    grid.right = colour_bar_width(request.style, scale(request), 80.0);
+    Panel map;
+    map.title = "Values";
+    std::vector<std::string> numbers;
+    for (std::size_t p = 0; p < prompts.size(); ++p) numbers.push_back(std::to_string(p));
+    map.x = name_axis(numbers, measure.task == kReplayTask ? "Trace" : "Prompt");
+    map.y = name_axis(names, heads ? "Head, by its mean" : "Layer, by its mean");
+    map.is_map = true;
+    Panel spread;
+    spread.title = "Spread";
+    spread.x = x_axis("Value", within(range().padded(), bounds_of(measure)));
+    spread.x_grid = true;
+    spread.y = map.y;
+    grid.panels = {std::move(map), std::move(spread)};
+    return grid;
+  }
+
+  void draw_spread(Scene& scene, const Style& style, const Axes& axes) const {
+    SeriesLook look;
+    look.colour = style.colours.retained;
+    std::vector<Point> means;
+    Path ranges;
+    for (std::size_t r = 0; r < rows.size(); ++r) {
+      const Row& row = rows[r];
+      if (row.box.count == 0) continue;
+      const double at = static_cast<double>(r) + 0.5;
+      means.push_back({row.mean, at});
+      if (rows.size() <= kMostBoxes) {
+        add_box(scene, style, axes, static_cast<double>(r), row.box, look, false);
+      } else {
+        const auto [least, greatest] = std::minmax_element(
+            row.values.begin(), row.values.end(),
+            [](double a, double b) { return std::isfinite(a) && (!std::isfinite(b) || a < b); });
+        ranges.move(axes.to_page(*least, at)).line(axes.to_page(*greatest, at));
+      }
+    }
+    if (!ranges.verbs.empty()) {
+      ranges.stroke = Stroke{look.colour.with_alpha(0.5), 0.6, {}, Cap::butt};
+      scene.add(std::move(ranges));
+    }
+    SeriesLook mean;
+    mean.colour = style.colours.ink;
+    mean.shape = MarkerShape::star;
+    const double row_height =
+        axes.plot.height / static_cast<double>(std::max<std::size_t>(1, rows.size()));
+    add_dots(scene, style, axes, means, mean, std::clamp(0.8 * row_height, 1.2, 3.6));
+  }
+};
+
+void fill_row(Row& row) {
+  double sum = 0.0, squares = 0.0;
+  long count = 0;
+  for (const double value : row.values) {
+    if (!std::isfinite(value)) continue;
+    sum += value;
+    ++count;
+  }
+  row.box = box_numbers(row.values);
+  if (count == 0) return;
+  row.mean = sum / static_cast<double>(count);
+  for (const double value : row.values) {
+    if (std::isfinite(value)) squares += (value - row.mean) * (value - row.mean);
+  }
+  row.deviation = count > 1 ? std::sqrt(squares / static_cast<double>(count - 1)) : 0.0;
+}
+
+/// The heads whose values vary most over the prompts.
+std::string unstable_text(const std::vector<Row>& rows) {
+  std::vector<const Row*> order;
+  for (const Row& row : rows) order.push_back(&row);
+  std::stable_sort(order.begin(), order.end(),
+                   [](const Row* a, const Row* b) { return a->deviation > b->deviation; });
+  std::string text;
+  for (std::size_t i = 0; i < std::min(kNamed, order.size()); ++i) {
+    if (!(order[i]->deviation > 0.0)) break;
+    text += fmt::format("{}{} (standard deviation {})", text.empty() ? "" : ", ", order[i]->name(),
+                        format_number(order[i]->deviation));
+  }
+  return text.empty() ? "" : " Least stable: " + text + ".";
+}
+
+std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
+  progress.check();
+  const FigureInfo info = study_heads_figure();
+  const MeasureTable table = chosen_table(info, input, true);
+  const std::size_t policy = chosen_policy(info, input, table);
+  const std::size_t budget = chosen_budget(info, input, table);
+  const HeadTable heads = head_table(*input.evaluation->study, table, policy, budget);
+  auto figure = std::make_unique<StudyHeads>();
+  figure->measure = described(table.measure);
+  const std::size_t prompts = table.prompts.size();
+  for (std::size_t h = 0; h < heads.heads.size(); ++h) {
+    Row row;
+    row.head = heads.heads[h];
+    const auto first = heads.values.begin() + static_cast<std::ptrdiff_t>(h * prompts);
+    row.values.assign(first, first + static_cast<std::ptrdiff_t>(prompts));
+    fill_row(row);
+    if (row.box.count > 0) figure->rows.push_back(std::move(row));
+  }
+  if (figure->rows.empty()) {
+    throw WorkError(fmt::format(
+        "figure study-heads: the study has no values by head of measure {} with {} at {}; it keeps "
+        "them with \"reduce\": \"steps\" or \"none\"",
+        table.measure, table.policies[policy], table.budgets[budget]));
+  }
+  std::stable_sort(figure->rows.begin(), figure->rows.end(),
+                   [](const Row& a, const Row& b) { return a.mean > b.mean; });
+  // Prompts in the study's order, or by their mean over the heads.
+  std::vector<std::size_t> order(prompts);
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  const bool by_mean = choice(info, input.choices, "prompts") == "mean";
+  if (by_mean) {
+    const std::vector<double> means = table.row(policy, budget);
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+      return std::isfinite(means[a]) && (!std::isfinite(means[b]) || means[a] > means[b]);
+    });
+  }
+  for (const std::size_t p : order) figure->prompts.push_back(table.prompts[p]);
+  for (Row& row : figure->rows) {
+    std::vector<double> sorted;
+    for (const std::size_t p : order) sorted.push_back(row.values[p]);
+    row.values = std::move(sorted);
+  }
+  const bool of_heads = figure->rows.front().head.head >= 0;
+  figure->caption_text = fmt::format(
+      "{}{} of {} on {} ({}), {}, budget {}{}: {} by their mean, the largest first. a, each value; "
+      "b, its spread over the {}: {}star: mean.{}{}",
+      figure->measure.title, task_text(figure->measure),
+      of_heads ? "the heads (layer.head)" : "the layers",
+      prompts_text(table, static_cast<long>(prompts)),
+      by_mean ? "the largest mean first" : "in the study's order", table.policies[policy],
+      budget_text(table.budgets[budget]), table.block == "capture" ? "" : ", block " + table.block,
+      of_heads ? "heads" : "layers", figure->measure.task == kReplayTask ? "traces" : "prompts",
+      figure->rows.size() <= kMostBoxes
+          ? "box: quartiles and median, whiskers within 1.5 interquartile ranges, "
+          : "line: range, ",
+      unstable_text(figure->rows), unfinished_text(*input.evaluation->study));
+  return figure;
+}
+
+}  // namespace
+
+FigureInfo study_heads_figure() {
+  FigureInfo info = study_figure(
+      "study-heads", "Heads over prompts",
+      "A measure of every head on every prompt of a study, heads ordered by their mean, and how "
+      "far each head's values spread: stable and unstable heads");
+  info.limits = true;
+  info.unfit = [](const Evaluation& evaluation) -> std::string {
+    if (std::string why = why_no_study(evaluation); !why.empty()) return why;
+    const std::vector<char>& by_head = evaluation.study->by_head;
+    if (std::find(by_head.begin(), by_head.end(), 1) != by_head.end()) return {};
+    return "has no values by head; a study keeps them with \"reduce\": \"steps\" or \"none\"";
+  };
+  info.width_mm = 178.0;
+  info.aspect = 1.5;
+  const ChoiceInfo prompts{"prompts",
+                           "Prompts",
+                           "The order of the prompts: the study's, or by their mean over the heads",
+                           {"study", "mean"}};
+  info.choices = {study_measure_choice(), study_policy_choice(), study_budget_choice(),
+                  study_block_choice(), prompts};
+  info.compute = compute;
+  return info;
+}
+
+}  // namespace kvloupe::figure

@@ -1,0 +1,285 @@
+// A measure of a study layer by layer and prompt by prompt; and as a figure of its own how far the
+// sets agree that a replay (open loop) and the run in the model (closed loop) retain.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+
+#include "analysis/error.h"
+#include "analysis/study/bootstrap.h"
+#include "app/figure/figures/figures.h"
+#include "app/figure/figures/of_study.h"
+#include "app/figure/top_legend.h"
+#include "app/plot/cell_map.h"
+#include "app/plot/dot_plot.h"
+#include "app/plot/line_plot.h"
+#include "app/plot/panels.h"
+#include "app/plot/value_axis.h"
+#include "app/scene/fit_texts.h"
+
+namespace kvloupe::figure {
+
+namespace {
+
+struct PolicyValues {
+  std::string policy;
+  int look = 0;
+  std::vector<double> prompts;                      // [prompts] mean over the heads
+  std::optional<MeanInterval> mean;                 // over the prompts
+  std::vector<std::optional<MeanInterval>> layers;  // [L] mean over the prompts
+};
+
+class StudyLayers final : public Figure {
+ public:
+  StudyMeasure measure;
+  std::vector<std::string> prompts;
+  std::vector<PolicyValues> policies;
+  std::string caption_text;
+
+  double natural_height(const DrawRequest& request) const override {
+    PanelGrid grid = panels(request);
+    leave_room_for_legend(request, grid, legend(request.style));
+    return panels_natural_height(request.style, grid, request.width);
+  }
+
+  Scene draw(const DrawRequest& request) const override {
+    const Style& style = request.style;
+    Scene scene = make_scene(style, request.width, request.height);
+    PanelGrid grid = panels(request);
+    add_top_legend(scene, request, grid, legend(style));
+    const std::vector<Axes> axes = add_panels(scene, style, grid);
+    if (with_layers()) draw_layers(scene, style, axes.front());
+    draw_prompts(scene, style, axes.back());
+    keep_fitting_texts(scene);
+    return scene;
+  }
+
+  void write_csv(CsvWriter& csv) const override {
+    csv.row({"policy", "layer", "prompt", measure.name, "low_95", "high_95"});
+    const double none = std::numeric_limits<double>::quiet_NaN();
+    for (const PolicyValues& one : policies) {
+      for (std::size_t l = 0; l < one.layers.size(); ++l) {
+        if (!one.layers[l]) continue;
+        csv.row({std::string_view(one.policy), static_cast<long>(l), "", one.layers[l]->mean,
+                 one.layers[l]->low, one.layers[l]->high});
+      }
+      for (std::size_t p = 0; p < prompts.size(); ++p) {
+        if (!std::isfinite(one.prompts[p])) continue;
+        csv.row({std::string_view(one.policy), "", std::string_view(prompts[p]), one.prompts[p],
+                 none, none});
+      }
+      if (one.mean) {
+        csv.row(
+            {std::string_view(one.policy), "", "", one.mean->mean, one.mean->low, one.mean->high});
+      }
+    }
+  }
+
+  std::string caption() const override { return caption_text; }
+
+ private:
+  bool with_layers() const {
+    return std::any_of(policies.begin(), policies.end(),
+                       [](const PolicyValues& one) { return !one.layers.empty(); });
+  }
+
+  std::vector<SeriesLabel> legend(const Style& style) const {
+    std::vector<SeriesLabel> labels;
+    for (const PolicyValues& one : policies)
+      labels.push_back({one.policy, 0.0, series_look(style, one.look)});
+    return labels;
+  }
+
+  PanelGrid panels(const DrawRequest& request) const {
+    PanelGrid grid;
+    grid.aspect = 1.15;
+    grid.least_width = 84.0;
+    grid.beside = 6.0;
+    ValueRange range;
+    std::size_t layers = 0;
+    for (const PolicyValues& one : policies) {
+      range.add(one.prompts);
+      for (const auto& layer : one.layers) {
+        if (!layer) continue;
+        range.add(layer->low);
+        range.add(layer->high);
+      }
+      layers = std::max(layers, one.layers.size());
+    }
+    const Axis y = y_axis(axis_text(measure), within(range.padded(), bounds_of(measure)));
+    if (with_layers()) {
+      Panel by_layer;
+      by_layer.title = "By layer";
+      by_layer.x = layer_axis(static_cast<int>(layers));
+      by_layer.y = y;
+      by_layer.y_grid = true;
+      grid.panels.push_back(std::move(by_layer));
+    }
+    Panel by_prompt;
+    by_prompt.title = measure.task == kReplayTask ? "Each trace" : "Each prompt";
+    // Their colours and marks say which is which where the names have no room.
+    std::vector<std::string> names;
+    for (const PolicyValues& one : policies)
+      names.push_back(request.legend ? std::string(" ") : one.policy);
+    by_prompt.x = name_axis(std::move(names), "Policy");
+    by_prompt.y = y;
+    by_prompt.y_grid = true;
+    grid.panels.push_back(std::move(by_prompt));
+    return grid;
+  }
+
+  void draw_layers(Scene& scene, const Style& style, const Axes& axes) const {
+    for (const bool band : {true, false}) {  // bands hide no line
+      for (const PolicyValues& one : policies) {
+        const SeriesLook look = series_look(style, one.look);
+        std::vector<double> x, low, high;
+        std::vector<Point> line;
+        for (std::size_t l = 0; l < one.layers.size(); ++l) {
+          if (!one.layers[l]) continue;
+          x.push_back(static_cast<double>(l) + 0.5);
+          low.push_back(one.layers[l]->low);
+          high.push_back(one.layers[l]->high);
+          line.push_back({x.back(), one.layers[l]->mean});
+        }
+        if (x.empty()) continue;
+        if (band) {
+          add_band(scene, axes, x, low, high, look.colour.with_alpha(0.18));
+        } else {
+          add_marked_line(scene, style, axes, line, look);
+        }
+      }
+    }
+  }
+
+  void draw_prompts(Scene& scene, const Style& style, const Axes& axes) const {
+    for (std::size_t p = 0; p < policies.size(); ++p) {
+      const PolicyValues& one = policies[p];
+      SeriesLook look = series_look(style, one.look);
+      add_strip(scene, style, axes, static_cast<double>(p), one.prompts, look);
+      if (!one.mean) continue;
+      const double middle = static_cast<double>(p) + 0.5;
+      scene.add(make_line(axes.to_page(middle, one.mean->low), axes.to_page(middle, one.mean->high),
+                          style.colours.ink, 1.4));
+      scene.add(make_line(axes.to_page(middle - 0.3, one.mean->mean),
+                          axes.to_page(middle + 0.3, one.mean->mean), style.colours.ink, 1.0));
+    }
+  }
+};
+
+std::optional<MeanInterval> interval(std::vector<double> values) {
+  std::erase_if(values, [](double value) { return !std::isfinite(value); });
+  if (values.empty()) return std::nullopt;
+  return bootstrap_mean(values);
+}
+
+/// For each layer the mean over its heads on each prompt, and the mean of these over the prompts.
+std::vector<std::optional<MeanInterval>> by_layer(const HeadTable& heads, std::size_t prompts) {
+  std::map<int, std::vector<double>> sums, counts;
+  for (std::size_t h = 0; h < heads.heads.size(); ++h) {
+    std::vector<double>& sum = sums[heads.heads[h].layer];
+    std::vector<double>& count = counts[heads.heads[h].layer];
+    sum.resize(prompts, 0.0);
+    count.resize(prompts, 0.0);
+    for (std::size_t p = 0; p < prompts; ++p) {
+      const double value = heads.values[h * prompts + p];
+      if (!std::isfinite(value)) continue;
+      sum[p] += value;
+      ++count[p];
+    }
+  }
+  std::vector<std::optional<MeanInterval>> layers;
+  constexpr int kMostLayers = 10'000;  // more than any model has
+  for (auto& [layer, sum] : sums) {
+    if (layer < 0 || layer >= kMostLayers) continue;
+    for (std::size_t p = 0; p < prompts; ++p) sum[p] /= counts[layer][p];  // NaN where none
+    layers.resize(static_cast<std::size_t>(layer) + 1);
+    layers.back() = interval(sum);
+  }
+  return layers;
+}
+
+std::unique_ptr<const Figure> make_figure(const FigureInfo& info, const FigureInput& input,
+                                          Progress& progress, bool drift) {
+  progress.check();
+  const StudyTable& study = *input.evaluation->study;
+  const MeasureTable table = chosen_table(info, input, false, drift ? kAgreement : "");
+  const std::size_t budget = chosen_budget(info, input, table);
+  auto figure = std::make_unique<StudyLayers>();
+  figure->measure = described(table.measure);
+  figure->prompts = table.prompts;
+  for (std::size_t p = 0; p < table.policies.size(); ++p) {
+    progress.check();
+    PolicyValues one;
+    one.policy = table.policies[p];
+    one.look = static_cast<int>(p);
+    one.prompts = table.row(p, budget);
+    one.mean = interval(one.prompts);
+    if (!one.mean) continue;
+    one.layers = by_layer(head_table(study, table, p, budget), table.prompts.size());
+    figure->policies.push_back(std::move(one));
+  }
+  if (figure->policies.empty()) {
+    throw WorkError(fmt::format("{}: no value of measure {} at budget {} is known",
+                                study.path.string(), table.measure, table.budgets[budget]));
+  }
+  const std::string things = figure->measure.task == kReplayTask ? "traces" : "prompts";
+  const bool layers = std::any_of(figure->policies.begin(), figure->policies.end(),
+                                  [](const PolicyValues& one) { return !one.layers.empty(); });
+  figure->caption_text = fmt::format(
+      "{}{}, budget {}{}, over {}. {}{}. Intervals: 95 % of {} bootstrap resamples of the {}.{}",
+      figure->measure.title,
+      drift
+          ? ": overlap |A ∩ B| / |A ∪ B| of the sets that a replay on the full run and the run in "
+            "the model retain, mean over the steps from the first eviction on"
+          : task_text(figure->measure),
+      budget_text(table.budgets[budget]), table.block == "capture" ? "" : ", block " + table.block,
+      prompts_text(table, static_cast<long>(table.prompts.size())),
+      layers ? "a, by layer, mean over its heads with its interval; b, each of the " + things
+             : "Each of the " + things,
+      ", and the mean with its interval", format_count(kResamples), things, unfinished_text(study));
+  return figure;
+}
+
+}  // namespace
+
+FigureInfo study_loops_figure() {
+  FigureInfo info = study_figure(
+      "study-loops", "Open against closed loop, over prompts",
+      "Agreement of the sets that a replay (open loop) and the run in the model (closed loop) "
+      "retain, by layer and by prompt: of the task drift of a study");
+  info.width_mm = 178.0;
+  info.aspect = 2.4;
+  info.choices = {study_budget_choice(), study_block_choice()};
+  info.unfit = [](const Evaluation& evaluation) -> std::string {
+    if (std::string why = why_no_study(evaluation); !why.empty()) return why;
+    const StudyTable& study = *evaluation.study;
+    const int measure = study.measure(kAgreement);
+    if (measure >= 0 && !blocks_of(study, measure).empty()) return {};
+    return "has no runs of task drift, which compare the open with the closed loop; add \"drift\" "
+           "to "
+           "the study's tasks and run kvloupe-capture study";
+  };
+  info.compute = [](const FigureInput& input, Progress& progress) {
+    return make_figure(study_loops_figure(), input, progress, true);
+  };
+  return info;
+}
+
+FigureInfo study_layers_figure() {
+  FigureInfo info = study_figure(
+      "study-layers", "Measure by layer, over prompts",
+      "A measure of a study by layer, mean over its heads, and on each prompt: for each "
+      "policy the mean over the prompts with its 95 % bootstrap interval");
+  info.width_mm = 178.0;
+  info.aspect = 2.4;
+  info.choices = {study_measure_choice(), study_budget_choice(), study_block_choice()};
+  info.compute = [](const FigureInput& input, Progress& progress) {
+    return make_figure(study_layers_figure(), input, progress, false);
+  };
+  return info;
+}
+
+}  // namespace kvloupe::figure

@@ -1,0 +1,242 @@
+// Policies of a study ranked on every prompt: mean ranks with a critical difference.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <optional>
+
+#include "analysis/error.h"
+#include "analysis/study/policy_ranks.h"
+#include "app/figure/figures/figures.h"
+#include "app/figure/figures/of_study.h"
+#include "app/plot/dot_plot.h"
+#include "app/plot/panels.h"
+#include "app/plot/value_axis.h"
+#include "app/scene/fit_texts.h"
+
+namespace kvloupe::figure {
+
+namespace {
+
+constexpr double kRow = 13.0;     // points
+constexpr double kPanel = 130.0;  // the least width with the policies' names
+
+/// The ranks at one budget.
+struct Ranked {
+  std::string budget;
+  PolicyRanks ranks;
+  /// Half of the critical difference: two policies differ where their bars do not meet.
+  double half() const { return ranks.critical_difference / 2.0; }
+  bool as_good_as_the_best(std::size_t policy) const {
+    const auto& all = ranks.mean_ranks;
+    return ranks.p >= kRankAlpha ||
+           all[policy] - *std::min_element(all.begin(), all.end()) < ranks.critical_difference;
+  }
+};
+
+std::string p_text(double p) { return p < 0.001 ? "p < 0.001" : fmt::format("p = {:.3f}", p); }
+
+class StudyRanks final : public Figure {
+ public:
+  std::vector<std::string> policies;  // the best first, by the mean over the budgets
+  std::vector<Ranked> budgets;        // ranks in the order of `policies`
+  std::string caption_text;
+
+  double natural_height(const DrawRequest& request) const override {
+    PanelGrid flat = panels(request.width);
+    flat.aspect = 1e9;  // the height of all but the plots
+    const auto rows = (budgets.size() + static_cast<std::size_t>(flat.columns) - 1) /
+                      static_cast<std::size_t>(flat.columns);
+    return panels_natural_height(request.style, flat, request.width) +
+           kRow * static_cast<double>(rows * policies.size());
+  }
+
+  Scene draw(const DrawRequest& request) const override {
+    const Style& style = request.style;
+    Scene scene = make_scene(style, request.width, request.height);
+    const std::vector<Axes> axes = add_panels(scene, style, panels(request.width));
+    for (std::size_t b = 0; b < axes.size(); ++b) draw_panel(scene, style, axes[b], budgets[b]);
+    keep_fitting_texts(scene);
+    return scene;
+  }
+
+  void write_csv(CsvWriter& csv) const override {
+    csv.row({"budget", "policy", "mean_rank", "critical_difference", "prompts", "chi_squared", "f",
+             "p", "as_good_as_the_best"});
+    for (const Ranked& one : budgets) {
+      for (std::size_t p = 0; p < policies.size(); ++p) {
+        csv.row({std::string_view(one.budget), std::string_view(policies[p]),
+                 one.ranks.mean_ranks[p], one.ranks.critical_difference,
+                 static_cast<long>(one.ranks.prompts), one.ranks.chi_squared, one.ranks.f,
+                 one.ranks.p, static_cast<long>(one.as_good_as_the_best(p))});
+      }
+    }
+  }
+
+  std::string caption() const override { return caption_text; }
+
+ private:
+  PanelGrid panels(double width) const {
+    PanelGrid grid;
+    grid.columns = std::clamp(static_cast<int>(width / kPanel), 1,
+                              std::max(1, static_cast<int>(budgets.size())));
+    grid.beside = 6.0;
+    const auto most = static_cast<double>(policies.size());
+    ValueRange range;
+    for (const Ranked& one : budgets) {
+      for (const double rank : one.ranks.mean_ranks) {
+        range.add(rank - one.half());
+        range.add(rank + one.half());
+      }
+    }
+    range.add(1.0);
+    range.add(most);
+    // Bars that go on where there are no ranks are cut.
+    range = within(range.padded(0.02), {0.5, most + 0.5});
+    for (const Ranked& one : budgets) {
+      Panel panel;
+      panel.title = budget_text(one.budget);
+      panel.x = x_axis("Mean rank (1 is best)", range);
+      panel.x_grid = true;
+      panel.y = name_axis(policies);
+      grid.panels.push_back(std::move(panel));
+    }
+    return grid;
+  }
+
+  void draw_panel(Scene& scene, const Style& style, const Axes& axes, const Ranked& one) const {
+    const double cell = axes.plot.height / static_cast<double>(policies.size());
+    for (std::size_t p = 0; p < policies.size(); ++p) {
+      const bool good = one.as_good_as_the_best(p);
+      const double rank = one.ranks.mean_ranks[p];
+      const double row = static_cast<double>(p) + 0.5;
+      SeriesLook look;
+      look.colour = good ? style.colours.retained : style.colours.evicted;
+      look.filled = good;
+      Path bar =
+          make_line(axes.to_page(rank - one.half(), row), axes.to_page(rank + one.half(), row),
+                    look.colour.with_alpha(0.35), std::clamp(0.3 * cell, 1.5, 4.0));
+      scene.add(PushClip{axes.plot});
+      scene.add(std::move(bar));
+      scene.add(PopClip{});
+      add_dots(scene, style, axes, std::vector<Point>{{rank, row}}, look,
+               std::clamp(0.45 * cell, 2.5, 5.0));
+    }
+  }
+};
+
+/// The ranks at a budget of the prompts that have a value of every policy; none with fewer than
+/// two.
+std::optional<PolicyRanks> ranks_at(const MeasureTable& table,
+                                    const std::vector<std::size_t>& policies, std::size_t budget,
+                                    bool larger_is_better) {
+  std::vector<double> complete;
+  for (std::size_t prompt = 0; prompt < table.prompts.size(); ++prompt) {
+    std::vector<double> row;
+    for (const std::size_t p : policies) row.push_back(table.value(p, budget, prompt));
+    if (std::all_of(row.begin(), row.end(), [](double value) { return std::isfinite(value); }))
+      complete.insert(complete.end(), row.begin(), row.end());
+  }
+  if (complete.size() < 2 * policies.size()) return std::nullopt;
+  return rank_policies(complete, static_cast<int>(policies.size()), larger_is_better);
+}
+
+std::string tests_text(const std::vector<Ranked>& budgets) {
+  std::string text;
+  for (const Ranked& one : budgets) {
+    text += fmt::format("{}{}: N = {}, F = {}, {}, critical difference {}",
+                        text.empty() ? "" : "; ", budget_text(one.budget), one.ranks.prompts,
+                        std::isinf(one.ranks.f) ? "∞" : format_number(one.ranks.f),
+                        p_text(one.ranks.p), format_number(one.ranks.critical_difference));
+  }
+  return text;
+}
+
+std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
+  const FigureInfo info = study_ranks_figure();
+  const MeasureTable table = chosen_table(info, input);
+  const StudyMeasure measure = described(table.measure);
+  std::vector<std::size_t> wanted(table.budgets.size());
+  std::iota(wanted.begin(), wanted.end(), std::size_t{0});
+  if (choice(info, input.choices, "budget") != "all") {
+    wanted = {chosen_budget(info, input, table)};
+  }
+  // Policies to which the measure does not apply are not compared.
+  std::vector<std::size_t> policies;
+  for (std::size_t p = 0; p < table.policies.size(); ++p) {
+    const bool any = std::any_of(wanted.begin(), wanted.end(), [&](std::size_t b) {
+      const std::vector<double> row = table.row(p, b);
+      return std::any_of(row.begin(), row.end(), [](double value) { return std::isfinite(value); });
+    });
+    if (any) policies.push_back(p);
+  }
+  if (policies.size() < 2) {
+    throw WorkError(fmt::format(
+        "figure study-ranks: ranks need two policies with values of measure {}; the study has {}",
+        table.measure, policies.size()));
+  }
+  auto figure = std::make_unique<StudyRanks>();
+  std::vector<double> total(policies.size(), 0.0);
+  for (const std::size_t b : wanted) {
+    progress.check();
+    auto ranks = ranks_at(table, policies, b, measure.better == Better::larger);
+    if (!ranks) continue;
+    for (std::size_t p = 0; p < policies.size(); ++p) total[p] += ranks->mean_ranks[p];
+    figure->budgets.push_back({table.budgets[b], std::move(*ranks)});
+  }
+  if (figure->budgets.empty()) {
+    throw WorkError(
+        "figure study-ranks: ranks need two prompts with values of all policies; let the study go "
+        "on, or show figure study-budget");
+  }
+  std::vector<std::size_t> order(policies.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return total[a] < total[b]; });
+  for (const std::size_t place : order) figure->policies.push_back(table.policies[policies[place]]);
+  for (Ranked& one : figure->budgets) {
+    std::vector<double> sorted;
+    for (const std::size_t place : order) sorted.push_back(one.ranks.mean_ranks[place]);
+    one.ranks.mean_ranks = std::move(sorted);
+  }
+  const char* direction = measure.better == Better::larger    ? "the largest value is best"
+                          : measure.better == Better::smaller ? "the smallest value is best"
+                                                              : "the smallest value is rank 1";
+  figure->caption_text = fmt::format(
+      "Policies ranked on each prompt by {}{} ({}){}: mean ranks. Bars are as long as Nemenyi's "
+      "critical difference (α = 0.05, studentized range computed for infinitely many degrees of "
+      "freedom, Demšar 2006): two policies differ where their bars do not meet. Filled: not worse "
+      "than the best; open: worse. Friedman test (Iman and Davenport's F): {}.{}{}",
+      measure.title, task_text(measure), direction,
+      table.block == "capture" ? "" : ", block " + table.block, tests_text(figure->budgets),
+      std::any_of(figure->budgets.begin(), figure->budgets.end(),
+                  [](const Ranked& one) { return one.ranks.p >= kRankAlpha; })
+          ? " Where p is 0.05 or more, no policy counts as worse."
+          : "",
+      unfinished_text(*input.evaluation->study));
+  return figure;
+}
+
+}  // namespace
+
+FigureInfo study_ranks_figure() {
+  FigureInfo info = study_figure(
+      "study-ranks", "Ranks of policies, over prompts",
+      "Policies ranked on each prompt of a study: mean ranks, the Friedman test, and Nemenyi's "
+      "critical difference (Demšar 2006)");
+  info.aspect = 1.6;
+  info.unfit = [](const Evaluation& evaluation) -> std::string {
+    if (std::string why = why_no_study(evaluation); !why.empty()) return why;
+    const StudyTable& study = *evaluation.study;
+    if (study.compared_policies >= 2 && study.compared_prompts >= 2) return {};
+    return fmt::format("has values of {} of its policies on {} prompts; ranks need two of each",
+                       study.compared_policies, study.compared_prompts);
+  };
+  info.choices = {study_measure_choice(), study_budget_choice("all"), study_block_choice()};
+  info.compute = compute;
+  return info;
+}
+
+}  // namespace kvloupe::figure

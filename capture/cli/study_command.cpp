@@ -1,0 +1,57 @@
+// kvloupe-capture study: the runs in the model of a study, into the results file of its replays.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "analysis/study/mpi/ranks.h"
+#include "analysis/study/run_study.h"
+#include "capture/cli/commands.h"
+#include "capture/eval/run_worker.h"
+
+namespace kvloupe::capture_cli {
+
+namespace {
+
+struct StudyOptions {
+  std::string study, results;
+  std::string device = "cpu";
+  int threads = 0;
+};
+
+int run_study_command(const StudyOptions& options) {
+  const StudyRun::Report report = [](const std::string& line) { fmt::print(stderr, "{}\n", line); };
+  const MakeWorker make_worker = [&options](int threads) {
+    return std::make_unique<RunWorker>(options.device,
+                                       options.threads > 0 ? options.threads : threads);
+  };
+  if (launched_processes() > 1) {
+    run_study_on_ranks(options.study, options.results, report, StudyPart::runs, make_worker);
+  } else {
+    run_study(options.study, options.results, report, StudyPart::runs, make_worker);
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_study(CLI::App& app, Action& action) {
+  CLI::App* verb =
+      app.add_subcommand("study", "Run the tasks of a study in its model, alone or under mpirun");
+  const auto options = std::make_shared<StudyOptions>();
+  verb->add_option("STUDY", options->study, "The study file (JSON) with a model and tasks")
+      ->required();
+  verb->add_option("-o,--output", options->results,
+                   "The results file (SQLite), the same as that of kvloupe study; a study that was "
+                   "stopped goes on where it was")
+      ->required();
+  verb->add_option("--device", options->device, "cpu, cuda or cuda:i")->capture_default_str();
+  verb->add_option("--threads", options->threads,
+                   "Threads for the model's products in each process")
+      ->check(CLI::Range(1, 4096));
+  verb->callback(
+      [options, &action] { action = [options] { return run_study_command(*options); }; });
+}
+
+}  // namespace kvloupe::capture_cli

@@ -1,0 +1,126 @@
+#include "capture/eval/prompt_runs.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "analysis/policy/policy_files.h"
+#include "capture/eval/first_number.h"
+#include "capture/run/capture_input.h"
+
+namespace kvloupe {
+
+namespace {
+
+using Json = EvalResults::Json;
+
+/// The full cache's run fills the recording, the others begin with it.
+EvalRun start(const RunningModel& model, const EvalSetting& setting, int prompt_length,
+              int most_tokens, Recording& recording) {
+  EvalRun::Options options;
+  options.most_tokens = most_tokens;
+  options.block = std::min(model.block, prompt_length);
+  if (setting.budget) {
+    options.loop = ClosedLoop{setting.policy, setting.entries(prompt_length), model.positions};
+    options.shared = &recording;
+  } else {
+    options.record = &recording;
+  }
+  return {*model.transformer, *model.info, options};
+}
+
+/// What the runs of one prompt can have in common: up to the largest budget nothing is cut.
+Recording recording_for(const RunningModel& model, int prompt_length, int most_entries) {
+  return {std::min(most_entries, prompt_length - 1), model.most_shared};
+}
+
+}  // namespace
+
+Json EvalSetting::key() const {
+  Json key{{"policy", policy.text()}, {"budget", budget ? budget->text() : std::string("full")}};
+  if (const std::string files = policy_files(policy); !files.empty()) key["policy_files"] = files;
+  return key;
+}
+
+int EvalSetting::entries(int prompt_length) const {
+  return budget ? budget->resolve(prompt_length) : prompt_length;
+}
+
+EvalSetting EvalSetting::full_cache() { return {parse_policy("full"), {}}; }
+
+NeedleRuns::NeedleRuns(const RunningModel& model, NeedleTask task, int answer_tokens,
+                       bool context_only, int most_entries, const Progress& progress)
+    : model_(model),
+      task_(std::move(task)),
+      answer_tokens_(answer_tokens),
+      context_only_(context_only),
+      recording_(recording_for(model, tokens(), most_entries)),
+      full_(*model.transformer, tokens() - 1, 1) {
+  check_vocabulary(task_.tokens.ids, *model.config, model.folder);
+  // What every other run is compared with, in the state that the answer's first token comes from.
+  full_answer_ = answer(
+      EvalSetting::full_cache(), progress,
+      [&](int layer, int first, const at::Tensor& hidden) { full_.keep(layer, first, hidden); });
+}
+
+Json NeedleRuns::run(const EvalSetting& setting, const Progress& progress) {
+  HiddenDrift drift(*model_.transformer, full_);
+  const std::string text =
+      !setting.budget
+          ? full_answer_
+          : answer(setting, progress, [&](int layer, int first, const at::Tensor& hidden) {
+              drift.add(layer, first, hidden);
+            });
+  Json run;
+  run["tokens"] = tokens();
+  run["expected"] = task_.answer;
+  run["answer"] = text;
+  run["correct"] = first_number(text) == task_.answer;
+  if (setting.budget) run.update(drift.means());
+  return run;
+}
+
+/// What the model says after the question; `on_hidden` is for the prompt.
+std::string NeedleRuns::answer(const EvalSetting& setting, const Progress& progress,
+                               const EvalRun::HiddenHook& on_hidden) {
+  const std::vector<std::int32_t>& ids = task_.tokens.ids;
+  const int length = tokens();
+  EvalRun run = start(model_, setting, length, length + answer_tokens_, recording_);
+  const auto context = static_cast<std::size_t>(context_only_ ? task_.question_begin : length);
+  run.read(std::span(ids).first(context), true, progress, on_hidden);
+  if (context_only_) run.read(std::span(ids).subspan(context), false, progress, on_hidden);
+  std::vector<std::int32_t> whole = ids;
+  for (int i = 0; i < answer_tokens_; ++i) {
+    const std::int32_t choice = run.choice();
+    if (ends_text(choice, *model_.config, model_.tokenizer)) break;
+    whole.push_back(choice);
+    if (i + 1 < answer_tokens_) run.read(std::span(whole).last(1), !context_only_, progress);
+  }
+  const std::string before = model_.tokenizer->decode(ids);
+  const std::string after = model_.tokenizer->decode(whole);
+  return after.substr(std::min(before.size(), after.size()));
+}
+
+PerplexityRuns::PerplexityRuns(const RunningModel& model, std::vector<std::int32_t> ids,
+                               int most_entries, const Progress& progress,
+                               const std::function<void(const std::string&)>& note)
+    : model_(model),
+      ids_(std::move(ids)),
+      recording_(recording_for(model, tokens(), most_entries)) {
+  check_vocabulary(ids_, *model.config, model.folder);
+  full_.emplace(start(model_, EvalSetting::full_cache(), tokens(), tokens(), recording_), ids_,
+                model_.most_reference, progress, note);
+}
+
+Json PerplexityRuns::run(const EvalSetting& setting, const Progress& progress) {
+  Json run;
+  run["tokens"] = tokens();
+  if (setting.budget) {
+    run.update(full_->compare(start(model_, setting, tokens(), tokens(), recording_), progress));
+  } else {
+    run["loss"] = full_->loss();
+    run["loss_difference"] = 0.0;
+  }
+  return run;
+}
+
+}  // namespace kvloupe

@@ -1,0 +1,94 @@
+#pragma once
+// The runs of one prompt with several policies in the model's own cache, which share what they have
+// in common: what `kvloupe-capture eval` and `kvloupe-capture study` measure.
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "analysis/cache/evicting_layer.h"
+#include "analysis/policy/spec.h"
+#include "analysis/progress.h"
+#include "capture/eval/eval_results.h"
+#include "capture/eval/eval_run.h"
+#include "capture/eval/haystack.h"
+#include "capture/eval/hidden_drift.h"
+#include "capture/eval/perplexity.h"
+#include "capture/model/model_config.h"
+#include "capture/tokenizer/tokenizer.h"
+
+namespace kvloupe {
+
+/// A policy at a budget as written; the full cache has no budget.
+struct EvalSetting {
+  PolicySpec policy;
+  std::optional<Budget> budget;
+
+  EvalResults::Json key() const;         // {"policy", "budget"}; "policy_files" if it reads any
+  int entries(int prompt_length) const;  // of the full cache: the whole prompt
+  static EvalSetting full_cache();
+};
+
+/// A model and what its runs have in common. What it points to must outlive the runs.
+struct RunningModel {
+  std::filesystem::path folder;
+  const ModelConfig* config = nullptr;
+  const ModelInfo* info = nullptr;
+  const Tokenizer* tokenizer = nullptr;
+  const Transformer* transformer = nullptr;
+  int block = 128;  // kWholePrompt: the prompt as one block
+  Positions positions = Positions::original;
+  /// Bytes reserved for blocks that runs share until the first eviction, and for what perplexity
+  /// compares with.
+  std::int64_t most_shared = std::int64_t{1} << 30;
+  std::int64_t most_reference = std::int64_t{1} << 30;
+};
+
+/// The runs of one prompt with a known answer. The full cache's run is made at the beginning, since
+/// the others are compared with it.
+class NeedleRuns {
+ public:
+  /// `most_entries`: the largest budget of the runs to come. Throws Cancelled through progress,
+  /// FileError for tokens that the model does not have.
+  NeedleRuns(const RunningModel& model, NeedleTask task, int answer_tokens, bool context_only,
+             int most_entries, const Progress& progress);
+
+  int tokens() const { return static_cast<int>(task_.tokens.ids.size()); }
+  /// {tokens, expected, answer, correct}, and with a policy HiddenDrift::means() at the last token.
+  EvalResults::Json run(const EvalSetting& setting, const Progress& progress);
+
+ private:
+  std::string answer(const EvalSetting& setting, const Progress& progress,
+                     const EvalRun::HiddenHook& on_hidden);
+
+  const RunningModel& model_;
+  NeedleTask task_;
+  int answer_tokens_;
+  bool context_only_;
+  Recording recording_;
+  HiddenStates full_;
+  std::string full_answer_;
+};
+
+/// The runs of one text.
+class PerplexityRuns {
+ public:
+  /// As NeedleRuns; `note` gets a line about what does not fit into memory.
+  PerplexityRuns(const RunningModel& model, std::vector<std::int32_t> ids, int most_entries,
+                 const Progress& progress, const std::function<void(const std::string&)>& note);
+
+  int tokens() const { return static_cast<int>(ids_.size()); }
+  /// {tokens} and what Perplexity::compare() says; of the full cache: loss, and a difference of 0.
+  EvalResults::Json run(const EvalSetting& setting, const Progress& progress);
+
+ private:
+  const RunningModel& model_;
+  std::vector<std::int32_t> ids_;
+  Recording recording_;
+  std::optional<Perplexity> full_;
+};
+
+}  // namespace kvloupe

@@ -1,0 +1,290 @@
+#include "capture/eval/run_worker.h"
+
+#include <c10/core/InferenceMode.h>
+#include <fmt/format.h>
+#include <stdlib.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "analysis/error.h"
+#include "analysis/replay/drift.h"
+#include "analysis/trace/model_fingerprint.h"
+#include "capture/eval/needle_template.h"
+#include "capture/model/load_transformer.h"
+#include "capture/run/capture.h"
+#include "capture/run/compute.h"
+#include "capture/run/model_description.h"
+#include "capture/run/set_prompt.h"
+
+namespace kvloupe {
+
+namespace {
+namespace fs = std::filesystem;
+using Json = EvalResults::Json;
+
+constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+
+class Silent final : public CaptureObserver {
+ public:
+  void on_tokens(int, int, int) override {}
+  void on_note(const std::string&) override {}
+};
+
+/// A number of a run, where it has it.
+double number_of(const Json& run, const char* name) {
+  const auto found = run.find(name);
+  if (found == run.end()) return kUnknown;
+  if (found->is_boolean()) return found->get<bool>() ? 1.0 : 0.0;
+  return found->is_number() ? found->get<double>() : kUnknown;
+}
+
+/// Collects the values of an item by the names of their measures.
+class Values {
+ public:
+  Values(const StudyTask& task, StudyOutcome& outcome) : task_(task), outcome_(outcome) {}
+  void add(const char* measure, double value) {
+    outcome_.values.push_back({place(measure), -1, -1, -1, value});
+  }
+  /// The mean over parts of the model, and the parts where the study keeps them.
+  void add(const char* measure, std::vector<StudyValue> parts) {
+    double sum = 0.0;
+    long count = 0;
+    for (const StudyValue& part : parts) {
+      if (!std::isfinite(part.value)) continue;
+      sum += part.value;
+      ++count;
+    }
+    add(measure, count > 0 ? sum / static_cast<double>(count) : kUnknown);
+    if (task_.reduce != Reduce::steps && task_.reduce != Reduce::none) return;
+    for (StudyValue& part : parts) {
+      part.measure = place(measure);
+      outcome_.values.push_back(part);
+    }
+  }
+  /// After all: in the order that results have.
+  void sort() {
+    std::stable_sort(
+        outcome_.values.begin(), outcome_.values.end(),
+        [](const StudyValue& a, const StudyValue& b) {
+          return std::array{a.measure, a.layer, a.head} < std::array{b.measure, b.layer, b.head};
+        });
+  }
+
+ private:
+  int place(const std::string& measure) const {
+    const auto found = std::find(task_.measures.begin(), task_.measures.end(), measure);
+    if (found == task_.measures.end()) throw std::logic_error("a task without " + measure);
+    return static_cast<int>(found - task_.measures.begin());
+  }
+  const StudyTask& task_;
+  StudyOutcome& outcome_;
+};
+
+std::vector<StudyValue> by_layer(const Json& run, const char* name) {
+  std::vector<StudyValue> layers;
+  const auto found = run.find(name);
+  if (found == run.end() || !found->is_array()) return layers;
+  for (std::size_t layer = 0; layer < found->size(); ++layer) {
+    const Json& value = (*found)[layer];
+    layers.push_back(
+        {0, static_cast<int>(layer), -1, -1, value.is_number() ? value.get<double>() : kUnknown});
+  }
+  return layers;
+}
+
+EvalSetting setting_of(const StudyTask& task) {
+  EvalSetting setting{parse_policy(task.policy), {}};
+  if (task.budget != kFullCache) setting.budget = parse_budget(task.budget);
+  return setting;
+}
+
+fs::path make_folder() {
+  std::error_code error;
+  const fs::path parent = fs::temp_directory_path(error);
+  std::string name = ((error ? fs::path("/tmp") : parent) / "kvloupe-study-XXXXXX").string();
+  if (mkdtemp(name.data()) == nullptr) {
+    throw FileError(name, std::string("cannot be made: ") + std::strerror(errno) +
+                              "; set TMPDIR to a folder with space");
+  }
+  return name;
+}
+}  // namespace
+
+/// All that is loaded once.
+struct RunWorker::OpenModel {
+  OpenModel(const StudyTask& task, const std::string& device_name)
+      : folder(task.model),
+        dtype(task.dtype),
+        device(parse_device(device_name)),
+        config(read_model_config(folder)),
+        info(describe_model(config, folder)),
+        tokenizer(open_tokenizer(folder)),
+        needles(needle_template_of(folder, {}, {})),
+        transformer(
+            load_transformer(folder, config, parse_compute_type(task.dtype, device), device)) {}
+
+  fs::path folder;
+  std::string dtype;
+  at::Device device;
+  ModelConfig config;
+  ModelInfo info;
+  std::unique_ptr<Tokenizer> tokenizer;
+  NeedleTemplate needles;
+  Transformer transformer;
+};
+
+RunWorker::RunWorker(std::string device, int threads)
+    : device_(std::move(device)), threads_(threads) {}
+
+RunWorker::~RunWorker() {
+  full_trace_.reset();
+  std::error_code ignored;
+  if (!folder_.empty()) fs::remove_all(folder_, ignored);
+}
+
+void RunWorker::open_model(const StudyTask& task) {
+  if (model_ && model_->folder == task.model && model_->dtype == task.dtype) return;
+  prompt_.clear();
+  needle_.reset();
+  perplexity_.reset();
+  haystack_.reset();
+  model_.reset();
+  const std::string fingerprint = model_fingerprint(task.model, progress_);
+  if (!task.identity.starts_with(fingerprint) || fingerprint.empty())
+    throw FileError(task.model, "has changed since the study began; start the study again");
+  use_threads(threads_);
+  model_ = std::make_unique<OpenModel>(task, device_);
+}
+
+TokenSequence RunWorker::prompt_of(const StudyTask& task) const {
+  const StudySource& source = task.source;
+  if (source.length > 0) return haystack_->text(source.length, source.sample);
+  if (!task.identity.ends_with(" " + prompt_identity(source.prompt))) {
+    throw FileError(source.prompt.path.string(),
+                    "has changed since the study began; start the study again");
+  }
+  return encode_prompt(read_set_prompt(source.prompt), *model_->tokenizer);
+}
+
+void RunWorker::open_prompt(const StudyTask& task) {
+  const StudySource& source = task.source;
+  const std::string wanted =
+      fmt::format("{}\n{}\n{}\n{}", source.name, task.identity, task.block, task.compression);
+  if (prompt_ == wanted) return;
+  prompt_.clear();
+  needle_.reset();
+  perplexity_.reset();
+  full_trace_.reset();
+  haystack_.emplace(model_->needles, *model_->tokenizer, source.seed);
+  running_ = {};
+  running_.folder = model_->folder;
+  running_.config = &model_->config;
+  running_.info = &model_->info;
+  running_.tokenizer = model_->tokenizer.get();
+  running_.transformer = &model_->transformer;
+  running_.block = task.block;
+  running_.positions = task.compact ? Positions::compact : Positions::original;
+  const Budget largest = parse_budget(task.largest_budget);
+  const bool context_only = task.compression == compression_name(Compression::context_only);
+  if (source.task == kNeedleTask) {
+    NeedleTask needle =
+        haystack_->needle({source.length, source.depth, source.sample}, source.needles);
+    tokens_ = static_cast<int>(needle.tokens.ids.size());
+    needle_ =
+        std::make_unique<NeedleRuns>(running_, std::move(needle), model_->needles.answer_tokens,
+                                     context_only, largest.resolve(tokens_), progress_);
+  } else {
+    sequence_ = prompt_of(task);
+    tokens_ = static_cast<int>(sequence_.ids.size());
+    if (tokens_ < 2)
+      throw WorkError(source.name + ": has fewer than two tokens; give a longer text");
+    if (source.task == kPerplexityTask) {
+      perplexity_ = std::make_unique<PerplexityRuns>(running_, sequence_.ids,
+                                                     largest.resolve(tokens_), progress_, nullptr);
+    } else {
+      full_trace_ = std::make_unique<Trace>(captured(task, EvalSetting::full_cache(), "full.h5"));
+    }
+  }
+  prompt_ = wanted;
+}
+
+fs::path RunWorker::captured(const StudyTask& task, const EvalSetting& setting, const char* name) {
+  if (folder_.empty()) folder_ = make_folder();
+  CaptureRequest request;
+  request.model = model_->folder;
+  request.target = folder_ / name;
+  request.tokens = sequence_;
+  request.block = task.block;
+  request.attention = AttentionStorage::none;
+  request.dtype = task.dtype;
+  request.device = device_;
+  request.threads = threads_;
+  if (setting.budget) {
+    request.policy = setting.policy;
+    request.budget = *setting.budget;
+    request.positions = running_.positions;
+    request.compression = task.compression == compression_name(Compression::context_only)
+                              ? Compression::context_only
+                              : Compression::regular;
+  }
+  Silent silent;
+  run_capture(request, progress_, silent, &model_->transformer);
+  return request.target;
+}
+
+void RunWorker::drift(const StudyTask& task, const EvalSetting& setting, StudyOutcome& outcome) {
+  const fs::path path = captured(task, setting, "closed.h5");
+  const Drift drift = measure_drift(*full_trace_, Trace(path), progress_);
+  std::vector<StudyValue> agreement, keys, outputs;
+  for (const HeadDrift& head : drift.heads) {
+    agreement.push_back(
+        {0, head.layer, head.head, -1, Drift::mean_jaccard(head, drift.first_eviction)});
+  }
+  for (const LayerDrift& layer : drift.layers) {
+    keys.push_back({0, layer.layer, -1, -1, layer.key});
+    outputs.push_back({0, layer.layer, -1, -1, layer.output});
+  }
+  Values values(task, outcome);
+  values.add(kAgreement, std::move(agreement));
+  values.add("drift_key_distance", std::move(keys));
+  values.add("drift_output_distance", std::move(outputs));
+  values.add("drift_same_top1", drift.same_top1_share());
+  values.add("drift_loss_difference", drift.mean_loss_difference());
+  values.sort();
+}
+
+void RunWorker::compute(const StudyTask& task, StudyOutcome& outcome) {
+  const c10::InferenceMode no_gradients;
+  open_model(task);
+  open_prompt(task);
+  const EvalSetting setting = setting_of(task);
+  outcome.entries = setting.entries(tokens_);
+  if (full_trace_) return drift(task, setting, outcome);
+  const Json run =
+      needle_ ? needle_->run(setting, progress_) : perplexity_->run(setting, progress_);
+  Values values(task, outcome);
+  const std::string prefix = task.source.task + "_";
+  if (needle_) {
+    values.add("needle_found", number_of(run, "correct"));
+  } else {
+    values.add("perplexity_loss", number_of(run, "loss"));
+    values.add("perplexity_loss_difference", number_of(run, "loss_difference"));
+    if (setting.budget) {
+      values.add("perplexity_kl", number_of(run, "kl"));
+      values.add("perplexity_same_top1", number_of(run, "same_top1"));
+    }
+  }
+  if (setting.budget)
+    values.add((prefix + "hidden_distance").c_str(), by_layer(run, "hidden_distance"));
+  values.sort();
+}
+
+}  // namespace kvloupe

@@ -1,0 +1,54 @@
+#pragma once
+// The side of a study that runs items in the model: `kvloupe-capture study`.
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "analysis/progress.h"
+#include "analysis/study/study_work.h"
+#include "analysis/trace/trace.h"
+#include "capture/eval/haystack.h"
+#include "capture/eval/prompt_runs.h"
+
+namespace kvloupe {
+
+/// Runs items in the model, one after the other. The model is loaded once. What the runs of one
+/// prompt share stays until the next prompt: the blocks before the first eviction, the full cache's
+/// distributions, and for the task drift its trace, in a folder of its own among the system's
+/// temporary files that goes with the worker.
+class RunWorker final : public ItemWorker {
+ public:
+  /// `device`: cpu, cuda or cuda:i. `threads`: for the model's products; 0: torch's own choice.
+  RunWorker(std::string device, int threads);
+  ~RunWorker() override;
+  using ItemWorker::compute;
+
+ private:
+  struct OpenModel;
+  void compute(const StudyTask& task, StudyOutcome& outcome) override;
+  void open_model(const StudyTask& task);
+  void open_prompt(const StudyTask& task);
+  TokenSequence prompt_of(const StudyTask& task) const;
+  void drift(const StudyTask& task, const EvalSetting& setting, StudyOutcome& outcome);
+  std::filesystem::path captured(const StudyTask& task, const EvalSetting& setting,
+                                 const char* name);
+
+  std::string device_;
+  int threads_;
+  Progress progress_;
+  std::unique_ptr<OpenModel> model_;
+  RunningModel running_;
+  // Of the prompt at hand, of which there is one kind:
+  std::string prompt_;  // which it is; empty: none
+  int tokens_ = 0;
+  std::optional<Haystack> haystack_;
+  std::unique_ptr<NeedleRuns> needle_;
+  std::unique_ptr<PerplexityRuns> perplexity_;
+  TokenSequence sequence_;  // drift
+  std::unique_ptr<Trace> full_trace_;
+  std::filesystem::path folder_;  // for traces; empty: not made yet
+};
+
+}  // namespace kvloupe

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <string>
+
+#include "capture/run/capture.h"
+
+namespace kvloupe {
+
+/// One run of `kvloupe-capture run --prompt-set`.
+struct CaptureSetRequest {
+  CaptureRequest each;           // of every prompt; without a prompt and a target of its own
+  std::filesystem::path set;     // as find_prompts() takes it
+  std::filesystem::path folder;  // for the traces; made where it is missing
+};
+
+struct CaptureSetReport {
+  /// A trace is complete; `done` of `total`, those that were there before included.
+  std::function<void(const std::filesystem::path& trace, const CaptureSummary&, int done,
+                     int total)>
+      done;
+  /// Traces that were there before, and are left as they are.
+  std::function<void(int traces)> found;
+};
+
+/// Captures every prompt of a set, with the model loaded once, into traces called after the
+/// prompts: NAME.h5, of JSON lines NAME-LINE.h5. A trace that is there already is left, so that the
+/// same command goes on after a stop. Throws as find_prompts(), read_set_prompt() and run_capture()
+/// do, and FileError where two prompts have the same name.
+void run_capture_set(const CaptureSetRequest& request, Progress& progress,
+                     CaptureObserver& observer, const CaptureSetReport& report);
+
+}  // namespace kvloupe

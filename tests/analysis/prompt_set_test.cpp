@@ -1,0 +1,116 @@
+// Sets of prompts: folders, text files and JSON lines in the layouts of RULER and LongBench.
+
+#include "analysis/study/prompt_set.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "analysis/error.h"
+#include "tests/support/temporary_folder.h"
+
+namespace kvloupe {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Pair;
+
+class PromptSetTest : public testing::Test {
+ protected:
+  std::filesystem::path write(const std::string& name, const std::string& text) {
+    std::filesystem::create_directories((folder_ / name).parent_path());
+    std::ofstream(folder_ / name, std::ios::binary) << text;
+    return folder_ / name;
+  }
+  PromptParts line(const std::string& json) {
+    return read_prompt_line({"x", write("one.jsonl", json + "\n"), 0});
+  }
+  static std::string failure(const std::function<void()>& work) {
+    try {
+      work();
+    } catch (const FileError& error) {
+      return error.what();
+    }
+    return "";
+  }
+  static std::vector<std::string> names(const std::vector<PromptPlace>& places) {
+    std::vector<std::string> result;
+    for (const PromptPlace& place : places) result.push_back(place.name);
+    return result;
+  }
+  test::TemporaryFolder folder_;
+};
+
+TEST_F(PromptSetTest, FoldersFilesAndLinesAreFound) {
+  write("set/b.txt", "b");
+  write("set/a.md", "a");
+  write("set/c.json", "{}");
+  write("set/below/d.txt", "d");
+  EXPECT_THAT(names(find_prompts(folder_ / "set", "set")), ElementsAre("set/a.md", "set/b.txt"));
+  EXPECT_THAT(names(find_prompts(folder_ / "set", "set/")), ElementsAre("set/a.md", "set/b.txt"));
+  EXPECT_THAT(names(find_prompts(folder_ / "set" / "b.txt", "b")), ElementsAre("b"));
+  // Without an end of line at the end, with one of another system, and blank lines.
+  const auto lines =
+      find_prompts(write("s.jsonl", "{\"text\": \"1\"}\r\n\n  \n{\"text\": \"2\"}"), "s.jsonl");
+  EXPECT_THAT(names(lines), ElementsAre("s.jsonl#0", "s.jsonl#3"));
+  EXPECT_THAT(read_prompt_line(lines[1]).segments, ElementsAre(Pair("context", "2")));
+  EXPECT_NE(prompt_identity(lines[0]), "");
+  EXPECT_EQ(prompt_identity({"x", folder_ / "none", 0}), "");
+}
+
+TEST_F(PromptSetTest, LayoutsOfBenchmarksAreRead) {
+  // As RULER writes a needle: https://github.com/NVIDIA/RULER, scripts/data/synthetic/niah.py.
+  const PromptParts ruler = line(
+      R"({"index": 0, "input": "A special magic number is hidden.\nThe grass is green.\nWhat is the number for x?", "outputs": ["8231", "77"], "length": 40, "answer_prefix": " The number is"})");
+  EXPECT_THAT(
+      ruler.segments,
+      ElementsAre(Pair("context", "A special magic number is hidden.\nThe grass is green.\n"),
+                  Pair("question", "What is the number for x? The number is")));
+  EXPECT_THAT(ruler.answers, ElementsAre("8231", "77"));
+  // Ends of lines after the question are a part of it.
+  EXPECT_THAT(line(R"({"input": "a\nb?\n\n", "outputs": ["c"]})").segments,
+              ElementsAre(Pair("context", "a\n"), Pair("question", "b?\n\n")));
+  EXPECT_THAT(line(R"({"input": "one line", "outputs": []})").segments,
+              ElementsAre(Pair("context", "one line")));
+  // As LongBench: https://github.com/THUDM/LongBench, the task's question is the input.
+  const PromptParts bench = line(
+      R"({"input": "Who?", "context": "A story.", "answers": ["A", "B"], "length": 2, "dataset": "narrativeqa", "language": "en", "all_classes": null, "_id": "1"})");
+  EXPECT_THAT(bench.segments,
+              ElementsAre(Pair("context", "A story.\n\n"), Pair("question", "Who?")));
+  EXPECT_THAT(bench.answers, ElementsAre("A", "B"));
+  // A summary has no question.
+  EXPECT_THAT(line(R"({"input": "", "context": "A report.", "answers": ["s"]})").segments,
+              ElementsAre(Pair("context", "A report.")));
+  EXPECT_THAT(line(R"({"prompt": "Hello", "answers": "yes"})").answers, ElementsAre("yes"));
+  EXPECT_THAT(line(R"({"text": "Hello"})").answers, IsEmpty());
+}
+
+TEST_F(PromptSetTest, WhatIsWrongIsSaidWithItsLine) {
+  EXPECT_THAT(failure([&] { line("[1]"); }), HasSubstr("one.jsonl: line 1 is not a JSON object"));
+  EXPECT_THAT(failure([&] { line("{\"text\": \"cut"); }), HasSubstr("is not a JSON object"));
+  EXPECT_THAT(failure([&] { line(R"({"question": "a"})"); }), HasSubstr("known layout"));
+  EXPECT_THAT(failure([&] { line(R"({"input": "a"})"); }), HasSubstr("known layout"));
+  EXPECT_THAT(failure([&] { line(R"({"context": 3, "input": "a"})"); }),
+              HasSubstr("has a \"context\" that is no text"));
+  EXPECT_THAT(failure([&] { line(R"({"input": "a", "outputs": [1]})"); }),
+              HasSubstr("\"outputs\" that are no list of texts"));
+  EXPECT_THAT(failure([&] { line(R"({"text": ""})"); }), HasSubstr("has no text"));
+  const auto file = write("s.jsonl", "{\"text\": \"1\"}\n");
+  EXPECT_THAT(failure([&] { read_prompt_line({"s", file, 7}); }), HasSubstr("no line 8 any more"));
+  EXPECT_THAT(failure([&] { find_prompts(write("e.jsonl", "\n \n"), "e"); }),
+              HasSubstr("has no lines"));
+  EXPECT_THAT(failure([&] { find_prompts(folder_ / "none.txt", "n"); }), HasSubstr("not a file"));
+  std::filesystem::create_directory(folder_ / "empty");
+  EXPECT_THAT(failure([&] { find_prompts(folder_ / "empty", "e"); }), HasSubstr("has no prompts"));
+}
+
+}  // namespace
+}  // namespace kvloupe

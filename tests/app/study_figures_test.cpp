@@ -1,0 +1,254 @@
+// The numbers of the figures of a study, and how they refuse what the file does not have.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "analysis/error.h"
+#include "analysis/evaluation/evaluation.h"
+#include "analysis/study/database.h"
+#include "analysis/study/policy_ranks.h"
+#include "analysis/study/summary.h"
+#include "app/cli/commands.h"
+#include "app/figure/figures/figure_catalog.h"
+#include "app/request/figure_service.h"
+#include "tests/app/csv_rows.h"
+#include "tests/support/synthetic_study.h"
+#include "tests/support/temporary_folder.h"
+
+namespace kvloupe::figure {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+class StudyFigures : public testing::Test {
+ protected:
+  void SetUp() override { test::write_synthetic_study(path_); }
+  MadeFigure make(const std::string& name, const Choices& choices = {}) const {
+    request::FigureSettings settings;
+    settings.choices = choices;
+    Progress progress;
+    const request::FigureMaker maker(std::make_shared<const Evaluation>(read_evaluation(path_)));
+    return maker.make(find_figure(name), settings, progress);
+  }
+  std::string refusal(const std::string& name, const Choices& choices) const {
+    try {
+      make(name, choices);
+    } catch (const std::exception& error) {
+      return error.what();
+    }
+    return "";
+  }
+  void change(const std::string& sql) const { Database(path_, Database::Access::write).run(sql); }
+  test::TemporaryFolder folder_;
+  std::filesystem::path path_ = folder_ / "study.sqlite";
+};
+
+/// A mean over the heads of the synthetic study.
+double mean_value(int prompt, int policy, int budget) {
+  double sum = 0.0;
+  for (int layer = 0; layer < test::kStudyLayers; ++layer) {
+    for (int head = 0; head < test::kStudyHeads; ++head)
+      sum += test::study_value(prompt, policy, budget, layer, head);
+  }
+  return sum / (test::kStudyLayers * test::kStudyHeads);
+}
+
+TEST_F(StudyFigures, MeansAndBandsAreThoseOfTheSummary) {
+  StudyResults results(path_);
+  std::map<std::pair<std::string, std::string>, SummaryRow> summary;
+  for (const SummaryRow& row : summarise(results)) {
+    if (row.measure == "perturbation_l1") summary[{row.policy, row.budget}] = row;
+  }
+  for (const std::string show : {"mean", "difference"}) {
+    const auto rows = test::csv_rows(*make("study-budget", {{"show", show}}).figure);
+    ASSERT_EQ(rows.size(), show == "mean" ? 9U : 6U);
+    for (const auto& row : rows) {
+      const SummaryRow& expected = summary.at({row.at("policy"), row.at("budget")});
+      const MeanInterval& one = show == "mean" ? *expected.value : *expected.from_first;
+      EXPECT_NEAR(std::stod(row.at("perturbation_l1_" + show)), one.mean, 1e-8);
+      EXPECT_NEAR(std::stod(row.at("low_95")), one.low, 1e-8);
+      EXPECT_NEAR(std::stod(row.at("high_95")), one.high, 1e-8);
+      EXPECT_EQ(row.at("prompts"), "8");
+      EXPECT_EQ(row.at("budget_percent") + "%", row.at("budget"));
+    }
+  }
+  const std::string caption =
+      make("study-budget", {{"measure", "perplexity_loss"}}).figure->caption();
+  EXPECT_THAT(caption, HasSubstr("task perplexity"));
+  EXPECT_THAT(caption, HasSubstr("Dashed: the full cache."));
+  EXPECT_THAT(caption, Not(HasSubstr("not finished")));
+}
+
+TEST_F(StudyFigures, WhatIsNotKnownIsLeftOutAndSaid) {
+  // An item that failed, and a value that is unknown: h2o at 10% on the first two traces.
+  change(
+      "UPDATE items SET state = 'failed' WHERE item = 0; DELETE FROM replay_values WHERE item = 0;"
+      "DELETE FROM head_values WHERE item = 0;"
+      "UPDATE replay_values SET value = NULL WHERE item = 9 AND measure = 0");
+  const MadeFigure made = make("study-budget", {{"show", "difference"}});
+  for (const auto& row : test::csv_rows(*made.figure))
+    EXPECT_EQ(row.at("prompts"), row.at("budget") == "10%" ? "6" : "8");
+  EXPECT_THAT(made.figure->caption(), HasSubstr("6 to 8 traces"));
+  EXPECT_THAT(made.figure->caption(), HasSubstr("The study is not finished"));
+  for (const auto& row : test::csv_rows(*make("study-ranks").figure))
+    EXPECT_EQ(row.at("prompts"), row.at("budget") == "10%" ? "6" : "8");
+}
+
+TEST_F(StudyFigures, RanksAreThoseOfTheValues) {
+  for (const std::string measure : {"perturbation_l1", "retained_mass"}) {
+    std::map<std::pair<std::string, std::string>, std::map<std::string, std::string>> rows;
+    for (const auto& row : test::csv_rows(*make("study-ranks", {{"measure", measure}}).figure))
+      rows[{row.at("budget"), row.at("policy")}] = row;
+    ASSERT_EQ(rows.size(), 9U);
+    const char* const policies[] = {"h2o", "keydiff", "snapkv+critical"};
+    const char* const budgets[] = {"10%", "25%", "50%"};
+    for (int b = 0; b < 3; ++b) {
+      std::vector<double> values;
+      for (int prompt = 0; prompt < test::kStudyPrompts; ++prompt) {
+        for (int p = 0; p < 3; ++p) values.push_back(mean_value(prompt, p, b));
+      }
+      const PolicyRanks expected = rank_policies(values, 3, false);
+      for (int p = 0; p < 3; ++p) {
+        const auto& row = rows.at({budgets[b], policies[p]});
+        EXPECT_NEAR(std::stod(row.at("mean_rank")),
+                    expected.mean_ranks[static_cast<std::size_t>(p)], 1e-8);
+        EXPECT_NEAR(std::stod(row.at("critical_difference")), expected.critical_difference, 1e-7);
+        EXPECT_NEAR(std::stod(row.at("p")), expected.p, 1e-7);
+      }
+      // On 6 of 8 prompts h2o is first and snapkv+critical last: 1·6/8 + 3·2/8.
+      EXPECT_EQ(rows.at({budgets[b], "h2o"}).at("mean_rank"), "1.5");
+      EXPECT_EQ(rows.at({budgets[b], "keydiff"}).at("mean_rank"), "2");
+    }
+  }
+  const auto one = test::csv_rows(*make("study-ranks", {{"budget", "25%"}}).figure);
+  ASSERT_EQ(one.size(), 3U);
+  EXPECT_EQ(one.front().at("budget"), "25%");
+}
+
+TEST_F(StudyFigures, HeadsAreOrderedAndTheUnstableOneIsNamed) {
+  const MadeFigure made = make("study-heads", {{"policy", "keydiff"}, {"budget", "50%"}});
+  const auto rows = test::csv_rows(*made.figure);
+  ASSERT_EQ(rows.size(), 6U * 8U);
+  double before = 1e9;
+  std::map<std::string, double> deviation;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const int layer = std::stoi(rows[i].at("layer")), head = std::stoi(rows[i].at("head"));
+    const int prompt = static_cast<int>(i % 8);
+    EXPECT_EQ(rows[i].at("prompt"), "t" + std::to_string(prompt) + ".h5");
+    EXPECT_NEAR(std::stod(rows[i].at("perturbation_l1")),
+                test::study_value(prompt, 1, 2, layer, head), 1e-8);
+    EXPECT_LE(std::stod(rows[i].at("mean")), before + 1e-9);
+    before = std::stod(rows[i].at("mean"));
+    deviation[rows[i].at("layer") + "." + rows[i].at("head")] =
+        std::stod(rows[i].at("standard_deviation"));
+  }
+  for (const auto& [head, value] : deviation) {
+    if (head == "1.1") continue;
+    EXPECT_GT(deviation.at("1.1"), 1.5 * value) << head;
+  }
+  // Of head 0.0: (1 + 0.05·prompt + 0.2)/3, and prompts 3 and 6 the same, since keydiff stays
+  // second.
+  EXPECT_NEAR(deviation.at("0.0"), 0.05 / 3 * std::sqrt(6.0), 1e-7);
+  EXPECT_THAT(made.figure->caption(), HasSubstr("Least stable: 1.1 (standard deviation "));
+  Target target;
+  target.layer = 1;
+  target.head = 1;
+  EXPECT_THAT(made.figure->value_text(target), HasSubstr("head 1.1: mean "));
+  // By their means prompt 6 comes first: it is late, and h2o is last there.
+  EXPECT_EQ(test::csv_rows(*make("study-heads", {{"prompts", "mean"}}).figure).front().at("prompt"),
+            "t6.h5");
+}
+
+TEST_F(StudyFigures, LoopsAreComparedByLayerAndByPrompt) {
+  const auto rows = test::csv_rows(*make("study-loops", {{"budget", "25%"}}).figure);
+  ASSERT_EQ(rows.size(), 3U * (3 + 8 + 1));
+  for (const auto& row : rows) {
+    if (row.at("policy") != "keydiff") continue;
+    double sum = 0.0;
+    int count = 0;
+    for (int prompt = 0; prompt < 8; ++prompt) {
+      if (!row.at("prompt").empty() && row.at("prompt") != "drift of p" + std::to_string(prompt))
+        continue;
+      for (int layer = 0; layer < 3; ++layer) {
+        if (!row.at("layer").empty() && row.at("layer") != std::to_string(layer)) continue;
+        for (int head = 0; head < 2; ++head) {
+          sum += 1.0 - test::study_value(prompt, 1, 1, layer, head) / 8.0;
+          ++count;
+        }
+      }
+    }
+    EXPECT_NEAR(std::stod(row.at("drift_agreement")), sum / count, 1e-8);
+    if (row.at("prompt").empty()) {
+      EXPECT_LT(std::stod(row.at("low_95")), sum / count);
+      EXPECT_GT(std::stod(row.at("high_95")), sum / count);
+    }
+  }
+}
+
+TEST_F(StudyFigures, AnyMeasureIsShownByLayer) {
+  const auto loops = test::csv_rows(*make("study-loops").figure);
+  EXPECT_EQ(test::csv_rows(*make("study-layers", {{"measure", "drift_agreement"}}).figure), loops);
+  // Without values of heads each prompt is all there is.
+  const auto rows = test::csv_rows(*make("study-layers", {{"measure", "perplexity_loss"}}).figure);
+  EXPECT_EQ(rows.size(), 3U * (8 + 1));
+}
+
+TEST_F(StudyFigures, WhatTheFileDoesNotHaveIsRefusedWithWhatItHas) {
+  EXPECT_THAT(refusal("study-budget", {{"measure", "retained_mas"}}),
+              HasSubstr("did you mean 'retained_mass'? It has: perturbation_l1"));
+  EXPECT_THAT(refusal("study-heads", {{"policy", "tova"}}), HasSubstr("It has: h2o, keydiff"));
+  EXPECT_THAT(refusal("study-heads", {{"budget", "20%"}}), HasSubstr("It has: 10%, 25%, 50%"));
+  EXPECT_THAT(refusal("study-budget", {{"block", "64"}}), HasSubstr("It has: capture"));
+  EXPECT_THAT(refusal("study-heads", {{"measure", "perplexity_loss"}}), HasSubstr("did you mean"));
+  EXPECT_THAT(refusal("needle-grid", {}), HasSubstr("show figure study-budget"));
+  change("UPDATE items SET state = 'waiting'; DELETE FROM head_values; DELETE FROM replay_values");
+  for (const std::string name : {"budget", "ranks", "heads", "layers", "loops"})
+    EXPECT_THAT(refusal("study-" + name, {}), HasSubstr("study.sqlite: has no values yet"));
+}
+
+TEST_F(StudyFigures, AStudyOfReplaysAloneSaysHowToCompareTheLoops) {
+  change("UPDATE measures SET name = 'another' WHERE measure = 2");
+  EXPECT_THAT(refusal("study-loops", {}), HasSubstr("has no runs of task drift"));
+  EXPECT_EQ(refusal("study-ranks", {{"measure", "another"}}), "") << "an unknown measure is shown";
+  change("DELETE FROM head_values");
+  EXPECT_THAT(refusal("study-heads", {}), HasSubstr("has no values by head"));
+  change("DELETE FROM replay_values WHERE item % 9 != 0");
+  EXPECT_THAT(refusal("study-ranks", {}), HasSubstr("ranks need two of each"));
+}
+
+TEST_F(StudyFigures, AResultsFileIsKnownByItsContentAndADamagedOneRefused) {
+  EXPECT_TRUE(looks_like_evaluation(path_));
+  Database(folder_ / "other.sqlite", Database::Access::write).run("CREATE TABLE mine (x)");
+  EXPECT_FALSE(looks_like_evaluation(folder_ / "other.sqlite"));
+  EXPECT_THROW(read_evaluation(folder_ / "other.sqlite"), FileError);
+  std::filesystem::resize_file(path_, 3000);
+  EXPECT_THROW(read_evaluation(path_), FileError);
+  EXPECT_THROW(read_evaluation(folder_ / "none.sqlite"), FileError);
+}
+
+TEST_F(StudyFigures, ExportWritesThemFromTheCommandLine) {
+  const std::string in = path_.string();
+  for (const std::string figure :
+       {"study-budget", "study-ranks", "study-heads", "study-layers", "study-loops"}) {
+    for (const std::string ending : {"svg", "pdf", "png", "csv", "html"}) {
+      const std::string out = folder_ / (figure + "." + ending);
+      std::vector<std::string> words = {"kvloupe", "export", in, "--figure", figure, "-o", out};
+      std::vector<char*> argv;
+      for (std::string& word : words) argv.push_back(word.data());
+      EXPECT_EQ(cli::run(static_cast<int>(argv.size()), argv.data()), 0);
+      EXPECT_GT(std::filesystem::file_size(out), 200U);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace kvloupe::figure

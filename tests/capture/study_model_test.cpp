@@ -1,0 +1,307 @@
+// Studies of runs in the model: the same numbers as an evaluation's and as two captures compared,
+// in the same results file as the replays.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "analysis/error.h"
+#include "analysis/replay/drift.h"
+#include "analysis/study/database.h"
+#include "analysis/study/run_study.h"
+#include "analysis/study/study_csv.h"
+#include "analysis/study/study_table.h"
+#include "analysis/study/summary.h"
+#include "capture/eval/evaluate.h"
+#include "capture/eval/run_worker.h"
+#include "capture/run/capture_set.h"
+#include "tests/capture/capture_check.h"
+#include "tests/capture/tiny_checkpoint.h"
+#include "tests/support/temporary_folder.h"
+
+namespace kvloupe::test {
+namespace {
+
+using testing::HasSubstr;
+
+const std::filesystem::path kModel =
+    std::filesystem::path(KVLOUPE_SOURCE_DIR) / "assets" / "demo-model";
+
+class Quiet final : public CaptureObserver {
+ public:
+  void on_tokens(int, int, int) override {}
+  void on_note(const std::string&) override {}
+};
+
+class RunStudyTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::filesystem::create_directory_symlink(kModel, folder_ / "model");
+    std::filesystem::create_directory(folder_ / "prompts");
+    write_file(folder_ / "long.txt",
+               "The old garden lies behind the house.\n@@question\nWhat lies behind it?\n");
+    write_file(
+        folder_ / "set.jsonl",
+        "{\"input\": \"First line of a text.\\nWhat is the first?\", \"outputs\": [\"1\"]}\n"
+        "\n{\"context\": \"A rose is red and a leaf is green.\", \"input\": \"And a rose?\", "
+        "\"answers\": [\"red\"]}\n");
+    write_study(R"("tasks": [{"task": "needle", "lengths": [200], "depths": [50], "samples": 2,
+                              "seed": 3},
+                             {"task": "perplexity", "lengths": [150], "samples": 2, "seed": 3},
+                             "drift"])");
+  }
+  void write_study(const std::string& tasks, const std::string& more = "") {
+    write_file(folder_ / "study.json",
+               R"({"model": "model", "dtype": "f32", "prompts": ["long.txt", "set.jsonl"],
+                   "policies": ["tova", "keydiff"], "budgets": ["30%", "100%"], "blocks": [32], )" +
+                   more + tasks + "}");
+  }
+  void run(const std::string& results = "out.sqlite") {
+    said_.clear();
+    run_study(
+        folder_ / "study.json", folder_ / results,
+        [this](const std::string& line) { said_ += line + "\n"; }, StudyPart::runs,
+        [](int threads) { return std::make_unique<RunWorker>("cpu", threads); });
+  }
+  std::string failure(const std::string& results = "out.sqlite") {
+    try {
+      run(results);
+    } catch (const std::exception& error) {
+      return error.what();
+    }
+    return "";
+  }
+  std::string csv(const std::string& name = "out.sqlite") {
+    StudyResults results(folder_ / name);
+    write_study_csv(results, folder_ / "out.csv");
+    return read_file_bytes(folder_ / "out.csv");
+  }
+  /// By (measure, policy, budget, prompt).
+  std::map<std::tuple<std::string, std::string, std::string, std::string>, double> values() {
+    const StudyTable table = read_study_table(folder_ / "out.sqlite");
+    std::map<std::tuple<std::string, std::string, std::string, std::string>, double> all;
+    for (std::size_t m = 0; m < table.measures.size(); ++m) {
+      for (std::size_t i = 0; i < table.items.size(); ++i) {
+        const StudyResults::Item& item = table.items[i];
+        if (table.has_value[m][i] != 0)
+          all[{table.measures[m], item.policy, item.budget, item.trace}] = table.values[m][i];
+      }
+    }
+    return all;
+  }
+  TemporaryFolder folder_;
+  std::string said_;
+};
+
+TEST_F(RunStudyTest, ValuesAreThoseOfTheEvaluation) {
+  run();
+  EXPECT_THAT(said_, HasSubstr("32 items, 0 of them done before"));
+  const auto all = values();
+  EvalRequest request;
+  request.model = kModel;
+  request.policies = {parse_policy("tova"), parse_policy("keydiff")};
+  request.budgets = {parse_budget("30%"), parse_budget("100%")};
+  request.samples = 2;
+  request.seed = 3;
+  request.block = 32;
+  request.dtype = "f32";
+  int compared = 0;
+  for (const EvalTask task : {EvalTask::needle, EvalTask::perplexity}) {
+    const bool needle = task == EvalTask::needle;
+    request.task = task;
+    request.lengths = {needle ? 200 : 150};
+    request.depths = {50.0};
+    request.output = (folder_ / (needle ? "needle.json" : "loss.json")).string();
+    Progress progress;
+    const EvalResults results = evaluate(request, progress, {});
+    for (const auto& line : results.runs()) {
+      const std::string name =
+          needle ? "needle: 200 tokens, depth 50 %, sample " : "perplexity: 150 tokens, sample ";
+      const std::string policy = line["policy"].get<std::string>();
+      const std::string budget = line["budget"].get<std::string>();
+      const std::string prompt = name + std::to_string(line["sample"].get<int>());
+      const auto value = [&](const std::string& measure) {
+        return all.at(std::tuple(measure, policy, budget, prompt));
+      };
+      ++compared;
+      if (needle) {
+        EXPECT_EQ(value("needle_found"), line["correct"].get<bool>() ? 1.0 : 0.0);
+      } else {
+        EXPECT_EQ(value("perplexity_loss"), line["loss"].get<double>());
+        EXPECT_EQ(value("perplexity_loss_difference"), line["loss_difference"].get<double>());
+      }
+      if (line["budget"] == "full") continue;
+      const auto layers = line["hidden_distance"].get<std::vector<double>>();
+      double sum = 0.0;
+      for (const double layer : layers) sum += layer;
+      EXPECT_NEAR(value(needle ? "needle_hidden_distance" : "perplexity_hidden_distance"),
+                  sum / static_cast<double>(layers.size()), 1e-12);
+      if (needle) continue;
+      EXPECT_EQ(value("perplexity_kl"), line["kl"].get<double>());
+      EXPECT_EQ(value("perplexity_same_top1"), line["same_top1"].get<double>());
+    }
+  }
+  EXPECT_EQ(compared, 20);
+}
+
+TEST_F(RunStudyTest, DriftIsThatOfTwoCaptures) {
+  write_study(R"("tasks": ["drift"])", R"("compression": "context-only", )");
+  run();
+  const auto all = values();
+  Quiet quiet;
+  Progress progress;
+  CaptureRequest request;
+  request.model = kModel;
+  request.prompt = folder_ / "long.txt";
+  request.block = 32;
+  request.dtype = "f32";
+  request.target = folder_ / "full.h5";
+  run_capture(request, progress, quiet);
+  request.policy = parse_policy("keydiff");
+  request.budget = parse_budget("30%");
+  request.compression = Compression::context_only;
+  request.target = folder_ / "closed.h5";
+  run_capture(request, progress, quiet);
+  const Drift drift =
+      measure_drift(Trace(folder_ / "full.h5"), Trace(folder_ / "closed.h5"), progress);
+  double agreement = 0.0, keys = 0.0;
+  for (const HeadDrift& head : drift.heads)
+    agreement += Drift::mean_jaccard(head, drift.first_eviction);
+  for (const LayerDrift& layer : drift.layers) keys += layer.key;
+  const auto value = [&](const char* measure, const char* budget = "30%") {
+    return all.at({measure, "keydiff", budget, "drift: long.txt"});
+  };
+  EXPECT_DOUBLE_EQ(value(kAgreement), agreement / static_cast<double>(drift.heads.size()));
+  EXPECT_DOUBLE_EQ(value("drift_key_distance"), keys / static_cast<double>(drift.layers.size()));
+  EXPECT_DOUBLE_EQ(value("drift_same_top1"), drift.same_top1_share());
+  EXPECT_DOUBLE_EQ(value("drift_loss_difference"), drift.mean_loss_difference());
+  EXPECT_LT(value("drift_same_top1"), 1.0 + 1e-12);
+  // A budget of the whole prompt evicts nothing.
+  EXPECT_EQ(value(kAgreement, "100%"), 1.0);
+  // Another block ends at the question, which rounds in another way.
+  EXPECT_LT(value("drift_key_distance", "100%"), 1e-4);
+  // Lines of JSON are prompts too, blank lines are none; values are kept by head.
+  EXPECT_TRUE(all.contains({kAgreement, "tova", "30%", "drift: set.jsonl#2"}));
+  const StudyTable table = read_study_table(folder_ / "out.sqlite");
+  const MeasureTable measure = measure_table(table, table.measure(kAgreement), "32");
+  EXPECT_THAT(measure.prompts,
+              testing::ElementsAre("drift: long.txt", "drift: set.jsonl#0", "drift: set.jsonl#2"));
+  const HeadTable heads = head_table(table, measure, 1, 0);
+  EXPECT_EQ(heads.heads.size(), drift.heads.size());
+  for (std::size_t h = 0; h < heads.heads.size(); ++h) {
+    EXPECT_EQ(heads.values[h * 3], Drift::mean_jaccard(drift.heads[h], drift.first_eviction));
+  }
+}
+
+TEST_F(RunStudyTest, AStudyGoesOnAndAChangedPromptIsRefused) {
+  write_study(R"("tasks": [{"task": "perplexity"}, "drift"])");
+  run();
+  const std::string whole = csv();
+  run();
+  EXPECT_THAT(said_, HasSubstr("27 items, 27 of them done before"));
+  // As after a kill: some items were not written, in the midst of a prompt.
+  Database(folder_ / "out.sqlite", Database::Access::write)
+      .run(
+          "UPDATE items SET state = 'waiting' WHERE item % 5 > 1;"
+          "DELETE FROM replay_values WHERE item % 5 > 1; DELETE FROM head_values WHERE item % 5 > "
+          "1");
+  run();
+  EXPECT_THAT(said_, HasSubstr("27 items, 12 of them done before"));
+  EXPECT_EQ(csv(), whole);
+  write_file(folder_ / "long.txt", "Another text with another length.");
+  EXPECT_THAT(failure(), HasSubstr("has results of \"perplexity: long.txt\" as the file was"));
+  EXPECT_EQ(csv(), whole);
+}
+
+TEST_F(RunStudyTest, ReplaysAndRunsShareAFile) {
+  Quiet quiet;
+  Progress progress;
+  CaptureRequest request;
+  request.model = kModel;
+  request.prompt = folder_ / "long.txt";
+  request.dtype = "f32";
+  request.target = folder_ / "long.h5";
+  run_capture(request, progress, quiet);
+  write_study(R"("tasks": ["drift"])",
+              R"("traces": ["long.h5"], "measures": ["retained", "perturbation_l1"], )");
+  run();
+  EXPECT_THAT(said_, HasSubstr("12 items, 0 of them done before\n4 more wait for kvloupe study"));
+  std::string said;
+  run_study(folder_ / "study.json", folder_ / "out.sqlite",
+            [&](const std::string& line) { said += line + "\n"; });
+  EXPECT_THAT(said, HasSubstr("4 items, 0 of them done before\n1 of 4")) << "none waits";
+  const auto all = values();
+  EXPECT_TRUE(all.contains({"perturbation_l1", "tova", "30%", "long.h5"}));
+  EXPECT_TRUE(all.contains({kAgreement, "tova", "30%", "drift: long.txt"}));
+  StudyResults results(folder_ / "out.sqlite");
+  int rows = 0;
+  for (const SummaryRow& row : summarise(results)) {
+    EXPECT_EQ(row.traces, row.measure.starts_with("drift") ? 3 : 1) << row.measure;
+    ++rows;
+  }
+  EXPECT_EQ(rows, (2 + 5) * 2 * 2);
+}
+
+TEST_F(RunStudyTest, EveryPromptOfASetIsCapturedOnce) {
+  write_file(folder_ / "prompts" / "a.txt", "One text of some words.");
+  CaptureSetRequest request;
+  request.each.model = kModel;
+  request.each.dtype = "f32";
+  request.set = folder_ / "set.jsonl";
+  request.folder = folder_ / "traces";
+  Quiet quiet;
+  Progress progress;
+  int done = 0, found = 0;
+  CaptureSetReport report;
+  report.done = [&](const std::filesystem::path&, const CaptureSummary&, int, int) { ++done; };
+  report.found = [&](int traces) { found = traces; };
+  run_capture_set(request, progress, quiet, report);
+  EXPECT_EQ(done, 2);
+  // The same trace as of the same text by itself.
+  const Trace one(folder_ / "traces" / "set-00000.h5");
+  CaptureRequest alone = request.each;
+  alone.prompt = folder_ / "alone.txt";
+  write_file(*alone.prompt, "First line of a text.\n@@question\nWhat is the first?");
+  alone.target = folder_ / "alone.h5";
+  run_capture(alone, progress, quiet);
+  const Trace expected(alone.target);
+  EXPECT_EQ(one.tokens().ids, expected.tokens().ids);
+  EXPECT_EQ(one.tokens().segment, expected.tokens().segment);
+  EXPECT_EQ(one.predictions()->token_ids, expected.predictions()->token_ids);
+  // A trace that is there stays; the missing one is made.
+  const auto time = std::filesystem::last_write_time(folder_ / "traces" / "set-00000.h5");
+  std::filesystem::remove(folder_ / "traces" / "set-00002.h5");
+  run_capture_set(request, progress, quiet, report);
+  EXPECT_EQ(found, 1);
+  EXPECT_EQ(done, 3);
+  EXPECT_EQ(std::filesystem::last_write_time(folder_ / "traces" / "set-00000.h5"), time);
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "traces" / "set-00002.h5"));
+  write_file(folder_ / "prompts" / "a.md", "Another text.");
+  request.set = folder_ / "prompts";
+  EXPECT_THAT([&] { run_capture_set(request, progress, quiet, report); },
+              testing::ThrowsMessage<FileError>(HasSubstr("the same trace as")));
+}
+
+TEST_F(RunStudyTest, WhatCannotRunIsSaid) {
+  write_file(folder_ / "set.jsonl", "{\"text\": \"A text of some words.\"}\n{\"text\": 3}\n");
+  write_study(R"("tasks": ["drift"])");
+  EXPECT_THAT(failure("a.sqlite"), HasSubstr("4 of 12 items failed"));
+  EXPECT_THAT(said_, HasSubstr("line 2 has a \"text\" that is no text"));
+  std::filesystem::remove(folder_ / "model");
+  EXPECT_THAT(failure("b.sqlite"), HasSubstr("model: \"model\" is not a folder"));
+  std::filesystem::create_directory(folder_ / "model");
+  EXPECT_THAT(failure("b.sqlite"), HasSubstr("12 of 12 items failed"));
+  EXPECT_THAT(said_, HasSubstr("no config.json or no weights"));
+  EXPECT_THAT(
+      [&] { run_study(folder_ / "study.json", folder_ / "c.sqlite", [](const std::string&) {}); },
+      testing::ThrowsMessage<FileError>(HasSubstr("run it with kvloupe-capture study")));
+}
+
+}  // namespace
+}  // namespace kvloupe::test
