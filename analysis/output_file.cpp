@@ -2,11 +2,15 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <filesystem>
 #include <random>
 #include <utility>
@@ -21,7 +25,7 @@ int create_beside(const std::string& target, std::string& name) {
   int descriptor = -1;
   for (int i = 0; i < kAttempts; ++i) {
     name = fmt::format("{}.{:08x}.tmp", target, random());
-    descriptor = open(name.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0666);
+    descriptor = open(name.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0666);
     if (descriptor >= 0) return descriptor;
     if (errno != EEXIST) break;
   }
@@ -30,6 +34,46 @@ int create_beside(const std::string& target, std::string& name) {
 }
 
 namespace {
+constexpr std::time_t kAbandonedAfter = 3600;  // seconds without a write
+
+std::string folder_of(const std::string& path) {
+  const std::string folder = std::filesystem::path(path).parent_path().string();
+  return folder.empty() ? "." : folder;
+}
+
+/// A name that create_beside() gives files beside a target of this name.
+bool is_beside(const std::string& name, const std::string& target) {
+  constexpr std::string_view kEnd = ".tmp";
+  constexpr std::size_t kDigits = 8;
+  if (name.size() != target.size() + 1 + kDigits + kEnd.size()) return false;
+  const std::string digits = name.substr(target.size() + 1, kDigits);
+  return name.starts_with(target + ".") && name.ends_with(kEnd) &&
+         digits.find_first_not_of("0123456789abcdef") == std::string::npos;
+}
+
+/// Its writer neither holds it locked nor wrote to it lately.
+bool is_abandoned(const std::string& path) {
+  const int descriptor = open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  if (descriptor < 0) return false;
+  struct stat status {};
+  const bool abandoned = fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode) &&
+                         std::time(nullptr) - status.st_mtime > kAbandonedAfter &&
+                         flock(descriptor, LOCK_EX | LOCK_NB) == 0;
+  close(descriptor);
+  return abandoned;
+}
+
+void remove_abandoned(const std::string& target) {
+  const std::string name = std::filesystem::path(target).filename().string();
+  std::error_code error;
+  std::filesystem::directory_iterator entry(folder_of(target), error), end;
+  for (; !error && entry != end; entry.increment(error)) {
+    const std::string path = entry->path().string();
+    if (is_beside(entry->path().filename().string(), name) && is_abandoned(path))
+      std::remove(path.c_str());
+  }
+}
+
 /// 0, or errno. What cannot be synced (a pipe, a device) needs none.
 int sync_to_disk(const std::string& path, int flags) {
   const int descriptor = open(path.c_str(), flags | O_CLOEXEC);
@@ -43,8 +87,65 @@ int sync_to_disk(const std::string& path, int flags) {
 int put_in_place(const std::string& from, const std::string& to) {
   if (const int error = sync_to_disk(from, O_RDWR); error != 0) return error;
   if (std::rename(from.c_str(), to.c_str()) != 0) return errno;
-  const std::string folder = std::filesystem::path(to).parent_path().string();
-  return sync_to_disk(folder.empty() ? "." : folder, O_RDONLY | O_DIRECTORY);
+  return sync_to_disk(folder_of(to), O_RDONLY | O_DIRECTORY);
+}
+
+UnfinishedFile::UnfinishedFile(std::string target, Name name) : target_(std::move(target)) {
+  remove_abandoned(target_);
+  if (name == Name::none_if_possible) {
+    descriptor_ = open(folder_of(target_).c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0666);
+    // It gets its name, and HDF5 opens it, through /proc.
+    if (descriptor_ >= 0 && access(path().c_str(), F_OK) != 0) {
+      close(descriptor_);
+      descriptor_ = -1;
+    }
+  }
+  if (descriptor_ < 0) descriptor_ = create_beside(target_, name_);
+  if (descriptor_ < 0) {
+    error_ = errno;
+  } else {
+    // Tells other programs that it has a writer. Where there are no locks, the time of the last
+    // write alone says so.
+    static_cast<void>(flock(descriptor_, LOCK_EX | LOCK_NB));
+  }
+}
+
+UnfinishedFile::~UnfinishedFile() {
+  if (!name_.empty()) std::remove(name_.c_str());
+  if (descriptor_ >= 0) close(descriptor_);
+}
+
+std::string UnfinishedFile::path() const {
+  return name_.empty() ? "/proc/self/fd/" + std::to_string(descriptor_) : name_;
+}
+
+int UnfinishedFile::put_in_place() {
+  if (fsync(descriptor_) != 0 && errno != EINVAL) return errno;
+  if (const int error = take_name(); error != 0) return error;
+  static_cast<void>(flock(descriptor_, LOCK_UN));  // anyone may read it now
+  return sync_to_disk(folder_of(target_), O_RDONLY | O_DIRECTORY);
+}
+
+int UnfinishedFile::take_name() {
+  const auto link_as = [&](const std::string& name) {
+    return linkat(AT_FDCWD, path().c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0 ? 0
+                                                                                            : errno;
+  };
+  if (name_.empty()) {
+    const int error = link_as(target_);
+    if (error != EEXIST) return error;
+    // A link replaces no file, a renaming does: the file has a name of its own in between.
+    std::string name;
+    const int other = create_beside(target_, name);
+    if (other < 0) return errno;
+    close(other);
+    std::remove(name.c_str());
+    if (const int failed = link_as(name); failed != 0) return failed;
+    name_ = name;
+  }
+  if (std::rename(name_.c_str(), target_.c_str()) != 0) return errno;
+  name_.clear();
+  return 0;
 }
 
 OutputFile::OutputFile(std::string target) : target_(std::move(target)) {
@@ -56,21 +157,19 @@ OutputFile::OutputFile(std::string target) : target_(std::move(target)) {
   if (std::filesystem::is_directory(target_, ignored)) {
     throw FileError(target_, "is a folder; give the name of a file");
   }
-  const int descriptor = create_beside(target_, temporary_);
-  if (descriptor < 0) fail("cannot be written", errno);
-  file_ = fdopen(descriptor, "wb");
+  unfinished_ = std::make_unique<UnfinishedFile>(target_);
+  if (unfinished_->error() != 0) fail("cannot be written", unfinished_->error());
+  const int descriptor = fcntl(unfinished_->descriptor(), F_DUPFD_CLOEXEC, 0);
+  file_ = descriptor < 0 ? nullptr : fdopen(descriptor, "wb");
   if (file_ == nullptr) {
     const int error = errno;
-    close(descriptor);
-    std::remove(temporary_.c_str());
+    if (descriptor >= 0) close(descriptor);
     fail("cannot be written", error);
   }
 }
 
 OutputFile::~OutputFile() {
-  if (temporary_.empty()) return;
-  if (file_ != nullptr) std::fclose(file_);
-  std::remove(temporary_.c_str());
+  if (unfinished_ && file_ != nullptr) std::fclose(file_);
 }
 
 void OutputFile::write(std::string_view text) {
@@ -81,13 +180,9 @@ void OutputFile::write(std::string_view text) {
 
 void OutputFile::finish() {
   if (std::fflush(file_) != 0) fail("cannot be written", errno);
-  if (temporary_.empty()) return;
-  std::FILE* file = std::exchange(file_, nullptr);
-  if (std::fclose(file) != 0) fail("cannot be written", errno);
-  if (const int error = put_in_place(temporary_, target_); error != 0) {
-    fail("cannot be written", error);
-  }
-  temporary_.clear();
+  if (!unfinished_) return;
+  if (std::fclose(std::exchange(file_, nullptr)) != 0) fail("cannot be written", errno);
+  if (const int error = unfinished_->put_in_place(); error != 0) fail("cannot be written", error);
 }
 
 void OutputFile::fail(const std::string& doing, int error) const {

@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -17,9 +18,41 @@ int create_beside(const std::string& target, std::string& name);
 /// `to` is as before, and `from` is left to the caller.
 int put_in_place(const std::string& from, const std::string& to);
 
-/// A text file that is written as a stream and then exists either in full or not at all. It grows
-/// under a temporary name beside its target; finish() fsyncs and renames it. If destroyed before
-/// that, it removes what it wrote. "-" is standard output, written directly.
+/// A file that is not there until it is whole. It grows without a name in its target's folder, so
+/// that nothing is left even of a program that is killed; where the file system cannot do that,
+/// under a name from create_beside(). If destroyed before put_in_place(), it is gone.
+///
+/// Each also removes what killed programs left beside the same target: names of create_beside()
+/// that nobody holds locked and nobody has written to for an hour.
+class UnfinishedFile {
+ public:
+  enum class Name { none_if_possible, always };
+
+  /// Opens a new file for reading and writing; where that fails, error() is not 0.
+  explicit UnfinishedFile(std::string target, Name name = Name::none_if_possible);
+  ~UnfinishedFile();
+  UnfinishedFile(const UnfinishedFile&) = delete;
+  UnfinishedFile& operator=(const UnfinishedFile&) = delete;
+
+  /// errno of the opening, or 0.
+  int error() const { return error_; }
+  int descriptor() const { return descriptor_; }
+  /// Under which this process can open the file, as long as this object lives.
+  std::string path() const;
+  /// Once all is written: the bytes reach the disk, then the file its target's name, in place of
+  /// what was there, before the return. 0, or errno; then the target is as before.
+  int put_in_place();
+
+ private:
+  int take_name();
+
+  std::string target_, name_;  // name_: its own; empty: it has none
+  int descriptor_ = -1;
+  int error_ = 0;
+};
+
+/// A text file that is written as a stream and then exists either in full or not at all
+/// (UnfinishedFile). "-" is standard output, written directly.
 ///
 /// Every method throws FileError: folder missing or unwritable, disk full, a closed pipe.
 class OutputFile {
@@ -36,8 +69,8 @@ class OutputFile {
   [[noreturn]] void fail(const std::string& doing, int error) const;
 
   std::string target_;
-  std::string temporary_;  // empty: standard output, or renamed already
-  std::FILE* file_ = nullptr;
+  std::unique_ptr<UnfinishedFile> unfinished_;  // null: standard output
+  std::FILE* file_ = nullptr;                   // null: finished
 };
 
 /// Writes a whole file at once. Throws FileError: the folder is missing or unwritable, the target

@@ -13,7 +13,7 @@ using Shape = std::vector<hsize_t>;
 
 // All throw Failure and are called under Lock.
 
-/// Makes a file, over one that is there.
+/// Makes an HDF5 file of a file that exists, whatever is in it.
 Handle create_file(const std::filesystem::path& path);
 
 /// A dataset of `shape`; chunked and extendable up to that shape where `chunk` is not empty.

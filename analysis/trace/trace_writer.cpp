@@ -1,8 +1,6 @@
 #include "analysis/trace/trace_writer.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -56,7 +54,8 @@ struct TraceWriter::Impl {
     int evicted_at = 0;  // tokens of the dataset; 0: none
   };
 
-  fs::path target, temporary;
+  fs::path target;
+  std::unique_ptr<UnfinishedFile> unfinished;  // outlives what HDF5 has open of it
   ModelInfo model;
   RunInfo run;
   TraceWriterOptions options;
@@ -88,18 +87,15 @@ struct TraceWriter::Impl {
     }
     if (target.filename().empty())
       throw FileError(target.string(), "does not name a file; give a name");
-    std::string name;
-    if (const int descriptor = create_beside(target.string(), name); descriptor >= 0) {
-      close(descriptor);
-      temporary = name;
-      return;
-    }
-    throw FileError(target.string(), std::string("cannot create it: ") + std::strerror(errno) +
+    unfinished = std::make_unique<UnfinishedFile>(target.string());
+    if (unfinished->error() == 0) return;
+    throw FileError(target.string(), std::string("cannot create it: ") +
+                                         std::strerror(unfinished->error()) +
                                          "; choose a folder that exists and is writable");
   }
 
   void create_file() {
-    file = hdf5::create_file(temporary);
+    file = hdf5::create_file(unfinished->path());
     half = hdf5::half_type();
     const Handle root = hdf5::open_group(file, "/");
     hdf5::write_attribute(root, "format", std::string(layout::kFormat));
@@ -250,7 +246,6 @@ TraceWriter::TraceWriter(fs::path target, ModelInfo model, RunInfo run, TraceWri
   } catch (...) {  // the destructor does not run
     impl_->close_datasets();
     impl_->file.reset();
-    unlink(impl_->temporary.c_str());
     throw;
   }
 }
@@ -258,7 +253,6 @@ TraceWriter::TraceWriter(fs::path target, ModelInfo model, RunInfo run, TraceWri
 TraceWriter::~TraceWriter() {
   impl_->close_datasets();
   impl_->file.reset();
-  if (!impl_->finished) unlink(impl_->temporary.c_str());
 }
 
 void TraceWriter::write_states(int layer, int first, int m, std::span<const float> query,
@@ -505,8 +499,7 @@ void TraceWriter::finish(const RunInfo& run, const TokenTable& tokens,
     hdf5::write_flag(hdf5::open_group(impl_->file, "/"), "complete", true);
     hdf5::check(H5Fflush(impl_->file, H5F_SCOPE_GLOBAL), "cannot write it");
     if (!impl_->file.reset()) hdf5::check(-1, "cannot write it");
-    if (const int error = put_in_place(impl_->temporary.string(), impl_->target.string());
-        error != 0) {
+    if (const int error = impl_->unfinished->put_in_place(); error != 0) {
       throw hdf5::Failure(std::string("cannot write it (") + std::strerror(error) + ")");
     }
     impl_->finished = true;

@@ -23,7 +23,8 @@ void add_lesson(CLI::App& app, Action& action);
 void add_demo(CLI::App& app, Action& action);
 void add_window(CLI::App& app, Action& action);  // no verb: the window
 
-/// The whole program: parses, runs, reports. Returns the exit code.
-int run(int argc, char** argv);
+/// The whole program: parses, runs, reports. Returns the exit code. `commit`: of the source it was
+/// built from, for --version.
+int run(int argc, char** argv, const char* commit = "unknown");
 
 }  // namespace kvloupe::cli

@@ -1,17 +1,31 @@
 #include "capture/cli/commands.h"
 
 #include "analysis/command_line.h"
+#include "analysis/command_pages.h"
 #include "analysis/failure.h"
 #include "analysis/plugin/load_plugin.h"
 #include "analysis/plugin/plugin_option.h"
+#include "analysis/policy/policy_catalog.h"
 #include "version.h"
 
 namespace kvloupe::capture_cli {
 
-int run(int argc, char** argv) {
+namespace {
+/// The names that the catalogue knows, for completion in a shell.
+KnownWords known_words() {
+  KnownWords words;
+  for (const PolicyEntry& entry : policy_catalog()) words["--policy"].push_back(entry.name);
+  words["--policies"] = words["--policy"];
+  return words;
+}
+}  // namespace
+
+int run(int argc, char** argv, const char* commit) {
   CLI::App app{"kvloupe-capture: runs a language model and writes a trace for kvloupe",
                "kvloupe-capture"};
-  app.set_version_flag("--version", "kvloupe-capture " KVLOUPE_VERSION);
+  app.set_version_flag("--version",
+                       std::string("kvloupe-capture " KVLOUPE_VERSION " (") + commit + ")");
+  add_page_option(app, KVLOUPE_VERSION, known_words);
   app.require_subcommand(1);
   Action action;
   add_run(app, action);

@@ -15,7 +15,8 @@ void add_rescue(CLI::App& app, Action& action);
 void add_study(CLI::App& app, Action& action);
 void add_tokens(CLI::App& app, Action& action);
 
-/// The whole program: parses, runs, reports. Returns the exit code.
-int run(int argc, char** argv);
+/// The whole program: parses, runs, reports. Returns the exit code. `commit`: of the source it was
+/// built from, for --version.
+int run(int argc, char** argv, const char* commit = "unknown");
 
 }  // namespace kvloupe::capture_cli

@@ -1,6 +1,7 @@
 #include "capture/eval/rescue.h"
 
 #include <c10/core/InferenceMode.h>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -117,7 +118,8 @@ class RescueFile {
   Json results_;
 };
 
-/// A file beside the results that is gone when this is.
+/// A file beside the results that is gone when this is. Its name is needed only while it is
+/// written.
 class FileBeside {
  public:
   explicit FileBeside(const std::string& target) {
@@ -127,15 +129,30 @@ class FileBeside {
     ::close(file);
   }
   ~FileBeside() {
-    std::error_code ignored;
-    std::filesystem::remove(name_, ignored);
+    remove_name();
+    if (descriptor_ >= 0) ::close(descriptor_);
   }
   FileBeside(const FileBeside&) = delete;
   FileBeside& operator=(const FileBeside&) = delete;
   const std::string& name() const { return name_; }
+  /// Takes the name away from what was written, so that nothing is left of a program that is
+  /// killed: a path under which this process can still open it.
+  std::string without_name() {
+    descriptor_ = ::open(name_.c_str(), O_RDONLY | O_CLOEXEC);
+    if (descriptor_ < 0)
+      throw FileError(name_, std::string("cannot open: ") + std::strerror(errno));
+    remove_name();
+    return "/proc/self/fd/" + std::to_string(descriptor_);
+  }
 
  private:
+  void remove_name() const {
+    std::error_code ignored;
+    std::filesystem::remove(name_, ignored);
+  }
+
   std::string name_;
+  int descriptor_ = -1;
 };
 
 class Rescue {
@@ -461,7 +478,7 @@ class Rescue {
         void on_note(const std::string&) override {}
       } silent;
       run_capture(wanted, progress_, silent);
-      trace = std::make_unique<const Trace>(made->name());
+      trace = std::make_unique<const Trace>(made->without_name());
     }
     ReadsRequest reads;
     reads.tokens = tokens_;

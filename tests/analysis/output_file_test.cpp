@@ -1,11 +1,19 @@
-// A file is written beside its target and renamed; the rest of the process notices nothing.
+// A file is there once it is whole; a program that is killed leaves nothing; the rest of the
+// process notices nothing.
 
 #include "analysis/output_file.h"
 
 #include <gtest/gtest.h>
 
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <atomic>
+#include <chrono>
 #include <fstream>
 #include <sstream>
 #include <thread>
@@ -37,7 +45,7 @@ TEST(OutputFile, IsNotThereUntilItIsWhole) {
     OutputFile out(target.string());
     out.write("half");
     EXPECT_EQ(text_of(target), "before");
-    EXPECT_EQ(files_in(folder.path()), 2U);
+    EXPECT_LE(files_in(folder.path()), 2U) << "one more where every file needs a name";
   }
   EXPECT_EQ(text_of(target), "before");
   EXPECT_EQ(files_in(folder.path()), 1U) << "what was begun is gone";
@@ -46,6 +54,120 @@ TEST(OutputFile, IsNotThereUntilItIsWhole) {
   out.finish();
   EXPECT_EQ(text_of(target), "after");
   EXPECT_EQ(files_in(folder.path()), 1U);
+}
+
+/// Both ways to grow: without a name, where the file system of temporary files knows that, and with
+/// one.
+class Unfinished : public testing::TestWithParam<UnfinishedFile::Name> {
+ protected:
+  static void fill(const UnfinishedFile& file, const std::string& text) {
+    EXPECT_EQ(write(file.descriptor(), text.data(), text.size()),
+              static_cast<ssize_t>(text.size()));
+  }
+  const test::TemporaryFolder folder_;
+  const fs::path target_ = folder_ / "out.txt";
+};
+
+INSTANTIATE_TEST_SUITE_P(WithAndWithoutName, Unfinished,
+                         testing::Values(UnfinishedFile::Name::none_if_possible,
+                                         UnfinishedFile::Name::always));
+
+TEST_P(Unfinished, TakesTheTargetsPlaceOnceItIsWhole) {
+  for (const std::string text : {"first", "second, in its place"}) {
+    UnfinishedFile file(target_.string(), GetParam());
+    ASSERT_EQ(file.error(), 0);
+    fill(file, text);
+    EXPECT_EQ(text_of(file.path()), text) << "this process can open it";
+    EXPECT_NE(text_of(target_), text);
+    ASSERT_EQ(file.put_in_place(), 0);
+    EXPECT_EQ(text_of(target_), text);
+  }
+  EXPECT_EQ(files_in(folder_.path()), 1U);
+  std::ofstream(folder_ / "plain.txt") << "x";
+  EXPECT_EQ(fs::status(target_).permissions(), fs::status(folder_ / "plain.txt").permissions());
+}
+
+TEST_P(Unfinished, IsGoneIfItIsNotPutInPlace) {
+  { UnfinishedFile file(target_.string(), GetParam()); }
+  EXPECT_EQ(files_in(folder_.path()), 0U);
+  fs::create_directory(target_);  // which a file cannot replace
+  {
+    UnfinishedFile file(target_.string(), GetParam());
+    EXPECT_NE(file.put_in_place(), 0);
+  }
+  EXPECT_EQ(files_in(folder_.path()), 1U);
+}
+
+TEST(UnfinishedFile, SaysWhyItCannotBeMade) {
+  const test::TemporaryFolder folder;
+  EXPECT_EQ(UnfinishedFile((folder / "no folder" / "out.txt").string()).error(), ENOENT);
+  std::ofstream(folder / "file") << "x";
+  EXPECT_EQ(UnfinishedFile((folder / "file" / "out.txt").string()).error(), ENOTDIR);
+}
+
+TEST(UnfinishedFile, NothingIsLeftOfAKilledProgram) {
+  const test::TemporaryFolder folder;
+  const int probe = open(folder.path().c_str(), O_TMPFILE | O_RDWR, 0600);
+  if (probe < 0) GTEST_SKIP() << "every file has a name on the file system of temporary files";
+  close(probe);
+  const fs::path target = folder / "out.txt";
+  std::ofstream(target) << "before";
+  int ready[2];
+  ASSERT_EQ(pipe(ready), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    OutputFile out(target.string());
+    out.write(std::string(1 << 20, 'x'));
+    if (write(ready[1], "x", 1) != 1) _exit(1);
+    for (;;) pause();
+  }
+  char byte = 0;
+  ASSERT_EQ(read(ready[0], &byte, 1), 1);
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  close(ready[0]);
+  close(ready[1]);
+  EXPECT_EQ(files_in(folder.path()), 1U);
+  EXPECT_EQ(text_of(target), "before");
+}
+
+TEST(UnfinishedFile, TheNextWriteRemovesWhatKilledProgramsLeft) {
+  const test::TemporaryFolder folder;
+  const auto make = [&](const std::string& name, std::chrono::hours age) {
+    std::ofstream(folder / name) << "half";
+    fs::last_write_time(folder / name, fs::file_time_type::clock::now() - age);
+    return folder / name;
+  };
+  using std::chrono::hours;
+  const fs::path left = make("out.txt.0123abcd.tmp", hours(2));
+  const fs::path young = make("out.txt.0123abce.tmp", hours(0));
+  const fs::path held = make("out.txt.0123abcf.tmp", hours(2));
+  const fs::path of_another = make("other.txt.0123abcd.tmp", hours(2));
+  const fs::path of_a_person = make("out.txt.last.tmp", hours(2));
+  fs::create_directory(folder / "out.txt.01234567.tmp");
+  fs::create_symlink(of_another, folder / "out.txt.76543210.tmp");
+  const int writer = open(held.c_str(), O_RDWR);
+  ASSERT_EQ(flock(writer, LOCK_EX), 0);
+  write_whole_file(folder / "out.txt", "whole");
+  EXPECT_FALSE(fs::exists(left));
+  EXPECT_TRUE(fs::exists(young)) << "it may have a writer where there are no locks";
+  EXPECT_TRUE(fs::exists(held)) << "it has a writer";
+  EXPECT_TRUE(fs::exists(of_another));
+  EXPECT_TRUE(fs::exists(of_a_person));
+  EXPECT_TRUE(fs::exists(folder / "out.txt.01234567.tmp")) << "a folder";
+  EXPECT_TRUE(fs::is_symlink(folder / "out.txt.76543210.tmp"));
+  close(writer);
+  write_whole_file(folder / "out.txt", "whole");
+  EXPECT_FALSE(fs::exists(held)) << "its writer is gone";
+}
+
+TEST(UnfinishedFile, ALockedOneIsNoLeftover) {
+  const test::TemporaryFolder folder;
+  const fs::path target = folder / "out.txt";
+  UnfinishedFile slow(target.string(), UnfinishedFile::Name::always);
+  fs::last_write_time(slow.path(), fs::file_time_type::clock::now() - std::chrono::hours(2));
+  write_whole_file(target, "other");
+  EXPECT_EQ(slow.put_in_place(), 0);
 }
 
 TEST(OutputFile, HasThePermissionsOfAnyNewFile) {

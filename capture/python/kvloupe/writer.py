@@ -228,7 +228,7 @@ class TraceWriter:
         if segments is not None:
             data = self._file.create_dataset("tokens/segment", data=np.asarray(segments, np.uint8))
             data.attrs["names"] = list(names)
-        self._file.attrs.update(format="kvloupe-trace", format_version=1, generator="kvloupe (Python) 0.1.0",
+        self._file.attrs.update(format="kvloupe-trace", format_version=1, generator="kvloupe (Python) 0.2.0",
                                 created=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"))
         self._file.flush()
         self._disk.check()

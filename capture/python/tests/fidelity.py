@@ -22,7 +22,7 @@ def versions(*names: str) -> dict[str, str]:
     from kvloupe import program
 
     found = {name: metadata.version(name).split("+")[0] for name in names}
-    found["kvloupe-capture"] = program.run("--version", name="kvloupe-capture").strip().split()[-1]
+    found["kvloupe-capture"] = program.run("--version", name="kvloupe-capture").split()[1]
     return found | {"Python": platform.python_version()}
 
 

@@ -1,0 +1,38 @@
+// A trace: everything in it is read, and a policy is replayed on it.
+
+#include <algorithm>
+
+#include "analysis/replay/replay.h"
+#include "analysis/trace/trace.h"
+#include "tests/fuzz/fuzz_target.h"
+
+KVLOUPE_FUZZ_TARGET(trace) {
+  using namespace kvloupe;
+  const Trace trace(fuzz::as_file(input, "trace.h5"));
+  for (int layer = 0; layer < trace.model().num_layers; ++layer) {
+    for (int head = 0; head < trace.model().num_heads; ++head) {
+      trace.query(layer, head);
+      trace.output_weight(layer, head);
+      trace.value_out_norm(layer, head, Norm::l1);
+      trace.attention_logsumexp(layer, head);
+      trace.stored_attention(layer, head);
+    }
+    for (int head = 0; head < trace.model().num_kv_heads; ++head) {
+      trace.key(layer, head);
+      trace.value(layer, head);
+      trace.evicted_at(layer, head);
+    }
+    trace.merges(layer);
+  }
+  trace.predictions();
+  trace.lm_head();
+  trace.vocabulary();
+  trace.datasets();
+  if (trace.run().closed_loop()) return;
+  ReplayRequest request;
+  request.policy = parse_policy("h2o+recent(25%)");
+  request.budget = std::max(1, trace.run().prompt_length / 2);
+  request.threads = 1;
+  Progress progress;
+  replay(trace, request, progress);
+}
