@@ -3,6 +3,7 @@
 import json
 import math
 import pathlib
+import random
 import statistics
 import sys
 
@@ -16,6 +17,18 @@ def load(name):
 
 def rate(runs):
     return f"{100 * sum(run['correct'] for run in runs) / len(runs):.0f}" if runs else "–"
+
+
+def rate_with_interval(runs):
+    """As rate, with its 95 % interval (Wilson's)."""
+    return wilson(sum(run["correct"] for run in runs), len(runs)).replace(" %", "") if runs else "–"
+
+
+def paired_interval(differences):
+    """Mean difference from the full cache on the same texts, with its 95 % bootstrap interval over texts."""
+    draw = random.Random(1)
+    means = sorted(statistics.fmean(draw.choices(differences, k=len(differences))) for _ in range(2000))
+    return f"{statistics.fmean(differences):+.3f} ({means[49]:+.3f} to {means[1949]:+.3f})".replace("-", "−")
 
 
 def settings_of(runs):
@@ -38,7 +51,7 @@ def grid(results, columns, column_of):
     for policy, budget in settings_of(results["runs"]):
         own = [r for r in results["runs"] if (r["policy"], r["budget"]) == (policy, budget)]
         cells = [rate([r for r in own if column_of(r) == column]) for column in columns]
-        rows.append([name(policy, budget), rate(own)] + cells)
+        rows.append([name(policy, budget), rate_with_interval(own)] + cells)
     return rows
 
 
@@ -140,10 +153,12 @@ settings = needle["settings"]
 
 perplexity_rows = []
 for line in perplexity["summary"]:
+    differences = [run["loss_difference"] for run in perplexity["runs"]
+                   if (run["policy"], run["budget"]) == (line["policy"], line["budget"])]
     kl, same = line.get("kl"), line.get("same_top1")
     perplexity_rows.append([
         name(line["policy"], line["budget"]), f"{line['perplexity']:.2f}",
-        f"{line['loss_difference']:+.4f}", "–" if kl is None else f"{kl:.4f}",
+        "0" if line["budget"] == "full" else paired_interval(differences), "–" if kl is None else f"{kl:.4f}",
         "–" if same is None else f"{100 * same:.1f}"])
 
 drift_rows = [
@@ -173,13 +188,13 @@ text = f"""# Results with the demo model
 `scripts/results.sh` wrote this page with `kvloupe-capture eval`; [evaluation.md](evaluation.md) says how
 each number is measured. Every policy runs in the model's own cache (closed loop), prompt
 blocks of {settings['block']}, {settings['dtype']}. A budget is a share of the prompt. The model is small and made for this
-tool, and the prompts are few: these results say little about large models. `kvmerger` multiplies
+tool: these results say little about large models. `kvmerger` multiplies
 a merged value by the size of its set, as its paper says; over many blocks the factors multiply
 (`value_scale=one` leaves the factor out).
 
 ## One needle, the policy sees the question
 
-Numbers found, in percent, of {count(needle)} prompts, by the prompt's length in tokens.
+Numbers found, in percent, of {count(needle)} prompts, by the prompt's length in tokens. Brackets hold 95 % intervals.
 
 ![Needles found by length and depth, one map per policy, at a budget of 25 %](images/needles.svg)
 
@@ -204,8 +219,8 @@ The policy evicts while the context is read and stops before the question: {only
 
 ## Perplexity
 
-Measured on generated text that was not in the training, {only_length(perplexity)} tokens. Loss: difference from the full cache in
-nats. KL: divergence of the next-token distributions from those of the full cache, mean over the tokens. Same:
+Measured on {count(perplexity)} generated texts that were not in the training, {only_length(perplexity)} tokens each. Loss: difference from the full
+cache on the same texts in nats, with its 95 % bootstrap interval over texts. KL: divergence of the next-token distributions from those of the full cache, mean over the tokens. Same:
 share of tokens after which the most probable next token is the same as with the full cache, in percent.
 
 ![Perplexity minus the full cache's, by budget, one line per policy](images/perplexity.svg)

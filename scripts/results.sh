@@ -18,11 +18,11 @@ run() {
   "$capture" eval --model $model --policies "$policies" --budgets "$budgets" --dtype f32 \
     --threads 1 "$@" -o "$out/$name.json"
 }
-run needle --task needle --lengths 512,1024 --depths 10,50,90 --samples 2
-run needle-context-only --task needle --lengths 512 --depths 10,50,90 --samples 2 \
+run needle --task needle --lengths 512,1024 --depths 10,30,50,70,90 --samples 10
+run needle-context-only --task needle --lengths 512 --depths 10,30,50,70,90 --samples 20 \
   --compression context-only
-run four-needles --task needle --needles 4 --lengths 512 --depths 10,50,90 --samples 2
-run perplexity --task perplexity --lengths 1024
+run four-needles --task needle --needles 4 --lengths 512 --depths 10,30,50,70,90 --samples 20
+run perplexity --task perplexity --lengths 1024 --samples 40
 # The two stages of CriticalKV with the base policies and the budget of its paper, and budgets around it.
 policies="snapkv,snapkv+critical,snapkv(pool=max),snapkv(pool=max)+critical,snapkv+adakv,snapkv+adakv+critical"
 budgets="10%,20%,40%"

@@ -23,7 +23,8 @@
   MEASURES(key_geometry)                \
   MEASURES(key_attention)               \
   MEASURES(head_roles)                  \
-  MEASURES(attention_entropy)
+  MEASURES(attention_entropy)           \
+  MEASURES(score_prediction)
 // clang-format on
 
 namespace kvloupe::measures {

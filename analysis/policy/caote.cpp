@@ -8,6 +8,7 @@ namespace kvloupe::policies {
 PolicyEntry caote() {
   PolicyEntry entry;
   entry.name = "caote";
+  entry.traits.reads_queries = false;
   entry.summary =
       "the score, read as attention, times how much the output changes without the entry";
   entry.formula =

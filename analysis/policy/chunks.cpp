@@ -70,6 +70,7 @@ std::string refusal(const SpecPart&, const PolicySpec& spec) {
 PolicyEntry chunks() {
   PolicyEntry entry;
   entry.name = "chunks";
+  entry.traits.reads_queries = false;
   entry.summary = "neighbouring tokens stay or go together, in all heads of a layer";
   entry.formula =
       "score of every token of a chunk = mean over its entries of the scores' sum over the heads; "

@@ -67,6 +67,7 @@ class CriticalSelection : public Selection {
 PolicyEntry critical() {
   PolicyEntry entry;
   entry.name = "critical";
+  entry.traits.reads_queries = false;
   entry.summary = "one part by the score, the rest by the score times the norm of the output";
   entry.formula =
       "of b places first floor(alpha b) by s_i, the rest by (s_i + eps) times the mean over the "

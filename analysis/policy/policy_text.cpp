@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "analysis/markdown.h"
+#include "analysis/policy/comparison_terms.h"
 #include "analysis/policy/outside_parts.h"
 #include "analysis/policy/presets.h"
 
@@ -63,6 +66,22 @@ are left. The entries that leave are not candidates and use no budget; they are 
 merging sets, and receive no merged values. Their leaving is not an eviction. A token that `sink` or
 `sinks` protects leaves the window like any other. A query keeps the attention that it paid when it ran, so
 the rows of A may sum to less than 1 over the entries left.
+
+## Comparing policies
+
+Two policies are compared fairly where three things are alike. kvloupe says them beside the policy in the
+window, in captions of figures that compare, and in the last columns of sweeps and studies.
+
+- The question. A policy is *query-aware* if it reads queries and acts after the question too; else it is
+  *query-agnostic*. With `--compression context-only` it stops before the question, and every policy is
+  query-agnostic. What a query-aware policy evicts while the context is read leaves without the question's
+  knowledge, so with small blocks there is less of a difference than with `--block all`.
+- The prompt. It is compressed *while it is read*, after every block, so that later blocks attend to what is
+  left; or, with `--block all`, once *after it was read* with the full cache, as most libraries do.
+- The budget. N counts entries of a key-value head, each a key and a value of d numbers, so that equal numbers
+  are equal bytes. Some policies make N a mean over the heads of a layer or over the layers, and one head or
+  layer may then hold more. Code that keeps a cache for each query head, such as that of PyramidKV
+  (KVCache-Factory), takes as many times the bytes for the same N as query heads share a key-value head.
 )";
 
 constexpr const char* kPresets = R"(
@@ -77,12 +96,36 @@ with `--compression context-only`. Where the last column is empty, a test compar
 | --- | --- | --- |
 )";
 
+/// What a comparison has to know of a part by itself, without a compression.
+std::string comparison_of(const PolicyEntry& entry) {
+  SpecPart part{entry.name, {}};
+  for (const ParameterInfo& parameter : entry.parameters) {
+    part.arguments.emplace_back(parameter.name, parameter.default_value);
+  }
+  const ComparisonTerms terms =
+      comparison_terms(PolicySpec{{std::move(part)}}, Compression::regular, false);
+  std::string text;
+  if (entry.kind() == PartKind::score) {
+    text = term(terms.question);
+  } else if (terms.question == QuestionSeen::aware || terms.question == QuestionSeen::future) {
+    text = fmt::format("makes a policy {}", term(terms.question));
+  }
+  const bool other =
+      terms.budget != BudgetCounts::each_head && terms.budget != BudgetCounts::nothing;
+  if (other) text += fmt::format("{}N: {}", text.empty() ? "" : "; ", term(terms.budget));
+  return text;
+}
+
 std::string section(const PolicyEntry& entry) {
   std::string text = fmt::format("\n### {}\n\n{}.\n\n", entry.name, entry.summary);
   text += fmt::format("- formula: `{}`\n- source: {}\n", entry.formula, entry.source);
-  text += fmt::format("- needs: {}\n- a step costs: {}\n", entry.needs, entry.work);
+  if (!entry.needs.empty()) text += fmt::format("- needs: {}\n", entry.needs);
+  if (!entry.work.empty()) text += fmt::format("- a step costs: {}\n", entry.work);
   if (!entry.differences.empty()) {
     text += fmt::format("- in other codes: {}\n", entry.differences);
+  }
+  if (const std::string terms = comparison_of(entry); !terms.empty()) {
+    text += fmt::format("- in a comparison: {}\n", terms);
   }
   if (const PartOrigin* origin = origin_of(entry.name))
     text += fmt::format("- plugin: {}\n", origin->file);

@@ -77,6 +77,7 @@ class ToMe : public Merging {
 PolicyEntry tome() {
   PolicyEntry entry;
   entry.name = "tome";
+  entry.traits.reads_queries = false;
   entry.summary = "the value of an evicted entry goes to the kept entry with the most similar key";
   entry.formula =
       "v_j <- (v_j + sum w_i v_i) / (1 + sum w_i) over the evicted i whose key is nearest to k_j, "

@@ -12,8 +12,10 @@
 #include "analysis/error.h"
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/output_file.h"
+#include "analysis/policy/comparison_terms.h"
 #include "analysis/policy/policy_files.h"
 #include "analysis/record/layer_states.h"
+#include "analysis/replay/compresses_at_once.h"
 
 namespace kvloupe {
 
@@ -50,14 +52,25 @@ std::string quoted(const std::string& text) {
 constexpr const char* kNamed[] = {"trace", "identity",    "policy", "budget",
                                   "block", "compression", "layer",  "head"};
 
-/// Before sweeps knew it, a file had no column for the compression.
-std::string heading(bool with_compression = true) {
+/// After the measures.
+constexpr const char* kTerms[] = {"question", "prompt_compressed", "budget_counts"};
+
+/// Before sweeps knew them, a file had no columns for these.
+struct Columns {
+  bool compression = true;
+  bool terms = true;
+};
+
+std::string heading(const Columns& columns = {}) {
   std::string line;
   for (const char* name : kNamed) {
-    if (!with_compression && name == std::string_view("compression")) continue;
+    if (!columns.compression && name == std::string_view("compression")) continue;
     line += (line.empty() ? "" : ",") + std::string(name);
   }
   for (const Measure& measure : all_measures()) line += "," + measure.info->name;
+  for (const char* name : kTerms) {
+    if (columns.terms) line += "," + std::string(name);
+  }
   return line;
 }
 
@@ -121,20 +134,26 @@ SweepTable SweepTable::load(const std::string& path) {
   }
   std::string line;
   std::getline(file, line);
-  const bool with_compression = line == heading();
-  if (!file || (!with_compression && line != heading(false))) {
+  constexpr Columns kVersions[] = {{true, true}, {true, false}, {false, false}};
+  const auto columns = std::find_if(std::begin(kVersions), std::end(kVersions),
+                                    [&](const Columns& one) { return line == heading(one); });
+  if (!file || columns == std::end(kVersions)) {
     throw FileError(path, "is not a sweep of this version; choose another name for the output");
   }
   std::vector<std::string> cells;
   for (long number = 2; std::getline(file, line); ++number) {
     SweepRow row;
     bool good = split(line, cells);
-    if (good && !with_compression && cells.size() > 5) cells.insert(cells.begin() + 5, "regular");
+    if (good && !columns->compression && cells.size() > 5) {
+      cells.insert(cells.begin() + 5, "regular");
+    }
+    if (!columns->terms) cells.resize(cells.size() + std::size(kTerms));
     constexpr std::size_t named = std::size(kNamed);
-    good = good && cells.size() == named + all_measures().size() && read(cells[3], row.budget) &&
+    const std::size_t measured = named + all_measures().size();
+    good = good && cells.size() == measured + std::size(kTerms) && read(cells[3], row.budget) &&
            read(cells[4], row.block) && read(cells[5], row.compression) &&
            read(cells[6], row.layer) && read(cells[7], row.head);
-    for (std::size_t i = named; good && i < cells.size(); ++i) {
+    for (std::size_t i = named; good && i < measured; ++i) {
       row.values.push_back(kUnknown);
       if (!cells[i].empty()) good = read(cells[i], row.values.back());
     }
@@ -145,6 +164,9 @@ SweepTable SweepTable::load(const std::string& path) {
     row.trace = cells[0];
     row.identity = cells[1];
     row.policy = cells[2];
+    row.question = cells[measured];
+    row.prompt_compressed = cells[measured + 1];
+    row.budget_counts = cells[measured + 2];
     table.rows_.push_back(std::move(row));
   }
   return table;
@@ -160,6 +182,9 @@ bool SweepTable::has(const Trace& trace, const SweepSetting& setting) const {
 
 void SweepTable::add(const Trace& trace, const SweepSetting& setting, const Replay& replay) {
   std::erase_if(rows_, [&](const SweepRow& row) { return same_setting(row, trace, setting); });
+  const ComparisonTerms terms =
+      comparison_terms(setting.policy, setting.compression,
+                       compresses_at_once(trace, setting.block, setting.compression));
   for (const HeadReplay& head : replay.heads) {
     SweepRow row = {trace.path().filename().string(),
                     identity_of(trace, setting),
@@ -169,7 +194,10 @@ void SweepTable::add(const Trace& trace, const SweepSetting& setting, const Repl
                     setting.compression,
                     head.layer,
                     head.head,
-                    {}};
+                    {},
+                    std::string(term(terms.question)),
+                    std::string(term(terms.prompt)),
+                    std::string(term(terms.budget))};
     for (const Measure& measure : all_measures()) row.values.push_back(measure_of(measure, head));
     rows_.push_back(std::move(row));
   }
@@ -185,7 +213,8 @@ void SweepTable::save(const std::string& path) const {
     for (const double value : row.values) {
       line += std::isfinite(value) ? fmt::format(",{}", value) : std::string(",");
     }
-    out.write(line + "\n");
+    out.write(fmt::format("{},{},{},{}\n", line, quoted(row.question),
+                          quoted(row.prompt_compressed), quoted(row.budget_counts)));
   }
   out.finish();
 }

@@ -42,14 +42,17 @@ struct SweepRow {
   int layer = 0;
   int head = 0;
   std::vector<double> values;  // [all_measures()], by measure_of()
+  /// What a comparison has to know of the policy here (ComparisonTerms), in words; empty in rows of
+  /// older files.
+  std::string question, prompt_compressed, budget_counts;
 };
 
 /// The rows of a sweep, as a CSV file with a heading.
 class SweepTable {
  public:
-  /// Reads a file that save() wrote, of this version or the one before, which knew regular
-  /// compression only; one that is not there is empty. Throws FileError for any other
-  /// content, with the line.
+  /// Reads a file that save() wrote, of this version or one before: without the words for
+  /// comparisons at the end of its rows, and before that with regular compression only. One that is
+  /// not there is empty. Throws FileError for any other content, with the line.
   static SweepTable load(const std::string& path);
 
   /// Whether all heads of that replay are here.

@@ -23,7 +23,7 @@ constexpr double longest_page = 240.0 * kPointsPerMillimetre;  // a journal page
 std::string settings_line(const FigureInfo& info, const MadeFigure& made) {
   std::string line;
   for (const auto& [key, value] : made.settings) {
-    if (key == "figure") continue;
+    if (key == "figure" || key == "comparison") continue;  // the caption says this already
     const bool is_choice =
         std::any_of(info.choices.begin(), info.choices.end(),
                     [&, &name = key](const ChoiceInfo& one) { return one.name == name; });

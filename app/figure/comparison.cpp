@@ -85,6 +85,11 @@ std::vector<std::shared_ptr<const Replay>> replays_of(const FigureInput& input,
   return replays;
 }
 
+bool compresses_a_prefix(const FigureInfo& info) {
+  return std::any_of(info.choices.begin(), info.choices.end(),
+                     [](const ChoiceInfo& one) { return one.name == kPrefixChoice; });
+}
+
 std::string fixed_block_size(const Trace& trace) {
   return !trace.run().closed_loop() ? "" : "a closed-loop trace accepts only its own block size";
 }

@@ -49,6 +49,11 @@ std::vector<std::shared_ptr<const Replay>> replays_of(const FigureInput& input,
                                                       const std::vector<WantedReplay>& wanted,
                                                       Progress& progress);
 
+/// The name of a choice: the share of the trace's tokens that the figure's policies compress in one
+/// step of its own, whatever the selected block and compression.
+inline constexpr const char* kPrefixChoice = "prefix";
+bool compresses_a_prefix(const FigureInfo& info);
+
 /// Why a figure of several block sizes cannot be made from this trace; empty if it can
 /// (FigureInfo::unavailable).
 std::string fixed_block_size(const Trace& trace);

@@ -1,6 +1,7 @@
 #include "app/request/figure_service.h"
 
 #include <chrono>
+#include <utility>
 
 #include "analysis/error.h"
 #include "app/figure/comparison.h"
@@ -10,6 +11,28 @@
 namespace kvloupe::request {
 
 namespace {
+
+/// A figure with a sentence more under it.
+class FigureWithSentence final : public figure::Figure {
+ public:
+  FigureWithSentence(std::shared_ptr<const Figure> own, std::string sentence)
+      : own_(std::move(own)), sentence_(std::move(sentence)) {}
+  figure::Scene draw(const figure::DrawRequest& request) const override {
+    return own_->draw(request);
+  }
+  double natural_height(const figure::DrawRequest& request) const override {
+    return own_->natural_height(request);
+  }
+  void write_csv(figure::CsvWriter& csv) const override { own_->write_csv(csv); }
+  std::string value_text(const figure::Target& target) const override {
+    return own_->value_text(target);
+  }
+  std::string caption() const override { return own_->caption() + " " + sentence_; }
+
+ private:
+  std::shared_ptr<const Figure> own_;
+  std::string sentence_;
+};
 
 constexpr auto kLook = std::chrono::milliseconds(50);  // how often a waiting thread looks up
 
@@ -86,6 +109,8 @@ figure::MadeFigure FigureService::compute(const figure::FigureInfo& info,
     }
   }
   made.figure = info.compute(input, progress);
+  if (const std::string terms = terms_in_words(info, request, input); !terms.empty())
+    made.figure = std::make_shared<FigureWithSentence>(made.figure, terms);
   made.settings = settings_in_words(info, request, input);
   made.traces = input.traces;
   made.complete = ready.complete;

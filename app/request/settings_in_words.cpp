@@ -6,7 +6,9 @@
 #include <algorithm>
 
 #include "analysis/evaluation/evaluation.h"
+#include "analysis/policy/comparison_terms.h"
 #include "analysis/policy/policy_catalog.h"
+#include "analysis/replay/compresses_at_once.h"
 #include "analysis/replay/reached_share.h"
 #include "analysis/replay/replay.h"
 #include "app/figure/comparison.h"
@@ -38,7 +40,34 @@ std::string names_of(const std::vector<std::shared_ptr<const Trace>>& traces) {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
+bool has_choice(const FigureInfo& info, ChoiceKind kind) {
+  return std::any_of(info.choices.begin(), info.choices.end(),
+                     [&](const ChoiceInfo& one) { return one.kind == kind; });
+}
+
+/// The policies that the figure compares, in its order.
+std::vector<PolicySpec> compared_policies(const FigureInfo& info, const FigureRequest& request,
+                                          const FigureInput& input) {
+  for (const ChoiceInfo& one : info.choices) {
+    if (one.kind == ChoiceKind::policies) return chosen_policies(info, input, one.name);
+  }
+  std::vector<PolicySpec> policies;
+  for (const auto& policy : {request.policy_a, request.policy_b}) {
+    if (policy) policies.push_back(*policy);
+  }
+  return policies;
+}
+
 }  // namespace
+
+std::string terms_in_words(const FigureInfo& info, const FigureRequest& request,
+                           const FigureInput& input) {
+  if (!reads_of(info).policies || !input.trace || figure::compresses_a_prefix(info)) return "";
+  return terms_of_comparison(compared_policies(info, request, input),
+                             replay_compression(*input.trace, request.compression),
+                             compresses_at_once(*input.trace, request.block, request.compression),
+                             has_choice(info, ChoiceKind::blocks));
+}
 
 std::vector<std::pair<std::string, std::string>> settings_in_words(const FigureInfo& info,
                                                                    const FigureRequest& request,
@@ -63,10 +92,7 @@ std::vector<std::pair<std::string, std::string>> settings_in_words(const FigureI
       if (request.policy_b) say("policy_b", request.policy_b->text());
     }
     // Where the figure shows a list of budgets or blocks, that is said below.
-    const auto has_list = [&](ChoiceKind kind) {
-      return !reads.replay && std::any_of(info.choices.begin(), info.choices.end(),
-                                          [&](const ChoiceInfo& one) { return one.kind == kind; });
-    };
+    const auto has_list = [&](ChoiceKind kind) { return !reads.replay && has_choice(info, kind); };
     const RunInfo& run = trace.run();
     const bool own_budget =
         reads.replay && has_trait(*request.policy_a, &PolicyTraits::budget_is_outcome);
@@ -74,7 +100,7 @@ std::vector<std::pair<std::string, std::string>> settings_in_words(const FigureI
       say("kept", reached_share(*input.policy_a) + ", the policy's own choice");
     if (request.budget && !has_list(ChoiceKind::budgets) && (!own_budget || request.policy_b))
       say("budget", std::to_string(request.budget->resolve(run.prompt_length)));
-    if (reads.policies) {
+    if (reads.policies && !figure::compresses_a_prefix(info)) {
       if (!has_list(ChoiceKind::blocks))
         say("block", std::to_string(replay_block(trace, request.block)));
       const Compression compression = replay_compression(trace, request.compression);
@@ -92,6 +118,8 @@ std::vector<std::pair<std::string, std::string>> settings_in_words(const FigureI
   }
   for (const ChoiceInfo& one : info.choices)
     say(one.name.c_str(), choice_in_words(info, input, one));
+  if (std::string terms = terms_in_words(info, request, input); !terms.empty())
+    say("comparison", std::move(terms));
   say("version", "kvloupe " KVLOUPE_VERSION);
   return settings;
 }

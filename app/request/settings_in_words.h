@@ -13,4 +13,10 @@ namespace kvloupe::request {
 std::vector<std::pair<std::string, std::string>> settings_in_words(
     const figure::FigureInfo& info, const FigureRequest& request, const figure::FigureInput& input);
 
+/// What a reader has to know before the figure's policies are compared: which of them can know the
+/// question, when the prompt is compressed, what the budget counts. Empty where it shows fewer than
+/// two, or where they do not act as in replays.
+std::string terms_in_words(const figure::FigureInfo& info, const FigureRequest& request,
+                           const figure::FigureInput& input);
+
 }  // namespace kvloupe::request

@@ -4,11 +4,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <limits>
+#include <optional>
 #include <span>
 
 #include "analysis/error.h"
+#include "analysis/policy/comparison_terms.h"
 #include "analysis/policy/spec.h"
+#include "analysis/replay/compresses_at_once.h"
 #include "app/window/marks.h"
 #include "app/window/numbers.h"
 #include "app/window/panel_context.h"
@@ -157,6 +161,33 @@ void draw_variants(const PanelContext& c) {
     }
     ImGui::EndPopup();
   }
+  ImGui::PopFont();
+}
+
+/// What a comparison has to know of a policy here: the question, the prompt, the budget.
+void draw_terms(const PanelContext& c, const std::string& spec) {
+  const TracePointer trace = c.results.trace();
+  const RunInfo& run = trace->run();
+  const std::optional<Compression> wanted =
+      run.closed_loop() ? std::optional(run.compression) : c.state.compression;
+  if (!accepts_compression(*trace, wanted)) return;
+  const ComparisonTerms terms =
+      comparison_terms(parse_policy(spec), replay_compression(*trace, wanted),
+                       compresses_at_once(*trace, run.closed_loop() ? 0 : c.state.block, wanted));
+  std::string help;
+  for (const std::string& sentence : terms_sentences(terms)) help += sentence + " ";
+  const ModelInfo& model = trace->model();
+  const int heads = model.num_kv_heads * model.num_layers;
+  constexpr double kBytes = 2.0 * sizeof(std::uint16_t);  // of a key's and a value's coordinate
+  help += fmt::format(
+      "An entry is the key and the value of one token in one of {} key-value heads; with 16 bits a "
+      "number, one entry in each of them takes {} kB.",
+      count_text(heads), three_digits(kBytes * model.head_dim * heads / 1000.0));
+  ImGui::PushFont(c.fonts.secondary);
+  ImGui::PushStyleColor(ImGuiCol_Text, c.colours().secondary);
+  ImGui::TextWrapped("%s", terms_line(terms).c_str());
+  ImGui::PopStyleColor();
+  help_tooltip(c.fonts, help);
   ImGui::PopFont();
 }
 
@@ -323,6 +354,7 @@ void draw_policy_panel(const PanelContext& c, PolicyEditors& editors) {
   ImGui::Dummy({0, c.px(4)});
   heading(c, "Policy A", c.colours().retained, false);
   editors.a.draw(c.fonts, c.colours(), c.state.policy_a);
+  draw_terms(c, c.state.policy_a);
   draw_notes(c, c.results.a);
   ImGui::Dummy({0, c.px(4)});
   heading(c, "Policy B", c.colours().evicted, true);
@@ -332,6 +364,7 @@ void draw_policy_panel(const PanelContext& c, PolicyEditors& editors) {
   draw_variants(c);
   if (c.state.policy_b_on) {
     editors.b.draw(c.fonts, c.colours(), c.state.policy_b);
+    draw_terms(c, c.state.policy_b);
     draw_notes(c, c.results.b);
   }
   if (!fits) {

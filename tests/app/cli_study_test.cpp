@@ -68,10 +68,12 @@ TEST_F(CliStudy, ComputesGoesOnAndPrints) {
   EXPECT_THAT(status.out, StartsWith("24 items: 24 done, 0 failed, 0 waiting; "));
   const std::string table = csv();
   EXPECT_THAT(table, StartsWith("trace,policy,budget,entries,block,tokens,compression,measure,"
-                                "layer,head,step,value\n"));
+                                "layer,head,step,value,question,prompt_compressed,"
+                                "budget_counts\n"));
   // A row per measure and head of 24 replays; ⌊10 % of 96⌋ = 9.
   EXPECT_EQ(std::count(table.begin(), table.end(), '\n'), 1 + 24 * 2 * 4);
-  EXPECT_THAT(table, HasSubstr("\"b.h5\",\"keydiff\",\"10%\",9,all,96,regular,retained,1,0,,9\n"));
+  EXPECT_THAT(table, HasSubstr("\"b.h5\",\"keydiff\",\"10%\",9,all,96,regular,retained,1,0,,9,"
+                               "query-agnostic,after read,each head\n"));
   const Outcome written = study({path("out.sqlite"), "--csv", path("out.csv"), "--summary"});
   EXPECT_THAT(written.out, HasSubstr("| keydiff | 10% | 32 | 3 | 9 [9, 9] | 0 [0, 0] |\n"));
   std::stringstream file;

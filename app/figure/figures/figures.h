@@ -21,6 +21,9 @@
   FIGURE(sinks_figure)                \
   FIGURE(roles_figure)                \
   FIGURE(role_cost_figure)            \
+  FIGURE(distance_kernel_figure)      \
+  FIGURE(attention_lost_figure)       \
+  FIGURE(score_vs_attention_figure)   \
   FIGURE(overview_figure)             \
   FIGURE(keydiff_stages_figure)       \
   FIGURE(pca_panel_figure)            \

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "app/figure/top_legend.h"
+#include "app/plot/dot_plot.h"
 #include "app/plot/line_plot.h"
 #include "app/plot/panels.h"
 #include "app/scene/fit_texts.h"
@@ -11,6 +12,7 @@
 namespace kvloupe::figure {
 
 namespace {
+constexpr double kMark = 2.6;  // points: of marks without a line
 
 SeriesLook look_of(const Style& style, const LinePanels::Line& line) {
   SeriesLook look;
@@ -24,6 +26,8 @@ SeriesLook look_of(const Style& style, const LinePanels::Line& line) {
     look.dash.clear();
     look.colour = look.colour.with_alpha(0.55);
   }
+  if (line.dashed) look.dash = {3.0, 2.0};
+  if (line.marks_only) look.filled = false;
   return look;
 }
 
@@ -112,7 +116,9 @@ void add_panel(Scene& scene, const Style& style, const Axes& axes, const LinePan
   for (const bool thin : {true, false}) {  // the many first, so that they hide nothing
     for (const LinePanels::Line& line : panel.lines) {
       if (line.thin != thin) continue;
-      if (line.marked) {
+      if (line.marks_only) {
+        add_dots(scene, style, axes, line.points, look_of(style, line), kMark);
+      } else if (line.marked) {
         add_marked_line(scene, style, axes, line.points, look_of(style, line));
       } else {
         add_line(scene, axes, line.points, look_of(style, line));

@@ -18,6 +18,8 @@ class LinePanels final : public Figure {
     int look = 0;               // place among the series; −1: ink
     bool thin = false;          // one of many
     bool marked = false;        // a mark at every point
+    bool marks_only = false;    // open marks and no line: what was measured
+    bool dashed = false;        // what is only expected
     std::string id = {};        // in the CSV, where it has no name
   };
   struct Band {

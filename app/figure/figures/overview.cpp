@@ -306,7 +306,8 @@ FigureInfo overview_figure() {
   for (const bool of_replay : {false, true}) {
     for (const Measure& m : all_measures()) {
       const bool own = m.family->scope == MeasureScope::replay;
-      if (m.family->on_request) continue;
+      // Of what is computed on request only a number of one step is there soon enough.
+      if (m.family->on_request && m.family->scope != MeasureScope::step) continue;
       if (own == of_replay) measure.values.push_back(m.info->name);
     }
   }

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "analysis/matrix.h"
+#include "analysis/metric/rope.h"
+#include "analysis/numeric/logit_rule.h"
+#include "analysis/progress.h"
+
+namespace kvloupe {
+
+/// What one query head's mean query and mean key before RoPE say about its attention at each
+/// distance Δ (query position less key position), beside what the states have there. All vectors
+/// are by distance: [D], D = T, or the window where that is shorter.
+///
+/// The mean query q̄ and the mean key k̄ are over all T tokens, with the rotation undone. RoPE turns
+/// their product into a function of Δ alone, Σ_f Re(q̄_f k̄_f* e^{iΔω_f}) over the pairs of
+/// coordinates f (as complex numbers) plus the product of the coordinates that are not rotated:
+/// DuoAttention's and TriAttention's picture of a head, and the mean of expected attention.
+struct DistanceKernel {
+  std::vector<double> logit;           // of q̄ and k̄: the rule's logit of q̄ᵀ R(Δ) k̄
+  std::vector<double> attention;       // softmax of these, mean over the queries that see so far
+  std::vector<double> mean_logit;      // measured: mean over all pairs at the distance
+  std::vector<double> mean_attention;  // measured: the same
+  /// Of the attention that was measured, as parts of a query's whole: to the first `sinks` tokens,
+  /// and to others at each distance; means over all T queries. A sink logit's part is in neither.
+  double to_sinks = 0.0;
+  std::vector<double> to_others;
+};
+
+/// The first tokens that count as sinks here (StreamingLLM's default).
+inline constexpr int kKernelSinks = 4;
+
+/// queries, keys [T,d] of one query head and the head it reads, rotated to their token index.
+/// O(T²·d) in tiles. Checks progress.
+DistanceKernel distance_kernel(const MatrixView& queries, const MatrixView& keys, const Rope& rope,
+                               const LogitRule& rule, int window, Progress& progress);
+
+/// The shortest window w that, with the sinks, holds this share of the measured attention: to_sinks
+/// + Σ_{Δ<w} to_others[Δ] ≥ share · all, means over the query heads. At most D; 0 where the sinks
+/// are enough.
+int needed_window(std::span<const DistanceKernel> kernels, double share);
+
+}  // namespace kvloupe

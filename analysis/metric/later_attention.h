@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "analysis/matrix.h"
+#include "analysis/numeric/logit_rule.h"
+#include "analysis/progress.h"
+
+namespace kvloupe {
+
+/// The attention that some tokens receive later: for each, the mean of A[q,i] over the queries q
+/// from `first_query` to the last, A the softmax over all that a query sees with the full cache; 0
+/// from a query that no longer sees the token. Of one query head.
+///
+/// queries, keys [T,d]; logsumexp [T] of the logits that each query sees (attention.h); tokens
+/// ascending, all before `first_query`. Result [tokens]; NaN where no query comes later
+/// (first_query = T). O((T − first_query) · tokens · d) in tiles. Checks progress.
+std::vector<double> later_attention(const MatrixView& queries, const MatrixView& keys,
+                                    std::span<const float> logsumexp,
+                                    std::span<const std::int32_t> tokens, int first_query,
+                                    const LogitRule& rule, int window, Progress& progress);
+
+}  // namespace kvloupe

@@ -1,0 +1,43 @@
+#include "analysis/replay/prefix_step.h"
+
+#include <utility>
+
+namespace kvloupe {
+
+PrefixStep::PrefixStep(const LayerStates& states, const LayerContext& context, int tokens)
+    : context_(context),
+      whole_{states.queries, states.keys, states.values},
+      attention_(context.model, context.attention) {
+  const Block block{0, tokens};
+  view_.block = block;
+  view_.first_token = first_seen(tokens, context.model.sliding_window);
+  std::vector<int> hidden;
+  for (std::size_t head = 0; head < states.keys.size(); ++head) {
+    HeadCache& cache = caches_.emplace_back(context.model.head_dim, true);
+    cache.append(block, rows(view(states.keys[head]), 0, tokens),
+                 rows(view(states.values[head]), 0, tokens));
+    cache.hide_first(cache.count_before(view_.first_token));
+    hidden.push_back(cache.hidden());
+  }
+  for (const HeadCache& cache : caches_) {
+    view_.caches.push_back(cache.view());
+    read_.push_back(cache.whole());
+  }
+  for (const Matrix& queries : states.queries) {
+    view_.queries.push_back(rows(view(queries), 0, tokens));
+  }
+  attention_.begin(read_, view_.queries, std::move(hidden));
+  view_.attention = &attention_;
+  view_.whole = &whole_;
+}
+
+std::vector<std::vector<std::int32_t>> PrefixStep::kept(const PolicySpec& policy, int budget) {
+  LayerContext context = context_;
+  context.budget = budget;
+  const auto acting = make_layer_policy(policy, context);
+  std::vector<std::vector<std::int32_t>> kept;
+  for (HeadDecision& decision : acting->step(view_)) kept.push_back(std::move(decision.kept));
+  return kept;
+}
+
+}  // namespace kvloupe

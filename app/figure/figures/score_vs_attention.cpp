@@ -1,0 +1,329 @@
+// Whether a policy's scores foretell attention: each entry's score at a step beside the attention
+// that came later.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "analysis/error.h"
+#include "analysis/metric/later_attention.h"
+#include "analysis/metric/rank_correlation.h"
+#include "analysis/numeric/ranks.h"
+#include "app/figure/comparison.h"
+#include "app/figure/figures/figures.h"
+#include "app/figure/token_state.h"
+#include "app/figure/top_legend.h"
+#include "app/plot/dot_plot.h"
+#include "app/plot/line_plot.h"
+#include "app/plot/panels.h"
+#include "app/plot/value_axis.h"
+#include "app/scene/fit_texts.h"
+
+namespace kvloupe::figure {
+
+namespace {
+
+constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+constexpr TokenState kShown[] = {TokenState::retained, TokenState::protected_, TokenState::evicted,
+                                 TokenState::merged};
+
+struct Entry {
+  int token = 0;
+  double score = 0.0;
+  double rank = 0.0;  // 1 is the lowest score; ties share theirs
+  double later = 0.0;
+  TokenState state = TokenState::retained;
+};
+
+/// The entries of one policy's cache at the step.
+struct Scored {
+  std::string policy;
+  std::vector<Entry> entries;
+  double correlation = kUnknown;       // of all
+  double correlation_free = kUnknown;  // of those that nothing protects
+  long free = 0;
+};
+
+class ScoreVsAttention final : public Figure {
+ public:
+  Selection selection;
+  int budget = 0;
+  int later_queries = 0;
+  bool ranks = false;
+  bool log_scale = false;
+  std::vector<Scored> policies;  // one or two
+
+  double natural_height(const DrawRequest& request) const override {
+    PanelGrid panels = grid(request);
+    leave_room_for_legend(request, panels, legend(request.style));
+    return panels_natural_height(request.style, panels, request.width);
+  }
+
+  Scene draw(const DrawRequest& request) const override {
+    const Style& style = request.style;
+    Scene scene = make_scene(style, request.width, request.height);
+    PanelGrid panels = grid(request);
+    add_top_legend(scene, request, panels, legend(style));
+    const std::vector<Axes> axes = add_panels(scene, style, panels);
+    for (std::size_t p = 0; p < policies.size(); ++p)
+      add_entries(scene, style, axes[p], policies[p]);
+    if (later_queries == 0)
+      add_note(scene, style, "No query comes later", axes[0].plot.centre(), Align::centre);
+    keep_fitting_texts(scene);
+    return scene;
+  }
+
+  void write_csv(CsvWriter& csv) const override {
+    csv.row({"policy", "token", "score", "rank", "later_attention", "state", "correlation",
+             "correlation_unprotected"});
+    for (const Scored& one : policies) {
+      for (const Entry& entry : one.entries) {
+        csv.row({std::string_view(one.policy), static_cast<long>(entry.token), entry.score,
+                 entry.rank, entry.later, std::string_view(state_name(entry.state)),
+                 one.correlation, one.correlation_free});
+      }
+    }
+  }
+
+  std::string value_text(const Target& target) const override {
+    std::string text;
+    for (std::size_t p = 0; p < policies.size(); ++p) {
+      for (const Entry& entry : policies[p].entries) {
+        if (entry.token != target.token) continue;
+        text += fmt::format("{}{}score {} (rank {} of {}), {}", text.empty() ? "" : "; ",
+                            policies.size() > 1 ? fmt::format("{}: ", p == 0 ? 'A' : 'B') : "",
+                            format_number(entry.score), format_number(entry.rank),
+                            format_count(std::ssize(policies[p].entries)), state_name(entry.state));
+        if (later_queries == 0) continue;
+        if (p + 1 == policies.size() || !in(policies[p + 1], target.token))
+          text += fmt::format(", later attention {}", format_number(entry.later));
+      }
+    }
+    return text;
+  }
+
+  std::string caption() const override {
+    if (later_queries == 0) {
+      return fmt::format(
+          "No query comes after step {}: there is no later attention to set beside the scores. "
+          "Choose an earlier step.",
+          selection.step);
+    }
+    std::string text = fmt::format(
+        "Score of each entry at step {} and the mean attention that the {} later queries pay to it "
+        "with the full cache, layer {}, {}, N = {}.",
+        selection.step, format_count(later_queries), selection.layer,
+        selection.query_head >= 0 ? fmt::format("query head {}", selection.query_head)
+                                  : fmt::format("head {}", selection.head),
+        format_count(budget));
+    for (std::size_t p = 0; p < policies.size(); ++p) {
+      const Scored& one = policies[p];
+      text += fmt::format(
+          " {}{}: Spearman’s ρ {} over all {} entries, {} over the {} that nothing protects.",
+          policies.size() > 1 ? fmt::format("{}, ", static_cast<char>('a' + p)) : "", one.policy,
+          number(one.correlation), format_count(std::ssize(one.entries)),
+          number(one.correlation_free), format_count(one.free));
+      const long unread = std::count_if(one.entries.begin(), one.entries.end(),
+                                        [](const Entry& entry) { return !(entry.later > 0.0); });
+      if (log_scale && unread > 0) {
+        text += fmt::format(" {} entries that no later query attends to have no place on the axis.",
+                            format_count(unread));
+      }
+    }
+    return text;
+  }
+
+ private:
+  static bool in(const Scored& one, int token) {
+    return std::any_of(one.entries.begin(), one.entries.end(),
+                       [&](const Entry& entry) { return entry.token == token; });
+  }
+
+  static std::string number(double correlation) {
+    if (!std::isfinite(correlation)) return "unknown";
+    return correlation < 0 ? fmt::format("−{:.2f}", -correlation)
+                           : fmt::format("{:.2f}", correlation);
+  }
+
+  static SeriesLook look_of(const Style& style, TokenState state) {
+    SeriesLook look;
+    look.dash.clear();
+    look.colour = state_colour(style.colours, state);
+    look.filled = is_kept(state);
+    look.shape = state == TokenState::protected_ ? MarkerShape::square
+                 : state == TokenState::merged   ? MarkerShape::diamond
+                                                 : MarkerShape::circle;
+    return look;
+  }
+
+  std::vector<SeriesLabel> legend(const Style& style) const {
+    std::vector<SeriesLabel> labels;
+    for (const TokenState state : kShown) {
+      const bool any = std::any_of(policies.begin(), policies.end(), [&](const Scored& one) {
+        return std::any_of(one.entries.begin(), one.entries.end(),
+                           [&](const Entry& entry) { return entry.state == state; });
+      });
+      if (any) labels.push_back({state_name(state), 0.0, look_of(style, state)});
+    }
+    return labels;
+  }
+
+  PanelGrid grid(const DrawRequest& request) const {
+    ValueRange later;
+    for (const Scored& one : policies) {
+      for (const Entry& entry : one.entries) {
+        if (!log_scale || entry.later > 0.0) later.add(entry.later);
+      }
+    }
+    PanelGrid grid;
+    grid.aspect = 1.25;
+    grid.least_width = 100.0;
+    for (const Scored& one : policies) {
+      ValueRange scores;
+      for (const Entry& entry : one.entries) scores.add(ranks ? entry.rank : entry.score);
+      Panel panel;
+      panel.title = policies.size() > 1 ? one.policy : "";
+      panel.x = x_axis(ranks ? "Rank of the score" : "Score", scores.padded());
+      panel.y = log_scale ? y_axis("Later attention", later.padded_log(), AxisScale::log)
+                          : y_axis("Later attention", later.from_zero());
+      if (request.x_range) panel.x.show(*request.x_range);
+      if (request.y_range) panel.y.show(*request.y_range);
+      grid.panels.push_back(std::move(panel));
+    }
+    return grid;
+  }
+
+  void add_entries(Scene& scene, const Style& style, const Axes& axes, const Scored& one) const {
+    const double size = one.entries.size() > 400 ? 2.0 : 3.2;
+    for (const TokenState state :
+         {TokenState::evicted, TokenState::merged, TokenState::retained, TokenState::protected_}) {
+      std::vector<Point> points;
+      std::vector<std::int32_t> tokens;
+      for (const Entry& entry : one.entries) {
+        if (entry.state != state) continue;
+        points.push_back({ranks ? entry.rank : entry.score, entry.later});
+        tokens.push_back(entry.token);
+      }
+      if (!points.empty())
+        add_dots(scene, style, axes, points, look_of(style, state), size, tokens);
+    }
+  }
+};
+
+TokenState state_of(Fate fate) {
+  if (is_protection(fate)) return TokenState::protected_;
+  switch (fate) {
+    case Fate::evicted:
+    case Fate::dropped:
+      return TokenState::evicted;
+    case Fate::merged:
+      return TokenState::merged;
+    default:
+      return TokenState::retained;
+  }
+}
+
+/// Mean over the query heads that count: [tokens].
+std::vector<double> later_attention_of(const FigureInput& input, const LayerStates& states,
+                                       std::span<const std::int32_t> tokens, int first_query,
+                                       Progress& progress) {
+  const Selection& s = input.selection;
+  const Trace& trace = *input.trace;
+  const int group = trace.model().group_size();
+  const int first = s.query_head >= 0 ? s.query_head : s.head * group;
+  const int count = s.query_head >= 0 ? 1 : group;
+  std::vector<double> mean(tokens.size(), 0.0);
+  for (int query_head = first; query_head < first + count; ++query_head) {
+    const auto index = static_cast<std::size_t>(query_head);
+    const std::vector<double> own = later_attention(
+        view(states.queries[index]), view(states.keys[static_cast<std::size_t>(s.head)]),
+        states.logsumexp[index], tokens, first_query, trace.attention(s.layer).of(query_head),
+        trace.window(s.layer), progress);
+    for (std::size_t i = 0; i < mean.size(); ++i) mean[i] += own[i] / count;
+  }
+  return mean;
+}
+
+Scored scored(const FigureInput& input, const Replay& replay, const LayerStates& states,
+              Progress& progress) {
+  const Selection& s = input.selection;
+  const HeadReplay& head = head_of(replay, s.layer, s.head);
+  const auto at = static_cast<std::size_t>(s.step);
+  if (head.scores.size() <= at || head.scores[at].empty()) {
+    throw WorkError(fmt::format(
+        "{} gives no scores at step {}; choose {}", replay.policy, s.step,
+        replay.acts_at(s.step) ? "a policy that has scores" : "a step at which it acts"));
+  }
+  const std::vector<std::int32_t> tokens = replay.tokens_at(head, s.step);
+  const bool judged = replay.blocks[at].end < input.trace->length();
+  const std::vector<double> later =
+      later_attention_of(input, states, tokens, replay.blocks[at].end, progress);
+  Scored result;
+  result.policy = replay.policy;
+  std::vector<double> scores(head.scores[at].begin(), head.scores[at].end());
+  const std::vector<double> ranks = ranks_of(scores);
+  std::vector<double> free_scores, free_later;
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    Entry entry{tokens[i], scores[i], ranks[i], later[i], TokenState::retained};
+    if (!head.fates[at].empty()) entry.state = state_of(head.fates[at][i]);
+    if (entry.state != TokenState::protected_) {
+      free_scores.push_back(scores[i]);
+      free_later.push_back(later[i]);
+    }
+    result.entries.push_back(entry);
+  }
+  if (judged) {
+    result.correlation = spearman(scores, later);
+    result.correlation_free = spearman(free_scores, free_later);
+  }
+  result.free = std::ssize(free_scores);
+  return result;
+}
+
+std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
+  const FigureInfo info = score_vs_attention_figure();
+  const Selection& s = input.selection;
+  auto figure = std::make_unique<ScoreVsAttention>();
+  figure->selection = s;
+  figure->budget = input.policy_a->budget;
+  figure->ranks = choice(info, input.choices, "scores") == "rank";
+  figure->log_scale = choice(info, input.choices, "scale") == "log";
+  figure->later_queries =
+      input.trace->length() - input.policy_a->blocks.at(static_cast<std::size_t>(s.step)).end;
+  StateParts parts = StateParts::keys_only();
+  parts.queries = parts.logsumexp = true;
+  const auto states = input.replays->states().get(*input.trace, s.layer, parts, progress);
+  for (const auto& replay : {input.policy_a, input.policy_b}) {
+    if (replay) figure->policies.push_back(scored(input, *replay, *states, progress));
+  }
+  return figure;
+}
+
+}  // namespace
+
+FigureInfo score_vs_attention_figure() {
+  FigureInfo info;
+  info.name = "score-vs-attention";
+  info.title = "Scores and later attention";
+  info.tooltip =
+      "Each entry of the cache before the step's eviction: the policy's score, and the mean of "
+      "A[q,i] over all queries q after the step, with the full cache, mean over the head's query "
+      "heads. A policy that foretells attention has Spearman's rank correlation ρ = 1; equal "
+      "values "
+      "share their rank. As a map of all heads: overview, score_attention_correlation";
+  info.topic = Topic::attention;
+  info.needs.head = true;
+  info.needs.step = true;
+  info.needs.policy = true;
+  info.needs.scores = true;
+  info.aspect = 1.3;
+  info.choices = {
+      {"scores", "Scores", "The ranks of the scores, or the scores themselves", {"rank", "value"}},
+      {"scale", "Scale", "Scale of the attention's axis", {"log", "linear"}}};
+  info.compute = compute;
+  return info;
+}
+
+}  // namespace kvloupe::figure

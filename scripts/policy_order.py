@@ -1,0 +1,99 @@
+#!/usr/bin/env python3
+"""Writes docs/policy-order.md from the results of scripts/policy-order.sh: policy_order.py FOLDER TARGET."""
+import csv
+import json
+import math
+import pathlib
+import statistics
+import sys
+
+folder, target = map(pathlib.Path, sys.argv[1:])
+
+# RULER at 4096 tokens, Llama-3.1-8B, half of the cache: read off the plots that kvpress showed in 2025.
+PUBLISHED = {"AdaKVPress(ExpectedAttentionPress)": 91.5, "KeyDiffPress": 85, "TOVAPress": 75.5,
+             "ExpectedAttentionPress": 74.7, "ChunkKVPress(SnapKVPress)": 73, "PyramidKVPress": 67.5,
+             "SnapKVPress": 67, "StreamingLLMPress": 60, "qfilter": 60, "ObservedAttentionPress": 50.8,
+             "KnormPress": 50, "random": 7.6}
+PROMPTS = ("needle", "four-needles", "long")
+
+
+def wilson(hits, count):
+    """A share in percent with its 95 % interval (Wilson's)."""
+    z = 1.959964
+    share = hits / count
+    middle = (share + z * z / (2 * count)) / (1 + z * z / count)
+    half = z / (1 + z * z / count) * math.sqrt(share * (1 - share) / count + z * z / (4 * count * count))
+    return f"{100 * share:.0f} ({100 * (middle - half):.0f} to {100 * (middle + half):.0f})"
+
+
+def ranks(values):
+    """Average ranks, the largest first."""
+    order = sorted(values, reverse=True)
+    return [order.index(value) + (order.count(value) + 1) / 2 for value in values]
+
+
+def rank_correlation(a, b):
+    """Spearman's, ties by average ranks."""
+    a, b = ranks(a), ranks(b)
+    mean_a, mean_b = statistics.fmean(a), statistics.fmean(b)
+    product = sum((x - mean_a) * (y - mean_b) for x, y in zip(a, b))
+    return product / math.sqrt(sum((x - mean_a) ** 2 for x in a) * sum((y - mean_b) ** 2 for y in b))
+
+
+def signed(number):
+    return f"{number:+.2f}".replace("-", "−")
+
+
+with open(folder / "needles.json", encoding="utf-8") as file:
+    runs = json.load(file)["runs"]
+specs = list(dict.fromkeys(run["policy"] for run in runs if run["budget"] != "full"))
+assert len(specs) == len(PUBLISHED), specs
+full = [run["correct"] for run in runs if run["budget"] == "full"]
+found = [[run["correct"] for run in runs if run["policy"] == spec] for spec in specs]
+lost = []
+for spec in specs:
+    prompts = []
+    for prompt in PROMPTS:
+        with open(folder / f"{prompt}.csv", encoding="utf-8", newline="") as file:
+            kept = [float(row["retained_mass"]) for row in csv.DictReader(file) if row["policy"] == spec]
+        assert kept, spec
+        prompts.append(100 * (1 - statistics.fmean(kept)))
+    lost.append(statistics.fmean(prompts))
+
+rows = "\n".join(f"| `{press}` | {score:g} | {wilson(sum(own), len(own))} | {mass:.1f} |"
+                 for (press, score), own, mass in zip(PUBLISHED.items(), found, lost))
+published = list(PUBLISHED.values())
+shares = [sum(own) / len(own) for own in found]
+text = f"""# The order of the policies, beside a published one
+
+`scripts/policy-order.sh` wrote this page. Each policy is the press of that name with its own defaults
+([policies.md](policies.md#as-kvpress-does-it)): it compresses once, after the context, and has not seen the question.
+`qfilter` takes its filter from the prompt itself. Half of the context is kept.
+
+- Published: mean score of the tasks of RULER at 4 096 tokens, Llama-3.1-8B, read off plots that kvpress showed in 2025.
+- Found: one needle in 1 024 tokens by the demo model with the policy in its cache, in percent of {len(full)} prompts, with 95 %
+  intervals. The full cache finds {wilson(sum(full), len(full))}.
+- Lost: attention that the queries after the cut would pay to entries that are gone, in percent (replay): mean over
+  the heads, then over the {len(PROMPTS)} shipped prompts.
+
+| policy | published | found | lost |
+| --- | ---: | ---: | ---: |
+{rows}
+
+Rank correlation with the published order: {signed(rank_correlation(published, shares))} for what is found, {signed(rank_correlation(published, [-mass for mass in lost]))} for the attention that is kept
+(+1: the same order; {len(PUBLISHED)} policies).
+
+Where the two columns differ, and what may be the reason (none of these reasons was tested):
+
+- `random`: an answer here is one token, and one head that kept it can be enough; the tasks of RULER have answers of several
+  tokens, often from several places.
+- `TOVAPress` and `qfilter`: one query of a small model, or a filter from one prompt, says little about where a later
+  question will look. Large models average over many heads, and the published filters come from many texts.
+- `ObservedAttentionPress`: a sum over all queries prefers early tokens the more, the longer the text is; here it has a
+  quarter of the length.
+- `KnormPress`: it loses more attention than `random`, because it drops token 0 wherever this token's key is long. In large
+  models its key is short.
+
+Attention lost and needles found do not order the policies alike either: most attention does not go to the needle.
+"""
+target.write_text(text, encoding="utf-8")

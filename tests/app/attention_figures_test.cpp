@@ -1,0 +1,284 @@
+// The figures of attention by distance, of attention lost and of scores beside later attention:
+// their CSV and captions beside plain loops.
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "analysis/error.h"
+#include "app/figure/comparison.h"
+#include "app/figure/figures/figure_catalog.h"
+#include "app/request/figure_service.h"
+#include "tests/app/csv_rows.h"
+#include "tests/naive/naive_geometry.h"
+#include "tests/naive/naive_later.h"
+#include "tests/naive/naive_replay.h"
+#include "tests/naive/naive_roles.h"
+#include "tests/support/made_layer.h"
+#include "tests/support/synthetic_trace.h"
+#include "tests/support/temporary_folder.h"
+
+namespace kvloupe::figure {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class AttentionFigures : public ::testing::Test {
+ protected:
+  AttentionFigures() {
+    states = test::write_synthetic_trace(folder / "t.h5", options);
+    trace = std::make_shared<const Trace>(folder / "t.h5");
+  }
+  MadeFigure make(const std::string& name, const request::FigureSettings& settings) const {
+    Progress progress;
+    return request::FigureMaker(trace).make(find_figure(name), settings, progress);
+  }
+  std::vector<std::vector<double>> attention(int layer, int query_head) const {
+    return naive::full_attention(trace->query(layer, query_head),
+                                 trace->key(layer, trace->model().head_of(query_head)),
+                                 trace->run().attention_scale, trace->window(layer));
+  }
+  /// Mean over the query heads of a head (or one), of queries from `first` on: by token.
+  std::vector<double> later(int layer, int head, int first, int query_head = -1) const {
+    std::vector<double> mean(static_cast<std::size_t>(trace->length()), 0.0);
+    const int group = trace->model().group_size();
+    const int from = query_head >= 0 ? query_head : head * group;
+    const int count = query_head >= 0 ? 1 : group;
+    for (int q = from; q < from + count; ++q) {
+      const auto own = attention(layer, q);
+      for (std::size_t token = 0; token < mean.size(); ++token)
+        mean[token] += naive::later_attention(own, static_cast<int>(token), first) / count;
+    }
+    return mean;
+  }
+
+  test::TemporaryFolder folder;
+  test::SyntheticTraceOptions options;
+  test::SyntheticStates states;
+  std::shared_ptr<const Trace> trace;
+};
+
+TEST_F(AttentionFigures, TheKernelOfEachDistanceIsThatOfThePlainLoops) {
+  for (const std::string show : {"logit", "attention"}) {
+    for (const std::string axis : {"log", "linear"}) {
+      request::FigureSettings settings;
+      settings.layer = 1;
+      settings.head = 1;
+      settings.choices["show"] = show;
+      settings.choices["axis"] = axis;
+      const MadeFigure made = make("distance-kernel", settings);
+      std::map<int, naive::ByDistance> twins;
+      for (const int q : {2, 3}) {
+        twins[q] = naive::by_distance(trace->query(1, q), trace->key(1, 1), trace->layer_model(1),
+                                      trace->run().attention_scale, 0, attention(1, q));
+      }
+      std::map<std::string, int> counts;
+      for (const test::CsvRow& row : test::csv_rows(*made.figure)) {
+        ++counts[row.at("line")];
+        const double distance = std::stod(row.at("distance"));
+        // Wider places are means over several distances.
+        if (distance > 8.0 || distance != std::floor(distance) || axis == "linear") continue;
+        const naive::ByDistance& twin = twins.at(row.at("line")[11] - '0');
+        const bool measured = row.at("line").find("measured") != std::string::npos;
+        const auto& expected = show == "logit"
+                                   ? (measured ? twin.logit : twin.kernel)
+                                   : (measured ? twin.attention : twin.kernel_attention);
+        EXPECT_NEAR(std::stod(row.at(show)), expected[static_cast<std::size_t>(distance)], 1e-4)
+            << row.at("line") << " at " << distance;
+      }
+      ASSERT_EQ(counts.size(), 4U);
+      EXPECT_GT(counts["query head 2"], axis == "log" ? 50 : 100);
+      EXPECT_GT(counts["query head 3 measured"], 15);
+      EXPECT_THAT(made.figure->caption(), HasSubstr("layer 1, head 1"));
+    }
+  }
+  request::FigureSettings one;
+  one.layer = 0;
+  one.query_head = 1;
+  for (const test::CsvRow& row : test::csv_rows(*make("distance-kernel", one).figure))
+    EXPECT_EQ(row.at("line").substr(0, 12), "query head 1");
+}
+
+TEST_F(AttentionFigures, WidePlacesAreMeansOverTheirPairs) {
+  request::FigureSettings settings;
+  settings.layer = 0;
+  settings.query_head = 0;
+  settings.choices["axis"] = "linear";
+  const naive::ByDistance twin =
+      naive::by_distance(trace->query(0, 0), trace->key(0, 0), trace->layer_model(0),
+                         trace->run().attention_scale, 0, attention(0, 0));
+  int places = 0;
+  for (const test::CsvRow& row : test::csv_rows(*make("distance-kernel", settings).figure)) {
+    if (row.at("line") != "query head 0 measured") continue;
+    // 104 distances in places of three; the last has two.
+    const double middle = std::stod(row.at("distance"));
+    const int first = 3 * places++;
+    const int end = std::min(first + 3, 104);
+    ASSERT_DOUBLE_EQ(middle, 0.5 * (first + end - 1));
+    double sum = 0.0, pairs = 0.0;
+    for (int distance = first; distance < end; ++distance) {
+      sum += (104 - distance) * twin.logit[static_cast<std::size_t>(distance)];
+      pairs += 104 - distance;
+    }
+    EXPECT_NEAR(std::stod(row.at("logit")), sum / pairs, 1e-4);
+  }
+  EXPECT_EQ(places, 35);
+}
+
+TEST_F(AttentionFigures, CurvesOfLostAttentionAreThoseOfThePlainLoops) {
+  constexpr int kPrefix = 52;
+  const std::vector<std::string> specs = {"keydiff", "h2o", "snapkv(8)+adakv"};
+  const std::vector<int> budgets = {5, 15, 30};
+  // Of every head, policy and budget: percent evicted and lost.
+  struct Loss {
+    double evicted, lost;
+  };
+  std::map<std::string, std::vector<std::vector<Loss>>> all;  // by policy, [budgets][heads]
+  std::vector<std::vector<double>> received;                  // [heads] of counted tokens
+  for (int layer = 0; layer < 2; ++layer) {
+    const LayerStates own = test::made_layer(states, layer);
+    for (int head = 0; head < 2; ++head) {
+      const std::vector<double> mean = later(layer, head, kPrefix);
+      received.emplace_back(mean.begin() + 4, mean.begin() + kPrefix);
+      double sum = 0.0;
+      for (const double one : received.back()) sum += one;
+      for (const std::string& spec : specs) {
+        all[spec].resize(budgets.size());
+        for (std::size_t b = 0; b < budgets.size(); ++b) {
+          naive::NaiveReplay naive(own, trace->layer_model(layer), trace->attention(layer), layer,
+                                   parse_policy(spec), budgets[b]);
+          const auto retained = naive.step({0, kPrefix})[static_cast<std::size_t>(head)].retained;
+          Loss loss{0.0, 0.0};
+          for (int token = 4; token < kPrefix; ++token) {
+            if (retained.count(token) > 0) continue;
+            loss.evicted += 100.0 / (kPrefix - 4);
+            loss.lost += 100.0 * mean[static_cast<std::size_t>(token)] / sum;
+          }
+          all[spec][b].push_back(loss);
+        }
+      }
+    }
+  }
+  request::FigureSettings settings;
+  settings.layer = 1;
+  settings.head = 0;
+  settings.choices["policies"] = "keydiff,h2o,snapkv(8)+adakv";
+  settings.choices["budgets"] = "5,15,30";
+  const MadeFigure one = make("attention-lost", settings);
+  std::map<std::string, std::vector<std::pair<double, double>>> lines;
+  for (const test::CsvRow& row : test::csv_rows(*one.figure)) {
+    lines[row.at("line")].emplace_back(std::stod(row.at("evicted_percent")),
+                                       std::stod(row.at("lost_percent")));
+  }
+  ASSERT_EQ(lines.size(), 5U);
+  EXPECT_EQ(lines["random"], (std::vector<std::pair<double, double>>{{0, 0}, {100, 100}}));
+  for (const std::string& spec : specs) {
+    ASSERT_EQ(lines[spec].size(), 4U) << spec;  // and nothing evicted
+    for (std::size_t b = 0; b < 3; ++b) {
+      EXPECT_NEAR(lines[spec][3 - b].first, all[spec][b][2].evicted, 1e-4) << spec;
+      EXPECT_NEAR(lines[spec][3 - b].second, all[spec][b][2].lost, 1e-3) << spec;
+    }
+  }
+  std::vector<double> sorted = received[2];
+  std::sort(sorted.begin(), sorted.end());
+  ASSERT_EQ(lines["optimum"].size(), 49U);
+  double sum = 0.0, lost = 0.0;
+  for (const double value : sorted) sum += value;
+  for (std::size_t evicted = 0; evicted <= 48; ++evicted) {
+    EXPECT_NEAR(lines["optimum"][evicted].second, 100.0 * lost / sum, 1e-3);
+    if (evicted < 48) lost += sorted[evicted];
+  }
+  // All heads: medians; four heads, the middle of the two in the middle.
+  settings.choices["show"] = "heads";
+  const MadeFigure heads = make("attention-lost", settings);
+  std::map<std::string, std::size_t> places;
+  for (const test::CsvRow& row : test::csv_rows(*heads.figure)) {
+    const auto own = all.find(row.at("line"));
+    if (own == all.end()) continue;
+    const std::size_t place = places[row.at("line")]++;
+    if (place == 0) continue;
+    std::vector<double> values;
+    double x = 0.0;
+    for (const Loss& loss : own->second[3 - place]) {
+      values.push_back(loss.lost);
+      x += loss.evicted / 4.0;
+    }
+    std::sort(values.begin(), values.end());
+    EXPECT_NEAR(std::stod(row.at("evicted_percent")), x, 1e-4);
+    EXPECT_NEAR(std::stod(row.at("lost_percent")), 0.5 * (values[1] + values[2]), 1e-3);
+  }
+  EXPECT_EQ(places.size(), 3U);
+  EXPECT_THAT(heads.figure->caption(), HasSubstr("median over the 4 heads"));
+  // It says itself when its policies act: no word of the selected block.
+  EXPECT_THAT(heads.figure->caption(), Not(HasSubstr("Query-aware")));
+}
+
+TEST_F(AttentionFigures, ScoresStandBesideTheAttentionThatCameLater) {
+  request::FigureSettings settings;
+  settings.layer = 1;
+  settings.head = 1;
+  settings.policy = "h2o+recent(4)";
+  settings.policy_b = "keydiff";
+  settings.budget = "24";
+  settings.step = 1;
+  const MadeFigure made = make("score-vs-attention", settings);
+  const std::vector<double> received = later(1, 1, 64);
+  std::map<std::string, naive::Vector> scores, paid;
+  std::map<std::string, double> said;
+  std::map<std::string, int> states_seen;
+  for (const test::CsvRow& row : test::csv_rows(*made.figure)) {
+    const auto token = static_cast<std::size_t>(std::stoi(row.at("token")));
+    ASSERT_LT(token, 64U);
+    EXPECT_NEAR(std::stod(row.at("later_attention")), received[token], 1e-6);
+    scores[row.at("policy")].push_back(std::stod(row.at("score")));
+    paid[row.at("policy")].push_back(received[token]);
+    said[row.at("policy")] = std::stod(row.at("correlation"));
+    ++states_seen[row.at("policy") + " " + row.at("state")];
+  }
+  ASSERT_EQ(scores.size(), 2U);
+  EXPECT_EQ(states_seen["h2o+recent(4) protected"], 4);
+  EXPECT_EQ(states_seen["h2o+recent(4) retained"], 20);
+  EXPECT_EQ(states_seen["h2o+recent(4) evicted"], 32);  // 24 + 32 were there
+  EXPECT_EQ(states_seen["keydiff evicted"], 32);
+  for (const auto& [policy, own] : scores) {
+    ASSERT_EQ(own.size(), 56U);
+    naive::Vector a, b;
+    for (std::size_t i = 0; i < own.size(); ++i) {
+      a.push_back(naive::rank_of(own, i));
+      b.push_back(naive::rank_of(paid[policy], i));
+    }
+    EXPECT_NEAR(said[policy], naive::correlation(a, b), 0.005) << policy;
+    EXPECT_THAT(made.figure->caption(),
+                HasSubstr(fmt::format("{}: Spearman’s ρ {}", policy,
+                                      said[policy] < 0 ? fmt::format("−{:.2f}", -said[policy])
+                                                       : fmt::format("{:.2f}", said[policy]))));
+  }
+  const std::string text = made.figure->value_text({.token = 63});
+  EXPECT_THAT(text, HasSubstr("A: score "));
+  EXPECT_THAT(text, HasSubstr("protected"));
+  EXPECT_THAT(text, HasSubstr("later attention "));
+  EXPECT_EQ(made.figure->value_text({.token = 70}), "");
+  // After the last step nothing comes.
+  settings.step = 10;
+  const MadeFigure last = make("score-vs-attention", settings);
+  EXPECT_THAT(last.figure->caption(), HasSubstr("No query comes after step 10"));
+  for (const test::CsvRow& row : test::csv_rows(*last.figure)) {
+    EXPECT_EQ(row.at("later_attention"), "");
+    EXPECT_EQ(row.at("correlation"), "");
+  }
+  settings.step = 1;
+  settings.policy = "full";
+  settings.policy_b = "";
+  EXPECT_THROW(make("score-vs-attention", settings), WorkError);
+}
+
+}  // namespace
+}  // namespace kvloupe::figure
