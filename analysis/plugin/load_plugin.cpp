@@ -15,6 +15,7 @@
 #include "analysis/plugin/kvloupe/policy_plugin.h"
 #include "analysis/plugin/plugin_entry.h"
 #include "analysis/plugin/shared_library.h"
+#include "analysis/policy/allowed_python.h"
 #include "analysis/policy/outside_parts.h"
 #include "analysis/policy/policy_catalog.h"
 
@@ -111,6 +112,11 @@ void load_plugin(const std::filesystem::path& file) {
   const std::string path = whole.string();
   for (const LoadedPlugin& known : plugins()) {
     if (known.file == path) return;
+  }
+  if (whole.extension() == ".py") {
+    allow_python(path);
+    plugins().push_back({path, whole.filename().string(), {}});
+    return;
   }
   const kvloupe_plugin& plugin = plugin_of(open_shared_library(path), path);
   Registration registration{path};

@@ -17,6 +17,8 @@ struct LoadedPlugin {
 /// that is loaded already is left alone. Its code runs with the rights of this program. Call it at
 /// the start of a program, on one thread, before anything reads the catalogue of policies.
 ///
+/// A file that ends in .py is not loaded: python() is allowed to run it (allowed_python.h).
+///
 /// Throws FileError, and adds nothing, where the file is missing or not a shared library of this
 /// machine, lacks the symbol, is built for another interface, registers a name that is taken or not
 /// valid, or fails while it registers.

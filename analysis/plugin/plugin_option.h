@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "analysis/policy/allowed_python.h"
+
 namespace kvloupe {
 
 /// Adds --plugin FILE, repeatable, to a program and to each verb that it has so far. The files that
@@ -26,6 +28,13 @@ inline std::shared_ptr<std::vector<std::string>> add_plugin_option(CLI::App& pro
         ->allow_extra_args(false);
   }
   return files;
+}
+
+/// Lets python() run the files that policies on the command line name: a person typed these.
+inline void allow_python_of(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    for (const std::string& file : python_files_in(argv[i])) allow_python(file);
+  }
 }
 
 }  // namespace kvloupe

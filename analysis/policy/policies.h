@@ -32,6 +32,7 @@
   POLICY(random)                        \
   POLICY(oracle)                        \
   POLICY(external)                      \
+  POLICY(python)                        \
   POLICY(expr)                          \
   POLICY(recent)                        \
   POLICY(sinks)                         \

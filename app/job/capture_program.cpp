@@ -2,6 +2,7 @@
 
 #include "analysis/error.h"
 #include "analysis/plugin/load_plugin.h"
+#include "analysis/policy/allowed_python.h"
 #include "app/job/child_process.h"
 
 namespace kvloupe::job {
@@ -27,6 +28,15 @@ std::string capture_program(const std::string& named) {
 
 void run_capture_child(const std::vector<std::string>& words, Progress& progress,
                        const std::function<void(const std::string&)>& on_line) {
+  // The child trusts its command line, which may hold a policy from a session.
+  for (const std::string& word : words) {
+    for (const std::string& file : python_files_in(word)) {
+      if (!python_is_allowed(file)) {
+        throw FileError(file,
+                        "is code, which only you may start; begin kvloupe with --plugin " + file);
+      }
+    }
+  }
   std::vector<std::string> all = words;
   for (const LoadedPlugin& plugin : loaded_plugins()) {
     all.insert(all.end(), {"--plugin", plugin.file});

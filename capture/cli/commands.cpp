@@ -37,6 +37,7 @@ int run(int argc, char** argv, const char* commit) {
   try {
     app.parse(argc, argv);
     for (const std::string& file : *plugins) load_plugin(file);
+    allow_python_of(argc, argv);
     return action();
   } catch (const CLI::ParseError& error) {
     return report_parse_error(app, error);

@@ -1,0 +1,304 @@
+// The score python("file.py:name"): functions that write the program's own scores again, and every
+// way in which a file or a function can be wrong.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "analysis/error.h"
+#include "analysis/policy/allowed_python.h"
+#include "analysis/policy/policy_catalog.h"
+#include "analysis/policy/policy_files.h"
+#include "analysis/replay/replay.h"
+#include "app/cli/commands.h"
+#include "tests/support/synthetic_trace.h"
+#include "tests/support/temporary_folder.h"
+
+namespace kvloupe {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+constexpr const char* kFile = R"(
+import math, os, time
+print("what a file prints is no result")
+
+def keynorm(step):
+    return [-math.sqrt(sum(float(x) * float(x) for x in key)) for key in step.keys]
+
+def valuenorm(step):
+    print(step.head)
+    return [math.sqrt(sum(float(x) * float(x) for x in value)) for value in step.values]
+
+def last(step):
+    rows = [step.attention(query, 1)[0] for query in range(len(step.queries))]
+    return [sum(float(row[i]) for row in rows) for i in range(len(step))]
+
+def received(step):  # by the whole block, without a count
+    sums = [0.0] * len(step)
+    for query in range(len(step.queries)):
+        for row in step.attention(query):
+            sums = [a + float(b) for a, b in zip(sums, row)]
+    return sums
+
+def first_query(step):
+    query = [float(x) for x in step.queries[0][0]]
+    return [sum(q * float(k) for q, k in zip(query, key)) for key in step.keys]
+
+def tell(step):
+    raise ValueError(" ".join(str(x) for x in (
+        step.layer, step.layers, step.head, step.heads, step.query_heads, step.number, step.first_new,
+        step.end_new, step.first_visible, step.budget, len(step), len(step.keys), len(step.queries),
+        len(step.queries[0]), list(step.tokens)[-1])))
+
+def raises(step):
+    if step.layer == 1 and step.head == 1 and step.number == 2:
+        raise KeyError("no\nsuch table")
+    return step.tokens
+
+def short(step):
+    return [1.0, 2.0]
+
+def deep(step):
+    return [[1.0] * len(step)]
+
+def words(step):
+    return "abc"
+
+def nothing(step):
+    pass
+
+def nan(step):
+    return [float("nan") if token == 3 else 1.0 for token in step.tokens]
+
+def slow(step):
+    time.sleep(30)
+
+def leaves(step):
+    os._exit(3)
+
+def asks(step):
+    return step.attention(99)[0]
+
+not_a_function = 3
+)";
+
+class PythonPolicy : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    folder_ = new test::TemporaryFolder;
+    test::SyntheticTraceOptions options;  // 2 layers, 2 heads, 4 query heads, T = 48 + 4, B = 16
+    options.prompt_length = 48;
+    options.generated = 4;
+    options.block = 16;
+    test::write_synthetic_trace(*folder_ / "trace.h5", options);
+    std::ofstream(*folder_ / "own.py") << kFile;
+    for (const char* file : {"own.py", "broken.py"}) allow_python(*folder_ / file);
+    allow_python("/none.py");
+  }
+  static void TearDownTestSuite() { delete folder_; }
+
+  static int call(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), "kvloupe");
+    std::vector<char*> argv;
+    for (std::string& argument : arguments) argv.push_back(argument.data());
+    testing::internal::CaptureStdout();
+    testing::internal::CaptureStderr();
+    const int code = cli::run(static_cast<int>(argv.size()), argv.data());
+    testing::internal::GetCapturedStdout();
+    testing::internal::GetCapturedStderr();
+    return code;
+  }
+  static std::string spec(const std::string& function, const std::string& more = "") {
+    return "python(\"" + (*folder_ / "own.py").string() + ":" + function + "\"" + more + ")";
+  }
+  static Replay replayed(const std::string& policy, int budget = 10, int block = 0) {
+    ReplayRequest request;
+    request.policy = parse_policy(policy);
+    request.budget = budget;
+    request.block = block;
+    request.metrics = false;
+    Progress progress;
+    return replay(Trace(*folder_ / "trace.h5"), request, progress);
+  }
+  static std::string failure(const std::string& policy) {
+    try {
+      replayed(policy);
+    } catch (const std::exception& error) {
+      return error.what();
+    }
+    return "no failure";
+  }
+  static void expect_equal(const std::string& python, const std::string& own) {
+    for (const int block : {16, 48}) {
+      const Replay a = replayed(python, 10, block);
+      const Replay b = replayed(own, 10, block);
+      ASSERT_EQ(a.heads.size(), b.heads.size());
+      for (std::size_t h = 0; h < a.heads.size(); ++h) {
+        for (std::size_t step = 0; step < a.heads[h].steps.size(); ++step) {
+          ASSERT_EQ(a.retained_at(a.heads[h], static_cast<int>(step)),
+                    b.retained_at(b.heads[h], static_cast<int>(step)))
+              << python << ", head " << h << ", step " << step;
+        }
+      }
+    }
+  }
+  static void expect_the_sets_of_own_scores() {
+    expect_equal(spec("keynorm"), "keynorm");
+    expect_equal(spec("keynorm") + "+recent(20%)+sinks(1)", "keynorm+recent(20%)+sinks(1)");
+    expect_equal(spec("valuenorm"), "expr(\"value_norm\")");
+    expect_equal(spec("last"), "tova");
+    expect_equal(spec("last") + "+chunks(4)", "tova+chunks(4)");
+  }
+  static inline test::TemporaryFolder* folder_ = nullptr;
+};
+
+TEST_F(PythonPolicy, KeepsTheSetsOfTheScoresThatItWritesAgain) { expect_the_sets_of_own_scores(); }
+
+TEST_F(PythonPolicy, NeedsNoNumpy) {
+  std::filesystem::create_directory(*folder_ / "without");
+  std::ofstream(*folder_ / "without/numpy.py") << "raise ImportError('none')\n";
+  const char* before = std::getenv("PYTHONPATH");
+  const std::string kept = before == nullptr ? "" : before;
+  setenv("PYTHONPATH", (*folder_ / "without").c_str(), 1);
+  expect_the_sets_of_own_scores();
+  EXPECT_THAT(failure(spec("short")), HasSubstr("of shape (2,), not (16,)"));
+  EXPECT_THAT(failure(spec("nothing")), HasSubstr("returned NoneType, not an array of numbers"));
+  if (before == nullptr) {
+    unsetenv("PYTHONPATH");
+  } else {
+    setenv("PYTHONPATH", kept.c_str(), 1);
+  }
+}
+
+TEST_F(PythonPolicy, SeesAllRowsOfTheStepAndItsQueries) {
+  // At the first step of one block nothing has been summed before: h2o's sums are the step's.
+  const Replay own = replayed("h2o", 10, 48);
+  const Replay python = replayed(spec("received"), 10, 48);
+  for (std::size_t h = 0; h < own.heads.size(); ++h) {
+    EXPECT_EQ(own.retained_at(own.heads[h], 0), python.retained_at(python.heads[h], 0));
+  }
+  EXPECT_NO_THROW(replayed(spec("first_query")));
+}
+
+TEST_F(PythonPolicy, IsToldTheStep) {
+  // The first head that is scored says so; which layer is first, is not said.
+  EXPECT_THAT(failure(spec("tell")),
+              testing::ContainsRegex("ValueError: [01] 2 [01] 2 4 0 0 16 0 10 16 16 2 16 15 "));
+}
+
+struct Failing {
+  const char* function;
+  const char* said;
+};
+
+TEST_F(PythonPolicy, WhatGoesWrongIsOneLineWithThePlace) {
+  for (const auto& [function, said] : {
+           Failing{"raises",
+                   "raises at layer 1, head 1, step 2: KeyError: 'no\\nsuch table' (line "},
+           Failing{"short", "short returned an array of shape (2,), not (16,)"},
+           Failing{"deep", "deep returned "},
+           Failing{"words", "words returned str, not an array of numbers"},
+           Failing{"nothing", "nothing returned"},
+           Failing{"nan", "step 0: the score of token 3 is not a finite number"},
+           Failing{"leaves", "Python has ended before leaves was done"},
+           Failing{"asks", "attention: there are query heads 0 to 1"},
+           Failing{"absent", "NameError: the file has no function absent"},
+           Failing{"not_a_function", "the file has no function not_a_function"},
+       }) {
+    const std::string line = failure(spec(function));
+    EXPECT_THAT(line,
+                AllOf(HasSubstr((*folder_ / "own.py").string() + ": " + function + " at layer "),
+                      HasSubstr(said)))
+        << function;
+    EXPECT_EQ(line.find('\n'), std::string::npos);
+  }
+  EXPECT_THAT(failure("python(\"/none.py:score\")"), HasSubstr("/none.py: score at layer"));
+  std::ofstream(*folder_ / "broken.py") << "def score(step)\n    return step\n";
+  EXPECT_THAT(failure("python(\"" + (*folder_ / "broken.py").string() + ":score\")"),
+              HasSubstr("SyntaxError"));
+}
+
+TEST_F(PythonPolicy, ASlowFunctionIsEnded) {
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_THAT(
+      failure(spec("slow", ",timeout=1")),
+      HasSubstr("slow took longer than 1 s; make it faster, or raise the parameter timeout"));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
+}
+
+TEST_F(PythonPolicy, WithoutPythonItSaysSo) {
+  const std::string path = std::getenv("PATH");
+  setenv("PATH", folder_->path().c_str(), 1);
+  const std::string line = failure(spec("keynorm"));
+  setenv("PATH", path.c_str(), 1);
+  EXPECT_THAT(line, HasSubstr("the program python3 cannot be started"));
+}
+
+TEST_F(PythonPolicy, TheSpecNamesAFileAndAFunction) {
+  EXPECT_THROW(parse_policy("python"), UsageError);
+  EXPECT_THROW(parse_policy("python(\"own.py\")"), UsageError);
+  EXPECT_THROW(parse_policy("python(\"own.py:\")"), UsageError);
+  EXPECT_THROW(parse_policy("python(\":score\")"), UsageError);
+  EXPECT_THROW(parse_policy("python(\"own.py:a b\")"), UsageError);
+  EXPECT_EQ(parse_policy("python(\"own.py:score\")+sinks(2)").text(),
+            "python(\"own.py:score\")+sinks(2)");
+}
+
+TEST_F(PythonPolicy, OnlyWhatAPersonNamedRuns) {
+  // As where a session or a study that somebody sent names a file.
+  std::ofstream(*folder_ / "sent.py") << "open('" << (*folder_ / "ran").string() << "', 'w')\n"
+                                      << "def score(step):\n    return step.tokens\n";
+  const std::string policy = "python(\"" + (*folder_ / "sent.py").string() + ":score\")";
+  EXPECT_THAT(failure(policy), HasSubstr("sent.py: score at layer"));
+  EXPECT_THAT(failure(policy), HasSubstr("is code, which only you may start; begin the program "
+                                         "with --plugin "));
+  EXPECT_FALSE(std::filesystem::exists(*folder_ / "ran"));
+  std::ofstream(*folder_ / "study.json")
+      << "{\"traces\": [\"trace.h5\"], \"policies\": [" << nlohmann::json(policy)
+      << "], \"budgets\": [10], \"measures\": [\"retained_mass\"]}";
+  EXPECT_EQ(call({"study", *folder_ / "study.json", "-o", *folder_ / "study.sqlite"}), 1);
+  EXPECT_FALSE(std::filesystem::exists(*folder_ / "ran"));
+  // The command line names it, in a policy.
+  EXPECT_EQ(call({"replay", *folder_ / "trace.h5", "--policy", policy, "--budget", "10"}), 0);
+  EXPECT_TRUE(std::filesystem::exists(*folder_ / "ran"));
+}
+
+TEST_F(PythonPolicy, ThePluginOptionNamesAFile) {
+  const std::string file = *folder_ / "optional.py";
+  std::ofstream(file) << "def score(step):\n    return step.tokens\n";
+  EXPECT_FALSE(python_is_allowed(file));
+  EXPECT_EQ(call({"policies", "--plugin", file}), 0);
+  EXPECT_TRUE(python_is_allowed(file));
+  EXPECT_TRUE(python_is_allowed(*folder_ / "../" / folder_->path().filename() / "optional.py"));
+  EXPECT_EQ(call({"policies", "--plugin", *folder_ / "none.py"}), 1);
+}
+
+TEST(PythonFiles, AreFoundInAText) {
+  using testing::ElementsAre;
+  EXPECT_THAT(
+      python_files_in("h2o,python(\"a b.py:score\")+sinks(2),python( function=\"c:d.py:f\")"),
+      ElementsAre("a b.py", "c:d.py"));
+  EXPECT_THAT(python_files_in("python(timeout=3,function=\"x\"\"y.py:f\")"),
+              ElementsAre("x\"y.py"));
+  EXPECT_TRUE(python_files_in("keydiff --policy python").empty());
+}
+
+TEST_F(PythonPolicy, ResultsBelongToTheFileAsItWas) {
+  const std::string file = *folder_ / "changing.py";
+  const PolicySpec policy = parse_policy("python(\"" + file + ":score\")");
+  EXPECT_EQ(policy_files(policy), " " + file + ":score=missing");
+  std::ofstream(file) << "1\n";
+  const std::string first = policy_files(policy);
+  std::ofstream(file) << "12\n";
+  EXPECT_NE(policy_files(policy), first);
+}
+
+}  // namespace
+}  // namespace kvloupe
