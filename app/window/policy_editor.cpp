@@ -263,7 +263,19 @@ bool PolicyEditor::draw_modifiers(const Fonts& fonts, const WindowColours& colou
     help_tooltip(fonts, describe(entry));
     if (!toggled) continue;
     if (on) {
-      policy.parts.push_back(default_part(entry));
+      try {
+        policy.parts.push_back(default_part(entry));
+      } catch (const UsageError& problem) {  // a parameter without default has to be typed
+        const bool text = std::any_of(
+            entry.parameters.begin(), entry.parameters.end(), [](const ParameterInfo& parameter) {
+              return parameter.required && parameter.type == ParameterType::text;
+            });
+        line_ = policy.text() + "+" + entry.name + (text ? "(\"\")" : "()");
+        error_ = problem.what();
+        focus_ = true;
+        ImGui::PopFont();
+        return false;
+      }
     } else {
       policy.parts.erase(found);
     }

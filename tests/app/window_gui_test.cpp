@@ -333,6 +333,26 @@ TEST_F(Window, PolicyAndBudgetChangeWhatIsKept) {
   EXPECT_NE(w().shown.head_b(), nullptr);
 }
 
+TEST_F(Window, AModifierThatNeedsMoreIsTypedOn) {
+  open_trace();
+  const std::string before = state().policy_a;
+  for (const std::string name : {"dms", "headbudgets"}) {
+    driver().press_on("##policies", {"A", "+ " + name});
+    driver().frames(3);
+    EXPECT_THAT(w().editors.a.error(), HasSubstr(name + " needs "));
+    EXPECT_EQ(state().policy_a, before) << "nothing changes before the line is whole";
+    driver().key(GLFW_KEY_ESCAPE);
+    driver().frames(3);
+  }
+  driver().press_on("##policies", {"A", "+ dms"});
+  driver().frames(3);
+  driver().key(GLFW_KEY_A, true);
+  driver().type("keydiff+dms(-0.5)");
+  driver().settle();
+  EXPECT_EQ(w().editors.a.error(), "");
+  EXPECT_EQ(state().policy_a, "keydiff+dms(-0.5)");
+}
+
 TEST_F(Window, ChangesOfPolicyAreUndoneAndRedone) {
   open_trace();
   const std::string before = state().budget;
