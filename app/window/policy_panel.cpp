@@ -185,9 +185,13 @@ void draw_terms(const PanelContext& c, const std::string& spec) {
       count_text(heads), three_digits(kBytes * model.head_dim * heads / 1000.0));
   ImGui::PushFont(c.fonts.secondary);
   ImGui::PushStyleColor(ImGuiCol_Text, c.colours().secondary);
+  const float top = ImGui::GetCursorPosY();
   ImGui::TextWrapped("%s", terms_line(terms).c_str());
   ImGui::PopStyleColor();
   help_tooltip(c.fonts, help);
+  // Always two lines high, so that what stands below does not move as the policy changes.
+  const float left = top + 2 * ImGui::GetTextLineHeightWithSpacing() - ImGui::GetCursorPosY();
+  if (left > 0.0F) ImGui::Dummy({0, left - ImGui::GetStyle().ItemSpacing.y});
   ImGui::PopFont();
 }
 
@@ -353,8 +357,8 @@ void draw_policy_panel(const PanelContext& c, PolicyEditors& editors) {
   draw_budget(c, editors.budget, trace->run().prompt_length, trace->run().block_size);
   ImGui::Dummy({0, c.px(4)});
   heading(c, "Policy A", c.colours().retained, false);
-  editors.a.draw(c.fonts, c.colours(), c.state.policy_a);
   draw_terms(c, c.state.policy_a);
+  editors.a.draw(c.fonts, c.colours(), c.state.policy_a);
   draw_notes(c, c.results.a);
   ImGui::Dummy({0, c.px(4)});
   heading(c, "Policy B", c.colours().evicted, true);
@@ -363,8 +367,8 @@ void draw_policy_panel(const PanelContext& c, PolicyEditors& editors) {
   help_tooltip(c.fonts, "A second policy to compare with (B)");
   draw_variants(c);
   if (c.state.policy_b_on) {
-    editors.b.draw(c.fonts, c.colours(), c.state.policy_b);
     draw_terms(c, c.state.policy_b);
+    editors.b.draw(c.fonts, c.colours(), c.state.policy_b);
     draw_notes(c, c.results.b);
   }
   if (!fits) {
