@@ -33,6 +33,8 @@ Sequence Corpus::sequence(std::uint64_t index, int length, const Mix& mix) const
       writer.drill(mix);
     } else if (kind < mix.drill + mix.repetition) {
       writer.repetition(mix);
+    } else if (kind < mix.drill + mix.repetition + mix.quiz) {
+      writer.quiz(length - static_cast<int>(writer.ids().size()));
     } else {
       writer.passage(mix);
     }

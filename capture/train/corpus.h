@@ -32,6 +32,7 @@ struct Sequence {
 struct Mix {
   double drill = 0.0;       // share of whole sequences that are one random segment over and over
   double repetition = 0.2;  // share of whole sequences: random segments, some of them repeated
+  double quiz = 0.0;        // share of whole sequences: several needles, then each asked for once
   double cipher = 1.0;      // a run of random words
   double ledger = 1.0;      // random words with numbers or commas
   double story = 1.0;       // one to three sentences of fixed patterns

@@ -383,6 +383,21 @@ int PassageWriter::needle() {
   return static_cast<int>(ids_.size()) - 2;
 }
 
+void PassageWriter::quiz(int room) {
+  constexpr int kNeedleWithQuestion = 31;  // tokens
+  // Past 40 needles hardly a free number is left: a long sequence goes on with a story.
+  if (needles_.size() >= 40) return story();
+  const int most = std::clamp(room / kNeedleWithQuestion, 2, 12);
+  const std::size_t first = needles_.size();
+  for (int count = random_.between(2, most); count > 0; --count) needle();
+  std::vector<std::size_t> order;
+  for (std::size_t i = first; i < needles_.size(); ++i) order.push_back(i);
+  for (std::size_t i = order.size(); i > 1; --i) {
+    std::swap(order[i - 1], order[static_cast<std::size_t>(random_.below(static_cast<int>(i)))]);
+  }
+  for (const std::size_t i : order) ask(needles_[i]);
+}
+
 void PassageWriter::quote(const Passage& passage) {
   const int size = static_cast<int>(passage.body.size());
   const bool whole = random_.chance(0.4);

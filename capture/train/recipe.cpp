@@ -65,6 +65,7 @@ Mix parse_mix(const Json& json, const std::string& where, const std::string& nam
   Fields fields(json, where, name);
   fields.number("drill", mix.drill, 0, 1);
   fields.number("repetition", mix.repetition, 0, 1);
+  fields.number("quiz", mix.quiz, 0, 1);
   fields.number("cipher", mix.cipher, 0, 1e6);
   fields.number("ledger", mix.ledger, 0, 1e6);
   fields.number("story", mix.story, 0, 1e6);
@@ -79,6 +80,10 @@ Mix parse_mix(const Json& json, const std::string& where, const std::string& nam
   fields.number("echo", mix.echo, 0, 1);
   fields.number("aside", mix.aside, 0, 1);
   fields.done();
+  if (mix.drill + mix.repetition + mix.quiz > 1.0 + 1e-9) {
+    fields.fail(
+        "drill, repetition and quiz are shares of the sequences; their sum must not be above 1");
+  }
   if (mix.cipher + mix.ledger + mix.story + mix.tale + mix.dice + mix.fact + mix.needle <= 0) {
     fields.fail("all shares are zero");
   }
@@ -112,9 +117,21 @@ RoleWeights parse_weights(const Json& json, const std::string& where, const std:
   return weights;
 }
 
+/// The fields of a cost's schedule, after those of its own; no others may follow.
+void parse_cost(Fields& fields, TimedCost& cost) {
+  fields.number("value", cost.value, 0, 100);
+  fields.number("begin", cost.begin, 0, 1e9);
+  fields.number("rise", cost.rise, 0, 1e9);
+  fields.number("fall", cost.fall, 0, 1e9);
+  fields.number("end", cost.end, 0, 1e9);
+  fields.done();
+  if (cost.end < cost.fall) fields.fail("end must not be before fall");
+  if (cost.fall < cost.begin) fields.fail("fall must not be before begin");
+}
+
 }  // namespace
 
-double Rest::at(std::int64_t step) const {
+double TimedCost::at(std::int64_t step) const {
   if (step < begin || step >= end) return 0.0;
   const double risen =
       step - begin < rise ? static_cast<double>(step - begin + 1) / static_cast<double>(rise) : 1.0;
@@ -192,15 +209,16 @@ Recipe parse_recipe(const std::string& text, const std::string& where) {
   }
   if (const Json* rest = fields.find("rest")) {
     Fields part(*rest, where, "rest");
-    part.number("value", recipe.rest.value, 0, 100);
     part.number("small_value", recipe.rest.small_value, 0, 100);
-    part.number("begin", recipe.rest.begin, 0, 1e9);
-    part.number("rise", recipe.rest.rise, 0, 1e9);
-    part.number("fall", recipe.rest.fall, 0, 1e9);
-    part.number("end", recipe.rest.end, 0, 1e9);
-    part.done();
-    if (recipe.rest.end < recipe.rest.fall) part.fail("end must not be before fall");
-    if (recipe.rest.fall < recipe.rest.begin) part.fail("fall must not be before begin");
+    parse_cost(part, recipe.rest.cost);
+  }
+  if (const Json* look_back = fields.find("look_back")) {
+    Fields part(*look_back, where, "look_back");
+    part.number("tokens", recipe.look_back.tokens, 1, 64);
+    if (recipe.look_back.tokens > recipe.model.heads) {
+      part.fail("tokens must not be more than the model's heads");
+    }
+    parse_cost(part, recipe.look_back.cost);
   }
   const Json* stages = fields.find("stages");
   if (stages == nullptr || !stages->is_array() || stages->empty()) {

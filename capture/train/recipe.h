@@ -41,18 +41,11 @@ struct OptimizerSettings {
   double gradient_clip = 1.0;
 };
 
-/// A cost of attention that does not rest on token 0, which grows attention sinks: `value` times
-/// the mean of 1 − a₀ over layers, query heads and the queries from the 9th on is added to the
-/// loss. The cost is 0 before step `begin`, rises over the next `rise` steps, stays constant, and
-/// falls linearly to 0 between the steps `fall` and `end`; from `end` on it is exactly 0.
-///
-/// What a head adds where it rests is a₀v₀, so a head that rests well has a small v₀. `small_value`
-/// times the mean over layers and key heads of a₀ |v₀|² / mean |v|² (a₀: mean of the key head's
-/// queries; only v₀ is trained by this term, a₀ and the mean are taken as they are) is added to the
-/// mean of 1 − a₀, and rises and falls with it.
-struct Rest {
+/// A cost that is added to the loss in some of the steps: 0 before step `begin`, rising over the
+/// next `rise` steps to `value`, constant, then falling linearly to 0 between the steps `fall` and
+/// `end`; from `end` on it is exactly 0.
+struct TimedCost {
   double value = 0.0;
-  double small_value = 0.0;
   std::int64_t begin = 0;
   std::int64_t rise = 0;
   std::int64_t fall = 0;
@@ -60,6 +53,28 @@ struct Rest {
 
   /// The cost at a step, counted from 0.
   double at(std::int64_t step) const;
+};
+
+/// A cost of attention that does not rest on token 0, which grows attention sinks: `cost` times the
+/// mean of 1 − a₀ over layers, query heads and the queries from the 9th on is added to the loss.
+///
+/// What a head adds where it rests is a₀v₀, so a head that rests well has a small v₀. `small_value`
+/// times the mean over layers and key heads of a₀ |v₀|² / mean |v|² (a₀: mean of the key head's
+/// queries; only v₀ is trained by this term, a₀ and the mean are taken as they are) is added to the
+/// mean of 1 − a₀, and rises and falls with it.
+struct Rest {
+  TimedCost cost;
+  double small_value = 0.0;
+};
+
+/// A cost that makes the first heads of layer 0 look a fixed number of tokens back, early in a run:
+/// `cost` times the mean of −log a over the query heads i < `tokens` and the queries t > i is added
+/// to the loss, a the attention that query t of head i gives token t − 1 − i. Heads that find a
+/// word by what stood before it (induction heads; Olsson and others 2022) need such heads below
+/// them, and the two grow late where neither pays without the other.
+struct LookBack {
+  TimedCost cost;
+  std::int64_t tokens = 3;
 };
 
 /// The weight of each token's loss, by its role.
@@ -87,6 +102,7 @@ struct Recipe {
   ModelShape model;
   OptimizerSettings optimizer;
   Rest rest;
+  LookBack look_back;
   std::vector<Stage> stages;
 
   std::int64_t total_steps() const;

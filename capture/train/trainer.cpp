@@ -47,14 +47,14 @@ std::string csv_line(const LogLine& line) {
       << line.loss_text << ',' << line.loss_quoted << ',' << line.loss_answer << ','
       << line.quoted_right << ',' << line.answer_right << ',' << line.gradient_norm << ','
       << line.seconds_per_step << ',' << line.rest_cost << ',' << line.resting << ','
-      << line.resting_value;
+      << line.resting_value << ',' << line.look_back_cost << ',' << line.looking_back;
   return out.str();
 }
 
 constexpr const char* kHeader =
     "step,length,rate,loss_text,loss_quoted,loss_answer,quoted_right,answer_right,gradient_norm,"
-    "seconds_per_step,rest_cost,resting,resting_value,needle_256,needle_512,four_needles_512,"
-    "sink_head_share,strongest_sink";
+    "seconds_per_step,rest_cost,resting,resting_value,look_back_cost,looking_back,needle_256,"
+    "needle_512,four_needles_512,sink_head_share,strongest_sink";
 
 /// Retrieval and sinks on fresh prompts, as five more columns.
 std::string measure_line(const Transformer& model, const Recipe& recipe, at::Device device) {
@@ -99,6 +99,7 @@ TrainingState train(const Recipe& recipe, const TrainOptions& options,
   at::Tensor norms = at::zeros({}, sums.options());
   at::Tensor resting = at::zeros({}, sums.options());
   at::Tensor resting_value = at::zeros({}, sums.options());
+  at::Tensor looking_back = at::zeros({}, sums.options());
   Clock::time_point line_begin = Clock::now();
   std::int64_t line_steps = 0;
   bool stop = false;
@@ -107,14 +108,17 @@ TrainingState train(const Recipe& recipe, const TrainOptions& options,
     const double rate = recipe.rate(state.step);
     const Batch batch =
         make_batch(corpus, stage, static_cast<std::uint64_t>(state.step), options.device);
-    const double rest_cost = recipe.rest.at(state.step);
-    const StepLoss result = step_loss(model, batch, stage.weights, rest_cost,
-                                      recipe.rest.small_value, options.mixed_precision);
+    const AttentionCosts costs{.rest = recipe.rest.cost.at(state.step),
+                               .small_value = recipe.rest.small_value,
+                               .look_back = recipe.look_back.cost.at(state.step),
+                               .look_back_tokens = recipe.look_back.tokens};
+    const StepLoss result = step_loss(model, batch, stage.weights, costs, options.mixed_precision);
     result.loss.backward();
     norms += update(state, recipe.optimizer, rate, stage);
     sums += result.sums;
     resting += result.resting;
     resting_value += result.value;
+    looking_back += result.looking_back;
     ++line_steps;
     stop = state.step == options.stop_after ||
            (options.seconds > 0.0 && seconds_since(begin) > options.seconds);
@@ -129,9 +133,11 @@ TrainingState train(const Recipe& recipe, const TrainOptions& options,
       LogLine line{state.step, stage.length, rate,       mean(0, 1),
                    mean(1, 1), mean(2, 1),   mean(1, 2), mean(2, 2)};
       line.gradient_norm = norms.item<double>() / static_cast<double>(line_steps);
-      line.rest_cost = rest_cost;
+      line.rest_cost = costs.rest;
       line.resting = resting.item<double>() / static_cast<double>(line_steps);
       line.resting_value = resting_value.item<double>() / static_cast<double>(line_steps);
+      line.look_back_cost = costs.look_back;
+      line.looking_back = looking_back.item<double>() / static_cast<double>(line_steps);
       line.seconds_per_step = seconds_since(line_begin) / static_cast<double>(line_steps);
       if (!std::isfinite(line.loss_text) || !std::isfinite(line.gradient_norm)) {
         throw WorkError(
@@ -149,6 +155,7 @@ TrainingState train(const Recipe& recipe, const TrainOptions& options,
       norms.zero_();
       resting.zero_();
       resting_value.zero_();
+      looking_back.zero_();
       line_begin = Clock::now();
       line_steps = 0;
     }

@@ -35,7 +35,9 @@ struct LogLine {
   double seconds_per_step = 0.0;
   double rest_cost = 0.0;  // of the line's last step; see Rest
   double resting = 0.0;    // attention on token 0: mean of layers, query heads and later queries
-  double resting_value = 0.0;  // a₀ |v₀|² / mean |v|²: mean of layers and key heads
+  double resting_value = 0.0;   // a₀ |v₀|² / mean |v|²: mean of layers and key heads
+  double look_back_cost = 0.0;  // of the line's last step; see LookBack
+  double looking_back = 0.0;    // attention on the tokens of LookBack; 0 without that cost
 };
 
 /// Trains from the folder's checkpoint, or from the seed if there is none, until the recipe's last

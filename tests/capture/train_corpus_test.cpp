@@ -90,6 +90,40 @@ TEST(Corpus, AnswersFollowFromTheText) {
   EXPECT_GT(answers, 100);
 }
 
+/// A quiz states several needles and then asks for each once, in another order: no answer before
+/// helps with the next.
+TEST(Corpus, AQuizAsksForEachOfItsNeedlesOnce) {
+  const Vocabulary vocabulary;
+  const Corpus corpus(vocabulary, 3);
+  const Mix quiz = {.repetition = 0.0, .quiz = 1.0};
+  int rounds_in_another_order = 0;
+  for (std::uint64_t index = 0; index < 40; ++index) {
+    const Sequence sequence = corpus.sequence(index, 600, quiz);
+    std::map<TokenId, TokenId> said;
+    std::vector<TokenId> stated;
+    std::vector<TokenId> asked;
+    for (std::size_t t = 5; t < sequence.ids.size(); ++t) {
+      const TokenId word = sequence.ids[t - 3];
+      if (sequence.roles[t] == Role::answer) {
+        ASSERT_TRUE(said.contains(word));
+        EXPECT_EQ(sequence.ids[t], said[word]);
+        EXPECT_EQ(std::count(asked.begin(), asked.end(), word), 0);
+        asked.push_back(word);
+      } else if (sequence.ids[t - 5] == vocabulary.word("numbers") &&
+                 sequence.ids[t - 1] == vocabulary.mark(':')) {
+        EXPECT_TRUE(said.emplace(word, sequence.ids[t]).second);
+        stated.push_back(word);
+      }
+    }
+    ASSERT_GE(stated.size(), 2U);
+    if (asked.size() < stated.size()) stated.resize(asked.size());
+    if (asked != stated) ++rounds_in_another_order;
+  }
+  EXPECT_GT(rounds_in_another_order, 30);
+  // A long sequence has several quizzes, and ends with other text where no number is free.
+  EXPECT_EQ(corpus.sequence(1, 5000, quiz).ids.size(), 5000U);
+}
+
 TEST(Corpus, QuotedTokensWereThereBefore) {
   const Vocabulary vocabulary;
   const Corpus corpus(vocabulary, 3);

@@ -35,6 +35,30 @@ TrainOptions options_for(const std::filesystem::path& folder) {
   return options;
 }
 
+/// A run's log.csv.
+struct LogTable {
+  std::vector<std::string> names;
+  std::vector<std::vector<std::string>> rows;
+
+  double number(std::size_t row, const std::string& name) const {
+    const auto column =
+        static_cast<std::size_t>(std::find(names.begin(), names.end(), name) - names.begin());
+    return std::stod(rows.at(row).at(column));
+  }
+};
+
+LogTable read_log(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  LogTable log;
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream fields(line);
+    std::vector<std::string> row;
+    for (std::string field; std::getline(fields, field, ',');) row.push_back(field);
+    (log.names.empty() ? log.names : log.rows.emplace_back()) = row;
+  }
+  return log;
+}
+
 TEST(Recipe, HasWarmUpConstantAndCosines) {
   const Recipe recipe = parse_recipe(kTiny, "tiny");
   EXPECT_EQ(recipe.total_steps(), 30);
@@ -52,16 +76,16 @@ TEST(Recipe, RestRisesStaysAndFallsToNothing) {
   const Recipe recipe = parse_recipe(
       R"({"rest": {"value": 0.2, "rise": 10, "fall": 50, "end": 70}, "stages": [{"steps": 100}]})",
       "rest");
-  EXPECT_DOUBLE_EQ(recipe.rest.at(0), 0.02);
-  EXPECT_DOUBLE_EQ(recipe.rest.at(9), 0.2);
-  EXPECT_DOUBLE_EQ(recipe.rest.at(49), 0.2);
-  EXPECT_DOUBLE_EQ(recipe.rest.at(60), 0.1);
-  EXPECT_GT(recipe.rest.at(69), 0.0);
-  EXPECT_EQ(recipe.rest.at(70), 0.0);
-  EXPECT_EQ(recipe.rest.at(99), 0.0);
+  EXPECT_DOUBLE_EQ(recipe.rest.cost.at(0), 0.02);
+  EXPECT_DOUBLE_EQ(recipe.rest.cost.at(9), 0.2);
+  EXPECT_DOUBLE_EQ(recipe.rest.cost.at(49), 0.2);
+  EXPECT_DOUBLE_EQ(recipe.rest.cost.at(60), 0.1);
+  EXPECT_GT(recipe.rest.cost.at(69), 0.0);
+  EXPECT_EQ(recipe.rest.cost.at(70), 0.0);
+  EXPECT_EQ(recipe.rest.cost.at(99), 0.0);
   // A recipe without the field has no such cost at any step.
-  EXPECT_EQ(parse_recipe(kTiny, "tiny").rest.at(0), 0.0);
-  const train::Rest later{.value = 0.2, .begin = 30, .rise = 10, .fall = 50, .end = 70};
+  EXPECT_EQ(parse_recipe(kTiny, "tiny").rest.cost.at(0), 0.0);
+  const TimedCost later{.value = 0.2, .begin = 30, .rise = 10, .fall = 50, .end = 70};
   EXPECT_EQ(later.at(29), 0.0);
   EXPECT_DOUBLE_EQ(later.at(30), 0.02);
   EXPECT_DOUBLE_EQ(later.at(39), 0.2);
@@ -91,6 +115,15 @@ TEST(Recipe, NamesWhatIsWrong) {
             "r.json: rest: fall must not be before begin");
   EXPECT_EQ(problem(R"({"rest": {"cost": 1}, "stages": [{"steps": 1}]})"),
             "r.json: rest: unknown field \"cost\"");
+  EXPECT_EQ(
+      problem(R"({"stages": [{"steps": 1, "mix": {"drill": 0.5, "quiz": 0.5}}]})"),
+      "r.json: stages[0].mix: drill, repetition and quiz are shares of the sequences; their sum "
+      "must not be above 1");
+  EXPECT_EQ(problem(R"({"look_back": {"tokens": 9}, "stages": [{"steps": 1}]})"),
+            "r.json: look_back: tokens must not be more than the model's heads");
+  EXPECT_EQ(
+      problem(R"({"look_back": {"value": 1, "fall": 9, "end": 5}, "stages": [{"steps": 1}]})"),
+      "r.json: look_back: end must not be before fall");
 }
 
 /// The gradient of the cost alone, for every weight: the trainer's tiles against whole attention
@@ -112,8 +145,8 @@ TEST(StepLoss, GradientOfTheRestEqualsThatOfTheFormula) {
     loss.backward();
     return state.gradients.clone();
   };
-  const StepLoss with = step_loss(model, batch, {}, 0.7, 0.0, false);
-  const StepLoss without = step_loss(model, batch, {}, 0.0, 0.0, false);
+  const StepLoss with = step_loss(model, batch, {}, {.rest = 0.7}, false);
+  const StepLoss without = step_loss(model, batch, {}, {}, false);
   const at::Tensor fast = gradient_of(with.loss) - gradient_of(without.loss);
 
   at::Tensor looking = at::zeros({}, at::kDouble);
@@ -153,8 +186,8 @@ TEST(StepLoss, GradientOfTheRestingValueEqualsThatOfTheFormula) {
     loss.backward();
     return state.gradients.clone();
   };
-  const StepLoss with = step_loss(model, batch, {}, 0.7, 2.5, false);
-  const StepLoss without = step_loss(model, batch, {}, 0.7, 0.0, false);
+  const StepLoss with = step_loss(model, batch, {}, {.rest = 0.7, .small_value = 2.5}, false);
+  const StepLoss without = step_loss(model, batch, {}, {.rest = 0.7}, false);
   const at::Tensor fast = gradient_of(with.loss) - gradient_of(without.loss);
 
   at::Tensor value = at::zeros({}, at::kDouble);
@@ -185,38 +218,86 @@ TEST(StepLoss, GradientOfTheRestingValueEqualsThatOfTheFormula) {
   EXPECT_LT((fast - exact).norm().item<double>(), 1e-3 * exact.norm().item<double>());
 }
 
+/// The same for the cost of heads that do not look back: −log a, one query head and query at a
+/// time.
+TEST(StepLoss, GradientOfLookingBackEqualsThatOfTheFormula) {
+  const Recipe recipe = parse_recipe(kTiny, "tiny");
+  TrainingState state = initial_state(recipe, at::kCPU);
+  state.parameters.mul_(4.0);
+  const Vocabulary vocabulary;
+  const Corpus corpus(vocabulary, 3);
+  const std::vector<TokenId> prompt = corpus.needle_prompt(0, 90, 1).ids;
+  const at::Tensor ids = at::tensor(at::ArrayRef<TokenId>(prompt)).to(at::kLong).unsqueeze(0);
+  const Batch batch{ids, at::zeros_like(ids)};
+  const Transformer model(state.config, state.weights());
+
+  const auto gradient_of = [&](const at::Tensor& loss) {
+    state.gradients.zero_();
+    loss.backward();
+    return state.gradients.clone();
+  };
+  const AttentionCosts costs{.look_back = 0.7, .look_back_tokens = 2};
+  const StepLoss with = step_loss(model, batch, {}, costs, false);
+  const StepLoss without = step_loss(model, batch, {}, {}, false);
+  EXPECT_EQ(without.looking_back.item<double>(), 0.0);
+  const at::Tensor fast = gradient_of(with.loss) - gradient_of(without.loss);
+
+  at::Tensor cost = at::zeros({}, at::kDouble);
+  double looking_back = 0.0;
+  int count = 0;
+  model.forward(ids, [&](int layer, const StateTensors& states) {
+    if (layer > 0) return;
+    const at::Tensor attention = causal_attention(states, model.attention_scale());
+    for (std::int64_t head = 0; head < 2; ++head) {
+      for (std::int64_t query = head + 1; query < attention.size(2); ++query) {
+        const at::Tensor given = attention[0][head][query][query - 1 - head].to(at::kDouble);
+        cost = cost - given.log();
+        looking_back += given.item<double>();
+        ++count;
+      }
+    }
+  });
+  EXPECT_NEAR(with.looking_back.item<double>(), looking_back / count, 1e-6);
+  EXPECT_NEAR(with.loss.item<double>() - without.loss.item<double>(),
+              0.7 * cost.item<double>() / count, 1e-4);
+  const at::Tensor exact = gradient_of(0.7 * cost / count);
+  ASSERT_GT(exact.norm().item<double>(), 1e-3);
+  EXPECT_LT((fast - exact).norm().item<double>(), 1e-3 * exact.norm().item<double>());
+}
+
+/// Training with that cost makes layer 0's first heads look back; the log shows it.
+TEST(Training, LookingBackIsLearntAndTheLogShowsIt) {
+  Recipe recipe = parse_recipe(kTiny, "tiny");
+  recipe.look_back = {.cost = {.value = 5.0, .rise = 1, .fall = 30, .end = 30}, .tokens = 1};
+  recipe.optimizer.decays.clear();
+  const TemporaryFolder folder;
+  train::train(recipe, options_for(folder / "back"));
+  const LogTable log = read_log(folder / "back" / "log.csv");
+  ASSERT_EQ(log.rows.size(), 6U);
+  EXPECT_EQ(log.number(0, "look_back_cost"), 5.0);
+  EXPECT_GT(log.number(5, "looking_back"), 2.0 * log.number(0, "looking_back"));
+}
+
 /// Training with the cost and nothing else to learn makes heads rest; the log says so.
 TEST(Training, RestGrowsAttentionOnTokenZeroAndTheLogShowsIt) {
   Recipe recipe = parse_recipe(kTiny, "tiny");
-  recipe.rest = {.value = 5.0, .rise = 1, .fall = 25, .end = 30};
+  recipe.rest.cost = {.value = 5.0, .rise = 1, .fall = 25, .end = 30};
   const TemporaryFolder folder;
   train::train(recipe, options_for(folder / "resting"));
-  std::ifstream log(folder / "resting" / "log.csv");
-  std::vector<std::string> names;
-  std::vector<std::vector<std::string>> rows;
-  for (std::string line; std::getline(log, line);) {
-    std::istringstream fields(line);
-    std::vector<std::string> row;
-    for (std::string field; std::getline(fields, field, ',');) row.push_back(field);
-    (names.empty() ? names : rows.emplace_back()) = row;
-  }
-  const auto column = [&](const std::string& name) {
-    return static_cast<std::size_t>(std::find(names.begin(), names.end(), name) - names.begin());
-  };
-  ASSERT_LT(column("resting"), names.size());
-  ASSERT_LT(column("resting_value"), names.size());
-  ASSERT_EQ(rows.size(), 6U);
-  EXPECT_EQ(std::stod(rows.front()[column("rest_cost")]), 5.0);
-  EXPECT_NEAR(std::stod(rows.back()[column("rest_cost")]), 1.0, 1e-9);  // the step before the end
-  EXPECT_GT(std::stod(rows.back()[column("resting")]),
-            std::stod(rows.front()[column("resting")]) + 0.1);
+  const LogTable log = read_log(folder / "resting" / "log.csv");
+  ASSERT_EQ(log.rows.size(), 6U);
+  EXPECT_EQ(log.number(0, "rest_cost"), 5.0);
+  EXPECT_NEAR(log.number(5, "rest_cost"), 1.0, 1e-9);  // the step before the end
+  EXPECT_GT(log.number(5, "resting"), log.number(0, "resting") + 0.1);
+  EXPECT_GT(log.number(5, "resting_value"), 0.0);
 }
 
 /// With the cost of a large value beside it, heads rest on a token 0 of smaller value.
 TEST(Training, SmallValueMakesTheRestingValueSmaller) {
   const auto last_value = [](double small_value) {
     Recipe recipe = parse_recipe(kTiny, "tiny");
-    recipe.rest = {.value = 5.0, .small_value = small_value, .rise = 1, .fall = 30, .end = 30};
+    recipe.rest = {.cost = {.value = 5.0, .rise = 1, .fall = 30, .end = 30},
+                   .small_value = small_value};
     const TemporaryFolder folder;
     const TrainingState state = train::train(recipe, options_for(folder / "small"));
     const Transformer model(state.config, state.weights());
@@ -224,7 +305,7 @@ TEST(Training, SmallValueMakesTheRestingValueSmaller) {
     const Corpus corpus(vocabulary, 3);
     const std::vector<TokenId> prompt = corpus.needle_prompt(0, 90, 1).ids;
     const at::Tensor ids = at::tensor(at::ArrayRef<TokenId>(prompt)).to(at::kLong).unsqueeze(0);
-    return step_loss(model, {ids, at::zeros_like(ids)}, {}, 0.0, 0.0, false).value.item<double>();
+    return step_loss(model, {ids, at::zeros_like(ids)}, {}, {}, false).value.item<double>();
   };
   EXPECT_LT(last_value(20.0), 0.8 * last_value(0.0));
 }
