@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# Trains the demo model from random weights with its two recipes: scripts/train-demo-model.sh [FOLDER [OPTION ...]]
-# First without the cost that grows attention sinks, in FOLDER/without-rest, then with it. FOLDER
-# (default: demo-model-training) gets the model, log.csv and checkpoint.pt; run the script again to continue
+# Trains the demo model from random weights: scripts/train-demo-model.sh [FOLDER [OPTION ...]]
+# FOLDER (default: demo-model-training) gets the model, log.csv and checkpoint.pt; run the script again to continue
 # from the last checkpoint. Options go to `kvloupe-train train`, e.g. --device cuda.
 # Nothing is downloaded: corpus, trainer and seed are in this repository.
 set -euo pipefail
@@ -13,7 +12,5 @@ scripts/build.sh release kvloupe-train
 program=build/bin/kvloupe-train
 # Every step allocates and frees large tensors: keep their memory instead of returning it each time.
 export MALLOC_MMAP_THRESHOLD_=8589934592 MALLOC_TRIM_THRESHOLD_=17179869184
-"$program" train --recipe assets/demo-model/recipe.json --output "$folder/without-rest" "$@"
-"$program" train --recipe assets/demo-model/recipe-rest.json --start "$folder/without-rest" \
-  --output "$folder" "$@"
+"$program" train --recipe assets/demo-model/recipe.json --output "$folder" --measure-every 100 "$@"
 "$program" measure --model "$folder"
