@@ -34,7 +34,7 @@ std::vector<EvalSetting> settings_of(const EvalRequest& request) {
   std::vector<EvalSetting> settings{EvalSetting::full_cache()};
   for (const PolicySpec& policy : request.policies) {
     if (keeps_everything(policy)) continue;
-    check_closed_loop(policy);
+    check_closed_loop(policy, request.task == EvalTask::needle);
     check_combination(policy);
     for (const Budget& budget : request.budgets) settings.push_back({policy, budget});
   }
@@ -61,15 +61,17 @@ class Evaluation {
     refuse_changed_policies();
     results_->set_fingerprint(model_fingerprint(request.model, progress));
     model_ = std::make_unique<Transformer>(load_transformer(request.model, config_, type_, device));
-    running_ = {request.model,
-                &config_,
-                &info_,
-                tokenizer_.get(),
-                model_.get(),
-                request.block,
-                request.positions,
-                request.most_shared,
-                request.most_reference};
+    running_ = {
+        request.model,
+        &config_,
+        &info_,
+        tokenizer_.get(),
+        model_.get(),
+        request.block,
+        request.positions,
+        request.most_shared,
+        request.most_reference,
+        reads_probe() ? std::optional(request.probe.value_or(ProbeKind::repeat)) : std::nullopt};
   }
 
   EvalResults run() {
@@ -91,6 +93,12 @@ class Evaluation {
   }
 
  private:
+  bool reads_probe() const {
+    return std::any_of(settings_.begin(), settings_.end(), [](const EvalSetting& setting) {
+      return has_trait(setting.policy, &PolicyTraits::reads_probe);
+    });
+  }
+
   /// What must be equal for results to go on.
   Json described() const {
     Json settings{{"task", request_.task == EvalTask::needle ? "needle" : "perplexity"},
@@ -100,6 +108,7 @@ class Evaluation {
                   {"positions", request_.positions == Positions::compact ? "compact" : "original"},
                   {"seed", request_.seed},
                   {"filler_sentences", template_.filler.size()}};
+    if (reads_probe()) settings["probe"] = probe_name(request_.probe.value_or(ProbeKind::repeat));
     if (request_.task == EvalTask::needle) {
       settings["needles"] = request_.needles;
       settings["compression"] =

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "analysis/cache/evicting_layer.h"
+#include "analysis/policy/sequence_tables.h"
 #include "analysis/policy/spec.h"
 #include "analysis/progress.h"
 #include "capture/eval/eval_results.h"
@@ -18,6 +19,7 @@
 #include "capture/eval/hidden_drift.h"
 #include "capture/eval/perplexity.h"
 #include "capture/model/model_config.h"
+#include "capture/run/probe.h"
 #include "capture/tokenizer/tokenizer.h"
 
 namespace kvloupe {
@@ -45,6 +47,8 @@ struct RunningModel {
   /// compares with.
   std::int64_t most_shared = std::int64_t{1} << 30;
   std::int64_t most_reference = std::int64_t{1} << 30;
+  /// How the full cache's run reads its context a second time, for policies that need that.
+  std::optional<ProbeKind> probe = {};
 };
 
 /// The runs of one prompt with a known answer. The full cache's run is made at the beginning, since
@@ -64,11 +68,16 @@ class NeedleRuns {
   std::string answer(const EvalSetting& setting, const Progress& progress,
                      const EvalRun::HiddenHook& on_hidden);
 
+  /// Reads the context again in a run that holds all of it.
+  void read_again(EvalRun& run, const Progress& progress);
+
   const RunningModel& model_;
   NeedleTask task_;
   int answer_tokens_;
   bool context_only_;
   Recording recording_;
+  std::optional<ModelProbe> probe_;
+  std::optional<SequenceTables> twice_;
   HiddenStates full_;
   std::string full_answer_;
 };

@@ -10,6 +10,7 @@
 #include "analysis/policy/spec.h"
 #include "analysis/progress.h"
 #include "capture/model/block_attention.h"
+#include "capture/run/probe_kind.h"
 #include "capture/tokenizer/prompt.h"
 
 namespace kvloupe {
@@ -36,6 +37,9 @@ struct CaptureRequest {
   std::string device = "cpu";
   int threads = 0;  // 0: torch's own choice
   bool lm_head = false;
+  /// Reads the context a second time and stores the states of this reading; so does a policy that
+  /// needs it. The context ends at the segment "question", or at the prompt's end.
+  std::optional<ProbeKind> probe;
   /// Closed loop: the policy evicts from every layer's cache after each block. Without a policy:
   /// the full cache. A share of the budget is a share of the prompt.
   std::optional<PolicySpec> policy;

@@ -40,7 +40,9 @@ std::vector<SeriesLabel> names_in_legend(const Style& style,
       const bool known = line.name.empty() ||
                          std::any_of(labels.begin(), labels.end(),
                                      [&](const auto& label) { return label.text == line.name; });
-      if (!known) labels.push_back({line.name, 0.0, look_of(style, line)});
+      if (known) continue;
+      labels.push_back({line.name, 0.0, look_of(style, line)});
+      labels.back().look.marked = line.marked || line.marks_only;
     }
   }
   return labels;
