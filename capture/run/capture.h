@@ -37,9 +37,6 @@ struct CaptureRequest {
   std::string device = "cpu";
   int threads = 0;  // 0: torch's own choice
   bool lm_head = false;
-  /// Reads the context a second time and stores the states of this reading; so does a policy that
-  /// needs it. The context ends at the segment "question", or at the prompt's end.
-  std::optional<ProbeKind> probe;
   /// Closed loop: the policy evicts from every layer's cache after each block. Without a policy:
   /// the full cache. A share of the budget is a share of the prompt.
   std::optional<PolicySpec> policy;
@@ -48,6 +45,9 @@ struct CaptureRequest {
   /// With a policy: context_only stops before the segment "question", or at the prompt's end where
   /// there is none.
   Compression compression = Compression::regular;
+  /// Reads the context a second time and stores the states of this reading; so does a policy that
+  /// needs it. The context ends at the segment "question", or at the prompt's end.
+  std::optional<ProbeKind> probe;
 };
 
 /// What a run reports during its work. Calls come from the thread that runs the capture.
