@@ -211,7 +211,8 @@ TEST_F(ProbeTest, PoliciesDecideInTheModelAsInTheReplayOfItsTrace) {
           for (int head = 0; head < tiny_.kv_heads; ++head) {
             EXPECT_EQ(*closed.evicted_at(layer, head), replay.find(layer, head)->evicted_at)
                 << layer << "." << head;
-            for (const std::int32_t step : *closed.evicted_at(layer, head)) evicted |= step >= 0;
+            const std::vector<std::int32_t> steps = *closed.evicted_at(layer, head);
+            evicted |= std::any_of(steps.begin(), steps.end(), [](int step) { return step >= 0; });
           }
         }
         EXPECT_TRUE(evicted);

@@ -333,7 +333,7 @@ std::set<int> NaiveReplay::protect(int head, int budget) const {
   const SpecPart& score = policy_.score();
   if (score.name == "sink") first_tokens = score.count("n");
   if (score.name == "tova") last_entries = score.count("protect_last");
-  for (const char* name : {"snapkv", "dropkv", "rkv", "defensive"}) {
+  for (const char* name : {"snapkv", "dropkv", "rkv", "defensive", "cakescore", "lavascore"}) {
     if (score.name == name) last_entries = score.count("window");
   }
   for (const char* name : {"expected", "lagkv", "cur", "capkv", "vatp"}) {
