@@ -72,7 +72,7 @@ const std::vector<std::string>& specs() {
       "lavascore(4)+adakv(0)+sinks(2)",
       "snapkv(8)+chunks(6,few=2)",
       "h2o+chunks(10,few=4)",
-      "keydiff+chunks(5,few=2)+sinks(2)",
+      "keynorm+chunks(5,few=2)+sinks(2)",
       "vatp(4)",
       "vatp(2)+recent(50%)",
       "triattention",
