@@ -88,7 +88,7 @@ PolicyEntry kvcompose() {
                        .maximum = 1,
                        .words = {},
                        .meaning = "0: without the mean over the heads of the layer"}};
-  entry.example = "kvcompose+global(by=layer)";
+  entry.example = "kvcompose+global(layer)";
   entry.variants = {{"the paper: composite tokens", "kvcompose+global(by=layer)"},
                     {"kvpress, unstructured", "kvcompose+global"}};
   entry.builder = ScoreBuilder{
