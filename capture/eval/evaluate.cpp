@@ -36,7 +36,11 @@ std::vector<EvalSetting> settings_of(const EvalRequest& request) {
     if (keeps_everything(policy)) continue;
     check_closed_loop(policy, request.task == EvalTask::needle);
     check_combination(policy);
-    for (const Budget& budget : request.budgets) settings.push_back({policy, budget});
+    std::optional<ProbeKind> probe;
+    if (has_trait(policy, &PolicyTraits::reads_probe)) {
+      probe = request.probe.value_or(ProbeKind::repeat);
+    }
+    for (const Budget& budget : request.budgets) settings.push_back({policy, budget, probe});
   }
   return settings;
 }
@@ -61,17 +65,16 @@ class Evaluation {
     refuse_changed_policies();
     results_->set_fingerprint(model_fingerprint(request.model, progress));
     model_ = std::make_unique<Transformer>(load_transformer(request.model, config_, type_, device));
-    running_ = {
-        request.model,
-        &config_,
-        &info_,
-        tokenizer_.get(),
-        model_.get(),
-        request.block,
-        request.positions,
-        request.most_shared,
-        request.most_reference,
-        reads_probe() ? std::optional(request.probe.value_or(ProbeKind::repeat)) : std::nullopt};
+    running_ = {request.model,
+                &config_,
+                &info_,
+                tokenizer_.get(),
+                model_.get(),
+                request.block,
+                request.positions,
+                request.most_shared,
+                request.most_reference,
+                probe()};
   }
 
   EvalResults run() {
@@ -93,10 +96,12 @@ class Evaluation {
   }
 
  private:
-  bool reads_probe() const {
-    return std::any_of(settings_.begin(), settings_.end(), [](const EvalSetting& setting) {
-      return has_trait(setting.policy, &PolicyTraits::reads_probe);
-    });
+  /// How the context is read a second time; not at all where no policy needs that.
+  std::optional<ProbeKind> probe() const {
+    for (const EvalSetting& setting : settings_) {
+      if (setting.probe) return setting.probe;
+    }
+    return std::nullopt;
   }
 
   /// What must be equal for results to go on.
@@ -108,7 +113,6 @@ class Evaluation {
                   {"positions", request_.positions == Positions::compact ? "compact" : "original"},
                   {"seed", request_.seed},
                   {"filler_sentences", template_.filler.size()}};
-    if (reads_probe()) settings["probe"] = probe_name(request_.probe.value_or(ProbeKind::repeat));
     if (request_.task == EvalTask::needle) {
       settings["needles"] = request_.needles;
       settings["compression"] =

@@ -42,6 +42,7 @@ Recording recording_for(const RunningModel& model, int prompt_length, int most_e
 Json EvalSetting::key() const {
   Json key{{"policy", policy.text()}, {"budget", budget ? budget->text() : std::string("full")}};
   if (const std::string files = policy_files(policy); !files.empty()) key["policy_files"] = files;
+  if (probe) key["probe"] = probe_name(*probe);
   return key;
 }
 

@@ -28,8 +28,10 @@ namespace kvloupe {
 struct EvalSetting {
   PolicySpec policy;
   std::optional<Budget> budget;
+  std::optional<ProbeKind> probe = {};  // of a policy that needs the context read a second time
 
-  EvalResults::Json key() const;         // {"policy", "budget"}; "policy_files" if it reads any
+  /// {"policy", "budget"}; "policy_files" if it reads any; "probe" if it has one.
+  EvalResults::Json key() const;
   int entries(int prompt_length) const;  // of the full cache: the whole prompt
   static EvalSetting full_cache();
 };

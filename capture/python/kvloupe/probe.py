@@ -80,10 +80,11 @@ def run_probe(model: Any, tokenizer: Any, shape: Model, writer: TraceWriter, kin
     sink = Sink(target, shape)  # type: ignore[arg-type]
     cache = DynamicCache(config=model.config)
     hooks: list[Any] = []
+    decoder = model.get_decoder() if hasattr(model, "get_decoder") else model.model  # no logits are needed
 
     def run(tokens: list[int], first: int, held: Any) -> None:
         sink.first, sink.seen = first, set()
-        model(torch.tensor([tokens], device=device), past_key_values=held, use_cache=True)
+        decoder(input_ids=torch.tensor([tokens], device=device), past_key_values=held, use_cache=True)
 
     def take_norm(layer: int) -> Callable[..., None]:
         def hook(_: Any, positional: Any, named: dict[str, Any]) -> None:
@@ -103,7 +104,8 @@ def run_probe(model: Any, tokenizer: Any, shape: Model, writer: TraceWriter, kin
             for begin, end, _, _ in passes:
                 report("probe", len(context) + begin, len(context) + len(ids))
                 target.shift = begin - len(context)
-                run(ids[begin:end], len(context), copy.deepcopy(cache))
+                # Each pass adds to its cache: the next one needs the context alone.
+                run(ids[begin:end], len(context), cache if end == len(ids) else copy.deepcopy(cache))
     finally:
         for hook in hooks:
             hook.remove()
