@@ -60,6 +60,7 @@ TEST_F(EvalTest, PoliciesThatReadTheContextTwiceDoSoBeforeTheyEvict) {
   int changed = 0;
   for (const EvalResults::Json& run : this->run(request)) {
     const std::pair<double, int> which(run["depth"], run["sample"]);
+    EXPECT_EQ(run.contains("probe"), run["budget"] != "full");
     if (run["budget"] == "full") full[which] = run["answer"];
     if (run["budget"] == "100%") {
       EXPECT_EQ(run["answer"], full.at(which));
@@ -67,6 +68,11 @@ TEST_F(EvalTest, PoliciesThatReadTheContextTwiceDoSoBeforeTheyEvict) {
     if (run["budget"] == "40%") changed += run["hidden_distance"].back() > 0.0 ? 1 : 0;
   }
   EXPECT_EQ(changed, 2 * 4);
+  const int before = made_;
+  request.policies.push_back(parse_policy("sink"));  // the file takes others, too
+  this->run(request);
+  EXPECT_EQ(before, 5 * 4);
+  EXPECT_EQ(made_, 2 * 4);
   request.output = (folder_ / "others.json").string();
   request.block = 64;
   try {
