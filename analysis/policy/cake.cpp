@@ -53,7 +53,7 @@ PolicyEntry cake() {
   entry.work = "once T window products of length d per query head";
   entry.differences =
       "its authors' code takes tau1 and tau2 from a table by model, 0.4 to 1.9, and has a score of "
-      "its own: the mean over the window plus 200 times the variance, smoothed. The weights come "
+      "its own: cakescore. The weights come "
       "from the end of the prompt; under block prefill the same weights hold at every step";
   entry.parameters = {vote_window(32),
                       {.name = "tau1",

@@ -33,6 +33,13 @@ bool sees_prompt(const PolicySpec& policy) {
   });
 }
 
+/// Whether a part looks at the queries of the prompt itself; those of a probe know the context
+/// only.
+bool reads_prompt_queries(const PolicySpec& policy) {
+  return has_trait(policy, &PolicyTraits::reads_queries) ||
+         (sees_prompt(policy) && !has_trait(policy, &PolicyTraits::reads_probe));
+}
+
 /// Whether a part looks at tokens that a running model does not have yet: of the prompt only until
 /// it has been read.
 bool sees_future(const PolicySpec& policy, bool at_once) {
@@ -70,8 +77,9 @@ BudgetCounts budget_of(const PolicySpec& policy) {
   if (has_trait(policy, &PolicyTraits::budget_is_outcome)) return BudgetCounts::outcome;
   const bool heads = has_builder(
       policy, [](const PolicyEntry& entry) { return entry.as<AllocationBuilder>() != nullptr; });
-  const bool layers = has_builder(
-      policy, [](const PolicyEntry& entry) { return entry.as<LayerBudgetBuilder>() != nullptr; });
+  const bool layers = has_builder(policy, [](const PolicyEntry& entry) {
+    return entry.as<LayerBudgetBuilder>() != nullptr || entry.traits.shares_layers;
+  });
   if (heads && layers) return BudgetCounts::mean_of_both;
   return heads    ? BudgetCounts::mean_of_heads
          : layers ? BudgetCounts::mean_of_layers
@@ -88,8 +96,12 @@ std::string sentence(QuestionSeen question, const ComparisonTerms& terms) {
                    "left before could not know the question.";
     case QuestionSeen::agnostic:
       return stops ? "Query-agnostic: it stops before the question."
-                   : "Query-agnostic: it reads no queries. The question's own entries are in the "
-                     "cache when it acts.";
+             : terms.reads_probe
+                 ? "Query-agnostic: it reads the queries of a second reading of the context, which "
+                   "does not know the question. The question's own entries are in the cache when "
+                   "it acts."
+                 : "Query-agnostic: it reads no queries. The question's own entries are in the "
+                   "cache when it acts.";
     case QuestionSeen::future:
       return "Sees the future: it looks at tokens that a running model does not have yet. A "
              "reference, not a rival.";
@@ -165,7 +177,8 @@ std::vector<std::pair<Term, std::vector<std::size_t>>> by_term(
 
 ComparisonTerms comparison_terms(const PolicySpec& policy, Compression compression, bool at_once) {
   ComparisonTerms terms;
-  terms.reads_queries = has_trait(policy, &PolicyTraits::reads_queries) || sees_prompt(policy);
+  terms.reads_queries = reads_prompt_queries(policy);
+  terms.reads_probe = has_trait(policy, &PolicyTraits::reads_probe);
   terms.compression = compression;
   terms.question = question_of(policy, compression, at_once, terms.reads_queries);
   terms.prompt = keeps_everything(policy) ? PromptCompressed::never

@@ -44,6 +44,7 @@ struct ComparisonTerms {
   BudgetCounts budget = BudgetCounts::each_head;
   bool named_beside = false;   // named entries are kept beside the budget
   bool reads_queries = false;  // at the steps at which it acts
+  bool reads_probe = false;    // those of a second reading of the context
   Compression compression = Compression::regular;
   bool operator==(const ComparisonTerms&) const = default;
 };

@@ -15,14 +15,32 @@ namespace {
 class DefensiveScore : public Score {
  public:
   DefensiveScore(const SpecPart& part, const LayerContext& context)
-      : model_(context.model), window_(part.count("window")), kernel_(part.count("kernel")) {
+      : model_(context.model),
+        window_(part.count("window")),
+        kernel_(part.count("kernel")),
+        mass_(part.number("mass")) {
     if (part.count("outputs") == 1) norms_.emplace(context, Norm::l1);
   }
 
   Protection protection() const override { return {.window = window_}; }
   bool needs_values() const override { return norms_.has_value(); }
 
-  void prepare(const StepView& view, int /*budget*/) override {
+  void prepare(const StepView& view, int budget) override {
+    sum_norms(view);
+    if (mass_ > 0.0) make_sure(view, budget);
+  }
+
+  std::vector<float> score(const StepView& view, int head) override {
+    if (mass_ > 0.0) return to_float(sure_[static_cast<std::size_t>(head)]);
+    return to_float(risk(view, head));
+  }
+
+  void retain(const StepView& view, int head, const HeadDecision& decision) override {
+    if (norms_) norms_->retain(view, head, decision);
+  }
+
+ private:
+  void sum_norms(const StepView& view) {
     if (!norms_) return;
     norms_->check("defensive");
     sums_.assign(static_cast<std::size_t>(view.block.end), 0.0);
@@ -35,7 +53,60 @@ class DefensiveScore : public Score {
     }
   }
 
-  std::vector<float> score(const StepView& view, int head) override {
+  /// The scores of all heads: as they are, but in each head the entries that together have `mass`
+  /// of the mean attention get the layer's largest.
+  void make_sure(const StepView& view, int budget) {
+    sure_.clear();
+    double largest = 0.0, bias = 0.0;
+    std::vector<std::vector<double>> means;
+    for (int head = 0; head < model_.num_kv_heads; ++head) {
+      sure_.push_back(view.caches[static_cast<std::size_t>(head)].tokens.empty()
+                          ? std::vector<double>()
+                          : risk(view, head));
+      for (const double one : sure_.back()) largest = std::max(largest, one);
+      means.push_back(mean_attention(view, head));
+      // As in its authors' code: of the last of the entries that can leave, not of the window.
+      const auto last = std::min(means.back().size(), static_cast<std::size_t>(window_));
+      bias += std::accumulate(means.back().end() - static_cast<std::ptrdiff_t>(last),
+                              means.back().end(), 0.0) /
+              model_.num_kv_heads;
+    }
+    for (std::size_t head = 0; head < means.size(); ++head) {
+      const std::vector<double>& mean = means[head];
+      const double all = std::accumulate(mean.begin(), mean.end(), 0.0);
+      std::vector<std::size_t> order(mean.size());
+      std::iota(order.begin(), order.end(), std::size_t{0});
+      std::stable_sort(order.begin(), order.end(),
+                       [&](std::size_t a, std::size_t b) { return mean[a] > mean[b]; });
+      const auto most = static_cast<std::size_t>(std::max(budget - window_, 0));
+      double sum = 0.0;
+      for (std::size_t i = 0; i < std::min(order.size(), most) && all > 0.0; ++i) {
+        sum += mean[order[i]] / all;
+        if (sum >= mass_ - bias) break;  // the entry that reaches it is not sure
+        sure_[head][order[i]] = largest;
+      }
+    }
+  }
+
+  /// Of the entries before the window: mean over its queries and the group, [candidates].
+  std::vector<double> mean_attention(const StepView& view, int head) const {
+    const auto n = static_cast<int>(view.caches[static_cast<std::size_t>(head)].tokens.size());
+    const auto candidates = static_cast<std::size_t>(std::max(n - window_, 0));
+    return group_mean(model_, head, candidates, [&](int query_head) {
+      const MatrixView rows = view.attention->last_rows(query_head, window_);
+      std::vector<double> mean(candidates, 0.0);
+      for (Eigen::Index r = 0; r < rows.rows(); ++r) {
+        for (std::size_t i = 0; i < candidates; ++i) {
+          mean[i] += static_cast<double>(rows(r, static_cast<Eigen::Index>(i))) /
+                     static_cast<double>(rows.rows());
+        }
+      }
+      return mean;
+    });
+  }
+
+  /// [n]
+  std::vector<double> risk(const StepView& view, int head) {
     const auto& tokens = view.caches[static_cast<std::size_t>(head)].tokens;
     const auto n = static_cast<int>(tokens.size());
     const int candidates = std::max(n - window_, 0);
@@ -50,14 +121,9 @@ class DefensiveScore : public Score {
         worst[i] *= sum > 0.0 ? static_cast<double>(norms[i]) / sum : 0.0;
       }
     }
-    return to_float(worst);
+    return worst;
   }
 
-  void retain(const StepView& view, int head, const HeadDecision& decision) override {
-    if (norms_) norms_->retain(view, head, decision);
-  }
-
- private:
   /// The largest attention that a query of the window pays in any query head of the group, each row
   /// smoothed and brought back to its sum: [candidates].
   std::vector<double> worst_case(const StepView& view, int head, int candidates) const {
@@ -82,6 +148,8 @@ class DefensiveScore : public Score {
   ModelInfo model_;
   int window_;
   int kernel_;
+  double mass_;
+  std::vector<std::vector<double>> sure_;  // [Hk][n]: the step's scores, with mass_
   std::optional<ValueOutNorms> norms_;
   std::vector<double> sums_;  // by token: Σ over the heads that hold it
 };
@@ -101,10 +169,11 @@ PolicyEntry defensive() {
   entry.needs = "the attention of the last window queries, values, W_O";
   entry.work = "n window products of length d per query head; values times W_O once per entry";
   entry.differences =
-      "its authors' code also makes sure of the entries that together have 0.9 of the mean "
-      "attention, and shares the budget out over heads: +adakv(0). The sum over heads is over "
-      "those "
-      "that still hold the entry";
+      "its authors' code first makes sure of the entries that together have 0.9 of the mean "
+      "attention: mass=0.9. Of this it takes off what the last window of the entries that can "
+      "leave "
+      "gets; meant is probably the window itself. And it shares the budget out over heads: "
+      "+adakv(0). The sum over heads is over those that still hold the entry";
   entry.traits.reads_output_weights = true;
   entry.parameters = {
       {.name = "window",
@@ -128,8 +197,15 @@ PolicyEntry defensive() {
        .minimum = 0,
        .maximum = 1,
        .words = {},
-       .meaning = "0: without the factor of the outputs, which needs W_O"}};
-  entry.variants = {{"its code, budget shared out over heads", "defensive+adakv(0)"},
+       .meaning = "0: without the factor of the outputs, which needs W_O"},
+      {.name = "mass",
+       .type = ParameterType::number,
+       .default_value = 0.0,
+       .minimum = 0.0,
+       .maximum = 1.0,
+       .words = {},
+       .meaning = "share of the mean attention whose entries stay whatever their risk; 0: none"}};
+  entry.variants = {{"its code, budget shared out over heads", "defensive(mass=0.9)+adakv(0)"},
                     {"without W_O", "defensive(outputs=0)"}};
   entry.builder = ScoreBuilder{[](const SpecPart& part, const LayerContext& context) {
                                  return std::make_unique<DefensiveScore>(part, context);

@@ -5,6 +5,7 @@
 
 #include "analysis/error.h"
 #include "analysis/policy/composed_policy.h"
+#include "analysis/policy/knows_scores.h"
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/policy/removals.h"
 #include "analysis/policy/top_selection.h"
@@ -72,6 +73,11 @@ PolicyStages make_stages(const PolicySpec& spec, const LayerContext& context) {
   stages.selection = std::make_unique<TopSelection>();
   for (const SpecPart& part : spec.parts) {
     std::visit(AddToStages{part, context, stages}, entry_of(part).builder);
+  }
+  if (auto* needs = dynamic_cast<NeedsKnownScores*>(stages.allocation.get())) {
+    auto* knows = dynamic_cast<KnowsScores*>(stages.score.get());
+    if (knows == nullptr) throw std::logic_error("policy: a score that is not known beforehand");
+    needs->by(*knows);
   }
   return stages;
 }

@@ -25,8 +25,12 @@
   POLICY(dropkv)                        \
   POLICY(rkv)                           \
   POLICY(defensive)                     \
+  POLICY(cakescore)                     \
+  POLICY(lavascore)                     \
   POLICY(vatp)                          \
   POLICY(triattention)                  \
+  POLICY(kvzip)                         \
+  POLICY(kvcompose)                     \
   POLICY(simlayer)                      \
   POLICY(duo)                           \
   POLICY(random)                        \
@@ -39,6 +43,7 @@
   POLICY(keep)                          \
   POLICY(adakv)                         \
   POLICY(headbudgets)                   \
+  POLICY(global)                        \
   POLICY(dms)                           \
   POLICY(pyramid)                       \
   POLICY(cake)                          \

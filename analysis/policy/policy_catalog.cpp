@@ -202,9 +202,15 @@ bool names_file(const SpecPart& part, const PolicyEntry& entry) {
 }
 }  // namespace
 
-void check_closed_loop(const PolicySpec& spec) {
+void check_closed_loop(const PolicySpec& spec, bool runs_probe) {
   for (const SpecPart& part : spec.parts) {
     const PolicyEntry& entry = catalogued(part);
+    if (entry.traits.reads_probe) {
+      if (runs_probe) continue;
+      throw UsageError("policy: " + part.name +
+                       " reads the context a second time before it evicts; a running model does "
+                       "this in kvloupe-capture run --block all, and for needles in eval");
+    }
     if (entry.traits.reads_sequence && !names_file(part, entry)) {
       throw UsageError("policy: " + part.name +
                        " needs all layers of the sequence, which a running model does not know "

@@ -62,6 +62,8 @@ struct PolicyTraits {
   bool keeps_everything = false;      // is the full cache: takes no budget and evicts nothing
   bool budget_is_outcome = false;     // keeps what passes a threshold, however many entries
   bool reads_sequence = false;        // reads LayerContext::sequence, unless it names a file
+  bool reads_probe = false;           // reads the probe of a trace or of a running model
+  bool shares_layers = false;         // an allocation that moves places between layers, too
 };
 
 /// One way in which a paper, an author's code or a public library does what a part does.
@@ -143,8 +145,9 @@ std::string whole_policy_refusal(const PolicyEntry& modifier, const PolicySpec& 
 /// What a step of the spec's score costs; nothing for one that KeyDiff's table 4 does not have.
 std::optional<CostOrder> cost_order(const PolicySpec& spec);
 
-/// Throws UsageError where a running model cannot follow the spec: a part needs the future.
-void check_closed_loop(const PolicySpec& spec);
+/// Throws UsageError where a running model cannot follow the spec: a part needs the future, or a
+/// probe unless the model runs one.
+void check_closed_loop(const PolicySpec& spec, bool runs_probe = false);
 
 /// The part with every argument at its default. Throws UsageError where one has none.
 SpecPart default_part(const PolicyEntry& entry);

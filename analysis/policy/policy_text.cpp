@@ -102,11 +102,17 @@ std::string comparison_of(const PolicyEntry& entry) {
   for (const ParameterInfo& parameter : entry.parameters) {
     part.arguments.emplace_back(parameter.name, parameter.default_value);
   }
-  const ComparisonTerms terms =
-      comparison_terms(PolicySpec{{std::move(part)}}, Compression::regular, false);
+  // What reads the context twice acts after that, in one go.
+  const bool at_once = entry.traits.reads_probe;
+  const PolicySpec alone{{std::move(part)}};
+  const ComparisonTerms terms = comparison_terms(alone, Compression::regular, at_once);
   std::string text;
   if (entry.kind() == PartKind::score) {
     text = term(terms.question);
+    if (at_once) {
+      text += fmt::format(" where the context is one block; in smaller ones: {}",
+                          term(comparison_terms(alone, Compression::regular, false).question));
+    }
   } else if (terms.question == QuestionSeen::aware || terms.question == QuestionSeen::future) {
     text = fmt::format("makes a policy {}", term(terms.question));
   }

@@ -12,7 +12,14 @@
 namespace kvloupe {
 
 SequenceTables::SequenceTables(const Trace& trace, int end, Progress* progress)
-    : trace_(trace), end_(end), progress_(progress) {}
+    : trace_(&trace),
+      end_(end),
+      progress_(progress),
+      probe_source_(probe_of(trace)),
+      probe_(*probe_source_, progress) {}
+
+SequenceTables::SequenceTables(const ProbeSource& probe, Progress* progress)
+    : trace_(nullptr), end_(0), progress_(progress), probe_(probe, progress) {}
 
 void SequenceTables::check() const {
   if (progress_ != nullptr) progress_->check();
@@ -29,7 +36,7 @@ const HeadTable& SequenceTables::once(
 const HeadTable& SequenceTables::of_layers(const std::string& name,
                                            const std::function<double(int layer)>& number) const {
   return once(name, [&](const SequenceTables&) {
-    HeadTable table{trace_.model().num_layers, 1, {}};
+    HeadTable table{trace_->model().num_layers, 1, {}};
     for (int layer = 0; layer < table.layers; ++layer) {
       check();
       table.values.push_back(number(layer));
@@ -71,7 +78,7 @@ std::shared_ptr<const SequenceTables> named_tables(const std::string& path) {
 std::shared_ptr<const SequenceTables> tables_of(const SpecPart& part, const LayerContext& context) {
   const std::string& path = part.word("statistics");
   if (path.empty()) {
-    if (context.sequence == nullptr) {
+    if (context.sequence == nullptr || !context.sequence->has_trace()) {
       throw UsageError("policy: " + part.name +
                        " needs all layers of the sequence, which a running model does not know "
                        "beforehand; name a trace of the same model: " +

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "analysis/policy/policy.h"
+#include "analysis/policy/probe_tables.h"
 #include "analysis/progress.h"
 #include "analysis/trace/trace.h"
 
@@ -34,7 +35,12 @@ class SequenceTables {
   /// Both are borrowed.
   SequenceTables(const Trace& trace, int end, Progress* progress);
 
-  const Trace& trace() const { return trace_; }
+  /// Of a running model that reads its context twice: nothing but its probe, borrowed.
+  SequenceTables(const ProbeSource& probe, Progress* progress);
+
+  /// Whether the sequence is known; a running model's is not.
+  bool has_trace() const { return trace_ != nullptr; }
+  const Trace& trace() const { return *trace_; }
   int end() const { return end_; }
   /// The table of that name, which says all that it depends on beside the sequence; made by the
   /// first who asks.
@@ -43,13 +49,17 @@ class SequenceTables {
   /// A number for each layer, made one by one.
   const HeadTable& of_layers(const std::string& name,
                              const std::function<double(int layer)>& number) const;
+  /// Of the trace's probe.
+  const ProbeTables& probe() const { return probe_; }
   /// Throws Cancelled if the owner asked to stop.
   void check() const;
 
  private:
-  const Trace& trace_;
+  const Trace* trace_;
   int end_;
   Progress* progress_;
+  std::unique_ptr<ProbeSource> probe_source_;  // of the trace
+  ProbeTables probe_;
   mutable std::mutex mutex_;
   mutable std::map<std::string, HeadTable> tables_;
 };

@@ -17,6 +17,7 @@ namespace kvloupe {
 
 namespace {
 void check(const Trace& trace, const AttentionLostRequest& request) {
+  for (const PolicySpec& policy : request.policies) check_probe(policy, trace);
   if (request.prefix < 1 || request.prefix >= trace.length()) {
     throw UsageError("prefix of " + std::to_string(request.prefix) + " tokens: must be 1 to " +
                      std::to_string(trace.length() - 1) + ", so that later queries can judge");

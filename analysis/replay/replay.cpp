@@ -133,6 +133,7 @@ Replay replay(const Trace& trace, const ReplayRequest& request, Progress& progre
     throw UsageError("budget " + std::to_string(request.budget) + ": must be at least 1");
   }
   check_limits(request.policy, model, request.budget, trace.length());
+  check_probe(request.policy, trace);
   check_followed(request, trace.length());
   Replay result;
   result.policy = request.policy.text();

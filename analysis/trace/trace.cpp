@@ -12,6 +12,7 @@
 #include "analysis/trace/trace_attributes.h"
 #include "analysis/trace/trace_datasets.h"
 #include "analysis/trace/trace_layout.h"
+#include "analysis/trace/trace_probe.h"
 #include "analysis/trace/trace_tables.h"
 
 namespace kvloupe {
@@ -159,6 +160,7 @@ Trace::Trace(const fs::path& path) : impl_(std::make_unique<Impl>(path)) {
     impl_->blocks = read_blocks(datasets, impl_->tokens, run());
     impl_->check_layers();
     impl_->check_predictions();
+    find_probe(datasets, model(), run());  // refused at once if it is wrong
   });
 }
 

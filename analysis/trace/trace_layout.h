@@ -19,6 +19,17 @@ inline constexpr const char* kFingerprint = "fingerprint";
 inline constexpr const char* kVocabularyText = "/model/vocabulary/text";
 inline constexpr const char* kVocabularyEnds = "/model/vocabulary/ends";
 
+/// The second pass over the context (probe_info.h): its group, the names of its attributes and
+/// datasets, and those of its states in the group of each layer.
+inline constexpr const char* kProbe = "/probe";
+inline constexpr const char* kProbeKind = "kind";
+inline constexpr const char* kProbeContextEnd = "context_end";
+inline constexpr const char* kProbeIds = "/probe/ids";
+inline constexpr const char* kProbePasses = "/probe/passes";
+inline constexpr const char* kProbeQuery = "probe_query";
+inline constexpr const char* kProbeKey = "probe_key";
+inline constexpr const char* kProbeInputNorm = "probe_input_norm";
+
 /// Members of /layers/{l}/merges, in the order of MergedEntry; all but the last are integers.
 inline constexpr const char* kMergeMembers[] = {"head", "step", "into", "from", "weight"};
 

@@ -52,6 +52,8 @@ struct TraceWriter::Impl {
     Handle attention, logsumexp, norm_l1, norm_l2;  // made when first written
     int states = 0, attention_rows = 0, logsumexp_rows = 0, norm_rows = 0;  // tokens written
     int evicted_at = 0;  // tokens of the dataset; 0: none
+    FloatDataset probe_query, probe_key, probe_norm;
+    int probe_rows = 0;  // tokens of the probe written
   };
 
   fs::path target;
@@ -61,6 +63,7 @@ struct TraceWriter::Impl {
   TraceWriterOptions options;
   int tokens = 0;  // the most there can be
   int predicted = 0, hidden_rows = 0;
+  int probe_tokens = 0;  // 0: no probe
   bool finished = false;
   Handle file, half;
   Handle prediction_ids, prediction_logprob, hidden;
@@ -113,9 +116,9 @@ struct TraceWriter::Impl {
         write_layer(group, options.layers.at(static_cast<std::size_t>(layer)), layer);
       }
       Layer& entry = layers[static_cast<std::size_t>(layer)];
-      entry.query = create_states(layer, "query", model.num_heads);
-      entry.key = create_states(layer, "key", model.num_kv_heads);
-      entry.value = create_states(layer, "value", model.num_kv_heads);
+      entry.query = create_states(layer, "query", model.num_heads, tokens);
+      entry.key = create_states(layer, "key", model.num_kv_heads, tokens);
+      entry.value = create_states(layer, "value", model.num_kv_heads, tokens);
     }
   }
 
@@ -130,11 +133,11 @@ struct TraceWriter::Impl {
     sinks.write({0}, {size(model.num_heads)}, attributes.sink_logits);
   }
 
-  FloatDataset create_states(int layer, const char* name, int heads) const {
+  FloatDataset create_states(int layer, const char* name, int heads, int count) const {
     return FloatDataset::create(
         file, layout::layer_dataset(layer, name), !options.store_f32,
-        {size(heads), size(tokens), size(model.head_dim)},
-        {1, size(std::min(tokens, layout::kStateChunk)), size(model.head_dim)});
+        {size(heads), size(count), size(model.head_dim)},
+        {1, size(std::min(count, layout::kStateChunk)), size(model.head_dim)});
   }
 
   void note_wide(const std::string& path) {
@@ -202,8 +205,9 @@ struct TraceWriter::Impl {
   }
 
   /// Checks that a block continues what was written and moves the mark past it.
-  void advance(int& written, int first, int m) const {
-    require(first == written && m > 0 && m <= tokens - first, "blocks out of order");
+  void advance(int& written, int first, int m) const { advance_to(written, first, m, tokens); }
+  static void advance_to(int& written, int first, int m, int most) {
+    require(first == written && m > 0 && m <= most - first, "blocks out of order");
     written = first + m;
   }
 
@@ -395,6 +399,50 @@ void TraceWriter::write_vocabulary(const std::vector<std::string>& texts) {
   });
 }
 
+void TraceWriter::write_probe(const ProbeInfo& probe) {
+  require(impl_->probe_tokens == 0 && !probe.passes.empty() && probe.tokens() > 0,
+          "a probe without passes, or a second one");
+  impl_->probe_tokens = probe.tokens();
+  std::vector<std::int32_t> bounds;
+  for (const ProbePass& pass : probe.passes) {
+    bounds.insert(bounds.end(),
+                  {pass.tokens.first, pass.tokens.end, pass.context.first, pass.context.end});
+  }
+  impl_->guarded([&] {
+    const Handle group = hdf5::create_group(impl_->file, layout::kProbe);
+    hdf5::write_attribute(group, layout::kProbeKind, probe.kind);
+    hdf5::write_attribute(group, layout::kProbeContextEnd, std::int64_t{probe.context_end});
+    impl_->write_array(layout::kProbeIds, H5T_STD_I32LE, H5T_NATIVE_INT32, {probe.ids.size()},
+                       probe.ids.data());
+    impl_->write_array(layout::kProbePasses, H5T_STD_I32LE, H5T_NATIVE_INT32,
+                       {probe.passes.size(), 4}, bounds.data());
+    for (int layer = 0; layer < impl_->model.num_layers; ++layer) {
+      Impl::Layer& entry = impl_->layer_at(layer);
+      const int count = impl_->probe_tokens;
+      entry.probe_query =
+          impl_->create_states(layer, layout::kProbeQuery, impl_->model.num_heads, count);
+      entry.probe_key =
+          impl_->create_states(layer, layout::kProbeKey, impl_->model.num_kv_heads, count);
+      entry.probe_norm =
+          FloatDataset::create(impl_->file, layout::layer_dataset(layer, layout::kProbeInputNorm),
+                               false, {size(count)}, {size(count)});
+    }
+  });
+}
+
+void TraceWriter::write_probe_states(int layer, int first, int m, std::span<const float> query,
+                                     std::span<const float> key,
+                                     std::span<const float> input_norm) {
+  Impl::Layer& entry = impl_->layer_at(layer);
+  Impl::advance_to(entry.probe_rows, first, m, impl_->probe_tokens);
+  require(input_norm.size() == size(m), "norms of the wrong size");
+  impl_->guarded([&] {
+    impl_->write_state(entry.probe_query, layer, "query of the probe, head", first, m, query);
+    impl_->write_state(entry.probe_key, layer, "key of the probe, head", first, m, key);
+    entry.probe_norm.write({size(first)}, {size(m)}, input_norm);
+  });
+}
+
 void TraceWriter::write_evicted_at(int layer, std::span<const std::int32_t> evicted_at) {
   Impl::Layer& entry = impl_->layer_at(layer);
   const hsize_t heads = size(impl_->model.num_kv_heads);
@@ -421,6 +469,7 @@ void TraceWriter::Impl::cut_to(int count) {
   const hsize_t n = size(count), d = size(model.head_dim);
   for (const Layer& layer : layers) {
     require(layer.states == count, "states of a layer are missing");
+    require(layer.probe_rows == probe_tokens, "states of the probe are missing");
     for (const int rows :
          {layer.attention_rows, layer.logsumexp_rows, layer.norm_rows, layer.evicted_at}) {
       require(rows == 0 || rows == count, "a layer's rows are missing");

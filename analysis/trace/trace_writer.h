@@ -9,6 +9,7 @@
 
 #include "analysis/trace/layer_attention.h"
 #include "analysis/trace/model_info.h"
+#include "analysis/trace/probe_info.h"
 
 namespace kvloupe {
 
@@ -64,6 +65,13 @@ class TraceWriter {
   void write_lm_head(std::span<const float> weight);
   /// The text of each token id [vocab], as in TokenTable::text.
   void write_vocabulary(const std::vector<std::string>& texts);
+
+  /// The second pass over the context, once; then the states of its tokens.
+  void write_probe(const ProbeInfo& probe);
+  /// States of the probe's tokens [first, first + m) of one layer, after RoPE: query [Hq,m,d], key
+  /// [Hk,m,d]; and the norm of the input of the layer's attention: [m]. As write_states().
+  void write_probe_states(int layer, int first, int m, std::span<const float> query,
+                          std::span<const float> key, std::span<const float> input_norm);
 
   /// Closed-loop traces: the step at which each token left the head's cache, -1: stayed. [Hk,T]
   void write_evicted_at(int layer, std::span<const std::int32_t> evicted_at);

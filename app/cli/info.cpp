@@ -13,8 +13,9 @@
 #include <vector>
 
 #include "analysis/error.h"
+#include "analysis/one_line.h"
 #include "analysis/trace/model_fingerprint.h"
-#include "analysis/trace/trace.h"
+#include "analysis/trace/trace_probe.h"
 #include "analysis/trace/window_text.h"
 #include "app/cli/commands.h"
 
@@ -59,6 +60,11 @@ std::vector<std::string> notes_of(const Trace& trace,
   if (trace.run().closed_loop()) {
     notes.push_back("closed loop: the model ran with " + trace.run().policy +
                     " in its cache; replay accepts only the trace's own blocks");
+  }
+  if (const std::optional<ProbeInfo> probe = TraceProbe(trace).info()) {
+    notes.push_back(fmt::format(
+        "a probe ({}): a second reading of the first {} tokens, for policies such as kvzip",
+        probe->kind.empty() ? "of no kind" : in_one_line(probe->kind, 40), probe->context_end));
   }
   if (trace.narrowest_window() > 0) {
     notes.push_back(

@@ -16,7 +16,7 @@ void add_sample(Scene& scene, const Style& style, const SeriesLook& look, Point 
   Path line = make_line(left, {left.x + sample, left.y}, look.colour, look.width);
   line.stroke->dash = look.dash;
   scene.add(std::move(line));
-  scene.add(series_marks(style, look, 3.6, {{left.x + sample / 2, left.y}}));
+  if (look.marked) scene.add(series_marks(style, look, 3.6, {{left.x + sample / 2, left.y}}));
 }
 
 }  // namespace

@@ -15,6 +15,7 @@ struct SeriesLook {
   MarkerShape shape = MarkerShape::circle;
   bool filled = true;  // of its marks
   double width = 1.1;  // of its line
+  bool marked = true;  // whether the sample in a legend has a mark
 };
 
 /// The number of looks; further series repeat them.

@@ -8,10 +8,12 @@
 #include <memory>
 #include <string>
 
+#include "analysis/command_line.h"
 #include "analysis/error.h"
 #include "capture/cli/commands.h"
 #include "capture/cli/interrupt.h"
 #include "capture/eval/evaluate.h"
+#include "capture/run/probe_kind.h"
 
 namespace kvloupe::capture_cli {
 
@@ -193,6 +195,10 @@ void add_eval(CLI::App& app, Action& action) {
   verb->add_option("--block", request.block, "Prompt tokens that are run at once")
       ->check(CLI::Range(1, 1 << 30))
       ->capture_default_str();
+  add_word_option(*verb, "--probe", request.probe, probe_words(),
+                  "How the context is read a second time for policies that need this (kvzip, "
+                  "kvcompose), with --block as long as the prompt: repeat asks the model to repeat "
+                  "the context, reread reads it again as it is");
   verb->add_option("--dtype", request.dtype,
                    "Precision of the model: auto is bf16 if the CPU supports it")
       ->check(CLI::IsMember({"auto", "f32", "bf16"}))

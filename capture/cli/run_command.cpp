@@ -16,6 +16,7 @@
 #include "capture/cli/progress_report.h"
 #include "capture/eval/eval_case.h"
 #include "capture/run/capture_set.h"
+#include "capture/run/probe_kind.h"
 
 namespace kvloupe::capture_cli {
 
@@ -67,7 +68,7 @@ CaptureRequest request_of(const RunOptions& options) {
                      " needs --budget: a count of entries such as 256, or a share of the prompt "
                      "such as 25%");
   }
-  check_closed_loop(policy);
+  check_closed_loop(policy, true);
   request.policy = policy;
   request.budget = parse_budget(options.budget);
   request.positions = options.positions;
@@ -198,6 +199,10 @@ void add_run(CLI::App& app, Action& action) {
       ->check(CLI::Range(1, 4096));
   verb->add_flag("--lm-head", request.lm_head,
                  "Store the output head even if it is larger than 64 MB");
+  add_word_option(*verb, "--probe", request.probe, probe_words(),
+                  "Read the context a second time and store this reading's queries, which the "
+                  "policies kvzip and kvcompose need: repeat asks the model to repeat the context, "
+                  "reread reads it again as it is");
   verb->add_option("--progress", options->progress,
                    "bar, json (one object per line on stdout) or none")
       ->check(CLI::IsMember({"bar", "json", "none"}))

@@ -82,6 +82,14 @@ void EvalRun::read(std::span<const std::int32_t> ids, bool cut, const Progress& 
   }
 }
 
+void EvalRun::read_again(ModelProbe& probe, const Progress& progress) {
+  for (int layer = 0; layer < static_cast<int>(model_.config().num_layers); ++layer) {
+    probe.take_context(layer, runner_.cache(layer));
+  }
+  run_probe(runner_, *probe.info(), progress,
+            [&](const ProbeStates& states) { probe.take(states); });
+}
+
 double EvalRun::logprob(std::int32_t token) const {
   const at::Tensor logits = model_.logits(last_)[0][0].to(at::kDouble);
   return (logits[token] - logits.logsumexp(0)).item<double>();

@@ -8,6 +8,7 @@
 #include "analysis/progress.h"
 #include "capture/model/transformer.h"
 #include "capture/run/cache_policy.h"
+#include "capture/run/probe.h"
 #include "capture/tokenizer/prompt.h"
 #include "capture/tokenizer/tokenizer.h"
 
@@ -55,6 +56,9 @@ class EvalRun {
   /// them: both runs are the same there.
   void read(std::span<const std::int32_t> ids, bool cut, const Progress& progress,
             const HiddenHook& on_hidden = {});
+  /// Reads the probe's context again, of which the caches must hold all, and leaves them as they
+  /// are; the probe gets the states of both readings.
+  void read_again(ModelProbe& probe, const Progress& progress);
   /// The most probable next token.
   std::int32_t choice() const;
   /// The log-probability of a token as the next, in nats.

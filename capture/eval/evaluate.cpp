@@ -34,9 +34,13 @@ std::vector<EvalSetting> settings_of(const EvalRequest& request) {
   std::vector<EvalSetting> settings{EvalSetting::full_cache()};
   for (const PolicySpec& policy : request.policies) {
     if (keeps_everything(policy)) continue;
-    check_closed_loop(policy);
+    check_closed_loop(policy, request.task == EvalTask::needle);
     check_combination(policy);
-    for (const Budget& budget : request.budgets) settings.push_back({policy, budget});
+    std::optional<ProbeKind> probe;
+    if (has_trait(policy, &PolicyTraits::reads_probe)) {
+      probe = request.probe.value_or(ProbeKind::repeat);
+    }
+    for (const Budget& budget : request.budgets) settings.push_back({policy, budget, probe});
   }
   return settings;
 }
@@ -69,7 +73,8 @@ class Evaluation {
                 request.block,
                 request.positions,
                 request.most_shared,
-                request.most_reference};
+                request.most_reference,
+                probe()};
   }
 
   EvalResults run() {
@@ -91,6 +96,14 @@ class Evaluation {
   }
 
  private:
+  /// How the context is read a second time; not at all where no policy needs that.
+  std::optional<ProbeKind> probe() const {
+    for (const EvalSetting& setting : settings_) {
+      if (setting.probe) return setting.probe;
+    }
+    return std::nullopt;
+  }
+
   /// What must be equal for results to go on.
   Json described() const {
     Json settings{{"task", request_.task == EvalTask::needle ? "needle" : "perplexity"},

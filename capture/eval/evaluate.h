@@ -11,6 +11,7 @@
 #include "analysis/policy/spec.h"
 #include "analysis/progress.h"
 #include "capture/eval/eval_results.h"
+#include "capture/run/probe_kind.h"
 
 namespace kvloupe {
 
@@ -33,6 +34,8 @@ struct EvalRequest {
   std::optional<std::filesystem::path> needle_template;  // default: MODEL/needle.json, else general
   std::optional<std::filesystem::path> filler;           // a prompt file, instead of the template's
   int block = 128;
+  /// How the context is read a second time for policies that need that (kvzip, kvcompose).
+  std::optional<ProbeKind> probe;  // without a value: repeat
   std::string dtype = "auto";
   std::string device = "cpu";
   int threads = 0;

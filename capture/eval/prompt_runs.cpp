@@ -1,8 +1,11 @@
 #include "capture/eval/prompt_runs.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
+#include "analysis/error.h"
 #include "analysis/policy/policy_files.h"
 #include "capture/eval/first_number.h"
 #include "capture/run/capture_input.h"
@@ -15,12 +18,13 @@ using Json = EvalResults::Json;
 
 /// The full cache's run fills the recording, the others begin with it.
 EvalRun start(const RunningModel& model, const EvalSetting& setting, int prompt_length,
-              int most_tokens, Recording& recording) {
+              int most_tokens, Recording& recording, const SequenceTables* twice = nullptr) {
   EvalRun::Options options;
   options.most_tokens = most_tokens;
   options.block = std::min(model.block, prompt_length);
   if (setting.budget) {
-    options.loop = ClosedLoop{setting.policy, setting.entries(prompt_length), model.positions};
+    options.loop =
+        ClosedLoop{setting.policy, setting.entries(prompt_length), model.positions, twice};
     options.shared = &recording;
   } else {
     options.record = &recording;
@@ -38,6 +42,7 @@ Recording recording_for(const RunningModel& model, int prompt_length, int most_e
 Json EvalSetting::key() const {
   Json key{{"policy", policy.text()}, {"budget", budget ? budget->text() : std::string("full")}};
   if (const std::string files = policy_files(policy); !files.empty()) key["policy_files"] = files;
+  if (probe) key["probe"] = probe_name(*probe);
   return key;
 }
 
@@ -84,9 +89,11 @@ std::string NeedleRuns::answer(const EvalSetting& setting, const Progress& progr
                                const EvalRun::HiddenHook& on_hidden) {
   const std::vector<std::int32_t>& ids = task_.tokens.ids;
   const int length = tokens();
-  EvalRun run = start(model_, setting, length, length + answer_tokens_, recording_);
+  EvalRun run = start(model_, setting, length, length + answer_tokens_, recording_,
+                      twice_ ? &*twice_ : nullptr);
   const auto context = static_cast<std::size_t>(context_only_ ? task_.question_begin : length);
   run.read(std::span(ids).first(context), true, progress, on_hidden);
+  if (model_.probe && !setting.budget) read_again(run, progress);
   if (context_only_) run.read(std::span(ids).subspan(context), false, progress, on_hidden);
   std::vector<std::int32_t> whole = ids;
   for (int i = 0; i < answer_tokens_; ++i) {
@@ -98,6 +105,22 @@ std::string NeedleRuns::answer(const EvalSetting& setting, const Progress& progr
   const std::string before = model_.tokenizer->decode(ids);
   const std::string after = model_.tokenizer->decode(whole);
   return after.substr(std::min(before.size(), after.size()));
+}
+
+void NeedleRuns::read_again(EvalRun& run, const Progress& progress) {
+  const std::span<const std::int32_t> ids = task_.tokens.ids;
+  if (model_.block < task_.question_begin) {
+    throw UsageError(
+        fmt::format("a policy needs the context read a second time before it evicts: run the {} "
+                    "tokens as one block, with --block {} or more",
+                    task_.question_begin, tokens()));
+  }
+  ProbeInfo probe = make_probe(
+      *model_.probe, ids.first(static_cast<std::size_t>(task_.question_begin)), model_.tokenizer);
+  check_vocabulary(probe.ids, *model_.config, model_.folder);
+  probe_.emplace(*model_.transformer, *model_.info, std::move(probe), Storage::float32);
+  run.read_again(*probe_, progress);
+  twice_.emplace(*probe_, nullptr);
 }
 
 PerplexityRuns::PerplexityRuns(const RunningModel& model, std::vector<std::int32_t> ids,

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "analysis/cache/evicting_layer.h"
+#include "analysis/policy/sequence_tables.h"
 #include "analysis/policy/spec.h"
 #include "analysis/progress.h"
 #include "capture/eval/eval_results.h"
@@ -18,6 +19,7 @@
 #include "capture/eval/hidden_drift.h"
 #include "capture/eval/perplexity.h"
 #include "capture/model/model_config.h"
+#include "capture/run/probe.h"
 #include "capture/tokenizer/tokenizer.h"
 
 namespace kvloupe {
@@ -26,8 +28,10 @@ namespace kvloupe {
 struct EvalSetting {
   PolicySpec policy;
   std::optional<Budget> budget;
+  std::optional<ProbeKind> probe = {};  // of a policy that needs the context read a second time
 
-  EvalResults::Json key() const;         // {"policy", "budget"}; "policy_files" if it reads any
+  /// {"policy", "budget"}; "policy_files" if it reads any; "probe" if it has one.
+  EvalResults::Json key() const;
   int entries(int prompt_length) const;  // of the full cache: the whole prompt
   static EvalSetting full_cache();
 };
@@ -45,6 +49,8 @@ struct RunningModel {
   /// compares with.
   std::int64_t most_shared = std::int64_t{1} << 30;
   std::int64_t most_reference = std::int64_t{1} << 30;
+  /// How the full cache's run reads its context a second time, for policies that need that.
+  std::optional<ProbeKind> probe = {};
 };
 
 /// The runs of one prompt with a known answer. The full cache's run is made at the beginning, since
@@ -64,11 +70,16 @@ class NeedleRuns {
   std::string answer(const EvalSetting& setting, const Progress& progress,
                      const EvalRun::HiddenHook& on_hidden);
 
+  /// Reads the context again in a run that holds all of it.
+  void read_again(EvalRun& run, const Progress& progress);
+
   const RunningModel& model_;
   NeedleTask task_;
   int answer_tokens_;
   bool context_only_;
   Recording recording_;
+  std::optional<ModelProbe> probe_;
+  std::optional<SequenceTables> twice_;
   HiddenStates full_;
   std::string full_answer_;
 };

@@ -1,6 +1,7 @@
 #include "capture/run/block_runner.h"
 
 #include <algorithm>
+#include <string>
 
 namespace kvloupe {
 
@@ -19,18 +20,36 @@ BlockRunner::BlockRunner(const Transformer& model, const Options& options) : mod
   }
 }
 
+namespace {
+/// [1,m] int64.
+at::Tensor ids_tensor(std::span<const std::int32_t> ids) {
+  at::Tensor tokens = at::empty({1, std::ssize(ids)}, at::kLong);
+  std::copy(ids.begin(), ids.end(), tokens.data_ptr<std::int64_t>());
+  return tokens;
+}
+
+/// ‖h‖₂ of what the layer's attention reads of hidden [1,m,D], h = w · x / √(mean(x²) + eps):
+/// float32 [m].
+at::Tensor input_norm(const Transformer& model, int layer, const at::Tensor& hidden) {
+  const at::Tensor x = hidden[0].to(at::kFloat);
+  const at::Tensor& w =
+      model.weight("model.layers." + std::to_string(layer) + ".input_layernorm.weight");
+  const at::Tensor scale =
+      (x.square().mean(-1, /*keepdim=*/true) + model.config().rms_norm_eps).rsqrt();
+  return (x * scale * w.to(at::kFloat)).norm(2, /*dim=*/-1);
+}
+}  // namespace
+
 at::Tensor BlockRunner::run(std::span<const std::int32_t> ids,
                             const std::function<void(const LayerStep&)>& on_layer,
                             const Progress& progress, const HiddenHook& on_hidden) {
   const int m = static_cast<int>(ids.size());
   const Block block{length_, length_ + m};
-  at::Tensor tokens = at::empty({1, m}, at::kLong);
-  for (int i = 0; i < m; ++i) tokens.data_ptr<std::int64_t>()[i] = ids[static_cast<std::size_t>(i)];
   const at::Device device = model_.head_weight().device();
   const Rotation rotation =
       model_.rotation(at::arange(block.first, block.end, at::dtype(at::kLong).device(device)));
 
-  at::Tensor hidden = model_.embed(tokens.to(device));
+  at::Tensor hidden = model_.embed(ids_tensor(ids).to(device));
   for (int layer = 0; layer < model_.config().num_layers; ++layer) {
     progress.check();
     const StateTensors states = model_.states(layer, hidden, rotation);
@@ -46,6 +65,36 @@ at::Tensor BlockRunner::run(std::span<const std::int32_t> ids,
   length_ = block.end;
   ++steps_;
   return hidden;
+}
+
+void BlockRunner::run_aside(std::span<const std::int32_t> ids, int context,
+                            const AsideHook& on_layer, const Progress& progress) const {
+  const ModelConfig& config = model_.config();
+  const std::int64_t m = std::ssize(ids);
+  const at::TensorOptions like = model_.head_weight().options();
+  const Rotation rotation =
+      model_.rotation(at::arange(context, context + m, at::dtype(at::kLong).device(like.device())));
+  // Where the cache holds its whole sequence, places in it are positions.
+  AttentionOptions options = attention_;
+  options.keep_rows = false;
+  at::Tensor hidden = model_.embed(ids_tensor(ids).to(like.device()));
+  for (int layer = 0; layer < config.num_layers; ++layer) {
+    progress.check();
+    const StateTensors states = model_.states(layer, hidden, rotation);
+    const at::Tensor norm = input_norm(model_, layer, hidden);
+    on_layer(layer, states, norm);
+    LayerCache both(config.num_kv_heads, config.head_dim, context + m, like);
+    const LayerCache& own = caches_[static_cast<std::size_t>(layer)];
+    std::vector<at::Tensor> keys, values;
+    for (std::int64_t head = 0; head < own.heads(); ++head) {
+      keys.push_back(own.keys(head).slice(0, 0, context));
+      values.push_back(own.values(head).slice(0, 0, context));
+    }
+    both.append(at::stack(keys), at::stack(values));
+    both.append(states.key[0], states.value[0]);
+    const BlockAttention attention = attend_block(states.query[0], both, options, progress);
+    hidden = model_.finish_layer(layer, hidden, attention.outputs.unsqueeze(0));
+  }
 }
 
 void BlockRunner::repeat(const RecordedBlock& recorded,

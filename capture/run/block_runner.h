@@ -55,6 +55,16 @@ class BlockRunner {
   at::Tensor run(std::span<const std::int32_t> ids,
                  const std::function<void(const LayerStep&)>& on_layer, const Progress& progress,
                  const HiddenHook& on_hidden = {});
+  /// Gets the states of tokens that run beside the sequence, and the norm of the input of the
+  /// layer's attention, float32 [m].
+  using AsideHook =
+      std::function<void(int layer, const StateTensors& states, const at::Tensor& input_norm)>;
+  /// Runs tokens as if they came right after the first `context` tokens, and leaves the caches as
+  /// they are; these must hold all of the context. Throws Cancelled.
+  void run_aside(std::span<const std::int32_t> ids, int context, const AsideHook& on_layer,
+                 const Progress& progress) const;
+  /// A layer's cache, between steps.
+  LayerCache& cache(int layer) { return caches_[static_cast<std::size_t>(layer)]; }
   /// Changes the caches as run() of the same tokens would, after another runner computed the block
   /// from caches with the same content; `on_layer` gets its states and no attention. Throws
   /// Cancelled.

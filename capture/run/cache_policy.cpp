@@ -50,7 +50,7 @@ void check_positions(const ModelInfo& model, Positions positions, int most_token
 CachePolicy::CachePolicy(const Transformer& model, const ModelInfo& info, const ClosedLoop& loop,
                          Storage storage)
     : storage_(storage), layers_(static_cast<std::size_t>(info.num_layers)) {
-  check_closed_loop(loop.policy);
+  check_closed_loop(loop.policy, loop.twice != nullptr);
   check_limits(loop.policy, info, loop.budget);
   const bool with_weights = has_trait(loop.policy, &PolicyTraits::reads_output_weights);
   for (int index = 0; index < info.num_layers; ++index) {
@@ -63,6 +63,7 @@ CachePolicy::CachePolicy(const Transformer& model, const ModelInfo& info, const 
     context.model = info;
     context.attention = model.attention_scale();
     context.budget = loop.budget;
+    context.sequence = loop.twice;
     context.output_weights = layer.output_weights;
     context.for_heads = for_heads;
     layer.caches =

@@ -15,6 +15,8 @@ struct ClosedLoop {
   PolicySpec policy;
   int budget = 0;  // resolved entries
   Positions positions = Positions::original;
+  /// Of a model that reads its context twice before the policy acts, borrowed; else null.
+  const SequenceTables* twice = nullptr;
 };
 
 /// Throws WorkError if positions are compact and a run of this many tokens is longer than the

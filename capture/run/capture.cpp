@@ -1,6 +1,7 @@
 #include "capture/run/capture.h"
 
 #include <c10/core/InferenceMode.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
@@ -10,6 +11,7 @@
 
 #include "analysis/error.h"
 #include "analysis/policy/policy_catalog.h"
+#include "analysis/policy/sequence_tables.h"
 #include "analysis/trace/model_fingerprint.h"
 #include "analysis/trace/segments.h"
 #include "analysis/trace/trace_writer.h"
@@ -21,6 +23,7 @@
 #include "capture/run/layer_writer.h"
 #include "capture/run/model_description.h"
 #include "capture/run/predictions.h"
+#include "capture/run/probe.h"
 
 namespace kvloupe {
 
@@ -36,14 +39,16 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 /// One run in the making: the sequence as it grows and everything it is written to.
 class Run {
  public:
-  /// `policy`: null for the full cache.
+  /// `policy`: null for the full cache. `probe`: null without a second reading of the context.
   Run(const Transformer& model, const CaptureInput& input, const BlockRunner::Options& options,
-      CachePolicy* policy, int acts_until, TraceWriter& writer, Progress& progress,
-      CaptureObserver& observer)
+      CachePolicy* policy, ModelProbe* probe, int acts_until, TraceWriter& writer,
+      Progress& progress, CaptureObserver& observer)
       : model_(model),
+        storage_(options.storage),
         layers_(model, options.storage, policy != nullptr, writer),
         runner_(model, options),
         policy_(policy),
+        probe_(probe),
         acts_until_(acts_until),
         writer_(writer),
         progress_(progress),
@@ -63,13 +68,33 @@ class Run {
   std::int32_t step(int end, bool last) {
     const int first = runner_.length();
     const std::span<const std::int32_t> ids = tokens_.ids;
+    const bool probes = probe_ != nullptr && !probed_ && end >= probe_->info()->context_end;
+    std::vector<StateTensors> held;  // of a step after which the probe runs before the policy acts
     const at::Tensor hidden = runner_.run(
         ids.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(end - first)),
         [&](const LayerStep& at_layer) {
           layers_.write(at_layer);
-          if (policy_ != nullptr) policy_->cut(at_layer, last, end <= acts_until_);
+          if (policy_ == nullptr) return;
+          if (probes) {
+            held.push_back(at_layer.states);
+          } else {
+            policy_->cut(at_layer, last, end <= acts_until_);
+          }
         },
         progress_);
+    if (probes) {
+      run_probe();
+      const BlockAttention none;
+      for (int layer = 0; layer < static_cast<int>(held.size()); ++layer) {
+        policy_->cut({static_cast<int>(blocks_.size()),
+                      layer,
+                      {first, end},
+                      held[static_cast<std::size_t>(layer)],
+                      none,
+                      runner_.cache(layer)},
+                     last, end <= acts_until_);
+      }
+    }
     const int k = static_cast<int>(std::min<std::int64_t>(kTop, model_.config().vocab_size));
     const Predictions predictions =
         predict(model_, hidden, first, k, ids.subspan(static_cast<std::size_t>(first) + 1));
@@ -105,10 +130,43 @@ class Run {
   }
 
  private:
+  /// Reads the context again, while the caches hold all of it.
+  void run_probe() {
+    probed_ = true;
+    const ProbeInfo& probe = *probe_->info();
+    observer_.on_note(fmt::format(
+        "probe: the model reads the {} tokens of the context a second time ({} tokens, {})",
+        probe.context_end, probe.tokens(), probe.kind));
+    writer_.write_probe(probe);
+    if (policy_ != nullptr) {
+      for (int layer = 0; layer < static_cast<int>(model_.config().num_layers); ++layer) {
+        probe_->take_context(layer, runner_.cache(layer));
+      }
+    }
+    kvloupe::run_probe(runner_, probe, progress_, [&](const ProbeStates& states) {
+      write_probe(states);
+      if (policy_ != nullptr) probe_->take(states);
+    });
+  }
+  void write_probe(const ProbeStates& of) {
+    const auto dense = [](const at::Tensor& x) { return x.to(at::kCPU, at::kFloat).contiguous(); };
+    const auto span = [](const at::Tensor& x) {
+      return std::span<const float>(x.data_ptr<float>(), static_cast<std::size_t>(x.numel()));
+    };
+    const at::Tensor query = dense(as_stored(of.states.query[0], storage_));
+    const at::Tensor key = dense(as_stored(of.states.key[0], storage_));
+    const at::Tensor norm = dense(of.input_norm);
+    writer_.write_probe_states(of.layer, of.first, static_cast<int>(norm.numel()), span(query),
+                               span(key), span(norm));
+  }
+
   const Transformer& model_;
+  Storage storage_;
   LayerWriter layers_;
   BlockRunner runner_;
   CachePolicy* policy_;
+  ModelProbe* probe_;
+  bool probed_ = false;
   int acts_until_;  // the policy acts at the steps that end at this token or before
   TraceWriter& writer_;
   Progress& progress_;
@@ -120,6 +178,26 @@ class Run {
   std::vector<float> loss_;
   float choice_loss_ = 0.0F;
 };
+
+/// The probe that the request or its policy asks for. Throws UsageError where a policy would evict
+/// a part of the context before it is read again.
+std::optional<ProbeInfo> probe_of(const CaptureRequest& request, const CaptureInput& input,
+                                  int context_end, const ModelConfig& config) {
+  const bool needed = request.policy && has_trait(*request.policy, &PolicyTraits::reads_probe);
+  if (!request.probe && !needed) return std::nullopt;
+  if (request.policy && request.block < context_end) {
+    throw UsageError(fmt::format(
+        "{}: the model reads its context of {} tokens a second time before the policy evicts; run "
+        "the context as one block: --block all",
+        needed ? "--policy " + request.policy->text() : "--probe", context_end));
+  }
+  ProbeInfo probe =
+      make_probe(request.probe.value_or(ProbeKind::repeat),
+                 std::span(input.tokens.ids).first(static_cast<std::size_t>(context_end)),
+                 input.tokenizer.get());
+  check_vocabulary(probe.ids, config, request.model);
+  return probe;
+}
 
 void write_cuts(const CachePolicy& policy, int layers, TraceWriter& writer) {
   for (int layer = 0; layer < layers; ++layer) {
@@ -181,7 +259,7 @@ CaptureSummary run_capture(const CaptureRequest& request, Progress& progress,
   const int forced = static_cast<int>(input.tokens.ids.size()) - input.prompt_length;
   run.generated = forced + request.generate;  // at most
   if (request.policy) {
-    check_closed_loop(*request.policy);
+    check_closed_loop(*request.policy, true);
     check_positions(info, request.positions, run.tokens());
     run.policy = request.policy->text();
     run.budget = request.budget.resolve(input.prompt_length);
@@ -193,6 +271,8 @@ CaptureSummary run_capture(const CaptureRequest& request, Progress& progress,
   }
   const TokenTable segments = token_table(input.tokens, nullptr);
   const int acts_until = compression_end(segments, run, run.compression);
+  const std::optional<ProbeInfo> probe_info =
+      probe_of(request, input, question_begin(segments, run), config);
   run.dtype = compute_type_name(type);
   run.device = device.str();
   TraceWriterOptions options;
@@ -219,15 +299,23 @@ CaptureSummary run_capture(const CaptureRequest& request, Progress& progress,
   running.storage = request.storage;
   running.keep_rows = options.store_attention;
   running.positions = request.positions;
+  std::optional<ModelProbe> probe;
+  std::optional<SequenceTables> twice;
+  if (probe_info) {
+    probe.emplace(model, info, *probe_info, request.storage);
+    twice.emplace(*probe, &progress);
+  }
   std::optional<CachePolicy> policy;
   if (request.policy) {
-    policy.emplace(model, info, ClosedLoop{*request.policy, run.budget, request.positions},
-                   request.storage);
+    policy.emplace(
+        model, info,
+        ClosedLoop{*request.policy, run.budget, request.positions, twice ? &*twice : nullptr},
+        request.storage);
     running.capacity = static_cast<int>(std::min<std::int64_t>(
         run.tokens(), std::int64_t{run.budget} + std::min(request.block, run.tokens())));
   }
-  Run at_work(model, input, running, policy ? &*policy : nullptr, acts_until, writer, progress,
-              observer);
+  Run at_work(model, input, running, policy ? &*policy : nullptr, probe ? &*probe : nullptr,
+              acts_until, writer, progress, observer);
   CaptureSummary summary;
   const auto run_start = std::chrono::steady_clock::now();
   std::int32_t choice = 0;

@@ -10,6 +10,7 @@
 #include "analysis/policy/spec.h"
 #include "analysis/progress.h"
 #include "capture/model/block_attention.h"
+#include "capture/run/probe_kind.h"
 #include "capture/tokenizer/prompt.h"
 
 namespace kvloupe {
@@ -44,6 +45,9 @@ struct CaptureRequest {
   /// With a policy: context_only stops before the segment "question", or at the prompt's end where
   /// there is none.
   Compression compression = Compression::regular;
+  /// Reads the context a second time and stores the states of this reading; so does a policy that
+  /// needs it. The context ends at the segment "question", or at the prompt's end.
+  std::optional<ProbeKind> probe;
 };
 
 /// What a run reports during its work. Calls come from the thread that runs the capture.

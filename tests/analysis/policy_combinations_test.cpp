@@ -37,6 +37,8 @@ std::string part_text(const PolicyEntry& entry) {
       {"dropkv", "dropkv(3,kernel=1)"},
       {"rkv", "rkv(3,kernel=3)"},
       {"defensive", "defensive(3,kernel=3)"},
+      {"cakescore", "cakescore(3,kernel=3)"},
+      {"lavascore", "lavascore(3,kernel=3)"},
       {"vatp", "vatp(2)"},
       {"oracle", "oracle(2)"},
       {"expr", "expr(\"attn_sum\")"},
@@ -319,10 +321,10 @@ TEST_P(CombinationsOfASetting, EveryOneIsRefusedWithAReasonOrHoldsWhatAPolicyMus
       if (testing::Test::HasFailure()) FAIL() << text;
     }
   }
-  // 22 scores × protection 4 × (allocation 4 × (plain, caote, fastcaote) × selection 2 × (plain,
+  // 24 scores × protection 4 × (allocation 4 × (plain, caote, fastcaote) × selection 2 × (plain,
   // kvmerger, cam, tome), or by chunks: pyramid or none × (plain, cam, tome)), and full alone.
-  EXPECT_EQ(allowed, 22 * 4 * (4 * 3 * 2 * 4 + 2 * 3) + 1);
-  EXPECT_EQ(allowed + refused, 23 * 2048);
+  EXPECT_EQ(allowed, 24 * 4 * (4 * 3 * 2 * 4 + 2 * 3) + 1);
+  EXPECT_EQ(allowed + refused, 25 * 2048);
   EXPECT_LE(combinations.near_ties, combinations.decisions / 10000);
   RecordProperty("near_ties", std::to_string(combinations.near_ties) + " of " +
                                   std::to_string(combinations.decisions));

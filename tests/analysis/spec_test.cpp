@@ -296,7 +296,8 @@ TEST(Catalogue, EveryEntryIsComplete) {
     for (const PartVariant& variant : entry.variants) {
       EXPECT_FALSE(variant.where.empty());
       const bool is_score = entry.kind() == PartKind::score;
-      EXPECT_NO_THROW(parse_policy(is_score ? variant.spec : "h2o+" + variant.spec))
+      const std::string score = entry.traits.reads_probe ? "kvzip+" : "h2o+";
+      EXPECT_NO_THROW(parse_policy(is_score ? variant.spec : score + variant.spec))
           << variant.spec;
     }
     for (const ParameterInfo& parameter : entry.parameters) {

@@ -12,8 +12,9 @@
 #include <random>
 
 #include "analysis/error.h"
-#include "analysis/trace/trace.h"
+#include "analysis/trace/trace_probe.h"
 #include "analysis/trace/trace_writer.h"
+#include "tests/support/probe_trace.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
 
@@ -363,6 +364,111 @@ TEST_F(HostileTrace, StatesThatAreNotNumbersAreNamedWhenRead) {
   }
 }
 
+class HostileProbe : public HostileTrace {
+ protected:
+  /// As after(), of a trace with a probe: two passes of 3 + 10 tokens over a context of 20.
+  std::string after_probe(const std::function<void(Edit&)>& spoil) {
+    const Path path = folder_ / "t.h5";
+    test::ProbeTraceOptions options;
+    options.trace.prompt_length = 20;
+    options.trace.generated = 4;
+    options.part = 10;
+    test::write_probe_trace(path, options);
+    {
+      Edit edit(path);
+      spoil(edit);
+    }
+    return message(path);
+  }
+};
+
+TEST_F(HostileProbe, PartsThatAreMissingOrDisagree) {
+  EXPECT_EQ(after_probe([](Edit&) {}), "opened");
+  for (const char* path : {"/probe/ids", "/probe/passes", "/layers/1/probe_query",
+                           "/layers/0/probe_key", "/layers/1/probe_input_norm"}) {
+    EXPECT_THAT(after_probe([&](Edit& e) { e.remove(path); }), HasSubstr(path));
+  }
+  const auto replaced = [&](const char* path, hid_t type, std::vector<hsize_t> shape,
+                            std::vector<hsize_t> chunk = {}) {
+    return after_probe([&](Edit& e) { e.replace(path, type, shape, chunk); });
+  };
+  EXPECT_THAT(replaced("/layers/0/probe_query", H5T_NATIVE_FLOAT, {4, 25, 16}),
+              HasSubstr("[4, 25, 16]"));
+  EXPECT_THAT(replaced("/layers/0/probe_key", H5T_NATIVE_INT, {2, 26, 16}), HasSubstr("int32"));
+  EXPECT_THAT(replaced("/layers/0/probe_key", H5T_NATIVE_FLOAT, {2, 26, 16}),
+              HasSubstr("only 0 bytes"));
+  EXPECT_THAT(replaced("/layers/1/probe_input_norm", H5T_NATIVE_FLOAT, {27}), HasSubstr("[27]"));
+  EXPECT_THAT(replaced("/probe/ids", H5T_NATIVE_INT, {0}), HasSubstr("0 tokens"));
+  EXPECT_THAT(replaced("/probe/ids", H5T_NATIVE_INT, {1ULL << 40}, {1024}),
+              HasSubstr("/probe/ids"));
+  EXPECT_THAT(replaced("/probe/ids", H5T_NATIVE_INT, {1ULL << 29}, {1024}),
+              HasSubstr("only 0 bytes"));
+  EXPECT_THAT(replaced("/probe/passes", H5T_NATIVE_INT, {1ULL << 40, 4}, {1024, 4}),
+              HasSubstr("only 0 bytes"));
+  EXPECT_THAT(replaced("/probe/passes", H5T_NATIVE_INT, {2, 3}), HasSubstr("/probe/passes"));
+  EXPECT_THAT(after_probe([](Edit& e) { e.remove_attribute("/probe", "context_end"); }),
+              HasSubstr("context_end"));
+  for (const int end : {-1, 0, 21, 19}) {
+    EXPECT_NE(after_probe([&](Edit& e) { e.integer("/probe", "context_end", end); }), "opened");
+  }
+  EXPECT_EQ(after_probe([](Edit& e) { e.remove_attribute("/probe", "kind"); }), "opened");
+}
+
+TEST_F(HostileProbe, PassesThatDoNotFollowOneAnother) {
+  const auto with = [&](std::vector<std::int32_t> bounds) {
+    return after_probe([&](Edit& e) { e.write("/probe/passes", H5T_NATIVE_INT32, bounds.data()); });
+  };
+  EXPECT_EQ(with({0, 13, 0, 10, 13, 26, 10, 20}), "opened");
+  EXPECT_EQ(with({0, 13, 4, 10, 13, 26, 10, 20}), "opened") << "a chat template before the text";
+  for (const auto& bounds :
+       std::vector<std::vector<std::int32_t>>{{1, 13, 0, 10, 13, 26, 10, 20},
+                                              {0, 13, 0, 10, 14, 26, 10, 20},
+                                              {0, 13, 0, 10, 13, 25, 10, 20},
+                                              {0, 13, 0, 10, 13, 27, 10, 20},
+                                              {0, 13, 0, 10, 13, 26, 11, 20},
+                                              {0, 13, 0, 10, 13, 26, 10, 19},
+                                              {0, 13, 0, 10, 13, 26, 10, 21},
+                                              {0, 13, -1, 10, 13, 26, 10, 20},
+                                              {0, 13, 10, 10, 13, 26, 10, 20},
+                                              {0, 7, 0, 10, 7, 26, 10, 20},
+                                              {0, 0, 0, 10, 0, 26, 10, 20},
+                                              {0, INT32_MAX, INT32_MIN, 10, 13, 26, 10, 20}}) {
+    EXPECT_THAT(with(bounds), HasSubstr("/probe/passes"));
+  }
+  std::vector<std::int32_t> ids(26, 3);
+  ids[25] = 50;
+  EXPECT_THAT(after_probe([&](Edit& e) { e.write("/probe/ids", H5T_NATIVE_INT32, ids.data()); }),
+              HasSubstr("/probe/ids: token 25 is 50"));
+}
+
+TEST_F(HostileProbe, StatesThatAreNotNumbersAreNamedWhenRead) {
+  std::vector<float> keys(2 * 26 * 16, 1.0F), norms(26, 1.0F);
+  keys[26 * 16 + 7 * 16 + 2] = NAN;
+  norms[9] = -1.0F;
+  EXPECT_EQ(after_probe([&](Edit& e) {
+              e.write("/layers/1/probe_key", H5T_NATIVE_FLOAT, keys.data());
+              e.write("/layers/0/probe_input_norm", H5T_NATIVE_FLOAT, norms.data());
+            }),
+            "opened");
+  const Trace trace(folder_ / "t.h5");
+  const TraceProbe probe(trace);
+  EXPECT_NO_THROW(probe.key(1, 0));
+  const auto error = [](const std::function<void()>& work) {
+    try {
+      work();
+    } catch (const WorkError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_THAT(error([&] { probe.key(1, 1); }),
+              HasSubstr("probe_key of layer 1, head 1, token 7 is not a finite number"));
+  EXPECT_THAT(error([&] { probe.input_norm(0); }),
+              HasSubstr("probe_input_norm of layer 0, token 9"));
+  EXPECT_THROW(probe.query(2, 0), UsageError);
+  EXPECT_THROW(probe.query(0, 4), UsageError);
+}
+
 /// Opens a trace and reads all of it.
 void read_everything(const Path& path) {
   const Trace trace(path);
@@ -380,6 +486,12 @@ void read_everything(const Path& path) {
       trace.evicted_at(layer, head);
     }
     trace.merges(layer);
+  }
+  const TraceProbe probe(trace);
+  for (int layer = 0; layer < trace.model().num_layers && probe.info(); ++layer) {
+    for (int head = 0; head < trace.model().num_heads; ++head) probe.query(layer, head);
+    for (int head = 0; head < trace.model().num_kv_heads; ++head) probe.key(layer, head);
+    probe.input_norm(layer);
   }
   trace.predictions();
   trace.lm_head();

@@ -17,7 +17,9 @@
 
 #include "analysis/error.h"
 #include "analysis/trace/hdf5_checked_file.h"
+#include "analysis/trace/trace_probe.h"
 #include "analysis/trace/trace_writer.h"
+#include "tests/support/probe_trace.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
 
@@ -123,6 +125,45 @@ TEST(Trace, OptionalPartsAreReadWhereTheyAre) {
   EXPECT_EQ(trace.merges(1), (std::vector<MergedEntry>{
                                  {1, 0, 3, 2, 0.25F}, {1, 0, 3, 3, 0.75F}, {0, last, 1, 0, 2.5F}}));
   EXPECT_EQ(trace.attention_logsumexp(0, 0).size(), 208U);
+}
+
+TEST(Trace, AProbeSurvivesTheFileExactly) {
+  const TemporaryFolder folder;
+  for (const bool f32 : {false, true}) {
+    test::ProbeTraceOptions options;
+    options.trace.prompt_length = 300;
+    options.trace.question = 20;
+    options.trace.store_f32 = f32;
+    options.request = 6;
+    options.part = 130;
+    const test::ProbeTraceStates states = test::write_probe_trace(folder / "t.h5", options);
+    const Trace trace(folder / "t.h5");
+    expect_same_states(trace, states.trace);
+    const TraceProbe probe(trace);
+    ASSERT_TRUE(probe.info());
+    EXPECT_EQ(probe.info()->kind, "repeat");
+    EXPECT_EQ(probe.info()->context_end, 280);
+    EXPECT_EQ(probe.info()->ids, states.probe.ids);
+    ASSERT_EQ(probe.info()->passes.size(), 3U);
+    EXPECT_EQ(probe.info()->passes[2].tokens.first, 2 * 136);
+    EXPECT_EQ(probe.info()->passes[2].tokens.end, 3 * 6 + 280);
+    EXPECT_EQ(probe.info()->passes[2].context.first, 260);
+    EXPECT_EQ(probe.info()->passes[2].context.end, 280);
+    for (std::size_t layer = 0; layer < 2; ++layer) {
+      const int l = static_cast<int>(layer);
+      for (std::size_t head = 0; head < 4; ++head) {
+        EXPECT_EQ(probe.query(l, static_cast<int>(head)), states.query[layer][head]);
+      }
+      for (std::size_t head = 0; head < 2; ++head) {
+        EXPECT_EQ(probe.key(l, static_cast<int>(head)), states.key[layer][head]);
+      }
+      EXPECT_EQ(probe.input_norm(l), states.input_norm[layer]);
+    }
+  }
+  write_synthetic_trace(folder / "plain.h5");
+  const Trace plain(folder / "plain.h5");
+  EXPECT_FALSE(TraceProbe(plain).info());
+  EXPECT_THROW(TraceProbe(plain).query(0, 0), UsageError);
 }
 
 TEST(Trace, LivesWithoutTheOptionalParts) {

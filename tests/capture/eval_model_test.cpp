@@ -50,6 +50,41 @@ class EvalTest : public testing::Test {
   int made_ = 0;
 };
 
+TEST_F(EvalTest, PoliciesThatReadTheContextTwiceDoSoBeforeTheyEvict) {
+  EvalRequest request = needle_request();
+  request.policies = {parse_policy("kvzip+global"), parse_policy("kvcompose")};
+  request.budgets = {parse_budget("100%"), parse_budget("40%")};
+  request.compression = Compression::context_only;
+  request.block = 300;
+  std::map<std::pair<double, int>, std::string> full;
+  int changed = 0;
+  for (const EvalResults::Json& run : this->run(request)) {
+    const std::pair<double, int> which(run["depth"], run["sample"]);
+    EXPECT_EQ(run.contains("probe"), run["budget"] != "full");
+    if (run["budget"] == "full") full[which] = run["answer"];
+    if (run["budget"] == "100%") {
+      EXPECT_EQ(run["answer"], full.at(which));
+    }
+    if (run["budget"] == "40%") changed += run["hidden_distance"].back() > 0.0 ? 1 : 0;
+  }
+  EXPECT_EQ(changed, 2 * 4);
+  const int before = made_;
+  request.policies.push_back(parse_policy("sink"));  // the file takes others, too
+  this->run(request);
+  EXPECT_EQ(before, 5 * 4);
+  EXPECT_EQ(made_, 2 * 4);
+  request.output = (folder_ / "others.json").string();
+  request.block = 64;
+  try {
+    this->run(request);
+    FAIL() << "was accepted";
+  } catch (const UsageError& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("as one block"));
+  }
+  request.task = EvalTask::perplexity;
+  EXPECT_THROW(this->run(request), UsageError);
+}
+
 TEST_F(EvalTest, HaystacksHoldTheNeedleWhereItIsAskedFor) {
   const auto tokenizer = open_tokenizer(kModel);
   const NeedleTemplate needles = read_needle_template(kModel / "needle.json");

@@ -88,6 +88,10 @@ Row NaiveModel::product(const std::string& weight, const Row& x) const {
   return y;
 }
 
+Row NaiveModel::attention_input(int layer, const Row& hidden) const {
+  return norm("model.layers." + std::to_string(layer) + ".input_layernorm", hidden);
+}
+
 Row NaiveModel::norm(const std::string& weight, const Row& x) const {
   const std::vector<float>& w = weights_.at(weight + ".weight");
   const double mean_square = dot(x, x) / static_cast<double>(x.size());

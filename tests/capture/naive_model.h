@@ -51,6 +51,9 @@ class NaiveModel {
   Result run(const std::vector<std::int32_t>& ids, const std::vector<Block>& blocks,
              const NaiveCut& cut, bool compact) const;
 
+  /// What a layer's attention reads of a token that enters the layer as `hidden`.
+  Row attention_input(int layer, const Row& hidden) const;
+
   int window = 0;  // a query sees the last so many tokens up to its own; 0: all
   int num_layers = 0, num_heads = 0, num_kv_heads = 0, head_dim = 0, hidden_size = 0,
       vocab_size = 0;

@@ -1,9 +1,9 @@
-// A trace: everything in it is read, and a policy is replayed on it.
+// A trace: everything in it is read, and a policy is replayed on it; with a probe, one that reads it.
 
 #include <algorithm>
 
 #include "analysis/replay/replay.h"
-#include "analysis/trace/trace.h"
+#include "analysis/trace/trace_probe.h"
 #include "tests/fuzz/fuzz_target.h"
 
 KVLOUPE_FUZZ_TARGET(trace) {
@@ -24,13 +24,19 @@ KVLOUPE_FUZZ_TARGET(trace) {
     }
     trace.merges(layer);
   }
+  const TraceProbe probe(trace);
+  for (int layer = 0; layer < trace.model().num_layers && probe.info(); ++layer) {
+    for (int head = 0; head < trace.model().num_heads; ++head) probe.query(layer, head);
+    for (int head = 0; head < trace.model().num_kv_heads; ++head) probe.key(layer, head);
+    probe.input_norm(layer);
+  }
   trace.predictions();
   trace.lm_head();
   trace.vocabulary();
   trace.datasets();
   if (trace.run().closed_loop()) return;
   ReplayRequest request;
-  request.policy = parse_policy("h2o+recent(25%)");
+  request.policy = parse_policy(probe.info() ? "kvzip(plus=1)+global" : "h2o+recent(25%)");
   request.budget = std::max(1, trace.run().prompt_length / 2);
   request.threads = 1;
   Progress progress;

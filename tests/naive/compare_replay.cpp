@@ -52,10 +52,11 @@ bool same_merges(const std::vector<Merge>& fast, const std::vector<NaiveMerge>& 
 }  // namespace
 
 Comparison compare(const Replay& fast, int layer, const LayerStates& states, const ModelInfo& model,
-                   const LayerAttention& attention) {
+                   const LayerAttention& attention, const KnownLayer* known) {
   Comparison result;
   const PolicySpec policy = parse_policy(fast.policy);
   NaiveReplay naive(states, model, attention, layer, policy, fast.budget);
+  naive.know(known);
   for (int step = 0; step < static_cast<int>(fast.blocks.size()); ++step) {
     const Block& block = fast.blocks[static_cast<std::size_t>(step)];
     const std::vector<HeadStep> expected = naive.step(block);

@@ -4,6 +4,7 @@
 
 #include "analysis/record/layer_states.h"
 #include "analysis/replay/replay.h"
+#include "tests/naive/naive_replay.h"
 
 namespace kvloupe::naive {
 
@@ -21,6 +22,6 @@ inline constexpr double kScoreTolerance = 5e-6;
 /// decision is a near tie only where every token concerned has a naive score within the tolerance
 /// of the naive threshold; the naive replay then goes on from the fast one's set.
 Comparison compare(const Replay& fast, int layer, const LayerStates& states, const ModelInfo& model,
-                   const LayerAttention& attention);
+                   const LayerAttention& attention, const KnownLayer* known = nullptr);
 
 }  // namespace kvloupe::naive

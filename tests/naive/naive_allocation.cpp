@@ -37,6 +37,15 @@ int NaiveReplay::layer_budget(const Block& block) const {
 
 std::vector<int> NaiveReplay::quotas(std::vector<HeadStep>& steps, int budget) const {
   const int heads = static_cast<int>(steps.size());
+  if (policy_.find("global") != nullptr) {
+    std::vector<int> places = known_->places(blocks_.back().end);
+    for (int head = 0; head < heads; ++head) {
+      const int least = std::max<int>(static_cast<int>(steps[head].protected_tokens.size()), 1);
+      places[head] =
+          std::min(std::max(places[head], least), static_cast<int>(steps[head].cache.size()));
+    }
+    return places;
+  }
   const SpecPart* adakv = policy_.find("adakv");
   if (adakv == nullptr) return std::vector<int>(steps.size(), budget);
   const int safe = floor_of(adakv->number("safeguard"), budget);

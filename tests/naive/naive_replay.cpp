@@ -261,7 +261,9 @@ NaiveReplay::Scores NaiveReplay::score(int head, const Block& block, int budget)
   if (name == "capkv") return capkv(head, block);
   if (name == "dropkv") return dropkv(head, block);
   if (name == "rkv") return rkv(head, block);
-  if (name == "defensive") return defensive(head, block);
+  if (name == "defensive") return defensive(head, block, budget);
+  if (name == "cakescore") return cakescore(head, block);
+  if (name == "lavascore") return lavascore(head, block);
   if (name == "vatp") return vatp(head);
   if (name == "triattention") return triattention(head, block);
   if (name == "oracle") return oracle(head, block);
@@ -270,6 +272,8 @@ NaiveReplay::Scores NaiveReplay::score(int head, const Block& block, int budget)
   for (const int token : caches_[head]) {
     if (name == "sink") {
       scores[token] = token;
+    } else if (known_ != nullptr) {
+      scores[token] = known_->scores[head][token];
     } else if (name == "keynorm") {
       scores[token] = -key_norm(head, token);
     } else {
@@ -329,7 +333,7 @@ std::set<int> NaiveReplay::protect(int head, int budget) const {
   const SpecPart& score = policy_.score();
   if (score.name == "sink") first_tokens = score.count("n");
   if (score.name == "tova") last_entries = score.count("protect_last");
-  for (const char* name : {"snapkv", "dropkv", "rkv", "defensive"}) {
+  for (const char* name : {"snapkv", "dropkv", "rkv", "defensive", "cakescore", "lavascore"}) {
     if (score.name == name) last_entries = score.count("window");
   }
   for (const char* name : {"expected", "lagkv", "cur", "capkv", "vatp"}) {
@@ -418,9 +422,66 @@ void NaiveReplay::forget_unseen(int head, const Block& block) {
   }
 }
 
+void NaiveReplay::order_by_gate(std::vector<HeadStep>& steps, int length, int few) {
+  std::map<int, std::vector<std::pair<double, int>>> chunks;  // score of all heads, token
+  for (const int token : steps.front().cache) {
+    double sum = 0.0;
+    for (const HeadStep& step : steps) sum += step.scores.at(token);
+    chunks[token / length].emplace_back(sum, token);
+  }
+  if (chunks.empty()) return;
+  std::map<int, double> mean, even;
+  std::vector<double> means, evens;
+  for (const auto& [chunk, entries] : chunks) {
+    double sum = 0.0, least = 0.0, shifted = 0.0, entropy = 0.0;
+    for (const auto& [score, token] : entries) {
+      sum += score;
+      least = std::min(least, score);
+    }
+    for (const auto& [score, token] : entries) shifted += score - least;
+    for (const auto& [score, token] : entries) {
+      const double p = shifted > 0.0 ? (score - least) / shifted : 0.0;
+      if (p > 0.0) entropy -= p * std::log(p);
+    }
+    const double n = static_cast<double>(entries.size());
+    mean[chunk] = sum / n;
+    even[chunk] = n > 1.0 ? entropy / std::log(n) : 0.0;
+    means.push_back(mean[chunk]);
+    evens.push_back(even[chunk]);
+  }
+  std::sort(means.begin(), means.end());
+  std::sort(evens.begin(), evens.end());
+  const double high = means[(means.size() - 1) / 2], low = evens[(evens.size() - 1) / 2];
+  std::vector<std::pair<double, int>> by_mean, rest;
+  for (const auto& [chunk, value] : mean) by_mean.emplace_back(value, chunk);
+  std::sort(by_mean.rbegin(), by_mean.rend());
+  std::vector<int> order;
+  for (const auto& [value, chunk] : by_mean) {
+    auto entries = chunks[chunk];
+    std::sort(entries.rbegin(), entries.rend());
+    const bool gated = value >= high && even[chunk] < low;
+    for (int i = 0; i < static_cast<int>(entries.size()); ++i) {
+      if (gated && i >= few) {
+        rest.push_back(entries[i]);
+      } else {
+        order.push_back(entries[i].second);
+      }
+    }
+  }
+  std::sort(rest.rbegin(), rest.rend());
+  for (const auto& [score, token] : rest) order.push_back(token);
+  for (HeadStep& step : steps) {
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      step.scores[order[i]] = static_cast<double>(order.size() - i);
+    }
+  }
+}
+
 void NaiveReplay::group_by_chunks(std::vector<HeadStep>& steps) const {
   const SpecPart* part = policy_.find("chunks");
   if (part == nullptr) return;
+  if (part->count("few") > 0)
+    return order_by_gate(steps, part->count("length"), part->count("few"));
   std::map<int, double> sum, count;  // by chunk
   for (const HeadStep& step : steps) {
     for (const auto& [token, score] : step.scores) sum[token / part->count("length")] += score;
@@ -465,7 +526,14 @@ std::vector<HeadStep> NaiveReplay::step(const Block& block) {
   // Under adakv the layer's entries together count, else each head's own.
   const bool fits =
       policy_.find("adakv") != nullptr ? entries <= budget * heads : largest <= budget;
-  const bool full = policy_.score().name == "full" || fits;
+  bool full = policy_.score().name == "full" || fits;
+  if (policy_.find("global") != nullptr) {
+    const std::vector<int> places = known_->places(block.end);
+    full = true;
+    for (int head = 0; head < heads; ++head) {
+      full = full && static_cast<int>(caches_[head].size()) <= std::max(places[head], 1);
+    }
+  }
   std::vector<int> quota(caches_.size(), budget);
   for (int head = 0; head < heads; ++head) {
     HeadStep& one = steps[head];

@@ -3,6 +3,7 @@
 // second path to every retained set and measure. Slow on purpose.
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <map>
 #include <set>
@@ -50,11 +51,20 @@ struct Measures {
   double magnitude = 0.0;  // what the full output adds up, Σ A_i ‖v_i W_O‖₁: rounding grows with it
 };
 
+/// Scores that are known before the first step, of one layer; for global also the places of each
+/// of its heads, [Hk], of all layers' before the token `end`.
+struct KnownLayer {
+  std::vector<std::vector<double>> scores;  // [Hk] of [T]
+  std::function<std::vector<int>(int end)> places;
+};
+
 class NaiveReplay {
  public:
   NaiveReplay(const LayerStates& states, const ModelInfo& model, LayerAttention attending,
               int layer, PolicySpec policy, int budget);
 
+  /// For policies that read a probe; borrowed.
+  void know(const KnownLayer* known) { known_ = known; }
   /// Appends the block's tokens to every head's cache, then evicts: [Hk].
   std::vector<HeadStep> step(const Block& block);
   /// Goes on from this retained set of the step just made instead: where a tie in float32 fell the
@@ -121,7 +131,12 @@ class NaiveReplay {
   Scores capkv(int head, const Block& block) const;
   Scores dropkv(int head, const Block& block) const;
   Scores rkv(int head, const Block& block) const;
-  Scores defensive(int head, const Block& block) const;
+  Scores defensive(int head, const Block& block, int budget) const;
+  Scores risk(int head, const Block& block) const;
+  /// Mean over the last queries and the group, by candidate: those before the window.
+  std::vector<double> window_mean(int head, const Block& block, int window) const;
+  Scores cakescore(int head, const Block& block) const;
+  Scores lavascore(int head, const Block& block) const;
   Scores vatp(int head) const;
   Scores triattention(int head, const Block& block) const;
   /// Of a formula that is one variable.
@@ -130,6 +145,8 @@ class NaiveReplay {
   Scores value_aware(int head, const Scores& base) const;
   /// chunks: the mean over a chunk's tokens of what the heads' scores add up to.
   void group_by_chunks(std::vector<HeadStep>& steps) const;
+  /// The same with few: scores that say an order.
+  static void order_by_gate(std::vector<HeadStep>& steps, int length, int few);
   Scores critical_second(int head, const Block& block, const Scores& base) const;
   /// Best first, of equals the later token; those of `among` that are not yet in `kept`.
   static std::vector<int> best(const Scores& scores, const std::vector<int>& among,
@@ -167,7 +184,7 @@ class NaiveReplay {
   int layer_;
   PolicySpec policy_;
   int budget_;
-  std::vector<Block> blocks_;                    // so far
+  std::vector<Block> blocks_;  // so far
   int window_;                                   // W; 0 where it hides nothing of the sequence
   std::vector<std::vector<int>> caches_;         // [Hk]
   std::vector<std::vector<int>> present_;        // [Hk]: when the last step's queries ran
@@ -181,6 +198,7 @@ class NaiveReplay {
     std::vector<int> quotas;
     std::vector<std::set<int>> protected_tokens;
   } before_;  // the last step's eviction
+  const KnownLayer* known_ = nullptr;
 };
 
 }  // namespace kvloupe::naive

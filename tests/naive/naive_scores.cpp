@@ -526,7 +526,101 @@ NaiveReplay::Scores NaiveReplay::rkv(int head, const Block& block) const {
   return scores;
 }
 
-NaiveReplay::Scores NaiveReplay::defensive(int head, const Block& block) const {
+std::vector<double> NaiveReplay::window_mean(int head, const Block& block, int window) const {
+  const int group = model_.group_size();
+  const int rows = std::min(window, block.size());
+  const std::vector<int>& cache = caches_[head];
+  std::vector<double> mean(std::max(static_cast<int>(cache.size()) - window, 0), 0.0);
+  for (int query_head = head * group; query_head < (head + 1) * group; ++query_head) {
+    for (int query = block.end - rows; query < block.end; ++query) {
+      const Scores row = step_attention(query_head, query);
+      for (std::size_t i = 0; i < mean.size(); ++i) mean[i] += row.at(cache[i]) / (rows * group);
+    }
+  }
+  return mean;
+}
+
+NaiveReplay::Scores NaiveReplay::cakescore(int head, const Block& block) const {
+  const SpecPart& part = policy_.score();
+  const int window = part.count("window"), group = model_.group_size();
+  const int rows = std::min(window, block.size());
+  const std::vector<int>& cache = caches_[head];
+  std::vector<double> spread = window_mean(head, block, window);
+  for (int query_head = head * group; query_head < (head + 1) * group && rows > 1; ++query_head) {
+    std::vector<Scores> attention;
+    for (int query = block.end - rows; query < block.end; ++query) {
+      attention.push_back(step_attention(query_head, query));
+    }
+    for (std::size_t i = 0; i < spread.size(); ++i) {
+      double mean = 0.0, squares = 0.0;
+      for (const Scores& row : attention) mean += row.at(cache[i]) / rows;
+      for (const Scores& row : attention) squares += std::pow(row.at(cache[i]) - mean, 2);
+      spread[i] += part.number("gamma") * squares / (rows - 1) / group;
+    }
+  }
+  spread = pool(spread, part.count("kernel"), false, static_cast<int>(spread.size()));
+  Scores scores;
+  for (std::size_t i = 0; i < cache.size(); ++i)
+    scores[cache[i]] = i < spread.size() ? spread[i] : 0.0;
+  return scores;
+}
+
+NaiveReplay::Scores NaiveReplay::lavascore(int head, const Block& block) const {
+  const SpecPart& part = policy_.score();
+  const int window = part.count("window"), group = model_.group_size();
+  const int rows = std::min(window, block.size());
+  const std::vector<int>& cache = caches_[head];
+  const int candidates = std::max(static_cast<int>(cache.size()) - window, 0);
+  double longest = 0.0;
+  for (int i = 0; i < candidates; ++i) {
+    double norm = 0.0;
+    for (int c = 0; c < model_.head_dim; ++c) norm += std::abs(value(head, cache[i], c));
+    longest = std::max(longest, norm);
+  }
+  Scores scores;
+  for (const int token : cache) scores[token] = 0.0;
+  for (int query_head = head * group; query_head < (head + 1) * group; ++query_head) {
+    std::vector<double> mean(candidates, 0.0);
+    for (int query = block.end - rows; query < block.end; ++query) {
+      const Scores row = step_attention(query_head, query);
+      for (int i = 0; i < candidates; ++i) mean[i] += row.at(cache[i]) / rows;
+    }
+    mean = pool(mean, part.count("kernel"), true, candidates);
+    for (int i = 0; i < candidates; ++i) {
+      scores[cache[i]] = std::max(scores[cache[i]], mean[i] * longest);
+    }
+  }
+  return scores;
+}
+
+NaiveReplay::Scores NaiveReplay::defensive(int head, const Block& block, int budget) const {
+  const double mass = policy_.score().number("mass");
+  Scores scores = risk(head, block);
+  if (mass <= 0.0) return scores;
+  const int window = policy_.score().count("window"), heads = static_cast<int>(caches_.size());
+  double largest = 0.0, bias = 0.0;
+  for (int other = 0; other < heads; ++other) {
+    for (const auto& [token, one] : risk(other, block)) largest = std::max(largest, one);
+    const std::vector<double> mean = window_mean(other, block, window);
+    const int n = static_cast<int>(mean.size());
+    for (int i = std::max(n - window, 0); i < n; ++i) bias += mean[i] / heads;
+  }
+  const std::vector<double> mean = window_mean(head, block, window);
+  double all = 0.0;
+  for (const double one : mean) all += one;
+  std::vector<std::pair<double, int>> order;  // best first, of equals the earlier
+  for (std::size_t i = 0; i < mean.size(); ++i) order.emplace_back(-mean[i], static_cast<int>(i));
+  std::sort(order.begin(), order.end());
+  double sum = 0.0;
+  for (int i = 0; i < std::min(static_cast<int>(order.size()), budget - window) && all > 0.0; ++i) {
+    sum -= order[i].first / all;
+    if (sum >= mass - bias) break;
+    scores[caches_[head][order[i].second]] = largest;
+  }
+  return scores;
+}
+
+NaiveReplay::Scores NaiveReplay::risk(int head, const Block& block) const {
   const SpecPart& part = policy_.score();
   const int window = part.count("window"), group = model_.group_size();
   const int rows = std::min(window, block.size());

@@ -34,13 +34,21 @@ SeriesLook look_of(const Style& style, const LinePanels::Line& line) {
 /// Names that stand for themselves once, in the order of their first line.
 std::vector<SeriesLabel> names_in_legend(const Style& style,
                                          const std::vector<LinePanels::Panel>& panels) {
+  // Where lines have marks, the samples of those without have none; elsewhere a mark tells lines
+  // apart.
+  const bool some = std::any_of(panels.begin(), panels.end(), [](const auto& panel) {
+    return std::any_of(panel.lines.begin(), panel.lines.end(),
+                       [](const auto& line) { return line.marked; });
+  });
   std::vector<SeriesLabel> labels;
   for (const LinePanels::Panel& panel : panels) {
     for (const LinePanels::Line& line : panel.lines) {
       const bool known = line.name.empty() ||
                          std::any_of(labels.begin(), labels.end(),
                                      [&](const auto& label) { return label.text == line.name; });
-      if (!known) labels.push_back({line.name, 0.0, look_of(style, line)});
+      if (known) continue;
+      labels.push_back({line.name, 0.0, look_of(style, line)});
+      labels.back().look.marked = !some || line.marked || line.marks_only;
     }
   }
   return labels;

@@ -164,7 +164,13 @@ class Overview final : public Figure {
       }
     }
     if (!(low <= high)) low = high = 0.0F;
-    if (measure.share) {
+    if (low < 0.0F && !measure.share && !measure.neither_is_zero) {
+      // Values of both signs, such as correlations: colours diverge from 0.
+      colours.is_signed = true;
+      const auto reach = static_cast<double>(std::max(std::abs(low), std::abs(high)));
+      colours.high = reach > 0.0 ? reach : 1.0;
+      colours.low = -colours.high;
+    } else if (measure.share) {
       colours.low = 0.0;
       colours.high = 1.0;
     } else {

@@ -28,6 +28,9 @@ def _parser() -> argparse.ArgumentParser:
     verb.add_argument("--threads", type=int, help="threads for the model's products")
     verb.add_argument("--layers", help="the layers that the trace has, from 0 on, such as 0-7 (default: all)")
     verb.add_argument("--lm-head", action="store_true", help="store the output head even if it is larger than 64 MB")
+    verb.add_argument("--probe", choices=["repeat", "reread"],
+                      help="read the context a second time, for the policies kvzip and kvcompose: repeat asks the model "
+                           "to repeat it, reread reads it again as it is")
     verb.add_argument("--progress", default="bar", choices=["bar", "none"], help="a line on the terminal, or none")
     return parser
 
@@ -77,7 +80,7 @@ def _capture(words: argparse.Namespace) -> None:
         if not words.ids:  # ids need no tokenizer; then the trace has no text
             raise
     capture(model, tokenizer, prompt, words.output, block=words.block, generate=words.generate, store=words.store,
-            lm_head=words.lm_head, layers=layers, progress=words.progress == "bar")
+            lm_head=words.lm_head, layers=layers, probe=words.probe, progress=words.progress == "bar")
 
 
 def main() -> int:

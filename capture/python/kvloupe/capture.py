@@ -11,6 +11,7 @@ import numpy as np
 from .attention import Sink, captured
 from .describe import RotationCheck, describe, layer_rotations, layers_of, refuse_quantised, text_config
 from .errors import KvloupeError
+from .probe import make_probe, run_probe
 from .progress import reporter
 from .prompt import encoded, pieces_of
 from .writer import SEGMENTS, TraceWriter
@@ -72,13 +73,14 @@ def _end_tokens(model: Any) -> set[int]:
 
 def capture(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str], *, block: int = 128,
             generate: int = 0, store: str = "f16", lm_head: bool = False, layers: int | None = None,
-            progress: Any = True) -> Path:
+            probe: str | None = None, progress: Any = True) -> Path:
     """Runs `prompt` through `model` and writes the trace `path`.
 
     prompt: a text, a list of (segment, text), or token ids. The prompt runs in blocks of `block` tokens through the
     model's own cache, then up to `generate` tokens are generated greedily, one at a time. `store`: f16 or f32 for
     the states. `layers`: how many of the first layers the trace has (default: all); predictions are always those
-    of the whole model. `progress`: True shows a line where stderr is a terminal; a function is called with
+    of the whole model. `probe`: repeat or reread, a second reading of the context, which kvzip and kvcompose need; the
+    context ends at the segment `question`, or at the prompt's end. `progress`: True shows a line where stderr is a terminal; a function is called with
     (stage, tokens done, tokens in all). Raises KvloupeError: one line; then, as after Ctrl-C, no file is left.
     """
     import torch
@@ -99,6 +101,9 @@ def capture(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str
     if max(ids) >= shape.vocabulary or min(ids) < 0:
         wrong = max(ids) if max(ids) >= shape.vocabulary else min(ids)
         raise KvloupeError(f"token {wrong} is outside the model's vocabulary of {shape.vocabulary}")
+    context = ids[:segments.index("question") if "question" in segments else len(ids)]
+    if probe is not None:
+        make_probe(probe, context, tokenizer)  # refused before the model runs
     longest = getattr(text_config(model), "max_position_embeddings", 0) or 0
     if longest and len(ids) + generate > longest:
         raise KvloupeError(f"{len(ids) + generate} tokens, but the model has positions for {longest}; shorten the run")
@@ -146,6 +151,8 @@ def capture(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str
                     segments.append("answer")
                     run(len(ids) - 1, len(ids))
             writer.cut(len(ids))
+            if probe is not None:
+                run_probe(model, tokenizer, shape, writer, probe, context, block, report)
             scale = _scale(sink)
             shape.sliding_window = _window(sink)
             for layer, module in enumerate(layers_of(model)[:shape.layers]):

@@ -93,6 +93,25 @@ class Trace:
         """[T, d]"""
         return self._states("value", layer, head)
 
+    @property
+    def probe(self) -> dict[str, Any] | None:
+        """The second reading of the context: kind, context_end, ids [P], passes [C, 4] (first and one-past-last of its
+        tokens, and of those of the context that it reads again); None if the trace has none."""
+        if "probe" not in self._file:
+            return None
+        group = self._file["probe"]
+        kind = group.attrs.get("kind", "")
+        return {"kind": kind.decode() if isinstance(kind, bytes) else str(kind),
+                "context_end": int(group.attrs["context_end"]), "ids": group["ids"][:], "passes": group["passes"][:]}
+
+    def probe_query(self, layer: int, query_head: int) -> np.ndarray:
+        """[P, d] of the probe's tokens, after the rotation."""
+        return self._states("probe_query", layer, query_head)
+
+    def probe_key(self, layer: int, head: int) -> np.ndarray:
+        """[P, d] of the probe's tokens, after the rotation."""
+        return self._states("probe_key", layer, head)
+
     def head_of(self, query_head: int) -> int:
         """The key-value head that a query head reads."""
         return query_head // (self.model["num_heads"] // self.model["num_kv_heads"])

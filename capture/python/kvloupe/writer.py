@@ -156,6 +156,25 @@ class TraceWriter:
         data[:, first:first + states.shape[1]] = states.astype(data.dtype)
         self._disk.check()
 
+    def add_probe(self, kind: str, ids: Sequence[int], passes: Sequence[Sequence[int]], context_end: int) -> None:
+        """A second reading of the context: its tokens, and for each pass the first and one-past-last of these and of
+        the context's tokens that it reads again. Room for its states, which `add` writes as probe_query, probe_key."""
+        group = self._file.create_group("probe")
+        group.attrs.update(kind=kind, context_end=np.int32(context_end))
+        group.create_dataset("ids", data=np.asarray(ids, np.int32))
+        group.create_dataset("passes", data=np.asarray(passes, np.int32).reshape(-1, 4))
+        for layer in range(self.model.layers):
+            for name, heads in (("probe_query", self.model.heads), ("probe_key", self.model.kv_heads)):
+                self._file.create_dataset(f"layers/{layer}/{name}", (heads, len(ids), self.model.head_dim), self._type)
+            self._file.create_dataset(f"layers/{layer}/probe_input_norm", (len(ids),), np.float32)
+
+    def add_probe_norms(self, layer: int, first: int, norms: np.ndarray) -> None:
+        """‖h‖ of the attention's input, of some of the probe's tokens: [t]."""
+        if not np.isfinite(norms).all():
+            raise KvloupeError(f"layer {layer}, token {first + int(np.argmin(np.isfinite(norms)))} of the probe: the "
+                               "norm of the attention's input is not finite; capture with another dtype")
+        self._file[f"layers/{layer}/probe_input_norm"][first:first + len(norms)] = norms
+
     def add_output_weight(self, layer: int, weight: np.ndarray, product: Any = np.matmul) -> None:
         """The output projection [Hq, d, D]; with it the norms of v W_O of every token. `product`: a faster matmul."""
         weight = self.stored(weight)

@@ -65,6 +65,55 @@ def test_pieces_are_the_text_and_segments_their_parts(trace: Path) -> None:
         assert len(t) == t.run["prompt_length"] + t.run["generated"]
 
 
+def test_a_probe_asks_in_words_and_ends_before_the_question(tmp_path: Path) -> None:
+    own, words = model(), tokenizer(tmp_path)
+    prompt = [("context", TEXT), ("question", " What is it?")]
+    path = kvloupe.capture(own, words, prompt, tmp_path / "t.h5", block=16, generate=2, probe="repeat")
+    with kvloupe.open(path) as t:
+        probe = t.probe
+        question = t.segments["question"][0]
+        assert probe["kind"] == "repeat" and probe["context_end"] == question
+        request = words.encode("\n\nRepeat the previous context exactly.", add_special_tokens=False)
+        request += words.encode("\n", add_special_tokens=False)
+        assert probe["ids"].tolist() == request + t.ids[:question].tolist()
+        assert probe["passes"].tolist() == [[0, len(probe["ids"]), 0, question]]
+        assert t.probe_query(1, 3).shape == t.probe_key(1, 1).shape == (len(probe["ids"]), 8)
+        keys = t.probe_key(0, 0)
+    plain = kvloupe.capture(own, words, prompt, tmp_path / "plain.h5", block=16, generate=2)
+    with kvloupe.open(plain) as t, kvloupe.open(path) as other:
+        assert t.probe is None
+        assert np.array_equal(t.query(1, 2), other.query(1, 2))  # the probe leaves the run alone
+    # The model that reads the context and then the probe's tokens has these keys.
+    with kvloupe.open(path) as t:
+        joined = t.ids[:question].tolist() + probe["ids"].tolist()
+    whole = kvloupe.capture(own, None, joined, tmp_path / "whole.h5", block=len(joined))
+    with kvloupe.open(whole) as t:
+        assert np.allclose(t.key(0, 0)[question:], keys, atol=2e-3)
+    with pytest.raises(kvloupe.KvloupeError, match="needs a tokenizer"):
+        kvloupe.capture(own, None, [5, 6, 7], tmp_path / "no.h5", probe="repeat")
+    with pytest.raises(kvloupe.KvloupeError, match="repeat .* or reread"):
+        kvloupe.capture(own, words, prompt, tmp_path / "no.h5", probe="twice")
+    assert not (tmp_path / "no.h5").exists()
+
+
+def test_a_long_context_is_repeated_in_parts() -> None:
+    from kvloupe.probe import make_probe
+
+    class Letters:
+        def encode(self, text: str, add_special_tokens: bool) -> list[int]:
+            assert not add_special_tokens
+            return [ord(letter) for letter in text]
+
+    context = [number % 200 for number in range(5000)]
+    ids, passes = make_probe("repeat", context, Letters())
+    assert [one[2:] for one in passes] == [(0, 2048), (2048, 4096), (4096, 5000)]
+    for begin, end, first, last in passes:
+        start = "\n\nRepeat the part of the previous context exactly, starting with" if first else \
+            "\n\nRepeat the previous context exactly."
+        wanted = [*map(ord, start), *context[max(first - 8, 0):first], ord("\n"), *context[first:last]]
+        assert ids[begin:end] == wanted
+
+
 def test_rows_of_attention_sum_to_one(trace: Path) -> None:
     with kvloupe.open(trace) as t:
         rows = t.attention(1, 3)

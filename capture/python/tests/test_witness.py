@@ -102,6 +102,27 @@ def test_states_and_predictions_agree(family: str, block: int, tmp_path: Path) -
         assert same.mean() > 0.99
 
 
+@pytest.mark.parametrize("family", ["llama", "mistral window", "qwen3"])
+def test_probes_agree(family: str, tmp_path: Path) -> None:
+    model = made(family, tmp_path / "model")
+    ids = np.random.default_rng(3).integers(3, SHAPE["vocab_size"], 70)
+    kvloupe.capture(model, None, ids, tmp_path / "python.h5", block=16, store="f32", probe="reread")
+    (tmp_path / "ids.txt").write_text(" ".join(map(str, ids)))
+    done = subprocess.run(
+        [program(), "run", "--model", str(tmp_path / "model"), "--ids", str(tmp_path / "ids.txt"), "--block", "32",
+         "--probe", "reread", "--dtype", "f32", "--store", "f32", "--attention", "none", "--progress", "none", "-o",
+         str(tmp_path / "cpp.h5")], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    with h5py.File(tmp_path / "python.h5") as ours, h5py.File(tmp_path / "cpp.h5") as theirs:
+        for name in ("ids", "passes"):
+            assert ours[f"probe/{name}"][:].tolist() == theirs[f"probe/{name}"][:].tolist()
+        for name in ("kind", "context_end"):
+            assert ours["probe"].attrs[name] == theirs["probe"].attrs[name]
+        for layer in range(SHAPE["num_hidden_layers"]):
+            for name in ("probe_query", "probe_key", "probe_input_norm", "query", "key"):
+                assert difference(ours, theirs, f"layers/{layer}/{name}") < 1e-4, (layer, name)
+
+
 OTHERS = {
     "olmo2": ("Olmo2", {}),
     "phi3": ("Phi3", dict(pad_token_id=0)),

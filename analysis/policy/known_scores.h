@@ -1,0 +1,54 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+namespace kvloupe {
+
+/// Scores of all entries of a sequence that are known before the first step, of all heads of all
+/// layers. Entries from `length` on, which the scores do not cover, count as the highest of all:
+/// they are younger than all that is scored. Thread-safe once made.
+class KnownScores {
+ public:
+  /// `scores` [L][Hk] of [length]; `windows` [L]: of each layer, 0 for none.
+  KnownScores(std::vector<std::vector<std::vector<float>>> scores, std::vector<int> windows);
+
+  int layers() const { return static_cast<int>(scores_.size()); }
+  int heads() const { return static_cast<int>(scores_.front().size()); }
+  /// What no score exceeds; at least 1, the most attention there is.
+  float top() const { return top_; }
+  float at(int layer, int head, int token) const {
+    const std::vector<float>& own =
+        scores_[static_cast<std::size_t>(layer)][static_cast<std::size_t>(head)];
+    return static_cast<std::size_t>(token) < own.size() ? own[static_cast<std::size_t>(token)]
+                                                        : top_;
+  }
+
+  /// How many entries each head holds, [L][Hk], if the places · L · Hk highest scores of all heads
+  /// stay, of the tokens before `end` that later queries see. Of equal scores the later token, then
+  /// the lower layer and head.
+  std::vector<std::vector<int>> places_of_heads(int end, int places) const;
+  /// The same by composite tokens (KVCompose), for all heads of a layer alike: each head's scores
+  /// sorted, the mean over the heads of a layer at each rank; in the first layer the largest of all
+  /// layers. Of these the places · L highest stay.
+  std::vector<std::vector<int>> places_of_layers(int end, int places) const;
+
+ private:
+  /// The first of the tokens before `end` that later queries see.
+  int first_seen_later(int layer, int end) const;
+  /// The same, kept, as every layer asks for it.
+  using Places = std::vector<std::vector<int>>;
+  template <typename Make>
+  Places once(int kind, int end, int places, const Make& make) const;
+
+  std::vector<std::vector<std::vector<float>>> scores_;
+  std::vector<int> windows_;
+  float top_ = 1.0F;
+  mutable std::mutex mutex_;
+  mutable std::map<std::pair<int, std::pair<int, int>>, Places> kept_;
+};
+
+}  // namespace kvloupe
