@@ -20,6 +20,7 @@ namespace kvloupe::test {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+constexpr double kLongest = 150.0;  // seconds that anything may take on a busy machine
 
 double peak_memory_mb() {
   rusage usage{};
@@ -51,7 +52,7 @@ class LargeTrace : public testing::Test {
     };
     while (!done() && seconds() < longest) {
       driver.frame();
-      usleep(20000);
+      usleep(100000);  // pictures are drawn by the processor, which the jobs need
     }
     return seconds();
   }
@@ -59,7 +60,7 @@ class LargeTrace : public testing::Test {
 };
 
 TEST_F(LargeTrace, ShowsMapFilmStripAndKeysWithinTwoGigabytes) {
-  WindowDriver driver(1600, 1000);
+  WindowDriver driver(1280, 800);
   window::Workspace& w = driver.workspace;
   w.state = window::default_state();
   const std::vector<std::string> views = {"similarity", "filmstrip", "pca"};
@@ -73,7 +74,7 @@ TEST_F(LargeTrace, ShowsMapFilmStripAndKeysWithinTwoGigabytes) {
     }
     return true;
   };
-  const double shown = until(driver, 60.0, all_shown);
+  const double shown = until(driver, kLongest, all_shown);
   for (std::size_t i = 0; i < views.size(); ++i) {
     ASSERT_NE(w.tiles[i].scene(), nullptr) << views[i] << ": " << w.tiles[i].error();
   }
@@ -84,10 +85,10 @@ TEST_F(LargeTrace, ShowsMapFilmStripAndKeysWithinTwoGigabytes) {
   w.state.selection.head = 5;
   w.state.budget = "10%";
   const auto before = w.tiles[1].scene();
-  until(driver, 60.0, [&] { return w.tiles[1].scene() != before; });
+  until(driver, kLongest, [&] { return w.tiles[1].scene() != before; });
   w.state.policy_a = "tova";  // reads 5 times as much
   const auto strip = w.tiles[1].scene();
-  const double tova = until(driver, 60.0, [&] { return w.tiles[1].scene() != strip; });
+  const double tova = until(driver, kLongest, [&] { return w.tiles[1].scene() != strip; });
   EXPECT_NE(w.tiles[1].scene(), strip);
   std::printf("tova's film strip after %.1f s, %.0f MB at most\n", tova, peak_memory_mb());
   EXPECT_LT(peak_memory_mb(), 1536.0) << "2 GB less a quarter";
