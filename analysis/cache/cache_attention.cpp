@@ -12,9 +12,11 @@ constexpr Eigen::Index kTileRows = 32;  // 32 rows over 4096 entries fit a core'
 constexpr Eigen::Index kFewRows = 8;    // for fewer, keys are not laid out anew
 }  // namespace
 
-CacheAttention::CacheAttention(const ModelInfo& model, const LayerAttention& attention)
+CacheAttention::CacheAttention(const ModelInfo& model, const LayerAttention& attention,
+                               HeadLoop for_heads)
     : group_size_(model.group_size()),
       window_(model.sliding_window),
+      for_heads_(std::move(for_heads)),
       heads_(static_cast<std::size_t>(model.num_heads)) {
   for (int head = 0; head < model.num_heads; ++head) rules_.push_back(attention.of(head));
   for (int head = 0; head < model.num_kv_heads; ++head) {
@@ -118,8 +120,24 @@ MatrixView CacheAttention::last_rows(int query_head, int count) {
 }
 
 const std::vector<float>& CacheAttention::column_sums(int query_head) {
+  const int group = query_head / group_size_;
   QueryHead& head = heads_[static_cast<std::size_t>(query_head)];
+  const std::lock_guard lock(key_heads_[static_cast<std::size_t>(group)]->summing);
   if (head.sums_known) return head.sums;
+  // A few rows are done sooner than a loop is shared out.
+  const bool together = for_heads_ && group_size_ > 1 &&
+                        (*queries_)[static_cast<std::size_t>(query_head)].rows() >= kFewRows;
+  if (together) {
+    for_heads_(group_size_, [&](int i) { sum_columns(group * group_size_ + i); });
+  } else {
+    sum_columns(query_head);
+  }
+  return head.sums;
+}
+
+void CacheAttention::sum_columns(int query_head) {
+  QueryHead& head = heads_[static_cast<std::size_t>(query_head)];
+  if (head.sums_known) return;
   const CacheView& cache = (*caches_)[static_cast<std::size_t>(query_head / group_size_)];
   const Eigen::Index m = (*queries_)[static_cast<std::size_t>(query_head)].rows();
   const auto skip = static_cast<std::size_t>(hidden(query_head));
@@ -136,7 +154,6 @@ const std::vector<float>& CacheAttention::column_sums(int query_head) {
                      });
   }
   head.sums_known = true;
-  return head.sums;
 }
 
 }  // namespace kvloupe

@@ -15,7 +15,8 @@ namespace kvloupe {
 /// steps.
 class CacheAttention : public StepAttention {
  public:
-  CacheAttention(const ModelInfo& model, const LayerAttention& attention);
+  /// `for_heads`: how query heads may be computed at the same time; empty: one after another.
+  CacheAttention(const ModelInfo& model, const LayerAttention& attention, HeadLoop for_heads = {});
 
   /// Starts a new step and forgets the results of the last one. Both arguments must outlive the
   /// step. caches [Hk], queries [Hq]. Results leave out the columns of the first hidden[h] entries
@@ -24,6 +25,8 @@ class CacheAttention : public StepAttention {
              std::vector<int> hidden = {});
 
   MatrixView last_rows(int query_head, int count) override;
+  /// Computes those of the whole group, whose mean is what policies ask for, at the same time: one
+  /// head of a large model then uses all cores.
   const std::vector<float>& column_sums(int query_head) override;
 
  private:
@@ -40,8 +43,11 @@ class CacheAttention : public StepAttention {
     std::mutex laying_out;
     bool known = false;
     KeyPanels panels;
+    std::mutex summing;
   };
   const KeyPanels& panels_of(int head);
+
+  void sum_columns(int query_head);
 
   Eigen::Index hidden(int query_head) const {
     return hidden_.empty() ? 0 : hidden_[static_cast<std::size_t>(query_head / group_size_)];
@@ -57,6 +63,7 @@ class CacheAttention : public StepAttention {
 
   int group_size_;
   int window_;
+  HeadLoop for_heads_;
   std::vector<LogitRule> rules_;  // [Hq]
   const std::vector<CacheView>* caches_ = nullptr;
   const std::vector<MatrixView>* queries_ = nullptr;

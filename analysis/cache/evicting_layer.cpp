@@ -11,7 +11,7 @@ EvictingLayer::EvictingLayer(const PolicySpec& policy, const LayerContext& conte
     : policy_(make_layer_policy(policy, context, options)),
       group_size_(context.model.group_size()),
       window_(context.model.sliding_window),
-      attention_(context.model, context.attention) {
+      attention_(context.model, context.attention, context.for_heads) {
   const bool with_values = policy_->needs_values() || policy_->merges();
   for (int head = 0; head < context.model.num_kv_heads; ++head) {
     heads_.emplace_back(context.model.head_dim, with_values);

@@ -15,7 +15,9 @@ void measure(MeasuredStep& step, std::span<double> values) {
   // A replay may be asked for scores at steps that keep everything, too; others do not have them.
   if (!step.evicted() || scores.empty()) return;
   if (states.queries.empty() || states.logsumexp.empty()) return;
-  const int later = static_cast<int>(states.queries.front().rows()) - step.block().end;
+  const int later =
+      static_cast<int>(states.queries[static_cast<std::size_t>(step.first_query_head())].rows()) -
+      step.block().end;
   if (later < 1) return;
   std::vector<double> attention(scores.size(), 0.0);
   Progress progress;  // a step is short

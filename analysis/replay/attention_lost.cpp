@@ -9,7 +9,7 @@
 #include "analysis/metric/later_attention.h"
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/policy/sequence_tables.h"
-#include "analysis/record/layer_states.h"
+#include "analysis/record/head_states.h"
 #include "analysis/replay/layer_loop.h"
 #include "analysis/replay/prefix_step.h"
 
@@ -81,9 +81,7 @@ AttentionLost::Point point_of(const std::vector<double>& attention,
   return point;
 }
 
-std::vector<AttentionLost> of_layer(const Trace& trace, const AttentionLostRequest& request,
-                                    const SequenceTables& tables, int layer,
-                                    const HeadLoop& for_heads, Progress& progress) {
+StateParts parts_of(const AttentionLostRequest& request) {
   StateParts parts;
   parts.logsumexp = true;
   parts.value_norms = false;
@@ -91,6 +89,13 @@ std::vector<AttentionLost> of_layer(const Trace& trace, const AttentionLostReque
       std::any_of(request.policies.begin(), request.policies.end(), [](const PolicySpec& policy) {
         return has_trait(policy, &PolicyTraits::reads_output_weights);
       });
+  return parts;
+}
+
+std::vector<AttentionLost> of_layer(const Trace& trace, const AttentionLostRequest& request,
+                                    const SequenceTables& tables, int layer,
+                                    const HeadLoop& for_heads, Progress& progress) {
+  const StateParts parts = parts_of(request);
   const auto states = layer_states(request.states, trace, layer, parts, progress);
   LayerContext context;
   context.layer = layer;
@@ -146,7 +151,9 @@ std::vector<AttentionLost> attention_lost(const Trace& trace, const AttentionLos
   // What is compressed is all that a policy may know of the sequence.
   const SequenceTables tables(trace, request.prefix, &progress);
   std::vector<std::vector<AttentionLost>> parts(layers.size());
-  for_layers(layers.size(), {}, [&](std::size_t index, const HeadLoop& for_heads) {
+  LayerLoop loop;
+  loop.most_at_once = layers_at_once(layer_bytes(trace, parts_of(request)), kLargeLayer);
+  for_layers(layers.size(), loop, [&](std::size_t index, const HeadLoop& for_heads) {
     parts[index] = of_layer(trace, request, tables, layers[index], for_heads, progress);
     progress.advance();
   });

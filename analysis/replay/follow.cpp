@@ -11,7 +11,7 @@
 #include "analysis/error.h"
 #include "analysis/one_line.h"
 #include "analysis/policy/token_rule.h"
-#include "analysis/record/layer_states.h"
+#include "analysis/record/head_states.h"
 #include "analysis/replay/layer_loop.h"
 
 namespace kvloupe {
@@ -169,13 +169,13 @@ std::vector<TokenReads> token_reads(
              [&](std::size_t index, const HeadLoop& for_heads) {
                progress.check();
                const int layer = static_cast<int>(index);
-               const auto states = layer_states(request.states, trace, layer, parts, progress);
+               const HeadStates states(request.states, trace, layer, parts, kLargeLayer, progress);
                std::vector<TokenReads>& heads = layers[index];
                heads.resize(static_cast<std::size_t>(model.num_kv_heads));
                for_heads(model.num_kv_heads, [&](int head) {
                  Progress part(progress, 0);
                  heads[static_cast<std::size_t>(head)] =
-                     reads_of_head(what, *states, layer, head, part);
+                     reads_of_head(what, *states.of(head), layer, head, part);
                });
                progress.advance();
                if (!on_layer) return;

@@ -10,6 +10,12 @@
 
 namespace kvloupe {
 
+int layers_at_once(std::size_t layer_bytes, std::size_t most_layer_bytes) {
+  constexpr std::size_t kHeld = std::size_t{1} << 30U;
+  if (layer_bytes <= most_layer_bytes || layer_bytes == 0) return 0;
+  return static_cast<int>(std::clamp<std::size_t>(kHeld / layer_bytes, 1, 1024));
+}
+
 void for_layers(std::size_t count, const LayerLoop& loop,
                 const std::function<void(std::size_t index, const HeadLoop& heads)>& body) {
   const OneBlasThread one_thread;
@@ -25,12 +31,16 @@ void for_layers(std::size_t count, const LayerLoop& loop,
   arena.execute([&] {
     const auto first = static_cast<std::size_t>(loop.first);
     if (first < count) body(first, for_heads);
-    tbb::parallel_for(
-        std::size_t{0}, count,
-        [&](std::size_t index) {
-          if (index != first) body(index, for_heads);
-        },
-        tbb::simple_partitioner());
+    const std::size_t at_once =
+        loop.most_at_once > 0 ? static_cast<std::size_t>(loop.most_at_once) : count;
+    for (std::size_t begin = 0; begin < count; begin += at_once) {
+      tbb::parallel_for(
+          begin, std::min(begin + at_once, count),
+          [&](std::size_t index) {
+            if (index != first) body(index, for_heads);
+          },
+          tbb::simple_partitioner());
+    }
   });
 }
 

@@ -12,7 +12,12 @@ struct LayerLoop {
   int threads = 0;          // 0: all cores
   bool background = false;  // other loops that run at the same time come first
   int first = -1;           // this one before the others, with all cores; -1: none
+  int most_at_once = 0;     // so many layers at the same time, on all cores; 0: any number
 };
+
+/// How many layers may be held at the same time that take so many bytes each: any number of small
+/// ones (0), of larger ones as many as take a gigabyte, and always one.
+int layers_at_once(std::size_t layer_bytes, std::size_t most_layer_bytes);
 
 /// Runs body(0) … body(count − 1) in parallel; `heads` is how a body does the same with its heads.
 /// OpenBLAS has one thread meanwhile.

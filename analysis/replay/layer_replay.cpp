@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "analysis/cache/evicting_layer.h"
+#include "analysis/record/state_rows.h"
 
 namespace kvloupe {
 
@@ -113,13 +114,8 @@ std::vector<HeadReplay> replay_layer(const LayerReplayInput& input, Progress& pr
   };
 
   const WholeSequence whole{input.states.queries, input.states.keys, input.states.values};
-  const auto block_rows = [](const std::vector<Matrix>& states, const Block& block) {
-    std::vector<MatrixView> views;
-    for (const Matrix& of_head : states) {
-      views.push_back(rows(view(of_head), block.first, block.size()));
-    }
-    return views;
-  };
+  StateRows held(input.states);
+  StateRows& rows = input.rows != nullptr ? *input.rows : held;
   const std::size_t end =
       input.last_step < 0 ? input.blocks.size() : static_cast<std::size_t>(input.last_step) + 1;
   for (std::size_t step = 0; step < end; ++step) {
@@ -132,10 +128,11 @@ std::vector<HeadReplay> replay_layer(const LayerReplayInput& input, Progress& pr
     BlockStates states;
     states.step = static_cast<int>(step);
     states.block = block;
-    states.queries = block_rows(input.states.queries, block);
-    states.keys = block_rows(input.states.keys, block);
-    states.values = block_rows(input.states.values, block);
-    states.whole = &whole;
+    StateRows::Rows of_block = rows.of(block);
+    states.queries = std::move(of_block.queries);
+    states.keys = std::move(of_block.keys);
+    states.values = std::move(of_block.values);
+    if (input.rows == nullptr) states.whole = &whole;
     states.last = step + 1 == input.blocks.size();
     states.acts = block.end <= input.acts_until;
     std::vector<HeadDecision> decisions = layer.step(states);

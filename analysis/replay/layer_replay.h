@@ -11,9 +11,11 @@
 
 namespace kvloupe {
 
-/// All inputs of one layer's replay, in memory.
+class StateRows;  // record/state_rows.h
+
+/// All inputs of one layer's replay.
 struct LayerReplayInput {
-  const LayerStates& states;
+  const LayerStates& states;  // without keys, queries and values where `rows` has them
   const std::vector<Block>& blocks;
   const PolicySpec& policy;
   LayerContext context;  // layer, model, attention scale, budget, loop over heads
@@ -26,6 +28,9 @@ struct LayerReplayInput {
   bool measured_trace = true;                        // also measure what is of the trace alone
   int last_step = -1;                                // what comes after it is left out; -1: nothing
   int acts_until = std::numeric_limits<int>::max();  // Replay::acts_until
+  /// Where the states come from block by block; null: from `states`. Then nothing can be measured,
+  /// and no policy sees the future.
+  StateRows* rows = nullptr;
 };
 
 /// Runs the policy over the states of one layer, step by step: result [Hk]. Advances the progress

@@ -106,33 +106,39 @@ void take_values(std::vector<HeadReplay>& heads, std::vector<HeadReplay> replaye
   }
 }
 
+/// Measures a head of the trace alone.
+void measure_trace(const Measuring& what, const LayerStates& states, const LayerContext& context,
+                   HeadReplay& head, Progress& progress) {
+  head.trace_values =
+      measure_head({states, context, head.head, progress, &what.tokens}, what.choice);
+}
+
+/// Whether the records do not say all, so that the layer must be replayed.
+bool needs_replay(const Measuring& what, const std::vector<HeadReplay>& heads) {
+  return what.per_step && !what.steps.empty() &&
+         (what.reads_scores || std::any_of(heads.begin(), heads.end(), [&](const HeadReplay& head) {
+            return merged_by(head, what.steps.back());
+          }));
+}
+
 void measure_layer(const Measuring& what, int layer, const MeasureRequest& request,
                    const HeadLoop& for_heads, std::vector<HeadReplay>& heads, Progress& progress) {
-  const bool again =
-      what.per_step && !what.steps.empty() &&
-      (what.reads_scores || std::any_of(heads.begin(), heads.end(), [&](const HeadReplay& head) {
-         return merged_by(head, what.steps.back());
-       }));
-  StateParts parts = parts_read(what.choice, what.policy);
-  if (again) parts = parts.with({});
-  const auto states = layer_states(request.states, what.trace, layer, parts, progress);
   LayerContext context;
   context.layer = layer;
   context.model = what.trace.layer_model(layer);
   context.attention = what.trace.attention(layer);
   context.budget = what.replay.budget;
-  context.output_weights = states->output_weights;
   context.for_heads = for_heads;
   context.sequence = what.tables;
-  if (what.of_trace) {
-    for_heads(static_cast<int>(heads.size()), [&](int i) {
-      HeadReplay& head = heads[static_cast<std::size_t>(i)];
-      head.trace_values =
-          measure_head({*states, context, head.head, progress, &what.tokens}, what.choice);
-    });
-  }
-  if (!what.per_step || what.steps.empty()) return;
-  if (again) {
+  const StateParts parts = parts_read(what.choice, what.policy);
+  if (needs_replay(what, heads)) {
+    const auto states = layer_states(request.states, what.trace, layer, parts.with({}), progress);
+    context.output_weights = states->output_weights;
+    if (what.of_trace) {
+      for_heads(static_cast<int>(heads.size()), [&](int i) {
+        measure_trace(what, *states, context, heads[static_cast<std::size_t>(i)], progress);
+      });
+    }
     Progress part(progress, 0);
     LayerReplayInput input{*states, what.replay.blocks, what.policy, context};
     input.measures = what.choice;
@@ -142,15 +148,24 @@ void measure_layer(const Measuring& what, int layer, const MeasureRequest& reque
     input.acts_until = what.replay.acts_until;
     return take_values(heads, replay_layer(input, part), what.steps);
   }
-  for (const int step : what.steps) {
+  const HeadStates states(request.states, what.trace, layer, parts, request.most_layer_bytes,
+                          progress);
+  std::vector<Matrix> queries;  // [steps] of [Hq,d]: of the last token
+  for (const int step : what.per_step ? what.steps : std::vector<int>()) {
     const int last = what.replay.blocks[static_cast<std::size_t>(step)].end - 1;
-    const Matrix queries = queries_of_token(what.trace, *states, layer, last);
-    for_heads(static_cast<int>(heads.size()), [&](int i) {
-      progress.check();
-      measure_record(what, *states, context, view(queries), step,
-                     heads[static_cast<std::size_t>(i)]);
-    });
+    queries.push_back(states.queries_of_token(last));
   }
+  for_heads(static_cast<int>(heads.size()), [&](int i) {
+    HeadReplay& head = heads[static_cast<std::size_t>(i)];
+    const std::shared_ptr<const LayerStates> own = states.of(head.head);
+    LayerContext of_head = context;
+    of_head.output_weights = own->output_weights;
+    if (what.of_trace) measure_trace(what, *own, of_head, head, progress);
+    for (std::size_t step = 0; step < queries.size(); ++step) {
+      progress.check();
+      measure_record(what, *own, of_head, view(queries[step]), what.steps[step], head);
+    }
+  });
 }
 
 /// The steps asked for, ascending, none twice; all where a measure is made of all.
@@ -211,17 +226,22 @@ Replay measure_replay(const Trace& trace, const Replay& replay, const MeasureReq
   std::vector<std::vector<HeadReplay>> layers = heads_of(request, replay);
   progress.set_total(static_cast<long>(layers.size()));
   std::mutex reporting;
-  for_layers(layers.size(), {request.threads, request.background, -1},
-             [&](std::size_t index, const HeadLoop& for_heads) {
-               progress.check();
-               std::vector<HeadReplay>& heads = layers[index];
-               measure_layer(what, heads.front().layer, request, for_heads, heads, progress);
-               progress.advance();
-               if (on_layer) {
-                 const std::lock_guard lock(reporting);
-                 on_layer(heads);
-               }
-             });
+  LayerLoop loop{request.threads, request.background};
+  if (std::any_of(layers.begin(), layers.end(),
+                  [&](const auto& heads) { return needs_replay(what, heads); })) {
+    const StateParts held = parts_read(what.choice, what.policy).with({});
+    loop.most_at_once = layers_at_once(layer_bytes(trace, held), request.most_layer_bytes);
+  }
+  for_layers(layers.size(), loop, [&](std::size_t index, const HeadLoop& for_heads) {
+    progress.check();
+    std::vector<HeadReplay>& heads = layers[index];
+    measure_layer(what, heads.front().layer, request, for_heads, heads, progress);
+    progress.advance();
+    if (on_layer) {
+      const std::lock_guard lock(reporting);
+      on_layer(heads);
+    }
+  });
   for (std::vector<HeadReplay>& layer : layers) {
     for (HeadReplay& head : layer) result.heads.push_back(std::move(head));
   }

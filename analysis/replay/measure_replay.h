@@ -1,16 +1,16 @@
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <string>
 #include <vector>
 
 #include "analysis/progress.h"
+#include "analysis/record/head_states.h"
 #include "analysis/record/records.h"
 #include "analysis/trace/trace.h"
 
 namespace kvloupe {
-
-class LayerStatesCache;  // record/layer_states.h
 
 /// What to measure of a replay that is there.
 struct MeasureRequest {
@@ -24,6 +24,8 @@ struct MeasureRequest {
   bool background = false;
   LayerStatesCache* states = nullptr;
   int threads = 0;  // 0: all cores
+  /// Of a layer whose states take more bytes, one head's at a time are read and not kept.
+  std::size_t most_layer_bytes = kLargeLayer;
 };
 
 /// The replay's heads that are asked for, with the values of the measures asked for and of no

@@ -8,7 +8,9 @@
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/policy/sequence_tables.h"
+#include "analysis/record/head_states.h"
 #include "analysis/record/layer_states.h"
+#include "analysis/record/state_rows.h"
 #include "analysis/replay/layer_loop.h"
 #include "analysis/replay/layer_replay.h"
 #include "analysis/replay/reached_share.h"
@@ -69,6 +71,34 @@ StateParts parts_of_policy(const PolicySpec& policy, const LayerContext& context
 }  // namespace
 
 namespace {
+/// Where a layer's replay takes its states from.
+struct OfLayer {
+  std::shared_ptr<const LayerStates> states;
+  std::unique_ptr<StateRows> rows;  // null: all are in `states`
+};
+
+/// Whether all tokens' states must be there at once.
+bool holds_layers(const ReplayRequest& request) {
+  return request.metrics || has_trait(request.policy, &PolicyTraits::needs_future);
+}
+
+OfLayer states_of_layer(const Trace& trace, const ReplayRequest& request, int layer,
+                        const StateParts& parts, Progress& progress) {
+  StateParts by_block = parts;
+  by_block.output_weights = false;  // these are not of tokens
+  if (holds_layers(request) || layer_bytes(trace, by_block) <= kLargeLayer) {
+    return {layer_states(request.states, trace, layer, parts, progress), nullptr};
+  }
+  LayerStates weights;
+  for (int q = 0; parts.output_weights && q < trace.model().num_heads; ++q) {
+    progress.check();
+    auto weight = trace.output_weight(layer, q);
+    if (weight) weights.output_weights.push_back(std::move(*weight));
+  }
+  return {std::make_shared<const LayerStates>(std::move(weights)),
+          std::make_unique<StateRows>(trace, layer, by_block)};
+}
+
 /// Says where merging left fewer entries than there was room for.
 void note_unused_budget(Replay& replay) {
   long merging = 0, fewer = 0;
@@ -158,7 +188,8 @@ Replay replay(const Trace& trace, const ReplayRequest& request, Progress& progre
   const auto compute = [&](std::size_t index, const HeadLoop& for_heads) {
     progress.check();
     const int layer = order[index];
-    const auto states = layer_states(request.states, trace, layer, parts, progress);
+    const OfLayer source = states_of_layer(trace, request, layer, parts, progress);
+    const std::shared_ptr<const LayerStates>& states = source.states;
     LayerContext context = common;
     context.layer = layer;
     context.model = trace.layer_model(layer);
@@ -177,7 +208,8 @@ Replay replay(const Trace& trace, const ReplayRequest& request, Progress& progre
                                   {},
                                   true,
                                   -1,
-                                  result.acts_until},
+                                  result.acts_until,
+                                  source.rows.get()},
                                  progress);
     if (on_layer) {
       const std::lock_guard lock(reporting);
@@ -185,10 +217,12 @@ Replay replay(const Trace& trace, const ReplayRequest& request, Progress& progre
     }
   };
   const auto first = std::find(order.begin(), order.end(), request.first_layer);
-  for_layers(order.size(),
-             {request.threads, request.background,
-              first == order.end() ? -1 : static_cast<int>(first - order.begin())},
-             compute);
+  LayerLoop loop{request.threads, request.background,
+                 first == order.end() ? -1 : static_cast<int>(first - order.begin())};
+  if (holds_layers(request)) {
+    loop.most_at_once = layers_at_once(layer_bytes(trace, parts), kLargeLayer);
+  }
+  for_layers(order.size(), loop, compute);
   for (std::vector<HeadReplay>& layer : layers) {
     for (HeadReplay& head : layer) result.heads.push_back(std::move(head));
   }

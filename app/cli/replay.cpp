@@ -17,6 +17,7 @@
 #include "analysis/error.h"
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/output_file.h"
+#include "analysis/replay/measure_replay.h"
 #include "analysis/replay/replay_json.h"
 #include "analysis/trace/compression_words.h"
 #include "app/cli/commands.h"
@@ -34,6 +35,25 @@ struct Options {
   std::optional<Compression> compression;
   std::optional<int> explain;
 };
+
+constexpr const char* kNoMeasures = "none";  // of --measures
+constexpr const char* kMass = "retained_mass";
+constexpr const char* kPerturbation = "perturbation_l1";
+constexpr const char* kBound = "bound_l1";
+constexpr const char* kLogDeterminant = "log_pseudo_determinant";
+
+/// What the table shows. Of the last step alone only that step is measured: a long trace then needs
+/// neither the memory nor the time that the measures of all steps take.
+Replay replay_for_table(const Trace& trace, ReplayRequest request, bool last_step_only) {
+  Progress progress;
+  if (!last_step_only || !request.metrics) return replay(trace, request, progress);
+  request.metrics = false;
+  Replay replayed = replay(trace, request, progress);
+  MeasureRequest wanted;
+  wanted.measures = {kMass, kPerturbation, kBound, kLogDeterminant};
+  wanted.steps = {static_cast<int>(replayed.blocks.size()) - 1};
+  return measure_replay(trace, replayed, wanted, progress);
+}
 
 /// The mean over the query heads, as text; "-" where it is not a number.
 std::string mean_text(const StepRecord& record, const char* measure) {
@@ -65,9 +85,9 @@ void write_table(const Replay& replay, const Options& options, const ReplayJsonO
       const StepRecord& record = head.steps[step];
       out.write(fmt::format("{:>5} {:>5} {:>5} {:>7} {:>7} {:>5} {:>10} {:>12} {:>12} {:>9.2f}\n",
                             head.layer, head.head, step, record.cache_size, record.retained,
-                            record.ties, mean_text(record, "retained_mass"),
-                            mean_text(record, "perturbation_l1"), mean_text(record, "bound_l1"),
-                            measure_at(require_measure("log_pseudo_determinant"), record)));
+                            record.ties, mean_text(record, kMass), mean_text(record, kPerturbation),
+                            mean_text(record, kBound),
+                            measure_at(require_measure(kLogDeterminant), record)));
     }
   }
 }
@@ -90,10 +110,15 @@ int run_replay(const Options& options) {
     shown.heads = parse_index_list(options.heads, "head", trace.model().num_kv_heads);
   }
   shown.last_step_only = options.steps == "last";
+  request.metrics = options.measures != std::vector<std::string>{kNoMeasures};
   for (const std::string& name : options.measures) {
-    if (name != "all") require_measure(name);
+    if (name != kNoMeasures) {
+      if (name != "all") require_measure(name);
+    } else if (request.metrics) {
+      throw UsageError("--measures none: nothing else may stand beside none");
+    }
   }
-  request.measures = options.measures;
+  if (request.metrics) request.measures = options.measures;
 
   if (options.explain) {
     const ExplainOptions what = {*options.explain, request.layers, shown.heads,
@@ -101,14 +126,14 @@ int run_replay(const Options& options) {
     run_explain(trace, options.trace, std::move(request), what);
     return 0;
   }
-  Progress progress;
   if (options.json.empty()) {
-    const Replay result = replay(trace, request, progress);
+    const Replay result = replay_for_table(trace, request, shown.last_step_only);
     OutputFile out("-");
     write_table(result, options, shown, out);
     out.finish();
     return 0;
   }
+  Progress progress;
   OutputFile out(options.json);  // first: an unwritable target is known before the work
   const Replay result = replay(trace, request, progress);
   write_replay_json(result, options.trace, shown, [&](std::string_view text) { out.write(text); });
@@ -136,7 +161,8 @@ void add_replay(CLI::App& app, Action& action) {
       ->check(CLI::IsMember({"all", "last"}));
   verb->add_option("--json", options->json, "Write JSON to a file, or to standard output with -");
   verb->add_option("--measures", options->measures,
-                   "With --json: expensive measures to compute too, by name, or all")
+                   "With --json: expensive measures to compute too, by name, or all; none: "
+                   "measure nothing, which a long trace needs much less memory for")
       ->delimiter(',');
   verb->add_option(
       "--explain", options->explain,

@@ -1,8 +1,11 @@
 #pragma once
 
+#include <algorithm>
 #include <ctime>
+#include <filesystem>
 #include <fstream>
 #include <string>
+#include <system_error>
 
 namespace kvloupe {
 
@@ -11,6 +14,18 @@ inline double processor_seconds() {
   timespec now{};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+/// Of the thread of this process that has had most: what a machine with idle cores takes at least.
+inline double busiest_thread_seconds() {
+  double most = 0.0;
+  std::error_code gone;  // a thread may end meanwhile
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task", gone)) {
+    double nanoseconds = 0.0;
+    std::ifstream(task.path() / "schedstat") >> nanoseconds;
+    most = std::max(most, 1e-9 * nanoseconds);
+  }
+  return most;
 }
 
 /// Peak of the resident memory, MB.

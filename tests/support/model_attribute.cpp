@@ -1,5 +1,8 @@
 #include "tests/support/model_attribute.h"
 
+#include <cstdint>
+#include <string>
+
 #include "analysis/trace/hdf5.h"
 
 namespace kvloupe::test {
@@ -12,6 +15,20 @@ void write_model_attribute(const std::filesystem::path& trace, const std::string
   const hdf5::Handle model = hdf5::open_group(file, "/model");
   if (H5Aexists(model, name.c_str()) > 0) H5Adelete(model, name.c_str());
   hdf5::write_attribute(model, name.c_str(), text);
+}
+
+void repeat_layer(const std::filesystem::path& trace, int layers) {
+  const hdf5::Lock lock;
+  const hdf5::Handle file(H5Fopen(trace.c_str(), H5F_ACC_RDWR, H5P_DEFAULT), H5Fclose,
+                          "cannot open " + trace.string());
+  const hdf5::Handle model = hdf5::open_group(file, "/model");
+  hdf5::check(H5Adelete(model, "num_layers"), "no number of layers");
+  hdf5::write_attribute(model, "num_layers", std::int64_t{layers});
+  for (int layer = 1; layer < layers; ++layer) {
+    const std::string name = "/layers/" + std::to_string(layer);
+    hdf5::check(H5Lcreate_hard(file, "/layers/0", file, name.c_str(), H5P_DEFAULT, H5P_DEFAULT),
+                "cannot link " + name);
+  }
 }
 
 void write_token_texts(const std::filesystem::path& trace, const std::vector<std::string>& texts) {

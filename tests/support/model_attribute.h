@@ -10,6 +10,10 @@ namespace kvloupe::test {
 void write_model_attribute(const std::filesystem::path& trace, const std::string& name,
                            const std::string& text);
 
+/// Makes the layers of a finished trace of one layer so many: the others are the same data under
+/// other names, so that the file is as large as before.
+void repeat_layer(const std::filesystem::path& trace, int layers);
+
 /// Gives the tokens of a finished trace these texts, over and over.
 void write_token_texts(const std::filesystem::path& trace, const std::vector<std::string>& texts);
 

@@ -1,0 +1,91 @@
+#include "analysis/record/head_states.h"
+
+#include <cstdint>
+#include <utility>
+
+#include "analysis/metric/attention.h"
+
+namespace kvloupe {
+
+std::size_t layer_bytes(const Trace& trace, const StateParts& parts) {
+  const ModelInfo& model = trace.model();
+  const auto tokens = static_cast<std::size_t>(trace.length());
+  const auto query_heads = static_cast<std::size_t>(model.num_heads);
+  const auto heads = static_cast<std::size_t>(model.num_kv_heads);
+  const auto d = static_cast<std::size_t>(model.head_dim);
+  std::size_t floats = heads * tokens * d * (parts.values ? 2 : 1);
+  if (parts.queries) floats += query_heads * tokens * d;
+  if (parts.value_norms && trace.has_output_weight()) floats += 2 * query_heads * tokens;
+  if (parts.logsumexp) floats += query_heads * tokens;
+  std::size_t bytes = floats * sizeof(float);
+  if (parts.output_weights && trace.has_output_weight()) {  // mostly held as halves
+    bytes += query_heads * d * static_cast<std::size_t>(model.hidden_size) * sizeof(std::uint16_t);
+  }
+  return bytes;
+}
+
+LayerStates load_head_states(const Trace& trace, int layer, int head, const StateParts& parts,
+                             Progress& progress) {
+  const ModelInfo& model = trace.model();
+  const auto heads = static_cast<std::size_t>(model.num_kv_heads);
+  const auto query_heads = static_cast<std::size_t>(model.num_heads);
+  const auto h = static_cast<std::size_t>(head);
+  LayerStates states;
+  progress.check();
+  states.keys.resize(heads);
+  states.keys[h] = trace.key(layer, head);
+  if (parts.values) {
+    states.values.resize(heads);
+    states.values[h] = trace.value(layer, head);
+  }
+  if (parts.queries) states.queries.resize(query_heads);
+  if (parts.logsumexp) states.logsumexp.resize(query_heads);
+  if (parts.value_norms && trace.has_output_weight()) {
+    states.value_norms_l1.resize(query_heads);
+    states.value_norms_l2.resize(query_heads);
+  }
+  const int group = model.group_size();
+  for (int query_head = head * group; query_head < (head + 1) * group; ++query_head) {
+    progress.check();
+    const auto index = static_cast<std::size_t>(query_head);
+    if (parts.queries) states.queries[index] = trace.query(layer, query_head);
+    if (parts.output_weights) {
+      if (auto weight = trace.output_weight(layer, query_head)) {
+        states.output_weights.resize(query_heads);
+        states.output_weights[index] = std::move(*weight);
+      }
+    }
+    if (!states.value_norms_l1.empty()) {
+      states.value_norms_l1[index] = trace.value_out_norm(layer, query_head, Norm::l1);
+      states.value_norms_l2[index] = trace.value_out_norm(layer, query_head, Norm::l2);
+    }
+    if (parts.logsumexp) {
+      const Matrix own = parts.queries ? Matrix() : trace.query(layer, query_head);
+      const Matrix& queries = parts.queries ? states.queries[index] : own;
+      states.logsumexp[index] = trusted_logsumexp(
+          trace.attention_logsumexp(layer, query_head), view(queries), view(states.keys[h]),
+          trace.attention(layer).of(query_head), trace.window(layer), progress);
+    }
+  }
+  return states;
+}
+
+HeadStates::HeadStates(LayerStatesCache* cache, const Trace& trace, int layer,
+                       const StateParts& parts, std::size_t most_bytes, Progress& progress)
+    : trace_(trace), layer_(layer), parts_(parts), progress_(progress) {
+  if (layer_bytes(trace, parts) > most_bytes) return;
+  held_ = layer_states(cache, trace, layer, parts, progress);
+}
+
+std::shared_ptr<const LayerStates> HeadStates::of(int head) const {
+  if (held_) return held_;
+  return std::make_shared<const LayerStates>(
+      load_head_states(trace_, layer_, head, parts_, progress_));
+}
+
+Matrix HeadStates::queries_of_token(int token) const {
+  if (held_) return kvloupe::queries_of_token(trace_, *held_, layer_, token);
+  return trace_.queries_of_token(layer_, token);
+}
+
+}  // namespace kvloupe
