@@ -26,6 +26,7 @@ struct LayerReplayInput {
   bool measured_trace = true;                        // also measure what is of the trace alone
   int last_step = -1;                                // what comes after it is left out; -1: nothing
   int acts_until = std::numeric_limits<int>::max();  // Replay::acts_until
+  SharedMeasures* shared = nullptr;                  // with other replays of the trace
 };
 
 /// Runs the policy over the states of one layer, step by step: result [Hk]. Advances the progress

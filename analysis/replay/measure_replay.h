@@ -11,6 +11,7 @@
 namespace kvloupe {
 
 class LayerStatesCache;  // record/layer_states.h
+class SharedMeasures;    // measure/shared_measures.h
 
 /// What to measure of a replay that is there.
 struct MeasureRequest {
@@ -19,11 +20,13 @@ struct MeasureRequest {
   std::vector<int> steps = {};
   std::vector<int> layers = {};  // empty: all of the replay
   int head = -1;                 // of each layer; -1: all
+  bool summary = false;          // only what measure_of() reads, of these steps
 
   // How, not what: results do not depend on these.
   bool background = false;
   LayerStatesCache* states = nullptr;
-  int threads = 0;  // 0: all cores
+  SharedMeasures* shared = nullptr;  // with other replays of the trace
+  int threads = 0;                   // 0: all cores
 };
 
 /// The replay's heads that are asked for, with the values of the measures asked for and of no
