@@ -121,7 +121,7 @@ int wait_for_any() {
     MPI_Status status;
     MPI_Iprobe(MPI_ANY_SOURCE, kAsk, MPI_COMM_WORLD, &there, &status);
     if (there != 0) return status.MPI_SOURCE;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
   }
 }
 
@@ -143,13 +143,14 @@ void hand_out(int workers, const std::filesystem::path& study, const std::filesy
   while (workers > 0) {
     const int worker = wait_for_any();
     const std::string outcome = receive(worker, kAsk);
+    std::optional<StudyTask> task;
+    guarded([&] { task = run->next(worker); });
+    // The worker computes while its last outcome is written.
+    send(task ? to_bytes(*task) : "", worker, kAnswer);
+    if (!task) --workers;
     guarded([&] {
       if (!outcome.empty()) run->record(outcome_of(outcome));
     });
-    std::optional<StudyTask> task;
-    guarded([&] { task = run->next(worker); });
-    send(task ? to_bytes(*task) : "", worker, kAnswer);
-    if (!task) --workers;
   }
   if (failure) std::rethrow_exception(failure);
   run->finish();
