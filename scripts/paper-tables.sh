@@ -20,7 +20,7 @@ table() { # NAME RESULTS...
   studies=
   for study in "$@"; do
     files="$files $out/$study.sqlite"
-    studies="$studies [$study.json](../assets/studies/$study.json)"
+    studies="$studies${studies:+,} [$study.json](../assets/studies/$study.json)"
   done
   echo
   "$kvloupe" study $files --table "$name"
@@ -34,11 +34,14 @@ table() { # NAME RESULTS...
 # Tables in the layouts of papers
 
 `scripts/paper-tables.sh` wrote this page. Each table has the rows and columns of a published one, filled by a study
-([studies.md](studies.md#tables-in-the-layouts-of-papers)) of the demo model. The papers measure large models on LongBench, which the demo model cannot read: its tasks are
-needles (`needle_found`), one of four needles asked for (`answer_found`), and texts of which the share of tokens with the full
-cache's most probable next token is given (`perplexity_same_top1`; 100 for the full cache by definition). A study of another model is the
-same file with another `model` and its `prompts`. Few prompts stand behind each number: read the intervals. Nothing here says
-how the policies do in large models.
+([studies.md](studies.md#tables-in-the-layouts-of-papers)) of the demo model. The papers measure large models on LongBench,
+which the demo model cannot read. Its tasks are needles (`needle_found`), one of four needles that is asked for
+(`answer_found`), and texts, of which the table has the share of tokens with the full cache's most probable next token
+(`perplexity_same_top1`; 100 for the full cache by definition). A study of another model is the same file with another
+`model` and its `prompts`. All six studies together are 3 260 runs of 256 or 512 tokens. Few prompts stand behind each
+number: read the intervals. Nothing here says how the policies do in large models.
+
+    kvloupe-capture study assets/studies/NAME.json -o NAME.sqlite
 END
   table keydiff-8 keydiff-8
   table keydiff-11 keydiff-11

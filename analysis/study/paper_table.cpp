@@ -188,6 +188,11 @@ class Filling {
     cell.wanted = static_cast<int>(part.prompts[place].size());
     const auto found = part.values.find({place, policy, budget});
     if (found != part.values.end()) set(cell, found->second, measures_[c]);
+    if (policy == kFullCache && measures_[c].of_full_cache && cell.value) {
+      // Known, not measured.
+      cell.value->low = cell.value->high = cell.value->mean;
+      cell.interval = false;
+    }
     return cell;
   }
 
@@ -245,16 +250,19 @@ class Filling {
     for (TableCell* one : cells) {
       if (one->value) known.push_back(one);
     }
-    const auto less = [](const TableCell* a, const TableCell* b) {
-      return a->value->mean < b->value->mean;
-    };
     if (known.size() < 2) return;
+    // As they are shown: what looks equal is.
+    const auto shown = [](const TableCell* one) {
+      const double unit = std::pow(10.0, one->decimals < 0 ? 12 : one->decimals);
+      return std::round(one->value->mean * unit) / unit;
+    };
+    const auto less = [&](const TableCell* a, const TableCell* b) { return shown(a) < shown(b); };
     const auto [least, most] = std::minmax_element(known.begin(), known.end(), less);
-    const double low = (*least)->value->mean, high = (*most)->value->mean;
+    const double low = shown(*least), high = shown(*most);
     const double best = better == Better::larger ? high : low;
     const double rounding = 1e-12 * std::max(std::abs(low), std::abs(high));
     if (high - low <= rounding) return;
-    for (TableCell* one : known) one->best = std::abs(one->value->mean - best) <= rounding;
+    for (TableCell* one : known) one->best = std::abs(shown(one) - best) <= rounding;
   }
 
   Better direction(std::size_t c) const { return measures_[c < measures_.size() ? c : 0].better; }
@@ -383,22 +391,28 @@ class Filling {
     filled_.head = {upper, lower};
     for (const Part& part : parts_) {
       const std::size_t first = filled_.rows.size();
-      const std::size_t rows = columns_.size() + (averaged_ ? 1 : 0);
-      for (std::size_t c = 0; c < rows; ++c) {
+      std::vector<std::size_t> own;  // the tasks of this part
+      for (std::size_t c = 0; c < columns_.size(); ++c) {
+        if (std::count(part.columns.begin(), part.columns.end(), columns_[c]) > 0) own.push_back(c);
+      }
+      const std::size_t rows = own.size() + (averaged_ && own.size() > 1 ? 1 : 0);
+      for (std::size_t r = 0; r < rows; ++r) {
+        const bool task = r < own.size();
+        const std::size_t c = task ? own[r] : columns_.size();
         Row row;
         row.model = part.model;
         row.compression = part.compression;
-        row.first_of_part = c == 0;
-        row.labels = {c < columns_.size() ? column_name(c) : std::string("Ave.")};
+        row.first_of_part = r == 0;
+        row.labels = {task ? column_name(c) : std::string("Ave.")};
         const auto add = [&](const std::string& policy, const std::string& budget,
                              const PaperPolicy* named) {
-          if (c < columns_.size()) {
+          if (task) {
             row.cells.push_back(cell(part, c, policy, budget, named));
             return;
           }
           std::vector<TableCell> above;
-          for (std::size_t r = 0; r < columns_.size(); ++r)
-            above.push_back(filled_.rows[first + r].cells[row.cells.size()]);
+          for (std::size_t task_row = 0; task_row < own.size(); ++task_row)
+            above.push_back(filled_.rows[first + task_row].cells[row.cells.size()]);
           row.cells.push_back(average(part, above, policy, budget, named));
         };
         add(kFullCache, kFullCache, nullptr);

@@ -184,7 +184,9 @@ TEST_F(PaperTables, KeyDiffsTableHasPoliciesAndBudgetsDownAndTasksAcross) {
   EXPECT_FALSE(cell(table, "h2o", "10%", "Needles found, 256 tokens").best);
   // What the full cache has by the measure's formula is known; what nobody ran is not.
   EXPECT_EQ(cell(table, "full", "full", "Same top-1 token, story").value->mean, 100.0);
+  EXPECT_FALSE(cell(table, "full", "full", "Same top-1 token, story").interval);
   EXPECT_EQ(cell(table, "full", "full", "Needles found, 512 tokens").value->mean, 100.0);
+  EXPECT_TRUE(cell(table, "full", "full", "Needles found, 512 tokens").interval);
   EXPECT_FALSE(cell(table, "tova", "10%", "Needles found, 256 tokens").value);
   EXPECT_FALSE(cell(table, "tova", "10%", "Avg.").value);
   const TableCell& average = cell(table, "h2o", "20%", "Avg.");
