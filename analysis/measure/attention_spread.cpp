@@ -12,6 +12,7 @@ MeasureFamily attention_spread() {
       "Measured for the step's last query over the whole captured prefix, whatever the policy. A "
       "first stage with fewer entries cannot reach sigma = 0.5.";
   family.scope = MeasureScope::query_head;
+  family.of_full_cache = true;
   family.measures = {{.name = "half_mass_entries",
                       .title = "Entries that hold half the attention",
                       .unit = "entries",

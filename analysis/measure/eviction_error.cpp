@@ -46,9 +46,8 @@ void fill(const MeasuredStep& step, std::span<const std::int32_t> tokens,
           std::span<const double> attention, const std::vector<std::int32_t>& gone,
           double sink_share, std::span<double> values) {
   const Matrix present = values_of(step, tokens);
-  const std::vector<double> changes = caote_scores(attention, view(present));
   values[kSum] = 0.0;
-  for (const std::int32_t row : gone) values[kSum] += changes[static_cast<std::size_t>(row)];
+  for (const double change : caote_scores(attention, view(present), gone)) values[kSum] += change;
   values[kJoint] = joint_eviction_error(attention, view(present), gone, sink_share);
   if (values[kJoint] > 0.0) values[kRatio] = values[kSum] / values[kJoint];
 }

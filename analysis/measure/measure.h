@@ -79,7 +79,8 @@ struct MeasureFamily {
   /// Known at every step or at none: where one value is unknown, so is the mean. Else the mean is
   /// over the known values.
   bool at_every_step = false;
-  bool reads_scores = false;  // scores or fates of the decision, which a record does not hold
+  bool reads_scores = false;   // scores or fates of the decision, which a record does not hold
+  bool of_full_cache = false;  // values at a step are of the captured prefix, whatever the policy
   std::vector<MeasureInfo> measures;
 
   // At most one, the scope's own; none where all measures are read. `values` [measures] is NaN

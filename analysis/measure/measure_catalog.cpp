@@ -56,6 +56,26 @@ void for_families(MeasureScope scope, const MeasureChoice& choice, const Body& b
   }
 }
 
+bool only_of_last_step(const MeasureFamily& family) {
+  return std::all_of(family.measures.begin(), family.measures.end(),
+                     [](const MeasureInfo& info) { return info.summary == Summary::last; });
+}
+
+/// The values of the i-th query head of the group; of the full cache, they may be known from
+/// another replay.
+void measure_query_head(const MeasureFamily& family, MeasuredStep& step, int i, std::size_t number,
+                        std::span<double> values) {
+  const int query_head = step.first_query_head() + i;
+  if (!family.of_full_cache || step.shared() == nullptr)
+    return family.of_query_head(step, query_head, values);
+  const std::vector<double> known = step.shared()->values(step.place(query_head), number, [&] {
+    std::vector<double> computed(values.begin(), values.end());
+    family.of_query_head(step, query_head, computed);
+    return computed;
+  });
+  std::copy(known.begin(), known.end(), values.begin());
+}
+
 /// The mean over steps and query heads, by the family's way with what is not known.
 class Mean {
  public:
@@ -205,6 +225,17 @@ double measure_of(const Measure& measure, const HeadReplay& head) {
   return mean.value();
 }
 
+std::vector<std::string> with_made_of(std::span<const std::string> names) {
+  std::vector<std::string> result;
+  for (const std::string& name : names) {
+    result.push_back(name);
+    if (name == "all") continue;
+    for (const std::string& part : with_made_of(require_measure(name).info->made_of))
+      result.push_back(part);
+  }
+  return result;
+}
+
 StateParts parts_read(const MeasureChoice& choice, const PolicySpec& policy) {
   StateParts parts = StateParts::keys_only();
   for (const Measure& measure : all_measures()) {
@@ -221,10 +252,14 @@ bool reads_scores(const MeasureChoice& choice, const PolicySpec& policy) {
       });
 }
 
-void measure_step(MeasuredStep& step, const MeasureChoice& choice, StepRecord& record) {
+void measure_step(MeasuredStep& step, const MeasureChoice& choice, bool last, StepRecord& record) {
   record.values.assign(static_cast<std::size_t>(slots(MeasureScope::step)), kUnknown);
+  const auto measured = [&](const MeasureFamily& family) {
+    return applies_to(family, step.policy()) &&
+           (!choice.summary || last || !only_of_last_step(family));
+  };
   for_families(MeasureScope::step, choice, [&](const MeasureFamily& family, std::size_t first) {
-    if (!applies_to(family, step.policy())) return;
+    if (!measured(family)) return;
     family.of_step(step, std::span(record.values).subspan(first, family.measures.size()));
   });
   const auto per_query_head = static_cast<std::size_t>(slots(MeasureScope::query_head));
@@ -234,9 +269,9 @@ void measure_step(MeasuredStep& step, const MeasureChoice& choice, StepRecord& r
     values.assign(per_query_head, kUnknown);
     for_families(MeasureScope::query_head, choice,
                  [&](const MeasureFamily& family, std::size_t first) {
-                   if (!applies_to(family, step.policy())) return;
-                   family.of_query_head(step, step.first_query_head() + static_cast<int>(i),
-                                        std::span(values).subspan(first, family.measures.size()));
+                   if (!measured(family)) return;
+                   measure_query_head(family, step, static_cast<int>(i), first,
+                                      std::span(values).subspan(first, family.measures.size()));
                  });
   }
 }

@@ -47,14 +47,20 @@ std::size_t first_measured_step(const HeadReplay& head);
 struct MeasureChoice {
   bool cheap = true;                        // all that are not on request
   std::span<const std::string> names = {};  // and these; "all": every one
+  /// Only what measure_of() reads: steps from the first eviction on, and of families whose measures
+  /// all stand for the last step, that step.
+  bool summary = false;
 };
+/// These, and the measures per step whose values they are made of.
+std::vector<std::string> with_made_of(std::span<const std::string> names);
 /// What states computing them for this policy reads, beyond keys and the steps' last queries.
 StateParts parts_read(const MeasureChoice& choice, const PolicySpec& policy);
 /// Whether one of them that applies to the policy is made of its scores or fates.
 bool reads_scores(const MeasureChoice& choice, const PolicySpec& policy);
 
-/// Fills the record's values of a step, and a head's values of the trace.
-void measure_step(MeasuredStep& step, const MeasureChoice& choice, StepRecord& record);
+/// Fills the record's values of a step, and a head's values of the trace. `last`: the replay's last
+/// step.
+void measure_step(MeasuredStep& step, const MeasureChoice& choice, bool last, StepRecord& record);
 std::vector<double> measure_head(const MeasuredHead& head, const MeasureChoice& choice);
 
 }  // namespace kvloupe

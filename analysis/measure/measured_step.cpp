@@ -27,7 +27,8 @@ MeasuredStep::MeasuredStep(Input input)
     : input_(std::move(input)),
       first_token_(first_seen(input_.block.end - 1, input_.context.model.sliding_window)),
       logits_(static_cast<std::size_t>(group())),
-      attention_(static_cast<std::size_t>(group())) {
+      attention_(static_cast<std::size_t>(group())),
+      shared_(static_cast<std::size_t>(group())) {
   if (leaving().token >= 0) kept_.push_back(leaving().token - first_token_);
   for (const std::int32_t token : cache().tokens()) kept_.push_back(token - first_token_);
 }
@@ -78,13 +79,29 @@ std::vector<float> MeasuredStep::logits_over(const MatrixView& keys, int query_h
   return attention_logits(last_query(query_head), keys, rule(query_head));
 }
 
+const FullAttention* MeasuredStep::from_shared(int query_head) {
+  if (input_.shared == nullptr) return nullptr;
+  auto& own = shared_[static_cast<std::size_t>(query_head - first_query_head())];
+  if (!own) {
+    own = input_.shared->attention(place(query_head), [&] {
+      FullAttention computed;
+      computed.logits = logits_over(seen_keys(), query_head);
+      computed.attention = softmax(computed.logits, rule(query_head).sink);
+      return computed;
+    });
+  }
+  return own.get();
+}
+
 std::span<const float> MeasuredStep::logits(int query_head) {
+  if (const FullAttention* known = from_shared(query_head)) return known->logits;
   std::vector<float>& own = logits_[static_cast<std::size_t>(query_head - first_query_head())];
   if (own.empty()) own = logits_over(seen_keys(), query_head);
   return own;
 }
 
 std::span<const double> MeasuredStep::attention(int query_head) {
+  if (const FullAttention* known = from_shared(query_head)) return known->attention;
   std::vector<double>& own = attention_[static_cast<std::size_t>(query_head - first_query_head())];
   if (own.empty()) own = softmax(logits(query_head), rule(query_head).sink);
   return own;

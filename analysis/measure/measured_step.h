@@ -1,11 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "analysis/cache/head_cache.h"
 #include "analysis/matrix.h"
+#include "analysis/measure/shared_measures.h"
 #include "analysis/policy/policy.h"
 #include "analysis/record/layer_states.h"
 
@@ -40,6 +42,8 @@ class MeasuredStep {
     const HeadCache& cache;                 // after it
     LeavingEntry leaving;
     MatrixView last_queries;  // [Hq,d], of the block's last token; not scaled
+    SharedMeasures* shared =
+        nullptr;  // what is known from other replays of the trace; null: nothing
   };
   explicit MeasuredStep(Input input);
 
@@ -72,6 +76,10 @@ class MeasuredStep {
   /// [seen] = ‖v_i W_O‖ of a query head; empty where the trace has no output weights.
   std::span<const float> value_out_norms(int query_head, Norm norm) const;
 
+  SharedMeasures* shared() const { return input_.shared; }
+  SharedMeasures::Place place(int query_head) const {
+    return {input_.context.layer, query_head, input_.block.end - 1};
+  }
   /// [d]: the step's last query of a query head, as captured.
   std::span<const float> last_query(int query_head) const;
   /// Logits of that query with the full cache, over all entries that it sees: [seen].
@@ -92,13 +100,16 @@ class MeasuredStep {
  private:
   /// Logits of the last query over these keys [n,d].
   std::vector<float> logits_over(const MatrixView& keys, int query_head) const;
+  /// From other replays; null where nothing is shared.
+  const FullAttention* from_shared(int query_head);
 
   Input input_;
   int first_token_;
   std::vector<std::int32_t> kept_;
-  Matrix cache_values_;                         // [kept,d], where an entry leaves
-  std::vector<std::vector<float>> logits_;      // [G]; empty until asked for
-  std::vector<std::vector<double>> attention_;  // [G]
+  Matrix cache_values_;                                       // [kept,d], where an entry leaves
+  std::vector<std::vector<float>> logits_;                    // [G]; empty until asked for
+  std::vector<std::vector<double>> attention_;                // [G]
+  std::vector<std::shared_ptr<const FullAttention>> shared_;  // [G]; null until asked for
 };
 
 }  // namespace kvloupe

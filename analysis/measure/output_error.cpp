@@ -40,6 +40,7 @@ MeasureFamily output_norm() {
   family.name = "Size of the output";
   family.remark = "Measured for the step's last query with the full cache, before W_O.";
   family.scope = MeasureScope::query_head;
+  family.of_full_cache = true;
   family.measures = {
       {.name = "output_norm_l2",
        .title = "Output norm ‖o‖",

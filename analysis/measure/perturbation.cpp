@@ -21,8 +21,8 @@ QueryHeadMetrics of_cache(MeasuredStep& step, int query_head) {
                                step.cache_logits(query_head), step.cache_values(), weight,
                                step.rule(query_head).sink);
   }
-  return output_perturbation(step.logits(query_head), step.kept_rows(), step.seen_values(), weight,
-                             step.value_out_norms(query_head, Norm::l1),
+  return output_perturbation(step.logits(query_head), step.attention(query_head), step.kept_rows(),
+                             step.seen_values(), weight, step.value_out_norms(query_head, Norm::l1),
                              step.value_out_norms(query_head, Norm::l2),
                              step.rule(query_head).sink);
 }

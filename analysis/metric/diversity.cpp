@@ -13,8 +13,9 @@ struct Directions {
 
 Directions add_up(const MatrixView& keys, std::span<const std::int32_t> rows) {
   Directions result{Eigen::RowVectorXd::Zero(keys.cols()), 0.0};
+  Eigen::RowVectorXd key(keys.cols());
   for (const std::int32_t row : rows) {
-    const Eigen::RowVectorXd key = keys.row(row).cast<double>();
+    key = keys.row(row).cast<double>();
     const double norm = key.norm();
     if (norm == 0.0) continue;
     result.sum += key / norm;

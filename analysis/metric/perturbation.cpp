@@ -23,9 +23,10 @@ struct Split {
   double kept_mass = 0.0;  // S
 };
 
-Split split(std::span<const float> logits, std::span<const std::int32_t> kept, double sink) {
+Split split(std::span<const float> logits, std::span<const double> attention,
+            std::span<const std::int32_t> kept, double sink) {
   Split result;
-  result.evicted = softmax(logits, sink);
+  result.evicted.assign(attention.begin(), attention.end());
   result.kept_mass = sink_share(logits, sink);
   result.kept.assign(logits.size(), 0.0);
   std::vector<float> kept_logits;
@@ -105,8 +106,18 @@ QueryHeadMetrics output_perturbation(std::span<const float> logits,
                                      const OutputWeight* output_weight,
                                      std::span<const float> value_norms_l1,
                                      std::span<const float> value_norms_l2, double sink) {
+  return output_perturbation(logits, softmax(logits, sink), kept, values, output_weight,
+                             value_norms_l1, value_norms_l2, sink);
+}
+
+QueryHeadMetrics output_perturbation(std::span<const float> logits,
+                                     std::span<const double> attention,
+                                     std::span<const std::int32_t> kept, const MatrixView& values,
+                                     const OutputWeight* output_weight,
+                                     std::span<const float> value_norms_l1,
+                                     std::span<const float> value_norms_l2, double sink) {
   QueryHeadMetrics result;
-  const Split a = split(logits, kept, sink);
+  const Split a = split(logits, attention, kept, sink);
   result.retained_mass = a.kept_mass;
   if (values.rows() > 0) {
     // (A − A')V [d]: what is evicted, less what the others are given for it.

@@ -43,6 +43,13 @@ QueryHeadMetrics output_perturbation(std::span<const float> logits,
                                      std::span<const float> value_norms_l1,
                                      std::span<const float> value_norms_l2,
                                      double sink = LogitRule::kNoSink);
+/// The same where softmax(logits, sink) [n] is known.
+QueryHeadMetrics output_perturbation(std::span<const float> logits,
+                                     std::span<const double> attention,
+                                     std::span<const std::int32_t> kept, const MatrixView& values,
+                                     const OutputWeight* output_weight,
+                                     std::span<const float> value_norms_l1,
+                                     std::span<const float> value_norms_l2, double sink);
 
 /// The same for a cache with merged entries: the output of the cache, softmax of `cache_logits` [N]
 /// (scaled, log sizes added) over `cache_values` [N,d], compared with the output of the whole

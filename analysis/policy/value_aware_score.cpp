@@ -49,20 +49,30 @@ std::vector<double> as_attention(std::span<const float> scores) {
 }
 
 std::vector<double> caote_scores(std::span<const double> attention, const MatrixView& values) {
+  std::vector<std::int32_t> all(attention.size());
+  std::iota(all.begin(), all.end(), 0);
+  return caote_scores(attention, values, all);
+}
+
+std::vector<double> caote_scores(std::span<const double> attention, const MatrixView& values,
+                                 std::span<const std::int32_t> rows) {
   const double all = std::accumulate(attention.begin(), attention.end(), 0.0);
-  const Eigen::VectorXd output = weighted_sum(attention, values);
-  std::vector<double> result(attention.size());
-  for (std::size_t j = 0; j < attention.size(); ++j) {
+  const Eigen::VectorXd output = weighted_sum(attention, values) / all;
+  std::vector<double> result;
+  result.reserve(rows.size());
+  for (const std::int32_t row : rows) {
+    const auto j = static_cast<std::size_t>(row);
     const double others = mass_without(attention, j, all);
     if (!(others > 0.0)) {
-      result[j] = std::numeric_limits<double>::infinity();
+      result.push_back(std::numeric_limits<double>::infinity());
     } else if (attention[j] > 0.5 * all) {
       std::vector<double> rest(attention.begin(), attention.end());
       rest[j] = 0.0;
-      result[j] = attention[j] / all * distance(weighted_sum(rest, values) / others, values, j);
+      result.push_back(attention[j] / all *
+                       distance(weighted_sum(rest, values) / others, values, j));
     } else {
       // ‖(o − h_j v_j)/(1 − h_j) − v_j‖ = ‖o − v_j‖/(1 − h_j): nothing cancels up to a half.
-      result[j] = attention[j] / others * distance(output / all, values, j);
+      result.push_back(attention[j] / others * distance(output, values, j));
     }
   }
   return result;

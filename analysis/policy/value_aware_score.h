@@ -19,6 +19,9 @@ std::vector<double> as_attention(std::span<const float> scores);
 /// h_j·‖(Σ_{i≠j} h_i v_i)/(Σ_{i≠j} h_i) − v_j‖; infinite ("never evict") if the other mass is 0.
 /// `attention` [n], not negative, sum 1; `values` [n,d]. Result [n].
 std::vector<double> caote_scores(std::span<const double> attention, const MatrixView& values);
+/// The same for some rows alone: [rows].
+std::vector<double> caote_scores(std::span<const double> attention, const MatrixView& values,
+                                 std::span<const std::int32_t> rows);
 
 /// The same with the plain mean of the values in place of o, and 1 − h_j at least 1e-6 (FastCAOTE,
 /// eq. 23).

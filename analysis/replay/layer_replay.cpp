@@ -104,8 +104,13 @@ std::vector<HeadReplay> replay_layer(const LayerReplayInput& input, Progress& pr
       replay.fates.resize(input.blocks.size());
     }
     if (input.metrics && input.measured_trace) {
-      replay.trace_values =
-          measure_head({input.states, input.context, head, progress, input.tokens}, input.measures);
+      const auto compute = [&] {
+        return measure_head({input.states, input.context, head, progress, input.tokens},
+                            input.measures);
+      };
+      replay.trace_values = input.shared != nullptr
+                                ? input.shared->of_trace(input.context.layer, head, compute)
+                                : compute();
     }
   }
   const auto for_heads = [&](const std::function<void(int)>& body) {
@@ -118,9 +123,11 @@ std::vector<HeadReplay> replay_layer(const LayerReplayInput& input, Progress& pr
   StateRows& rows = input.rows != nullptr ? *input.rows : held;
   const std::size_t end =
       input.last_step < 0 ? input.blocks.size() : static_cast<std::size_t>(input.last_step) + 1;
+  std::vector<char> evicted(heads.size(), 0);  // whether anything has left a head
   for (std::size_t step = 0; step < end; ++step) {
     progress.check();
-    const bool measured =
+    const bool last = step + 1 == input.blocks.size();
+    const bool any_measured =
         input.metrics && (input.measured_steps.empty() ||
                           std::binary_search(input.measured_steps.begin(),
                                              input.measured_steps.end(), static_cast<int>(step)));
@@ -133,11 +140,11 @@ std::vector<HeadReplay> replay_layer(const LayerReplayInput& input, Progress& pr
     states.keys = std::move(of_block.keys);
     states.values = std::move(of_block.values);
     if (input.rows == nullptr) states.whole = &whole;
-    states.last = step + 1 == input.blocks.size();
+    states.last = last;
     states.acts = block.end <= input.acts_until;
     std::vector<HeadDecision> decisions = layer.step(states);
     const Matrix last_queries =
-        measured ? token_rows(input.states.queries, block.end - 1) : Matrix();
+        any_measured ? token_rows(input.states.queries, block.end - 1) : Matrix();
 
     for_heads([&](int head) {
       HeadReplay& replay = heads[static_cast<std::size_t>(head)];
@@ -146,6 +153,9 @@ std::vector<HeadReplay> replay_layer(const LayerReplayInput& input, Progress& pr
       const HeadCache& cache = layer.head(head);
       // Before the eviction.
       const std::vector<std::int32_t> present(cache.tokens().begin(), cache.tokens().end());
+      if (decision.kept.size() < present.size()) evicted[static_cast<std::size_t>(head)] = 1;
+      const bool measured = any_measured && (!input.measures.summary || last ||
+                                             evicted[static_cast<std::size_t>(head)] != 0);
       record.cache_size = static_cast<int>(present.size());
       record.retained = static_cast<int>(decision.kept.size());
       record.seen = block.end - first_seen(block.end, model.sliding_window);
@@ -163,8 +173,9 @@ std::vector<HeadReplay> replay_layer(const LayerReplayInput& input, Progress& pr
       layer.carry_out(head, decision);
       if (measured) {
         MeasuredStep of({input.states, input.context, input.policy, head, states.step, block,
-                         present, decision, cache, std::move(leaving), view(last_queries)});
-        measure_step(of, input.measures, record);
+                         present, decision, cache, std::move(leaving), view(last_queries),
+                         input.shared});
+        measure_step(of, input.measures, last, record);
       }
       if (head == input.scores_head) {
         replay.scores[step] = std::move(decision.scores);

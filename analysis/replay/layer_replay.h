@@ -31,6 +31,7 @@ struct LayerReplayInput {
   /// Where the states come from block by block; null: from `states`. Then nothing can be measured,
   /// and no policy sees the future.
   StateRows* rows = nullptr;
+  SharedMeasures* shared = nullptr;  // with other replays of the trace
 };
 
 /// Runs the policy over the states of one layer, step by step: result [Hk]. Advances the progress

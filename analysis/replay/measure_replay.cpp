@@ -29,16 +29,16 @@ struct Measuring {
   std::vector<int> steps = {};  // ascending
   RoleTokens tokens = {};
   const SequenceTables* tables = nullptr;
+  SharedMeasures* shared = nullptr;
 };
 
 void add_measures(const std::vector<std::string>& names, Measuring& what) {
-  for (const std::string& name : names) {
+  what.names = with_made_of(names);
+  for (const std::string& name : what.names) {
     const Measure& measure = require_measure(name);
-    what.names.push_back(name);
     const MeasureScope scope = measure.family->scope;
     what.per_step |= scope == MeasureScope::query_head || scope == MeasureScope::step;
     what.of_trace |= scope == MeasureScope::trace;
-    add_measures(measure.info->made_of, what);
   }
 }
 
@@ -87,8 +87,10 @@ void measure_record(const Measuring& what, const LayerStates& states, const Laye
     begin = end;
   }
   MeasuredStep measured({states, context, what.policy, head.head, step, block, present, decision,
-                         cache, leaving_entry_of(what, states, head, step), last_queries});
-  measure_step(measured, what.choice, head.steps[static_cast<std::size_t>(step)]);
+                         cache, leaving_entry_of(what, states, head, step), last_queries,
+                         what.shared});
+  const bool last = step + 1 == static_cast<int>(what.replay.blocks.size());
+  measure_step(measured, what.choice, last, head.steps[static_cast<std::size_t>(step)]);
 }
 
 /// Takes the values of a replay of the same layer.
@@ -109,8 +111,11 @@ void take_values(std::vector<HeadReplay>& heads, std::vector<HeadReplay> replaye
 /// Measures a head of the trace alone.
 void measure_trace(const Measuring& what, const LayerStates& states, const LayerContext& context,
                    HeadReplay& head, Progress& progress) {
+  const auto compute = [&] {
+    return measure_head({states, context, head.head, progress, &what.tokens}, what.choice);
+  };
   head.trace_values =
-      measure_head({states, context, head.head, progress, &what.tokens}, what.choice);
+      what.shared != nullptr ? what.shared->of_trace(context.layer, head.head, compute) : compute();
 }
 
 /// Whether the records do not say all, so that the layer must be replayed.
@@ -146,6 +151,7 @@ void measure_layer(const Measuring& what, int layer, const MeasureRequest& reque
     input.last_step = what.steps.back();
     input.measured_trace = false;
     input.acts_until = what.replay.acts_until;
+    input.shared = what.shared;
     return take_values(heads, replay_layer(input, part), what.steps);
   }
   const HeadStates states(request.states, what.trace, layer, parts, request.most_layer_bytes,
@@ -163,6 +169,9 @@ void measure_layer(const Measuring& what, int layer, const MeasureRequest& reque
     if (what.of_trace) measure_trace(what, *own, of_head, head, progress);
     for (std::size_t step = 0; step < queries.size(); ++step) {
       progress.check();
+      if (what.choice.summary && what.steps[step] < static_cast<int>(first_measured_step(head))) {
+        continue;
+      }
       measure_record(what, *own, of_head, view(queries[step]), what.steps[step], head);
     }
   });
@@ -212,7 +221,8 @@ Replay measure_replay(const Trace& trace, const Replay& replay, const MeasureReq
   const SequenceTables tables(trace, known_end(trace, replay.acts_until), &progress);
   what.tables = &tables;
   add_measures(request.measures, what);
-  what.choice = {false, what.names};
+  what.choice = {false, what.names, request.summary};
+  what.shared = request.shared;
   what.reads_scores = reads_scores(what.choice, what.policy);
   what.steps = steps_of(request, replay);
   Replay result;

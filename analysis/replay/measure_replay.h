@@ -12,6 +12,9 @@
 
 namespace kvloupe {
 
+class LayerStatesCache;  // record/layer_states.h
+class SharedMeasures;    // measure/shared_measures.h
+
 /// What to measure of a replay that is there.
 struct MeasureRequest {
   std::vector<std::string> measures = {};  // names
@@ -19,11 +22,13 @@ struct MeasureRequest {
   std::vector<int> steps = {};
   std::vector<int> layers = {};  // empty: all of the replay
   int head = -1;                 // of each layer; -1: all
+  bool summary = false;          // only what measure_of() reads, of these steps
 
   // How, not what: results do not depend on these.
   bool background = false;
   LayerStatesCache* states = nullptr;
-  int threads = 0;  // 0: all cores
+  SharedMeasures* shared = nullptr;  // with other replays of the trace
+  int threads = 0;                   // 0: all cores
   /// Of a layer whose states take more bytes, one head's at a time are read and not kept.
   std::size_t most_layer_bytes = kLargeLayer;
 };

@@ -174,7 +174,9 @@ Replay replay(const Trace& trace, const ReplayRequest& request, Progress& progre
   result.acts_until = compression_end(trace.tokens(), trace.run(), result.compression);
   result.notes = replay_notes(trace, request.policy, request.budget);
   progress.set_total(static_cast<long>(order.size() * result.blocks.size()));
-  const MeasureChoice measures{true, request.measures};
+  const std::vector<std::string> names =
+      request.cheap ? request.measures : with_made_of(request.measures);
+  const MeasureChoice measures{request.cheap, names, request.summary};
   LayerContext common;
   common.model = model;
   common.budget = request.budget;
@@ -209,7 +211,8 @@ Replay replay(const Trace& trace, const ReplayRequest& request, Progress& progre
                                   true,
                                   -1,
                                   result.acts_until,
-                                  source.rows.get()},
+                                  source.rows.get(),
+                                  request.shared},
                                  progress);
     if (on_layer) {
       const std::lock_guard lock(reporting);

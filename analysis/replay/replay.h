@@ -13,6 +13,7 @@
 namespace kvloupe {
 
 class LayerStatesCache;  // record/layer_states.h
+class SharedMeasures;    // measure/shared_measures.h
 
 /// What to replay.
 struct ReplayRequest {
@@ -27,6 +28,9 @@ struct ReplayRequest {
   bool metrics = true;
   /// Measures beyond the cheap ones (measure/measure_catalog.h), by name; "all": every one.
   std::vector<std::string> measures;
+  bool cheap = true;  // false: those measures and no others
+  /// Only what measure_of() reads is measured; then measure_at() does not know every step.
+  bool summary = false;
   /// Keep the scores of every step of this head (memory: sum of n over the steps); -1: none.
   int scores_layer = -1;
   int scores_head = -1;
@@ -39,6 +43,7 @@ struct ReplayRequest {
   int threads = 0;                     // 0: all cores
   bool background = false;             // other replays that run at the same time come first
   LayerStatesCache* states = nullptr;  // states already read are taken from here
+  SharedMeasures* shared = nullptr;    // and what other replays of the trace have measured
 };
 
 /// The block size that a replay of the trace has, in tokens: the capture's for 0, the prompt's

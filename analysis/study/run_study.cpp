@@ -24,7 +24,7 @@ Study of_part(Study study, StudyPart part) {
 }  // namespace
 
 StudyRun::StudyRun(const std::filesystem::path& study, const std::filesystem::path& results,
-                   Report report, StudyPart part)
+                   Report report, StudyPart part, const Shard& shard)
     : study_(of_part(read_study(study), part)),
       plan_(plan_study(study_)),
       path_(results.string()),
@@ -41,13 +41,18 @@ StudyRun::StudyRun(const std::filesystem::path& study, const std::filesystem::pa
     }
   }
   std::vector<int> waiting, broken;
+  std::vector<int> of_part;
   int others_wait = 0;
-  for (const StudyResults::Item& item : results_.items()) {
-    const bool replays = item.task == kReplayTask;
-    if (replays != (part_ == StudyPart::replays)) {
-      if (item.state == "waiting") ++others_wait;
-      continue;
+  const std::vector<StudyResults::Item> items = results_.items();
+  for (const StudyResults::Item& item : items) {
+    if ((item.task == kReplayTask) == (part_ == StudyPart::replays)) {
+      of_part.push_back(item.number);
+    } else if (item.state == "waiting") {
+      ++others_wait;
     }
+  }
+  for (const int number : items_of_shard(plan_, of_part, shard)) {
+    const StudyResults::Item& item = items.at(static_cast<std::size_t>(number));
     ++items_;
     if (item.state == "done") {
       ++done_;
@@ -57,7 +62,9 @@ StudyRun::StudyRun(const std::filesystem::path& study, const std::filesystem::pa
       broken.push_back(item.number);
     }
   }
-  report_(fmt::format("{} items, {} of them done before", items_, done_));
+  const std::string of =
+      shard.count > 1 ? fmt::format("shard {} of {}: ", shard.number, shard.count) : "";
+  report_(fmt::format("{}{} items, {} of them done before", of, items_, done_));
   if (others_wait > 0) {
     report_(fmt::format("{} more wait for {} with the same results file", others_wait,
                         part_ == StudyPart::replays ? "kvloupe-capture study" : "kvloupe study"));
@@ -142,8 +149,9 @@ std::unique_ptr<ItemWorker> make_replay_worker(int threads) {
 }
 
 void run_study(const std::filesystem::path& study, const std::filesystem::path& results,
-               const StudyRun::Report& report, StudyPart part, const MakeWorker& make_worker) {
-  StudyRun run(study, results, report, part);
+               const StudyRun::Report& report, StudyPart part, const MakeWorker& make_worker,
+               const Shard& shard) {
+  StudyRun run(study, results, report, part, shard);
   const std::unique_ptr<ItemWorker> worker = make_worker(0);
   while (const std::optional<StudyTask> task = run.next(0)) run.record(worker->compute(*task));
   run.finish();

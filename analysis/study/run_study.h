@@ -7,6 +7,7 @@
 #include <string>
 
 #include "analysis/study/item_queue.h"
+#include "analysis/study/shard.h"
 #include "analysis/study/study_lock.h"
 #include "analysis/study/study_results.h"
 #include "analysis/study/study_work.h"
@@ -30,9 +31,10 @@ class StudyRun {
 
   /// Reads and checks the study, locks and opens the results file. What cannot be computed, since
   /// its trace cannot be opened, is recorded as failed. Throws FileError; also where the study has
-  /// no items of this part, with the program that computes what it has.
+  /// no items of this part, with the program that computes what it has. Of a shard, only its items
+  /// are computed.
   StudyRun(const std::filesystem::path& study, const std::filesystem::path& results, Report report,
-           StudyPart part = StudyPart::replays);
+           StudyPart part = StudyPart::replays, const Shard& shard = {});
 
   /// The next task of a worker (any number that stays the same); none if all are handed out.
   std::optional<StudyTask> next(int worker);
@@ -53,12 +55,12 @@ class StudyRun {
   std::unique_ptr<ItemQueue> queue_;
   StudyPart part_;
   std::string largest_budget_;
-  int items_ = 0, done_ = 0, failed_ = 0;  // of the part
+  int items_ = 0, done_ = 0, failed_ = 0;  // of the part and the shard
 };
 
 /// Runs a study in this process, each item on all cores. Throws what StudyRun throws.
 void run_study(const std::filesystem::path& study, const std::filesystem::path& results,
                const StudyRun::Report& report, StudyPart part = StudyPart::replays,
-               const MakeWorker& make_worker = make_replay_worker);
+               const MakeWorker& make_worker = make_replay_worker, const Shard& shard = {});
 
 }  // namespace kvloupe

@@ -27,7 +27,8 @@ constexpr Reduce kReduces[] = {Reduce::none, Reduce::steps, Reduce::heads, Reduc
 constexpr const char* kFields[] = {"traces",   "policies", "budgets",   "blocks",
                                    "measures", "reduce",   "model",     "prompts",
                                    "tasks",    "dtype",    "positions", "compression"};
-constexpr const char* kTaskFields[] = {"task", "lengths", "depths", "samples", "needles", "seed"};
+constexpr const char* kTaskFields[] = {"task",    "lengths", "depths", "samples",
+                                       "needles", "seed",    "tokens", "prompts"};
 constexpr long kMostTokens = 1L << 24U;  // of a generated prompt
 
 json read_json(const fs::path& path) {
@@ -70,11 +71,14 @@ class Fields {
   /// Texts that are there twice are refused.
   void each(const char* field, const std::function<void(const std::string&)>& take) const {
     const auto list = document_.find(field);
-    if (list == document_.end() || !list->is_array() || list->empty()) {
-      fail(field, "write a list with at least one value");
-    }
+    each(list == document_.end() ? json() : *list, field, take);
+  }
+  /// The same for a list of a part of the file.
+  void each(const json& list, const char* field,
+            const std::function<void(const std::string&)>& take) const {
+    if (!list.is_array() || list.empty()) fail(field, "write a list with at least one value");
     std::vector<std::string> seen;
-    for (const json& value : *list) {
+    for (const json& value : list) {
       if (!value.is_string() && !value.is_number_integer()) {
         fail(field, "write texts or whole numbers, not " + in_quotes(value.dump()));
       }
@@ -140,7 +144,8 @@ fs::path folder_of(const fs::path& study) {
 }
 
 /// The files that a field names, each once, in the order of the names.
-std::vector<StudyTrace> find_files(const Fields& fields, const char* field, const fs::path& study) {
+std::vector<StudyTrace> find_files(const Fields& fields, const json& list, const char* field,
+                                   const fs::path& study) {
   const fs::path folder = folder_of(study);
   std::vector<StudyTrace> traces;
   const auto add = [&](const std::string& name, const fs::path& path) {
@@ -149,7 +154,7 @@ std::vector<StudyTrace> find_files(const Fields& fields, const char* field, cons
     });
     if (!known) traces.push_back({name, path});
   };
-  fields.each(field, [&](const std::string& name) {
+  fields.each(list, field, [&](const std::string& name) {
     std::error_code error;
     if (const fs::path one = folder / name; fs::exists(one, error)) return add(name, one);
     const bool pattern = name.find_first_of("*?[") != std::string::npos;
@@ -164,6 +169,16 @@ std::vector<StudyTrace> find_files(const Fields& fields, const char* field, cons
     }
   });
   return traces;
+}
+
+std::vector<PromptPlace> find_prompt_places(const Fields& fields, const json& list,
+                                            const fs::path& study) {
+  std::vector<PromptPlace> prompts;
+  for (const StudyTrace& file : find_files(fields, list, "prompts", study)) {
+    for (PromptPlace& place : find_prompts(file.path, file.name))
+      prompts.push_back(std::move(place));
+  }
+  return prompts;
 }
 
 int parse_block(const std::string& text) {
@@ -192,14 +207,15 @@ class TaskFields {
     }
   }
   bool has(const char* field) const { return value_.contains(field); }
+  const json& at(const char* field) const { return value_.at(field); }
   std::string name() const {
     const json name = value_.value("task", json());
-    for (const char* known : {kNeedleTask, kPerplexityTask, kDriftTask}) {
+    constexpr const char* kTasks[] = {kNeedleTask, kAnswerTask, kPerplexityTask, kDriftTask};
+    for (const char* known : kTasks) {
       if (name == json(known)) return known;
     }
-    fields_.fail("tasks",
-                 fmt::format("{} is not a task; the tasks are {}, {} and {}",
-                             in_quotes(name.dump()), kNeedleTask, kPerplexityTask, kDriftTask));
+    fields_.fail("tasks", fmt::format("{} is not a task; the tasks are {}", in_quotes(name.dump()),
+                                      fmt::join(kTasks, ", ")));
   }
   /// Numbers of a list between two ends, whole where `whole`.
   std::vector<double> numbers(const char* field, double least, double most, bool whole) const {
@@ -235,11 +251,25 @@ class TaskFields {
   json value_;
 };
 
-ModelTask task_of(const Fields& fields, const json& value, bool prompts) {
+ModelTask task_of(const Fields& fields, const json& value, bool prompts, const fs::path& study) {
   const TaskFields from(fields, value);
   ModelTask task;
   task.task = from.name();
   const bool needles = task.task == kNeedleTask;
+  if (from.has("prompts")) {
+    if (needles || from.has("lengths"))
+      from.wrong("prompts", "the prompts of this task are generated");
+    task.prompts = find_prompt_places(fields, from.at("prompts"), study);
+    prompts = true;
+  }
+  const bool answers = task.task == kAnswerTask;
+  if (answers && !prompts)
+    from.wrong("task", "answers need \"prompts\" with answers, in JSON lines");
+  if (answers && from.has("lengths")) from.wrong("lengths", "answers are to the study's prompts");
+  if (from.has("tokens")) {
+    if (!answers) from.wrong("tokens", "only the task answer has tokens");
+    task.tokens = static_cast<int>(from.number("tokens", 1, 1L << 16U));
+  }
   if (from.has("lengths")) {
     for (const double length : from.numbers("lengths", 2.0, double{kMostTokens}, true))
       task.lengths.push_back(static_cast<int>(length));
@@ -274,15 +304,12 @@ void read_runs(const Fields& fields, const fs::path& path, Study& study) {
   study.model = fields.text("model");
   study.model_path = folder_of(path) / study.model;
   if (fields.has("prompts")) {
-    for (const StudyTrace& file : find_files(fields, "prompts", path)) {
-      for (PromptPlace& place : find_prompts(file.path, file.name))
-        study.prompts.push_back(std::move(place));
-    }
+    study.prompts = find_prompt_places(fields, fields.at("prompts"), path);
   }
   const json& tasks = fields.at("tasks");
   if (!tasks.is_array() || tasks.empty()) fields.fail("tasks", "write a list of tasks");
   for (const json& task : tasks) {
-    study.tasks.push_back(task_of(fields, task, !study.prompts.empty()));
+    study.tasks.push_back(task_of(fields, task, !study.prompts.empty(), path));
     for (std::size_t i = 0; i + 1 < study.tasks.size(); ++i) {
       if (study.tasks[i].task == study.tasks.back().task)
         fields.fail("tasks", in_quotes(study.tasks.back().task) + " is there twice; keep one");
@@ -375,7 +402,7 @@ Study read_study(const std::filesystem::path& path) {
                                  [&](Reduce one) { return word == reduce_name(one); });
   }
   // Last: what the file alone gets wrong comes first.
-  if (replays) study.traces = find_files(fields, "traces", path);
+  if (replays) study.traces = find_files(fields, fields.at("traces"), "traces", path);
   read_runs(fields, path, study);
   return study;
 }

@@ -32,12 +32,14 @@ struct StudyTrace {
 
 /// A task of runs in the model (docs/evaluation.md describes the tasks of kvloupe-capture eval).
 struct ModelTask {
-  std::string task;            // kNeedleTask, kPerplexityTask or kDriftTask
-  std::vector<int> lengths;    // tokens of generated prompts; empty: the study's prompts are used
+  std::string task;            // kNeedleTask, kAnswerTask, kPerplexityTask or kDriftTask
+  std::vector<int> lengths;    // tokens of generated prompts; empty: prompts are read
   std::vector<double> depths;  // needles: percent of the text before the needle in question
   int samples = 1;             // generated prompts of each length and depth
   int needles = 1;             // in a prompt
   std::uint64_t seed = 1;      // of generated prompts
+  int tokens = 32;             // answers: the most that the model says
+  std::vector<PromptPlace> prompts = {};  // its own; empty: those of the study
 };
 
 /// What a study file says, checked.

@@ -72,6 +72,7 @@ std::string to_bytes(const StudyTask& task) {
   out.text(source.name).text(source.identity).text(source.task).text(source.prompt.name);
   out.text(source.prompt.path.string()).number(source.prompt.line).number(source.length);
   out.number(source.depth).number(source.sample).number(source.needles).number(source.seed);
+  out.number(source.answer_tokens);
   out.text(task.model).text(task.dtype).number(task.compact).text(task.budget);
   out.text(task.largest_budget);
   out.number(task.entries).number(task.block).text(task.compression);
@@ -100,6 +101,7 @@ StudyTask task_of(const std::string& bytes) {
   source.sample = in.number<int>();
   source.needles = in.number<int>();
   source.seed = in.number<std::uint64_t>();
+  source.answer_tokens = in.number<int>();
   task.model = in.text();
   task.dtype = in.text();
   task.compact = in.number<bool>();
@@ -117,7 +119,7 @@ StudyTask task_of(const std::string& bytes) {
 std::string to_bytes(const StudyOutcome& outcome) {
   Writer out;
   out.number(outcome.item).text(outcome.problem).number(outcome.seconds);
-  out.number(outcome.entries);
+  out.number(outcome.entries).number(outcome.at_once);
   out.number(static_cast<std::uint64_t>(outcome.values.size()));
   for (const StudyValue& one : outcome.values) {
     out.number(one.measure).number(one.layer).number(one.head).number(one.step).number(one.value);
@@ -132,6 +134,7 @@ StudyOutcome outcome_of(const std::string& bytes) {
   outcome.problem = in.text();
   outcome.seconds = in.number<double>();
   outcome.entries = in.number<int>();
+  outcome.at_once = in.number<bool>();
   outcome.values.resize(in.count(4 * sizeof(int) + sizeof(double)));
   for (StudyValue& one : outcome.values) {
     one.measure = in.number<int>();

@@ -25,7 +25,7 @@ std::string terms_of(const StudyResults::Item& item) {
                                         ? Compression::context_only
                                         : Compression::regular;
     const ComparisonTerms terms =
-        comparison_terms(parse_policy(item.policy), compression, item.block_word == "all");
+        comparison_terms(parse_policy(item.policy), compression, item.at_once);
     return fmt::format("{},{},{}", term(terms.question), term(terms.prompt), term(terms.budget));
   } catch (const UsageError&) {
     return ",,";

@@ -14,6 +14,7 @@ namespace kvloupe {
 /// The task of a replay, and those of runs in the model.
 inline constexpr const char* kReplayTask = "replay";
 inline constexpr const char* kNeedleTask = "needle";
+inline constexpr const char* kAnswerTask = "answer";
 inline constexpr const char* kPerplexityTask = "perplexity";
 inline constexpr const char* kDriftTask = "drift";
 
@@ -28,6 +29,7 @@ struct StudyMeasure {
   Better better = Better::neither;
   bool share = false;  // lies between 0 and 1
   std::string formula;
+  std::optional<double> of_full_cache = {};  // what the full cache has by this formula
 };
 
 /// Those of the tasks, by task.

@@ -37,11 +37,12 @@ std::vector<StudySource> sources_of(const Study& study, const ModelTask& task,
   const auto add = [&](StudySource source) {
     source.task = task.task;
     source.needles = task.needles;
+    if (task.task == kAnswerTask) source.answer_tokens = task.tokens;
     source.seed = task.seed;
     sources.push_back(std::move(source));
   };
   if (task.lengths.empty()) {
-    for (const PromptPlace& prompt : study.prompts) {
+    for (const PromptPlace& prompt : task.prompts.empty() ? study.prompts : task.prompts) {
       StudySource source;
       source.name = task.task + ": " + prompt.name;
       const std::string identity = prompt_identity(prompt);

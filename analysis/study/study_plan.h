@@ -19,6 +19,7 @@ struct StudySource {
   int length = 0;  // tokens; 0: the prompt of that place
   double depth = 0.0;
   int sample = 0, needles = 1;
+  int answer_tokens = 0;  // of the task answer: the most that the model says
   std::uint64_t seed = 1;
 };
 

@@ -33,6 +33,11 @@ CREATE TABLE step_values (item INTEGER, measure INTEGER, layer INTEGER, head INT
   value REAL, PRIMARY KEY (item, measure, layer, head, step)) WITHOUT ROWID;
 )";
 
+// The items that compressed their prompt at once, known when they are done. Files of this version
+// from before this table hold the word "all" only.
+constexpr const char* kLaterTables =
+    "CREATE TABLE IF NOT EXISTS at_once (item INTEGER PRIMARY KEY);";
+
 /// What results depend on, by the name that a message about a change gives it.
 std::vector<std::pair<std::string, std::string>> settings_of(const Study& study) {
   std::vector<std::string> traces, policies, budgets, blocks, files, prompts, tasks;
@@ -42,6 +47,12 @@ std::vector<std::pair<std::string, std::string>> settings_of(const Study& study)
                                 task.task, fmt::join(task.lengths, ", "),
                                 fmt::join(task.depths, ", "), task.samples, task.needles,
                                 task.seed));
+    if (!task.prompts.empty()) {
+      std::vector<std::string> own;
+      for (const PromptPlace& prompt : task.prompts) own.push_back(prompt.name);
+      tasks.back() += fmt::format(" prompts [{}]", fmt::join(own, ", "));
+    }
+    if (task.task == kAnswerTask) tasks.back() += fmt::format(" tokens {}", task.tokens);
   }
   for (const StudyTrace& trace : study.traces) traces.push_back(trace.name);
   for (const PolicySpec& policy : study.policies) {
@@ -77,12 +88,14 @@ Database open_existing(const std::filesystem::path& path) {
   return {path, Database::Access::read};
 }
 
-const std::filesystem::path& no_folder(const std::filesystem::path& path) {
-  std::error_code error;
-  if (!std::filesystem::is_directory(path, error)) return path;
-  throw FileError(path.string(), "is a folder; name a file");
-}
 }  // namespace
+
+Database StudyResults::writable(const std::filesystem::path& path) {
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error))
+    throw FileError(path.string(), "is a folder; name a file");
+  return {path, Database::Access::write};
+}
 
 StudyResults::StudyResults(const std::filesystem::path& path)
     : path_(path.string()), database_(open_existing(path)) {
@@ -91,13 +104,14 @@ StudyResults::StudyResults(const std::filesystem::path& path)
 
 StudyResults::StudyResults(const std::filesystem::path& path, const Study& study,
                            const StudyPlan& plan)
-    : path_(path.string()), database_(no_folder(path), Database::Access::write) {
+    : path_(path.string()), database_(writable(path)) {
   const Settings settings = settings_of(study);
   // A study that ended while it made the file left one without pages.
   if (database_.number("PRAGMA page_count") == 0) {
     create(settings, study, plan);
   } else {
     check_kind();
+    add_tables();
     check_same(settings, plan);
   }
 }
@@ -136,11 +150,18 @@ void StudyResults::check_whole() {
   }
 }
 
+void StudyResults::make_tables() {
+  database_.run(
+      fmt::format("PRAGMA application_id = {}; PRAGMA user_version = {};", kApplication, kVersion));
+  database_.run(kTables);
+  add_tables();
+}
+
+void StudyResults::add_tables() { database_.run(kLaterTables); }
+
 void StudyResults::create(const Settings& settings, const Study& study, const StudyPlan& plan) {
   database_.transaction([&] {
-    database_.run(fmt::format("PRAGMA application_id = {}; PRAGMA user_version = {};", kApplication,
-                              kVersion));
-    database_.run(kTables);
+    make_tables();
     Statement setting(database_, "INSERT INTO settings VALUES (?, ?)");
     for (const auto& [name, value] : settings) setting.bind(0, name).bind(1, value).run();
     Statement trace(database_, "INSERT INTO traces VALUES (?, ?, ?)");
@@ -226,10 +247,13 @@ std::vector<std::string> StudyResults::measures() {
 
 std::vector<StudyResults::Item> StudyResults::items() {
   std::vector<Item> items;
+  const bool known =
+      database_.number("SELECT COUNT(*) FROM sqlite_master WHERE name = 'at_once'") > 0;
   Statement statement(
       database_,
-      "SELECT item, name, policy, budget, block, compression, entries, tokens, "
-      "state, problem, seconds, task FROM items JOIN traces USING (trace) ORDER BY item");
+      fmt::format("SELECT item, name, policy, budget, block, compression, entries, tokens, state, "
+                  "problem, seconds, task, {} FROM items JOIN traces USING (trace) ORDER BY item",
+                  known ? "item IN (SELECT item FROM at_once)" : "0"));
   while (statement.next()) {
     Item item;
     item.number = statement.integer(0);
@@ -244,6 +268,7 @@ std::vector<StudyResults::Item> StudyResults::items() {
     item.problem = statement.text(9);
     item.seconds = statement.real(10);
     item.task = statement.text(11);
+    item.at_once = item.block_word == "all" || statement.integer(12) != 0;
     items.push_back(std::move(item));
   }
   return items;
@@ -258,6 +283,10 @@ void StudyResults::record(const StudyOutcome& outcome) {
     if (outcome.entries > 0) {
       Statement entries(database_, "UPDATE items SET entries = ? WHERE item = ?");
       entries.bind(0, outcome.entries).bind(1, outcome.item).run();
+    }
+    if (outcome.at_once) {
+      Statement at_once(database_, "INSERT OR IGNORE INTO at_once VALUES (?)");
+      at_once.bind(0, outcome.item).run();
     }
     Statement replay(database_, "INSERT INTO replay_values VALUES (?, ?, ?)");
     Statement head(database_, "INSERT INTO head_values VALUES (?, ?, ?, ?, ?)");

@@ -22,6 +22,12 @@ class StudyResults {
   /// Opens the results of this study to go on, or makes the file. Throws FileError as above, and
   /// where the file holds another study or a trace has changed since, with what differs.
   StudyResults(const std::filesystem::path& path, const Study& study, const StudyPlan& plan);
+  /// Opens results to which others are to be joined, or makes the file with the study of another
+  /// results file, all of whose items wait.
+  struct Like {
+    std::filesystem::path path;
+  };
+  StudyResults(const std::filesystem::path& path, const Like& like);
 
   /// An item as the file has it.
   struct Item {
@@ -32,6 +38,7 @@ class StudyResults {
     std::string state;           // waiting, done, failed
     std::string problem;         // of a failed one
     double seconds = 0.0;
+    bool at_once = false;  // done, and the policy acted once on the whole prompt or its context
   };
   std::vector<Item> items();  // in the order of their numbers
   std::vector<std::string> measures();
@@ -39,6 +46,10 @@ class StudyResults {
 
   /// Writes an item's values and that it is done, or its problem.
   void record(const StudyOutcome& outcome);
+  /// Takes the items that are done in another results file of the same study and not here, with
+  /// their values, and the problems of those that wait here and failed there; all or nothing.
+  /// Throws FileError where it is of another study.
+  void take(const std::filesystem::path& part);
 
   /// One value per measure and item that is done: the mean over the heads.
   void each_replay_value(const std::function<void(int item, int measure, double value)>& take);
@@ -53,6 +64,10 @@ class StudyResults {
   using Settings = std::vector<std::pair<std::string, std::string>>;
   void check_kind();
   void check_whole();
+  static Database writable(const std::filesystem::path& path);
+  void make_tables();
+  void add_tables();
+  void check_same_study(const std::string& part);
   void create(const Settings& settings, const Study& study, const StudyPlan& plan);
   void check_same(const Settings& settings, const StudyPlan& plan);
 

@@ -10,6 +10,7 @@
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/one_line.h"
 #include "analysis/policy/policy_catalog.h"
+#include "analysis/replay/compresses_at_once.h"
 #include "analysis/replay/measure_replay.h"
 #include "analysis/replay/replay.h"
 
@@ -17,6 +18,7 @@ namespace kvloupe {
 
 namespace {
 constexpr std::size_t kMostStates = std::size_t{1} << 30U;
+constexpr std::size_t kMostShared = std::size_t{1} << 28U;
 
 /// The mean of the numbers that are known; NaN where none is.
 class KnownMean {
@@ -76,11 +78,16 @@ StudyWorker::StudyWorker(int threads) : threads_(threads), states_(kMostStates) 
 void StudyWorker::open(const StudyTask& task) {
   if (!trace_ || trace_->path() != task.trace) {
     trace_.reset();
+    shared_.reset();
     trace_ = std::make_unique<Trace>(task.trace);
   }
   if (trace_->identity() != task.identity) {
     trace_.reset();
     throw FileError(task.trace, "has changed since the study began; start the study again");
+  }
+  if (!shared_ || measures_ != task.measures) {
+    shared_ = std::make_unique<SharedMeasures>(kMostShared);
+    measures_ = task.measures;
   }
 }
 
@@ -97,13 +104,20 @@ std::vector<StudyValue> StudyWorker::values(const StudyTask& task) {
   request.measures = task.measures;
   request.threads = threads_;
   request.states = &states_;
+  request.shared = shared_.get();
+  request.cheap = false;
+  // What is kept of a step, or only of all of them.
+  request.summary = task.reduce == Reduce::all || task.reduce == Reduce::steps;
   // The measures asked for and no others follow from what a replay keeps. Where entries are merged
-  // that would replay once more.
-  request.metrics = has_part(request.policy, PartKind::merging);
+  // or scores are read, that would replay once more.
+  request.metrics = has_part(request.policy, PartKind::merging) ||
+                    reads_scores({false, task.measures}, request.policy);
   Replay result = replay(*trace_, request, progress);
   if (!request.metrics) {
     MeasureRequest measured;
     measured.measures = task.measures;
+    measured.summary = request.summary;
+    measured.shared = shared_.get();
     measured.states = &states_;
     measured.threads = threads_;
     result = measure_replay(*trace_, result, measured, progress);
@@ -118,6 +132,10 @@ std::vector<StudyValue> StudyWorker::values(const StudyTask& task) {
 
 void StudyWorker::compute(const StudyTask& task, StudyOutcome& outcome) {
   outcome.values = values(task);
+  outcome.at_once = compresses_at_once(
+      *trace_, task.block,
+      task.compression == compression_name(Compression::context_only) ? Compression::context_only
+                                                                      : Compression::regular);
 }
 
 StudyOutcome ItemWorker::compute(const StudyTask& task) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "analysis/measure/shared_measures.h"
 #include "analysis/record/layer_states.h"
 #include "analysis/study/study_plan.h"
 #include "analysis/trace/trace.h"
@@ -47,6 +48,7 @@ struct StudyOutcome {
   double seconds = 0.0;
   std::vector<StudyValue> values;  // ascending by measure, layer, head, step
   int entries = 0;                 // the budget, where the plan did not know it
+  bool at_once = false;            // the policy acted once on the whole prompt or its context
 };
 
 /// Computes items of one kind, one after the other.
@@ -64,8 +66,9 @@ class ItemWorker {
   virtual void compute(const StudyTask& task, StudyOutcome& outcome) = 0;
 };
 
-/// Replays items. The trace of the last one stays open and its states in
-/// memory, up to 1 GiB, so that replays of one trace read its states once.
+/// Replays items. The trace of the last one stays open and its states in memory, up to 1 GiB, so
+/// that replays of one trace read its states once; and what is measured of the trace or of the full
+/// cache, up to 256 MiB, so that it is computed once.
 class StudyWorker final : public ItemWorker {
  public:
   /// `threads`: of each replay; 0: all cores. Values do not depend on the number.
@@ -80,6 +83,8 @@ class StudyWorker final : public ItemWorker {
   int threads_;
   LayerStatesCache states_;
   std::unique_ptr<Trace> trace_;
+  std::vector<std::string> measures_;  // that shared_ is of, with trace_
+  std::unique_ptr<SharedMeasures> shared_;
 };
 
 /// Task and outcome as bytes, for a process of the same program on a machine of the same kind.

@@ -15,7 +15,7 @@ namespace kvloupe::capture_cli {
 namespace {
 
 struct StudyOptions {
-  std::string study, results;
+  std::string study, results, shard;
   std::string device = "cpu";
   int threads = 0;
 };
@@ -26,10 +26,11 @@ int run_study_command(const StudyOptions& options) {
     return std::make_unique<RunWorker>(options.device,
                                        options.threads > 0 ? options.threads : threads);
   };
+  const Shard shard = options.shard.empty() ? Shard{} : parse_shard(options.shard);
   if (launched_processes() > 1) {
-    run_study_on_ranks(options.study, options.results, report, StudyPart::runs, make_worker);
+    run_study_on_ranks(options.study, options.results, report, StudyPart::runs, make_worker, shard);
   } else {
-    run_study(options.study, options.results, report, StudyPart::runs, make_worker);
+    run_study(options.study, options.results, report, StudyPart::runs, make_worker, shard);
   }
   return 0;
 }
@@ -46,6 +47,9 @@ void add_study(CLI::App& app, Action& action) {
                    "The results file (SQLite), the same as that of kvloupe study; a study that was "
                    "stopped goes on where it was")
       ->required();
+  verb->add_option("--shard", options->shard,
+                   "Compute one part of so many, such as 3/10, into a results file of its own; "
+                   "kvloupe study --merge joins them");
   verb->add_option("--device", options->device, "cpu, cuda or cuda:i")->capture_default_str();
   verb->add_option("--threads", options->threads,
                    "Threads for the model's products in each process")

@@ -15,8 +15,10 @@
 #include <vector>
 
 #include "analysis/error.h"
+#include "analysis/replay/compresses_at_once.h"
 #include "analysis/replay/drift.h"
 #include "analysis/trace/model_fingerprint.h"
+#include "capture/eval/answer_score.h"
 #include "capture/eval/needle_template.h"
 #include "capture/model/load_transformer.h"
 #include "capture/run/capture.h"
@@ -174,6 +176,31 @@ TokenSequence RunWorker::prompt_of(const StudyTask& task) const {
   return encode_prompt(read_set_prompt(source.prompt), *model_->tokenizer);
 }
 
+NeedleTask RunWorker::question_of(const StudyTask& task, bool context_only) {
+  const PromptPlace& place = task.source.prompt;
+  NeedleTask question;
+  question.tokens = prompt_of(task);
+  answers_ = place.line < 0 ? std::vector<std::string>() : read_prompt_line(place).answers;
+  if (answers_.empty()) {
+    throw FileError(place.path.string(),
+                    place.line < 0
+                        ? "has no answers; the task answer needs JSON lines with answers"
+                        : fmt::format("line {} has no answers; add \"answers\"", place.line + 1));
+  }
+  const std::vector<std::string>& names = question.tokens.names;
+  const auto name = std::find(names.begin(), names.end(), "question") - names.begin();
+  const std::vector<std::uint8_t>& segments = question.tokens.segment;
+  const auto begin = std::find(segments.begin(), segments.end(), static_cast<std::uint8_t>(name));
+  question.question_begin = static_cast<int>(begin - segments.begin());
+  if (context_only && begin == segments.end()) {
+    throw FileError(
+        place.path.string(),
+        fmt::format("line {} has no question; compression of the context only needs one",
+                    place.line + 1));
+  }
+  return question;
+}
+
 void RunWorker::open_prompt(const StudyTask& task) {
   const StudySource& source = task.source;
   const std::string wanted =
@@ -198,14 +225,22 @@ void RunWorker::open_prompt(const StudyTask& task) {
     NeedleTask needle =
         haystack_->needle({source.length, source.depth, source.sample}, source.needles);
     tokens_ = static_cast<int>(needle.tokens.ids.size());
+    read_ = context_only ? needle.question_begin : tokens_;
     needle_ =
         std::make_unique<NeedleRuns>(running_, std::move(needle), model_->needles.answer_tokens,
                                      context_only, largest.resolve(tokens_), progress_);
+  } else if (source.task == kAnswerTask) {
+    NeedleTask question = question_of(task, context_only);
+    tokens_ = static_cast<int>(question.tokens.ids.size());
+    read_ = context_only ? question.question_begin : tokens_;
+    needle_ = std::make_unique<NeedleRuns>(running_, std::move(question), source.answer_tokens,
+                                           context_only, largest.resolve(tokens_), progress_);
   } else {
     sequence_ = prompt_of(task);
     tokens_ = static_cast<int>(sequence_.ids.size());
     if (tokens_ < 2)
       throw WorkError(source.name + ": has fewer than two tokens; give a longer text");
+    read_ = tokens_;
     if (source.task == kPerplexityTask) {
       perplexity_ = std::make_unique<PerplexityRuns>(running_, sequence_.ids,
                                                      largest.resolve(tokens_), progress_, nullptr);
@@ -241,8 +276,9 @@ fs::path RunWorker::captured(const StudyTask& task, const EvalSetting& setting, 
 }
 
 void RunWorker::drift(const StudyTask& task, const EvalSetting& setting, StudyOutcome& outcome) {
-  const fs::path path = captured(task, setting, "closed.h5");
-  const Drift drift = measure_drift(*full_trace_, Trace(path), progress_);
+  const Trace closed(captured(task, setting, "closed.h5"));
+  const Drift drift = measure_drift(*full_trace_, closed, progress_);
+  outcome.at_once = compresses_at_once(closed, 0, {});
   std::vector<StudyValue> agreement, keys, outputs;
   for (const HeadDrift& head : drift.heads) {
     agreement.push_back(
@@ -268,12 +304,17 @@ void RunWorker::compute(const StudyTask& task, StudyOutcome& outcome) {
   const EvalSetting setting = setting_of(task);
   outcome.entries = setting.entries(tokens_);
   if (full_trace_) return drift(task, setting, outcome);
+  outcome.at_once = setting.budget && task.block >= read_;
   const Json run =
       needle_ ? needle_->run(setting, progress_) : perplexity_->run(setting, progress_);
   Values values(task, outcome);
   const std::string prefix = task.source.task + "_";
-  if (needle_) {
+  if (task.source.task == kNeedleTask) {
     values.add("needle_found", number_of(run, "correct"));
+  } else if (task.source.task == kAnswerTask) {
+    const std::string said = run["answer"].get<std::string>();
+    values.add("answer_found", has_answer(said, answers_) ? 1.0 : 0.0);
+    values.add("answer_f1", answer_f1(said, answers_));
   } else {
     values.add("perplexity_loss", number_of(run, "loss"));
     values.add("perplexity_loss_difference", number_of(run, "loss_difference"));

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "analysis/progress.h"
 #include "analysis/study/study_work.h"
@@ -31,6 +32,7 @@ class RunWorker final : public ItemWorker {
   void open_model(const StudyTask& task);
   void open_prompt(const StudyTask& task);
   TokenSequence prompt_of(const StudyTask& task) const;
+  NeedleTask question_of(const StudyTask& task, bool context_only);
   void drift(const StudyTask& task, const EvalSetting& setting, StudyOutcome& outcome);
   std::filesystem::path captured(const StudyTask& task, const EvalSetting& setting,
                                  const char* name);
@@ -43,10 +45,12 @@ class RunWorker final : public ItemWorker {
   // Of the prompt at hand, of which there is one kind:
   std::string prompt_;  // which it is; empty: none
   int tokens_ = 0;
+  int read_ = 0;  // tokens before the policy stops: the prompt, or its context
   std::optional<Haystack> haystack_;
   std::unique_ptr<NeedleRuns> needle_;
   std::unique_ptr<PerplexityRuns> perplexity_;
-  TokenSequence sequence_;  // drift
+  std::vector<std::string> answers_;  // of a prompt of the task answer
+  TokenSequence sequence_;            // of prompts
   std::unique_ptr<Trace> full_trace_;
   std::filesystem::path folder_;  // for traces; empty: not made yet
 };

@@ -119,6 +119,8 @@ int main(int argc, char** argv) {
       ->delimiter(',')
       ->check(CLI::Range(2, 1 << 20));
   prompt_set->add_option("--seed", set.seed, "Other seeds give other prompts");
+  prompt_set->add_flag("--jsonl", set.json_lines,
+                       "Write KIND-LENGTH.jsonl, a prompt and its answer per line");
   std::string kinds = "Kinds:\n";
   for (const PromptKind& kind : prompt_kinds()) kinds += "  " + kind.name + ": " + kind.what + "\n";
   prompt_set->footer(kinds);

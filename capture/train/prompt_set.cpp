@@ -4,12 +4,14 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <system_error>
 
 #include "analysis/error.h"
 #include "analysis/numeric/splitmix.h"
 #include "analysis/output_file.h"
 #include "analysis/policy/nearest_word.h"
+#include "capture/tokenizer/prompt.h"
 #include "capture/train/corpus.h"
 #include "capture/train/prompt_file.h"
 #include "capture/train/vocabulary.h"
@@ -92,6 +94,14 @@ std::string text_file(const Sequence& sequence, const Vocabulary& vocabulary) {
   return prompt_file(prompt, vocabulary);
 }
 
+/// A prompt file as a line of a benchmark.
+std::string json_line(const std::string& file, const std::string& answer) {
+  const Prompt prompt = parse_prompt(file);
+  if (answer.empty()) return nlohmann::json{{"text", prompt.text}}.dump();
+  const std::size_t word = answer.find_first_not_of(' ');
+  return nlohmann::json{{"input", prompt.text}, {"outputs", {answer.substr(word)}}}.dump();
+}
+
 void write(const std::filesystem::path& path, const std::string& text) {
   OutputFile file(path.string());
   file.write(text);
@@ -126,6 +136,7 @@ void write_prompt_set(const PromptSetRequest& request) {
       // A stream of its own for each kind and length.
       const Corpus corpus(vocabulary,
                           splitmix(request.seed * 64 + place) + static_cast<std::uint64_t>(length));
+      std::string lines;
       for (int number = 0; number < request.count; ++number) {
         const std::string name = fmt::format("{}-{:05}-{:04}.txt", kind, length, number);
         const auto index = static_cast<std::uint64_t>(number);
@@ -141,12 +152,18 @@ void write_prompt_set(const PromptSetRequest& request) {
           text = text_file(sequence, vocabulary);
           tokens = sequence.ids.size();
         }
+        if (request.json_lines) {
+          lines += json_line(text, answer) + "\n";
+          continue;
+        }
         write(request.folder / name, text);
         table += fmt::format("{},{},{},{}\n", name, kind, tokens, answer);
       }
+      if (request.json_lines)
+        write(request.folder / fmt::format("{}-{:05}.jsonl", kind, length), lines);
     }
   }
-  write(request.folder / "prompts.csv", table);
+  if (!request.json_lines) write(request.folder / "prompts.csv", table);
 }
 
 }  // namespace kvloupe::train

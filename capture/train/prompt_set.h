@@ -15,6 +15,7 @@ struct PromptSetRequest {
   std::vector<std::string> kinds;  // names of prompt_kinds()
   std::vector<int> lengths;        // tokens with BOS; prompts with needles are at most so long
   std::uint64_t seed = 1;
+  bool json_lines = false;  // a file per kind and length, instead of one per prompt
 };
 
 /// A kind of prompt, and a line about it.
@@ -26,9 +27,10 @@ struct PromptKind {
 const std::vector<PromptKind>& prompt_kinds();
 
 /// Writes KIND-LENGTH-NUMBER.txt for each prompt, a prompt file with its segments, and prompts.csv:
-/// file, kind, tokens, answer (of a question). A prompt follows from seed, kind, length and number,
-/// so that a larger set begins with the smaller one; none was in the training. Throws UsageError
-/// for an unknown kind, WorkError for a length without room, FileError.
+/// file, kind, tokens, answer (of a question). As JSON lines: KIND-LENGTH.jsonl, a prompt per line
+/// in RULER's layout where it has a question, else its text; and no table. A prompt follows from
+/// seed, kind, length and number, so that a larger set begins with the smaller one; none was in the
+/// training. Throws UsageError for an unknown kind, WorkError for a length without room, FileError.
 void write_prompt_set(const PromptSetRequest& request);
 
 }  // namespace kvloupe::train

@@ -111,7 +111,52 @@ TEST_F(CliStudy, AMissingTraceIsSaidBeforeAnyWork) {
   EXPECT_FALSE(std::filesystem::exists(path("out.sqlite")));
 }
 
+TEST_F(CliStudy, ShardsAreComputedAndJoined) {
+  ASSERT_EQ(compute().code, 0);
+  std::vector<std::string> join = {"--merge", "-o", path("joined.sqlite")};
+  for (const std::string number : {"1", "2", "3"}) {
+    const std::string part = path("part" + number + ".sqlite");
+    const Outcome one = study({path("study.json"), "--shard", number + "/3", "-o", part});
+    EXPECT_EQ(one.code, 0) << one.error;
+    EXPECT_THAT(one.error,
+                HasSubstr("shard " + number + " of 3: 8 items, 0 of them done before\n"));
+    join.push_back(part);
+  }
+  const Outcome joined = study(join);
+  EXPECT_EQ(joined.code, 0) << joined.error;
+  EXPECT_EQ(joined.error, "24 items: 24 done, 0 failed, 0 waiting\n");
+  EXPECT_EQ(study({path("joined.sqlite"), "--csv", "-"}).out, csv());
+}
+
+TEST_F(CliStudy, ATableIsPrintedOrWrittenByTheEndingOfItsFile) {
+  ASSERT_EQ(compute().code, 0);
+  // Of replays: the study's first measure, at its first block size.
+  const Outcome printed = study({path("out.sqlite"), "--table", "keydiff-8"});
+  EXPECT_EQ(printed.code, 0) << printed.error;
+  EXPECT_THAT(printed.out, HasSubstr("on all tasks.\n\n| Method | Budget | "));
+  EXPECT_THAT(printed.out, HasSubstr("\n| KeyDiff | 10% | 9 [9, 9] |\n"));
+  EXPECT_THAT(printed.out, HasSubstr("\n| SnapKV | 10% | – |\n"));
+  EXPECT_THAT(printed.out, HasSubstr("Blocks of 32; compression: regular."));
+  ASSERT_EQ(study({path("out.sqlite"), "--table", "keydiff-8", "--block", "all", "--measures",
+                   "retained,perturbation_l1", "-o", path("t.csv")})
+                .code,
+            0);
+  std::stringstream file;
+  file << std::ifstream(path("t.csv")).rdbuf();
+  EXPECT_THAT(file.str(), StartsWith("table,model,compression,block,policy,label,"));
+  EXPECT_THAT(file.str(), HasSubstr(",regular,all,\"h2o\","));
+  EXPECT_EQ(study({path("out.sqlite"), "--table", "keydiff-8", "-o", path("t.xls")}).code, 2);
+  EXPECT_EQ(study({path("out.sqlite"), "--table", "keydiff-9"}).code, 2);
+  EXPECT_EQ(study({path("out.sqlite"), "--block", "32"}).code, 2);
+  EXPECT_EQ(study({path("out.sqlite"), "--table", "keydiff-8", "--status"}).code, 2);
+  EXPECT_EQ(study({path("none.sqlite"), "--table", "keydiff-8"}).code, 1);
+  EXPECT_FALSE(std::filesystem::exists(path("t.xls")));
+}
+
 TEST_F(CliStudy, ACommandLineWithoutSenseIsRefused) {
+  EXPECT_EQ(study({path("study.json"), "-o", path("out.sqlite"), "--shard", "4/3"}).code, 2);
+  EXPECT_EQ(study({path("out.sqlite"), "--merge"}).code, 2);
+  EXPECT_EQ(study({path("a.sqlite"), path("b.sqlite"), "--status"}).code, 2);
   EXPECT_EQ(study({}).code, 2);
   EXPECT_EQ(study({path("study.json")}).code, 2);
   EXPECT_EQ(study({path("study.json"), "-o", path("out.sqlite"), "--status"}).code, 2);

@@ -19,6 +19,7 @@
 #include "app/cli/commands.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/request/figure_service.h"
+#include "app/scene/text_metrics.h"
 #include "tests/app/csv_rows.h"
 #include "tests/support/synthetic_study.h"
 #include "tests/support/temporary_folder.h"
@@ -132,6 +133,26 @@ TEST_F(StudyFigures, RanksAreThoseOfTheValues) {
   const auto one = test::csv_rows(*make("study-ranks", {{"budget", "25%"}}).figure);
   ASSERT_EQ(one.size(), 3U);
   EXPECT_EQ(one.front().at("budget"), "25%");
+}
+
+TEST_F(StudyFigures, EveryPolicyIsNamedWhereTheHeightIsSmall) {
+  const MadeFigure made = make("study-ranks");
+  const TextMetrics fonts;
+  DrawRequest request;
+  request.style = make_style(fonts);
+  request.height = made.figure->natural_height(request);
+  const auto names_at = [&](double height) {
+    request.height = height;
+    std::map<std::string, int> names;
+    for (const Item& item : made.figure->draw(request).items) {
+      if (const Text* text = std::get_if<Text>(&item)) ++names[text->text];
+    }
+    return names;
+  };
+  EXPECT_EQ(names_at(request.height)["keydiff"], 3) << "three panels below each other";
+  const auto small = names_at(170.0);  // 60 mm: the panels stand side by side
+  for (const char* policy : {"h2o", "keydiff", "snapkv+critical"})
+    EXPECT_EQ(small.count(policy) > 0 ? small.at(policy) : 0, 1) << policy;
 }
 
 TEST_F(StudyFigures, HeadsAreOrderedAndTheUnstableOneIsNamed) {

@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
-# A study of 5 policies × 4 budgets on three traces of the demo model, beside what it replaces: a loop
-# of `kvloupe sweep` calls. tests/bench/study_bench.sh [BUILD FOLDER]; three runs of each, in seconds.
-# A sweep computes every measure that is not on request; one study computes the same, one a single
-# measure. Needs python3, mpirun for the last line.
+# A study of 200 replays, 5 policies × 4 budgets on ten prompts of about 1 000 tokens in the demo model, beside what it
+# replaces: `kvloupe sweep`, called for each trace, and for each trace, policy and budget.
+# tests/bench/study_bench.sh [BUILD FOLDER [RUNS]]: of each of so many (3) runs the seconds that passed and, in brackets,
+# those of the processor; the second number means something on a busy machine too. A sweep computes every measure that is not on
+# request; one study computes the same, one a single measure. Needs python3; mpirun for the last lines, where one process
+# or two compute on a core each, beside one that plans.
 set -euo pipefail
 bin=$(cd "${1:-build}/bin" && pwd)
 source=$(cd "$(dirname "$0")/../.." && pwd)
@@ -11,10 +13,10 @@ trap 'rm -rf "$work"' EXIT
 cd "$work"
 
 capture=${KVLOUPE_CAPTURE:-$bin/kvloupe-capture}
-for characters in 4000 6000 8000; do
-  head -c "$characters" "$source/assets/prompts/long.txt" >prompt.txt
+for number in 0 1 2 3 4 5 6 7 8 9; do
+  tail -c +$((1 + number * 900)) "$source/assets/prompts/long.txt" | head -c 4600 >prompt.txt
   "$capture" run --model "$source/assets/demo-model" --prompt prompt.txt --generate 8 \
-    --block 64 --progress none -o "demo$characters.h5" >/dev/null 2>&1
+    --block 64 --progress none -o "demo$number.h5" >/dev/null 2>&1
 done
 
 policies=("h2o" "keydiff+recent(10%)" "snapkv+adakv" "tova" "sink")
@@ -33,6 +35,15 @@ import json, sys
 for measure in json.load(sys.stdin)["measures"]:
     if not measure["on_request"]: print(measure["name"])')
 
+single_sweeps() {
+  for trace in demo*.h5; do
+    for policy in "${policies[@]}"; do
+      for budget in "${budgets[@]}"; do
+        "$bin/kvloupe" sweep "$trace" --policies "$policy" --budgets "$budget" -o "$trace.csv" 2>/dev/null
+      done
+    done
+  done
+}
 sweeps() {
   for trace in demo*.h5; do
     "$bin/kvloupe" sweep "$trace" --policies "$(listed "${policies[@]}")" \
@@ -42,21 +53,26 @@ sweeps() {
 timed() { # LABEL COMMAND...
   local label=$1 run
   shift
-  printf '%-44s' "$label"
-  for run in 1 2 3; do
+  printf '%-46s' "$label"
+  for ((run = 0; run < ${runs:-3}; ++run)); do
     rm -f ./*.csv ./*.sqlite
-    local start end
-    start=$(date +%s%N)
-    "$@" >/dev/null 2>&1
-    end=$(date +%s%N)
-    awk -v ns=$((end - start)) 'BEGIN { printf " %7.2f", ns / 1e9 }'
+    TIMEFORMAT='%R %U %S'
+    { time "$@" >/dev/null 2>&1; } 2>time.txt
+    awk '{ printf " %7.2f (%.2f)", $1, $2 + $3 }' time.txt
   done
   echo
 }
+runs=${2:-3}
+timed "sweeps, one per replay" single_sweeps
 timed "sweeps, one per trace" sweeps
 timed "study, the same measures" "$bin/kvloupe" study all.json -o all.sqlite
 timed "study, one measure" "$bin/kvloupe" study one.json -o one.sqlite
 if command -v mpirun >/dev/null; then
-  timed "study, the same measures, 3 processes" mpirun --oversubscribe --bind-to none -n 3 "$bin/kvloupe" \
-    study all.json -o all.sqlite
+  export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+  # Process 0 plans on core 1; the others compute, on core 0 and on core 1.
+  on_cores='exec taskset -c $((1 - OMPI_COMM_WORLD_RANK % 2)) "$@"'
+  for processes in 2 3; do
+    timed "study, the same measures, $((processes - 1)) of $processes compute" mpirun --oversubscribe --bind-to none \
+      -n $processes bash -c "$on_cores" kvloupe "$bin/kvloupe" study all.json -o all.sqlite
+  done
 fi

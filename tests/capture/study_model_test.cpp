@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -21,6 +22,7 @@
 #include "capture/eval/evaluate.h"
 #include "capture/eval/run_worker.h"
 #include "capture/run/capture_set.h"
+#include "capture/tokenizer/prompt.h"
 #include "tests/capture/capture_check.h"
 #include "tests/capture/tiny_checkpoint.h"
 #include "tests/support/temporary_folder.h"
@@ -286,6 +288,46 @@ TEST_F(RunStudyTest, EveryPromptOfASetIsCapturedOnce) {
   request.set = folder_ / "prompts";
   EXPECT_THAT([&] { run_capture_set(request, progress, quiet, report); },
               testing::ThrowsMessage<FileError>(HasSubstr("the same trace as")));
+}
+
+TEST_F(RunStudyTest, AnswersAreJudgedByThoseOfThePrompt) {
+  const Prompt prompt = read_prompt(kModel.parent_path() / "prompts" / "needle.txt");
+  const std::string word = "magic number for net is: ";
+  const std::size_t at = prompt.text.find(word);
+  ASSERT_NE(at, std::string::npos);
+  const std::string answer = prompt.text.substr(at + word.size(), 2);
+  const auto line = [&](std::vector<std::string> answers) {
+    return nlohmann::json{{"input", prompt.text}, {"outputs", std::move(answers)}}.dump() + "\n";
+  };
+  write_file(folder_ / "set.jsonl", line({"none", answer}) + line({"none"}) +
+                                        nlohmann::json{{"text", prompt.text}}.dump());
+  write_file(folder_ / "study.json",
+             R"({"model": "model", "dtype": "f32", "prompts": ["set.jsonl"], "policies": ["sink"],
+                 "budgets": ["2%", "100%"], "tasks": [{"task": "answer", "tokens": 2}]})");
+  EXPECT_THAT(failure(), HasSubstr("3 of 9 items failed"));
+  EXPECT_THAT(said_, HasSubstr("set.jsonl: line 3 has no answers"));
+  const auto all = values();
+  const auto value = [&](const char* measure, const char* policy, const char* budget, int number) {
+    return all.at({measure, policy, budget, "answer: set.jsonl#" + std::to_string(number)});
+  };
+  for (const char* measure : {"answer_found", "answer_f1"}) {
+    EXPECT_GT(value(measure, "full", "full", 0), 0.5) << measure;
+    EXPECT_EQ(value(measure, "sink", "100%", 0), value(measure, "full", "full", 0)) << measure;
+    EXPECT_EQ(value(measure, "sink", "2%", 0), 0.0) << measure << ": the number was evicted";
+    EXPECT_EQ(value(measure, "full", "full", 1), 0.0) << measure;
+  }
+  EXPECT_EQ(value("answer_hidden_distance", "sink", "100%", 0), 0.0);
+  // Compression of the context only needs a question; another limit is another study.
+  write_file(folder_ / "set.jsonl", R"({"text": "A text.", "answers": ["1"]})");
+  write_file(folder_ / "study.json",
+             R"({"model": "model", "prompts": ["set.jsonl"], "policies": ["sink"], "budgets": [4],
+                 "compression": "context-only", "tasks": ["answer"]})");
+  EXPECT_THAT(failure("b.sqlite"), HasSubstr("2 of 2 items failed"));
+  EXPECT_THAT(said_, HasSubstr("line 1 has no question"));
+  write_file(folder_ / "study.json",
+             R"({"model": "model", "prompts": ["set.jsonl"], "policies": ["sink"], "budgets": [4],
+                 "compression": "context-only", "tasks": [{"task": "answer", "tokens": 9}]})");
+  EXPECT_THAT(failure("b.sqlite"), HasSubstr("holds a study with other tasks"));
 }
 
 TEST_F(RunStudyTest, WhatCannotRunIsSaid) {

@@ -110,6 +110,42 @@ TEST_F(TrainPromptSet, PromptsFollowFromTheSeedAndALargerSetKeepsTheSmaller) {
   for (const auto& [name, text] : write("other", request)) EXPECT_NE(large.at(name), text) << name;
 }
 
+TEST_F(TrainPromptSet, JsonLinesHoldTheSamePrompts) {
+  PromptSetRequest request;
+  request.kinds = {"needles", "tale"};
+  request.lengths = {200};
+  request.count = 3;
+  const auto files = write("files", request);
+  std::istringstream table(read(folder_ / "files" / "prompts.csv"));
+  std::map<std::string, std::string> answers;  // by file
+  for (std::string line; std::getline(table, line);)
+    answers[line.substr(0, line.find(','))] = line.substr(line.rfind(',') + 1);
+  request.json_lines = true;
+  request.folder = folder_ / "lines";
+  write_prompt_set(request);
+  for (const std::string kind : {"needles", "tale"}) {
+    const std::filesystem::path path = folder_ / "lines" / (kind + "-00200.jsonl");
+    const auto places = find_prompts(path, path.filename().string());
+    ASSERT_EQ(places.size(), 3U);
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      const std::string name = kind + "-00200-000" + std::to_string(i) + ".txt";
+      const Prompt expected = parse_prompt(files.at(name));
+      const PromptParts parts = read_prompt_line(places[i]);
+      std::string text;
+      for (const auto& [segment, own] : parts.segments) text += own;
+      EXPECT_EQ(text, expected.text);
+      if (kind == "tale") {
+        EXPECT_TRUE(parts.answers.empty());
+        continue;
+      }
+      EXPECT_THAT(parts.answers, testing::ElementsAre(answers.at(name)));
+      EXPECT_EQ(parts.segments.back().first, "question");
+      EXPECT_EQ(parts.segments.back().second, expected.text.substr(expected.segments.back().begin));
+    }
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "lines" / "prompts.csv"));
+}
+
 TEST_F(TrainPromptSet, WhatCannotBeWrittenIsSaid) {
   PromptSetRequest request;
   request.kinds = {"needl"};

@@ -40,7 +40,7 @@ int launched_processes(const Variable& variable) {
 #ifndef KVLOUPE_MPI
 
 void run_study_on_ranks(const std::filesystem::path&, const std::filesystem::path&,
-                        const StudyRun::Report&, StudyPart, const MakeWorker&) {
+                        const StudyRun::Report&, StudyPart, const MakeWorker&, const Shard&) {
   throw UsageError(
       "study: several processes were started, but this kvloupe was built without MPI; start one, "
       "which uses all cores");
@@ -121,14 +121,14 @@ int wait_for_any() {
     MPI_Status status;
     MPI_Iprobe(MPI_ANY_SOURCE, kAsk, MPI_COMM_WORLD, &there, &status);
     if (there != 0) return status.MPI_SOURCE;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
   }
 }
 
 /// Answers every question until each of the workers has heard of the end. After a failure of its
 /// own it hands out nothing more, and throws that failure when all workers have stopped.
 void hand_out(int workers, const std::filesystem::path& study, const std::filesystem::path& results,
-              const StudyRun::Report& report, StudyPart part) {
+              const StudyRun::Report& report, StudyPart part, const Shard& shard) {
   std::exception_ptr failure;
   std::unique_ptr<StudyRun> run;
   const auto guarded = [&](const auto& work) {
@@ -139,17 +139,18 @@ void hand_out(int workers, const std::filesystem::path& study, const std::filesy
       failure = std::current_exception();
     }
   };
-  guarded([&] { run = std::make_unique<StudyRun>(study, results, report, part); });
+  guarded([&] { run = std::make_unique<StudyRun>(study, results, report, part, shard); });
   while (workers > 0) {
     const int worker = wait_for_any();
     const std::string outcome = receive(worker, kAsk);
+    std::optional<StudyTask> task;
+    guarded([&] { task = run->next(worker); });
+    // The worker computes while its last outcome is written.
+    send(task ? to_bytes(*task) : "", worker, kAnswer);
+    if (!task) --workers;
     guarded([&] {
       if (!outcome.empty()) run->record(outcome_of(outcome));
     });
-    std::optional<StudyTask> task;
-    guarded([&] { task = run->next(worker); });
-    send(task ? to_bytes(*task) : "", worker, kAnswer);
-    if (!task) --workers;
   }
   if (failure) std::rethrow_exception(failure);
   run->finish();
@@ -168,12 +169,12 @@ void compute(ItemWorker& worker) {
 
 void run_study_on_ranks(const std::filesystem::path& study, const std::filesystem::path& results,
                         const StudyRun::Report& report, StudyPart part,
-                        const MakeWorker& make_worker) {
+                        const MakeWorker& make_worker, const Shard& shard) {
   const Ranks ranks;
   const int threads = Ranks::threads();
   if (ranks.rank() == 0) {
-    if (ranks.size() == 1) return run_study(study, results, report, part, make_worker);
-    hand_out(ranks.size() - 1, study, results, report, part);
+    if (ranks.size() == 1) return run_study(study, results, report, part, make_worker, shard);
+    hand_out(ranks.size() - 1, study, results, report, part, shard);
   } else {
     compute(*make_worker(threads));
   }

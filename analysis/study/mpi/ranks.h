@@ -26,6 +26,7 @@ int launched_processes(const Variable& variable = [](const char* name) {
 /// cannot be sent. Throws UsageError where kvloupe was built without MPI.
 void run_study_on_ranks(const std::filesystem::path& study, const std::filesystem::path& results,
                         const StudyRun::Report& report, StudyPart part = StudyPart::replays,
-                        const MakeWorker& make_worker = make_replay_worker);
+                        const MakeWorker& make_worker = make_replay_worker,
+                        const Shard& shard = {});
 
 }  // namespace kvloupe

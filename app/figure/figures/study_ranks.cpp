@@ -20,7 +20,7 @@ namespace kvloupe::figure {
 
 namespace {
 
-constexpr double kRow = 13.0;     // points
+constexpr double kRow = 13.0;     // points; the name of every policy is there
 constexpr double kPanel = 130.0;  // the least width with the policies' names
 
 /// The ranks at one budget.
@@ -45,18 +45,13 @@ class StudyRanks final : public Figure {
   std::string caption_text;
 
   double natural_height(const DrawRequest& request) const override {
-    PanelGrid flat = panels(request.width);
-    flat.aspect = 1e9;  // the height of all but the plots
-    const auto rows = (budgets.size() + static_cast<std::size_t>(flat.columns) - 1) /
-                      static_cast<std::size_t>(flat.columns);
-    return panels_natural_height(request.style, flat, request.width) +
-           kRow * static_cast<double>(rows * policies.size());
+    return height(request, fewest_columns(request.width), kRow);
   }
 
   Scene draw(const DrawRequest& request) const override {
     const Style& style = request.style;
     Scene scene = make_scene(style, request.width, request.height);
-    const std::vector<Axes> axes = add_panels(scene, style, panels(request.width));
+    const std::vector<Axes> axes = add_panels(scene, style, panels(columns(request)));
     for (std::size_t b = 0; b < axes.size(); ++b) draw_panel(scene, style, axes[b], budgets[b]);
     keep_fitting_texts(scene);
     return scene;
@@ -78,10 +73,34 @@ class StudyRanks final : public Figure {
   std::string caption() const override { return caption_text; }
 
  private:
-  PanelGrid panels(double width) const {
+  int fewest_columns(double width) const {
+    return std::clamp(static_cast<int>(width / kPanel), 1,
+                      std::max(1, static_cast<int>(budgets.size())));
+  }
+  /// The height with so many columns and so much room for each policy.
+  double height(const DrawRequest& request, int columns, double row) const {
+    PanelGrid flat = panels(columns);
+    flat.aspect = 1e9;  // the height of all but the plots
+    const auto across = static_cast<std::size_t>(columns);
+    const std::size_t rows = (budgets.size() + across - 1) / across;
+    return panels_natural_height(request.style, flat, request.width) +
+           row * static_cast<double>(rows * policies.size());
+  }
+  /// As few as the width has room for, more where a given height has no room for the names of all
+  /// policies below each other.
+  int columns(const DrawRequest& request) const {
+    const double least = 1.15 * request.style.small;  // a line of names
+    int columns = fewest_columns(request.width);
+    while (columns < static_cast<int>(budgets.size()) &&
+           height(request, columns, least) > request.height) {
+      ++columns;
+    }
+    return columns;
+  }
+
+  PanelGrid panels(int columns) const {
     PanelGrid grid;
-    grid.columns = std::clamp(static_cast<int>(width / kPanel), 1,
-                              std::max(1, static_cast<int>(budgets.size())));
+    grid.columns = columns;
     grid.beside = 6.0;
     const auto most = static_cast<double>(policies.size());
     ValueRange range;

@@ -1,0 +1,72 @@
+#include "capture/eval/answer_score.h"
+
+#include <algorithm>
+#include <map>
+
+namespace kvloupe {
+
+namespace {
+char small(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+
+std::string in_small_letters(std::string_view text) {
+  std::string result(text);
+  std::transform(result.begin(), result.end(), result.begin(), small);
+  return result;
+}
+
+bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+bool is_punctuation(char c) {
+  return (c >= '!' && c <= '/') || (c >= ':' && c <= '@') || (c >= '[' && c <= '`') ||
+         (c >= '{' && c <= '~');
+}
+
+/// How often each word is there.
+std::map<std::string, int> words_of(std::string_view text) {
+  std::map<std::string, int> words;
+  std::string word;
+  const auto end_word = [&] {
+    if (!word.empty() && word != "a" && word != "an" && word != "the") ++words[word];
+    word.clear();
+  };
+  for (const char c : text) {
+    if (is_space(c)) {
+      end_word();
+    } else if (!is_punctuation(c)) {
+      word += small(c);
+    }
+  }
+  end_word();
+  return words;
+}
+
+int count(const std::map<std::string, int>& words) {
+  int all = 0;
+  for (const auto& [word, times] : words) all += times;
+  return all;
+}
+}  // namespace
+
+bool has_answer(std::string_view text, std::span<const std::string> answers) {
+  const std::string said = in_small_letters(text);
+  return std::any_of(answers.begin(), answers.end(), [&](const std::string& answer) {
+    return !answer.empty() && said.find(in_small_letters(answer)) != std::string::npos;
+  });
+}
+
+double answer_f1(std::string_view text, std::span<const std::string> answers) {
+  const std::map<std::string, int> said = words_of(text);
+  double best = 0.0;
+  for (const std::string& answer : answers) {
+    const std::map<std::string, int> wanted = words_of(answer);
+    int common = 0;
+    for (const auto& [word, times] : wanted) {
+      const auto found = said.find(word);
+      if (found != said.end()) common += std::min(times, found->second);
+    }
+    // The harmonic mean of precision and recall.
+    if (common > 0) best = std::max(best, 2.0 * common / (count(said) + count(wanted)));
+  }
+  return best;
+}
+
+}  // namespace kvloupe

@@ -1,0 +1,52 @@
+#!/bin/sh
+# Runs the studies of assets/studies in the demo model and writes docs/paper-tables.md from their results.
+# A study that was stopped goes on: remove build/paper-tables/ after the demo model changes. KVLOUPE_CAPTURE
+# and KVLOUPE name the programs to use instead of those in build/bin.
+set -e
+cd "$(dirname "$0")/.."
+capture=${KVLOUPE_CAPTURE:-build/bin/kvloupe-capture}
+kvloupe=${KVLOUPE:-build/bin/kvloupe}
+out=build/paper-tables
+page=docs/paper-tables.md
+mkdir -p "$out"
+for study in keydiff-8 keydiff-11 caote-5 criticalkv-1 criticalkv-1-context-only kvmerger-3; do
+  echo "$study"
+  "$capture" study assets/studies/$study.json --threads 1 -o "$out/$study.sqlite"
+done
+table() { # NAME RESULTS...
+  name=$1
+  shift
+  files=
+  studies=
+  for study in "$@"; do
+    files="$files $out/$study.sqlite"
+    studies="$studies${studies:+,} [$study.json](../assets/studies/$study.json)"
+  done
+  echo
+  "$kvloupe" study $files --table "$name"
+  echo
+  echo "Study:$studies."
+  echo
+  echo "    kvloupe study$(echo "$files" | sed "s|$out/||g") --table $name -o $name.tex"
+}
+{
+  cat <<'END'
+# Tables in the layouts of papers
+
+`scripts/paper-tables.sh` wrote this page. Each table has the rows and columns of a published one, filled by a study
+([studies.md](studies.md#tables-in-the-layouts-of-papers)) of the demo model. The papers measure large models on LongBench,
+which the demo model cannot read. Its tasks are needles (`needle_found`), one of four needles that is asked for
+(`answer_found`), and texts, of which the table has the share of tokens with the full cache's most probable next token
+(`perplexity_same_top1`; 100 for the full cache by definition). A study of another model is the same file with another
+`model` and its `prompts`. All six studies together are 3 260 runs of 256 or 512 tokens. Few prompts stand behind each
+number: read the intervals. Nothing here says how the policies do in large models.
+
+    kvloupe-capture study assets/studies/NAME.json -o NAME.sqlite
+END
+  table keydiff-8 keydiff-8
+  table keydiff-11 keydiff-11
+  table caote-5 caote-5
+  table criticalkv-1 criticalkv-1 criticalkv-1-context-only
+  table kvmerger-3 kvmerger-3
+} >"$page.new"
+mv "$page.new" "$page"

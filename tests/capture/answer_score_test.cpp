@@ -1,0 +1,35 @@
+// Scores of answers, against cases worked by hand.
+#include "capture/eval/answer_score.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace kvloupe {
+namespace {
+
+TEST(AnswerScore, AnAnswerIsFoundAnywhereAndInAnyCase) {
+  const std::vector<std::string> answers = {"The Rose", "42"};
+  EXPECT_TRUE(has_answer("it is THE rose.", answers));
+  EXPECT_TRUE(has_answer(" 1421", answers));  // as RULER does: a part of a word counts
+  EXPECT_FALSE(has_answer("a rose", answers));
+  EXPECT_FALSE(has_answer("", answers));
+  EXPECT_FALSE(has_answer("anything", std::vector<std::string>{""}));
+  EXPECT_FALSE(has_answer("anything", std::vector<std::string>{}));
+}
+
+TEST(AnswerScore, F1CountsCommonWords) {
+  const auto f1 = [](const std::string& text, const std::vector<std::string>& answers) {
+    return answer_f1(text, answers);
+  };
+  EXPECT_DOUBLE_EQ(f1("The red, red rose!", {"red rose"}), 0.8);         // 2 of 3 and 2 of 2
+  EXPECT_DOUBLE_EQ(f1("a Red rose", {"an red-rose", "rose"}), 2.0 / 3);  // "redrose" is a word
+  EXPECT_DOUBLE_EQ(f1("blue", {"red"}), 0.0);
+  EXPECT_DOUBLE_EQ(f1("", {"red"}), 0.0);
+  EXPECT_DOUBLE_EQ(f1("the", {"a"}), 0.0);  // articles are no words
+  EXPECT_DOUBLE_EQ(f1("red\nred\tred", {"red red"}), 0.8);
+}
+
+}  // namespace
+}  // namespace kvloupe
