@@ -1,8 +1,10 @@
 #include "analysis/freed_memory.h"
+#include "analysis/trace/trace_check.h"
 #include "app/cli/commands.h"
 #include "commit.h"
 
 int main(int argc, char** argv) {
+  kvloupe::begin_trace_checks(argc, argv);
   kvloupe::share_freed_memory();
   return kvloupe::cli::run(argc, argv, KVLOUPE_COMMIT);
 }

@@ -1,4 +1,10 @@
+#include "analysis/trace/trace_check.h"
+#include "capture/checkpoint/mapped_file.h"
 #include "capture/cli/commands.h"
 #include "commit.h"
 
-int main(int argc, char** argv) { return kvloupe::capture_cli::run(argc, argv, KVLOUPE_COMMIT); }
+int main(int argc, char** argv) {
+  kvloupe::begin_trace_checks(argc, argv);
+  kvloupe::end_on_lost_pages("kvloupe-capture");
+  return kvloupe::capture_cli::run(argc, argv, KVLOUPE_COMMIT);
+}

@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "analysis/error.h"
+#include "analysis/json_depth.h"
 #include "analysis/metric/rope_scaling.h"
 #include "analysis/trace/no_rotation.h"
 
@@ -34,6 +35,7 @@ Rope::Rope(const ModelInfo& model) : halves_(model.rope_pairing == RopePairing::
         problem.what()));
   }
   if (model.rotary_dim > 0) return;
+  if (is_deep_json(model.config)) return;  // no config.json
   const json config = json::parse(model.config, nullptr, false);
   if (config.is_object() && config.contains("partial_rotary_factor") &&
       config["partial_rotary_factor"].is_number() &&

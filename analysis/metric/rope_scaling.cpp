@@ -6,6 +6,8 @@
 #include <numbers>
 #include <stdexcept>
 
+#include "analysis/json_depth.h"
+
 namespace kvloupe {
 
 namespace {
@@ -104,6 +106,7 @@ std::vector<double> yarn_shares(double theta, int head_dim, const RopeScaling& s
 }  // namespace
 
 RopeScaling parse_rope_scaling(const std::string& text, double most_positions) {
+  if (is_deep_json(text)) throw std::invalid_argument("is nested too deeply");
   const json object = json::parse(text, nullptr, /*allow_exceptions=*/false);
   RopeScaling scaling;
   if (object.is_null()) return scaling;

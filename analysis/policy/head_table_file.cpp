@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <limits>
@@ -17,10 +18,13 @@
 namespace kvloupe {
 
 namespace {
-/// More than any table of heads needs: 2 000 layers of 2 000 heads in text.
-constexpr std::uintmax_t kMostBytes = 64UL << 20;
+/// More than any table of heads needs: 800 layers of 2 000 heads in text, of 10 bytes each.
+constexpr std::uintmax_t kMostBytes = 16UL << 20;
 
 std::string content_of(const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::exists(path, error) && !std::filesystem::is_regular_file(path, error))
+    throw FileError(path, "is not a file; give a table with one number per head");
   std::ifstream file(path, std::ios::binary);
   if (!file) throw FileError(path, "cannot be opened; check the path of the table");
   std::string text;
@@ -28,7 +32,7 @@ std::string content_of(const std::string& path) {
   while (file.read(part.data(), part.size()) || file.gcount() > 0) {
     text.append(part.data(), static_cast<std::size_t>(file.gcount()));
     if (text.size() > kMostBytes) {
-      throw FileError(path, "is larger than 64 MB; a table of heads has one number per head");
+      throw FileError(path, "is larger than 16 MB; a table of heads has one number per head");
     }
   }
   if (text.empty()) throw FileError(path, "is empty; it needs one number per layer and head");

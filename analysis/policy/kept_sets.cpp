@@ -1,12 +1,14 @@
 #include "analysis/policy/kept_sets.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "analysis/error.h"
+#include "analysis/json_depth.h"
 
 namespace kvloupe {
 
@@ -93,6 +95,7 @@ class SetReader : public nlohmann::json_sax<Json> {
   /// Where the reader stands: opened brackets, with the key each stands under.
   bool at(std::string_view place) const { return place_ == place; }
   bool open(char bracket) {
+    if (depth() >= kDeepestJson) malformed("is nested too deeply");
     if (place_lengths_.size() > kDeepest) {  // deeper than anything of interest
       place_lengths_.push_back(place_.size());
       keys_.emplace_back();
@@ -164,6 +167,10 @@ class SetReader : public nlohmann::json_sax<Json> {
 }  // namespace
 
 KeptSets read_kept_sets(const std::string& path, int layer) {
+  std::error_code error;
+  if (std::filesystem::exists(path, error) && !std::filesystem::is_regular_file(path, error)) {
+    throw FileError(path, "is not a file; give a file that `kvloupe replay --json` wrote");
+  }
   std::ifstream file(path, std::ios::binary);
   if (!file || file.peek() == std::ifstream::traits_type::eof()) {
     throw FileError(path, file ? "is empty; give a file that `kvloupe replay --json` wrote"

@@ -14,6 +14,7 @@
 #include "analysis/output_file.h"
 #include "analysis/policy/comparison_terms.h"
 #include "analysis/policy/policy_files.h"
+#include "analysis/read_line.h"
 #include "analysis/record/layer_states.h"
 #include "analysis/replay/compresses_at_once.h"
 
@@ -117,6 +118,8 @@ bool is_of(const SweepRow& row, const Trace& trace) {
   return row.identity == trace.identity() || row.identity.starts_with(trace.identity() + " ");
 }
 
+constexpr std::size_t kLongestLine = std::size_t{1} << 20U;  // a row has some hundred bytes
+
 /// The same setting, also where a file of its policy has changed since.
 bool same_setting(const SweepRow& row, const Trace& trace, const SweepSetting& setting) {
   return is_of(row, trace) && row.policy == setting.policy.text() && row.budget == setting.budget &&
@@ -133,7 +136,7 @@ SweepTable SweepTable::load(const std::string& path) {
     throw FileError(path, "cannot be opened; check the name");
   }
   std::string line;
-  std::getline(file, line);
+  read_line(file, line, kLongestLine);
   constexpr Columns kVersions[] = {{true, true}, {true, false}, {false, false}};
   const auto columns = std::find_if(std::begin(kVersions), std::end(kVersions),
                                     [&](const Columns& one) { return line == heading(one); });
@@ -141,7 +144,7 @@ SweepTable SweepTable::load(const std::string& path) {
     throw FileError(path, "is not a sweep of this version; choose another name for the output");
   }
   std::vector<std::string> cells;
-  for (long number = 2; std::getline(file, line); ++number) {
+  for (long number = 2; read_line(file, line, kLongestLine); ++number) {
     SweepRow row;
     bool good = split(line, cells);
     if (good && !columns->compression && cells.size() > 5) {
@@ -169,6 +172,8 @@ SweepTable SweepTable::load(const std::string& path) {
     row.budget_counts = cells[measured + 2];
     table.rows_.push_back(std::move(row));
   }
+  // What was read would be written again in place of all.
+  if (file.bad()) throw FileError(path, "cannot be read to its end; check the disk");
   return table;
 }
 

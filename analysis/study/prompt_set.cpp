@@ -11,7 +11,9 @@
 
 #include "analysis/error.h"
 #include "analysis/file_identity.h"
+#include "analysis/json_depth.h"
 #include "analysis/one_line.h"
+#include "analysis/read_line.h"
 
 namespace kvloupe {
 
@@ -37,7 +39,7 @@ template <typename Take>
 void each_line(const fs::path& path, const Take& take) {
   std::ifstream in = open(path);
   std::string line;
-  for (int number = 0; std::getline(in, line); ++number) {
+  for (int number = 0; read_line(in, line, kMostBytes); ++number) {
     if (line.size() > kMostBytes) {
       throw FileError(path.string(), fmt::format("line {} has more than 256 MB; is this a file of "
                                                  "JSON lines?",
@@ -65,7 +67,9 @@ std::string line_at(const PromptPlace& place) {
 class Line {
  public:
   explicit Line(const PromptPlace& place) : place_(place) {
-    document_ = json::parse(line_at(place), nullptr, false);
+    const std::string text = line_at(place);
+    if (is_deep_json(text)) fail("is nested too deeply for a prompt");
+    document_ = json::parse(text, nullptr, false);
     if (!document_.is_object()) fail("is not a JSON object; write one object per line");
   }
   [[noreturn]] void fail(const std::string& why) const {

@@ -11,6 +11,7 @@
 #include <system_error>
 
 #include "analysis/error.h"
+#include "analysis/json_depth.h"
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/one_line.h"
 #include "analysis/policy/policy.h"
@@ -43,6 +44,7 @@ json read_json(const fs::path& path) {
   std::ifstream in(path, std::ios::binary);
   const std::string text{std::istreambuf_iterator<char>(in), {}};
   if (!in) throw FileError(path.string(), "cannot be read; check its permissions");
+  if (is_deep_json(text)) throw FileError(path.string(), "is nested too deeply for a study");
   json document = json::parse(text, nullptr, false);
   if (!document.is_object()) {
     throw FileError(path.string(), "is not a JSON object; see docs/studies.md for an example");

@@ -19,6 +19,25 @@ namespace kvloupe {
 
 namespace {
 constexpr int kRunBlock = 128;  // tokens per step of a run, where the study does not say
+constexpr double kMostItems = 1'000'000;
+
+/// A short study file can ask for more than any machine could hold.
+void check_size(const Study& study) {
+  const auto size = [](const auto& list) { return static_cast<double>(list.size()); };
+  const double settings = size(study.policies) * size(study.budgets) * size(study.blocks);
+  double items = size(study.traces) * settings;
+  for (const ModelTask& task : study.tasks) {
+    const double prompts =
+        task.lengths.empty() ? size(study.prompts)
+                             : size(task.lengths) * task.samples * std::max(1.0, size(task.depths));
+    items += prompts * (settings + size(study.blocks));
+  }
+  if (items <= kMostItems) return;
+  throw FileError(study.path.string(),
+                  fmt::format("asks for {:.0f} replays and runs; a study has at most {:.0f}: make "
+                              "several of it",
+                              items, kMostItems));
+}
 
 /// Fills in what only the trace knows.
 void settle(StudyItem& item, const Trace& trace, const PolicySpec& policy, const Budget& budget,
@@ -142,6 +161,7 @@ double replay_cost(const ModelInfo& model, const std::vector<Block>& steps, int 
 }
 
 StudyPlan plan_study(const Study& study) {
+  check_size(study);
   StudyPlan plan;
   for (int t = 0; t < static_cast<int>(study.traces.size()); ++t) {
     const StudyTrace& file = study.traces[static_cast<std::size_t>(t)];

@@ -1,7 +1,5 @@
 #include "analysis/trace/model_fingerprint.h"
 
-#include <openssl/evp.h>
-
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -14,6 +12,10 @@
 #include <system_error>
 #include <vector>
 
+#include "analysis/error.h"
+#include "analysis/json_depth.h"
+#include "analysis/trace/sha256.h"
+
 namespace kvloupe {
 
 namespace {
@@ -21,7 +23,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kVersion = "v1:";
-constexpr std::size_t kDigestBytes = 32;
 constexpr std::uint64_t kMostConfig = 16U << 20U;
 constexpr std::uint64_t kMostIndex = 100'000'000;
 constexpr std::uint64_t kWhole = 64U << 20U;  // files up to here count with every byte
@@ -32,41 +33,6 @@ constexpr std::uint64_t kChunk = 1U << 20U;  // read at once
 
 /// A file that cannot be read as it should; never leaves this file.
 struct Unreadable {};
-
-class Sha256 {
- public:
-  Sha256() : context_(EVP_MD_CTX_new(), EVP_MD_CTX_free) {
-    if (!context_ || EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr) != 1)
-      throw Unreadable();
-  }
-  void add(const void* bytes, std::size_t count) {
-    if (EVP_DigestUpdate(context_.get(), bytes, count) != 1) throw Unreadable();
-  }
-  void add(std::string_view text) { add(text.data(), text.size()); }
-  /// Little-endian, 8 bytes: sizes, so that two parts cannot be mistaken for one.
-  void add(std::uint64_t number) {
-    std::array<unsigned char, 8> bytes{};
-    for (std::size_t i = 0; i < bytes.size(); ++i)
-      bytes[i] = static_cast<unsigned char>(number >> (8 * i));
-    add(bytes.data(), bytes.size());
-  }
-  std::string hex() {
-    std::array<unsigned char, kDigestBytes> digest{};
-    unsigned length = 0;
-    if (EVP_DigestFinal_ex(context_.get(), digest.data(), &length) != 1 || length != kDigestBytes)
-      throw Unreadable();
-    constexpr std::string_view kDigits = "0123456789abcdef";
-    std::string text;
-    for (const unsigned char byte : digest) {
-      text += kDigits[byte >> 4U];
-      text += kDigits[byte & 15U];
-    }
-    return text;
-  }
-
- private:
-  std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context_;
-};
 
 /// A regular file (a pipe would be waited for), and its size when it was opened.
 class File {
@@ -113,6 +79,7 @@ std::set<std::string> weight_files(const fs::path& folder) {
   std::error_code error;
   if (fs::exists(folder / kSingle, error)) return {kSingle};
   const std::string text = File(folder / "model.safetensors.index.json").text(kMostIndex);
+  if (is_deep_json(text)) throw Unreadable();
   const nlohmann::json index = nlohmann::json::parse(text, nullptr, false);
   if (!index.is_object()) throw Unreadable();
   const auto map = index.find("weight_map");
@@ -167,11 +134,13 @@ std::string model_fingerprint(const fs::path& folder, Progress& progress) {
     return std::string(kVersion) + hash.hex();
   } catch (const Unreadable&) {
     return {};
+  } catch (const WorkError&) {  // no SHA-256
+    return {};
   }
 }
 
 bool is_model_fingerprint(std::string_view text) {
-  return text.size() == kVersion.size() + 2 * kDigestBytes && text.starts_with(kVersion) &&
+  return text.size() == kVersion.size() + kSha256Digits && text.starts_with(kVersion) &&
          std::all_of(text.begin() + kVersion.size(), text.end(),
                      [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
 }

@@ -10,6 +10,7 @@
 #include "analysis/trace/no_rotation.h"
 #include "analysis/trace/output_norms.h"
 #include "analysis/trace/trace_attributes.h"
+#include "analysis/trace/trace_check.h"
 #include "analysis/trace/trace_datasets.h"
 #include "analysis/trace/trace_layout.h"
 #include "analysis/trace/trace_probe.h"
@@ -151,7 +152,9 @@ void Trace::Impl::check_predictions() {
   top_k = static_cast<int>(k);
 }
 
-Trace::Trace(const fs::path& path) : impl_(std::make_unique<Impl>(path)) {
+Trace::Trace(const fs::path& path) {
+  check_trace(path);
+  impl_ = std::make_unique<Impl>(path);
   const TraceDatasets& datasets = impl_->datasets;
   datasets.guarded([&] {
     impl_->attributes = read_trace_attributes(datasets.file());

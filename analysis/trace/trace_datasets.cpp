@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "analysis/trace/half.h"
+#include "analysis/trace/hdf5_filters.h"
 #include "analysis/trace/open_trace_file.h"
 #include "analysis/trace/trace_layout.h"
 
@@ -38,21 +39,18 @@ void check_kind(const Dataset& dataset, Kind kind, const std::string& path) {
 void check_stored(const Dataset& dataset, const std::string& path, std::uint64_t file_bytes) {
   const std::uint64_t bytes = dataset.elements() * dataset.element_bytes;  // both bounded: 2^50·…
   const Handle properties(H5Dget_create_plist(dataset.id), H5Pclose, "cannot read " + path);
-  const bool packed = H5Pget_nfilters(properties) > 0;
+  const bool chunked = H5Pget_layout(properties) == H5D_CHUNKED;
+  const bool packed = chunked && H5Pget_nfilters(properties) > 0;
   const std::uint64_t stored = std::min(dataset.stored_bytes, file_bytes);
-  if (packed ? bytes / kMostCompression > stored : bytes > stored) {
+  if (bytes > stored && (!packed || bytes / kMostCompression >= stored)) {
     throw hdf5::Failure(fmt::format("{} has the shape {} but only {} bytes in the file", path,
                                     hdf5::shape_text(dataset.shape), stored));
   }
-  if (H5Pget_layout(properties) == H5D_CHUNKED) {
-    Shape chunk(dataset.shape.size());
-    hdf5::check(H5Pget_chunk(properties, static_cast<int>(chunk.size()), chunk.data()),
-                "cannot read " + path);
-    std::uint64_t chunk_bytes = dataset.element_bytes;
-    for (const hsize_t extent : chunk) chunk_bytes *= extent;  // HDF5 keeps this below 2^32
-    if (packed && chunk_bytes / kMostCompression > stored) {
-      throw hdf5::Failure(path + " has chunks larger than the file could hold");
-    }
+  if (!packed) return;
+  hdf5::check_filters(properties, path);
+  const std::uint64_t chunk_bytes = hdf5::chunk_elements(properties) * dataset.element_bytes;
+  if (chunk_bytes / kMostCompression > stored) {
+    throw hdf5::Failure(path + " has chunks larger than the file could hold");
   }
 }
 

@@ -30,6 +30,7 @@ class TraceDatasets {
   /// Changes when the content does.
   const std::string& identity() const { return identity_; }
   hid_t file() const { return file_; }
+  std::uint64_t bytes() const { return file_bytes_; }
 
   /// Runs `work` under the lock; a failure inside becomes a FileError about the file.
   template <typename Work>

@@ -16,6 +16,7 @@
 #include "analysis/trace/hdf5.h"
 #include "analysis/trace/hdf5_output.h"
 #include "analysis/trace/trace_attributes.h"
+#include "analysis/trace/trace_check.h"
 #include "analysis/trace/trace_layout.h"
 #include "analysis/utf8.h"
 #include "version.h"
@@ -551,6 +552,7 @@ void TraceWriter::finish(const RunInfo& run, const TokenTable& tokens,
     if (const int error = impl_->unfinished->put_in_place(); error != 0) {
       throw hdf5::Failure(std::string("cannot write it (") + std::strerror(error) + ")");
     }
+    remember_trace(impl_->unfinished->descriptor());
     impl_->finished = true;
   });
 }

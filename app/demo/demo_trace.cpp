@@ -14,15 +14,15 @@
 #include <utility>
 #include <vector>
 
+#include "analysis/child_process.h"
 #include "analysis/error.h"
 #include "analysis/file_word.h"
 #include "analysis/policy/policy_files.h"
 #include "analysis/policy/spec.h"
 #include "analysis/trace/trace.h"
+#include "analysis/user_folder.h"
 #include "app/job/assets.h"
 #include "app/job/capture_job.h"
-#include "app/job/child_process.h"
-#include "app/job/user_folder.h"
 
 namespace kvloupe::demo {
 
@@ -43,7 +43,7 @@ std::optional<struct stat> status_of(const fs::path& file) {
 }
 
 fs::path cache_folder() {
-  const fs::path cache = job::user_folder("XDG_CACHE_HOME", ".cache");
+  const fs::path cache = user_folder("XDG_CACHE_HOME", ".cache");
   if (!cache.empty()) return cache;
   throw WorkError("no folder for the demo's trace; set XDG_CACHE_HOME to a folder");
 }
@@ -82,7 +82,7 @@ DemoRun normal(DemoRun run) {
 DemoPlaces found(DemoPlaces places) {
   if (places.assets.empty()) places.assets = job::find_asset("demo-model").parent_path();
   places.cache = traces_folder(places.cache);
-  if (places.program.empty()) places.program = job::find_program("kvloupe-capture");
+  if (places.program.empty()) places.program = find_program("kvloupe-capture");
   return places;
 }
 

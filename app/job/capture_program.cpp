@@ -1,9 +1,9 @@
 #include "app/job/capture_program.h"
 
+#include "analysis/child_process.h"
 #include "analysis/error.h"
 #include "analysis/plugin/load_plugin.h"
 #include "analysis/policy/allowed_python.h"
-#include "app/job/child_process.h"
 
 namespace kvloupe::job {
 

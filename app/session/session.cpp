@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "analysis/error.h"
+#include "analysis/json_depth.h"
 #include "analysis/output_file.h"
 #include "analysis/policy/spec.h"
 #include "app/figure/figures/figure_catalog.h"
@@ -300,7 +301,9 @@ WorkspaceState read_session(const std::filesystem::path& path) {
   std::stringstream text;
   text << in.rdbuf();
   if (!in) throw FileError(name, "cannot be read; check its permissions");
-  const Json json = Json::parse(text.str(), nullptr, false);
+  const bool deep = is_deep_json(text.view());
+  const Json json =
+      deep ? Json(Json::value_t::discarded) : Json::parse(text.view(), nullptr, false);
   if (json.is_discarded())
     throw FileError(name, "is not valid JSON; choose a file saved by kvloupe");
 
@@ -313,6 +316,7 @@ WorkspaceState read_session(const std::filesystem::path& path) {
 
 WorkspaceState read_view(std::string_view text) {
   try {
+    if (is_deep_json(text)) throw UsageError("the view is nested too deeply");
     const Json json = Json::parse(text, nullptr, false);
     if (json.is_discarded()) throw UsageError("the view is not valid JSON");
     if (!json.is_object()) throw UsageError("the view must be an object: {...}");

@@ -7,7 +7,7 @@
 
 #include "analysis/error.h"
 #include "analysis/output_file.h"
-#include "app/job/user_folder.h"
+#include "analysis/user_folder.h"
 #include "app/session/state.h"
 
 namespace kvloupe::window {
@@ -40,7 +40,7 @@ void take(const Json& json, const char* field, double& value, double least, doub
 }  // namespace
 
 fs::path preferences_path() {
-  const fs::path folder = job::user_folder("XDG_CONFIG_HOME", ".config");
+  const fs::path folder = user_folder("XDG_CONFIG_HOME", ".config");
   return folder.empty() ? fs::path() : folder / "preferences.json";
 }
 

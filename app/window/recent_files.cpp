@@ -2,7 +2,7 @@
 
 #include <system_error>
 
-#include "app/job/user_folder.h"
+#include "analysis/user_folder.h"
 #include "app/window/line_list.h"
 
 namespace kvloupe::window {
@@ -15,7 +15,7 @@ constexpr std::uintmax_t kMostBytes = 1 << 16;
 }  // namespace
 
 fs::path recent_files_path() {
-  const fs::path folder = job::user_folder("XDG_STATE_HOME", ".local/state");
+  const fs::path folder = user_folder("XDG_STATE_HOME", ".local/state");
   return folder.empty() ? fs::path() : folder / "recent";
 }
 

@@ -1,7 +1,6 @@
 #include "capture/checkpoint/safetensors.h"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -17,6 +16,7 @@
 #include "analysis/error.h"
 #include "analysis/one_line.h"
 #include "analysis/output_file.h"
+#include "capture/checkpoint/mapped_file.h"
 
 namespace kvloupe {
 
@@ -111,51 +111,23 @@ std::string read_text_file(const std::filesystem::path& path) {
 
 }  // namespace
 
-/// The whole file, mapped read-only.
-struct SafetensorsFile::Map {
-  const std::byte* data = nullptr;
-  std::uint64_t size = 0;
-
-  explicit Map(const std::filesystem::path& path) {
-    const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-    struct stat status {};
-    if (file.value < 0 || ::fstat(file.value, &status) != 0) {
-      throw FileError(path.string(), std::string("cannot be read: ") + std::strerror(errno));
-    }
-    if (!S_ISREG(status.st_mode)) throw FileError(path.string(), "is not a file");
-    size = static_cast<std::uint64_t>(status.st_size);
-    if (size < kLengthBytes) {
-      throw FileError(path.string(),
-                      std::string("is too short to be a safetensors file") + kIncomplete);
-    }
-    void* mapped = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.value, 0);
-    if (mapped == MAP_FAILED) {
-      throw FileError(path.string(), std::string("cannot be mapped: ") + std::strerror(errno));
-    }
-    data = static_cast<const std::byte*>(mapped);
-  }
-  ~Map() {
-    if (data != nullptr) ::munmap(const_cast<std::byte*>(data), size);
-  }
-  Map(const Map&) = delete;
-  Map& operator=(const Map&) = delete;
-};
-
 SafetensorsFile::SafetensorsFile(const std::filesystem::path& path)
-    : path_(path), map_(std::make_shared<const Map>(path)) {
+    : path_(path), map_(std::make_shared<const MappedFile>(path)) {
   const auto fail = [&](const std::string& problem) { throw FileError(path_.string(), problem); };
+  if (map_->size() < kLengthBytes)
+    fail(std::string("is too short to be a safetensors file") + kIncomplete);
   std::uint64_t header_bytes = 0;
   for (std::uint64_t i = 0; i < kLengthBytes; ++i) {
-    header_bytes |= std::to_integer<std::uint64_t>(map_->data[i]) << (8 * i);
+    header_bytes |= std::to_integer<std::uint64_t>(map_->data()[i]) << (8 * i);
   }
   if (header_bytes > kLargestHeader) fail("is not a safetensors file (impossible header length)");
-  if (header_bytes > map_->size - kLengthBytes) {
+  if (header_bytes > map_->size() - kLengthBytes) {
     fail(std::string("is truncated inside its header") + kIncomplete);
   }
   data_start_ = kLengthBytes + header_bytes;
-  const std::uint64_t data_bytes = map_->size - data_start_;
+  const std::uint64_t data_bytes = map_->size() - data_start_;
 
-  const char* text = reinterpret_cast<const char*>(map_->data) + kLengthBytes;
+  const char* text = reinterpret_cast<const char*>(map_->data()) + kLengthBytes;
   const nlohmann::json header = parse_unique({text, header_bytes}, [&](const std::string& problem) {
     fail("is not a safetensors file (its header " + problem + ")");
   });
@@ -189,7 +161,7 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path)
       if (!size.is_number_unsigned()) refuse("has a shape with numbers that are not whole");
       const auto value = size.get<std::uint64_t>();
       // No tensor has more elements than the file has bytes; zero-size ones have none at all.
-      if (value > map_->size || (value != 0 && count > map_->size / value)) {
+      if (value > map_->size() || (value != 0 && count > map_->size() / value)) {
         refuse("has a shape larger than the file");
       }
       count *= value;
@@ -228,7 +200,7 @@ at::Tensor SafetensorsFile::tensor(const std::string& name) const {
                                         in_one_line(entry.dtype) +
                                         "; F32, F16 and BF16 are supported");
   }
-  const std::byte* start = map_->data + data_start_ + entry.begin;
+  const std::byte* start = map_->data() + data_start_ + entry.begin;
   const std::uint64_t element = dtype_bytes(entry.dtype);
   if (reinterpret_cast<std::uintptr_t>(start) % element != 0) {
     at::Tensor copy = at::empty(entry.shape, type);

@@ -14,6 +14,8 @@
 
 namespace kvloupe {
 
+class MappedFile;
+
 /// A memory-mapped safetensors file. Opening reads and checks only the header: every tensor's bytes
 /// lie inside the file, their number matches dtype and shape, and they neither overlap nor leave
 /// gaps. A number from the file is checked before memory is allocated for it.
@@ -38,9 +40,8 @@ class SafetensorsFile {
   at::Tensor tensor(const std::string& name) const;
 
  private:
-  struct Map;
   std::filesystem::path path_;
-  std::shared_ptr<const Map> map_;
+  std::shared_ptr<const MappedFile> map_;
   std::uint64_t data_start_ = 0;
   std::map<std::string, Entry> entries_;
 };

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "analysis/error.h"
+#include "analysis/json_depth.h"
 #include "analysis/output_file.h"
 #include "capture/tokenizer/read_file.h"
 #include "version.h"
@@ -14,7 +15,7 @@ namespace kvloupe {
 
 namespace {
 
-constexpr std::uintmax_t kLargestResults = 1U << 30U;
+constexpr std::uintmax_t kLargestResults = 256U << 20U;  // what readers take
 constexpr const char* kFormat = "kvloupe-eval";
 constexpr int kVersion = 1;
 
@@ -74,7 +75,9 @@ EvalResults::EvalResults(std::string path, Json settings)
     : path_(std::move(path)), settings_(std::move(settings)) {
   std::error_code error;
   if (!std::filesystem::exists(path_, error)) return;
-  const Json json = Json::parse(read_file(path_, kLargestResults), nullptr, false);
+  const std::string text = read_file(path_, kLargestResults);
+  if (is_deep_json(text)) throw FileError(path_, "is nested too deeply; choose another name");
+  const Json json = Json::parse(text, nullptr, false);
   if (!json.is_object() || json.value("format", Json()) != Json(kFormat) ||
       json.value("format_version", Json()) != Json(kVersion) || !json.contains("runs") ||
       !json["runs"].is_array() || !std::all_of(json["runs"].begin(), json["runs"].end(), is_run)) {

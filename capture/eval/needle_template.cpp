@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "analysis/error.h"
+#include "analysis/json_depth.h"
 #include "capture/tokenizer/prompt.h"
 #include "capture/tokenizer/read_file.h"
 
@@ -58,8 +59,9 @@ NeedleTemplate general_needle_template() {
 }
 
 NeedleTemplate read_needle_template(const std::filesystem::path& path) {
-  const nlohmann::json json =
-      nlohmann::json::parse(read_file(path, kLargestTemplate), nullptr, false);
+  const std::string text = read_file(path, kLargestTemplate);
+  if (is_deep_json(text)) refuse(path, "is nested too deeply");
+  const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
   if (!json.is_object()) refuse(path, "is not a JSON object");
   NeedleTemplate result;
   result.needle = text_of(json, "needle", path);

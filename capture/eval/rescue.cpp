@@ -9,13 +9,13 @@
 #include <cerrno>
 #include <cmath>
 #include <cstring>
-#include <fstream>
 #include <iterator>
 #include <memory>
 #include <utility>
 #include <vector>
 
 #include "analysis/error.h"
+#include "analysis/json_depth.h"
 #include "analysis/metric/rank_correlation.h"
 #include "analysis/metric/sink.h"
 #include "analysis/output_file.h"
@@ -24,6 +24,7 @@
 #include "analysis/replay/follow.h"
 #include "analysis/replay/replay.h"
 #include "analysis/trace/model_fingerprint.h"
+#include "analysis/trace/trace_check.h"
 #include "capture/eval/eval_run.h"
 #include "capture/eval/first_number.h"
 #include "capture/model/load_transformer.h"
@@ -31,6 +32,7 @@
 #include "capture/run/capture_input.h"
 #include "capture/run/compute.h"
 #include "capture/run/model_description.h"
+#include "capture/tokenizer/read_file.h"
 
 namespace kvloupe {
 
@@ -39,6 +41,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kFormat = "kvloupe-rescue";
 constexpr int kVersion = 1;
+constexpr std::uintmax_t kLargestResults = 256U << 20U;
 
 struct Outcome {
   bool right = false;
@@ -73,8 +76,9 @@ class RescueFile {
     results_ = {{"format", kFormat}, {"format_version", kVersion}, {"settings", settings}};
     results_["runs"] = Json::object();
     if (!std::filesystem::exists(path_)) return;
-    std::ifstream in(path_);
-    const Json old = Json::parse(in, nullptr, false);
+    const std::string text = read_file(path_, kLargestResults);
+    if (is_deep_json(text)) throw FileError(path_, "is nested too deeply; choose another name");
+    const Json old = Json::parse(text, nullptr, false);
     const auto is = [&](const char* field, auto test) {
       return old.contains(field) && test(old[field]);
     };
@@ -142,6 +146,7 @@ class FileBeside {
     if (descriptor_ < 0)
       throw FileError(name_, std::string("cannot open: ") + std::strerror(errno));
     remove_name();
+    remember_trace(descriptor_);
     return "/proc/self/fd/" + std::to_string(descriptor_);
   }
 

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "analysis/error.h"
+#include "analysis/json_depth.h"
 #include "capture/tokenizer/read_file.h"
 
 namespace kvloupe {
@@ -31,8 +32,9 @@ TokenizerConfig read_tokenizer_config(const std::filesystem::path& folder) {
   const std::filesystem::path path = folder / "tokenizer_config.json";
   std::error_code ignored;
   if (!std::filesystem::exists(path, ignored)) return config;
-  const nlohmann::json root =
-      nlohmann::json::parse(read_file(path, kLargestConfig), nullptr, /*allow_exceptions=*/false);
+  const std::string text = read_file(path, kLargestConfig);
+  if (is_deep_json(text)) throw FileError(path.string(), "is nested too deeply for a tokenizer");
+  const nlohmann::json root = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!root.is_object()) {
     throw FileError(path.string(), "is not a JSON object; is the download complete?");
   }

@@ -14,9 +14,9 @@
 #define GLFW_INCLUDE_NONE
 #include <GLFW/glfw3.h>
 
+#include "analysis/child_process.h"
 #include "analysis/evaluation/evaluation.h"
 #include "analysis/replay/follow.h"
-#include "app/job/child_process.h"
 #include "app/window/demo_model.h"
 #include "tests/app/virtual_display.h"
 #include "tests/app/window_driver.h"
@@ -33,18 +33,17 @@ class Cause : public testing::Test {
  protected:
   void SetUp() override {
     if (const std::string problem = need_display(); !problem.empty()) GTEST_SKIP() << problem;
-    const std::string program = job::find_program("kvloupe-capture");
+    const std::string program = find_program("kvloupe-capture");
     if (program.empty()) GTEST_SKIP() << "kvloupe-capture is not built";
     results_ = folder_ / "needle.json";
     Progress progress;
-    const auto made =
-        job::run_child({program,      "eval",   "--model",    window::demo_model_folder(),
-                        "--task",     "needle", "--policies", "sink",
-                        "--budgets",  "20%",    "--lengths",  "300",
-                        "--depths",   "30,60",  "--samples",  "2",
-                        "--block",    "64",     "--dtype",    "f32",
-                        "--progress", "none",   "--output",   results_.string()},
-                       progress, [](const std::string&) {});
+    const auto made = run_child({program,      "eval",   "--model",    window::demo_model_folder(),
+                                 "--task",     "needle", "--policies", "sink",
+                                 "--budgets",  "20%",    "--lengths",  "300",
+                                 "--depths",   "30,60",  "--samples",  "2",
+                                 "--block",    "64",     "--dtype",    "f32",
+                                 "--progress", "none",   "--output",   results_.string()},
+                                progress, [](const std::string&) {});
     ASSERT_EQ(made.exit_code, 0) << made.last_error;
     window::Workspace::Host host;
     host.demo.cache = folder_ / "cache";

@@ -14,8 +14,8 @@
 #define GLFW_INCLUDE_NONE
 #include <GLFW/glfw3.h>
 
+#include "analysis/child_process.h"
 #include "analysis/trace/model_fingerprint.h"
-#include "app/job/child_process.h"
 #include "app/window/demo_model.h"
 #include "tests/app/virtual_display.h"
 #include "tests/app/window_driver.h"
@@ -80,16 +80,16 @@ class ClosedLoopSheet : public testing::Test {
 };
 
 TEST_F(ClosedLoopSheet, RunsTheDemoModelAgainWithoutTyping) {
-  const std::string program = job::find_program("kvloupe-capture");
+  const std::string program = find_program("kvloupe-capture");
   if (program.empty()) GTEST_SKIP() << "kvloupe-capture is not built";
   const fs::path demo = window::demo_model_folder();
   ASSERT_FALSE(demo.empty());
   const fs::path trace = folder_ / "demo.h5";
   Progress progress;
-  const auto made = job::run_child({program, "run", "--model", demo.string(), "--text",
-                                    "The fox and the owl went to the market.", "--generate", "4",
-                                    "--block", "4", "--output", trace.string()},
-                                   progress, [](const std::string&) {});
+  const auto made = run_child({program, "run", "--model", demo.string(), "--text",
+                               "The fox and the owl went to the market.", "--generate", "4",
+                               "--block", "4", "--output", trace.string()},
+                              progress, [](const std::string&) {});
   ASSERT_EQ(made.exit_code, 0) << made.last_error;
   open(trace);
   const auto ids = w().results.trace()->tokens().ids;

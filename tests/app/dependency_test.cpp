@@ -31,6 +31,7 @@ constexpr std::array kLibraries = {
     Library{"fmt/", "fmt"},
     Library{"tbb/", "oneTBB"},
     Library{"openssl/", "OpenSSL"},
+    Library{"zlib[.]h", "zlib"},
     Library{"cblas", "OpenBLAS"},
     Library{"sqlite3", "SQLite"},
     Library{"mpi[.]h", "MPI"},

@@ -17,7 +17,7 @@
 #include <thread>
 #include <vector>
 
-#include "app/job/child_process.h"
+#include "analysis/child_process.h"
 #include "tests/app/virtual_display.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
@@ -33,7 +33,7 @@ class RealEvents : public testing::Test {
  protected:
   void SetUp() override {
     if (const std::string problem = need_own_display(); !problem.empty()) GTEST_SKIP() << problem;
-    if (job::find_program("xdotool").empty()) GTEST_SKIP() << "install the package xdotool";
+    if (find_program("xdotool").empty()) GTEST_SKIP() << "install the package xdotool";
     SyntheticTraceOptions options;
     options.layers = 3;
     options.clusters = 4;
@@ -76,7 +76,7 @@ class RealEvents : public testing::Test {
   void send(std::vector<std::string> words) {
     words.insert(words.begin(), "xdotool");
     Progress progress;
-    job::run_child(words, progress, [&](const std::string& line) { window_ = line; });
+    run_child(words, progress, [&](const std::string& line) { window_ = line; });
   }
   void keys(std::vector<std::string> names) {
     names.insert(names.begin(), "key");

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "analysis/error.h"
+#include "analysis/json_depth.h"
 #include "capture/tokenizer/hugging_face/added_tokens.h"
 #include "capture/tokenizer/hugging_face/bpe_model.h"
 #include "capture/tokenizer/hugging_face/decoder.h"
@@ -20,33 +21,11 @@ namespace kvloupe {
 namespace {
 
 constexpr std::uintmax_t kLargestFile = 128U << 20U;
-constexpr int kDeepestJson = 64;
-
-/// How many arrays and objects stand in each other where most do: brackets outside texts. Of what
-/// is no JSON as much as a parser reads before it stops.
-int deepest(std::string_view json) {
-  int depth = 0, most = 0;
-  bool in_text = false;
-  for (std::size_t i = 0; i < json.size(); ++i) {
-    const char c = json[i];
-    if (in_text) {
-      if (c == '\\') ++i;
-      in_text = c != '"';
-    } else if (c == '"') {
-      in_text = true;
-    } else if (c == '[' || c == '{') {
-      most = std::max(most, ++depth);
-    } else if (c == ']' || c == '}') {
-      --depth;
-    }
-  }
-  return most;
-}
 
 nlohmann::json parse(const std::filesystem::path& path) {
   const std::string text = read_file(path, kLargestFile);
   // Bounded before there is a tree to walk, and not while it is parsed, which takes a third longer.
-  if (deepest(text) > kDeepestJson) {
+  if (is_deep_json(text)) {
     throw FileError(path.string(), "is nested too deeply for a tokenizer");
   }
   nlohmann::json root = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);

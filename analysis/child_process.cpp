@@ -1,4 +1,4 @@
-#include "app/job/child_process.h"
+#include "analysis/child_process.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -20,7 +20,7 @@
 
 #include "analysis/error.h"
 
-namespace kvloupe::job {
+namespace kvloupe {
 
 namespace {
 
@@ -79,20 +79,43 @@ class Lines {
   std::string line_;
 };
 
-/// In the child, between fork and exec: only what is safe there.
-[[noreturn]] void become(char* const* argv, int out, int err, int failure, pid_t parent) {
+/// What the child gets.
+struct Ends {
+  int in, out, err, failure;  // in: -1 for /dev/null
+};
+
+/// In the child, which shares the memory of its parent until exec: only what is safe there.
+[[noreturn]] void become(char* const* argv, const Ends& ends, pid_t parent,
+                         const sigset_t& signals) {
   setpgid(0, 0);  // a Ctrl-C in the terminal is the window's, which stops the child itself
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (getppid() != parent) _exit(127);
-  const int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
-  if (null >= 0) dup2(null, STDIN_FILENO);
-  dup2(out, STDOUT_FILENO);
-  dup2(err, STDERR_FILENO);
+  const int in = ends.in >= 0 ? ends.in : open("/dev/null", O_RDONLY | O_CLOEXEC);
+  if (in >= 0) dup2(in, STDIN_FILENO);
+  dup2(ends.out, STDOUT_FILENO);
+  dup2(ends.err, STDERR_FILENO);
   signal(SIGPIPE, SIG_DFL);
+  sigprocmask(SIG_SETMASK, &signals, nullptr);
   execvp(argv[0], argv);
   const int why = errno;
-  const ssize_t written = write(failure, &why, sizeof why);
+  const ssize_t written = write(ends.failure, &why, sizeof why);
   _exit(written == sizeof why ? 127 : 126);
+}
+
+/// The child's id, or -1. vfork() runs no handlers of fork(), which stop the threads of OpenBLAS
+/// while other threads compute, and copies no page tables. No signal handler of this process may
+/// run in the child, which shares its memory.
+[[gnu::noinline]] pid_t start(char* const* argv, const Ends& ends) {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const pid_t parent = getpid();
+  const pid_t id = vfork();
+  if (id == 0) become(argv, ends, parent, before);
+  const int error = errno;
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  errno = error;
+  return id;
 }
 
 /// The child, stopped and reaped whatever happens.
@@ -127,7 +150,8 @@ class Child {
 }  // namespace
 
 ChildResult run_child(const std::vector<std::string>& words, Progress& progress,
-                      const std::function<void(const std::string&)>& on_line) {
+                      const std::function<void(const std::string&)>& on_line,
+                      const ChildOptions& options) {
   if (words.empty()) throw WorkError("the name of the program to start is missing");
   std::vector<std::string> copies = words;
   std::vector<char*> argv;
@@ -135,10 +159,9 @@ ChildResult run_child(const std::vector<std::string>& words, Progress& progress,
   argv.push_back(nullptr);
 
   Pipe out, err, failure;
-  const pid_t parent = getpid();
-  const pid_t id = fork();
+  const auto started = Clock::now();
+  const pid_t id = start(argv.data(), {options.input, out.write, err.write, failure.write});
   if (id < 0) throw WorkError(words[0] + ": cannot be started: " + std::strerror(errno));
-  if (id == 0) become(argv.data(), out.write, err.write, failure.write, parent);
   Child child(id);
   out.close_write();
   err.close_write();
@@ -168,13 +191,19 @@ ChildResult run_child(const std::vector<std::string>& words, Progress& progress,
   };
   std::optional<Clock::time_point> asked;  // to stop
   std::optional<ChildResult> result;
+  bool late = false;
   while (!result) {
+    if (options.at_most.count() > 0 && !late && Clock::now() - started > options.at_most) {
+      late = true;
+      child.stop(SIGKILL);
+    }
     if (progress.cancelled() && !asked) {
       asked = Clock::now();
       child.stop(SIGTERM);
     }
     if (asked && Clock::now() - *asked > kGrace) throw Cancelled();  // the destructor ends it
-    if (poll(ends.data(), ends.size(), kPollMilliseconds) > 0) {
+    const bool closed = ends[0].fd < 0 && ends[1].fd < 0;            // then it ends in a moment
+    if (poll(ends.data(), ends.size(), closed ? 1 : kPollMilliseconds) > 0) {
       for (std::size_t i = 0; i < ends.size(); ++i) {
         if (ends[i].fd >= 0 && ends[i].revents != 0) read_end(i);
       }
@@ -185,6 +214,7 @@ ChildResult run_child(const std::vector<std::string>& words, Progress& progress,
   out_lines.end(on_line);
   err_lines.end(take_error);
   if (asked) throw Cancelled();
+  result->late = late;
   result->last_error = std::move(last_error);
   return *result;
 }
@@ -206,4 +236,4 @@ std::string find_program(const std::string& name) {
   return {};
 }
 
-}  // namespace kvloupe::job
+}  // namespace kvloupe

@@ -1,8 +1,8 @@
-#include "app/job/user_folder.h"
+#include "analysis/user_folder.h"
 
 #include <cstdlib>
 
-namespace kvloupe::job {
+namespace kvloupe {
 
 std::filesystem::path user_folder(const char* variable, const char* in_home) {
   const char* folder = std::getenv(variable);
@@ -12,4 +12,4 @@ std::filesystem::path user_folder(const char* variable, const char* in_home) {
   return {};
 }
 
-}  // namespace kvloupe::job
+}  // namespace kvloupe

@@ -1,17 +1,21 @@
-#include "app/job/child_process.h"
+#include "analysis/child_process.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <fstream>
 #include <thread>
+#include <vector>
 
 #include "analysis/error.h"
 #include "tests/support/temporary_folder.h"
 
-namespace kvloupe::job {
+namespace kvloupe {
 namespace {
 
 using testing::ElementsAre;
@@ -87,6 +91,56 @@ TEST(ChildProcess, WhatDoesNotStopIsEnded) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
 }
 
+TEST(ChildProcess, OneThatRunsTooLongIsEnded) {
+  Progress progress;
+  ChildOptions options;
+  options.at_most = std::chrono::milliseconds(200);
+  const ChildResult ended = run_child(
+      {"/bin/sh", "-c", "trap '' TERM; exec sleep 100"}, progress, [](const std::string&) {},
+      options);
+  EXPECT_TRUE(ended.late);
+  EXPECT_EQ(ended.signal, SIGKILL);
+  options.at_most = std::chrono::seconds(100);
+  EXPECT_FALSE(run_child(
+                   {"/bin/true"}, progress, [](const std::string&) {}, options)
+                   .late);
+}
+
+TEST(ChildProcess, AFileCanBeItsInput) {
+  test::TemporaryFolder folder;
+  std::ofstream(folder / "text") << "from a file\n";
+  const int file = open((folder / "text").c_str(), O_RDONLY | O_CLOEXEC);
+  Progress progress;
+  ChildOptions options;
+  options.input = file;
+  std::vector<std::string> lines;
+  run_child(
+      {"/bin/cat"}, progress, [&](const std::string& line) { lines.push_back(line); }, options);
+  close(file);
+  EXPECT_THAT(lines, ElementsAre("from a file"));
+  EXPECT_EQ(run("read line; echo $?").lines, std::vector<std::string>{"1"}) << "else it has none";
+}
+
+TEST(ChildProcess, SignalsAndThreadsOfTheParentAreLeftAlone) {
+  sigset_t before, after;
+  pthread_sigmask(SIG_BLOCK, nullptr, &before);
+  std::vector<std::thread> threads;
+  std::atomic<int> good{0};
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      for (int k = 0; k < 10; ++k) good += run("exit 5").result.exit_code == 5 ? 1 : 0;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(good, 40);
+  pthread_sigmask(SIG_BLOCK, nullptr, &after);
+  for (int signal = 1; signal < 32; ++signal)
+    EXPECT_EQ(sigismember(&before, signal), sigismember(&after, signal)) << signal;
+  // The child has the parent's mask, not the one of its start.
+  EXPECT_EQ(run("grep SigBlk /proc/self/status").lines,
+            std::vector<std::string>{"SigBlk:\t0000000000000000"});
+}
+
 TEST(ChildProcess, AMissingProgramIsNamed) {
   Progress progress;
   try {
@@ -100,4 +154,4 @@ TEST(ChildProcess, AMissingProgramIsNamed) {
 }
 
 }  // namespace
-}  // namespace kvloupe::job
+}  // namespace kvloupe

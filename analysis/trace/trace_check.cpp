@@ -1,0 +1,180 @@
+#include "analysis/trace/trace_check.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <malloc.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <string_view>
+
+#include "analysis/child_process.h"
+#include "analysis/confinement.h"
+#include "analysis/error.h"
+#include "analysis/one_line.h"
+#include "analysis/trace/known_traces.h"
+#include "analysis/trace/trace_walk.h"
+#include "analysis/user_folder.h"
+
+namespace kvloupe {
+
+namespace fs = std::filesystem;
+
+namespace {
+constexpr std::string_view kWord = "--check-trace";  // a process that checks its standard input
+constexpr const char* kSelf = "/proc/self/exe";
+constexpr const char* kQuickest = "kvloupe";  // starts in 20 ms; kvloupe-capture loads libtorch
+constexpr int kUsage = 2;                     // exit code of a program that does not know kWord
+constexpr const char* kInput = "/proc/self/fd/0";
+constexpr std::string_view kGood = "good";
+constexpr std::string_view kRefused = "refused: ";
+constexpr std::size_t kLongestAnswer = 1000;
+
+// What a child may take. A trace that is not packed needs less than a tenth; unpacking takes about
+// a second for 100 MB.
+constexpr std::uint64_t kMemory = std::uint64_t{256} << 20U;        // and twice the file, up to
+constexpr std::uint64_t kMostFileMemory = std::uint64_t{1} << 30U;  // this
+constexpr std::uint64_t kSeconds = 10;                              // and one more for
+constexpr std::uint64_t kBytesPerSecond = std::uint64_t{4} << 20U;  // so many bytes
+constexpr std::uint64_t kSlowDisk = 60;                             // seconds of waiting
+
+Confinement allowed_for(std::uint64_t bytes) {
+  return {kMemory + std::min(2 * bytes, kMostFileMemory), kSeconds + bytes / kBytesPerSecond};
+}
+
+struct Checks {
+  std::string program;  // empty: nothing is checked
+  std::unique_ptr<KnownTraces> known;
+};
+
+Checks& checks() {
+  static Checks checks;  // of this process, as its command line is
+  return checks;
+}
+
+std::uint64_t size_of(int descriptor) {
+  struct stat status {};
+  return fstat(descriptor, &status) == 0 ? static_cast<std::uint64_t>(status.st_size) : 0;
+}
+
+void answer(const std::string& line) {
+  std::fputs((line + "\n").c_str(), stdout);
+  std::fflush(stdout);
+}
+
+/// In the child: walks through the trace on standard input, and answers with one line.
+[[noreturn]] void check_standard_input() {
+  // What was freed is not there any more, so that its use shows here rather than later.
+  mallopt(M_PERTURB, 0xa5);
+  confine_process(allowed_for(size_of(STDIN_FILENO)));
+  try {
+    walk_trace(kInput);
+    answer(std::string(kGood));
+  } catch (const std::bad_alloc&) {
+    answer(std::string(kRefused) + "needs more memory than a file of its size may; capture or convert it again");
+  } catch (const std::exception& error) {
+    std::string_view text = error.what();
+    const std::string name = std::string(kInput) + ": ";
+    if (text.starts_with(name)) text.remove_prefix(name.size());
+    answer(std::string(kRefused) + std::string(text));
+  }
+  _exit(0);  // nothing of a damaged file is closed
+}
+
+/// A file descriptor that closes itself.
+struct Descriptor {
+  int value;
+  explicit Descriptor(int descriptor) : value(descriptor) {}
+  ~Descriptor() {
+    if (value >= 0) close(value);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+};
+
+/// The program that checks for this one: itself, or the one beside it that starts sooner.
+std::string checker() {
+  std::error_code error;
+  const fs::path self = fs::read_symlink(kSelf, error);
+  const fs::path quickest = self.parent_path() / kQuickest;
+  if (error || self == quickest || access(quickest.c_str(), X_OK) != 0) return kSelf;
+  return quickest.string();
+}
+
+std::string signal_text(int signal) {
+  const char* text = strsignal(signal);
+  return text == nullptr ? "signal " + std::to_string(signal) : text;
+}
+
+/// What is wrong with the file; empty: nothing.
+std::string walk_in_child(const std::string& program, int descriptor) {
+  const Confinement allowed = allowed_for(size_of(descriptor));
+  std::string line;
+  Progress progress;
+  ChildOptions options;
+  options.input = descriptor;
+  options.at_most = std::chrono::seconds(2 * allowed.seconds + kSlowDisk);
+  const auto start = [&](const std::string& checker) {
+    return run_child(
+        {checker, std::string(kWord)}, progress,
+        [&](const std::string& text) {
+          if (line.empty()) line = text;
+        },
+        options);
+  };
+  ChildResult ended = start(program);
+  if (ended.exit_code == kUsage && program != kSelf) ended = start(kSelf);  // of another version
+  if (ended.signal == 0 && line == kGood) return {};
+  if (ended.signal == 0 && line.starts_with(kRefused))
+    return in_one_line(line.substr(kRefused.size()), kLongestAnswer);
+  constexpr const char* kAdvice = "damaged, or made to do harm; capture or convert the trace again";
+  if (ended.late || ended.signal == SIGXCPU)
+    return fmt::format("cannot be opened within {} s: {}", allowed.seconds, kAdvice);
+  const std::string how = ended.signal != 0 ? signal_text(ended.signal)
+                                            : "exit code " + std::to_string(ended.exit_code);
+  return fmt::format("crashes the HDF5 library ({}; kvloupe tried it in a process of its own): {}",
+                     how, kAdvice);
+}
+}  // namespace
+
+void begin_trace_checks(int argc, char** argv) {
+  if (argc == 2 && argv[1] == kWord) check_standard_input();
+  const fs::path cache = user_folder("XDG_CACHE_HOME", ".cache");
+  set_trace_checks(checker(), cache.empty() ? fs::path() : cache / "checked-traces");
+}
+
+void set_trace_checks(const std::string& program, const fs::path& known) {
+  checks().program = program;
+  checks().known = program.empty() ? nullptr : std::make_unique<KnownTraces>(known);
+}
+
+void check_trace(const fs::path& path) {
+  if (checks().program.empty()) return;
+  const Descriptor file(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  struct stat status {};
+  if (file.value < 0 || fstat(file.value, &status) != 0 || !S_ISREG(status.st_mode)) return;
+  const std::string fingerprint = trace_fingerprint(file.value);
+  if (checks().known->knows(fingerprint)) return;
+  std::string problem;
+  try {
+    problem = walk_in_child(checks().program, file.value);
+  } catch (const WorkError& error) {
+    throw FileError(path.string(),
+                    std::string("cannot be checked before it is opened: ") + error.what());
+  }
+  if (!problem.empty()) throw FileError(path.string(), problem);
+  checks().known->add(fingerprint);
+}
+
+void remember_trace(int descriptor) {
+  if (!checks().program.empty()) checks().known->add(trace_fingerprint(descriptor));
+}
+
+}  // namespace kvloupe

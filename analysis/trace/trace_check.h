@@ -1,0 +1,30 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace kvloupe {
+
+// HDF5 is known to crash on some files made for that purpose, and on some damage. So a trace that
+// this program neither wrote nor read before is first walked through by a child process, which may
+// crash (trace_walk.h, confinement.h).
+
+/// The first line of main(). From now on this process checks every trace that it opens. Where it
+/// was itself started to check one, it does that and ends.
+void begin_trace_checks(int argc, char** argv);
+
+/// How begin_trace_checks() sets checks up, for tests: the program that is started to check, and
+/// where the traces that passed are kept (KnownTraces). An empty program: nothing is checked, as in
+/// programs that never call this. Call it while no other thread opens traces.
+void set_trace_checks(const std::string& program, const std::filesystem::path& known);
+
+/// Returns at once where this process checks nothing or knows the file, or after a child has walked
+/// through it. A file that cannot be opened is left to its reader. Throws FileError: damaged, made
+/// to do harm, or the child cannot be started. Takes no lock of HDF5 while it waits.
+void check_trace(const std::filesystem::path& path);
+
+/// An open trace that this process has just written: it need not be checked. Call it after the last
+/// change of its names.
+void remember_trace(int descriptor);
+
+}  // namespace kvloupe

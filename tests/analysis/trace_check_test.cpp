@@ -1,0 +1,428 @@
+// Traces that a child process tries before this one opens them.
+#include "analysis/trace/trace_check.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <hdf5.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <thread>
+
+#include "analysis/error.h"
+#include "analysis/trace/known_traces.h"
+#include "analysis/trace/trace.h"
+#include "analysis/trace/trace_walk.h"
+#include "tests/support/synthetic_trace.h"
+#include "tests/support/temporary_folder.h"
+
+namespace kvloupe {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+namespace fs = std::filesystem;
+
+const fs::path kProgram = fs::path(KVLOUPE_BIN_DIR) / "kvloupe";
+
+std::string bytes_of(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+void write_bytes(const fs::path& path, const std::string& bytes) {
+  std::ofstream(path, std::ios::binary) << bytes;
+}
+
+/// A trace in the older metadata, which has no checksums, whose attribute `format` refers to an
+/// object of its heap that is not there: HDF5 1.10 reads far beyond the heap.
+void write_crashing_trace(const fs::path& path) {
+  constexpr const char* kText = "kvloupe-trace";
+  const hid_t file = H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+  const hid_t type = H5Tcopy(H5T_C_S1);
+  H5Tset_size(type, H5T_VARIABLE);
+  const hid_t space = H5Screate(H5S_SCALAR);
+  const hid_t id = H5Acreate2(file, "format", type, space, H5P_DEFAULT, H5P_DEFAULT);
+  H5Awrite(id, type, &kText);
+  H5Aclose(id);
+  H5Sclose(space);
+  H5Tclose(type);
+  H5Fclose(file);
+  std::string bytes = bytes_of(path);
+  // The reference: length (4), address of the heap (8), index (4).
+  const std::string length("\x0d\0\0\0", 4), one("\1\0\0\0", 4);
+  bool found = false;
+  for (std::size_t at = bytes.find(length); at + 16 <= bytes.size() && !found;
+       at = bytes.find(length, at + 1)) {
+    found = bytes.compare(at + 12, 4, one) == 0;
+    if (found) bytes.replace(at + 12, 4, "\xff\xff\xff\x7f");
+  }
+  ASSERT_TRUE(found);
+  write_bytes(path, bytes);
+}
+
+class TraceCheck : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!fs::exists(kProgram)) GTEST_SKIP() << "kvloupe is not built";
+    check_with(kProgram.string());
+  }
+  void TearDown() override { set_trace_checks({}, {}); }
+
+  void check_with(const std::string& program) { set_trace_checks(program, list_); }
+  /// A program for checks that writes down that it was started, and goes on with `script`.
+  std::string program(const std::string& script) {
+    const fs::path path = folder_ / "checker";
+    std::ofstream(path) << "#!/bin/sh\necho >> " << (folder_ / "starts").string() << "\n"
+                        << script << "\n";
+    fs::permissions(path, fs::perms::owner_all);
+    return path.string();
+  }
+  std::string counted_program() { return program("exec " + kProgram.string() + " \"$@\""); }
+  std::size_t starts() const { return bytes_of(folder_ / "starts").size(); }
+
+  fs::path good(const std::string& name = "good.h5") {
+    test::SyntheticTraceOptions options;
+    options.prompt_length = 20;
+    options.generated = 4;
+    options.attention = options.lm_head = options.vocabulary = options.evicted_at = true;
+    const fs::path path = folder_ / name;
+    test::write_synthetic_trace(path, options);
+    return path;
+  }
+  /// What opening says; "opened" where it succeeds.
+  static std::string message(const fs::path& path) {
+    try {
+      const Trace trace(path);
+    } catch (const FileError& error) {
+      EXPECT_EQ(error.path, path.string());
+      EXPECT_THAT(error.what(), AllOf(HasSubstr(path.string() + ": "), Not(HasSubstr("\n")),
+                                      Not(HasSubstr("/proc"))));
+      return error.what();
+    }
+    return "opened";
+  }
+
+  test::TemporaryFolder folder_;
+  fs::path list_ = folder_ / "cache/checked-traces";
+};
+
+TEST_F(TraceCheck, AFileThatCrashesHdf5IsRefusedWithOneLine) {
+  const fs::path path = folder_ / "crash.h5";
+  write_crashing_trace(path);
+  EXPECT_THAT(message(path), Not("opened"));
+#if !H5_VERSION_GE(1, 12, 0)
+  EXPECT_THAT(message(path), AllOf(HasSubstr("crashes the HDF5 library ("),
+                                   HasSubstr("capture or convert the trace again")));
+  const pid_t child = fork();  // without the check it would end this program
+  if (child == 0) {
+    const rlimit core{0, 0};
+    setrlimit(RLIMIT_CORE, &core);
+    set_trace_checks({}, {});
+    try {
+      const Trace trace(path);
+    } catch (const FileError&) {
+    }
+    _exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  // A signal; with a sanitizer, another exit code.
+  EXPECT_FALSE(WIFEXITED(status) && WEXITSTATUS(status) == 0)
+      << "this file harms nobody: the test tests nothing";
+#endif
+}
+
+TEST_F(TraceCheck, WhatIsWrongInsideIsSaidAsEver) {
+  const fs::path path = good();
+  fs::resize_file(path, fs::file_size(path) / 2);
+  EXPECT_THAT(message(path), HasSubstr("truncated or damaged"));
+  write_bytes(path, "hello");
+  EXPECT_THAT(message(path), HasSubstr("not an HDF5 file"));
+  EXPECT_THAT(message(folder_ / "missing.h5"), HasSubstr("No such file"));
+  EXPECT_THAT(message(folder_.path()), HasSubstr("is a folder"));
+  EXPECT_THAT(message("/dev/null"), HasSubstr("not a regular file"));
+}
+
+TEST_F(TraceCheck, AGoodFileIsTriedOnceAndKnownAtTheNextStart) {
+  set_trace_checks({}, {});
+  const fs::path path = good();  // written by a program that keeps no list
+  const std::string counted = counted_program();
+  check_with(counted);
+  EXPECT_EQ(message(path), "opened");
+  EXPECT_EQ(starts(), 1U);
+  EXPECT_EQ(message(path), "opened");
+  EXPECT_EQ(starts(), 1U);
+  check_with(counted);  // as in a new process
+  EXPECT_EQ(message(path), "opened");
+  EXPECT_EQ(starts(), 1U);
+  // Other content, and also the same content written again: another file.
+  std::string bytes = bytes_of(path);
+  bytes[bytes.size() / 2] ^= 1;
+  write_bytes(path, bytes);
+  message(path);
+  EXPECT_EQ(starts(), 2U);
+}
+
+TEST_F(TraceCheck, TimesThatWereSetBackHideNoChange) {
+  set_trace_checks({}, {});
+  const fs::path path = good();
+  check_with(counted_program());
+  EXPECT_EQ(message(path), "opened");
+  const auto time = fs::last_write_time(path);
+  std::string bytes = bytes_of(path);
+  bytes[bytes.size() / 2] ^= 1;
+  write_bytes(path, bytes);
+  fs::last_write_time(path, time);
+  message(path);
+  EXPECT_EQ(starts(), 2U);
+}
+
+TEST_F(TraceCheck, WhatThisProgramWroteIsKnown) {
+  check_with(counted_program());
+  const fs::path path = good();
+  EXPECT_EQ(message(path), "opened");
+  EXPECT_EQ(starts(), 0U);
+  fs::copy_file(path, folder_ / "copy.h5");
+  EXPECT_EQ(message(folder_ / "copy.h5"), "opened");
+  EXPECT_EQ(starts(), 1U) << "a claim inside the file would not be enough";
+}
+
+TEST_F(TraceCheck, AFileWithoutANameIsTriedToo) {
+  set_trace_checks({}, {});
+  const fs::path path = good();
+  check_with(counted_program());
+  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  fs::remove(path);
+  EXPECT_NO_THROW(Trace("/proc/self/fd/" + std::to_string(descriptor)));
+  EXPECT_EQ(starts(), 1U);
+  close(descriptor);
+}
+
+TEST_F(TraceCheck, ADamagedListIsIgnoredAndGrowsOnlySoFar) {
+  set_trace_checks({}, {});
+  const fs::path path = good();
+  fs::create_directories(list_.parent_path());
+  write_bytes(list_, std::string("\0\xff garbage without an end", 26));
+  const std::string counted = counted_program();
+  check_with(counted);
+  EXPECT_EQ(message(path), "opened");
+  check_with(counted);
+  EXPECT_EQ(message(path), "opened");
+  EXPECT_EQ(starts(), 1U) << "the line stands in the list, whatever stands before it";
+
+  KnownTraces known(list_);
+  const auto made = [](int i) {
+    std::string text = std::to_string(i);
+    return std::string(64 - text.size(), 'a') + text;
+  };
+  for (int i = 0; i < 6000; ++i) known.add(made(i));
+  EXPECT_LT(fs::file_size(list_), 300'000U);
+  KnownTraces later(list_);
+  EXPECT_TRUE(later.knows(made(5999)));
+  EXPECT_TRUE(later.knows(made(5000)));
+  EXPECT_FALSE(later.knows(made(0)));
+  EXPECT_FALSE(later.knows(made(5999).substr(1)));
+  EXPECT_FALSE(later.knows(""));
+}
+
+TEST_F(TraceCheck, AListThatOthersCouldWriteIsNotTrusted) {
+  const std::string mark(64, '7');
+  { KnownTraces(list_).add(mark); }
+  EXPECT_TRUE(KnownTraces(list_).knows(mark));
+  struct stat status {};
+  ASSERT_EQ(stat(list_.c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777U, 0600U);
+  fs::permissions(list_, fs::perms::others_write, fs::perm_options::add);
+  EXPECT_FALSE(KnownTraces(list_).knows(mark));
+  fs::permissions(list_, fs::perms::others_write, fs::perm_options::remove);
+  const fs::path link = folder_ / "link";
+  fs::create_symlink(list_, link);
+  EXPECT_FALSE(KnownTraces(link).knows(mark));
+  // A list that cannot be there: nothing is lost but time.
+  KnownTraces nowhere("/proc/no/such/list");
+  nowhere.add(mark);
+  EXPECT_TRUE(nowhere.knows(mark));
+}
+
+TEST_F(TraceCheck, HoweverTheTrialEndsThereIsOneLine) {
+  set_trace_checks({}, {});
+  const fs::path path = good();
+  const auto said = [&](const std::string& script) {
+    check_with(program(script));
+    return message(path);
+  };
+  EXPECT_THAT(said("kill -SEGV $$"), HasSubstr("crashes the HDF5 library (Segmentation fault"));
+  EXPECT_THAT(said("kill -ABRT $$"), HasSubstr("crashes the HDF5 library (Aborted"));
+  EXPECT_THAT(said("kill -XCPU $$"), HasSubstr("cannot be opened within 10 s"));
+  EXPECT_THAT(said("exit 3"), HasSubstr("crashes the HDF5 library (exit code 3"));
+  EXPECT_THAT(said("echo good; kill -SEGV $$"), HasSubstr("crashes"));
+  EXPECT_THAT(said("printf 'refused: has \\033[31m colours'"), HasSubstr("has ?[31m colours"));
+  EXPECT_THAT(said("echo nonsense"), HasSubstr("crashes the HDF5 library (exit code 0"));
+  EXPECT_EQ(said("echo good"), "opened");
+  check_with("/no/such/program");
+  fs::copy_file(path, folder_ / "copy.h5");
+  EXPECT_THAT(message(folder_ / "copy.h5"),
+              AllOf(HasSubstr("cannot be checked"), HasSubstr("/no/such/program")));
+}
+
+TEST_F(TraceCheck, SeveralThreadsOpenOneFile) {
+  set_trace_checks({}, {});
+  const fs::path path = good();
+  check_with(kProgram.string());
+  std::vector<std::thread> threads;
+  std::vector<std::string> said(8);
+  for (std::string& text : said) threads.emplace_back([&] { text = message(path); });
+  for (std::thread& thread : threads) thread.join();
+  for (const std::string& text : said) EXPECT_EQ(text, "opened");
+}
+
+/// A trace as h5py writes it, with /layers/0/key packed by gzip, one chunk a head; `packed` is
+/// written in place of the first chunk's bytes where it is not empty.
+class PackedTrace : public TraceCheck {
+ protected:
+  static constexpr hsize_t kHeads = 2, kTokens = 24, kWidth = 16;
+
+  fs::path packed(const std::string& chunk, int filter = H5Z_FILTER_DEFLATE,
+                  std::uint32_t skipped = 0) {
+    set_trace_checks({}, {});
+    const fs::path path = good("packed.h5");
+    const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+    H5Ldelete(file, "/layers/0/key", H5P_DEFAULT);
+    const hsize_t shape[] = {kHeads, kTokens, kWidth}, one[] = {1, kTokens, kWidth};
+    const hid_t space = H5Screate_simple(3, shape, nullptr);
+    const hid_t creation = H5Pcreate(H5P_DATASET_CREATE);
+    H5Pset_chunk(creation, 3, one);
+    H5Pset_shuffle(creation);
+    if (filter == H5Z_FILTER_DEFLATE) H5Pset_deflate(creation, 6);
+    if (filter == H5Z_FILTER_NBIT) H5Pset_nbit(creation);
+    if (filter == H5Z_FILTER_DEFLATE) H5Pset_fletcher32(creation);
+    const hid_t id = H5Dcreate2(file, "/layers/0/key", H5T_IEEE_F32LE, space, H5P_DEFAULT, creation,
+                                H5P_DEFAULT);
+    const std::vector<float> values(kHeads * kTokens * kWidth, 0.5F);
+    H5Dwrite(id, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data());
+    if (!chunk.empty()) {
+      const hsize_t at[] = {0, 0, 0};
+      H5Dwrite_chunk(id, H5P_DEFAULT, skipped, at, chunk.size(), chunk.data());
+    }
+    H5Dclose(id);
+    H5Pclose(creation);
+    H5Sclose(space);
+    H5Fclose(file);
+    check_with(kProgram.string());
+    return path;
+  }
+};
+
+TEST_F(PackedTrace, GzipShuffleAndChecksumsAreRead) {
+  const Trace trace(packed(""));
+  EXPECT_EQ(trace.key(0, 1)(3, 3), 0.5F);
+}
+
+TEST_F(PackedTrace, OtherFiltersAreRefused) {
+  EXPECT_THAT(
+      message(packed("", H5Z_FILTER_NBIT)),
+      AllOf(HasSubstr("/layers/0/key is packed with HDF5's filter 5"), HasSubstr("h5repack")));
+}
+
+TEST_F(PackedTrace, AChunkThatUnpacksToLessOrMoreIsRefused) {
+  constexpr std::size_t kBytes = kTokens * kWidth * sizeof(float);
+  constexpr std::uint32_t kPlain = 0b111;  // no filter was used for this chunk
+  EXPECT_EQ(message(packed(std::string(kBytes, '\0'), H5Z_FILTER_DEFLATE, kPlain)), "opened");
+  EXPECT_THAT(message(packed(std::string(kBytes - 4, '\0'), H5Z_FILTER_DEFLATE, kPlain)),
+              HasSubstr("the chunk at [0, 0, 0] unpacks to 1532 bytes, not 1536"));
+  EXPECT_THAT(message(packed(std::string(4 * kBytes, '\0'), H5Z_FILTER_DEFLATE, kPlain)),
+              HasSubstr("is too large"));
+  EXPECT_THAT(message(packed("not gzip at all, nothing of it", H5Z_FILTER_DEFLATE, 0b100)),
+              HasSubstr("cannot be unpacked"));
+}
+
+TEST_F(PackedTrace, ADatasetThatKvloupeDoesNotReadMayBePackedAsItLikes) {
+  set_trace_checks({}, {});
+  const fs::path path = good();
+  const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+  const hsize_t shape[] = {64};
+  const hid_t space = H5Screate_simple(1, shape, nullptr);
+  const hid_t creation = H5Pcreate(H5P_DATASET_CREATE);
+  H5Pset_chunk(creation, 1, shape);
+  H5Pset_nbit(creation);
+  H5Dclose(H5Dcreate2(file, "/mine", H5T_NATIVE_INT, space, H5P_DEFAULT, creation, H5P_DEFAULT));
+  H5Pclose(creation);
+  H5Sclose(space);
+  H5Fclose(file);
+  check_with(kProgram.string());
+  EXPECT_EQ(message(path), "opened");
+}
+
+TEST_F(PackedTrace, ADatasetOfWhichNothingIsThereIsRefused) {
+  // Found by mutation: HDF5 reads at address null. Here: a packed dataset of which nothing is
+  // there.
+  set_trace_checks({}, {});
+  const fs::path path = good();
+  const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+  H5Ldelete(file, "/layers/0/key", H5P_DEFAULT);
+  const hsize_t shape[] = {kHeads, kTokens, kWidth};
+  const hid_t space = H5Screate_simple(3, shape, nullptr);
+  const hid_t creation = H5Pcreate(H5P_DATASET_CREATE);
+  H5Pset_chunk(creation, 3, shape);
+  H5Pset_deflate(creation, 6);
+  H5Pset_fill_time(creation, H5D_FILL_TIME_NEVER);
+  H5Dclose(
+      H5Dcreate2(file, "/layers/0/key", H5T_IEEE_F32LE, space, H5P_DEFAULT, creation, H5P_DEFAULT));
+  H5Pclose(creation);
+  H5Sclose(space);
+  H5Fclose(file);
+  EXPECT_THAT(message(path), HasSubstr("only 0 bytes in the file"));
+}
+
+TEST_F(PackedTrace, TerabytesInAFewBytesAreRefused) {
+  // All attributes agree with 2^31 tokens; of the packed dataset one chunk of zeros is stored.
+  set_trace_checks({}, {});
+  const fs::path path = good();
+  const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+  const auto set = [&](const char* group, const char* name, std::int64_t value) {
+    H5Adelete_by_name(file, group, name, H5P_DEFAULT);
+    const hid_t space = H5Screate(H5S_SCALAR);
+    const hid_t id = H5Acreate_by_name(file, group, name, H5T_NATIVE_INT64, space, H5P_DEFAULT,
+                                       H5P_DEFAULT, H5P_DEFAULT);
+    H5Awrite(id, H5T_NATIVE_INT64, &value);
+    H5Aclose(id);
+    H5Sclose(space);
+  };
+  constexpr hsize_t kMany = INT32_MAX;
+  set("/run", "prompt_length", INT32_MAX - 4);
+  for (const char* name : {"/tokens/ids", "/tokens/text", "/tokens/segment", "/run/blocks"})
+    H5Ldelete(file, name, H5P_DEFAULT);
+  const hsize_t shape[] = {kMany}, chunk[] = {1 << 20};
+  const hid_t space = H5Screate_simple(1, shape, nullptr);
+  const hid_t creation = H5Pcreate(H5P_DATASET_CREATE);
+  H5Pset_chunk(creation, 1, chunk);
+  H5Pset_deflate(creation, 9);
+  const hid_t id =
+      H5Dcreate2(file, "/tokens/ids", H5T_STD_I32LE, space, H5P_DEFAULT, creation, H5P_DEFAULT);
+  const hsize_t start[] = {0};
+  const hid_t part = H5Screate_simple(1, chunk, nullptr);
+  H5Sselect_hyperslab(space, H5S_SELECT_SET, start, nullptr, chunk, nullptr);
+  const std::vector<int> zeros(1 << 20, 0);
+  H5Dwrite(id, H5T_NATIVE_INT, part, space, H5P_DEFAULT, zeros.data());
+  H5Dclose(id);
+  H5Pclose(creation);
+  H5Sclose(part);
+  H5Sclose(space);
+  H5Fclose(file);
+  EXPECT_LT(fs::file_size(path), 200'000U);
+  EXPECT_THAT(message(path), HasSubstr("/tokens/ids has the shape [2147483647] but only"));
+  check_with(kProgram.string());
+  EXPECT_THAT(message(path), HasSubstr("/tokens/ids has the shape [2147483647] but only"));
+}
+
+}  // namespace
+}  // namespace kvloupe

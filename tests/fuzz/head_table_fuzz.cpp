@@ -1,0 +1,19 @@
+// A table of one number per layer and head: CSV, TSV, or NumPy.
+
+#include <cmath>
+
+#include "analysis/policy/head_table_file.h"
+#include "analysis/trace/model_info.h"
+#include "tests/fuzz/fuzz_target.h"
+
+KVLOUPE_FUZZ_TARGET(head_table) {
+  using namespace kvloupe;
+  ModelInfo model;
+  model.num_layers = 2;
+  model.num_heads = 4;
+  model.num_kv_heads = 2;
+  const HeadTable table = read_head_table(fuzz::as_file(input, "table.csv").string(), model);
+  fuzz::require(table.values.size() == 4, "a table of another size");
+  for (const double value : table.values)
+    fuzz::require(std::isfinite(value) && value >= 0.0, "a number that is none");
+}
