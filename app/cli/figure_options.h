@@ -23,6 +23,8 @@ struct FigureOptions {
   std::string size;
   std::string theme = "light";
   std::string colours = "viridis";
+  bool patterns = false;
+  CLI::Option* has_patterns = nullptr;
   bool caption = false;
   bool title = false;
   bool no_legend = false;
