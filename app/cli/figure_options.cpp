@@ -88,9 +88,10 @@ void add_figure_options(CLI::App& verb, FigureOptions& o) {
       ->capture_default_str();
   verb.add_option("--colours", o.colours, "Colour map of amounts: viridis, cividis or grey")
       ->capture_default_str();
-  o.has_patterns = verb.add_flag("--patterns,!--no-patterns", o.patterns,
-                                 "Lines and dots beside the colours of fates (default: in the "
-                                 "theme high-contrast only)");
+  CLI::Option* patterns =
+      verb.add_flag("--patterns", o.patterns, "Lines and dots beside the colours of fates");
+  verb.add_flag("--no-patterns", o.no_patterns, "Without them in the theme high-contrast, too")
+      ->excludes(patterns);
   verb.add_option("--text", o.text, "Font size in points")
       ->check(CLI::Range(5.0, 24.0))
       ->capture_default_str();
@@ -137,7 +138,7 @@ figure::FileOptions file_options_of(const FigureOptions& o) {
   figure::FileOptions options;
   if (!o.size.empty()) options.size = figure::parse_page_size(o.size);
   options.theme = figure::theme_named(o.theme).value_or(figure::Theme::light);
-  if (o.has_patterns->count() > 0) options.patterns = o.patterns;
+  if (o.patterns || o.no_patterns) options.patterns = o.patterns;
   options.amounts = figure::parse_amount_map(o.colours);
   options.caption = o.caption;
   options.title = o.title;
