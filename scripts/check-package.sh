@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
 # Installs the Debian package in a fresh system, uses it as a person does, removes it, and checks that
 # nothing is left: scripts/check-package.sh [SUITE [PACKAGE.deb]]. Default: bookworm, and the package in
-# build/. Needs root, debootstrap or mmdebstrap, and a mirror (DEBIAN_MIRROR). About 3 GB of disk.
+# build/. The package kvloupe-dev beside it is tried too: its example is built and used. Needs root,
+# debootstrap or mmdebstrap, and a mirror (DEBIAN_MIRROR). About 3 GB of disk.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 suite=${1:-bookworm}
 packages=(build/kvloupe_*.deb)
 package=${2:-${packages[0]}}
+dev=${package/kvloupe_/kvloupe-dev_}
 mirror=${DEBIAN_MIRROR:-http://deb.debian.org/debian}
 
 fail() {
@@ -14,7 +16,9 @@ fail() {
   exit 1
 }
 [ "$(id -u)" -eq 0 ] || fail "needs root, for the system to install in"
-[ -f "$package" ] || fail "$package is missing; make it with scripts/package.sh"
+for file in "$package" "$dev"; do
+  [ -f "$file" ] || fail "$file is missing; make it with scripts/package.sh"
+done
 
 if command -v lintian >/dev/null; then
   echo "== lintian"
@@ -48,9 +52,9 @@ inside() { chroot "$root" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin DEB
 # As a person without a terminal and without a display.
 person() { inside su reader -s /bin/sh -c "cd /home/reader && $*" </dev/null; }
 inside apt-get update -qq
-# What opens the window and finds the type of a file; not what kvloupe itself needs.
+# What opens the window, finds the type of a file, and builds a plugin; not what kvloupe itself needs.
 inside apt-get -o Dpkg::Use-Pty=0 install -y -qq --no-install-recommends \
-  xvfb xauth libgl1-mesa-dri libglib2.0-bin shared-mime-info desktop-file-utils >/dev/null 2>&1
+  xvfb xauth libgl1-mesa-dri libglib2.0-bin shared-mime-info desktop-file-utils g++ cmake make >/dev/null 2>&1
 inside useradd -m reader
 files() { (cd "$root" && find . -xdev \( -path ./proc -o -path ./var/cache -o -path ./var/lib/apt -o -path ./var/log \
   -o -path ./var/lib/dpkg -o -path ./tmp \) -prune -o -print | sort); }
@@ -60,7 +64,10 @@ echo "== install"
 cp "$package" "$root/tmp/kvloupe.deb"
 inside apt-get -o Dpkg::Use-Pty=0 install -y -qq --no-install-recommends /tmp/kvloupe.deb >"$folder/install.log" 2>&1 ||
   { tail -n 20 "$folder/install.log" >&2; fail "the package cannot be installed"; }
-inside dpkg -L kvloupe >"$folder/owned"
+cp "$dev" "$root/tmp/kvloupe-dev.deb"
+inside apt-get -o Dpkg::Use-Pty=0 install -y -qq --no-install-recommends /tmp/kvloupe-dev.deb >"$folder/install.log" 2>&1 ||
+  { tail -n 20 "$folder/install.log" >&2; fail "the package kvloupe-dev cannot be installed"; }
+inside dpkg -L kvloupe kvloupe-dev >"$folder/owned"
 
 echo "== use"
 person kvloupe --version
@@ -90,8 +97,21 @@ grep application/x-kvloupe-trace "$folder/type" || fail "a trace has another typ
 person gio mime application/x-kvloupe-trace >"$folder/opens"
 grep -q '^Default.*kvloupe.desktop' "$folder/opens" || fail "a trace does not open in kvloupe"
 
+echo "== a policy of one's own"
+person "cp -r /usr/share/doc/kvloupe/examples/policy-plugin . && cmake -S policy-plugin -B policy-plugin/build >cmake.log &&
+  cmake --build policy-plugin/build >>cmake.log" || fail "the example of kvloupe-dev does not build"
+person kvloupe policies --plugin policy-plugin/build/small_keys.so >"$folder/policies"
+grep '^smallkeys ' "$folder/policies" || fail "the example's policy is not in the catalogue"
+# The example computes what the program's own policy keynorm does: the same cells, but for the settings.
+person kvloupe export trace.h5 --figure filmstrip --plugin policy-plugin/build/small_keys.so --policy smallkeys \
+  --budget 25% -o plugin.csv
+person kvloupe export trace.h5 --figure filmstrip --policy keynorm --budget 25% -o own.csv
+for file in plugin own; do grep -v '^#' "$root/home/reader/$file.csv" >"$folder/$file.csv"; done
+[ "$(wc -l <"$folder/own.csv")" -gt 100 ] || fail "the film strip has no cells"
+cmp "$folder/plugin.csv" "$folder/own.csv" || fail "the example's policy keeps other entries than keynorm"
+
 echo "== remove"
-inside apt-get -o Dpkg::Use-Pty=0 purge -y -qq kvloupe >/dev/null 2>&1
+inside apt-get -o Dpkg::Use-Pty=0 purge -y -qq kvloupe kvloupe-dev >/dev/null 2>&1
 inside apt-get -o Dpkg::Use-Pty=0 autoremove --purge -y -qq >/dev/null 2>&1
 left=0
 while read -r path; do
@@ -105,4 +125,4 @@ files >"$folder/after"
 if grep kvloupe "$folder/after" >&2; then left=$((left + 1)); fi
 [ "$left" -eq 0 ] || fail "$left things of the package are left"
 echo "new files of other packages, such as caches of fonts and names of libraries: $(comm -13 "$folder/before" "$folder/after" | wc -l)"
-echo "check-package: $(basename "$package") installs, works and is removed on $suite"
+echo "check-package: $(basename "$package") and $(basename "$dev") install, work and are removed on $suite"

@@ -81,11 +81,17 @@ void add_figure_options(CLI::App& verb, FigureOptions& o) {
                   "Outer size, such as 85x60mm or 1600x900px (default: one or two columns wide, as "
                   "high as needed). "
                   "PNG: 300 dpi; a pixel is 1/192 inch");
-  verb.add_option("--theme", o.theme, "light or dark")
-      ->check(CLI::IsMember({"light", "dark"}))
+  std::vector<std::string> themes;
+  for (const figure::Theme theme : figure::kThemes) themes.emplace_back(theme_name(theme));
+  verb.add_option("--theme", o.theme, "light, dark or high-contrast")
+      ->check(CLI::IsMember(themes))
       ->capture_default_str();
   verb.add_option("--colours", o.colours, "Colour map of amounts: viridis, cividis or grey")
       ->capture_default_str();
+  CLI::Option* patterns =
+      verb.add_flag("--patterns", o.patterns, "Lines and dots beside the colours of fates");
+  verb.add_flag("--no-patterns", o.no_patterns, "Without them in the theme high-contrast, too")
+      ->excludes(patterns);
   verb.add_option("--text", o.text, "Font size in points")
       ->check(CLI::Range(5.0, 24.0))
       ->capture_default_str();
@@ -131,7 +137,8 @@ request::FigureSettings settings_of(const FigureOptions& o) {
 figure::FileOptions file_options_of(const FigureOptions& o) {
   figure::FileOptions options;
   if (!o.size.empty()) options.size = figure::parse_page_size(o.size);
-  options.theme = o.theme == "dark" ? figure::Theme::dark : figure::Theme::light;
+  options.theme = figure::theme_named(o.theme).value_or(figure::Theme::light);
+  if (o.patterns || o.no_patterns) options.patterns = o.patterns;
   options.amounts = figure::parse_amount_map(o.colours);
   options.caption = o.caption;
   options.title = o.title;

@@ -23,6 +23,7 @@ struct FigureOptions {
   std::string size;
   std::string theme = "light";
   std::string colours = "viridis";
+  bool patterns = false, no_patterns = false;  // neither: as the theme has it
   bool caption = false;
   bool title = false;
   bool no_legend = false;

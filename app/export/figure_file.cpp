@@ -68,7 +68,7 @@ FileFormat format_of(std::string_view file_name) {
 Scene page_of(const FigureInfo& info, const MadeFigure& made, const FileOptions& options,
               const TextMetrics& fonts) {
   DrawRequest request;
-  request.style = make_style(fonts, options.theme);
+  request.style = make_style(fonts, options.theme, options.patterns);
   request.style.amounts = options.amounts;
   request.style.small *= options.text / request.style.text;
   request.style.text = options.text;

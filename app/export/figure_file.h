@@ -22,6 +22,7 @@ struct FileOptions {
   double text = 8.0;             // points: the size of its text
   Theme theme = Theme::light;
   AmountMap amounts = AmountMap::viridis;
+  std::optional<bool> patterns = std::nullopt;  // beside the colours of fates; absent: by the theme
   bool title = false;
   bool caption = false;
   bool legend = true;

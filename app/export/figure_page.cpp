@@ -40,8 +40,9 @@ PageFigure page_figure(const FigureInfo& info, const MadeFigure& made, const Fil
   PageFigure out;
   Picture picture;
   drawn.theme = Theme::light;
+  drawn.patterns = options.patterns.value_or(has_patterns(options.theme));  // equal in both
   picture.light = page_of(info, made, drawn, fonts);
-  drawn.theme = Theme::dark;
+  drawn.theme = options.theme == Theme::high_contrast ? options.theme : Theme::dark;
   picture.dark = page_of(info, made, drawn, fonts);
   picture.figure = made.figure;
   out.title = info.title;
@@ -57,7 +58,8 @@ std::string figure_page(const FigureInfo& info, const MadeFigure& made, const Fi
                         const TextMetrics& fonts) {
   Page page;
   page.title = info.title;
-  page.start_dark = options.theme == Theme::dark;
+  page.start_dark = options.theme != Theme::light;
+  page.high_contrast = options.theme == Theme::high_contrast;
   Section section;
   section.figures.push_back(page_figure(info, made, options, fonts));
   PageFigure& figure = section.figures.back();

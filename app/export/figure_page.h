@@ -7,7 +7,8 @@
 
 namespace kvloupe::figure::html {
 
-/// A made figure as a part of a page, with one picture: drawn in both themes, with its caption and
+/// A made figure as a part of a page, with one picture: drawn in both themes (with the theme
+/// high-contrast, this one is the dark one), with its caption and
 /// settings. A section with a slider gets one picture from the figure of each step. The page's
 /// reader, not the options, sets size and theme; title and caption are always shown.
 PageFigure page_figure(const FigureInfo& info, const MadeFigure& made, const FileOptions& options,

@@ -269,6 +269,7 @@ class PageWriter {
     return page_html({.title = page_.title,
                       .summary = page_.summary,
                       .dark = page_.start_dark,
+                      .high_contrast = page_.high_contrast,
                       .colours = colours_.css(),
                       .body = std::move(body),
                       .data = data()});

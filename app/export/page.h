@@ -71,6 +71,7 @@ struct Page {
   std::string summary;  // one paragraph under the title; may be empty
   std::vector<Section> sections;
   bool start_dark = false;             // else as the reader's system prefers
+  bool high_contrast = false;          // the dark scenes are of that theme, and so is the page
   std::size_t most_bytes = 4'500'000;  // texts of places are thinned out to stay below this
 };
 

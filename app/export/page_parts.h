@@ -14,6 +14,7 @@ std::string text_html(const std::vector<TextBlock>& blocks);
 struct PageParts {
   std::string title, summary;  // plain text
   bool dark = false;
+  bool high_contrast = false;
   std::string colours;  // style rules
   std::string body;     // sections, as HTML
   std::string data;     // JSON that cannot end its element

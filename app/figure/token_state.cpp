@@ -45,6 +45,22 @@ Colour state_colour(const Palette& colours, TokenState state) {
   return colours.paper;
 }
 
+Pattern state_pattern(TokenState state) {
+  switch (state) {
+    case TokenState::protected_:
+      return Pattern::dots;
+    case TokenState::evicted:
+      return Pattern::rising;
+    case TokenState::merged:
+      return Pattern::falling;
+    case TokenState::retained:
+    case TokenState::ahead:
+    case TokenState::beyond_window:
+      break;
+  }
+  return Pattern::none;
+}
+
 std::vector<TokenState> token_states(const Replay& replay, const HeadReplay& head, int step) {
   const auto s = static_cast<std::size_t>(step);
   const std::int32_t end = replay.blocks.at(s).end;

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "analysis/replay/replay.h"
+#include "app/plot/pattern.h"
 #include "app/scene/style.h"
 
 namespace kvloupe::figure {
@@ -33,6 +34,10 @@ const char* state_name(TokenState state);
 
 /// The paper's where a policy had no say.
 Colour state_colour(const Palette& colours, TokenState state);
+
+/// What stands beside that colour in a style with patterns: evicted rising, merged falling lines,
+/// protected dots; retained and where a policy had no say, none.
+Pattern state_pattern(TokenState state);
 
 /// The state of every token [T] after a step's eviction, in one head. Distinguishes protected from
 /// retained and merged from evicted only if the replay kept the fates of this head.

@@ -33,6 +33,7 @@ void add_numbers(Scene& scene, const Style& style, const Rect& plot, std::span<c
   if (height < style.small * 1.3) return;
   const ColourLookup lookup(scale);
   std::vector<Text> texts;
+  std::vector<Colour> grounds;
   for (int r = 0; r < rows; ++r) {
     for (int c = 0; c < columns; ++c) {
       const auto value = static_cast<double>(values[static_cast<std::size_t>(r * columns + c)]);
@@ -41,11 +42,11 @@ void add_numbers(Scene& scene, const Style& style, const Rect& plot, std::span<c
                             {middle.x, middle.y + style.fonts->cap_height() * style.small / 2},
                             style.small, Font::regular, Align::centre);
       if (text.width > width - 3.0) return;
-      if (!std::isnan(value)) text.colour = ink_on(lookup(value));
+      grounds.push_back(lookup(value));
       texts.push_back(std::move(text));
     }
   }
-  for (Text& text : texts) scene.add(std::move(text));
+  add_on_grounds(scene, style, std::move(texts), grounds);
 }
 
 }  // namespace

@@ -359,14 +359,45 @@ void add_colour_bar(Scene& scene, const Style& style, const Rect& plot, const Co
   }
 }
 
+namespace {
+constexpr double key_size = 5.0;    // points; of a legend's marker
+constexpr double area_width = 9.0;  // of an area with a pattern
+
+double key_width(const LegendEntry& entry) {
+  return entry.pattern == Pattern::none ? key_size : area_width;
+}
+
+void add_key(Scene& scene, const LegendEntry& entry, Point left) {
+  if (entry.pattern == Pattern::none) {
+    Markers mark;
+    mark.shape = entry.shape;
+    mark.size = key_size - (entry.stroke ? entry.stroke->width : 0.0);
+    mark.fill = entry.fill;
+    mark.stroke = entry.stroke;
+    mark.points = {{left.x + key_size / 2, left.y}};
+    scene.add(std::move(mark));
+    return;
+  }
+  const Rect area{left.x, left.y - key_size / 2, area_width, key_size};
+  Path box;
+  box.rect(area);
+  box.fill = entry.fill;
+  box.stroke = entry.stroke;
+  scene.add(std::move(box));
+  PatternFill fill(entry.pattern, entry.pattern_colour);
+  fill.cover(area);
+  fill.add_to(scene);
+}
+}  // namespace
+
 double add_legend(Scene& scene, const Style& style, Point corner, double width,
                   std::span<const LegendEntry> entries) {
   if (entries.empty()) return 0.0;
   const double row = style.small * 1.5;
-  constexpr double key = 5.0;
   double x = corner.x;
   double y = corner.y;
   for (const LegendEntry& entry : entries) {
+    const double key = key_width(entry);
     const std::string name =
         style.fonts->fit(entry.label, Font::regular, style.small, width - key - 3.0);
     const double wide = key + 3.0 + style.fonts->width(name, Font::regular, style.small);
@@ -374,13 +405,7 @@ double add_legend(Scene& scene, const Style& style, Point corner, double width,
       x = corner.x;
       y += row;
     }
-    Markers mark;
-    mark.shape = entry.shape;
-    mark.size = key - (entry.stroke ? entry.stroke->width : 0.0);
-    mark.fill = entry.fill;
-    mark.stroke = entry.stroke;
-    mark.points = {{x + key / 2, y + row / 2}};
-    scene.add(std::move(mark));
+    add_key(scene, entry, {x, y + row / 2});
     scene.add(make_text(style, name,
                         {x + key + 3.0, y + row / 2 + style.fonts->cap_height() * style.small / 2},
                         style.small));
@@ -399,6 +424,26 @@ Colour ink_on(Colour ground) {
   constexpr Colour dark{0x1B, 0x1F, 0x24};
   constexpr Colour light{0xFF, 0xFF, 0xFF};
   return contrast(dark, ground) >= contrast(light, ground) ? dark : light;
+}
+
+void add_on_grounds(Scene& scene, const Style& style, std::vector<Text> texts,
+                    std::span<const Colour> grounds) {
+  const bool plates = style.theme == Theme::high_contrast;
+  Path plate;
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    if (grounds[i].alpha == 0) continue;
+    if (plates) {
+      const Rect box = texts[i].bounds();
+      plate.rect({box.x - 1.0, box.y, box.width + 2.0, box.height});
+    } else {
+      texts[i].colour = ink_on(grounds[i]);
+    }
+  }
+  if (!plate.verbs.empty()) {
+    plate.fill = style.colours.paper;
+    scene.add(std::move(plate));
+  }
+  for (Text& text : texts) scene.add(std::move(text));
 }
 
 }  // namespace kvloupe::figure

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "app/plot/pattern.h"
 #include "app/plot/ticks.h"
 #include "app/scene/scene.h"
 #include "app/scene/style.h"
@@ -82,12 +83,14 @@ double colour_bar_width(const Style& style, const ColourScale& scale, double hei
 /// Draws the bar beside `plot`, as high as the plot.
 void add_colour_bar(Scene& scene, const Style& style, const Rect& plot, const ColourScale& scale);
 
-/// A legend entry: a marker or a line, and its name.
+/// A legend entry: a marker, or a small area with its pattern, and its name.
 struct LegendEntry {
   std::string label;
   MarkerShape shape = MarkerShape::circle;
   std::optional<Colour> fill;
   std::optional<Stroke> stroke;
+  Pattern pattern = Pattern::none;  // of the area, drawn instead of the marker
+  Colour pattern_colour = {};
 };
 /// One row (more if it does not fit) from the top left; returns its height, 0 without entries.
 double add_legend(Scene& scene, const Style& style, Point corner, double width,
@@ -101,5 +104,11 @@ Scene make_scene(const Style& style, double width, double height);
 
 /// An ink colour that is readable on a coloured background: dark or light.
 Colour ink_on(Colour ground);
+
+/// Adds texts that stand on coloured cells, each in the ink for its ground; one on a transparent
+/// ground keeps its colour. In the theme of high contrast they stand on plates of paper, because no
+/// ink has 7 : 1 on every colour of a map.
+void add_on_grounds(Scene& scene, const Style& style, std::vector<Text> texts,
+                    std::span<const Colour> grounds);
 
 }  // namespace kvloupe::figure

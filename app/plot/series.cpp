@@ -23,10 +23,13 @@ void add_sample(Scene& scene, const Style& style, const SeriesLook& look, Point 
 
 SeriesLook series_look(const Style& style, int place) {
   const Palette& c = style.colours;
-  const bool light = style.theme == Theme::light;
   // Sky blue and violet are not in the palette of meanings: they mean nothing but "another".
-  const Colour sky = light ? Colour{0x56, 0xB4, 0xE9} : Colour{0x9A, 0xD6, 0xF7};
-  const Colour violet = light ? c.pivot : Colour{0x98, 0x50, 0xF8};
+  const Colour sky = style.theme == Theme::light  ? Colour{0x56, 0xB4, 0xE9}
+                     : style.theme == Theme::dark ? Colour{0x9A, 0xD6, 0xF7}
+                                                  : Colour{0xB4, 0xE8, 0xFF};
+  const Colour violet = style.theme == Theme::light  ? c.pivot
+                        : style.theme == Theme::dark ? Colour{0x98, 0x50, 0xF8}
+                                                     : Colour{0xA0, 0x70, 0xFF};
   const std::array<SeriesLook, kSeriesLooks> looks{{
       {c.retained, {}, MarkerShape::circle, true},
       {c.evicted, {4.0, 1.5}, MarkerShape::circle, false},

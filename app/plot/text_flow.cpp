@@ -106,6 +106,22 @@ Path& layer(std::vector<Layer>& layers, Colour colour, bool dashed = false) {
   return it->path;
 }
 
+/// The patterns of one look, over all its grounds.
+struct PatternLayer {
+  Pattern pattern;
+  Colour colour;
+  PatternFill fill;
+};
+
+PatternFill& layer(std::vector<PatternLayer>& layers, Pattern pattern, Colour colour) {
+  auto it = std::find_if(layers.begin(), layers.end(), [&](const PatternLayer& one) {
+    return one.pattern == pattern && one.colour == colour;
+  });
+  if (it == layers.end())
+    it = layers.insert(layers.end(), {pattern, colour, PatternFill(pattern, colour)});
+  return it->fill;
+}
+
 void add_stroked(Scene& scene, Path path, Colour colour, double width, bool dashed = false) {
   if (path.verbs.empty()) return;
   path.stroke = Stroke{colour, width, {}, Cap::butt};
@@ -158,6 +174,7 @@ void add_token_text(Scene& scene, const Style& style, const TokenText& tokens, i
   std::vector<Layer> underlines;
   std::vector<Text> words;
   std::vector<Layer> grounds;
+  std::vector<PatternLayer> patterns;
   flow(tokens, style, scene.width, first, last, [&](const Placed& placed) {
     if (placed.token >= shown) return false;
     const auto t = static_cast<std::size_t>(placed.token);
@@ -172,6 +189,7 @@ void add_token_text(Scene& scene, const Style& style, const TokenText& tokens, i
     target.token = placed.token;
     scene.regions.push_back({{left, line_top, right - left, step}, target});
     if (!(how.ground == c.paper)) layer(grounds, how.ground).rect(box);
+    if (how.pattern != Pattern::none) layer(patterns, how.pattern, how.pattern_colour).cover(box);
     const std::size_t first_letter = tokens.text[t].find_first_not_of(' ');
     if (first_letter == std::string::npos) return true;
     if (how.struck) {
@@ -191,6 +209,7 @@ void add_token_text(Scene& scene, const Style& style, const TokenText& tokens, i
     ground.path.fill = ground.colour;
     scene.add(std::move(ground.path));
   }
+  for (PatternLayer& each : patterns) each.fill.add_to(scene);
   for (Layer& line : underlines)
     add_stroked(scene, std::move(line.path), line.colour, 0.9, line.dashed);
   // Under the words, which stay readable.

@@ -26,6 +26,8 @@ struct TokenLook {
   std::optional<Colour> underline;
   bool dashed = false;  // the underline
   bool faint = false;
+  Pattern pattern = Pattern::none;  // of the ground
+  Colour pattern_colour = {};
 };
 
 /// Sets tokens `first` to `last` (both included) from `top` downwards over the scene's whole width,

@@ -91,7 +91,9 @@ std::string command_line(const figure::FigureInfo& info, const FigureRequest& re
   range("--y", options.y_range);
   range("--limits", options.limits);
   add("--size", size_text(page));
-  if (options.theme == figure::Theme::dark) add("--theme", "dark");
+  if (options.theme != figure::Theme::light) add("--theme", std::string(theme_name(options.theme)));
+  if (options.patterns && *options.patterns != has_patterns(options.theme))
+    line += *options.patterns ? " --patterns" : " --no-patterns";
   if (options.amounts != figure::AmountMap::viridis) {
     add("--colours", name_of(options.amounts));
   }

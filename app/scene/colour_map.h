@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <string_view>
 
 #include "app/scene/scene.h"
@@ -8,7 +9,7 @@
 namespace kvloupe::figure {
 
 /// Colour maps of an amount: even steps look even, dark to light, safe for colour-blind readers.
-enum class AmountMap { viridis, cividis, grey };
+enum class AmountMap : std::uint8_t { viridis, cividis, grey };
 
 /// Throws UsageError naming the valid names.
 AmountMap parse_amount_map(std::string_view name);

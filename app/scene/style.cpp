@@ -2,6 +2,27 @@
 
 namespace kvloupe::figure {
 
+std::string_view theme_name(Theme theme) {
+  switch (theme) {
+    case Theme::light:
+      return "light";
+    case Theme::dark:
+      return "dark";
+    case Theme::high_contrast:
+      break;
+  }
+  return "high-contrast";
+}
+
+std::optional<Theme> theme_named(std::string_view name) {
+  for (const Theme theme : kThemes) {
+    if (theme_name(theme) == name) return theme;
+  }
+  return std::nullopt;
+}
+
+bool has_patterns(Theme theme) { return theme == Theme::high_contrast; }
+
 Palette palette(Theme theme) {
   Palette p;
   if (theme == Theme::light) {
@@ -17,7 +38,7 @@ Palette palette(Theme theme) {
     p.selection = {0xE6, 0x9F, 0x00};
     p.both = {0x66, 0x66, 0x66};
     p.neither = {0xD9, 0xD9, 0xD9};
-  } else {
+  } else if (theme == Theme::dark) {
     p.paper = {0x15, 0x18, 0x1C};
     p.ink = {0xE6, 0xE8, 0xEA};
     p.faint = {0x9C, 0xA4, 0xAD};
@@ -30,13 +51,27 @@ Palette palette(Theme theme) {
     p.selection = {0xF2, 0xB3, 0x2C};
     p.both = {0xA0, 0xA0, 0xA0};
     p.neither = {0x40, 0x44, 0x4A};
+  } else {
+    p.paper = {0x00, 0x00, 0x00};
+    p.ink = {0xFF, 0xFF, 0xFF};
+    p.faint = {0xD8, 0xD8, 0xD8};
+    p.grid = {0x5C, 0x5C, 0x5C};
+    p.retained = {0x6C, 0xB8, 0xFF};
+    p.evicted = {0xFF, 0x9A, 0x3C};
+    p.protected_ = {0x35, 0xE0, 0xA8};
+    p.merged = {0xF0, 0xA0, 0xD8};
+    p.pivot = {0xFF, 0xE6, 0xF6};
+    p.selection = {0xFF, 0xB0, 0x00};
+    p.both = {0xC4, 0xC4, 0xC4};
+    p.neither = {0x62, 0x62, 0x62};
   }
   return p;
 }
 
-Style make_style(const TextMetrics& fonts, Theme theme) {
+Style make_style(const TextMetrics& fonts, Theme theme, std::optional<bool> patterns) {
   Style style;
   style.theme = theme;
+  style.patterns = patterns.value_or(has_patterns(theme));
   style.colours = palette(theme);
   style.fonts = &fonts;
   return style;

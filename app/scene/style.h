@@ -1,20 +1,34 @@
 #pragma once
 // Common to every figure: themes, the meaning of colours, sizes of text and lines.
 
+#include <array>
+#include <optional>
+#include <string_view>
+
 #include "app/scene/colour_map.h"
 #include "app/scene/scene.h"
 #include "app/scene/text_metrics.h"
 
 namespace kvloupe::figure {
 
-enum class Theme { light, dark };
+/// High contrast: white and bright colours on black; each text has at least 7 : 1.
+enum class Theme { light, dark, high_contrast };
 
-/// Each colour means the same thing everywhere (Okabe–Ito). The dark theme has the same hues,
+/// In the order of menus.
+inline constexpr std::array kThemes = {Theme::light, Theme::dark, Theme::high_contrast};
+/// "light", "dark" or "high-contrast", as options and files have it.
+std::string_view theme_name(Theme theme);
+/// The theme of a name; nothing for any other word.
+std::optional<Theme> theme_named(std::string_view name);
+/// Whether patterns stand beside the colours of fates where nobody chose.
+bool has_patterns(Theme theme);
+
+/// Each colour means the same thing everywhere (Okabe–Ito). The dark themes have the same hues,
 /// lighter where contrast needs it.
 struct Palette {
   Colour paper;
   Colour ink;       // text, axes
-  Colour faint;     // secondary text; still 4.5 : 1 on paper
+  Colour faint;     // secondary text; still 4.5 : 1 on paper, 7 : 1 in high contrast
   Colour grid;      // hairlines
   Colour retained;  // and policy A
   Colour evicted;   // and policy B
@@ -31,11 +45,14 @@ struct Style {
   Theme theme = Theme::light;
   Palette colours = palette(Theme::light);
   AmountMap amounts = AmountMap::viridis;
+  bool patterns = false;               // lines and dots beside the colours of fates
   double text = 8.0;                   // points; axis names, labels
   double small = 7.0;                  // tick labels, notes
   double line = 0.6;                   // axes and ticks
   const TextMetrics* fonts = nullptr;  // never null if something is drawn
 };
-Style make_style(const TextMetrics& fonts, Theme theme = Theme::light);
+/// `patterns`: absent, as the theme has it.
+Style make_style(const TextMetrics& fonts, Theme theme = Theme::light,
+                 std::optional<bool> patterns = std::nullopt);
 
 }  // namespace kvloupe::figure

@@ -220,15 +220,21 @@ WorkspaceState session_of(const std::string& name, const Json& json) {
   root.only({"format",      "format_version", "trace",        "selection", "policy_a",
              "policy_b",    "policy_b_on",    "budget",       "block",     "compression",
              "grid_metric", "followed",       "token_colour", "tiles",     "tile_count",
-             "active_tile", "theme",          "colours",      "scale",     "left_panel",
-             "right_panel", "bottom_panel"});
+             "active_tile", "theme",          "colours",      "scale",     "patterns",
+             "left_panel",  "right_panel",    "bottom_panel"});
 
   WorkspaceState s = default_state();
   root.read("trace", s.trace);
   read_workspace(root, s);
-  std::string theme = s.theme == Theme::light ? "light" : "dark";
-  root.word("theme", theme, {"light", "dark"});
-  s.theme = theme == "light" ? Theme::light : Theme::dark;
+  std::string theme(theme_name(s.theme));
+  root.read("theme", theme);
+  const std::optional<Theme> named = figure::theme_named(theme);
+  if (!named) Reader::fail("theme", "has no value \"" + theme + "\"");
+  s.theme = *named;
+  if (bool patterns = false; root.find("patterns") != nullptr) {
+    root.read("patterns", patterns);
+    s.patterns = patterns;
+  }
   std::string colours(amount_map_name(s.amounts));
   root.word("colours", colours, {"viridis", "cividis", "grey"});
   s.amounts = figure::parse_amount_map(colours);
@@ -275,13 +281,14 @@ std::string session_text(const WorkspaceState& s) {
                {"tiles", tiles},
                {"tile_count", s.tile_count},
                {"active_tile", s.active_tile},
-               {"theme", s.theme == Theme::light ? "light" : "dark"},
+               {"theme", std::string(theme_name(s.theme))},
                {"colours", std::string(amount_map_name(s.amounts))},
                {"scale", s.scale},
                {"left_panel", s.left_panel},
                {"right_panel", s.right_panel},
                {"bottom_panel", s.bottom_panel}};
-  // Programs from before do not know the field: only who uses it writes it.
+  // Programs from before do not know these fields: only who uses them writes them.
+  if (s.patterns) json["patterns"] = *s.patterns;
   if (s.followed != default_state().followed) json["followed"] = s.followed;
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
@@ -321,7 +328,8 @@ WorkspaceState read_view(std::string_view text) {
     if (json.is_discarded()) throw UsageError("the view is not valid JSON");
     if (!json.is_object()) throw UsageError("the view must be an object: {...}");
     const Reader fields(json, "");
-    for (const char* own : {"trace", "theme", "colours", "scale", "format", "format_version"}) {
+    for (const char* own :
+         {"trace", "theme", "colours", "scale", "patterns", "format", "format_version"}) {
       if (fields.find(own) != nullptr)
         Reader::fail(own, "is not allowed in a view; it belongs to the reader");
     }

@@ -63,12 +63,18 @@ struct WorkspaceState {
   int active_tile = 0;
   Theme theme = Theme::light;
   figure::AmountMap amounts = figure::AmountMap::viridis;
+  std::optional<bool> patterns;  // beside the colours of fates; none: as the theme has it
   double scale = 1.0;
   bool left_panel = true;
   bool right_panel = true;
   bool bottom_panel = true;
   bool operator==(const WorkspaceState&) const = default;
 };
+
+/// Whether patterns stand beside the colours of fates.
+inline bool shows_patterns(const WorkspaceState& state) {
+  return state.patterns.value_or(figure::has_patterns(state.theme));
+}
 
 constexpr int kMaxTiles = 4;
 constexpr double kMinScale = 0.75;

@@ -59,7 +59,7 @@ enum class Command {
   layout_merge,
   layout_sinks,
   layout_figure,
-  theme,
+  theme,  // the next one
   colour_map,
   scale_up,
   scale_down,
@@ -75,6 +75,8 @@ enum class Command {
   edit_spec,
   undo,
   redo,
+  patterns,
+  reduced_motion,
 };
 
 struct KeyBinding {

@@ -26,7 +26,7 @@ constexpr std::array kColours = {figure::AmountMap::viridis, figure::AmountMap::
                                  figure::AmountMap::grey};
 constexpr int kCsv = 3;
 constexpr float kNames = 72.0F;
-constexpr float kControls = 336.0F;
+constexpr float kControls = 368.0F;
 constexpr double kLeastText = 5.0;
 constexpr double kMostText = 24.0;
 
@@ -66,6 +66,7 @@ void ExportPanel::give(Preferences& p) const {
 void ExportPanel::open(const PanelContext& c) {
   open_ = appeared_ = true;
   amounts_ = c.state.amounts;
+  patterns_ = shows_patterns(c.state);
   std::error_code error;
   const std::string& view = active_tile(c.state).view;
   path_ = (std::filesystem::current_path(error) /
@@ -85,6 +86,7 @@ figure::FileOptions ExportPanel::file_options(const PanelContext& c) const {
   options.text = text_;
   options.theme = theme_;
   options.amounts = amounts_;
+  options.patterns = patterns_;
   options.title = title_;
   options.caption = caption_;
   options.legend = legend_;
@@ -164,9 +166,13 @@ void ExportPanel::draw_look(const PanelContext& c) {
     text_ = std::clamp(text_, kLeastText, kMostText);
   help_tooltip(c.fonts, "Font size; journals ask for 7 to 9 points");
   field(c, "theme");
-  for (const auto& [title, theme] :
-       {std::pair{"light", figure::Theme::light}, {"dark", figure::Theme::dark}}) {
-    if (radio_button(title, theme_ == theme, c.colours())) theme_ = theme;
+  for (const auto& [title, theme] : {std::pair{"light", figure::Theme::light},
+                                     {"dark", figure::Theme::dark},
+                                     {"high contrast", figure::Theme::high_contrast}}) {
+    if (radio_button(title, theme_ == theme, c.colours())) {
+      theme_ = theme;
+      patterns_ = c.state.patterns.value_or(figure::has_patterns(theme));
+    }
     ImGui::SameLine();
   }
   ImGui::NewLine();
@@ -188,6 +194,9 @@ void ExportPanel::draw_look(const PanelContext& c) {
   ImGui::SameLine();
   checkbox("caption", caption_, c.colours());
   help_tooltip(c.fonts, "Writes a description and the settings under the figure");
+  field(c, "");
+  checkbox("patterns", patterns_, c.colours());
+  help_tooltip(c.fonts, "Lines and dots where colours show what is evicted, merged or protected");
 }
 
 void ExportPanel::draw_controls(const PanelContext& c, const Tile& tile) {

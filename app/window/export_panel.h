@@ -44,6 +44,7 @@ class ExportPanel {
   double text_ = 8.0;
   figure::Theme theme_ = figure::Theme::light;
   figure::AmountMap amounts_ = figure::AmountMap::viridis;
+  bool patterns_ = false;
   bool title_ = false;
   bool legend_ = true;
   bool caption_ = false;

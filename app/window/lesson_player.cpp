@@ -22,6 +22,7 @@ void keep_readers_own(WorkspaceState& state, const WorkspaceState& reader) {
   state.theme = reader.theme;
   state.amounts = reader.amounts;
   state.scale = reader.scale;
+  state.patterns = reader.patterns;
 }
 
 /// Whether two states show the same. Which tile is active is no matter of the page.

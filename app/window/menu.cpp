@@ -2,6 +2,7 @@
 #include <imgui.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -52,6 +53,18 @@ void draw_views(const PanelContext& c, bool open) {
     }
     ImGui::EndMenu();
   }
+}
+/// The themes by name; T goes on to the next.
+void draw_themes(const PanelContext& c) {
+  constexpr std::array kTitles = {"Light", "Dark", "High contrast"};
+  if (!ImGui::BeginMenu("Theme")) return;
+  for (std::size_t i = 0; i < kTitles.size(); ++i) {
+    const Theme theme = figure::kThemes[i];
+    if (ImGui::MenuItem(kTitles[i], nullptr, c.state.theme == theme)) c.state.theme = theme;
+  }
+  ImGui::Separator();
+  item(c, "Next theme", Command::theme);
+  ImGui::EndMenu();
 }
 }  // namespace
 
@@ -111,7 +124,11 @@ void draw_menu(const PanelContext& c, const MenuContent& content) {
     item(c, "Bottom panel", Command::bottom_panel, s.bottom_panel);
     item(c, "Right panel", Command::right_panel, s.right_panel);
     ImGui::Separator();
-    item(c, "Dark theme", Command::theme, s.theme == Theme::dark);
+    draw_themes(c);
+    item(c, "Patterns beside colours", Command::patterns, shows_patterns(s));
+    help_tooltip(c.fonts, "Lines and dots where colours show what is evicted, merged or protected");
+    item(c, "Reduced motion", Command::reduced_motion, c.reduced_motion);
+    help_tooltip(c.fonts, "Nothing moves by itself: Space goes one step on");
     item(c, ("Colours: " + std::string(amount_map_name(s.amounts))).c_str(), Command::colour_map);
     item(c, "Larger", Command::scale_up);
     item(c, "Smaller", Command::scale_down);
@@ -180,7 +197,9 @@ void draw_help_sheet(const PanelContext& c, bool& open) {
                          std::string(keys).c_str());
       ImGui::SameLine();
       ImGui::SetCursorPosX(left + c.px(112));
+      ImGui::PushTextWrapPos(0.0F);  // at the column's edge
       ImGui::TextUnformatted(std::string(words).c_str());
+      ImGui::PopTextWrapPos();
       ImGui::PopStyleVar();
       ++rows;
     };

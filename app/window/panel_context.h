@@ -26,7 +26,8 @@ struct PanelContext {
   Hover& hover;          // of this frame: what the pointer is over
   Actions& actions;      // done after the panel is drawn
   bool playing = false;
-  bool keyboard = false;  // the keyboard moves among this panel's controls
+  bool keyboard = false;        // the keyboard moves among this panel's controls
+  bool reduced_motion = false;  // nothing moves by itself
 
   float px(float units) const { return units * fonts.scale(); }
   const WindowColours& colours() const { return window_colours(state.theme); }

@@ -31,6 +31,10 @@ void take(const Json& json, const char* field, std::vector<std::string>& values)
     if (value.is_string()) values.push_back(value.get<std::string>());
   }
 }
+void take(const Json& json, const char* field, std::optional<bool>& value) {
+  const auto it = json.find(field);
+  if (it != json.end() && it->is_boolean()) value = it->get<bool>();
+}
 void take(const Json& json, const char* field, double& value, double least, double most) {
   const auto it = json.find(field);
   if (it == json.end() || !it->is_number()) return;
@@ -54,7 +58,7 @@ Preferences read_preferences(const fs::path& file) {
   if (!json.is_object()) return p;
   std::string theme = "light";
   take(json, "theme", theme);
-  p.theme = theme == "dark" ? Theme::dark : Theme::light;
+  p.theme = figure::theme_named(theme).value_or(Theme::light);
   std::string colours = "viridis";
   take(json, "colours", colours);
   try {
@@ -62,6 +66,10 @@ Preferences read_preferences(const fs::path& file) {
   } catch (const UsageError&) {  // as if it were not there
   }
   take(json, "scale", p.scale, kMinScale, kMaxScale);
+  take(json, "patterns", p.patterns);
+  std::optional<bool> reduced_motion;
+  take(json, "reduced_motion", reduced_motion);
+  p.reduced_motion = reduced_motion.value_or(false);
   take(json, "model", p.model);
   take(json, "export_format", p.export_format);
   take(json, "export_size", p.export_size);
@@ -74,14 +82,16 @@ void write_preferences(const Preferences& p, const fs::path& file) {
   if (file.empty()) return;
   std::error_code error;
   fs::create_directories(file.parent_path(), error);
-  const Json json = {{"theme", p.theme == Theme::dark ? "dark" : "light"},
-                     {"colours", std::string(amount_map_name(p.amounts))},
-                     {"scale", p.scale},
-                     {"model", p.model},
-                     {"export_format", p.export_format},
-                     {"export_size", p.export_size},
-                     {"export_text", p.export_text},
-                     {"plugins", p.plugins}};
+  Json json = {{"theme", std::string(theme_name(p.theme))},
+               {"colours", std::string(amount_map_name(p.amounts))},
+               {"scale", p.scale},
+               {"reduced_motion", p.reduced_motion},
+               {"model", p.model},
+               {"export_format", p.export_format},
+               {"export_size", p.export_size},
+               {"export_text", p.export_text},
+               {"plugins", p.plugins}};
+  if (p.patterns) json["patterns"] = *p.patterns;
   try {
     write_whole_file(file, json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
   } catch (const FileError&) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,7 +15,9 @@ struct Preferences {
   Theme theme = Theme::light;
   figure::AmountMap amounts = figure::AmountMap::viridis;
   double scale = 1.0;
-  std::string model;  // folder of the last capture
+  std::optional<bool> patterns;  // none: as the theme has it
+  bool reduced_motion = false;   // nothing moves by itself: steps are not played
+  std::string model;             // folder of the last capture
   std::string export_format = "svg";
   std::string export_size = "single column";
   double export_text = 8.0;          // points

@@ -176,7 +176,7 @@ int SearchList::draw_lines(const Fonts& fonts, const WindowColours& colours,
       ImGui::PopFont();
     }
     ImGui::PushID(static_cast<int>(i));
-    if (!item.why_not.empty()) ImGui::PushStyleColor(ImGuiCol_Text, faded(colours.secondary, 0.7F));
+    if (!item.why_not.empty()) ImGui::PushStyleColor(ImGuiCol_Text, colours.unavailable);
     const float left = ImGui::GetCursorPosX();
     if (ImGui::Selectable("##line", chosen_ == static_cast<int>(i))) taken = found_[i];
     if (ImGui::IsItemHovered() && moved) chosen_ = static_cast<int>(i);

@@ -28,8 +28,8 @@ constexpr float kFirstColumn = 344.0F;
 bool main_button(const PanelContext& c, const char* label, ImVec2 size) {
   const WindowColours& colours = c.colours();
   ImGui::PushStyleColor(ImGuiCol_Button, colours.retained);
-  ImGui::PushStyleColor(ImGuiCol_ButtonHovered, faded(colours.retained, 0.85F));
-  ImGui::PushStyleColor(ImGuiCol_ButtonActive, faded(colours.retained, 0.7F));
+  ImGui::PushStyleColor(ImGuiCol_ButtonHovered, faded(colours.retained, 0.9F));
+  ImGui::PushStyleColor(ImGuiCol_ButtonActive, faded(colours.retained, 0.85F));
   ImGui::PushStyleColor(ImGuiCol_Text, colours.paper);
   ImGui::PushFont(c.fonts.heading);
   const bool pressed = ImGui::Button(label, size);

@@ -110,8 +110,11 @@ constexpr std::array kStateCommands = {
                  }},
     StateCommand{Command::theme,
                  [](State& s, const Range&) {
-                   s.theme = s.theme == Theme::light ? Theme::dark : Theme::light;
+                   const auto next = static_cast<std::size_t>(s.theme) + 1;
+                   s.theme = figure::kThemes[next % figure::kThemes.size()];
                  }},
+    StateCommand{Command::patterns,
+                 [](State& s, const Range&) { s.patterns = !shows_patterns(s); }},
     StateCommand{Command::colour_map,
                  [](State& s, const Range&) {
                    s.amounts = figure::AmountMap((static_cast<int>(s.amounts) + 1) % kColourMaps);

@@ -32,7 +32,9 @@ bool play_button(const PanelContext& c) {
     list.AddTriangleFilled({centre.x - r * 0.8F, centre.y - r}, {centre.x + r, centre.y},
                            {centre.x - r * 0.8F, centre.y + r}, c.colours().ink);
   }
-  help_tooltip(c.fonts, c.playing ? "Pause (Space)" : "Play the steps (Space)");
+  help_tooltip(c.fonts, c.reduced_motion ? "Next step (Space); motion is reduced"
+                        : c.playing      ? "Pause (Space)"
+                                         : "Play the steps (Space)");
   return pressed;
 }
 
@@ -73,6 +75,8 @@ void draw_scrubber(const PanelContext& c, float width) {
       list.AddLine({x, top}, {x, bottom}, colours.panel);
     }
   }
+  if (c.state.theme == Theme::high_contrast)
+    list.AddRect({at.x, top}, {at.x + width, bottom}, colours.faint);
   const auto mark = [&](int step, ImU32 colour, bool fill) {
     const float x0 = std::floor(at.x + pitch * static_cast<float>(step));
     const float x1 = std::max(x0 + 3.0F, std::floor(at.x + pitch * static_cast<float>(step + 1)));
@@ -253,6 +257,7 @@ void draw_token_lines(const PanelContext& c, TokenText& text) {
                  .tokens = c.state.token_colour == "none" ? nullptr : c.shown.tokens_a(),
                  .colour = colour,
                  .in_heads = colour == TokenText::Colour::heads ? c.shown.in_heads() : nullptr,
+                 .patterns = shows_patterns(c.state),
                  .other = differs ? c.shown.tokens_b() : nullptr,
                  .selected = c.state.selection.token,
                  .hovered = c.hovered.token,

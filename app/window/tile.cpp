@@ -289,7 +289,8 @@ void Tile::request_picture(const TileState& tile, const TileContext& context, Im
   if (!figure || !error_.empty()) return;
 
   figure::DrawRequest draw;
-  draw.style = figure::make_style(context.panel.metrics, context.panel.state.theme);
+  const bool patterns = shows_patterns(context.panel.state);
+  draw.style = figure::make_style(context.panel.metrics, context.panel.state.theme, patterns);
   draw.style.amounts = context.panel.state.amounts;
   draw.width = std::max(1.0F, std::floor(size.x) / scale_);
   draw.height = std::max(1.0F, std::floor(size.y) / scale_);
@@ -305,7 +306,8 @@ void Tile::request_picture(const TileState& tile, const TileContext& context, Im
                        draw.y_range,
                        draw.limits,
                        context.panel.state.theme,
-                       context.panel.state.amounts};
+                       context.panel.state.amounts,
+                       patterns};
   // While one pans or zooms, each picture begun is finished and shown: a newer view would else
   // cancel the one before in every frame, and nothing new be seen until the hand rests.
   picture_.request(

@@ -47,6 +47,7 @@ struct PictureKey {
   std::optional<std::pair<double, double>> x_range, y_range, limits;
   Theme theme = Theme::light;
   figure::AmountMap amounts = figure::AmountMap::viridis;
+  bool patterns = false;
   bool operator==(const PictureKey&) const = default;
 };
 

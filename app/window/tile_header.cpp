@@ -92,13 +92,14 @@ std::string fault(const figure::FigureInfo& view, const figure::ChoiceInfo& choi
 
 /// A field to type in; taken with Enter or when it is left. Emptied, it has its default again.
 void draw_typed_choice(TileState& tile, const figure::FigureInfo& view,
-                       const figure::ChoiceInfo& choice, const Fonts& fonts, Drafts& drafts) {
+                       const figure::ChoiceInfo& choice, const TileContext& context,
+                       Drafts& drafts) {
+  const Fonts& fonts = context.panel.fonts;
   const auto draft = drafts.find(choice.name);
   std::string text =
       draft != drafts.end() ? draft->second : figure::choice(view, tile.choices, choice.name);
   const std::string wrong = draft != drafts.end() ? fault(view, choice, text) : std::string();
-  const ImVec4 kWrong{0.84F, 0.37F, 0.0F, 1.0F};
-  if (!wrong.empty()) ImGui::PushStyleColor(ImGuiCol_Text, kWrong);
+  if (!wrong.empty()) ImGui::PushStyleColor(ImGuiCol_Text, context.panel.colours().error);
   ImGui::SetNextItemWidth(choice_width(choice));
   if (ImGui::InputText(("##" + choice.name).c_str(), &text)) drafts[choice.name] = text;
   if (!wrong.empty()) ImGui::PopStyleColor();
@@ -117,9 +118,10 @@ void draw_typed_choice(TileState& tile, const figure::FigureInfo& view,
 }
 
 void draw_choice(TileState& tile, const figure::FigureInfo& view, const figure::ChoiceInfo& choice,
-                 const Fonts& fonts, Drafts& drafts) {
+                 const TileContext& context, Drafts& drafts) {
+  const Fonts& fonts = context.panel.fonts;
   if (figure::is_typed(choice)) {
-    draw_typed_choice(tile, view, choice, fonts, drafts);
+    draw_typed_choice(tile, view, choice, context, drafts);
     return;
   }
   const std::string value = figure::choice(view, tile.choices, choice.name);
@@ -223,7 +225,7 @@ void draw_more(TileState& tile, const figure::FigureInfo& view, const Hidden& hi
   for (const figure::ChoiceInfo& choice : hidden.choices) {
     draw_choice_title(choice, colours);
     begin_control();
-    draw_choice(tile, view, choice, context.panel.fonts, drafts);
+    draw_choice(tile, view, choice, context, drafts);
   }
   if (hidden.reset) draw_reset(tile, context.panel.fonts);
   ImGui::EndPopup();
@@ -281,7 +283,7 @@ void Tile::draw_header(TileState& tile, const TileContext& context, float width,
     draw_choice_title(choice, colours);
     note_item();
     ImGui::SameLine();
-    draw_choice(tile, view, choice, context.panel.fonts, drafts_);
+    draw_choice(tile, view, choice, context, drafts_);
     note_item();
   }
   if (layout.more) {

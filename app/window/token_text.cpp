@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
+#include "app/plot/pattern.h"
 #include "app/plot/printable.h"
 #include "app/window/shaped_text.h"
 
@@ -24,6 +26,49 @@ ImU32 difference(const TokenText::Input& in, std::size_t token) {
   if (a && b) return faded(in.colours.secondary, 0.28F);
   if (a || b) return faded(a ? in.colours.retained : in.colours.evicted, 0.36F);
   return 0;
+}
+
+/// A pattern over a token's ground. The grid starts at the text's corner, so that it scrolls along.
+void draw_pattern(ImDrawList& list, figure::Pattern pattern, ImU32 colour, ImVec2 corner,
+                  ImVec2 low, ImVec2 high, float scale) {
+  constexpr float kSpacing = 4.0F;  // pixels
+  const double spacing = kSpacing * scale;
+  const figure::Rect rect{low.x - corner.x, low.y - corner.y, high.x - low.x, high.y - low.y};
+  const auto pixel = [&](figure::Point at) {
+    return ImVec2{corner.x + static_cast<float>(at.x), corner.y + static_cast<float>(at.y)};
+  };
+  if (pattern == figure::Pattern::dots) {
+    figure::pattern_dots(rect, spacing, [&](figure::Point at) {
+      list.AddCircleFilled(pixel(at), 0.9F * scale, colour, 6);
+    });
+  } else {
+    figure::pattern_lines(pattern, rect, spacing, [&](figure::Point from, figure::Point to) {
+      list.AddLine(pixel(from), pixel(to), colour, std::max(1.0F, 0.8F * scale));
+    });
+  }
+}
+
+/// The pattern of a token's fate, or of who keeps it; and its colour.
+std::pair<figure::Pattern, ImU32> pattern_of(const TokenText::Input& in, std::size_t token) {
+  using figure::TokenState;
+  if (!in.patterns || !in.tokens) return {figure::Pattern::none, 0};
+  constexpr float kStrength = 0.5F;  // the words stay readable
+  if (in.other) {
+    const bool a = is_there(*in.tokens, token);
+    const bool b = token < in.other->states.size() && is_there(*in.other, token);
+    if (a == b) return {figure::Pattern::none, 0};
+    return a ? std::pair{figure::Pattern::rising, faded(in.colours.retained, kStrength)}
+             : std::pair{figure::Pattern::falling, faded(in.colours.evicted, kStrength)};
+  }
+  if (in.colour != TokenText::Colour::fate) return {figure::Pattern::none, 0};
+  const TokenState state = in.tokens->states[token];
+  const ImU32 colour = state == TokenState::protected_ ? in.colours.protection
+                       : state == TokenState::merged   ? in.colours.merged
+                                                       : in.colours.evicted;
+  // What left before is struck.
+  if (state != TokenState::protected_ && !in.tokens->leaving[token])
+    return {figure::Pattern::none, 0};
+  return {figure::state_pattern(state), faded(colour, kStrength)};
 }
 
 ImU32 background(const TokenText::Input& in, std::size_t token) {
@@ -134,6 +179,8 @@ TokenText::Output TokenText::draw(const std::string& trace_key, const Input& in)
       const ImVec2 low{corner.x + place.x, top + 1};
       const ImVec2 high{corner.x + place.x + place.width, top + line - 1};
       if (const ImU32 fill = background(in, token)) list.AddRectFilled(low, high, fill);
+      if (const auto [pattern, colour] = pattern_of(in, token); pattern != figure::Pattern::none)
+        draw_pattern(list, pattern, colour, corner, low, high, in.fonts.scale());
       ImU32 ink = in.colours.ink;
       const auto state = in.tokens ? in.tokens->states[token] : figure::TokenState::retained;
       const bool leaving = in.tokens && in.tokens->leaving[token];

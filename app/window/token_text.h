@@ -22,6 +22,7 @@ class TokenText {
     const StepTokens* tokens = nullptr;
     Colour colour = Colour::fate;
     const std::vector<float>* in_heads = nullptr;  // [T] share of the heads that have the token
+    bool patterns = false;                         // beside the colours of fates
     const StepTokens* other = nullptr;             // under policy B: shows who keeps what instead
     int selected = -1;
     int hovered = -1;

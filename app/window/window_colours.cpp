@@ -1,5 +1,7 @@
 #include "app/window/window_colours.h"
 
+#include <array>
+
 #include "app/scene/style.h"
 
 namespace kvloupe::window {
@@ -15,6 +17,22 @@ ImU32 screen_colour(const figure::Colour& c) { return IM_COL32(c.red, c.green, c
 WindowColours made_colours(Theme theme) {
   const figure::Palette of_figures = figure::palette(theme);
   const bool light = theme == Theme::light;
+  if (theme == Theme::high_contrast) {
+    return {.paper = screen_colour(of_figures.paper),
+            .ink = screen_colour(of_figures.ink),
+            .secondary = screen_colour(of_figures.faint),
+            .faint = rgb(0x8C8C8C),
+            .panel = rgb(0x0A0A0A),
+            .control = rgb(0x1C1C1C),
+            .control_active = rgb(0x262626),
+            .retained = screen_colour(of_figures.retained),
+            .evicted = screen_colour(of_figures.evicted),
+            .protection = screen_colour(of_figures.protected_),
+            .merged = screen_colour(of_figures.merged),
+            .selection = screen_colour(of_figures.selection),
+            .error = rgb(0xFFB27A),
+            .unavailable = screen_colour(of_figures.faint)};
+  }
   return {.paper = screen_colour(of_figures.paper),
           .ink = screen_colour(of_figures.ink),
           .secondary = screen_colour(of_figures.faint),
@@ -27,14 +45,15 @@ WindowColours made_colours(Theme theme) {
           .protection = screen_colour(of_figures.protected_),
           .merged = screen_colour(of_figures.merged),
           .selection = screen_colour(of_figures.selection),
-          .error = light ? rgb(0xB04A00) : rgb(0xF59457)};
+          .error = light ? rgb(0xB04A00) : rgb(0xF59457),
+          .unavailable = faded(screen_colour(of_figures.faint), 0.7F)};
 }
 }  // namespace
 
 const WindowColours& window_colours(Theme theme) {
-  static const WindowColours kLight = made_colours(Theme::light);
-  static const WindowColours kDark = made_colours(Theme::dark);
-  return theme == Theme::light ? kLight : kDark;
+  static const std::array kMade = {made_colours(Theme::light), made_colours(Theme::dark),
+                                   made_colours(Theme::high_contrast)};
+  return kMade[static_cast<std::size_t>(theme)];
 }
 
 ImU32 faded(ImU32 colour, float alpha) {
@@ -59,6 +78,11 @@ void apply_theme(Theme theme, float scale) {
   style.FrameRounding = style.GrabRounding = style.PopupRounding = 3;
   style.ScrollbarRounding = 5;
   style.DisabledAlpha = 0.45F;
+  if (theme == Theme::high_contrast) {
+    // What can be used has an outline; what cannot is still read.
+    style.WindowBorderSize = style.FrameBorderSize = 1;
+    style.DisabledAlpha = 0.75F;
+  }
   // Fills with soft edges cost overdraw in a software renderer; straight edges need none.
   style.AntiAliasedLines = true;
   style.AntiAliasedFill = true;
@@ -88,7 +112,7 @@ void apply_theme(Theme theme, float scale) {
   set(ImGuiCol_SliderGrabActive, p.retained);
   set(ImGuiCol_Button, p.control);
   set(ImGuiCol_ButtonHovered, p.control_active);
-  set(ImGuiCol_ButtonActive, p.faint);
+  set(ImGuiCol_ButtonActive, theme == Theme::high_contrast ? p.control : p.faint);
   set(ImGuiCol_Header, p.control);
   set(ImGuiCol_HeaderHovered, p.control_active);
   set(ImGuiCol_HeaderActive, p.control_active);

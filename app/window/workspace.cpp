@@ -36,6 +36,8 @@ Workspace::Workspace(Host host)
   state.theme = preferences_.theme;
   state.amounts = preferences_.amounts;
   state.scale = preferences_.scale;
+  state.patterns = preferences_.patterns;
+  reduced_motion = preferences_.reduced_motion;
   export_panel.take(preferences_);
   capture_panel.options.model = preferences_.model;
 }
@@ -49,6 +51,8 @@ void Workspace::follow_preferences() {
   now.theme = state.theme;
   now.amounts = state.amounts;
   now.scale = state.scale;
+  now.patterns = state.patterns;
+  now.reduced_motion = reduced_motion;
   if (capture_panel.running()) now.model = capture_panel.options.model;
   export_panel.give(now);
   if (now == preferences_) return;
@@ -226,7 +230,9 @@ void Workspace::follow_results() {
 }
 
 PanelContext Workspace::context() {
-  return {state, results, shown, fonts, metrics, backend, hovered, hover, actions_, playing};
+  PanelContext c{state, results, shown, fonts, metrics, backend, hovered, hover, actions_, playing};
+  c.reduced_motion = reduced_motion;
+  return c;
 }
 
 PaletteSources Workspace::palette_sources(const PanelContext& c) { return {c, lessons, recent}; }
@@ -345,9 +351,18 @@ void Workspace::perform(Command command) {
       if (!close_topmost()) state.selection.token = -1;
       break;
     case Command::play:
+      if (reduced_motion) {
+        if (range.trace != nullptr)
+          state.selection.step = range.step >= range.steps - 1 ? 0 : range.step + 1;
+        break;
+      }
       playing = !playing && range.trace != nullptr;
       if (playing && range.step >= range.steps - 1) state.selection.step = 0;
       next_step_at_ = ImGui::GetTime() + 0.4;
+      break;
+    case Command::reduced_motion:
+      reduced_motion = !reduced_motion;
+      playing = false;
       break;
     case Command::next_tile:
       next_tile(1);

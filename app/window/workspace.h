@@ -109,7 +109,8 @@ class Workspace {
   Hover hover;    // found in this frame
   Hover hovered;  // of the frame before: what is marked
   bool playing = false;
-  std::string notice;  // one line about what just failed or was done; empty: none
+  bool reduced_motion = false;  // nothing moves by itself: "play" goes one step on
+  std::string notice;           // one line about what just failed or was done; empty: none
   bool notice_is_error = false;
 
   void fail(const std::string& line);

@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "capture/checkpoint/safetensors_header.h"
+
 namespace kvloupe {
 
 class MappedFile;
@@ -24,12 +26,7 @@ class SafetensorsFile {
   /// Throws FileError: missing, truncated, not safetensors, a header that contradicts the file.
   explicit SafetensorsFile(const std::filesystem::path& path);
 
-  struct Entry {
-    std::string dtype;                // as written: "F32", "F16", "BF16", ...
-    std::vector<std::int64_t> shape;  // row-major; empty for a scalar
-    std::uint64_t begin = 0;          // bytes, from the end of the header
-    std::uint64_t end = 0;
-  };
+  using Entry = SafetensorsEntry;
   const std::filesystem::path& path() const { return path_; }
   const std::map<std::string, Entry>& entries() const { return entries_; }
   bool has(const std::string& name) const { return entries_.count(name) != 0; }

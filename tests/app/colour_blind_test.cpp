@@ -142,9 +142,11 @@ TEST_P(ColourBlindTheme, SeriesAreToldApart) {
   expect_apart(colours, 9.0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Both, ColourBlindTheme, ::testing::Values(Theme::light, Theme::dark),
+INSTANTIATE_TEST_SUITE_P(Every, ColourBlindTheme, ::testing::ValuesIn(kThemes),
                          [](const auto& test) {
-                           return test.param == Theme::light ? "light" : "dark";
+                           return test.param == Theme::light  ? "light"
+                                  : test.param == Theme::dark ? "dark"
+                                                              : "high_contrast";
                          });
 
 TEST(ColourBlind, AmountsKeepTheirOrder) {

@@ -52,13 +52,13 @@ TEST(ColourMap, SignedAmountsAreWhiteAtZeroAndDarkenBothWays) {
   EXPECT_GT(signed_colour(0.5).red, signed_colour(0.5).blue);
 }
 
-TEST(ColourMap, TextReadsOnBothThemes) {
-  for (const Theme theme : {Theme::light, Theme::dark}) {
+TEST(ColourMap, TextReadsOnEveryTheme) {
+  for (const Theme theme : kThemes) {
     const Palette p = palette(theme);
-    EXPECT_GE(contrast(p.ink, p.paper), 4.5);
-    EXPECT_GE(contrast(p.faint, p.paper), 4.5);
+    EXPECT_GE(contrast(p.ink, p.paper), 7.0);
+    EXPECT_GE(contrast(p.faint, p.paper), theme == Theme::high_contrast ? 7.0 : 4.5);
     for (const Colour mark : {p.retained, p.evicted, p.protected_, p.pivot})
-      EXPECT_GE(contrast(mark, p.paper), 3.0);
+      EXPECT_GE(contrast(mark, p.paper), theme == Theme::high_contrast ? 7.0 : 3.0);
   }
 }
 

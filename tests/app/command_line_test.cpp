@@ -60,6 +60,7 @@ TEST(ExportCommand, WritesTheFileTheWindowWrites) {
   options.title = true;
   options.legend = false;
   options.theme = figure::Theme::dark;
+  options.patterns = true;
   options.x_range = tile.x_range;
 
   // As the window makes it.

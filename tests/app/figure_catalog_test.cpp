@@ -204,6 +204,79 @@ TEST_P(FigureCatalogTest, ScenesAreSoundInEverySizeThemeAndChoice) {
   }
 }
 
+/// The colour under a point: of what the first `count` items paint there, fills and images.
+Colour ground_at(const Scene& scene, std::size_t count, Point at) {
+  Colour ground = scene.background;
+  const auto paint = [&](Colour top) {
+    const auto mixed = [&](std::uint8_t a, std::uint8_t b) {
+      return static_cast<std::uint8_t>(
+          std::lround((a * top.alpha + b * (255 - top.alpha)) / 255.0));
+    };
+    ground = {mixed(top.red, ground.red), mixed(top.green, ground.green),
+              mixed(top.blue, ground.blue)};
+  };
+  for (std::size_t i = 0; i < count; ++i) {
+    if (const auto* path = std::get_if<Path>(&scene.items[i]); path && path->fill) {
+      // Rectangles, of which grounds are made: four corners and no curve.
+      std::vector<Point> corners;
+      std::size_t next = 0;
+      for (const PathVerb verb : path->verbs) {
+        if (verb == PathVerb::move) corners.clear();
+        if (verb == PathVerb::move || verb == PathVerb::line)
+          corners.push_back(path->points[next++]);
+        if (verb == PathVerb::curve) next += 3;
+        if (verb != PathVerb::close || corners.size() != 4) continue;
+        const Rect box{corners[0].x, corners[0].y, corners[2].x - corners[0].x,
+                       corners[2].y - corners[0].y};
+        if (box.contains(at)) paint(*path->fill);
+      }
+    } else if (const auto* image = std::get_if<Image>(&scene.items[i]);
+               image && image->rect.contains(at)) {
+      const auto cell = [](double share, int cells) {
+        return static_cast<std::size_t>(std::clamp(static_cast<int>(share * cells), 0, cells - 1));
+      };
+      const std::size_t x = cell((at.x - image->rect.x) / image->rect.width, image->pixels->width);
+      const std::size_t y =
+          cell((at.y - image->rect.y) / image->rect.height, image->pixels->height);
+      const std::uint8_t* pixel =
+          &image->pixels->rgba[(y * static_cast<std::size_t>(image->pixels->width) + x) * 4];
+      paint({pixel[0], pixel[1], pixel[2], pixel[3]});
+    }
+  }
+  return ground;
+}
+
+TEST_P(FigureCatalogTest, EveryTextReadsOnWhatItStandsOn) {
+  std::vector<request::FigureSettings> all(1);
+  all.back().policy = "h2o+recent(20%)+sinks(2)";
+  all.back().policy_b = "keydiff";
+  for (const ChoiceInfo& choice : info().choices) {
+    for (const std::string& value : choice.values) {
+      all.push_back(all.front());
+      all.back().choices[choice.name] = value;
+    }
+  }
+  for (const request::FigureSettings& settings : all) {
+    const MadeFigure made = make(settings);
+    for (const Theme theme : kThemes) {
+      // No ink has more than 4.6 on a middle grey: numbers on the cells of a map have at least 4.
+      const double least = theme == Theme::high_contrast ? 7.0 : 4.0;
+      FileOptions options;
+      options.theme = theme;
+      options.title = options.caption = true;
+      const Scene scene = page_of(info(), made, options, *fonts);
+      EXPECT_THAT(scene_problems(scene), IsEmpty());
+      for (std::size_t i = 0; i < scene.items.size(); ++i) {
+        const auto* text = std::get_if<Text>(&scene.items[i]);
+        if (text == nullptr) continue;
+        const Colour ground = ground_at(scene, i, text->bounds().centre());
+        EXPECT_GE(contrast(text->colour, ground), least)
+            << text->text << " of " << GetParam() << ", theme " << theme_name(theme);
+      }
+    }
+  }
+}
+
 TEST_P(FigureCatalogTest, FilesAreValidAndTheSameEveryTime) {
   FileOptions options;
   options.caption = true;

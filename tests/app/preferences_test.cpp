@@ -29,7 +29,13 @@ TEST_F(PreferencesFile, WhatIsWrittenIsReadAndTheFolderIsMade) {
   p.export_size = "double column";
   p.export_text = 7.5;
   p.plugins = {"/a/b.so", "/ä/c.so"};
+  p.patterns = false;
+  p.reduced_motion = true;
   const auto file = folder_.path() / "a" / "b" / "preferences.json";
+  write_preferences(p, file);
+  EXPECT_EQ(read_preferences(file), p);
+  p.theme = Theme::high_contrast;
+  p.patterns.reset();
   write_preferences(p, file);
   EXPECT_EQ(read_preferences(file), p);
 }
@@ -42,6 +48,7 @@ TEST_F(PreferencesFile, WhatIsBrokenIsAsIfItWereNotThere) {
     EXPECT_EQ(read(text), Preferences{}) << text;
   }
   EXPECT_EQ(read(R"({"plugins": "x.so"})"), Preferences{});
+  EXPECT_EQ(read(R"({"patterns": "on", "reduced_motion": 1})"), Preferences{});
   EXPECT_EQ(read(R"({"plugins": ["x.so", 3, null]})").plugins, std::vector<std::string>{"x.so"});
   EXPECT_EQ(read(R"({"scale": "large", "model": "/m"})").model, "/m") << "the rest still counts";
 }

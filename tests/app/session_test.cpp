@@ -53,6 +53,10 @@ TEST_F(Session, WhatIsWrittenIsRead) {
   const auto path = folder_.path() / "round.json";
   write_session(state, path);
   EXPECT_EQ(read_session(path), state);
+  state.theme = Theme::high_contrast;
+  state.patterns = false;
+  write_session(state, path);
+  EXPECT_EQ(read_session(path), state);
 }
 
 TEST_F(Session, AnEmptyOneIsTheFirstStart) {
@@ -67,6 +71,7 @@ TEST_F(Session, WhatIsWrongIsNamed) {
   EXPECT_THAT(problem(R"(, "colour": 1)"), HasSubstr("colour is not a field"));
   EXPECT_THAT(problem(R"(, "compression": "later")"), HasSubstr("later"));
   EXPECT_THAT(problem(R"(, "theme": "pink")"), HasSubstr("pink"));
+  EXPECT_THAT(problem(R"(, "patterns": "dots")"), HasSubstr("patterns must be true or false"));
   EXPECT_THAT(problem(R"(, "policy_a": "keydif")"), HasSubstr("keydif"));
   EXPECT_THAT(problem(R"(, "budget": "0")"), HasSubstr("budget is not valid"));
   EXPECT_THAT(problem(R"(, "tiles": [{"view": "movie"}])"),

@@ -211,6 +211,68 @@ TEST_F(Window, EveryViewDrawsInBothThemesAndAnyTiling) {
   EXPECT_GT(WindowDriver::difference(light, driver().picture(), 0, 0, 1280, 800), 0.8);
 }
 
+TEST_F(Window, InHighContrastFatesHavePatternsWhichPSwitchesOff) {
+  open_trace();
+  state().policy_a = "h2o+recent(40%)";
+  show("filmstrip");
+  driver().type("t");
+  driver().type("t");
+  driver().settle();
+  EXPECT_EQ(state().theme, window::Theme::high_contrast);
+  EXPECT_EQ(w().tiles[0].scene()->background, (figure::Colour{0, 0, 0}));
+  EXPECT_TRUE(window::shows_patterns(w().state));
+  const auto with = driver().picture();
+  driver().type("p");
+  driver().settle();
+  EXPECT_FALSE(window::shows_patterns(w().state));
+  const auto without = driver().picture();
+  // Both in the strip and in the words below it.
+  EXPECT_GT(WindowDriver::difference(with, without, 270, 40, 980, 500), 0.002);
+  EXPECT_GT(WindowDriver::difference(with, without, 0, 600, 1280, 800), 0.001);
+  driver().type("t");
+  EXPECT_EQ(state().theme, window::Theme::light);
+  EXPECT_FALSE(window::shows_patterns(w().state)) << "chosen for every theme";
+}
+
+TEST_F(Window, WithReducedMotionSpaceGoesOneStepOn) {
+  open_trace();
+  driver().key(GLFW_KEY_HOME);
+  driver().type(" ");
+  EXPECT_TRUE(w().playing);
+  driver().type("n");
+  EXPECT_TRUE(w().reduced_motion);
+  EXPECT_FALSE(w().playing);
+  const int step = w().shown.step();
+  driver().type(" ");
+  EXPECT_EQ(w().shown.step(), step + 1);
+  EXPECT_FALSE(w().playing);
+  for (int i = 0; i < 120; ++i) driver().frame();  // two seconds
+  EXPECT_EQ(w().shown.step(), step + 1) << "nothing moves by itself";
+  driver().key(GLFW_KEY_END);
+  driver().type(" ");
+  EXPECT_EQ(w().shown.step(), 0);
+  driver().type("n");
+  driver().type(" ");
+  EXPECT_TRUE(w().playing);
+}
+
+TEST_F(Window, WhatOneNeedsToSeeIsKeptForTheNextWindow) {
+  window::Workspace::Host host;
+  host.preferences = folder_.path() / "preferences.json";
+  driver_.reset();
+  driver_ = std::make_unique<WindowDriver>(1280, 800, host);
+  driver().type("t");
+  driver().type("t");
+  driver().type("p");
+  driver().type("n");
+  driver().frames(2);
+  driver_.reset();
+  driver_ = std::make_unique<WindowDriver>(1280, 800, host);
+  EXPECT_EQ(state().theme, window::Theme::high_contrast);
+  EXPECT_EQ(state().patterns, std::optional<bool>(false));
+  EXPECT_TRUE(w().reduced_motion);
+}
+
 TEST_F(Window, AClosedLoopRunOpenedBesideTheFullOneShowsHowFarTheyAreApart) {
   SyntheticTraceOptions options;
   options.layers = 3;

@@ -139,6 +139,7 @@ class Filmstrip final : public Figure {
       add_cells(scene, style, axes, axes.y.first, axes.y.last, density);
     }
     add_open_cells(scene, style, axes);
+    if (style.patterns) add_patterns(scene, style, axes);
     add_block_lines(scene, style, axes);
     add_shields(scene, style, axes);
     add_ticks(scene, style, axes);
@@ -210,11 +211,22 @@ class Filmstrip final : public Figure {
                        std::nullopt});
     if (scored)
       entries.push_back({"low score", MarkerShape::square, alive(style, 0), std::nullopt});
-    entries.push_back({"evicted at this step", MarkerShape::square, std::nullopt,
-                       Stroke{c.evicted, 1.2, {}, Cap::butt}});
-    if (any_shield)
-      entries.push_back({"protected", MarkerShape::square, c.protected_, std::nullopt});
-    if (any_merged) entries.push_back({"merged", MarkerShape::diamond, c.merged, std::nullopt});
+    LegendEntry evicted{"evicted at this step", MarkerShape::square, std::nullopt,
+                        Stroke{c.evicted, 1.2, {}, Cap::butt}};
+    LegendEntry shield{"protected", MarkerShape::square, c.protected_, std::nullopt};
+    LegendEntry merged{"merged", MarkerShape::diamond, c.merged, std::nullopt};
+    if (style.patterns) {
+      evicted.pattern = state_pattern(TokenState::evicted);
+      evicted.fill = core(style);
+      evicted.stroke->width = frame;
+      evicted.pattern_colour = c.evicted;
+      shield.pattern = state_pattern(TokenState::protected_);
+      merged.pattern = state_pattern(TokenState::merged);
+      shield.pattern_colour = merged.pattern_colour = c.paper;
+    }
+    entries.push_back(std::move(evicted));
+    if (any_shield) entries.push_back(std::move(shield));
+    if (any_merged) entries.push_back(std::move(merged));
     if (window > 0) {
       entries.push_back({"beyond the window", MarkerShape::square, std::nullopt,
                          Stroke{c.faint, 0.6, {2.0, 1.5}, Cap::butt}});
@@ -223,7 +235,14 @@ class Filmstrip final : public Figure {
   }
 
   static Colour alive(const Style& style, std::uint8_t rank) {
-    return mix(style.colours.paper, style.colours.retained, 0.22 + 0.78 * rank / 255.0);
+    // The weakest still stands out from the paper; on black, 3 : 1 takes more.
+    const double least = style.theme == Theme::high_contrast ? 0.5 : 0.22;
+    return mix(style.colours.paper, style.colours.retained, least + (1.0 - least) * rank / 255.0);
+  }
+
+  /// Inside of an open, evicted run.
+  static Colour core(const Style& style) {
+    return mix(style.colours.paper, style.colours.evicted, 0.25);
   }
 
   Colour colour(const Style& style, std::size_t i) const {
@@ -293,10 +312,11 @@ class Filmstrip final : public Figure {
     scene.add(std::move(lines));
   }
 
+  static constexpr double least_row = 2.4;  // points; lower, the frame would be all there is
+  static constexpr double frame = 0.7;      // of an open run
+
   /// Evicted runs are open, so that they differ from retained ones in grey print, too.
   void add_open_cells(Scene& scene, const Style& style, const Axes& axes) const {
-    constexpr double least_row = 2.4;  // points; lower, the frame would be all there is
-    constexpr double frame = 0.7;
     Path cores;
     for (int s = 0; s < steps; ++s) {
       const double row = row_height(axes, s);
@@ -315,8 +335,44 @@ class Filmstrip final : public Figure {
       }
     }
     if (cores.verbs.empty()) return;
-    cores.fill = mix(style.colours.paper, style.colours.evicted, 0.25);
+    cores.fill = core(style);
     scene.add(std::move(cores));
+  }
+
+  /// Lines over evicted and merged runs, dots on protected ones, in what stands out from the cells.
+  void add_patterns(Scene& scene, const Style& style, const Axes& axes) const {
+    const Palette& c = style.colours;
+    PatternFill open(state_pattern(TokenState::evicted), c.evicted);
+    PatternFill evicted(state_pattern(TokenState::evicted), c.paper);
+    PatternFill merged(state_pattern(TokenState::merged), c.paper);
+    PatternFill strong(state_pattern(TokenState::protected_), c.paper);
+    PatternFill weak(state_pattern(TokenState::protected_), c.ink);
+    const auto is_strong = [&](int s, int t) { return ranks[index(s, t)] > 115; };
+    for (int s = 0; s < steps; ++s) {
+      const double row = row_height(axes, s);
+      const double top = axes.to_page(0, s).y;
+      if (top + row < axes.plot.y || top > axes.plot.bottom()) continue;
+      for (int t = 0; t < tokens;) {
+        const TokenState state = cells[index(s, t)];
+        const bool shield = state == TokenState::protected_;
+        int end = t + 1;
+        while (end < tokens && cells[index(s, end)] == state &&
+               (!shield || is_strong(s, end) == is_strong(s, t)))
+          ++end;
+        const double left = std::max(axes.plot.x, axes.to_page(t, s).x);
+        const double right = std::min(axes.plot.right(), axes.to_page(end, s).x);
+        const int first = t;
+        t = end;
+        if (state_pattern(state) == Pattern::none || right <= left) continue;
+        const Rect run{left, top, right - left, row};
+        PatternFill& fill = shield                        ? (is_strong(s, first) ? strong : weak)
+                            : state == TokenState::merged ? merged
+                            : row < least_row             ? evicted
+                                                          : open;
+        fill.cover(run);
+      }
+    }
+    for (PatternFill* fill : {&open, &evicted, &merged, &strong, &weak}) fill->add_to(scene);
   }
 
   /// A green line under every run of protected cells, as thick as the row bears.

@@ -217,6 +217,7 @@ class Overview final : public Figure {
     if (cell_height < style.small * 1.3) return;
     const ColourLookup lookup(colours);
     std::vector<Text> texts;
+    std::vector<Colour> grounds;
     for (int l = 0; l < layers; ++l) {
       for (int h = 0; h < heads; ++h) {
         const auto value =
@@ -228,11 +229,11 @@ class Overview final : public Figure {
                               {middle.x, middle.y + style.fonts->cap_height() * style.small / 2},
                               style.small, Font::regular, Align::centre);
         if (text.width > cell_width - 3.0) return;  // all or none
-        if (!std::isnan(value)) text.colour = ink_on(lookup(value));
+        grounds.push_back(lookup(value));
         texts.push_back(std::move(text));
       }
     }
-    for (Text& text : texts) scene.add(std::move(text));
+    add_on_grounds(scene, style, std::move(texts), grounds);
   }
 };
 

@@ -167,6 +167,18 @@ class PolicyDiff final : public Figure {
     return c.paper;
   }
 
+  static Pattern pattern_of(Kept kept) {
+    return kept == Kept::only_a   ? Pattern::rising
+           : kept == Kept::only_b ? Pattern::falling
+                                  : Pattern::none;
+  }
+
+  /// Under words the lines are weak; on the full colours of a map they are the paper's.
+  Colour pattern_colour(const Style& style, Kept kept) const {
+    return layout == Layout::text ? mix(style.colours.paper, colour_of(style, kept), 0.5)
+                                  : style.colours.paper;
+  }
+
   double legend_height(const DrawRequest& request, Scene& scene) const {
     if (!request.legend) return 0.0;
     const Style& style = request.style;
@@ -177,7 +189,12 @@ class PolicyDiff final : public Figure {
         colour = ground_of(style, kept);
         if (kept == Kept::neither) edge = Stroke{style.colours.grid, 0.5, {}, Cap::butt};
       }
-      return LegendEntry{std::move(name), MarkerShape::square, colour, edge};
+      LegendEntry made{std::move(name), MarkerShape::square, colour, edge};
+      if (style.patterns) {
+        made.pattern = pattern_of(kept);
+        made.pattern_colour = pattern_colour(style, kept);
+      }
+      return made;
     };
     const bool marks = layout == Layout::text;
     const std::array<LegendEntry, 4> entries{
@@ -214,6 +231,8 @@ class PolicyDiff final : public Figure {
                      if (kept[t] == Kept::only_a) look.underline = style.colours.retained;
                      if (kept[t] == Kept::only_b) look.underline = style.colours.evicted;
                      look.dashed = kept[t] == Kept::only_b;
+                     if (style.patterns) look.pattern = pattern_of(kept[t]);
+                     look.pattern_colour = pattern_colour(style, kept[t]);
                      return look;
                    });
   }
@@ -239,6 +258,7 @@ class PolicyDiff final : public Figure {
             paint_rows(style, first, end, rect.width * request.pixels_per_point),
             {static_cast<double>(first), static_cast<double>(end), plot.y.first, plot.y.last});
     const Axes axes{rect, plot.x, plot.y};
+    if (style.patterns) add_patterns(scene, style, axes, first, end);
     add_row_lines(scene, style, axes, count);
     if (layout == Layout::heads) add_regions(scene, axes, first, end);
   }
@@ -271,6 +291,28 @@ class PolicyDiff final : public Figure {
       }
     }
     return pixels;
+  }
+
+  /// Lines over what one policy alone keeps.
+  void add_patterns(Scene& scene, const Style& style, const Axes& axes, int first, int end) const {
+    PatternFill a(pattern_of(Kept::only_a), pattern_colour(style, Kept::only_a));
+    PatternFill b(pattern_of(Kept::only_b), pattern_colour(style, Kept::only_b));
+    const double height = axes.plot.height / static_cast<double>(rows.size());
+    for (std::size_t r = 0; r < rows.size(); ++r) {
+      for (int t = first; t < end;) {
+        const Kept kept = rows[r][static_cast<std::size_t>(t)];
+        int after = t + 1;
+        while (after < end && rows[r][static_cast<std::size_t>(after)] == kept) ++after;
+        const double from = std::max(axes.plot.x, axes.to_page(t, axes.y.first).x);
+        const double to = std::min(axes.plot.right(), axes.to_page(after, axes.y.first).x);
+        t = after;
+        if (pattern_of(kept) == Pattern::none || to <= from) continue;
+        (kept == Kept::only_a ? a : b)
+            .cover({from, axes.plot.y + static_cast<double>(r) * height, to - from, height});
+      }
+    }
+    a.add_to(scene);
+    b.add_to(scene);
   }
 
   /// Hairlines between rows, bolder between layers.

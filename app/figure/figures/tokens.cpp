@@ -44,6 +44,10 @@ class Tokens final : public Figure {
           look.struck = states[t] == TokenState::evicted || states[t] == TokenState::merged;
           if (states[t] == TokenState::protected_) look.underline = style.colours.protected_;
           look.faint = look.struck || is_out_of_play(states[t]);
+          if (style.patterns && states[t] != TokenState::evicted) {  // these are struck
+            look.pattern = state_pattern(states[t]);
+            look.pattern_colour = pattern_colour(style, states[t]);
+          }
           return look;
         });
     return scene;
@@ -100,6 +104,11 @@ class Tokens final : public Figure {
     return mix(c.paper, state_colour(c, states[t]), states[t] == TokenState::merged ? 0.25 : 0.22);
   }
 
+  /// Weaker than the state's own: the words stay readable.
+  static Colour pattern_colour(const Style& style, TokenState state) {
+    return mix(style.colours.paper, state_colour(style.colours, state), 0.45);
+  }
+
   double legend_height(const DrawRequest& request, Scene& scene) const {
     if (!request.legend) return 0.0;
     const Style& style = request.style;
@@ -114,12 +123,22 @@ class Tokens final : public Figure {
       entries.push_back(
           {"retained", MarkerShape::square, mix(c.paper, c.retained, 0.35), std::nullopt});
     }
+    const auto with_pattern = [&](LegendEntry entry, TokenState state) {
+      if (!style.patterns) return entry;
+      entry.pattern = state_pattern(state);
+      entry.fill = mix(c.paper, state_colour(c, state), 0.25);
+      entry.pattern_colour = pattern_colour(style, state);
+      return entry;
+    };
     if (any(TokenState::protected_)) {
-      entries.push_back({by_score ? "protected (underlined)" : "protected", MarkerShape::square,
-                         by_score ? c.protected_ : mix(c.paper, c.protected_, 0.35), std::nullopt});
+      entries.push_back(
+          with_pattern({by_score ? "protected (underlined)" : "protected", MarkerShape::square,
+                        by_score ? c.protected_ : mix(c.paper, c.protected_, 0.35), std::nullopt},
+                       TokenState::protected_));
     }
     if (any(TokenState::merged)) {
-      entries.push_back({"merged", MarkerShape::diamond, c.merged, std::nullopt});
+      entries.push_back(with_pattern({"merged", MarkerShape::diamond, c.merged, std::nullopt},
+                                     TokenState::merged));
     }
     if (any(TokenState::evicted)) {
       entries.push_back({"evicted (struck)", MarkerShape::circle, std::nullopt,
