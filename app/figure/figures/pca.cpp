@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "analysis/error.h"
 #include "analysis/metric/pca.h"
@@ -16,6 +17,8 @@
 namespace kvloupe::figure {
 
 namespace {
+
+constexpr long kMostHaloes = 8000;
 
 struct Panel {
   std::string title;
@@ -168,7 +171,9 @@ class Pca final : public Figure {
                                      [](TokenState s) { return !is_out_of_play(s); });
     const double size = shown <= 300 ? 4.0 : shown <= 2000 ? 3.0 : 2.0;
     const Stroke thin{c.evicted, size > 2.5 ? 0.6 : 0.45, {}, Cap::butt};
-    const Stroke halo{c.paper, size > 2.5 ? 0.35 : 0.15, {}, Cap::butt};
+    // Where points lie thick, the halos of the upper ones would cover all of the lower ones.
+    std::optional<Stroke> halo;
+    if (shown <= kMostHaloes) halo = Stroke{c.paper, size > 2.5 ? 0.35 : 0.15, {}, Cap::butt};
     Markers batches[] = {
         {MarkerShape::circle, size, std::nullopt, thin, {}},
         {MarkerShape::diamond, size, c.merged, halo, {}},
