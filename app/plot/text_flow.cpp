@@ -201,7 +201,8 @@ void add_token_text(Scene& scene, const Style& style, const TokenText& tokens, i
     }
     Text word = make_text(style, tokens.text[t].substr(first_letter), {placed.x, baseline},
                           style.text, Font::mono);
-    if (tokens.special[t] || how.faint) word.colour = c.faint;
+    // Faint letters are read on paper, and not on every ground.
+    if (how.faint || (tokens.special[t] && how.ground == c.paper)) word.colour = c.faint;
     words.push_back(std::move(word));
     return true;
   });
