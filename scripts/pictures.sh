@@ -42,9 +42,9 @@ picture lecture 1280x800 '
 "$bin"/kvloupe-capture run --model assets/demo-model --prompt assets/prompts/needle.txt --block 64 \
   --generate 4 --progress none -o "$work/needle.h5"
 "$bin"/kvloupe-capture rescue --model assets/demo-model --trace "$work/needle.h5" --policy snapkv \
-  --budget 15% --block 64 --answer-tokens 1 --progress none -o "$work/rescue.json"
+  --budget 10% --block 64 --answer-tokens 1 --progress none -o "$work/rescue.json"
 printf '{"format": "kvloupe-session", "format_version": 1, "trace": "%s", "selection": {"layer": 1, "head": 1},
-  "policy_a": "snapkv", "budget": "15%%", "followed": "needle", "grid_metric": "followed tokens", "token_colour": "heads",
+  "policy_a": "snapkv", "budget": "10%%", "followed": "needle", "grid_metric": "followed tokens", "token_colour": "heads",
   "tile_count": 2, "active_tile": 1, "tiles": [{"view": "follow"}, {"view": "rescue"}]}' "$work/needle.h5" > "$work/cause.json"
 "${show[@]}" "$bin"/kvloupe --session "$work/cause.json" "$work/rescue.json" --screenshot "$work/cause.png" --size 1280x800
 if command -v pngquant > /dev/null; then pngquant --force --output "$out/cause.png" "$work/cause.png"; else cp "$work/cause.png" "$out/cause.png"; fi

@@ -133,11 +133,11 @@ MeasureTable measure_table(const StudyTable& table, int measure, const std::stri
   return result;
 }
 
-HeadTable head_table(const StudyTable& table, const MeasureTable& of, std::size_t policy,
-                     std::size_t budget) {
+HeadMeasureTable head_table(const StudyTable& table, const MeasureTable& of, std::size_t policy,
+                            std::size_t budget) {
   StudyResults results(table.path);
   const int measure = table.measure(of.measure);
-  std::map<HeadTable::Head, std::vector<double>> rows;
+  std::map<HeadMeasureTable::Head, std::vector<double>> rows;
   for (std::size_t prompt = 0; prompt < of.prompts.size(); ++prompt) {
     const int item = of.items[of.at(policy, budget, prompt)];
     if (item < 0) continue;
@@ -147,7 +147,7 @@ HeadTable head_table(const StudyTable& table, const MeasureTable& of, std::size_
       row[prompt] = value;
     });
   }
-  HeadTable result;
+  HeadMeasureTable result;
   for (const auto& [head, row] : rows) {
     result.heads.push_back(head);
     result.values.insert(result.values.end(), row.begin(), row.end());

@@ -58,7 +58,7 @@ std::vector<std::string> blocks_of(const StudyTable& table, int measure);
 MeasureTable measure_table(const StudyTable& table, int measure, const std::string& block);
 
 /// One measure of heads, of one policy and budget: [heads, prompts].
-struct HeadTable {
+struct HeadMeasureTable {
   struct Head {
     int layer = 0, head = -1;  // head −1: a value of the layer
     auto operator<=>(const Head&) const = default;
@@ -66,7 +66,7 @@ struct HeadTable {
   std::vector<Head> heads;     // ascending
   std::vector<double> values;  // [heads, prompts]; NaN: not known
 };
-HeadTable head_table(const StudyTable& table, const MeasureTable& of, std::size_t policy,
-                     std::size_t budget);
+HeadMeasureTable head_table(const StudyTable& table, const MeasureTable& of, std::size_t policy,
+                            std::size_t budget);
 
 }  // namespace kvloupe

@@ -483,7 +483,7 @@ TEST_F(ReplayTest, WhatExternalCannotUseIsNamed) {
   write("other.json", "{\"a\": [1, 2, {\"heads\": 3}]}");
   EXPECT_THAT(problem("other.json"), HasSubstr("no \"heads\""));
   write("deep.json", std::string(100000, '['));
-  EXPECT_THAT(problem("deep.json"), HasSubstr("not valid JSON"));
+  EXPECT_THAT(problem("deep.json"), HasSubstr("is nested too deeply"));
   write("blocks.json", json(run("keydiff", 20, 48)));
   EXPECT_THAT(problem("blocks.json"), HasSubstr("is not in the cache"));
   const auto one_head = [](const std::string& steps) {

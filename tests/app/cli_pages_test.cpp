@@ -132,7 +132,7 @@ TEST_F(BashCompletion, KnowsVerbsAndOptions) {
 }
 
 TEST_F(BashCompletion, KnowsTheWordsOfAnOption) {
-  EXPECT_THAT(offered({"export", "t.h5", "--theme", ""}), ElementsAre("light", "dark"));
+  EXPECT_THAT(offered({"export", "t.h5", "--theme", ""}), ElementsAre("light", "dark", "high-contrast"));
   EXPECT_THAT(offered({"export", "--theme", "=", "l"}), ElementsAre("light"));
   EXPECT_THAT(offered({"export", "--figure", "films"}), ElementsAre("filmstrip"));
   EXPECT_THAT(offered({"replay", "t.h5", "--policy", "keyd"}), ElementsAre("keydiff"));

@@ -29,7 +29,7 @@ class RescueTest : public testing::Test {
     wanted.model = kAssets / "demo-model";
     wanted.prompt = kAssets / "prompts" / "needle.txt";
     wanted.policy = parse_policy(policy);
-    wanted.budget = parse_budget("15%");
+    wanted.budget = parse_budget("10%");
     wanted.tokens = "needle";
     wanted.answer_tokens = 3;
     wanted.block = 64;
@@ -121,11 +121,11 @@ TEST_F(RescueTest, FindsHeadsThatAreEnoughAndNoneTooMany) {
 
   // The same by the product's own capture, which shares no block with another run.
   const std::string expected = results["expected"]["text"].get<std::string>();
-  EXPECT_EQ(says("snapkv", "15%"), results["policy"]["says"].get<std::string>());
-  EXPECT_EQ(says("snapkv+keep(\"" + tokens + "\")", "15%"), expected);
+  EXPECT_EQ(says("snapkv", "10%"), results["policy"]["says"].get<std::string>());
+  EXPECT_EQ(says("snapkv+keep(\"" + tokens + "\")", "10%"), expected);
   EXPECT_NE(says("full+drop(\"" + tokens + "\")", "100%"), expected);
   const std::string enough = heads_of(results["keep"]["smallest"]["heads"], -1);
-  EXPECT_EQ(says("snapkv+keep(\"" + tokens + "\",heads=\"" + enough + "\")", "15%"), expected);
+  EXPECT_EQ(says("snapkv+keep(\"" + tokens + "\",heads=\"" + enough + "\")", "10%"), expected);
 
   // A stopped search goes on where it was; runs that share nothing give the same numbers.
   const int all = runs_;

@@ -194,7 +194,7 @@ TEST_F(RunStudyTest, DriftIsThatOfTwoCaptures) {
   const MeasureTable measure = measure_table(table, table.measure(kAgreement), "32");
   EXPECT_THAT(measure.prompts,
               testing::ElementsAre("drift: long.txt", "drift: set.jsonl#0", "drift: set.jsonl#2"));
-  const HeadTable heads = head_table(table, measure, 1, 0);
+  const HeadMeasureTable heads = head_table(table, measure, 1, 0);
   EXPECT_EQ(heads.heads.size(), drift.heads.size());
   for (std::size_t h = 0; h < heads.heads.size(); ++h) {
     EXPECT_EQ(heads.values[h * 3], Drift::mean_jaccard(drift.heads[h], drift.first_eviction));

@@ -26,7 +26,7 @@ constexpr std::size_t kNamed = 3;       // heads that the caption names
 
 /// One head over the prompts.
 struct Row {
-  HeadTable::Head head;
+  HeadMeasureTable::Head head;
   std::vector<double> values;  // [prompts]
   double mean = std::numeric_limits<double>::quiet_NaN();
   double deviation = 0.0;  // standard deviation, n − 1
@@ -63,7 +63,7 @@ class StudyHeads final : public Figure {
     draw_spread(scene, style, axes[1]);
     for (const Axes& at : axes) {
       for (int r = 0; r < count; ++r) {
-        const HeadTable::Head& head = rows[static_cast<std::size_t>(r)].head;
+        const HeadMeasureTable::Head& head = rows[static_cast<std::size_t>(r)].head;
         Target target;
         target.layer = head.layer;
         target.head = head.head;
@@ -211,7 +211,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   const MeasureTable table = chosen_table(info, input, true);
   const std::size_t policy = chosen_policy(info, input, table);
   const std::size_t budget = chosen_budget(info, input, table);
-  const HeadTable heads = head_table(*input.evaluation->study, table, policy, budget);
+  const HeadMeasureTable heads = head_table(*input.evaluation->study, table, policy, budget);
   auto figure = std::make_unique<StudyHeads>();
   figure->measure = described(table.measure);
   const std::size_t prompts = table.prompts.size();

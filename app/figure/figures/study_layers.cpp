@@ -176,7 +176,8 @@ std::optional<MeanInterval> interval(std::vector<double> values) {
 }
 
 /// For each layer the mean over its heads on each prompt, and the mean of these over the prompts.
-std::vector<std::optional<MeanInterval>> by_layer(const HeadTable& heads, std::size_t prompts) {
+std::vector<std::optional<MeanInterval>> by_layer(const HeadMeasureTable& heads,
+                                                  std::size_t prompts) {
   std::map<int, std::vector<double>> sums, counts;
   for (std::size_t h = 0; h < heads.heads.size(); ++h) {
     std::vector<double>& sum = sums[heads.heads[h].layer];
