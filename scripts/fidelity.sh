@@ -12,4 +12,5 @@ measure=capture/python/tests/fidelity.py
 build/python/bin/python "$measure" models "$parts/models.json"
 build/python/bin/python "$measure" tokenizers "$parts/tokenizers.json"
 build/kvpress/bin/python "$measure" kvpress "$parts/kvpress.json"
-build/python/bin/python "$measure" write "$parts"/{models,kvpress,tokenizers}.json docs/fidelity.md
+build/kvpress/bin/python "$measure" readings "$parts/readings.json"
+build/python/bin/python "$measure" write "$parts"/{models,kvpress,readings,tokenizers}.json docs/fidelity.md

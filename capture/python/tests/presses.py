@@ -27,6 +27,7 @@ class Case:
     model: Any
     ids: list[int]
     trace: Path
+    words: Any = None  # the tokenizer
 
 
 @dataclasses.dataclass
@@ -41,6 +42,7 @@ class Pair:
     least: int = 1  # smallest N that makes sense
     multiple: int = 1  # N is a multiple of this
     ties: bool = False  # many entries have the same score: ranks within partitions, or keys that are almost alike
+    across: str = ""  # who shares places: the heads of a layer, of the model, or the layers by ranks (KVCompose)
     fits: Callable[[int, int], bool] = lambda n, s: True  # whether kvloupe has the press's rule for this N and S
 
 
@@ -127,6 +129,22 @@ SHAPE = dict(vocab_size=211, hidden_size=48, intermediate_size=64, num_hidden_la
              num_key_value_heads=2, head_dim=8, max_position_embeddings=512, initializer_range=0.3)
 
 
+class Letters:
+    """A tokenizer with an id for each letter, for the random models."""
+
+    all_special_ids: list[int] = []
+
+    def encode(self, text: str, add_special_tokens: bool) -> list[int]:
+        assert not add_special_tokens
+        return [3 + ord(letter) % (SHAPE["vocab_size"] - 3) for letter in text]
+
+    def __len__(self) -> int:
+        return SHAPE["vocab_size"]
+
+    def convert_ids_to_tokens(self, ids: list[int]) -> list[str]:
+        return [f"<{token}>" for token in ids]
+
+
 def random_model(family: str) -> Any:
     torch.manual_seed(7)
     config = getattr(transformers, f"{family}Config")(**(SHAPE | ({"use_sliding_window": False} if "Qwen" in family else {})))
@@ -146,6 +164,7 @@ def demo_ids(prompt: str) -> list[int]:
 def cases(folder: Path, store: str = "f32", names: str = "") -> Iterator[Case]:
     """Those whose name contains `names`."""
     demo = transformers.AutoModelForCausalLM.from_pretrained(ROOT / "assets/demo-model", dtype=torch.float32).eval()
+    words = kvloupe.Tokenizer(ROOT / "assets/demo-model")
     random = np.random.default_rng(11)
     inputs = [(f"demo model, {name}", demo, demo_ids(name)) for name in ("needle", "four-needles")]
     inputs.append(("demo model, long (first 1024)", demo, demo_ids("long")[:1024]))
@@ -154,7 +173,7 @@ def cases(folder: Path, store: str = "f32", names: str = "") -> Iterator[Case]:
     for name, model, ids in (one for one in inputs if names in one[0]):
         trace = folder / f"{''.join(filter(str.isalnum, name))}-{store}.h5"
         kvloupe.capture(model, None, ids, trace, block=len(ids), store=store, progress=False)
-        yield Case(name, model, ids, trace)
+        yield Case(name, model, ids, trace, words if model is demo else Letters())
 
 
 def press_sets(pair: Pair, case: Case, kept: int) -> tuple[list[list[np.ndarray]], list[np.ndarray]]:
@@ -197,7 +216,14 @@ class Likeness:
     entries: int = 0  # kept by the press
     shared: int = 0
 
-    def add(self, press: list[list[np.ndarray]], policy: list[list[np.ndarray]], scores: list[np.ndarray]) -> None:
+    def add(self, press: list[list[np.ndarray]], policy: list[list[np.ndarray]], scores: list[np.ndarray],
+            across: str = "") -> None:
+        """`across`: as of the pair. An entry of one head may then be tied with that of another."""
+        close = lambda found: bool(np.ptp(found) <= 1e-5 * np.abs(found).max())
+        apart: dict[int, list[np.ndarray]] = {}  # what sets that differ were decided by, for those who share places
+        if across == "ranks" and scores:
+            ranks = np.array([np.sort(layer, axis=1)[:, ::-1].mean(0) for layer in scores])
+            ranks[0] = ranks.max(0)  # so that layer 0 is tied with the layer of the largest
         for layer, (a, b) in enumerate(zip(press, policy)):
             for head, (x, y) in enumerate(zip(a, b)):
                 both = len(np.intersect1d(x, y))
@@ -206,10 +232,18 @@ class Likeness:
                 self.equal += same
                 self.entries += len(x)
                 self.shared += both
-                if not same and scores and len(x) == len(y):
-                    one, other = np.setdiff1d(x, y), np.setdiff1d(y, x)
-                    found = scores[layer][head][np.concatenate([one, other])]
-                    self.tied += bool(np.ptp(found) <= 1e-5 * np.abs(found).max())
+                if same or not scores:
+                    continue
+                if across in ("layer", "model"):
+                    apart.setdefault(layer if across == "layer" else 0, []).append(scores[layer][head][np.setxor1d(x, y)])
+                elif len(x) == len(y):
+                    self.tied += close(scores[layer][head][np.setxor1d(x, y)])
+                elif across == "ranks":
+                    nested = both == min(len(x), len(y))
+                    between = ranks[layer][both:max(len(x), len(y))]
+                    apart.setdefault(0, []).append(between if nested else np.array([np.nan]))
+        for found in apart.values():
+            self.tied += len(found) * close(np.concatenate(found))
 
     def __iadd__(self, other: "Likeness") -> "Likeness":
         for field in dataclasses.fields(self):

@@ -10,6 +10,7 @@ pytest.importorskip("kvpress")
 
 import kvloupe.program  # noqa: E402
 import presses  # noqa: E402
+import second_readings  # noqa: E402
 from kvloupe.from_kvpress import kept_by_press  # noqa: E402
 
 NAMES = [pair.name for pair in presses.pairs()]
@@ -34,6 +35,35 @@ def test_the_policy_keeps_what_the_press_keeps(name: str, cases: list[presses.Ca
     assert found.equal + found.tied == found.sets, found
     assert found.shared > (0.98 if pair.ties else 0.995) * found.entries, found
     assert found.equal > 0.8 * found.sets or pair.ties, found
+
+
+@pytest.mark.parametrize("name", [pair.name for pair in second_readings.reading_pairs()])
+def test_a_policy_that_reads_the_whole_keeps_what_its_press_keeps(name: str, cases: list[presses.Case],
+                                                                  tmp_path: Path) -> None:
+    pair = next(pair for pair in second_readings.reading_pairs() if pair.name == name)
+    found = presses.Likeness()
+    for case in cases:
+        if "four" not in case.name:
+            read = second_readings.read_again(pair, case, tmp_path)
+            for kept in presses.budgets(pair, len(case.ids), (0.8, 0.3)):
+                press, scores = second_readings.press_sets(pair, read, kept)
+                assert min(len(head) for layer in press for head in layer) < len(case.ids)  # something is dropped
+                found.add(press, presses.policy_sets(pair, read, kept), scores, pair.across)
+    assert found.sets == 56
+    assert found.equal + found.tied == found.sets, found
+    assert found.shared > 0.999 * found.entries and found.equal > 0.9 * found.sets, found
+
+
+def test_kvzip_press_always_keeps_the_first_tokens(cases: list[presses.Case], tmp_path: Path) -> None:
+    """So keep_sinks=0 is another rule; and the comparison across heads can fail."""
+    pair = second_readings.reading_pairs()[0]
+    read = second_readings.read_again(pair, next(case for case in cases if "Llama" in case.name), tmp_path)
+    press, scores = second_readings.press_sets(pair, read, 30)
+    assert all(head[:4].tolist() == [0, 1, 2, 3] for layer in press for head in layer)
+    pair.policy = lambda n, s: "kvzip(keep_sinks=0)+global"
+    found = presses.Likeness()
+    found.add(press, presses.policy_sets(pair, read, 30), scores, pair.across)
+    assert found.equal + found.tied < found.sets
 
 
 PRESETS = [pair.name for pair in presses.preset_pairs()]
