@@ -31,7 +31,7 @@ class RescueTest : public testing::Test {
     wanted.policy = parse_policy(policy);
     wanted.budget = parse_budget("10%");
     wanted.tokens = "needle";
-    wanted.answer_tokens = 3;
+    wanted.answer_tokens = 2;
     wanted.block = 64;
     wanted.dtype = "f32";
     wanted.output = folder_ / name;
@@ -59,7 +59,7 @@ class RescueTest : public testing::Test {
     wanted.prompt = kAssets / "prompts" / "needle.txt";
     wanted.target = folder_ / "closed.h5";
     wanted.block = 64;
-    wanted.generate = 3;
+    wanted.generate = 2;
     wanted.dtype = "f32";
     wanted.storage = Storage::float32;
     wanted.policy = parse_policy(policy);

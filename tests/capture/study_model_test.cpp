@@ -292,7 +292,7 @@ TEST_F(RunStudyTest, EveryPromptOfASetIsCapturedOnce) {
 
 TEST_F(RunStudyTest, AnswersAreJudgedByThoseOfThePrompt) {
   const Prompt prompt = read_prompt(kModel.parent_path() / "prompts" / "needle.txt");
-  const std::string word = "magic number for net is: ";
+  const std::string word = "magic numbers for net is: ";
   const std::size_t at = prompt.text.find(word);
   ASSERT_NE(at, std::string::npos);
   const std::string answer = prompt.text.substr(at + word.size(), 2);
