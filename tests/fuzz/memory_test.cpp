@@ -94,7 +94,7 @@ std::vector<Reader> readers() {
   constexpr std::size_t kJson = 48;
   std::vector<Reader> all = {
       {"session", kJson, {}},
-      {"study", kJson, {}},
+      {"study", 64, {}},
       {"evaluation", kJson, {}},
       {"config", kJson, {}},
       {"tokenizer_json", kJson, {}},
