@@ -303,7 +303,7 @@ compete for the last places are equal to 5 digits.
 The contexts: """ + "; ".join(part["contexts"]) + """. Where a policy names a share of heads, it is that of the first budget.
 
 - KVzipPress always keeps the first 4 tokens, as `kvzip` does; `kvzip(keep_sinks=0)` keeps them by their score.
-- KVComposePress makes layer 0 as large as the largest layer, so that both are always tied.
+- KVComposePress makes layer 0 as large as the largest layer, so that both are often tied.
 - KVComposePress with `add_v_norm` fails in kvpress 0.5.5 with two unlike sizes; `kvcompose(values=1)` was not compared.
 - The unstructured KVComposePress leaves the second reading in the cache; its sets are those that it masks by.
 """)
