@@ -71,8 +71,8 @@ PolicyEntry kvzip() {
   entry.differences =
       "its authors share the places over all heads of all layers: add global; each head here keeps "
       "at least one entry. A probe of kvloupe has no chat template: the request to repeat is plain "
-      "text. Where the model has no template, kvpress does not set the first tokens to 1: "
-      "keep_sinks=0";
+      "text. kvpress always keeps the first tokens; with plus=1 their score here may be below "
+      "another";
   entry.parameters = {
       {.name = "plus",
        .type = ParameterType::flag,

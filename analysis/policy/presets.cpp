@@ -24,17 +24,16 @@ const std::vector<Preset>& presets() {
       {"DuoAttentionPress", "duo",
        "the press takes its table from the authors, or the means over 50 long texts"},
       {"EntropyGatedChunkKVPress(SnapKVPress)", snap + "+chunks(10,few=4)",
-       "the press came after kvpress 0.5.5 and was not compared; what snapkv protects "
-       "stays beside the chunks"},
+       "the press was not compared; what snapkv protects stays beside the chunks"},
       {"ExpectedAttentionPress", "expected", ""},
       {"KeyDiffPress", "keydiff", ""},
       {"KnormPress", "keynorm", ""},
       {"KVComposePress", "kvcompose+global(by=layer)",
        "needs a trace with kvloupe-capture run --probe reread; each head here keeps at least one "
        "entry"},
-      {"KVzipPress", "kvzip(keep_sinks=0)+global",
+      {"KVzipPress", "kvzip+global",
        "needs a trace with --probe repeat. As the press where the model has no chat template; "
-       "with one it sets the first tokens to 1: kvzip+global. Each head here keeps an entry"},
+       "each head here keeps an entry"},
       {"LagKVPress", "lagkv", ""},
       {"LeverageScorePress", "leverage",
        "the press projects keys at random before it takes leverage scores"},
