@@ -219,7 +219,9 @@ class Likeness:
     def add(self, press: list[list[np.ndarray]], policy: list[list[np.ndarray]], scores: list[np.ndarray],
             across: str = "") -> None:
         """`across`: as of the pair. An entry of one head may then be tied with that of another."""
-        close = lambda found: bool(np.ptp(found) <= 1e-5 * np.abs(found).max())
+        # Below float32's smallest normal number hardly a digit is left: such scores are equal.
+        tiny = np.finfo(np.float32).tiny
+        close = lambda found: bool(np.ptp(found) <= 1e-5 * np.abs(found).max() or np.abs(found).max() < tiny)
         apart: dict[int, list[np.ndarray]] = {}  # what sets that differ were decided by, for those who share places
         if across == "ranks" and scores:
             ranks = np.array([np.sort(layer, axis=1)[:, ::-1].mean(0) for layer in scores])
