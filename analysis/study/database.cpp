@@ -11,8 +11,10 @@
 namespace kvloupe {
 
 Database::Database(const std::filesystem::path& path, Access access) : path_(path.string()) {
-  const int flags =
-      access == Access::read ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
+  // A writer that was killed leaves half a transaction and beside the file the journal that undoes
+  // it: who reads next has to write that back. Where the file may not be written, SQLite opens it
+  // for reading.
+  const int flags = SQLITE_OPEN_READWRITE | (access == Access::write ? SQLITE_OPEN_CREATE : 0);
   if (sqlite3_open_v2(path_.c_str(), &connection_, flags, nullptr) != SQLITE_OK) {
     const std::string why = sqlite3_errmsg(connection_);
     sqlite3_close(connection_);
@@ -21,6 +23,9 @@ Database::Database(const std::filesystem::path& path, Access access) : path_(pat
   // Who reads while a study writes waits for the end of a transaction, and the other way round.
   constexpr int kPatience = 10'000;  // ms
   sqlite3_busy_timeout(connection_, kPatience);
+  if (access == Access::read) {
+    sqlite3_exec(connection_, "PRAGMA query_only = 1", nullptr, nullptr, nullptr);
+  }
 }
 
 Database::~Database() { sqlite3_close(connection_); }

@@ -12,7 +12,9 @@ namespace kvloupe {
 /// One SQLite file. Every method throws FileError with the file's name and what SQLite says.
 class Database {
  public:
-  enum class Access { read, write };  // write: creates the file where there is none
+  /// read: changes nothing but what a killed writer left half done, which it undoes; write: creates
+  /// the file where there is none.
+  enum class Access { read, write };
   Database(const std::filesystem::path& path, Access access);
   ~Database();
   Database(const Database&) = delete;

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -228,6 +230,33 @@ TEST_F(StudyFaults, OneTruncatedTraceAmongManyCostsItsOwnItems) {
   const std::size_t first = said_.find("failed: m31.h5");
   ASSERT_NE(first, std::string::npos) << said_;
   EXPECT_EQ(said_.find("failed: ", first + 1), std::string::npos);
+}
+
+TEST_F(StudyFaults, WhatAKilledWriterLeftHalfDoneIsUndoneByWhoReadsNext) {
+  const std::string expected = whole();
+  const pid_t writer = fork();
+  if (writer == 0) {
+    Database database(folder_ / "whole.sqlite", Database::Access::write);
+    // So little memory that changes reach the file before the transaction ends.
+    database.run("PRAGMA cache_size = 1; BEGIN IMMEDIATE; DELETE FROM step_values;");
+    raise(SIGKILL);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(writer, &status, 0), writer);
+  ASSERT_TRUE(WIFSIGNALED(status));
+  const std::filesystem::path journal = folder_ / "whole.sqlite-journal";
+  ASSERT_GT(std::filesystem::file_size(journal), 0U) << "nothing was half done";
+  EXPECT_EQ(csv("whole.sqlite"), expected);
+  EXPECT_FALSE(std::filesystem::exists(journal));
+}
+
+TEST_F(StudyFaults, ResultsThatMayNotBeWrittenAreRead) {
+  const std::string expected = whole();
+  std::filesystem::permissions(folder_ / "whole.sqlite", std::filesystem::perms::owner_read);
+  EXPECT_EQ(csv("whole.sqlite"), expected);
+  // Who reads changes nothing, also as root, whom permissions do not stop.
+  Database database(folder_ / "whole.sqlite", Database::Access::read);
+  EXPECT_THROW(database.run("DELETE FROM items"), FileError);
 }
 
 /// No file can grow beyond so many bytes as long as this object lives: a full disk.
