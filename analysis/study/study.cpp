@@ -100,7 +100,8 @@ class Fields {
   /// A text that is one of some words.
   std::string word(const char* field, const std::vector<std::string>& words) const {
     const json& value = document_.at(field);
-    if (value.is_string() && std::count(words.begin(), words.end(), value) > 0) return value;
+    const std::string word = value.is_string() ? value.get<std::string>() : "";
+    if (value.is_string() && std::count(words.begin(), words.end(), word) > 0) return word;
     fail(field, fmt::format("write one of {}", fmt::join(words, ", ")));
   }
   /// What a part of the file's content is refused for, as a failure of the file.
