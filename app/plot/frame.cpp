@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <set>
 
 namespace kvloupe::figure {
 
@@ -40,6 +42,41 @@ std::vector<Tick> bar_ticks(const Style& style, const ColourScale& scale, double
   return ticks;
 }
 
+/// `text` cut in its middle, so that its end is seen, too.
+std::string with_its_end(const Style& style, const std::string& text, double widest) {
+  const auto width = [&](const std::string& part) {
+    return style.fonts->width(part, Font::regular, style.small);
+  };
+  std::vector<std::size_t> characters;  // where they begin
+  for (std::size_t byte = 0; byte < text.size(); next_character(text, byte))
+    characters.push_back(byte);
+  std::size_t end = text.size();
+  while (!characters.empty() && width(text.substr(characters.back())) <= 0.5 * widest) {
+    end = characters.back();
+    characters.pop_back();
+  }
+  const std::string tail = text.substr(end);
+  return style.fonts->fit(text.substr(0, end), Font::regular, style.small, widest - width(tail)) +
+         tail;
+}
+
+/// Names of which one is too long, as they fit below `widest`: cut at their ends, and those that
+/// would then look alike in their middle (variants of one policy begin alike).
+std::vector<std::string> cut_names(const Style& style, const std::vector<std::string>& names,
+                                   double widest) {
+  std::vector<std::string> cut;
+  std::map<std::string, std::string> seen;  // a cut name, and the first that it stands for
+  std::set<std::string> alike;
+  for (const std::string& name : names) {
+    cut.push_back(style.fonts->fit(name, Font::regular, style.small, widest));
+    if (seen.try_emplace(cut.back(), name).first->second != name) alike.insert(cut.back());
+  }
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (alike.count(cut[i]) > 0) cut[i] = with_its_end(style, names[i], widest);
+  }
+  return cut;
+}
+
 /// The names of an axis' cells, cut to fit; every second, third, ... where they are too close. An
 /// empty name is a gap; the one after it is another thing than those before, and always there.
 AxisLook names_look(const Style& style, const Axis& axis, double length, bool horizontal) {
@@ -51,6 +88,7 @@ AxisLook names_look(const Style& style, const Axis& axis, double length, bool ho
   const double high = std::max(axis.first, axis.last);
   const double widest = std::min(widest_name, least_name + 0.7 * length);
   const int count = static_cast<int>(axis.names.size());
+  const std::vector<std::string> cut = cut_names(style, axis.names, widest);
   const auto name = [&](int i) -> const std::string& {
     return axis.names[static_cast<std::size_t>(i)];
   };
@@ -68,7 +106,7 @@ AxisLook names_look(const Style& style, const Axis& axis, double length, bool ho
     const double at = i + 0.5;
     if (name(i).empty() || at < low || at > high) continue;
     if (!follows_gap(i) && !has_room(i)) continue;
-    look.ticks.push_back({at, style.fonts->fit(name(i), Font::regular, style.small, widest)});
+    look.ticks.push_back({at, cut[static_cast<std::size_t>(i)]});
   }
   look.turned = horizontal && widest_label(style, look.ticks) > cell * every - 0.6 * style.small;
   return look;

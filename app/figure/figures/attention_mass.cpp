@@ -110,7 +110,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   figure->caption_text = fmt::format(
       "σ, the attention of the prompt's last query on its ⌊αN⌋ strongest entries, α = {}: a, share "
       "of the query heads with σ above one half; b, median and minimum over the query heads of "
-      "each layer. Size of the smallest first stage with σ above one half: {} entries in the "
+      "each layer. Entries of the smallest first stage with σ above one half: {} in the "
       "median query head, {} in the worst.",
       format_number(alpha), format_count(static_cast<long>(smallest[smallest.size() / 2])),
       format_count(static_cast<long>(smallest.back())));
