@@ -13,7 +13,7 @@
 #include "app/scene/svg_backend.h"
 #include "app/window/surface.h"
 #include "tests/app/chromium.h"
-#include "tests/app/filled_paths.h"
+#include "tests/figure/filled_paths.h"
 #include "tests/app/virtual_display.h"
 #include "tests/support/temporary_folder.h"
 

@@ -13,7 +13,7 @@
 #include "app/figure/figures/figure_catalog.h"
 #include "app/request/figure_service.h"
 #include "tests/app/chromium.h"
-#include "tests/app/made_page.h"
+#include "tests/figure/made_page.h"
 #include "tests/support/synthetic_trace.h"
 
 namespace kvloupe::figure::html {

@@ -7,8 +7,8 @@
 
 #include "analysis/output_file.h"
 #include "app/cli/commands.h"
-#include "tests/app/page_reader.h"
-#include "tests/app/well_formed.h"
+#include "tests/figure/page_reader.h"
+#include "tests/figure/well_formed.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
 

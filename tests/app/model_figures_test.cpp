@@ -19,7 +19,7 @@
 #include "app/figure/figures/figure_catalog.h"
 #include "app/request/figure_service.h"
 #include "app/scene/text_dump.h"
-#include "tests/app/csv_rows.h"
+#include "tests/figure/csv_rows.h"
 #include "tests/naive/naive_measures.h"
 #include "tests/naive/naive_replay.h"
 #include "tests/support/synthetic_evaluation.h"

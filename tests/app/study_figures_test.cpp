@@ -20,7 +20,7 @@
 #include "app/figure/figures/figure_catalog.h"
 #include "app/request/figure_service.h"
 #include "app/scene/text_metrics.h"
-#include "tests/app/csv_rows.h"
+#include "tests/figure/csv_rows.h"
 #include "tests/support/synthetic_study.h"
 #include "tests/support/temporary_folder.h"
 

@@ -16,7 +16,7 @@
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/request/figure_service.h"
-#include "tests/app/csv_rows.h"
+#include "tests/figure/csv_rows.h"
 #include "tests/naive/naive_geometry.h"
 #include "tests/naive/naive_later.h"
 #include "tests/naive/naive_replay.h"

@@ -12,7 +12,7 @@
 #include "app/figure/figures/figure_catalog.h"
 #include "app/request/figure_service.h"
 #include "app/scene/text_dump.h"
-#include "tests/app/csv_rows.h"
+#include "tests/figure/csv_rows.h"
 #include "tests/naive/naive_measures.h"
 #include "tests/support/made_layer.h"
 #include "tests/support/temporary_folder.h"

@@ -1,4 +1,4 @@
-#include "tests/app/made_page.h"
+#include "tests/figure/made_page.h"
 
 #include <fmt/format.h>
 

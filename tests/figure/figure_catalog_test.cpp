@@ -2,7 +2,7 @@
 // on every back end, the same bytes every time, and text dumps that stay as they were looked at.
 //
 // After a wanted change, look at the pictures, then write the baselines anew:
-//   KVLOUPE_UPDATE_BASELINES=1 build/bin/test_app_fast --gtest_filter='*Baseline*'
+//   KVLOUPE_UPDATE_BASELINES=1 build/bin/test_figure_fast --gtest_filter='*Baseline*'
 
 #include "app/figure/figures/figure_catalog.h"
 
@@ -22,9 +22,9 @@
 #include "app/export/figure_file.h"
 #include "app/request/figure_service.h"
 #include "app/scene/text_dump.h"
-#include "tests/app/dump_difference.h"
-#include "tests/app/page_reader.h"
-#include "tests/app/well_formed.h"
+#include "tests/figure/dump_difference.h"
+#include "tests/figure/page_reader.h"
+#include "tests/figure/well_formed.h"
 #include "tests/support/synthetic_evaluation.h"
 #include "tests/support/synthetic_study.h"
 #include "tests/support/synthetic_trace.h"
@@ -344,7 +344,7 @@ TEST_P(FigureCatalogTest, Baseline) {
   settings.policy = "h2o+recent(20%)+sinks(2)";
   const std::string dump = write_text_dump(page_of(info(), make(settings), {}, *fonts));
   const std::filesystem::path path =
-      std::filesystem::path(KVLOUPE_SOURCE_DIR) / "tests/app/baselines" / (GetParam() + ".txt");
+      std::filesystem::path(KVLOUPE_SOURCE_DIR) / "tests/figure/baselines" / (GetParam() + ".txt");
   if (std::getenv("KVLOUPE_UPDATE_BASELINES") != nullptr) {
     std::filesystem::create_directories(path.parent_path());
     std::ofstream(path, std::ios::binary) << dump;

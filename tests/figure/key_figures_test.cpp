@@ -10,7 +10,7 @@
 #include "app/export/figure_file.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/request/figure_service.h"
-#include "tests/app/csv_rows.h"
+#include "tests/figure/csv_rows.h"
 #include "tests/naive/naive_geometry.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"

@@ -6,8 +6,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <set>
+#include <string>
+#include <variant>
 
 #include "analysis/error.h"
 #include "app/plot/box_plot.h"
@@ -151,6 +155,35 @@ TEST(Panels, NamesThatDoNotFitAreTurnedAndLabelsKeepApart) {
   for (int i = 0; i < 5; ++i) labels.push_back({"same", 60.0, series_look(style, i)});
   add_series_labels(scene, style, 70, 50, axes[0].plot.y, axes[0].plot.bottom(), labels);
   EXPECT_THAT(scene_problems(scene), IsEmpty());
+}
+
+TEST(Panels, NamesThatBeginAlikeAreCutWhereTheyStayApart) {
+  const TextMetrics fonts;
+  const Style style = make_style(fonts);
+  Scene scene = make_scene(style, 200, 150);
+  Panel panel{"", x_axis("Rank", {0, 1}),
+              name_axis({"a-policy-with-a-long-name(window=16,pool=5)",
+                         "a-policy-with-a-long-name(window=16,pool=7)",
+                         "another-policy-with-a-long-name(window=16)", "short"})};
+  add_panels(scene, style, {.panels = {panel}});
+  std::set<std::string> texts;
+  for (const Item& item : scene.items) {
+    if (const Text* text = std::get_if<Text>(&item)) texts.insert(text->text);
+  }
+  int variants = 0;
+  for (const std::string& text : texts) {
+    EXPECT_LE(fonts.width(text, Font::regular, style.small), 92.0) << text;
+    const bool variant = text.ends_with("pool=5)") || text.ends_with("pool=7)");
+    if (!variant) continue;
+    ++variants;
+    EXPECT_THAT(text, testing::StartsWith("a-pol"));
+  }
+  EXPECT_EQ(variants, 2);
+  EXPECT_EQ(texts.count("short"), 1U);
+  // The only one of its beginning: its end is not needed.
+  EXPECT_TRUE(std::any_of(texts.begin(), texts.end(), [](const std::string& text) {
+    return text.starts_with("another-") && text.ends_with("…");
+  }));
 }
 
 TEST(LinePlot, BreaksWhereThereIsNoNumberAndClipsWhatIsOutside) {

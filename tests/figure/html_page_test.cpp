@@ -13,9 +13,9 @@
 #include "app/export/themed_svg.h"
 #include "app/export/value_texts.h"
 #include "app/plot/frame.h"
-#include "tests/app/made_page.h"
-#include "tests/app/page_reader.h"
-#include "tests/app/well_formed.h"
+#include "tests/figure/made_page.h"
+#include "tests/figure/page_reader.h"
+#include "tests/figure/well_formed.h"
 
 namespace kvloupe::figure::html {
 namespace {

@@ -1,4 +1,4 @@
-#include "tests/app/dump_difference.h"
+#include "tests/figure/dump_difference.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

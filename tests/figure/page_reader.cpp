@@ -1,4 +1,4 @@
-#include "tests/app/page_reader.h"
+#include "tests/figure/page_reader.h"
 
 #include <sstream>
 #include <stdexcept>

@@ -9,7 +9,7 @@
 
 #include "app/scene/cairo_backend.h"
 #include "app/scene/svg_backend.h"
-#include "tests/app/filled_paths.h"
+#include "tests/figure/filled_paths.h"
 
 namespace kvloupe::figure {
 namespace {

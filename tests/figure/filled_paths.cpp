@@ -1,4 +1,4 @@
-#include "tests/app/filled_paths.h"
+#include "tests/figure/filled_paths.h"
 
 #include <cmath>
 #include <numbers>

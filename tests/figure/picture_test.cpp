@@ -1,6 +1,6 @@
 // Pictures as they were looked at: five figures as PNG, compared pixel by pixel with a tolerance
 // for what fonts' rasterisers do. After a wanted change, look at the pictures, then
-//   KVLOUPE_UPDATE_BASELINES=1 build/bin/test_app_fast --gtest_filter='*Picture*'
+//   KVLOUPE_UPDATE_BASELINES=1 build/bin/test_figure_fast --gtest_filter='*Picture*'
 
 #include <gtest/gtest.h>
 #include <png.h>
@@ -91,7 +91,7 @@ class PictureTest : public ::testing::TestWithParam<const char*> {
 
 TEST_P(PictureTest, LooksAsItDid) {
   const std::filesystem::path path = std::filesystem::path(KVLOUPE_SOURCE_DIR) /
-                                     "tests/app/baselines" / (std::string(GetParam()) + ".png");
+                                     "tests/figure/baselines" / (std::string(GetParam()) + ".png");
   const std::string bytes = draw(Theme::light);
   if (std::getenv("KVLOUPE_UPDATE_BASELINES") != nullptr) {
     std::ofstream(path, std::ios::binary) << bytes;

@@ -13,7 +13,7 @@
 #include "analysis/replay/replay.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/request/figure_service.h"
-#include "tests/app/csv_rows.h"
+#include "tests/figure/csv_rows.h"
 #include "tests/naive/naive_measures.h"
 #include "tests/naive/naive_replay.h"
 #include "tests/support/synthetic_trace.h"

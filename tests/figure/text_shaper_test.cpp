@@ -17,7 +17,7 @@
 #include "app/scene/cairo_backend.h"
 #include "app/scene/svg_backend.h"
 #include "app/scene/text_dump.h"
-#include "tests/app/well_formed.h"
+#include "tests/figure/well_formed.h"
 #include "tests/support/model_attribute.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"

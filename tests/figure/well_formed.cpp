@@ -1,4 +1,4 @@
-#include "tests/app/well_formed.h"
+#include "tests/figure/well_formed.h"
 
 #include <algorithm>
 #include <cctype>
