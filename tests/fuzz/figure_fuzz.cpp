@@ -1,0 +1,24 @@
+// A trace: opened, replayed, and drawn. Its texts are hostile: they stand on axes, in tooltips and
+// in a page's script.
+
+#include <memory>
+
+#include "app/export/figure_file.h"
+#include "app/figure/figures/figure_catalog.h"
+#include "app/request/figure_service.h"
+#include "tests/fuzz/fuzz_target.h"
+
+KVLOUPE_FUZZ_TARGET(figure) {
+  using namespace kvloupe;
+  using namespace kvloupe::figure;
+  const request::FigureMaker maker(std::make_shared<const Trace>(fuzz::as_file(input, "trace.h5")));
+  static const TextMetrics fonts;
+  FileOptions options;
+  options.size = parse_page_size("240x200px");
+  const FigureInfo& strip = find_figure("filmstrip");
+  Progress progress;
+  const auto result = maker.make(strip, request::FigureSettings{}, progress);
+  for (const FileFormat format : {FileFormat::svg, FileFormat::html, FileFormat::csv}) {
+    fuzz::require(!file_of(strip, result, format, options, fonts).empty(), "a file without bytes");
+  }
+}
