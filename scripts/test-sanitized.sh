@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Builds tests with address and undefined-behaviour sanitizers and runs the fast ones:
 #   scripts/test-sanitized.sh [TARGET ...]
-# Default: the tests of analysis and of the tokenizers; test_app_fast adds the figures. The preset `sanitize` leaves
-# out the checks of pointers (null, alignment, vptr, object size), which make compiling three times as slow; the
-# preset `asan` has them all.
+# Default: the tests of analysis, of the tokenizers and of the figures. The preset `sanitize` leaves out the checks of
+# pointers (null, alignment, vptr, object size), which make compiling three times as slow; the preset `asan` has them
+# all.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-[ $# -gt 0 ] || set -- test_analysis_fast test_tokenizer_fast
+scripts/setup.sh
+[ $# -gt 0 ] || set -- test_analysis_fast test_tokenizer_fast test_figure_fast
 scripts/build.sh sanitize "$@"
 # What is not built has no label.
 exec ctest --test-dir build-sanitize --output-on-failure --parallel "$(nproc)" -L fast

@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# Builds the tests of replays, jobs and the window with the thread sanitizer and runs them:
+#   scripts/test-threads.sh [CTEST OPTIONS]
+# About 20 minutes on two idle cores from nothing. docs/reliability.md states the last result.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+scripts/setup.sh
+scripts/build.sh tsan test_analysis_fast test_figure_fast test_app_fast test_app_gui
+suites=ReplayTest,LayerStatesCacheTest,LargeLayer,MeasureReplay,ExprReplay,SweepTest,StudyTest,ItemQueue
+suites+=,ReplayServiceTest,FigureServiceTest,JobQueue,InputQueueTest,CaptureJob,Window,WindowTest,ClosedLoopSheet
+suites+=,LessonPanel,Follow,RealEvents
+exec ctest --test-dir build-tsan --output-on-failure --parallel "$(nproc)" -R "^(${suites//,/|})\\." "$@"
