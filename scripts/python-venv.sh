@@ -1,16 +1,41 @@
 # Sourced by the scripts that test the Python package: make_venv FOLDER PACKAGE==VERSION ...
-# Makes a virtual environment with these packages and the package in capture/python, once, and tells its
-# tests where the programs of build/ are. Call it from the root of the repository.
-make_venv() {
+# Makes a virtual environment with these packages, those below, and the package in capture/python, once, and tells
+# its tests where the programs of build/ are. Call it from the root of the repository.
+
+# What all of them have: gigabytes, which are had once, in a virtual environment that the others see.
+shared_packages=(numpy==2.4.6 h5py==3.16.0 pytest==9.2.0 torch==2.15.0)
+
+install_packages() {
   local folder=$1
   shift
-  export KVLOUPE=$PWD/build/bin/kvloupe KVLOUPE_CAPTURE=$PWD/build/bin/kvloupe-capture
-  [ "$(cat "$folder/installed" 2> /dev/null)" = "$*" ] && return
-  python3 -m venv "$folder"
   "$folder/bin/pip" install --quiet "$@" || {
     echo "$(basename "$0"): the packages cannot be had from the Python Package Index; check the network" >&2
     exit 1
   }
+}
+
+make_shared_venv() {
+  local folder=build/torch
+  [ "$(cat "$folder/installed" 2> /dev/null)" = "${shared_packages[*]}" ] && return
+  python3 -m venv --clear "$folder"
+  install_packages "$folder" "${shared_packages[@]}"
+  echo "${shared_packages[*]}" > "$folder/installed"
+}
+
+site_packages() {
+  "$1/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))'
+}
+
+make_venv() {
+  local folder=$1 wanted
+  shift
+  export KVLOUPE=$PWD/build/bin/kvloupe KVLOUPE_CAPTURE=$PWD/build/bin/kvloupe-capture
+  make_shared_venv
+  wanted="${shared_packages[*]} and $*"
+  [ "$(cat "$folder/installed" 2> /dev/null)" = "$wanted" ] && return
+  python3 -m venv --clear "$folder"
+  site_packages build/torch > "$(site_packages "$folder")/shared.pth"
+  install_packages "$folder" "$@"
   "$folder/bin/pip" install --quiet --no-deps --editable capture/python
-  echo "$*" > "$folder/installed"
+  echo "$wanted" > "$folder/installed"
 }

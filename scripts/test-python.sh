@@ -4,6 +4,6 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/python-venv.sh
-make_venv build/python numpy==2.4.6 h5py==3.16.0 pytest==9.2.0 torch==2.15.0 transformers==5.23.0 tokenizers==0.23.3 \
+make_venv build/python transformers==5.23.0 tokenizers==0.23.3 \
   sentencepiece==0.2.3 pandas==3.1.1 nbformat==5.11.1 nbclient==0.11.0 ipykernel==7.4.0
 exec build/python/bin/python -m pytest -q capture/python/tests "$@"

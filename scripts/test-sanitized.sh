@@ -8,6 +8,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/setup.sh
 [ $# -gt 0 ] || set -- test_analysis_fast test_tokenizer_fast test_figure_fast
+[ -x build/bin/kvloupe ] || scripts/build.sh release kvloupe # tests start it
 scripts/build.sh sanitize "$@"
 # What is not built has no label.
 exec ctest --test-dir build-sanitize --output-on-failure --parallel "$(nproc)" -L fast

@@ -15,6 +15,7 @@
 #include "analysis/trace/model_fingerprint.h"
 #include "analysis/trace/segments.h"
 #include "app/window/demo_model.h"
+#include "app/window/key_input.h"
 #include "app/window/marks.h"
 #include "app/window/numbers.h"
 #include "app/window/panel_context.h"
@@ -376,7 +377,7 @@ void CapturePanel::draw(const PanelContext& c) {
     const ImGuiIO& io = ImGui::GetIO();
     // Enter, where no field and no control under the keyboard takes it.
     const bool entered = ready && !differs && !io.WantTextInput && !io.NavVisible &&
-                         ImGui::IsKeyPressed(io.KeyMap[ImGuiKey_Enter], false);
+                         went_down(io.KeyMap[ImGuiKey_Enter], false);
     ImGui::BeginDisabled(!ready);
     if (ImGui::Button(differs ? "Capture anyway" : "Capture", {c.px(differs ? 160 : 96), 0}) ||
         entered)

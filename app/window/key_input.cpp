@@ -38,6 +38,10 @@ bool is_read(const KeyBinding& binding, const KeyTakers& takers, bool typing) {
 
 }  // namespace
 
+bool went_down(int key, bool repeats) {
+  return ImGui::IsKeyPressed(static_cast<ImGuiKey>(key), repeats);
+}
+
 std::vector<Command> pressed_commands(const KeyTakers& takers) {
   const ImGuiIO& io = ImGui::GetIO();
   const bool typing = io.WantTextInput || ImGui::IsAnyItemActive();
@@ -50,7 +54,7 @@ std::vector<Command> pressed_commands(const KeyTakers& takers) {
         if (typed == static_cast<ImWchar>(binding.character)) out.push_back(binding.command);
       }
     } else if (io.KeyCtrl == binding.control && io.KeyShift == binding.shift && !io.KeyAlt &&
-               ImGui::IsKeyPressed(binding.key, binding.repeats)) {
+               went_down(binding.key, binding.repeats)) {
       out.push_back(binding.command);
     }
   }

@@ -16,4 +16,8 @@ struct KeyTakers {
 /// keys. While a text is typed, only those that type nothing.
 std::vector<Command> pressed_commands(const KeyTakers& takers);
 
+/// Whether a key, by the number that GLFW gives it (ImGuiIO::KeyMap has these), went down. Dear ImGui
+/// takes such a number for its own kind of key from version 1.87 on.
+bool went_down(int key, bool repeats = true);
+
 }  // namespace kvloupe::window

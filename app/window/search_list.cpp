@@ -6,6 +6,8 @@
 #include <cctype>
 #include <utility>
 
+#include "app/window/key_input.h"
+
 namespace kvloupe::window {
 
 namespace {
@@ -127,10 +129,10 @@ int SearchList::draw(const Fonts& fonts, const WindowColours& colours, const cha
     scroll_ = true;
   };
   constexpr int kPage = 8;
-  if (ImGui::IsKeyPressed(io.KeyMap[ImGuiKey_DownArrow])) step(1);
-  if (ImGui::IsKeyPressed(io.KeyMap[ImGuiKey_UpArrow])) step(-1);
-  if (ImGui::IsKeyPressed(io.KeyMap[ImGuiKey_PageDown])) step(kPage);
-  if (ImGui::IsKeyPressed(io.KeyMap[ImGuiKey_PageUp])) step(-kPage);
+  if (went_down(io.KeyMap[ImGuiKey_DownArrow])) step(1);
+  if (went_down(io.KeyMap[ImGuiKey_UpArrow])) step(-1);
+  if (went_down(io.KeyMap[ImGuiKey_PageDown])) step(kPage);
+  if (went_down(io.KeyMap[ImGuiKey_PageUp])) step(-kPage);
 
   const float help_height = 4 * fonts.secondary->FontSize + 16 * unit;
   int taken = draw_lines(fonts, colours, items, -help_height);
