@@ -67,6 +67,12 @@ struct Surface::Impl {
 };
 
 namespace {
+#if IMGUI_VERSION_NUM >= 18700
+constexpr ImGuiKey kKeypadEnter = ImGuiKey_KeypadEnter;
+#else
+constexpr ImGuiKey kKeypadEnter = ImGuiKey_KeyPadEnter;
+#endif
+
 void map_keys() {
   ImGuiIO& io = ImGui::GetIO();
   const std::pair<ImGuiKey, int> keys[] = {{ImGuiKey_Tab, GLFW_KEY_TAB},
@@ -84,7 +90,7 @@ void map_keys() {
                                            {ImGuiKey_Space, GLFW_KEY_SPACE},
                                            {ImGuiKey_Enter, GLFW_KEY_ENTER},
                                            {ImGuiKey_Escape, GLFW_KEY_ESCAPE},
-                                           {ImGuiKey_KeyPadEnter, GLFW_KEY_KP_ENTER},
+                                           {kKeypadEnter, GLFW_KEY_KP_ENTER},
                                            {ImGuiKey_A, GLFW_KEY_A},
                                            {ImGuiKey_C, GLFW_KEY_C},
                                            {ImGuiKey_V, GLFW_KEY_V},
