@@ -15,11 +15,15 @@ install_packages() {
 }
 
 make_shared_venv() {
-  local folder=build/torch
-  [ "$(cat "$folder/installed" 2> /dev/null)" = "${shared_packages[*]}" ] && return
-  python3 -m venv --clear "$folder"
-  install_packages "$folder" "${shared_packages[@]}"
-  echo "${shared_packages[*]}" > "$folder/installed"
+  local folder=build/torch lock
+  exec {lock}>build/torch.lock
+  flock $lock # another script may be at it
+  if [ "$(cat "$folder/installed" 2> /dev/null)" != "${shared_packages[*]}" ]; then
+    python3 -m venv --clear "$folder"
+    install_packages "$folder" "${shared_packages[@]}"
+    echo "${shared_packages[*]}" > "$folder/installed"
+  fi
+  exec {lock}>&-
 }
 
 site_packages() {
