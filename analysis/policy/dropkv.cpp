@@ -5,30 +5,25 @@
 #include "analysis/policy/group_mean.h"
 #include "analysis/policy/policies.h"
 #include "analysis/policy/smoothing.h"
+#include "analysis/policy/window_score.h"
 
 namespace kvloupe::policies {
 
 namespace {
-class DropKvScore : public Score {
+class DropKvScore : public WindowScore {
  public:
   DropKvScore(const SpecPart& part, const LayerContext& context)
-      : model_(context.model),
-        window_(part.count("window")),
-        kernel_(part.count("kernel")),
-        epsilon_(part.number("epsilon")) {}
+      : WindowScore(part, context.model), epsilon_(part.number("epsilon")) {}
 
-  Protection protection() const override { return {.window = window_}; }
   bool needs_values() const override { return true; }
 
   std::vector<float> score(const StepView& view, int head) override {
     const CacheView& cache = view.caches[static_cast<std::size_t>(head)];
-    const auto n = static_cast<int>(cache.tokens.size());
     const Eigen::MatrixXd values = cache.values.cast<double>();
     const std::vector<double> moved =
-        group_mean(model_, head, cache.tokens.size(), [&](int query_head) {
-          return squared_change(view.attention->last_rows(query_head, window_), values);
-        });
-    return to_float(smoothed(moved, kernel_, Pool::mean, std::max(n - window_, 0)));
+        group_mean(model(), head, cache.tokens.size(),
+                   [&](int query_head) { return squared_change(rows(view, query_head), values); });
+    return to_float(smoothed(moved, kernel(), Pool::mean, candidates(view, head)));
   }
 
  private:
@@ -74,9 +69,6 @@ class DropKvScore : public Score {
     return weight * weight * distance.squaredNorm();
   }
 
-  ModelInfo model_;
-  int window_;
-  int kernel_;
   double epsilon_;
 };
 }  // namespace
@@ -93,29 +85,15 @@ PolicyEntry dropkv() {
   entry.needs = "the attention of the last window queries, values";
   entry.work = "n window products of length d per query head, and as many with values";
   entry.differences = "CAOTE is the same for one query, without the square: tova+caote";
-  entry.parameters = {
-      {.name = "window",
-       .type = ParameterType::count,
-       .default_value = 32.0,
-       .minimum = 1,
-       .maximum = 1e6,
-       .words = {},
-       .meaning = "queries that count, and cache entries at the end that are always kept"},
-      {.name = "kernel",
-       .type = ParameterType::count,
-       .default_value = 7.0,
-       .minimum = 1,
-       .maximum = 1001,
-       .words = {},
-       .meaning = "width of the smoothing in entries, over those before the window",
-       .odd = true},
-      {.name = "epsilon",
-       .type = ParameterType::number,
-       .default_value = 1e-06,
-       .minimum = 1e-12,
-       .maximum = 1,
-       .words = {},
-       .meaning = "keeps the quotient finite"}};
+  entry.parameters = {window_parameter(),
+                      kernel_parameter(7.0),
+                      {.name = "epsilon",
+                       .type = ParameterType::number,
+                       .default_value = 1e-06,
+                       .minimum = 1e-12,
+                       .maximum = 1,
+                       .words = {},
+                       .meaning = "keeps the quotient finite"}};
   entry.variants = {{"kvpress", "dropkv"}};
   entry.builder = ScoreBuilder{[](const SpecPart& part, const LayerContext& context) {
                                  return std::make_unique<DropKvScore>(part, context);
