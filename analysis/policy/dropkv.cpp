@@ -19,21 +19,26 @@ class DropKvScore : public WindowScore {
 
   std::vector<float> score(const StepView& view, int head) override {
     const CacheView& cache = view.caches[static_cast<std::size_t>(head)];
-    const Eigen::MatrixXd values = cache.values.cast<double>();
-    const std::vector<double> moved =
-        group_mean(model(), head, cache.tokens.size(),
-                   [&](int query_head) { return squared_change(rows(view, query_head), values); });
+    std::vector<double> moved = squared_change(view, head, cache.values.cast<double>());
+    for (double& one : moved) one /= model().group_size();
     return to_float(smoothed(moved, kernel(), Pool::mean, candidates(view, head)));
   }
 
  private:
-  /// Σ over the window's queries of (p_j / (1 − p_j + epsilon))² ‖v_j − o‖²: [n].
-  std::vector<double> squared_change(const MatrixView& rows, const Eigen::MatrixXd& values) const {
+  using Rows = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+
+  /// Σ over the window's queries of the group of (p_j / (1 − p_j + epsilon))² ‖v_j − o‖²: [n].
+  std::vector<double> squared_change(const StepView& view, int head, const Rows& values) const {
     const Eigen::Index n = values.rows();
-    const Eigen::MatrixXd attention = rows.cast<double>();
-    const Eigen::MatrixXd outputs = attention * values;  // [rows,d]
-    Eigen::MatrixXd weights =
-        (attention.array() / (1.0 - attention.array() + epsilon_)).square();  // [rows,n]
+    const int group = model().group_size();
+    Rows attention;  // [group · rows,n]
+    for (int i = 0; i < group; ++i) {
+      const MatrixView own = rows(view, head * group + i);
+      if (i == 0) attention.resize(group * own.rows(), n);
+      attention.middleRows(i * own.rows(), own.rows()) = own.cast<double>();
+    }
+    const Rows outputs = attention * values;  // [group · rows,d]
+    Rows weights = (attention.array() / (1.0 - attention.array() + epsilon_)).square();
     std::vector<double> result(static_cast<std::size_t>(n), 0.0);
     for (Eigen::Index row = 0; row < attention.rows(); ++row) {
       Eigen::Index largest = 0;
@@ -43,13 +48,12 @@ class DropKvScore : public WindowScore {
           change_of_largest(attention.row(row), largest, values);
     }
     // ‖v − o‖² = ‖v‖² − 2 v·o + ‖o‖², summed over the queries.
-    const Eigen::VectorXd of_values =
-        weights.colwise().sum().transpose().cwiseProduct(values.rowwise().squaredNorm());
-    const Eigen::VectorXd crossed =
-        values.cwiseProduct(weights.transpose() * outputs).rowwise().sum();
+    const Eigen::VectorXd sums = weights.colwise().sum().transpose();
     const Eigen::VectorXd of_outputs = weights.transpose() * outputs.rowwise().squaredNorm();
+    const Rows crossed = weights.transpose() * outputs;  // [n,d]
     for (Eigen::Index j = 0; j < n; ++j) {
-      const double square = of_values[j] - 2.0 * crossed[j] + of_outputs[j];
+      const double square = sums[j] * values.row(j).squaredNorm() -
+                            2.0 * values.row(j).dot(crossed.row(j)) + of_outputs[j];
       result[static_cast<std::size_t>(j)] += std::max(square, 0.0);
     }
     return result;
@@ -58,7 +62,7 @@ class DropKvScore : public WindowScore {
   /// The same for one query and the entry that has most of its attention. There 1 − p and v − o
   /// have no digits left as differences: they are added up from what the other entries have.
   double change_of_largest(const Eigen::RowVectorXd& row, Eigen::Index largest,
-                           const Eigen::MatrixXd& values) const {
+                           const Rows& values) const {
     Eigen::RowVectorXd others = row;
     others[largest] = 0.0;
     // What left the window, or a sink logit, has a part of the row as well.
