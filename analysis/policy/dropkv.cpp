@@ -18,8 +18,7 @@ class DropKvScore : public WindowScore {
   bool needs_values() const override { return true; }
 
   std::vector<float> score(const StepView& view, int head) override {
-    const CacheView& cache = view.caches[static_cast<std::size_t>(head)];
-    std::vector<double> moved = squared_change(view, head, cache.values.cast<double>());
+    std::vector<double> moved = squared_change(view, head);
     for (double& one : moved) one /= model().group_size();
     return to_float(smoothed(moved, kernel(), Pool::mean, candidates(view, head)));
   }
@@ -28,16 +27,20 @@ class DropKvScore : public WindowScore {
   using Rows = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
   /// Σ over the window's queries of the group of (p_j / (1 − p_j + epsilon))² ‖v_j − o‖²: [n].
-  std::vector<double> squared_change(const StepView& view, int head, const Rows& values) const {
+  std::vector<double> squared_change(const StepView& view, int head) const {
+    const CacheView& cache = view.caches[static_cast<std::size_t>(head)];
+    const Rows values = cache.values.cast<double>();
     const Eigen::Index n = values.rows();
     const int group = model().group_size();
-    Rows attention;  // [group · rows,n]
+    Matrix given;  // [group · rows,n]
     for (int i = 0; i < group; ++i) {
       const MatrixView own = rows(view, head * group + i);
-      if (i == 0) attention.resize(group * own.rows(), n);
-      attention.middleRows(i * own.rows(), own.rows()) = own.cast<double>();
+      if (i == 0) given.resize(group * own.rows(), n);
+      given.middleRows(i * own.rows(), own.rows()) = own;
     }
-    const Rows outputs = attention * values;  // [group · rows,d]
+    const Rows attention = given.cast<double>();
+    // The attention has the digits of float32, and no more are in its outputs.
+    const Rows outputs = (given * cache.values).cast<double>();  // [group · rows,d]
     Rows weights = (attention.array() / (1.0 - attention.array() + epsilon_)).square();
     std::vector<double> result(static_cast<std::size_t>(n), 0.0);
     for (Eigen::Index row = 0; row < attention.rows(); ++row) {
