@@ -37,14 +37,17 @@ class CapKvScore : public Score {
     const std::size_t n = cache.tokens.size();
     const std::size_t first = rows_before(cache.tokens, sinks_);
     const auto count = static_cast<Eigen::Index>(n - first);
-    const Eigen::MatrixXd values = cache.values.bottomRows(count).cast<double>();
+    const Rows values = cache.values.bottomRows(count).cast<double>();
+    const Rows keys = cache.keys.bottomRows(count).cast<double>();
+    const Eigen::ArrayXd lengths = keys.rowwise().norm();
     std::vector<double> scores = group_mean(model_, head, n, [&](int query_head) {
       std::vector<double> own(n, 0.0);
       if (count == 0) return own;
-      const Eigen::ArrayXd weights = weights_of(cache.keys.bottomRows(count), query_head);
+      const Eigen::ArrayXd weights = weights_of(keys, lengths, query_head);
+      const Rows weighted = (weights + epsilon_).sqrt().matrix().asDiagonal() * values;
       Eigen::MatrixXd sum = Eigen::MatrixXd::Identity(values.cols(), values.cols());
-      sum += values.transpose() * (weights + epsilon_).matrix().asDiagonal() * values;
-      const Eigen::LLT<Eigen::MatrixXd> factor(sum);
+      sum.selfadjointView<Eigen::Lower>().rankUpdate(weighted.transpose());
+      const Eigen::LLT<Eigen::MatrixXd, Eigen::Lower> factor(sum);
       const Eigen::MatrixXd solved = factor.matrixL().solve(values.transpose());
       for (Eigen::Index i = 0; i < count; ++i) {
         own[first + static_cast<std::size_t>(i)] = weights[i] * solved.col(i).squaredNorm();
@@ -56,16 +59,16 @@ class CapKvScore : public Score {
   }
 
  private:
+  using Rows = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+
   /// exp(τ cos(anchor, k_i)), the largest 1: [n]. Where either has no length, its cosine is 0.
-  template <typename Keys>
-  Eigen::ArrayXd weights_of(const Keys& keys, int query_head) const {
+  Eigen::ArrayXd weights_of(const Rows& keys, const Eigen::ArrayXd& key_lengths,
+                            int query_head) const {
     const Eigen::VectorXd anchor = rotation_->of(moments_.of(query_head).mean());
-    const double length = anchor.norm();
-    Eigen::ArrayXd cosines = Eigen::ArrayXd::Zero(keys.rows());
-    for (Eigen::Index i = 0; i < keys.rows(); ++i) {
-      const Eigen::VectorXd key = keys.row(i).transpose().template cast<double>();
-      const double lengths = cosine_ ? length * key.norm() : 1.0;
-      if (lengths > 0.0) cosines[i] = anchor.dot(key) / lengths;
+    Eigen::ArrayXd cosines = keys * anchor;
+    if (cosine_) {
+      const Eigen::ArrayXd lengths = anchor.norm() * key_lengths;
+      cosines = (lengths > 0.0).select(cosines / lengths, 0.0);
     }
     return (tau_ * (cosines - cosines.maxCoeff())).exp();
   }

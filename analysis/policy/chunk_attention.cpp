@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
+#include "analysis/numeric/exponentials.h"
 #include "analysis/policy/kept_rows.h"
 
 namespace kvloupe {
@@ -55,17 +57,18 @@ std::vector<double> ChunkAttention::chunk(const Head& head, int query_head, Eige
   Matrix logits = queries.middleRows(first, count) * head.keys.middleRows(first, count).transpose();
   to_logits(logits, rule);
   const double missing = rule_.padded ? static_cast<double>(rule_.chunk - count) : 0.0;
-  std::vector<double> sums(static_cast<std::size_t>(count), missing / rule_.chunk);
+  std::vector<float> received(static_cast<std::size_t>(count), 0.0F);
   for (Eigen::Index row = 0; row < count; ++row) {
-    float largest = softmax_shift(logits.row(row).maxCoeff(), rule);
+    const std::span<float> weights(logits.data() + row * logits.outerStride(), received.size());
+    float largest = softmax_shift(largest_of(weights), rule);
     if (missing > 0.0) largest = std::max(largest, 0.0F);
-    const Eigen::ArrayXd weights =
-        (logits.row(row).transpose().array() - largest).cast<double>().exp();
-    const double total = with_sink(weights.sum(), static_cast<double>(largest), rule) +
-                         missing * std::exp(-static_cast<double>(largest));
-    for (Eigen::Index i = 0; i < count; ++i)
-      sums[static_cast<std::size_t>(i)] += weights[i] / total;
+    const double total =
+        with_sink(exponentials(weights, largest), static_cast<double>(largest), rule) +
+        missing * std::exp(-static_cast<double>(largest));
+    add_scaled(received.data(), weights.data(), received.size(), static_cast<float>(1.0 / total));
   }
+  std::vector<double> sums(received.begin(), received.end());
+  for (double& sum : sums) sum += missing / rule_.chunk;
   return sums;
 }
 

@@ -8,9 +8,9 @@
 #include "analysis/policy/group_mean.h"
 #include "analysis/policy/leverage_scores.h"
 #include "analysis/policy/policies.h"
+#include "analysis/policy/row_lengths.h"
 #include "analysis/policy/smoothing.h"
 #include "analysis/policy/standard_scores.h"
-#include "analysis/policy/unrotated_keys.h"
 
 namespace kvloupe::policies {
 
@@ -18,20 +18,19 @@ namespace {
 class CompactorScore : public Score {
  public:
   CompactorScore(const SpecPart& part, const LayerContext& context)
-      : layer_(context.layer),
-        for_heads_(context.for_heads),
+      : for_heads_(context.for_heads),
         blending_(part.argument("blending")),
         first_(part.count("first")),
         last_(part.count("last")),
-        rule_{.sketch = part.count("sketch"),
-              .ridge = part.number("ridge"),
-              .seed = static_cast<std::uint64_t>(part.number("seed"))},
         chunks_(context, {.chunk = part.count("chunk"),
                           .scaled = part.count("scaled") == 1,
                           .padded = part.count("padded") == 1,
                           .first_token = first_,
                           .hold_back = last_}),
-        keys_(static_cast<std::size_t>(context.model.num_kv_heads), UnrotatedKeys(context.model)) {}
+        keys_(leverage_of_heads(context,
+                                {.sketch = part.count("sketch"),
+                                 .ridge = part.number("ridge"),
+                                 .seed = static_cast<std::uint64_t>(part.number("seed"))})) {}
 
   Protection protection() const override { return {.sink_tokens = first_, .window = last_}; }
   bool needs_values() const override { return true; }
@@ -95,13 +94,8 @@ class CompactorScore : public Score {
 
   std::vector<double> middle_leverage(const CacheView& cache, int head) const {
     const auto [begin, end] = middle(cache);
-    const Eigen::VectorXd scores = leverage_scores(
-        keys_[static_cast<std::size_t>(head)]
-            .rows()
-            .middleRows(static_cast<Eigen::Index>(begin), static_cast<Eigen::Index>(end - begin))
-            .cast<double>(),
-        rule_, layer_, head);
-    return {scores.data(), scores.data() + scores.size()};
+    return keys_[static_cast<std::size_t>(head)].scores(static_cast<Eigen::Index>(begin),
+                                                        static_cast<Eigen::Index>(end - begin));
   }
 
   std::vector<double> middle_attention(const CacheView& cache, int head) const {
@@ -113,20 +107,17 @@ class CompactorScore : public Score {
       // The last tokens of a step wait for their chunk. Where a window took entries, or a head
       // keeps fewer, one of them may stand in the middle already.
       if (std::isnan(scores[i])) scores[i] = 0.0;
-      scores[i] *=
-          static_cast<double>(cache.values.row(static_cast<Eigen::Index>(begin + i)).norm());
+      scores[i] *= std::sqrt(squared_length(cache.values, static_cast<Eigen::Index>(begin + i)));
     }
     return smoothed(scores, 3, Pool::mean, static_cast<int>(scores.size()));
   }
 
-  int layer_;
   HeadLoop for_heads_;
   SpecValue blending_;
   int first_;
   int last_;
-  LeverageRule rule_;
   ChunkAttention chunks_;
-  std::vector<UnrotatedKeys> keys_;          // [Hk]
+  std::vector<LeverageKeys> keys_;           // [Hk]
   std::vector<std::vector<double>> scores_;  // [Hk][n]
 };
 }  // namespace

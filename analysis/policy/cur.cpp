@@ -5,6 +5,7 @@
 #include "analysis/policy/first_tokens.h"
 #include "analysis/policy/group_mean.h"
 #include "analysis/policy/policies.h"
+#include "analysis/policy/row_lengths.h"
 
 namespace kvloupe::policies {
 
@@ -42,7 +43,7 @@ class CurScore : public Score {
       const Eigen::Index end = std::min<Eigen::Index>(first + window_, rows.rows());
       double sum = 0.0;
       for (Eigen::Index i = first; i < end; ++i) {
-        result[static_cast<std::size_t>(i)] = rows.row(i).cast<double>().squaredNorm();
+        result[static_cast<std::size_t>(i)] = squared_length(rows, i);
         sum += result[static_cast<std::size_t>(i)];
       }
       for (Eigen::Index i = first; i < end && sum > 0.0; ++i) {

@@ -8,21 +8,18 @@
 #include "analysis/policy/policies.h"
 #include "analysis/policy/smoothing.h"
 #include "analysis/policy/value_out_norms.h"
+#include "analysis/policy/window_score.h"
 
 namespace kvloupe::policies {
 
 namespace {
-class DefensiveScore : public Score {
+class DefensiveScore : public WindowScore {
  public:
   DefensiveScore(const SpecPart& part, const LayerContext& context)
-      : model_(context.model),
-        window_(part.count("window")),
-        kernel_(part.count("kernel")),
-        mass_(part.number("mass")) {
+      : WindowScore(part, context.model), mass_(part.number("mass")) {
     if (part.count("outputs") == 1) norms_.emplace(context, Norm::l1);
   }
 
-  Protection protection() const override { return {.window = window_}; }
   bool needs_values() const override { return norms_.has_value(); }
 
   void prepare(const StepView& view, int budget) override {
@@ -44,7 +41,7 @@ class DefensiveScore : public Score {
     if (!norms_) return;
     norms_->check("defensive");
     sums_.assign(static_cast<std::size_t>(view.block.end), 0.0);
-    for (int head = 0; head < model_.num_kv_heads; ++head) {
+    for (int head = 0; head < model().num_kv_heads; ++head) {
       const std::vector<float>& norms = norms_->of(view, head);
       const auto& tokens = view.caches[static_cast<std::size_t>(head)].tokens;
       for (std::size_t i = 0; i < tokens.size(); ++i) {
@@ -59,17 +56,17 @@ class DefensiveScore : public Score {
     sure_.clear();
     double largest = 0.0, bias = 0.0;
     std::vector<std::vector<double>> means;
-    for (int head = 0; head < model_.num_kv_heads; ++head) {
+    for (int head = 0; head < model().num_kv_heads; ++head) {
       sure_.push_back(view.caches[static_cast<std::size_t>(head)].tokens.empty()
                           ? std::vector<double>()
                           : risk(view, head));
       for (const double one : sure_.back()) largest = std::max(largest, one);
       means.push_back(mean_attention(view, head));
       // As in its authors' code: of the last of the entries that can leave, not of the window.
-      const auto last = std::min(means.back().size(), static_cast<std::size_t>(window_));
+      const auto last = std::min(means.back().size(), static_cast<std::size_t>(window()));
       bias += std::accumulate(means.back().end() - static_cast<std::ptrdiff_t>(last),
                               means.back().end(), 0.0) /
-              model_.num_kv_heads;
+              model().num_kv_heads;
     }
     for (std::size_t head = 0; head < means.size(); ++head) {
       const std::vector<double>& mean = means[head];
@@ -78,7 +75,7 @@ class DefensiveScore : public Score {
       std::iota(order.begin(), order.end(), std::size_t{0});
       std::stable_sort(order.begin(), order.end(),
                        [&](std::size_t a, std::size_t b) { return mean[a] > mean[b]; });
-      const auto most = static_cast<std::size_t>(std::max(budget - window_, 0));
+      const auto most = static_cast<std::size_t>(std::max(budget - window(), 0));
       double sum = 0.0;
       for (std::size_t i = 0; i < std::min(order.size(), most) && all > 0.0; ++i) {
         sum += mean[order[i]] / all;
@@ -90,30 +87,23 @@ class DefensiveScore : public Score {
 
   /// Of the entries before the window: mean over its queries and the group, [candidates].
   std::vector<double> mean_attention(const StepView& view, int head) const {
-    const auto n = static_cast<int>(view.caches[static_cast<std::size_t>(head)].tokens.size());
-    const auto candidates = static_cast<std::size_t>(std::max(n - window_, 0));
-    return group_mean(model_, head, candidates, [&](int query_head) {
-      const MatrixView rows = view.attention->last_rows(query_head, window_);
-      std::vector<double> mean(candidates, 0.0);
-      for (Eigen::Index r = 0; r < rows.rows(); ++r) {
-        for (std::size_t i = 0; i < candidates; ++i) {
-          mean[i] += static_cast<double>(rows(r, static_cast<Eigen::Index>(i))) /
-                     static_cast<double>(rows.rows());
-        }
-      }
-      return mean;
+    const int scored = candidates(view, head);
+    return group_mean(model(), head, static_cast<std::size_t>(scored), [&](int query_head) {
+      const MatrixView attention = rows(view, query_head);
+      const auto count = static_cast<double>(attention.rows());
+      return sum_of_rows(attention, scored,
+                         [&](double weight, std::size_t) { return weight / count; });
     });
   }
 
   /// [n]
   std::vector<double> risk(const StepView& view, int head) {
     const auto& tokens = view.caches[static_cast<std::size_t>(head)].tokens;
-    const auto n = static_cast<int>(tokens.size());
-    const int candidates = std::max(n - window_, 0);
-    std::vector<double> worst = worst_case(view, head, candidates);
-    const double mean = std::accumulate(worst.begin(), worst.end(), 0.0) / std::max(candidates, 1);
+    const int scored = candidates(view, head);
+    std::vector<double> worst = worst_case(view, head, scored);
+    const double mean = std::accumulate(worst.begin(), worst.end(), 0.0) / std::max(scored, 1);
     for (double& value : worst) value = std::max(value, mean);
-    worst.resize(static_cast<std::size_t>(n), 0.0);  // the window is kept without a score
+    worst.resize(tokens.size(), 0.0);  // the window is kept without a score
     if (norms_) {
       const std::vector<float>& norms = norms_->of(view, head);
       for (std::size_t i = 0; i < worst.size(); ++i) {
@@ -126,15 +116,15 @@ class DefensiveScore : public Score {
 
   /// The largest attention that a query of the window pays in any query head of the group, each row
   /// smoothed and brought back to its sum: [candidates].
-  std::vector<double> worst_case(const StepView& view, int head, int candidates) const {
-    std::vector<double> worst(static_cast<std::size_t>(candidates), 0.0);
-    const int group = model_.group_size();
+  std::vector<double> worst_case(const StepView& view, int head, int scored) const {
+    std::vector<double> worst(static_cast<std::size_t>(scored), 0.0);
+    const int group = model().group_size();
     for (int query_head = head * group; query_head < (head + 1) * group; ++query_head) {
-      const MatrixView rows = view.attention->last_rows(query_head, window_);
-      for (Eigen::Index r = 0; r < rows.rows(); ++r) {
-        const float* row = rows.data() + r * rows.outerStride();
-        const std::vector<double> own(row, row + candidates);
-        const std::vector<double> pooled = smoothed(own, kernel_, Pool::mean, candidates);
+      const MatrixView attention = rows(view, query_head);
+      for (Eigen::Index r = 0; r < attention.rows(); ++r) {
+        const float* row = attention.data() + r * attention.outerStride();
+        const std::vector<double> own(row, row + scored);
+        const std::vector<double> pooled = smoothed(own, kernel(), Pool::mean, scored);
         const double before = std::accumulate(own.begin(), own.end(), 0.0);
         const double after = std::accumulate(pooled.begin(), pooled.end(), 0.0);
         for (std::size_t i = 0; i < worst.size() && after > 0.0; ++i) {
@@ -145,9 +135,6 @@ class DefensiveScore : public Score {
     return worst;
   }
 
-  ModelInfo model_;
-  int window_;
-  int kernel_;
   double mass_;
   std::vector<std::vector<double>> sure_;  // [Hk][n]: the step's scores, with mass_
   std::optional<ValueOutNorms> norms_;
@@ -176,21 +163,8 @@ PolicyEntry defensive() {
       "+adakv(0). The sum over heads is over those that still hold the entry";
   entry.traits.reads_output_weights = true;
   entry.parameters = {
-      {.name = "window",
-       .type = ParameterType::count,
-       .default_value = 32.0,
-       .minimum = 1,
-       .maximum = 1e6,
-       .words = {},
-       .meaning = "queries that count, and cache entries at the end that are always kept"},
-      {.name = "kernel",
-       .type = ParameterType::count,
-       .default_value = 5.0,
-       .minimum = 1,
-       .maximum = 1001,
-       .words = {},
-       .meaning = "width of the smoothing in entries, over those before the window",
-       .odd = true},
+      window_parameter(),
+      kernel_parameter(5.0),
       {.name = "outputs",
        .type = ParameterType::flag,
        .default_value = 1.0,

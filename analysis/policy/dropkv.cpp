@@ -5,40 +5,43 @@
 #include "analysis/policy/group_mean.h"
 #include "analysis/policy/policies.h"
 #include "analysis/policy/smoothing.h"
+#include "analysis/policy/window_score.h"
 
 namespace kvloupe::policies {
 
 namespace {
-class DropKvScore : public Score {
+class DropKvScore : public WindowScore {
  public:
   DropKvScore(const SpecPart& part, const LayerContext& context)
-      : model_(context.model),
-        window_(part.count("window")),
-        kernel_(part.count("kernel")),
-        epsilon_(part.number("epsilon")) {}
+      : WindowScore(part, context.model), epsilon_(part.number("epsilon")) {}
 
-  Protection protection() const override { return {.window = window_}; }
   bool needs_values() const override { return true; }
 
   std::vector<float> score(const StepView& view, int head) override {
-    const CacheView& cache = view.caches[static_cast<std::size_t>(head)];
-    const auto n = static_cast<int>(cache.tokens.size());
-    const Eigen::MatrixXd values = cache.values.cast<double>();
-    const std::vector<double> moved =
-        group_mean(model_, head, cache.tokens.size(), [&](int query_head) {
-          return squared_change(view.attention->last_rows(query_head, window_), values);
-        });
-    return to_float(smoothed(moved, kernel_, Pool::mean, std::max(n - window_, 0)));
+    std::vector<double> moved = squared_change(view, head);
+    for (double& one : moved) one /= model().group_size();
+    return to_float(smoothed(moved, kernel(), Pool::mean, candidates(view, head)));
   }
 
  private:
-  /// Σ over the window's queries of (p_j / (1 − p_j + epsilon))² ‖v_j − o‖²: [n].
-  std::vector<double> squared_change(const MatrixView& rows, const Eigen::MatrixXd& values) const {
+  using Rows = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+
+  /// Σ over the window's queries of the group of (p_j / (1 − p_j + epsilon))² ‖v_j − o‖²: [n].
+  std::vector<double> squared_change(const StepView& view, int head) const {
+    const CacheView& cache = view.caches[static_cast<std::size_t>(head)];
+    const Rows values = cache.values.cast<double>();
     const Eigen::Index n = values.rows();
-    const Eigen::MatrixXd attention = rows.cast<double>();
-    const Eigen::MatrixXd outputs = attention * values;  // [rows,d]
-    Eigen::MatrixXd weights =
-        (attention.array() / (1.0 - attention.array() + epsilon_)).square();  // [rows,n]
+    const int group = model().group_size();
+    Matrix given;  // [group · rows,n]
+    for (int i = 0; i < group; ++i) {
+      const MatrixView own = rows(view, head * group + i);
+      if (i == 0) given.resize(group * own.rows(), n);
+      given.middleRows(i * own.rows(), own.rows()) = own;
+    }
+    const Rows attention = given.cast<double>();
+    // The attention has the digits of float32, and no more are in its outputs.
+    const Rows outputs = (given * cache.values).cast<double>();  // [group · rows,d]
+    Rows weights = (attention.array() / (1.0 - attention.array() + epsilon_)).square();
     std::vector<double> result(static_cast<std::size_t>(n), 0.0);
     for (Eigen::Index row = 0; row < attention.rows(); ++row) {
       Eigen::Index largest = 0;
@@ -48,13 +51,12 @@ class DropKvScore : public Score {
           change_of_largest(attention.row(row), largest, values);
     }
     // ‖v − o‖² = ‖v‖² − 2 v·o + ‖o‖², summed over the queries.
-    const Eigen::VectorXd of_values =
-        weights.colwise().sum().transpose().cwiseProduct(values.rowwise().squaredNorm());
-    const Eigen::VectorXd crossed =
-        values.cwiseProduct(weights.transpose() * outputs).rowwise().sum();
+    const Eigen::VectorXd sums = weights.colwise().sum().transpose();
     const Eigen::VectorXd of_outputs = weights.transpose() * outputs.rowwise().squaredNorm();
+    const Rows crossed = weights.transpose() * outputs;  // [n,d]
     for (Eigen::Index j = 0; j < n; ++j) {
-      const double square = of_values[j] - 2.0 * crossed[j] + of_outputs[j];
+      const double square = sums[j] * values.row(j).squaredNorm() -
+                            2.0 * values.row(j).dot(crossed.row(j)) + of_outputs[j];
       result[static_cast<std::size_t>(j)] += std::max(square, 0.0);
     }
     return result;
@@ -63,7 +65,7 @@ class DropKvScore : public Score {
   /// The same for one query and the entry that has most of its attention. There 1 − p and v − o
   /// have no digits left as differences: they are added up from what the other entries have.
   double change_of_largest(const Eigen::RowVectorXd& row, Eigen::Index largest,
-                           const Eigen::MatrixXd& values) const {
+                           const Rows& values) const {
     Eigen::RowVectorXd others = row;
     others[largest] = 0.0;
     // What left the window, or a sink logit, has a part of the row as well.
@@ -74,9 +76,6 @@ class DropKvScore : public Score {
     return weight * weight * distance.squaredNorm();
   }
 
-  ModelInfo model_;
-  int window_;
-  int kernel_;
   double epsilon_;
 };
 }  // namespace
@@ -93,29 +92,15 @@ PolicyEntry dropkv() {
   entry.needs = "the attention of the last window queries, values";
   entry.work = "n window products of length d per query head, and as many with values";
   entry.differences = "CAOTE is the same for one query, without the square: tova+caote";
-  entry.parameters = {
-      {.name = "window",
-       .type = ParameterType::count,
-       .default_value = 32.0,
-       .minimum = 1,
-       .maximum = 1e6,
-       .words = {},
-       .meaning = "queries that count, and cache entries at the end that are always kept"},
-      {.name = "kernel",
-       .type = ParameterType::count,
-       .default_value = 7.0,
-       .minimum = 1,
-       .maximum = 1001,
-       .words = {},
-       .meaning = "width of the smoothing in entries, over those before the window",
-       .odd = true},
-      {.name = "epsilon",
-       .type = ParameterType::number,
-       .default_value = 1e-06,
-       .minimum = 1e-12,
-       .maximum = 1,
-       .words = {},
-       .meaning = "keeps the quotient finite"}};
+  entry.parameters = {window_parameter(),
+                      kernel_parameter(7.0),
+                      {.name = "epsilon",
+                       .type = ParameterType::number,
+                       .default_value = 1e-06,
+                       .minimum = 1e-12,
+                       .maximum = 1,
+                       .words = {},
+                       .meaning = "keeps the quotient finite"}};
   entry.variants = {{"kvpress", "dropkv"}};
   entry.builder = ScoreBuilder{[](const SpecPart& part, const LayerContext& context) {
                                  return std::make_unique<DropKvScore>(part, context);

@@ -8,6 +8,7 @@
 #include "analysis/policy/group_mean.h"
 #include "analysis/policy/policies.h"
 #include "analysis/policy/query_moments.h"
+#include "analysis/policy/row_lengths.h"
 #include "analysis/trace/trace.h"
 
 namespace kvloupe::policies {
@@ -94,7 +95,7 @@ class ExpectedScore : public Score {
     for (std::size_t i = first; i < n; ++i) {
       scores[i] += epsilon_;
       if (value_norm_) {
-        scores[i] *= static_cast<double>(cache.values.row(static_cast<Eigen::Index>(i)).norm());
+        scores[i] *= std::sqrt(squared_length(cache.values, static_cast<Eigen::Index>(i)));
       }
     }
     fill_protected(scores, first, n);

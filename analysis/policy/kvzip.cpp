@@ -43,7 +43,8 @@ std::vector<std::vector<float>> scores_of(const ProbeInfo& probe, const LayerPro
   }
   for (std::vector<float>& own : scores) {
     const std::size_t first = std::min(static_cast<std::size_t>(sinks), length);
-    if (keep_sinks) std::fill_n(own.begin(), first, 1.0F);
+    // No attention exceeds 1; times the norms of KVzip+ it may.
+    if (keep_sinks) std::fill_n(own.begin(), first, plus ? ProbeTables::kAboveAll : 1.0F);
   }
   return scores;
 }
@@ -60,7 +61,9 @@ PolicyEntry kvzip() {
       "score_i = largest over the probe's queries r of the pass that repeats i, and over the "
       "group, "
       "of softmax(s q_r·[first sinks, the pass's part of the context, the pass up to r])[i]; "
-      "plus=1: times ||v_i W_O|| / ||h_r||; the first sinks, and what the probe does not cover: 1";
+      "plus=1: times ||v_i W_O|| / ||h_r||. The first sinks: 1, or with plus=1 the largest score "
+      "of "
+      "any other entry + 1; what the probe does not cover: the largest score, at least 1";
   entry.source = "KVzip (Kim et al., 2025, arXiv 2505.23416); plus: KVzip+ of kvpress";
   entry.needs =
       "a probe (kvloupe-capture run --probe repeat); plus=1: W_O. It looks at no query of the "
@@ -71,8 +74,9 @@ PolicyEntry kvzip() {
   entry.differences =
       "its authors share the places over all heads of all layers: add global; each head here keeps "
       "at least one entry. A probe of kvloupe has no chat template: the request to repeat is plain "
-      "text. kvpress always keeps the first tokens; with plus=1 their score here may be below "
-      "another";
+      "text. kvpress gives the first tokens the largest score + 1, so that they always stay; "
+      "without "
+      "plus no score exceeds 1, and 1 does the same";
   entry.parameters = {
       {.name = "plus",
        .type = ParameterType::flag,
@@ -87,7 +91,8 @@ PolicyEntry kvzip() {
        .minimum = 0,
        .maximum = 1e6,
        .words = {},
-       .meaning = "first tokens that take part in the softmax of every pass, and whose score is 1"},
+       .meaning = "first tokens that take part in the softmax of every pass, and whose score is "
+                  "above all"},
       {.name = "keep_sinks",
        .type = ParameterType::flag,
        .default_value = 1.0,

@@ -6,48 +6,39 @@
 #include "analysis/policy/group_mean.h"
 #include "analysis/policy/policies.h"
 #include "analysis/policy/smoothing.h"
+#include "analysis/policy/window_score.h"
 
 namespace kvloupe::policies {
 
 namespace {
-class LavaScore : public Score {
+class LavaScore : public WindowScore {
  public:
-  LavaScore(const SpecPart& part, const ModelInfo& model)
-      : model_(model), window_(part.count("window")), kernel_(part.count("kernel")) {}
+  using WindowScore::WindowScore;
 
-  Protection protection() const override { return {.window = window_}; }
   bool needs_values() const override { return true; }
 
   std::vector<float> score(const StepView& view, int head) override {
     const CacheView& cache = view.caches[static_cast<std::size_t>(head)];
-    const auto n = static_cast<int>(cache.tokens.size());
-    const int candidates = std::max(n - window_, 0);
+    const int scored = candidates(view, head);
     double longest = 0.0;
-    for (Eigen::Index row = 0; row < candidates; ++row) {
+    for (Eigen::Index row = 0; row < scored; ++row) {
       longest = std::max(longest, static_cast<double>(cache.values.row(row).lpNorm<1>()));
     }
-    std::vector<double> scores(static_cast<std::size_t>(n), 0.0);  // the window needs none
-    for (int i = 0; i < model_.group_size(); ++i) {
-      const MatrixView rows = view.attention->last_rows(head * model_.group_size() + i, window_);
-      std::vector<double> mean(static_cast<std::size_t>(candidates), 0.0);
-      for (Eigen::Index r = 0; r < rows.rows(); ++r) {
-        for (int at = 0; at < candidates; ++at) {
-          mean[static_cast<std::size_t>(at)] +=
-              static_cast<double>(rows(r, at)) / static_cast<double>(rows.rows());
-        }
-      }
-      mean = smoothed(mean, kernel_, Pool::maximum, candidates);
+    const int group = model().group_size();
+    std::vector<double> scores(cache.tokens.size(), 0.0);
+    for (int i = 0; i < group; ++i) {
+      const MatrixView attention = rows(view, head * group + i);
+      const auto count = static_cast<double>(attention.rows());
+      const std::vector<double> mean =
+          smoothed(sum_of_rows(attention, scored,
+                               [&](double weight, std::size_t) { return weight / count; }),
+                   kernel(), Pool::maximum, scored);
       for (std::size_t at = 0; at < mean.size(); ++at) {
         scores[at] = std::max(scores[at], mean[at] * longest);
       }
     }
     return to_float(scores);
   }
-
- private:
-  ModelInfo model_;
-  int window_;
-  int kernel_;
 };
 }  // namespace
 
@@ -68,22 +59,7 @@ PolicyEntry lavascore() {
       "lavascore+adakv(0)+lava. Within one head it orders entries as snapkv does, but for the "
       "group, "
       "of which the largest counts";
-  entry.parameters = {
-      {.name = "window",
-       .type = ParameterType::count,
-       .default_value = 32.0,
-       .minimum = 1,
-       .maximum = 1e6,
-       .words = {},
-       .meaning = "queries that count, and cache entries at the end that are always kept"},
-      {.name = "kernel",
-       .type = ParameterType::count,
-       .default_value = 7.0,
-       .minimum = 1,
-       .maximum = 1001,
-       .words = {},
-       .meaning = "width of the smoothing in entries, over those before the window",
-       .odd = true}};
+  entry.parameters = {window_parameter(), kernel_parameter(7.0)};
   entry.variants = {{"the paper", "lavascore+adakv(0)+lava"}};
   entry.builder = ScoreBuilder{[](const SpecPart& part, const LayerContext& context) {
                                  return std::make_unique<LavaScore>(part, context.model);

@@ -1,8 +1,8 @@
 // leverage: keys that the others cannot stand in for.
 
+#include "analysis/policy/group_mean.h"
 #include "analysis/policy/leverage_scores.h"
 #include "analysis/policy/policies.h"
-#include "analysis/policy/unrotated_keys.h"
 
 namespace kvloupe::policies {
 
@@ -10,29 +10,25 @@ namespace {
 class LeverageScore : public Score {
  public:
   LeverageScore(const SpecPart& part, const LayerContext& context)
-      : layer_(context.layer),
-        rule_{.sketch = part.count("sketch"),
-              .ridge = part.number("ridge"),
-              .seed = static_cast<std::uint64_t>(part.number("seed"))},
-        keys_(static_cast<std::size_t>(context.model.num_kv_heads), UnrotatedKeys(context.model)) {}
+      : keys_(leverage_of_heads(context,
+                                {.sketch = part.count("sketch"),
+                                 .ridge = part.number("ridge"),
+                                 .seed = static_cast<std::uint64_t>(part.number("seed"))})) {}
 
   void observe(const StepView& view, int head) override {
     const auto index = static_cast<std::size_t>(head);
     keys_[index].observe(view.caches[index]);
   }
-  std::vector<float> score(const StepView& /*view*/, int head) override {
-    const auto& keys = keys_[static_cast<std::size_t>(head)];
-    const Eigen::VectorXd scores = leverage_scores(keys.rows().cast<double>(), rule_, layer_, head);
-    return {scores.data(), scores.data() + scores.size()};
+  std::vector<float> score(const StepView& view, int head) override {
+    const auto index = static_cast<std::size_t>(head);
+    return to_float(keys_[index].scores(0, std::ssize(view.caches[index].tokens)));
   }
   void retain(const StepView&, int head, const HeadDecision& decision) override {
     keys_[static_cast<std::size_t>(head)].retain(decision);
   }
 
  private:
-  int layer_;
-  LeverageRule rule_;
-  std::vector<UnrotatedKeys> keys_;  // [Hk]
+  std::vector<LeverageKeys> keys_;  // [Hk]
 };
 }  // namespace
 

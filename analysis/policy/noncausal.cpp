@@ -3,6 +3,7 @@
 #include "analysis/policy/chunk_attention.h"
 #include "analysis/policy/group_mean.h"
 #include "analysis/policy/policies.h"
+#include "analysis/policy/row_lengths.h"
 #include "analysis/policy/smoothing.h"
 
 namespace kvloupe::policies {
@@ -22,7 +23,7 @@ class NonCausalScore : public Score {
     const MatrixView& values = view.caches[static_cast<std::size_t>(head)].values;
     std::vector<double> scores = chunks_.of(head);
     for (std::size_t i = 0; i < scores.size(); ++i) {
-      scores[i] *= static_cast<double>(values.row(static_cast<Eigen::Index>(i)).norm());
+      scores[i] *= std::sqrt(squared_length(values, static_cast<Eigen::Index>(i)));
     }
     return to_float(smoothed(scores, 3, Pool::mean, static_cast<int>(scores.size())));
   }

@@ -207,9 +207,12 @@ void check_closed_loop(const PolicySpec& spec, bool runs_probe) {
     const PolicyEntry& entry = catalogued(part);
     if (entry.traits.reads_probe) {
       if (runs_probe) continue;
-      throw UsageError("policy: " + part.name +
-                       " reads the context a second time before it evicts; a running model does "
-                       "this in kvloupe-capture run --block all, and for needles in eval");
+      throw UsageError(
+          "policy: " + part.name +
+          " reads the context a second time before it evicts. A running model does this in "
+          "run --block all, for needles in eval, in rescue, and for needles, answers and "
+          "drift in studies. Perplexity is measured while the text is read, and then "
+          "nothing has been evicted yet");
     }
     if (entry.traits.reads_sequence && !names_file(part, entry)) {
       throw UsageError("policy: " + part.name +

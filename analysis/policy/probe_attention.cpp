@@ -8,7 +8,7 @@
 namespace kvloupe {
 
 namespace {
-constexpr int kTileRows = 32;
+constexpr int kTileRows = 96;      // the library lays the keys out anew for each tile
 constexpr float kUnseen = -1e30F;  // a logit whose exponential is 0
 }  // namespace
 

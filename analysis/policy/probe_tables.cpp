@@ -1,5 +1,6 @@
 #include "analysis/policy/probe_tables.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "analysis/error.h"
@@ -14,6 +15,23 @@ std::string how_to_get(const std::string& part, const std::string& file) {
   return "policy: " + part + " needs a probe, a second reading of the context, which " +
          (file.empty() ? "is not there" : file + " does not have") +
          "; capture it again with kvloupe-capture run --probe repeat";
+}
+
+/// What is marked as above all others gets a score that is.
+void put_above_all(std::vector<std::vector<std::vector<float>>>& layers) {
+  float largest = 0.0F;
+  for (const auto& layer : layers) {
+    for (const std::vector<float>& head : layer) {
+      for (const float score : head) {
+        if (score != ProbeTables::kAboveAll) largest = std::max(largest, score);
+      }
+    }
+  }
+  for (auto& layer : layers) {
+    for (std::vector<float>& head : layer) {
+      std::replace(head.begin(), head.end(), ProbeTables::kAboveAll, largest + 1.0F);
+    }
+  }
 }
 
 class ProbeOfTrace : public ProbeSource {
@@ -82,6 +100,7 @@ std::shared_ptr<const KnownScores> ProbeTables::once(const SpecPart& part, Layer
     scores.push_back(of_layer(*info, states, progress));
     windows.push_back(states.model.sliding_window);
   }
+  put_above_all(scores);
   table = std::make_shared<const KnownScores>(std::move(scores), std::move(windows));
   return table;
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -61,6 +62,8 @@ class ProbeTables {
   ProbeTables(const ProbeSource& source, Progress* progress)
       : source_(source), progress_(progress) {}
 
+  /// A score of entries that stay before all others: it becomes the largest of all layers + 1.
+  static constexpr float kAboveAll = std::numeric_limits<float>::infinity();
   /// Scores [Hk] of [E] of a layer.
   using OfLayer = std::function<std::vector<std::vector<float>>(const ProbeInfo&, const LayerProbe&,
                                                                 Progress&)>;

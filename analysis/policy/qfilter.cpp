@@ -1,7 +1,6 @@
 // qfilter: keys that lie where queries point.
 
-#include <Eigen/Eigenvalues>
-
+#include "analysis/policy/main_direction.h"
 #include "analysis/policy/policies.h"
 #include "analysis/policy/query_moments.h"
 
@@ -19,7 +18,7 @@ class QFilterScore : public Score {
     const int group = model_.group_size();
     Eigen::VectorXd filter = Eigen::VectorXd::Zero(model_.head_dim);
     for (int query_head = head * group; query_head < (head + 1) * group; ++query_head) {
-      filter += main_direction(moments_.of(query_head)) / group;
+      filter += filter_of(moments_.of(query_head)) / group;
     }
     const MatrixView& keys = view.caches[static_cast<std::size_t>(head)].keys;
     std::vector<float> scores(static_cast<std::size_t>(keys.rows()));
@@ -30,9 +29,8 @@ class QFilterScore : public Score {
  private:
   /// The first right singular vector of the queries, which are not centred, on the side of their
   /// mean.
-  static Eigen::VectorXd main_direction(const QueryMoments::Sums& sums) {
-    const Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> solver(sums.second);
-    const Eigen::VectorXd direction = solver.eigenvectors().col(sums.second.cols() - 1);
+  static Eigen::VectorXd filter_of(const QueryMoments::Sums& sums) {
+    const Eigen::VectorXd direction = main_direction(sums.second);
     return direction.dot(sums.first) < 0.0 ? Eigen::VectorXd(-direction) : direction;
   }
 

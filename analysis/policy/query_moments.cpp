@@ -23,7 +23,7 @@ Eigen::MatrixXd QueryMoments::Sums::covariance(int correction) const {
 
 QueryMoments::QueryMoments(const ModelInfo& model, Frame frame, int first_token, bool second)
     : model_(model), first_token_(first_token), second_(second) {
-  if (frame == Frame::unrotated) rope_.emplace(model);
+  if (frame == Frame::unrotated) turned_back_.emplace(Rope(model));
   Sums none;
   none.first = Eigen::VectorXd::Zero(model.head_dim);
   if (second) none.second = Eigen::MatrixXd::Zero(model.head_dim, model.head_dim);
@@ -38,9 +38,11 @@ void QueryMoments::observe(const StepView& view, int head) {
     const MatrixView& queries = view.queries[static_cast<std::size_t>(query_head)];
     Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor> rows =
         queries.bottomRows(queries.rows() - skipped).cast<double>();
-    for (Eigen::Index row = 0; rope_ && row < rows.rows(); ++row) {
-      rope_->turn(std::span<double>(rows.row(row).data(), static_cast<std::size_t>(rows.cols())),
-                  -static_cast<double>(view.block.first + skipped + row));
+    TurnedBack::Cursor cursor;
+    for (Eigen::Index row = 0; turned_back_ && row < rows.rows(); ++row) {
+      turned_back_->turn(
+          std::span<double>(rows.row(row).data(), static_cast<std::size_t>(rows.cols())),
+          view.block.first + skipped + row, cursor);
     }
     Sums& sums = sums_[static_cast<std::size_t>(query_head)];
     sums.count += rows.rows();

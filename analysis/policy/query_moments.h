@@ -5,7 +5,7 @@
 
 #include <Eigen/Core>
 
-#include "analysis/metric/rope.h"
+#include "analysis/metric/turned_back.h"
 #include "analysis/policy/policy.h"
 
 namespace kvloupe {
@@ -39,7 +39,7 @@ class QueryMoments {
 
  private:
   ModelInfo model_;
-  std::optional<Rope> rope_;
+  std::optional<TurnedBack> turned_back_;
   int first_token_;
   bool second_;
   std::vector<Sums> sums_;  // [Hq]

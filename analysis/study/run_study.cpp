@@ -105,6 +105,7 @@ std::optional<StudyTask> StudyRun::next(int worker) {
     task.model = absolute(study_.model_path).string();
     task.dtype = study_.dtype;
     task.compact = study_.compact;
+    task.probe = study_.probe;
     task.measures.clear();
     for (const StudyMeasure& one : task_measures()) {
       if (one.task == task.source.task) task.measures.push_back(one.name);

@@ -25,9 +25,9 @@ namespace fs = std::filesystem;
 using json = nlohmann::json;
 
 constexpr Reduce kReduces[] = {Reduce::none, Reduce::steps, Reduce::heads, Reduce::all};
-constexpr const char* kFields[] = {"traces",   "policies", "budgets",   "blocks",
-                                   "measures", "reduce",   "model",     "prompts",
-                                   "tasks",    "dtype",    "positions", "compression"};
+constexpr const char* kFields[] = {"traces",    "policies",    "budgets", "blocks", "measures",
+                                   "reduce",    "model",       "prompts", "tasks",  "dtype",
+                                   "positions", "compression", "probe"};
 constexpr const char* kTaskFields[] = {"task",    "lengths", "depths", "samples",
                                        "needles", "seed",    "tokens", "prompts"};
 constexpr long kMostTokens = 1L << 24U;  // of a generated prompt
@@ -297,8 +297,25 @@ ModelTask task_of(const Fields& fields, const json& value, bool prompts, const f
   return task;
 }
 
+/// Whether the policies can run in a model, in these tasks.
+void check_policies(const Fields& fields, const Study& study) {
+  const bool perplexity =
+      std::any_of(study.tasks.begin(), study.tasks.end(),
+                  [](const ModelTask& task) { return task.task == kPerplexityTask; });
+  for (const PolicySpec& policy : study.policies) {
+    fields.within("policies", [&] { check_closed_loop(policy, !perplexity); });
+    if (!has_trait(policy, &PolicyTraits::reads_probe)) continue;
+    for (const int block : study.blocks) {
+      if (block == kWholePrompt) continue;
+      fields.fail("blocks", policy.text() +
+                                " reads the context a second time before it evicts, so runs read "
+                                "it as one block; write [\"all\"]");
+    }
+  }
+}
+
 void read_runs(const Fields& fields, const fs::path& path, Study& study) {
-  for (const char* field : {"model", "prompts", "dtype", "positions"}) {
+  for (const char* field : {"model", "prompts", "dtype", "positions", "probe"}) {
     if (!fields.has("tasks") && fields.has(field))
       fields.fail(field, "runs in the model need \"tasks\", such as [\"drift\"]");
   }
@@ -321,8 +338,8 @@ void read_runs(const Fields& fields, const fs::path& path, Study& study) {
   if (fields.has("dtype")) study.dtype = fields.word("dtype", {"auto", "f32", "bf16"});
   if (fields.has("positions"))
     study.compact = fields.word("positions", {"original", "compact"}) == "compact";
-  for (const PolicySpec& policy : study.policies)
-    fields.within("policies", [&] { check_closed_loop(policy); });
+  if (fields.has("probe")) study.probe = fields.word("probe", {"repeat", "reread"});
+  check_policies(fields, study);
   std::error_code error;
   if (!fs::is_directory(study.model_path, error)) {
     fields.fail("model", in_quotes(study.model, 200) +

@@ -50,8 +50,9 @@ struct Study {
   std::filesystem::path model_path;
   std::vector<PromptPlace> prompts;  // in the file's order
   std::vector<ModelTask> tasks;
-  std::string dtype = "auto";  // of the runs: auto, f32 or bf16
-  bool compact = false;        // positions of cached entries in the runs
+  std::string dtype = "auto";    // of the runs: auto, f32 or bf16
+  bool compact = false;          // positions of cached entries in the runs
+  std::string probe = "repeat";  // how runs read the context again, for policies that need that
   std::vector<PolicySpec> policies;
   std::vector<Budget> budgets;
   std::vector<int> blocks = {0};                // tokens, or kWholePrompt; 0: the capture's

@@ -73,7 +73,8 @@ std::string to_bytes(const StudyTask& task) {
   out.text(source.prompt.path.string()).number(source.prompt.line).number(source.length);
   out.number(source.depth).number(source.sample).number(source.needles).number(source.seed);
   out.number(source.answer_tokens);
-  out.text(task.model).text(task.dtype).number(task.compact).text(task.budget);
+  out.text(task.model).text(task.dtype).number(task.compact).text(task.probe);
+  out.text(task.budget);
   out.text(task.largest_budget);
   out.number(task.entries).number(task.block).text(task.compression);
   out.number(static_cast<int>(task.reduce));
@@ -105,6 +106,7 @@ StudyTask task_of(const std::string& bytes) {
   task.model = in.text();
   task.dtype = in.text();
   task.compact = in.number<bool>();
+  task.probe = in.text();
   task.budget = in.text();
   task.largest_budget = in.text();
   task.entries = in.number<int>();

@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <system_error>
 
 #include "analysis/error.h"
 #include "analysis/one_line.h"
+#include "analysis/policy/policy_catalog.h"
 #include "analysis/policy/policy_files.h"
 #include "version.h"
 
@@ -42,6 +44,9 @@ constexpr const char* kLaterTables =
 std::vector<std::pair<std::string, std::string>> settings_of(const Study& study) {
   std::vector<std::string> traces, policies, budgets, blocks, files, prompts, tasks;
   for (const PromptPlace& prompt : study.prompts) prompts.push_back(prompt.name);
+  const bool probe = std::any_of(
+      study.policies.begin(), study.policies.end(),
+      [](const PolicySpec& policy) { return has_trait(policy, &PolicyTraits::reads_probe); });
   for (const ModelTask& task : study.tasks) {
     tasks.push_back(fmt::format("{} (lengths [{}], depths [{}], samples {}, needles {}, seed {})",
                                 task.task, fmt::join(task.lengths, ", "),
@@ -53,6 +58,7 @@ std::vector<std::pair<std::string, std::string>> settings_of(const Study& study)
       tasks.back() += fmt::format(" prompts [{}]", fmt::join(own, ", "));
     }
     if (task.task == kAnswerTask) tasks.back() += fmt::format(" tokens {}", task.tokens);
+    if (probe) tasks.back() += " probe " + study.probe;
   }
   for (const StudyTrace& trace : study.traces) traces.push_back(trace.name);
   for (const PolicySpec& policy : study.policies) {

@@ -21,6 +21,7 @@ struct StudyTask {
   std::string model;     // of a task: the folder, and how it runs
   std::string dtype = "auto";
   bool compact = false;
+  std::string probe = "repeat";
   std::string budget;  // as written
   std::string policy;
   int entries = 0;

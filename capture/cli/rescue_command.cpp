@@ -7,12 +7,14 @@
 #include <memory>
 #include <string>
 
+#include "analysis/command_line.h"
 #include "analysis/error.h"
 #include "capture/cli/case_options.h"
 #include "capture/cli/commands.h"
 #include "capture/cli/interrupt.h"
 #include "capture/eval/eval_case.h"
 #include "capture/eval/rescue.h"
+#include "capture/run/probe_kind.h"
 
 namespace kvloupe::capture_cli {
 
@@ -129,6 +131,8 @@ void take_case(RescueOptions& options) {
   request.sequence_name = from.results.string() + " row " + std::to_string(from.row);
   request.number = one.expected;
   request.answer_tokens = one.answer_tokens;
+  const auto probe = probe_words().find(one.probe);
+  if (!request.probe && probe != probe_words().end()) request.probe = probe->second;
 }
 
 int run_rescue(RescueOptions options) {
@@ -202,6 +206,10 @@ void add_rescue(CLI::App& app, Action& action) {
       verb->add_option("--block", request.block, "Prompt tokens that are run at once")
           ->check(CLI::Range(1, 1 << 30))
           ->capture_default_str();
+  add_word_option(*verb, "--probe", request.probe, probe_words(),
+                  "How the model reads the context a second time, for a policy such as kvzip that "
+                  "needs this (default: repeat, or as the evaluation's run did; of a trace, as in "
+                  "the trace); needs --block as long as the context");
   CLI::Option* dtype =
       verb->add_option("--dtype", request.dtype,
                        "Precision of the model: auto is bf16 if the CPU supports it")

@@ -45,6 +45,8 @@ void take_case(const RunOptions& options, CaptureRequest& request) {
   if (!options.has_generate) request.generate = one.answer_tokens;
   if (!options.has_dtype) request.dtype = one.dtype;
   if (one.context_only) request.compression = Compression::context_only;
+  const auto probe = probe_words().find(one.probe);
+  if (!request.probe && probe != probe_words().end()) request.probe = probe->second;
 }
 
 /// The request with the policy the command line names; the full cache is no policy.

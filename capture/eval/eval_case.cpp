@@ -70,6 +70,7 @@ EvalCase eval_case(const EvalCaseRequest& request) {
   result.tokens = task.tokens;
   result.policy = known.policy;
   result.budget = known.budget;
+  result.probe = run.value("probe", "");
   result.block = value_of<int>(settings, "block", path);
   result.dtype = value_of<std::string>(settings, "dtype", path);
   result.positions = settings.value("positions", "original") == "compact" ? Positions::compact

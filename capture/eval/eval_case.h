@@ -20,6 +20,7 @@ struct EvalCase {
   bool context_only = false;  // the evaluation stopped evicting at the question
   int answer_tokens = 1;      // largest number of tokens to generate
   std::string expected;       // the number
+  std::string probe;          // how the policy's run read the context again; empty: it did not
 };
 
 /// What a case is made from again.

@@ -68,6 +68,7 @@ NeedleRuns::NeedleRuns(const RunningModel& model, NeedleTask task, int answer_to
 }
 
 Json NeedleRuns::run(const EvalSetting& setting, const Progress& progress) {
+  if (setting.probe) know_probe(*setting.probe, progress);
   HiddenDrift drift(*model_.transformer, full_);
   const std::string text =
       !setting.budget
@@ -93,7 +94,7 @@ std::string NeedleRuns::answer(const EvalSetting& setting, const Progress& progr
                       twice_ ? &*twice_ : nullptr);
   const auto context = static_cast<std::size_t>(context_only_ ? task_.question_begin : length);
   run.read(std::span(ids).first(context), true, progress, on_hidden);
-  if (model_.probe && !setting.budget) read_again(run, progress);
+  if (model_.probe && !setting.budget) read_again(run, *model_.probe, progress);
   if (context_only_) run.read(std::span(ids).subspan(context), false, progress, on_hidden);
   std::vector<std::int32_t> whole = ids;
   for (int i = 0; i < answer_tokens_; ++i) {
@@ -107,7 +108,18 @@ std::string NeedleRuns::answer(const EvalSetting& setting, const Progress& progr
   return after.substr(std::min(before.size(), after.size()));
 }
 
-void NeedleRuns::read_again(EvalRun& run, const Progress& progress) {
+void NeedleRuns::know_probe(ProbeKind kind, const Progress& progress) {
+  if (probe_ && probe_->info()->kind == probe_name(kind)) return;
+  EvalRun::Options options;
+  options.most_tokens = tokens();
+  options.block = std::min(model_.block, tokens());
+  EvalRun run(*model_.transformer, *model_.info, options);
+  run.read(std::span(task_.tokens.ids).first(static_cast<std::size_t>(task_.question_begin)), false,
+           progress);
+  read_again(run, kind, progress);
+}
+
+void NeedleRuns::read_again(EvalRun& run, ProbeKind kind, const Progress& progress) {
   const std::span<const std::int32_t> ids = task_.tokens.ids;
   if (model_.block < task_.question_begin) {
     throw UsageError(
@@ -115,9 +127,10 @@ void NeedleRuns::read_again(EvalRun& run, const Progress& progress) {
                     "tokens as one block, with --block {} or more",
                     task_.question_begin, tokens()));
   }
-  ProbeInfo probe = make_probe(
-      *model_.probe, ids.first(static_cast<std::size_t>(task_.question_begin)), model_.tokenizer);
+  ProbeInfo probe =
+      make_probe(kind, ids.first(static_cast<std::size_t>(task_.question_begin)), model_.tokenizer);
   check_vocabulary(probe.ids, *model_.config, model_.folder);
+  twice_.reset();
   probe_.emplace(*model_.transformer, *model_.info, std::move(probe), Storage::float32);
   run.read_again(*probe_, progress);
   twice_.emplace(*probe_, nullptr);

@@ -49,7 +49,8 @@ struct RunningModel {
   /// compares with.
   std::int64_t most_shared = std::int64_t{1} << 30;
   std::int64_t most_reference = std::int64_t{1} << 30;
-  /// How the full cache's run reads its context a second time, for policies that need that.
+  /// How the full cache's run reads its context a second time, where it is known that a policy will
+  /// need that; for others a second such run is made.
   std::optional<ProbeKind> probe = {};
 };
 
@@ -71,7 +72,9 @@ class NeedleRuns {
                      const EvalRun::HiddenHook& on_hidden);
 
   /// Reads the context again in a run that holds all of it.
-  void read_again(EvalRun& run, const Progress& progress);
+  void read_again(EvalRun& run, ProbeKind kind, const Progress& progress);
+  /// The same in a run of its own, if that has not been done.
+  void know_probe(ProbeKind kind, const Progress& progress);
 
   const RunningModel& model_;
   NeedleTask task_;

@@ -21,10 +21,13 @@
 #include "analysis/output_file.h"
 #include "analysis/policy/policy.h"
 #include "analysis/policy/policy_catalog.h"
+#include "analysis/policy/sequence_tables.h"
 #include "analysis/replay/follow.h"
 #include "analysis/replay/replay.h"
 #include "analysis/trace/model_fingerprint.h"
+#include "analysis/trace/segments.h"
 #include "analysis/trace/trace_check.h"
+#include "analysis/trace/trace_probe.h"
 #include "capture/eval/eval_run.h"
 #include "capture/eval/first_number.h"
 #include "capture/model/load_transformer.h"
@@ -32,6 +35,7 @@
 #include "capture/run/capture_input.h"
 #include "capture/run/compute.h"
 #include "capture/run/model_description.h"
+#include "capture/run/probe.h"
 #include "capture/tokenizer/read_file.h"
 
 namespace kvloupe {
@@ -168,9 +172,10 @@ class Rescue {
         report_(report),
         config_(read_model_config(request.model)),
         info_(describe_model(config_, request.model)) {
-    check_closed_loop(request.policy);
+    check_closed_loop(request.policy, true);
     check_combination(request.policy);
     read_input();
+    read_probe();
     budget_ = request.budget.resolve(length_);
     check_limits(request.policy, info_, budget_, length_);
     check_limits(parse_policy(kept({})), info_, budget_, length_);
@@ -178,19 +183,20 @@ class Rescue {
     const at::ScalarType type = parse_compute_type(request.dtype, device);
     use_threads(request.threads);
     // What was run is told by content: a prompt or a model of the same name may be another.
-    const Json settings = {{"model", info_.name},
-                           {"fingerprint", model_fingerprint(request.model, progress)},
-                           {"policy", request.policy.text()},
-                           {"budget", budget_},
-                           {"block", request.block},
-                           {"dtype", compute_type_name(type)},
-                           {"tokens", tokens_},
-                           {"prompt", prompt_},
-                           {"prompt_ids", ids_},
-                           {"expect", request.expect   ? Json(*request.expect)
-                                      : request.number ? Json(*request.number)
-                                                       : Json()},
-                           {"answer_tokens", request.answer_tokens}};
+    Json settings = {{"model", info_.name},
+                     {"fingerprint", model_fingerprint(request.model, progress)},
+                     {"policy", request.policy.text()},
+                     {"budget", budget_},
+                     {"block", request.block},
+                     {"dtype", compute_type_name(type)},
+                     {"tokens", tokens_},
+                     {"prompt", prompt_},
+                     {"prompt_ids", ids_},
+                     {"expect", request.expect   ? Json(*request.expect)
+                                : request.number ? Json(*request.number)
+                                                 : Json()},
+                     {"answer_tokens", request.answer_tokens}};
+    if (probe_) settings["probe"] = probe_->kind;
     file_ = std::make_unique<RescueFile>(request.output, settings);
     model_ = std::make_unique<Transformer>(load_transformer(request.model, config_, type, device));
   }
@@ -240,6 +246,10 @@ class Rescue {
       tokens_ = named_tokens(trace, request_.tokens);
       prompt_ = request_.trace->string();
       if (has_tokenizer(request_.model)) tokenizer_ = open_tokenizer(request_.model);
+      if (reads_probe()) {
+        check_probe(request_.policy, trace);
+        probe_ = TraceProbe(trace).info();
+      }
       check_vocabulary(ids_, config_, request_.model);
     } else {
       CaptureRequest wanted;
@@ -255,6 +265,9 @@ class Rescue {
       table.segment = input.tokens.segment;
       table.segment_names = input.tokens.names;
       tokens_ = named_tokens(table, length_, request_.tokens);
+      RunInfo run;
+      run.prompt_length = length_;
+      context_ = question_begin(table, run);
       prompt_ = request_.prompt ? request_.prompt->string() : request_.sequence_name;
     }
     std::erase_if(tokens_, [&](int token) { return token >= length_; });
@@ -281,6 +294,25 @@ class Rescue {
     if (expected_.empty()) {
       throw UsageError("--expect '" + *request_.expect + "': the tokenizer gives no token for it");
     }
+  }
+
+  bool reads_probe() const { return has_trait(request_.policy, &PolicyTraits::reads_probe); }
+
+  /// The second reading of the context, for a policy that needs one.
+  void read_probe() {
+    if (!reads_probe()) return;
+    if (!probe_) {
+      probe_ = make_probe(request_.probe.value_or(ProbeKind::repeat),
+                          std::span(std::as_const(ids_)).first(static_cast<std::size_t>(context_)),
+                          tokenizer_.get());
+    }
+    if (request_.block < probe_->context_end) {
+      throw UsageError(
+          fmt::format("rescue: {} needs the context read a second time before it evicts: run the "
+                      "{} tokens as one block, with --block {} or more",
+                      request_.policy.text(), probe_->context_end, length_));
+    }
+    check_vocabulary(probe_->ids, config_, request_.model);
   }
 
   /// The first of these tokens, until their text ends with the number asked for.
@@ -334,7 +366,8 @@ class Rescue {
     const PolicySpec policy = parse_policy(spec);
     if (!keeps_everything(policy)) {
       const bool full = find_policy(policy.score().name)->traits.keeps_everything;
-      options.loop = ClosedLoop{policy, full ? options.most_tokens : budget_, Positions::original};
+      options.loop = ClosedLoop{policy, full ? options.most_tokens : budget_, Positions::original,
+                                twice_ ? &*twice_ : nullptr};
       options.shared = &recording_;
     }
     return {*model_, info_, options};
@@ -365,6 +398,11 @@ class Rescue {
     options.record = &recording_;
     EvalRun run(*model_, info_, options);
     run.read(ids_, true, progress_);
+    if (probe_) {
+      states_.emplace(*model_, info_, *probe_, Storage::float32);
+      run.read_again(*states_, progress_);
+      twice_.emplace(*states_, nullptr);
+    }
     return says(run);
   }
 
@@ -478,6 +516,7 @@ class Rescue {
       wanted.device = request_.device;
       wanted.threads = request_.threads;
       wanted.attention = AttentionStorage::none;
+      if (probe_) wanted.probe = probe_words().at(probe_->kind);
       struct Silent : CaptureObserver {
         void on_tokens(int, int, int) override {}
         void on_note(const std::string&) override {}
@@ -520,6 +559,10 @@ class Rescue {
   std::vector<int> tokens_;
   std::string prompt_;
   int length_ = 0, budget_ = 0;
+  int context_ = 0;                   // tokens before the question
+  std::optional<ProbeInfo> probe_;    // of a policy that reads the context a second time
+  std::optional<ModelProbe> states_;  // once it is read
+  std::optional<SequenceTables> twice_;
   std::unique_ptr<Tokenizer> tokenizer_;
   std::unique_ptr<RescueFile> file_;
   std::unique_ptr<Transformer> model_;

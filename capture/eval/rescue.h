@@ -10,6 +10,7 @@
 
 #include "analysis/policy/spec.h"
 #include "analysis/progress.h"
+#include "capture/run/probe_kind.h"
 #include "capture/tokenizer/prompt.h"
 
 namespace kvloupe {
@@ -29,6 +30,9 @@ struct RescueRequest {
   int answer_tokens = 4;              // of the answer, without `expect`
   std::string output;
   int block = 128;
+  /// How the context is read a second time, for a policy that needs that: repeat where not said.
+  /// That of a trace is the trace's own.
+  std::optional<ProbeKind> probe;
   std::string dtype = "auto";
   std::string device = "cpu";
   int threads = 0;

@@ -15,9 +15,11 @@
 #include <vector>
 
 #include "analysis/error.h"
+#include "analysis/policy/policy_catalog.h"
 #include "analysis/replay/compresses_at_once.h"
 #include "analysis/replay/drift.h"
 #include "analysis/trace/model_fingerprint.h"
+#include "analysis/trace/trace_probe.h"
 #include "capture/eval/answer_score.h"
 #include "capture/eval/needle_template.h"
 #include "capture/model/load_transformer.h"
@@ -104,6 +106,9 @@ std::vector<StudyValue> by_layer(const Json& run, const char* name) {
 
 EvalSetting setting_of(const StudyTask& task) {
   EvalSetting setting{parse_policy(task.policy), {}};
+  if (has_trait(setting.policy, &PolicyTraits::reads_probe)) {
+    setting.probe = probe_words().at(task.probe);
+  }
   if (task.budget != kFullCache) setting.budget = parse_budget(task.budget);
   return setting;
 }
@@ -262,6 +267,7 @@ fs::path RunWorker::captured(const StudyTask& task, const EvalSetting& setting, 
   request.dtype = task.dtype;
   request.device = device_;
   request.threads = threads_;
+  request.probe = setting.probe;
   if (setting.budget) {
     request.policy = setting.policy;
     request.budget = *setting.budget;
@@ -276,6 +282,13 @@ fs::path RunWorker::captured(const StudyTask& task, const EvalSetting& setting, 
 }
 
 void RunWorker::drift(const StudyTask& task, const EvalSetting& setting, StudyOutcome& outcome) {
+  if (setting.probe && !TraceProbe(*full_trace_).info()) {
+    // The replay beside the run needs one, too.
+    EvalSetting full = EvalSetting::full_cache();
+    full.probe = setting.probe;
+    full_trace_.reset();
+    full_trace_ = std::make_unique<Trace>(captured(task, full, "full.h5"));
+  }
   const Trace closed(captured(task, setting, "closed.h5"));
   const Drift drift = measure_drift(*full_trace_, closed, progress_);
   outcome.at_once = compresses_at_once(closed, 0, {});

@@ -218,6 +218,43 @@ TEST_P(ReplayAgainstNaive, RetainedSetsAndMetricsAgree) {
   RecordProperty("near_ties", std::to_string(near_ties) + " of " + std::to_string(decisions));
 }
 
+// Ties may move places between heads and merge others, but another rule is not a tie.
+TEST(Comparison, SeesThatAnotherRuleMerged) {
+  test::SyntheticTraceOptions options;
+  options.layers = 1;
+  options.query_heads = 4;
+  options.heads = 2;
+  options.head_dim = 8;
+  options.hidden_size = 12;
+  options.prompt_length = 64;
+  options.generated = 4;
+  const test::SyntheticStates made = test::make_synthetic_states(options);
+  const LayerStates states = test::made_layer(made, 0);
+  const auto failure = [&](const char* replayed, const char* said) {
+    Replay fast;
+    fast.policy = parse_policy(said).text();
+    fast.budget = 20;
+    fast.block = 7;
+    fast.blocks = make_blocks(options.prompt_length, options.generated, fast.block);
+    LayerContext context;
+    context.model = made.model;
+    context.output_weights = states.output_weights;
+    context.attention = made.run.attention_scale;
+    context.budget = fast.budget;
+    Progress progress;
+    fast.heads =
+        replay_layer({states, fast.blocks, parse_policy(replayed), context, false}, progress);
+    return naive::compare(fast, 0, states, made.model, context.attention).failure;
+  };
+  const char* spec = "h2o+adakv+kvmerger(auto)";
+  EXPECT_EQ(failure(spec, spec), "");
+  for (const char* other :
+       {"h2o+kvmerger(auto)", "h2o+adakv(0.9)+kvmerger(auto)", "h2o+adakv+kvmerger(auto,heavy=0)",
+        "h2o+adakv+kvmerger(auto,link=chain)", "h2o+adakv+kvmerger(auto,weights=mean)"}) {
+    EXPECT_NE(failure(other, spec), "") << other;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Groups, ReplayAgainstNaive, testing::Values(Model{1}, Model{2}, Model{4}));
 
 // Gemma 2 caps its logits, gpt-oss has sink logits and windows.

@@ -4,6 +4,10 @@
 #include <benchmark/benchmark.h>
 #include <cblas.h>
 
+#include <optional>
+#include <string>
+
+#include "analysis/policy/sequence_tables.h"
 #include "analysis/replay/layer_replay.h"
 #include "tests/naive/naive_replay.h"
 #include "tests/support/made_layer.h"
@@ -103,12 +107,69 @@ BENCHMARK_CAPTURE(replay_large_head, rkv, "rkv")->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(replay_large_head, defensive, "defensive")->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(replay_large_head, vatp, "vatp")->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(replay_large_head, triattention, "triattention")->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(replay_large_head, cakescore, "cakescore")->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(replay_large_head, lavascore, "lavascore")->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(replay_large_head, snapkv_critical, "snapkv+critical")
     ->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(replay_large_head, tova_caote, "tova+caote")->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(replay_large_head, tova_fastcaote, "tova+fastcaote")
     ->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(replay_large_head, expr, "expr(\"rank(attn_last) - rank(cos_anchor)\")")
+    ->Unit(benchmark::kMillisecond);
+
+/// A second reading of the large head's tokens, as many at a time as `part`, after a request of 16
+/// tokens: any states, for only time is measured.
+class MadeProbe : public ProbeSource {
+ public:
+  MadeProbe(const Prepared& prepared, int part) : model_(prepared.context.model) {
+    const Matrix& keys = prepared.states.keys.front();
+    const int length = static_cast<int>(keys.rows());
+    ProbeInfo info;
+    info.kind = "repeat";
+    info.context_end = length;
+    for (int first = 0; first < length; first += part) {
+      const int begin = info.tokens();
+      info.ids.insert(info.ids.end(), static_cast<std::size_t>(part + 16), 0);
+      info.passes.push_back({{begin, info.tokens()}, {first, first + part}});
+    }
+    const auto again = [&](const Matrix& states) {
+      Matrix rows(info.tokens(), states.cols());
+      for (Eigen::Index row = 0; row < rows.rows(); ++row) {
+        rows.row(row) = states.row((row * 7 + 3) % length);
+      }
+      return rows;
+    };
+    states_.model = model_;
+    states_.attention = prepared.context.attention;
+    states_.keys = {keys};
+    states_.own_keys = {again(keys)};
+    for (const Matrix& queries : prepared.states.queries) states_.queries.push_back(again(queries));
+    info_ = info;
+  }
+  const ModelInfo& model() const override { return model_; }
+  const std::optional<ProbeInfo>& info() const override { return info_; }
+  LayerProbe layer(int /*layer*/, LayerProbeParts /*parts*/) const override { return states_; }
+  std::string name() const override { return {}; }
+
+ private:
+  ModelInfo model_;
+  std::optional<ProbeInfo> info_;
+  LayerProbe states_;
+};
+
+/// The scores of the probe, and the replay with them.
+void replay_large_head_probe(benchmark::State& state, const char* spec, int part) {
+  Prepared prepared(large_head(8192), 2048);
+  const MadeProbe probe(prepared, part);
+  const PolicySpec policy = parse_policy(spec);
+  for (auto _ : state) {
+    const SequenceTables tables(probe, nullptr);
+    prepared.context.sequence = &tables;
+    benchmark::DoNotOptimize(prepared.run(policy, false));
+  }
+}
+BENCHMARK_CAPTURE(replay_large_head_probe, kvzip, "kvzip", 2048)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(replay_large_head_probe, kvcompose, "kvcompose", 8192)
     ->Unit(benchmark::kMillisecond);
 
 /// The same head in a model that sees its last 2048 tokens.

@@ -174,6 +174,51 @@ torch::Tensor defensive(const Head& head, const torch::Tensor& queries) {
   return protect_window(torch::max(worst, worst.mean()) * head.values.abs().sum(1));
 }
 
+torch::Tensor cakescore(const Head& head, const torch::Tensor& queries) {
+  const auto rows = attention(queries, head.keys, kWindow);
+  return protect_window(smooth((rows.mean(1) + 200.0 * rows.var(1)).mean(0), 5, false));
+}
+
+torch::Tensor lavascore(const Head& head, const torch::Tensor& queries) {
+  const auto n = head.keys.size(0);
+  const auto mean = attention(queries, head.keys, kWindow).mean(1);  // [G,n]
+  const auto pooled =
+      torch::max_pool1d(mean.view({kGroup, 1, n}), kKernel, 1, kKernel / 2).view({kGroup, n});
+  const auto longest = head.values.slice(0, 0, n - kWindow).abs().sum(1).amax();
+  return protect_window(pooled.amax(0) * longest);
+}
+
+/// The largest attention that a second reading of `keys` pays to each of them: of `part` tokens at
+/// a time after a request of 16, each pass beside `sinks` first keys and its own part, or all keys
+/// where `all`. `rows` queries at a time, as much as fits the processor's cache. [G,T]
+torch::Tensor probe_scores(const torch::Tensor& keys, const torch::Tensor& queries, int part,
+                           int sinks, bool all, int rows) {
+  auto most = torch::zeros({kGroup, kTokens});
+  for (int first = 0; first < kTokens; first += part) {
+    const auto request = torch::arange(16);
+    const auto asked =
+        torch::cat({queries.index_select(1, request), queries.slice(1, first, first + part)}, 1);
+    const auto own =
+        torch::cat({keys.index_select(0, request), keys.slice(0, first, first + part)});
+    const auto context =
+        all ? keys : torch::cat({keys.slice(0, 0, sinks), keys.slice(0, first, first + part)});
+    const int before = all ? first : sinks;
+    for (int from = 0; from < part + 16; from += rows) {
+      const int end = std::min(from + rows, part + 16);
+      const auto seen = torch::cat({context, own.slice(0, 0, end)});
+      auto logits =
+          torch::matmul(asked.slice(1, from, end), seen.t()) / std::sqrt(double{kHeadDim});
+      const auto later = torch::ones({end - from, end - from}, torch::kBool).triu(1);
+      logits.slice(2, seen.size(0) - (end - from))
+          .masked_fill_(later, -std::numeric_limits<float>::infinity());
+      const auto found = torch::softmax(logits, 2).slice(2, before, before + part).amax(1);
+      auto known = most.slice(1, first, first + part);
+      known.copy_(torch::max(known, found));
+    }
+  }
+  return most;
+}
+
 torch::Tensor triattention(const Head& head) {
   constexpr int half = kHeadDim / 2;
   const auto frequency = frequencies().to(torch::kF32);
@@ -213,10 +258,19 @@ void replay_large_head_torch(benchmark::State& state, const std::string& policy)
   const bool sums_chunks = is_one_of({"noncausal", "compactor"});
   const bool sums_queries = is_one_of({"expected", "qfilter", "capkv", "triattention"});
   const bool reads_values =
-      is_one_of({"expected", "lagkv", "cur", "capkv", "dropkv", "defensive", "vatp"});
+      is_one_of({"expected", "lagkv", "cur", "capkv", "dropkv", "defensive", "vatp", "lavascore"});
+  const bool reads_probe = is_one_of({"kvzip", "kvcompose"});
   const bool reads_plain_keys = is_one_of({"leverage", "compactor"});
   for (auto _ : state) {
     Head head;
+    torch::Tensor of_probe;
+    if (policy == "kvzip") {
+      of_probe = probe_scores(all_keys, all_queries, 2048, 4, false, 64).amax(0);
+      of_probe.slice(0, 0, 4).fill_(1.0);
+    } else if (policy == "kvcompose") {
+      // With one head in the layer, the mean over the heads doubles the score.
+      of_probe = 2.0 * probe_scores(all_keys, all_queries, kTokens, 0, true, 64).mean(0);
+    }
     for (int first = 0; first < kTokens; first += kBlock) {
       const auto own_keys = all_keys.slice(0, first, first + kBlock);
       head.keys = torch::cat({head.keys, own_keys});
@@ -243,6 +297,9 @@ void replay_large_head_torch(benchmark::State& state, const std::string& policy)
       if (sums_chunks) {
         const auto logits = torch::matmul(queries, own_keys.t()) / std::sqrt(double{kHeadDim});
         head.received = torch::cat({head.received, torch::softmax(logits, 2).sum(1).mean(0)});
+      }
+      if (reads_probe) {
+        head.received = torch::cat({head.received, of_probe.slice(0, first, first + kBlock)});
       }
       if (n <= kBudget) continue;
       torch::Tensor scores = head.received;
@@ -274,6 +331,10 @@ void replay_large_head_torch(benchmark::State& state, const std::string& policy)
         scores = rkv(head, queries);
       } else if (policy == "defensive") {
         scores = defensive(head, queries);
+      } else if (policy == "cakescore") {
+        scores = cakescore(head, queries);
+      } else if (policy == "lavascore") {
+        scores = lavascore(head, queries);
       } else if (policy == "vatp") {
         scores = head.received * head.values.abs().sum(1);
       } else if (policy == "triattention") {
@@ -306,6 +367,10 @@ BENCHMARK_CAPTURE(replay_large_head_torch, defensive, "defensive")->Unit(benchma
 BENCHMARK_CAPTURE(replay_large_head_torch, vatp, "vatp")->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(replay_large_head_torch, triattention, "triattention")
     ->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(replay_large_head_torch, cakescore, "cakescore")->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(replay_large_head_torch, lavascore, "lavascore")->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(replay_large_head_torch, kvzip, "kvzip")->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(replay_large_head_torch, kvcompose, "kvcompose")->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace kvloupe

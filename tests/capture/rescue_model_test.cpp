@@ -53,12 +53,12 @@ class RescueTest : public testing::Test {
     return "";
   }
   /// What the model generates in a capture with that policy in its cache.
-  std::string says(const std::string& policy, const std::string& budget) const {
+  std::string says(const std::string& policy, const std::string& budget, int block = 64) const {
     CaptureRequest wanted;
     wanted.model = kAssets / "demo-model";
     wanted.prompt = kAssets / "prompts" / "needle.txt";
     wanted.target = folder_ / "closed.h5";
-    wanted.block = 64;
+    wanted.block = block;
     wanted.generate = 2;
     wanted.dtype = "f32";
     wanted.storage = Storage::float32;
@@ -146,6 +146,54 @@ TEST_F(RescueTest, FindsHeadsThatAreEnoughAndNoneTooMany) {
     EXPECT_NEAR(again["runs"][spec]["logprob"].get<double>(), one["logprob"].get<double>(), 1e-3)
         << spec;
   }
+}
+
+TEST_F(RescueTest, APolicyThatReadsTheContextTwiceDoesSoBeforeItEvicts) {
+  constexpr int kBlock = 600;  // all of the prompt
+  RescueRequest wanted = request("kvzip", "r.json");
+  wanted.budget = parse_budget("4%");
+  wanted.block = kBlock;
+  const Json results = run(wanted);
+  EXPECT_EQ(results["settings"]["probe"], "repeat");
+  EXPECT_NE(results["policy"]["logprob"], results["full"]["logprob"]);
+  EXPECT_EQ(results["policy"]["says"].get<std::string>(), says("kvzip", "4%", kBlock));
+  EXPECT_TRUE(results["drop"]["all"].contains("gain"));
+  EXPECT_EQ(results["predicted"]["heads"].size(), 16U);
+  // As many runs as any policy has, each with the scores of the one reading.
+  for (const auto& [spec, one] : results["runs"].items()) {
+    if (!spec.starts_with("kvzip+keep")) continue;
+    EXPECT_EQ(says(spec, "4%", kBlock) == results["expected"]["text"].get<std::string>(),
+              one["right"].get<bool>())
+        << spec;
+    break;
+  }
+
+  // A trace brings its own reading.
+  CaptureRequest full;
+  full.model = kAssets / "demo-model";
+  full.prompt = kAssets / "prompts" / "needle.txt";
+  full.target = folder_ / "full.h5";
+  full.block = 64;
+  full.dtype = "f32";
+  full.attention = AttentionStorage::none;
+  capture(full);
+  RescueRequest traced = wanted;
+  traced.prompt.reset();
+  traced.trace = folder_ / "full.h5";
+  traced.output = folder_ / "t.json";
+  EXPECT_THAT(problem(traced), HasSubstr("needs a probe"));
+  full.probe = ProbeKind::reread;
+  capture(full);
+  const Json read_again = run(traced);
+  EXPECT_EQ(read_again["settings"]["probe"], "reread");
+  wanted.probe = ProbeKind::reread;
+  wanted.output = folder_ / "again.json";
+  const Json same = run(wanted);
+  EXPECT_EQ(same["policy"], read_again["policy"]);
+  EXPECT_NE(same["policy"]["logprob"], results["policy"]["logprob"]);
+
+  wanted.block = 64;
+  EXPECT_THAT(problem(wanted), HasSubstr("as one block, with --block"));
 }
 
 TEST_F(RescueTest, WhatCannotBeRescuedIsSaidInOneLine) {

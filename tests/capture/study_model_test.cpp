@@ -101,6 +101,69 @@ class RunStudyTest : public testing::Test {
   std::string said_;
 };
 
+TEST_F(RunStudyTest, PoliciesThatReadTheContextTwiceGiveTheEvaluationsValues) {
+  const auto write = [&](const std::string& blocks, const std::string& tasks) {
+    write_file(folder_ / "study.json",
+               R"({"model": "model", "dtype": "f32", "prompts": ["long.txt", "set.jsonl"],
+                   "policies": ["tova", "kvzip+global", "kvcompose"], "budgets": ["30%", "100%"],
+                   "probe": "reread", "compression": "context-only", "blocks": )" +
+                   blocks + ", \"tasks\": [" + tasks + "]}");
+  };
+  const std::string needle =
+      R"({"task": "needle", "lengths": [200], "depths": [50], "samples": 2, "seed": 3})";
+  write("[\"all\"]", needle + R"(, {"task": "answer", "prompts": ["set.jsonl"], "tokens": 4},
+                                 {"task": "drift", "prompts": ["long.txt"]})");
+  ASSERT_EQ(failure(), "");
+  const auto all = values();
+  EvalRequest request;
+  request.model = kModel;
+  request.policies = {parse_policy("tova"), parse_policy("kvzip+global"),
+                      parse_policy("kvcompose")};
+  request.budgets = {parse_budget("30%"), parse_budget("100%")};
+  request.samples = 2;
+  request.seed = 3;
+  request.block = 200;
+  request.dtype = "f32";
+  request.probe = ProbeKind::reread;
+  request.compression = Compression::context_only;
+  request.lengths = {200};
+  request.depths = {50.0};
+  request.output = (folder_ / "needle.json").string();
+  Progress progress;
+  int compared = 0;
+  const EvalResults results = evaluate(request, progress, {});
+  for (const auto& line : results.runs()) {
+    const auto value = [&](const std::string& measure) {
+      return all.at(
+          {measure, line["policy"].get<std::string>(), line["budget"].get<std::string>(),
+           "needle: 200 tokens, depth 50 %, sample " + std::to_string(line["sample"].get<int>())});
+    };
+    EXPECT_EQ(value("needle_found"), line["correct"].get<bool>() ? 1.0 : 0.0);
+    if (line["budget"] == "full") continue;
+    double sum = 0.0;
+    for (const auto& layer : line["hidden_distance"]) sum += layer.get<double>();
+    EXPECT_NEAR(
+        value("needle_hidden_distance") * static_cast<double>(line["hidden_distance"].size()), sum,
+        1e-6 * (1.0 + sum));
+    compared += line["budget"] == "30%" && sum > 0.0 ? 1 : 0;
+  }
+  EXPECT_EQ(compared, 3 * 2);
+  // What was kept at the context's end is what the replay of the same reading keeps.
+  for (const char* policy : {"kvzip+global", "kvcompose"}) {
+    EXPECT_EQ(all.at({"drift_agreement", policy, "30%", "drift: long.txt"}), 1.0);
+    EXPECT_GT(all.at({"drift_output_distance", policy, "30%", "drift: long.txt"}), 0.0);
+  }
+  const std::string before = csv();
+  run();
+  EXPECT_EQ(csv(), before);
+
+  write("[32, \"all\"]", needle);
+  EXPECT_THAT(failure("other.sqlite"),
+              HasSubstr("blocks: kvzip+global reads the context a second"));
+  write("[\"all\"]", R"({"task": "perplexity", "lengths": [150]})");
+  EXPECT_THAT(failure("other.sqlite"), HasSubstr("Perplexity is measured while the text is read"));
+}
+
 TEST_F(RunStudyTest, ValuesAreThoseOfTheEvaluation) {
   run();
   EXPECT_THAT(said_, HasSubstr("32 items, 0 of them done before"));

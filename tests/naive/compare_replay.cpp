@@ -14,6 +14,7 @@ namespace kvloupe::naive {
 namespace {
 constexpr double kShareTolerance = 2e-4;
 constexpr double kNoShare = 1e-36;
+constexpr double kReceivedTolerance = 1e-5;  // of attention received, sums of shares in float32
 
 /// Metrics agree to float32 rounding, relative to the size of what is added up.
 std::string compare_measures(const QueryHeadMetrics& fast, const Measures& naive) {
@@ -49,6 +50,79 @@ bool same_merges(const std::vector<Merge>& fast, const std::vector<NaiveMerge>& 
                               [&](const NaiveMerge& b) { return same(a, b); });
          });
 }
+
+/// How far a naive score may be from the bar that float32 takes it to the bar's other side.
+double tolerance_of(const PolicySpec& policy, const HeadStep& twin, double score) {
+  double largest = 0.0;
+  for (const auto& [token, other] : twin.scores) largest = std::max(largest, std::abs(other));
+  const double of_sum = kScoreTolerance * largest;
+  if (!are_shares(policy) || !twin.second_scores.empty()) return of_sum;
+  // Below the smallest float32 all are equal.
+  const double bar = std::fmax(std::abs(twin.threshold), std::abs(twin.layer_threshold));
+  return std::min(of_sum, kShareTolerance * std::fmax(std::abs(score), bar) + kNoShare);
+}
+
+/// Ties that change what is merged. What merges follows from more than the scores:
+/// - Under adakv a tie between two heads moves a place from one to the other, and with one place
+///   more or less a head merges other entries.
+/// - Of entries that have received equal attention, rounding says which are heavy.
+/// Each head is decided with all numbers of places that scores near the layer's threshold allow,
+/// and with its equally heavy entries as the fast replay has them. Only what comes out exactly as
+/// there counts as a tie; the twin then goes on from it.
+class MergingTies {
+ public:
+  MergingTies(const PolicySpec& policy, NaiveReplay& naive)
+      : policy_(policy), naive_(naive), merges_(policy.find("kvmerger") != nullptr) {}
+
+  void settle(int head, const std::set<int>& retained, const std::vector<Merge>& merges,
+              HeadStep& twin) {
+    const int own = twin.quota;
+    own_ += own;
+    if (!merges_ || twin.scores.empty()) {
+      least_ += own;
+      most_ += own;
+      return;
+    }
+    std::set<int> light;  // what the fast one merges is not heavy there
+    for (const Merge& merge : merges) light.insert(merge.from.begin(), merge.from.end());
+    const auto [least, most] =
+        naive_.possible_quotas(twin, tolerance_of(policy_, twin, twin.layer_threshold));
+    std::vector<int> fitting;
+    std::set<int> hint;
+    for (const bool as_heavy : {false, true}) {
+      if (!fitting.empty()) break;
+      if (as_heavy) hint = light;
+      // More places never leave fewer entries.
+      for (int quota = std::max(least, static_cast<int>(retained.size())); quota <= most; ++quota) {
+        const HeadStep other = naive_.decide_again(head, quota, hint, kReceivedTolerance);
+        if (other.retained == retained && same_merges(merges, other.merges)) {
+          fitting.push_back(quota);
+        }
+        if (other.retained.size() > retained.size()) break;
+      }
+    }
+    if (fitting.empty()) {  // no tie: the comparison will say what differs
+      fitting.push_back(own);
+      hint.clear();
+    }
+    const int taken = *std::min_element(fitting.begin(), fitting.end(), [&](int a, int b) {
+      return std::abs(a - own) < std::abs(b - own);
+    });
+    near_ties_ += std::abs(taken - own) + (hint.empty() ? 0 : 1);
+    least_ += fitting.front();
+    most_ += fitting.back();
+    twin = naive_.decide_again(head, taken, hint, kReceivedTolerance);
+  }
+  /// Whether the heads' places can add up to the layer's.
+  bool add_up() const { return least_ <= own_ && own_ <= most_; }
+  int near_ties() const { return near_ties_; }
+
+ private:
+  const PolicySpec& policy_;
+  NaiveReplay& naive_;
+  bool merges_;
+  int own_ = 0, least_ = 0, most_ = 0, near_ties_ = 0;
+};
 }  // namespace
 
 Comparison compare(const Replay& fast, int layer, const LayerStates& states, const ModelInfo& model,
@@ -59,9 +133,10 @@ Comparison compare(const Replay& fast, int layer, const LayerStates& states, con
   naive.know(known);
   for (int step = 0; step < static_cast<int>(fast.blocks.size()); ++step) {
     const Block& block = fast.blocks[static_cast<std::size_t>(step)];
-    const std::vector<HeadStep> expected = naive.step(block);
+    std::vector<HeadStep> expected = naive.step(block);
+    MergingTies ties(policy, naive);
     for (int head = 0; head < model.num_kv_heads; ++head) {
-      const HeadStep& twin = expected[static_cast<std::size_t>(head)];
+      HeadStep& twin = expected[static_cast<std::size_t>(head)];
       const HeadReplay& replay = *fast.find(layer, head);
       const auto where = [&](const std::string& what) {
         return fmt::format("{}, budget {}, block {}: {} at layer {}, head {}, step {}", fast.policy,
@@ -74,6 +149,7 @@ Comparison compare(const Replay& fast, int layer, const LayerStates& states, con
       }
       const auto kept = fast.retained_at(replay, step);
       const std::set<int> retained(kept.begin(), kept.end());
+      ties.settle(head, retained, fast.merges_at(replay, step), twin);
       double largest = 0.0;
       for (const auto& [token, score] : twin.scores) largest = std::max(largest, std::abs(score));
       if (!twin.scores.empty()) result.decisions += static_cast<long>(twin.cache.size());
@@ -94,14 +170,8 @@ Comparison compare(const Replay& fast, int layer, const LayerStates& states, con
           const double own = std::abs(twin.second_scores.at(token) - twin.second_threshold);
           margin = std::fmin(margin, own * (largest / second));
         }
-        double tolerance = kScoreTolerance * largest;
-        if (are_shares(policy)) {
-          const double own = std::abs(twin.scores.at(token));
-          const double bar = std::fmax(std::abs(twin.threshold), std::abs(twin.layer_threshold));
-          // Below the smallest float32 all are equal.
-          tolerance = std::min(tolerance, kShareTolerance * std::fmax(own, bar) + kNoShare);
-          if (!twin.second_scores.empty()) tolerance = kScoreTolerance * largest;
-        }
+        const double tolerance =
+            twin.scores.empty() ? 0.0 : tolerance_of(policy, twin, twin.scores.at(token));
         if (!(margin <= tolerance) || twin.protected_tokens.count(token) == 1 ||
             (retained.size() != twin.retained.size() && !shared)) {
           result.failure =
@@ -129,6 +199,13 @@ Comparison compare(const Replay& fast, int layer, const LayerStates& states, con
         }
       }
     }
+    if (!ties.add_up()) {
+      result.failure =
+          fmt::format("{}, budget {}, block {}: the heads' places of layer {}, step {}",
+                      fast.policy, fast.budget, fast.block, layer, step);
+      return result;
+    }
+    result.near_ties += ties.near_ties();
   }
   return result;
 }

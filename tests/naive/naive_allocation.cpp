@@ -80,4 +80,25 @@ std::vector<int> NaiveReplay::quotas(std::vector<HeadStep>& steps, int budget) c
   return count;
 }
 
+std::pair<int, int> NaiveReplay::possible_quotas(const HeadStep& step, double tolerance) const {
+  const SpecPart* adakv = policy_.find("adakv");
+  if (adakv == nullptr || adakv->word("mode") == "mix" || std::isnan(step.layer_threshold)) {
+    return {step.quota, step.quota};
+  }
+  std::vector<std::pair<bool, double>> own;  // protected, score: best first
+  for (const int token : step.cache) {
+    own.emplace_back(step.protected_tokens.count(token) == 1, step.scores.at(token));
+  }
+  std::sort(own.rbegin(), own.rend());
+  const auto near = [&](int place) {
+    return std::abs(own[place].second - step.layer_threshold) <= tolerance;
+  };
+  int pinned = std::max(floor_of(adakv->number("safeguard"), layer_budget(blocks_.back())), 1);
+  pinned = std::max<int>(pinned, static_cast<int>(step.protected_tokens.size()));
+  int least = step.quota, most = step.quota;
+  while (least > pinned && near(least - 1)) --least;
+  while (most < static_cast<int>(own.size()) && near(most)) ++most;
+  return {least, most};
+}
+
 }  // namespace kvloupe::naive

@@ -60,6 +60,16 @@ std::vector<NaiveMerge> NaiveReplay::kvmerger(int head, const std::set<int>& kep
     return std::pair(received_[head].at(a), a) > std::pair(received_[head].at(b), b);
   });
   const int heavy = std::min<int>(part.share("heavy", n), static_cast<int>(old.size()));
+  if (heavy > 0 && !light_.empty()) {
+    const double border = received_[head].at(old[heavy - 1]);
+    const auto first = std::find_if(old.begin(), old.end(), [&](int token) {
+      return received_[head].at(token) <= border + light_difference_;
+    });
+    const auto end = std::find_if(first, old.end(), [&](int token) {
+      return received_[head].at(token) < border - light_difference_;
+    });
+    std::stable_partition(first, end, [&](int token) { return light_.count(token) == 0; });
+  }
   std::vector<int> candidates;
   for (const int token : std::set<int>(old.begin() + heavy, old.end())) {
     if (kept_apart.count(token) == 0) candidates.push_back(token);

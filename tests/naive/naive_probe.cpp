@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <tuple>
 
 namespace kvloupe::naive {
@@ -71,7 +72,7 @@ HeadScores kvzip(const ProbeInfo& probe, const LayerProbe& states, int sinks, bo
   }
   for (std::vector<double>& own : scores) {
     for (int token = 0; keep && token < std::min(sinks, probe.context_end); ++token) {
-      own[token] = 1.0;
+      own[token] = plus ? std::numeric_limits<double>::infinity() : 1.0;
     }
   }
   return scores;
@@ -111,12 +112,22 @@ HeadScores kvcompose(const ProbeInfo& probe, const LayerProbe& states, bool valu
 }
 
 std::vector<HeadScores> extended(std::vector<HeadScores> layers, int tokens) {
-  double most = 1.0;
+  double most = 0.0;
+  bool above = false;
   for (const HeadScores& layer : layers) {
     for (const std::vector<double>& head : layer) {
-      for (const double score : head) most = std::max(most, score);
+      for (const double score : head) {
+        above = above || std::isinf(score);
+        if (!std::isinf(score)) most = std::max(most, score);
+      }
     }
   }
+  for (HeadScores& layer : layers) {
+    for (std::vector<double>& head : layer) {
+      for (double& score : head) score = std::isinf(score) ? most + 1.0 : score;
+    }
+  }
+  most = std::max(above ? most + 1.0 : most, 1.0);
   for (HeadScores& layer : layers) {
     for (std::vector<double>& head : layer) head.resize(tokens, most);
   }

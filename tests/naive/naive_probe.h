@@ -9,12 +9,14 @@ namespace kvloupe::naive {
 /// Scores of one layer by plain loops in double, [Hk] of [E].
 using HeadScores = std::vector<std::vector<double>>;
 
-/// KVzip: the first `sinks` tokens are 1 where `keep`; KVzip+ where `plus`.
+/// KVzip: the first `sinks` tokens are 1 where `keep`; KVzip+ where `plus`, with
+/// infinity for these.
 HeadScores kvzip(const ProbeInfo& probe, const LayerProbe& states, int sinks, bool keep, bool plus);
 /// KVCompose: times ‖v‖ where `values`, the mean over the heads added where `mean`.
 HeadScores kvcompose(const ProbeInfo& probe, const LayerProbe& states, bool values, bool mean);
 
-/// With what the scores do not cover, up to `tokens`: the largest of all layers, at least 1.
+/// With what the scores do not cover, up to `tokens`: the largest of all layers, at least 1. What
+/// is infinite becomes the largest of the others + 1.
 std::vector<HeadScores> extended(std::vector<HeadScores> layers, int tokens);
 
 /// How many of the tokens before `end` each head of each layer holds, [L][Hk], if all share

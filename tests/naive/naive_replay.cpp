@@ -550,6 +550,7 @@ std::vector<HeadStep> NaiveReplay::step(const Block& block) {
     group_by_chunks(steps);
     quota = quotas(steps, budget);
   }
+  before_ = {caches_, received_, merged_, {}};
   for (int head = 0; head < heads; ++head) {
     HeadStep& one = steps[head];
     for (const int token : one.dropped) {
@@ -557,27 +558,46 @@ std::vector<HeadStep> NaiveReplay::step(const Block& block) {
       one.protected_tokens.erase(token);
     }
     quota[head] += beside_budget(head);
+    one.quota = quota[head];
+    before_.steps.push_back(one);
     if (!full && static_cast<int>(one.retained.size()) > quota[head]) {
       evict(head, block, quota[head], one);
     }
   }
   // Only now: aggregate=layer reads the caches of other heads.
-  before_ = {caches_, received_, merged_, quota, {}};
   for (int head = 0; head < heads; ++head) {
-    before_.protected_tokens.push_back(steps[head].protected_tokens);
     carry_out(head, steps[head].merges);
     keep(head, steps[head].retained);
   }
   return steps;
 }
 
-void NaiveReplay::adopt(int head, const std::set<int>& retained) {
+void NaiveReplay::restore(int head) {
   caches_[head] = before_.caches[head];
   received_[head] = before_.received[head];
   merged_[head] = before_.merged[head];
+}
+
+HeadStep NaiveReplay::decide_again(int head, int quota, const std::set<int>& light,
+                                   double difference) {
+  restore(head);
+  light_ = light;
+  light_difference_ = difference;
+  HeadStep step = before_.steps[head];
+  step.quota = quota;
+  if (static_cast<int>(step.retained.size()) > quota) evict(head, blocks_.back(), quota, step);
+  carry_out(head, step.merges);
+  keep(head, step.retained);
+  light_.clear();
+  return step;
+}
+
+void NaiveReplay::adopt(int head, const std::set<int>& retained) {
+  restore(head);
+  const HeadStep& step = before_.steps[head];
   std::vector<NaiveMerge> merges;
   if (policy_.find("kvmerger") != nullptr) {
-    merges = kvmerger(head, before_.protected_tokens[head], before_.quotas[head]);
+    merges = kvmerger(head, step.protected_tokens, step.quota);
   }
   std::erase_if(merges, [&](const NaiveMerge& merge) { return retained.count(merge.into) == 0; });
   if (policy_.find("cam") != nullptr) merges = cam(head, retained);

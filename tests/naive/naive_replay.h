@@ -8,6 +8,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "analysis/policy/spec.h"
@@ -39,6 +40,7 @@ struct HeadStep {
   std::map<int, double> second_scores;  // of critical's second stage; empty without
   double second_threshold = std::numeric_limits<double>::quiet_NaN();
   double layer_threshold = std::numeric_limits<double>::quiet_NaN();  // adakv: of the whole layer
+  int quota = 0;                                                      // places that the head has
   std::vector<NaiveMerge> merges;
 };
 
@@ -70,6 +72,14 @@ class NaiveReplay {
   /// Goes on from this retained set of the step just made instead: where a tie in float32 fell the
   /// other way.
   void adopt(int head, const std::set<int>& retained);
+  /// Decides the step just made once more for this head, as if it had this many places, and goes on
+  /// from there. Of entries that are equally heavy for kvmerger but for this difference in
+  /// attention received, the heavy ones are first sought among those that are not in `light`.
+  HeadStep decide_again(int head, int quota, const std::set<int>& light = {},
+                        double difference = 0.0);
+  /// Fewest and most places that adakv may give a head where scores that are as near as this to the
+  /// layer's threshold count on either side.
+  std::pair<int, int> possible_quotas(const HeadStep& step, double tolerance) const;
   /// Of the query at `token` against all it sees of the prefix, with these entries kept, and the
   /// one that this query saw in the cache and no later one does.
   Measures measure(int query_head, int token, const std::set<int>& retained) const;
@@ -165,6 +175,8 @@ class NaiveReplay {
   /// ones.
   std::vector<int> quotas(std::vector<HeadStep>& steps, int budget) const;
 
+  /// The head's cache as it was before the last step's eviction.
+  void restore(int head);
   /// What stays of a head's cache when `quota` may: fills the rest of `step`.
   void evict(int head, const Block& block, int quota, HeadStep& step) const;
 
@@ -184,7 +196,7 @@ class NaiveReplay {
   int layer_;
   PolicySpec policy_;
   int budget_;
-  std::vector<Block> blocks_;  // so far
+  std::vector<Block> blocks_;                    // so far
   int window_;                                   // W; 0 where it hides nothing of the sequence
   std::vector<std::vector<int>> caches_;         // [Hk]
   std::vector<std::vector<int>> present_;        // [Hk]: when the last step's queries ran
@@ -195,9 +207,10 @@ class NaiveReplay {
     std::vector<std::vector<int>> caches;
     std::vector<std::map<int, double>> received;
     std::vector<std::map<int, Merged>> merged;
-    std::vector<int> quotas;
-    std::vector<std::set<int>> protected_tokens;
-  } before_;  // the last step's eviction
+    std::vector<HeadStep> steps;  // before anything was evicted
+  } before_;                      // the last step's eviction
+  std::set<int> light_;           // see decide_again()
+  double light_difference_ = 0.0;
   const KnownLayer* known_ = nullptr;
 };
 
