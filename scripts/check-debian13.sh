@@ -21,7 +21,7 @@ fail() {
 grep -q "\"name\": \"$preset\"" CMakePresets.json || fail "preset '$preset': unknown; CMakePresets.json names them"
 
 finish() {
-  for mounted in dev/shm proc; do
+  for mounted in dev/pts dev/shm proc; do
     ! mountpoint -q "$root/$mounted" || umount "$root/$mounted"
   done
 }
@@ -40,8 +40,11 @@ if [ ! -f "$root/etc/complete" ]; then
   touch "$root/etc/complete"
 fi
 mount -t proc proc "$root/proc"
-mkdir -p "$root/dev/shm" "$root$place"
+mkdir -p "$root/dev/shm" "$root/dev/pts" "$root$place"
 mount -t tmpfs tmpfs "$root/dev/shm"
+# A test completes command lines in a terminal.
+mount -t devpts -o newinstance,ptmxmode=0666 devpts "$root/dev/pts"
+ln -sf pts/ptmx "$root/dev/ptmx"
 cp /etc/resolv.conf "$root/etc/resolv.conf"
 inside() {
   chroot "$root" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 \

@@ -112,7 +112,7 @@ TEST_F(HandoutTest, HoldsTheTextWithItsNumbersTheFiguresAndTheSource) {
   EXPECT_THAT(fonts, HasSubstr("Inter"));
   EXPECT_THAT(fonts, HasSubstr("JetBrains"));
   EXPECT_THAT(fonts, Not(HasSubstr(" no  "))) << "a font is not embedded:\n" << fonts;
-  EXPECT_THAT(content(path("l.pdf")), HasSubstr("https://arxiv.org/abs/2309.17453"));
+  EXPECT_THAT(about("l.pdf", "pdfinfo -url"), HasSubstr("https://arxiv.org/abs/2309.17453"));
 }
 
 TEST_F(HandoutTest, IsTheSameEveryTime) {
