@@ -26,17 +26,16 @@ struct Placed {
 /// Lays tokens out, words unbroken where a line can hold them; stops when the callback says false.
 void flow(const TokenText& tokens, const Style& style, double width, int first, int last,
           const std::function<bool(const Placed&)>& place) {
-  const auto& [text, breaks, special] = tokens;
   constexpr double margin = 2.0;
   constexpr double gap = 0.4;  // a hairline of paper between grounds
   const double right = width - margin;
   const double space = style.fonts->width(" ", Font::mono, style.text);
   const auto lead_of = [&](std::size_t t) {
-    const std::size_t letters = text[t].find_first_not_of(' ');
+    const std::size_t letters = tokens.text[t].find_first_not_of(' ');
     return letters == std::string::npos ? 0.0 : static_cast<double>(letters) * space;
   };
   const auto width_of = [&](std::size_t t) {
-    return std::max(1.5, style.fonts->width(text[t], Font::mono, style.text) - lead_of(t));
+    return std::max(1.5, style.fonts->width(tokens.text[t], Font::mono, style.text) - lead_of(t));
   };
   double x = margin;
   int line = 0;
@@ -48,7 +47,7 @@ void flow(const TokenText& tokens, const Style& style, double width, int first, 
       double word = placed.lead + placed.width;
       if (placed.lead > 0) {
         for (std::size_t next = t + 1; next <= static_cast<std::size_t>(last); ++next) {
-          if (lead_of(next) > 0 || breaks[next - 1] || special[next]) break;
+          if (lead_of(next) > 0 || tokens.breaks[next - 1] || tokens.special[next]) break;
           word += gap + width_of(next);
           if (word > right - margin) break;
         }
@@ -65,7 +64,7 @@ void flow(const TokenText& tokens, const Style& style, double width, int first, 
     placed.width = std::min(placed.width, right - margin);
     if (!place(placed)) return;
     x = placed.x + placed.width + gap;
-    if (breaks[t]) {
+    if (tokens.breaks[t]) {
       x = margin;
       ++line;
     }

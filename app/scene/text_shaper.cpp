@@ -172,6 +172,8 @@ struct TextShaper::Impl {
   std::map<int, hb_font_t*> fonts;
   hb_buffer_t* buffer = hb_buffer_create();
 
+  Impl(ChooseFace choose_face, FindFace find_face)
+      : choose(std::move(choose_face)), find(std::move(find_face)) {}
   ~Impl() {
     for (auto& [face, font] : fonts) hb_font_destroy(font);
     hb_buffer_destroy(buffer);

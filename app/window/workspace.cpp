@@ -427,6 +427,8 @@ template <class... Each>
 struct Overloaded : Each... {
   using Each::operator()...;
 };
+template <class... Each>
+Overloaded(Each...) -> Overloaded<Each...>;  // clang 14 needs it
 }  // namespace
 
 void Workspace::perform(const Action& action) {
