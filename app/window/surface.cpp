@@ -10,7 +10,10 @@
 #include <imgui.h>
 
 #include <algorithm>
+#include <array>
+#include <cfloat>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "analysis/error.h"
@@ -19,6 +22,14 @@
 
 namespace kvloupe::window {
 
+namespace {
+#if IMGUI_VERSION_NUM >= 18700
+constexpr bool kQueuesPointer = false;  // it has a queue of its own
+#else
+constexpr bool kQueuesPointer = true;
+#endif
+}  // namespace
+
 struct Surface::Impl {
   GLFWwindow* window = nullptr;
   bool offscreen = false;
@@ -26,28 +37,55 @@ struct Surface::Impl {
   GLuint framebuffer = 0, colour = 0;
   std::function<void(std::vector<std::string>)> drop;
   InputQueue input;
+  // What the frame sees of the pointer, by way of the queue.
+  std::optional<ImVec2> pointer;
+  std::array<bool, 5> buttons{};  // ImGui knows five
 
   static Impl& of(GLFWwindow* window) {
     return *static_cast<Impl*>(glfwGetWindowUserPointer(window));
   }
-  /// Keys and characters by way of the queue; the rest as ImGui's backend has it.
-  void take_keys() {
+  /// Keys, characters and the pointer by way of the queue; the rest as ImGui's backend has it.
+  void take_input() {
     glfwSetKeyCallback(window, [](GLFWwindow* source, int key, int scancode, int action, int mods) {
-      if (key > 0) of(source).input.push({key, scancode, action, mods, 0});
+      if (key > 0) of(source).input.push(KeyEvent{key, scancode, action, mods, 0});
     });
     glfwSetCharCallback(window, [](GLFWwindow* source, unsigned character) {
-      of(source).input.push({0, 0, GLFW_PRESS, 0, character});
+      of(source).input.push(KeyEvent{0, 0, GLFW_PRESS, 0, character});
+    });
+    if (!kQueuesPointer) return;
+    glfwSetMouseButtonCallback(window, [](GLFWwindow* source, int button, int action, int) {
+      of(source).input.push(PointerEvent{button, action == GLFW_PRESS});
+    });
+    glfwSetCursorPosCallback(window, [](GLFWwindow* source, double x, double y) {
+      of(source).input.push(PointerEvent{-1, false, x, y});
     });
   }
-  void give_keys() {
-    input.next_frame(ImGui::GetIO().WantTextInput, [this](const KeyEvent& event) {
-      if (event.key == 0) {
-        ImGui_ImplGlfw_CharCallback(window, event.character);
-      } else {
-        ImGui_ImplGlfw_KeyCallback(window, event.key, event.scancode, event.action,
-                                   event.modifiers);
-      }
-    });
+  void give_input() {
+    input.next_frame(ImGui::GetIO().WantTextInput,
+                     {[this](const KeyEvent& event) {
+                        if (event.key == 0) {
+                          ImGui_ImplGlfw_CharCallback(window, event.character);
+                        } else {
+                          ImGui_ImplGlfw_KeyCallback(window, event.key, event.scancode,
+                                                     event.action, event.modifiers);
+                        }
+                      },
+                      [this](const PointerEvent& event) {
+                        if (event.button < 0) {
+                          pointer =
+                              ImVec2(static_cast<float>(event.x), static_cast<float>(event.y));
+                        } else if (static_cast<std::size_t>(event.button) < buttons.size()) {
+                          buttons[static_cast<std::size_t>(event.button)] = event.down;
+                        }
+                      }});
+  }
+  /// After the backend, which asks where the pointer is now: that may be ahead of the buttons.
+  void place_pointer() const {
+    if (!kQueuesPointer) return;
+    ImGuiIO& io = ImGui::GetIO();
+    std::copy(buttons.begin(), buttons.end(), io.MouseDown);
+    // The backend leaves the place out where the window is neither in front nor pointed at.
+    if (pointer && io.MousePos.x > -FLT_MAX) io.MousePos = *pointer;
   }
 
   void make_target() {
@@ -147,7 +185,7 @@ Surface::Surface(const Options& options) : impl_(std::make_unique<Impl>()) {
       if (const Impl& self = Impl::of(window); self.drop) self.drop({paths, paths + count});
     });
     ImGui_ImplGlfw_InitForOpenGL(s.window, true);
-    s.take_keys();
+    s.take_input();
   }
   ImGui_ImplOpenGL3_Init("#version 330 core");
 }
@@ -217,8 +255,9 @@ void Surface::begin_frame() {
     io.DisplaySize = {static_cast<float>(impl_->width), static_cast<float>(impl_->height)};
     io.DeltaTime = 1.0F / 60.0F;
   } else {
-    impl_->give_keys();
+    impl_->give_input();
     ImGui_ImplGlfw_NewFrame();
+    impl_->place_pointer();
   }
   ImGui::NewFrame();
 }

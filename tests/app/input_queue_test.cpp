@@ -8,6 +8,8 @@
 #define GLFW_INCLUDE_NONE
 #include <GLFW/glfw3.h>
 
+#include <fmt/format.h>
+
 #include <cctype>
 #include <string>
 
@@ -19,21 +21,25 @@ using testing::ElementsAre;
 class InputQueueTest : public testing::Test {
  protected:
   void tap(int key, int modifiers = 0) {
-    queue.push({key, 0, GLFW_PRESS, modifiers, 0});
-    queue.push({key, 0, GLFW_RELEASE, modifiers, 0});
+    queue.push(KeyEvent{key, 0, GLFW_PRESS, modifiers, 0});
+    queue.push(KeyEvent{key, 0, GLFW_RELEASE, modifiers, 0});
   }
   void type(const std::string& text) {
     for (const char c : text) {
       const int key = std::toupper(c);
-      queue.push({key, 0, GLFW_PRESS, 0, 0});
-      queue.push({0, 0, GLFW_PRESS, 0, static_cast<unsigned>(c)});
-      queue.push({key, 0, GLFW_RELEASE, 0, 0});
+      queue.push(KeyEvent{key, 0, GLFW_PRESS, 0, 0});
+      queue.push(KeyEvent{0, 0, GLFW_PRESS, 0, static_cast<unsigned>(c)});
+      queue.push(KeyEvent{key, 0, GLFW_RELEASE, 0, 0});
     }
   }
-  /// "K" pressed, "k" released, "'k" the character; "C" and "c": Control.
+  void move(double x) { queue.push(PointerEvent{-1, false, x, 0.0}); }
+  void press() { queue.push(PointerEvent{GLFW_MOUSE_BUTTON_LEFT, true}); }
+  void release() { queue.push(PointerEvent{GLFW_MOUSE_BUTTON_LEFT, false}); }
+  /// "K" pressed, "k" released, "'k" the character; "C" and "c": Control; "@3" the pointer at 3,
+  /// "[" its button pressed, "]" released.
   std::string frame(bool typing = false) {
     std::string seen;
-    queue.next_frame(typing, [&](const KeyEvent& event) {
+    const auto key = [&](const KeyEvent& event) {
       if (event.key == 0) {
         seen += std::string("'") + static_cast<char>(event.character);
       } else {
@@ -44,7 +50,11 @@ class InputQueueTest : public testing::Test {
                     ? static_cast<char>(std::tolower(static_cast<unsigned char>(name)))
                     : name;
       }
-    });
+    };
+    const auto pointer = [&](const PointerEvent& event) {
+      seen += event.button < 0 ? fmt::format("@{}", event.x) : event.down ? "[" : "]";
+    };
+    queue.next_frame(typing, {key, pointer});
     return seen;
   }
   InputQueue queue;
@@ -60,9 +70,9 @@ TEST_F(InputQueueTest, ATapWithinOneFrameIsDownForAFrame) {
 }
 
 TEST_F(InputQueueTest, WhatFollowsAShortcutWaitsForWhatItOpens) {
-  queue.push({GLFW_KEY_LEFT_CONTROL, 0, GLFW_PRESS, 0, 0});
+  queue.push(KeyEvent{GLFW_KEY_LEFT_CONTROL, 0, GLFW_PRESS, 0, 0});
   tap('K', GLFW_MOD_CONTROL);
-  queue.push({GLFW_KEY_LEFT_CONTROL, 0, GLFW_RELEASE, GLFW_MOD_CONTROL, 0});
+  queue.push(KeyEvent{GLFW_KEY_LEFT_CONTROL, 0, GLFW_RELEASE, GLFW_MOD_CONTROL, 0});
   type("ab");
   EXPECT_EQ(frame(), "CK");
   EXPECT_EQ(frame(), "");
@@ -91,7 +101,8 @@ TEST_F(InputQueueTest, ATwiceTappedKeyIsTwoPresses) {
   tap(GLFW_KEY_BACKSPACE);
   int presses = 0;
   for (int i = 0; i < 16; ++i) {
-    queue.next_frame(true, [&](const KeyEvent& event) { presses += event.action == GLFW_PRESS; });
+    queue.next_frame(
+        true, {[&](const KeyEvent& event) { presses += event.action == GLFW_PRESS; }, nullptr});
   }
   EXPECT_EQ(presses, 2);
 }
@@ -108,10 +119,45 @@ TEST_F(InputQueueTest, EnterIsSeenBeforeWhatIsTypedNext) {
 }
 
 TEST_F(InputQueueTest, HeldKeysRepeatAsTheyCome) {
-  queue.push({'D', 0, GLFW_PRESS, 0, 0});
-  queue.push({'D', 0, GLFW_REPEAT, 0, 0});
-  queue.push({'D', 0, GLFW_REPEAT, 0, 0});
+  queue.push(KeyEvent{'D', 0, GLFW_PRESS, 0, 0});
+  queue.push(KeyEvent{'D', 0, GLFW_REPEAT, 0, 0});
+  queue.push(KeyEvent{'D', 0, GLFW_REPEAT, 0, 0});
   EXPECT_EQ(frame(true), "DDD");
+}
+
+TEST_F(InputQueueTest, ADragWithinOneFrameIsSeenFromPressToRelease) {
+  move(10);
+  press();
+  move(20);
+  move(30);
+  release();
+  move(40);
+  EXPECT_EQ(frame(), "@10[");
+  EXPECT_EQ(frame(), "@20@30") << "still down where it is let go";
+  EXPECT_EQ(frame(), "]");
+  EXPECT_EQ(frame(), "@40");
+  EXPECT_TRUE(queue.empty());
+}
+
+TEST_F(InputQueueTest, ADoubleClickWithinOneFrameIsTwoClicks) {
+  for (int i = 0; i < 2; ++i) {
+    press();
+    release();
+  }
+  EXPECT_EQ(frame(), "[");
+  EXPECT_EQ(frame(), "]");
+  EXPECT_EQ(frame(), "[");
+  EXPECT_EQ(frame(), "]");
+}
+
+TEST_F(InputQueueTest, AClickWaitsForTheKeyBeforeIt) {
+  queue.push(KeyEvent{GLFW_KEY_LEFT_CONTROL, 0, GLFW_PRESS, 0, 0});
+  tap('K', GLFW_MOD_CONTROL);
+  press();
+  EXPECT_EQ(frame(), "CK");
+  EXPECT_EQ(frame(), "");
+  EXPECT_EQ(frame(), "");
+  EXPECT_EQ(frame(), "k[");
 }
 
 }  // namespace
