@@ -7,9 +7,11 @@
 #include "app/figure/figures/figure_catalog.h"
 #include "app/request/figure_service.h"
 #include "tests/fuzz/fuzz_target.h"
+#include "tests/fuzz/text_heap.h"
 
 KVLOUPE_FUZZ_TARGET(figure) {
   using namespace kvloupe;
+  if (!fuzz::text_heaps_are_sound(input)) return;
   using namespace kvloupe::figure;
   const request::FigureMaker maker(std::make_shared<const Trace>(fuzz::as_file(input, "trace.h5")));
   static const TextMetrics fonts;

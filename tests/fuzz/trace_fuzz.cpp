@@ -1,13 +1,16 @@
-// A trace: everything in it is read, and a policy is replayed on it; with a probe, one that reads it.
+// A trace: everything in it is read, and a policy is replayed on it; with a probe, one that reads
+// it.
 
 #include <algorithm>
 
 #include "analysis/replay/replay.h"
 #include "analysis/trace/trace_probe.h"
 #include "tests/fuzz/fuzz_target.h"
+#include "tests/fuzz/text_heap.h"
 
 KVLOUPE_FUZZ_TARGET(trace) {
   using namespace kvloupe;
+  if (!fuzz::text_heaps_are_sound(input)) return;
   const Trace trace(fuzz::as_file(input, "trace.h5"));
   for (int layer = 0; layer < trace.model().num_layers; ++layer) {
     for (int head = 0; head < trace.model().num_heads; ++head) {
