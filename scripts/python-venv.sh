@@ -16,6 +16,7 @@ install_packages() {
 
 make_shared_venv() {
   local folder=build/torch lock
+  mkdir -p build
   exec {lock}>build/torch.lock
   flock $lock # another script may be at it
   if [ "$(cat "$folder/installed" 2> /dev/null)" != "${shared_packages[*]}" ]; then

@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
 # Tests the Python package in a virtual environment under build/: scripts/test-python.sh [PYTEST OPTIONS]
+# With --prepare it only makes the environment.
 # Needs a build in build/ and the Python Package Index (torch and transformers: some gigabytes, once).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/python-venv.sh
 make_venv build/python transformers==5.23.0 tokenizers==0.23.3 \
   sentencepiece==0.2.3 pandas==3.1.1 nbformat==5.11.1 nbclient==0.11.0 ipykernel==7.4.0
+[ "${1:-}" != --prepare ] || exit 0
 exec build/python/bin/python -m pytest -q capture/python/tests "$@"
