@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -37,7 +38,7 @@ class Catalog {
 
  private:
   std::vector<Entry> entries_;
-  bool read_ = false;
+  std::atomic<bool> read_ = false;  // by any thread
 };
 
 }  // namespace kvloupe
