@@ -1,11 +1,11 @@
-# Files compiled several at a time: headers and templates are then read and made once for all of them, which halves
-# the time of a cold build. For builds beside the normal one only, which compiles each file alone and so finds what
+# Files compiled several at a time: headers and templates are then read and made once for all of them, which about
+# halves the time of a cold build. For builds beside the normal one only, which compiles each file alone and so finds what
 # a file forgets to include.
 option(KVLOUPE_TOGETHER "Compile several files at a time (for a second build, such as that with sanitizers)" OFF)
 
-# kvloupe_compile_together(TARGET GROUPS n [ALONE FILE ...]): in n groups. A file's group depends on its name alone, so
-# that a new file changes its own group only. Names in anonymous namespaces must differ within a group: give such a
-# file another name for its things, or let it stand in ALONE (a regular expression for its path).
+# kvloupe_compile_together(TARGET GROUPS n [ALONE PATTERN ...]): in n groups. A file's group depends on its name alone, so
+# that a new file changes its own group only. Names in anonymous namespaces must differ within a group: rename one, or
+# let a file be compiled alone, by a regular expression for its path.
 function(kvloupe_compile_together target)
   if(NOT KVLOUPE_TOGETHER)
     return()

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "tests/fuzz/fuzz_target.h"
+#include "tests/fuzz/text_heap.h"
 
 namespace kvloupe::fuzz {
 namespace {
@@ -51,6 +52,33 @@ TEST_P(Corpus, SavedInputsAreReadOrRefused) {
     ++read;
   }
   EXPECT_GT(read, 0);
+}
+
+TEST(TextHeaps, OnlyAnObjectLargerThanItsHeapIsLeftOut) {
+  int heaps = 0, damaged = 0;
+  for (const Saved& input : saved_inputs("trace")) {
+    SCOPED_TRACE(input.name);
+    const bool good = input.name.starts_with("good");
+    EXPECT_EQ(text_heaps_are_sound(input.bytes), good);
+    if (!good) continue;
+    const std::size_t heap = input.bytes.find("GCOL");
+    if (heap == std::string::npos) continue;
+    ++heaps;
+    // The first object's size, behind the heap's header (16) and the object's index and references
+    // (8).
+    for (int byte = 0; byte < 8; ++byte) {
+      std::string changed = input.bytes;
+      changed[heap + 24 + static_cast<std::size_t>(byte)] = '\x5f';
+      // 0x5f bytes, in place of a dozen, fit into the heap; what follows is then read as objects.
+      if (byte > 1) damaged += !text_heaps_are_sound(changed);
+    }
+    // Cut anywhere, a file is judged without reading beyond its end.
+    for (std::size_t size = 0; size < input.bytes.size(); size += 7) {
+      text_heaps_are_sound(std::string_view(input.bytes).substr(0, size));
+    }
+  }
+  EXPECT_GT(heaps, 0);
+  EXPECT_EQ(damaged, 6 * heaps);
 }
 
 TEST_P(Corpus, MutationsAreReadOrRefused) {

@@ -11,8 +11,8 @@
 
 KVLOUPE_FUZZ_TARGET(figure) {
   using namespace kvloupe;
-  if (!fuzz::text_heaps_are_sound(input)) return;
   using namespace kvloupe::figure;
+  if (!fuzz::text_heaps_are_sound(input)) return;
   const request::FigureMaker maker(std::make_shared<const Trace>(fuzz::as_file(input, "trace.h5")));
   static const TextMetrics fonts;
   FileOptions options;
