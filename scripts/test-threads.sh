@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the tests of replays, jobs and the window with the thread sanitizer and runs them:
 #   scripts/test-threads.sh [CTEST OPTIONS]
-# About 20 minutes on two idle cores from nothing. docs/reliability.md states the last result.
+# The build takes 20 minutes of processor time from nothing. docs/reliability.md states the last result.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/setup.sh
