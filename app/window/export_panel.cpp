@@ -292,7 +292,8 @@ void ExportPanel::draw(const PanelContext& c, const Tile& tile) {
   ImGui::Dummy({0, c.px(4)});
   ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, {c.px(8), c.px(8)});
   const bool wide = size.x > c.px(640);
-  ImGui::BeginChild("##controls", {wide ? c.px(kControls) : 0.0F, 0});
+  ImGui::BeginChild("##controls", {wide ? c.px(kControls) : 0.0F, 0}, false,
+                    ImGuiWindowFlags_NavFlattened);
   draw_controls(c, tile);
   ImGui::EndChild();
   appeared_ = false;

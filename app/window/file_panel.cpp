@@ -144,7 +144,8 @@ bool FilePanel::draw(const Fonts& fonts, const WindowColours& colours) {
     ImGui::PopStyleColor();
   }
   ImGui::PopFont();
-  ImGui::BeginChild("##list", {0, -ImGui::GetFrameHeightWithSpacing()}, false);
+  ImGui::BeginChild("##list", {0, -ImGui::GetFrameHeightWithSpacing()}, false,
+                    ImGuiWindowFlags_NavFlattened);
   if (folder_.has_parent_path() && folder_ != folder_.root_path() && ImGui::Selectable("↑  ..")) {
     list(folder_.parent_path());
     path_ = folder_.string() + "/";

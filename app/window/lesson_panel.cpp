@@ -275,7 +275,7 @@ void draw_lesson_panel(const PanelContext& c, LessonPlayer& lessons, bool folded
   // A page turned is read from its top.
   ImGui::PushID(lessons.page());
   ImGui::BeginChild("##text", {width + c.px(12), text_height}, false,
-                    c.keyboard ? ImGuiWindowFlags_None : ImGuiWindowFlags_NoNavInputs);
+                    c.keyboard ? ImGuiWindowFlags_NavFlattened : ImGuiWindowFlags_NoNavInputs);
   ImGui::PushTextWrapPos(width);
   draw_text(c, lessons, width);
   if (has_task && together) {

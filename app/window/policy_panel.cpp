@@ -353,7 +353,7 @@ void draw_policy_panel(const PanelContext& c, PolicyEditors& editors) {
   const float readouts = line * (c.state.policy_b_on ? 10.0F : 9.0F) + c.px(40);
   const bool fits = ImGui::GetContentRegionAvail().y > readouts + c.px(200);
   ImGui::BeginChild("##policies", {0, fits ? -readouts : 0.0F}, false,
-                    c.keyboard ? 0 : ImGuiWindowFlags_NoNavInputs);
+                    c.keyboard ? ImGuiWindowFlags_NavFlattened : ImGuiWindowFlags_NoNavInputs);
   draw_budget(c, editors.budget, trace->run().prompt_length, trace->run().block_size);
   ImGui::Dummy({0, c.px(4)});
   heading(c, "Policy A", c.colours().retained, false);

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 #include <imgui.h>
+#include <imgui_internal.h>
 
 #include <algorithm>
 
@@ -247,7 +248,10 @@ void draw_token_lines(const PanelContext& c, TokenText& text) {
   const auto colour = c.state.token_colour == "score"   ? TokenText::Colour::score
                       : c.state.token_colour == "heads" ? TokenText::Colour::heads
                                                         : TokenText::Colour::fate;
-  ImGui::BeginChild("##tokens", {0, 0}, false, ImGuiWindowFlags_NoNavInputs);
+  // Arrows pass the tokens by, which have keys of their own.
+  ImGui::BeginChild("##tokens", {0, 0}, false,
+                    ImGuiWindowFlags_NoNavInputs | ImGuiWindowFlags_NavFlattened);
+  ImGui::PushItemFlag(ImGuiItemFlags_NoNav, true);
   const TokenText::Output out =
       text.draw(c.results.trace_key(),
                 {.fonts = c.fonts,
@@ -269,6 +273,7 @@ void draw_token_lines(const PanelContext& c, TokenText& text) {
     c.state.selection.token = out.clicked;
     c.ask(ExplainToken{ImGui::GetIO().MousePos});
   }
+  ImGui::PopItemFlag();
   ImGui::EndChild();
 }
 

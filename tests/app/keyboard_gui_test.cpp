@@ -1,0 +1,184 @@
+// The window without a mouse: the arrows reach every control that the pointer finds.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <imgui.h>
+#include <imgui_internal.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+
+#define GLFW_INCLUDE_NONE
+#include <GLFW/glfw3.h>
+
+#include "tests/app/fake_demo.h"
+#include "tests/app/virtual_display.h"
+#include "tests/app/window_driver.h"
+#include "tests/support/synthetic_trace.h"
+#include "tests/support/temporary_folder.h"
+
+namespace kvloupe::test {
+namespace {
+
+constexpr const char* kLesson = R"(# What a cache holds
+
+Keys and values.
+
+## A budget
+
+```view
+{"tiles": [{"view": "filmstrip"}], "budget": "50%"}
+```
+
+There are {{tokens | int}} tokens.
+
+```task
+Make the budget smaller than 10 %.
+when: budget < 0.1
+```
+)";
+
+class Keyboard : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (const std::string problem = need_display(); !problem.empty()) GTEST_SKIP() << problem;
+    std::filesystem::create_directories(demo_.places().assets / "lessons");
+    std::ofstream(demo_.places().assets / "lessons" / "01-cache.md") << kLesson;
+    driver_ = std::make_unique<WindowDriver>(1280, 800,
+                                             window::Workspace::Host{.demo = demo_.places()});
+    driver().settle();
+  }
+  void open_trace() {
+    driver().workspace.state = window::default_state();
+    const auto path = folder_.path() / "small.h5";
+    SyntheticTraceOptions options;
+    options.layers = 3;
+    options.clusters = 4;
+    write_synthetic_trace(path, options);
+    driver().workspace.open(path.string());
+    driver().settle();
+    ASSERT_EQ(driver().workspace.notice, "");
+  }
+  WindowDriver& driver() { return *driver_; }
+  static ImGuiContext& context() { return *ImGui::GetCurrentContext(); }
+
+  ImGuiID after(int key) {
+    driver().key(key);
+    driver().frames(2);
+    return context().NavId;
+  }
+
+  /// Line by line, as a reader goes: from the top down, and on each line to its end and back.
+  std::set<ImGuiID> reached_by_arrows() {
+    after(GLFW_KEY_DOWN);  // out of a field, which takes the other arrows
+    std::set<ImGuiID> above;
+    while (above.insert(after(GLFW_KEY_UP)).second) {
+    }
+    std::set<ImGuiID> reached;
+    for (ImGuiID id = context().NavId; id != 0 && reached.insert(id).second;
+         id = after(GLFW_KEY_DOWN)) {
+      for (const int key : {GLFW_KEY_RIGHT, GLFW_KEY_LEFT}) {
+        ImGuiID here = context().NavId;
+        for (ImGuiID next = after(key); next != here; next = after(key)) {
+          here = next;
+          reached.insert(here);
+        }
+      }
+    }
+    return reached;
+  }
+
+  /// What the pointer finds that can be used, and where. Not in plots and texts of tokens, which
+  /// have keys of their own for everything.
+  std::map<ImGuiID, ImVec2> found_by_pointer(const ImGuiWindow* whole) {
+    std::map<ImGuiID, ImVec2> found;
+    const ImRect place = whole->OuterRectClipped;
+    constexpr float kStepX = 12.0F;  // finer than any control is wide
+    constexpr float kStepY = 8.0F;   // and high
+    for (float y = place.Min.y + 2; y < place.Max.y; y += kStepY) {
+      for (float x = place.Min.x + 2; x < place.Max.x; x += kStepX) {
+        ImGui::GetIO().MousePos = {x, y};
+        driver().surface.begin_frame();
+        driver().workspace.frame();
+        driver().surface.drop_frame();  // nobody looks
+        const ImGuiWindow* window = context().HoveredWindow;
+        if (context().HoveredId == 0 || context().HoveredIdDisabled || window == nullptr) continue;
+        if (window->RootWindow == whole && (window->Flags & ImGuiWindowFlags_NoNavInputs) == 0)
+          found.emplace(context().HoveredId, ImVec2{x, y});
+      }
+    }
+    driver().move(-1, -1);
+    return found;
+  }
+
+  /// Of the window that has the keyboard. Returns its name.
+  std::string expect_all_reached() {
+    driver().frames(2);
+    if (context().NavWindow == nullptr) {
+      ADD_FAILURE() << "nothing has the keyboard";
+      return "";
+    }
+    const ImGuiWindow* whole = context().NavWindow->RootWindow;
+    const std::set<ImGuiID> reached = reached_by_arrows();
+    EXPECT_EQ(context().NavWindow->RootWindow, whole) << "the arrows left " << whole->Name;
+    // First the keyboard, then the pointer, and the keyboard still there: what is found by one is
+    // what the other could reach.
+    const auto found = found_by_pointer(whole);
+    EXPECT_GE(found.size(), 3U) << whole->Name;
+    for (const auto& [id, place] : found) {
+      EXPECT_TRUE(reached.contains(id))
+          << "the control at " << place.x << ", " << place.y << " of " << whole->Name;
+    }
+    return whole->Name;
+  }
+
+  FakeDemo demo_;
+  TemporaryFolder folder_;
+  std::unique_ptr<WindowDriver> driver_;
+};
+
+TEST_F(Keyboard, ArrowsReachEveryControlOfAPanel) {
+  open_trace();
+  std::set<std::string> panels;
+  for (int panel = 1; panel <= 3; ++panel) {
+    for (int i = 0; i < panel; ++i) driver().key(GLFW_KEY_F6);
+    panels.insert(expect_all_reached());
+    driver().key(GLFW_KEY_ESCAPE);
+  }
+  EXPECT_EQ(panels.size(), 3U);
+}
+
+TEST_F(Keyboard, ArrowsReachEveryControlOfALesson) {
+  driver().workspace.open_lesson("01-cache");
+  driver().settle();
+  driver().key(GLFW_KEY_PAGE_DOWN);
+  driver().settle();
+  for (int i = 0; i < 4; ++i) driver().key(GLFW_KEY_F6);
+  EXPECT_EQ(expect_all_reached(), "##lesson");
+}
+
+TEST_F(Keyboard, ArrowsReachEveryControlOfTheStartPage) {
+  expect_all_reached();
+}
+
+TEST_F(Keyboard, ArrowsReachEveryControlOfASheet) {
+  open_trace();
+  std::set<std::string> sheets;
+  for (const int key : {GLFW_KEY_O, GLFW_KEY_E, GLFW_KEY_N, GLFW_KEY_R}) {
+    SCOPED_TRACE(std::string("Ctrl ") + static_cast<char>(key));
+    driver().key(key, true);
+    driver().settle();
+    sheets.insert(expect_all_reached());
+    driver().key(GLFW_KEY_ESCAPE);
+    driver().key(GLFW_KEY_ESCAPE);
+    driver().settle();
+  }
+  EXPECT_GE(sheets.size(), 3U);  // a capture and a closed loop share one
+}
+
+}  // namespace
+}  // namespace kvloupe::test
