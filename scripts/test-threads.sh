@@ -9,7 +9,8 @@ scripts/setup.sh
 still=()
 setarch -R true 2>/dev/null && still=(setarch -R)
 "${still[@]}" scripts/build.sh tsan test_analysis_fast test_figure_fast test_app_fast test_app_gui
-suites=ReplayTest,LayerStatesCacheTest,LargeLayer,MeasureReplay,ExprReplay,SweepTest,StudyTest,ItemQueue
-suites+=,ReplayServiceTest,FigureServiceTest,JobQueue,InputQueueTest,CaptureJob,Window,WindowTest,ClosedLoopSheet
-suites+=,LessonPanel,Follow,RealEvents
+suites=ParallelLoop,ParallelLoopDeathTest,ReplayTest,LayerStatesCacheTest,LargeLayer,MeasureReplay,ExprReplay,SweepTest
+suites+=,StudyTest,ItemQueue,ReplayServiceTest,FigureServiceTest,JobQueue,InputQueueTest,CaptureJob,Window,WindowTest
+suites+=,WindowCompression,ClosedLoopSheet,LessonPanel,Follow,RealEvents,Keyboard,SmallScreen,StartPage,Cause
+suites+=,Presentation,Scripts
 exec "${still[@]}" ctest --test-dir build-tsan --output-on-failure --parallel "$(nproc)" -R "^(${suites//,/|})\\." "$@"

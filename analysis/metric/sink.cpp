@@ -1,7 +1,6 @@
 #include "analysis/metric/sink.h"
 
 #include <fmt/format.h>
-#include <tbb/parallel_for.h>
 
 #include <algorithm>
 #include <cmath>
@@ -9,6 +8,7 @@
 #include <vector>
 
 #include "analysis/metric/attention.h"
+#include "analysis/parallel_loop.h"
 
 namespace kvloupe {
 
@@ -77,7 +77,7 @@ Matrix sink_strengths(const Trace& trace, int token, Progress& progress) {
   const int heads = trace.model().num_heads;
   Matrix strengths(trace.model().num_layers, heads);
   progress.set_total(strengths.size());
-  tbb::parallel_for(0, static_cast<int>(strengths.size()), [&](int i) {
+  parallel_loop(0, static_cast<int>(strengths.size()), [&](int i) {
     progress.check();
     strengths(i / heads, i % heads) = sink_strength(trace, i / heads, i % heads, token, progress);
     progress.advance();
@@ -163,7 +163,7 @@ Matrix dropped_token_errors(const Trace& trace, int token, std::span<const int> 
   const int heads = trace.model().num_heads;
   Matrix errors(trace.model().num_layers, heads);
   progress.set_total(errors.size());
-  tbb::parallel_for(0, static_cast<int>(errors.size()), [&](int i) {
+  parallel_loop(0, static_cast<int>(errors.size()), [&](int i) {
     progress.check();
     errors(i / heads, i % heads) =
         static_cast<float>(dropped_token_error(trace, i / heads, i % heads, token, queries));

@@ -1,12 +1,12 @@
 #include "analysis/replay/layer_loop.h"
 
 #include <tbb/info.h>
-#include <tbb/parallel_for.h>
 #include <tbb/task_arena.h>
 
 #include <algorithm>
 
 #include "analysis/cache/one_blas_thread.h"
+#include "analysis/parallel_loop.h"
 
 namespace kvloupe {
 
@@ -21,7 +21,7 @@ void for_layers(std::size_t count, const LayerLoop& loop,
   const OneBlasThread one_thread;
   const HeadLoop for_heads = [](int heads, const std::function<void(int)>& of_head) {
     // Isolated: a thread that waits for this layer's heads must not start another layer.
-    tbb::this_task_arena::isolate([&] { tbb::parallel_for(0, heads, of_head); });
+    tbb::this_task_arena::isolate([&] { parallel_loop(0, heads, of_head); });
   };
   const int cores = tbb::info::default_concurrency();
   // Threads of the pool serve all loops, whoever started them; which comes first, the arena says.
@@ -34,7 +34,7 @@ void for_layers(std::size_t count, const LayerLoop& loop,
     const std::size_t at_once =
         loop.most_at_once > 0 ? static_cast<std::size_t>(loop.most_at_once) : count;
     for (std::size_t begin = 0; begin < count; begin += at_once) {
-      tbb::parallel_for(
+      parallel_loop(
           begin, std::min(begin + at_once, count),
           [&](std::size_t index) {
             if (index != first) body(index, for_heads);
