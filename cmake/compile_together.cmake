@@ -1,16 +1,17 @@
 # Files compiled several at a time: headers and templates are then read and made once for all of them, which about
-# halves the time of a cold build. For builds beside the normal one only, which compiles each file alone and so finds what
-# a file forgets to include.
-option(KVLOUPE_TOGETHER "Compile several files at a time (for a second build, such as that with sanitizers)" OFF)
+# halves the time of a cold build. For builds beside the normal one, which compiles each file alone and so finds what a
+# file forgets to include.
+set(KVLOUPE_TOGETHER OFF CACHE STRING "What is compiled several files at a time: OFF, tests (their files), or ON (all)")
+set_property(CACHE KVLOUPE_TOGETHER PROPERTY STRINGS OFF tests ON)
 
-# kvloupe_compile_together(TARGET GROUPS n [ALONE PATTERN ...]): in n groups. A file's group depends on its name alone, so
-# that a new file changes its own group only. Names in anonymous namespaces must differ within a group: rename one, or
-# let a file be compiled alone, by a regular expression for its path.
+# kvloupe_compile_together(TARGET GROUPS n [TESTS] [ALONE PATTERN ...]): in n groups; TESTS: the files are of tests. A
+# file's group depends on its name alone, so that a new file changes its own group only. Names in anonymous namespaces
+# must differ within a group: rename one, or let a file be compiled alone, by a regular expression for its path.
 function(kvloupe_compile_together target)
-  if(NOT KVLOUPE_TOGETHER)
+  cmake_parse_arguments(PARSE_ARGV 1 with "TESTS" "GROUPS" "ALONE")
+  if(NOT KVLOUPE_TOGETHER OR (KVLOUPE_TOGETHER STREQUAL "tests" AND NOT with_TESTS))
     return()
   endif()
-  cmake_parse_arguments(PARSE_ARGV 1 with "" "GROUPS" "ALONE")
   get_target_property(sources ${target} SOURCES)
   foreach(source ${sources})
     set(alone FALSE)

@@ -48,8 +48,8 @@ class Keyboard : public testing::Test {
     if (const std::string problem = need_display(); !problem.empty()) GTEST_SKIP() << problem;
     std::filesystem::create_directories(demo_.places().assets / "lessons");
     std::ofstream(demo_.places().assets / "lessons" / "01-cache.md") << kLesson;
-    driver_ = std::make_unique<WindowDriver>(1280, 800,
-                                             window::Workspace::Host{.demo = demo_.places()});
+    driver_ =
+        std::make_unique<WindowDriver>(1280, 800, window::Workspace::Host{.demo = demo_.places()});
     driver().settle();
   }
   void open_trace() {
@@ -161,9 +161,7 @@ TEST_F(Keyboard, ArrowsReachEveryControlOfALesson) {
   EXPECT_EQ(expect_all_reached(), "##lesson");
 }
 
-TEST_F(Keyboard, ArrowsReachEveryControlOfTheStartPage) {
-  expect_all_reached();
-}
+TEST_F(Keyboard, ArrowsReachEveryControlOfTheStartPage) { expect_all_reached(); }
 
 TEST_F(Keyboard, ArrowsReachEveryControlOfASheet) {
   open_trace();

@@ -2,7 +2,6 @@
 // its memory. Prints its numbers; docs/performance.md has those of the benchmark.
 
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,6 +13,7 @@
 #include "tests/app/virtual_display.h"
 #include "tests/app/window_driver.h"
 #include "tests/support/long_trace.h"
+#include "tests/support/peak_memory.h"
 #include "tests/support/temporary_folder.h"
 
 namespace kvloupe::test {
@@ -21,12 +21,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr double kLongest = 400.0;  // seconds; a busy machine gives a window little of itself
-
-double peak_memory_mb() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return static_cast<double>(usage.ru_maxrss) / 1024.0;
-}
 
 class LargeTrace : public testing::Test {
  protected:

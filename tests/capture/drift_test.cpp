@@ -17,13 +17,13 @@
 namespace kvloupe::test {
 namespace {
 
-constexpr int kTokens = 70;
+constexpr int kDriftTokens = 70;
 
 class DriftTest : public testing::Test {
  protected:
   DriftTest() {
     tiny_.write(folder_.path());
-    write_file(folder_ / "ids.txt", random_ids_text(kTokens, tiny_.vocab_size, 5));
+    write_file(folder_ / "ids.txt", random_ids_text(kDriftTokens, tiny_.vocab_size, 5));
   }
   std::filesystem::path run(const std::string& name, const std::string& policy = "", int budget = 0,
                             Positions positions = Positions::original) const {
@@ -196,7 +196,7 @@ TEST_F(DriftTest, IsWhatPlainLoopsAndTheNaiveModelSay) {
     const NaiveModel::Result naive_closed =
         naive.run(closed.tokens().ids, closed.blocks(), follow(closed), compact);
     EXPECT_EQ(drift.divergence_kind, DivergenceKind::exact);
-    ASSERT_EQ(drift.tokens.size(), static_cast<std::size_t>(kTokens));
+    ASSERT_EQ(drift.tokens.size(), static_cast<std::size_t>(kDriftTokens));
     double sum = 0;
     for (std::size_t t = 0; t < drift.tokens.size(); ++t) {
       const Row& p = naive_full.log_probabilities[t];
@@ -214,7 +214,7 @@ TEST_F(DriftTest, IsWhatPlainLoopsAndTheNaiveModelSay) {
       const auto next = static_cast<std::size_t>(full.tokens().ids[t + 1]);
       EXPECT_NEAR(drift.tokens[t].loss_difference, p[next] - q[next], 1e-3);
     }
-    EXPECT_NEAR(drift.mean_divergence(), sum / kTokens, 2e-3 * (1 + sum / kTokens));
+    EXPECT_NEAR(drift.mean_divergence(), sum / kDriftTokens, 2e-3 * (1 + sum / kDriftTokens));
     EXPECT_TRUE(std::isnan(drift.tokens.back().loss_difference));
   }
 }
@@ -234,7 +234,7 @@ TEST(TopDivergence, WorkedByHand) {
 
 TEST_F(DriftTest, NothingDriftsWhereNothingIsEvicted) {
   const Trace full(run("full.h5"));
-  const Trace closed(run("closed.h5", "h2o", kTokens));
+  const Trace closed(run("closed.h5", "h2o", kDriftTokens));
   const Drift drift = drift_of(full, closed);
   EXPECT_EQ(drift.first_eviction, static_cast<int>(drift.blocks.size()));
   for (const LayerDrift& layer : drift.layers) {

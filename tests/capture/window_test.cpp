@@ -18,8 +18,8 @@
 namespace kvloupe::test {
 namespace {
 
-constexpr int kTokens = 60;
-constexpr int kPrompt = 45;
+constexpr int kAllTokens = 60;
+constexpr int kPromptTokens = 45;
 constexpr int kBlock = 8;
 
 /// A tiny Mistral with the window of the test's parameter, and a sequence; runs share both.
@@ -29,7 +29,7 @@ class WindowedRun : public testing::TestWithParam<int> {
     tiny_.architecture = "MistralForCausalLM";
     tiny_.layers = 3;
     write_checkpoint(GetParam());
-    write_file(folder_ / "ids.txt", random_ids_text(kTokens, tiny_.vocab_size, 11));
+    write_file(folder_ / "ids.txt", random_ids_text(kAllTokens, tiny_.vocab_size, 11));
   }
 
   static int window() { return GetParam(); }
@@ -41,7 +41,7 @@ class WindowedRun : public testing::TestWithParam<int> {
     CaptureRequest request;
     request.model = folder_.path();
     request.ids = folder_ / "ids.txt";
-    request.prompt_length = kPrompt;
+    request.prompt_length = kPromptTokens;
     request.target = folder_ / target;
     request.dtype = "f32";
     request.storage = Storage::float32;
@@ -151,7 +151,7 @@ TEST_P(WindowedRun, ABudgetThatHoldsTheWindowChangesNothing) {
           EXPECT_EQ(cut.stored_attention(layer, 1), whole.stored_attention(layer, 1));
           EXPECT_TRUE(cut.merges(layer).empty());
           const auto left = *cut.evicted_at(layer, 1);
-          for (int token = 0; token < kTokens; ++token) {
+          for (int token = 0; token < kAllTokens; ++token) {
             ASSERT_EQ(left[static_cast<std::size_t>(token)], leaves_at(cut, token, window()));
           }
         }
@@ -239,8 +239,8 @@ TEST_P(EndsWithTheWindow, NothingLeavesUnseen) {
   const std::vector<std::int32_t> ids = Trace(wanted.target).tokens().ids;
   // The first generated token ends the text, where up to twelve were asked for; there the window
   // ends, too.
-  constexpr int end = kTokens + 1;
-  const std::int32_t last = ids[kTokens];
+  constexpr int end = kAllTokens + 1;
+  const std::int32_t last = ids[kAllTokens];
   write_checkpoint(end, ", \"eos_token_id\": " + std::to_string(last));
   capture(wanted);
   const Trace cut(wanted.target);
@@ -265,7 +265,7 @@ TEST_P(EndsWithTheWindow, CompactPositionsAreRefusedBeyondTheWindowByName) {
   wanted.budget = parse_budget("9");
   wanted.positions = Positions::compact;
   capture(wanted);  // as long as the window
-  write_checkpoint(kTokens - 1);
+  write_checkpoint(kAllTokens - 1);
   wanted.target = folder_ / "longer.h5";
   try {
     capture(wanted);
@@ -278,7 +278,7 @@ TEST_P(EndsWithTheWindow, CompactPositionsAreRefusedBeyondTheWindowByName) {
   EXPECT_FALSE(std::filesystem::exists(wanted.target));
 }
 
-INSTANTIATE_TEST_SUITE_P(Windows, EndsWithTheWindow, testing::Values(kTokens));
+INSTANTIATE_TEST_SUITE_P(Windows, EndsWithTheWindow, testing::Values(kAllTokens));
 
 }  // namespace
 }  // namespace kvloupe::test

@@ -193,24 +193,24 @@ TEST_F(PythonPolicy, IsToldTheStep) {
               testing::ContainsRegex("ValueError: [01] 2 [01] 2 4 0 0 16 0 10 16 16 2 16 15 "));
 }
 
-struct Failing {
+struct FailingFunction {
   const char* function;
   const char* said;
 };
 
 TEST_F(PythonPolicy, WhatGoesWrongIsOneLineWithThePlace) {
   for (const auto& [function, said] : {
-           Failing{"raises",
-                   "raises at layer 1, head 1, step 2: KeyError: 'no\\nsuch table' (line "},
-           Failing{"short", "short returned an array of shape (2,), not (16,)"},
-           Failing{"deep", "deep returned "},
-           Failing{"words", "words returned str, not an array of numbers"},
-           Failing{"nothing", "nothing returned"},
-           Failing{"nan", "step 0: the score of token 3 is not a finite number"},
-           Failing{"leaves", "Python has ended before leaves was done"},
-           Failing{"asks", "attention: there are query heads 0 to 1"},
-           Failing{"absent", "NameError: the file has no function absent"},
-           Failing{"not_a_function", "the file has no function not_a_function"},
+           FailingFunction{"raises",
+                           "raises at layer 1, head 1, step 2: KeyError: 'no\\nsuch table' (line "},
+           FailingFunction{"short", "short returned an array of shape (2,), not (16,)"},
+           FailingFunction{"deep", "deep returned "},
+           FailingFunction{"words", "words returned str, not an array of numbers"},
+           FailingFunction{"nothing", "nothing returned"},
+           FailingFunction{"nan", "step 0: the score of token 3 is not a finite number"},
+           FailingFunction{"leaves", "Python has ended before leaves was done"},
+           FailingFunction{"asks", "attention: there are query heads 0 to 1"},
+           FailingFunction{"absent", "NameError: the file has no function absent"},
+           FailingFunction{"not_a_function", "the file has no function not_a_function"},
        }) {
     const std::string line = failure(spec(function));
     EXPECT_THAT(line,
