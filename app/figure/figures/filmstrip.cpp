@@ -451,17 +451,22 @@ class Filmstrip final : public Figure {
     scene.add(std::move(edge));
   }
 
+  /// The visible part of a segment on the page, from where to where.
+  static std::pair<double, double> span_of(const Segment& segment, const Axes& axes) {
+    return {std::max(axes.plot.x, axes.to_page(segment.first, axes.y.first).x),
+            std::min(axes.plot.right(), axes.to_page(segment.end, axes.y.first).x)};
+  }
+
   /// The prompt's segments with their names, above the strip.
   void add_band(Scene& scene, const Style& style, const Axes& axes) const {
+    // Too narrow to be seen as a band (often the one token that starts the text): no name either.
+    constexpr double narrowest_named = 1.5;
     double free_from = axes.plot.x;
     bool dark = false;
     for (const Segment& segment : segments) {
-      const double a = std::max(axes.plot.x, axes.to_page(segment.first, axes.y.first).x);
-      const double b = std::min(axes.plot.right(), axes.to_page(segment.end, axes.y.first).x);
+      const auto [a, b] = span_of(segment, axes);
       dark = !dark;
       if (b - a < 0.1) continue;
-      // Too narrow to be seen as a band (often the one token that starts the text): no name either.
-      constexpr double narrowest_named = 1.5;
       const Rect bar{a, axes.plot.y - 4.0, b - a, 2.5};
       Path path;
       path.rect(bar);
@@ -470,11 +475,19 @@ class Filmstrip final : public Figure {
       if (b - a < narrowest_named) continue;
       Text name = make_text(style, segment.name, {(a + b) / 2, bar.y - 2.5}, style.small,
                             Font::regular, Align::centre);
-      const double x = std::clamp(name.anchor.x - name.width / 2, axes.plot.x,
-                                  std::max(axes.plot.x, axes.plot.right() - name.width));
-      // A short segment's name may be wider than the segment, but never on another name.
-      if (x < free_from || x + name.width < a || x > b) continue;
-      name.anchor.x = x + name.width / 2;
+      // A short segment's name may be wider than the segment and stand beside its middle, but not
+      // on another name, and not where it could as well be the name of another segment.
+      const double last = axes.plot.right() - name.width;
+      const double x = std::max(std::min(name.anchor.x - name.width / 2, last), free_from);
+      if (x > last) continue;
+      const double middle = x + name.width / 2;
+      const auto under = std::count_if(segments.begin(), segments.end(), [&](const Segment& one) {
+        const auto [begin, end] = span_of(one, axes);
+        return x <= begin && end <= x + name.width && end - begin >= narrowest_named;
+      });
+      const bool covers = x <= a && b <= x + name.width;
+      if (!(a <= middle && middle <= b) && !(covers && under == 1)) continue;
+      name.anchor.x = middle;
       name.colour = style.colours.faint;
       free_from = x + name.width + 4.0;
       scene.add(std::move(name));
