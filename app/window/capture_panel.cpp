@@ -36,6 +36,16 @@ void field(const PanelContext& c, const char* text, float button = 0.0F) {
   ImGui::SetNextItemWidth(button > 0.0F ? -button - ImGui::GetStyle().ItemSpacing.x : -1.0F);
 }
 
+/// On the same line if there is room for so many units, else on the next one, below the controls.
+/// True on the same line.
+bool same_line(const PanelContext& c, float units, float gap = -1.0F) {
+  ImGui::SameLine(0, gap);
+  if (ImGui::GetContentRegionAvail().x >= c.px(units)) return true;
+  ImGui::NewLine();
+  ImGui::SetCursorPosX(c.px(kNames));
+  return false;
+}
+
 std::string in_folder(const fs::path& folder, const std::string& file) {
   std::error_code error;
   return ((folder.empty() ? fs::current_path(error) : folder) / file).string();
@@ -174,7 +184,7 @@ void CapturePanel::draw_prompt(const PanelContext& c) {
   ImGui::SameLine();
   choice("this text", Prompt::text);
   if (const TracePointer trace = c.results.trace()) {
-    ImGui::SameLine();
+    same_line(c, 170);
     if (radio_button("the open trace's tokens", options.prompt == Prompt::tokens, c.colours()))
       use_trace(c);
     help_tooltip(c.fonts,
@@ -270,9 +280,13 @@ void CapturePanel::draw_form(const PanelContext& c) {
     options.block = std::clamp(options.block, 1, 1 << 20);
   help_tooltip(c.fonts, "Prompt tokens that are run at once, B");
   if (options.prompt != CaptureOptions::Prompt::tokens) {
-    ImGui::SameLine(0, c.px(24));
-    ImGui::TextDisabled("generate");
-    ImGui::SameLine();
+    if (same_line(c, 200, c.px(24))) {
+      ImGui::TextDisabled("generate");
+      ImGui::SameLine();
+    } else {
+      ImGui::SetCursorPosX(ImGui::GetStyle().WindowPadding.x);
+      field(c, "generate");
+    }
     ImGui::SetNextItemWidth(c.px(128));
     if (ImGui::InputInt("##generate", &options.generate, 1, 16)) {
       options.generate = std::clamp(options.generate, 0, 1 << 20);
@@ -339,16 +353,20 @@ void CapturePanel::draw(const PanelContext& c) {
   if (!open_ || files_.is_open()) return;
   const ImVec2 screen = ImGui::GetIO().DisplaySize;
   const float width = std::min(c.px(640), screen.x - 32);
-  ImGui::SetNextWindowPos({(screen.x - width) / 2, screen.y / 5});
+  // A large one begins higher, and scrolls where even that is not enough.
+  const float edge = c.px(8);
+  const float top = std::max(edge, std::min(screen.y / 5, screen.y - height_ - edge));
+  ImGui::SetNextWindowPos({(screen.x - width) / 2, top});
+  ImGui::SetNextWindowSizeConstraints({width, 0}, {width, screen.y - 2 * edge});
   ImGui::SetNextWindowSize({width, 0});
   ImGui::PushStyleVar(ImGuiStyleVar_WindowBorderSize, 1.0F);
   ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, {c.px(16), c.px(16)});
   ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, {c.px(8), c.px(8)});
   if (appeared_) ImGui::SetNextWindowFocus();
   appeared_ = false;
-  ImGui::Begin(
-      "##capture", nullptr,
-      ImGuiWindowFlags_NoDecoration | ImGuiWindowFlags_NoMove | ImGuiWindowFlags_NoSavedSettings);
+  ImGui::Begin("##capture", nullptr,
+               ImGuiWindowFlags_NoTitleBar | ImGuiWindowFlags_NoResize | ImGuiWindowFlags_NoMove |
+                   ImGuiWindowFlags_NoCollapse | ImGuiWindowFlags_NoSavedSettings);
   ImGui::PushFont(c.fonts.heading);
   ImGui::TextUnformatted(options.closed_loop() ? "New capture: closed loop" : "New capture");
   ImGui::PopFont();
@@ -387,6 +405,7 @@ void CapturePanel::draw(const PanelContext& c) {
     ImGui::SameLine();
     if (ImGui::Button("Close", {c.px(96), 0})) open_ = false;
   }
+  height_ = ImGui::GetWindowHeight();
   ImGui::End();
   ImGui::PopStyleVar(3);
 }

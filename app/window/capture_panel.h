@@ -63,6 +63,7 @@ class CapturePanel {
   bool open_ = false;
   bool appeared_ = false;
   bool cancelled_ = false;
+  float height_ = 0.0F;  // of the sheet, when it was drawn last
   long runs_ = 0;
   long searches_ = 0;
   std::string told_;

@@ -68,7 +68,7 @@ class Keyboard : public testing::Test {
 
   ImGuiID after(int key) {
     driver().key(key);
-    driver().frames(2);
+    driver().frame();
     return context().NavId;
   }
 
@@ -92,21 +92,25 @@ class Keyboard : public testing::Test {
     return reached;
   }
 
-  /// What the pointer finds that can be used, and where. Not in plots and texts of tokens, which
-  /// have keys of their own for everything.
+  /// What the pointer finds that can be used, and where. Not scroll bars, which follow the arrows,
+  /// and not what is in plots and texts of tokens, which have keys of their own for everything.
   std::map<ImGuiID, ImVec2> found_by_pointer(const ImGuiWindow* whole) {
     std::map<ImGuiID, ImVec2> found;
     const ImRect place = whole->OuterRectClipped;
-    constexpr float kStepX = 12.0F;  // finer than any control is wide
-    constexpr float kStepY = 8.0F;   // and high
-    for (float y = place.Min.y + 2; y < place.Max.y; y += kStepY) {
-      for (float x = place.Min.x + 2; x < place.Max.x; x += kStepX) {
+    const auto scale = static_cast<float>(driver().workspace.state.scale);
+    const ImVec2 step{12.0F * scale, 8.0F * scale};  // finer than any control is wide and high
+    for (float y = place.Min.y + 2; y < place.Max.y; y += step.y) {
+      for (float x = place.Min.x + 2; x < place.Max.x; x += step.x) {
         ImGui::GetIO().MousePos = {x, y};
         driver().surface.begin_frame();
         driver().workspace.frame();
         driver().surface.drop_frame();  // nobody looks
         const ImGuiWindow* window = context().HoveredWindow;
         if (context().HoveredId == 0 || context().HoveredIdDisabled || window == nullptr) continue;
+        if (context().HoveredId ==
+            ImGui::GetWindowScrollbarID(context().HoveredWindow, ImGuiAxis_Y)) {
+          continue;
+        }
         if (window->RootWindow == whole && (window->Flags & ImGuiWindowFlags_NoNavInputs) == 0)
           found.emplace(context().HoveredId, ImVec2{x, y});
       }
@@ -163,20 +167,29 @@ TEST_F(Keyboard, ArrowsReachEveryControlOfALesson) {
 
 TEST_F(Keyboard, ArrowsReachEveryControlOfTheStartPage) { expect_all_reached(); }
 
-TEST_F(Keyboard, ArrowsReachEveryControlOfASheet) {
+class KeyboardAtScale : public Keyboard, public testing::WithParamInterface<double> {};
+
+TEST_P(KeyboardAtScale, ArrowsReachEveryControlOfASheetWhichIsInSight) {
   open_trace();
+  driver().workspace.state.scale = GetParam();
+  driver().settle();
   std::set<std::string> sheets;
   for (const int key : {GLFW_KEY_O, GLFW_KEY_E, GLFW_KEY_N, GLFW_KEY_R}) {
     SCOPED_TRACE(std::string("Ctrl ") + static_cast<char>(key));
     driver().key(key, true);
     driver().settle();
     sheets.insert(expect_all_reached());
+    const ImRect sheet = context().NavWindow->RootWindow->Rect();
+    EXPECT_TRUE(ImRect({0, 0}, ImGui::GetIO().DisplaySize).Contains(sheet))
+        << sheet.Min.y << " to " << sheet.Max.y;
     driver().key(GLFW_KEY_ESCAPE);
     driver().key(GLFW_KEY_ESCAPE);
     driver().settle();
   }
   EXPECT_GE(sheets.size(), 3U);  // a capture and a closed loop share one
 }
+
+INSTANTIATE_TEST_SUITE_P(Scales, KeyboardAtScale, testing::Values(1.0, 2.0, 3.0));
 
 }  // namespace
 }  // namespace kvloupe::test
