@@ -36,13 +36,12 @@ void field(const PanelContext& c, const char* text, float button = 0.0F) {
   ImGui::SetNextItemWidth(button > 0.0F ? -button - ImGui::GetStyle().ItemSpacing.x : -1.0F);
 }
 
-/// On the same line if there is room for so many units, else on the next one, below the controls.
-/// True on the same line.
-bool same_line(const PanelContext& c, float units, float gap = -1.0F) {
+/// Stays on the line if it has room for so many pixels, else goes to the next one. True if it
+/// stays.
+bool stay_on_line(float width, float gap) {
   ImGui::SameLine(0, gap);
-  if (ImGui::GetContentRegionAvail().x >= c.px(units)) return true;
+  if (ImGui::GetContentRegionAvail().x >= width) return true;
   ImGui::NewLine();
-  ImGui::SetCursorPosX(c.px(kNames));
   return false;
 }
 
@@ -184,9 +183,12 @@ void CapturePanel::draw_prompt(const PanelContext& c) {
   ImGui::SameLine();
   choice("this text", Prompt::text);
   if (const TracePointer trace = c.results.trace()) {
-    same_line(c, 170);
-    if (radio_button("the open trace's tokens", options.prompt == Prompt::tokens, c.colours()))
-      use_trace(c);
+    constexpr const char* title = "the open trace's tokens";
+    const ImGuiStyle& style = ImGui::GetStyle();
+    const float needs =
+        ImGui::GetFrameHeight() + style.ItemInnerSpacing.x + ImGui::CalcTextSize(title).x;
+    if (!stay_on_line(needs, style.ItemSpacing.x)) ImGui::SetCursorPosX(c.px(kNames));
+    if (radio_button(title, options.prompt == Prompt::tokens, c.colours())) use_trace(c);
     help_tooltip(c.fonts,
                  "Run the same tokens; generated tokens are taken from the trace too, so that the "
                  "two runs can be compared");
@@ -280,14 +282,16 @@ void CapturePanel::draw_form(const PanelContext& c) {
     options.block = std::clamp(options.block, 1, 1 << 20);
   help_tooltip(c.fonts, "Prompt tokens that are run at once, B");
   if (options.prompt != CaptureOptions::Prompt::tokens) {
-    if (same_line(c, 200, c.px(24))) {
-      ImGui::TextDisabled("generate");
+    constexpr const char* title = "generate";
+    const float number = c.px(128);
+    const float needs = ImGui::CalcTextSize(title).x + ImGui::GetStyle().ItemSpacing.x + number;
+    if (stay_on_line(needs, c.px(24))) {
+      ImGui::TextDisabled("%s", title);
       ImGui::SameLine();
     } else {
-      ImGui::SetCursorPosX(ImGui::GetStyle().WindowPadding.x);
-      field(c, "generate");
+      field(c, title);
     }
-    ImGui::SetNextItemWidth(c.px(128));
+    ImGui::SetNextItemWidth(number);
     if (ImGui::InputInt("##generate", &options.generate, 1, 16)) {
       options.generate = std::clamp(options.generate, 0, 1 << 20);
     }
