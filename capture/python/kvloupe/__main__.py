@@ -88,7 +88,7 @@ def main() -> int:
     try:
         _capture(words)
     except KeyboardInterrupt:
-        print("kvloupe: stopped; nothing was written", file=sys.stderr)
+        print("kvloupe: stopped; no unfinished file is left", file=sys.stderr)
         return 130
     except (KvloupeError, OSError, ValueError, ImportError, RuntimeError) as error:
         print(f"kvloupe: {(str(error).strip() or type(error).__name__).splitlines()[0]}", file=sys.stderr)

@@ -1,22 +1,51 @@
-"""A file for HDF5 that stays whole on a full disk.
+"""A file for HDF5 that stays whole on a full disk, and that is not there until it is finished.
 
 HDF5 cannot close a file that it failed to write: the process then crashes at its end. Here a failed write is noted,
 HDF5 goes on as if the disk had room, and the writer of the trace asks what happened.
 """
 from __future__ import annotations
 
+import fcntl
 import os
+import secrets
 from pathlib import Path
 
 
+def name_beside(path: Path) -> Path:
+    """A new name beside `path`, in the form that kvloupe's programs remove when its writer is gone."""
+    return path.with_name(f"{path.name}.{secrets.token_hex(4)}.tmp")
+
+
 class Disk:
-    """A file object for h5py.File, opened for reading and writing; it must not exist."""
+    """A file object for h5py.File, open for reading and writing between open() and close().
+
+    Until keep() gives it the name `path` it has none, where the system can do this (O_TMPFILE): whatever ends the
+    process, nothing is left. Elsewhere it has a name beside `path`, which close() removes.
+    """
 
     def __init__(self, path: Path) -> None:
-        self._file: int | None = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o666)
+        self._path = path
+        self._name: Path | None = None  # its own, beside `path`
+        self._file: int | None = None
         self._at = 0
         self._size = 0
         self.error: OSError | None = None  # the first
+
+    def open(self) -> None:
+        """Makes the file. Raises OSError."""
+        flags = os.O_RDWR | getattr(os, "O_CLOEXEC", 0)
+        if hasattr(os, "O_TMPFILE") and os.path.isdir("/proc/self/fd"):  # which gives it its name at the end
+            try:
+                self._file = os.open(self._path.parent, flags | os.O_TMPFILE, 0o666)
+                return
+            except OSError:
+                pass  # not every file system has files without a name
+        self._name = name_beside(self._path)
+        self._file = os.open(self._name, flags | os.O_CREAT | os.O_EXCL, 0o666)
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # tells kvloupe's programs that it has a writer
+        except OSError:
+            pass  # where there are no locks, the time of the last write alone says so
 
     def check(self) -> None:
         """Raises the error of an earlier write."""
@@ -73,7 +102,23 @@ class Disk:
         self.check()
         os.fsync(self._file)
 
+    def keep(self) -> None:
+        """The file gets its name; another file of this name is replaced. Call sync() before. Raises OSError."""
+        if self._name is None:  # a link replaces no file, a renaming does
+            self._name = name_beside(self._path)
+            # Python follows the link in /proc only where a folder is given, which an absolute path does not need.
+            os.link(f"/proc/self/fd/{self._file}", self._name, src_dir_fd=self._file, follow_symlinks=True)
+        os.replace(self._name, self._path)
+        folder = os.open(self._path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
     def close(self) -> None:
+        """Ends the file; what keep() did not finish is gone."""
+        if self._name is not None:
+            self._name.unlink(missing_ok=True)
         if self._file is not None:
             os.close(self._file)
             self._file = None

@@ -3,12 +3,12 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 from pathlib import Path
 from typing import Any, Sequence
 
 import numpy as np
 
+from .disk import name_beside
 from .errors import KvloupeError
 from .reader import open_trace
 
@@ -55,7 +55,7 @@ def write_steps(path: str | os.PathLike[str], trace: str, kept: Any) -> Path:
               "steps": [{"step": step, "retained": tokens} for step, tokens in steps]}
              for layer, of_layer in enumerate(kept) for head, steps in enumerate(of_layer)]
     path = Path(path)
-    temporary = path.with_name(f"{path.name}.{secrets.token_hex(4)}.tmp")
+    temporary = name_beside(path)
     try:
         temporary.write_text(json.dumps({"trace": trace, "heads": heads}), encoding="utf-8")
         os.replace(temporary, path)

@@ -5,7 +5,6 @@ import dataclasses
 import datetime
 import json
 import os
-import secrets
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Sequence
@@ -15,6 +14,7 @@ import numpy as np
 
 from .disk import Disk
 from .errors import KvloupeError
+from .interrupts import Interrupts
 
 SEGMENTS = ("context", "needle", "question", "answer", "special")
 
@@ -66,9 +66,8 @@ def shown(piece: bytes) -> str:
 
 
 class TraceWriter:
-    """One trace of `tokens` tokens. It grows under another name beside `path`; finish() syncs and renames it.
-
-    Used as a context manager it leaves nothing behind after an error.
+    """One trace of `tokens` tokens, written in a `with` block. The file appears as `path` with finish(); after an
+    error or Ctrl-C before that nothing is left, and an older file stays.
     """
 
     def __init__(self, path: str | os.PathLike[str], model: Model, tokens: int, store: str = "f16") -> None:
@@ -82,23 +81,53 @@ class TraceWriter:
         self._type = np.float16 if self.half else np.float32
         if self.path.is_dir():
             raise KvloupeError(f"{self.path}: is a folder; give a file")
-        self._temporary = self.path.with_name(f"{self.path.name}.{secrets.token_hex(4)}.tmp")
-        self._disk: Disk | None = None
+        self._disk = Disk(self.path)
+        # attention.py calls add(), at whose return datasets die: h5py would swallow an exception there
+        self._interrupts = Interrupts(__name__, Disk.__module__, f"{__package__}.attention")
         self._file: h5py.File | None = None
+
+    def __enter__(self) -> "TraceWriter":
+        # The file is made here and not by the constructor: between this and the block no Ctrl-C comes.
+        model = self.model
+        self._interrupts.take()
         try:
-            self._disk = Disk(self._temporary)
+            self._disk.open()
             self._file = h5py.File(self._disk, "w", libver=("v110", "v110"))
             shapes = {"query": model.heads, "key": model.kv_heads, "value": model.kv_heads}
             for layer in range(model.layers):
                 for name, count in shapes.items():
-                    self._file.create_dataset(f"layers/{layer}/{name}", (count, tokens, model.head_dim), self._type)
-                self._file.create_dataset(f"layers/{layer}/attention_logsumexp", (model.heads, tokens), np.float32)
-        except BaseException as error:  # Ctrl-C, too: the file is there already
-            self.discard()
-            if isinstance(error, OSError):
-                raise KvloupeError(f"{self.path}: cannot be written ({error.strerror or error}); check the folder and "
-                                   "the space on the disk") from error
+                    self._file.create_dataset(f"layers/{layer}/{name}", (count, self.tokens, model.head_dim),
+                                              self._type)
+                self._file.create_dataset(f"layers/{layer}/attention_logsumexp", (model.heads, self.tokens),
+                                          np.float32)
+            self._check()
+        except BaseException as error:
+            self.__exit__(type(error), error, error.__traceback__)
             raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        try:
+            self._discard()
+        finally:
+            self._interrupts.give_back()
+        if isinstance(error, OSError):
+            raise KvloupeError(f"{self.path}: cannot be written ({error.strerror or error}); check the folder and the "
+                               "space on the disk") from error
+
+    def _check(self) -> None:
+        """Raises the error of an earlier write, or KeyboardInterrupt after Ctrl-C."""
+        self._disk.check()
+        self._interrupts.deliver()
+
+    def _discard(self) -> None:
+        """Ends the file; what is not finished is gone."""
+        try:
+            if self._file:
+                self._file.close()
+        finally:
+            self._disk.close()
 
     def cut(self, tokens: int) -> None:
         """Fewer tokens than announced: the model ended the text."""
@@ -111,26 +140,6 @@ class TraceWriter:
                 del self._file[path]
                 self._file.create_dataset(path, data=kept)
         self.tokens = tokens
-
-    def __enter__(self) -> "TraceWriter":
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
-        self.discard()
-        if isinstance(error, OSError):
-            raise KvloupeError(f"{self.path}: cannot be written ({error.strerror or error}); check the folder and the "
-                               "space on the disk") from error
-
-    def discard(self) -> None:
-        """Removes what is not finished."""
-        try:
-            if self._file:
-                self._file.close()
-        finally:
-            if self._disk is not None:
-                self._disk.close()
-                self._temporary.unlink(missing_ok=True)
 
     def stored(self, array: np.ndarray) -> np.ndarray:
         """The numbers as a reader will see them, in float32; where they overflow float16, as they are."""
@@ -154,7 +163,7 @@ class TraceWriter:
             data = self._file.create_dataset(path, data=whole)
             self.notes.append(f"{path}: a number overflows float16; the dataset is float32")
         data[:, first:first + states.shape[1]] = states.astype(data.dtype)
-        self._disk.check()
+        self._check()
 
     def add_probe(self, kind: str, ids: Sequence[int], passes: Sequence[Sequence[int]], context_end: int) -> None:
         """A second reading of the context: its tokens, and for each pass the first and one-past-last of these and of
@@ -188,9 +197,10 @@ class TraceWriter:
                 out = product(values[head // group, rows], weight[head])
                 norms[1, head, rows] = np.sqrt(np.einsum("ij,ij->i", out, out))
                 norms[0, head, rows] = np.abs(out, out=out).sum(-1)
+                self._interrupts.deliver()
         for name, array in zip(("l1", "l2"), norms):
             self._file.create_dataset(f"layers/{layer}/value_out_norm_{name}", data=array)
-        self._disk.check()
+        self._check()
 
     def add_layer(self, layer: int, settings: Layer, scale: float) -> None:
         """How this layer's attention differs from the model's; `scale`: the run's attention_scale."""
@@ -250,13 +260,9 @@ class TraceWriter:
         self._file.attrs.update(format="kvloupe-trace", format_version=1, generator="kvloupe (Python) 0.2.0",
                                 created=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"))
         self._file.flush()
-        self._disk.check()
+        self._check()
         self._file.attrs["complete"] = np.uint8(1)
         self._file.close()
         self._disk.sync()
-        os.replace(self._temporary, self.path)
-        folder = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        self._check()  # the last time: from here on the trace is there
+        self._disk.keep()

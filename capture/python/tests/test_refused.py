@@ -160,10 +160,15 @@ except kvloupe.KvloupeError as error:
     assert list(tmp_path.iterdir()) == []
 
 
+NAMED = "import os; os.__dict__.pop('O_TMPFILE', None)\n"  # as where each file has a name
+
+
+@pytest.mark.parametrize("named", ["", NAMED], ids=["nameless", "named"])
 @pytest.mark.parametrize("stage", ["prompt", "answer", "writing"])
-def test_ctrl_c_leaves_nothing(stage: str, tmp_path: Path) -> None:
+def test_ctrl_c_leaves_nothing(stage: str, named: str, tmp_path: Path) -> None:
     child = run_child(f"""
-import signal, time
+{named}
+import time
 def wait(stage, done, total):
     if stage == "{stage}" and done == 1 or stage == "prompt" == "{stage}" and done > 0:
         print("now", flush=True)
@@ -174,32 +179,68 @@ except KeyboardInterrupt:
     print("stopped", own.config._attn_implementation)
 """, tmp_path)
     assert child.stdout.readline() == "now\n"
-    assert len(list(tmp_path.iterdir())) == 1  # it is there, under another name
+    if named:
+        assert len(list(tmp_path.iterdir())) == 1  # it is there, under another name
     child.send_signal(signal.SIGINT)
     out, err = child.communicate(timeout=60)
     assert out.strip() in ("stopped sdpa", "stopped eager"), err
     assert list(tmp_path.iterdir()) == []
 
 
-def test_ctrl_c_at_the_command_line(tmp_path: Path) -> None:
+@pytest.mark.parametrize("named", ["", NAMED], ids=["nameless", "named"])
+@pytest.mark.parametrize("step", ["os.open", "os.ftruncate", "os.fsync", "os.replace"])
+def test_ctrl_c_right_after_a_call_of_the_system(step: str, named: str, tmp_path: Path) -> None:
+    """Where an interrupt comes between a step and the note that it was taken. An older trace stays, or is replaced."""
+    child = run_child(f"""
+import signal
+{named or "import os"}
+kvloupe.capture(own, None, [5] * 20, sys.argv[1] + "/t.h5")
+folder, real = sys.argv[1], {step}
+def interrupted(first, *more, **named):
+    found = real(first, *more, **named)
+    first = f"/proc/self/fd/{{first}}" if isinstance(first, int) else first
+    mine = folder in os.readlink(first) if "/proc/" in str(first) else folder in str(first)
+    if mine:
+        {step} = real
+        signal.raise_signal(signal.SIGINT)
+    return found
+{step} = interrupted
+try:
+    kvloupe.capture(own, None, [5] * 30, folder + "/t.h5")
+except KeyboardInterrupt:
+    print("stopped")
+""", tmp_path)
+    out, err = child.communicate(timeout=300)
+    assert child.returncode == 0 and out == "stopped\n", (out, err)
+    assert [one.name for one in tmp_path.iterdir()] == ["t.h5"]
+    with kvloupe.open_trace(tmp_path / "t.h5") as trace:
+        assert len(trace.ids) == (30 if step == "os.replace" else 20)
+
+
+@pytest.mark.parametrize("named", ["", NAMED], ids=["nameless", "named"])
+def test_ctrl_c_at_the_command_line(named: str, tmp_path: Path) -> None:
     model(max_position_embeddings=2048).save_pretrained(tmp_path / "model")
     (tmp_path / "ids.txt").write_text(" ".join(["5"] * 1500))
+    program = [sys.executable, "-c", f"{named}\nimport sys; from kvloupe.__main__ import main; sys.exit(main())"]
     words = ["capture", "--model", str(tmp_path / "model"), "--ids", str(tmp_path / "ids.txt"), "--block", "1", "-o",
              str(tmp_path / "out" / "t.h5"), "--progress", "none"]
     environment = os.environ | {"PYTHONPATH": str(Path(kvloupe.__file__).parents[1])}
-    done = subprocess.run([sys.executable, "-m", "kvloupe", *words], capture_output=True, text=True, check=False,
-                          env=environment)
+    done = subprocess.run([*program, *words], capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 1 and "the folder" in done.stderr and done.stderr.count("\n") == 1
     (tmp_path / "out").mkdir()
-    child = subprocess.Popen([sys.executable, "-m", "kvloupe", *words], stderr=subprocess.PIPE, text=True,
-                             env=environment)
+    child = subprocess.Popen([*program, *words], stderr=subprocess.PIPE, text=True, env=environment)
+
+    def writes() -> bool:
+        try:
+            return any(os.readlink(one).startswith(str(tmp_path / "out"))
+                       for one in Path(f"/proc/{child.pid}/fd").iterdir())
+        except OSError:  # one was closed in between
+            return False
+
     limit = time.monotonic() + 120
-    while not list((tmp_path / "out").iterdir()) and child.poll() is None and time.monotonic() < limit:
+    while not writes() and child.poll() is None and time.monotonic() < limit:
         time.sleep(0.002)
     child.send_signal(signal.SIGINT)
     _, err = child.communicate(timeout=60)
-    if child.returncode == 130:  # else it was done before the signal came
-        assert "kvloupe: stopped; nothing was written" in err
-        assert list((tmp_path / "out").iterdir()) == []
-    else:
-        assert child.returncode == 0 and [one.name for one in (tmp_path / "out").iterdir()] == ["t.h5"]
+    assert (child.returncode, err) == (130, "kvloupe: stopped; no unfinished file is left\n")
+    assert list((tmp_path / "out").iterdir()) == []
