@@ -2,10 +2,6 @@
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -112,15 +108,6 @@ def test_attention_that_a_trace_cannot_say(tmp_path: Path) -> None:
     refused("layer 0: .* has the shape", own.eval(), tmp_path)
 
 
-CHANGED = """
-import sys, torch, kvloupe, transformers
-import kvloupe.attention as attention
-torch.manual_seed(1)
-own = transformers.LlamaForCausalLM(transformers.LlamaConfig(vocab_size=320, hidden_size=64, intermediate_size=32,
-    num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=2048)).eval()
-"""
-
-
 def test_an_output_that_the_states_do_not_give(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from transformers.integrations import sdpa_attention
 
@@ -131,116 +118,3 @@ def test_an_output_that_the_states_do_not_give(tmp_path: Path, monkeypatch: pyte
         return out * (1.01 if module.layer_idx == 1 else 1.0), weights
     monkeypatch.setattr(sdpa_attention, "sdpa_attention_forward", other)
     refused("layer 1: softmax.* of the captured states is not the output of the model's attention", model(), tmp_path)
-
-
-def run_child(code: str, folder: Path) -> subprocess.Popen[str]:
-    return subprocess.Popen([sys.executable, "-c", CHANGED + code, str(folder)], stderr=subprocess.PIPE,
-                            stdout=subprocess.PIPE, text=True,
-                            env=os.environ | {"PYTHONPATH": str(Path(kvloupe.__file__).parents[1])})
-
-
-@pytest.mark.parametrize("share", [0.001, 0.3, 0.8, 0.999])
-def test_a_full_disk(share: float, tmp_path: Path) -> None:
-    child = run_child(f"""
-import os, resource
-path = sys.argv[1] + "/t.h5"
-kvloupe.capture(own, None, [5] * 600, path, block=100)
-most = int(os.stat(path).st_size * {share})
-os.unlink(path)
-resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
-try:
-    kvloupe.capture(own, None, [5] * 600, path, block=100)
-except kvloupe.KvloupeError as error:
-    print("refused:", error)
-""", tmp_path)
-    out, err = child.communicate(timeout=300)
-    assert child.returncode == 0, err
-    assert out.startswith("refused: ") and "cannot be written" in out and "space on the disk" in out, (out, err)
-    assert out.count("\n") == 1
-    assert list(tmp_path.iterdir()) == []
-
-
-NAMED = "import os; os.__dict__.pop('O_TMPFILE', None)\n"  # as where each file has a name
-
-
-@pytest.mark.parametrize("named", ["", NAMED], ids=["nameless", "named"])
-@pytest.mark.parametrize("stage", ["prompt", "answer", "writing"])
-def test_ctrl_c_leaves_nothing(stage: str, named: str, tmp_path: Path) -> None:
-    child = run_child(f"""
-{named}
-import time
-def wait(stage, done, total):
-    if stage == "{stage}" and done == 1 or stage == "prompt" == "{stage}" and done > 0:
-        print("now", flush=True)
-        time.sleep(60)
-try:
-    kvloupe.capture(own, None, [5] * 300, sys.argv[1] + "/t.h5", block=100, generate=3, progress=wait)
-except KeyboardInterrupt:
-    print("stopped", own.config._attn_implementation)
-""", tmp_path)
-    assert child.stdout.readline() == "now\n"
-    if named:
-        assert len(list(tmp_path.iterdir())) == 1  # it is there, under another name
-    child.send_signal(signal.SIGINT)
-    out, err = child.communicate(timeout=60)
-    assert out.strip() in ("stopped sdpa", "stopped eager"), err
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("named", ["", NAMED], ids=["nameless", "named"])
-@pytest.mark.parametrize("step", ["os.open", "os.ftruncate", "os.fsync", "os.replace"])
-def test_ctrl_c_right_after_a_call_of_the_system(step: str, named: str, tmp_path: Path) -> None:
-    """Where an interrupt comes between a step and the note that it was taken. An older trace stays, or is replaced."""
-    child = run_child(f"""
-import signal
-{named or "import os"}
-kvloupe.capture(own, None, [5] * 20, sys.argv[1] + "/t.h5")
-folder, real = sys.argv[1], {step}
-def interrupted(first, *more, **named):
-    found = real(first, *more, **named)
-    first = f"/proc/self/fd/{{first}}" if isinstance(first, int) else first
-    mine = folder in os.readlink(first) if "/proc/" in str(first) else folder in str(first)
-    if mine:
-        {step} = real
-        signal.raise_signal(signal.SIGINT)
-    return found
-{step} = interrupted
-try:
-    kvloupe.capture(own, None, [5] * 30, folder + "/t.h5")
-except KeyboardInterrupt:
-    print("stopped")
-""", tmp_path)
-    out, err = child.communicate(timeout=300)
-    assert child.returncode == 0 and out == "stopped\n", (out, err)
-    assert [one.name for one in tmp_path.iterdir()] == ["t.h5"]
-    with kvloupe.open_trace(tmp_path / "t.h5") as trace:
-        assert len(trace.ids) == (30 if step == "os.replace" else 20)
-
-
-@pytest.mark.parametrize("named", ["", NAMED], ids=["nameless", "named"])
-def test_ctrl_c_at_the_command_line(named: str, tmp_path: Path) -> None:
-    model(max_position_embeddings=2048).save_pretrained(tmp_path / "model")
-    (tmp_path / "ids.txt").write_text(" ".join(["5"] * 1500))
-    program = [sys.executable, "-c", f"{named}\nimport sys; from kvloupe.__main__ import main; sys.exit(main())"]
-    words = ["capture", "--model", str(tmp_path / "model"), "--ids", str(tmp_path / "ids.txt"), "--block", "1", "-o",
-             str(tmp_path / "out" / "t.h5"), "--progress", "none"]
-    environment = os.environ | {"PYTHONPATH": str(Path(kvloupe.__file__).parents[1])}
-    done = subprocess.run([*program, *words], capture_output=True, text=True, check=False, env=environment)
-    assert done.returncode == 1 and "the folder" in done.stderr and done.stderr.count("\n") == 1
-    (tmp_path / "out").mkdir()
-    child = subprocess.Popen([*program, *words], stderr=subprocess.PIPE, text=True, env=environment)
-
-    def writes() -> bool:
-        try:
-            return any(os.readlink(one).startswith(str(tmp_path / "out"))
-                       for one in Path(f"/proc/{child.pid}/fd").iterdir())
-        except OSError:  # one was closed in between
-            return False
-
-    limit = time.monotonic() + 120
-    while not writes() and child.poll() is None and time.monotonic() < limit:
-        time.sleep(0.002)
-    child.send_signal(signal.SIGINT)
-    _, err = child.communicate(timeout=60)
-    assert (child.returncode, err) == (130, "kvloupe: stopped; no unfinished file is left\n")
-    assert list((tmp_path / "out").iterdir()) == []

@@ -1,0 +1,173 @@
+"""A capture that a full disk, Ctrl-C or a kill ends leaves nothing, and an older trace as it was."""
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import kvloupe
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+START = """
+import os, signal, sys, torch, kvloupe, transformers
+torch.manual_seed(1)
+own = transformers.LlamaForCausalLM(transformers.LlamaConfig(vocab_size=320, hidden_size=64, intermediate_size=32,
+    num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=2048)).eval()
+folder = sys.argv[1]
+path = folder + "/t.h5"
+"""
+NAMED = "import os; os.__dict__.pop('O_TMPFILE', None)\n"  # as where a file system has no files without a name
+both = pytest.mark.parametrize("named", ["", NAMED], ids=["nameless", "named"])
+environment = os.environ | {"PYTHONPATH": str(Path(kvloupe.__file__).parents[1])}
+
+
+def run_child(code: str, folder: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen([sys.executable, "-c", START + code, str(folder)], stderr=subprocess.PIPE,
+                            stdout=subprocess.PIPE, text=True, env=environment)
+
+
+def writes_in(process: subprocess.Popen[str], folder: Path) -> bool:
+    try:
+        return any(os.readlink(one).startswith(str(folder)) for one in Path(f"/proc/{process.pid}/fd").iterdir())
+    except OSError:  # one was closed in between
+        return False
+
+
+@both
+def test_a_full_disk(named: str, tmp_path: Path) -> None:
+    child = run_child(f"""
+{named}
+import resource
+kvloupe.capture(own, None, [5] * 600, path, block=100)
+size = os.stat(path).st_size
+os.unlink(path)
+hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+for share in 0.001, 0.3, 0.8, 0.999:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (int(size * share), hard))
+    try:
+        kvloupe.capture(own, None, [5] * 600, path, block=100)
+    except kvloupe.KvloupeError as error:
+        print("refused:", error, os.listdir(folder))
+""", tmp_path)
+    out, err = child.communicate(timeout=300)
+    assert child.returncode == 0, err
+    lines = out.splitlines()
+    assert len(lines) == 4
+    for line in lines:
+        assert line.startswith("refused: ") and "cannot be written" in line and "space on the disk" in line
+        assert line.endswith(" []")
+
+
+@both
+def test_ctrl_c(named: str, tmp_path: Path) -> None:
+    child = run_child(f"""
+{named}
+import time
+for wanted in "prompt", "answer", "writing":
+    def wait(stage, done, total):
+        if stage == wanted and done > 0:
+            print("now", flush=True)
+            time.sleep(60)
+    try:
+        kvloupe.capture(own, None, [5] * 300, path, block=100, generate=3, progress=wait)
+    except KeyboardInterrupt:
+        print("stopped", own.config._attn_implementation, os.listdir(folder), flush=True)
+""", tmp_path)
+    for _ in range(3):
+        assert child.stdout.readline() == "now\n"
+        assert len(list(tmp_path.iterdir())) == (1 if named else 0)  # a name of its own, if any
+        child.send_signal(signal.SIGINT)
+        assert child.stdout.readline() in ("stopped sdpa []\n", "stopped eager []\n")
+    _, err = child.communicate(timeout=60)
+    assert child.returncode == 0, err
+
+
+@both
+def test_ctrl_c_right_after_a_call_of_the_system(named: str, tmp_path: Path) -> None:
+    """Where an interrupt comes between a step and the note that it was taken."""
+    child = run_child(f"""
+{named}
+def interrupt_after(name):
+    real = getattr(os, name)
+    def interrupted(first, *more, **options):
+        found = real(first, *more, **options)
+        file = f"/proc/self/fd/{{first}}" if isinstance(first, int) else str(first)
+        if folder in (os.readlink(file) if file.startswith("/proc/") else file):
+            setattr(os, name, real)
+            signal.raise_signal(signal.SIGINT)
+        return found
+    setattr(os, name, interrupted)
+
+for name in "open", "pwrite", "ftruncate", "fsync", "replace":
+    kvloupe.capture(own, None, [5] * 20, path)
+    interrupt_after(name)
+    try:
+        kvloupe.capture(own, None, [5] * 30, path)
+    except KeyboardInterrupt:
+        with kvloupe.open_trace(path) as trace:
+            print(name, len(trace.ids), os.listdir(folder))
+""", tmp_path)
+    out, err = child.communicate(timeout=300)
+    assert child.returncode == 0, err
+    older, newer = "20 ['t.h5']", "30 ['t.h5']"
+    assert out.splitlines() == [f"open {older}", f"pwrite {older}", f"ftruncate {older}", f"fsync {older}",
+                                f"replace {newer}"]
+
+
+@pytest.mark.parametrize("more", [[], ["--named"]], ids=["nameless", "named"])
+def test_ctrl_c_at_any_time(more: list[str]) -> None:
+    done = subprocess.run([sys.executable, str(Path(__file__).with_name("interrupts.py")), "--runs", "30", *more],
+                          capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0 and "stopped" in done.stdout, done.stdout + done.stderr
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs /proc")
+def test_a_kill(tmp_path: Path) -> None:
+    child = run_child("""
+import time
+kvloupe.capture(own, None, [5] * 20, path)
+def wait(stage, done, total):
+    if stage == "writing":
+        print("now", flush=True)
+        time.sleep(60)
+kvloupe.capture(own, None, [5] * 300, path, progress=wait)
+""", tmp_path)
+    assert child.stdout.readline() == "now\n"
+    if not writes_in(child, tmp_path) or len(list(tmp_path.iterdir())) > 1:
+        child.kill()
+        pytest.skip("this file system has no files without a name")
+    child.kill()
+    child.wait(timeout=60)
+    assert [one.name for one in tmp_path.iterdir()] == ["t.h5"]
+    with kvloupe.open_trace(tmp_path / "t.h5") as trace:
+        assert len(trace.ids) == 20
+
+
+@both
+def test_ctrl_c_at_the_command_line(named: str, tmp_path: Path) -> None:
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    LlamaForCausalLM(LlamaConfig(vocab_size=320, hidden_size=32, intermediate_size=32, num_hidden_layers=2,
+                                 num_attention_heads=4, num_key_value_heads=2)).save_pretrained(tmp_path / "model")
+    (tmp_path / "ids.txt").write_text(" ".join(["5"] * 1500))
+    program = [sys.executable, "-c", f"{named}\nimport sys; from kvloupe.__main__ import main; sys.exit(main())"]
+    words = ["capture", "--model", str(tmp_path / "model"), "--ids", str(tmp_path / "ids.txt"), "--block", "1", "-o",
+             str(tmp_path / "out" / "t.h5"), "--progress", "none"]
+    done = subprocess.run([*program, *words], capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 1 and "the folder" in done.stderr and done.stderr.count("\n") == 1
+    (tmp_path / "out").mkdir()
+    child = subprocess.Popen([*program, *words], stderr=subprocess.PIPE, text=True, env=environment)
+    limit = time.monotonic() + 120
+    while not writes_in(child, tmp_path / "out") and child.poll() is None and time.monotonic() < limit:
+        time.sleep(0.002)
+    child.send_signal(signal.SIGINT)
+    _, err = child.communicate(timeout=60)
+    assert (child.returncode, err) == (130, "kvloupe: stopped; no unfinished file is left\n")
+    assert list((tmp_path / "out").iterdir()) == []
