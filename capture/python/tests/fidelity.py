@@ -95,16 +95,14 @@ def kvpress() -> dict[str, Any]:
             contexts.append(f"{case.name}: {len(case.ids)} tokens")
             for pair in presses.pairs():
                 for kept in presses.budgets(pair, len(case.ids)):
-                    fits = pair.fits(kept, len(case.ids))
-                    key = pair.name if fits else pair.name + ", budgets above half"
-                    row = rows.setdefault(key, {"press": key, "likeness": presses.Likeness(),
-                                                "spec": pair.policy(kept, len(case.ids))})
-                    press, scores = presses.press_sets(pair, case, kept)
-                    row["likeness"].add(press, presses.policy_sets(pair, case, kept), scores)
+                    row = rows.setdefault(pair.name, {"press": pair.name, "likeness": presses.Likeness(),
+                                                      "spec": pair.policy(kept, len(case.ids))})
+                    press = presses.press_sets(pair, case, kept)
+                    row["likeness"].add(press, presses.policy_sets(pair, case, kept))
             if "demo" in case.name:
                 pair = next(pair for pair in presses.pairs() if pair.name.startswith("BlockPress"))
                 kept = len(case.ids) // 4 // presses.BLOCK * presses.BLOCK
-                press, _ = presses.press_sets(pair, case, kept)
+                press = presses.press_sets(pair, case, kept).sets
                 runs = presses.closed_loop_sets(case, "keydiff", kept, presses.BLOCK, folder)
                 closed.append({"context": case.name, "budget": kept, "equal": [
                     float(np.mean([x.tolist() == y.tolist() for x, y in zip(a, b)])) for a, b in zip(press, runs)],
@@ -136,8 +134,8 @@ def readings() -> dict[str, Any]:
                 for kept in presses.budgets(pair, len(case.ids), (0.8, 0.3)):
                     row = rows.setdefault(pair.name, {"press": pair.name, "likeness": presses.Likeness(),
                                                       "spec": pair.policy(kept, len(case.ids))})
-                    press, scores = second_readings.press_sets(pair, read, kept)
-                    row["likeness"].add(press, presses.policy_sets(pair, read, kept), scores, pair.across)
+                    press = second_readings.press_sets(pair, read, kept)
+                    row["likeness"].add(press, presses.policy_sets(pair, read, kept), pair.across)
             print(case.name, file=sys.stderr, flush=True)
     out = [row | {"likeness": dataclasses.asdict(row["likeness"])} for row in rows.values()]
     return {"rows": out, "contexts": contexts, "versions": versions("kvpress", "transformers", "torch")}
@@ -258,7 +256,8 @@ about as far as from each other.
 A press compresses each layer once, after the whole context; kvloupe replays the trace of the same context as one block
 (BlockPress: blocks of """ + str(part["block"]) + """). A set is what one layer and head keep, at 90, 50, 25 and 10 % of the
 context where the press allows this. *Tied*: sets in which only entries differ whose scores are equal to 5 digits,
-such as the norms of equal tokens' keys in layer 0.
+such as the norms of equal tokens' keys in layer 0; of probabilities, whose relative error is the error of a logit, to 5
+digits of the logarithm. For CriticalKVPress the entries may compete for the last places of either stage.
 
 """)
         text.append(likeness_table(part["rows"]))
@@ -266,11 +265,10 @@ such as the norms of equal tokens' keys in layer 0.
 The contexts: """ + "; ".join(part["contexts"]) + """. The windows of the presses are 16 tokens (PyramidKV: 4, β = 8)
 unless the row says 64, so that short contexts have something to drop.
 
-- CriticalKVPress fills half of the budget by the score, the window among them; kvloupe fills a share α of what is
-  left after the window. The policy's α gives the same number (here for the last budget measured).
-- PyramidKVPress caps the first layer's budget at the context without the window, kvloupe at the whole context: above
-  about half of the context the layers' budgets differ by a few entries. A kvpress pyramid whose last layer has less
-  than its window falls back to equal budgets; kvloupe does not.
+- CriticalKVPress fills half of the budget by the score, the window among them: `critical(of=budget)`. By itself
+  `critical` fills a share α of what is left after the window, as the paper says.
+- PyramidKVPress leaves the window out of what the first layer may hold, and falls back to equal budgets where the last
+  layer would hold less than its window: `pyramid(window=64)` for the press's own window.
 - A budget N in kvloupe is int(S (1 - compression_ratio)) of S tokens in kvpress.
 
 ### A block press scores an uncompressed run

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import tempfile
 from pathlib import Path
 from typing import Any, Callable, Iterator
@@ -43,7 +44,6 @@ class Pair:
     multiple: int = 1  # N is a multiple of this
     ties: bool = False  # many entries have the same score: ranks within partitions, or keys that are almost alike
     across: str = ""  # who shares places: the heads of a layer, of the model, or the layers by ranks (KVCompose)
-    fits: Callable[[int, int], bool] = lambda n, s: True  # whether kvloupe has the press's rule for this N and S
 
 
 def ratio(kept: int, tokens: int) -> float:
@@ -176,24 +176,38 @@ def cases(folder: Path, store: str = "f32", names: str = "") -> Iterator[Case]:
         yield Case(name, model, ids, trace, words if model is demo else Letters())
 
 
-def press_sets(pair: Pair, case: Case, kept: int) -> tuple[list[list[np.ndarray]], list[np.ndarray]]:
-    """The sets by layer and head, and the scores that decided, [heads, tokens] for each layer (none: BlockPress)."""
+def noted_scores(scorer: Any) -> list[np.ndarray]:
+    """A list to which each call of the press's score() will add its result, [heads, tokens]."""
+    scores: list[np.ndarray] = []
+    own = scorer.score
+
+    def score(*positional: Any, **named: Any) -> Any:
+        result = own(*positional, **named)
+        scores.append(result[0].detach().double().numpy().copy())
+        return result
+    scorer.score = score
+    return scores
+
+
+@dataclasses.dataclass
+class Decision:
+    """The sets that a press keeps, by layer and head, and the scores that decided, [heads, tokens] for each layer."""
+
+    sets: list[list[np.ndarray]]
+    scores: list[np.ndarray]  # none: BlockPress
+    first: list[np.ndarray] = dataclasses.field(default_factory=list)  # of the first of two stages (CriticalKV)
+
+
+def press_sets(pair: Pair, case: Case, kept: int) -> Decision:
     press = pair.press(kept, len(case.ids))
     scorer = getattr(press, "press", press) if "AdaKV" in pair.name or "Merging" in pair.name else press
-    scores: list[np.ndarray] = []
-    if hasattr(scorer, "score"):
-        own = scorer.score
-
-        def score(*positional: Any, **named: Any) -> Any:
-            result = own(*positional, **named)
-            scores.append(result[0].detach().double().numpy().copy())
-            return result
-        scorer.score = score
+    scores = noted_scores(scorer) if hasattr(scorer, "score") else []
+    first = noted_scores(scorer.press) if "CriticalKV" in pair.name else []
     before = case.model.config._attn_implementation
     if pair.eager:
         case.model.set_attn_implementation("eager")
     try:
-        return kept_by_press(press, case.model, case.ids), scores
+        return Decision(kept_by_press(press, case.model, case.ids), scores, first)
     finally:
         case.model.set_attn_implementation(before)
 
@@ -208,6 +222,39 @@ def policy_sets(pair: Pair, case: Case, kept: int) -> list[list[np.ndarray]]:
     return [[found[layer][head] for head in sorted(found[layer])] for layer in sorted(found)]
 
 
+def close(scores: np.ndarray) -> bool:
+    """Whether these are equal but for float32's rounding: to 5 digits; for small ones, such as probabilities, whose
+    relative error is the error of a logit, to 5 digits of the logarithm. Below the smallest normal number of float32
+    hardly a digit is left: such scores are equal."""
+    largest = np.abs(scores).max(initial=0.0)
+    if largest < np.finfo(np.float32).tiny:
+        return True
+    return bool(np.ptp(scores) <= 1e-5 * largest * max(1.0, -np.log(largest)))
+
+
+def tied_in_two_stages(first: np.ndarray, second: np.ndarray, policy: np.ndarray) -> bool:
+    """Whether the policy's set is that of the press but for ties in either stage. `second`: the largest float32 for
+    those that the first stage kept."""
+    by_first = np.flatnonzero(second == np.finfo(np.float32).max)
+    bar = first[by_first].min()
+    doubtful = [entry for entry in range(len(first)) if close(np.array([bar, first[entry]]))]
+    sure = np.setdiff1d(by_first, doubtful)
+    known = np.setdiff1d(np.arange(len(first)), by_first)  # by their second score
+    dropped = np.setdiff1d(known, policy)
+    choices = itertools.combinations(np.intersect1d(doubtful, policy), len(by_first) - len(sure))
+    for chosen in itertools.islice(choices, 10000):
+        taken = np.union1d(sure, chosen)
+        others = np.intersect1d(np.setdiff1d(policy, taken), known)
+        if not np.isin(taken, policy).all():
+            continue
+        if len(others) == 0 or len(dropped) == 0:
+            return True
+        least, most = second[others].min(), second[dropped].max()
+        if least >= most or close(np.array([least, most])):
+            return True
+    return False
+
+
 @dataclasses.dataclass
 class Likeness:
     sets: int = 0
@@ -216,17 +263,14 @@ class Likeness:
     entries: int = 0  # kept by the press
     shared: int = 0
 
-    def add(self, press: list[list[np.ndarray]], policy: list[list[np.ndarray]], scores: list[np.ndarray],
-            across: str = "") -> None:
+    def add(self, press: Decision, policy: list[list[np.ndarray]], across: str = "") -> None:
         """`across`: as of the pair. An entry of one head may then be tied with that of another."""
-        # Below float32's smallest normal number hardly a digit is left: such scores are equal.
-        tiny = np.finfo(np.float32).tiny
-        close = lambda found: bool(np.ptp(found) <= 1e-5 * np.abs(found).max() or np.abs(found).max() < tiny)
+        scores = press.scores
         apart: dict[int, list[np.ndarray]] = {}  # what sets that differ were decided by, for those who share places
         if across == "ranks" and scores:
             ranks = np.array([np.sort(layer, axis=1)[:, ::-1].mean(0) for layer in scores])
             ranks[0] = ranks.max(0)  # so that layer 0 is tied with the layer of the largest
-        for layer, (a, b) in enumerate(zip(press, policy)):
+        for layer, (a, b) in enumerate(zip(press.sets, policy)):
             for head, (x, y) in enumerate(zip(a, b)):
                 both = len(np.intersect1d(x, y))
                 same = len(x) == len(y) == both
@@ -236,10 +280,13 @@ class Likeness:
                 self.shared += both
                 if same or not scores:
                     continue
+                differ = np.setxor1d(x, y)
                 if across in ("layer", "model"):
-                    apart.setdefault(layer if across == "layer" else 0, []).append(scores[layer][head][np.setxor1d(x, y)])
+                    apart.setdefault(layer if across == "layer" else 0, []).append(scores[layer][head][differ])
+                elif len(x) == len(y) and press.first:
+                    self.tied += tied_in_two_stages(press.first[layer][head], scores[layer][head], y)
                 elif len(x) == len(y):
-                    self.tied += close(scores[layer][head][np.setxor1d(x, y)])
+                    self.tied += close(scores[layer][head][differ])
                 elif across == "ranks":
                     nested = both == min(len(x), len(y))
                     between = ranks[layer][both:max(len(x), len(y))]

@@ -16,7 +16,7 @@ from transformers import DynamicCache
 import kvloupe
 import kvloupe.probe
 from kvloupe.from_kvpress import kept_by_press
-from presses import Case, Pair
+from presses import Case, Decision, Pair
 
 
 @dataclasses.dataclass
@@ -120,8 +120,7 @@ def _without_network(case: Case) -> Iterator[None]:
         yield
 
 
-def press_sets(pair: ReadingPair, case: Case, kept: int) -> tuple[list[list[np.ndarray]], list[np.ndarray]]:
-    """As presses.press_sets: the sets by layer and head, and the scores, [heads, tokens] for each layer."""
+def press_sets(pair: ReadingPair, case: Case, kept: int) -> Decision:
     press = pair.press(kept, len(case.ids))
     scores: list[np.ndarray] = []
     masks: list[list[np.ndarray]] = []
@@ -143,7 +142,7 @@ def press_sets(pair: ReadingPair, case: Case, kept: int) -> tuple[list[list[np.n
         press.compress_cache = compress_cache
     with _without_network(case):
         if getattr(press, "structured", True):
-            return kept_by_press(press, case.model, case.ids), scores
+            return Decision(kept_by_press(press, case.model, case.ids), scores)
         # The unstructured KVComposePress leaves the second reading in the cache, so the sets are its own masks.
         try:
             with torch.no_grad(), press(case.model):
@@ -151,4 +150,4 @@ def press_sets(pair: ReadingPair, case: Case, kept: int) -> tuple[list[list[np.n
         finally:
             for layer in case.model.model.layers:
                 layer.self_attn.masked_key_indices = None
-        return masks, scores
+        return Decision(masks, scores)
