@@ -400,19 +400,27 @@ void add_colour_bar(Scene& scene, const Style& style, const Rect& plot, const Co
 namespace {
 constexpr double key_size = 5.0;    // points; of a legend's marker
 constexpr double area_width = 9.0;  // of an area with a pattern
+constexpr double line_length = 14.0;
 
 double key_width(const LegendEntry& entry) {
+  if (entry.line) return line_length;
   return entry.pattern == Pattern::none ? key_size : area_width;
 }
 
 void add_key(Scene& scene, const LegendEntry& entry, Point left) {
+  if (entry.line) {
+    Path line = make_line(left, {left.x + line_length, left.y}, entry.line->colour, 1.0);
+    line.stroke = entry.line;
+    scene.add(std::move(line));
+    if (!entry.fill && !entry.stroke) return;
+  }
   if (entry.pattern == Pattern::none) {
     Markers mark;
     mark.shape = entry.shape;
     mark.size = key_size - (entry.stroke ? entry.stroke->width : 0.0);
     mark.fill = entry.fill;
     mark.stroke = entry.stroke;
-    mark.points = {{left.x + key_size / 2, left.y}};
+    mark.points = {{left.x + (entry.line ? line_length : key_size) / 2, left.y}};
     scene.add(std::move(mark));
     return;
   }

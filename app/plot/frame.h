@@ -83,14 +83,16 @@ double colour_bar_width(const Style& style, const ColourScale& scale, double hei
 /// Draws the bar beside `plot`, as high as the plot.
 void add_colour_bar(Scene& scene, const Style& style, const Rect& plot, const ColourScale& scale);
 
-/// A legend entry: a marker, or a small area with its pattern, and its name.
+/// A legend entry: a marker, a piece of a line with or without one, or a small area with its
+/// pattern; and its name.
 struct LegendEntry {
   std::string label;
   MarkerShape shape = MarkerShape::circle;
-  std::optional<Colour> fill;
-  std::optional<Stroke> stroke;
+  std::optional<Colour> fill = {};
+  std::optional<Stroke> stroke = {};
   Pattern pattern = Pattern::none;  // of the area, drawn instead of the marker
   Colour pattern_colour = {};
+  std::optional<Stroke> line = {};
 };
 /// One row (more if it does not fit) from the top left; returns its height, 0 without entries.
 double add_legend(Scene& scene, const Style& style, Point corner, double width,

@@ -132,12 +132,21 @@ class BudgetCurve final : public Figure {
   std::vector<LegendEntry> legend(const Style& style) const {
     const SeriesLook look = series_look(style, 0);
     std::vector<LegendEntry> entries{
-        {"mean over heads", MarkerShape::circle, look.colour, std::nullopt},
-        {"a head", MarkerShape::square, mix_thin(style), std::nullopt}};
+        {.label = "mean over heads",
+         .fill = look.colour,
+         .line = Stroke{look.colour, kBold, {}, Cap::butt}},
+        {.label = "a head", .line = Stroke{mix_thin(style), thin_width(), {}, Cap::butt}}};
     if (std::any_of(policies.begin(), policies.end(), [](const Curves& c) { return c.safe >= 0; }))
       entries.push_back({"smallest safe budget of the mean", MarkerShape::diamond, std::nullopt,
                          Stroke{style.colours.ink, 0.8, {}, Cap::butt}});
     return entries;
+  }
+
+  static constexpr double kBold = 1.8;
+
+  /// Of a head's line, points.
+  double thin_width() const {
+    return !policies.empty() && policies.front().heads.size() > 64 ? 0.35 : 0.6;
   }
 
   static Colour mix_thin(const Style& style) {
@@ -169,7 +178,7 @@ class BudgetCurve final : public Figure {
         }
       }
     }
-    const Axis x = x_axis("Budget N [entries]", x_range.padded_log(0.04), AxisScale::log);
+    const Axis x = x_axis("Budget N (entries)", x_range.padded_log(0.04), AxisScale::log);
     if (!log_scale) y_range.add(limit);
     ValueRange shown = log_scale ? y_range.padded_log() : y_range.padded();
     if (measure.info().share) shown = within(shown, kShare);
@@ -194,14 +203,14 @@ class BudgetCurve final : public Figure {
   void draw_panel(Scene& scene, const Style& style, const Axes& axes, const Curves& one) const {
     SeriesLook thin = series_look(style, 0);
     thin.colour = mix_thin(style);
-    thin.width = one.heads.size() > 64 ? 0.35 : 0.6;
+    thin.width = thin_width();
     for (const auto& head : one.heads) add_line(scene, axes, points(head), thin);
     const bool room_for_words = axes.plot.height > 5.0 * style.small && axes.plot.width > 50.0;
     add_level(scene, style, axes, limit,
               room_for_words ? "limit " + number_text(limit) : std::string(), true,
               name_at_start(one));
     SeriesLook bold = series_look(style, 0);
-    bold.width = 1.8;
+    bold.width = kBold;
     add_marked_line(scene, style, axes, points(one.mean), bold, 4.0);
     if (one.safe < 0) return;
     const auto at = static_cast<std::size_t>(one.safe);
