@@ -279,7 +279,7 @@ void add_axes(Scene& scene, const Style& style, const Axes& axes, const AxisLook
     Text name = make_text(
         style,
         style.fonts->fit(axes.y.label, Font::regular, style.text,
-                         name_room(plot.centre().y, plot.height, scene.height, 2.0)),
+                         name_room(plot.centre().y, plot.height, scene.height, y.overhang)),
         {from - 0.22 * style.text, plot.centre().y}, style.text, Font::regular, Align::centre);
     name.turned = true;
     scene.add(std::move(name));

@@ -34,7 +34,8 @@ struct AxisLook {
   bool line = true;    // the axis line itself
   bool labels = true;  // off if small multiples share an axis
   bool grid = false;
-  bool turned = false;  // the labels read upwards: names too wide for their cells
+  bool turned = false;    // the labels read upwards: names too wide for their cells
+  double overhang = 2.0;  // points; how far the name of a y axis may go beyond both its ends
 };
 
 /// Ticks that fit the axis' length at the style's text size.

@@ -9,8 +9,11 @@ namespace {
 
 constexpr double outer = 2.0;  // margin of the page
 constexpr double between_rows = 5.0;
+constexpr double title_overhang = 8.0;  // of the names of y axes, beside titles
 constexpr double between_columns = 7.0;
-constexpr double least_row = 52.0;  // a lower row would be all labels
+// Of a plot, if another number of columns can give it. A figure that asks for a number of columns,
+// to have plots above each other, gets another only where a row would be all labels.
+constexpr double least_height = 48.0, least_asked_height = 14.0;
 
 bool same_axis(const Axis& a, const Axis& b) {
   return a.meaning == b.meaning && a.scale == b.scale && a.first == b.first && a.last == b.last &&
@@ -51,15 +54,12 @@ int columns_of(const PanelGrid& grid, double width) {
 }
 
 /// Ticks depend on the plots' size, which depends on the ticks: three rounds settle it.
-Layout lay_out(const Style& style, const PanelGrid& grid, double width, double height) {
+Layout lay_out(const Style& style, const PanelGrid& grid, double width, double height,
+               int columns) {
   Layout layout;
   const int count = static_cast<int>(grid.panels.size());
-  layout.columns = std::max(1, columns_of(grid, width));
-  const auto rows = [&] { return (count + layout.columns - 1) / layout.columns; };
-  const double room = height - grid.top - grid.below - 2 * outer;
-  while (height > 0.0 && rows() > 1 && rows() * least_row > room && layout.columns < count)
-    ++layout.columns;
-  layout.rows = rows();
+  layout.columns = columns;
+  layout.rows = (count + columns - 1) / columns;
   const bool titled = (count > 1 && grid.letters) ||
                       std::any_of(grid.panels.begin(), grid.panels.end(),
                                   [](const Panel& panel) { return !panel.title.empty(); });
@@ -81,6 +81,7 @@ Layout lay_out(const Style& style, const PanelGrid& grid, double width, double h
       x.grid = panel.x_grid;
       y.grid = panel.y_grid;
       x.line = y.line = !panel.is_map;
+      if (titled) y.overhang = title_overhang;
       double& left = layout.left[static_cast<std::size_t>(p % layout.columns)];
       double& bottom = layout.bottom[static_cast<std::size_t>(p / layout.columns)];
       left = std::max(left, left_margin(style, panel.y, y));
@@ -102,6 +103,25 @@ Layout lay_out(const Style& style, const PanelGrid& grid, double width, double h
     }
   }
   return layout;
+}
+
+/// How near the plots are to the least size, in the direction where they lack most.
+double size_share(const PanelGrid& grid, const Layout& layout) {
+  return std::min(layout.plot_width / grid.least_width, layout.plot_height / least_height);
+}
+
+Layout lay_out(const Style& style, const PanelGrid& grid, double width, double height) {
+  const int count = static_cast<int>(grid.panels.size());
+  Layout best = lay_out(style, grid, width, height, std::max(1, columns_of(grid, width)));
+  if (height <= 0.0) return best;
+  // A low figure: narrower plots in fewer rows may be easier to read.
+  const double least = grid.columns > 0 ? least_asked_height : least_height;
+  for (int columns = best.columns + 1; columns <= count && best.plot_height < least; ++columns) {
+    if ((count + columns - 1) / columns == best.rows) continue;
+    Layout other = lay_out(style, grid, width, height, columns);
+    if (size_share(grid, other) > size_share(grid, best)) best = std::move(other);
+  }
+  return best;
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ struct Panel {
 
 struct PanelGrid {
   std::vector<Panel> panels;
-  int columns = 0;            // 0: as many as leave each panel `least_width`
+  int columns = 0;            // 0: as many as leave each panel `least_width`, more in a low figure
   double least_width = 70.0;  // points
   double aspect = 1.3;        // width / height of a plot, where the height is free
   double top = 2.0;           // room above all, for a legend

@@ -139,6 +139,35 @@ TEST(Panels, ShareAxesWhereTheyAreTheSame) {
   EXPECT_NEAR(plot.width / plot.height, grid.aspect, 0.05);
 }
 
+TEST(Panels, StandBesideEachOtherInALowFigure) {
+  const TextMetrics fonts;
+  const Style style = make_style(fonts);
+  PanelGrid grid;
+  grid.least_width = 150.0;
+  for (const char* name : {"cos(anchor, k)", "Across", "Rank"})
+    grid.panels.push_back({name, x_axis(name, {0, 10}), y_axis(name, {0, 1})});
+  const auto columns = [&](double height) {
+    Scene scene = make_scene(style, 240, height);
+    const std::vector<Axes> axes = add_panels(scene, style, grid);
+    EXPECT_THAT(scene_problems(scene), IsEmpty()) << height;
+    for (const Item& item : scene.items) {
+      const Text* text = std::get_if<Text>(&item);
+      EXPECT_FALSE(grid.columns == 0 && text != nullptr && text->turned &&
+                   text->text.ends_with("…"))
+          << height;
+    }
+    int first_row = 0;
+    for (const Axes& one : axes) first_row += one.plot.y == axes[0].plot.y ? 1 : 0;
+    return first_row;
+  };
+  EXPECT_EQ(columns(panels_natural_height(style, grid, 240)), 1);
+  EXPECT_EQ(columns(300), 1);
+  EXPECT_EQ(columns(185), 2);
+  EXPECT_EQ(columns(100), 3);
+  grid.columns = 1;  // asked for, to have them above each other
+  EXPECT_EQ(columns(185), 1);
+}
+
 TEST(Panels, NamesThatDoNotFitAreTurnedAndLabelsKeepApart) {
   const TextMetrics fonts;
   const Style style = make_style(fonts);

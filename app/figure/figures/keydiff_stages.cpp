@@ -111,11 +111,9 @@ class KeydiffStages final : public Figure {
     keep.x = x_axis("Rank", {0.0, std::max(1.0, static_cast<double>(count()) + 1.0)});
     keep.y = score.y;
     grid.panels = {std::move(anchor), std::move(score), std::move(keep)};
-    if (request.width < 330.0)
-      grid.columns = 1;
-    else
-      grid.columns = 3;
-    grid.aspect = grid.columns == 1 ? 2.4 : 1.0;
+    const bool narrow = request.width < 330.0;
+    grid.least_width = narrow ? 150.0 : 80.0;  // one column, or three
+    grid.aspect = narrow ? 2.4 : 1.0;
     return grid;
   }
 
