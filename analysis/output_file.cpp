@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -19,12 +20,19 @@
 
 namespace kvloupe {
 
-int create_beside(const std::string& target, std::string& name) {
-  constexpr int kAttempts = 100;
+namespace {
+constexpr int kAttempts = 100;
+
+std::string name_beside(const std::string& target) {
   std::random_device random;
+  return fmt::format("{}.{:08x}.tmp", target, random());
+}
+}  // namespace
+
+int create_beside(const std::string& target, std::string& name) {
   int descriptor = -1;
   for (int i = 0; i < kAttempts; ++i) {
-    name = fmt::format("{}.{:08x}.tmp", target, random());
+    name = name_beside(target);
     descriptor = open(name.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0666);
     if (descriptor >= 0) return descriptor;
     if (errno != EEXIST) break;
@@ -82,6 +90,17 @@ int sync_to_disk(const std::string& path, int flags) {
   close(descriptor);
   return error;
 }
+/// All bytes of a file, to the disk. 0, or errno.
+int copy_to_disk(int from, int to) {
+  struct stat status {};
+  if (fstat(from, &status) != 0) return errno;
+  for (off_t at = 0; at < status.st_size;) {
+    const ssize_t count = sendfile(to, from, &at, static_cast<std::size_t>(status.st_size - at));
+    if (count == 0) return EIO;
+    if (count < 0 && errno != EINTR) return errno;
+  }
+  return fsync(to) == 0 ? 0 : errno;
+}
 }  // namespace
 
 int put_in_place(const std::string& from, const std::string& to) {
@@ -127,25 +146,37 @@ int UnfinishedFile::put_in_place() {
 }
 
 int UnfinishedFile::take_name() {
-  const auto link_as = [&](const std::string& name) {
-    return linkat(AT_FDCWD, path().c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0 ? 0
-                                                                                            : errno;
-  };
   if (name_.empty()) {
-    const int error = link_as(target_);
-    if (error != EEXIST) return error;
+    const std::string nameless = path();
+    const auto link_as = [&](const std::string& name) {
+      return linkat(AT_FDCWD, nameless.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0
+                 ? 0
+                 : errno;
+    };
+    int error = link_as(target_);
+    if (error == 0) return 0;
     // A link replaces no file, a renaming does: the file has a name of its own in between.
-    std::string name;
-    const int other = create_beside(target_, name);
-    if (other < 0) return errno;
-    close(other);
-    std::remove(name.c_str());
-    if (const int failed = link_as(name); failed != 0) return failed;
-    name_ = name;
+    for (int i = 0; error == EEXIST && i < kAttempts; ++i) {
+      std::string name = name_beside(target_);
+      error = link_as(name);
+      if (error == 0) name_ = std::move(name);
+    }
+    // A file system that makes files without a name but cannot name them must not cost a long run.
+    if (error != 0) error = become_a_copy();
+    if (error != 0) return error;
   }
   if (std::rename(name_.c_str(), target_.c_str()) != 0) return errno;
   name_.clear();
   return 0;
+}
+
+int UnfinishedFile::become_a_copy() {
+  const int copy = create_beside(target_, name_);
+  if (copy < 0) return errno;
+  const int nameless = std::exchange(descriptor_, copy);
+  const int error = copy_to_disk(nameless, copy);
+  close(nameless);
+  return error;
 }
 
 OutputFile::OutputFile(std::string target) : target_(std::move(target)) {

@@ -45,6 +45,8 @@ class UnfinishedFile {
 
  private:
   int take_name();
+  /// Under a name of its own, instead of the file without one. 0, or errno.
+  int become_a_copy();
 
   std::string target_, name_;  // name_: its own; empty: it has none
   int descriptor_ = -1;

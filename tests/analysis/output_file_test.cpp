@@ -6,14 +6,19 @@
 #include <gtest/gtest.h>
 
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <signal.h>
 #include <sys/file.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <fstream>
 #include <sstream>
 #include <thread>
@@ -129,6 +134,47 @@ TEST(UnfinishedFile, NothingIsLeftOfAKilledProgram) {
   close(ready[1]);
   EXPECT_EQ(files_in(folder.path()), 1U);
   EXPECT_EQ(text_of(target), "before");
+}
+
+/// From here on this process can make no links.
+bool refuse_links() {
+  // No check of the architecture: the numbers are those that this program was compiled with.
+  sock_filter code[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_linkat, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EXDEV),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog program{std::size(code), code};
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) == 0;
+}
+
+TEST(UnfinishedFile, IsCopiedWhereAFileWithoutANameCannotGetOne) {
+  const test::TemporaryFolder folder;
+  const std::string text(3 << 20, 'x');
+  std::ofstream(folder / "old.txt") << "before";
+  const pid_t child = fork();
+  if (child == 0) {
+    if (!refuse_links()) _exit(77);
+    try {
+      write_whole_file(folder / "old.txt", text);
+      write_whole_file(folder / "new.txt", text);
+      write_whole_file(folder / "empty.txt", "");
+    } catch (const std::exception&) {
+      _exit(1);
+    }
+    _exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+    GTEST_SKIP() << "system calls cannot be refused here";
+  ASSERT_EQ(status, 0);
+  EXPECT_EQ(text_of(folder / "old.txt"), text);
+  EXPECT_EQ(text_of(folder / "new.txt"), text);
+  EXPECT_EQ(text_of(folder / "empty.txt"), "");
+  EXPECT_EQ(files_in(folder.path()), 3U);
 }
 
 TEST(UnfinishedFile, TheNextWriteRemovesWhatKilledProgramsLeft) {

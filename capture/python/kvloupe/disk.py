@@ -5,6 +5,7 @@ HDF5 goes on as if the disk had room, and the writer of the trace asks what happ
 """
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import secrets
@@ -106,14 +107,31 @@ class Disk:
         """The file gets its name; another file of this name is replaced. Call sync() before. Raises OSError."""
         if self._name is None:  # a link replaces no file, a renaming does
             self._name = name_beside(self._path)
-            # Python follows the link in /proc only where a folder is given, which an absolute path does not need.
-            os.link(f"/proc/self/fd/{self._file}", self._name, src_dir_fd=self._file, follow_symlinks=True)
+            try:
+                # Python follows the link in /proc only where a folder is given, which an absolute path does not need.
+                os.link(f"/proc/self/fd/{self._file}", self._name, src_dir_fd=self._file, follow_symlinks=True)
+            except OSError:  # files without a name, but none for them: this must not cost a long run
+                self._become_a_copy(self._name)
         os.replace(self._name, self._path)
         folder = os.open(self._path.parent, os.O_RDONLY | os.O_DIRECTORY)
         try:
             os.fsync(folder)
         finally:
             os.close(folder)
+
+    def _become_a_copy(self, name: Path) -> None:
+        copy = os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o666)
+        nameless, self._file = self._file, copy
+        try:
+            at = 0
+            while at < self._size:
+                sent = os.sendfile(copy, nameless, at, self._size - at)
+                if sent == 0:
+                    raise OSError(errno.EIO, os.strerror(errno.EIO))
+                at += sent
+            os.fsync(copy)
+        finally:
+            os.close(nameless)
 
     def close(self) -> None:
         """Ends the file; what keep() did not finish is gone."""
