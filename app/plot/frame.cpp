@@ -27,6 +27,8 @@ double widest_label(const Style& style, const std::vector<Tick>& ticks) {
   return widest;
 }
 
+constexpr double x_overhang = 5.0;  // of the name of an x axis
+
 /// How long a name centred on a side may be: a little longer than the side, and on the page.
 double name_room(double middle, double side, double page, double overhang) {
   return std::min(side + 2 * overhang, 2.0 * (std::min(middle, page - middle) - 1.0));
@@ -227,6 +229,11 @@ double bottom_margin(const Style& style, const Axis& x, const AxisLook& look) {
   return margin + 1.0;
 }
 
+bool x_name_fits(const Style& style, const Axes& axes, double page) {
+  return style.fonts->width(axes.x.label, Font::regular, style.text) <=
+         name_room(axes.plot.centre().x, axes.plot.width, page, x_overhang);
+}
+
 void add_axes(Scene& scene, const Style& style, const Axes& axes, const AxisLook& x,
               const AxisLook& y) {
   const Rect& plot = axes.plot;
@@ -284,15 +291,16 @@ void add_axes(Scene& scene, const Style& style, const Axes& axes, const AxisLook
     name.turned = true;
     scene.add(std::move(name));
   }
-  if (x.labels && !axes.x.label.empty()) {
+  if (x.labels && x.named && !axes.x.label.empty()) {
     const double below =
         x.ticks.empty()
             ? 0.0
             : tick_length + tick_gap + (x.turned ? widest_label(style, x.ticks) : style.small);
-    scene.add(make_text(style,
-                        style.fonts->fit(axes.x.label, Font::regular, style.text,
-                                         name_room(plot.centre().x, plot.width, scene.width, 5.0)),
-                        {plot.centre().x, plot.bottom() + below + name_gap + cap * style.text},
+    const bool placed = x.name_to > x.name_from;
+    const double from = placed ? x.name_from : plot.x, to = placed ? x.name_to : plot.right();
+    const double room = name_room((from + to) / 2, to - from, scene.width, x_overhang);
+    scene.add(make_text(style, style.fonts->fit(axes.x.label, Font::regular, style.text, room),
+                        {(from + to) / 2, plot.bottom() + below + name_gap + cap * style.text},
                         style.text, Font::regular, Align::centre));
   }
   scene.axes.push_back(axes);

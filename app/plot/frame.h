@@ -36,6 +36,9 @@ struct AxisLook {
   bool grid = false;
   bool turned = false;    // the labels read upwards: names too wide for their cells
   double overhang = 2.0;  // points; how far the name of a y axis may go beyond both its ends
+  bool named = true;      // off where a neighbour's name stands for this axis, too
+  double name_from = 0.0,
+         name_to = 0.0;  // an x axis' name stands in their middle; equal: at its plot
 };
 
 /// Ticks that fit the axis' length at the style's text size.
@@ -44,6 +47,9 @@ AxisLook axis_look(const Style& style, const Axis& axis, double length, bool hor
 /// Room at the left for ticks, labels and the turned axis name; room below the plot.
 double left_margin(const Style& style, const Axis& y, const AxisLook& look);
 double bottom_margin(const Style& style, const Axis& x, const AxisLook& look);
+
+/// Whether there is room for the whole name of the x axis on a page of that width.
+bool x_name_fits(const Style& style, const Axes& axes, double page);
 
 /// Open axes at the left and the bottom, ticks outwards; registers the axes in the scene.
 void add_axes(Scene& scene, const Style& style, const Axes& axes, const AxisLook& x,

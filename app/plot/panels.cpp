@@ -136,38 +136,66 @@ double panels_natural_height(const Style& style, const PanelGrid& grid, double w
   return height;
 }
 
-std::vector<Axes> add_panels(Scene& scene, const Style& style, const PanelGrid& grid) {
+namespace {
+/// The places of all panels.
+std::vector<Axes> place(const PanelGrid& grid, const Layout& layout) {
   std::vector<Axes> axes;
-  if (grid.panels.empty()) return axes;
-  const Layout layout = lay_out(style, grid, scene.width, scene.height);
-  const int count = static_cast<int>(grid.panels.size());
   double y = grid.top;
   for (int row = 0; row < layout.rows; ++row) {
     double x = outer;
     for (int column = 0; column < layout.columns; ++column) {
       x += layout.left[static_cast<std::size_t>(column)];
-      const int p = row * layout.columns + column;
-      if (p >= count) break;
-      const auto at = static_cast<std::size_t>(p);
-      const Panel& panel = grid.panels[at];
+      const std::size_t at = axes.size();
+      if (at >= grid.panels.size()) break;
       const Rect plot{x, y + layout.title, layout.plot_width, layout.plot_height};
-      axes.push_back({plot, panel.x, panel.y});
-      add_axes(scene, style, axes.back(), layout.x[at], layout.y[at]);
-      double title_x = plot.x;
-      if (count > 1 && grid.letters) {
-        add_panel_letter(scene, style, p, {plot.x, y + 1.0});
-        title_x += style.text * 1.4;
-      }
-      if (!panel.title.empty()) {
-        const double room = plot.right() + grid.beside - title_x;
-        scene.add(make_text(style, style.fonts->fit(panel.title, Font::regular, style.small, room),
-                            {title_x, y + 1.0 + style.fonts->cap_height() * style.text},
-                            style.small));
-      }
+      axes.push_back({plot, grid.panels[at].x, grid.panels[at].y});
       x += layout.plot_width + grid.beside + between_columns;
     }
     y += layout.title + layout.plot_height + layout.bottom[static_cast<std::size_t>(row)] +
          between_rows;
+  }
+  return axes;
+}
+
+/// Where neighbours in a row have the same name under them and it would be cut, it stands once,
+/// under the middle of all.
+void share_names(const Style& style, const std::vector<Axes>& axes, double page, Layout& layout) {
+  const std::size_t columns = static_cast<std::size_t>(layout.columns);
+  for (std::size_t first = 0; first < axes.size(); first += columns) {
+    const std::size_t last = std::min(first + columns, axes.size()) - 1;
+    bool same = last > first, fit = true;
+    for (std::size_t at = first; at <= last; ++at) {
+      same = same && layout.x[at].labels && axes[at].x.label == axes[first].x.label;
+      fit = fit && x_name_fits(style, axes[at], page);
+    }
+    if (!same || fit) continue;
+    for (std::size_t at = first + 1; at <= last; ++at) layout.x[at].named = false;
+    layout.x[first].name_from = axes[first].plot.x;
+    layout.x[first].name_to = axes[last].plot.right();
+  }
+}
+}  // namespace
+
+std::vector<Axes> add_panels(Scene& scene, const Style& style, const PanelGrid& grid) {
+  if (grid.panels.empty()) return {};
+  Layout layout = lay_out(style, grid, scene.width, scene.height);
+  const std::vector<Axes> axes = place(grid, layout);
+  share_names(style, axes, scene.width, layout);
+  for (std::size_t at = 0; at < axes.size(); ++at) {
+    const Rect& plot = axes[at].plot;
+    const double top = plot.y - layout.title;
+    add_axes(scene, style, axes[at], layout.x[at], layout.y[at]);
+    double title_x = plot.x;
+    if (axes.size() > 1 && grid.letters) {
+      add_panel_letter(scene, style, static_cast<int>(at), {plot.x, top + 1.0});
+      title_x += style.text * 1.4;
+    }
+    const std::string& title = grid.panels[at].title;
+    if (title.empty()) continue;
+    const double room = plot.right() + grid.beside - title_x;
+    scene.add(make_text(style, style.fonts->fit(title, Font::regular, style.small, room),
+                        {title_x, top + 1.0 + style.fonts->cap_height() * style.text},
+                        style.small));
   }
   return axes;
 }

@@ -168,6 +168,31 @@ TEST(Panels, StandBesideEachOtherInALowFigure) {
   EXPECT_EQ(columns(185), 1);
 }
 
+TEST(Panels, ANameThatNarrowNeighboursShareStandsOnceUnderAll) {
+  const TextMetrics fonts;
+  const Style style = make_style(fonts);
+  PanelGrid grid;
+  grid.columns = 3;
+  for (int p = 0; p < 3; ++p)
+    grid.panels.push_back({"part", x_axis("Budget N (entries)", {0, 10}), y_axis("Loss", {0, 1})});
+  const auto names = [&](double width) {
+    Scene scene = make_scene(style, width, 150);
+    add_panels(scene, style, grid);
+    EXPECT_THAT(scene_problems(scene), IsEmpty()) << width;
+    std::vector<std::string> found;
+    for (const Item& item : scene.items) {
+      const Text* text = std::get_if<Text>(&item);
+      if (text != nullptr && text->text.starts_with("Budget")) found.push_back(text->text);
+    }
+    return found;
+  };
+  EXPECT_THAT(names(400), testing::ElementsAre("Budget N (entries)", "Budget N (entries)",
+                                               "Budget N (entries)"));
+  EXPECT_THAT(names(200), testing::ElementsAre("Budget N (entries)"));
+  grid.panels[1].x = x_axis("Rank of the whole", {0, 10});  // each has its own
+  EXPECT_EQ(names(200).size(), 2U);
+}
+
 TEST(Panels, NamesThatDoNotFitAreTurnedAndLabelsKeepApart) {
   const TextMetrics fonts;
   const Style style = make_style(fonts);
