@@ -31,21 +31,36 @@ class FilmstripNames : public ::testing::Test {
     made_ = request::FigureMaker(std::make_shared<const Trace>(folder_ / "trace.h5"))
                 .make(find_figure("filmstrip"), {}, progress);
   }
-  /// The names on a page so many points wide, with where they begin and end.
-  std::map<std::string, std::pair<double, double>> names_at(double width) {
+  using Names = std::map<std::string, std::pair<double, double>>;
+
+  /// The names over their segments on a page so many points wide, with where they begin and end;
+  /// those in the row above, and the lines down from there, are in `upper_` and `lines_`.
+  Names names_at(double width, double height = 200.0) {
     FileOptions options;
-    options.size = PageSize{width, 200.0};
+    options.size = PageSize{width, height};
     const Scene scene = page_of(find_figure("filmstrip"), made_, options, fonts_);
     axes_ = scene.axes.front();
-    std::map<std::string, std::pair<double, double>> names;
+    Names names;
+    upper_.clear();
+    lines_.clear();
     for (const Item& item : scene.items) {
-      const Text* text = std::get_if<Text>(&item);
-      if (text != nullptr && kSegments.contains(text->text)) {
+      if (const Text* text = std::get_if<Text>(&item)) {
         const Rect place = text->bounds();
-        names[text->text] = {place.x, place.right()};
+        if (text->text != "question · answer" && !kSegments.contains(text->text)) continue;
+        (text->anchor.y > axes_.plot.y - 8.0 ? names : upper_)[text->text] = {place.x,
+                                                                              place.right()};
+      } else if (const Path* path = std::get_if<Path>(&item)) {
+        const std::vector<Point>& at = path->points;
+        if (at.size() == 2 && at[0].x == at[1].x && at[1].y < axes_.plot.y &&
+            at[0].y < at[1].y - 4.0)
+          lines_.push_back(at[0].x);
       }
     }
     return names;
+  }
+  double middle_of(const std::string& name) const {
+    const auto [first, end] = kSegments.at(name);
+    return (page_x(first) + page_x(end)) / 2;
   }
   double page_x(double token) const { return axes_.to_page(token, axes_.y.first).x; }
 
@@ -55,6 +70,8 @@ class FilmstripNames : public ::testing::Test {
   const TextMetrics fonts_;
   MadeFigure made_;
   Axes axes_;
+  Names upper_;
+  std::vector<double> lines_;
 };
 
 TEST_F(FilmstripNames, NoNameCouldAsWellBeThatOfAnotherSegment) {
@@ -103,6 +120,38 @@ TEST_F(FilmstripNames, NamesKeepApart) {
       }
     }
   }
+}
+
+TEST_F(FilmstripNames, EveryKindOfSegmentHasItsNameOnce) {
+  int together = 0;
+  for (double width = 220.0; width <= 2000.0; width *= 1.02) {
+    SCOPED_TRACE(width);
+    const auto names = names_at(width);
+    const bool both = upper_.contains("question · answer");
+    together += both ? 1 : 0;
+    std::vector<double> expected;
+    for (const std::string name : {"question", "answer"}) {
+      const bool above = both || upper_.contains(name);
+      EXPECT_NE(names.contains(name), above) << name;
+      if (above) expected.push_back(middle_of(name));
+    }
+    ASSERT_EQ(lines_.size(), expected.size());
+    for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(lines_[i], expected[i], 0.1);
+    for (const auto& [text, place] : upper_) {
+      EXPECT_LE(place.second, axes_.plot.right() + 0.1);
+      for (const double line : lines_) {
+        EXPECT_TRUE(place.first <= line && line <= place.second);
+        for (const auto& [name, under] : names)
+          EXPECT_FALSE(under.first < line && line < under.second) << "a line through " << name;
+      }
+    }
+  }
+  EXPECT_GT(together, 0);
+}
+
+TEST_F(FilmstripNames, ALowStripHasNoSecondRow) {
+  names_at(240.0, 90.0);
+  EXPECT_TRUE(upper_.empty());
 }
 
 }  // namespace
