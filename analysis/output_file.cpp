@@ -90,6 +90,7 @@ int sync_to_disk(const std::string& path, int flags) {
   close(descriptor);
   return error;
 }
+
 /// All bytes of a file, to the disk. 0, or errno.
 int copy_to_disk(int from, int to) {
   struct stat status {};

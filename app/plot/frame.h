@@ -37,8 +37,8 @@ struct AxisLook {
   bool turned = false;    // the labels read upwards: names too wide for their cells
   double overhang = 2.0;  // points; how far the name of a y axis may go beyond both its ends
   bool named = true;      // off where a neighbour's name stands for this axis, too
-  double name_from = 0.0,
-         name_to = 0.0;  // an x axis' name stands in their middle; equal: at its plot
+  // Between which the name of an x axis stands in the middle; equal: its plot.
+  double name_from = 0.0, name_to = 0.0;
 };
 
 /// Ticks that fit the axis' length at the style's text size.
