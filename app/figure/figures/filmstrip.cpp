@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
 
 #include "analysis/error.h"
 #include "analysis/metric/sink.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/head_sink.h"
+#include "app/figure/segment_band.h"
 #include "app/figure/token_state.h"
 #include "app/plot/map_margin.h"
 #include "app/plot/text_flow.h"
@@ -19,12 +19,6 @@ namespace kvloupe::figure {
 namespace {
 
 constexpr TokenState kAbsent = TokenState::ahead;  // of a cell: not in the cache, or no longer
-
-struct Segment {
-  std::string name;
-  int first = 0;
-  int end = 0;
-};
 
 class Filmstrip final : public Figure {
  public:
@@ -38,7 +32,7 @@ class Filmstrip final : public Figure {
   std::vector<TokenState> cells;  // [S,T]
   std::vector<std::uint8_t>
       ranks;  // [S,T] share of the score's place, 255 the highest; 255 without scores
-  std::vector<Segment> segments;
+  SegmentBand segments;
   bool scored = false;
   bool any_shield = false;
   bool any_merged = false;
@@ -63,7 +57,7 @@ class Filmstrip final : public Figure {
     double top = 2.0;
     if (request.legend)
       top += add_legend(scene, style, {2.0, top}, request.width - 4.0, legend(style)) + 2.0;
-    double band = segments.empty() ? 0.0 : row_of_names(style) + 4.0;
+    double band = segments.height(style, false);
     const AxisLook x_look = axis_look(style, axes.x, request.width - 40.0, true);
     const double inset = sink > 0.0 ? sink_columns_room(1) : 0.0;
     AxisLook y_look;
@@ -77,14 +71,18 @@ class Filmstrip final : public Figure {
                    height};
     };
     lay_out();
-    const bool upper = axes.plot.height > 8.0 * style.small && has_upper_names(style, axes);
-    if (upper) {
-      band += row_of_names(style);
+    Axes all = axes;
+    all.x.first = selection.first_token;
+    all.x.last = selection.last_token + 1.0;
+    const bool two_rows =
+        axes.plot.height > 8.0 * style.small && segments.needs_two_rows(style, all);
+    if (two_rows) {
+      band = segments.height(style, true);
       lay_out();
     }
 
     add_strip(scene, style, axes, request.pixels_per_point);
-    add_band(scene, style, axes, upper);
+    segments.draw(scene, style, axes, two_rows);
     if (inset == 0.0) {
       add_axes(scene, style, axes, x_look, y_look);
     } else {
@@ -461,184 +459,7 @@ class Filmstrip final : public Figure {
     edge.stroke = Stroke{style.colours.faint, 0.6, {2.0, 1.5}, Cap::butt};
     scene.add(std::move(edge));
   }
-
-  /// The visible part of a segment on the page, from where to where.
-  static std::pair<double, double> span_of(const Segment& segment, const Axes& axes) {
-    return {std::max(axes.plot.x, axes.to_page(segment.first, axes.y.first).x),
-            std::min(axes.plot.right(), axes.to_page(segment.end, axes.y.first).x)};
-  }
-
-  /// A name above the band of segments: in the lower row, over its segment, or in the upper row,
-  /// with a line down to the middle of each segment that it names.
-  struct BandName {
-    std::string text;
-    double x = 0.0;  // where it begins
-    double width = 0.0;
-    std::vector<double> lines;  // empty: it stands in the lower row
-    std::size_t segment = 0;    // in the lower row: whose it is
-  };
-
-  // Too narrow to be seen as a band (often the one token that starts the text): no name either.
-  static constexpr double narrowest_named = 1.5;
-  static constexpr double name_gap = 4.0;
-
-  static double row_of_names(const Style& style) { return style.small * 1.35; }
-
-  double width_of(const Style& style, const std::string& text) const {
-    return style.fonts->width(text, Font::regular, style.small);
-  }
-
-  /// The lower row, without the names of segments in `left_out`.
-  std::vector<BandName> names_over_segments(const Style& style, const Axes& axes,
-                                            const std::set<std::size_t>& left_out) const {
-    std::vector<BandName> names;
-    double free_from = axes.plot.x;
-    for (std::size_t i = 0; i < segments.size(); ++i) {
-      const Segment& segment = segments[i];
-      const auto [a, b] = span_of(segment, axes);
-      if (left_out.contains(i)) continue;
-      if (b - a < narrowest_named) continue;
-      // A short segment's name may be wider than the segment and stand beside its middle, but not
-      // on another name, and not where it could as well be the name of another segment.
-      const double width = width_of(style, segment.name);
-      const double last = axes.plot.right() - width;
-      const double x = std::max(std::min((a + b) / 2 - width / 2, last), free_from);
-      if (x > last) continue;
-      const double middle = x + width / 2;
-      const auto under = std::count_if(segments.begin(), segments.end(), [&](const Segment& one) {
-        const auto [begin, end] = span_of(one, axes);
-        return x <= begin && end <= x + width && end - begin >= narrowest_named;
-      });
-      const bool covers = x <= a && b <= x + width;
-      if (!(a <= middle && middle <= b) && !(covers && under == 1)) continue;
-      free_from = x + width + name_gap;
-      names.push_back({segment.name, x, width, {}, i});
-    }
-    return names;
-  }
-
-  /// Adds, in the upper row, the names that no segment has in the lower one: each once, those of
-  /// neighbours together ("question · answer"). Returns the segments in the lower row whose names
-  /// are in the way of others.
-  std::set<std::size_t> add_upper_names(const Style& style, const Axes& axes,
-                                        std::vector<BandName>& names) const {
-    std::set<std::size_t> in_the_way;
-    std::set<std::string> named;
-    for (const BandName& one : names) named.insert(one.text);
-    const std::size_t lower = names.size();
-    double free_from = axes.plot.x;
-    const auto place = [&](const std::string& text, std::vector<double> lines) {
-      const double width = width_of(style, text);
-      const double middle = (lines.front() + lines.back()) / 2;
-      const double x = std::max(std::min(middle - width / 2, axes.plot.right() - width), free_from);
-      const bool fits =
-          x + width <= axes.plot.right() + 0.01 && x <= lines.front() && lines.back() <= x + width;
-      bool crosses = false;
-      for (std::size_t i = 0; i < lower; ++i) {
-        for (const double line : lines) {
-          if (line <= names[i].x - 1.0 || names[i].x + names[i].width + 1.0 <= line) continue;
-          crosses = true;
-          in_the_way.insert(names[i].segment);
-        }
-      }
-      if (!fits || crosses) return false;
-      free_from = x + width + name_gap;
-      names.push_back({text, x, width, std::move(lines), 0});
-      return true;
-    };
-    const auto middle_of = [&](const Segment& segment) {
-      const auto [a, b] = span_of(segment, axes);
-      return (a + b) / 2;
-    };
-    for (std::size_t i = 0; i < segments.size(); ++i) {
-      const auto is_new = [&](std::size_t at) {
-        const auto [a, b] = span_of(segments[at], axes);
-        return b - a >= narrowest_named && !named.contains(segments[at].name) &&
-               segments[at].name != "special";  // a token or two, which names itself
-      };
-      if (!is_new(i)) continue;
-      const bool pair = i + 1 < segments.size() && is_new(i + 1);
-      if (pair && place(segments[i].name + " · " + segments[i + 1].name,
-                        {middle_of(segments[i]), middle_of(segments[i + 1])})) {
-        named.insert({segments[i].name, segments[i + 1].name});
-      } else if (place(segments[i].name, {middle_of(segments[i])})) {
-        named.insert(segments[i].name);
-      }
-    }
-    return in_the_way;
-  }
-
-  std::vector<BandName> names_above(const Style& style, const Axes& axes, bool upper) const {
-    if (!upper) return names_over_segments(style, axes, {});
-    const auto kinds = [](const std::vector<BandName>& names) {
-      std::set<std::string> found;
-      std::size_t joined = 0;
-      for (const BandName& one : names) {
-        found.insert(one.text);
-        joined += one.lines.size() > 1 ? 1 : 0;
-      }
-      return found.size() + joined;
-    };
-    std::vector<BandName> best;
-    std::set<std::size_t> in_the_way;
-    while (true) {
-      std::vector<BandName> names = names_over_segments(style, axes, in_the_way);
-      const std::size_t before = in_the_way.size();
-      in_the_way.merge(add_upper_names(style, axes, names));
-      if (best.empty() || kinds(names) > kinds(best)) best = std::move(names);
-      // Those in the way go up, too, if then more kinds of segments have a name.
-      if (in_the_way.size() == before) return best;
-    }
-  }
-
-  /// Whether names need a second row when all tokens are seen: then there is one in every part of
-  /// them, so that nothing jumps while the part moves.
-  bool has_upper_names(const Style& style, Axes axes) const {
-    axes.x.first = selection.first_token;
-    axes.x.last = selection.last_token + 1.0;
-    const std::vector<BandName> names = names_above(style, axes, true);
-    return std::any_of(names.begin(), names.end(),
-                       [](const BandName& one) { return !one.lines.empty(); });
-  }
-
-  /// The prompt's segments with their names, above the strip.
-  void add_band(Scene& scene, const Style& style, const Axes& axes, bool upper) const {
-    bool dark = false;
-    const double top = axes.plot.y - 4.0;
-    for (const Segment& segment : segments) {
-      const auto [a, b] = span_of(segment, axes);
-      dark = !dark;
-      if (b - a < 0.1) continue;
-      Path path;
-      path.rect({a, top, b - a, 2.5});
-      path.fill = dark ? style.colours.neither : style.colours.both;
-      scene.add(std::move(path));
-    }
-    for (const BandName& one : names_above(style, axes, upper)) {
-      const double foot = top - 2.5 - (one.lines.empty() ? 0.0 : row_of_names(style));
-      for (const double line : one.lines)
-        scene.add(make_line({line, foot + 2.0}, {line, top}, style.colours.faint, 0.5));
-      Text name = make_text(style, one.text, {one.x, foot}, style.small);
-      name.colour = style.colours.faint;
-      scene.add(std::move(name));
-    }
-  }
 };
-
-std::vector<Segment> segments_of(const TokenTable& tokens) {
-  std::vector<Segment> segments;
-  for (std::size_t t = 0; t < tokens.segment.size(); ++t) {
-    const std::uint8_t id = tokens.segment[t];
-    const std::string name =
-        id < tokens.segment_names.size() ? tokens.segment_names[id] : std::string();
-    if (segments.empty() || segments.back().name != name) {
-      segments.push_back({name, static_cast<int>(t), static_cast<int>(t) + 1});
-    } else {
-      segments.back().end = static_cast<int>(t) + 1;
-    }
-  }
-  return segments;
-}
 
 constexpr std::size_t kMostCells = std::size_t{1} << 28U;  // two bytes each
 
@@ -659,7 +480,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   figure->prompt_steps = static_cast<int>(
       std::count_if(replay.blocks.begin(), replay.blocks.end(),
                     [&](const Block& block) { return block.first < prompt_length; }));
-  figure->segments = segments_of(input.trace->tokens());
+  figure->segments = SegmentBand(input.trace->tokens());
   const auto size =
       static_cast<std::size_t>(figure->steps) * static_cast<std::size_t>(figure->tokens);
   if (size > kMostCells) {

@@ -1,0 +1,52 @@
+#pragma once
+// The segments of a prompt as a band above a plot whose x axis counts tokens, with their names.
+
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "analysis/trace/model_info.h"
+#include "app/plot/frame.h"
+
+namespace kvloupe::figure {
+
+class SegmentBand {
+ public:
+  SegmentBand() = default;
+  explicit SegmentBand(const TokenTable& tokens);
+
+  /// Room above the plot, points: for the band and one row of names, or two; 0 without segments.
+  double height(const Style& style, bool two_rows) const;
+  /// Whether some kind of segment finds room for its name only in a second row. Asked with the axes
+  /// of all tokens, it has the same answer while a part of them moves, and nothing jumps.
+  bool needs_two_rows(const Style& style, const Axes& axes) const;
+  void draw(Scene& scene, const Style& style, const Axes& axes, bool two_rows) const;
+
+ private:
+  struct Segment {
+    std::string name;
+    int first = 0;
+    int end = 0;
+  };
+  /// In the lower row, over its segment, or in the upper row, with a line down to the middle of
+  /// each segment that it names.
+  struct Name {
+    std::string text;
+    double x = 0.0;  // where it begins
+    double width = 0.0;
+    std::vector<double> lines;  // empty: it stands in the lower row
+    std::size_t segment = 0;    // in the lower row: whose it is
+  };
+
+  static std::pair<double, double> span_of(const Segment& segment, const Axes& axes);
+  std::vector<Name> names(const Style& style, const Axes& axes, bool two_rows) const;
+  std::vector<Name> lower_row(const Style& style, const Axes& axes,
+                              const std::set<std::size_t>& left_out) const;
+  std::set<std::size_t> add_upper_row(const Style& style, const Axes& axes,
+                                      std::vector<Name>& names) const;
+
+  std::vector<Segment> segments_;
+};
+
+}  // namespace kvloupe::figure
