@@ -20,7 +20,8 @@ int put_in_place(const std::string& from, const std::string& to);
 
 /// A file that is not there until it is whole. It grows without a name in its target's folder, so
 /// that nothing is left even of a program that is killed; where the file system cannot do that,
-/// under a name from create_beside(). If destroyed before put_in_place(), it is gone.
+/// under a name from create_beside(). Where the file system makes files without a name but cannot
+/// name them, put_in_place() copies the file. If destroyed before put_in_place(), it is gone.
 ///
 /// Each also removes what killed programs left beside the same target: names of create_beside()
 /// that nobody holds locked and nobody has written to for an hour.

@@ -11,6 +11,8 @@ constexpr double gap = 4.0;          // points; between two names
 constexpr double band_top = 4.0;     // above the plot
 constexpr double band_height = 2.5;  // and a name stands as far above the band
 
+constexpr int most_rounds = 8;  // of asking which names are in the way of others
+
 double row_height(const Style& style) { return style.small * 1.35; }
 
 double width_of(const Style& style, const std::string& text) {
@@ -70,7 +72,12 @@ std::pair<double, double> SegmentBand::span_of(const Segment& segment, const Axe
 
 std::vector<SegmentBand::Name> SegmentBand::names(const Style& style, const Axes& axes,
                                                   bool two_rows) const {
-  if (!two_rows) return lower_row(style, axes, {});
+  std::vector<Place> places;  // a page has room for some hundreds, however many segments there are
+  for (const Segment& segment : segments_) {
+    const auto [from, to] = span_of(segment, axes);
+    if (to - from >= narrowest_named) places.push_back({segment.name, from, to});
+  }
+  if (!two_rows) return lower_row(style, axes, places, {});
   const auto named = [](const std::vector<Name>& all) {  // how many kinds of segments
     std::set<std::string> found;
     std::size_t joined = 0;
@@ -82,54 +89,54 @@ std::vector<SegmentBand::Name> SegmentBand::names(const Style& style, const Axes
   };
   std::vector<Name> best;
   std::set<std::size_t> in_the_way;
-  while (true) {
-    std::vector<Name> all = lower_row(style, axes, in_the_way);
+  for (int round = 0; round < most_rounds; ++round) {
+    std::vector<Name> all = lower_row(style, axes, places, in_the_way);
     const std::size_t before = in_the_way.size();
-    in_the_way.merge(add_upper_row(style, axes, all));
+    in_the_way.merge(add_upper_row(style, axes, places, all));
     if (best.empty() || named(all) > named(best)) best = std::move(all);
     // Names in the way go up, too, if then more kinds of segments have one.
-    if (in_the_way.size() == before) return best;
+    if (in_the_way.size() == before) break;
   }
+  return best;
 }
 
-/// The lower row, without the names of the segments in `left_out`.
+/// The lower row, without the names of the places in `left_out`.
 std::vector<SegmentBand::Name> SegmentBand::lower_row(const Style& style, const Axes& axes,
-                                                      const std::set<std::size_t>& left_out) const {
+                                                      const std::vector<Place>& places,
+                                                      const std::set<std::size_t>& left_out) {
   std::vector<Name> row;
   double free_from = axes.plot.x;
-  for (std::size_t i = 0; i < segments_.size(); ++i) {
-    const Segment& segment = segments_[i];
-    const auto [a, b] = span_of(segment, axes);
-    if (b - a < narrowest_named || left_out.contains(i)) continue;
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    if (left_out.contains(i)) continue;
     // A short segment's name may be wider than the segment and stand beside its middle, but not on
     // another name, and not where it could as well be the name of another segment.
-    const double width = width_of(style, segment.name);
+    const auto& [text, from, to] = places[i];
+    const double width = width_of(style, text);
     const double last = axes.plot.right() - width;
-    const double x = std::max(std::min((a + b) / 2 - width / 2, last), free_from);
+    const double x = std::max(std::min(places[i].middle() - width / 2, last), free_from);
     if (x > last) continue;
     const double middle = x + width / 2;
-    const auto under = std::count_if(segments_.begin(), segments_.end(), [&](const Segment& one) {
-      const auto [begin, end] = span_of(one, axes);
-      return x <= begin && end <= x + width && end - begin >= narrowest_named;
-    });
-    const bool covers = x <= a && b <= x + width;
-    if (!(a <= middle && middle <= b) && !(covers && under == 1)) continue;
+    const auto is_under = [&](const Place& one) { return x <= one.from && one.to <= x + width; };
+    const bool alone =
+        is_under(places[i]) && std::count_if(places.begin(), places.end(), is_under) == 1;
+    if (!(from <= middle && middle <= to) && !alone) continue;
     free_from = x + width + gap;
-    row.push_back({segment.name, x, width, {}, i});
+    row.push_back({text, x, width, {}, i});
   }
   return row;
 }
 
 /// Adds the names that no segment has in the lower row: each once, those of neighbours together
-/// ("question · answer"). Returns the segments in the lower row whose names are in the way.
+/// ("question · answer"). Returns the places in the lower row whose names are in the way.
 std::set<std::size_t> SegmentBand::add_upper_row(const Style& style, const Axes& axes,
-                                                 std::vector<Name>& names) const {
+                                                 const std::vector<Place>& places,
+                                                 std::vector<Name>& names) {
   std::set<std::size_t> in_the_way;
   std::set<std::string> named;
   for (const Name& one : names) named.insert(one.text);
   const std::size_t lower = names.size();
   double free_from = axes.plot.x;
-  const auto place = [&](const std::string& text, std::vector<double> lines) {
+  const auto add = [&](const std::string& text, std::vector<double> lines) {
     const double width = width_of(style, text);
     const double middle = (lines.front() + lines.back()) / 2;
     const double x = std::max(std::min(middle - width / 2, axes.plot.right() - width), free_from);
@@ -140,7 +147,7 @@ std::set<std::size_t> SegmentBand::add_upper_row(const Style& style, const Axes&
       for (const double line : lines) {
         if (line <= names[i].x - 1.0 || names[i].x + names[i].width + 1.0 <= line) continue;
         crosses = true;
-        in_the_way.insert(names[i].segment);
+        in_the_way.insert(names[i].place);
       }
     }
     if (!fits || crosses) return false;
@@ -148,23 +155,18 @@ std::set<std::size_t> SegmentBand::add_upper_row(const Style& style, const Axes&
     names.push_back({text, x, width, std::move(lines), 0});
     return true;
   };
-  const auto middle_of = [&](const Segment& segment) {
-    const auto [a, b] = span_of(segment, axes);
-    return (a + b) / 2;
+  const auto is_new = [&](const Place& one) {
+    return !named.contains(one.name) &&
+           one.name != "special";  // a token or two, which name themselves
   };
-  const auto is_new = [&](std::size_t at) {
-    const auto [a, b] = span_of(segments_[at], axes);
-    return b - a >= narrowest_named && !named.contains(segments_[at].name) &&
-           segments_[at].name != "special";  // a token or two, which names itself
-  };
-  for (std::size_t i = 0; i < segments_.size(); ++i) {
-    if (!is_new(i)) continue;
-    const bool pair = i + 1 < segments_.size() && is_new(i + 1);
-    if (pair && place(segments_[i].name + " · " + segments_[i + 1].name,
-                      {middle_of(segments_[i]), middle_of(segments_[i + 1])})) {
-      named.insert({segments_[i].name, segments_[i + 1].name});
-    } else if (place(segments_[i].name, {middle_of(segments_[i])})) {
-      named.insert(segments_[i].name);
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    const Place& one = places[i];
+    if (!is_new(one)) continue;
+    const Place* next = i + 1 < places.size() && is_new(places[i + 1]) ? &places[i + 1] : nullptr;
+    if (next != nullptr && add(one.name + " · " + next->name, {one.middle(), next->middle()})) {
+      named.insert({one.name, next->name});
+    } else if (add(one.name, {one.middle()})) {
+      named.insert(one.name);
     }
   }
   return in_the_way;

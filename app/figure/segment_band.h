@@ -29,6 +29,12 @@ class SegmentBand {
     int first = 0;
     int end = 0;
   };
+  /// A segment wide enough to be named, and where it is on the page.
+  struct Place {
+    std::string name;
+    double from = 0.0, to = 0.0;
+    double middle() const { return (from + to) / 2; }
+  };
   /// In the lower row, over its segment, or in the upper row, with a line down to the middle of
   /// each segment that it names.
   struct Name {
@@ -36,15 +42,17 @@ class SegmentBand {
     double x = 0.0;  // where it begins
     double width = 0.0;
     std::vector<double> lines;  // empty: it stands in the lower row
-    std::size_t segment = 0;    // in the lower row: whose it is
+    std::size_t place = 0;      // in the lower row: whose it is
   };
 
   static std::pair<double, double> span_of(const Segment& segment, const Axes& axes);
   std::vector<Name> names(const Style& style, const Axes& axes, bool two_rows) const;
-  std::vector<Name> lower_row(const Style& style, const Axes& axes,
-                              const std::set<std::size_t>& left_out) const;
-  std::set<std::size_t> add_upper_row(const Style& style, const Axes& axes,
-                                      std::vector<Name>& names) const;
+  static std::vector<Name> lower_row(const Style& style, const Axes& axes,
+                                     const std::vector<Place>& places,
+                                     const std::set<std::size_t>& left_out);
+  static std::set<std::size_t> add_upper_row(const Style& style, const Axes& axes,
+                                             const std::vector<Place>& places,
+                                             std::vector<Name>& names);
 
   std::vector<Segment> segments_;
 };

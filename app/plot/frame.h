@@ -99,7 +99,7 @@ struct LegendEntry {
   std::optional<Stroke> stroke = {};
   Pattern pattern = Pattern::none;  // of the area, drawn instead of the marker
   Colour pattern_colour = {};
-  std::optional<Stroke> line = {};
+  std::optional<Stroke> line = {};  // with the marker, if there is one, in its middle
 };
 /// One row (more if it does not fit) from the top left; returns its height, 0 without entries.
 double add_legend(Scene& scene, const Style& style, Point corner, double width,

@@ -109,13 +109,17 @@ TEST(BoxNumbers, AreQuartilesWhiskersAndOutliers) {
   EXPECT_TRUE(std::isnan(quantile({}, 0.5)));
 }
 
+PanelGrid three_panels(const std::string& x_name, int columns) {
+  PanelGrid grid;
+  grid.columns = columns;
+  grid.panels.assign(3, {"part", x_axis(x_name, {0, 10}), y_axis("Loss", {0, 1})});
+  return grid;
+}
+
 TEST(Panels, ShareAxesWhereTheyAreTheSame) {
   const TextMetrics fonts;
   const Style style = make_style(fonts);
-  PanelGrid grid;
-  grid.columns = 2;
-  for (int p = 0; p < 3; ++p)
-    grid.panels.push_back({"part", x_axis("Step", {0, 10}), y_axis("Loss", {0, 1})});
+  const PanelGrid grid = three_panels("Step", 2);
   Scene scene = make_scene(style, 240, 200);
   const std::vector<Axes> axes = add_panels(scene, style, grid);
   ASSERT_EQ(axes.size(), 3U);
@@ -171,10 +175,7 @@ TEST(Panels, StandBesideEachOtherInALowFigure) {
 TEST(Panels, ANameThatNarrowNeighboursShareStandsOnceUnderAll) {
   const TextMetrics fonts;
   const Style style = make_style(fonts);
-  PanelGrid grid;
-  grid.columns = 3;
-  for (int p = 0; p < 3; ++p)
-    grid.panels.push_back({"part", x_axis("Budget N (entries)", {0, 10}), y_axis("Loss", {0, 1})});
+  PanelGrid grid = three_panels("Budget N (entries)", 3);
   const auto names = [&](double width) {
     Scene scene = make_scene(style, width, 150);
     add_panels(scene, style, grid);

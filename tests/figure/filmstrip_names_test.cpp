@@ -11,7 +11,9 @@
 
 #include "app/export/figure_file.h"
 #include "app/figure/figures/figure_catalog.h"
+#include "app/figure/segment_band.h"
 #include "app/request/figure_service.h"
+#include "app/scene/text_dump.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
 
@@ -147,6 +149,27 @@ TEST_F(FilmstripNames, EveryKindOfSegmentHasItsNameOnce) {
     }
   }
   EXPECT_GT(together, 0);
+}
+
+/// As in a trace of a conversation, or in one that was made to be slow.
+TEST_F(FilmstripNames, ThousandsOfSegmentsOfManyKindsKeepTheirNamesApart) {
+  TokenTable tokens;
+  for (int kind = 0; kind < 200; ++kind) tokens.segment_names.push_back(std::to_string(kind));
+  for (int token = 0; token < 100000; ++token)
+    tokens.segment.push_back(static_cast<std::uint8_t>(token / 2 % 200));
+  const SegmentBand band(tokens);
+  const Style style = make_style(fonts_);
+  Axes axes;
+  axes.plot = {10, 40, 900, 100};
+  axes.y = {AxisMeaning::step, AxisScale::linear, 0, 1, ""};
+  for (const double end : {100000.0, 1000.0, 60.0}) {
+    axes.x = {AxisMeaning::token, AxisScale::linear, 0, end, "Token"};
+    const bool two_rows = band.needs_two_rows(style, axes);
+    EXPECT_EQ(two_rows, end == 1000.0) << "all are too narrow, many, or none";
+    Scene scene = make_scene(style, 920, 150);
+    band.draw(scene, style, axes, two_rows);
+    EXPECT_THAT(scene_problems(scene), testing::IsEmpty()) << end;
+  }
 }
 
 TEST_F(FilmstripNames, ALowStripHasNoSecondRow) {

@@ -1,7 +1,7 @@
-"""Ctrl-C while a trace is written: it waits until the writer asks.
+"""Ctrl-C while a trace is written waits until the writer asks for it.
 
-HDF5 hands no exception on from the file object it writes to, h5py's clean-up swallows one, and between a step and the
-note that it was taken one would leave a file behind.
+KeyboardInterrupt does harm there: HDF5 does not pass it on when it comes inside the file object that HDF5 writes to;
+h5py's clean-up swallows it; and between the making of a file and the note of its name it leaves the file behind.
 """
 from __future__ import annotations
 

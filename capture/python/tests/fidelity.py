@@ -256,8 +256,8 @@ about as far as from each other.
 A press compresses each layer once, after the whole context; kvloupe replays the trace of the same context as one block
 (BlockPress: blocks of """ + str(part["block"]) + """). A set is what one layer and head keep, at 90, 50, 25 and 10 % of the
 context where the press allows this. *Tied*: sets in which only entries differ whose scores are equal to 5 digits,
-such as the norms of equal tokens' keys in layer 0; of probabilities, whose relative error is the error of a logit, to 5
-digits of the logarithm. For CriticalKVPress the entries may compete for the last places of either stage.
+such as the norms of equal tokens' keys in layer 0. Small scores are compared by 5 digits of their logarithm: the
+relative error of a probability is the error of a logit. For CriticalKVPress the entries may compete for the last places of either stage.
 
 """)
         text.append(likeness_table(part["rows"]))
