@@ -5,7 +5,7 @@
     kvloupe.figure("trace.h5", "filmstrip", policy="keydiff", budget="25%")
 """
 from .capture import capture
-from .errors import KvloupeError
+from .errors import KvloupeError, KvloupeWarning
 from .external import external
 from .from_kvpress import from_kvpress
 from .program import Figure, figure, follow, replay, sweep, view
@@ -14,5 +14,5 @@ from .reader import Trace, open_trace
 from .reader import open_trace as open  # noqa: A001 - kvloupe.open(path), as h5py has it
 from .tokenizer import Tokenizer
 
-__all__ = ["Figure", "KvloupeError", "Tokenizer", "Trace", "capture", "external", "figure", "follow",
-           "from_kvpress", "open", "open_trace", "read_prompt", "replay", "sweep", "view"]
+__all__ = ["Figure", "KvloupeError", "KvloupeWarning", "Tokenizer", "Trace", "capture", "external", "figure",
+           "follow", "from_kvpress", "open", "open_trace", "read_prompt", "replay", "sweep", "view"]

@@ -3,17 +3,18 @@ from __future__ import annotations
 
 import argparse
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
-from . import KvloupeError, Tokenizer, capture, read_prompt
+from . import KvloupeError, KvloupeWarning, Tokenizer, capture, read_prompt
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m kvloupe", description="Traces of transformers models for kvloupe")
     verb = parser.add_subparsers(dest="verb", required=True).add_parser(
         "capture", help="run a transformers model and write a trace")
-    verb.add_argument("--model", required=True, help="folder or name of a transformers model")
+    verb.add_argument("--model", required=True, help="folder or name of a transformers model, or a GGUF file that it reads")
     prompt = verb.add_mutually_exclusive_group(required=True)
     prompt.add_argument("--prompt", help="text file; a line @@context, @@needle or @@question starts a segment")
     prompt.add_argument("--text", help="the prompt itself")
@@ -27,7 +28,8 @@ def _parser() -> argparse.ArgumentParser:
     verb.add_argument("--device", default="cpu", help="where the model runs: cpu, cuda, mps (default: cpu)")
     verb.add_argument("--threads", type=int, help="threads for the model's products")
     verb.add_argument("--layers", help="the layers that the trace has, from 0 on, such as 0-7 (default: all)")
-    verb.add_argument("--lm-head", action="store_true", help="store the output head even if it is larger than 64 MB")
+    verb.add_argument("--lm-head", action="store_true",
+                      help="store the output head; without this, only where it is smaller than the states")
     verb.add_argument("--probe", choices=["repeat", "reread"],
                       help="read the context a second time, for the policies kvzip and kvcompose: repeat asks the model "
                            "to repeat it, reread reads it again as it is")
@@ -69,13 +71,23 @@ def _capture(words: argparse.Namespace) -> None:
     if words.threads:
         torch.set_num_threads(words.threads)
     kinds = {"auto": "auto", "f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
-    model = AutoModelForCausalLM.from_pretrained(words.model, dtype=kinds[words.dtype]).to(words.device).eval()
-    tokenizer = None
     own = Path(words.model)
+    source = {"pretrained_model_name_or_path": words.model}
+    if own.suffix == ".gguf":  # transformers expands its weights
+        if not own.is_file():
+            raise KvloupeError(f"{own}: this file does not exist")
+        source = {"pretrained_model_name_or_path": str(own.absolute().parent), "gguf_file": own.name}
+    model = AutoModelForCausalLM.from_pretrained(**source, dtype=kinds[words.dtype])
+    if getattr(model, "quantization_method", None) is None or words.device != "cpu":  # else it is where it must be
+        model = model.to(words.device)
+    model = model.eval()
+    if own.suffix == ".gguf":
+        model.config._name_or_path = own.stem
+    tokenizer = None
     try:
         # transformers guesses what a tokenizer.model alone does not say, such as the start token: kvloupe-capture reads it
         only = (own / "tokenizer.model").is_file() and not (own / "tokenizer.json").is_file()
-        tokenizer = Tokenizer(own) if only else AutoTokenizer.from_pretrained(words.model)
+        tokenizer = Tokenizer(own) if only else AutoTokenizer.from_pretrained(**source)
     except (KvloupeError, OSError, ValueError, ImportError):
         if not words.ids:  # ids need no tokenizer; then the trace has no text
             raise
@@ -85,6 +97,11 @@ def _capture(words: argparse.Namespace) -> None:
 
 def main() -> int:
     words = _parser().parse_args()
+    warnings.simplefilter("always", KvloupeWarning)
+    usual = warnings.showwarning
+    warnings.showwarning = lambda message, category, *rest: (
+        print(f"kvloupe: {message}", file=sys.stderr) if issubclass(category, KvloupeWarning)
+        else usual(message, category, *rest))
     try:
         _capture(words)
     except KeyboardInterrupt:

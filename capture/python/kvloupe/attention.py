@@ -31,6 +31,7 @@ class Sink:
         self.seen: set[int] = set()  # layers of this block so far
         self.layers: dict[int, Layer] = {}
         self.last_key: dict[int, np.ndarray] = {}  # of the block's last token: [Hk, d]
+        self.output_kind: dict[int, tuple[Any, Any]] = {}  # dtype and device of what the output projection gets
 
     def take(self, module: Any, query: Any, key: Any, value: Any, mask: Any, output: Any, scale: float,
              softcap: float, window: int, sinks: Any) -> None:
@@ -62,6 +63,7 @@ class Sink:
         self.writer.add(layer, self.first, "key", k_new.cpu().numpy())
         self.writer.add(layer, self.first, "value", v_new.cpu().numpy())
         self.last_key[layer] = k_new[:, -1].cpu().numpy()
+        self.output_kind[layer] = output.dtype, output.device
         self._check(where, query, key, value, seen, output, settings)
         self.writer.add(layer, self.first, "attention_logsumexp", self._logsumexp(query, key, seen, settings))
 

@@ -3,21 +3,23 @@ from __future__ import annotations
 
 import os
 import time
+import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from .attention import Sink, captured
-from .describe import RotationCheck, describe, layer_rotations, layers_of, refuse_quantised, text_config
-from .errors import KvloupeError
+from .describe import RotationCheck, cache_argument, describe, first_device, layer_rotations, layers_of, text_config
+from .errors import KvloupeError, KvloupeWarning
+from .linear import Weight, weight_of
 from .probe import make_probe, run_probe
 from .progress import reporter
 from .prompt import encoded, pieces_of
-from .writer import SEGMENTS, TraceWriter
+from .writer import SEGMENTS, Model, TraceWriter
 
 _TOP = 5
-_LARGEST_HEAD = 64 << 20  # bytes of an output head that is stored unasked
+_DTYPES = {"torch.float32": "f32", "torch.bfloat16": "bf16", "torch.float16": "f16"}
 
 
 class _Predictions:
@@ -57,13 +59,20 @@ class _Predictions:
                 "loss": np.concatenate([*self._losses, [np.nan]]).astype(np.float32)}
 
 
-def _output_weight(layer: Any, heads: int, width: int) -> np.ndarray | None:
-    """[Hq, d, D]: output = Σ (A V) · slice; None where the projection has another form."""
+def _output_weight(layer: Any, shape: Model, sink: Sink, number: int) -> Weight | str:
+    """[Hq d, D]: output = Σ (A V) · slice; a text says why there is none."""
     for name in ("o_proj", "dense", "out_proj"):
         projection = getattr(layer.self_attn, name, None)
-        if projection is not None and projection.weight.shape[1] == heads * width:
-            return projection.weight.detach().float().cpu().numpy().T.reshape(heads, width, -1)
-    return None
+        if projection is not None:
+            found = weight_of(projection, shape.heads * shape.head_dim, *sink.output_kind[number])
+            return f"{name} {found}" if isinstance(found, str) else found
+    return "its output projection has another name than o_proj, dense or out_proj"
+
+
+def _head_weight(head: Any, hidden: Any) -> np.ndarray | str:
+    """[vocabulary, D] in float16; `hidden`: an input of the head. A text says why there is none."""
+    found = weight_of(head, hidden.shape[-1], hidden.dtype, hidden.device, np.float16)
+    return found if isinstance(found, str) else found.rows.T
 
 
 def _end_tokens(model: Any) -> set[int]:
@@ -78,10 +87,14 @@ def capture(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str
 
     prompt: a text, a list of (segment, text), or token ids. The prompt runs in blocks of `block` tokens through the
     model's own cache, then up to `generate` tokens are generated greedily, one at a time. `store`: f16 or f32 for
-    the states. `layers`: how many of the first layers the trace has (default: all); predictions are always those
-    of the whole model. `probe`: repeat or reread, a second reading of the context, which kvzip and kvcompose need; the
-    context ends at the segment `question`, or at the prompt's end. `progress`: True shows a line where stderr is a terminal; a function is called with
-    (stage, tokens done, tokens in all). Raises KvloupeError: one line; then, as after Ctrl-C, no file is left.
+    the states. `lm_head`: True stores the output head; else it is stored where it is smaller than the states.
+    `layers`: how many of the first layers the trace has (default: all); predictions are always those of the whole
+    model. `probe`: repeat or reread, a second reading of the context, which kvzip and kvcompose need; the context ends
+    at the segment `question`, or at the prompt's end. `progress`: True shows a line where stderr is a terminal; a
+    function is called with (stage, tokens done, tokens in all).
+
+    The model may be quantised or have adapters: W_O is what its output projections make of unit vectors. Raises
+    KvloupeError: one line; then, as after Ctrl-C, no file is left. Warns of what the trace does not have.
     """
     import torch
     from transformers import DynamicCache
@@ -91,7 +104,6 @@ def capture(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str
     ids, segments = encoded(tokenizer, prompt)
     if not ids:
         raise KvloupeError("the prompt has no tokens; give some text")
-    refuse_quantised(model)
     shape = describe(model)
     count = shape.layers
     if layers is not None:
@@ -108,8 +120,9 @@ def capture(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str
     if longest and len(ids) + generate > longest:
         raise KvloupeError(f"{len(ids) + generate} tokens, but the model has positions for {longest}; shorten the run")
     start, prompt_length, ends = time.monotonic(), len(ids), _end_tokens(model)
-    device = model.get_input_embeddings().weight.device
+    device = first_device(model)
     head = model.get_output_embeddings()
+    named = cache_argument(model)
     report, clear = reporter(progress)
     # How many tokens there will be is known only at the end: the file is made for the most and cut.
     with TraceWriter(path, shape, prompt_length + generate, store) as writer:
@@ -124,7 +137,7 @@ def capture(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str
             nonlocal rotation
             sink.first, sink.seen = first, set()
             inputs.clear()
-            out = model(torch.tensor([ids[first:end]], device=device), past_key_values=cache, use_cache=True)
+            out = model(torch.tensor([ids[first:end]], device=device), use_cache=True, **{named: cache})
             if len(sink.seen) != count:
                 raise KvloupeError(f"{len(sink.seen)} of {count} layers of {type(model).__name__} call their "
                                    "attention function through transformers' registry; this model cannot be captured")
@@ -150,19 +163,31 @@ def capture(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str
                     ids.append(token)
                     segments.append("answer")
                     run(len(ids) - 1, len(ids))
+            hook.remove()
             writer.cut(len(ids))
             if probe is not None:
                 run_probe(model, tokenizer, shape, writer, probe, context, block, report)
             scale = _scale(sink)
             shape.sliding_window = _window(sink)
+            without: dict[str, list[int]] = {}
             for layer, module in enumerate(layers_of(model)[:shape.layers]):
                 report("writing", layer, shape.layers)
                 writer.add_layer(layer, sink.layers[layer], scale)
-                weight = _output_weight(module, shape.heads, shape.head_dim)
-                if weight is not None:
-                    writer.add_output_weight(layer, weight, _product)
-            if head.weight.numel() * 2 <= _LARGEST_HEAD or lm_head:
-                writer.add_lm_head(head.weight.detach().to(torch.float16).cpu().numpy())
+                weight = _output_weight(module, shape, sink, layer)
+                if isinstance(weight, str):
+                    without.setdefault(weight, []).append(layer)
+                    continue
+                rows = weight.rows.reshape(shape.heads, shape.head_dim, -1)
+                writer.add_output_weight(layer, rows, _product, half=writer.half or weight.bits <= 16)
+            for why, where in without.items():
+                more = f" and {len(where) - 1} more" if len(where) > 1 else ""
+                writer.note(f"layer {where[0]}{more}: {why}; the trace has no W_O there")
+            if lm_head or 2 * shape.vocabulary * shape.hidden < writer.bytes_of_states():
+                rows = _head_weight(head, inputs[0])
+                if isinstance(rows, str):
+                    writer.note(f"the output head {rows}; the trace has none")
+                else:
+                    writer.add_lm_head(rows)
             pieces = pieces_of(tokenizer, shape.vocabulary) if tokenizer is not None else None
             if pieces is not None:
                 writer.add_vocabulary(pieces)
@@ -172,8 +197,7 @@ def capture(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str
                 np.array(ids), None if pieces is None else [pieces[token] for token in ids],
                 [names.index(segment) for segment in segments], blocks,
                 {"block_size": block, "prompt_length": prompt_length, "generated": len(ids) - prompt_length,
-                 "attention_scale": scale, "dtype": {"torch.float32": "f32", "torch.bfloat16": "bf16",
-                                                     "torch.float16": "f16"}.get(str(model.dtype), str(model.dtype)),
+                 "attention_scale": scale, "dtype": _DTYPES.get(str(sink.output_kind[0][0]), str(sink.output_kind[0][0])),
                  "device": str(device), "threads": torch.get_num_threads(), "seed": 0,
                  "seconds": time.monotonic() - start}, names)
         finally:
@@ -181,6 +205,8 @@ def capture(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str
             if rotation is not None:
                 rotation.close()
             clear()
+    for note in writer.notes:
+        warnings.warn(note, KvloupeWarning, stacklevel=2)
     return Path(path)
 
 

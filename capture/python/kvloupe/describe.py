@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 import os
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from .errors import KvloupeError
+from .linear import is_plain
 from .rotation import frequencies, unrotated
 from .writer import Layer, Model
 
@@ -34,21 +36,31 @@ def layers_of(model: Any) -> list[Any]:
     return list(layers)
 
 
-def refuse_quantised(model: Any) -> None:
-    """Raises KvloupeError for weights that are not floating-point numbers."""
-    import torch
+def first_device(model: Any) -> Any:
+    """Where the model's tokens go."""
+    weight = getattr(model.get_input_embeddings(), "weight", None)
+    return weight.device if hasattr(weight, "device") else model.device
 
-    method = getattr(getattr(model.config, "quantization_config", None), "quant_method", None)
-    if method is not None:
-        raise KvloupeError(f"the model is quantised ({getattr(method, 'value', method)}); load it in float32, "
-                           "bfloat16 or float16")
-    for at, layer in enumerate(layers_of(model)):
-        for name, part in layer.self_attn.named_modules():
-            weight = getattr(part, "weight", None)
-            if weight is None or isinstance(weight, torch.Tensor) and weight.is_floating_point():
-                continue
-            raise KvloupeError(f"layer {at}: the weights of {name} ({type(part).__name__}) are quantised; load the "
-                               "model in float32, bfloat16 or float16")
+
+def cache_argument(model: Any) -> str:
+    """What the model calls its cache: transformers 5.24 renamed past_key_values to cache."""
+    decoder = model.get_decoder() if hasattr(model, "get_decoder") else getattr(model, "model", None)
+    for part in (model, decoder):  # a wrapper passes on whatever it gets
+        names = inspect.signature(part.forward).parameters if part is not None else {}
+        for name in ("cache", "past_key_values"):
+            if name in names:
+                return name
+    return "past_key_values"
+
+
+def _as_in_folder(model: Any, folder: Path) -> bool:
+    """Whether the model computes with the weights of its folder: not quantised on the way, and without adapters."""
+    own = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    if getattr(model.config, "quantization_config", None) is not None:
+        return own.get("quantization_config") is not None
+    projections = [getattr(layer.self_attn, name, None) for layer in layers_of(model)
+                   for name in ("q_proj", "k_proj", "v_proj", "qkv_proj", "query_key_value", "o_proj", "dense")]
+    return all(is_plain(part) for part in projections if part is not None)
 
 
 def describe(model: Any) -> Model:
@@ -65,8 +77,11 @@ def describe(model: Any) -> Model:
         architecture=type(model).__name__,
         rope_pairing="interleaved" if config.model_type in _INTERLEAVED else "half",
         config=file.read_text(encoding="utf-8") if file.is_file() else config.to_json_string(use_diff=False),
-        fingerprint=fingerprint(folder) if file.is_file() else "")
+        fingerprint=fingerprint(folder) if file.is_file() and _as_in_folder(model, folder) else "")
     kinds = list(getattr(config, "layer_types", None) or [])
+    method = getattr(getattr(model.config, "quantization_config", None), "quant_method", None)
+    if method is not None:
+        found.weights = str(getattr(method, "value", method))
     found.rope_theta, found.rope_scaling, found.rotary_dim = _rotation(
         model, found, "full_attention" if "full_attention" in kinds or not kinds else kinds[0])
     return found

@@ -11,7 +11,7 @@ from typing import Any, Sequence
 
 import numpy as np
 
-from .describe import layers_of
+from .describe import cache_argument, first_device, layers_of
 from .errors import KvloupeError
 from .external import external, write_steps
 from .reader import open_trace
@@ -32,8 +32,9 @@ def kept_by_press(press: Any, model: Any, ids: Sequence[int]) -> list[list[np.nd
     full: dict[int, tuple[np.ndarray, np.ndarray]] = {}
 
     def keep(layer: int) -> Any:
-        def hook(module: Any, arguments: Any, named: dict[str, Any], output: Any) -> None:
-            own = named["past_key_values"].layers[layer]
+        def hook(module: Any, arguments: Any, given: dict[str, Any], output: Any) -> None:
+            held = given["cache"] if "cache" in given else given["past_key_values"]
+            own = held.layers[layer]
             if layer not in full and own.keys.shape[2] == count:
                 full[layer] = (_rows(own.keys), _rows(own.values))
         return hook
@@ -45,9 +46,9 @@ def kept_by_press(press: Any, model: Any, ids: Sequence[int]) -> list[list[np.nd
     training = model.training
     try:
         model.eval()
-        context = torch.tensor([list(map(int, ids))], device=model.get_input_embeddings().weight.device)
+        context = torch.tensor([list(map(int, ids))], device=first_device(model))
         with torch.no_grad(), press(model):
-            base(input_ids=context, past_key_values=cache)
+            base(input_ids=context, **{cache_argument(model): cache})
         kept = []
         for at, layer in enumerate(layers):
             if at not in full:

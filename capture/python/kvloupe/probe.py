@@ -7,7 +7,7 @@ from typing import Any, Callable
 import numpy as np
 
 from .attention import Sink, captured
-from .describe import layers_of
+from .describe import cache_argument, first_device, layers_of
 from .errors import KvloupeError
 from .tokenizer import Tokenizer
 from .writer import Model, TraceWriter
@@ -75,7 +75,8 @@ def run_probe(model: Any, tokenizer: Any, shape: Model, writer: TraceWriter, kin
         raise KvloupeError(f"token {max(ids)} of the request to repeat is outside the model's vocabulary of "
                            f"{shape.vocabulary}; use probe reread")
     writer.add_probe(kind, ids, passes, len(context))
-    device = model.get_input_embeddings().weight.device
+    device = first_device(model)
+    named = cache_argument(model)
     target = _Target(writer)
     sink = Sink(target, shape)  # type: ignore[arg-type]
     cache = DynamicCache(config=model.config)
@@ -84,7 +85,7 @@ def run_probe(model: Any, tokenizer: Any, shape: Model, writer: TraceWriter, kin
 
     def run(tokens: list[int], first: int, held: Any) -> None:
         sink.first, sink.seen = first, set()
-        decoder(input_ids=torch.tensor([tokens], device=device), past_key_values=held, use_cache=True)
+        decoder(input_ids=torch.tensor([tokens], device=device), use_cache=True, **{named: held})
 
     def take_norm(layer: int) -> Callable[..., None]:
         def hook(_: Any, positional: Any, named: dict[str, Any]) -> None:

@@ -38,6 +38,7 @@ class Model:
     sliding_window: int = 0
     config: str = ""
     fingerprint: str = ""
+    weights: str = ""  # how transformers has quantised the weights; empty: not at all
 
 
 @dataclasses.dataclass
@@ -116,6 +117,15 @@ class TraceWriter:
             raise KvloupeError(f"{self.path}: cannot be written ({error.strerror or error}); check the folder and the "
                                "space on the disk") from error
 
+    def note(self, text: str) -> None:
+        """Something that the caller should know about the trace: one line."""
+        self.notes.append(text)
+
+    def bytes_of_states(self) -> int:
+        """What queries, keys and values take in the file."""
+        return sum(self._file[f"layers/{layer}/{name}"].nbytes for layer in range(self.model.layers)
+                   for name in ("query", "key", "value"))
+
     def _check(self) -> None:
         """Raises the error of an earlier write, or KeyboardInterrupt after Ctrl-C."""
         self._disk.check()
@@ -141,13 +151,6 @@ class TraceWriter:
                 self._file.create_dataset(path, data=kept)
         self.tokens = tokens
 
-    def stored(self, array: np.ndarray) -> np.ndarray:
-        """The numbers as a reader will see them, in float32; where they overflow float16, as they are."""
-        array = np.asarray(array, np.float32)
-        if self._type == np.float16 and np.abs(array).max(initial=0.0) <= 65504.0:
-            return array.astype(np.float16).astype(np.float32)
-        return array
-
     def add(self, layer: int, first: int, name: str, states: np.ndarray) -> None:
         """States of one block: `query`, `key`, `value` [heads, t, d] or `attention_logsumexp` [heads, t]."""
         states = np.asarray(states, np.float32)
@@ -161,7 +164,7 @@ class TraceWriter:
             whole = data[:].astype(np.float32)
             del self._file[path]
             data = self._file.create_dataset(path, data=whole)
-            self.notes.append(f"{path}: a number overflows float16; the dataset is float32")
+            self.note(f"{path}: a number overflows float16; the dataset is float32")
         data[:, first:first + states.shape[1]] = states.astype(data.dtype)
         self._check()
 
@@ -184,10 +187,15 @@ class TraceWriter:
                                "norm of the attention's input is not finite; capture with another dtype")
         self._file[f"layers/{layer}/probe_input_norm"][first:first + len(norms)] = norms
 
-    def add_output_weight(self, layer: int, weight: np.ndarray, product: Any = np.matmul) -> None:
-        """The output projection [Hq, d, D]; with it the norms of v W_O of every token. `product`: a faster matmul."""
-        weight = self.stored(weight)
-        self._file.create_dataset(f"layers/{layer}/output_weight", data=weight.astype(self._type))
+    def add_output_weight(self, layer: int, weight: np.ndarray, product: Any = np.matmul,
+                          half: bool | None = None) -> None:
+        """The output projection [Hq, d, D]; with it the norms of v W_O of every token. `product`: a faster matmul;
+        `half`: in float16, if nothing overflows (default: as the states)."""
+        weight = np.asarray(weight, np.float32)
+        half = (self.half if half is None else half) and bool(np.abs(weight).max(initial=0.0) <= 65504.0)
+        data = weight.astype(np.float16 if half else np.float32)
+        self._file.create_dataset(f"layers/{layer}/output_weight", data=data)
+        weight = data.astype(np.float32)  # as a reader will see it
         group = self.model.heads // self.model.kv_heads
         values = self._file[f"layers/{layer}/value"][:].astype(np.float32)
         norms = np.empty((2, self.model.heads, self.tokens), np.float32)
@@ -248,6 +256,8 @@ class TraceWriter:
             model["rotary_dim"] = np.int32(self.model.rotary_dim)
         if self.model.fingerprint:
             model["fingerprint"] = self.model.fingerprint
+        if self.model.weights:
+            model |= {"weights_format": "transformers", "weights_type": self.model.weights}
         self._file.require_group("model").attrs.update(model)
         self._file.require_group("run").attrs.update({"policy": "full", "budget": 0, "positions": "original"} | run)
         self._file.create_dataset("run/blocks", data=np.asarray(blocks, np.int32).reshape(-1, 2))

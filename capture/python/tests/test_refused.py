@@ -68,16 +68,6 @@ def test_files(tmp_path: Path) -> None:
         refused("cannot be written", own, tmp_path, path=tmp_path / "closed" / "t.h5")
 
 
-def test_quantised_models(tmp_path: Path) -> None:
-    own = model()
-    own.config.quantization_config = transformers.BitsAndBytesConfig(load_in_8bit=True)
-    refused("the model is quantised .*bitsandbytes.*; load it in float32, bfloat16 or float16", own, tmp_path)
-    own = model()
-    own.model.layers[1].self_attn.v_proj.weight = torch.nn.Parameter(
-        torch.zeros(16, 32, dtype=torch.int8), requires_grad=False)
-    refused(r"layer 1: the weights of v_proj \(Linear\) are quantised", own, tmp_path)
-
-
 def test_attention_outside_the_registry(tmp_path: Path) -> None:
     own = model()
     attention = own.model.layers[1].self_attn
