@@ -31,6 +31,9 @@ struct ModelInfo {
   /// (Trace::window).
   int sliding_window = 0;
   std::string config;  // the whole config.json
+  // How the file of the weights stores them, where that says something: "GGUF", its most common
+  // type such as "Q4_K", and the file's name. Else empty.
+  std::string weights_format, weights_type, weights_file;
 
   /// Query heads that share one key-value head.
   int group_size() const { return num_heads / num_kv_heads; }

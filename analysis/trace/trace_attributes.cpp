@@ -112,6 +112,9 @@ ModelInfo read_model(const Attributes& attributes) {
         fmt::format("attribute 'rotary_dim' is {}, an odd number", model.rotary_dim));
   }
   model.config = attributes.text_or("config", "");
+  model.weights_format = attributes.text_or("weights_format", "");
+  model.weights_type = attributes.text_or("weights_type", "");
+  model.weights_file = attributes.text_or("weights_file", "");
   return model;
 }
 
@@ -206,6 +209,11 @@ void write_model_attributes(hid_t group, const ModelInfo& model, const std::stri
     hdf5::write_attribute(group, "rotary_dim", std::int64_t{model.rotary_dim});
   }
   hdf5::write_attribute(group, "config", model.config);
+  for (const auto& [name, text] : {std::pair{"weights_format", &model.weights_format},
+                                   {"weights_type", &model.weights_type},
+                                   {"weights_file", &model.weights_file}}) {
+    if (!text->empty()) hdf5::write_attribute(group, name, *text);
+  }
   if (!fingerprint.empty()) hdf5::write_attribute(group, layout::kFingerprint, fingerprint);
 }
 

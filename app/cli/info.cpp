@@ -120,6 +120,15 @@ const char* pairing_name(RopePairing pairing) {
   return pairing == RopePairing::half ? "half" : "interleaved";
 }
 
+/// "Q4_1 (GGUF), model.gguf".
+std::string weights_text(const ModelInfo& model) {
+  std::string text = model.weights_type.empty()
+                         ? model.weights_format
+                         : fmt::format("{} ({})", model.weights_type, model.weights_format);
+  if (!model.weights_file.empty()) text += ", " + model.weights_file;
+  return in_one_line(text, 200);
+}
+
 std::string or_unknown(const std::string& text) { return text.empty() ? "unknown" : text; }
 
 /// On what and how fast the model was run, as far as the trace says.
@@ -188,6 +197,7 @@ std::string as_text(const Trace& trace, std::size_t bytes) {
                                   pairing_name(model.rope_pairing),
                                   model.rope_scaling == "null" ? "none" : model.rope_scaling)
                     : std::string("unknown"));
+  if (!model.weights_format.empty()) field("weights", weights_text(model));
   field("fingerprint", or_unknown(stored_model_fingerprint(trace.path())));
   if (model.sliding_window > 0) field("sliding window", std::to_string(model.sliding_window));
   if (model.rotary_dim > 0) {
