@@ -80,6 +80,25 @@ RopeScaling parse_yarn(const json& object, double most_positions) {
   return scaling;
 }
 
+constexpr std::size_t kMostFactors = std::size_t{1} << 19;
+
+std::vector<double> read_factors(const json& object) {
+  const auto found = object.find("factors");
+  if (found == object.end() || !found->is_array() || found->empty() ||
+      found->size() > kMostFactors) {
+    throw std::invalid_argument("factors must be a list of numbers, one for each pair");
+  }
+  std::vector<double> factors;
+  for (const json& factor : *found) {
+    if (!factor.is_number() || !std::isfinite(factor.get<double>()) ||
+        factor.get<double>() <= 0.0) {
+      throw std::invalid_argument("factors must be numbers greater than 0");
+    }
+    factors.push_back(factor.get<double>());
+  }
+  return factors;
+}
+
 /// What YaRN leaves of the pairs' own frequency, [d/2] from 1 to 0.
 std::vector<double> yarn_shares(double theta, int head_dim, const RopeScaling& scaling) {
   if (!(theta > 1.0)) throw std::invalid_argument("yarn needs a rope_theta greater than 1");
@@ -138,10 +157,13 @@ RopeScaling parse_rope_scaling(const std::string& text, double most_positions) {
     }
   } else if (type == "yarn") {
     scaling = parse_yarn(object, most_positions);
+  } else if (type == "factors") {
+    scaling.type = RopeScaling::Type::factors;
+    scaling.factors = read_factors(object);
   } else {
     throw std::invalid_argument(
         "the type " + quoted(type) +
-        " is not supported; the supported types are default, linear, llama3 and yarn");
+        " is not supported; the supported types are default, linear, llama3, yarn and factors");
   }
   return scaling;
 }
@@ -168,6 +190,8 @@ std::string rope_scaling_json(const RopeScaling& scaling) {
                   {"truncate", scaling.truncate},
                   {"original_max_position_embeddings", scaling.original_context}}
           .dump();
+    case RopeScaling::Type::factors:
+      return json{{"rope_type", "factors"}, {"factors", scaling.factors}}.dump();
   }
   return "null";
 }
@@ -176,6 +200,11 @@ std::vector<double> rope_frequencies(double theta, int head_dim, const RopeScali
   const bool yarn = scaling.type == RopeScaling::Type::yarn;
   const std::vector<double> shares =
       yarn ? yarn_shares(theta, head_dim, scaling) : std::vector<double>();
+  const bool factors = scaling.type == RopeScaling::Type::factors;
+  if (factors && std::ssize(scaling.factors) != head_dim / 2) {
+    throw std::invalid_argument("the rotation has " + std::to_string(scaling.factors.size()) +
+                                " factors for " + std::to_string(head_dim / 2) + " pairs");
+  }
   std::vector<double> frequencies;
   for (int j = 0; j < head_dim / 2; ++j) {
     double frequency = std::pow(theta, -2.0 * j / head_dim);
@@ -190,6 +219,8 @@ std::vector<double> rope_frequencies(double theta, int head_dim, const RopeScali
     } else if (yarn) {
       const double kept = shares[static_cast<std::size_t>(j)];
       frequency *= kept + (1.0 - kept) / scaling.factor;
+    } else if (factors) {
+      frequency /= scaling.factors[static_cast<std::size_t>(j)];
     }
     frequencies.push_back(frequency);
   }

@@ -10,9 +10,10 @@ namespace kvloupe {
 struct RopeScaling {
   enum class Type {
     none,
-    linear,  // every frequency divided by `factor` (position interpolation)
-    llama3,  // Llama 3.1: divides only frequencies that turn slowly in the original context
-    yarn,    // YaRN (Peng et al., 2023): the same by pairs, and stretches queries and keys
+    linear,   // every frequency divided by `factor` (position interpolation)
+    llama3,   // Llama 3.1: divides only frequencies that turn slowly in the original context
+    yarn,     // YaRN (Peng et al., 2023): the same by pairs, and stretches queries and keys
+    factors,  // every pair's frequency divided by a number of its own (rope_freqs of a GGUF file)
   };
   Type type = Type::none;
   double factor = 1.0;
@@ -29,6 +30,7 @@ struct RopeScaling {
   double beta_slow = 1.0;
   double attention_factor = 1.0;
   bool truncate = true;
+  std::vector<double> factors;    // only factors: [d/2], what each pair's frequency is divided by
   double original_context = 0.0;  // llama3 and yarn: "original_max_position_embeddings"
 
   bool operator==(const RopeScaling&) const = default;
@@ -47,7 +49,7 @@ RopeScaling parse_rope_scaling(const std::string& json, double most_positions = 
 std::string rope_scaling_json(const RopeScaling& scaling);
 
 /// The angle by which pair j turns from one position to the next, [d/2]. Throws
-/// std::invalid_argument where theta is too small for yarn.
+/// std::invalid_argument where theta is too small for yarn, or the factors are not d/2.
 std::vector<double> rope_frequencies(double theta, int head_dim, const RopeScaling& scaling);
 
 /// The factor by which a rotation with this scaling stretches lengths: attention_factor for yarn,
