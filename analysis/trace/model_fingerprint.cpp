@@ -14,6 +14,7 @@
 
 #include "analysis/error.h"
 #include "analysis/json_depth.h"
+#include "analysis/trace/model_place.h"
 #include "analysis/trace/sha256.h"
 
 namespace kvloupe {
@@ -27,6 +28,7 @@ constexpr std::uint64_t kMostConfig = 16U << 20U;
 constexpr std::uint64_t kMostIndex = 100'000'000;
 constexpr std::uint64_t kWhole = 64U << 20U;  // files up to here count with every byte
 constexpr std::uint64_t kMostHeader = 100'000'000;
+constexpr std::uint64_t kGgufHead = 1U << 20U;  // names, shapes and constants come first
 constexpr std::uint64_t kStride = 4U << 20U;
 constexpr std::uint64_t kPiece = 4096;
 constexpr std::uint64_t kChunk = 1U << 20U;  // read at once
@@ -104,16 +106,37 @@ std::uint64_t header_end(File& file) {
   return std::min(file.size(), bytes.size() + std::min(length, kMostHeader));
 }
 
-void add_weights(File& file, Sha256& hash, Progress& progress) {
-  hash.add(file.size());
+/// Every byte of a small file; of a larger one its beginning and pieces of the rest.
+void add_pieces(File& file, std::uint64_t beginning, Sha256& hash, Progress& progress) {
   if (file.size() <= kWhole) {
     file.add(0, file.size(), hash, progress);
     return;
   }
-  file.add(0, header_end(file), hash, progress);
+  file.add(0, beginning, hash, progress);
   for (std::uint64_t at = 0; at < file.size(); at += kStride)
     file.add(at, std::min(at + kPiece, file.size()), hash, progress);
   file.add(file.size() - kPiece, file.size(), hash, progress);
+}
+
+void add_weights(File& file, Sha256& hash, Progress& progress) {
+  hash.add(file.size());
+  add_pieces(file, file.size() <= kWhole ? 0 : header_end(file), hash, progress);
+}
+
+}  // namespace
+
+namespace {
+
+/// Files may be renamed, so their names do not count.
+void add_gguf(const fs::path& first, Sha256& hash, Progress& progress) {
+  hash.add("kvloupe GGUF fingerprint 1\n");
+  const std::vector<fs::path> parts = gguf_parts(first);
+  if (parts.empty()) throw Unreadable();
+  for (const fs::path& part : parts) {
+    File file(part);
+    hash.add(file.size());
+    add_pieces(file, std::min(file.size(), kGgufHead), hash, progress);
+  }
 }
 
 }  // namespace
@@ -121,6 +144,10 @@ void add_weights(File& file, Sha256& hash, Progress& progress) {
 std::string model_fingerprint(const fs::path& folder, Progress& progress) {
   try {
     Sha256 hash;
+    if (is_gguf_file(folder)) {
+      add_gguf(folder, hash, progress);
+      return std::string(kVersion) + hash.hex();
+    }
     hash.add("kvloupe model fingerprint 1\n");
     const std::string config = File(folder / "config.json").text(kMostConfig);
     hash.add(std::uint64_t{config.size()});

@@ -8,14 +8,16 @@
 
 namespace kvloupe {
 
-/// Identifies a model, wherever its folder is: "v1:" and the 64 hexadecimal digits of a SHA-256
-/// over config.json and the files of weights (docs/trace-format.md says over which bytes).
-/// Tokenizers and the folder's name do not count. A file of weights up to 64 MiB counts with every
-/// byte, a larger one with its header, 4 KiB at each multiple of 4 MiB, and the last 4 KiB; so a
-/// model of 16 GB takes a fraction of a second.
+/// Identifies a model, wherever its folder or GGUF file is: "v1:" and the 64 hexadecimal digits of
+/// a SHA-256 over config.json and the files of weights (docs/trace-format.md says over which
+/// bytes). A GGUF file has another one than the folder that it was made from, and than each other
+/// quantisation. Tokenizers, and the names of folders and GGUF files, do not count. A file of
+/// weights up to 64 MiB counts with every byte, a larger one with its header (a GGUF file: its
+/// first MiB), 4 KiB at each multiple of 4 MiB, and the last 4 KiB; so a model of 16 GB takes a
+/// fraction of a second.
 ///
-/// Empty if the folder has no config.json or no readable weights; the code that loads the model
-/// reports the problem. Throws Cancelled through progress.
+/// Empty if there is neither a folder with config.json and readable weights nor a GGUF file; the
+/// code that loads the model reports the problem. Throws Cancelled through progress.
 std::string model_fingerprint(const std::filesystem::path& folder, Progress& progress);
 
 /// The fingerprint of the model that made a trace, as the trace says. Empty if the trace has none,
