@@ -1,5 +1,5 @@
 #include "analysis/trace/trace_check.h"
-#include "capture/checkpoint/mapped_file.h"
+#include "capture/file/mapped_file.h"
 #include "capture/cli/commands.h"
 #include "commit.h"
 

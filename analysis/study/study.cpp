@@ -17,6 +17,7 @@
 #include "analysis/policy/policy.h"
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/study/study_measures.h"
+#include "analysis/trace/model_place.h"
 
 namespace kvloupe {
 
@@ -341,9 +342,10 @@ void read_runs(const Fields& fields, const fs::path& path, Study& study) {
   if (fields.has("probe")) study.probe = fields.word("probe", {"repeat", "reread"});
   check_policies(fields, study);
   std::error_code error;
-  if (!fs::is_directory(study.model_path, error)) {
+  if (!fs::is_directory(study.model_path, error) && !is_gguf_file(study.model_path)) {
     fields.fail("model", in_quotes(study.model, 200) +
-                             " is not a folder; names start at the folder of the study file");
+                             " is neither a folder nor a GGUF file; names start at the folder of "
+                             "the study file");
   }
 }
 }  // namespace

@@ -15,7 +15,7 @@
 #include "analysis/error.h"
 #include "analysis/one_line.h"
 #include "analysis/output_file.h"
-#include "capture/checkpoint/mapped_file.h"
+#include "capture/file/mapped_file.h"
 
 namespace kvloupe {
 
@@ -78,9 +78,10 @@ at::Tensor SafetensorsFile::tensor(const std::string& name) const {
   } else if (entry.dtype == "BF16") {
     type = at::kBFloat16;
   } else if (entry.dtype != "F32") {
-    throw FileError(path_.string(), "tensor " + in_one_line(name) + " has the dtype " +
-                                        in_one_line(entry.dtype) +
-                                        "; F32, F16 and BF16 are supported");
+    throw FileError(path_.string(),
+                    "tensor " + in_one_line(name) + " has the dtype " + in_one_line(entry.dtype) +
+                        "; F32, F16 and BF16 are supported. A GGUF file of the model works, and so "
+                        "does the Python package's capture");
   }
   const std::byte* start = map_->data() + data_start_ + entry.begin;
   const std::uint64_t element = safetensors_dtype_bytes(entry.dtype);
@@ -165,6 +166,32 @@ at::Tensor Checkpoint::tensor(const std::string& name,
                                               shape_text(shape));
   }
   return file.tensor(name);
+}
+
+at::Tensor Checkpoint::rows(const std::string& name, const std::vector<std::int64_t>& shape,
+                            std::int64_t first, std::int64_t end, at::ScalarType type) const {
+  return tensor(name, shape).slice(0, first, end).to(type);
+}
+
+bool Checkpoint::is_mapped(const std::string& name, at::ScalarType type) const {
+  const auto found = file_of_.find(name);
+  return found != file_of_.end() &&
+         files_[found->second].entries().at(name).dtype == (type == at::kFloat ? "F32" : "BF16");
+}
+
+void Checkpoint::refuse_others(const std::set<std::string>& used,
+                               const std::string& architecture) const {
+  for (const std::string& name : names()) {
+    const std::string_view view = name;
+    const bool belongs = view.starts_with("model.") || view.starts_with("lm_head.");
+    // Frequencies of the rotation that older files carry follow from the config; where the head is
+    // tied it is the embedding, whatever the file holds.
+    const bool harmless = view.ends_with(".rotary_emb.inv_freq") || view == "lm_head.weight";
+    if (!belongs || harmless || used.count(name) != 0) continue;
+    throw FileError(main_file_.string(),
+                    "contains the tensor " + in_one_line(name) + ", which a " + architecture +
+                        " with this config.json does not use; do the two files belong together?");
+  }
 }
 
 void write_safetensors(const std::filesystem::path& target,

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "capture/checkpoint/safetensors_header.h"
+#include "capture/checkpoint/weight_source.h"
 
 namespace kvloupe {
 
@@ -45,7 +46,7 @@ class SafetensorsFile {
 
 /// The weights of a model folder: model.safetensors, or the shards that
 /// model.safetensors.index.json lists.
-class Checkpoint {
+class Checkpoint final : public WeightSource {
  public:
   /// Throws FileError: neither file exists, a broken index, an index that names files outside the
   /// folder or a tensor twice, a shard that is missing, broken or without a tensor that the index
@@ -53,10 +54,16 @@ class Checkpoint {
   explicit Checkpoint(const std::filesystem::path& folder);
 
   bool has(const std::string& name) const { return file_of_.count(name) != 0; }
+  using WeightSource::tensor;
   /// Every tensor of every file, including those that are missing in the index.
   std::vector<std::string> names() const;
   /// model.safetensors or the index.
-  const std::filesystem::path& path() const { return main_file_; }
+  const std::filesystem::path& path() const override { return main_file_; }
+  at::Tensor rows(const std::string& name, const std::vector<std::int64_t>& shape,
+                  std::int64_t first, std::int64_t end, at::ScalarType type) const override;
+  bool is_mapped(const std::string& name, at::ScalarType type) const override;
+  void refuse_others(const std::set<std::string>& used,
+                     const std::string& architecture) const override;
   /// Like SafetensorsFile::tensor; also throws FileError unless the tensor has this shape.
   at::Tensor tensor(const std::string& name, const std::vector<std::int64_t>& shape) const;
 

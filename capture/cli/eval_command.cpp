@@ -12,6 +12,7 @@
 #include "analysis/error.h"
 #include "capture/cli/commands.h"
 #include "capture/cli/interrupt.h"
+#include "capture/cli/model_options.h"
 #include "capture/eval/evaluate.h"
 #include "capture/run/probe_kind.h"
 
@@ -146,7 +147,7 @@ void add_eval(CLI::App& app, Action& action) {
       "eval", "Measure policies in the model's own cache: needles found, perplexity");
   const auto options = std::make_shared<EvalOptions>();
   EvalRequest& request = options->request;
-  verb->add_option("--model", request.model, "Hugging Face model folder")->required();
+  add_model_options(*verb, request.model);
   const std::map<std::string, EvalTask> tasks{{"needle", EvalTask::needle},
                                               {"perplexity", EvalTask::perplexity}};
   verb->add_option("--task", request.task,

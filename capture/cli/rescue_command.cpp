@@ -12,6 +12,7 @@
 #include "capture/cli/case_options.h"
 #include "capture/cli/commands.h"
 #include "capture/cli/interrupt.h"
+#include "capture/cli/model_options.h"
 #include "capture/eval/eval_case.h"
 #include "capture/eval/rescue.h"
 #include "capture/run/probe_kind.h"
@@ -178,7 +179,7 @@ void add_rescue(CLI::App& app, Action& action) {
       "Find the heads whose loss of some tokens makes an answer wrong, by running the model");
   const auto options = std::make_shared<RescueOptions>();
   RescueRequest& request = options->request;
-  verb->add_option("--model", request.model, "Hugging Face model folder")->required();
+  add_model_options(*verb, request.model);
   verb->add_option("--prompt", options->prompt, "A prompt file");
   verb->add_option("--trace", options->trace, "Or a trace of it with the full cache");
   CLI::Option* results = verb->add_option(

@@ -13,6 +13,7 @@
 #include "capture/cli/case_options.h"
 #include "capture/cli/commands.h"
 #include "capture/cli/interrupt.h"
+#include "capture/cli/model_options.h"
 #include "capture/cli/progress_report.h"
 #include "capture/eval/eval_case.h"
 #include "capture/run/capture_set.h"
@@ -126,7 +127,7 @@ void add_run(CLI::App& app, Action& action) {
   const auto options = std::make_shared<RunOptions>();
   CaptureRequest& request = options->request;
 
-  verb->add_option("--model", request.model, "Hugging Face model folder")->required();
+  add_model_options(*verb, request.model);
   CLI::Option_group* prompt =
       verb->add_option_group("Prompt", "What the model reads: one of these");
   prompt->add_option("--prompt", request.prompt,

@@ -8,6 +8,7 @@
 #include "analysis/study/mpi/ranks.h"
 #include "analysis/study/run_study.h"
 #include "capture/cli/commands.h"
+#include "capture/cli/model_options.h"
 #include "capture/eval/run_worker.h"
 
 namespace kvloupe::capture_cli {
@@ -18,13 +19,14 @@ struct StudyOptions {
   std::string study, results, shard;
   std::string device = "cpu";
   int threads = 0;
+  ModelChoice model;  // its path is the study's
 };
 
 int run_study_command(const StudyOptions& options) {
   const StudyRun::Report report = [](const std::string& line) { fmt::print(stderr, "{}\n", line); };
   const MakeWorker make_worker = [&options](int threads) {
-    return std::make_unique<RunWorker>(options.device,
-                                       options.threads > 0 ? options.threads : threads);
+    return std::make_unique<RunWorker>(
+        options.device, options.threads > 0 ? options.threads : threads, options.model);
   };
   const Shard shard = options.shard.empty() ? Shard{} : parse_shard(options.shard);
   if (launched_processes() > 1) {
@@ -50,6 +52,8 @@ void add_study(CLI::App& app, Action& action) {
   verb->add_option("--shard", options->shard,
                    "Compute one part of so many, such as 3/10, into a results file of its own; "
                    "kvloupe study --merge joins them");
+  add_tokenizer_option(*verb, options->model);
+  add_weights_option(*verb, options->model);
   verb->add_option("--device", options->device, "cpu, cuda or cuda:i")->capture_default_str();
   verb->add_option("--threads", options->threads,
                    "Threads for the model's products in each process")

@@ -1,5 +1,5 @@
 // kvloupe-capture tokens: how a model's tokenizer cuts a prompt, or what ids stand for. Reads the
-// tokenizer only: no config.json, no weights.
+// tokenizer only: neither config.json nor weights.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,6 +11,7 @@
 #include "analysis/error.h"
 #include "analysis/output_file.h"
 #include "capture/cli/commands.h"
+#include "capture/cli/model_options.h"
 #include "capture/tokenizer/prompt.h"
 #include "capture/tokenizer/tokenizer.h"
 
@@ -21,7 +22,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct TokensOptions {
-  std::filesystem::path model;
+  ModelChoice model;
   std::optional<std::filesystem::path> prompt;
   std::optional<std::string> text;
   std::optional<std::filesystem::path> ids;
@@ -84,7 +85,7 @@ std::string as_text(const TokenSequence& tokens, const Tokenizer& tokenizer, boo
 }
 
 int run_tokens(const TokensOptions& options) {
-  const std::unique_ptr<Tokenizer> tokenizer = open_tokenizer(options.model);
+  const std::unique_ptr<Tokenizer> tokenizer = open_tokenizer(options.model.tokenizer_place());
   const TokenSequence tokens = read_tokens(options, *tokenizer);
   OutputFile out(options.json.empty() ? "-" : options.json);
   out.write(options.json.empty() ? as_text(tokens, *tokenizer, options.list)
@@ -99,7 +100,10 @@ void add_tokens(CLI::App& app, Action& action) {
   CLI::App* verb =
       app.add_subcommand("tokens", "Count and show a prompt's tokens, or the text of token ids");
   const auto options = std::make_shared<TokensOptions>();
-  verb->add_option("--model", options->model, "Folder with the model's tokenizer")->required();
+  verb->add_option("--model", options->model.path,
+                   "Folder with the model's tokenizer, or a GGUF file")
+      ->required();
+  add_tokenizer_option(*verb, options->model);
   CLI::Option_group* prompt = verb->add_option_group("Prompt", "What to tokenise: one of these");
   prompt->add_option("--prompt", options->prompt, "Text file, as for run");
   prompt->add_option("--text", options->text, "The text itself");

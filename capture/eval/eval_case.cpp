@@ -41,17 +41,17 @@ EvalCase eval_case(const EvalCaseRequest& request) {
   const Json& run = json.at("runs").at(static_cast<std::size_t>(request.row));
 
   const NeedleTemplate needles =
-      needle_template_of(request.model, request.needle_template, request.filler);
+      needle_template_of(request.model.path, request.needle_template, request.filler);
   const bool same =
       value_of<std::string>(settings, "needle", path) == needles.needle &&
       value_of<std::string>(settings, "question", path) == needles.question &&
       value_of<std::size_t>(settings, "filler_sentences", path) == needles.filler.size();
   if (!same) {
     throw FileError(path.string(), "was made with another template or filler than " +
-                                       request.model.string() +
+                                       request.model.path.string() +
                                        " has; give --template and --filler as for the evaluation");
   }
-  const std::unique_ptr<Tokenizer> tokenizer = open_tokenizer(request.model);
+  const std::unique_ptr<Tokenizer> tokenizer = open_tokenizer(request.model.tokenizer_place());
   const Haystack haystack(needles, *tokenizer, value_of<std::uint64_t>(settings, "seed", path));
   const EvaluationRun& known = evaluation.runs[static_cast<std::size_t>(request.row)];
   const NeedleTask task = haystack.needle(
@@ -64,7 +64,7 @@ EvalCase eval_case(const EvalCaseRequest& request) {
       static_cast<double>(task.tokens.ids.size()) != known.tokens) {
     throw FileError(path.string(), "run " + std::to_string(request.row) +
                                        " has another prompt than the tokenizer of " +
-                                       request.model.string() +
+                                       request.model.path.string() +
                                        " makes; is this the model that was evaluated?");
   }
   result.tokens = task.tokens;

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "analysis/cache/evicting_layer.h"
+#include "capture/model/model_choice.h"
 #include "capture/tokenizer/prompt.h"
 
 namespace kvloupe {
@@ -25,9 +26,9 @@ struct EvalCase {
 
 /// What a case is made from again.
 struct EvalCaseRequest {
-  std::filesystem::path results;                         // of kvloupe-capture eval --task needle
-  int row = 0;                                           // of its runs, from 0
-  std::filesystem::path model;                           // folder
+  std::filesystem::path results;  // of kvloupe-capture eval --task needle
+  int row = 0;                    // of its runs, from 0
+  ModelChoice model;
   std::optional<std::filesystem::path> needle_template;  // as given to the evaluation
   std::optional<std::filesystem::path> filler;
 };

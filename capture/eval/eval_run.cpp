@@ -67,7 +67,7 @@ void EvalRun::read(std::span<const std::int32_t> ids, bool cut, const Progress& 
         shared_ != nullptr ? shared_->find({first, first + block.size()}) : nullptr;
     if (same != nullptr) {
       runner_.repeat(*same, on_layer, progress);
-      last_ = same->last.to(model_.head_weight().device());
+      last_ = same->last.to(model_.options().device());
     } else {
       const at::Tensor hidden =
           runner_.run(ids.subspan(static_cast<std::size_t>(block.first),

@@ -51,11 +51,11 @@ class Evaluation {
       : request_(request),
         progress_(progress),
         report_(report),
-        config_(read_model_config(request.model)),
-        info_(describe_model(config_, request.model)),
+        config_(read_model_config(request.model.path)),
+        info_(describe_model(config_, request.model.path)),
         settings_(settings_of(request)),
-        tokenizer_(open_tokenizer(request.model)),
-        template_(needle_template_of(request.model, request.needle_template, request.filler)),
+        tokenizer_(open_tokenizer(request.model.tokenizer_place())),
+        template_(needle_template_of(request.model.path, request.needle_template, request.filler)),
         haystack_(template_, *tokenizer_, request.seed) {
     const at::Device device = parse_device(request.device);
     type_ = parse_compute_type(request.dtype, device);
@@ -63,9 +63,10 @@ class Evaluation {
     // A results file of other settings is found before the model is loaded.
     results_ = std::make_unique<EvalResults>(request.output, described());
     refuse_changed_policies();
-    results_->set_fingerprint(model_fingerprint(request.model, progress));
-    model_ = std::make_unique<Transformer>(load_transformer(request.model, config_, type_, device));
-    running_ = {request.model,
+    results_->set_fingerprint(model_fingerprint(request.model.path, progress));
+    model_ = std::make_unique<Transformer>(
+        load_transformer(request.model.path, config_, type_, device, request.model.weights));
+    running_ = {request.model.path,
                 &config_,
                 &info_,
                 tokenizer_.get(),

@@ -11,6 +11,7 @@
 #include "analysis/policy/spec.h"
 #include "analysis/progress.h"
 #include "capture/eval/eval_results.h"
+#include "capture/model/model_choice.h"
 #include "capture/run/probe_kind.h"
 
 namespace kvloupe {
@@ -19,7 +20,7 @@ enum class EvalTask { needle, perplexity };
 
 /// What `kvloupe-capture eval` is to do. Every policy runs in the model's own cache.
 struct EvalRequest {
-  std::filesystem::path model;  // folder
+  ModelChoice model;
   std::string output;
   EvalTask task = EvalTask::needle;
   std::vector<PolicySpec> policies;

@@ -32,10 +32,10 @@ double six_digits(double value) {
 HiddenStates::HiddenStates(const Transformer& model, int first, int count)
     : first_(first),
       states_(at::empty({model.config().num_layers, count, model.config().hidden_size},
-                        model.head_weight().scalar_type())) {}
+                        model.options().dtype().toScalarType())) {}
 
 std::int64_t HiddenStates::bytes(const Transformer& model, int count) {
-  const auto size = static_cast<std::int64_t>(model.head_weight().element_size());
+  const auto size = static_cast<std::int64_t>(model.options().dtype().itemsize());
   return model.config().num_layers * count * model.config().hidden_size * size;
 }
 

@@ -170,8 +170,8 @@ class Rescue {
       : request_(request),
         progress_(progress),
         report_(report),
-        config_(read_model_config(request.model)),
-        info_(describe_model(config_, request.model)) {
+        config_(read_model_config(request.model.path)),
+        info_(describe_model(config_, request.model.path)) {
     check_closed_loop(request.policy, true);
     check_combination(request.policy);
     read_input();
@@ -184,7 +184,7 @@ class Rescue {
     use_threads(request.threads);
     // What was run is told by content: a prompt or a model of the same name may be another.
     Json settings = {{"model", info_.name},
-                     {"fingerprint", model_fingerprint(request.model, progress)},
+                     {"fingerprint", model_fingerprint(request.model.path, progress)},
                      {"policy", request.policy.text()},
                      {"budget", budget_},
                      {"block", request.block},
@@ -198,7 +198,8 @@ class Rescue {
                      {"answer_tokens", request.answer_tokens}};
     if (probe_) settings["probe"] = probe_->kind;
     file_ = std::make_unique<RescueFile>(request.output, settings);
-    model_ = std::make_unique<Transformer>(load_transformer(request.model, config_, type, device));
+    model_ = std::make_unique<Transformer>(
+        load_transformer(request.model.path, config_, type, device, request.model.weights));
   }
 
   Json run() {
@@ -245,12 +246,13 @@ class Rescue {
       ids_.assign(trace.tokens().ids.begin(), trace.tokens().ids.begin() + length_);
       tokens_ = named_tokens(trace, request_.tokens);
       prompt_ = request_.trace->string();
-      if (has_tokenizer(request_.model)) tokenizer_ = open_tokenizer(request_.model);
+      const std::filesystem::path& tokenizer = request_.model.tokenizer_place();
+      if (has_tokenizer(tokenizer)) tokenizer_ = open_tokenizer(tokenizer);
       if (reads_probe()) {
         check_probe(request_.policy, trace);
         probe_ = TraceProbe(trace).info();
       }
-      check_vocabulary(ids_, config_, request_.model);
+      check_vocabulary(ids_, config_, request_.model.path);
     } else {
       CaptureRequest wanted;
       wanted.model = request_.model;
@@ -312,7 +314,7 @@ class Rescue {
                       "{} tokens as one block, with --block {} or more",
                       request_.policy.text(), probe_->context_end, length_));
     }
-    check_vocabulary(probe_->ids, config_, request_.model);
+    check_vocabulary(probe_->ids, config_, request_.model.path);
   }
 
   /// The first of these tokens, until their text ends with the number asked for.

@@ -10,6 +10,7 @@
 
 #include "analysis/policy/spec.h"
 #include "analysis/progress.h"
+#include "capture/model/model_choice.h"
 #include "capture/run/probe_kind.h"
 #include "capture/tokenizer/prompt.h"
 
@@ -17,7 +18,7 @@ namespace kvloupe {
 
 /// What `kvloupe-capture rescue` is to do. Exactly one of prompt, trace and sequence is given.
 struct RescueRequest {
-  std::filesystem::path model;  // folder
+  ModelChoice model;
   std::optional<std::filesystem::path> prompt;
   std::optional<std::filesystem::path> trace;  // of a run with the full cache: its prompt is run
   std::optional<TokenSequence> sequence;       // a prompt that is tokens already

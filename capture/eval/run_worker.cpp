@@ -127,16 +127,16 @@ fs::path make_folder() {
 
 /// All that is loaded once.
 struct RunWorker::OpenModel {
-  OpenModel(const StudyTask& task, const std::string& device_name)
+  OpenModel(const StudyTask& task, const std::string& device_name, const ModelChoice& choice)
       : folder(task.model),
         dtype(task.dtype),
         device(parse_device(device_name)),
         config(read_model_config(folder)),
         info(describe_model(config, folder)),
-        tokenizer(open_tokenizer(folder)),
+        tokenizer(open_tokenizer(choice.tokenizer.empty() ? folder : choice.tokenizer)),
         needles(needle_template_of(folder, {}, {})),
-        transformer(
-            load_transformer(folder, config, parse_compute_type(task.dtype, device), device)) {}
+        transformer(load_transformer(folder, config, parse_compute_type(task.dtype, device), device,
+                                     choice.weights)) {}
 
   fs::path folder;
   std::string dtype;
@@ -148,8 +148,8 @@ struct RunWorker::OpenModel {
   Transformer transformer;
 };
 
-RunWorker::RunWorker(std::string device, int threads)
-    : device_(std::move(device)), threads_(threads) {}
+RunWorker::RunWorker(std::string device, int threads, ModelChoice choice)
+    : device_(std::move(device)), choice_(std::move(choice)), threads_(threads) {}
 
 RunWorker::~RunWorker() {
   full_trace_.reset();
@@ -168,7 +168,7 @@ void RunWorker::open_model(const StudyTask& task) {
   if (!task.identity.starts_with(fingerprint) || fingerprint.empty())
     throw FileError(task.model, "has changed since the study began; start the study again");
   use_threads(threads_);
-  model_ = std::make_unique<OpenModel>(task, device_);
+  model_ = std::make_unique<OpenModel>(task, device_, choice_);
 }
 
 TokenSequence RunWorker::prompt_of(const StudyTask& task) const {
@@ -259,7 +259,8 @@ void RunWorker::open_prompt(const StudyTask& task) {
 fs::path RunWorker::captured(const StudyTask& task, const EvalSetting& setting, const char* name) {
   if (folder_.empty()) folder_ = make_folder();
   CaptureRequest request;
-  request.model = model_->folder;
+  request.model = choice_;
+  request.model.path = model_->folder;
   request.target = folder_ / name;
   request.tokens = sequence_;
   request.block = task.block;

@@ -12,6 +12,7 @@
 #include "analysis/trace/trace.h"
 #include "capture/eval/haystack.h"
 #include "capture/eval/prompt_runs.h"
+#include "capture/model/model_choice.h"
 
 namespace kvloupe {
 
@@ -22,7 +23,8 @@ namespace kvloupe {
 class RunWorker final : public ItemWorker {
  public:
   /// `device`: cpu, cuda or cuda:i. `threads`: for the model's products; 0: torch's own choice.
-  RunWorker(std::string device, int threads);
+  /// `choice`: the tokenizer and how weights are kept; the study names the model.
+  RunWorker(std::string device, int threads, ModelChoice choice = {});
   ~RunWorker() override;
   using ItemWorker::compute;
 
@@ -38,6 +40,7 @@ class RunWorker final : public ItemWorker {
                                  const char* name);
 
   std::string device_;
+  ModelChoice choice_;
   int threads_;
   Progress progress_;
   std::unique_ptr<OpenModel> model_;

@@ -1,4 +1,4 @@
-#include "capture/checkpoint/mapped_file.h"
+#include "capture/file/mapped_file.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>

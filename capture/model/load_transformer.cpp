@@ -1,12 +1,17 @@
 #include "capture/model/load_transformer.h"
 
 #include <algorithm>
+#include <set>
 #include <string>
 #include <utility>
 
 #include "analysis/error.h"
-#include "analysis/one_line.h"
+#include "analysis/trace/model_place.h"
+#include "capture/checkpoint/gguf_weights.h"
 #include "capture/checkpoint/safetensors.h"
+#include "capture/gguf/gguf_config.h"
+#include "capture/gguf/gguf_model.h"
+#include "capture/model/available_memory.h"
 #include "capture/model/config_reader.h"
 #include "capture/tokenizer/read_file.h"
 
@@ -29,53 +34,79 @@ void add_generation_config(const std::filesystem::path& path, ModelConfig& confi
   all.erase(std::unique(all.begin(), all.end()), all.end());
 }
 
-/// Weights of the model's own namespace that the config has no place for, such as a bias of a
-/// projection without one: left out, they would change what the model computes.
-void refuse_unused_weights(const Checkpoint& checkpoint, const Weights& used,
-                           const ModelConfig& config) {
-  for (const std::string& name : checkpoint.names()) {
-    const std::string_view view = name;
-    const bool belongs = view.starts_with("model.") || view.starts_with("lm_head.");
-    // Frequencies of the rotation that older files carry follow from the config; a tied head is the
-    // embedding, whatever the file holds.
-    const bool harmless =
-        view.ends_with(".rotary_emb.inv_freq") || (config.tied_head && view == "lm_head.weight");
-    if (!belongs || harmless || used.count(name) != 0) continue;
-    throw FileError(checkpoint.path().string(),
-                    "contains the tensor " + in_one_line(name) + ", which a " +
-                        config.architecture +
-                        " with this config.json does not use; do the two files belong together?");
-  }
+/// Of what is free, weights may take this share: caches and states need the rest.
+constexpr double kShareForWeights = 0.75;
+
+std::shared_ptr<const WeightSource> open_weights(const std::filesystem::path& model) {
+  if (is_gguf_file(model)) return std::make_shared<GgufWeights>(model);
+  return std::make_shared<Checkpoint>(model);
+}
+
+ModelConfig read_gguf_config(const std::filesystem::path& path) {
+  const GgufModel model(path);
+  const GgufMetadata metadata = model.metadata();
+  ModelConfig config = parse_model_config(gguf_config(model), path.string());
+  config.name = metadata.text_if("general.name").value_or("");
+  if (config.name.empty()) config.name = path.stem().string();
+  config.weights_format = "GGUF";
+  config.weights_type = model.main_type();
+  config.weights_file = path.filename().string();
+  return config;
 }
 
 }  // namespace
 
-ModelConfig read_model_config(const std::filesystem::path& folder) {
+ModelConfig read_model_config(const std::filesystem::path& model) {
   std::error_code ignored;
-  if (!std::filesystem::is_directory(folder, ignored)) {
-    throw FileError(folder.string(),
-                    "this folder does not exist; a Hugging Face model folder is expected");
+  if (is_gguf_file(model)) return read_gguf_config(model);
+  if (std::filesystem::is_regular_file(model, ignored)) {
+    throw FileError(model.string(),
+                    "is not a GGUF file; give a GGUF file or a Hugging Face model folder");
   }
-  const std::filesystem::path path = folder / "config.json";
+  if (!std::filesystem::is_directory(model, ignored)) {
+    throw FileError(model.string(),
+                    "does not exist; a Hugging Face model folder or a GGUF file is expected");
+  }
+  const std::filesystem::path path = model / "config.json";
   if (!std::filesystem::is_regular_file(path, ignored)) {
-    throw FileError(folder.string(),
-                    "does not contain config.json; a Hugging Face model folder is expected");
+    throw FileError(model.string(),
+                    "does not contain config.json; a Hugging Face model folder is expected, or the "
+                    "path of a GGUF file");
   }
   ModelConfig config = parse_model_config(read_file(path, kLargestConfig), path.string());
-  add_generation_config(folder / "generation_config.json", config);
+  add_generation_config(model / "generation_config.json", config);
   return config;
 }
 
-Transformer load_transformer(const std::filesystem::path& folder, const ModelConfig& config,
-                             at::ScalarType type, at::Device device) {
-  const Checkpoint checkpoint(folder);
-  Weights weights;
-  for (const WeightShape& expected : weight_shapes(config)) {
-    weights.emplace(expected.name,
-                    checkpoint.tensor(expected.name, expected.shape).to(device, type));
+std::int64_t expanded_bytes(const WeightSource& source, const ModelConfig& config,
+                            at::ScalarType type) {
+  std::int64_t bytes = 0;
+  for (const WeightShape& weight : weight_shapes(config)) {
+    if (source.is_mapped(weight.name, type)) continue;
+    std::int64_t numbers = 1;
+    for (const std::int64_t size : weight.shape) numbers *= size;
+    bytes += numbers * static_cast<std::int64_t>(c10::elementSize(type));
   }
-  refuse_unused_weights(checkpoint, weights, config);
-  return Transformer(config, std::move(weights));
+  return bytes;
+}
+
+Transformer load_transformer(const std::filesystem::path& model, const ModelConfig& config,
+                             at::ScalarType type, at::Device device, WeightStorage storage) {
+  const std::shared_ptr<const WeightSource> source = open_weights(model);
+  std::set<std::string> names;
+  for (const WeightShape& weight : weight_shapes(config)) names.insert(weight.name);
+  source->refuse_others(names, config.architecture);
+  if (storage == WeightStorage::automatic) {
+    const auto room = static_cast<double>(available_memory()) * kShareForWeights;
+    const auto needed = static_cast<double>(expanded_bytes(*source, config, type));
+    storage = device.is_cpu() && needed > room ? WeightStorage::packed : WeightStorage::expanded;
+  }
+  if (storage == WeightStorage::packed) return {config, source, type, device};
+  Weights weights;
+  for (const WeightShape& weight : weight_shapes(config)) {
+    weights.emplace(weight.name, source->tensor(weight.name, weight.shape, type).to(device));
+  }
+  return {config, std::move(weights)};
 }
 
 }  // namespace kvloupe

@@ -1,20 +1,31 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 
+#include "capture/model/model_choice.h"
 #include "capture/model/transformer.h"
 
 namespace kvloupe {
 
-/// Reads and parses FOLDER/config.json, and the tokens that end a text from
-/// FOLDER/generation_config.json if that file exists. Throws FileError: folder or file missing, see
-/// parse_model_config.
-ModelConfig read_model_config(const std::filesystem::path& folder);
+class WeightSource;
 
-/// Loads the weights that `config` requires from a model folder. A weight that already has `type`
-/// stays mapped from its file (on the CPU); others are converted one by one. Throws FileError: see
-/// Checkpoint; a weight of the model that the config does not use.
-Transformer load_transformer(const std::filesystem::path& folder, const ModelConfig& config,
-                             at::ScalarType type, at::Device device);
+/// What the model's files say of it: FOLDER/config.json with the tokens that end a text from
+/// FOLDER/generation_config.json if that file exists, or the values of a GGUF file. Throws
+/// FileError: folder or file missing, see parse_model_config and gguf_config.
+ModelConfig read_model_config(const std::filesystem::path& model);
+
+/// Loads the weights that `config` requires. Expanded: a weight that already has `type` stays
+/// mapped from its file (on the CPU); others are converted one by one. Packed: a layer's are
+/// converted when it is its turn, and only one layer's are in memory. Automatic: packed where the
+/// expanded ones would not fit in the memory that is left, and the device is the CPU. Throws
+/// FileError: see Checkpoint and GgufWeights; a weight of the model that the config does not use.
+Transformer load_transformer(const std::filesystem::path& model, const ModelConfig& config,
+                             at::ScalarType type, at::Device device,
+                             WeightStorage storage = WeightStorage::automatic);
+
+/// The bytes of memory that expanded weights take in this type, without those that stay mapped.
+std::int64_t expanded_bytes(const WeightSource& source, const ModelConfig& config,
+                            at::ScalarType type);
 
 }  // namespace kvloupe

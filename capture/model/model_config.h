@@ -9,7 +9,7 @@
 
 namespace kvloupe {
 
-/// The shape and constants of a decoder, read from a Hugging Face config.json.
+/// The shape and constants of a decoder, read from a Hugging Face config.json or a GGUF file.
 /// Words as in the trace: D hidden size, Hq query heads, Hk key-value heads, d head dimension.
 struct ModelConfig {
   std::string architecture;  // e.g. "LlamaForCausalLM"
@@ -33,6 +33,9 @@ struct ModelConfig {
   std::optional<std::int64_t> bos_token_id;
   std::vector<std::int64_t> eos_token_ids;  // any of them ends a text
   std::string text;                         // the whole config.json
+  std::string name;                         // as the file says; empty: that of its folder
+  // As in ModelInfo; empty for a folder.
+  std::string weights_format, weights_type, weights_file;
 
   /// Query heads that share one key-value head.
   std::int64_t group_size() const { return num_heads / num_kv_heads; }

@@ -1,14 +1,18 @@
 #include "capture/model/transformer.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <utility>
 
 #include "analysis/error.h"
+#include "capture/checkpoint/weight_source.h"
 
 namespace kvloupe {
 
 namespace {
+
+constexpr std::int64_t kHeadRows = 8192;  // of a packed model's output head, expanded at a time
 
 std::string layer_name(std::int64_t layer, const std::string& part) {
   return "model.layers." + std::to_string(layer) + "." + part;
@@ -38,33 +42,40 @@ at::Tensor rotate(const at::Tensor& x, const Rotation& rotation) {
   return (wide * rotation.cosine + turned * rotation.sine).to(x.scalar_type());
 }
 
-std::vector<WeightShape> weight_shapes(const ModelConfig& config) {
+std::vector<WeightShape> weight_shapes(const ModelConfig& config, std::int64_t layer) {
   const std::int64_t hidden = config.hidden_size;
   const std::int64_t mlp = config.intermediate_size;
   const std::int64_t queries = config.num_heads * config.head_dim;
   const std::int64_t keys = config.num_kv_heads * config.head_dim;
+  std::vector<WeightShape> shapes;
+  const auto norm = [&](const char* part, std::int64_t size) {
+    shapes.push_back({layer_name(layer, part) + ".weight", {size}});
+  };
+  const auto projection = [&](const char* part, std::int64_t out, std::int64_t in, bool bias) {
+    shapes.push_back({layer_name(layer, part) + ".weight", {out, in}});
+    if (bias) shapes.push_back({layer_name(layer, part) + ".bias", {out}});
+  };
+  norm("input_layernorm", hidden);
+  projection("self_attn.q_proj", queries, hidden, config.qkv_bias);
+  projection("self_attn.k_proj", keys, hidden, config.qkv_bias);
+  projection("self_attn.v_proj", keys, hidden, config.qkv_bias);
+  if (config.query_key_norm) {
+    norm("self_attn.q_norm", config.head_dim);
+    norm("self_attn.k_norm", config.head_dim);
+  }
+  projection("self_attn.o_proj", hidden, queries, config.output_bias);
+  norm("post_attention_layernorm", hidden);
+  projection("mlp.gate_proj", mlp, hidden, config.mlp_bias);
+  projection("mlp.up_proj", mlp, hidden, config.mlp_bias);
+  projection("mlp.down_proj", hidden, mlp, config.mlp_bias);
+  return shapes;
+}
+
+std::vector<WeightShape> weight_shapes(const ModelConfig& config) {
+  const std::int64_t hidden = config.hidden_size;
   std::vector<WeightShape> shapes{{"model.embed_tokens.weight", {config.vocab_size, hidden}}};
   for (std::int64_t layer = 0; layer < config.num_layers; ++layer) {
-    const auto norm = [&](const char* part, std::int64_t size) {
-      shapes.push_back({layer_name(layer, part) + ".weight", {size}});
-    };
-    const auto projection = [&](const char* part, std::int64_t out, std::int64_t in, bool bias) {
-      shapes.push_back({layer_name(layer, part) + ".weight", {out, in}});
-      if (bias) shapes.push_back({layer_name(layer, part) + ".bias", {out}});
-    };
-    norm("input_layernorm", hidden);
-    projection("self_attn.q_proj", queries, hidden, config.qkv_bias);
-    projection("self_attn.k_proj", keys, hidden, config.qkv_bias);
-    projection("self_attn.v_proj", keys, hidden, config.qkv_bias);
-    if (config.query_key_norm) {
-      norm("self_attn.q_norm", config.head_dim);
-      norm("self_attn.k_norm", config.head_dim);
-    }
-    projection("self_attn.o_proj", hidden, queries, config.output_bias);
-    norm("post_attention_layernorm", hidden);
-    projection("mlp.gate_proj", mlp, hidden, config.mlp_bias);
-    projection("mlp.up_proj", mlp, hidden, config.mlp_bias);
-    projection("mlp.down_proj", hidden, mlp, config.mlp_bias);
+    for (WeightShape& weight : weight_shapes(config, layer)) shapes.push_back(std::move(weight));
   }
   shapes.push_back({"model.norm.weight", {hidden}});
   if (!config.tied_head) shapes.push_back({"lm_head.weight", {config.vocab_size, hidden}});
@@ -84,43 +95,105 @@ Transformer::Transformer(ModelConfig config, Weights weights)
   }
   embedding_ = weight("model.embed_tokens.weight");
   last_norm_ = weight("model.norm.weight");
-  for (std::int64_t layer = 0; layer < config_.num_layers; ++layer) {
-    const auto own = [&](const char* part) { return weight(layer_name(layer, part) + ".weight"); };
-    const auto projection = [&](const char* part, bool bias) {
-      return Projection{own(part), bias ? weight(layer_name(layer, part) + ".bias") : at::Tensor()};
-    };
-    LayerWeights at_layer;
-    at_layer.input_norm = own("input_layernorm");
-    at_layer.query = projection("self_attn.q_proj", config_.qkv_bias);
-    at_layer.key = projection("self_attn.k_proj", config_.qkv_bias);
-    at_layer.value = projection("self_attn.v_proj", config_.qkv_bias);
-    if (config_.query_key_norm) {
-      at_layer.query_norm = own("self_attn.q_norm");
-      at_layer.key_norm = own("self_attn.k_norm");
-    }
-    at_layer.output = projection("self_attn.o_proj", config_.output_bias);
-    at_layer.mlp_norm = own("post_attention_layernorm");
-    at_layer.gate = projection("mlp.gate_proj", config_.mlp_bias);
-    at_layer.up = projection("mlp.up_proj", config_.mlp_bias);
-    at_layer.down = projection("mlp.down_proj", config_.mlp_bias);
-    layers_.push_back(std::move(at_layer));
+  options_ = weight(head_name()).options();
+  for (int layer = 0; layer < config_.num_layers; ++layer) {
+    layers_.push_back(gather(layer, [&](const std::string& name) { return weight(name); }));
   }
 }
 
-const at::Tensor& Transformer::head_weight() const {
-  return config_.tied_head ? embedding_ : weight("lm_head.weight");
+Transformer::Transformer(ModelConfig config, std::shared_ptr<const WeightSource> source,
+                         at::ScalarType type, at::Device device)
+    : config_(std::move(config)),
+      options_(at::dtype(type).device(device)),
+      source_(std::move(source)) {
+  last_norm_ = source_->tensor("model.norm.weight", {config_.hidden_size}, type).to(device);
 }
 
-const at::Tensor& Transformer::output_weight(int layer) const {
-  return layers_.at(static_cast<std::size_t>(layer)).output.weight;
+Transformer::LayerWeights Transformer::gather(
+    int layer, const std::function<at::Tensor(const std::string&)>& take) const {
+  const auto own = [&](const char* part) { return take(layer_name(layer, part) + ".weight"); };
+  const auto projection = [&](const char* part, bool bias) {
+    return Projection{own(part), bias ? take(layer_name(layer, part) + ".bias") : at::Tensor()};
+  };
+  LayerWeights of;
+  of.input_norm = own("input_layernorm");
+  of.query = projection("self_attn.q_proj", config_.qkv_bias);
+  of.key = projection("self_attn.k_proj", config_.qkv_bias);
+  of.value = projection("self_attn.v_proj", config_.qkv_bias);
+  if (config_.query_key_norm) {
+    of.query_norm = own("self_attn.q_norm");
+    of.key_norm = own("self_attn.k_norm");
+  }
+  of.output = projection("self_attn.o_proj", config_.output_bias);
+  of.mlp_norm = own("post_attention_layernorm");
+  of.gate = projection("mlp.gate_proj", config_.mlp_bias);
+  of.up = projection("mlp.up_proj", config_.mlp_bias);
+  of.down = projection("mlp.down_proj", config_.mlp_bias);
+  return of;
 }
+
+const Transformer::LayerWeights& Transformer::layer(int layer) const {
+  if (!is_packed()) return layers_.at(static_cast<std::size_t>(layer));
+  if (turn_ == layer) return expanded_;
+  turn_ = -1;
+  expanded_ = {};  // before there are others
+  std::map<std::string, std::vector<std::int64_t>> shapes;
+  for (WeightShape& weight : weight_shapes(config_, layer)) {
+    shapes.emplace(std::move(weight.name), std::move(weight.shape));
+  }
+  expanded_ = gather(layer, [&](const std::string& name) {
+    return source_->tensor(name, shapes.at(name), options_.dtype().toScalarType())
+        .to(options_.device());
+  });
+  turn_ = layer;
+  return expanded_;
+}
+
+at::Tensor Transformer::packed_rows(const std::string& name, std::int64_t first,
+                                    std::int64_t end) const {
+  return source_
+      ->rows(name, {config_.vocab_size, config_.hidden_size}, first, end,
+             options_.dtype().toScalarType())
+      .to(options_.device());
+}
+
+std::string Transformer::head_name() const {
+  return config_.tied_head ? "model.embed_tokens.weight" : "lm_head.weight";
+}
+
+at::Tensor Transformer::head_weight() const {
+  return is_packed() ? packed_rows(head_name(), 0, config_.vocab_size) : weight(head_name());
+}
+
+at::Tensor Transformer::output_weight(int layer) const {
+  if (!is_packed() || turn_ == layer) return this->layer(layer).output.weight;
+  if (output_turn_ != layer) {
+    output_.reset();
+    output_ = source_
+                  ->tensor(layer_name(layer, "self_attn.o_proj.weight"),
+                           {config_.hidden_size, config_.num_heads * config_.head_dim},
+                           options_.dtype().toScalarType())
+                  .to(options_.device());
+    output_turn_ = layer;
+  }
+  return output_;
+}
+
+at::Tensor Transformer::input_norm_weight(int layer) const { return this->layer(layer).input_norm; }
 
 double Transformer::attention_scale() const {
   return 1.0 / std::sqrt(static_cast<double>(config_.head_dim));
 }
 
 at::Tensor Transformer::embed(const at::Tensor& ids) const {
-  return at::embedding(embedding_, ids);
+  if (!is_packed()) return at::embedding(embedding_, ids);
+  const at::Tensor all = ids.to(at::kCPU).contiguous();
+  std::vector<at::Tensor> rows;
+  for (std::int64_t i = 0; i < all.numel(); ++i) {
+    const std::int64_t id = all.data_ptr<std::int64_t>()[i];
+    rows.push_back(packed_rows("model.embed_tokens.weight", id, id + 1));
+  }
+  return at::cat(rows).view({ids.size(0), ids.size(1), config_.hidden_size});
 }
 
 Rotation Transformer::rotation(const at::Tensor& positions) const {
@@ -143,7 +216,7 @@ Rotation Transformer::turn(const at::Tensor& positions) const {
 
 StateTensors Transformer::states(int layer, const at::Tensor& hidden,
                                  const Rotation& rotation) const {
-  const LayerWeights& w = layers_.at(static_cast<std::size_t>(layer));
+  const LayerWeights& w = this->layer(layer);
   const std::int64_t b = hidden.size(0);
   const std::int64_t m = hidden.size(1);
   const at::Tensor x = rms_norm(hidden, w.input_norm, config_.rms_norm_eps);
@@ -160,7 +233,7 @@ StateTensors Transformer::states(int layer, const at::Tensor& hidden,
 
 at::Tensor Transformer::finish_layer(int layer, const at::Tensor& hidden,
                                      const at::Tensor& outputs) const {
-  const LayerWeights& w = layers_.at(static_cast<std::size_t>(layer));
+  const LayerWeights& w = this->layer(layer);
   const at::Tensor joined = outputs.transpose(1, 2).flatten(2);  // [b,m,Hq·d]
   const at::Tensor attended = hidden + w.output(joined);
   const at::Tensor x = rms_norm(attended, w.mlp_norm, config_.rms_norm_eps);
@@ -173,7 +246,14 @@ at::Tensor Transformer::last_norm(const at::Tensor& hidden) const {
 }
 
 at::Tensor Transformer::logits(const at::Tensor& hidden) const {
-  return at::linear(last_norm(hidden), head_weight());
+  const at::Tensor x = last_norm(hidden);
+  if (!is_packed()) return at::linear(x, head_weight());
+  std::vector<at::Tensor> parts;
+  for (std::int64_t first = 0; first < config_.vocab_size; first += kHeadRows) {
+    const std::int64_t end = std::min(first + kHeadRows, config_.vocab_size);
+    parts.push_back(at::linear(x, packed_rows(head_name(), first, end)));
+  }
+  return at::cat(parts, -1);
 }
 
 at::Tensor Transformer::forward(const at::Tensor& ids, const StatesHook& hook) const {

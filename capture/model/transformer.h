@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,10 @@ struct WeightShape {
 
 /// Every weight and bias a model of this config has, in a fixed order. Matrices are [out, in].
 std::vector<WeightShape> weight_shapes(const ModelConfig& config);
+/// Those of one layer.
+std::vector<WeightShape> weight_shapes(const ModelConfig& config, std::int64_t layer);
+
+class WeightSource;
 
 /// Weights by their Hugging Face names.
 using Weights = std::map<std::string, at::Tensor>;
@@ -50,14 +55,26 @@ class Transformer {
   /// computation (under autocast: of the parameters). Throws WorkError naming a weight that is
   /// missing or has another shape than weight_shapes() gives.
   Transformer(ModelConfig config, Weights weights);
+  /// Takes a layer's weights from `source` when it is its turn, in `type`, and only one layer's are
+  /// in memory; of the embedding and the output head some rows at a time. The results are those of
+  /// the same weights in memory, bit by bit. For one thread. Throws what the source throws.
+  Transformer(ModelConfig config, std::shared_ptr<const WeightSource> source, at::ScalarType type,
+              at::Device device);
 
   const ModelConfig& config() const { return config_; }
+  /// Whether weights are taken from their file when it is their turn.
+  bool is_packed() const { return source_ != nullptr; }
+  /// The dtype and device of the computation.
+  const at::TensorOptions& options() const { return options_; }
+  /// All weights; none of a packed model.
   const Weights& weights() const { return weights_; }
   const at::Tensor& weight(const std::string& name) const { return weights_.at(name); }
   /// The matrix that gives the logits, [vocab,D]: lm_head.weight, or the embedding if tied.
-  const at::Tensor& head_weight() const;
+  at::Tensor head_weight() const;
   /// W_O of a layer, [D, Hq·d]: columns h·d … (h+1)·d belong to query head h.
-  const at::Tensor& output_weight(int layer) const;
+  at::Tensor output_weight(int layer) const;
+  /// The weights of the norm before a layer's attention, [D].
+  at::Tensor input_norm_weight(int layer) const;
   /// The factor of the logits before the softmax: 1/√d.
   double attention_scale() const;
 
@@ -101,10 +118,22 @@ class Transformer {
     at::Tensor mlp_norm;
     Projection gate, up, down;
   };
+  LayerWeights gather(int layer, const std::function<at::Tensor(const std::string&)>& take) const;
+  const LayerWeights& layer(int layer) const;
+  /// Of a packed model: rows [first, end) of a matrix of [vocab,D].
+  at::Tensor packed_rows(const std::string& name, std::int64_t first, std::int64_t end) const;
+  std::string head_name() const;
+
   ModelConfig config_;
   Weights weights_;
-  std::vector<LayerWeights> layers_;
+  at::TensorOptions options_;
+  std::vector<LayerWeights> layers_;  // none of a packed model
   at::Tensor embedding_, last_norm_;
+  std::shared_ptr<const WeightSource> source_;  // of a packed model
+  mutable LayerWeights expanded_;               // of the layer whose turn it is
+  mutable int turn_ = -1;
+  mutable at::Tensor output_;  // a layer's W_O that was asked for out of turn
+  mutable int output_turn_ = -1;
 };
 
 /// Causal softmax rows of whole sequences, float32 [b,Hq,m,m]: row = query, oldest first. Each

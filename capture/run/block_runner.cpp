@@ -1,13 +1,12 @@
 #include "capture/run/block_runner.h"
 
 #include <algorithm>
-#include <string>
 
 namespace kvloupe {
 
 BlockRunner::BlockRunner(const Transformer& model, const Options& options) : model_(model) {
   const ModelConfig& config = model.config();
-  const at::TensorOptions like = model.head_weight().options();
+  const at::TensorOptions like = model.options();
   attention_ = {model.attention_scale(), options.storage, options.keep_rows, nullptr,
                 config.sliding_window};
   if (options.positions == Positions::compact) {
@@ -32,8 +31,7 @@ at::Tensor ids_tensor(std::span<const std::int32_t> ids) {
 /// float32 [m].
 at::Tensor input_norm(const Transformer& model, int layer, const at::Tensor& hidden) {
   const at::Tensor x = hidden[0].to(at::kFloat);
-  const at::Tensor& w =
-      model.weight("model.layers." + std::to_string(layer) + ".input_layernorm.weight");
+  const at::Tensor w = model.input_norm_weight(layer);
   const at::Tensor scale =
       (x.square().mean(-1, /*keepdim=*/true) + model.config().rms_norm_eps).rsqrt();
   return (x * scale * w.to(at::kFloat)).norm(2, /*dim=*/-1);
@@ -45,7 +43,7 @@ at::Tensor BlockRunner::run(std::span<const std::int32_t> ids,
                             const Progress& progress, const HiddenHook& on_hidden) {
   const int m = static_cast<int>(ids.size());
   const Block block{length_, length_ + m};
-  const at::Device device = model_.head_weight().device();
+  const at::Device device = model_.options().device();
   const Rotation rotation =
       model_.rotation(at::arange(block.first, block.end, at::dtype(at::kLong).device(device)));
 
@@ -71,7 +69,7 @@ void BlockRunner::run_aside(std::span<const std::int32_t> ids, int context,
                             const AsideHook& on_layer, const Progress& progress) const {
   const ModelConfig& config = model_.config();
   const std::int64_t m = std::ssize(ids);
-  const at::TensorOptions like = model_.head_weight().options();
+  const at::TensorOptions like = model_.options();
   const Rotation rotation =
       model_.rotation(at::arange(context, context + m, at::dtype(at::kLong).device(like.device())));
   // Where the cache holds its whole sequence, places in it are positions.

@@ -195,7 +195,7 @@ std::optional<ProbeInfo> probe_of(const CaptureRequest& request, const CaptureIn
       make_probe(request.probe.value_or(ProbeKind::repeat),
                  std::span(input.tokens.ids).first(static_cast<std::size_t>(context_end)),
                  input.tokenizer.get());
-  check_vocabulary(probe.ids, config, request.model);
+  check_vocabulary(probe.ids, config, request.model.path);
   return probe;
 }
 
@@ -211,7 +211,7 @@ void write_cuts(const CachePolicy& policy, int layers, TraceWriter& writer) {
 }
 
 void write_lm_head(const Transformer& model, bool always, TraceWriter& writer) {
-  const at::Tensor& head = model.head_weight();
+  const at::Tensor head = model.head_weight();
   if (!always && head.numel() * 2 > kLargestHead) return;
   const at::Tensor wide = head.to(at::kCPU, at::kFloat).contiguous();
   writer.write_lm_head({wide.data_ptr<float>(), static_cast<std::size_t>(wide.numel())});
@@ -242,10 +242,10 @@ CaptureSummary run_capture(const CaptureRequest& request, Progress& progress,
                            CaptureObserver& observer, const Transformer* loaded) {
   const auto start = std::chrono::steady_clock::now();
   const c10::InferenceMode no_gradients;
-  const ModelConfig config = read_model_config(request.model);
+  const ModelConfig config = read_model_config(request.model.path);
   const CaptureInput input = read_capture_input(request, config);
   for (const std::string& note : input.notes) observer.on_note(note);
-  const ModelInfo info = describe_model(config, request.model);
+  const ModelInfo info = describe_model(config, request.model.path);
 
   const at::Device device = parse_device(request.device);
   const at::ScalarType type = parse_compute_type(request.dtype, device);
@@ -280,14 +280,16 @@ CaptureSummary run_capture(const CaptureRequest& request, Progress& progress,
   options.store_attention =
       request.attention == AttentionStorage::full ||
       (request.attention == AttentionStorage::automatic && run.tokens() <= kLongestStoredAttention);
-  options.fingerprint = model_fingerprint(request.model, progress);
+  options.fingerprint = model_fingerprint(request.model.path, progress);
   options.top_k = static_cast<int>(std::min<std::int64_t>(kTop, config.vocab_size));
 
   // Opened before the weights are read: a target that cannot be written is found at once.
   TraceWriter writer(request.target, info, run, options);
   progress.check();
   std::optional<Transformer> own;
-  if (loaded == nullptr) own.emplace(load_transformer(request.model, config, type, device));
+  if (loaded == nullptr) {
+    own.emplace(load_transformer(request.model.path, config, type, device, request.model.weights));
+  }
   const Transformer& model = own ? *own : *loaded;
   run.attention_scale = model.attention_scale();
   progress.check();

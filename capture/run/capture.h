@@ -10,6 +10,7 @@
 #include "analysis/policy/spec.h"
 #include "analysis/progress.h"
 #include "capture/model/block_attention.h"
+#include "capture/model/model_choice.h"
 #include "capture/run/probe_kind.h"
 #include "capture/tokenizer/prompt.h"
 
@@ -21,7 +22,7 @@ enum class AttentionStorage { automatic, full, none };
 
 /// One run of `kvloupe-capture run`. Exactly one of prompt, text, ids and tokens is given.
 struct CaptureRequest {
-  std::filesystem::path model;   // folder
+  ModelChoice model;
   std::filesystem::path target;  // the trace
   std::optional<std::filesystem::path> prompt;
   std::optional<std::string> text;

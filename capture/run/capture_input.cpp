@@ -10,7 +10,8 @@ namespace {
 
 CaptureInput read_ids_input(const CaptureRequest& request, const ModelConfig& config) {
   CaptureInput input;
-  if (has_tokenizer(request.model)) input.tokenizer = open_tokenizer(request.model);
+  const std::filesystem::path& tokenizer = request.model.tokenizer_place();
+  if (has_tokenizer(tokenizer)) input.tokenizer = open_tokenizer(tokenizer);
   const std::vector<std::int32_t> ids = read_ids(*request.ids, config.vocab_size);
   const int count = static_cast<int>(ids.size());
   if (request.prompt_length && *request.prompt_length > count) {
@@ -52,20 +53,20 @@ CaptureInput read_capture_input(const CaptureRequest& request, const ModelConfig
   if (request.ids) {
     input = read_ids_input(request, config);
   } else if (request.tokens) {
-    input.tokenizer = open_tokenizer(request.model);
+    input.tokenizer = open_tokenizer(request.model.tokenizer_place());
     input.tokens = *request.tokens;
     input.prompt_length = static_cast<int>(input.tokens.ids.size());
   } else {
     const Prompt prompt =
         request.prompt ? read_prompt(*request.prompt) : parse_prompt(*request.text);
     if (prompt.text.empty()) throw UsageError("--text: a prompt needs some text");
-    input.tokenizer = open_tokenizer(request.model);
+    input.tokenizer = open_tokenizer(request.model.tokenizer_place());
     input.tokens = encode_prompt(prompt, *input.tokenizer);
     if (input.tokens.ids.empty()) throw UsageError("the prompt has no tokens; give some text");
     input.prompt_length = static_cast<int>(input.tokens.ids.size());
   }
   // Ids from a file were checked as they were read; what a tokenizer adds to them was not.
-  check_vocabulary(input.tokens.ids, config, request.model);
+  check_vocabulary(input.tokens.ids, config, request.model.tokenizer_place());
   const std::int64_t longest =
       static_cast<std::int64_t>(input.tokens.ids.size()) + request.generate;
   if (longest > (std::int64_t{1} << 30)) throw UsageError("more than 2^30 tokens; shorten the run");

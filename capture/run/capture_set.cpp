@@ -58,12 +58,13 @@ void run_capture_set(const CaptureSetRequest& request, Progress& progress,
   int done = total - static_cast<int>(missing.size());
   if (done > 0 && report.found) report.found(done);
   if (missing.empty()) return;
-  const ModelConfig config = read_model_config(request.each.model);
+  const ModelConfig config = read_model_config(request.each.model.path);
   const at::Device device = parse_device(request.each.device);
   use_threads(request.each.threads);
-  const Transformer model = load_transformer(
-      request.each.model, config, parse_compute_type(request.each.dtype, device), device);
-  const std::unique_ptr<Tokenizer> tokenizer = open_tokenizer(request.each.model);
+  const Transformer model = load_transformer(request.each.model.path, config,
+                                             parse_compute_type(request.each.dtype, device), device,
+                                             request.each.model.weights);
+  const std::unique_ptr<Tokenizer> tokenizer = open_tokenizer(request.each.model.tokenizer_place());
   for (const auto* trace : missing) {
     progress.check();
     CaptureRequest one = request.each;

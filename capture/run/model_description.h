@@ -7,7 +7,7 @@
 
 namespace kvloupe {
 
-/// Describes a model for a trace; the name is that of its folder.
+/// Describes a model for a trace; the name is that of its folder, or what its file says.
 ModelInfo describe_model(const ModelConfig& config, const std::filesystem::path& folder);
 
 }  // namespace kvloupe

@@ -16,7 +16,9 @@ Predictions predict(const Transformer& model, const at::Tensor& hidden, int firs
                     std::span<const std::int32_t> next) {
   const std::int64_t m = hidden.size(1);
   const std::int64_t vocab = model.config().vocab_size;
-  const std::int64_t tile = std::clamp<std::int64_t>(kTileElements / vocab, 1, m);
+  // A packed head is expanded for each tile.
+  const std::int64_t most = model.is_packed() ? 8 * kTileElements : kTileElements;
+  const std::int64_t tile = std::clamp<std::int64_t>(most / vocab, 1, m);
   Predictions result;
   result.k = k;
   for (std::int64_t begin = 0; begin < m; begin += tile) {

@@ -41,8 +41,7 @@ struct Span {
 
 class SentencePieceTokenizer : public Tokenizer {
  public:
-  explicit SentencePieceTokenizer(const std::filesystem::path& folder)
-      : model_(read_sentencepiece_model(folder / "tokenizer.model")) {
+  SentencePieceTokenizer(SentencePieceModel model, bool add_bos) : model_(std::move(model)) {
     lowest_score_ = std::numeric_limits<float>::max();
     highest_score_ = std::numeric_limits<float>::lowest();
     for (std::size_t i = 0; i < model_.pieces.size(); ++i) {
@@ -67,8 +66,7 @@ class SentencePieceTokenizer : public Tokenizer {
         longest_ = std::max(longest_, piece.text.size());
       }
     }
-    // Where the file says nothing BOS is added, as Hugging Face's Llama tokenizer does.
-    if (bos_ && !read_tokenizer_config(folder).add_bos_token.value_or(true)) bos_.reset();
+    if (!add_bos) bos_.reset();
   }
 
   std::int32_t size() const override { return static_cast<std::int32_t>(model_.pieces.size()); }
@@ -126,7 +124,7 @@ class SentencePieceTokenizer : public Tokenizer {
           break;
         default: {
           const std::string plain = with_spaces(piece(id).text);
-          const bool drop = at_start && model_.add_dummy_prefix && plain.front() == ' ';
+          const bool drop = at_start && model_.add_dummy_prefix && plain.starts_with(' ');
           text += drop ? plain.substr(1) : plain;
         }
       }
@@ -346,7 +344,14 @@ class SentencePieceTokenizer : public Tokenizer {
 }  // namespace
 
 std::unique_ptr<Tokenizer> open_sentencepiece_tokenizer(const std::filesystem::path& folder) {
-  return std::make_unique<SentencePieceTokenizer>(folder);
+  SentencePieceModel model = read_sentencepiece_model(folder / "tokenizer.model");
+  // Where the file says nothing BOS is added, as Hugging Face's Llama tokenizer does.
+  const bool add_bos = read_tokenizer_config(folder).add_bos_token.value_or(true);
+  return std::make_unique<SentencePieceTokenizer>(std::move(model), add_bos);
+}
+
+std::unique_ptr<Tokenizer> make_sentencepiece_tokenizer(SentencePieceModel model) {
+  return std::make_unique<SentencePieceTokenizer>(std::move(model), /*add_bos=*/false);
 }
 
 }  // namespace kvloupe

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "capture/tokenizer/sentencepiece_model.h"
 #include "capture/tokenizer/tokenizer.h"
 
 namespace kvloupe {
@@ -15,5 +16,8 @@ namespace kvloupe {
 /// "add_bos_token": false. Throws FileError: see read_sentencepiece_model; tokenizer_config.json
 /// broken.
 std::unique_ptr<Tokenizer> open_sentencepiece_tokenizer(const std::filesystem::path& folder);
+
+/// The same for a model that is read already, without BOS.
+std::unique_ptr<Tokenizer> make_sentencepiece_tokenizer(SentencePieceModel model);
 
 }  // namespace kvloupe

@@ -45,11 +45,11 @@ struct UnsupportedTokenizer : FileError {
   using FileError::FileError;
 };
 
-/// Opens the tokenizer of a model folder. Throws FileError: no tokenizer file that kvloupe knows,
-/// or a broken one; UnsupportedTokenizer: none that kvloupe supports.
+/// Opens the tokenizer of a model folder or GGUF file. Throws FileError: no tokenizer that kvloupe
+/// knows, or a broken one; UnsupportedTokenizer: none that kvloupe supports.
 std::unique_ptr<Tokenizer> open_tokenizer(const std::filesystem::path& folder);
 
-/// Whether the folder has a tokenizer file that kvloupe knows.
+/// Whether the folder has a tokenizer file that kvloupe knows, or the GGUF file a tokenizer.
 bool has_tokenizer(const std::filesystem::path& folder);
 
 /// One byte as shown to a person: itself if printable ASCII, else \n, \t, \r or \xNN.

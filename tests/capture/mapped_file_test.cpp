@@ -1,4 +1,4 @@
-#include "capture/checkpoint/mapped_file.h"
+#include "capture/file/mapped_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -182,12 +182,17 @@ class HuggingFaceTokenizer : public Tokenizer {
 
 }  // namespace
 
+std::unique_ptr<Tokenizer> make_hugging_face_tokenizer(const nlohmann::json& root,
+                                                       const TokenizerConfig& config,
+                                                       const std::string& path,
+                                                       const std::string& config_path) {
+  return std::make_unique<HuggingFaceTokenizer>(JsonPart(root, path, ""), config, config_path);
+}
+
 std::unique_ptr<Tokenizer> open_hugging_face_tokenizer(const std::filesystem::path& folder) {
   const std::filesystem::path path = folder / "tokenizer.json";
-  const nlohmann::json root = parse(path);
-  return std::make_unique<HuggingFaceTokenizer>(JsonPart(root, path.string(), ""),
-                                                read_tokenizer_config(folder),
-                                                (folder / "tokenizer_config.json").string());
+  return make_hugging_face_tokenizer(parse(path), read_tokenizer_config(folder), path.string(),
+                                     (folder / "tokenizer_config.json").string());
 }
 
 }  // namespace kvloupe

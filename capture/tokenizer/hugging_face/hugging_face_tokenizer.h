@@ -2,8 +2,11 @@
 
 #include <filesystem>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
 
 #include "capture/tokenizer/tokenizer.h"
+#include "capture/tokenizer/tokenizer_config.h"
 
 namespace kvloupe {
 
@@ -16,5 +19,12 @@ namespace kvloupe {
 /// recognised. Throws FileError: missing, damaged, contradictory; UnsupportedTokenizer: a part that
 /// kvloupe does not have.
 std::unique_ptr<Tokenizer> open_hugging_face_tokenizer(const std::filesystem::path& folder);
+
+/// The same from the parsed file, and what tokenizer_config.json would say. Errors name `path`, or
+/// `config_path` where the two tokens around a text are wrong.
+std::unique_ptr<Tokenizer> make_hugging_face_tokenizer(const nlohmann::json& root,
+                                                       const TokenizerConfig& config,
+                                                       const std::string& path,
+                                                       const std::string& config_path);
 
 }  // namespace kvloupe

@@ -5,7 +5,9 @@
 #include <string>
 
 #include "analysis/error.h"
+#include "analysis/trace/model_place.h"
 #include "capture/tokenizer/hugging_face/hugging_face_tokenizer.h"
+#include "capture/tokenizer/kinds/gguf_tokenizer.h"
 #include "capture/tokenizer/sentencepiece_tokenizer.h"
 #include "capture/tokenizer/tokenizer.h"
 
@@ -35,11 +37,13 @@ bool is_there(const TokenizerKind& kind, const std::filesystem::path& folder) {
 }  // namespace
 
 bool has_tokenizer(const std::filesystem::path& folder) {
+  if (is_gguf_file(folder)) return has_gguf_tokenizer(folder);
   return std::any_of(kKinds.begin(), kKinds.end(),
                      [&](const TokenizerKind& kind) { return is_there(kind, folder); });
 }
 
 std::unique_ptr<Tokenizer> open_tokenizer(const std::filesystem::path& folder) {
+  if (is_gguf_file(folder)) return open_gguf_tokenizer(folder);
   std::optional<UnsupportedTokenizer> refusal;
   std::string known;
   for (const TokenizerKind& kind : kKinds) {

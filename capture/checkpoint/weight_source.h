@@ -1,0 +1,38 @@
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace kvloupe {
+
+/// The files a model's weights come from, by the names they have in Hugging Face's layout. The
+/// files stay mapped.
+class WeightSource {
+ public:
+  virtual ~WeightSource() = default;
+  /// What an error about the whole model names.
+  virtual const std::filesystem::path& path() const = 0;
+  /// Rows [first, end) of a weight of this shape, in `type` (float32 or bfloat16), on the CPU. They
+  /// refer to the mapped file where that holds this very type, and must not be written to. Throws
+  /// FileError unless the weight is there, has this shape, and is stored in a way that kvloupe
+  /// reads.
+  virtual at::Tensor rows(const std::string& name, const std::vector<std::int64_t>& shape,
+                          std::int64_t first, std::int64_t end, at::ScalarType type) const = 0;
+  at::Tensor tensor(const std::string& name, const std::vector<std::int64_t>& shape,
+                    at::ScalarType type) const {
+    return rows(name, shape, 0, shape.front(), type);
+  }
+  /// Whether rows() of this type refer to the mapped file.
+  virtual bool is_mapped(const std::string& name, at::ScalarType type) const = 0;
+  /// Throws FileError if the files hold a weight of the model that is not one of these: left out,
+  /// it would change what the model computes. `architecture` is named in the error.
+  virtual void refuse_others(const std::set<std::string>& used,
+                             const std::string& architecture) const = 0;
+};
+
+}  // namespace kvloupe

@@ -1,0 +1,301 @@
+#include "capture/gguf/gguf_config.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <numbers>
+#include <set>
+#include <vector>
+
+#include "analysis/error.h"
+#include "analysis/metric/rope_scaling.h"
+#include "analysis/one_line.h"
+#include "capture/gguf/gguf_type.h"
+
+namespace kvloupe {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr std::int64_t kMost = std::int64_t{1} << 31;
+constexpr const char* kRotationFactors = "rope_freqs.weight";
+
+/// A family by its names in GGUF and in Hugging Face.
+struct Family {
+  const char* gguf;
+  const char* hugging_face;
+};
+
+constexpr std::array kFamilies{
+    Family{"llama", "LlamaForCausalLM"},
+    Family{"qwen2", "Qwen2ForCausalLM"},
+    Family{"qwen3", "Qwen3ForCausalLM"},
+};
+
+/// A weight's name within a layer in both layouts.
+struct Part {
+  const char* hugging_face;
+  const char* gguf;
+};
+
+constexpr std::array kParts{
+    Part{"input_layernorm", "attn_norm"},    Part{"self_attn.q_proj", "attn_q"},
+    Part{"self_attn.k_proj", "attn_k"},      Part{"self_attn.v_proj", "attn_v"},
+    Part{"self_attn.q_norm", "attn_q_norm"}, Part{"self_attn.k_norm", "attn_k_norm"},
+    Part{"self_attn.o_proj", "attn_output"}, Part{"post_attention_layernorm", "ffn_norm"},
+    Part{"mlp.gate_proj", "ffn_gate"},       Part{"mlp.up_proj", "ffn_up"},
+    Part{"mlp.down_proj", "ffn_down"},
+};
+
+const Family& family_of(const GgufModel& model) {
+  const std::string name = model.architecture();
+  std::string known;
+  for (const Family& family : kFamilies) {
+    if (name == family.gguf) return family;
+    known += (known.empty() ? "" : ", ") + std::string(family.gguf);
+  }
+  model.metadata().fail("general.architecture",
+                        "is " + in_quotes(name) +
+                            ", which this version does not compute (it does " + known +
+                            "); the Python package captures other models");
+}
+
+/// The values of a family, whose keys begin with its name.
+class Keys {
+ public:
+  Keys(const GgufMetadata& metadata, std::string family)
+      : metadata_(metadata), family_(std::move(family)) {}
+  std::string key(const char* name) const { return family_ + "." + name; }
+  std::int64_t whole(const char* name) const {
+    const auto found = whole_if(name);
+    if (!found) metadata_.fail(key(name), "is missing");
+    return *found;
+  }
+  std::optional<std::int64_t> whole_if(const char* name, std::int64_t least = 1) const {
+    return metadata_.same_if(key(name), least, kMost);
+  }
+  std::optional<double> positive_if(const char* name) const {
+    const auto found = metadata_.real_if(key(name));
+    if (found && *found <= 0.0) metadata_.fail(key(name), "must be greater than 0");
+    return found;
+  }
+  std::optional<std::string> text_if(const char* name) const {
+    return metadata_.text_if(key(name));
+  }
+  [[noreturn]] void fail(const char* name, const std::string& problem) const {
+    metadata_.fail(key(name), problem);
+  }
+
+ private:
+  const GgufMetadata& metadata_;
+  std::string family_;
+};
+
+/// The numbers that the frequencies of the rotation are divided by, [d/2].
+std::vector<double> rotation_factors(const GgufModel& model, std::int64_t pairs) {
+  const GgufModel::Found found = model.tensor(kRotationFactors);
+  const auto fail = [&](const std::string& problem) {
+    throw FileError(found.file->string(),
+                    std::string("tensor ") + kRotationFactors + " " + problem);
+  };
+  if (find_gguf_type(found.tensor->type)->name != "F32") fail("must have the type F32");
+  if (found.tensor->numbers() != pairs) {
+    fail(fmt::format("has {} numbers for {} pairs", found.tensor->numbers(), pairs));
+  }
+  std::vector<float> factors(static_cast<std::size_t>(pairs));
+  std::memcpy(factors.data(), found.bytes.data(), found.bytes.size());
+  for (const float factor : factors) {
+    if (!std::isfinite(factor) || factor <= 0.0F) fail("must have finite numbers greater than 0");
+  }
+  return {factors.begin(), factors.end()};
+}
+
+/// The scaling of Llama 3 that gives these factors, as far as float32 tells, or else the factors
+/// themselves. Llama 3's numbers are the same in every model but for `factor`; other original
+/// contexts are tried because tests and small models have them.
+RopeScaling scaling_of(const std::vector<double>& factors, double theta) {
+  RopeScaling scaling;
+  if (std::all_of(factors.begin(), factors.end(), [](double f) { return f == 1.0; })) {
+    return scaling;
+  }
+  scaling.type = RopeScaling::Type::llama3;
+  scaling.factor = *std::max_element(factors.begin(), factors.end());
+  const int head_dim = 2 * static_cast<int>(factors.size());
+  const std::vector<double> plain = rope_frequencies(theta, head_dim, {});
+  for (const int power : {13, 5, 6, 7, 8, 9, 10, 11, 12, 14, 15, 16, 17}) {
+    scaling.original_context = std::ldexp(1.0, power);
+    const std::vector<double> scaled = rope_frequencies(theta, head_dim, scaling);
+    bool fits = true;
+    for (std::size_t j = 0; j < factors.size(); ++j) {
+      fits = fits && std::abs(plain[j] / scaled[j] / factors[j] - 1.0) < 1e-4;
+    }
+    if (fits) return scaling;
+  }
+  scaling = {};
+  scaling.type = RopeScaling::Type::factors;
+  scaling.factors = factors;
+  return scaling;
+}
+
+/// rope_scaling of a config.json.
+json read_scaling(const GgufModel& model, const Keys& keys, std::int64_t head_dim, double theta) {
+  std::string type = keys.text_if("rope.scaling.type").value_or("none");
+  auto factor = keys.positive_if("rope.scaling.factor");
+  if (type == "none" && !factor) {  // older files name the factor alone
+    factor = keys.positive_if("rope.scale_linear");
+    if (factor && *factor != 1.0) type = "linear";
+  }
+  for (const char* tensor : {"rope_factors_long.weight", "rope_factors_short.weight"}) {
+    if (!model.has(tensor)) continue;
+    throw FileError(
+        model.path().string(),
+        std::string("tensor ") + tensor + ": longrope scaling is not supported by this version");
+  }
+  if (model.has(kRotationFactors)) {
+    if (type != "none" && type != "llama3") {
+      keys.fail("rope.scaling.type", "is " + in_quotes(type) + ", and the file has " +
+                                         kRotationFactors + ", too: two scalings");
+    }
+    return json::parse(rope_scaling_json(scaling_of(rotation_factors(model, head_dim / 2), theta)));
+  }
+  if (type == "none") return nullptr;
+  if (type != "linear" && type != "yarn") {
+    keys.fail(
+        "rope.scaling.type",
+        "is " + in_quotes(type) + ", which is not supported; supported: none, linear and yarn");
+  }
+  if (!factor) keys.fail("rope.scaling.factor", "is missing");
+  if (type == "linear") return {{"rope_type", "linear"}, {"factor", *factor}};
+  json yarn{{"rope_type", "yarn"}, {"factor", *factor}};
+  if (const auto context = keys.positive_if("rope.scaling.original_context_length")) {
+    yarn["original_max_position_embeddings"] = *context;
+  }
+  for (const auto& [name, field] : {std::pair{"rope.scaling.yarn_beta_fast", "beta_fast"},
+                                    {"rope.scaling.yarn_beta_slow", "beta_slow"}}) {
+    if (const auto value = keys.positive_if(name)) yarn[field] = *value;
+  }
+  for (const char* name : {"rope.scaling.attn_factor", "rope.scaling.yarn_attn_factor"}) {
+    const auto own = keys.positive_if(name);  // beside the usual one
+    if (own && *own != 1.0) yarn["attention_factor"] = *own * (0.1 * std::log(*factor) + 1.0);
+  }
+  return yarn;
+}
+
+/// The tokens that end a text: those the file names, and as llama.cpp does, where it names no end
+/// of a turn, the control tokens that chat models use for that.
+std::vector<std::int64_t> end_tokens(const GgufMetadata& metadata) {
+  std::set<std::int64_t> ends;
+  for (const char* key : {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
+                          "tokenizer.ggml.eom_token_id"}) {
+    if (const auto id = metadata.whole_if(key, 0, kMost)) ends.insert(*id);
+  }
+  if (metadata.has("tokenizer.ggml.tokens") && !metadata.has("tokenizer.ggml.eot_token_id")) {
+    static constexpr std::array<std::string_view, 6> kTurnEnds{
+        "<|eot_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>", "<|end_of_text|>", "<|endoftext|>"};
+    const auto& tokens = metadata.texts("tokenizer.ggml.tokens");
+    for (std::size_t id = 0; id < tokens.size(); ++id) {
+      const bool ends_turn =
+          std::find(kTurnEnds.begin(), kTurnEnds.end(), tokens[id]) != kTurnEnds.end();
+      if (ends_turn) ends.insert(static_cast<std::int64_t>(id));
+    }
+  }
+  return {ends.begin(), ends.end()};
+}
+
+}  // namespace
+
+std::string gguf_config(const GgufModel& model) {
+  const GgufMetadata metadata = model.metadata();
+  const Family& family = family_of(model);
+  const Keys keys(metadata, family.gguf);
+  if (keys.whole_if("expert_count", 0).value_or(0) > 0) {
+    keys.fail("expert_count", "is not 0: mixtures of experts are not supported by this version");
+  }
+  json config;
+  config["architectures"] = {family.hugging_face};
+  config["num_hidden_layers"] = keys.whole("block_count");
+  config["hidden_size"] = keys.whole("embedding_length");
+  config["intermediate_size"] = keys.whole("feed_forward_length");
+  const std::int64_t heads = keys.whole("attention.head_count");
+  config["num_attention_heads"] = heads;
+  config["num_key_value_heads"] = keys.whole_if("attention.head_count_kv").value_or(heads);
+  if (const auto context = keys.whole_if("context_length")) {
+    config["max_position_embeddings"] = *context;
+  }
+  const auto eps = keys.positive_if("attention.layer_norm_rms_epsilon");
+  if (!eps) keys.fail("attention.layer_norm_rms_epsilon", "is missing");
+  config["rms_norm_eps"] = *eps;
+
+  const std::int64_t hidden = config["hidden_size"].get<std::int64_t>();
+  const auto key_length = keys.whole_if("attention.key_length");
+  if (!key_length && hidden % heads != 0) {
+    keys.fail("attention.key_length",
+              fmt::format("is missing, and {} heads do not divide {}", heads, hidden));
+  }
+  const std::int64_t head_dim = key_length.value_or(hidden / heads);
+  if (keys.whole_if("attention.value_length").value_or(head_dim) != head_dim) {
+    keys.fail("attention.value_length", "differs from the length of keys, which is not supported");
+  }
+  if (keys.whole_if("rope.dimension_count").value_or(head_dim) != head_dim) {
+    keys.fail("rope.dimension_count",
+              "is not the length of keys: partial rotation is not supported");
+  }
+  if (head_dim % 2 != 0) keys.fail("attention.key_length", "is odd; rotary positions need pairs");
+  config["head_dim"] = head_dim;
+  const double theta = keys.positive_if("rope.freq_base").value_or(10000.0);
+  config["rope_theta"] = theta;
+  config["rope_scaling"] = read_scaling(model, keys, head_dim, theta);
+
+  const std::vector<std::int64_t>& embedding = model.tensor("token_embd.weight").tensor->shape;
+  config["vocab_size"] = embedding.front();
+  config["tie_word_embeddings"] = !model.has("output.weight");
+  const std::string biases = model.has("blk.0.attn_q.bias") ? "attn" : "";
+  if (config["architectures"][0] != "Qwen2ForCausalLM") {
+    config["attention_bias"] = !biases.empty();
+    config["mlp_bias"] = model.has("blk.0.ffn_gate.bias");
+  }
+  if (const auto window = keys.whole_if("attention.sliding_window", 0); window && *window > 0) {
+    if (config["architectures"][0] != "LlamaForCausalLM") {
+      keys.fail("attention.sliding_window", "is not supported in this family");
+    }
+    config["architectures"] = {"MistralForCausalLM"};
+    config["sliding_window"] = *window;
+  }
+  if (const auto bos = metadata.whole_if("tokenizer.ggml.bos_token_id", 0, kMost)) {
+    config["bos_token_id"] = *bos;
+  }
+  config["eos_token_id"] = end_tokens(metadata);
+  return config.dump(2, ' ', false, json::error_handler_t::replace);
+}
+
+std::string gguf_tensor_name(const std::string& name) {
+  if (name == "model.embed_tokens.weight") return "token_embd.weight";
+  if (name == "model.norm.weight") return "output_norm.weight";
+  if (name == "lm_head.weight") return "output.weight";
+  constexpr std::string_view kLayers = "model.layers.";
+  if (!name.starts_with(kLayers)) return "";
+  const std::size_t dot = name.find('.', kLayers.size());
+  const std::size_t end = name.rfind('.');
+  if (dot == name.npos || end <= dot) return "";
+  const std::string part = name.substr(dot + 1, end - dot - 1);
+  for (const Part& known : kParts) {
+    if (part != known.hugging_face) continue;
+    return "blk." + name.substr(kLayers.size(), dot - kLayers.size()) + "." + known.gguf +
+           name.substr(end);
+  }
+  return "";
+}
+
+bool has_interleaved_rows(const std::string& architecture, const std::string& name) {
+  return architecture == "llama" && (name.find("self_attn.q_proj.") != name.npos ||
+                                     name.find("self_attn.k_proj.") != name.npos);
+}
+
+bool is_gguf_constant(const std::string& tensor) { return tensor == kRotationFactors; }
+
+}  // namespace kvloupe

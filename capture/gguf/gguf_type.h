@@ -1,0 +1,29 @@
+#pragma once
+// The types in which a GGUF file stores numbers. A row of a tensor is cut into blocks; each block
+// packs the same count of numbers into the same count of bytes. Without libtorch.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace kvloupe {
+
+/// Expands `count` blocks that lie one after the other into float32.
+using GgufExpand = void (*)(const std::byte* blocks, std::int64_t count, float* into);
+
+struct GgufType {
+  std::uint32_t id;       // as in the file
+  std::string_view name;  // "Q4_K"
+  int block;              // numbers
+  int bytes;              // of a block
+  GgufExpand expand;      // null: kvloupe does not read this type
+};
+
+/// Every known type, one line each, those that kvloupe does not read included.
+std::span<const GgufType> gguf_types();
+
+/// Null for a number that names no type.
+const GgufType* find_gguf_type(std::uint32_t id);
+
+}  // namespace kvloupe

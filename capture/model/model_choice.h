@@ -1,0 +1,26 @@
+#pragma once
+
+#include <filesystem>
+#include <utility>
+
+namespace kvloupe {
+
+/// How weights are kept that their file stores in another type than the run's (see
+/// load_transformer).
+enum class WeightStorage { automatic, expanded, packed };
+
+/// The model of a run, as a command line names it.
+struct ModelChoice {
+  std::filesystem::path path;       // a folder in Hugging Face's layout, or a GGUF file
+  std::filesystem::path tokenizer;  // a folder or GGUF file whose tokenizer is used; empty: its own
+  WeightStorage weights = WeightStorage::automatic;
+
+  ModelChoice() = default;
+  ModelChoice(std::filesystem::path model) : path(std::move(model)) {}  // NOLINT: it is its path
+  /// Where the tokenizer is.
+  const std::filesystem::path& tokenizer_place() const {
+    return tokenizer.empty() ? path : tokenizer;
+  }
+};
+
+}  // namespace kvloupe
