@@ -8,6 +8,7 @@
 
 #include "analysis/error.h"
 #include "analysis/output_file.h"
+#include "analysis/trace/model_place.h"
 #include "app/job/capture_program.h"
 
 namespace kvloupe::window {
@@ -47,9 +48,12 @@ int whole(const nlohmann::json& line, const char* field, int now) {
 
 std::string capture_problem(const CaptureOptions& o) {
   std::error_code error;
-  if (o.model.empty()) return "Choose a model folder: config.json, model.safetensors, tokenizer.";
-  if (!fs::is_regular_file(fs::path(o.model) / "config.json", error)) {
-    return o.model + ": does not contain config.json; choose a model folder";
+  if (o.model.empty()) {
+    return "Choose a model: a GGUF file, or a folder with config.json, model.safetensors, "
+           "tokenizer.";
+  }
+  if (!holds_model(o.model)) {
+    return o.model + ": is neither a GGUF file nor a folder with config.json; choose a model";
   }
   if (o.prompt == CaptureOptions::Prompt::file && !fs::is_regular_file(o.file, error)) {
     return o.file.empty() ? "Choose a prompt file, or type a prompt."

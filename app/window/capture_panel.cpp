@@ -13,6 +13,7 @@
 #include "analysis/policy/spec.h"
 #include "analysis/replay/replay.h"
 #include "analysis/trace/model_fingerprint.h"
+#include "analysis/trace/model_place.h"
 #include "analysis/trace/segments.h"
 #include "app/window/demo_model.h"
 #include "app/window/key_input.h"
@@ -65,6 +66,12 @@ void CapturePanel::open_new(const PanelContext& c) {
   options.output = in_folder(fs::path(c.state.trace).parent_path(), "capture.h5");
 }
 
+void CapturePanel::open_model(const PanelContext& c, const std::string& model) {
+  open_new(c);
+  options.model = model;
+  model_chosen_ = true;
+}
+
 void CapturePanel::open_closed_loop(const PanelContext& c) {
   const TracePointer trace = c.results.trace();
   if (!trace) return;
@@ -111,7 +118,7 @@ std::string CapturePanel::mismatch() const {
   const auto holds = check_.current();
   const bool forced = options.prompt == CaptureOptions::Prompt::tokens && !fingerprint_.empty();
   if (!forced || !holds || holds->empty() || *holds == fingerprint_) return {};
-  return fmt::format("{}: this folder contains another model than the {} that made the open trace",
+  return fmt::format("{}: this is another model than the {} that made the open trace",
                      options.model, made_by_.empty() ? "one" : made_by_);
 }
 
@@ -123,10 +130,8 @@ void CapturePanel::follow_model() {
     if (!model_chosen_ && !fingerprint_.empty()) options.model = found->folder;
     if (!found->folder.empty()) models_.add(fingerprint_, found->folder);
   }
-  std::error_code error;
-  const fs::path config = fs::path(options.model) / "config.json";
   const bool forced = options.prompt == CaptureOptions::Prompt::tokens && !fingerprint_.empty();
-  if (!forced || options.model.empty() || !fs::is_regular_file(config, error)) {
+  if (!forced || options.model.empty() || !holds_model(options.model)) {
     check_.clear();
     return;
   }
@@ -246,8 +251,9 @@ void CapturePanel::draw_model(const PanelContext& c) {
   const float browse = c.px(80);
   const float list = ImGui::GetFrameHeight();
   field(c, "model", browse + list + ImGui::GetStyle().ItemSpacing.x);
-  const char* hint = search_.computing() ? "looking for the model that made the trace …"
-                                         : "folder with config.json, model.safetensors, tokenizer";
+  const char* hint = search_.computing()
+                         ? "looking for the model that made the trace …"
+                         : "GGUF file, or folder with config.json, model.safetensors, tokenizer";
   if (ImGui::InputTextWithHint("##model", hint, &options.model)) model_chosen_ = true;
   ImGui::SameLine();
   if (ImGui::BeginCombo("##models", "",
@@ -268,7 +274,9 @@ void CapturePanel::draw_model(const PanelContext& c) {
   }
   ImGui::SameLine();
   if (ImGui::Button("Browse…##model", {browse, 0})) {
-    files_.open(FilePanel::Purpose::open_model, options.model.empty() ? "" : options.model + "/");
+    std::error_code error;
+    const bool folder = fs::is_directory(options.model, error);
+    files_.open(FilePanel::Purpose::open_model, folder ? options.model + "/" : options.model);
   }
 }
 
@@ -328,8 +336,7 @@ std::pair<std::string, bool> CapturePanel::state_line() const {
   const std::string model = made_by_.empty() ? "the model" : made_by_;
   if (search_.computing()) return {"Looking for " + model + ", which made the open trace …", false};
   if (forced && options.model.empty()) {
-    return {"No folder that was used before contains " + model +
-                ", which made the open trace; choose it.",
+    return {"No model that was used before is " + model + ", which made the open trace; choose it.",
             false};
   }
   if (const std::string problem = capture_problem(options); !problem.empty())
@@ -347,7 +354,8 @@ void CapturePanel::draw(const PanelContext& c) {
   if (open_) follow_model();
   if (files_.draw(c.fonts, c.colours())) {
     if (files_.purpose() == FilePanel::Purpose::open_model) {
-      options.model = fs::path(files_.chosen()).parent_path().string();
+      const fs::path chosen = files_.chosen();
+      options.model = (chosen.filename() == "config.json" ? chosen.parent_path() : chosen).string();
       model_chosen_ = true;
     } else {
       options.file = files_.chosen();

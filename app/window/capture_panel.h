@@ -24,6 +24,8 @@ class CapturePanel {
 
   /// A new capture, with the full cache.
   void open_new(const PanelContext& context);
+  /// The same, of this model.
+  void open_model(const PanelContext& context, const std::string& model);
   /// The open trace's tokens again, with policy A in the cache.
   void open_closed_loop(const PanelContext& context);
   bool is_open() const { return open_; }

@@ -137,7 +137,7 @@ std::span<const MouseGesture> mouse_gestures() {
       MouseGesture{"double-click", "show the whole view again"},
       MouseGesture{"Shift drag", "choose a range of tokens for every view"},
       MouseGesture{"colour bar", "drag: change its limits; double-click: reset them"},
-      MouseGesture{"drop a file", "open a trace or a session"},
+      MouseGesture{"drop a file", "open a trace or a session, or capture a model"},
   };
   return kGestures;
 }

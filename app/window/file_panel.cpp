@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "analysis/evaluation/evaluation.h"
+#include "analysis/trace/model_place.h"
 
 namespace kvloupe::window {
 
@@ -35,7 +36,10 @@ bool fits(const fs::path& file, FilePanel::Purpose purpose) {
     return suffix == ".h5" || suffix == ".hdf5" ||
            ((suffix == ".json" || suffix == ".sqlite") && looks_like_evaluation(file));
   }
-  if (purpose == Purpose::open_model) return file.filename() == "config.json";
+  if (purpose == Purpose::open_model) {
+    // Of a split GGUF model, its first part.
+    return file.filename() == "config.json" || (suffix == ".gguf" && !gguf_parts(file).empty());
+  }
   if (purpose == Purpose::open_prompt) return suffix == ".txt" || suffix == ".md" || suffix.empty();
   return suffix == ".json";
 }
@@ -98,9 +102,10 @@ bool FilePanel::draw(const Fonts& fonts, const WindowColours& colours) {
   ImGui::SetNextWindowSize(size);
   const char* title = purpose_ == Purpose::open_trace ? "Open a trace, or results of an evaluation"
                       : purpose_ == Purpose::open_session ? "Open a session"
-                      : purpose_ == Purpose::open_model   ? "Choose a model by its config.json"
-                      : purpose_ == Purpose::open_prompt  ? "Choose a prompt"
-                                                          : "Save the session";
+                      : purpose_ == Purpose::open_model
+                          ? "Choose a model: a GGUF file, or a folder's config.json"
+                      : purpose_ == Purpose::open_prompt ? "Choose a prompt"
+                                                         : "Save the session";
   ImGui::PushStyleVar(ImGuiStyleVar_WindowBorderSize, 1.0F);
   ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, {16 * unit, 16 * unit});
   if (appeared_) ImGui::SetNextWindowFocus();
@@ -179,6 +184,7 @@ bool FilePanel::draw(const Fonts& fonts, const WindowColours& colours) {
   } else if (listing->entries.empty()) {
     ImGui::TextDisabled(purpose_ == Purpose::open_trace    ? "No trace (.h5) or results file here."
                         : purpose_ == Purpose::open_prompt ? "No .txt file here."
+                        : purpose_ == Purpose::open_model  ? "No .gguf file or config.json here."
                                                            : "No .json file here.");
   }
   ImGui::EndChild();

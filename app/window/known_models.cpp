@@ -4,6 +4,7 @@
 #include <system_error>
 
 #include "analysis/trace/model_fingerprint.h"
+#include "analysis/trace/model_place.h"
 #include "app/window/line_list.h"
 #include "app/window/recent_files.h"
 
@@ -14,11 +15,6 @@ namespace fs = std::filesystem;
 namespace {
 constexpr std::size_t kMostModels = 24;
 constexpr std::uintmax_t kMostBytes = 1 << 18;
-
-bool holds_model(const std::string& folder) {
-  std::error_code error;
-  return fs::is_regular_file(fs::path(folder) / "config.json", error);
-}
 }  // namespace
 
 fs::path known_models_path() {

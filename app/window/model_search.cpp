@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <system_error>
 
 #include "analysis/trace/model_fingerprint.h"
+#include "analysis/trace/model_place.h"
 #include "app/window/demo_model.h"
 
 namespace kvloupe::window {
@@ -15,9 +15,7 @@ std::vector<std::string> offered_models(const KnownModels& known, const std::str
                                         const std::string& last) {
   std::vector<std::string> folders;
   const auto offer = [&](const std::string& folder) {
-    std::error_code error;
-    const bool there = fs::is_regular_file(fs::path(folder) / "config.json", error);
-    if (there && std::find(folders.begin(), folders.end(), folder) == folders.end())
+    if (holds_model(folder) && std::find(folders.begin(), folders.end(), folder) == folders.end())
       folders.push_back(folder);
   };
   for (const std::string& folder : known.folders_of(fingerprint)) offer(folder);

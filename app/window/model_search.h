@@ -8,9 +8,9 @@
 
 namespace kvloupe::window {
 
-/// Folders to offer when a model is needed, each once: first those that held the model of this
-/// fingerprint (empty: not known), then the others that made traces, newest first, then `last` (the
-/// folder of the last capture, or empty), and the demo model.
+/// Folders and GGUF files to offer when a model is needed, each once: first those that held the
+/// model of this fingerprint (empty: not known), then the others that made traces, newest first,
+/// then `last` (the folder of the last capture, or empty), and the demo model.
 std::vector<std::string> offered_models(const KnownModels& known, const std::string& fingerprint,
                                         const std::string& last);
 

@@ -106,9 +106,9 @@ void StartPage::draw_files(const PanelContext& c, const RecentFiles& recent, flo
   const std::string capture = "New capture…  " + std::string(keys_of(Command::new_capture));
   if (ImGui::Button(capture.c_str(), {half, 0})) c.ask(Command::new_capture);
   help_tooltip(c.fonts,
-               "Runs a model on a prompt and writes a trace. The model is a folder with "
-               "config.json, model.safetensors and a tokenizer");
-  secondary_text(c, "Or drop a file on this window.");
+               "Runs a model on a prompt and writes a trace. The model is a GGUF file, or a "
+               "folder with config.json, model.safetensors and a tokenizer");
+  secondary_text(c, "Or drop a file on this window: a trace, a session, results, a GGUF model.");
 
   if (!recent.files().empty()) {
     ImGui::Dummy({0, c.px(16)});

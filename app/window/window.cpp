@@ -10,6 +10,7 @@
 
 #include "analysis/error.h"
 #include "analysis/evaluation/evaluation.h"
+#include "analysis/trace/model_place.h"
 #include "app/session/session.h"
 #include "app/window/picture_file.h"
 #include "app/window/surface.h"
@@ -43,6 +44,7 @@ struct Asked {
   std::optional<WorkspaceState> session;
   std::vector<TracePointer> traces;  // the first is shown
   std::string evaluation;            // its path; empty: none
+  std::string model;                 // the same
 };
 
 Asked read_what_was_asked(const WindowOptions& options) {
@@ -54,6 +56,8 @@ Asked read_what_was_asked(const WindowOptions& options) {
       asked.evaluation = input;
     } else if (is_session_file(input)) {
       asked.session = read_session(input);
+    } else if (holds_model(input)) {
+      asked.model = input;
     } else {
       asked.traces.push_back(std::make_shared<const Trace>(input));
     }
@@ -121,6 +125,7 @@ int run_window(const WindowOptions& options) {
   if (options.demo) workspace.start_page.open_demo();
   if (options.lesson) workspace.lessons.open(*options.lesson, options.lesson_traces);
   if (!asked.evaluation.empty()) workspace.results.open_evaluation(asked.evaluation);
+  if (!asked.model.empty()) workspace.open(asked.model);
   if (!options.problems.empty()) workspace.fail(in_all(options.problems));
   if (offscreen) return take_screenshot(surface, workspace, options.screenshot);
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "analysis/error.h"
+#include "analysis/trace/model_place.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/session/session.h"
 #include "app/window/key_input.h"
@@ -85,6 +86,10 @@ void Workspace::open(const std::string& path) {
     return;
   }
   notice.clear();
+  if (holds_model(path)) {
+    capture_panel.open_model(context(), path);
+    return;
+  }
   first_head_.reset();
   state.trace = path;
   results.open(path);

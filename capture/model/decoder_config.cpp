@@ -93,8 +93,8 @@ ModelConfig read_decoder(const ConfigReader& reader, bool own_kv_heads, std::int
   }
   if (reader.find("quantization_config") != nullptr) {
     reader.fail(
-        "quantised weights (quantization_config) are not supported; use the 16- or 32-bit "
-        "checkpoint of this model");
+        "quantization_config: the weights are quantised, which is not supported in a folder; take a "
+        "GGUF file of the model, its 16- or 32-bit checkpoint, or the Python package's capture");
   }
   return config;
 }

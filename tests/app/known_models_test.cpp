@@ -59,6 +59,19 @@ TEST_F(Models, AreRememberedWithTheirFoldersTheNewestFirst) {
   EXPECT_EQ(KnownModels(list_).folders().size(), 24U);
 }
 
+TEST_F(Models, AGgufFileIsAModelToo) {
+  const std::string file = (folder_ / "m.gguf").string();
+  std::ofstream(file) << "GGUF and more";
+  const std::string other = (folder_ / "text.gguf").string();
+  std::ofstream(other) << "text";
+  KnownModels known(list_);
+  known.add(kOne, file);
+  known.add(kTwo, other);
+  EXPECT_THAT(known.folders(), ElementsAre(file)) << "the other only has the name of one";
+  EXPECT_THAT(offered_models(known, kOne, other), testing::Contains(file));
+  EXPECT_EQ(model_title(file), "m.gguf");
+}
+
 TEST_F(Models, ABrokenListIsNoFuss) {
   const std::string a = make("a");
   fs::create_directories(list_.parent_path());

@@ -122,7 +122,7 @@ TEST(Capture, TheTraceNamesItsModelAndNoFolder) {
   CaptureRequest request = ids_request(folder, tiny);
   const CaptureSummary summary = capture(request);
   Progress progress;
-  const std::string expected = model_fingerprint(request.model, progress);
+  const std::string expected = model_fingerprint(request.model.path, progress);
   EXPECT_TRUE(is_model_fingerprint(expected)) << expected;
   EXPECT_EQ(summary.fingerprint, expected);
   EXPECT_EQ(stored_model_fingerprint(request.target), expected);

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/gguf_bytes.h"
+
 namespace kvloupe::test {
 
 /// A small random checkpoint of one of the families, written without capture's code. The same
@@ -28,6 +30,9 @@ struct TinyCheckpoint {
   void write(const std::filesystem::path& folder) const;
   /// The same with the weights in so many files and model.safetensors.index.json.
   void write_sharded(const std::filesystem::path& folder, int shards) const;
+  /// The same as a GGUF file in F32, without a tokenizer. (Scaling: llama3, linear, yarn with a
+  /// factor and an original context.)
+  GgufBytes gguf() const;
 
  private:
   struct Weight {
