@@ -81,8 +81,6 @@ def _capture(words: argparse.Namespace) -> None:
     if getattr(model, "quantization_method", None) is None or words.device != "cpu":  # else it is where it must be
         model = model.to(words.device)
     model = model.eval()
-    if own.suffix == ".gguf":
-        model.config._name_or_path = own.stem
     tokenizer = None
     try:
         # transformers guesses what a tokenizer.model alone does not say, such as the start token: kvloupe-capture reads it

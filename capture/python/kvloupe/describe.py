@@ -5,6 +5,7 @@ import hashlib
 import inspect
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -53,11 +54,8 @@ def cache_argument(model: Any) -> str:
     return "past_key_values"
 
 
-def _as_in_folder(model: Any, folder: Path) -> bool:
-    """Whether the model computes with the weights of its folder: not quantised on the way, and without adapters."""
-    own = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    if getattr(model.config, "quantization_config", None) is not None:
-        return own.get("quantization_config") is not None
+def _is_plain_model(model: Any) -> bool:
+    """Whether nothing wraps or replaces the projections of the layers, as adapters and quantisers do."""
     projections = [getattr(layer.self_attn, name, None) for layer in layers_of(model)
                    for name in ("q_proj", "k_proj", "v_proj", "qkv_proj", "query_key_value", "o_proj", "dense")]
     return all(is_plain(part) for part in projections if part is not None)
@@ -69,6 +67,8 @@ def describe(model: Any) -> Model:
     heads = config.num_attention_heads
     folder = Path(str(getattr(config, "_name_or_path", "") or model.config._name_or_path or "model"))
     file = folder / "config.json"
+    if getattr(getattr(model.config, "quantization_config", None), "gguf_file", None):
+        file = folder / "no file"  # a config beside a GGUF file may be of another model
     found = Model(
         layers=len(layers_of(model)), heads=heads,
         kv_heads=getattr(config, "num_key_value_heads", None) or heads,
@@ -76,12 +76,9 @@ def describe(model: Any) -> Model:
         hidden=config.hidden_size, vocabulary=config.vocab_size, name=folder.name,
         architecture=type(model).__name__,
         rope_pairing="interleaved" if config.model_type in _INTERLEAVED else "half",
-        config=file.read_text(encoding="utf-8") if file.is_file() else config.to_json_string(use_diff=False),
-        fingerprint=fingerprint(folder) if file.is_file() and _as_in_folder(model, folder) else "")
+        config=file.read_text(encoding="utf-8") if file.is_file() else config.to_json_string(use_diff=False))
     kinds = list(getattr(config, "layer_types", None) or [])
-    method = getattr(getattr(model.config, "quantization_config", None), "quant_method", None)
-    if method is not None:
-        found.weights = str(getattr(method, "value", method))
+    _describe_weights(model, folder, found)
     found.rope_theta, found.rope_scaling, found.rotary_dim = _rotation(
         model, found, "full_attention" if "full_attention" in kinds or not kinds else kinds[0])
     return found
@@ -201,6 +198,28 @@ class RotationCheck:
                 layer.rope_theta, layer.rope_scaling = theta, {"rope_type": "of another kind"}
 
 
+_NUMBER = "little"  # eight bytes of each size
+
+
+def _add_pieces(digest: Any, path: Path, beginning: int | None) -> None:
+    """Every byte of a small file; of a larger one its beginning (None: that of safetensors) and pieces of the rest."""
+    size = path.stat().st_size
+    with open(path, "rb") as file:
+        if size <= 64 << 20:
+            digest.update(file.read())
+            return
+        if beginning is None:
+            head = file.read(8)
+            digest.update(head + file.read(min(int.from_bytes(head, _NUMBER), 100_000_000)))
+        else:
+            digest.update(file.read(beginning))
+        for at in range(0, size, 4 << 20):
+            file.seek(at)
+            digest.update(file.read(4096))
+        file.seek(size - 4096)
+        digest.update(file.read(4096))
+
+
 def fingerprint(folder: str | os.PathLike[str]) -> str:
     """Identifies the model in a folder by content, as docs/trace-format.md says; empty without weights."""
     folder = Path(folder)
@@ -211,21 +230,61 @@ def fingerprint(folder: str | os.PathLike[str]) -> str:
         if not index.is_file():
             return ""
         names = sorted(set(json.loads(index.read_text())["weight_map"].values()), key=lambda name: name.encode())
-    number = lambda n: int(n).to_bytes(8, "little")
+    number = lambda n: int(n).to_bytes(8, _NUMBER)
     digest = hashlib.sha256(b"kvloupe model fingerprint 1\n" + number(len(config)) + config)
     for name in names:
-        path = folder / name
-        size = path.stat().st_size
-        digest.update(number(len(name.encode())) + name.encode() + number(size))
-        with open(path, "rb") as file:
-            if size <= 64 << 20:
-                digest.update(file.read())
-                continue
-            head = file.read(8)
-            digest.update(head + file.read(min(int.from_bytes(head, "little"), 100_000_000)))
-            for at in range(0, size, 4 << 20):
-                file.seek(at)
-                digest.update(file.read(4096))
-            file.seek(size - 4096)
-            digest.update(file.read(4096))
+        digest.update(number(len(name.encode())) + name.encode() + number((folder / name).stat().st_size))
+        _add_pieces(digest, folder / name, None)
     return "v1:" + digest.hexdigest()
+
+
+def _gguf_parts(first: Path) -> list[Path]:
+    found = re.fullmatch(r"(.*)-00001-of-(\d{5})\.gguf", first.name)
+    if not found:
+        return [first]
+    return [first.with_name(f"{found[1]}-{part:05}-of-{found[2]}.gguf") for part in range(1, int(found[2]) + 1)]
+
+
+def gguf_fingerprint(file: str | os.PathLike[str]) -> str:
+    """Identifies the model in a GGUF file, or in several that begin with this one; empty where one is missing."""
+    digest = hashlib.sha256(b"kvloupe GGUF fingerprint 1\n")
+    for part in _gguf_parts(Path(file)):
+        if not part.is_file():
+            return ""
+        digest.update(part.stat().st_size.to_bytes(8, _NUMBER))
+        _add_pieces(digest, part, 1 << 20)
+    return "v1:" + digest.hexdigest()
+
+
+def _gguf_type(file: Path) -> str:
+    """The type that most numbers of the matrices have, such as Q4_K; empty without the package gguf."""
+    try:
+        from gguf import GGUFReader
+    except ImportError:
+        return ""
+    numbers: dict[str, int] = {}
+    for part in _gguf_parts(file):
+        for tensor in GGUFReader(part).tensors:
+            if len(tensor.shape) > 1:
+                numbers[tensor.tensor_type.name] = numbers.get(tensor.tensor_type.name, 0) + int(tensor.n_elements)
+    return max(numbers, key=numbers.__getitem__, default="")
+
+
+def _describe_weights(model: Any, folder: Path, found: Model) -> None:
+    """How quantised weights are stored, and a fingerprint where the model computes with the weights of a file."""
+    quantised = getattr(model.config, "quantization_config", None)
+    method = getattr(quantised, "quant_method", None)
+    method = str(getattr(method, "value", method) or "")
+    file = folder / str(getattr(quantised, "gguf_file", None) or "")
+    if method == "gguf" and file.is_file():
+        found.weights_format, found.weights_type, found.weights_file = "GGUF", _gguf_type(file), file.name
+        found.name = str(getattr(model.config, "_model_name_or_path", None) or file.stem)
+        if _is_plain_model(model):
+            found.fingerprint = gguf_fingerprint(file)
+        return
+    found.weights_format = method
+    config = folder / "config.json"
+    if config.is_file():
+        said = json.loads(config.read_text(encoding="utf-8")).get("quantization_config") is not None
+        if said if method else _is_plain_model(model):
+            found.fingerprint = fingerprint(folder)

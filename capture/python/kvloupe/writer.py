@@ -38,7 +38,9 @@ class Model:
     sliding_window: int = 0
     config: str = ""
     fingerprint: str = ""
-    weights: str = ""  # how transformers has quantised the weights; empty: not at all
+    weights_format: str = ""  # of quantised weights: GGUF, or the method that transformers names
+    weights_type: str = ""  # such as Q4_K
+    weights_file: str = ""
 
 
 @dataclasses.dataclass
@@ -256,8 +258,9 @@ class TraceWriter:
             model["rotary_dim"] = np.int32(self.model.rotary_dim)
         if self.model.fingerprint:
             model["fingerprint"] = self.model.fingerprint
-        if self.model.weights:
-            model |= {"weights_format": "transformers", "weights_type": self.model.weights}
+        for name in ("weights_format", "weights_type", "weights_file"):
+            if getattr(self.model, name):
+                model[name] = getattr(self.model, name)
         self._file.require_group("model").attrs.update(model)
         self._file.require_group("run").attrs.update({"policy": "full", "budget": 0, "positions": "original"} | run)
         self._file.create_dataset("run/blocks", data=np.asarray(blocks, np.int32).reshape(-1, 2))

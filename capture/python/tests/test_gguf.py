@@ -21,6 +21,7 @@ gguf = pytest.importorskip("gguf")
 import gguf_files as files  # noqa: E402
 import kvloupe  # noqa: E402
 from gguf_files import Kind  # noqa: E402
+from kvloupe.describe import gguf_fingerprint  # noqa: E402
 from test_witness import LINEAR, LLAMA3, YARN, program  # noqa: E402
 from tokenizer_texts import texts  # noqa: E402
 
@@ -219,6 +220,8 @@ def test_split_files_alignments_and_the_older_version(tmp_path: Path) -> None:
         file = files.write(tmp_path / name / "t.gguf", values, tensors, **settings)
         assert ("-00001-of-" in file.name) == (name in ("split", "first"))
         assert_equal(run(file, IDS, tmp_path / f"{name}.h5"), whole)
+        with h5py.File(tmp_path / f"{name}.h5") as trace:
+            assert trace["model"].attrs["fingerprint"] == gguf_fingerprint(file)
     raw = files.Raw(values, tensors)
     raw.version = 2
     assert_equal(run(raw.write(tmp_path / "v2.gguf"), IDS, tmp_path / "v2.h5"), whole)
@@ -347,9 +350,11 @@ def test_states_of_the_real_model(real: Path, tmp_path: Path) -> None:
                 assert np.abs(x - y).max() <= 1e-5 * np.abs(y).max(), (layer, name)
         assert np.nanmax(np.abs(ours["predictions/loss"][:] - theirs["predictions/loss"][:])) < 1e-3
         assert (ours["predictions/token_ids"][:, 0] == theirs["predictions/token_ids"][:, 0]).mean() > 0.98
-        said = dict(ours["model"].attrs)
+        said, told = dict(ours["model"].attrs), dict(theirs["model"].attrs)
     assert said["weights_type"] == "Q4_1" and said["weights_file"] == real.name and said["num_layers"] == 30
     assert said["name"].startswith("Smollm2 135M")
+    for name in (*MODEL, "name", "weights_format", "weights_type", "weights_file", "fingerprint"):
+        assert said[name] == told[name], name
 
 
 def test_a_trace_of_the_real_model_has_an_honest_size(real: Path, tmp_path: Path) -> None:
