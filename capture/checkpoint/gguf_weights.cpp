@@ -57,7 +57,8 @@ bool GgufWeights::is_mapped(const std::string& name, at::ScalarType type) const 
 }
 
 at::Tensor GgufWeights::rows(const std::string& name, const std::vector<std::int64_t>& shape,
-                             std::int64_t first, std::int64_t end, at::ScalarType type) const {
+                             std::int64_t first, std::int64_t end, at::ScalarType type,
+                             const at::Tensor& room) const {
   const std::string own_name = gguf_tensor_name(name);
   const GgufModel::Found found = model_.tensor(own_name);
   if (found.tensor->shape != shape) {
@@ -75,7 +76,7 @@ at::Tensor GgufWeights::rows(const std::string& name, const std::vector<std::int
         const_cast<std::byte*>(found.bytes.data() + bytes), wanted,
         [keep = model_.keep_alive()](void*) {}, at::dtype(type));
   }
-  at::Tensor expanded = at::empty(wanted, type);
+  at::Tensor expanded = in_room(wanted, type, room);
   if (shape.size() == 1) {  // a row by itself: a block is not cut
     const std::int64_t blocks = shape.front() / packed.block;
     at::Tensor whole = at::empty({blocks * packed.block}, at::kFloat);

@@ -169,8 +169,12 @@ at::Tensor Checkpoint::tensor(const std::string& name,
 }
 
 at::Tensor Checkpoint::rows(const std::string& name, const std::vector<std::int64_t>& shape,
-                            std::int64_t first, std::int64_t end, at::ScalarType type) const {
-  return tensor(name, shape).slice(0, first, end).to(type);
+                            std::int64_t first, std::int64_t end, at::ScalarType type,
+                            const at::Tensor& room) const {
+  const at::Tensor stored = tensor(name, shape).slice(0, first, end);
+  if (stored.scalar_type() == type) return stored;
+  at::Tensor converted = in_room(stored.sizes().vec(), type, room);
+  return converted.copy_(stored);
 }
 
 bool Checkpoint::is_mapped(const std::string& name, at::ScalarType type) const {

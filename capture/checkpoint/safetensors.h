@@ -60,7 +60,8 @@ class Checkpoint final : public WeightSource {
   /// model.safetensors or the index.
   const std::filesystem::path& path() const override { return main_file_; }
   at::Tensor rows(const std::string& name, const std::vector<std::int64_t>& shape,
-                  std::int64_t first, std::int64_t end, at::ScalarType type) const override;
+                  std::int64_t first, std::int64_t end, at::ScalarType type,
+                  const at::Tensor& room) const override;
   bool is_mapped(const std::string& name, at::ScalarType type) const override;
   void refuse_others(const std::set<std::string>& used,
                      const std::string& architecture) const override;

@@ -18,14 +18,17 @@ class WeightSource {
   /// What an error about the whole model names.
   virtual const std::filesystem::path& path() const = 0;
   /// Rows [first, end) of a weight of this shape, in `type` (float32 or bfloat16), on the CPU. They
-  /// refer to the mapped file where that holds this very type, and must not be written to. Throws
+  /// refer to the mapped file where that holds this very type, and must not be written to. Else
+  /// they are written into `room` where it is defined: at least as many numbers, dense, of this
+  /// type. (Memory that is taken anew for each layer costs more than the numbers in it.) Throws
   /// FileError unless the weight is there, has this shape, and is stored in a way that kvloupe
   /// reads.
   virtual at::Tensor rows(const std::string& name, const std::vector<std::int64_t>& shape,
-                          std::int64_t first, std::int64_t end, at::ScalarType type) const = 0;
+                          std::int64_t first, std::int64_t end, at::ScalarType type,
+                          const at::Tensor& room) const = 0;
   at::Tensor tensor(const std::string& name, const std::vector<std::int64_t>& shape,
                     at::ScalarType type) const {
-    return rows(name, shape, 0, shape.front(), type);
+    return rows(name, shape, 0, shape.front(), type, {});
   }
   /// Whether rows() of this type refer to the mapped file.
   virtual bool is_mapped(const std::string& name, at::ScalarType type) const = 0;
@@ -33,6 +36,16 @@ class WeightSource {
   /// it would change what the model computes. `architecture` is named in the error.
   virtual void refuse_others(const std::set<std::string>& used,
                              const std::string& architecture) const = 0;
+
+ protected:
+  /// A tensor of this shape in `room`, or in memory of its own.
+  static at::Tensor in_room(const std::vector<std::int64_t>& shape, at::ScalarType type,
+                            const at::Tensor& room) {
+    if (!room.defined()) return at::empty(shape, type);
+    std::int64_t numbers = 1;
+    for (const std::int64_t size : shape) numbers *= size;
+    return room.view({-1}).slice(0, 0, numbers).view(shape);
+  }
 };
 
 }  // namespace kvloupe

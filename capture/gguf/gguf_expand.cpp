@@ -1,5 +1,6 @@
 #include "capture/gguf/gguf_expand.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstring>
@@ -37,12 +38,17 @@ void each_block(const std::byte* blocks, std::int64_t count, float* into, Work w
   }
 }
 
-/// The 4-bit number j of a block of 32: the first 16 bytes' low halves, then their high ones.
-int nibble(const std::uint8_t* bytes, int j) { return j < 16 ? bytes[j] & 15 : bytes[j - 16] >> 4; }
+/// Of the 32 numbers of 4 bits in 16 bytes: the low halves, then the high ones. x[j] =
+/// value(number j, j).
+template <typename Value>
+void each_nibble(const std::uint8_t* bytes, float* x, Value value) {
+  for (int j = 0; j < kSmall / 2; ++j) x[j] = value(bytes[j] & 15, j);
+  for (int j = 0; j < kSmall / 2; ++j) x[j + 16] = value(bytes[j] >> 4, j + 16);
+}
 
-/// The 5-bit number j: the fifth bit is bit j of `high`.
-int five_bits(const std::uint8_t* bytes, std::uint32_t high, int j) {
-  return nibble(bytes, j) | static_cast<int>((high >> j) & 1U) << 4;
+/// With a fifth bit, which is bit j of `high`.
+int five_bits(int number, std::uint32_t high, int j) {
+  return number | static_cast<int>((high >> j) & 1U) << 4;
 }
 
 /// Eight 6-bit scales and eight 6-bit offsets in 12 bytes (Q4_K and Q5_K).
@@ -65,6 +71,10 @@ constexpr std::array<float, 16> kFourBitValues{-127, -104, -83, -65, -49, -35, -
 /// Twice the values of the 4-bit floating-point type E2M1.
 constexpr std::array<float, 16> kTwiceE2m1{0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
+float value_of(const std::array<float, 16>& values, int number) {
+  return values[static_cast<std::size_t>(number)];
+}
+
 /// Half of 2^(exponent - 127).
 float half_power(std::uint8_t exponent) {
   return std::bit_cast<float>(exponent < 2 ? 0x00200000U << exponent
@@ -78,8 +88,13 @@ void f32(const std::byte* blocks, std::int64_t count, float* into) {
 }
 
 void f16(const std::byte* blocks, std::int64_t count, float* into) {
-  each_block<1, 2>(blocks, count, into,
-                   [](const std::uint8_t* block, float* x) { *x = half_at(block); });
+  constexpr std::int64_t kAtOnce = 1024;  // copied first: a file may have them at odd addresses
+  std::array<std::uint16_t, kAtOnce> halves;
+  for (std::int64_t i = 0; i < count; i += kAtOnce) {
+    const auto some = static_cast<std::size_t>(std::min(kAtOnce, count - i));
+    std::memcpy(halves.data(), blocks + 2 * i, 2 * some);
+    floats_from_halves({halves.data(), some}, {into + i, some});
+  }
 }
 
 void bf16(const std::byte* blocks, std::int64_t count, float* into) {
@@ -93,14 +108,14 @@ void bf16(const std::byte* blocks, std::int64_t count, float* into) {
 void q4_0(const std::byte* blocks, std::int64_t count, float* into) {
   each_block<kSmall, 18>(blocks, count, into, [](const std::uint8_t* block, float* x) {
     const float d = half_at(block);
-    for (int j = 0; j < kSmall; ++j) x[j] = d * static_cast<float>(nibble(block + 2, j) - 8);
+    each_nibble(block + 2, x, [d](int q, int) { return d * static_cast<float>(q - 8); });
   });
 }
 
 void q4_1(const std::byte* blocks, std::int64_t count, float* into) {
   each_block<kSmall, 20>(blocks, count, into, [](const std::uint8_t* block, float* x) {
     const float d = half_at(block), least = half_at(block + 2);
-    for (int j = 0; j < kSmall; ++j) x[j] = d * static_cast<float>(nibble(block + 4, j)) + least;
+    each_nibble(block + 4, x, [=](int q, int) { return d * static_cast<float>(q) + least; });
   });
 }
 
@@ -108,9 +123,8 @@ void q5_0(const std::byte* blocks, std::int64_t count, float* into) {
   each_block<kSmall, 22>(blocks, count, into, [](const std::uint8_t* block, float* x) {
     const float d = half_at(block);
     const std::uint32_t high = word_at(block + 2);
-    for (int j = 0; j < kSmall; ++j) {
-      x[j] = d * static_cast<float>(five_bits(block + 6, high, j) - 16);
-    }
+    each_nibble(block + 6, x,
+                [=](int q, int j) { return d * static_cast<float>(five_bits(q, high, j) - 16); });
   });
 }
 
@@ -118,9 +132,9 @@ void q5_1(const std::byte* blocks, std::int64_t count, float* into) {
   each_block<kSmall, 24>(blocks, count, into, [](const std::uint8_t* block, float* x) {
     const float d = half_at(block), least = half_at(block + 2);
     const std::uint32_t high = word_at(block + 4);
-    for (int j = 0; j < kSmall; ++j) {
-      x[j] = d * static_cast<float>(five_bits(block + 8, high, j)) + least;
-    }
+    each_nibble(block + 8, x, [=](int q, int j) {
+      return d * static_cast<float>(five_bits(q, high, j)) + least;
+    });
   });
 }
 
@@ -234,9 +248,7 @@ void q6_k(const std::byte* blocks, std::int64_t count, float* into) {
 void iq4_nl(const std::byte* blocks, std::int64_t count, float* into) {
   each_block<kSmall, 18>(blocks, count, into, [](const std::uint8_t* block, float* x) {
     const float d = half_at(block);
-    for (int j = 0; j < kSmall; ++j) {
-      x[j] = d * kFourBitValues[static_cast<std::size_t>(nibble(block + 2, j))];
-    }
+    each_nibble(block + 2, x, [d](int q, int) { return d * value_of(kFourBitValues, q); });
   });
 }
 
@@ -249,10 +261,8 @@ void iq4_xs(const std::byte* blocks, std::int64_t count, float* into) {
       const int low = block[4 + group / 2] >> group % 2 * 4 & 15;
       const int scale = (low | static_cast<int>(high >> (2 * group) & 3U) << 4) - 32;
       const float step = d * static_cast<float>(scale);
-      for (int j = 0; j < 32; ++j) {
-        x[group * 32 + j] =
-            step * kFourBitValues[static_cast<std::size_t>(nibble(block + 8 + group * 16, j))];
-      }
+      each_nibble(block + 8 + group * 16, x + group * 32,
+                  [step](int q, int) { return step * value_of(kFourBitValues, q); });
     }
   });
 }
@@ -260,9 +270,7 @@ void iq4_xs(const std::byte* blocks, std::int64_t count, float* into) {
 void mxfp4(const std::byte* blocks, std::int64_t count, float* into) {
   each_block<kSmall, 17>(blocks, count, into, [](const std::uint8_t* block, float* x) {
     const float d = half_power(block[0]);
-    for (int j = 0; j < kSmall; ++j) {
-      x[j] = d * kTwiceE2m1[static_cast<std::size_t>(nibble(block + 1, j))];
-    }
+    each_nibble(block + 1, x, [d](int q, int) { return d * value_of(kTwiceE2m1, q); });
   });
 }
 

@@ -132,29 +132,38 @@ Transformer::LayerWeights Transformer::gather(
   return of;
 }
 
+at::Tensor Transformer::packed(const std::string& name, const std::vector<std::int64_t>& shape,
+                               std::int64_t first, std::int64_t end,
+                               const std::string& room_name) const {
+  at::Tensor& room = rooms_[room_name];
+  std::int64_t numbers = end - first;
+  for (std::size_t i = 1; i < shape.size(); ++i) numbers *= shape[i];
+  const at::ScalarType type = options_.dtype().toScalarType();
+  const bool fits = room.defined() && room.numel() >= numbers;
+  if (!fits && !source_->is_mapped(name, type)) room = at::empty({numbers}, type);
+  return source_->rows(name, shape, first, end, type, room).to(options_.device());
+}
+
 const Transformer::LayerWeights& Transformer::layer(int layer) const {
   if (!is_packed()) return layers_.at(static_cast<std::size_t>(layer));
   if (turn_ == layer) return expanded_;
   turn_ = -1;
-  expanded_ = {};  // before there are others
   std::map<std::string, std::vector<std::int64_t>> shapes;
   for (WeightShape& weight : weight_shapes(config_, layer)) {
     shapes.emplace(std::move(weight.name), std::move(weight.shape));
   }
+  const std::size_t prefix = layer_name(layer, "").size();
   expanded_ = gather(layer, [&](const std::string& name) {
-    return source_->tensor(name, shapes.at(name), options_.dtype().toScalarType())
-        .to(options_.device());
+    const std::vector<std::int64_t>& shape = shapes.at(name);
+    return packed(name, shape, 0, shape.front(), name.substr(prefix));
   });
   turn_ = layer;
   return expanded_;
 }
 
-at::Tensor Transformer::packed_rows(const std::string& name, std::int64_t first,
-                                    std::int64_t end) const {
-  return source_
-      ->rows(name, {config_.vocab_size, config_.hidden_size}, first, end,
-             options_.dtype().toScalarType())
-      .to(options_.device());
+at::Tensor Transformer::packed_rows(const std::string& name, std::int64_t first, std::int64_t end,
+                                    const std::string& room) const {
+  return packed(name, {config_.vocab_size, config_.hidden_size}, first, end, room);
 }
 
 std::string Transformer::head_name() const {
@@ -162,18 +171,16 @@ std::string Transformer::head_name() const {
 }
 
 at::Tensor Transformer::head_weight() const {
-  return is_packed() ? packed_rows(head_name(), 0, config_.vocab_size) : weight(head_name());
+  return is_packed() ? packed_rows(head_name(), 0, config_.vocab_size, "whole head")
+                     : weight(head_name());
 }
 
 at::Tensor Transformer::output_weight(int layer) const {
   if (!is_packed() || turn_ == layer) return this->layer(layer).output.weight;
   if (output_turn_ != layer) {
-    output_.reset();
-    output_ = source_
-                  ->tensor(layer_name(layer, "self_attn.o_proj.weight"),
-                           {config_.hidden_size, config_.num_heads * config_.head_dim},
-                           options_.dtype().toScalarType())
-                  .to(options_.device());
+    output_ = packed(layer_name(layer, "self_attn.o_proj.weight"),
+                     {config_.hidden_size, config_.num_heads * config_.head_dim}, 0,
+                     config_.hidden_size, "output out of turn");
     output_turn_ = layer;
   }
   return output_;
@@ -191,7 +198,7 @@ at::Tensor Transformer::embed(const at::Tensor& ids) const {
   std::vector<at::Tensor> rows;
   for (std::int64_t i = 0; i < all.numel(); ++i) {
     const std::int64_t id = all.data_ptr<std::int64_t>()[i];
-    rows.push_back(packed_rows("model.embed_tokens.weight", id, id + 1));
+    rows.push_back(packed_rows("model.embed_tokens.weight", id, id + 1, "embedding").clone());
   }
   return at::cat(rows).view({ids.size(0), ids.size(1), config_.hidden_size});
 }
@@ -251,7 +258,7 @@ at::Tensor Transformer::logits(const at::Tensor& hidden) const {
   std::vector<at::Tensor> parts;
   for (std::int64_t first = 0; first < config_.vocab_size; first += kHeadRows) {
     const std::int64_t end = std::min(first + kHeadRows, config_.vocab_size);
-    parts.push_back(at::linear(x, packed_rows(head_name(), first, end)));
+    parts.push_back(at::linear(x, packed_rows(head_name(), first, end, "rows of the head")));
   }
   return at::cat(parts, -1);
 }

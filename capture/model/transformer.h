@@ -120,8 +120,13 @@ class Transformer {
   };
   LayerWeights gather(int layer, const std::function<at::Tensor(const std::string&)>& take) const;
   const LayerWeights& layer(int layer) const;
-  /// Of a packed model: rows [first, end) of a matrix of [vocab,D].
-  at::Tensor packed_rows(const std::string& name, std::int64_t first, std::int64_t end) const;
+  /// Of a packed model: rows [first, end) of a weight, in the memory called `room` until that is
+  /// used again.
+  at::Tensor packed(const std::string& name, const std::vector<std::int64_t>& shape,
+                    std::int64_t first, std::int64_t end, const std::string& room) const;
+  /// The same of a matrix of [vocab,D].
+  at::Tensor packed_rows(const std::string& name, std::int64_t first, std::int64_t end,
+                         const std::string& room) const;
   std::string head_name() const;
 
   ModelConfig config_;
@@ -130,7 +135,8 @@ class Transformer {
   std::vector<LayerWeights> layers_;  // none of a packed model
   at::Tensor embedding_, last_norm_;
   std::shared_ptr<const WeightSource> source_;  // of a packed model
-  mutable LayerWeights expanded_;               // of the layer whose turn it is
+  mutable std::map<std::string, at::Tensor> rooms_;
+  mutable LayerWeights expanded_;  // of the layer whose turn it is
   mutable int turn_ = -1;
   mutable at::Tensor output_;  // a layer's W_O that was asked for out of turn
   mutable int output_turn_ = -1;
