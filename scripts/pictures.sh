@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Takes every picture of README.md and docs/tour.md again, from the demo model. Needs a build in
-# build/ and, without a display, Xvfb.
+# Takes every picture of README.md and docs/tour.md again: of a real model, but for the lesson and the cause of a
+# wrong answer, which take the demo model. Needs a build in build/, the network once (scripts/real-model.sh) and,
+# without a display, Xvfb.
 #
 #   scripts/pictures.sh [FOLDER]     default: docs/images
 set -euo pipefail
@@ -11,32 +12,31 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$out"
 
-"$bin"/kvloupe-capture run --model assets/demo-model --prompt assets/prompts/four-needles.txt \
-  --generate 16 --progress none -o "$work/demo.h5"
+scripts/real-model.sh
 
 show=()
 if [ -z "${DISPLAY:-}" ]; then show=(xvfb-run -a); fi
 
-# picture NAME WIDTHxHEIGHT 'FIELDS OF A SESSION'
+# picture NAME TRACE WIDTHxHEIGHT 'FIELDS OF A SESSION'
 picture() {
-  printf '{"format": "kvloupe-session", "format_version": 1, "trace": "%s", %s}' "$work/demo.h5" "$3" > "$work/$1.json"
-  "${show[@]}" "$bin"/kvloupe --session "$work/$1.json" --screenshot "$work/$1.png" --size "$2"
+  printf '{"format": "kvloupe-session", "format_version": 1, "trace": "%s", %s}' "$PWD/build/real-model/$2.h5" "$4" > "$work/$1.json"
+  "${show[@]}" "$bin"/kvloupe --session "$work/$1.json" --screenshot "$work/$1.png" --size "$3"
   # The window uses few colours, and a palette of few colours makes a small file.
   if command -v pngquant > /dev/null; then pngquant --force --output "$out/$1.png" "$work/$1.png"; else cp "$work/$1.png" "$out/$1.png"; fi
 }
 
-picture window 1280x800 '
-  "selection": {"layer": 3, "head": 2}, "policy_a": "keydiff", "grid_metric": "attention to token 0", "budget": "25%", "tile_count": 2,
+picture window needle 1280x800 '
+  "selection": {"layer": 18, "head": 2}, "policy_a": "keydiff", "grid_metric": "attention to token 0", "budget": "25%", "tile_count": 2,
   "tiles": [{"view": "attention"}, {"view": "filmstrip"}]'
-picture compare 1280x800 '
-  "selection": {"layer": 2, "head": 1}, "policy_a": "keydiff", "policy_b": "h2o", "policy_b_on": true, "budget": "25%",
+picture compare needle 1280x800 '
+  "selection": {"layer": 18, "head": 2}, "policy_a": "keydiff", "policy_b": "h2o+recent(50%)", "policy_b_on": true, "budget": "25%",
   "grid_metric": "overlap A, B", "token_colour": "difference", "tile_count": 2,
   "tiles": [{"view": "filmstrip", "policy": "A"}, {"view": "filmstrip", "policy": "B"}]'
-picture sinks 1280x800 '
-  "selection": {"layer": 3, "head": 2}, "grid_metric": "attention to token 0", "tile_count": 2,
+picture sinks document 1280x800 '
+  "selection": {"layer": 16, "head": 1}, "grid_metric": "attention to token 0", "tile_count": 2,
   "tiles": [{"view": "attention"}, {"view": "overview", "choices": {"measure": "sinks"}}]'
-picture lecture 1280x800 '
-  "selection": {"layer": 2, "head": 1}, "policy_a": "h2o+kvmerger(auto)", "budget": "20%", "theme": "dark", "tile_count": 2,
+picture lecture needle 1280x800 '
+  "selection": {"layer": 20, "head": 1}, "policy_a": "h2o+kvmerger(auto)", "budget": "20%", "theme": "dark", "tile_count": 2,
   "tiles": [{"view": "filmstrip"}, {"view": "pca"}]'
 # A wrong answer and its cause.
 "$bin"/kvloupe-capture run --model assets/demo-model --prompt assets/prompts/needle.txt --block 64 \
