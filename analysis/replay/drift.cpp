@@ -15,6 +15,7 @@
 #include "analysis/error.h"
 #include "analysis/numeric/set_overlap.h"
 #include "analysis/replay/replay.h"
+#include "analysis/trace/output_head.h"
 
 namespace kvloupe {
 
@@ -246,9 +247,11 @@ void token_drift(const Trace& full, const Trace& closed, Drift& drift, Progress&
   drift.divergence_kind = exact ? DivergenceKind::exact : DivergenceKind::top;
   drift.notes.push_back(
       exact ? "KL is computed with the output head rounded to float16"
-            : fmt::format("KL is a lower bound, from the {} most probable tokens alone: the traces "
-                          "do not have hidden states or the output head (--lm-head)",
-                          std::min(a->k, b->k)));
+            : fmt::format("KL is a lower bound, from the {} most probable tokens alone: {}",
+                          std::min(a->k, b->k),
+                          head ? std::string("a trace has no hidden states")
+                               : fmt::format("the traces have no output head; for the exact KL {}",
+                                             kCaptureOutputHead)));
   for (std::size_t token = 0; token < static_cast<std::size_t>(full.length()); ++token) {
     progress.check();
     TokenDrift one;

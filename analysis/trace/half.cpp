@@ -1,5 +1,7 @@
 #include "analysis/trace/half.h"
 
+#include <algorithm>
+#include <array>
 #include <bit>
 
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -92,6 +94,20 @@ Widen widest() {
 void floats_from_halves(std::span<const std::uint16_t> from, std::span<float> to) {
   static const Widen widen = widest();
   widen(from.data(), to.data(), from.size());
+}
+
+bool are_halves(std::span<const float> values) {
+  constexpr std::size_t kAtOnce = 4096;
+  std::array<std::uint16_t, kAtOnce> narrow;
+  std::array<float, kAtOnce> wide;
+  for (std::size_t first = 0; first < values.size(); first += kAtOnce) {
+    const std::span<const float> part =
+        values.subspan(first, std::min(kAtOnce, values.size() - first));
+    halves_from_floats(part, std::span(narrow).first(part.size()));
+    floats_from_halves(std::span(narrow).first(part.size()), std::span(wide).first(part.size()));
+    if (!std::equal(part.begin(), part.end(), wide.begin())) return false;
+  }
+  return true;
 }
 
 }  // namespace kvloupe

@@ -17,4 +17,7 @@ float float_from_half(std::uint16_t bits);
 void halves_from_floats(std::span<const float> from, std::span<std::uint16_t> to);
 void floats_from_halves(std::span<const std::uint16_t> from, std::span<float> to);
 
+/// Whether no number changes where all are stored as halves.
+bool are_halves(std::span<const float> values);
+
 }  // namespace kvloupe

@@ -7,10 +7,21 @@ namespace kvloupe::layout {
 
 inline constexpr const char* kFormat = "kvloupe-trace";
 inline constexpr int kVersion = 1;
-/// Tokens per chunk of the states: [1, kStateChunk, d].
+/// Most tokens in a chunk of the states: [1, even_chunk(T, kStateChunk), d].
 inline constexpr int kStateChunk = 256;
-/// Side of a chunk of the attention matrix; chunks wholly above the diagonal are never written.
+/// Longest side of a chunk of the attention matrix; chunks wholly above the diagonal are never
+/// written.
 inline constexpr int kAttentionChunk = 128;
+/// Most tokens in a chunk of the predictions.
+inline constexpr int kPredictionChunk = 1024;
+
+/// Tokens per chunk such that no chunk has more than `most`, there are as few chunks as possible,
+/// and the last one is nearly full: HDF5 gives every chunk the same space.
+constexpr int even_chunk(int tokens, int most) {
+  if (tokens < 1) return 1;
+  const int chunks = (tokens - 1) / most + 1;
+  return (tokens - 1) / chunks + 1;
+}
 
 /// Attribute of /model: the fingerprint of the model (model_fingerprint.h).
 inline constexpr const char* kFingerprint = "fingerprint";

@@ -138,7 +138,7 @@ struct TraceWriter::Impl {
     return FloatDataset::create(
         file, layout::layer_dataset(layer, name), !options.store_f32,
         {size(heads), size(count), size(model.head_dim)},
-        {1, size(std::min(count, layout::kStateChunk)), size(model.head_dim)});
+        {1, size(layout::even_chunk(count, layout::kStateChunk)), size(model.head_dim)});
   }
 
   void note_wide(const std::string& path) {
@@ -174,7 +174,7 @@ struct TraceWriter::Impl {
     const std::string path = layout::layer_dataset(layer, name);
     const hsize_t heads = size(model.num_heads);
     if (!id.valid()) {
-      const Shape chunk{heads, size(std::min(tokens, layout::kStateChunk))};
+      const Shape chunk{heads, size(layout::even_chunk(tokens, layout::kStateChunk))};
       id = hdf5::create_dataset(file, path, H5T_IEEE_F32LE, {heads, size(tokens)}, chunk,
                                 2 * chunk[0] * chunk[1] * sizeof(float));
     }
@@ -280,8 +280,8 @@ void TraceWriter::write_attention(int layer, int first, int m, std::span<const f
   require(attention.size() == heads * rows * n, "attention of the wrong size");
   impl_->guarded([&] {
     const std::string path = layout::layer_dataset(layer, "attention");
+    const hsize_t side = size(layout::even_chunk(impl_->tokens, layout::kAttentionChunk));
     if (!entry.attention.valid()) {
-      const hsize_t side = size(std::min(impl_->tokens, layout::kAttentionChunk));
       entry.attention = hdf5::create_dataset(impl_->file, path, impl_->half,
                                              {heads, size(impl_->tokens), size(impl_->tokens)},
                                              {1, side, side}, 0);
@@ -289,7 +289,7 @@ void TraceWriter::write_attention(int layer, int first, int m, std::span<const f
     // Stripes of one chunk's height, each only as wide as its last query sees.
     for (std::size_t row = 0; row < rows;) {
       const std::size_t at = static_cast<std::size_t>(first) + row;
-      const std::size_t stripe_end = (at / layout::kAttentionChunk + 1) * layout::kAttentionChunk;
+      const std::size_t stripe_end = (at / side + 1) * side;
       const std::size_t height = std::min(rows - row, stripe_end - at);
       const std::size_t width = at + height;
       std::vector<std::uint16_t> narrow(heads * height * width);
@@ -320,8 +320,9 @@ void TraceWriter::write_output_weight(int layer, std::span<const float> weight) 
   const Shape shape{size(model.num_heads), size(model.head_dim), size(model.hidden_size)};
   require(weight.size() == shape[0] * shape[1] * shape[2], "output weight of the wrong size");
   impl_->guarded([&] {
-    impl_->write_weight(layout::layer_dataset(layer, "output_weight"), shape, weight,
-                        !impl_->options.store_f32);
+    impl_->write_weight(
+        layout::layer_dataset(layer, "output_weight"), shape, weight,
+        !impl_->options.store_f32 || (impl_->options.half_output_weight && are_halves(weight)));
   });
 }
 
@@ -344,7 +345,8 @@ void TraceWriter::write_predictions(int first, int m, std::span<const std::int32
   impl_->guarded([&] {
     if (!impl_->prediction_ids.valid()) {
       impl_->create_predictions();
-      const Shape shape{size(impl_->tokens), k}, chunk{size(std::min(impl_->tokens, 1024)), k};
+      const Shape shape{size(impl_->tokens), k};
+      const Shape chunk{size(layout::even_chunk(impl_->tokens, layout::kPredictionChunk)), k};
       const std::size_t cache = 2 * chunk[0] * k * 4;
       impl_->prediction_ids = hdf5::create_dataset(impl_->file, "/predictions/token_ids",
                                                    H5T_STD_I32LE, shape, chunk, cache);
@@ -367,7 +369,7 @@ void TraceWriter::write_final_hidden(int first, int m, std::span<const float> hi
     const std::string path = "/predictions/hidden";
     if (!impl_->hidden.valid()) {
       impl_->create_predictions();
-      const Shape chunk{size(std::min(impl_->tokens, layout::kStateChunk)), width};
+      const Shape chunk{size(layout::even_chunk(impl_->tokens, layout::kStateChunk)), width};
       impl_->hidden = hdf5::create_dataset(impl_->file, path, H5T_IEEE_F32LE,
                                            {size(impl_->tokens), width}, chunk, 0);
     }

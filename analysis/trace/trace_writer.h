@@ -17,6 +17,9 @@ namespace kvloupe {
 struct TraceWriterOptions {
   bool store_f32 =
       false;  // states as float32; else float16, or float32 if a state overflows float16
+  /// With store_f32: W_O is float16 all the same, unless that would change a number. For weights
+  /// that the model's file holds as float16.
+  bool half_output_weight = false;
   bool store_attention = false;              // [Hq,T,T] float16
   int top_k = 5;                             // of /predictions
   std::string fingerprint = {};              // of the model (model_fingerprint.h); empty: not known
@@ -61,7 +64,7 @@ class TraceWriter {
                          std::span<const float> logprobs);
   /// The input of the output head after each token of the block: [m,D].
   void write_final_hidden(int first, int m, std::span<const float> hidden);
-  /// float16 [vocab,D].
+  /// [vocab,D], stored as float16.
   void write_lm_head(std::span<const float> weight);
   /// The text of each token id [vocab], as in TokenTable::text.
   void write_vocabulary(const std::vector<std::string>& texts);

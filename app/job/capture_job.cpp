@@ -131,6 +131,9 @@ void read_progress_line(const std::string& text, CaptureState& state) {
   } else if (event == "note") {
     const auto it = line.find("text");
     if (it != line.end() && it->is_string()) state.notes.push_back(it->get<std::string>());
+  } else if (event == "size") {
+    const auto it = line.find("text");
+    if (it != line.end() && it->is_string()) state.size = it->get<std::string>();
   } else if (event == "done") {
     const auto it = line.find("trace");
     if (it != line.end() && it->is_string()) state.trace = it->get<std::string>();

@@ -41,6 +41,7 @@ struct CaptureState {
   int total = 0;
   double tokens_per_second = 0.0;
   double seconds_left = -1.0;  // below 0: not known
+  std::string size;            // what the trace will take, in one line; empty: not told yet
   std::vector<std::string> notes;
   std::string trace;              // written; empty until then
   std::string model_fingerprint;  // told with the trace

@@ -326,6 +326,7 @@ void CapturePanel::draw_run(const PanelContext& c) {
   ImGui::ProgressBar(static_cast<float>(fraction()), {-1, c.px(8)}, "");
   ImGui::PopStyleColor();
   if (state) {
+    if (!state->size.empty()) ImGui::TextWrapped("%s", state->size.c_str());
     for (const std::string& note : state->notes) ImGui::TextWrapped("%s", note.c_str());
   }
 }

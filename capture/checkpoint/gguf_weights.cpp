@@ -48,6 +48,10 @@ std::int64_t GgufWeights::row_in_file(const std::string& name, std::int64_t row)
   return head * head_dim_ + (within < half ? 2 * within : 2 * (within - half) + 1);
 }
 
+bool GgufWeights::is_half(const std::string& name) const {
+  return find_gguf_type(model_.tensor(gguf_tensor_name(name)).tensor->type)->name == "F16";
+}
+
 bool GgufWeights::is_mapped(const std::string& name, at::ScalarType type) const {
   if (has_interleaved_rows(architecture_, name)) return false;
   const GgufModel::Found found = model_.tensor(gguf_tensor_name(name));

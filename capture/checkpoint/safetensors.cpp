@@ -177,6 +177,11 @@ at::Tensor Checkpoint::rows(const std::string& name, const std::vector<std::int6
   return converted.copy_(stored);
 }
 
+bool Checkpoint::is_half(const std::string& name) const {
+  const auto found = file_of_.find(name);
+  return found != file_of_.end() && files_[found->second].entries().at(name).dtype == "F16";
+}
+
 bool Checkpoint::is_mapped(const std::string& name, at::ScalarType type) const {
   const auto found = file_of_.find(name);
   return found != file_of_.end() &&

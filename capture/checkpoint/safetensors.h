@@ -62,6 +62,7 @@ class Checkpoint final : public WeightSource {
   at::Tensor rows(const std::string& name, const std::vector<std::int64_t>& shape,
                   std::int64_t first, std::int64_t end, at::ScalarType type,
                   const at::Tensor& room) const override;
+  bool is_half(const std::string& name) const override;
   bool is_mapped(const std::string& name, at::ScalarType type) const override;
   void refuse_others(const std::set<std::string>& used,
                      const std::string& architecture) const override;

@@ -30,6 +30,8 @@ class WeightSource {
                     at::ScalarType type) const {
     return rows(name, shape, 0, shape.front(), type, {});
   }
+  /// Whether the file stores this weight as float16.
+  virtual bool is_half(const std::string& name) const = 0;
   /// Whether rows() of this type refer to the mapped file.
   virtual bool is_mapped(const std::string& name, at::ScalarType type) const = 0;
   /// Throws FileError if the files hold a weight of the model that is not one of these: left out,

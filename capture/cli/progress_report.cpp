@@ -147,6 +147,16 @@ class JsonReport : public ProgressReport {
     print(line);
   }
   void on_note(const std::string& note) override { print({{"event", "note"}, {"text", note}}); }
+  void on_size(const TraceSize& size, const std::string& text) override {
+    print({{"event", "size"},
+           {"bytes", size.total()},
+           {"states", size.states},
+           {"attention", size.attention},
+           {"output_projections", size.output_weights},
+           {"output_head", size.lm_head},
+           {"other", size.other},
+           {"text", text}});
+  }
   void on_done(const std::filesystem::path& trace, const CaptureSummary& summary) override {
     print({{"event", "done"},
            {"trace", trace.string()},
@@ -172,6 +182,7 @@ class SilentReport : public ProgressReport {
  public:
   void on_tokens(int, int, int) override {}
   void on_note(const std::string& note) override { print_note(note); }
+  void on_size(const TraceSize&, const std::string&) override {}
   void on_done(const std::filesystem::path&, const CaptureSummary&) override {}
 };
 

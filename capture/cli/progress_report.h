@@ -15,9 +15,12 @@ class ProgressReport : public CaptureObserver {
 };
 
 /// "bar": a bar with tokens/s and the time left on stderr where that is a terminal, notes on
-/// stderr, the outcome on stdout. "none": notes on stderr alone.
+/// stderr, the outcome on stdout. "none": notes on stderr alone, without the trace's size.
 ///
 /// "json": one object per line on stdout, each with the field "event":
+///   {"event":"size","bytes":152000000,"states":115000000,"attention":0,
+///    "output_projections":20000000,"output_head":0,"other":17000000,"text":"..."}
+///       what the trace will take, before the model is loaded.
 ///   {"event":"tokens","done":256,"prompt_length":500,"total":532,
 ///    "tokens_per_second":4100.0,"seconds_left":0.1}
 ///       `done` of at most `total` tokens have been run, the first prompt_length of them in blocks.

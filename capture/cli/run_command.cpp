@@ -122,8 +122,7 @@ int run_capture_command(const RunOptions& options) {
 
 void add_run(CLI::App& app, Action& action) {
   CLI::App* verb = app.add_subcommand(
-      "run",
-      "Run a model on a prompt and write a trace with its queries, keys, values and attention");
+      "run", "Run a model on a prompt and write a trace with its queries, keys and values");
   const auto options = std::make_shared<RunOptions>();
   CaptureRequest& request = options->request;
 
@@ -183,10 +182,12 @@ void add_run(CLI::App& app, Action& action) {
   const std::map<std::string, AttentionStorage> attention{{"auto", AttentionStorage::automatic},
                                                           {"full", AttentionStorage::full},
                                                           {"none", AttentionStorage::none}};
-  verb->add_option("--attention", request.attention,
-                   "Store attention matrices: auto (up to 2048 tokens), full or none")
+  verb->add_option(
+          "--attention", request.attention,
+          "Store attention matrices, for other programs: none (the default), full, or auto "
+          "(where they take at most 64 MB)")
       ->transform(CLI::Transformer(attention))
-      ->option_text("auto|full|none");
+      ->option_text("none|auto|full");
   CLI::Option* dtype =
       verb->add_option("--dtype", request.dtype,
                        "Precision of the model: auto is bf16 if the CPU supports it")
@@ -201,7 +202,8 @@ void add_run(CLI::App& app, Action& action) {
   verb->add_option("--threads", request.threads, "Threads for the model's products")
       ->check(CLI::Range(1, 4096));
   verb->add_flag("--lm-head", request.lm_head,
-                 "Store the output head even if it is larger than 64 MB");
+                 "Store the output head, which logit effects and the exact KL of a drift need; "
+                 "without this option it is stored only where it is smaller than the states");
   add_word_option(*verb, "--probe", request.probe, probe_words(),
                   "Read the context a second time and store this reading's queries, which the "
                   "policies kvzip and kvcompose need: repeat asks the model to repeat the context, "

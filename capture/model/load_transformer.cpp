@@ -37,11 +37,6 @@ void add_generation_config(const std::filesystem::path& path, ModelConfig& confi
 /// Of what is free, weights may take this share: caches and states need the rest.
 constexpr double kShareForWeights = 0.75;
 
-std::shared_ptr<const WeightSource> open_weights(const std::filesystem::path& model) {
-  if (is_gguf_file(model)) return std::make_shared<GgufWeights>(model);
-  return std::make_shared<Checkpoint>(model);
-}
-
 ModelConfig read_gguf_config(const std::filesystem::path& path) {
   const GgufModel model(path);
   const GgufMetadata metadata = model.metadata();
@@ -55,6 +50,11 @@ ModelConfig read_gguf_config(const std::filesystem::path& path) {
 }
 
 }  // namespace
+
+std::shared_ptr<const WeightSource> open_weights(const std::filesystem::path& model) {
+  if (is_gguf_file(model)) return std::make_shared<GgufWeights>(model);
+  return std::make_shared<Checkpoint>(model);
+}
 
 ModelConfig read_model_config(const std::filesystem::path& model) {
   std::error_code ignored;

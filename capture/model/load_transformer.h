@@ -15,6 +15,9 @@ class WeightSource;
 /// FileError: folder or file missing, see parse_model_config and gguf_config.
 ModelConfig read_model_config(const std::filesystem::path& model);
 
+/// The weights of a folder or a GGUF file. Throws FileError: see Checkpoint and GgufWeights.
+std::shared_ptr<const WeightSource> open_weights(const std::filesystem::path& model);
+
 /// Loads the weights that `config` requires. Expanded: a weight that already has `type` stays
 /// mapped from its file (on the CPU); others are converted one by one. Packed: a layer's are
 /// converted when it is its turn, and only one layer's are in memory. Automatic: packed where the

@@ -24,13 +24,11 @@
 #include "capture/run/model_description.h"
 #include "capture/run/predictions.h"
 #include "capture/run/probe.h"
+#include "capture/run/trace_plan.h"
 
 namespace kvloupe {
 
 namespace {
-
-constexpr int kTop = 5;                                        // predictions stored per token
-constexpr std::int64_t kLargestHead = std::int64_t{64} << 20;  // bytes in float16
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -95,7 +93,8 @@ class Run {
                      last, end <= acts_until_);
       }
     }
-    const int k = static_cast<int>(std::min<std::int64_t>(kTop, model_.config().vocab_size));
+    const int k =
+        static_cast<int>(std::min<std::int64_t>(kTopPredictions, model_.config().vocab_size));
     const Predictions predictions =
         predict(model_, hidden, first, k, ids.subspan(static_cast<std::size_t>(first) + 1));
     writer_.write_predictions(first, end - first, predictions.ids, predictions.logprobs);
@@ -210,10 +209,8 @@ void write_cuts(const CachePolicy& policy, int layers, TraceWriter& writer) {
   }
 }
 
-void write_lm_head(const Transformer& model, bool always, TraceWriter& writer) {
-  const at::Tensor head = model.head_weight();
-  if (!always && head.numel() * 2 > kLargestHead) return;
-  const at::Tensor wide = head.to(at::kCPU, at::kFloat).contiguous();
+void write_lm_head(const Transformer& model, TraceWriter& writer) {
+  const at::Tensor wide = model.head_weight().to(at::kCPU, at::kFloat).contiguous();
   writer.write_lm_head({wide.data_ptr<float>(), static_cast<std::size_t>(wide.numel())});
 }
 
@@ -275,16 +272,15 @@ CaptureSummary run_capture(const CaptureRequest& request, Progress& progress,
       probe_of(request, input, question_begin(segments, run), config);
   run.dtype = compute_type_name(type);
   run.device = device.str();
-  TraceWriterOptions options;
-  options.store_f32 = request.storage == Storage::float32;
-  options.store_attention =
-      request.attention == AttentionStorage::full ||
-      (request.attention == AttentionStorage::automatic && run.tokens() <= kLongestStoredAttention);
+  const TracePlan plan = plan_trace(request, config, info, run, input.tokenizer.get(),
+                                    probe_info ? probe_info->tokens() : 0);
+  check_space(request, plan.size);
+  TraceWriterOptions options = plan.options;
   options.fingerprint = model_fingerprint(request.model.path, progress);
-  options.top_k = static_cast<int>(std::min<std::int64_t>(kTop, config.vocab_size));
 
   // Opened before the weights are read: a target that cannot be written is found at once.
   TraceWriter writer(request.target, info, run, options);
+  observer.on_size(plan.size, size_text(plan.size, run, options.store_f32, request.generate > 0));
   progress.check();
   std::optional<Transformer> own;
   if (loaded == nullptr) {
@@ -294,7 +290,7 @@ CaptureSummary run_capture(const CaptureRequest& request, Progress& progress,
   run.attention_scale = model.attention_scale();
   progress.check();
 
-  write_lm_head(model, request.lm_head, writer);
+  if (plan.contents.lm_head) write_lm_head(model, writer);
   if (input.tokenizer) write_vocabulary(*input.tokenizer, info, writer);
   BlockRunner::Options running;
   running.most_tokens = run.tokens();

@@ -2,13 +2,16 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "analysis/cache/evicting_layer.h"
+#include "analysis/free_space.h"
 #include "analysis/policy/spec.h"
 #include "analysis/progress.h"
+#include "analysis/trace/trace_size.h"
 #include "capture/model/block_attention.h"
 #include "capture/model/model_choice.h"
 #include "capture/run/probe_kind.h"
@@ -18,7 +21,10 @@ namespace kvloupe {
 
 class Transformer;
 
+/// Whether a trace gets attention matrices, which only other programs read; automatic: where they
+/// take at most kMostAutomaticAttention bytes.
 enum class AttentionStorage { automatic, full, none };
+inline constexpr std::uint64_t kMostAutomaticAttention = 64'000'000;
 
 /// One run of `kvloupe-capture run`. Exactly one of prompt, text, ids and tokens is given.
 struct CaptureRequest {
@@ -32,12 +38,12 @@ struct CaptureRequest {
   std::optional<int> question;          // with ids: where the segment "question" begins
   int block = 128;                      // B; kWholePrompt: the prompt as one block
   int generate = 0;                     // most tokens to generate
-  AttentionStorage attention = AttentionStorage::automatic;
+  AttentionStorage attention = AttentionStorage::none;
   std::string dtype = "auto";
   Storage storage = Storage::float16;
   std::string device = "cpu";
-  int threads = 0;  // 0: torch's own choice
-  bool lm_head = false;
+  int threads = 0;       // 0: torch's own choice
+  bool lm_head = false;  // stored in any case; else only where it is smaller than the states
   /// Closed loop: the policy evicts from every layer's cache after each block. Without a policy:
   /// the full cache. A share of the budget is a share of the prompt.
   std::optional<PolicySpec> policy;
@@ -49,6 +55,9 @@ struct CaptureRequest {
   /// Reads the context a second time and stores the states of this reading; so does a policy that
   /// needs it. The context ends at the segment "question", or at the prompt's end.
   std::optional<ProbeKind> probe;
+  /// What there is for the trace, asked before the model is loaded.
+  std::function<std::optional<std::uint64_t>(const std::filesystem::path&)> free_space =
+      kvloupe::free_space;
 };
 
 /// What a run reports during its work. Calls come from the thread that runs the capture.
@@ -59,6 +68,8 @@ class CaptureObserver {
   virtual void on_tokens(int done, int prompt_length, int total) = 0;
   /// A note for the user.
   virtual void on_note(const std::string& note) = 0;
+  /// How large the trace will be, before the model is loaded; `text` says it in one line.
+  virtual void on_size(const TraceSize& /*size*/, const std::string& text) { on_note(text); }
 };
 
 struct CaptureSummary {
@@ -71,13 +82,11 @@ struct CaptureSummary {
   std::string generated_text;     // empty without a tokenizer
 };
 
-/// The longest sequence whose attention matrices `automatic` stores.
-inline constexpr int kLongestStoredAttention = 2048;
-
 /// Loads the model, runs the prompt in blocks and the generated tokens one by one, and writes the
 /// trace on the way. At the end there is either a complete trace or none. Throws UsageError,
-/// FileError, WorkError, and Cancelled through progress. `loaded`: the request's model, where it is
-/// in memory already, with the dtype and on the device that the request asks for.
+/// FileError (at once where the disk has no room for the trace), WorkError, and Cancelled through
+/// progress. `loaded`: the request's model, where it is in memory already, with the dtype and on
+/// the device that the request asks for.
 CaptureSummary run_capture(const CaptureRequest& request, Progress& progress,
                            CaptureObserver& observer, const Transformer* loaded = nullptr);
 

@@ -54,6 +54,23 @@ TEST(Half, OverflowIsInfinityFromTheNamedLimitOn) {
   EXPECT_EQ(half_from_float(-1e-30F), 0x8000);
 }
 
+TEST(Half, AreHalvesWhereNoNumberChanges) {
+  std::vector<float> values;
+  for (unsigned bits = 0; bits < 0x10000; ++bits) {
+    const float value = float_from_half(static_cast<std::uint16_t>(bits));
+    if (std::isfinite(value)) values.push_back(value);
+  }
+  EXPECT_TRUE(are_halves(values));
+  EXPECT_TRUE(are_halves({}));
+  for (const float other : {0.1F, std::nextafter(1.0F, 2.0F), 0x1p-25F, 65520.0F, NAN}) {
+    for (const std::size_t at : {std::size_t{0}, std::size_t{5000}, values.size() - 1}) {
+      std::vector<float> changed = values;
+      changed[at] = other;
+      EXPECT_FALSE(are_halves(changed)) << other << " at " << at;
+    }
+  }
+}
+
 TEST(Half, ArraysEqualSingles) {
   std::mt19937 random(7);
   std::vector<float> values(1001);

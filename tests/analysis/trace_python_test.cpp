@@ -97,7 +97,7 @@ with h5py.File(sys.argv[1]) as t:
     assert list(t["tokens/segment"].attrs["names"]) == ["context", "answer"]
     for name in "query", "key", "value":
         assert t[f"layers/0/{name}"].dtype == np.float16, name
-    assert t["layers/0/key"].shape == (2, 308, 16) and t["layers/0/key"].chunks == (1, 256, 16)
+    assert t["layers/0/key"].shape == (2, 308, 16) and t["layers/0/key"].chunks == (1, 154, 16)
     assert t["model/lm_head"].dtype == np.float16
     text, ends = t["model/vocabulary/text"][:].tobytes(), t["model/vocabulary/ends"][:]
     assert text[ends[3]:ends[4]].decode() == " wörd4"

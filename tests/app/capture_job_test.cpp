@@ -97,6 +97,10 @@ TEST(CaptureProgress, IsReadLineByLineAndNonsenseIsIgnored) {
   EXPECT_LT(state.seconds_left, 0.0) << "not known any more";
   read_progress_line(R"({"event":"note","text":"bf16"})", state);
   EXPECT_THAT(state.notes, ElementsAre("bf16"));
+  read_progress_line(R"({"event":"size","bytes":7})", state);
+  EXPECT_EQ(state.size, "");
+  read_progress_line(R"({"event":"size","bytes":7,"text":"the trace will take 7 bytes"})", state);
+  EXPECT_EQ(state.size, "the trace will take 7 bytes");
   read_progress_line(R"({"event":"done","trace":"/a/t.h5"})", state);
   EXPECT_EQ(state.trace, "/a/t.h5");
   EXPECT_DOUBLE_EQ(state.fraction(), 1.0);

@@ -30,6 +30,7 @@ CaptureRequest ids_request(const TemporaryFolder& folder, const TinyCheckpoint& 
   request.target = folder / "trace.h5";
   request.dtype = "f32";
   request.storage = Storage::float32;
+  request.attention = AttentionStorage::full;
   return request;
 }
 
@@ -200,19 +201,6 @@ TEST(Capture, AnyEndThatEitherConfigNamesEndsTheText) {
       EXPECT_THAT(error.what(), testing::HasSubstr(problem));
     }
   }
-}
-
-TEST(Capture, AttentionIsStoredWhereAskedFor) {
-  const TinyCheckpoint tiny;
-  const TemporaryFolder folder;
-  CaptureRequest request = ids_request(folder, tiny);
-  request.attention = AttentionStorage::none;
-  capture(request);
-  EXPECT_FALSE(Trace(request.target).has_attention());
-  write_file(folder / "ids.txt", random_ids_text(kLongestStoredAttention + 1, tiny.vocab_size, 3));
-  request.attention = AttentionStorage::automatic;
-  capture(request);
-  EXPECT_FALSE(Trace(request.target).has_attention());
 }
 
 TEST(Capture, ALongPromptIsNotedAndCancellingLeavesNothing) {

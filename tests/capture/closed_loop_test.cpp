@@ -41,6 +41,7 @@ class ClosedLoopTest : public testing::Test {
     request.target = folder_ / "trace.h5";
     request.dtype = "f32";
     request.storage = Storage::float32;
+    request.attention = AttentionStorage::full;
     request.block = block;
     return request;
   }

@@ -38,6 +38,7 @@ class DriftTest : public testing::Test {
     if (!policy.empty()) request.policy = parse_policy(policy);
     request.budget = parse_budget(std::to_string(std::max(budget, 1)));
     request.positions = positions;
+    request.lm_head = lm_head_;
     capture(request);
     return request.target;
   }
@@ -47,6 +48,7 @@ class DriftTest : public testing::Test {
   }
 
   TinyCheckpoint tiny_;
+  bool lm_head_ = false;
   const TemporaryFolder folder_;
 };
 
@@ -244,6 +246,21 @@ TEST_F(DriftTest, NothingDriftsWhereNothingIsEvicted) {
   EXPECT_EQ(drift.mean_divergence(), 0.0);
   EXPECT_EQ(drift.same_top1_share(), 1.0);
   EXPECT_EQ(drift.mean_loss_difference(), 0.0);
+}
+
+TEST_F(DriftTest, WithoutAnOutputHeadTheBoundSaysHowToGetTheExactKL) {
+  tiny_.vocab_size = 800;  // the head is larger than the states in float32
+  tiny_.write(folder_.path());
+  const Trace full(run("full.h5")), closed(run("closed.h5", "h2o", 12));
+  ASSERT_FALSE(full.lm_head() || closed.lm_head());
+  const Drift bound = drift_of(full, closed);
+  EXPECT_EQ(bound.divergence_kind, DivergenceKind::top);
+  EXPECT_THAT(bound.notes, testing::Contains(testing::HasSubstr(
+                               "capture the prompt again with kvloupe-capture run … --lm-head")));
+  lm_head_ = true;
+  const Drift exact = drift_of(full, Trace(run("with-head.h5", "h2o", 12)));
+  EXPECT_EQ(exact.divergence_kind, DivergenceKind::exact) << "one of the two is enough";
+  EXPECT_GE(exact.mean_divergence(), bound.mean_divergence());
 }
 
 TEST_F(DriftTest, MergedOutputsAreNotGuessed) {

@@ -97,6 +97,7 @@ class Families : public testing::TestWithParam<Case> {
     request.target = folder_ / target;
     request.dtype = "f32";
     request.storage = Storage::float32;
+    request.attention = AttentionStorage::full;
     request.block = block;
     return request;
   }
@@ -127,8 +128,7 @@ TEST_P(Families, BlocksOfAnySizeAreLikeTheNaiveModel) {
   const auto expected = naive.run(read_ids(folder_ / "ids.txt", tiny_.vocab_size));
   for (const int block : {1, 7, 16, kTokens}) {
     SCOPED_TRACE(block);
-    CaptureRequest wanted = request(block);
-    wanted.attention = AttentionStorage::full;
+    const CaptureRequest wanted = request(block);
     capture(wanted);
     const Trace trace(wanted.target);
     EXPECT_EQ(trace.model().architecture, GetParam().architecture);

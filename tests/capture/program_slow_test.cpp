@@ -131,7 +131,8 @@ TEST_F(Program, WrongCommandLinesGiveTwo) {
   expect_failure(2, "--model", {"run", "--ids", ids_, "-o", target_});
   expect_failure(2, "[--prompt,--text,--ids,--results,--prompt-set] is required",
                  {"run", "--model", model_, "-o", target_});
-  expect_failure(2, "[--prompt,--text,--ids,--results,--prompt-set] is required", run({"--text", "x"}));
+  expect_failure(2, "[--prompt,--text,--ids,--results,--prompt-set] is required",
+                 run({"--text", "x"}));
   expect_failure(2, "--dtype", run({"--dtype", "f8"}));
   expect_failure(2, "--device", run({"--device", "tpu"}));
   expect_failure(2, "--attention", run({"--attention", "some"}));
@@ -248,10 +249,14 @@ TEST_F(Program, JsonProgressIsOneObjectALine) {
   EXPECT_EQ(child.err(), "");
   std::istringstream lines(child.out());
   std::string line;
-  nlohmann::json last;
+  nlohmann::json last, size;
   int done = 0;
   while (std::getline(lines, line)) {
     last = nlohmann::json::parse(line);
+    if (last["event"] == "size") {
+      EXPECT_EQ(done, 0) << "it is told before the run";
+      size = last;
+    }
     if (last["event"] != "tokens") continue;
     EXPECT_GT(last["done"], done);
     done = last["done"];
@@ -265,6 +270,13 @@ TEST_F(Program, JsonProgressIsOneObjectALine) {
   EXPECT_EQ(Trace(target_).length(), 54);
   EXPECT_EQ(Trace(target_).run().threads, 1);
   EXPECT_TRUE(Trace(target_).lm_head());
+  ASSERT_TRUE(size.is_object());
+  std::uint64_t sum = 0;
+  for (const char* part : {"states", "attention", "output_projections", "output_head", "other"}) {
+    sum += size[part].get<std::uint64_t>();
+  }
+  EXPECT_EQ(size["bytes"], sum);
+  EXPECT_THAT(size["text"].get<std::string>(), HasSubstr("the trace will take at most "));
 }
 
 TEST_F(Program, AClosedLoopSaysWhatItDidInTheTrace) {
@@ -287,7 +299,6 @@ TEST_F(Program, AShardedFolderBecomesATraceThatIsReplayed) {
   qwen3.write_sharded(model_, 3);
   const Child child(folder_, run({"--block", "16", "--dtype", "f32", "--store", "f32"}));
   ASSERT_EQ(child.wait(), 0) << child.err();
-  EXPECT_EQ(child.err(), "");
   const Trace trace(target_);
   EXPECT_EQ(trace.model().architecture, "Qwen3ForCausalLM");
   qwen3.write(model_);  // one file, as the naive model reads it
@@ -330,7 +341,9 @@ TEST_F(Program, SilenceAndSummary) {
   const Child plain(folder_, run({}));  // a finished run replaces the older trace
   EXPECT_EQ(plain.wait(), 0);
   EXPECT_THAT(plain.out(), HasSubstr("50 tokens of prompt"));
-  EXPECT_EQ(plain.err(), "");  // no bar where stderr is not a terminal
+  // No bar where stderr is not a terminal.
+  EXPECT_THAT(plain.err(), testing::MatchesRegex(
+                               "kvloupe-capture: the trace will take about [^\n]* kB: [^\n]*\n"));
 }
 
 /// Whether a program has a file of this folder open, one without a name too.
@@ -379,7 +392,7 @@ TEST_F(Program, AFullDiskGivesOne) {
     dup2(file, 2);
     const std::string program = std::string(KVLOUPE_BIN_DIR) + "/kvloupe-capture";
     execl(program.c_str(), program.c_str(), "run", "--model", model_.c_str(), "--ids", ids_.c_str(),
-          "-o", target_.c_str(), nullptr);
+          "-o", target_.c_str(), "--progress", "none", nullptr);
     _exit(127);
   }
   int status = 0;

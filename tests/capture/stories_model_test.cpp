@@ -25,6 +25,7 @@ TEST(Stories, ContinuesAsItsReadmeSaysAndLikeTheNaiveModel) {
   request.generate = 46;
   request.dtype = "f32";
   request.storage = Storage::float32;
+  request.attention = AttentionStorage::full;
   for (const int block : {1, 7, 64, 16}) {
     SCOPED_TRACE(block);
     request.block = block;

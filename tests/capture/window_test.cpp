@@ -45,6 +45,7 @@ class WindowedRun : public testing::TestWithParam<int> {
     request.target = folder_ / target;
     request.dtype = "f32";
     request.storage = Storage::float32;
+    request.attention = AttentionStorage::full;
     request.block = block;
     return request;
   }

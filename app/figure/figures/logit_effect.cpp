@@ -11,6 +11,7 @@
 
 #include "analysis/error.h"
 #include "analysis/measure/output_change.h"
+#include "analysis/trace/output_head.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/plot/bar_plot.h"
@@ -248,7 +249,8 @@ FigureInfo logit_effect_figure() {
   info.unavailable = [](const Trace& trace) -> std::string {
     if (!trace.has_output_weight())
       return "the trace has no output weights, which are needed for the change of the logits";
-    if (!has_lm_head(trace)) return "the trace has no output head; capture it again with --lm-head";
+    if (!has_lm_head(trace))
+      return std::string("the trace has no output head; ") + kCaptureOutputHead;
     return {};
   };
   info.compute = compute;

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "analysis/trace/trace_writer.h"
+
+namespace kvloupe {
+
+/// Bytes of a trace's file, by what they hold.
+struct TraceSize {
+  std::uint64_t states = 0;          // queries, keys and values, those of a probe included
+  std::uint64_t attention = 0;       // attention matrices
+  std::uint64_t output_weights = 0;  // W_O of all layers
+  std::uint64_t lm_head = 0;
+  std::uint64_t other = 0;  // log-sum-exps, norms, hidden states, predictions, texts, HDF5's own
+
+  std::uint64_t total() const { return states + attention + output_weights + lm_head + other; }
+};
+
+/// What a trace holds beside that which TraceWriterOptions decide.
+struct TraceContents {
+  bool lm_head = false;
+  std::uint64_t vocabulary_text = 0;  // bytes of the texts of all token ids; 0: none are stored
+  int probe_tokens = 0;
+};
+
+/// Queries, keys and values of all layers for so many tokens.
+std::uint64_t states_size(const ModelInfo& model, int tokens, bool store_f32);
+/// The chunks of all attention matrices [Hq,T,T] that are written, those that meet the diagonal or
+/// lie below it.
+std::uint64_t attention_size(const ModelInfo& model, int tokens);
+/// The output head as it is stored.
+std::uint64_t lm_head_size(const ModelInfo& model);
+
+/// The size of the file that TraceWriter makes of a run, foreseen within a few per cent; the most
+/// that it takes where the run may generate fewer tokens than `run.generated`. What is not known
+/// before the run is left out: merges of a policy, and that states overflow float16.
+TraceSize trace_size(const ModelInfo& model, const RunInfo& run, const TraceWriterOptions& options,
+                     const TraceContents& contents);
+
+/// "152 MB", with two or more digits.
+std::string bytes_text(std::uint64_t bytes);
+
+/// One line for the user: "the trace will take about 152 MB: 115 MB states (2000 tokens, float16),
+/// 20 MB output projections, 17 MB other". `at_most`: the run may end before its last token.
+std::string size_text(const TraceSize& size, const RunInfo& run, bool store_f32, bool at_most);
+
+}  // namespace kvloupe

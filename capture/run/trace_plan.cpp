@@ -1,0 +1,75 @@
+#include "capture/run/trace_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "analysis/error.h"
+#include "analysis/utf8.h"
+#include "capture/checkpoint/weight_source.h"
+#include "capture/model/load_transformer.h"
+#include "capture/model/transformer.h"
+
+namespace kvloupe {
+
+namespace {
+
+/// Whether all output projections are float16 in the checkpoint: then they are float16 in the
+/// trace, too, whatever the states are.
+bool has_half_projections(const CaptureRequest& request, const ModelConfig& config) {
+  const std::shared_ptr<const WeightSource> weights = open_weights(request.model.path);
+  for (const WeightShape& weight : weight_shapes(config)) {
+    if (weight.name.ends_with(".o_proj.weight") && !weights->is_half(weight.name)) return false;
+  }
+  return true;
+}
+
+bool stores_attention(AttentionStorage storage, const ModelInfo& model, int tokens) {
+  return storage == AttentionStorage::full ||
+         (storage == AttentionStorage::automatic &&
+          attention_size(model, tokens) <= kMostAutomaticAttention);
+}
+
+/// Bytes of the texts of all token ids, as a trace stores them.
+std::uint64_t vocabulary_text(const Tokenizer& tokenizer, const ModelInfo& model) {
+  std::uint64_t bytes = 0;
+  const std::int32_t known = std::min(tokenizer.size(), std::int32_t{model.vocab_size});
+  for (std::int32_t id = 0; id < known; ++id) {
+    bytes += escape_invalid_utf8(tokenizer.piece_text(id)).size();
+  }
+  return bytes;
+}
+
+}  // namespace
+
+TracePlan plan_trace(const CaptureRequest& request, const ModelConfig& config,
+                     const ModelInfo& model, const RunInfo& run, const Tokenizer* tokenizer,
+                     int probe_tokens) {
+  TracePlan plan;
+  TraceWriterOptions& options = plan.options;
+  options.store_f32 = request.storage == Storage::float32;
+  options.half_output_weight = options.store_f32 && has_half_projections(request, config);
+  options.store_attention = stores_attention(request.attention, model, run.tokens());
+  options.top_k = static_cast<int>(std::min<std::int64_t>(kTopPredictions, config.vocab_size));
+  const std::uint64_t states = states_size(model, run.tokens(), options.store_f32);
+  plan.contents.lm_head = request.lm_head || lm_head_size(model) < states;
+  if (tokenizer != nullptr) plan.contents.vocabulary_text = vocabulary_text(*tokenizer, model);
+  plan.contents.probe_tokens = probe_tokens;
+  plan.size = trace_size(model, run, options, plan.contents);
+  return plan;
+}
+
+void check_space(const CaptureRequest& request, const TraceSize& size) {
+  const auto free = request.free_space(request.target.parent_path());
+  if (!free || *free >= size.total()) return;
+  std::string smaller = "take a shorter prompt";
+  if (request.generate > 0) smaller += " or a smaller --generate";
+  if (size.attention > 0) smaller += ", or --attention none";
+  if (request.lm_head) smaller += ", or leave --lm-head out";
+  throw FileError(request.target.string(),
+                  fmt::format("needs {}, and {} are free there; free some space, choose another "
+                              "folder, or {}",
+                              bytes_text(size.total()), bytes_text(*free), smaller));
+}
+
+}  // namespace kvloupe

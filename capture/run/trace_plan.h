@@ -1,0 +1,28 @@
+#pragma once
+
+#include "analysis/trace/trace_size.h"
+#include "capture/model/model_config.h"
+#include "capture/run/capture.h"
+#include "capture/tokenizer/tokenizer.h"
+
+namespace kvloupe {
+
+inline constexpr int kTopPredictions = 5;  // stored per token
+
+/// What a run will write, decided before the model is loaded.
+struct TracePlan {
+  TraceWriterOptions options;  // without the model's fingerprint
+  TraceContents contents;
+  TraceSize size;
+};
+
+/// `tokenizer`: null without one; `probe_tokens`: 0 without a probe. Of the model's weights this
+/// reads headers alone.
+TracePlan plan_trace(const CaptureRequest& request, const ModelConfig& config,
+                     const ModelInfo& model, const RunInfo& run, const Tokenizer* tokenizer,
+                     int probe_tokens);
+
+/// Throws FileError, naming the target, if its file system has less room than this.
+void check_space(const CaptureRequest& request, const TraceSize& size);
+
+}  // namespace kvloupe
