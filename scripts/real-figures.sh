@@ -26,6 +26,6 @@ figure 06-h2o needle 178x60mm --figure filmstrip --policy "h2o+recent(50%)" --la
 figure 07-text needle 178x70mm --figure tokens --policy keydiff --layer 18 --head 2 --tokens 250-420
 figure 08-readers needle 178x120mm --figure follow --policy keydiff --set tokens=needle
 figure 09-survival needle 178x120mm --figure survival --policy keydiff --tokens 329-345
-figure 10-bound document 178x70mm --figure perturbation-layers
+figure 10-tightness document 85x120mm --figure overview --set measure=tightness_l1 --policy keydiff
 figure 11-agreement document 130x100mm --figure agreement --policies "sink,h2o+recent(50%),tova,snapkv,keydiff,keynorm" --layer 18 --head 2
-figure 12-geometry document 178x70mm --figure pca-panel --layer 18 --head 2 --policies "keydiff,h2o+recent(50%),snapkv"
+figure 12-geometry document 178x65mm --figure pca-panel --layer 24 --head 0 --policies "keydiff,h2o+recent(50%),snapkv"

@@ -51,6 +51,12 @@ std::uint64_t attention_size(const ModelInfo& model, int tokens) {
       std::min(kMost, matrices * (rows * (rows + 1.0) / 2.0) * side * side * 2.0));
 }
 
+bool holds_lm_head(const ModelInfo& model, int tokens, bool store_f32) {
+  constexpr std::uint64_t kMost = 16'000'000;
+  const std::uint64_t head = lm_head_size(model);
+  return head <= kMost && head < states_size(model, tokens, store_f32);
+}
+
 std::uint64_t lm_head_size(const ModelInfo& model) {
   return count(model.vocab_size) * count(model.hidden_size) * 2;
 }

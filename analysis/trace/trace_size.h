@@ -32,6 +32,9 @@ std::uint64_t states_size(const ModelInfo& model, int tokens, bool store_f32);
 std::uint64_t attention_size(const ModelInfo& model, int tokens);
 /// The output head as it is stored.
 std::uint64_t lm_head_size(const ModelInfo& model);
+/// Whether a trace of so many tokens holds the output head unasked: where that takes at most 16 MB,
+/// and less than the states do.
+bool holds_lm_head(const ModelInfo& model, int tokens, bool store_f32);
 
 /// The size of the file that TraceWriter makes of a run, foreseen within a few per cent; the most
 /// that it takes where the run may generate fewer tokens than `run.generated`. What is not known

@@ -51,8 +51,7 @@ TracePlan plan_trace(const CaptureRequest& request, const ModelConfig& config,
   options.half_output_weight = options.store_f32 && has_half_projections(request, config);
   options.store_attention = stores_attention(request.attention, model, run.tokens());
   options.top_k = static_cast<int>(std::min<std::int64_t>(kTopPredictions, config.vocab_size));
-  const std::uint64_t states = states_size(model, run.tokens(), options.store_f32);
-  plan.contents.lm_head = request.lm_head || lm_head_size(model) < states;
+  plan.contents.lm_head = request.lm_head || holds_lm_head(model, run.tokens(), options.store_f32);
   if (tokenizer != nullptr) plan.contents.vocabulary_text = vocabulary_text(*tokenizer, model);
   plan.contents.probe_tokens = probe_tokens;
   plan.size = trace_size(model, run, options, plan.contents);

@@ -95,5 +95,21 @@ TEST(FreeSpace, IsToldOfAFolderThatExists) {
   EXPECT_FALSE(free_space(folder / "none").has_value());
 }
 
+TEST(TraceSize, AnOutputHeadIsHeldUnaskedWhereItIsSmall) {
+  ModelInfo model;  // SmolLM2-135M: a head of 56.6 MB, 57.6 kB of states a token in float16
+  model.num_layers = 30;
+  model.num_heads = 9;
+  model.num_kv_heads = 3;
+  model.head_dim = 64;
+  model.hidden_size = 576;
+  model.vocab_size = 49152;
+  EXPECT_FALSE(holds_lm_head(model, 2000, false)) << "smaller than the states, but large";
+  model.vocab_size = 10000;  // 11.5 MB
+  EXPECT_TRUE(holds_lm_head(model, 2000, false));
+  EXPECT_TRUE(holds_lm_head(model, 101, true));
+  EXPECT_FALSE(holds_lm_head(model, 99, true));
+  EXPECT_FALSE(holds_lm_head(model, 100, false));
+}
+
 }  // namespace
 }  // namespace kvloupe

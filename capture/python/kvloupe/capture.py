@@ -19,6 +19,7 @@ from .prompt import encoded, pieces_of
 from .writer import SEGMENTS, Model, TraceWriter
 
 _TOP = 5
+_LARGEST_HEAD = 16_000_000  # bytes of an output head that is stored unasked
 _DTYPES = {"torch.float32": "f32", "torch.bfloat16": "bf16", "torch.float16": "f16"}
 
 
@@ -87,7 +88,7 @@ def capture(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str
 
     prompt: a text, a list of (segment, text), or token ids. The prompt runs in blocks of `block` tokens through the
     model's own cache, then up to `generate` tokens are generated greedily, one at a time. `store`: f16 or f32 for
-    the states. `lm_head`: True stores the output head; else it is stored where it is smaller than the states.
+    the states. `lm_head`: True stores the output head; else it is stored where it takes at most 16 MB and less than the states.
     `layers`: how many of the first layers the trace has (default: all); predictions are always those of the whole
     model. `probe`: repeat or reread, a second reading of the context, which kvzip and kvcompose need; the context ends
     at the segment `question`, or at the prompt's end. `progress`: True shows a line where stderr is a terminal; a
@@ -182,7 +183,8 @@ def capture(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str
             for why, where in without.items():
                 more = f" and {len(where) - 1} more" if len(where) > 1 else ""
                 writer.note(f"layer {where[0]}{more}: {why}; the trace has no W_O there")
-            if lm_head or 2 * shape.vocabulary * shape.hidden < writer.bytes_of_states():
+            head_bytes = 2 * shape.vocabulary * shape.hidden
+            if lm_head or (head_bytes <= _LARGEST_HEAD and head_bytes < writer.bytes_of_states()):
                 rows = _head_weight(head, inputs[0])
                 if isinstance(rows, str):
                     writer.note(f"the output head {rows}; the trace has none")
