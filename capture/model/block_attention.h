@@ -34,6 +34,8 @@ struct AttentionOptions {
   const Rotation* backward = nullptr;
   /// A query sees the entries of this many tokens, its own included; 0: all before it.
   std::int64_t window = 0;
+  /// Tensors alone, as on other devices, where the CPU has loops of its own for float32.
+  bool plain = false;
 };
 
 /// Attends a block's queries [Hq,m,d], rotated to their token index, over a cache whose last m

@@ -2,10 +2,12 @@
 
 #include <ATen/Parallel.h>
 #include <cblas.h>
+#include <tbb/global_control.h>
 
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
+#include <cstdlib>
 #include <ctime>
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -13,6 +15,7 @@
 
 #include "analysis/cache/one_blas_thread.h"
 #include "analysis/error.h"
+#include "capture/run/processors.h"
 
 namespace kvloupe {
 
@@ -67,10 +70,17 @@ std::string compute_type_name(at::ScalarType type) {
 }
 
 int use_threads(int threads) {
-  if (threads > 0) {
-    at::set_num_threads(threads);
-    openblas_set_num_threads(threads);
-  }
+  // Torch has read OMP_NUM_THREADS, and nothing else that says how many cores there are.
+  static const int by_default = std::getenv("OMP_NUM_THREADS") != nullptr
+                                    ? at::get_num_threads()
+                                    : usable_cores(allowed_processors());
+  const int wanted = threads > 0 ? threads : by_default;
+  // Loops of this project's own.
+  static std::optional<tbb::global_control> loops;
+  loops.reset();
+  loops.emplace(tbb::global_control::max_allowed_parallelism, static_cast<std::size_t>(wanted));
+  at::set_num_threads(wanted);
+  openblas_set_num_threads(wanted);
   return at::get_num_threads();
 }
 

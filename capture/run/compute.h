@@ -19,7 +19,8 @@ at::ScalarType parse_compute_type(const std::string& text, at::Device device);
 /// "f32" or "bf16", as a trace writes it.
 std::string compute_type_name(at::ScalarType type);
 
-/// Threads for the model's products (torch and OpenBLAS); 0: their default. Returns the number in
+/// Threads for the model's products (torch, OpenBLAS and loops of our own); 0: what OMP_NUM_THREADS
+/// says, or else one for each core that this process may use (processors.h). Returns the number in
 /// use.
 int use_threads(int threads);
 

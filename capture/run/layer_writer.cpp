@@ -1,13 +1,18 @@
 #include "capture/run/layer_writer.h"
 
+#include <c10/core/InferenceMode.h>
+
 #include <algorithm>
+
+#include "analysis/parallel_loop.h"
+#include "capture/run/value_norms.h"
 
 namespace kvloupe {
 
 namespace {
 
 constexpr std::int64_t kTileElements = std::int64_t{1} << 22;  // of v·W_O: 16 MiB
-constexpr int kNormTokens = 64;  // at once, since each time W_O is made ready anew
+constexpr int kNormTokens = 256;  // at once, since each time W_O is made ready anew
 
 /// The tensor as the writer wants it: float32, on the CPU, dense.
 at::Tensor dense(const at::Tensor& x) { return x.to(at::kCPU, at::kFloat).contiguous(); }
@@ -85,15 +90,26 @@ void LayerWriter::write_value_norms(int layer) {
   const ModelConfig& config = model_.config();
   at::Tensor l1 = at::empty({config.num_heads, m}, at::kFloat);
   at::Tensor l2 = at::empty({config.num_heads, m}, at::kFloat);
-  const std::int64_t tile = std::clamp<std::int64_t>(kTileElements / config.hidden_size, 1, m);
-  for (std::int64_t head = 0; head < config.num_heads; ++head) {
-    const at::Tensor slice = output_slice(model_, layer, head, storage_);
-    const at::Tensor head_value = value[head / config.group_size()];
-    for (std::int64_t begin = 0; begin < m; begin += tile) {
-      const std::int64_t end = std::min<std::int64_t>(begin + tile, m);
-      const at::Tensor out = at::mm(head_value.slice(0, begin, end), slice);  // [rows,D]
-      l1[head].slice(0, begin, end).copy_(out.norm(1, 1));
-      l2[head].slice(0, begin, end).copy_(out.norm(2, 1));
+  const auto own_value = [&](std::int64_t head) { return value[head / config.group_size()]; };
+  if (value.is_cpu() && ValueNorms::available()) {
+    parallel_loop<std::int64_t>(0, config.num_heads, [&](std::int64_t head) {
+      const c10::InferenceMode no_gradients;  // of this thread
+      const at::Tensor columns = output_slice(model_, layer, head, storage_).t().contiguous();
+      const at::Tensor values = own_value(head).contiguous();
+      ValueNorms(columns.data_ptr<float>(), config.hidden_size, config.head_dim)
+          .measure(values.data_ptr<float>(), m, l1.data_ptr<float>() + head * m,
+                   l2.data_ptr<float>() + head * m);
+    });
+  } else {
+    const std::int64_t tile = std::clamp<std::int64_t>(kTileElements / config.hidden_size, 1, m);
+    for (std::int64_t head = 0; head < config.num_heads; ++head) {
+      const at::Tensor slice = output_slice(model_, layer, head, storage_);
+      for (std::int64_t begin = 0; begin < m; begin += tile) {
+        const std::int64_t end = std::min<std::int64_t>(begin + tile, m);
+        const at::Tensor out = at::mm(own_value(head).slice(0, begin, end), slice);  // [rows,D]
+        l1[head].slice(0, begin, end).copy_(out.norm(1, 1));
+        l2[head].slice(0, begin, end).copy_(out.norm(2, 1));
+      }
     }
   }
   writer_.write_value_out_norms(layer, first, m, span_of(l1), span_of(l2));

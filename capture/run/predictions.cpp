@@ -5,11 +5,12 @@
 #include <string>
 
 #include "analysis/error.h"
+#include "capture/run/top_logits.h"
 
 namespace kvloupe {
 
 namespace {
-constexpr std::int64_t kTileElements = std::int64_t{1} << 22;  // logits of one tile: 16 MiB
+constexpr std::int64_t kTileElements = std::int64_t{1} << 23;  // logits of one tile: 32 MiB
 }
 
 Predictions predict(const Transformer& model, const at::Tensor& hidden, int first, int k,
@@ -25,8 +26,7 @@ Predictions predict(const Transformer& model, const at::Tensor& hidden, int firs
     const std::int64_t rows = std::min(tile, m - begin);
     const at::Tensor logits =
         model.logits(hidden.slice(1, begin, begin + rows))[0].to(at::kFloat);  // [rows,vocab]
-    const at::Tensor normaliser = at::logsumexp(logits, {1}, /*keepdim=*/true);
-    const auto [values, indices] = at::topk(logits, k, 1);
+    const auto [normaliser, values, indices] = top_logits(logits.contiguous(), k);
     const at::Tensor logprobs = (values - normaliser).to(at::kCPU).contiguous();
     const at::Tensor ids = indices.to(at::kCPU).contiguous();
     const auto* logprob = logprobs.data_ptr<float>();

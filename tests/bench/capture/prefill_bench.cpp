@@ -3,9 +3,10 @@
 // the prefill without a trace and the capture follow one another in one process; processor time,
 // wall time and peak memory of each.
 //
-//   kvloupe_prefill_bench FOLDER [THREADS [TOKENS]]
+//   kvloupe_prefill_bench FOLDER [THREADS [TOKENS [large|small]]]
 //
-// FOLDER is given a checkpoint of random weights (3.4 GB, kept) and the trace.
+// FOLDER is given a checkpoint of random weights (3.4 GB, kept) and the trace. small: the shape of
+// SmolLM2-135M (0.5 GB).
 #include <ATen/Parallel.h>
 #include <c10/core/InferenceMode.h>
 #include <fmt/format.h>
@@ -32,22 +33,33 @@ namespace {
 
 constexpr int kBlock = 128;
 
-const nlohmann::json kConfig{{"architectures", {"LlamaForCausalLM"}},
-                             {"num_hidden_layers", 16},
-                             {"num_attention_heads", 16},
-                             {"num_key_value_heads", 4},
-                             {"head_dim", 128},
-                             {"hidden_size", 2048},
-                             {"intermediate_size", 5632},
-                             {"vocab_size", 32000},
-                             {"rms_norm_eps", 1e-5},
-                             {"rope_theta", 500000.0},
-                             {"tie_word_embeddings", false}};
+const nlohmann::json kLarge{{"architectures", {"LlamaForCausalLM"}},
+                            {"num_hidden_layers", 16},
+                            {"num_attention_heads", 16},
+                            {"num_key_value_heads", 4},
+                            {"head_dim", 128},
+                            {"hidden_size", 2048},
+                            {"intermediate_size", 5632},
+                            {"vocab_size", 32000},
+                            {"rms_norm_eps", 1e-5},
+                            {"rope_theta", 500000.0},
+                            {"tie_word_embeddings", false}};
+const nlohmann::json kSmall{{"architectures", {"LlamaForCausalLM"}},
+                            {"num_hidden_layers", 30},
+                            {"num_attention_heads", 9},
+                            {"num_key_value_heads", 3},
+                            {"head_dim", 64},
+                            {"hidden_size", 576},
+                            {"intermediate_size", 1536},
+                            {"vocab_size", 49152},
+                            {"rms_norm_eps", 1e-5},
+                            {"rope_theta", 100000.0},
+                            {"tie_word_embeddings", true}};
 
 /// Random weights, one shard for about every layer, so that few are in memory at once.
-void write_checkpoint(const std::filesystem::path& folder) {
+void write_checkpoint(const std::filesystem::path& folder, const nlohmann::json& shape) {
   std::filesystem::create_directories(folder);
-  std::ofstream(folder / "config.json") << kConfig.dump();
+  std::ofstream(folder / "config.json") << shape.dump();
   const ModelConfig config = read_model_config(folder);
   at::manual_seed(1);
   nlohmann::json index;
@@ -139,10 +151,12 @@ class Silent : public CaptureObserver {
   void on_note(const std::string&) override {}
 };
 
-void bench(const std::filesystem::path& folder, int threads, int tokens) {
+void bench(const std::filesystem::path& folder, int threads, int tokens,
+           const nlohmann::json& shape) {
   const c10::InferenceMode no_gradients;
   fmt::print("{} threads\n", use_threads(threads));
-  if (!std::filesystem::exists(folder / "model.safetensors.index.json")) write_checkpoint(folder);
+  if (!std::filesystem::exists(folder / "model.safetensors.index.json"))
+    write_checkpoint(folder, shape);
   std::vector<std::int32_t> ids;
   std::ofstream text(folder / "ids.txt");
   for (int i = 0; i < tokens; ++i) {
@@ -154,11 +168,11 @@ void bench(const std::filesystem::path& folder, int threads, int tokens) {
   for (const auto& file : std::filesystem::directory_iterator(folder)) {
     if (file.path().extension() == ".safetensors") weights += file.file_size();
   }
+  const ModelConfig config = read_model_config(folder);
   fmt::print("weights {} MB, cache {} MB\n", weights >> 20,
-             (16 * 2 * 4 * 128 * sizeof(float) * static_cast<std::size_t>(tokens)) >> 20);
+             (config.num_layers * 2 * config.num_kv_heads * config.head_dim * 4 * tokens) >> 20);
   {
-    const Transformer model =
-        load_transformer(folder, read_model_config(folder), at::kFloat, at::kCPU);
+    const Transformer model = load_transformer(folder, config, at::kFloat, at::kCPU);
     measure("products", [&] { products(model, tokens); });
     measure("prefill", [&] { prefill(model, ids); });
   }
@@ -188,9 +202,11 @@ void bench(const std::filesystem::path& folder, int threads, int tokens) {
 
 int main(int argc, char** argv) {
   const int tokens = argc > 3 ? std::atoi(argv[3]) : 2048;
-  if (argc < 2 || tokens < 1) {
-    fmt::print(stderr, "usage: kvloupe_prefill_bench FOLDER [THREADS [TOKENS]]\n");
+  const std::string shape = argc > 4 ? argv[4] : "large";
+  if (argc < 2 || tokens < 1 || (shape != "large" && shape != "small")) {
+    fmt::print(stderr, "usage: kvloupe_prefill_bench FOLDER [THREADS [TOKENS [large|small]]]\n");
     return 2;
   }
-  kvloupe::bench(argv[1], argc > 2 ? std::atoi(argv[2]) : 0, tokens);
+  kvloupe::bench(argv[1], argc > 2 ? std::atoi(argv[2]) : 0, tokens,
+                 shape == "small" ? kvloupe::kSmall : kvloupe::kLarge);
 }

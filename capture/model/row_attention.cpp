@@ -1,0 +1,131 @@
+#include "capture/model/row_attention.h"
+
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+
+#include "analysis/numeric/exponentials.h"
+#include "analysis/parallel_loop.h"
+#include "capture/model/row_softmax.h"
+#include "capture/model/weighted_sums.h"
+
+namespace kvloupe {
+
+namespace {
+
+constexpr std::int64_t kTileFloats = std::int64_t{1} << 16;  // logits of one tile: 256 KiB
+
+std::size_t size(std::int64_t n) { return static_cast<std::size_t>(n); }
+
+/// Room for `wanted` floats.
+float* room(std::unique_ptr<float[]>& buffer, std::size_t& held, std::size_t wanted) {
+  if (held < wanted) {
+    buffer = std::make_unique_for_overwrite<float[]>(wanted);
+    held = wanted;
+  }
+  return buffer.get();
+}
+
+/// Floats from one row of n logits to the next: whole panels, and an odd number of cache lines, so
+/// that rows do not compete for the same places in the cache.
+std::size_t row_stride(std::size_t n) { return (KeyPanels::padded(n) + 15) / 32 * 32 + 16; }
+
+/// The block's queries of a tile: as many that their logits fit the tile, in eights where there are
+/// more.
+std::int64_t tile_queries(std::int64_t group, std::int64_t n, std::int64_t m) {
+  const std::int64_t fit = std::clamp<std::int64_t>(kTileFloats / (group * n), 1, m);
+  return fit < 8 ? fit : fit / 8 * 8;
+}
+
+}  // namespace
+
+void RowAttention::attend(const HeadRows& head, const RowResults& results,
+                          const Progress& progress) {
+  const std::int64_t oldest = head.visible.front().first;
+  const std::int64_t n = head.visible.back().end - oldest;
+  panels_.lay_out(MatrixView(head.keys + oldest * head.d, n, head.d, Eigen::OuterStride<>(head.d)));
+  const std::int64_t tile = tile_queries(head.group, n, head.m);
+  const std::int64_t tiles = (head.m + tile - 1) / tile;
+  const std::int64_t workers = std::min<std::int64_t>(at::get_num_threads(), tiles);
+  if (std::ssize(buffers_) < workers) buffers_.resize(size(workers));
+  // Whoever is free takes the next tile: later rows see more, and another program may hold up a
+  // thread. The longest come first.
+  std::atomic<std::int64_t> next{0};
+  parallel_loop<std::int64_t>(0, workers, [&](std::int64_t worker) {
+    for (std::int64_t taken = next++; taken < tiles; taken = next++) {
+      progress.check();
+      const std::int64_t first = (tiles - 1 - taken) * tile;
+      attend_tile(head, results, first, std::min(first + tile, head.m), buffers_[size(worker)]);
+    }
+  });
+}
+
+void RowAttention::attend_tile(const HeadRows& head, const RowResults& results, std::int64_t first,
+                               std::int64_t end, Buffers& buffers) const {
+  const std::int64_t base = head.visible.front().first;  // the panels' first entry
+  const std::int64_t oldest = head.visible[size(first)].first;
+  const std::int64_t seen = head.visible[size(end - 1)].end;
+  const std::int64_t r = end - first;
+  const std::size_t d = size(head.d);
+  const std::size_t all = size(head.group * r);
+  const std::size_t stride = row_stride(size(seen - base));
+  float* const queries = room(buffers.queries, buffers.query_room, all * d);
+  for (std::int64_t g = 0; g < head.group; ++g) {
+    std::copy_n(head.queries + (g * head.m + first) * head.d, r * head.d, queries + g * r * head.d);
+  }
+  float* const logits = room(buffers.logits, buffers.logit_room, all * stride);
+  panels_.multiply(MatrixView(queries, head.group * r, head.d, Eigen::OuterStride<>(head.d)),
+                   oldest - base, seen - base, logits, stride);
+
+  buffers.inverse.resize(all);
+  for (std::size_t row = 0; row < all; ++row) {
+    const std::int64_t place = static_cast<std::int64_t>(row) / r * head.m + first +
+                               static_cast<std::int64_t>(row) % r;  // in [G,m]
+    const SeenEntries own = head.visible[size(place % head.m)];
+    float* const whole = logits + row * stride;
+    const std::span<float> values(whole + (own.first - base), size(own.end - own.first));
+    float scale = head.scale;
+    if (head.log_sizes != nullptr) {
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        values[i] = head.scale * values[i] + head.log_sizes[size(own.first) + i];
+      }
+      scale = 1.0F;
+    }
+    const float largest = largest_of(values);
+    const bool keep = results.outputs != nullptr || results.rows != nullptr;
+    const double sum = sum_of_exponentials(values.data(), values.size(), largest, scale, keep);
+    buffers.inverse[row] = static_cast<float>(1.0 / sum);
+    if (results.logsumexp != nullptr) {
+      results.logsumexp[place] = static_cast<float>(
+          static_cast<double>(scale) * static_cast<double>(largest) + std::log(sum));
+    }
+    if (results.outputs != nullptr) {  // what other rows of the tile see counts nothing
+      std::fill(whole + (oldest - base), values.data(), 0.0F);
+      std::fill(values.data() + values.size(), whole + (seen - base), 0.0F);
+    }
+    if (results.rows != nullptr) {
+      float* const kept = results.rows + place * results.row_length;
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        const std::size_t entry = size(own.first) + i;
+        kept[results.columns == nullptr ? entry : size(results.columns[entry])] =
+            values[i] * buffers.inverse[row];
+      }
+    }
+  }
+
+  if (results.outputs == nullptr) return;
+  float* const sums = room(buffers.sums, buffers.sum_room, all * d);
+  std::fill_n(sums, all * d, 0.0F);
+  add_weighted_sums({all, size(seen - oldest), d, logits + (oldest - base), stride,
+                     results.values + oldest * head.d, d, sums, d});
+  for (std::size_t row = 0; row < all; ++row) {
+    const std::int64_t place =
+        static_cast<std::int64_t>(row) / r * head.m + first + static_cast<std::int64_t>(row) % r;
+    float* const output = results.outputs + place * head.d;
+    for (std::size_t c = 0; c < d; ++c) output[c] = sums[row * d + c] * buffers.inverse[row];
+  }
+}
+
+}  // namespace kvloupe
