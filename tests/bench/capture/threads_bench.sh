@@ -24,16 +24,11 @@ for ((i = 0; i < tokens; ++i)); do echo $(((i * 7919 + i * i * 31) % 49152)); do
 
 # THREADS FILE: appends the seconds that passed and the processor's.
 capture() {
-  local threads=() start end
+  local threads=() TIMEFORMAT='%R %U %S'
   [ "$1" = default ] || threads=(--threads "$1")
-  local before after
-  before=$(times | awk 'NR == 2 { gsub("s", ""); split($1, u, "m"); split($2, s, "m"); print u[1] * 60 + u[2] + s[1] * 60 + s[2] }')
-  start=$(date +%s.%N)
-  "$build/bin/kvloupe-capture" run --model "$folder" --ids "$scratch/ids.txt" --dtype f32 --attention none \
-    --progress none "${threads[@]}" -o "$scratch/trace.h5" 2>/dev/null
-  end=$(date +%s.%N)
-  after=$(times | awk 'NR == 2 { gsub("s", ""); split($1, u, "m"); split($2, s, "m"); print u[1] * 60 + u[2] + s[1] * 60 + s[2] }')
-  echo "$start $end $before $after" | awk '{ printf "%.2f %.2f\n", $2 - $1, $4 - $3 }' >>"$2"
+  { time "$build/bin/kvloupe-capture" run --model "$folder" --ids "$scratch/ids.txt" --dtype f32 --attention none \
+    --progress none "${threads[@]}" -o "$scratch/trace.h5" 2>/dev/null; } 2>&1 |
+    awk '{ printf "%.2f %.2f\n", $1, $2 + $3 }' >>"$2"
   rm -f "$scratch/trace.h5"
 }
 median() { sort -n | awk '{ all[NR] = $1 } END { print all[int((NR + 1) / 2)] }'; }
