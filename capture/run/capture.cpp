@@ -280,13 +280,14 @@ CaptureSummary run_capture(const CaptureRequest& request, Progress& progress,
 
   // Opened before the weights are read: a target that cannot be written is found at once.
   TraceWriter writer(request.target, info, run, options);
-  observer.on_size(plan.size, size_text(plan.size, run, options.store_f32, request.generate > 0));
   progress.check();
   std::optional<Transformer> own;
   if (loaded == nullptr) {
     own.emplace(load_transformer(request.model.path, config, type, device, request.model.weights));
   }
   const Transformer& model = own ? *own : *loaded;
+  // Only now, so that a broken model is told by one line alone.
+  observer.on_size(plan.size, size_text(plan.size, run, options.store_f32, request.generate > 0));
   run.attention_scale = model.attention_scale();
   progress.check();
 

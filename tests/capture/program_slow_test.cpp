@@ -159,7 +159,7 @@ TEST_F(Program, WrongCommandLinesGiveTwo) {
 }
 
 TEST_F(Program, FilesThatAreMissingOrBrokenGiveOne) {
-  expect_failure(1, "this folder does not exist",
+  expect_failure(1, "none: does not exist; a Hugging Face model folder or a GGUF",
                  {"run", "--model", folder_ / "none", "--ids", ids_, "-o", target_});
   expect_failure(1, "this file does not exist",
                  {"run", "--model", model_, "--ids", folder_ / "none", "-o", target_});

@@ -399,7 +399,7 @@ TEST_F(RunStudyTest, WhatCannotRunIsSaid) {
   EXPECT_THAT(failure("a.sqlite"), HasSubstr("4 of 12 items failed"));
   EXPECT_THAT(said_, HasSubstr("line 2 has a \"text\" that is no text"));
   std::filesystem::remove(folder_ / "model");
-  EXPECT_THAT(failure("b.sqlite"), HasSubstr("model: \"model\" is not a folder"));
+  EXPECT_THAT(failure("b.sqlite"), HasSubstr("model: \"model\" is neither a folder"));
   std::filesystem::create_directory(folder_ / "model");
   EXPECT_THAT(failure("b.sqlite"), HasSubstr("12 of 12 items failed"));
   EXPECT_THAT(said_, HasSubstr("no config.json or no weights"));
