@@ -1,6 +1,5 @@
 #include "capture/checkpoint/gguf_weights.h"
 
-#include <ATen/Parallel.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,6 +7,7 @@
 
 #include "analysis/error.h"
 #include "analysis/one_line.h"
+#include "analysis/parallel_loop.h"
 #include "capture/checkpoint/safetensors_header.h"
 #include "capture/gguf/gguf_config.h"
 #include "capture/gguf/gguf_type.h"
@@ -97,9 +97,11 @@ at::Tensor GgufWeights::rows(const std::string& name, const std::vector<std::int
   const std::int64_t blocks = width / packed.block;  // of a row
   const std::int64_t row_bytes = blocks * packed.bytes;
   const std::int64_t at_once = std::max<std::int64_t>(kAtOnce / width, 1);
-  at::parallel_for(0, end - first, at_once, [&](std::int64_t begin, std::int64_t stop) {
+  const std::int64_t groups = (end - first + at_once - 1) / at_once;
+  parallel_loop<std::int64_t>(0, groups, [&](std::int64_t group) {
     std::vector<float> one(type == at::kFloat ? 0 : static_cast<std::size_t>(width));
-    for (std::int64_t row = begin; row < stop; ++row) {
+    const std::int64_t stop = std::min((group + 1) * at_once, end - first);
+    for (std::int64_t row = group * at_once; row < stop; ++row) {
       const std::byte* const from = found.bytes.data() + row_in_file(name, first + row) * row_bytes;
       if (type == at::kFloat) {
         packed.expand(from, blocks, expanded.data_ptr<float>() + row * width);
