@@ -199,7 +199,9 @@ void add_run(CLI::App& app, Action& action) {
       ->transform(CLI::Transformer(storage))
       ->option_text("f16|f32");
   verb->add_option("--device", request.device, "cpu, cuda or cuda:i")->capture_default_str();
-  verb->add_option("--threads", request.threads, "Threads for the model's products")
+  verb->add_option("--threads", request.threads,
+                   "Threads for the model's products (default: one for each physical core "
+                   "that the process may use)")
       ->check(CLI::Range(1, 4096));
   verb->add_flag("--lm-head", request.lm_head,
                  "Store the output head, which logit effects and the exact KL of a drift need; "
