@@ -4,6 +4,7 @@
 // line the JSON of `kvloupe replay`, the columns of `kvloupe sweep`, the overview figure and
 // docs/measures.md include the family.
 
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "analysis/metric/head_roles.h"
 #include "analysis/progress.h"
 #include "analysis/record/records.h"
+#include "analysis/trace/asked_queries.h"
 
 namespace kvloupe {
 
@@ -20,6 +22,7 @@ enum class MeasureScope {
   query_head,  // per query head and step: of the step's last query
   step,        // per head and step
   replay,      // per head, of a whole replay
+  queries,     // the same, of queries that come later, each against the cache that it finds
   trace        // per head, of the trace alone: no policy is needed
 };
 const char* scope_name(MeasureScope scope);
@@ -82,6 +85,9 @@ struct MeasureFamily {
   bool reads_scores = false;   // scores or fates of the decision, which a record does not hold
   bool of_full_cache = false;  // values at a step are of the captured prefix, whatever the policy
   std::vector<MeasureInfo> measures;
+
+  /// Of the scope queries: whose. replay/ask.h computes them, whatever is asked for of a family.
+  std::optional<Asked> asked = {};
 
   // At most one, the scope's own; none where all measures are read. `values` [measures] is NaN
   // before. Different heads may be asked for at the same time. States that none of the measures

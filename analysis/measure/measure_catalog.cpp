@@ -24,7 +24,8 @@ int slots(MeasureScope scope) {
 }
 
 bool computed(const MeasureFamily& family) {
-  return family.of_query_head != nullptr || family.of_step != nullptr || family.of_trace != nullptr;
+  return family.of_query_head != nullptr || family.of_step != nullptr ||
+         family.of_trace != nullptr || family.asked.has_value();
 }
 
 bool applies_to(const MeasureFamily& family, const PolicySpec& policy) {
@@ -129,6 +130,7 @@ const char* scope_name(MeasureScope scope) {
     case MeasureScope::step:
       return "head and step";
     case MeasureScope::replay:
+    case MeasureScope::queries:
       return "head and replay";
     case MeasureScope::trace:
       break;
@@ -139,7 +141,7 @@ const char* scope_name(MeasureScope scope) {
 const std::vector<Measure>& all_measures() {
   static const std::vector<Measure> all = [] {
     std::vector<Measure> list;
-    int next[] = {0, 0, 0, 0};  // by scope
+    int next[] = {0, 0, 0, 0, 0};  // by scope
     for (const MeasureFamily& family : measure_catalog()) {
       for (const MeasureInfo& info : family.measures) {
         int& slot = next[static_cast<int>(family.scope)];
@@ -201,6 +203,8 @@ double measure_of(const Measure& measure, const HeadReplay& head) {
       return measure.info->of_replay(head);
     case MeasureScope::trace:
       return slot_value(head.trace_values, measure.slot);
+    case MeasureScope::queries:
+      return slot_value(head.asked_values, measure.slot);
     case MeasureScope::step:
     case MeasureScope::query_head:
       break;
@@ -274,6 +278,21 @@ void measure_step(MeasuredStep& step, const MeasureChoice& choice, bool last, St
                                       std::span(values).subspan(first, family.measures.size()));
                  });
   }
+}
+
+std::vector<Asked> asked_by(const MeasureChoice& choice) {
+  std::vector<Asked> asked;
+  for (const MeasureFamily& family : measure_catalog()) {
+    if (family.asked && wanted(family, choice)) asked.push_back(*family.asked);
+  }
+  return asked;
+}
+
+void set_asked(Asked asked, std::string_view name, double value, HeadReplay& head) {
+  const Measure& measure =
+      require_measure(std::string(asked_name(asked)) + "_" + std::string(name));
+  head.asked_values.resize(static_cast<std::size_t>(slots(MeasureScope::queries)), kUnknown);
+  head.asked_values[static_cast<std::size_t>(measure.slot)] = value;
 }
 
 std::vector<double> measure_head(const MeasuredHead& head, const MeasureChoice& choice) {

@@ -58,6 +58,11 @@ StateParts parts_read(const MeasureChoice& choice, const PolicySpec& policy);
 /// Whether one of them that applies to the policy is made of its scores or fates.
 bool reads_scores(const MeasureChoice& choice, const PolicySpec& policy);
 
+/// Whose queries the choice asks; in the order of kAllAsked.
+std::vector<Asked> asked_by(const MeasureChoice& choice);
+/// Sets a head's value of the measure "question_NAME", "answer_NAME" or "later_NAME".
+void set_asked(Asked asked, std::string_view name, double value, HeadReplay& head);
+
 /// Fills the record's values of a step, and a head's values of the trace. `last`: the replay's last
 /// step.
 void measure_step(MeasuredStep& step, const MeasureChoice& choice, bool last, StepRecord& record);

@@ -17,6 +17,9 @@
   MEASURES(policy_eviction_error)       \
   MEASURES(output_norm)                 \
   MEASURES(output_error)                \
+  MEASURES(asked_by_question)           \
+  MEASURES(asked_by_answer)             \
+  MEASURES(asked_by_later)              \
   MEASURES(merged_keys)                 \
   MEASURES(key_diversity)               \
   MEASURES(key_alignment)               \

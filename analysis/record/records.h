@@ -68,6 +68,7 @@ struct HeadReplay {
   std::vector<std::int32_t> evicted_at;  // [T]; -1: never. Also of tokens that left unseen
   std::vector<StepRecord> steps;         // [S]
   std::vector<double> trace_values;  // of the scope trace, see measure_of(); empty: not measured
+  std::vector<double> asked_values;  // of the scope queries, the same
   /// Fate of each entry at each step where something was evicted, and the scores; only for the head
   /// asked for. [S] of [n], aligned with tokens_at(step).
   std::vector<std::vector<float>> scores;

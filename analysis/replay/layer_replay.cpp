@@ -152,6 +152,7 @@ std::vector<HeadReplay> replay_layer(const LayerReplayInput& input, Progress& pr
       StepRecord& record = replay.steps[step];
       const HeadCache& cache = layer.head(head);
       // Before the eviction.
+      if (input.on_found != nullptr) (*input.on_found)(head, states.step, cache);
       const std::vector<std::int32_t> present(cache.tokens().begin(), cache.tokens().end());
       if (decision.kept.size() < present.size()) evicted[static_cast<std::size_t>(head)] = 1;
       const bool measured = any_measured && (!input.measures.summary || last ||

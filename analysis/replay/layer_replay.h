@@ -1,9 +1,11 @@
 #pragma once
 
+#include <functional>
 #include <limits>
 #include <span>
 #include <vector>
 
+#include "analysis/cache/head_cache.h"
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/progress.h"
 #include "analysis/record/layer_states.h"
@@ -32,6 +34,9 @@ struct LayerReplayInput {
   /// and no policy sees the future.
   StateRows* rows = nullptr;
   SharedMeasures* shared = nullptr;  // with other replays of the trace
+  /// Called with each head's cache as the step's queries find it, before its eviction is carried
+  /// out; different heads at the same time.
+  const std::function<void(int head, int step, const HeadCache&)>* on_found = nullptr;
 };
 
 /// Runs the policy over the states of one layer, step by step: result [Hk]. Advances the progress

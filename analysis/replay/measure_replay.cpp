@@ -10,6 +10,7 @@
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/policy/sequence_tables.h"
 #include "analysis/record/layer_states.h"
+#include "analysis/replay/ask.h"
 #include "analysis/replay/layer_loop.h"
 #include "analysis/replay/layer_replay.h"
 
@@ -135,6 +136,7 @@ void measure_layer(const Measuring& what, int layer, const MeasureRequest& reque
   context.budget = what.replay.budget;
   context.for_heads = for_heads;
   context.sequence = what.tables;
+  if (!what.per_step && !what.of_trace) return;  // what is asked by later queries comes afterwards
   const StateParts parts = parts_read(what.choice, what.policy);
   if (needs_replay(what, heads)) {
     const auto states = layer_states(request.states, what.trace, layer, parts.with({}), progress);
@@ -255,6 +257,7 @@ Replay measure_replay(const Trace& trace, const Replay& replay, const MeasureReq
   for (std::vector<HeadReplay>& layer : layers) {
     for (HeadReplay& head : layer) result.heads.push_back(std::move(head));
   }
+  ask(trace, what.choice, {request.threads, request.background, request.states}, progress, result);
   return result;
 }
 

@@ -11,6 +11,7 @@
 #include "analysis/record/head_states.h"
 #include "analysis/record/layer_states.h"
 #include "analysis/record/state_rows.h"
+#include "analysis/replay/ask.h"
 #include "analysis/replay/layer_loop.h"
 #include "analysis/replay/layer_replay.h"
 #include "analysis/replay/reached_share.h"
@@ -228,6 +229,9 @@ Replay replay(const Trace& trace, const ReplayRequest& request, Progress& progre
   for_layers(order.size(), loop, compute);
   for (std::vector<HeadReplay>& layer : layers) {
     for (HeadReplay& head : layer) result.heads.push_back(std::move(head));
+  }
+  if (request.metrics) {
+    ask(trace, measures, {request.threads, request.background, request.states}, progress, result);
   }
   // Where an allocation gives heads more or less, the budget is only their mean.
   if (!has_part(request.policy, PartKind::allocation)) note_unused_budget(result);

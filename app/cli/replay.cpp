@@ -17,6 +17,7 @@
 #include "analysis/error.h"
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/output_file.h"
+#include "analysis/replay/ask.h"
 #include "analysis/replay/measure_replay.h"
 #include "analysis/replay/replay_json.h"
 #include "analysis/trace/compression_words.h"
@@ -61,14 +62,42 @@ std::string mean_text(const StepRecord& record, const char* measure) {
   return std::isfinite(mean) ? fmt::format("{:.4g}", mean) : "-";
 }
 
-void write_table(const Replay& replay, const Options& options, const ReplayJsonOptions& shown,
-                 OutputFile& out) {
+/// What the policy changes in the whole model, and whose queries were asked.
+struct Whole {
+  Asked asked = Asked::later;
+  AskedReplay answer;
+};
+
+std::string whole_text(const Whole& whole) {
+  const std::vector<double>& layers = whole.answer.layer_errors;
+  const auto worst = std::max_element(layers.begin(), layers.end()) - layers.begin();
+  return fmt::format(
+      "for the {} {} {}, each against what the cache holds when it comes: change of all heads "
+      "together {:.4g}, worst layer {:.4g} (layer {})\n",
+      whole.answer.queries.size(),
+      whole.asked == Asked::later ? "later" : std::string(asked_name(whole.asked)) + "'s",
+      whole.answer.queries.size() == 1 ? "query" : "queries", whole.answer.residual_change,
+      whole.answer.worst_layer_error, worst);
+}
+
+/// Nothing where the trace does not give it, or not all layers were replayed.
+std::optional<Whole> ask_whole(const Trace& trace, const Replay& replay) {
+  Whole whole{asked_first(trace.tokens(), trace.run()), {}};
+  Progress progress;
+  whole.answer = ask(trace, replay, whole.asked, {}, progress);
+  if (std::isnan(whole.answer.residual_change)) return std::nullopt;
+  return whole;
+}
+
+void write_table(const Replay& replay, const std::optional<Whole>& whole, const Options& options,
+                 const ReplayJsonOptions& shown, OutputFile& out) {
   out.write(fmt::format("{}: {}, budget {}, block {}, {} steps\n", options.trace, replay.policy,
                         replay.budget, replay.block, replay.blocks.size()));
   if (replay.compression == Compression::context_only) {
     out.write(fmt::format("the policy acts up to token {} and no more\n", replay.acts_until - 1));
   }
   for (const std::string& note : replay.notes) out.write("note: " + note + "\n");
+  if (whole) out.write(whole_text(*whole));
   out.write(
       "for the last query of each step, mean over the query heads: retained attention mass, output "
       "perturbation and its bound (L1)\n");
@@ -129,7 +158,8 @@ int run_replay(const Options& options) {
   if (options.json.empty()) {
     const Replay result = replay_for_table(trace, request, shown.last_step_only);
     OutputFile out("-");
-    write_table(result, options, shown, out);
+    write_table(result, request.metrics ? ask_whole(trace, result) : std::nullopt, options, shown,
+                out);
     out.finish();
     return 0;
   }

@@ -11,6 +11,7 @@
 #include "analysis/error.h"
 #include "analysis/one_line.h"
 #include "analysis/output_file.h"
+#include "analysis/study/foretell.h"
 #include "analysis/study/merge_results.h"
 #include "analysis/study/mpi/ranks.h"
 #include "analysis/study/paper_table.h"
@@ -25,6 +26,7 @@ namespace {
 struct Options {
   std::vector<std::string> inputs;
   std::string output, csv, shard;
+  std::string foretell;  // a measure of runs in the model
   std::string table, block;  // a paper's table, and what it shows
   std::vector<std::string> measures;
   bool status = false, summary = false, merge = false;
@@ -85,7 +87,8 @@ void print_status(StudyResults& results) {
 }
 
 int run(const Options& options) {
-  const bool reads = options.status || options.summary || !options.csv.empty();
+  const bool reads = options.status || options.summary || !options.csv.empty() ||
+                     !options.foretell.empty();
   const bool table = !options.table.empty();
   if (!table && !(options.block.empty() && options.measures.empty()))
     throw UsageError(
@@ -102,13 +105,17 @@ int run(const Options& options) {
   if (options.inputs.size() != 1 || options.output.empty() == !reads ||
       (reads && !options.shard.empty())) {
     throw UsageError(
-        "study: give a study file and -o RESULTS.sqlite, or a results file and --status, --summary "
-        "or --csv FILE");
+        "study: give a study file and -o RESULTS.sqlite, or a results file and --status, --summary, "
+        "--foretell MEASURE or --csv FILE");
   }
   if (!reads) return compute(options);
   StudyResults results(options.inputs.front());
   if (options.status) print_status(results);
   if (options.summary) fmt::print("{}", summary_markdown(summarise(results)));
+  if (!options.foretell.empty()) {
+    const StudyTable read = read_study_table(options.inputs.front());
+    fmt::print("{}", foretell_markdown(foretell(read, options.foretell), options.foretell));
+  }
   if (!options.csv.empty()) write_study_csv(results, options.csv);
   return 0;
 }
@@ -126,8 +133,8 @@ void add_study(CLI::App& app, Action& action) {
       "study", "Replay the policies of a study on all its traces, alone or under mpirun");
   const auto options = std::make_shared<Options>();
   verb->add_option("STUDY|RESULTS", options->inputs,
-                   "A study file (JSON), or its results: with --status, --summary or --csv one "
-                   "file, with --merge or --table one or more")
+                   "A study file (JSON), or its results: with --status, --summary, --foretell or --csv "
+                   "one file, with --merge or --table one or more")
       ->required();
   verb->add_option("-o,--output", options->output,
                    "The results file (SQLite); a study that was stopped goes on where it was. With "
@@ -140,6 +147,9 @@ void add_study(CLI::App& app, Action& action) {
   verb->add_flag("--status", options->status, "Print how far a study is and what failed");
   verb->add_flag("--summary", options->summary,
                  "Print the means over the traces with 95 % intervals, as tables in Markdown");
+  verb->add_option("--foretell", options->foretell,
+                   "Print how well each measure of the replays foretells this measure of the runs "
+                   "in the model, such as answer_found, as a table in Markdown");
   verb->add_option(
       "--table", options->table,
       "Write a table in the layout of a paper, each results file a part of it: " + table_names());

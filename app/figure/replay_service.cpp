@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "analysis/measure/measure_catalog.h"
 #include "analysis/policy/policy.h"
 #include "analysis/policy/policy_files.h"
 #include "analysis/replay/replay_notes.h"
@@ -135,6 +136,7 @@ std::size_t bytes_of(const Replay& replay) {
       sizeof(Replay) + bytes_in(replay.blocks) + bytes_in(replay.heads) + bytes_in(replay.notes);
   for (const HeadReplay& head : replay.heads) {
     bytes += bytes_in(head.evicted_at) + bytes_in(head.steps) + bytes_in(head.trace_values) +
+             bytes_in(head.asked_values) +
              bytes_in(head.scores) + bytes_in(head.fates) + bytes_in(head.losses);
     for (const StepRecord& step : head.steps) {
       bytes += bytes_in(step.values) + bytes_in(step.query_heads) + bytes_in(step.merges) +
@@ -180,6 +182,12 @@ std::vector<HeadReplay> ReplayService::heads_there(const ReplayKey& wanted) cons
   std::vector<HeadReplay> heads;
   std::set<int> layers;
   if (!wanted.layers.empty() || wanted.scores_layer >= 0) return heads;
+  // What later queries find in the whole model is asked of all layers at once.
+  const bool of_model =
+      std::any_of(wanted.measures.begin(), wanted.measures.end(), [](const std::string& name) {
+        return name == "all" || require_measure(name).family->scope == MeasureScope::queries;
+      });
+  if (of_model) return heads;
   for (const Entry& entry : entries_) {
     const ReplayKey& have = entry.key;
     if (!entry.replay || have.layers.size() != 1 || layers.contains(have.layers.front()) ||

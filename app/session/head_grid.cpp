@@ -51,6 +51,24 @@ void find_limits(GridValues& grid) {
 const std::vector<GridMetric>& grid_metrics() {
   static const std::vector<GridMetric> kMetrics = [] {
     std::vector<GridMetric> list;
+    constexpr const char* kAsked =
+        " Asked by the queries that write the answer, each against what the cache holds when it "
+        "comes; where the trace has no answer, by the question's; else by later ones. Of the whole "
+        "replay, whatever the step.";
+    static const std::string asked[] = {
+        std::string("The head's part of what eviction changes in the model: the length of "
+                    "(o' - o) W_O, relative to the outputs of all heads of all layers added up.") +
+            kAsked,
+        std::string("What eviction changes in the layer's attention output, its heads added with "
+                    "their signs, relative to that output. The same for all heads of a layer.") +
+            kAsked,
+        std::string("Attention that falls on entries which the cache still holds.") + kAsked};
+    list.push_back({"change of the output", asked[0], GridMetric::From::policy, nullptr, nullptr,
+                    "residual_part"});
+    list.push_back({"layer's change", asked[1], GridMetric::From::policy, nullptr, nullptr,
+                    "layer_error"});
+    list.push_back({"attention kept, later", asked[2], GridMetric::From::policy, nullptr, nullptr,
+                    "kept_attention"});
     for (const Measure& measure : all_measures()) {
       const MeasureInfo& info = *measure.info;
       if (info.label.empty()) continue;
@@ -90,6 +108,12 @@ const std::vector<GridMetric>& grid_metrics() {
     return list;
   }();
   return kMetrics;
+}
+
+const Measure* grid_measure(const GridMetric& metric, const Trace& trace) {
+  if (metric.asked == nullptr) return metric.measure;
+  const Asked asked = asked_first(trace.tokens(), trace.run());
+  return &require_measure(std::string(asked_name(asked)) + "_" + metric.asked);
 }
 
 const GridMetric* find_grid_metric(std::string_view name) {

@@ -20,11 +20,16 @@ struct GridMetric {
   enum class From { policy, both_policies, trace } from = From::policy;
   const Measure* measure = nullptr;  // of the catalogue: has to be measured
   const RoleInfo* role = nullptr;    // of the heads, with the full cache
+  /// Of queries that come later, whichever the trace has: the measure's name after "answer_".
+  const char* asked = nullptr;
 };
 /// The catalogue's measures that have a label, then what needs no measuring.
 const std::vector<GridMetric>& grid_metrics();
 /// The measure of that name; nullptr where there is none.
 const GridMetric* find_grid_metric(std::string_view name);
+
+/// The measure that the grid shows of a trace; nullptr where it needs no measuring.
+const Measure* grid_measure(const GridMetric& metric, const Trace& trace);
 
 /// The grid's numbers: one per head, NaN if there is none (yet).
 struct GridValues {

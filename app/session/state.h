@@ -55,7 +55,7 @@ struct WorkspaceState {
   std::string budget = "25%";
   int block = 0;                           // 0: the capture's own
   std::optional<Compression> compression;  // none: the capture's own
-  std::string grid_metric = "retained mass";
+  std::string grid_metric = "change of the output";
   std::string followed = "auto";      // tokens: "120-131", a segment's name, or auto
   std::string token_colour = "fate";  // fate, score, heads, difference or none
   std::vector<TileState> tiles;       // always four; the first `tile_count` are shown

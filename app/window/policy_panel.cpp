@@ -11,6 +11,7 @@
 
 #include "analysis/error.h"
 #include "analysis/policy/comparison_terms.h"
+#include "analysis/policy/policy_catalog.h"
 #include "analysis/policy/spec.h"
 #include "analysis/replay/compresses_at_once.h"
 #include "app/window/marks.h"
@@ -267,6 +268,83 @@ void draw_loop_badge(const PanelContext& c) {
                          known);
 }
 
+/// Says where a policy chose by the very queries that the numbers below ask: they flatter it.
+void note_own_queries(const PanelContext& c) {
+  std::string names;
+  const auto chooses = [](const std::string& text) {
+    try {
+      return has_trait(parse_policy(text), &PolicyTraits::reads_queries);
+    } catch (const UsageError&) {
+      return false;  // being typed
+    }
+  };
+  if (chooses(c.state.policy_a)) names = "A";
+  if (c.state.policy_b_on && chooses(c.state.policy_b)) names += names.empty() ? "B" : ", B";
+  if (names.empty()) return ImGui::NewLine();  // nothing below moves
+  ImGui::TextDisabled("%s chose by these queries", names.c_str());
+  help_tooltip(c.fonts,
+               "The numbers below ask the step's own last query. The policy chose what to keep by "
+               "such queries, so they show it better than it is. What later queries find is under "
+               "Whole model.");
+}
+
+/// Whose queries, in a heading.
+std::string asked_words(Asked asked, int queries) {
+  const char* const words = asked == Asked::answer     ? "answer's"
+                            : asked == Asked::question ? "question's"
+                                                       : "later";
+  return fmt::format("the {} {} {}", queries, words, queries == 1 ? "query" : "queries");
+}
+
+/// What each policy changes in the whole model for the queries that come later: the number to look
+/// at first, because the step's own queries are those by which many policies choose.
+void draw_whole_model(const PanelContext& c) {
+  const std::shared_ptr<const WholeModel> whole[2] = {c.shown.whole(0), c.shown.whole(1)};
+  const std::size_t shown = c.state.policy_b_on ? 2 : 1;
+  ImGui::PushFont(c.fonts.heading);
+  ImGui::TextUnformatted("Whole model");
+  ImGui::PopFont();
+  ImGui::SameLine();
+  ImGui::PushFont(c.fonts.secondary);
+  if (whole[0]) {
+    ImGui::TextDisabled("for %s", asked_words(whole[0]->asked, whole[0]->queries).c_str());
+  } else {
+    ImGui::TextDisabled("–");
+  }
+  if (ImGui::BeginTable("##whole", static_cast<int>(shown) + 1)) {
+    ImGui::TableSetupColumn("name", ImGuiTableColumnFlags_WidthFixed,
+                            c.px(shown == 2 ? 104 : 144));
+    const auto line = [&](const char* name, const char* help, auto&& value) {
+      ImGui::TableNextRow();
+      ImGui::TableNextColumn();
+      ImGui::TextDisabled("%s", name);
+      help_tooltip(c.fonts, help);
+      for (std::size_t i = 0; i < shown; ++i) {
+        ImGui::TableNextColumn();
+        const std::string text = whole[i] ? value(*whole[i]) : std::string("–");
+        const float slack = ImGui::GetContentRegionAvail().x - ImGui::CalcTextSize(text.c_str()).x;
+        if (slack > 0) ImGui::SetCursorPosX(ImGui::GetCursorPosX() + slack);
+        ImGui::TextUnformatted(text.c_str());
+      }
+    };
+    line("change",
+         "What eviction changes for these queries, each against what the cache holds when it comes: "
+         "the changes of all heads of all layers, added with their signs after W_O, relative to "
+         "their outputs added up. 0: nothing changes. Open loop: states as with the full cache.",
+         [](const WholeModel& one) { return three_digits(one.change); });
+    line("worst layer",
+         "The same for each layer's attention output alone, the largest value, and its layer.",
+         [](const WholeModel& one) {
+           return one.worst_layer < 0
+                      ? three_digits(one.worst_error)
+                      : fmt::format("{} ({})", three_digits(one.worst_error), one.worst_layer);
+         });
+    ImGui::EndTable();
+  }
+  ImGui::PopFont();
+  ImGui::Dummy({0, c.px(2)});
+}
+
 /// Numbers of the selected head after the selected step, one column per policy.
 void draw_readouts(const PanelContext& c) {
   const TracePointer trace = c.results.trace();
@@ -284,6 +362,7 @@ void draw_readouts(const PanelContext& c) {
   Column columns[2] = {column(c.shown.head_a(), 0), column(c.shown.head_b(), 1)};
   const std::size_t shown = c.state.policy_b_on ? 2 : 1;
 
+  draw_whole_model(c);
   ImGui::PushFont(c.fonts.heading);
   ImGui::Text("After step %d", step);
   ImGui::PopFont();
@@ -291,6 +370,7 @@ void draw_readouts(const PanelContext& c) {
   ImGui::PushFont(c.fonts.secondary);
   ImGui::TextDisabled("layer %d, head %d", at.layer, at.head);
   draw_loop_badge(c);
+  note_own_queries(c);
   if (!ImGui::BeginTable("##readouts", static_cast<int>(shown) + 1)) {
     ImGui::PopFont();
     return;
@@ -350,7 +430,7 @@ void draw_policy_panel(const PanelContext& c, PolicyEditors& editors) {
   const TracePointer trace = c.results.trace();
   if (!trace) return;
   const float line = c.fonts.secondary->FontSize + 2 * ImGui::GetStyle().CellPadding.y;
-  const float readouts = line * (c.state.policy_b_on ? 10.0F : 9.0F) + c.px(40);
+  const float readouts = line * (c.state.policy_b_on ? 13.0F : 12.0F) + c.px(68);
   const bool fits = ImGui::GetContentRegionAvail().y > readouts + c.px(200);
   ImGui::BeginChild("##policies", {0, fits ? -readouts : 0.0F}, false,
                     c.keyboard ? ImGuiWindowFlags_NavFlattened : ImGuiWindowFlags_NoNavInputs);

@@ -37,6 +37,7 @@ void ShownResults::follow() {
   if (!is_of_open_trace()) {
     trace_key_ = results_.trace_key();
     for (int policy = 0; policy < 2; ++policy) {
+      measures_.drop_whole(policy);
       step_tokens_[policy] = {};
       step_tokens_key_[policy] = {};
     }
@@ -52,13 +53,17 @@ void ShownResults::follow() {
   follow_grid(now);
   follow_head_measures(results_.a, 0, now);
   follow_head_measures(results_.b, 1, now);
+  follow_whole(results_.a, 0);
+  follow_whole(results_.b, 1);
   follow_tokens(results_.a, 0, now);
   follow_tokens(results_.b, 1, now);
   follow_in_heads(now);
 }
 
 void ShownResults::follow_measured_grid(const Measure& measure, int now) {
-  const GridSubject subject{trace_key_, state_.grid_metric, now};
+  // What later queries ask is of the whole replay.
+  const int of_step = measure.family->scope == MeasureScope::queries ? -1 : now;
+  const GridSubject subject{trace_key_, state_.grid_metric, of_step};
   const auto replay = results_.a.all.complete() ? results_.a.all.current() : nullptr;
   if (replay && now < static_cast<int>(replay->blocks.size())) {
     measures_.want_grid({results_.trace(), replay, results_.a.all.value_key(), now}, measure,
@@ -91,12 +96,22 @@ void ShownResults::follow_head_measures(const PolicyResults& policy, int which, 
                       state_.selection.layer, state_.selection.head);
 }
 
+/// What the policy changes in the whole model.
+void ShownResults::follow_whole(const PolicyResults& policy, int which) {
+  if (which == 1 && !state_.policy_b_on) return measures_.drop_whole(which);
+  const auto replay = policy.all.complete() ? policy.all.current() : nullptr;
+  if (replay) {
+    measures_.want_whole(which, {results_.trace(), replay, policy.all.value_key(), 0});
+  } else if (policy.all.computing()) {
+    measures_wait_ = true;
+  }
+}
+
 void ShownResults::follow_grid(int now) {
   const GridMetric* metric = find_grid_metric(state_.grid_metric);
-  if (metric != nullptr && metric->measure != nullptr) {
-    follow_measured_grid(*metric->measure, now);
-    return;
-  }
+  const Measure* measure =
+      metric != nullptr ? grid_measure(*metric, *results_.trace()) : nullptr;
+  if (measure != nullptr) return follow_measured_grid(*measure, now);
   measured_grid_ = nullptr;
   const auto count = [](const auto& replay) { return replay ? replay->heads.size() : 0; };
   const std::shared_ptr<const Matrix> sinks = results_.sinks();

@@ -54,6 +54,8 @@ class ShownResults {
   /// What is measured of the selected head at the step shown, under policy A (0) or B (1); nullptr
   /// until it is there.
   std::shared_ptr<const StepRecord> measured(int policy) const { return measures_.head(policy); }
+  /// What the policy changes in the whole model for later queries; nullptr until it is known.
+  std::shared_ptr<const WholeModel> whole(int policy) const { return measures_.whole(policy); }
   /// What has become of every token under policy A; nullptr until that is known.
   const StepTokens* tokens_a() const { return tokens_of(0); }
   /// The same under policy B; nullptr, too, where that is off.
@@ -63,6 +65,7 @@ class ShownResults {
   const StepTokens* tokens_of(int policy) const;
   void follow_grid(int step);
   void follow_measured_grid(const Measure& measure, int step);
+  void follow_whole(const PolicyResults& policy, int which);
   void follow_head_measures(const PolicyResults& policy, int which, int step);
   void follow_tokens(const PolicyResults& policy, int which, int step);
   void follow_in_heads(int step);

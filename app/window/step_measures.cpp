@@ -1,9 +1,12 @@
 #include "app/window/step_measures.h"
 
+#include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <limits>
 #include <utility>
 
+#include "analysis/replay/ask.h"
 #include "analysis/replay/measure_replay.h"
 
 namespace kvloupe::window {
@@ -32,6 +35,14 @@ void StepMeasures::want_grid(const MeasuredReplay& of, const Measure& measure,
     request.steps = {of.step};
     request.background = true;
     request.states = &replays_->states();
+    if (measure.family->scope == MeasureScope::queries) {
+      const Replay measured = measure_replay(*of.trace, *of.replay, request, progress);
+      for (const HeadReplay& head : measured.heads) {
+        grid.at(head.layer, head.head) = measure_of(measure, head);
+      }
+      find_limits(grid);
+      return grid;
+    }
     auto last = std::chrono::steady_clock::now();
     measure_replay(*of.trace, *of.replay, request, progress,
                    [&](const std::vector<HeadReplay>& heads) {
@@ -55,6 +66,24 @@ std::shared_ptr<const GridValues> StepMeasures::grid(const GridSubject& subject)
   return grid_.value_key().subject == subject ? grid_.value() : nullptr;
 }
 
+void StepMeasures::want_whole(int policy, const MeasuredReplay& of) {
+  const auto work = [this, of](Progress& progress, const auto&) {
+    WholeModel whole;
+    whole.asked = asked_first(of.trace->tokens(), of.trace->run());
+    const AskOptions options{0, true, &replays_->states()};
+    const AskedReplay answer = ask(*of.trace, *of.replay, whole.asked, options, progress);
+    whole.queries = static_cast<int>(answer.queries.size());
+    whole.change = answer.residual_change;
+    whole.worst_error = answer.worst_layer_error;
+    const auto worst = std::max_element(answer.layer_errors.begin(), answer.layer_errors.end());
+    if (!std::isnan(whole.worst_error)) {
+      whole.worst_layer = static_cast<int>(worst - answer.layer_errors.begin());
+    }
+    return whole;
+  };
+  wholes_[policy].request(queue_, of.key, work, kRest);
+}
+
 void StepMeasures::want_head(int policy, const MeasuredReplay& of, int layer, int head) {
   const HeadKey key{of.key, layer, head, of.step};
   heads_[policy].request(queue_, key, [this, of, layer, head](Progress& progress, const auto&) {
@@ -73,6 +102,9 @@ void StepMeasures::want_head(int policy, const MeasuredReplay& of, int layer, in
 
 bool StepMeasures::computing() const {
   if (computing_grid()) return true;
+  for (const auto& whole : wholes_) {
+    if (!(whole.key() == ReplayKey()) && whole.computing()) return true;
+  }
   for (const auto& head : heads_) {
     if (!(head.key() == HeadKey()) && head.computing()) return true;
   }

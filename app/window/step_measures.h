@@ -6,6 +6,7 @@
 #include <string>
 
 #include "analysis/measure/measure_catalog.h"
+#include "analysis/trace/asked_queries.h"
 #include "app/figure/replay_service.h"
 #include "app/job/computed.h"
 #include "app/job/job_queue.h"
@@ -30,6 +31,15 @@ struct GridSubject {
   bool operator==(const GridSubject&) const = default;
 };
 
+/// What a policy changes in the model as a whole, for queries that come later.
+struct WholeModel {
+  Asked asked = Asked::later;
+  int queries = 0;
+  double change = 0.0;       // of all heads together
+  double worst_error = 0.0;  // of a layer
+  int worst_layer = -1;
+};
+
 /// Values computed in the background. All methods belong to the window's thread.
 class StepMeasures {
  public:
@@ -43,6 +53,13 @@ class StepMeasures {
   /// The heads measured so far; nullptr where there are none of this subject.
   std::shared_ptr<const GridValues> grid(const GridSubject& subject) const;
   bool computing_grid() const { return !(grid_.key() == GridKey()) && grid_.computing(); }
+
+  /// Asks for what the replay changes for later queries, of policy A (0) or B (1): the answer's,
+  /// else the question's, else a sample of all.
+  void want_whole(int policy, const MeasuredReplay& of);
+  void drop_whole(int policy) { wholes_[policy].clear(); }
+  /// nullptr until it is known. While another budget is computed, the last one of the trace.
+  std::shared_ptr<const WholeModel> whole(int policy) const { return wholes_[policy].value(); }
 
   /// Asks for everything that has a label (MeasureInfo) of one head, under policy A (0) or B (1).
   void want_head(int policy, const MeasuredReplay& of, int layer, int head);
@@ -66,6 +83,7 @@ class StepMeasures {
     bool operator==(const HeadKey&) const = default;
   };
   job::Computed<StepRecord, HeadKey> heads_[2];
+  job::Computed<WholeModel, ReplayKey> wholes_[2];
   job::JobQueue queue_;  // last: its jobs end first
 };
 

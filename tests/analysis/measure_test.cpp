@@ -389,6 +389,7 @@ TEST(MeasureJson, EveryMeasureThatAppliesIsWritten) {
           EXPECT_EQ(step.contains(name), applied) << name;
           break;
         case MeasureScope::replay:
+        case MeasureScope::queries:
         case MeasureScope::trace:
           EXPECT_EQ(json["heads"][1]["measures"].contains(name), applied) << name;
       }

@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "analysis/error.h"
 #include "analysis/measure/measure_catalog.h"
+#include "analysis/replay/ask.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/plot/limits.h"
@@ -24,15 +26,22 @@ constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
 /// A measure of the catalogue that a curve can show, or 1 less it.
 struct CurveMeasure {
   const char* choice;
-  const char* name;
+  std::string name;
   const char* label = nullptr;  // nullptr: the measure's title
   bool lost = false;            // 1 − the measure
+  /// Of later queries: the name without the kind of queries, which the trace decides.
+  bool asked = false;
+  const char* whole = nullptr;  // of the model as a whole: what is bold, in place of a mean
 
   const MeasureInfo& info() const { return *require_measure(name).info; }
   std::string text() const { return label != nullptr ? label : info().title; }
   bool more_is_better() const { return (info().better == Better::larger) != lost; }
 };
-constexpr CurveMeasure measures[] = {
+const CurveMeasure measures[] = {
+    {"change", "residual_part", "Change of the model's attention outputs", false, true,
+     "residual_change"},
+    {"layer-error", "layer_error", "Change of a layer's output", false, true, "worst_layer_error"},
+    {"later-mass", "kept_attention", "Later attention lost", true, true},
     {"lost-mass", "retained_mass", "Lost attention 1 − S", true},
     {"perturbation", "perturbation_l1"},
     {"bound", "bound_l1"},
@@ -40,9 +49,14 @@ constexpr CurveMeasure measures[] = {
     {"volume", "log_pseudo_determinant"},
 };
 
-const CurveMeasure& find_curve_measure(const std::string& choice) {
-  return *std::find_if(std::begin(measures), std::end(measures),
-                       [&](const CurveMeasure& m) { return choice == m.choice; });
+CurveMeasure find_curve_measure(const std::string& choice, const Trace& trace) {
+  CurveMeasure found = *std::find_if(std::begin(measures), std::end(measures),
+                                     [&](const CurveMeasure& m) { return choice == m.choice; });
+  if (found.asked) {
+    found.name = std::string(asked_name(asked_first(trace.tokens(), trace.run()))) + "_" +
+                 found.name;
+  }
+  return found;
 }
 
 /// One head's number: the measure's own summary of the replay. What is lost, query head by query
@@ -73,6 +87,7 @@ struct Curves {
 class BudgetCurve final : public Figure {
  public:
   CurveMeasure measure = measures[0];
+  std::string queries;  // whose, in words, for a measure of later queries
   double limit = 0.0;
   bool log_scale = false;
   int heads_of_layer = 1;
@@ -109,13 +124,16 @@ class BudgetCurve final : public Figure {
 
   std::string caption() const override {
     std::string text = fmt::format(
-        "{} by budget, mean over the steps from the first eviction on: thin, each head; bold, the "
-        "mean over heads. Dashed: the limit {}; ",
-        measure.text(), number_text(limit));
+        "{} by budget, {}: thin, each head; bold, {}. Dashed: the limit {}; ", measure.text(),
+        measure.asked
+            ? queries + ", each against what the cache holds when it comes (open loop)"
+            : "mean over the steps from the first eviction on",
+        bold_text(), number_text(limit));
     for (std::size_t p = 0; p < policies.size(); ++p) {
       const Curves& one = policies[p];
       text += fmt::format(
-          "{}{}, the mean is within the limit {}", p > 0 ? "; " : "", one.policy,
+          "{}{}, the {} is within the limit {}", p > 0 ? "; " : "", one.policy,
+          measure.whole != nullptr ? "bold line" : "mean",
           one.safe < 0
               ? "at none of these budgets"
               : "from N = " +
@@ -125,6 +143,12 @@ class BudgetCurve final : public Figure {
   }
 
  private:
+  std::string bold_text() const {
+    if (measure.whole == nullptr) return "the mean over heads";
+    return std::string(measure.whole) == "residual_change" ? "all heads of all layers together"
+                                                           : "the worst layer";
+  }
+
   static bool has_legend(const DrawRequest& request) {
     return request.legend && request.width > 150.0;
   }
@@ -132,12 +156,13 @@ class BudgetCurve final : public Figure {
   std::vector<LegendEntry> legend(const Style& style) const {
     const SeriesLook look = series_look(style, 0);
     std::vector<LegendEntry> entries{
-        {.label = "mean over heads",
+        {.label = measure.whole != nullptr ? bold_text() : "mean over heads",
          .fill = look.colour,
          .line = Stroke{look.colour, kBold, {}, Cap::butt}},
         {.label = "a head", .line = Stroke{mix_thin(style), thin_width(), {}, Cap::butt}}};
     if (std::any_of(policies.begin(), policies.end(), [](const Curves& c) { return c.safe >= 0; }))
-      entries.push_back({"smallest safe budget of the mean", MarkerShape::diamond, std::nullopt,
+      entries.push_back({measure.whole != nullptr ? "smallest safe budget"
+                                                  : "smallest safe budget of the mean", MarkerShape::diamond, std::nullopt,
                          Stroke{style.colours.ink, 0.8, {}, Cap::butt}});
     return entries;
   }
@@ -236,6 +261,13 @@ class BudgetCurve final : public Figure {
   }
 };
 
+/// "asked by the answer's queries"
+std::string asked_text(const Trace& trace) {
+  const Asked asked = asked_first(trace.tokens(), trace.run());
+  return asked == Asked::later ? "asked by later queries"
+                               : fmt::format("asked by the {}'s queries", asked_name(asked));
+}
+
 /// Place of the smallest budget from which on the mean keeps within the limit.
 int smallest_safe(const std::vector<double>& mean, double limit, bool more_is_better) {
   int safe = -1;
@@ -272,10 +304,46 @@ Curves curves_of(const std::string& policy,
   return curves;
 }
 
+/// The same of later queries, asked of the replays.
+Curves asked_curves(const FigureInput& input, const std::string& policy,
+                    const std::vector<std::shared_ptr<const Replay>>& replays, std::size_t first,
+                    std::size_t budgets, const CurveMeasure& measure, double limit,
+                    Progress& progress) {
+  Curves curves;
+  curves.policy = policy;
+  curves.heads.resize(replays[first]->heads.size());
+  const Asked asked = asked_first(input.trace->tokens(), input.trace->run());
+  AskOptions options;
+  options.states = &input.replays->states();
+  for (std::size_t b = 0; b < budgets; ++b) {
+    const Replay& replay = *replays[first + b];
+    Progress part(progress, 0);
+    const AskedReplay answer = ask(*input.trace, replay, asked, options, part);
+    std::vector<double> own = answer.parts;
+    double bold = answer.residual_change;
+    for (std::size_t h = 0; h < own.size(); ++h) {
+      if (measure.lost) own[h] = 1.0 - answer.heads[h].kept_attention;
+      if (std::string_view(measure.choice) == "layer-error") {
+        own[h] = answer.layer_errors[static_cast<std::size_t>(replay.heads[h].layer)];
+      }
+      curves.heads[h].push_back(own[h]);
+    }
+    if (measure.lost) {
+      bold = std::accumulate(own.begin(), own.end(), 0.0) / static_cast<double>(own.size());
+    } else if (std::string_view(measure.choice) == "layer-error") {
+      bold = answer.worst_layer_error;
+    }
+    curves.mean.push_back(bold);
+  }
+  curves.safe = smallest_safe(curves.mean, limit, measure.more_is_better());
+  return curves;
+}
+
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
   const FigureInfo info = budget_curve_figure();
   auto figure = std::make_unique<BudgetCurve>();
-  figure->measure = find_curve_measure(choice(info, input.choices, "measure"));
+  figure->measure = find_curve_measure(choice(info, input.choices, "measure"), *input.trace);
+  if (figure->measure.asked) figure->queries = asked_text(*input.trace);
   figure->limit = chosen_number(info, input, "limit");
   figure->log_scale = choice(info, input.choices, "scale") == "log";
   figure->heads_of_layer = input.trace->model().num_kv_heads;
@@ -287,14 +355,19 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   for (const PolicySpec& policy : policies) {
     for (const Budget& budget : budgets) {
       WantedReplay one{policy, budget};
-      one.metrics = true;
+      one.metrics = !figure->measure.asked;
       wanted.push_back(std::move(one));
     }
   }
   const auto replays = replays_of(input, wanted, progress);
   for (std::size_t p = 0; p < policies.size(); ++p) {
-    figure->policies.push_back(curves_of(policies[p].text(), replays, p * budgets.size(),
-                                         budgets.size(), figure->measure, figure->limit));
+    const std::string name = policies[p].text();
+    const std::size_t first = p * budgets.size();
+    figure->policies.push_back(
+        figure->measure.asked
+            ? asked_curves(input, name, replays, first, budgets.size(), figure->measure,
+                           figure->limit, progress)
+            : curves_of(name, replays, first, budgets.size(), figure->measure, figure->limit));
   }
   const bool any =
       std::any_of(figure->policies.begin(), figure->policies.end(), [](const Curves& one) {

@@ -20,6 +20,13 @@ namespace kvloupe::figure {
 namespace {
 
 constexpr const char* kSinks = "sinks";
+/// The head's part of what eviction changes for later queries: the answer's where there is one.
+constexpr const char* kChange = "change";
+
+std::string measure_name(const std::string& chosen, const Trace& trace) {
+  if (chosen != kChange) return chosen;
+  return std::string(asked_name(asked_first(trace.tokens(), trace.run()))) + "_residual_part";
+}
 
 /// How the colour of a measure is shown.
 struct Shown {
@@ -251,7 +258,8 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   const ModelInfo& model = input.trace->model();
   figure->layers = model.num_layers;
   figure->heads = model.num_kv_heads;
-  const std::string name = choice(overview_figure(), input.choices, "measure");
+  const std::string name =
+      measure_name(choice(overview_figure(), input.choices, "measure"), *input.trace);
   figure->measure = shown(name);
   const auto cells =
       static_cast<std::size_t>(figure->layers) * static_cast<std::size_t>(figure->heads);
@@ -299,7 +307,8 @@ FigureInfo overview_figure() {
   info.name = "overview";
   info.title = "Overview";
   info.tooltip =
-      "One measure of every head, mean over its query heads: S, ℒ and its bound θ (CriticalKV), "
+      "One measure of every head, mean over its query heads: what eviction changes for later "
+      "queries, S, ℒ and its bound θ (CriticalKV), "
       "the volume of the kept keys (KeyDiff), and the others of docs/measures.md; or the mean "
       "attention on token 0";
   info.topic = Topic::kept;
@@ -309,13 +318,15 @@ FigureInfo overview_figure() {
   info.needs.all_layers = true;
   info.aspect = 1.5;
   ChoiceInfo measure{"measure", "Measure", "The measure that the colour of a head shows", {}};
+  measure.values.emplace_back(kChange);
   // Of a whole replay last: the figure is of a step first of all.
   for (const bool of_replay : {false, true}) {
     for (const Measure& m : all_measures()) {
       const bool own = m.family->scope == MeasureScope::replay;
       // Of what is computed on request only a number of one step is there soon enough.
-      if (m.family->on_request && m.family->scope != MeasureScope::step) continue;
-      if (own == of_replay) measure.values.push_back(m.info->name);
+      const bool asked = m.family->scope == MeasureScope::queries;
+      if (m.family->on_request && m.family->scope != MeasureScope::step && !asked) continue;
+      if ((own || asked) == of_replay) measure.values.push_back(m.info->name);
     }
   }
   measure.values.emplace_back(kSinks);

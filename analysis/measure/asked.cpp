@@ -1,0 +1,139 @@
+// asked: what eviction changes for the queries of the question, of the answer and of later tokens.
+
+#include "analysis/measure/measures.h"
+
+namespace kvloupe::measures {
+
+namespace {
+/// Whose queries, in a title and in the docs.
+struct Words {
+  const char* queries;
+  const char* tokens;
+};
+
+Words words_of(Asked asked) {
+  switch (asked) {
+    case Asked::question:
+      return {"question's queries",
+              "The tokens of the segment \"question\". NaN where the trace has none."};
+    case Asked::answer:
+      return {"answer's queries",
+              "The queries that write the answer: of the tokens before those of the segment "
+              "\"answer\", or, without such a segment, before the generated ones. NaN where the "
+              "trace has none. Of an answer that the full cache wrote."};
+    case Asked::later:
+      break;
+  }
+  return {"later queries",
+          "All tokens after the first step; of more than 128 such tokens a sample of 128, evenly "
+          "spaced."};
+}
+
+MeasureFamily asked_by(Asked asked) {
+  const Words words = words_of(asked);
+  const std::string prefix = std::string(asked_name(asked)) + "_";
+  const std::string title = std::string(", ") + words.queries;
+  MeasureFamily family;
+  family.name = "What eviction changes for the " + std::string(words.queries);
+  family.remark = std::string(words.tokens) +
+                  " Each query against what its head's cache holds when it comes: the entries kept "
+                  "so far and the tokens of its own block up to it, in an open loop. o_h and o'_h "
+                  "are the attention outputs of query head h with the full cache and with what the "
+                  "cache holds, for one query q. Where a formula has a sum over a layer or the "
+                  "model, all its heads have the same value; unknown unless the whole layer or "
+                  "model was replayed.";
+  family.scope = MeasureScope::queries;
+  family.on_request = true;
+  family.asked = asked;
+  const StateParts reads;
+  family.measures = {
+      {.name = prefix + "kept_attention",
+       .title = "Attention kept" + title,
+       .unit = "",
+       .formula = "mean over q and the head's query heads of the sum of A_i over the tokens i whose "
+                  "entry the cache holds",
+       .source = "CriticalKV theorem 3.3, asked by other queries",
+       .better = Better::larger,
+       .share = true,
+       .reads = reads},
+      {.name = prefix + "output_error",
+       .title = "Output error" + title,
+       .unit = "",
+       .formula = "sum over q and the head's query heads of ||o - o'||^2 / sum of ||o||^2, before "
+                  "W_O",
+       .source = "ours, after CAOTE figure 3",
+       .better = Better::smaller,
+       .reads = reads},
+      {.name = prefix + "perturbation_l1",
+       .title = "Perturbation ℒ₁" + title,
+       .unit = "",
+       .formula = "mean over q and the head's query heads of ||(A - A') V W_O||_1",
+       .source = "CriticalKV definition 2.1",
+       .better = Better::smaller,
+       .reads = reads},
+      {.name = prefix + "bound_l1",
+       .title = "Bound θ₁" + title,
+       .unit = "",
+       .formula = "mean over q and the head's query heads of theta; NaN after merging",
+       .source = "CriticalKV theorem 3.3",
+       .better = Better::smaller,
+       .reads = reads},
+      {.name = prefix + "residual_part",
+       .title = "Part of the change" + title,
+       .unit = "",
+       .formula = "sqrt(sum over q of ||sum over the head's query heads of (o' - o) W_O||^2 / sum "
+                  "over q of ||sum over all heads of all layers of o W_O||^2)",
+       .source = "ours",
+       .better = Better::smaller,
+       .reads = reads},
+      {.name = prefix + "logit_part",
+       .title = "Part of the logit's change" + title,
+       .unit = "logits",
+       .formula = "mean over q of the first-order change of the logit of the token that follows q "
+                  "by the sum over the head's query heads of (o' - o) W_O, through the last norm "
+                  "and the output head; later layers are left out",
+       .source = "ours, after CAOTE eq. 42",
+       .better = Better::larger,
+       .any_origin = true,
+       .reads = reads},
+      {.name = prefix + "layer_error",
+       .title = "Layer's output error" + title,
+       .unit = "",
+       .formula = "sqrt(sum over q of ||sum over the layer's heads of (o' - o) W_O||^2 / sum over q "
+                  "of ||sum over the layer's heads of o W_O||^2)",
+       .source = "ours, after CAOTE figure 3",
+       .better = Better::smaller,
+       .reads = reads},
+      {.name = prefix + "worst_layer_error",
+       .title = "Worst layer's output error" + title,
+       .unit = "",
+       .formula = "the largest of the layers' errors",
+       .source = "ours",
+       .better = Better::smaller,
+       .reads = reads},
+      {.name = prefix + "residual_change",
+       .title = "Change of all heads together" + title,
+       .unit = "",
+       .formula = "sqrt(sum over q of ||sum over all heads of all layers of (o' - o) W_O||^2 / sum "
+                  "over q of ||sum over all heads of all layers of o W_O||^2)",
+       .source = "ours",
+       .better = Better::smaller,
+       .reads = reads},
+      {.name = prefix + "logit_change",
+       .title = "Change of the next token's logit" + title,
+       .unit = "logits",
+       .formula = "sum over all heads of all layers of their parts of the logit's change",
+       .source = "ours, after CAOTE eq. 42",
+       .better = Better::larger,
+       .any_origin = true,
+       .reads = reads},
+  };
+  return family;
+}
+}  // namespace
+
+MeasureFamily asked_by_question() { return asked_by(Asked::question); }
+MeasureFamily asked_by_answer() { return asked_by(Asked::answer); }
+MeasureFamily asked_by_later() { return asked_by(Asked::later); }
+
+}  // namespace kvloupe::measures

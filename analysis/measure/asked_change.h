@@ -1,0 +1,78 @@
+#pragma once
+// What eviction changes for queries that come later: each against what its head's cache holds when
+// it comes. Heads are added with their signs before a norm is taken, as the model adds them.
+
+#include <Eigen/Core>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "analysis/policy/policy.h"
+#include "analysis/record/layer_states.h"
+
+namespace kvloupe {
+
+/// What a query that comes later finds in a head's cache: entries of earlier tokens and those of its
+/// own block. Tokens after the query, and those that its window does not reach, are not looked at.
+struct FoundEntries {
+  std::span<const std::int32_t> tokens;  // ascending
+  /// Keys, values and log sizes as the cache holds them; null: those of the trace, none merged.
+  const CacheView* merged = nullptr;
+};
+
+/// Of one head, means over the queries and over the head's query heads. o: attention output of a
+/// query head with the full cache, o': with what the cache holds.
+struct AskedHead {
+  static constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+  double kept_attention = kUnknown;   // Σ over the tokens whose entry is there of A_i
+  double output_error = kUnknown;     // Σ‖o − o'‖² / Σ‖o‖² over queries and query heads
+  double perturbation_l1 = kUnknown;  // ‖(o' − o) W_O‖₁; unknown without output weights
+  double bound_l1 = kUnknown;         // θ (CriticalKV theorem 3.3); unknown after merging too
+  /// Σ over the queries of ‖Σ over the head's query heads of (o' − o) W_O‖₂².
+  double squared_change = kUnknown;
+  /// Mean over the queries of what this adds to the quantity that AskedLayer was given.
+  double effect = kUnknown;
+};
+
+/// One layer's part for some queries. Sums are kept in double; products are in float32, of
+/// differences of attention, so that small changes do not cancel.
+class AskedLayer {
+ public:
+  /// `queries`: tokens, ascending, Q of them. `effects` [Q,D] or empty: the change of a quantity per
+  /// change of the residual stream at each query. States, context and queries are borrowed; the
+  /// states need keys, queries and values, and output weights with their norms where the trace has
+  /// them. `context.model.sliding_window` is what a query sees.
+  AskedLayer(const LayerStates& states, const LayerContext& context, std::span<const int> queries,
+             const Eigen::MatrixXd* effects = nullptr);
+
+  /// A head's cache at the queries [first, first + count) of those asked, which are in one block.
+  /// Of each head and query exactly once; different heads may be added at the same time.
+  void add(int head, std::size_t first, std::size_t count, const FoundEntries& found);
+
+  /// Of a head of which all queries were added.
+  AskedHead head(int head) const;
+  /// Of the layer, once all heads were added: Σ over its heads of o W_O and of (o' − o) W_O, [Q,D];
+  /// empty without output weights.
+  Eigen::MatrixXd output() const;
+  Eigen::MatrixXd change() const;
+
+ private:
+  struct Sums {
+    double kept = 0.0, error = 0.0, norm = 0.0, l1 = 0.0, theta = 0.0, effect = 0.0;
+    bool merged = false;
+    Eigen::MatrixXd output, change;  // [Q,D], over the head's query heads
+  };
+  /// One query head.
+  void add_query_head(int query_head, std::size_t first, std::size_t count,
+                      const FoundEntries& found, Sums& sums);
+  Eigen::MatrixXd sum(Eigen::MatrixXd Sums::*part) const;
+
+  const LayerStates& states_;
+  const LayerContext& context_;
+  std::span<const int> queries_;
+  const Eigen::MatrixXd* effects_;
+  std::vector<Sums> heads_;  // [Hk]
+};
+
+}  // namespace kvloupe

@@ -1,0 +1,50 @@
+#pragma once
+// What a replay changes for queries that come later (measure/asked_change.h), over all its heads.
+
+#include <limits>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "analysis/measure/asked_change.h"
+#include "analysis/progress.h"
+#include "analysis/record/records.h"
+#include "analysis/trace/asked_queries.h"
+
+namespace kvloupe {
+
+class LayerStatesCache;  // record/layer_states.h
+struct MeasureChoice;    // measure/measure_catalog.h
+
+// How, not what: results do not depend on these.
+struct AskOptions {
+  int threads = 0;          // 0: all cores
+  bool background = false;  // other work that runs at the same time comes first
+  LayerStatesCache* states = nullptr;
+};
+
+/// The answer for one set of queries. Unknown numbers are NaN.
+struct AskedReplay {
+  static constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+  std::vector<int> queries;      // tokens; empty: the trace has none to ask
+  std::vector<AskedHead> heads;  // in the order of the replay's
+  /// Of each head: √(its squared change / that of the outputs of the whole model).
+  std::vector<double> parts;
+  /// [L] √(Σ_q‖Σ_heads (o' − o) W_O‖² / Σ_q‖Σ_heads o W_O‖²) of each layer that was replayed whole.
+  std::vector<double> layer_errors;
+  double worst_layer_error = kUnknown;  // the largest of them, if all are known
+  double residual_change = kUnknown;    // the same quotient of the sums over all layers
+  double logit_change = kUnknown;       // the heads' effects, added
+};
+
+/// Asks the queries of one kind. `replay` is a replay of the trace, of some or all heads. Policies
+/// that merge are replayed again. Progress counts layers. Throws Cancelled, and FileError from the
+/// trace.
+AskedReplay ask(const Trace& trace, const Replay& replay, Asked asked, const AskOptions& options,
+                Progress& progress);
+
+/// Asks what the choice of measures needs and sets the heads' values.
+void ask(const Trace& trace, const MeasureChoice& choice, const AskOptions& options,
+         Progress& progress, Replay& replay);
+
+}  // namespace kvloupe

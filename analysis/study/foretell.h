@@ -1,0 +1,51 @@
+#pragma once
+// How well a number of a replay foretells what the model does with the policy in its cache: the
+// measures of a study's replays beside a measure of its runs in the model, on the same prompts.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "analysis/study/study_table.h"
+
+namespace kvloupe {
+
+/// A number with its 95 % interval: the percentile bootstrap over prompts, kForetellResamples times.
+/// NaN: unknown.
+struct Foretold {
+  double value = 0.0;
+  double low = 0.0, high = 0.0;
+};
+
+inline constexpr int kForetellResamples = 2000;
+
+/// One measure of replays beside the outcome in the model. A measure of which less is better is
+/// turned round, so that numbers near 1 say that it foretells, and chance is 0 for `settings` and
+/// 0.5 for the shares of pairs.
+struct Foretelling {
+  std::string measure;
+  int prompts = 0;         // on which both are known under every setting
+  int failed_prompts = 0;  // left out: the full cache has no success to lose
+  int settings_count = 0;  // policies × budgets
+  /// Spearman's ρ over the settings: mean of the measure and mean of the outcome over the prompts.
+  Foretold settings;
+  /// Of all pairs of runs with different outcomes: how often the better outcome has the better value
+  /// (equal values count half). Over all runs; of one prompt under two settings; and of two prompts
+  /// under one setting.
+  Foretold pairs, pairs_of_prompt, pairs_of_setting;
+};
+
+/// The name under which a trace and a prompt are the same one: "traces/niah-00012.h5" and "answer
+/// niah.jsonl#12" are "niah-00012", "notes.h5" and "drift notes.txt" are "notes".
+std::string prompt_key(std::string_view name);
+
+/// Every measure of the study's replays beside `outcome`, a measure of its runs in the model, at the
+/// study's first block size; the best first, by `settings`. Prompts on which the full cache fails (an
+/// outcome that is a share, and 0) are left out. Throws UsageError where the results have
+/// no such outcome, no replays, or no prompt of which both are known.
+std::vector<Foretelling> foretell(const StudyTable& table, std::string_view outcome);
+
+/// A table in Markdown.
+std::string foretell_markdown(const std::vector<Foretelling>& rows, std::string_view outcome);
+
+}  // namespace kvloupe

@@ -1,0 +1,229 @@
+// Queries of question, answer and later tokens: against plain double loops, and by hand.
+
+#include "analysis/replay/ask.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <memory>
+
+#include "analysis/error.h"
+#include "analysis/measure/measure_catalog.h"
+#include "analysis/record/layer_states.h"
+#include "analysis/replay/measure_replay.h"
+#include "analysis/replay/replay.h"
+#include "tests/naive/naive_asked.h"
+#include "tests/support/synthetic_trace.h"
+#include "tests/support/temporary_folder.h"
+
+namespace kvloupe {
+namespace {
+
+using testing::DoubleNear;
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+/// A relative difference of float32 products.
+testing::Matcher<double> near(double value) {
+  return DoubleNear(value, 2e-5 * std::max(1e-3, std::abs(value)));
+}
+
+class AskTest : public testing::Test {
+ protected:
+  AskTest() {
+    options_.layers = 2;
+    options_.query_heads = 4;
+    options_.heads = 2;
+    options_.prompt_length = 72;
+    options_.generated = 5;
+    options_.question = 9;
+    options_.block = 16;
+    options_.clusters = 6;
+  }
+  const Trace& trace() {
+    if (trace_ == nullptr) {
+      test::write_synthetic_trace(folder_ / "trace.h5", options_);
+      trace_ = std::make_unique<Trace>(folder_ / "trace.h5");
+    }
+    return *trace_;
+  }
+  Replay run(const std::string& spec, int budget, std::vector<std::string> measures = {}) {
+    ReplayRequest request;
+    request.policy = parse_policy(spec);
+    request.budget = budget;
+    request.metrics = !measures.empty();
+    request.cheap = false;
+    request.measures = std::move(measures);
+    return replay(trace(), request, progress_);
+  }
+  AskedReplay ask_all(const Replay& replay, Asked asked) {
+    return ask(trace(), replay, asked, {}, progress_);
+  }
+  void expect_as_naive(const Replay& replay, Asked asked);
+
+  test::TemporaryFolder folder_;
+  test::SyntheticTraceOptions options_;
+  std::unique_ptr<Trace> trace_;
+  Progress progress_;
+};
+
+void AskTest::expect_as_naive(const Replay& replay, Asked asked) {
+  const AskedReplay fast = ask_all(replay, asked);
+  ASSERT_FALSE(fast.queries.empty());
+  std::vector<std::vector<naive::NaiveAsked>> layers;
+  std::vector<const naive::NaiveAsked*> all;
+  for (int layer = 0; layer < options_.layers; ++layer) {
+    const LayerStates states = load_layer_states(trace(), layer);
+    layers.push_back(naive::asked(states, trace().layer_model(layer), trace().attention(layer),
+                                  layer, replay, fast.queries));
+  }
+  std::size_t place = 0;
+  double worst = 0.0;
+  for (const auto& heads : layers) {
+    std::vector<const naive::NaiveAsked*> of_layer;
+    for (const naive::NaiveAsked& one : heads) {
+      SCOPED_TRACE(place);
+      const AskedHead& own = fast.heads[place++];
+      EXPECT_THAT(own.kept_attention, near(one.kept));
+      EXPECT_THAT(own.output_error, near(one.error / one.norm));
+      EXPECT_THAT(own.perturbation_l1, near(one.l1));
+      if (std::isnan(one.theta)) {
+        EXPECT_TRUE(std::isnan(own.bound_l1));
+      } else {
+        EXPECT_THAT(own.bound_l1, near(one.theta));
+        EXPECT_LE(own.perturbation_l1, own.bound_l1 * 1.00001 + 1e-6);
+      }
+      of_layer.push_back(&one);
+      all.push_back(&one);
+    }
+    const double error = naive::relative_change(of_layer);
+    EXPECT_THAT(fast.layer_errors[&heads - layers.data()], near(error));
+    worst = std::max(worst, error);
+  }
+  EXPECT_THAT(fast.worst_layer_error, near(worst));
+  EXPECT_THAT(fast.residual_change, near(naive::relative_change(all)));
+}
+
+TEST_F(AskTest, IsWhatPlainLoopsSay) {
+  for (const char* spec : {"keydiff", "h2o+recent(50%)", "snapkv(8)+adakv", "tova+caote"}) {
+    SCOPED_TRACE(spec);
+    const Replay replay = run(spec, 20);
+    for (const Asked asked : kAllAsked) expect_as_naive(replay, asked);
+  }
+}
+
+TEST_F(AskTest, MergedEntriesAreAskedAsTheCacheHoldsThem) {
+  for (const char* spec : {"keydiff+kvmerger(0.2,recent=0,heavy=0)", "tova+cam"}) {
+    SCOPED_TRACE(spec);
+    const Replay replay = run(spec, 20);
+    expect_as_naive(replay, Asked::answer);
+  }
+}
+
+TEST_F(AskTest, WindowsAndSinksOfLayersCount) {
+  options_.logsumexp = false;
+  options_.sliding_window = 30;
+  options_.layer_attributes = {{.attention_scale = 0.3, .sliding_window = 0},
+                               {.sink_logits = {0.5F, -1.0F, 2.0F, 0.0F}}};
+  const Replay replay = run("keydiff", 12);
+  for (const Asked asked : kAllAsked) expect_as_naive(replay, asked);
+}
+
+TEST_F(AskTest, AFullBudgetChangesNothing) {
+  const Replay replay = run("keydiff", 77);
+  for (const Asked asked : kAllAsked) {
+    const AskedReplay answer = ask_all(replay, asked);
+    for (const AskedHead& head : answer.heads) {
+      EXPECT_DOUBLE_EQ(head.kept_attention, 1.0);
+      EXPECT_EQ(head.output_error, 0.0);
+      EXPECT_EQ(head.perturbation_l1, 0.0);
+      EXPECT_EQ(head.bound_l1, 0.0);
+    }
+    EXPECT_EQ(answer.residual_change, 0.0);
+    EXPECT_EQ(answer.worst_layer_error, 0.0);
+  }
+}
+
+TEST_F(AskTest, QueriesAreThoseOfQuestionAnswerAndLaterTokens) {
+  const auto queries = [&](Asked asked) { return asked_queries(trace(), asked, 16); };
+  EXPECT_THAT(queries(Asked::question), ElementsAre(63, 64, 65, 66, 67, 68, 69, 70, 71));
+  EXPECT_THAT(queries(Asked::answer), ElementsAre(71, 72, 73, 74, 75));
+  EXPECT_EQ(queries(Asked::later).front(), 16);
+  EXPECT_EQ(queries(Asked::later).back(), 76);
+  EXPECT_EQ(queries(Asked::later).size(), 61U);
+  EXPECT_EQ(asked_first(trace().tokens(), trace().run()), Asked::answer);
+
+  TokenTable tokens;
+  RunInfo run;
+  run.prompt_length = 1000;
+  const std::vector<int> sample = asked_queries(tokens, run, Asked::later, 100);
+  EXPECT_EQ(sample.size(), static_cast<std::size_t>(kMostLater));
+  EXPECT_EQ(sample.back(), 999);
+  EXPECT_GE(sample.front(), 100);
+  EXPECT_THAT(asked_queries(tokens, run, Asked::answer, 100), IsEmpty());
+  EXPECT_EQ(asked_first(tokens, run), Asked::later);
+  // A segment "answer" of the prompt is the answer, whatever is generated after it.
+  tokens.segment_names = {"context", "answer"};
+  tokens.segment.assign(1000, 0);
+  tokens.segment[500] = tokens.segment[501] = 1;
+  run.generated = 5;
+  EXPECT_THAT(asked_queries(tokens, run, Asked::answer, 100), ElementsAre(499, 500));
+}
+
+TEST_F(AskTest, MeasuresOfACatalogueHaveTheValues) {
+  const std::vector<std::string> names = {"answer_residual_part", "answer_layer_error",
+                                          "answer_residual_change", "question_kept_attention"};
+  const Replay made = run("keydiff", 20, names);
+  const AskedReplay answer = ask_all(made, Asked::answer);
+  const AskedReplay question = ask_all(made, Asked::question);
+  Progress progress;
+  const Replay measured = measure_replay(trace(), run("keydiff", 20), {.measures = names}, progress);
+  double squares = 0.0;
+  for (std::size_t i = 0; i < made.heads.size(); ++i) {
+    for (const Replay* replay : {&made, &measured}) {
+      const HeadReplay& head = replay->heads[i];
+      const auto value = [&](const char* name) { return measure_of(require_measure(name), head); };
+      EXPECT_EQ(value("answer_residual_part"), answer.parts[i]);
+      EXPECT_EQ(value("answer_layer_error"),
+                answer.layer_errors[static_cast<std::size_t>(head.layer)]);
+      EXPECT_EQ(value("answer_residual_change"), answer.residual_change);
+      EXPECT_EQ(value("question_kept_attention"), question.heads[i].kept_attention);
+      EXPECT_TRUE(std::isnan(value("later_residual_change")));
+    }
+    squares += answer.parts[i];
+  }
+  // Heads are added before the norm: the whole is at most the sum of the parts.
+  EXPECT_LE(answer.residual_change, squares);
+  EXPECT_GT(answer.residual_change, 0.0);
+}
+
+TEST_F(AskTest, OfSomeHeadsTheWholeModelIsUnknown) {
+  Progress progress;
+  const Replay made = measure_replay(trace(), run("keydiff", 20),
+                                     {.measures = {"answer_output_error"}, .head = 1}, progress);
+  ASSERT_EQ(made.heads.size(), 2U);
+  const auto value = [&](const char* name) {
+    return measure_of(require_measure(name), made.heads[0]);
+  };
+  EXPECT_GT(value("answer_output_error"), 0.0);
+  EXPECT_TRUE(std::isnan(value("answer_layer_error")));
+  EXPECT_TRUE(std::isnan(value("answer_residual_change")));
+}
+
+TEST_F(AskTest, WithoutOutputWeightsOrAnAnswerItIsUnknown) {
+  options_.output_weight = false;
+  options_.value_out_norms = false;
+  options_.generated = 0;
+  const Replay replay = run("keydiff", 20);
+  const AskedReplay question = ask_all(replay, Asked::question);
+  EXPECT_GT(question.heads[0].output_error, 0.0);
+  EXPECT_TRUE(std::isnan(question.heads[0].perturbation_l1));
+  EXPECT_TRUE(std::isnan(question.residual_change));
+  const AskedReplay answer = ask_all(replay, Asked::answer);
+  EXPECT_THAT(answer.queries, IsEmpty());
+  EXPECT_TRUE(std::isnan(answer.heads[0].kept_attention));
+}
+
+}  // namespace
+}  // namespace kvloupe

@@ -1,0 +1,205 @@
+// How well a measure foretells an outcome: by hand, and against plain loops over all pairs.
+
+#include "analysis/study/foretell.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "analysis/error.h"
+#include "analysis/study/study_measures.h"
+
+namespace kvloupe {
+namespace {
+
+using testing::DoubleNear;
+using testing::HasSubstr;
+
+/// Results of a study as if read from a file: replays of traces and runs on the same prompts.
+class Made {
+ public:
+  Made(std::vector<std::string> measures, int policies, int budgets, int prompts)
+      : policies_(policies), budgets_(budgets), prompts_(prompts) {
+    table.measures = std::move(measures);
+    table.measures.emplace_back("answer_found");
+    for (const char* task : {kReplayTask, kAnswerTask}) {
+      for (int prompt = 0; prompt < prompts; ++prompt) {
+        for (int policy = 0; policy < policies; ++policy) {
+          for (int budget = 0; budget < budgets; ++budget) {
+            StudyResults::Item item;
+            item.number = static_cast<int>(table.items.size());
+            item.task = task;
+            char name[40];
+            std::snprintf(name, sizeof name,
+                          item.task == kReplayTask ? "traces/q-%05d.h5" : "answer q.jsonl#%d",
+                          prompt);
+            item.trace = name;
+            item.policy = "policy" + std::to_string(policy);
+            item.budget = std::to_string(10 * (budget + 1)) + "%";
+            item.block_word = "128";
+            item.state = "done";
+            table.items.push_back(item);
+          }
+        }
+      }
+    }
+    table.values.assign(table.measures.size(),
+                        std::vector<double>(table.items.size(), std::nan("")));
+    table.has_value.assign(table.measures.size(), std::vector<char>(table.items.size(), 0));
+    table.by_head.assign(table.measures.size(), 0);
+  }
+  void set(std::size_t measure, int policy, int budget, int prompt, double value) {
+    const bool replay = measure + 1 < table.measures.size();
+    const int half = static_cast<int>(table.items.size()) / 2;
+    const auto at = static_cast<std::size_t>((replay ? 0 : half) +
+                                             (prompt * policies_ + policy) * budgets_ + budget);
+    table.values[measure][at] = value;
+    table.has_value[measure][at] = 1;
+  }
+  StudyTable table;
+
+ private:
+  int policies_, budgets_, prompts_;
+};
+
+TEST(Foretell, NamesOfOnePromptAreEqual) {
+  EXPECT_EQ(prompt_key("traces/niah-00012.h5"), "niah-00012");
+  EXPECT_EQ(prompt_key("answer niah.jsonl#12"), "niah-00012");
+  EXPECT_EQ(prompt_key("drift prompts/notes.txt"), "notes");
+  EXPECT_EQ(prompt_key("notes.h5"), "notes");
+}
+
+TEST(Foretell, KnowsAMeasureThatSaysAllAndOneThatSaysTheOpposite) {
+  // Runs succeed where policy + budget + prompt is at least 3; less error is better.
+  Made made({"output_error", "retained_mass"}, 2, 2, 4);
+  for (int policy = 0; policy < 2; ++policy) {
+    for (int budget = 0; budget < 2; ++budget) {
+      for (int prompt = 0; prompt < 4; ++prompt) {
+        const int sum = policy + budget + prompt;
+        made.set(0, policy, budget, prompt, 10.0 - sum);
+        made.set(1, policy, budget, prompt, 10.0 - sum);
+        made.set(2, policy, budget, prompt, sum >= 3 ? 1.0 : 0.0);
+      }
+    }
+  }
+  const std::vector<Foretelling> rows = foretell(made.table, "answer_found");
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_EQ(rows[0].measure, "output_error");
+  EXPECT_EQ(rows[0].prompts, 4);
+  EXPECT_EQ(rows[0].settings_count, 4);
+  EXPECT_DOUBLE_EQ(rows[0].settings.value, 1.0);
+  EXPECT_DOUBLE_EQ(rows[0].pairs.value, 1.0);
+  EXPECT_DOUBLE_EQ(rows[0].pairs_of_prompt.value, 1.0);
+  EXPECT_DOUBLE_EQ(rows[0].pairs_of_setting.value, 1.0);
+  EXPECT_EQ(rows[1].measure, "retained_mass");
+  EXPECT_DOUBLE_EQ(rows[1].settings.value, -1.0);
+  EXPECT_DOUBLE_EQ(rows[1].pairs.value, 0.0);
+  EXPECT_THAT(foretell_markdown(rows, "answer_found"),
+              HasSubstr("| `output_error` | 1.00 ["));
+}
+
+/// Of all pairs of these runs with different outcomes.
+double share_of_pairs(const std::vector<std::pair<double, double>>& runs) {
+  double agree = 0.0, all = 0.0;
+  for (std::size_t a = 0; a < runs.size(); ++a) {
+    for (std::size_t b = 0; b < runs.size(); ++b) {
+      if (!(runs[a].second > runs[b].second)) continue;
+      all += 1.0;
+      agree += runs[a].first > runs[b].first ? 1.0 : runs[a].first == runs[b].first ? 0.5 : 0.0;
+    }
+  }
+  return agree / all;
+}
+
+TEST(Foretell, SharesAreThoseOfAllPairs) {
+  std::mt19937 random(7);
+  const int policies = 3, budgets = 2, prompts = 15;
+  Made made({"retained_mass"}, policies, budgets, prompts);
+  std::vector<std::pair<double, double>> all;
+  std::vector<std::vector<std::pair<double, double>>> settings(6), by_prompt(15);
+  for (int policy = 0; policy < policies; ++policy) {
+    for (int budget = 0; budget < budgets; ++budget) {
+      for (int prompt = 0; prompt < prompts; ++prompt) {
+        const double measure = static_cast<double>(random() % 8);
+        const double outcome = static_cast<double>(random() % 3) / 2.0;
+        made.set(0, policy, budget, prompt, measure);
+        made.set(1, policy, budget, prompt, outcome);
+        all.emplace_back(measure, outcome);
+        settings[static_cast<std::size_t>(policy * budgets + budget)].emplace_back(measure,
+                                                                                   outcome);
+        by_prompt[static_cast<std::size_t>(prompt)].emplace_back(measure, outcome);
+      }
+    }
+  }
+  const Foretelling row = foretell(made.table, "answer_found").at(0);
+  EXPECT_THAT(row.pairs.value, DoubleNear(share_of_pairs(all), 1e-12));
+  EXPECT_LE(row.pairs.low, row.pairs.value);
+  EXPECT_GE(row.pairs.high, row.pairs.value);
+  EXPECT_LT(row.pairs.low, 0.5);  // chance
+  EXPECT_GT(row.pairs.high, 0.5);
+  // Pairs of every setting, added.
+  const auto added = [](const auto& groups) {
+    double agree = 0.0, count = 0.0;
+    for (const auto& runs : groups) {
+      double pairs = 0.0;
+      for (const auto& a : runs) {
+        for (const auto& b : runs) pairs += a.second > b.second ? 1.0 : 0.0;
+      }
+      if (pairs > 0.0) agree += share_of_pairs(runs) * pairs;
+      count += pairs;
+    }
+    return agree / count;
+  };
+  EXPECT_THAT(row.pairs_of_setting.value, DoubleNear(added(settings), 1e-12));
+  EXPECT_THAT(row.pairs_of_prompt.value, DoubleNear(added(by_prompt), 1e-12));
+}
+
+TEST(Foretell, PromptsThatTheFullCacheFailsAreLeftOut) {
+  Made made({"retained_mass"}, 2, 1, 3);
+  for (int policy = 0; policy < 2; ++policy) {
+    for (int prompt = 0; prompt < 3; ++prompt) {
+      made.set(0, policy, 0, prompt, policy);
+      made.set(1, policy, 0, prompt, prompt == 1 ? 0.0 : policy);
+    }
+  }
+  for (int prompt = 0; prompt < 3; ++prompt) {
+    StudyResults::Item full = made.table.items[made.table.items.size() / 2];
+    full.number = static_cast<int>(made.table.items.size());
+    full.trace = "answer q.jsonl#" + std::to_string(prompt);
+    full.policy = full.budget = kFullCache;
+    made.table.items.push_back(full);
+    for (std::size_t m = 0; m < 2; ++m) {
+      made.table.values[m].push_back(prompt == 1 ? 0.0 : 1.0);
+      made.table.has_value[m].push_back(m == 1 ? 1 : 0);
+    }
+  }
+  const Foretelling row = foretell(made.table, "answer_found").at(0);
+  EXPECT_EQ(row.prompts, 2);
+  EXPECT_EQ(row.failed_prompts, 1);
+}
+
+TEST(Foretell, PromptsWithoutBothAreLeftOutAndNothingToCompareIsOneLine) {
+  Made made({"retained_mass"}, 2, 1, 3);
+  for (int policy = 0; policy < 2; ++policy) {
+    for (int prompt = 0; prompt < 3; ++prompt) {
+      made.set(0, policy, 0, prompt, policy);
+      if (prompt < 2) made.set(1, policy, 0, prompt, policy);
+    }
+  }
+  EXPECT_EQ(foretell(made.table, "answer_found").at(0).prompts, 2);
+  try {
+    foretell(made.table, "needle_found");
+    FAIL();
+  } catch (const UsageError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("answer_found"));
+  }
+  for (StudyResults::Item& item : made.table.items) {
+    if (item.task == kReplayTask) item.trace = "another.h5";
+  }
+  EXPECT_THROW(foretell(made.table, "answer_found"), UsageError);
+}
+
+}  // namespace
+}  // namespace kvloupe

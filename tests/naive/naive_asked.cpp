@@ -1,0 +1,176 @@
+#include "tests/naive/naive_asked.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "analysis/policy/spec.h"
+#include "tests/naive/naive_replay.h"
+
+namespace kvloupe::naive {
+
+namespace {
+using Row = std::vector<double>;
+
+/// An entry of a cache.
+struct Entry {
+  Row key, value;
+  double log_size = 0.0;
+};
+
+Row row_of(const Matrix& matrix, int token) {
+  Row row;
+  for (int c = 0; c < matrix.cols(); ++c) row.push_back(matrix(token, c));
+  return row;
+}
+
+/// Softmax attention of one query over entries, and its output.
+struct Attended {
+  std::map<int, double> attention;
+  Row output;
+};
+
+Attended attend(const Row& query, const std::map<int, Entry>& entries, const LogitRule& rule,
+                bool sink) {
+  Attended result;
+  double sum = sink ? std::exp(rule.sink) : 0.0;
+  for (const auto& [token, entry] : entries) {
+    double product = 0.0;
+    for (std::size_t c = 0; c < query.size(); ++c) product += query[c] * entry.key[c];
+    sum += result.attention[token] = std::exp(rule.logit(product) + entry.log_size);
+  }
+  result.output.assign(query.size(), 0.0);
+  for (const auto& [token, entry] : entries) {
+    const double weight = result.attention[token] /= sum;
+    for (std::size_t c = 0; c < query.size(); ++c) result.output[c] += weight * entry.value[c];
+  }
+  return result;
+}
+
+double norm_l1(const Row& value, const OutputWeight& weight) {
+  double norm = 0.0;
+  for (Eigen::Index column = 0; column < weight.cols(); ++column) {
+    double sum = 0.0;
+    for (std::size_t c = 0; c < value.size(); ++c) {
+      sum += value[c] * static_cast<double>(weight(static_cast<Eigen::Index>(c), column));
+    }
+    norm += std::abs(sum);
+  }
+  return norm;
+}
+}  // namespace
+
+std::vector<NaiveAsked> asked(const LayerStates& states, const ModelInfo& model,
+                              const LayerAttention& attention, int layer, const Replay& fast,
+                              const std::vector<int>& queries) {
+  NaiveReplay replay(states, model, attention, layer, parse_policy(fast.policy), fast.budget);
+  const int heads = model.num_kv_heads;
+  const int group = model.num_heads / heads;
+  std::vector<NaiveAsked> result(static_cast<std::size_t>(heads));
+  for (NaiveAsked& one : result) {
+    one.output.assign(queries.size(), Row(static_cast<std::size_t>(model.hidden_size), 0.0));
+    one.change = one.output;
+  }
+  std::vector<std::map<int, Entry>> caches(static_cast<std::size_t>(heads));
+  std::vector<bool> merged(static_cast<std::size_t>(heads), false);
+  const double rows = static_cast<double>(queries.size()) * group;
+  for (std::size_t step = 0; step < fast.blocks.size(); ++step) {
+    const Block block = fast.blocks[step];
+    for (int head = 0; head < heads; ++head) {
+      const auto h = static_cast<std::size_t>(head);
+      for (int token = block.first; token < block.end; ++token) {
+        caches[h][token] = {row_of(states.keys[h], token), row_of(states.values[h], token)};
+      }
+      for (std::size_t at = 0; at < queries.size(); ++at) {
+        const int query = queries[at];
+        if (query < block.first || query >= block.end) continue;
+        std::map<int, Entry> all, found;
+        for (int token = 0; token <= query; ++token) {
+          if (model.sliding_window > 0 && query - token >= model.sliding_window) continue;
+          all[token] = {row_of(states.keys[h], token), row_of(states.values[h], token)};
+          if (caches[h].count(token) > 0) found[token] = caches[h][token];
+        }
+        for (int i = 0; i < group; ++i) {
+          const int query_head = head * group + i;
+          const auto q = static_cast<std::size_t>(query_head);
+          const LogitRule rule = attention.of(query_head);
+          const bool sink = !attention.sink_logits.empty();
+          const Row asks = row_of(states.queries[q], query);
+          const Attended full = attend(asks, all, rule, sink);
+          const Attended cut = attend(asks, found, rule, sink);
+          double kept = sink ? 1.0 : 0.0;
+          if (sink) {
+            for (const auto& [token, weight] : full.attention) kept -= weight;
+          }
+          for (const auto& [token, weight] : full.attention) {
+            if (found.count(token) > 0) kept += weight;
+          }
+          result[h].kept += kept / rows;
+          Row moved;
+          for (std::size_t c = 0; c < full.output.size(); ++c) {
+            moved.push_back(cut.output[c] - full.output[c]);
+            result[h].error += moved[c] * moved[c];
+            result[h].norm += full.output[c] * full.output[c];
+          }
+          double all_norms = 0.0, kept_norms = 0.0;
+          for (const auto& [token, weight] : full.attention) {
+            const double norm = weight * norm_l1(all[token].value, states.output_weights[q]);
+            all_norms += norm;
+            if (found.count(token) > 0) kept_norms += norm;
+          }
+          // θ = C − (2 − 1/S) Σ over kept.
+          result[h].theta += merged[h] ? std::nan("")
+                                       : (all_norms - (2.0 - 1.0 / kept) * kept_norms) / rows;
+          for (int column = 0; column < model.hidden_size; ++column) {
+            double was = 0.0, changed = 0.0;
+            for (int c = 0; c < model.head_dim; ++c) {
+              const auto w = static_cast<double>(states.output_weights[q](c, column));
+              was += full.output[static_cast<std::size_t>(c)] * w;
+              changed += moved[static_cast<std::size_t>(c)] * w;
+            }
+            result[h].l1 += std::abs(changed) / rows;
+            result[h].output[at][static_cast<std::size_t>(column)] += was;
+            result[h].change[at][static_cast<std::size_t>(column)] += changed;
+          }
+        }
+      }
+    }
+    const std::vector<HeadStep> decided = replay.step(block);
+    for (int head = 0; head < heads; ++head) {
+      const auto h = static_cast<std::size_t>(head);
+      const HeadReplay& own = *fast.find(layer, head);
+      const std::vector<std::int32_t> kept = fast.retained_at(own, static_cast<int>(step));
+      const std::set<int> retained(kept.begin(), kept.end());
+      if (retained != decided[h].retained) replay.adopt(head, retained);
+      for (const NaiveMerge& merge : decided[h].merges) {
+        Entry& into = caches[h][merge.into];
+        if (merge.key_too) into.key = merge.key;
+        into.value = merge.value;
+        if (merge.key_too) into.log_size = merge.log_size;
+        merged[h] = true;
+      }
+      std::erase_if(caches[h], [&](const auto& one) { return retained.count(one.first) == 0; });
+    }
+  }
+  return result;
+}
+
+double relative_change(const std::vector<const NaiveAsked*>& parts) {
+  double changed = 0.0, whole = 0.0;
+  const NaiveAsked& first = *parts.front();
+  for (std::size_t q = 0; q < first.output.size(); ++q) {
+    for (std::size_t column = 0; column < first.output[q].size(); ++column) {
+      double change = 0.0, output = 0.0;
+      for (const NaiveAsked* part : parts) {
+        change += part->change[q][column];
+        output += part->output[q][column];
+      }
+      changed += change * change;
+      whole += output * output;
+    }
+  }
+  return std::sqrt(changed / whole);
+}
+
+}  // namespace kvloupe::naive
