@@ -105,7 +105,12 @@ RescueResults rescue_results(const Json& json) {
     const HeadIndex at{index(head, "layer"), index(head, "head")};
     if (at.layer >= all.layers() || at.head >= all.heads())
       throw Wrong("predicts a head that the model does not have");
-    all.predicted[all.index(at)] = results::optional_number(head, "loss", 0.0, kAnyNumber);
+    all.predicted[all.index(at)] =
+        head.contains("blame") ? results::optional_number(head, "blame", -kAnyNumber, kAnyNumber)
+                               : results::optional_number(head, "loss", 0.0, kAnyNumber);
+  }
+  if (const std::string by = results::optional_word(predicted, "by"); !by.empty()) {
+    all.predicted_by = by;
   }
   all.rank_correlation = results::optional_number(predicted, "rank_correlation", -1.0, 1.0);
   return all;

@@ -38,8 +38,10 @@ struct RescueResults {
   bool policy_right = false;
   RescueSide keep;  // beside the policy
   RescueSide drop;  // from the full cache
-  /// [L · Hk] what `kvloupe follow` predicts: attention read × share lost; NaN where nothing reads.
+  /// [L · Hk] what `kvloupe follow` blames a head with (FollowedHead::blame); NaN where it is not
+  /// known. Results of earlier versions have attention read × share lost.
   std::vector<double> predicted;
+  std::string predicted_by = "loss";  // blame_name()
   double rank_correlation = 0.0;  // of it with the log-probability when kept in that head; or NaN
 
   int layers() const { return static_cast<int>(keep.layers.size()); }

@@ -82,7 +82,7 @@ struct Sum {
 };
 
 struct Sums {
-  Sum question, answer, later, read;
+  Sum question, answer, later;
 };
 
 /// Of the sequence, the same for all heads.
@@ -90,6 +90,7 @@ struct Reading {
   const Trace& trace;
   const ReadsRequest& request;
   RoleTokens roles;
+  std::vector<char> answers = {};  // [T] whether the query writes the answer
 };
 
 /// Adds the attention of one query head's later queries to the followed tokens.
@@ -115,10 +116,8 @@ void add_reads(const Reading& what, int layer, int query_head, const MatrixView&
       attention = std::min(attention, 1.0);  // the log-sum-exp is rounded on its own way
       sums.later.add(attention);
       const bool asks = what.roles.question.contains(query);
-      const bool answers = query >= what.roles.prompt_length;
       if (asks) sums.question.add(attention);
-      if (answers) sums.answer.add(attention);
-      if (asks || answers) sums.read.add(attention);
+      if (what.answers[static_cast<std::size_t>(query)] != 0) sums.answer.add(attention);
     }
   }
 }
@@ -149,7 +148,9 @@ TokenReads reads_of_head(const Reading& what, const LayerStates& states, int lay
   reads.question = sums.question.mean();
   reads.answer = sums.answer.mean();
   reads.later = sums.later.mean();
-  reads.read = sums.read.count > 0 ? sums.read.mean() : reads.later;
+  reads.read = sums.answer.count > 0     ? reads.answer
+               : sums.question.count > 0 ? reads.question
+                                         : reads.later;
   return reads;
 }
 }  // namespace
@@ -159,7 +160,11 @@ std::vector<TokenReads> token_reads(
     const std::function<void(const std::vector<TokenReads>&)>& on_layer) {
   check_tokens(request.tokens, trace.length());
   const ModelInfo& model = trace.model();
-  const Reading what{trace, request, role_tokens(trace.tokens(), trace.run())};
+  Reading what{trace, request, role_tokens(trace.tokens(), trace.run())};
+  what.answers.assign(static_cast<std::size_t>(trace.length()), 0);
+  for (const int query : asked_queries(trace, Asked::answer, 0)) {
+    what.answers[static_cast<std::size_t>(query)] = 1;
+  }
   StateParts parts = StateParts::keys_only();
   parts.queries = parts.logsumexp = true;
   std::vector<std::vector<TokenReads>> layers(static_cast<std::size_t>(model.num_layers));
@@ -212,8 +217,19 @@ TokenFate token_fate(const Replay& replay, const HeadReplay& head, const std::ve
   return fate;
 }
 
+const char* blame_name(const std::vector<FollowedHead>& heads) {
+  const auto known = [&](double RestoredHead::*number) {
+    return std::any_of(heads.begin(), heads.end(), [&](const FollowedHead& head) {
+      return std::isfinite(head.restored.*number);
+    });
+  };
+  if (known(&RestoredHead::effect)) return "logit";
+  return known(&RestoredHead::change) ? "change" : "loss";
+}
+
 std::vector<FollowedHead> follow(const Replay& replay, const std::vector<TokenReads>& reads,
-                                 const std::vector<int>& tokens) {
+                                 const std::vector<int>& tokens,
+                                 const std::vector<RestoredHead>& restored) {
   std::vector<FollowedHead> heads;
   for (const HeadReplay& head : replay.heads) {
     const auto found = std::find_if(reads.begin(), reads.end(), [&](const TokenReads& one) {
@@ -221,15 +237,24 @@ std::vector<FollowedHead> follow(const Replay& replay, const std::vector<TokenRe
     });
     if (found == reads.end()) throw std::invalid_argument("follow: reads of a head are missing");
     FollowedHead one{*found, token_fate(replay, head, tokens), {}, 0.0};
+    for (const RestoredHead& back : restored) {
+      if (back.layer == head.layer && back.head == head.head) one.restored = back;
+    }
     for (const TokenLoss& loss : head.losses) {
       if (std::binary_search(tokens.begin(), tokens.end(), loss.token)) one.losses.push_back(loss);
     }
     one.loss = one.reads.read * (1.0 - one.fate.kept);
     heads.push_back(std::move(one));
   }
+  const std::string_view by = blame_name(heads);
+  for (FollowedHead& head : heads) {
+    head.blame = by == "logit"    ? head.restored.effect
+                 : by == "change" ? head.restored.change
+                                  : head.loss;
+  }
   std::stable_sort(heads.begin(), heads.end(), [](const FollowedHead& a, const FollowedHead& b) {
-    if (std::isnan(a.loss) || std::isnan(b.loss)) return !std::isnan(a.loss) && std::isnan(b.loss);
-    return a.loss > b.loss;
+    const bool known = !std::isnan(a.blame), other = !std::isnan(b.blame);
+    return known != other ? known : known && a.blame > b.blame;
   });
   return heads;
 }

@@ -11,6 +11,7 @@
 #include "analysis/metric/head_roles.h"
 #include "analysis/progress.h"
 #include "analysis/record/records.h"
+#include "analysis/replay/restore.h"
 #include "analysis/trace/trace.h"
 
 namespace kvloupe {
@@ -32,10 +33,10 @@ struct TokenReads {
   int layer = 0;
   int head = 0;
   double question = kUnknown;  // queries of the segment "question"
-  double answer = kUnknown;    // queries of generated tokens
+  double answer = kUnknown;    // queries that write the answer (trace/asked_queries.h)
   double later = kUnknown;     // all queries after the last followed token
-  /// What the head's loss is weighted by: the mean over the queries of question and answer
-  /// together; where the trace has neither, over all later queries.
+  /// What the head's loss is weighted by: the answer's; where the trace has no answer, the
+  /// question's; where it has neither, that of all later queries.
   double read = kUnknown;
   std::vector<HeadRoles> roles;  // [G]; empty unless asked for
 };
@@ -77,11 +78,19 @@ struct FollowedHead {
   std::vector<TokenLoss> losses;
   /// reads.read × (1 − fate.kept): the attention that the full cache gives to what is gone.
   double loss = 0.0;
+  /// What the head would add if the lost tokens were back; unknown unless it was asked for.
+  RestoredHead restored = {};
+  /// The number that blames the head: the logit that comes back, where that is known; else how far
+  /// the residual stream would move; else the loss. Of all heads the same one.
+  double blame = 0.0;
 };
+/// Which number blames: "logit", "change" or "loss".
+const char* blame_name(const std::vector<FollowedHead>& heads);
 
-/// Every head of the replay beside its reads, by falling loss (unknown losses last; of equals the
-/// earlier layer, then head). `reads` must have the replay's heads.
+/// Every head of the replay beside its reads, by falling blame (unknown ones last; of equals the
+/// earlier layer, then head). `reads` must have the replay's heads; `restored` too, or be empty.
 std::vector<FollowedHead> follow(const Replay& replay, const std::vector<TokenReads>& reads,
-                                 const std::vector<int>& tokens);
+                                 const std::vector<int>& tokens,
+                                 const std::vector<RestoredHead>& restored = {});
 
 }  // namespace kvloupe

@@ -49,6 +49,9 @@ Json to_json(const FollowedHead& head, int group) {
                {"first_loss", step(head.fate.first_loss)},
                {"last_loss", step(head.fate.last_loss)},
                {"loss", number(head.loss)},
+               {"restored_change", number(head.restored.change)},
+               {"restored_logit", number(head.restored.effect)},
+               {"blame", number(head.blame)},
                {"share", Json::array()},
                {"losses", Json::array()}};
   for (const double share : head.fate.share) line["share"].push_back(number(share));
@@ -70,6 +73,7 @@ std::string follow_json(const Trace& trace, const std::string& name, const Repla
                         const std::vector<int>& tokens, const std::vector<FollowedHead>& heads) {
   const int after = tokens.back() + 1;
   const TokenRange question = segment_range(trace.tokens(), "question");
+  const TokenRange answer = answer_tokens(trace.tokens(), trace.run());
   Json about = {{"trace", name},         {"policy", replay.policy}, {"budget", replay.budget},
                 {"block", replay.block}, {"notes", replay.notes},   {"tokens", tokens}};
   if (!trace.tokens().text.empty()) {
@@ -78,9 +82,10 @@ std::string follow_json(const Trace& trace, const std::string& name, const Repla
       text.push_back(trace.tokens().text[static_cast<std::size_t>(token)]);
     }
   }
+  about["blame"] = blame_name(heads);
   about["queries"] = {
       {"question", queries(std::max(question.first, after), question.end)},
-      {"answer", queries(std::max(trace.run().prompt_length, after), trace.length())}};
+      {"answer", queries(std::max(answer.first - 1, after), answer.end - 1)}};
   std::string text = one_line(about);
   text.back() = ',';  // the heads come before the closing brace
   text += "\"heads\":[\n";

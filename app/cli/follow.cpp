@@ -100,16 +100,21 @@ void write_table(const Trace& trace, const Options& options, const Replay& repla
   out.write(
       "attention that queries of the question, of the answer and all later ones give to these "
       "tokens "
-      "with the full cache; loss = attention read x share lost\n");
-  out.write(fmt::format("{:>5} {:>5} {:>9} {:>9} {:>9} {:>6} {:>9} {:>11} {:>7}  {}\n", "layer",
-                        "head", "question", "answer", "later", "kept", "lost at", "rank", "loss",
-                        "roles"));
+      "with the full cache; loss = attention read x share lost; change, logit: what the head would "
+      "add to the residual stream, and to the next token's logit, if the lost tokens were back\n");
+  out.write(fmt::format("{:>5} {:>5} {:>9} {:>9} {:>9} {:>6} {:>9} {:>11} {:>7} {:>8} {:>8}  {}\n",
+                        "layer", "head", "question", "answer", "later", "kept", "lost at", "rank",
+                        "loss", "change", "logit", "roles"));
+  const auto number = [](double value) {
+    return std::isfinite(value) ? fmt::format("{:.3g}", value) : std::string("-");
+  };
   for (const FollowedHead& head : heads) {
-    out.write(fmt::format("{:>5} {:>5} {:>9} {:>9} {:>9} {:>6} {:>9} {:>11} {:>7}  {}\n",
+    out.write(fmt::format("{:>5} {:>5} {:>9} {:>9} {:>9} {:>6} {:>9} {:>11} {:>7} {:>8} {:>8}  {}\n",
                           head.reads.layer, head.reads.head, share_text(head.reads.question),
                           share_text(head.reads.answer), share_text(head.reads.later),
                           share_text(head.fate.kept), steps_text(head.fate), rank_text(head),
-                          share_text(head.loss), roles_text(head.reads)));
+                          share_text(head.loss), number(head.restored.change),
+                          number(head.restored.effect), roles_text(head.reads)));
   }
 }
 
@@ -135,7 +140,11 @@ int run(const Options& options) {
   Progress progress;
   const std::vector<TokenReads> read = token_reads(trace, reads, progress);
   const Replay result = replay(trace, request, progress);
-  const std::vector<FollowedHead> heads = follow(result, read, request.followed);
+  AskOptions asking;
+  asking.states = &states;
+  const std::vector<FollowedHead> heads =
+      follow(result, read, request.followed,
+             restored_heads(trace, result, request.followed, asking, progress));
   if (options.json.empty()) {
     write_table(trace, options, result, request.followed, heads, out);
   } else {

@@ -113,11 +113,11 @@ std::string Finding::text() const {
 
 Finding finding(const FindingSource& source) {
   std::vector<const FollowedHead*> readers;
-  bool of_question = false;
+  bool of_question = false, of_answer = false;
   for (const FollowedHead& head : source.heads) {
     if (std::isfinite(head.reads.read) && head.reads.read >= kLeastRead) readers.push_back(&head);
-    of_question =
-        of_question || std::isfinite(head.reads.question) || std::isfinite(head.reads.answer);
+    of_question = of_question || std::isfinite(head.reads.question);
+    of_answer = of_answer || std::isfinite(head.reads.answer);
   }
   std::stable_sort(readers.begin(), readers.end(),
                    [](const auto* a, const auto* b) { return a->reads.read > b->reads.read; });
@@ -125,7 +125,9 @@ Finding finding(const FindingSource& source) {
 
   Finding result;
   const std::string what = tokens_in_words(source.tokens);
-  const std::string whose = of_question ? "the question and the answer" : "later tokens";
+  const std::string whose = of_answer     ? "the answer"
+                            : of_question ? "the question"
+                                          : "later tokens";
   if (readers.empty()) {
     result.readers =
         fmt::format("With the full cache no head gives {} more than {} of the attention of {}.",

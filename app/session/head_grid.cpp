@@ -78,7 +78,7 @@ const std::vector<GridMetric>& grid_metrics() {
     list.push_back(
         {kFollowedMetric,
          "Share of the followed tokens that are still in the head's cache after the step. "
-         "A dot: how much of the question's and the answer's attention reads them with "
+         "A dot: how much of the answer's attention (else the question's) reads them with "
          "the full cache. A large dot on a dark cell is a head that reads what it lost."});
     list.push_back({"overlap A, B",
                     "Share of the tokens kept by either policy that both keep (Jaccard).",

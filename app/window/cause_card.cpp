@@ -53,7 +53,7 @@ std::string model_folder(const Evaluation& evaluation, const KnownModels& known,
                   " is not known: capture a trace with that model once (Ctrl N), then click again");
 }
 
-/// The head that gives the needle most of the question's and the answer's attention.
+/// The head that gives the needle most of the answer's attention, or the question's.
 HeadIndex first_reader(const Trace& trace, figure::ReplayService& replays, Progress& progress) {
   HeadIndex most;
   double share = -1.0;

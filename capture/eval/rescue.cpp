@@ -271,6 +271,7 @@ class Rescue {
       run.prompt_length = length_;
       context_ = question_begin(table, run);
       prompt_ = request_.prompt ? request_.prompt->string() : request_.sequence_name;
+      sequence_ = input.tokens;
     }
     std::erase_if(tokens_, [&](int token) { return token >= length_; });
     if (tokens_.empty())
@@ -510,8 +511,9 @@ class Rescue {
       made.emplace(request_.output);
       CaptureRequest wanted;
       wanted.model = request_.model;
-      wanted.prompt = request_.prompt;
-      wanted.tokens = request_.sequence;
+      // The expected answer follows the prompt, so that the queries that write it can be asked.
+      wanted.tokens = sequence_;
+      for (const std::int32_t id : expected_) wanted.tokens->add(id, "answer");
       wanted.target = made->name();
       wanted.block = request_.block;
       wanted.dtype = request_.dtype;
@@ -535,17 +537,23 @@ class Rescue {
     replayed.metrics = false;
     Progress own(progress_, 0);
     const std::vector<TokenReads> read = token_reads(*trace, reads, own);
-    const std::vector<FollowedHead> heads = follow(replay(*trace, replayed, own), read, tokens_);
+    const Replay made_replay = replay(*trace, replayed, own);
+    const std::vector<FollowedHead> heads =
+        follow(made_replay, read, tokens_, restored_heads(*trace, made_replay, tokens_, {}, own));
     Json& predicted = results["predicted"];
+    predicted["by"] = blame_name(heads);
     predicted["heads"] = Json::array();
     std::vector<double> losses, gains;
     for (const FollowedHead& head : heads) {
-      const bool known = std::isfinite(head.loss);
+      const auto number = [](double value) { return std::isfinite(value) ? Json(value) : Json(); };
       predicted["heads"].push_back({{"layer", head.reads.layer},
                                     {"head", head.reads.head},
-                                    {"loss", known ? Json(head.loss) : Json()}});
-      if (!known) continue;
-      losses.push_back(head.loss);
+                                    {"loss", number(head.loss)},
+                                    {"change", number(head.restored.change)},
+                                    {"logit", number(head.restored.effect)},
+                                    {"blame", number(head.blame)}});
+      if (!std::isfinite(head.blame)) continue;
+      losses.push_back(head.blame);
       gains.push_back(outcome(kept({{head.reads.layer, head.reads.head}})).logprob);
     }
     const double rho = losses.size() > 1 ? spearman(losses, gains) : HeadRoles::kUnknown;
@@ -560,6 +568,7 @@ class Rescue {
   std::vector<std::int32_t> ids_, expected_;
   std::vector<int> tokens_;
   std::string prompt_;
+  TokenSequence sequence_;  // the prompt; of a trace, empty
   int length_ = 0, budget_ = 0;
   int context_ = 0;                   // tokens before the question
   std::optional<ProbeInfo> probe_;    // of a policy that reads the context a second time

@@ -298,7 +298,7 @@ TEST_F(ModelFigures, ARescueShowsEveryHeadAndNamesTheSmallestSets) {
   EXPECT_THAT(made.figure->caption(),
               HasSubstr("Rank correlation of a with the log-probability in b: 1.00"));
   EXPECT_THAT(made.figure->value_text({.layer = 2, .head = 0}), HasSubstr("kept +2 nats (right)"));
-  // The heads are listed by what is predicted of them, the one of which nothing is known last.
+  // The heads are listed by what the model gains where they keep the tokens.
   TextMetrics fonts;
   std::vector<std::string> names;
   for (const Item& item : page_of(find_figure("rescue"), made, {}, fonts).items) {

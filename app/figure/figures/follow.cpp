@@ -74,14 +74,15 @@ class Follow final : public Figure {
 
   void write_csv(CsvWriter& csv) const override {
     csv.row({"policy", "layer", "head", "read_question", "read_answer", "read_later", "read",
-             "share_at_step", "kept", "first_loss", "last_loss", "loss"});
+             "share_at_step", "kept", "first_loss", "last_loss", "loss", "restored_change",
+             "restored_logit"});
     for (const Followed& one : policies) {
       for (const FollowedHead& head : one.heads) {
         csv.row({std::string_view(one.policy), static_cast<long>(head.reads.layer),
                  static_cast<long>(head.reads.head), head.reads.question, head.reads.answer,
                  head.reads.later, head.reads.read, share_of(head), head.fate.kept,
                  static_cast<long>(head.fate.first_loss), static_cast<long>(head.fate.last_loss),
-                 head.loss});
+                 head.loss, head.restored.change, head.restored.effect});
       }
     }
   }
@@ -105,9 +106,9 @@ class Follow final : public Figure {
   std::string caption() const override {
     std::string text = fmt::format(
         "{} in every head after step {}: colour, the share still in the cache; dots, the attention "
-        "that the question and the answer give to these tokens with the full cache (mean over "
-        "their "
-        "queries and the head's query heads; without a question, all later queries)",
+        "that the queries of the answer give to these tokens with the full cache (mean over them "
+        "and the head's query heads; without an answer the question's, without both all later "
+        "ones)",
         what, step);
     for (std::size_t p = 0; p < policies.size(); ++p) {
       text += fmt::format("{} {}, {}", p == 0 ? "." : ";", static_cast<char>('a' + p),
@@ -263,7 +264,12 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   for (const auto& replay : {input.policy_a, input.policy_b}) {
     if (!replay) continue;
     figure->steps = static_cast<int>(replay->blocks.size());
-    figure->policies.push_back({replay->policy, follow(*replay, *reads, tokens)});
+    AskOptions asking;
+    asking.states = &input.replays->states();
+    Progress part(progress, 0);
+    figure->policies.push_back(
+        {replay->policy, follow(*replay, *reads, tokens,
+                                restored_heads(trace, *replay, tokens, asking, part))});
   }
   const std::vector<FollowedHead>& heads = figure->policies.front().heads;
   std::vector<std::size_t> order(heads.size());
@@ -286,9 +292,8 @@ FigureInfo follow_figure() {
   info.title = "Follow tokens";
   info.tooltip =
       "What became of the followed tokens in every head: the share still in the cache after the "
-      "step, and as a dot how much of the question's and the answer's attention reads them with "
-      "the "
-      "full cache. A large dot on a dark cell is a head that reads what it lost";
+      "step, and as a dot how much of the answer's attention (else the question's) reads them with "
+      "the full cache. A large dot on a dark cell is a head that reads what it lost";
   info.topic = Topic::kept;
   info.limits = true;
   info.needs.step = true;

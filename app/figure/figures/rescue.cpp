@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <span>
 
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/of_evaluation.h"
@@ -72,7 +73,8 @@ class Rescue final : public Figure {
         [&](std::size_t i) { return !results.drop.heads[i].right; });
     add_rule(scene, style, axes[1], results.keep.all.gain);
     add_rule(scene, style, axes[2], results.drop.all.gain);
-    for (const Axes& at : axes) {
+    add_scatter(scene, style, axes[3]);
+    for (const Axes& at : std::span(axes).first(3)) {
       for (std::size_t row = 0; row < rows.size(); ++row) {
         const RescueEffect& head = results.keep.heads[rows[row]];
         Target target;
@@ -121,11 +123,12 @@ class Rescue final : public Figure {
         r.tokens.size(), r.tokens.size() == 1 ? "" : "s", printable(r.expected),
         model.empty() ? "" : " of " + model, r.policy, r.budget, printable(r.full_says),
         r.full_logprob, printable(r.policy_says), r.policy_logprob);
-    text +=
-        "a, attention to these tokens × share lost, from a replay; b, gain in the answer's "
+    text += fmt::format(
+        "a, {}, from a replay; b, gain in the answer's "
         "log-probability when the running model with the policy keeps them in that head alone "
         "(filled: the answer is right); c, its change when the full cache drops them in that head "
-        "alone (filled: wrong). Dashed: in all heads at once. ";
+        "alone (filled: wrong). Dashed: in all heads at once; d, a against b, every head (filled: of the set). ",
+        predicted_words());
     const auto set = [&](const RescueSide& side, const char* does) {
       if (!side.smallest) return;
       text += fmt::format(
@@ -149,6 +152,37 @@ class Rescue final : public Figure {
   }
 
  private:
+  /// What a replay blames a head with.
+  const char* predicted_words() const {
+    if (results.predicted_by == "logit")
+      return "by how much the head would raise the expected tokens' logits if it had these tokens back";
+    if (results.predicted_by == "change")
+      return "how far the head would move the residual stream if it had these tokens back, where the "
+             "answer is written";
+    return "attention to these tokens × share lost";
+  }
+  const char* predicted_axis() const {
+    if (results.predicted_by == "logit") return "Logit";
+    return results.predicted_by == "change" ? "Change" : "Attention lost";
+  }
+
+  /// Every head: what was predicted against what keeping the tokens there gains.
+  void add_scatter(Scene& scene, const Style& style, const Axes& axes) const {
+    for (const bool of_set : {false, true}) {
+      Markers points;
+      points.size = 4.0;
+      if (of_set) points.fill = style.colours.retained;
+      points.stroke = Stroke{style.colours.retained, 0.7, {}, Cap::butt};
+      for (std::size_t i = 0; i < results.keep.heads.size(); ++i) {
+        const RescueEffect& kept = results.keep.heads[i];
+        if (std::isnan(results.predicted[i]) || contains(results.keep.smallest, kept.at) != of_set)
+          continue;
+        points.points.push_back(axes.to_page(results.predicted[i], kept.gain));
+      }
+      if (!points.points.empty()) scene.add(std::move(points));
+    }
+  }
+
   static Rect row_of(const Axes& axes, std::size_t row) {
     const double top = axes.to_page(axes.x.first, static_cast<double>(row)).y;
     const double bottom = axes.to_page(axes.x.first, static_cast<double>(row + 1)).y;
@@ -191,8 +225,14 @@ class Rescue final : public Figure {
     };
     ValueRange predicted;
     for (const std::size_t i : rows) predicted.add(results.predicted[i]);
+    ValueRange every, gains;
+    gains.add(0.0);
+    for (std::size_t i = 0; i < results.keep.heads.size(); ++i) {
+      if (!std::isnan(results.predicted[i])) every.add(results.predicted[i]);
+      gains.add(results.keep.heads[i].gain);
+    }
     PanelGrid grid;
-    grid.columns = 3;
+    grid.columns = 4;
     grid.least_width = 40.0;
     const auto add = [&](std::string title, Axis x) {
       Panel panel;
@@ -202,9 +242,18 @@ class Rescue final : public Figure {
       panel.y = name_axis(names, "Layer.head");
       grid.panels.push_back(std::move(panel));
     };
-    add("Predicted", x_axis("Attention lost", predicted.from_zero()));
+    // A logit may fall as well.
+    add("Predicted", x_axis(predicted_axis(), results.predicted_by == "logit"
+                                                  ? predicted.padded()
+                                                  : predicted.from_zero()));
     add("Kept", x_axis("Gain (nats)", range(results.keep)));
     add("Dropped", x_axis("Change (nats)", range(results.drop)));
+    Panel scatter;
+    scatter.title = "Proof";
+    scatter.x = x_axis(predicted_axis(), every.padded());
+    scatter.y = y_axis("Gain (nats)", gains.padded());
+    scatter.x_grid = scatter.y_grid = true;
+    grid.panels.push_back(std::move(scatter));
     return grid;
   }
 };
@@ -235,13 +284,19 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   const auto weight = [&](std::size_t i) {
     return std::max({share(loss(i), most[0]), share(kept(i), most[1]), share(dropped(i), most[2])});
   };
+  const auto in_a_set = [&](std::size_t i) {
+    return contains(r.keep.smallest, r.keep.heads[i].at) ||
+           contains(r.drop.smallest, r.keep.heads[i].at);
+  };
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return in_a_set(a) != in_a_set(b) ? in_a_set(a) : weight(a) > weight(b);
+  });
+  const auto of_sets = static_cast<std::size_t>(std::count_if(order.begin(), order.end(), in_a_set));
+  order.resize(std::min(order.size(), std::max(kMostHeads, of_sets)));
+  std::sort(order.begin(), order.end());  // in the model's order where gains are equal
+  // By the proof: what the running model gains where the tokens are kept.
   std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return weight(a) > weight(b); });
-  order.resize(std::min(order.size(), kMostHeads));
-  std::sort(order.begin(), order.end());  // in the model's order where predictions are equal
-  const auto predicted = [&](std::size_t i) { return std::isnan(loss(i)) ? -1.0 : loss(i); };
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return predicted(a) > predicted(b); });
+                   [&](std::size_t a, std::size_t b) { return kept(a) > kept(b); });
   figure->rows = std::move(order);
   return figure;
 }
@@ -252,8 +307,8 @@ FigureInfo rescue_figure() {
   FigureInfo info = evaluation_figure(
       "rescue", "Blame and proof, head by head",
       "Which heads' loss of the followed tokens makes the answer wrong: what a replay predicts "
-      "(attention read × share lost), beside what the running model says when these tokens are "
-      "kept, or dropped, in one head alone",
+      "beside what the running model says when these tokens are kept, or dropped, in one head "
+      "alone, by falling gain",
       "rescue");
   info.topic = Topic::model_cache;
   info.width_mm = 178.0;

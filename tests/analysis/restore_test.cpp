@@ -1,0 +1,157 @@
+// What each head would say if lost tokens were back: against plain double loops.
+
+#include "analysis/replay/restore.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <memory>
+
+#include "analysis/error.h"
+#include "analysis/replay/follow.h"
+#include "analysis/replay/replay.h"
+#include "tests/naive/naive_measures.h"
+#include "tests/support/synthetic_trace.h"
+#include "tests/support/temporary_folder.h"
+
+namespace kvloupe {
+namespace {
+
+class RestoreTest : public testing::Test {
+ protected:
+  RestoreTest() {
+    options_.layers = 2;
+    options_.prompt_length = 72;
+    options_.generated = 5;
+    options_.question = 9;
+    options_.block = 16;
+    options_.clusters = 6;
+  }
+  const Trace& trace() {
+    if (trace_ == nullptr) {
+      test::write_synthetic_trace(folder_ / "trace.h5", options_);
+      trace_ = std::make_unique<Trace>(folder_ / "trace.h5");
+    }
+    return *trace_;
+  }
+  Replay run(const std::string& spec, int budget) {
+    ReplayRequest request;
+    request.policy = parse_policy(spec);
+    request.budget = budget;
+    request.metrics = false;
+    return replay(trace(), request, progress_);
+  }
+  test::TemporaryFolder folder_;
+  test::SyntheticTraceOptions options_;
+  std::unique_ptr<Trace> trace_;
+  Progress progress_;
+};
+
+/// Σ of weights · values, times W_O.
+std::vector<double> added(const naive::QueryHeadStates& head, const std::map<int, double>& weights) {
+  std::vector<double> output(static_cast<std::size_t>(head.model.hidden_size), 0.0);
+  const OutputWeight& w = head.states.output_weights[static_cast<std::size_t>(head.query_head)];
+  for (const auto& [token, weight] : weights) {
+    const std::vector<double> value = head.value(token);
+    for (std::size_t column = 0; column < output.size(); ++column) {
+      for (std::size_t c = 0; c < value.size(); ++c) {
+        output[column] += weight * value[c] *
+                          static_cast<double>(w(static_cast<Eigen::Index>(c),
+                                                static_cast<Eigen::Index>(column)));
+      }
+    }
+  }
+  return output;
+}
+
+TEST_F(RestoreTest, IsWhatPlainLoopsSay) {
+  options_.layer_attributes = {{.sink_logits = {0.5F, -1.0F, 2.0F, 0.0F}}, {.sliding_window = 40}};
+  options_.logsumexp = false;
+  const Replay replay = run("h2o", 20);
+  const std::vector<int> tokens{20, 21, 22, 23, 50, 70};
+  const std::vector<int> queries = restoring_queries(trace(), replay);
+  ASSERT_EQ(queries, (std::vector<int>{71, 72, 73, 74, 75}));
+  Eigen::MatrixXd effects(5, options_.hidden_size);
+  for (Eigen::Index i = 0; i < effects.size(); ++i) effects(i) = std::sin(static_cast<double>(i));
+  const std::vector<RestoredHead> heads =
+      restored_heads(trace(), replay, tokens, {}, progress_, &effects);
+  ASSERT_EQ(heads.size(), replay.heads.size());
+  double largest = 0.0;
+  for (std::size_t i = 0; i < heads.size(); ++i) {
+    const HeadReplay& head = replay.heads[i];
+    const LayerStates states = load_layer_states(trace(), head.layer);
+    const ModelInfo model = trace().layer_model(head.layer);
+    double change = 0.0, effect = 0.0;
+    for (std::size_t q = 0; q < queries.size(); ++q) {
+      int step = 0;
+      while (replay.blocks[static_cast<std::size_t>(step)].end <= queries[q]) ++step;
+      std::vector<int> there, back;
+      for (int token = 0; token <= queries[q]; ++token) {
+        if (model.sliding_window > 0 && queries[q] - token >= model.sliding_window) continue;
+        const int left = head.evicted_at[static_cast<std::size_t>(token)];
+        const bool holds = left < 0 || left >= step;
+        const bool named = std::count(tokens.begin(), tokens.end(), token) > 0;
+        if (holds) there.push_back(token);
+        if (holds || named) back.push_back(token);
+      }
+      std::vector<double> moved(static_cast<std::size_t>(options_.hidden_size), 0.0);
+      for (int g = 0; g < model.group_size(); ++g) {
+        const naive::QueryHeadStates own{states, model, trace().attention(head.layer),
+                                         head.head * model.group_size() + g};
+        const std::vector<double> after = added(own, own.attention(queries[q], back));
+        const std::vector<double> before = added(own, own.attention(queries[q], there));
+        for (std::size_t c = 0; c < moved.size(); ++c) moved[c] += after[c] - before[c];
+      }
+      double square = 0.0;
+      for (std::size_t c = 0; c < moved.size(); ++c) {
+        square += moved[c] * moved[c];
+        effect += moved[c] *
+                  effects(static_cast<Eigen::Index>(q), static_cast<Eigen::Index>(c)) / 5.0;
+      }
+      change += std::sqrt(square) / 5.0;
+    }
+    EXPECT_NEAR(heads[i].change, change, 1e-5) << i;
+    EXPECT_NEAR(heads[i].effect, effect, 1e-5) << i;
+    largest = std::max(largest, change);
+  }
+  EXPECT_GT(largest, 0.01) << "nothing was lost";
+}
+
+TEST_F(RestoreTest, WhatIsThereHasNothingToRestore) {
+  for (const RestoredHead& head : restored_heads(trace(), run("full", 77), {5, 6}, {}, progress_)) {
+    EXPECT_EQ(head.change, 0.0);
+    EXPECT_TRUE(std::isnan(head.effect));
+  }
+  EXPECT_THROW(restored_heads(trace(), run("full", 77), {77}, {}, progress_), UsageError);
+}
+
+TEST_F(RestoreTest, HeadsAreBlamedByTheBestNumberThatIsKnown) {
+  const Replay replay = run("h2o", 20);
+  ReadsRequest request;
+  request.tokens = {20, 21, 22, 23};
+  const std::vector<TokenReads> reads = token_reads(trace(), request, progress_);
+  const auto restored = restored_heads(trace(), replay, request.tokens, {}, progress_);
+  const std::vector<FollowedHead> heads = follow(replay, reads, request.tokens, restored);
+  EXPECT_STREQ(blame_name(heads), "change");
+  for (std::size_t i = 1; i < heads.size(); ++i) {
+    EXPECT_GE(heads[i - 1].blame, heads[i].blame);
+    EXPECT_EQ(heads[i].blame, heads[i].restored.change);
+  }
+  EXPECT_STREQ(blame_name(follow(replay, reads, request.tokens)), "loss");
+  Eigen::MatrixXd effects = Eigen::MatrixXd::Ones(5, options_.hidden_size);
+  const auto with_logit =
+      restored_heads(trace(), replay, request.tokens, {}, progress_, &effects);
+  EXPECT_STREQ(blame_name(follow(replay, reads, request.tokens, with_logit)), "logit");
+}
+
+TEST_F(RestoreTest, WithoutOutputWeightsItIsUnknown) {
+  options_.output_weight = options_.value_out_norms = false;
+  for (const RestoredHead& head : restored_heads(trace(), run("h2o", 20), {20}, {}, progress_)) {
+    EXPECT_TRUE(std::isnan(head.change));
+  }
+}
+
+}  // namespace
+}  // namespace kvloupe
