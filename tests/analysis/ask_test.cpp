@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
 
@@ -124,8 +125,10 @@ TEST_F(AskTest, MergedEntriesAreAskedAsTheCacheHoldsThem) {
 TEST_F(AskTest, WindowsAndSinksOfLayersCount) {
   options_.logsumexp = false;
   options_.sliding_window = 30;
-  options_.layer_attributes = {{.attention_scale = 0.3, .sliding_window = 0},
-                               {.sink_logits = {0.5F, -1.0F, 2.0F, 0.0F}}};
+  options_.layer_attributes.resize(2);
+  options_.layer_attributes[0].attention_scale = 0.3;
+  options_.layer_attributes[0].sliding_window = 0;
+  options_.layer_attributes[1].sink_logits = {0.5F, -1.0F, 2.0F, 0.0F};
   const Replay replay = run("keydiff", 12);
   for (const Asked asked : kAllAsked) expect_as_naive(replay, asked);
 }

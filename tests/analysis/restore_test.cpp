@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <memory>
@@ -67,7 +68,9 @@ std::vector<double> added(const naive::QueryHeadStates& head, const std::map<int
 }
 
 TEST_F(RestoreTest, IsWhatPlainLoopsSay) {
-  options_.layer_attributes = {{.sink_logits = {0.5F, -1.0F, 2.0F, 0.0F}}, {.sliding_window = 40}};
+  options_.layer_attributes.resize(2);
+  options_.layer_attributes[0].sink_logits = {0.5F, -1.0F, 2.0F, 0.0F};
+  options_.layer_attributes[1].sliding_window = 40;
   options_.logsumexp = false;
   const Replay replay = run("h2o", 20);
   const std::vector<int> tokens{20, 21, 22, 23, 50, 70};
