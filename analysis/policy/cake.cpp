@@ -47,7 +47,8 @@ PolicyEntry cake() {
   entry.formula =
       "layer l holds window + (N - window) L P_l / sum P per head; P = H^(1/tau1) V^(1/tau2); "
       "H: entropy, V: variance over the queries of the last window queries' attention to the "
-      "tokens before them, summed over query heads; what a layer cannot use is shared evenly";
+      "tokens before them, summed over query heads; at most the tokens seen, what a layer cannot "
+      "use is shared evenly by the others, then rounded by largest remainder";
   entry.source = "CAKE (Qin et al., 2025, arXiv 2503.12491)";
   entry.needs = "once before the first step the last queries and the keys of all layers";
   entry.work = "once T window products of length d per query head";

@@ -16,26 +16,24 @@ class CakeScore : public WindowScore {
       : WindowScore(part, model), gamma_(part.number("gamma")) {}
 
   std::vector<float> score(const StepView& view, int head) override {
-    const int scored = candidates(view, head);
-    std::vector<double> scores =
-        group_mean(model(), head, static_cast<std::size_t>(scored),
-                   [&](int query_head) { return spread(rows(view, query_head), scored); });
-    scores = smoothed(scores, kernel(), Pool::mean, scored);
-    scores.resize(view.caches[static_cast<std::size_t>(head)].tokens.size(), 0.0);
-    return to_float(scores);
+    const std::size_t n = view.caches[static_cast<std::size_t>(head)].tokens.size();
+    const std::vector<double> scores = group_mean(
+        model(), head, n, [&](int query_head) { return spread(rows(view, query_head)); });
+    return to_float(smoothed(scores, kernel(), Pool::mean, candidates(view, head)));
   }
 
  private:
-  /// The mean of the rows plus gamma times their variance: [candidates].
-  std::vector<double> spread(const MatrixView& rows, int candidates) const {
+  /// The mean of the rows plus gamma times their variance: [n].
+  std::vector<double> spread(const MatrixView& rows) const {
     const auto count = static_cast<double>(rows.rows());
+    const auto n = static_cast<int>(rows.cols());
     std::vector<double> mean =
-        sum_of_rows(rows, candidates, [](double weight, std::size_t) { return weight; });
+        sum_of_rows(rows, n, [](double weight, std::size_t) { return weight; });
     for (double& one : mean) one /= count;
     if (!(count > 1.0)) return mean;
-    const std::vector<double> squares = sum_of_rows(
-        rows, candidates,
-        [&](double weight, std::size_t i) { return (weight - mean[i]) * (weight - mean[i]); });
+    const std::vector<double> squares = sum_of_rows(rows, n, [&](double weight, std::size_t i) {
+      return (weight - mean[i]) * (weight - mean[i]);
+    });
     for (std::size_t i = 0; i < mean.size(); ++i) mean[i] += gamma_ * squares[i] / (count - 1.0);
     return mean;
   }
@@ -49,9 +47,10 @@ PolicyEntry cakescore() {
   entry.name = "cakescore";
   entry.summary = "the mean attention of the last queries plus gamma times its variance";
   entry.formula =
-      "score_i = pool over kernel neighbours of the mean over the group of mean_w A[w, i] + gamma "
-      "var_w A[w, i], w: the last window queries, var by W - 1; the last window entries are always "
-      "kept";
+      "score_i = mean over kernel neighbours before the window of the mean over the group of "
+      "mean_w "
+      "A[w, i] + gamma var_w A[w, i], w: the last window queries, var by W - 1; the last window "
+      "entries are always kept";
   entry.source = "CAKE (Qin et al., 2025, arXiv 2503.12491)";
   entry.needs = "the attention of the last window queries";
   entry.work = "n window products of length d per query head";

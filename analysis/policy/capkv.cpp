@@ -9,6 +9,7 @@
 #include "analysis/policy/group_mean.h"
 #include "analysis/policy/policies.h"
 #include "analysis/policy/query_moments.h"
+#include "analysis/policy/small_scores.h"
 
 namespace kvloupe::policies {
 
@@ -55,8 +56,9 @@ class CapKvScore : public Score {
       return own;
     });
     fill_protected(scores, first, n);
-    return to_float(scores);
+    return with_small_scores(scores);
   }
+  bool keeps_small_scores() const override { return true; }
 
  private:
   using Rows = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;

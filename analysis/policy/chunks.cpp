@@ -7,10 +7,13 @@
 #include "analysis/error.h"
 #include "analysis/policy/group_mean.h"
 #include "analysis/policy/policies.h"
+#include "analysis/policy/small_scores.h"
 
 namespace kvloupe::policies {
 
 namespace {
+constexpr double kEpsilon = 1e-8;  // of EntropyGatedChunkKVPress
+
 /// Every token of a chunk has the mean over the chunk of what the heads' scores add up to.
 class ChunkScore : public Score {
  public:
@@ -30,7 +33,10 @@ class ChunkScore : public Score {
     std::vector<double> sums(tokens.size(), 0.0);
     for (int head = 0; head < heads_ && !tokens.empty(); ++head) {
       const std::vector<float> own = base_->score(view, head);
-      for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += static_cast<double>(own[i]);
+      for (std::size_t i = 0; i < sums.size(); ++i) {
+        sums[i] += base_->keeps_small_scores() ? std::exp(logarithm_of_score(own[i]))
+                                               : static_cast<double>(own[i]);
+      }
     }
     std::vector<Chunk> chunks;
     for (std::size_t begin = 0; begin < tokens.size();) {
@@ -47,7 +53,8 @@ class ChunkScore : public Score {
     for (const Chunk& chunk : chunks) {
       std::fill(scores_.begin() + static_cast<std::ptrdiff_t>(chunk.begin),
                 scores_.begin() + static_cast<std::ptrdiff_t>(chunk.end),
-                static_cast<float>(chunk.mean));
+                keeps_small_scores() ? score_of_logarithm(std::log(chunk.mean))
+                                     : static_cast<float>(chunk.mean));
     }
   }
 
@@ -58,6 +65,7 @@ class ChunkScore : public Score {
     base_->retain(view, head, decision);
   }
   bool needs_values() const override { return base_->needs_values(); }
+  bool keeps_small_scores() const override { return few_ == 0 && base_->keeps_small_scores(); }
 
  private:
   struct Chunk {
@@ -67,7 +75,8 @@ class ChunkScore : public Score {
   };
 
   /// How evenly the scores lie in a chunk, 0 to 1: their entropy, made to sum to 1, over the
-  /// largest there can be.
+  /// largest there can be. As the press computes it, with its 1e-8 in the sum and the logarithm:
+  /// of chunks with scores as small as that, this decides.
   static double evenness(const Chunk& chunk, const std::vector<double>& sums) {
     const auto first = sums.begin() + static_cast<std::ptrdiff_t>(chunk.begin);
     const auto last = sums.begin() + static_cast<std::ptrdiff_t>(chunk.end);
@@ -76,10 +85,10 @@ class ChunkScore : public Score {
     for (auto one = first; one != last; ++one) all += *one - shift;
     if (last - first < 2 || all <= 0.0) return 0.0;
     for (auto one = first; one != last; ++one) {
-      const double share = (*one - shift) / all;
-      if (share > 0.0) entropy -= share * std::log(share);
+      const double share = (*one - shift) / (all + kEpsilon);
+      entropy -= share * std::log(share + kEpsilon);
     }
-    return entropy / std::log(static_cast<double>(last - first));
+    return std::clamp(entropy / std::log(static_cast<double>(last - first)), 0.0, 1.0);
   }
 
   /// The middle one of an odd number, of an even number the lower.
@@ -153,11 +162,16 @@ PolicyEntry chunks() {
   entry.traits.reads_queries = false;
   entry.summary = "neighbouring tokens stay or go together, in all heads of a layer";
   entry.formula =
-      "score of every token of a chunk = mean over its entries of the scores' sum over the heads; "
-      "chunk of token t: floor(t / length). few > 0: chunks by their means, but of one with a mean "
-      "from the median on and an entropy of its scores, over its largest, below the median, the "
-      "best "
-      "few entries only; then the other entries by their scores";
+      "score of every token of a chunk = mean over its entries of the scores' sum s over the "
+      "heads; "
+      "chunk of token t: floor(t / length); all entries in the cache count, protected ones too. "
+      "few "
+      "> 0: chunks by their means, the entries of a chunk by s, so that of a chunk that fits only "
+      "in "
+      "part the best stay; but of one with a mean from the median on and an entropy below the "
+      "median the best few entries only; then the other entries by s. Entropy: −Σ p ln(p + 1e-8) / "
+      "ln(entries), at most 1, p = s / (Σ s + 1e-8), s first shifted by its minimum if that is "
+      "negative; 0 of one entry. Medians: of an even number the lower";
   entry.source =
       "ChunkKV (Liu et al., 2025, arXiv 2502.00299); as kvpress, over any score; few: "
       "EntropyGatedChunkKVPress of kvpress";

@@ -121,7 +121,7 @@ std::vector<HeadDecision> ComposedPolicy::step(const StepView& view) {
     if (quota + extra >= n && dropped[index].empty()) {
       keep_everything(decision, tokens.size());
     } else {
-      const int room = stages_.allocation->bounded() ? std::min(quota, budget) : quota;
+      const int room = stages_.allocation->protectable(quota, budget);
       decision.fates = stages_.protection.fates(head, tokens, room);
       for (const std::int32_t row : dropped[index]) {
         decision.fates[static_cast<std::size_t>(row)] = Fate::dropped;

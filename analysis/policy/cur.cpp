@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "analysis/policy/first_tokens.h"
 #include "analysis/policy/group_mean.h"
 #include "analysis/policy/policies.h"
 #include "analysis/policy/row_lengths.h"
@@ -31,7 +30,6 @@ class CurScore : public Score {
       sum += scores[i];
     }
     for (double& score : scores) score = sum > 0.0 ? score / sum : 0.0;
-    fill_protected(scores, rows_before(cache.tokens, sinks_), n);
     return to_float(scores);
   }
 

@@ -60,7 +60,9 @@ class DefensiveScore : public WindowScore {
       sure_.push_back(view.caches[static_cast<std::size_t>(head)].tokens.empty()
                           ? std::vector<double>()
                           : risk(view, head));
-      for (const double one : sure_.back()) largest = std::max(largest, one);
+      for (int i = 0; i < candidates(view, head); ++i) {
+        largest = std::max(largest, sure_.back()[static_cast<std::size_t>(i)]);
+      }
       means.push_back(mean_attention(view, head));
       // As in its authors' code: of the last of the entries that can leave, not of the window.
       const auto last = std::min(means.back().size(), static_cast<std::size_t>(window()));
@@ -101,9 +103,9 @@ class DefensiveScore : public WindowScore {
     const auto& tokens = view.caches[static_cast<std::size_t>(head)].tokens;
     const int scored = candidates(view, head);
     std::vector<double> worst = worst_case(view, head, scored);
-    const double mean = std::accumulate(worst.begin(), worst.end(), 0.0) / std::max(scored, 1);
+    const double mean =
+        std::accumulate(worst.begin(), worst.begin() + scored, 0.0) / std::max(scored, 1);
     for (double& value : worst) value = std::max(value, mean);
-    worst.resize(tokens.size(), 0.0);  // the window is kept without a score
     if (norms_) {
       const std::vector<float>& norms = norms_->of(view, head);
       for (std::size_t i = 0; i < worst.size(); ++i) {
@@ -115,9 +117,9 @@ class DefensiveScore : public WindowScore {
   }
 
   /// The largest attention that a query of the window pays in any query head of the group, each row
-  /// smoothed and brought back to its sum: [candidates].
+  /// smoothed before the window and brought back to its sum there: [n].
   std::vector<double> worst_case(const StepView& view, int head, int scored) const {
-    std::vector<double> worst(static_cast<std::size_t>(scored), 0.0);
+    std::vector<double> worst(view.caches[static_cast<std::size_t>(head)].tokens.size(), 0.0);
     const int group = model().group_size();
     for (int query_head = head * group; query_head < (head + 1) * group; ++query_head) {
       const MatrixView attention = rows(view, query_head);
@@ -127,8 +129,11 @@ class DefensiveScore : public WindowScore {
         const std::vector<double> pooled = smoothed(own, kernel(), Pool::mean, scored);
         const double before = std::accumulate(own.begin(), own.end(), 0.0);
         const double after = std::accumulate(pooled.begin(), pooled.end(), 0.0);
-        for (std::size_t i = 0; i < worst.size() && after > 0.0; ++i) {
+        for (std::size_t i = 0; i < pooled.size() && after > 0.0; ++i) {
           worst[i] = std::max(worst[i], pooled[i] * before / after);
+        }
+        for (std::size_t i = pooled.size(); i < worst.size(); ++i) {
+          worst[i] = std::max(worst[i], static_cast<double>(row[i]));
         }
       }
     }
@@ -149,17 +154,19 @@ PolicyEntry defensive() {
       "the largest attention that any of the last queries pays, times the output's share";
   entry.formula =
       "score_i = max(w_i, mean of w) · ‖v_i W_O‖₁ / Σ over the layer's heads of the same, w_i: "
-      "largest over the last window queries and the group of A[:, i], smoothed along the cache; "
-      "the "
-      "last window entries are always kept";
+      "largest over the last window queries and the group of A[:, i], each row first smoothed "
+      "over the entries before the window and multiplied so that it keeps its sum over them; mean "
+      "of w: over the same entries; the last window entries are always kept";
   entry.source = "DefensiveKV (2025, arXiv 2510.13334)";
   entry.needs = "the attention of the last window queries, values, W_O";
   entry.work = "n window products of length d per query head; values times W_O once per entry";
   entry.differences =
-      "its authors' code first makes sure of the entries that together have 0.9 of the mean "
-      "attention: mass=0.9. Of this it takes off what the last window of the entries that can "
-      "leave "
-      "gets; meant is probably the window itself. And it shares the budget out over heads: "
+      "its authors' code first makes sure of entries: mass=0.9. In each head, in the order of "
+      "their "
+      "mean attention (as a share of all that the entries before the window get), entries get the "
+      "layer's largest score as long as their sum stays below 0.9 − b, at most N − window of them. "
+      "b: mean over heads of the attention that the last window of the entries before the window "
+      "get; the window itself is probably meant. And it shares the budget out over heads: "
       "+adakv(0). The sum over heads is over those that still hold the entry";
   entry.traits.reads_output_weights = true;
   entry.parameters = {

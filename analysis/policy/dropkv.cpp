@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "analysis/policy/group_mean.h"
 #include "analysis/policy/policies.h"
+#include "analysis/policy/small_scores.h"
 #include "analysis/policy/smoothing.h"
 #include "analysis/policy/window_score.h"
 
@@ -20,8 +20,9 @@ class DropKvScore : public WindowScore {
   std::vector<float> score(const StepView& view, int head) override {
     std::vector<double> moved = squared_change(view, head);
     for (double& one : moved) one /= model().group_size();
-    return to_float(smoothed(moved, kernel(), Pool::mean, candidates(view, head)));
+    return with_small_scores(smoothed(moved, kernel(), Pool::mean, candidates(view, head)));
   }
+  bool keeps_small_scores() const override { return true; }
 
  private:
   using Rows = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
@@ -39,8 +40,12 @@ class DropKvScore : public WindowScore {
       given.middleRows(i * own.rows(), own.rows()) = own;
     }
     const Rows attention = given.cast<double>();
-    // The attention has the digits of float32, and no more are in its outputs.
-    const Rows outputs = (given * cache.values).cast<double>();  // [group · rows,d]
+    // In double and from the values' mean on: float32 would leave no digit of the distance from a
+    // value that is near the output. A row whose sum is not 1 has that much less of the mean.
+    const Eigen::RowVectorXd mean = values.colwise().mean();
+    const Rows around = values.rowwise() - mean;  // [n,d]
+    const Eigen::VectorXd missing = 1.0 - attention.rowwise().sum().array();
+    const Rows outputs = attention * around - missing * mean;  // [group · rows,d], from the mean
     Rows weights = (attention.array() / (1.0 - attention.array() + epsilon_)).square();
     std::vector<double> result(static_cast<std::size_t>(n), 0.0);
     for (Eigen::Index row = 0; row < attention.rows(); ++row) {
@@ -55,8 +60,8 @@ class DropKvScore : public WindowScore {
     const Eigen::VectorXd of_outputs = weights.transpose() * outputs.rowwise().squaredNorm();
     const Rows crossed = weights.transpose() * outputs;  // [n,d]
     for (Eigen::Index j = 0; j < n; ++j) {
-      const double square = sums[j] * values.row(j).squaredNorm() -
-                            2.0 * values.row(j).dot(crossed.row(j)) + of_outputs[j];
+      const double square = sums[j] * around.row(j).squaredNorm() -
+                            2.0 * around.row(j).dot(crossed.row(j)) + of_outputs[j];
       result[static_cast<std::size_t>(j)] += std::max(square, 0.0);
     }
     return result;
@@ -85,7 +90,8 @@ PolicyEntry dropkv() {
   entry.name = "dropkv";
   entry.summary = "how far the outputs of the last queries would move without an entry";
   entry.formula =
-      "score_j = mean over kernel neighbours of Σ over the last window queries of (p_j/(1 − p_j + "
+      "score_j = mean over kernel neighbours before the window of Σ over the last window queries "
+      "of (p_j/(1 − p_j + "
       "epsilon))² ‖v_j − o‖², mean over the group; o: the query's output; the last window entries "
       "are always kept";
   entry.source = "DropKV (openreview MqfNzH3TVH), as proposed for kvpress";

@@ -1,14 +1,15 @@
 // expected: the attention that later queries are expected to pay.
 
+#include <algorithm>
 #include <cmath>
 
 #include "analysis/error.h"
 #include "analysis/policy/first_tokens.h"
 #include "analysis/policy/future_rotation.h"
-#include "analysis/policy/group_mean.h"
 #include "analysis/policy/policies.h"
 #include "analysis/policy/query_moments.h"
 #include "analysis/policy/row_lengths.h"
+#include "analysis/policy/small_scores.h"
 #include "analysis/trace/trace.h"
 
 namespace kvloupe::policies {
@@ -89,18 +90,21 @@ class ExpectedScore : public Score {
     const CacheView& cache = view.caches[static_cast<std::size_t>(head)];
     const std::size_t n = cache.tokens.size();
     const std::size_t first = rows_before(cache.tokens, sinks_);
-    std::vector<double> scores = group_mean(model_, head, n, [&](int query_head) {
-      return expected_attention(cache, query_head, first);
-    });
+    // By logarithms: where keys spread widely, most of the attention is too small for float32.
+    const std::vector<double> attention = group_attention(cache, head, first);
+    std::vector<double> logarithms(n, 0.0);
     for (std::size_t i = first; i < n; ++i) {
-      scores[i] += epsilon_;
+      logarithms[i] = epsilon_ > 0.0 ? std::log(std::exp(attention[i]) + epsilon_) : attention[i];
       if (value_norm_) {
-        scores[i] *= std::sqrt(squared_length(cache.values, static_cast<Eigen::Index>(i)));
+        logarithms[i] += std::log(squared_length(cache.values, static_cast<Eigen::Index>(i))) / 2.0;
       }
     }
+    std::vector<float> scores(n);
+    for (std::size_t i = first; i < n; ++i) scores[i] = score_of_logarithm(logarithms[i]);
     fill_protected(scores, first, n);
-    return to_float(scores);
+    return scores;
   }
+  bool keeps_small_scores() const override { return true; }
 
  private:
   QueryDistribution distribution(int query_head) const {
@@ -109,7 +113,28 @@ class ExpectedScore : public Score {
     return {sums.mean(), covariance_ ? sums.covariance() : Eigen::MatrixXd()};
   }
 
-  /// Softmax over the entries from `first` on of s k·μ' + s²/2 kᵀΣ'k: [n], 0 before.
+  /// The logarithm of the mean over the group of the query heads' expected attention: [n], 0 before
+  /// `first`.
+  std::vector<double> group_attention(const CacheView& cache, int head, std::size_t first) const {
+    const int group = model_.group_size();
+    std::vector<double> result = expected_attention(cache, head * group, first);
+    for (int i = 1; i < group; ++i) {
+      const std::vector<double> own = expected_attention(cache, head * group + i, first);
+      for (std::size_t row = first; row < own.size(); ++row) {
+        // ln(eᵃ + eᵇ); not a number if either is none.
+        const double larger = std::max(result[row], own[row]);
+        const double smaller = result[row] + own[row] - larger;
+        result[row] = larger + std::log1p(std::exp(smaller - larger));
+      }
+    }
+    for (std::size_t row = first; row < result.size(); ++row) {
+      result[row] -= std::log(static_cast<double>(group));
+    }
+    return result;
+  }
+
+  /// The logarithm of the softmax over the entries from `first` on of s k·μ' + s²/2 kᵀΣ'k: [n], 0
+  /// before.
   std::vector<double> expected_attention(const CacheView& cache, int query_head,
                                          std::size_t first) const {
     const auto n = static_cast<Eigen::Index>(cache.tokens.size());
@@ -135,7 +160,7 @@ class ExpectedScore : public Score {
     const Eigen::ArrayXd weights = (logits.array() - shift).exp();
     const double total = with_sink(weights.sum(), shift, rule);
     for (Eigen::Index i = 0; i < n - from; ++i) {
-      result[static_cast<std::size_t>(from + i)] = weights[i] / total;
+      result[static_cast<std::size_t>(from + i)] = logits[i] - shift - std::log(total);
     }
     return result;
   }
@@ -170,7 +195,8 @@ PolicyEntry expected() {
       "B d² operations per query head to add the queries, n d² to score (n d without covariance)";
   entry.differences =
       "kvpress looks once, at the end of the context, and scales by 1/√d whatever the model does; "
-      "here μ and Σ are those of all queries up to the step, and the scale is the model's";
+      "here μ and Σ are those of all queries up to the step, and the scale is the model's. In "
+      "kvpress scores that are too small for float32 are 0, and any of these entries may stay";
   entry.parameters = {
       {.name = "future",
        .type = ParameterType::count,

@@ -15,11 +15,12 @@ inline std::size_t rows_before(std::span<const std::int32_t> tokens, int first) 
 
 /// Gives rows [0, count) and [end, n) the largest score of those between: entries that a method
 /// keeps without a score. 0 where there is none between.
-inline void fill_protected(std::vector<double>& scores, std::size_t count, std::size_t end) {
-  const double largest =
+template <typename Number>
+void fill_protected(std::vector<Number>& scores, std::size_t count, std::size_t end) {
+  const Number largest =
       end > count ? *std::max_element(scores.begin() + static_cast<std::ptrdiff_t>(count),
                                       scores.begin() + static_cast<std::ptrdiff_t>(end))
-                  : 0.0;
+                  : Number(0);
   for (std::size_t row = 0; row < scores.size(); ++row) {
     if (row < count || row >= end) scores[row] = largest;
   }

@@ -88,16 +88,19 @@ PolicyEntry global() {
   entry.traits.reads_sequence = true;
   entry.traits.reads_probe = true;
   entry.traits.shares_layers = true;
+  entry.traits.fixes_places = true;
   entry.formula =
-      "head: the N L Hk highest scores of all heads of all layers stay. layer: composite tokens, "
+      "head: as many entries as the head has among the N L Hk highest scores of all heads of all "
+      "layers; of equals the later token, then the lower layer and head. layer: composite tokens, "
       "the mean over a layer's heads of their scores, each sorted; in layer 0 the largest of any "
-      "layer; the N L highest give each layer's number of entries, the same for all of its heads";
+      "layer; the N L highest give each layer's number of entries, the same for all of its heads. "
+      "Both count over all tokens seen that later queries see, also those that have left the cache";
   entry.source = "head: KVzip (arXiv 2505.23416); layer: KVCompose (arXiv 2509.05165)";
   entry.needs = "a score that is known for all layers before the first step";
   entry.work = "once per step of all layers: L Hk n comparisons on average; layer: L Hk n log n";
   entry.differences =
-      "each head keeps at least one entry, and what is protected; so all heads together may hold "
-      "some more than N L Hk";
+      "each head keeps at least one entry, and what is protected, as far as N entries go; so all "
+      "heads together may hold some more than N L Hk";
   entry.parameters = {{.name = "by",
                        .type = ParameterType::word,
                        .default_value = std::string("head"),

@@ -81,9 +81,14 @@ PolicyEntry headbudgets() {
   entry.name = "headbudgets";
   entry.summary = "each head of each layer holds what a table says; N is the mean";
   entry.traits.reads_queries = false;
+  entry.traits.fixes_places = true;
   entry.formula =
-      "weight: head h of layer l holds floor N + (1 - floor) N L Hk w_lh / sum w; share: "
-      "round(w_lh N); entries: w_lh; kept: round(w_lh n), n = tokens seen; at least 1";
+      "weight: head h of layer l holds floor N + (1 - floor) N L Hk w_lh / sum w, at most n; what "
+      "a "
+      "head cannot use is shared evenly by the others, then rounded by largest remainder; share: "
+      "round(w_lh N); entries: round(w_lh); kept: round(w_lh n); n = tokens seen that later "
+      "queries "
+      "see; halves to even, at least 1, at most n";
   entry.source = "tables as of HeadKV (Fu et al., 2024) and LU-KV";
   entry.needs = "a table";
   entry.work = "L Hk log(L Hk) comparisons, without the scores";

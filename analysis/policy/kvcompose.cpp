@@ -72,7 +72,8 @@ PolicyEntry kvcompose() {
       "of the context; and the model reads the context a second time";
   entry.differences =
       "the authors read the context again as it is: --probe reread. With --probe repeat the same "
-      "tokens come after a request to repeat them. They choose composite tokens over all layers: "
+      "tokens come after a request to repeat them, and only the queries of the context's tokens "
+      "count, not those of the request. They choose composite tokens over all layers: "
       "add global(by=layer), or global where heads need not hold equally many";
   entry.parameters = {{.name = "values",
                        .type = ParameterType::flag,

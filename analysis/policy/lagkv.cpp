@@ -29,6 +29,7 @@ class LagKvScore : public Score {
       for (std::size_t i = first; i < n; ++i) {
         scores[i] = static_cast<double>(i - first) / static_cast<double>(n);
       }
+      fill_protected(scores, first, n);
       return to_float(scores);
     }
     for (std::size_t begin = first; begin + 2 * lag <= n; begin += lag) {
@@ -92,7 +93,9 @@ PolicyEntry lagkv() {
   entry.formula =
       "score_i = rank within its partition of (σ(K)_i + σ(V)_i)/2; σ: softmax over the partition "
       "of the standard deviation over coordinates of (x − min)/(max − min), min and max over the "
-      "next partition; the last partition and the first tokens have 1";
+      "next partition; the last partition, what is left after it and the first tokens have 1. "
+      "Where "
+      "there are fewer than two partitions, the later the higher: as sink";
   entry.source = "LagKV (Liang et al., 2025, arXiv 2504.04704)";
   entry.needs = "keys, values";
   entry.work = "n d operations per head";
@@ -122,6 +125,18 @@ PolicyEntry lagkv() {
                        .meaning = "1: the deviations themselves, not their ranks"}};
   entry.variants = {{"the paper, and kvpress", "lagkv"},
                     {"kvpress under AdaKV", "lagkv(cross=1)+adakv"}};
+  entry.notes = [](const SpecPart& part, const ModelInfo&, int budget) {
+    std::vector<std::string> notes;
+    const int least = part.count("sinks") + 2 * part.count("lag");
+    if (budget + 1 < least) {
+      notes.push_back("lagkv compares partitions from " + std::to_string(least) +
+                      " entries on (sinks + 2 lag): in steps of fewer than " +
+                      std::to_string(least - budget) + " tokens it keeps what sink(" +
+                      std::to_string(part.count("sinks")) +
+                      ") keeps; choose a smaller lag, a larger budget or larger blocks");
+    }
+    return notes;
+  };
   entry.cost = [](const SpecPart&) {
     const auto entries = [](const StepShape& step) { return step.entries; };
     return CostOrder{"O(N + B)", "O(N + B)", entries, entries};

@@ -30,7 +30,7 @@ class LavaScore : public WindowScore {
       const MatrixView attention = rows(view, head * group + i);
       const auto count = static_cast<double>(attention.rows());
       const std::vector<double> mean =
-          smoothed(sum_of_rows(attention, scored,
+          smoothed(sum_of_rows(attention, static_cast<int>(scores.size()),
                                [&](double weight, std::size_t) { return weight / count; }),
                    kernel(), Pool::maximum, scored);
       for (std::size_t at = 0; at < mean.size(); ++at) {
@@ -47,10 +47,9 @@ PolicyEntry lavascore() {
   entry.name = "lavascore";
   entry.summary = "the attention of the last queries times the longest value of the head";
   entry.formula =
-      "score_i = max over the group of max over kernel neighbours of mean_w A[w, i], w: the last "
-      "window queries, times the largest |v_j|_1 of the head's entries before the window, which "
-      "are "
-      "the ones that are scored; the last window entries are always kept";
+      "score_i = max over the group of max over kernel neighbours before the window of mean_w A[w, "
+      "i], w: the last window queries, times the largest |v_j|_1 of the head's entries before the "
+      "window; the last window entries are always kept";
   entry.source = "LAVa (Shen et al., 2025, arXiv 2509.09754)";
   entry.needs = "the attention of the last window queries, values";
   entry.work = "n window products of length d per query head";

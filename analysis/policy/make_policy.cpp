@@ -160,6 +160,24 @@ void note_window(const PolicySpec& spec, const Protection& protection, int windo
                     " tokens only while they are in the window");
   }
 }
+
+/// What a protection of more entries than the budget means; empty where all of them are kept.
+std::string protection_note(const PolicySpec& spec, const Protection& protection, int budget) {
+  std::string where;
+  for (const SpecPart& part : spec.parts) {
+    const PolicyEntry& entry = entry_of(part);
+    if (entry.kind() != PartKind::allocation) continue;
+    if (entry.traits.budget_is_outcome) return "";
+    if (entry.traits.fixes_places) where = "in heads that hold fewer, ";
+    if (where.empty() && entry.as<LayerBudgetBuilder>() != nullptr) {
+      where = "in layers that hold fewer, ";
+    }
+  }
+  return spec.text() + " protects up to " + std::to_string(protection.most()) +
+         " entries, more than the budget of " + std::to_string(budget) + ": " + where +
+         (protection.sink_tokens > budget ? "only the first of them are kept"
+                                          : "the oldest of the recent entries are not kept");
+}
 }  // namespace
 
 std::vector<std::string> policy_notes(const PolicySpec& spec, const ModelInfo& model, int budget,
@@ -181,11 +199,8 @@ std::vector<std::string> policy_notes(const PolicySpec& spec, const ModelInfo& m
   const Protection protection =
       modifiers_protection(spec, context).with(score->make(spec.score(), context)->protection());
   if (protection.most() > budget) {
-    notes.push_back(spec.text() + " protects up to " + std::to_string(protection.most()) +
-                    " entries, more than the budget of " + std::to_string(budget) +
-                    (protection.sink_tokens > budget
-                         ? ": only the first of them are kept"
-                         : ": the oldest of the recent entries are not kept"));
+    const std::string note = protection_note(spec, protection, budget);
+    if (!note.empty()) notes.push_back(note);
   }
   if (model.sliding_window > 0 && tokens > model.sliding_window) {
     note_window(spec, protection, model.sliding_window, budget, notes);

@@ -64,6 +64,7 @@ struct PolicyTraits {
   bool reads_sequence = false;        // reads LayerContext::sequence, unless it names a file
   bool reads_probe = false;           // reads the probe of a trace or of a running model
   bool shares_layers = false;         // an allocation that moves places between layers, too
+  bool fixes_places = false;          // an allocation that gives heads places without their scores
 };
 
 /// One way in which a paper, an author's code or a public library does what a part does.

@@ -57,8 +57,22 @@ some of the other entries into kept ones.
 Notation: one head with a cache of n entries in token order, keys k, values v, budget N; A the softmax
 rows of the step's queries over that cache; W_O the slice of the output projection of one query head.
 Statistics of attention are means over the query heads that share the head. Among equal scores the later
-token is kept. A share such as `10%` is a share of the budget. Costs are of one head and step, beside reading what
-is needed: B queries of a step, d coordinates, D of the hidden state, T tokens, L layers, Hk key-value heads.
+token is kept. A share such as `10%` is a share of the budget, and of its mean N where layers or heads hold
+different numbers. Costs are of one head and step, beside reading what is needed: B queries of a step, d coordinates,
+D of the hidden state, T tokens, L layers, Hk key-value heads.
+
+A has the step's own queries only. Where a score says "the last window queries" of A, a step of fewer queries counts
+those it has, in generation the one of the new token, as no query's attention is kept for later steps. `rkv` keeps queries.
+
+Protection is inside a head's own places: if it needs more of them, the oldest of the recent entries go first, then
+the latest of the first tokens. Under `adakv` a head protects at most N, as its places follow from that. An entry that
+a score protects by its own definition has the score of the formula; where the formula has none for the entry, as
+after a softmax over the others, the largest score of the head's others. Only what is made of scores reads these:
+`chunks`, `caote`, `fastcaote` and what is shown.
+
+Scores are float32. Attention below 1e-38 counts as 0, and of entries with 0 the later is kept. `expected`, `capkv` and
+`dropkv` multiply attention, so that much more of it would be 0: their scores below 1e-30 are stored as
+1e-30 · (score / 1e-30)^(1/64), which keeps their order. `caote`, `fastcaote` and `chunks` compute with the score itself.
 
 If the model has a sliding window of W tokens, an entry that no later query sees leaves the cache after
 the block has attended and before the policy decides, as in a model's own rolling cache: at most W - 1 entries
@@ -90,10 +104,11 @@ constexpr const char* kPresets = R"(
 The name of a press is a policy too, with the press's own defaults: `--policy SnapKVPress`, also with modifiers of
 this page after it, such as `SnapKVPress+sinks(4)`. Results and captions give the policy that the name stands for. A
 press compresses once, when the whole context has been read: replay with `--block all`, or a trace with a question
-with `--compression context-only`. Where the last column is empty, a test compares the sets that are kept.
+with `--compression context-only`. Where a release of kvpress is named, a test compares the sets that are kept with
+those of that release ([fidelity.md](fidelity.md)).
 
-| press | policy here | the press differs |
-| --- | --- | --- |
+| press | policy here | compared with kvpress | the press differs |
+| --- | --- | --- | --- |
 )";
 
 /// What a comparison has to know of a part by itself, without a compression.
@@ -161,8 +176,8 @@ std::string policies_markdown() {
   }
   text += kPresets;
   for (const Preset& preset : presets()) {
-    text +=
-        fmt::format("| `{}` | `{}` | {} |\n", preset.name, preset.spec, table_cell(preset.differs));
+    text += fmt::format("| `{}` | `{}` | {} | {} |\n", preset.name, preset.spec, preset.compared,
+                        table_cell(preset.differs));
   }
   return text;
 }

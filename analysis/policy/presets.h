@@ -12,6 +12,7 @@ struct Preset {
   std::string spec;
   std::string differs;  // where the press does something else; empty: scripts/test-kvpress.sh finds
                         // the same entries kept, but for equal scores
+  std::string compared = "0.5.5";  // with the press of which release; empty: of none
 };
 
 /// All presses that have an equal here, by name. The names are also accepted as policies.

@@ -42,7 +42,8 @@ PolicyEntry pyramid() {
       "KVCache-Factory adds the window to each layer's share, uses integer division and stays "
       "uniform below twice the budget; kvpress has the window of its score: window=64; "
       "under block prefill n is the number of tokens seen, equal in all layers, so the layers' sum "
-      "stays exact";
+      "stays exact. A share, as of recent(10%), is one of N in every layer, and is cut where the "
+      "layer holds less";
   entry.parameters = {
       {.name = "beta",
        .type = ParameterType::number,

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "analysis/error.h"
+#include "analysis/policy/first_tokens.h"
 #include "analysis/policy/group_mean.h"
 #include "analysis/policy/policies.h"
 #include "analysis/policy/smoothing.h"
@@ -19,7 +20,9 @@ class RkvScore : public Score {
         window_(part.count("window")),
         kernel_(part.count("kernel")),
         lambda_(part.number("lambda")),
-        threshold_(part.number("threshold")) {
+        threshold_(part.number("threshold")),
+        queries_(static_cast<std::size_t>(context.model.num_heads),
+                 Matrix(0, context.model.head_dim)) {
     if (!attention_.sink_logits.empty()) {
       throw UsageError(
           "policy: rkv: takes the largest logit of a group's query heads, and this model has a "
@@ -30,6 +33,22 @@ class RkvScore : public Score {
 
   Protection protection() const override { return {.window = window_}; }
 
+  /// The last window queries so far, whatever steps they came in.
+  void observe(const StepView& view, int head) override {
+    const int group = model_.group_size();
+    for (int query_head = head * group; query_head < (head + 1) * group; ++query_head) {
+      const auto index = static_cast<std::size_t>(query_head);
+      const MatrixView& added = view.queries[index];
+      const Matrix& before = queries_[index];
+      const Eigen::Index fresh = std::min<Eigen::Index>(added.rows(), window_);
+      const Eigen::Index old = std::min<Eigen::Index>(before.rows(), window_ - fresh);
+      Matrix last(old + fresh, added.cols());
+      last.topRows(old) = before.bottomRows(old);
+      last.bottomRows(fresh) = added.bottomRows(fresh);
+      queries_[index] = std::move(last);
+    }
+  }
+
   std::vector<float> score(const StepView& view, int head) override {
     const CacheView& cache = view.caches[static_cast<std::size_t>(head)];
     const auto n = static_cast<int>(cache.tokens.size());
@@ -37,24 +56,24 @@ class RkvScore : public Score {
     std::vector<double> scores(static_cast<std::size_t>(n), 0.0);
     if (candidates == 0) return to_float(scores);
     const std::vector<double> attention =
-        smoothed(window_attention(view, head, candidates), kernel_, Pool::maximum, candidates);
+        smoothed(window_attention(cache, head, candidates), kernel_, Pool::maximum, candidates);
     const std::vector<double> similar = redundancy(cache.keys);
     for (std::size_t i = 0; i < static_cast<std::size_t>(candidates); ++i) {
       scores[i] = lambda_ * attention[i] - (1.0 - lambda_) * similar[i];
     }
+    fill_protected(scores, 0, static_cast<std::size_t>(candidates));
     return to_float(scores);
   }
 
  private:
   /// Softmax over the candidates of the largest logit of the group, mean over the last queries:
-  /// [candidates].
-  std::vector<double> window_attention(const StepView& view, int head, int candidates) const {
-    const CacheView& cache = view.caches[static_cast<std::size_t>(head)];
-    const int rows = std::min(window_, view.block.size());
+  /// [candidates]. No candidate is younger than any of these queries.
+  std::vector<double> window_attention(const CacheView& cache, int head, int candidates) const {
     const int group = model_.group_size();
+    const auto rows = static_cast<int>(queries_[static_cast<std::size_t>(head * group)].rows());
     Matrix largest;
     for (int query_head = head * group; query_head < (head + 1) * group; ++query_head) {
-      Matrix logits = view.queries[static_cast<std::size_t>(query_head)].bottomRows(rows) *
+      Matrix logits = queries_[static_cast<std::size_t>(query_head)] *
                       cache.keys.topRows(candidates).transpose();
       to_logits(logits, attention_.of(query_head));
       largest = query_head == head * group ? logits : Matrix(largest.cwiseMax(logits));
@@ -112,6 +131,7 @@ class RkvScore : public Score {
   int kernel_;
   double lambda_;
   double threshold_;
+  std::vector<Matrix> queries_;  // [Hq] of [at most window,d]
 };
 }  // namespace
 
@@ -120,16 +140,21 @@ PolicyEntry rkv() {
   entry.name = "rkv";
   entry.summary = "the attention of the last queries, less how much other keys repeat an entry";
   entry.formula =
-      "score_i = λ a_i − (1 − λ) r_i, a: softmax of the largest logit of the group, mean over the "
-      "last window queries, largest of kernel neighbours; r: softmax of the mean cosine to the "
-      "other keys; the last window entries are always kept";
+      "score_i = λ a_i − (1 − λ) r_i, a: softmax, over the entries before the window, of the "
+      "largest "
+      "logit of the group, mean over the last window queries so far, largest of kernel neighbours; "
+      "r: softmax over all entries of c_i = Σ_j C_ji / n, C: cosines of the keys, 0 of a key with "
+      "itself, and in each row j 0 at the last i with C_ji > threshold (at the first entry where "
+      "there is none); the last window entries are always kept";
   entry.source = "R-KV (Cai et al., 2025, arXiv 2505.24133), as in its code";
   entry.needs = "the last window queries, keys";
   entry.work =
       "n² products of length d per head: by far the dearest of the scores without the future";
   entry.differences =
       "the code's λ is 0.07, its instructions say 0.1. r is of the size 1/n, so λ decides little "
-      "at long caches; a step costs O(n² d) by its definition";
+      "at long caches; a step costs O(n² d) by its definition. As in the code, queries are kept "
+      "across steps, so that the window is full in steps of one token too; the code evicts every "
+      "128 generated tokens and not at each";
   entry.parameters = {
       {.name = "window",
        .type = ParameterType::count,

@@ -46,13 +46,17 @@ class Score {
   virtual void prepare(const StepView& /*view*/, int /*budget*/) {}
   /// [n], higher = kept. Called only after observe(), and prepare(), of the same step.
   virtual std::vector<float> score(const StepView& view, int head) = 0;
-  /// The entries that this score keeps by its own definition.
+  /// The entries that this score keeps by its own definition. Their numbers in score() are those of
+  /// its formula; where the formula has none for them, the largest of the head's others: what is
+  /// made of a score, such as chunks or caote, reads them too.
   virtual Protection protection() const { return {}; }
   /// Called once, before any step: the entries that are kept whatever their score.
   virtual void set_protection(const Protection& /*protection*/) {}
   /// The number by which a score is divided to become attention per row: the rows that it sums
   /// over, for the oldest possible entry.
   virtual double rows_summed(const StepView& /*view*/) const { return 1.0; }
+  /// Whether a score that is too small for float32 is given as small_scores.h says.
+  virtual bool keeps_small_scores() const { return false; }
   /// Called last at every step: forget entries that were not kept, and treat rows that a merge
   /// changed as new.
   virtual void retain(const StepView& /*view*/, int /*head*/, const HeadDecision& /*decision*/) {}
@@ -64,8 +68,10 @@ class Score {
 class Allocation {
  public:
   virtual ~Allocation() = default;
-  /// Whether the budget limits what the heads hold, and how much of it can be protected.
+  /// Whether the budget limits what the heads hold.
   virtual bool bounded() const { return true; }
+  /// How many of a head's `quota` entries may be protected, if heads hold `budget` on average.
+  virtual int protectable(int quota, int /*budget*/) const { return quota; }
   /// Whether entries must leave at this step.
   virtual bool over_budget(const StepView& view, int budget) const = 0;
   /// [Hk], each at most that head's n, at least 1 and at least what is protected for `budget`.

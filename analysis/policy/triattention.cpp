@@ -58,7 +58,7 @@ class TriAttentionScore : public Score {
     const MatrixView& keys = view.caches[static_cast<std::size_t>(head)].keys;
     Eigen::ArrayXd result;
     for (int query_head = head * group; query_head < (head + 1) * group; ++query_head) {
-      Eigen::ArrayXd own = of_query_head(keys, query_head, view.block.end - 1);
+      Eigen::ArrayXd own = of_query_head(keys, query_head, view.block.end);
       if (standard_) own = standardised(own);
       if (query_head == head * group) {
         result = own;
@@ -106,8 +106,7 @@ class TriAttentionScore : public Score {
 
   static Eigen::ArrayXd standardised(const Eigen::ArrayXd& values) {
     const double mean = values.mean();
-    const double freedom = std::max(static_cast<double>(values.size()) - 1.0, 1.0);
-    const double deviation = std::sqrt((values - mean).square().sum() / freedom);
+    const double deviation = std::sqrt((values - mean).square().mean());
     return (values - mean) / std::max(deviation, 1e-6);
   }
 
@@ -127,16 +126,20 @@ PolicyEntry triattention() {
   entry.summary = "the attention that the mean query would pay from later positions";
   entry.formula =
       "score_i = mean over distances δ of 1, 2, 4 … 65536 of Σ_f |q̄_f||k_f| cos((now − i + δ) ω_f "
-      "+ φ_f) + Σ_f (m_f − |q̄_f|)|k_f|; pairs f of coordinates before RoPE, q̄: mean query, m: mean "
-      "length, φ: the angle between them; by query head as standard scores, of these the largest "
+      "+ φ_f) + Σ_f (m_f − |q̄_f|)|k_f|; now: the tokens so far, the next one's position; pairs f "
+      "of "
+      "coordinates before RoPE, q̄: mean query, m: mean length, φ: the angle from k_f to q̄_f; by "
+      "query head as standard scores over the head's entries (deviation by n), of these the "
+      "largest "
       "of the group";
   entry.source = "TriAttention (2026, arXiv 2604.04921)";
   entry.needs = "queries, keys; the rotation of RoPE";
   entry.work = "B d operations per query head to add the queries, 2 n d to score";
   entry.differences =
       "its authors compute means beforehand, from other texts, keep the prompt and evict every 128 "
-      "generated tokens; here the means are of the queries so far. Keeping one set for all layers "
-      "and heads is not here";
+      "generated tokens; here the means are of the queries so far. `now` and the deviation are as "
+      "in their code; the paper leaves open whether `now` is the last token or the next. Keeping "
+      "one set for all layers and heads is not here";
   entry.parameters = {
       {.name = "aggregate",
        .type = ParameterType::word,

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "analysis/policy/policy_catalog.h"
+#include "analysis/policy/small_scores.h"
 
 namespace kvloupe {
 
@@ -56,6 +57,16 @@ std::vector<double> caote_scores(std::span<const double> attention, const Matrix
 
 std::vector<double> caote_scores(std::span<const double> attention, const MatrixView& values,
                                  std::span<const std::int32_t> rows) {
+  std::vector<double> result = caote_factors(attention, values, rows);
+  const double all = std::accumulate(attention.begin(), attention.end(), 0.0);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    result[i] *= attention[static_cast<std::size_t>(rows[i])] / all;
+  }
+  return result;
+}
+
+std::vector<double> caote_factors(std::span<const double> attention, const MatrixView& values,
+                                  std::span<const std::int32_t> rows) {
   const double all = std::accumulate(attention.begin(), attention.end(), 0.0);
   const Eigen::VectorXd output = weighted_sum(attention, values) / all;
   std::vector<double> result;
@@ -68,17 +79,23 @@ std::vector<double> caote_scores(std::span<const double> attention, const Matrix
     } else if (attention[j] > 0.5 * all) {
       std::vector<double> rest(attention.begin(), attention.end());
       rest[j] = 0.0;
-      result.push_back(attention[j] / all *
-                       distance(weighted_sum(rest, values) / others, values, j));
+      result.push_back(distance(weighted_sum(rest, values) / others, values, j));
     } else {
       // ‖(o − h_j v_j)/(1 − h_j) − v_j‖ = ‖o − v_j‖/(1 − h_j): nothing cancels up to a half.
-      result.push_back(attention[j] / others * distance(output, values, j));
+      result.push_back(all / others * distance(output, values, j));
     }
   }
   return result;
 }
 
 std::vector<double> fastcaote_scores(std::span<const double> attention, const MatrixView& values) {
+  std::vector<double> result = fastcaote_factors(attention, values);
+  const double all = std::accumulate(attention.begin(), attention.end(), 0.0);
+  for (std::size_t j = 0; j < attention.size(); ++j) result[j] *= attention[j] / all;
+  return result;
+}
+
+std::vector<double> fastcaote_factors(std::span<const double> attention, const MatrixView& values) {
   constexpr double kLeastMass = 1e-6;
   const double all = std::accumulate(attention.begin(), attention.end(), 0.0);
   Eigen::VectorXd mean = Eigen::VectorXd::Zero(values.cols());
@@ -89,7 +106,7 @@ std::vector<double> fastcaote_scores(std::span<const double> attention, const Ma
   std::vector<double> result(attention.size());
   for (std::size_t j = 0; j < attention.size(); ++j) {
     const double others = std::max(mass_without(attention, j, all) / all, kLeastMass);
-    result[j] = attention[j] / all / others * distance(mean, values, j);
+    result[j] = distance(mean, values, j) / others;
   }
   return result;
 }
@@ -107,17 +124,16 @@ class ValueAwareScore : public Score {
     const bool numbers =
         std::all_of(scores.begin(), scores.end(), [](float score) { return std::isfinite(score); });
     if (!numbers) return scores;  // reported with its token by the caller
-    const std::vector<double> attention = as_attention(scores);
     const MatrixView& values = view.caches[static_cast<std::size_t>(head)].values;
+    if (keeps_small_scores()) return of_small_scores(scores, values);
+    const std::vector<double> attention = as_attention(scores);
     const std::vector<double> changes = form_ == ValueAwareForm::caote
                                             ? caote_scores(attention, values)
                                             : fastcaote_scores(attention, values);
-    // "Never evict" is the highest score there is.
-    constexpr double kHighest = std::numeric_limits<float>::max();
     std::vector<float> result(changes.size());
     for (std::size_t i = 0; i < changes.size(); ++i) {
       const bool never = attention[i] >= 1.0 && std::isinf(changes[i]);
-      result[i] = static_cast<float>(never ? kHighest : changes[i]);
+      result[i] = never ? kHighest : static_cast<float>(changes[i]);
     }
     return result;
   }
@@ -127,8 +143,37 @@ class ValueAwareScore : public Score {
     base_->retain(view, head, decision);
   }
   bool needs_values() const override { return true; }
+  bool keeps_small_scores() const override { return base_->keeps_small_scores(); }
 
  private:
+  /// "Never evict": the highest score there is.
+  static constexpr float kHighest = std::numeric_limits<float>::max();
+
+  /// The same by logarithms, ln c = ln h + ln(c / h): [n].
+  std::vector<float> of_small_scores(const std::vector<float>& scores,
+                                     const MatrixView& values) const {
+    std::vector<double> logarithms;
+    for (const float score : scores) logarithms.push_back(logarithm_of_score(score));
+    const double largest = *std::max_element(logarithms.begin(), logarithms.end());
+    if (std::isinf(largest)) std::fill(logarithms.begin(), logarithms.end(), 0.0);  // all zero: 1/n
+    const double shift = std::isinf(largest) ? 0.0 : largest;
+    std::vector<double> attention;
+    for (const double logarithm : logarithms) attention.push_back(std::exp(logarithm - shift));
+    const double sum = std::accumulate(attention.begin(), attention.end(), 0.0);
+    for (double& share : attention) share /= sum;
+    std::vector<std::int32_t> all(attention.size());
+    std::iota(all.begin(), all.end(), 0);
+    const std::vector<double> factors = form_ == ValueAwareForm::caote
+                                            ? caote_factors(attention, values, all)
+                                            : fastcaote_factors(attention, values);
+    std::vector<float> result;
+    for (std::size_t i = 0; i < factors.size(); ++i) {
+      const double change = logarithms[i] - shift - std::log(sum) + std::log(factors[i]);
+      result.push_back(std::isinf(factors[i]) ? kHighest : score_of_logarithm(change));
+    }
+    return result;
+  }
+
   ValueAwareForm form_;
   std::unique_ptr<Score> base_;
 };

@@ -23,9 +23,15 @@ std::vector<double> caote_scores(std::span<const double> attention, const Matrix
 std::vector<double> caote_scores(std::span<const double> attention, const MatrixView& values,
                                  std::span<const std::int32_t> rows);
 
+/// c_j / h_j: what an entry's attention is multiplied by. [rows]
+std::vector<double> caote_factors(std::span<const double> attention, const MatrixView& values,
+                                  std::span<const std::int32_t> rows);
+
 /// The same with the plain mean of the values in place of o, and 1 − h_j at least 1e-6 (FastCAOTE,
 /// eq. 23).
 std::vector<double> fastcaote_scores(std::span<const double> attention, const MatrixView& values);
+/// The same divided by h_j: [n].
+std::vector<double> fastcaote_factors(std::span<const double> attention, const MatrixView& values);
 
 enum class ValueAwareForm { caote, fastcaote };
 

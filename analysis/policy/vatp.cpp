@@ -49,7 +49,9 @@ PolicyEntry vatp() {
   entry.needs =
       "the attention of all queries of a step, values, and a sum per entry that is carried along";
   entry.work = "n B products of length d per query head, as h2o";
-  entry.differences = "the paper also multiplies the scores of Scissorhands; here those of h2o";
+  entry.differences =
+      "its authors keep half of the budget for recent tokens, as with h2o: vatp+recent(50%). The "
+      "paper also multiplies the scores of Scissorhands; here those of h2o";
   entry.parameters = {
       {.name = "sinks",
        .type = ParameterType::count,
@@ -59,8 +61,8 @@ PolicyEntry vatp() {
        .words = {},
        .meaning =
            "first tokens that are always kept: their values are small whatever their attention"}};
-  entry.variants = {{"the paper, over H2O", "vatp"},
-                    {"with half of the budget recent", "vatp+recent(50%)"}};
+  entry.variants = {{"its authors, over H2O", "vatp+recent(50%)"},
+                    {"without recent tokens", "vatp"}};
   entry.cost = [](const SpecPart&) {
     const auto rows = [](const StepShape& step) { return step.entries * step.block; };
     return CostOrder{"O(NB + B²)", "O(NB + B²)", rows, rows};

@@ -9,8 +9,8 @@
 
 namespace kvloupe {
 
-/// A score of the entries before a step's last queries, from the attention of these: the entries of
-/// the window itself are kept without a score.
+/// A score from the attention of a step's last queries. The entries of the window itself are kept;
+/// they have the score of the formula too, but take no part in the smoothing.
 class WindowScore : public Score {
  public:
   /// Reads the parameters `window` and `kernel`.
@@ -20,7 +20,7 @@ class WindowScore : public Score {
   Protection protection() const override { return {.window = window_}; }
 
  protected:
-  /// How many entries of a head are scored: the first ones.
+  /// How many entries of a head may leave: the first ones.
   int candidates(const StepView& view, int head) const {
     const auto n = static_cast<int>(view.caches[static_cast<std::size_t>(head)].tokens.size());
     return std::max(n - window_, 0);
@@ -29,10 +29,10 @@ class WindowScore : public Score {
   MatrixView rows(const StepView& view, int query_head) const {
     return view.attention->last_rows(query_head, window_);
   }
-  /// Σ over the rows of term(A[row, i], i): [candidates].
+  /// Σ over the rows of term(A[row, i], i), of the first entries: [entries].
   template <typename Term>
-  static std::vector<double> sum_of_rows(const MatrixView& rows, int candidates, const Term& term) {
-    std::vector<double> sums(static_cast<std::size_t>(candidates), 0.0);
+  static std::vector<double> sum_of_rows(const MatrixView& rows, int entries, const Term& term) {
+    std::vector<double> sums(static_cast<std::size_t>(entries), 0.0);
     for (Eigen::Index row = 0; row < rows.rows(); ++row) {
       const float* const weights = rows.data() + row * rows.outerStride();
       for (std::size_t i = 0; i < sums.size(); ++i) {

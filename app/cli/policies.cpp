@@ -64,7 +64,10 @@ std::string as_json() {
   }
   nlohmann::ordered_json named = nlohmann::ordered_json::array();
   for (const Preset& preset : presets()) {
-    named.push_back({{"name", preset.name}, {"policy", preset.spec}, {"differs", preset.differs}});
+    named.push_back({{"name", preset.name},
+                     {"policy", preset.spec},
+                     {"differs", preset.differs},
+                     {"compared", preset.compared}});
   }
   return nlohmann::ordered_json({{"policies", std::move(policies)}, {"presets", std::move(named)}})
              .dump(2) +

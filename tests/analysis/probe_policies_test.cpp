@@ -247,9 +247,10 @@ TEST_P(ProbePolicies, DecisionsAreThoseOfTheTwin) {
     }
   }
   for (const char* modifiers :
-       {"+adakv(0)", "+adakv", "+recent(3)+sinks(2)", "+recent(30%)+global",
-        "+sinks(4)+global(by=layer)", "+critical", "+critical+global", "+caote", "+chunks(4)",
-        "+kvmerger(auto,recent=2)", "+tome", "+cam(3)", "+pyramid(1.5)", "+tome+global"}) {
+       {"+adakv(0)", "+adakv", "+recent(3)+sinks(2)", "+recent(30%)+global", "+recent(14)+global",
+        "+recent(20)+sinks(3)+global", "+sinks(4)+global(by=layer)", "+critical",
+        "+critical+global", "+caote", "+chunks(4)", "+kvmerger(auto,recent=2)", "+tome", "+cam(3)",
+        "+pyramid(1.5)", "+tome+global"}) {
     compare(std::string("kvzip(keep_sinks=0)") + modifiers, 12, 16);
     compare(std::string("kvcompose(values=1)") + modifiers, 12, 84);
     if (HasFailure()) return;

@@ -128,6 +128,24 @@ const std::vector<std::string>& specs() {
       "keydiff+critical(eps=0.01)",
       "tova+critical(1)",
       "tova+caote+critical",
+      // What is protected by its own score takes part in these.
+      "expected(20)+caote",
+      "expected(20,epsilon=0.01)+chunks(4)",
+      "lagkv(2,lag=40)+caote",
+      "lagkv(2,lag=6,cross=1)+chunks(5)",
+      "compactor(first=2,last=2,chunk=8)+chunks(3)",
+      "cur+chunks(4)",
+      "cur(2)+fastcaote+adakv",
+      "capkv(future=20)+caote",
+      "dropkv(8,kernel=3)+caote",
+      "rkv(4)+caote",
+      "rkv(6,kernel=3)+chunks(4)",
+      "defensive(8,outputs=0)+caote",
+      "defensive(4,kernel=3,mass=0.5)+fastcaote",
+      "cakescore(8,kernel=3)+caote",
+      "cakescore(8,kernel=3)+chunks(6)",
+      "lavascore(8,kernel=3)+caote",
+      "lavascore(8,kernel=3)+chunks(6,few=2)",
   };
   return list;
 }
@@ -216,6 +234,57 @@ TEST_P(ReplayAgainstNaive, RetainedSetsAndMetricsAgree) {
   }
   EXPECT_LE(near_ties, decisions / 100000);  // 0 where this was written
   RecordProperty("near_ties", std::to_string(near_ties) + " of " + std::to_string(decisions));
+}
+
+/// The comparison of one replay of these states, as one layer of one.
+naive::Comparison compared(const test::SyntheticStates& made, const LayerStates& states,
+                           const std::string& spec, int budget, int block) {
+  const PolicySpec policy = parse_policy(spec);
+  Replay fast;
+  fast.policy = policy.text();
+  fast.budget = budget;
+  fast.block = block;
+  fast.blocks = make_blocks(made.run.prompt_length, made.run.generated, block);
+  LayerContext context;
+  context.model = made.model;
+  context.output_weights = states.output_weights;
+  context.attention = made.run.attention_scale;
+  context.budget = budget;
+  Progress progress;
+  fast.heads = replay_layer({states, fast.blocks, policy, context, false}, progress);
+  return naive::compare(fast, 0, states, made.model, context.attention);
+}
+
+// Queries that are so long that most of a softmax is too small for float32. Of scores that are all
+// 0 the later entry would stay.
+TEST(SmallScores, ProductsOfProbabilitiesKeepTheirOrder) {
+  test::SyntheticTraceOptions options;
+  options.layers = 1;
+  options.query_heads = 4;
+  options.heads = 2;
+  options.head_dim = 8;
+  options.hidden_size = 12;
+  options.prompt_length = 64;
+  options.generated = 4;
+  const auto run = [&](float length, const std::vector<const char*>& specs) {
+    test::SyntheticStates made = test::make_synthetic_states(options);
+    for (Matrix& queries : made.query[0]) queries *= length;
+    const LayerStates states = test::made_layer(made, 0);
+    for (const char* spec : specs) {
+      for (const int budget : {6, 20, 48}) {
+        for (const int block : {7, 64}) {
+          const naive::Comparison found = compared(made, states, spec, budget, block);
+          EXPECT_EQ(found.failure, "");
+          EXPECT_LE(found.near_ties, 2) << spec << " " << budget << " " << block;
+        }
+      }
+    }
+  };
+  run(10.0F, {"expected(20)", "expected(20)+adakv(0)", "expected(20)+caote",
+              "expected(20)+fastcaote+adakv", "expected(20,value_norm=0)+chunks(4)", "capkv(80)",
+              "capkv(2,cosine=0,future=20)+caote"});
+  // Smoothing would add a neighbour that is a million times as large.
+  run(5.0F, {"dropkv(8,kernel=1)", "dropkv(8,kernel=1)+caote", "dropkv(1,kernel=1)+adakv"});
 }
 
 // Ties may move places between heads and merge others, but another rule is not a tie.

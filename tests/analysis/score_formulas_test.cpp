@@ -5,9 +5,11 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 
 #include "analysis/error.h"
 #include "analysis/policy/policy.h"
+#include "analysis/policy/small_scores.h"
 #include "analysis/replay/replay.h"
 #include "analysis/trace/no_rotation.h"
 #include "analysis/trace/trace.h"
@@ -19,6 +21,7 @@ namespace {
 
 using testing::ElementsAre;
 using testing::FloatNear;
+using testing::HasSubstr;
 
 class GivenAttention : public StepAttention {
  public:
@@ -69,8 +72,8 @@ LayerContext context_for(const Entries& entries) {
   return context;
 }
 
-HeadDecision decision_of(const std::string& spec, const Entries& entries) {
-  const LayerContext context = context_for(entries);
+HeadDecision decision_of(const std::string& spec, const Entries& entries,
+                         const LayerContext& context) {
   const auto policy = make_layer_policy(parse_policy(spec), context, {.always_score = true});
   std::vector<std::int32_t> tokens(static_cast<std::size_t>(entries.keys.rows()));
   for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<std::int32_t>(i);
@@ -82,6 +85,10 @@ HeadDecision decision_of(const std::string& spec, const Entries& entries) {
   attention.rows = entries.attention;
   view.attention = &attention;
   return policy->step(view).front();
+}
+
+HeadDecision decision_of(const std::string& spec, const Entries& entries) {
+  return decision_of(spec, entries, context_for(entries));
 }
 
 std::vector<float> scores_of(const std::string& spec, const Entries& entries) {
@@ -113,6 +120,49 @@ TEST(Expected, ASpreadOfQueriesCountsWithItsCovariance) {
   EXPECT_THAT(scores_of("expected(sinks=0)", entries), ElementsAre(near(0.25), near(0.75)));
   EXPECT_THAT(scores_of("expected(sinks=0,covariance=0)", entries),
               ElementsAre(near(0.5), near(0.5)));
+}
+
+TEST(Expected, ScoresTooSmallForFloat32KeepTheirOrder) {
+  // Logits 0, −500, −300, −400 and values of length 1, 1, 1 and e²: by logarithms.
+  const Entries entries{matrix({{0, 0}, {-500, 0}, {-300, 0}, {-400, 0}}),
+                        matrix({{1, 0}, {0, 1}, {-1, 0}, {0, std::exp(2.0F)}}),
+                        {matrix({{1, 0}, {1, 0}, {1, 0}, {1, 0}})},
+                        {}};
+  const std::vector<float> scores = scores_of("expected(sinks=0)", entries);
+  EXPECT_NEAR(scores[0], 1.0, 1e-6);
+  EXPECT_NEAR(logarithm_of_score(scores[1]), -500.0, 1e-3);
+  EXPECT_NEAR(logarithm_of_score(scores[2]), -300.0, 1e-3);
+  EXPECT_NEAR(logarithm_of_score(scores[3]), -398.0, 1e-3);
+  for (const float score : scores) EXPECT_LT(score, 1.1F);
+  // Two places: entry 2 and not the last one. So with caote, whose factors are of the size 1, and
+  // for chunks of one token.
+  LayerContext context = context_for(entries);
+  context.budget = 2;
+  for (const char* rest : {"", "+adakv(0)", "+caote", "+chunks(1)"}) {
+    EXPECT_THAT(decision_of(std::string("expected(sinks=0)") + rest, entries, context).kept,
+                ElementsAre(0, 2))
+        << rest;
+  }
+}
+
+TEST(SmallScores, StandForTheirLogarithm) {
+  float before = 2.0F;
+  for (double logarithm = 0.0; logarithm > -1240.0; logarithm -= 0.7) {
+    const float score = score_of_logarithm(logarithm);
+    EXPECT_LT(score, before) << logarithm;
+    EXPECT_NEAR(logarithm_of_score(score), logarithm, 2e-5);
+    if (logarithm > std::log(1e-30)) {
+      EXPECT_NEAR(score, std::exp(logarithm), 1e-6 * std::exp(logarithm));
+    } else {
+      EXPECT_LT(score, 1.001e-30F);
+    }
+    before = score;
+  }
+  EXPECT_THAT(with_small_scores({0.25, 0.0, 1e-94}),
+              ElementsAre(0.25F, 0.0F, FloatNear(1e-31F, 1e-36F)));
+  EXPECT_EQ(score_of_logarithm(-std::numeric_limits<double>::infinity()), 0.0F);
+  EXPECT_TRUE(std::isnan(score_of_logarithm(std::nan(""))));
+  EXPECT_TRUE(std::isnan(with_small_scores({std::nan("")})[0]));
 }
 
 TEST(Expected, TakesItsStatisticsFromAnotherTrace) {
@@ -178,9 +228,9 @@ TEST(LagKv, ComparesAPartitionWithTheNext) {
               ElementsAre(near(0.347785), near(0.652215), near(1), near(1)));
   EXPECT_THAT(scores_of("lagkv(0,lag=2)", entries),
               ElementsAre(near(0), near(0.5), near(1), near(1)));
-  // Fewer than two partitions: the later, the better.
+  // Fewer than two partitions: the later, the better; the first token has the largest of these.
   EXPECT_THAT(scores_of("lagkv(1,lag=2)", entries),
-              ElementsAre(near(1), near(0), near(0.25), near(0.5)));
+              ElementsAre(near(0.5), near(0), near(0.25), near(0.5)));
 }
 
 TEST(NonCausal, AddsUpWhatAChunkPaysAndSmooths) {
@@ -240,15 +290,72 @@ TEST(DropKv, IsTheSquaredChangeOfTheOutput) {
               ElementsAre(near(0.25), near(1.0 / 36), near(1.0 / 36)));
 }
 
+TEST(DropKv, TellsValuesNearTheOutputApart) {
+  // o = (2a + b + c)/4 = 2²² + 1.25 lies between two float32. Distances 0.25, 1.25, 0.75.
+  const float whole = 4194304.0F;
+  const Entries entries{kOnes3,
+                        matrix({{whole + 1.5F, 0}, {whole, 0}, {whole + 2.0F, 0}}),
+                        {kOnes3},
+                        {matrix({{0.5F, 0.25F, 0.25F}})}};
+  const std::vector<float> scores = scores_of("dropkv(1,kernel=1)", entries);
+  EXPECT_THAT(scores, ElementsAre(near(0.0625), near(1.5625 / 9), near(0.5625 / 9)));
+}
+
+TEST(DropKv, SquaresTooSmallForFloat32KeepTheirOrder) {
+  const Entries entries{
+      kOnes3, matrix({{1, 0}, {2, 0}, {0, 0}}), {kOnes3}, {matrix({{1e-25F, 2e-25F, 1.0F}})}};
+  const std::vector<float> scores = scores_of("dropkv(1,kernel=1)", entries);
+  EXPECT_NEAR(logarithm_of_score(scores[0]), std::log(1e-50), 1e-3);
+  EXPECT_NEAR(logarithm_of_score(scores[1]), std::log(16e-50), 1e-3);
+}
+
 TEST(Rkv, AddsAttentionAndTakesRepetitionAway) {
   // Attention of the last query 3/4 and 1/4; keys have nothing in common: 1/3 each.
   EXPECT_THAT(scores_of("rkv(1,kernel=1,lambda=0.5)",
                         {matrix({{std::log(3.0F), 0}, {0, 0}, {0, 1}}), kOnes3, {kOnes3}, {}}),
-              ElementsAre(near(0.375 - 1.0 / 6), near(0.125 - 1.0 / 6), near(0)));
+              ElementsAre(near(0.375 - 1.0 / 6), near(0.125 - 1.0 / 6), near(0.375 - 1.0 / 6)));
   // Three equal keys. Of each row the latest other one does not count, so columns have the means
   // 2/3, 1/3 and 0: softmax 0.44844, 0.32132, 0.23024.
   EXPECT_THAT(scores_of("rkv(1,kernel=1,lambda=0.5)", {kOnes3, kOnes3, {kOnes3}, {}}),
-              ElementsAre(near(0.25 - 0.22422), near(0.25 - 0.16066), near(0)));
+              ElementsAre(near(0.25 - 0.22422), near(0.25 - 0.16066), near(0.25 - 0.16066)));
+}
+
+TEST(Rkv, TakesTheLastQueriesOfWhateverSteps) {
+  // Keys are orthogonal, so that r is 1/n. The query of the first step, token 1, looks at entry 0,
+  // that of the second at entry 1, that of the third at neither.
+  const Matrix keys = matrix({{1, 0, 0, 0}, {0, 1, 0, 0}, {0, 0, 1, 0}, {0, 0, 0, 1}});
+  const float high = std::log(3.0F);
+  const std::vector<Matrix> queries = {matrix({{0, 0, 0, 0}, {high, 0, 0, 0}}),
+                                       matrix({{0, high, 0, 0}}), matrix({{0, 0, 0, 0}})};
+  LayerContext context = context_for({keys, keys, queries, {}});
+  context.model.num_heads = 1;
+  context.budget = 9;
+  const auto scores = [&](const std::string& spec) {
+    const auto policy = make_layer_policy(parse_policy(spec), context, {.always_score = true});
+    const std::vector<std::int32_t> tokens = {0, 1, 2, 3};
+    std::vector<float> last;
+    int end = 0;
+    for (const Matrix& asked : queries) {
+      StepView view;
+      view.block = {end, end + static_cast<int>(asked.rows())};
+      end = view.block.end;
+      view.caches.push_back({std::span(tokens).first(static_cast<std::size_t>(end)),
+                             rows(kvloupe::view(keys), 0, end),
+                             rows(kvloupe::view(keys), 0, end),
+                             {}});
+      view.queries.push_back(kvloupe::view(asked));
+      last = policy->step(view).front().scores;
+    }
+    return last;
+  };
+  // window 1: the last query alone sees entries 0, 1, 2 alike.
+  EXPECT_THAT(scores("rkv(1,kernel=1,lambda=0.5)"),
+              ElementsAre(near(1.0 / 6 - 0.125), near(1.0 / 6 - 0.125), near(1.0 / 6 - 0.125),
+                          near(1.0 / 6 - 0.125)));
+  // window 2: of entries 0 and 1 the second query gives 1/4 and 3/4, the last 1/2 each.
+  EXPECT_THAT(scores("rkv(2,kernel=1,lambda=0.5)"),
+              ElementsAre(near(0.1875 - 0.125), near(0.3125 - 0.125), near(0.3125 - 0.125),
+                          near(0.3125 - 0.125)));
 }
 
 TEST(Rkv, SinkLogitsAreRefused) {
@@ -258,13 +365,47 @@ TEST(Rkv, SinkLogitsAreRefused) {
 }
 
 TEST(Defensive, TakesTheLargestOfTheGroupAndTheWindow) {
-  // Largest 0.6 and 0.5, not below their mean 0.55; the window itself has no score.
+  // Largest 0.6 and 0.5, not below their mean 0.55; nor is that of the window itself, 0.4.
   const Entries entries{kOnes3,
                         kOnes3,
                         {kOnes3, kOnes3},
                         {matrix({{0.6F, 0.2F, 0.2F}}), matrix({{0.1F, 0.5F, 0.4F}})}};
   EXPECT_THAT(scores_of("defensive(1,kernel=1,outputs=0)", entries),
-              ElementsAre(near(0.6), near(0.55), near(0)));
+              ElementsAre(near(0.6), near(0.55), near(0.55)));
+}
+
+TEST(ProtectedEntries, HaveTheScoreOfTheFormulaOrTheLargestOfTheOthers) {
+  const Entries entries{matrix({{1, 0}, {0, 1}, {1, 1}}),
+                        matrix({{3, 0}, {1, 0}, {2, 0}}),
+                        {kOnes3},
+                        {matrix({{0.6F, 0.4F, 0.0F}, {0.2F, 0.3F, 0.5F}})}};
+  // The last two entries are the window. Means 0.4, 0.35, 0.25, variances 0.08, 0.005, 0.125.
+  EXPECT_THAT(scores_of("cakescore(2,gamma=1,kernel=1)", entries),
+              ElementsAre(near(0.48), near(0.355), near(0.375)));
+  // Times the longest value before the window, 3.
+  EXPECT_THAT(scores_of("lavascore(2,kernel=1)", entries),
+              ElementsAre(near(1.2), near(1.05), near(0.75)));
+  // The largest of both rows; entry 0 alone makes the mean.
+  EXPECT_THAT(scores_of("defensive(2,kernel=1,outputs=0)", entries),
+              ElementsAre(near(0.6), near(0.6), near(0.6)));
+  // Squares 1·9, 1·1, 2·4 over the sums 4 and 14.
+  EXPECT_THAT(scores_of("cur(2)", entries),
+              ElementsAre(near(9.0 / 18), near(1.0 / 18), near(8.0 / 18)));
+  // Too few for a partition: 0 of 3 for the one that is scored, and no formula for the first two.
+  EXPECT_THAT(scores_of("lagkv(1)", entries), ElementsAre(near(1.0 / 3), near(0), near(1.0 / 3)));
+}
+
+TEST(LagKv, SaysWhereItKeepsWhatSinkKeeps) {
+  const PolicySpec lag = parse_policy("lagkv");
+  ModelInfo model;
+  model.num_heads = model.num_kv_heads = 1;
+  const auto notes = policy_notes(lag, model, 200);
+  ASSERT_EQ(notes.size(), 1U);
+  EXPECT_THAT(notes[0], HasSubstr("from 260 entries on"));
+  EXPECT_THAT(notes[0], HasSubstr("fewer than 60 tokens it keeps what sink(4) keeps"));
+  EXPECT_TRUE(policy_notes(lag, model, 259).empty()) << "a step of one token makes 260";
+  EXPECT_EQ(policy_notes(lag, model, 258).size(), 1U);
+  EXPECT_TRUE(policy_notes(parse_policy("lagkv(lag=32)"), model, 200).empty());
 }
 
 TEST(Vatp, MultipliesAccumulatedAttentionByTheValuesLength) {
@@ -284,6 +425,38 @@ TEST(TriAttention, IsTheMeanQuerysProductAndTheSpreadsLength) {
   EXPECT_THAT(scores_of("triattention(standard=0)",
                         {keys, kOnes3, {matrix({{1, 0}, {-1, 0}, {0, 0}})}, {}}),
               ElementsAre(near(2.0 / 3), near(4.0 / 3), near(10.0 / 3)));
+}
+
+TEST(TriAttention, CountsFromTheNextToken) {
+  // One pair of frequency 1, one token: key and query at position 0. The next token is 1 away, and
+  // further distances are 1, 2, 4 … 65536.
+  Entries entries{matrix({{1, 0}}), matrix({{1, 0}}), {matrix({{2, 0}})}, {}};
+  LayerContext context = context_for(entries);
+  context.model.rope_scaling.clear();
+  double mean = 0.0;
+  for (double delta = 1.0; delta <= 65536.0; delta *= 2.0) mean += 2.0 * std::cos(1.0 + delta) / 17;
+  EXPECT_THAT(decision_of("triattention(standard=0)", entries, context).scores,
+              ElementsAre(near(mean)));
+}
+
+TEST(TriAttention, StandardScoresDivideByTheNumberOfEntries) {
+  // 3, 8, 25: mean 12, variance (81 + 16 + 169)/3.
+  const double deviation = std::sqrt(266.0 / 3);
+  EXPECT_THAT(
+      scores_of("triattention",
+                {matrix({{1, 0}, {0, 2}, {3, 4}}), kOnes3, {matrix({{3, 4}, {3, 4}, {3, 4}})}, {}}),
+      ElementsAre(near(-9 / deviation), near(-4 / deviation), near(13 / deviation)));
+}
+
+TEST(Chunks, ScoresNearTheEpsilonOfTheEntropyLoseEvenness) {
+  // Shares of the third chunk 5/9, 1/6, 5/18: entropy 0.89 of the largest. The other two have equal
+  // scores, 1 without an epsilon; with 1e-8 beside their sums 3e-9 and 6e-9 they have shares of
+  // 0.08 and 0.125 and entropies of 0.54 and 0.71. So the third is not below the median, and whole.
+  Matrix attention(1, 9);
+  attention << 1e-9F, 1e-9F, 1e-9F, 2e-9F, 2e-9F, 2e-9F, 1.0F, 0.3F, 0.5F;
+  const Matrix nine = Matrix::Ones(9, 2);
+  EXPECT_THAT(scores_of("h2o+chunks(3,few=1)", {nine, nine, {nine}, {attention}}),
+              ElementsAre(1, 2, 3, 4, 5, 6, 9, 7, 8));
 }
 
 TEST(Chunks, GiveEveryTokenTheMeanOfItsChunk) {

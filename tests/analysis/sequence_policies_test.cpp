@@ -20,6 +20,7 @@
 #include "analysis/policy/sequence_tables.h"
 #include "analysis/policy/window_attention.h"
 #include "analysis/replay/replay.h"
+#include "tests/naive/compare_replay.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
 
@@ -545,6 +546,75 @@ TEST_F(SequencePolicies, HeadBudgetsHoldWhatTheTableSays) {
   EXPECT_THAT(held(",values=entries", 10), ElementsAre(1, 2, 3, 4, 5, 5));
   std::ofstream(path) << "0,0.25\n0.5,0.5\n1,0.75\n";
   EXPECT_THAT(held(",values=kept", 10), ElementsAre(1, 24, 48, 48, 96, 72));
+}
+
+TEST_F(SequencePolicies, AHeadProtectsWithinItsOwnPlaces) {
+  // Weights of 40 for 5·4·20 = 400 places: 10 each. The head with 5 can use 48 of its 50, and the
+  // last two go one by one to others. At step 2 layer 0's head 3 has 41 places of 48 tokens: all
+  // of its window of 32, tokens 16 to 47, and 9 before; head 0 has fewer than its window.
+  test::SyntheticTraceOptions options = options_;
+  options.layers = 5;
+  options.query_heads = options.heads = 4;
+  test::write_synthetic_trace(folder_ / "five.h5", options);
+  const auto path = (folder_ / "weights.txt").string();
+  std::ofstream(path) << "1,2,3,4\n1,1,1,1\n4,3,2,1\n1,1,1,5\n2,2,2,2\n";
+  const Trace trace(folder_ / "five.h5");
+  ReplayRequest request;
+  request.policy = parse_policy("snapkv+headbudgets(\"" + path + "\")");
+  request.budget = 20;
+  request.block = 16;
+  Progress progress;
+  const Replay replay = kvloupe::replay(trace, request, progress);
+  for (const HeadReplay& head : replay.heads) {
+    const auto kept = replay.retained_at(head, 2);
+    const int window = std::min(static_cast<int>(kept.size()), 32);
+    for (int back = 0; back < window; ++back) {
+      EXPECT_EQ(kept[kept.size() - 1 - static_cast<std::size_t>(back)], 47 - back)
+          << head.layer << "." << head.head;
+    }
+  }
+  EXPECT_GT(replay.retained_at(*replay.find(0, 3), 2).size(), 39U);
+  EXPECT_LT(replay.retained_at(*replay.find(0, 0), 2).size(), 12U);
+}
+
+TEST_F(SequencePolicies, HeadBudgetsDecideAsTheirTwin) {
+  const auto path = (folder_ / "table.txt").string();
+  std::ofstream(path) << "1 2.5\n3.1 0.4\n0.75 5.3\n";
+  const std::string table = "+headbudgets(\"" + path + "\"";
+  for (const std::string& spec :
+       {"snapkv(8)" + table + ")", "keydiff+recent(12)+sinks(3)" + table + ",values=share)",
+        "h2o+recent(50%)" + table + ")", "tova+recent(4)" + table + ",values=entries)",
+        "cakescore(8)+caote" + table + ")"}) {
+    for (const int budget : {4, 12, 20}) {
+      for (const int block : {1, 16, 90}) {
+        const Replay fast = run(spec, budget, block);
+        for (int layer = 0; layer < 3; ++layer) {
+          const naive::Comparison found =
+              naive::compare(fast, layer, load_layer_states(*trace_, layer),
+                             trace_->layer_model(layer), trace_->attention(layer));
+          ASSERT_EQ(found.failure, "");
+          EXPECT_LE(found.near_ties, 2);
+        }
+      }
+    }
+  }
+}
+
+TEST_F(SequencePolicies, NotesSayWhatLessRoomThanProtectionMeans) {
+  const auto path = (folder_ / "table.csv").string();
+  std::ofstream(path) << "1 1\n1 1\n1 1\n";
+  const auto note = [&](const std::string& spec) {
+    const auto notes = policy_notes(parse_policy(spec), trace_->model(), 20);
+    return notes.empty() ? std::string() : notes.back();
+  };
+  EXPECT_THAT(note("snapkv"), HasSubstr("20: the oldest of the recent entries are not kept"));
+  EXPECT_THAT(note("snapkv+adakv"), HasSubstr("20: the oldest of the recent"));
+  EXPECT_THAT(note("snapkv+pyramid"), HasSubstr("in layers that hold fewer, the oldest"));
+  EXPECT_THAT(note("snapkv+cake"), HasSubstr("in layers that hold fewer, the oldest"));
+  EXPECT_THAT(note("snapkv+headbudgets(\"" + path + "\")"),
+              HasSubstr("in heads that hold fewer, the oldest"));
+  EXPECT_THAT(note("kvzip+global+recent(32)"), HasSubstr("in heads that hold fewer, the oldest"));
+  EXPECT_THAT(note("snapkv+dms(0.1)"), testing::Not(HasSubstr("not kept")));
 }
 
 TEST_F(SequencePolicies, HeadBudgetsOfTheBudgetEachAreTheBudget) {

@@ -14,6 +14,7 @@ namespace kvloupe::naive {
 namespace {
 constexpr double kShareTolerance = 2e-4;
 constexpr double kNoShare = 1e-36;
+constexpr double kSmallTolerance = 1e-3;     // of a score: of a logit of some hundred in float32
 constexpr double kReceivedTolerance = 1e-5;  // of attention received, sums of shares in float32
 
 /// Metrics agree to float32 rounding, relative to the size of what is added up.
@@ -36,6 +37,14 @@ std::string compare_measures(const QueryHeadMetrics& fast, const Measures& naive
 /// their digits however small they are, and a tie is near relative to the scores that tie.
 bool are_shares(const PolicySpec& policy) { return base_scale(policy) == ScoreScale::attention; }
 
+/// Whether the policy keeps the order of scores however small they are (small_scores.h).
+bool keep_small_scores(const PolicySpec& policy) {
+  const std::string& name = policy.score().name;
+  const SpecPart* chunks = policy.find("chunks");
+  return (name == "expected" || name == "capkv" || name == "dropkv") &&
+         (chunks == nullptr || chunks->count("few") == 0);
+}
+
 /// The same sets, and weights to float32 rounding.
 bool same_merges(const std::vector<Merge>& fast, const std::vector<NaiveMerge>& naive) {
   const auto same = [](const Merge& a, const NaiveMerge& b) {
@@ -56,6 +65,10 @@ double tolerance_of(const PolicySpec& policy, const HeadStep& twin, double score
   double largest = 0.0;
   for (const auto& [token, other] : twin.scores) largest = std::max(largest, std::abs(other));
   const double of_sum = kScoreTolerance * largest;
+  if (keep_small_scores(policy) && twin.second_scores.empty()) {
+    const double bar = std::fmax(std::abs(twin.threshold), std::abs(twin.layer_threshold));
+    return std::min(of_sum, kSmallTolerance * std::fmax(std::abs(score), bar));
+  }
   if (!are_shares(policy) || !twin.second_scores.empty()) return of_sum;
   // Below the smallest float32 all are equal.
   const double bar = std::fmax(std::abs(twin.threshold), std::abs(twin.layer_threshold));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 #include <tuple>
 
 #include "tests/naive/naive_replay.h"
@@ -35,6 +36,53 @@ int NaiveReplay::layer_budget(const Block& block) const {
   return std::max(1, static_cast<int>(half_to_even(share)));
 }
 
+std::vector<int> NaiveReplay::table_places(const Block& block, int budget) const {
+  const SpecPart& part = *policy_.find("headbudgets");
+  const int heads = static_cast<int>(caches_.size());
+  std::ifstream file(part.word("file"));
+  std::vector<double> table;  // rows of layers, separated by spaces
+  for (double value = 0.0; file >> value;) table.push_back(value);
+  const std::string& values = part.word("values");
+  const int seen = still_seen(block);
+  std::vector<int> places;
+  for (int head = 0; head < heads; ++head) {
+    const double own = table.at(layer_ * heads + head);
+    double entries = values == "share" ? own * budget : values == "kept" ? own * seen : own;
+    if (values == "weight") {
+      double sum = 0.0;
+      for (const double weight : table) sum += weight;
+      const double all = budget * static_cast<double>(table.size());
+      // What no head can use is shared evenly by the others.
+      double level = 0.0, used = 0.0;
+      const auto share = [&](double weight) {
+        return std::min(all * weight / sum + level, 1.0 * seen);
+      };
+      for (double step = seen; step > 1e-9; step /= 2.0) {
+        level += step;
+        used = 0.0;
+        for (const double weight : table) used += share(weight);
+        if (used > all) level -= step;
+      }
+      // The largest remainders are rounded up, of equals those of the lower heads.
+      std::vector<std::pair<double, int>> remainders;
+      double left = all;
+      for (std::size_t i = 0; i < table.size(); ++i) {
+        const double below = std::floor(share(table[i]) + 1e-6);
+        left -= below;
+        remainders.emplace_back(below - share(table[i]), static_cast<int>(i));
+      }
+      std::sort(remainders.begin(), remainders.end());
+      entries = std::floor(share(own) + 1e-6);
+      for (int i = 0; i < static_cast<int>(std::lround(left)); ++i) {
+        if (remainders[i].second == layer_ * heads + head) entries += 1.0;
+      }
+    }
+    places.push_back(
+        std::min(std::max(static_cast<int>(half_to_even(entries)), 1), std::max(seen, 1)));
+  }
+  return places;
+}
+
 std::vector<int> NaiveReplay::quotas(std::vector<HeadStep>& steps, int budget) const {
   const int heads = static_cast<int>(steps.size());
   if (policy_.find("global") != nullptr) {
@@ -43,6 +91,13 @@ std::vector<int> NaiveReplay::quotas(std::vector<HeadStep>& steps, int budget) c
       const int least = std::max<int>(static_cast<int>(steps[head].protected_tokens.size()), 1);
       places[head] =
           std::min(std::max(places[head], least), static_cast<int>(steps[head].cache.size()));
+    }
+    return places;
+  }
+  if (policy_.find("headbudgets") != nullptr) {
+    std::vector<int> places = table_places(blocks_.back(), budget);
+    for (int head = 0; head < heads; ++head) {
+      places[head] = std::min(places[head], static_cast<int>(steps[head].cache.size()));
     }
     return places;
   }

@@ -440,12 +440,12 @@ void NaiveReplay::order_by_gate(std::vector<HeadStep>& steps, int length, int fe
     }
     for (const auto& [score, token] : entries) shifted += score - least;
     for (const auto& [score, token] : entries) {
-      const double p = shifted > 0.0 ? (score - least) / shifted : 0.0;
-      if (p > 0.0) entropy -= p * std::log(p);
+      const double p = (score - least) / (shifted + 1e-8);
+      entropy -= p * std::log(p + 1e-8);
     }
     const double n = static_cast<double>(entries.size());
     mean[chunk] = sum / n;
-    even[chunk] = n > 1.0 ? entropy / std::log(n) : 0.0;
+    even[chunk] = n > 1.0 ? std::min(std::max(entropy / std::log(n), 0.0), 1.0) : 0.0;
     means.push_back(mean[chunk]);
     evens.push_back(even[chunk]);
   }
@@ -534,6 +534,13 @@ std::vector<HeadStep> NaiveReplay::step(const Block& block) {
       full = full && static_cast<int>(caches_[head].size()) <= std::max(places[head], 1);
     }
   }
+  if (policy_.find("headbudgets") != nullptr) {
+    const std::vector<int> places = table_places(block, budget);
+    full = true;
+    for (int head = 0; head < heads; ++head) {
+      full = full && static_cast<int>(caches_[head].size()) <= places[head];
+    }
+  }
   std::vector<int> quota(caches_.size(), budget);
   for (int head = 0; head < heads; ++head) {
     HeadStep& one = steps[head];
@@ -549,6 +556,12 @@ std::vector<HeadStep> NaiveReplay::step(const Block& block) {
     }
     group_by_chunks(steps);
     quota = quotas(steps, budget);
+    // A head with places of its own protects within these.
+    for (int head = 0; head < heads; ++head) {
+      if (policy_.find("global") != nullptr || policy_.find("headbudgets") != nullptr) {
+        steps[head].protected_tokens = protect(head, quota[head]);
+      }
+    }
   }
   before_ = {caches_, received_, merged_, {}};
   for (int head = 0; head < heads; ++head) {

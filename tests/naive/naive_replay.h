@@ -143,8 +143,9 @@ class NaiveReplay {
   Scores rkv(int head, const Block& block) const;
   Scores defensive(int head, const Block& block, int budget) const;
   Scores risk(int head, const Block& block) const;
-  /// Mean over the last queries and the group, by candidate: those before the window.
-  std::vector<double> window_mean(int head, const Block& block, int window) const;
+  /// Mean over the last queries and the group, of so many of the head's first entries.
+  std::vector<double> window_mean(int head, const Block& block, int window,
+                                  std::size_t entries) const;
   Scores cakescore(int head, const Block& block) const;
   Scores lavascore(int head, const Block& block) const;
   Scores vatp(int head) const;
@@ -167,6 +168,8 @@ class NaiveReplay {
   /// How many of them are beside the budget.
   int beside_budget(int head) const;
   int layer_budget(const Block& block) const;
+  /// headbudgets: how many entries the table gives each head, [Hk].
+  std::vector<int> table_places(const Block& block, int budget) const;
   /// Of the tokens up to the block's last, how many a later query sees.
   int still_seen(const Block& block) const;
   /// Takes the tokens that no later query sees out of a head's cache.

@@ -181,8 +181,9 @@ NaiveReplay::Scores NaiveReplay::lagkv(int head) const {
   for (const int token : cache) scores[token] = 1.0;
   const int n = static_cast<int>(rest.size());
   if (n < 2 * lag) {
+    scores.clear();
     for (int i = 0; i < n; ++i) scores[rest[i]] = static_cast<double>(i) / cache.size();
-    return scores;
+    return with_protected(scores, head);
   }
   const auto coordinate = [&](bool of_key, int token, int c) {
     return of_key ? key(head, token, c) : value(head, token, c);
@@ -389,9 +390,9 @@ NaiveReplay::Scores NaiveReplay::cur(int head) const {
   }
   Scores rest;
   for (const auto& [token, score] : scores) {
-    if (token >= part.count("sinks")) rest[token] = sum > 0.0 ? score / sum : 0.0;
+    rest[token] = sum > 0.0 ? score / sum : 0.0;
   }
-  return with_protected(rest, head);
+  return rest;
 }
 
 NaiveReplay::Scores NaiveReplay::capkv(int head, const Block& block) const {
@@ -484,13 +485,12 @@ NaiveReplay::Scores NaiveReplay::dropkv(int head, const Block& block) const {
 NaiveReplay::Scores NaiveReplay::rkv(int head, const Block& block) const {
   const SpecPart& part = policy_.score();
   const int window = part.count("window"), group = model_.group_size();
-  const int rows = std::min(window, block.size());
+  const int rows = std::min(window, block.end);  // of whatever steps
   const std::vector<int>& cache = caches_[head];
   const int n = static_cast<int>(cache.size());
   const int candidates = std::max(n - window, 0);
   Scores scores;
-  for (const int token : cache) scores[token] = 0.0;
-  if (candidates == 0) return scores;
+  if (candidates == 0) return with_protected(scores, head);
   std::vector<double> attention(candidates, 0.0);
   for (int query = block.end - rows; query < block.end; ++query) {
     std::vector<double> logits;
@@ -523,14 +523,15 @@ NaiveReplay::Scores NaiveReplay::rkv(int head, const Block& block) const {
   for (int i = 0; i < candidates; ++i) {
     scores[cache[i]] = lambda * attention[i] - (1.0 - lambda) * repeated[i];
   }
-  return scores;
+  return with_protected(scores, head);
 }
 
-std::vector<double> NaiveReplay::window_mean(int head, const Block& block, int window) const {
+std::vector<double> NaiveReplay::window_mean(int head, const Block& block, int window,
+                                             std::size_t entries) const {
   const int group = model_.group_size();
   const int rows = std::min(window, block.size());
   const std::vector<int>& cache = caches_[head];
-  std::vector<double> mean(std::max(static_cast<int>(cache.size()) - window, 0), 0.0);
+  std::vector<double> mean(entries, 0.0);
   for (int query_head = head * group; query_head < (head + 1) * group; ++query_head) {
     for (int query = block.end - rows; query < block.end; ++query) {
       const Scores row = step_attention(query_head, query);
@@ -545,7 +546,7 @@ NaiveReplay::Scores NaiveReplay::cakescore(int head, const Block& block) const {
   const int window = part.count("window"), group = model_.group_size();
   const int rows = std::min(window, block.size());
   const std::vector<int>& cache = caches_[head];
-  std::vector<double> spread = window_mean(head, block, window);
+  std::vector<double> spread = window_mean(head, block, window, cache.size());
   for (int query_head = head * group; query_head < (head + 1) * group && rows > 1; ++query_head) {
     std::vector<Scores> attention;
     for (int query = block.end - rows; query < block.end; ++query) {
@@ -558,10 +559,10 @@ NaiveReplay::Scores NaiveReplay::cakescore(int head, const Block& block) const {
       spread[i] += part.number("gamma") * squares / (rows - 1) / group;
     }
   }
-  spread = pool(spread, part.count("kernel"), false, static_cast<int>(spread.size()));
+  spread = pool(spread, part.count("kernel"), false,
+                std::max(static_cast<int>(cache.size()) - window, 0));
   Scores scores;
-  for (std::size_t i = 0; i < cache.size(); ++i)
-    scores[cache[i]] = i < spread.size() ? spread[i] : 0.0;
+  for (std::size_t i = 0; i < cache.size(); ++i) scores[cache[i]] = spread[i];
   return scores;
 }
 
@@ -580,13 +581,13 @@ NaiveReplay::Scores NaiveReplay::lavascore(int head, const Block& block) const {
   Scores scores;
   for (const int token : cache) scores[token] = 0.0;
   for (int query_head = head * group; query_head < (head + 1) * group; ++query_head) {
-    std::vector<double> mean(candidates, 0.0);
+    std::vector<double> mean(cache.size(), 0.0);
     for (int query = block.end - rows; query < block.end; ++query) {
       const Scores row = step_attention(query_head, query);
-      for (int i = 0; i < candidates; ++i) mean[i] += row.at(cache[i]) / rows;
+      for (std::size_t i = 0; i < cache.size(); ++i) mean[i] += row.at(cache[i]) / rows;
     }
     mean = pool(mean, part.count("kernel"), true, candidates);
-    for (int i = 0; i < candidates; ++i) {
+    for (std::size_t i = 0; i < cache.size(); ++i) {
       scores[cache[i]] = std::max(scores[cache[i]], mean[i] * longest);
     }
   }
@@ -599,13 +600,20 @@ NaiveReplay::Scores NaiveReplay::defensive(int head, const Block& block, int bud
   if (mass <= 0.0) return scores;
   const int window = policy_.score().count("window"), heads = static_cast<int>(caches_.size());
   double largest = 0.0, bias = 0.0;
+  const auto before = [&](int of_head) {  // how many entries come before the window
+    return static_cast<std::size_t>(
+        std::max(static_cast<int>(caches_[of_head].size()) - window, 0));
+  };
   for (int other = 0; other < heads; ++other) {
-    for (const auto& [token, one] : risk(other, block)) largest = std::max(largest, one);
-    const std::vector<double> mean = window_mean(other, block, window);
+    const Scores risks = risk(other, block);
+    for (std::size_t i = 0; i < before(other); ++i) {
+      largest = std::max(largest, risks.at(caches_[other][i]));
+    }
+    const std::vector<double> mean = window_mean(other, block, window, before(other));
     const int n = static_cast<int>(mean.size());
     for (int i = std::max(n - window, 0); i < n; ++i) bias += mean[i] / heads;
   }
-  const std::vector<double> mean = window_mean(head, block, window);
+  const std::vector<double> mean = window_mean(head, block, window, before(head));
   double all = 0.0;
   for (const double one : mean) all += one;
   std::vector<std::pair<double, int>> order;  // best first, of equals the earlier
@@ -626,7 +634,7 @@ NaiveReplay::Scores NaiveReplay::risk(int head, const Block& block) const {
   const int rows = std::min(window, block.size());
   const std::vector<int>& cache = caches_[head];
   const int candidates = std::max(static_cast<int>(cache.size()) - window, 0);
-  std::vector<double> worst(candidates, 0.0);
+  std::vector<double> worst(cache.size(), 0.0);
   for (int query_head = head * group; query_head < (head + 1) * group; ++query_head) {
     for (int query = block.end - rows; query < block.end; ++query) {
       const Scores row = step_attention(query_head, query);
@@ -638,10 +646,13 @@ NaiveReplay::Scores NaiveReplay::risk(int head, const Block& block) const {
       for (int i = 0; i < candidates && after > 0.0; ++i) {
         worst[i] = std::max(worst[i], pooled[i] * before / after);
       }
+      for (std::size_t i = candidates; i < cache.size(); ++i) {
+        worst[i] = std::max(worst[i], row.at(cache[i]));
+      }
     }
   }
   double mean = 0.0;
-  for (const double value : worst) mean += value / candidates;
+  for (int i = 0; i < candidates; ++i) mean += worst[i] / candidates;
   // ‖v W_O‖₁, mean over the group.
   const auto output = [&](int of_head, int token) {
     double norm = 0.0;
@@ -670,7 +681,7 @@ NaiveReplay::Scores NaiveReplay::risk(int head, const Block& block) const {
       }
       share = sum > 0.0 ? output(head, cache[i]) / sum : 0.0;
     }
-    scores[cache[i]] = i < candidates ? std::max(worst[i], mean) * share : 0.0;
+    scores[cache[i]] = std::max(worst[i], mean) * share;
   }
   return scores;
 }
@@ -686,7 +697,7 @@ NaiveReplay::Scores NaiveReplay::vatp(int head) const {
 NaiveReplay::Scores NaiveReplay::triattention(int head, const Block& block) const {
   const SpecPart& part = policy_.score();
   const int group = model_.group_size(), pairs = model_.head_dim / 2;
-  const int now = block.end - 1;
+  const int now = block.end;
   const std::vector<int>& cache = caches_[head];
   const bool largest = part.word("aggregate") == "max";
   std::vector<double> result(cache.size(), largest ? -1e300 : 0.0);
@@ -723,7 +734,7 @@ NaiveReplay::Scores NaiveReplay::triattention(int head, const Block& block) cons
       const double n = static_cast<double>(own.size());
       for (const double x : own) mean += x / n;
       for (const double x : own) squares += (x - mean) * (x - mean);
-      const double deviation = std::sqrt(squares / std::max(n - 1.0, 1.0));
+      const double deviation = std::sqrt(squares / n);
       for (double& x : own) x = (x - mean) / std::max(deviation, 1e-6);
     }
     for (std::size_t i = 0; i < own.size(); ++i) {
