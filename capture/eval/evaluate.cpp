@@ -59,7 +59,7 @@ class Evaluation {
         haystack_(template_, *tokenizer_, request.seed) {
     const at::Device device = parse_device(request.device);
     type_ = parse_compute_type(request.dtype, device);
-    use_threads(request.threads);
+    use_threads(request.threads, device, type_);
     // A results file of other settings is found before the model is loaded.
     results_ = std::make_unique<EvalResults>(request.output, described());
     refuse_changed_policies();

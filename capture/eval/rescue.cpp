@@ -181,7 +181,7 @@ class Rescue {
     check_limits(parse_policy(kept({})), info_, budget_, length_);
     const at::Device device = parse_device(request.device);
     const at::ScalarType type = parse_compute_type(request.dtype, device);
-    use_threads(request.threads);
+    use_threads(request.threads, device, type);
     // What was run is told by content: a prompt or a model of the same name may be another.
     Json settings = {{"model", info_.name},
                      {"fingerprint", model_fingerprint(request.model.path, progress)},

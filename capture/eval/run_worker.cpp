@@ -167,7 +167,8 @@ void RunWorker::open_model(const StudyTask& task) {
   const std::string fingerprint = model_fingerprint(task.model, progress_);
   if (!task.identity.starts_with(fingerprint) || fingerprint.empty())
     throw FileError(task.model, "has changed since the study began; start the study again");
-  use_threads(threads_);
+  const at::Device device = parse_device(device_);
+  use_threads(threads_, device, parse_compute_type(task.dtype, device));
   model_ = std::make_unique<OpenModel>(task, device_, choice_);
 }
 

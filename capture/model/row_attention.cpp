@@ -1,6 +1,6 @@
 #include "capture/model/row_attention.h"
 
-#include <ATen/Parallel.h>
+#include <tbb/global_control.h>
 
 #include <algorithm>
 #include <atomic>
@@ -48,7 +48,9 @@ void RowAttention::attend(const HeadRows& head, const RowResults& results,
   panels_.lay_out(MatrixView(head.keys + oldest * head.d, n, head.d, Eigen::OuterStride<>(head.d)));
   const std::int64_t tile = tile_queries(head.group, n, head.m);
   const std::int64_t tiles = (head.m + tile - 1) / tile;
-  const std::int64_t workers = std::min<std::int64_t>(at::get_num_threads(), tiles);
+  const auto threads = static_cast<std::int64_t>(
+      tbb::global_control::active_value(tbb::global_control::max_allowed_parallelism));
+  const std::int64_t workers = std::min(threads, tiles);
   if (std::ssize(buffers_) < workers) buffers_.resize(size(workers));
   // Whoever is free takes the next tile: later rows see more, and another program may hold up a
   // thread. The longest come first.

@@ -12,7 +12,9 @@ namespace kvloupe {
 
 namespace {
 
-constexpr std::int64_t kHeadRows = 8192;  // of a packed model's output head, expanded at a time
+// Of a packed model's output head, expanded at a time: whole pieces, as of a head in memory.
+constexpr std::int64_t kHeadRows = 28 * kPieceColumnsOfOneRow;
+static_assert(kHeadRows % kPieceColumns == 0);
 
 std::string layer_name(std::int64_t layer, const std::string& part) {
   return "model.layers." + std::to_string(layer) + "." + part;
@@ -227,15 +229,16 @@ StateTensors Transformer::states(int layer, const at::Tensor& hidden,
   const std::int64_t b = hidden.size(0);
   const std::int64_t m = hidden.size(1);
   const at::Tensor x = rms_norm(hidden, w.input_norm, config_.rms_norm_eps);
-  const auto heads = [&](const Projection& projection, std::int64_t count) {
-    return projection(x).view({b, m, count, config_.head_dim}).transpose(1, 2);
+  const std::vector<at::Tensor> products = project(x, {&w.query, &w.key, &w.value});
+  const auto heads = [&](const at::Tensor& product, std::int64_t count) {
+    return product.view({b, m, count, config_.head_dim}).transpose(1, 2);
   };
   const auto normed = [&](const at::Tensor& head, const at::Tensor& norm) {
     return norm.defined() ? rms_norm(head, norm, config_.rms_norm_eps) : head;
   };
-  return {rotate(normed(heads(w.query, config_.num_heads), w.query_norm), rotation),
-          rotate(normed(heads(w.key, config_.num_kv_heads), w.key_norm), rotation),
-          heads(w.value, config_.num_kv_heads)};
+  return {rotate(normed(heads(products[0], config_.num_heads), w.query_norm), rotation),
+          rotate(normed(heads(products[1], config_.num_kv_heads), w.key_norm), rotation),
+          heads(products[2], config_.num_kv_heads)};
 }
 
 at::Tensor Transformer::finish_layer(int layer, const at::Tensor& hidden,
@@ -244,8 +247,8 @@ at::Tensor Transformer::finish_layer(int layer, const at::Tensor& hidden,
   const at::Tensor joined = outputs.transpose(1, 2).flatten(2);  // [b,m,Hq·d]
   const at::Tensor attended = hidden + w.output(joined);
   const at::Tensor x = rms_norm(attended, w.mlp_norm, config_.rms_norm_eps);
-  const at::Tensor gated = at::silu(w.gate(x)) * w.up(x);
-  return attended + w.down(gated);
+  const std::vector<at::Tensor> products = project(x, {&w.gate, &w.up});
+  return attended + w.down(at::silu(products[0]) * products[1]);
 }
 
 at::Tensor Transformer::last_norm(const at::Tensor& hidden) const {
@@ -254,11 +257,11 @@ at::Tensor Transformer::last_norm(const at::Tensor& hidden) const {
 
 at::Tensor Transformer::logits(const at::Tensor& hidden) const {
   const at::Tensor x = last_norm(hidden);
-  if (!is_packed()) return at::linear(x, head_weight());
+  if (!is_packed()) return Projection{head_weight(), {}}(x);
   std::vector<at::Tensor> parts;
   for (std::int64_t first = 0; first < config_.vocab_size; first += kHeadRows) {
     const std::int64_t end = std::min(first + kHeadRows, config_.vocab_size);
-    parts.push_back(at::linear(x, packed_rows(head_name(), first, end, "rows of the head")));
+    parts.push_back(Projection{packed_rows(head_name(), first, end, "rows of the head"), {}}(x));
   }
   return at::cat(parts, -1);
 }

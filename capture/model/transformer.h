@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "capture/model/model_config.h"
+#include "capture/model/projection.h"
 
 namespace kvloupe {
 
@@ -105,11 +106,6 @@ class Transformer {
   at::Tensor forward(const at::Tensor& ids, const StatesHook& hook = {}) const;
 
  private:
-  /// W and, if the model has one, b of W x + b.
-  struct Projection {
-    at::Tensor weight, bias;
-    at::Tensor operator()(const at::Tensor& x) const { return at::linear(x, weight, bias); }
-  };
   struct LayerWeights {
     at::Tensor input_norm;
     Projection query, key, value;

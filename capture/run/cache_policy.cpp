@@ -1,12 +1,11 @@
 #include "capture/run/cache_policy.h"
 
-#include <ATen/Parallel.h>
-
 #include <algorithm>
 #include <string>
 
 #include "analysis/cache/one_blas_thread.h"
 #include "analysis/error.h"
+#include "analysis/parallel_loop.h"
 #include "analysis/policy/policy_catalog.h"
 #include "capture/run/layer_writer.h"
 
@@ -14,11 +13,9 @@ namespace kvloupe {
 
 namespace {
 
-/// Heads side by side on torch's own threads.
+/// Heads side by side.
 void for_heads(int count, const std::function<void(int)>& body) {
-  at::parallel_for(0, count, 1, [&](std::int64_t first, std::int64_t end) {
-    for (std::int64_t head = first; head < end; ++head) body(static_cast<int>(head));
-  });
+  parallel_loop(0, count, body, tbb::simple_partitioner());
 }
 
 Matrix matrix_of(const at::Tensor& x) {

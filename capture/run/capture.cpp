@@ -247,7 +247,7 @@ CaptureSummary run_capture(const CaptureRequest& request, Progress& progress,
   const at::Device device = parse_device(request.device);
   const at::ScalarType type = parse_compute_type(request.dtype, device);
   RunInfo run;
-  run.threads = use_threads(request.threads);
+  run.threads = use_threads(request.threads, device, type);
   if (device.is_cpu()) {
     if (const auto warning = slow_product_warning()) observer.on_note(*warning);
   }

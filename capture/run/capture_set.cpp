@@ -60,10 +60,10 @@ void run_capture_set(const CaptureSetRequest& request, Progress& progress,
   if (missing.empty()) return;
   const ModelConfig config = read_model_config(request.each.model.path);
   const at::Device device = parse_device(request.each.device);
-  use_threads(request.each.threads);
-  const Transformer model = load_transformer(request.each.model.path, config,
-                                             parse_compute_type(request.each.dtype, device), device,
-                                             request.each.model.weights);
+  const at::ScalarType type = parse_compute_type(request.each.dtype, device);
+  use_threads(request.each.threads, device, type);
+  const Transformer model =
+      load_transformer(request.each.model.path, config, type, device, request.each.model.weights);
   const std::unique_ptr<Tokenizer> tokenizer = open_tokenizer(request.each.model.tokenizer_place());
   for (const auto* trace : missing) {
     progress.check();

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
@@ -16,6 +17,8 @@
 #include "analysis/cache/one_blas_thread.h"
 #include "analysis/error.h"
 #include "capture/run/processors.h"
+#include "capture/run/thread_governor.h"
+#include "capture/run/waiting_time.h"
 
 namespace kvloupe {
 
@@ -29,6 +32,24 @@ bool cpu_multiplies_bf16() {
   if (__get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d & (1U << 22U)) != 0) return true;  // AMX
 #endif
   return false;
+}
+
+/// The threads of this process's loops.
+struct Threads {
+  std::optional<tbb::global_control> limit;
+  std::optional<ThreadGovernor> governor;
+  std::chrono::steady_clock::time_point looked;
+  double waited = 0.0;  // seconds, all threads, until then
+
+  void use(int count) {
+    limit.reset();
+    limit.emplace(tbb::global_control::max_allowed_parallelism, static_cast<std::size_t>(count));
+  }
+};
+
+Threads& threads_in_use() {
+  static Threads threads;
+  return threads;
 }
 
 }  // namespace
@@ -69,19 +90,42 @@ std::string compute_type_name(at::ScalarType type) {
   return type == at::kBFloat16 ? "bf16" : "f32";
 }
 
-int use_threads(int threads) {
+int use_threads(int threads, at::Device device, at::ScalarType type) {
   // Torch has read OMP_NUM_THREADS, and nothing else that says how many cores there are.
   static const int by_default = std::getenv("OMP_NUM_THREADS") != nullptr
                                     ? at::get_num_threads()
                                     : usable_cores(allowed_processors());
   const int wanted = threads > 0 ? threads : by_default;
-  // Loops of this project's own.
-  static std::optional<tbb::global_control> loops;
-  loops.reset();
-  loops.emplace(tbb::global_control::max_allowed_parallelism, static_cast<std::size_t>(wanted));
-  at::set_num_threads(wanted);
-  openblas_set_num_threads(wanted);
-  return at::get_num_threads();
+  // Equal shares of libtorch's and the BLAS's own would wait for the slowest at each product.
+  const bool own_loops = device.is_cpu() && type == at::kFloat;
+  Threads& in_use = threads_in_use();
+  in_use.use(wanted);
+  in_use.governor.reset();
+  const std::optional<double> waited = waiting_seconds();
+  if (own_loops && wanted > 1 && waited) {
+    in_use.governor.emplace(wanted);
+    in_use.looked = std::chrono::steady_clock::now();
+    in_use.waited = *waited;
+  }
+  at::set_num_threads(own_loops ? 1 : wanted);
+  openblas_set_num_threads(own_loops ? 1 : wanted);
+  return wanted;
+}
+
+void adapt_threads() {
+  constexpr std::chrono::duration<double> kBetweenLooks(0.25);
+  Threads& in_use = threads_in_use();
+  if (!in_use.governor) return;
+  const auto now = std::chrono::steady_clock::now();
+  const std::chrono::duration<double> passed = now - in_use.looked;
+  if (passed < kBetweenLooks) return;
+  const std::optional<double> waited = waiting_seconds();
+  if (!waited) return;
+  const int before = in_use.governor->threads();
+  const int after = in_use.governor->look(*waited - in_use.waited, passed.count());
+  if (after != before) in_use.use(after);
+  in_use.looked = now;
+  in_use.waited = *waited;
 }
 
 std::optional<std::string> slow_product_warning() {

@@ -19,10 +19,16 @@ at::ScalarType parse_compute_type(const std::string& text, at::Device device);
 /// "f32" or "bf16", as a trace writes it.
 std::string compute_type_name(at::ScalarType type);
 
-/// Threads for the model's products (torch, OpenBLAS and loops of our own); 0: what OMP_NUM_THREADS
-/// says, or else one for each core that this process may use (processors.h). Returns the number in
-/// use.
-int use_threads(int threads);
+/// Threads for a model of this type on this device; 0: what OMP_NUM_THREADS says, or else one for
+/// each core that this process may use (processors.h). Loops of our own share out all that takes
+/// long in float32 on the CPU; libtorch and OpenBLAS have one thread each there, and all of them
+/// elsewhere. Returns the number.
+int use_threads(int threads, at::Device device, at::ScalarType type);
+
+/// Called between layers: gives threads up or takes them again, up to that number, as other
+/// programs take the processors or leave them (ThreadGovernor). Only in float32 on the CPU, where
+/// the number of threads changes no bit, and where the kernel says how long threads wait.
+void adapt_threads();
 
 /// A line of advice if a float32 product is as slow as without OpenBLAS. Takes a few milliseconds.
 std::optional<std::string> slow_product_warning();

@@ -2,8 +2,8 @@
 // precision.
 #include "capture/model/block_attention.h"
 
-#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
+#include <tbb/global_control.h>
 
 #include <cmath>
 #include <limits>
@@ -184,12 +184,12 @@ TEST(BlockAttention, ThreadsChangeNoBit) {
   const Shape shape{2, 3, 700, 128, 64};
   const Made made = make(shape);
   const AttentionOptions options = options_of(shape, Storage::float16, true);
-  const int before = at::get_num_threads();
-  at::set_num_threads(1);
-  const BlockAttention alone = attend_block(made.query, made.cache, options, Progress());
-  at::set_num_threads(3);
-  const BlockAttention shared = attend_block(made.query, made.cache, options, Progress());
-  at::set_num_threads(before);
+  const auto attend_with = [&](std::size_t threads) {
+    const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, threads);
+    return attend_block(made.query, made.cache, options, Progress());
+  };
+  const BlockAttention alone = attend_with(1);
+  const BlockAttention shared = attend_with(3);
   EXPECT_TRUE(alone.outputs.equal(shared.outputs));
   EXPECT_TRUE(alone.logsumexp.equal(shared.logsumexp));
   EXPECT_TRUE(alone.rows.equal(shared.rows));

@@ -214,7 +214,7 @@ BENCHMARK(products)->Unit(benchmark::kMillisecond);
 }  // namespace kvloupe
 
 int main(int argc, char** argv) {
-  kvloupe::use_threads(1);
+  kvloupe::use_threads(1, at::kCPU, at::kFloat);
   benchmark::Initialize(&argc, argv);
   benchmark::RunSpecifiedBenchmarks();
 }

@@ -154,7 +154,7 @@ class Silent : public CaptureObserver {
 void bench(const std::filesystem::path& folder, int threads, int tokens,
            const nlohmann::json& shape) {
   const c10::InferenceMode no_gradients;
-  fmt::print("{} threads\n", use_threads(threads));
+  fmt::print("{} threads\n", use_threads(threads, at::kCPU, at::kFloat));
   if (!std::filesystem::exists(folder / "model.safetensors.index.json"))
     write_checkpoint(folder, shape);
   std::vector<std::int32_t> ids;

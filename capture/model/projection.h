@@ -1,0 +1,32 @@
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <cstdint>
+#include <initializer_list>
+#include <vector>
+
+namespace kvloupe {
+
+/// Columns of a product that one thread computes at once. The sizes do not depend on the number of
+/// threads, so the bits of a product do not either. A product of one row reads the weights once and
+/// is done: its pieces are larger.
+constexpr std::int64_t kPieceColumns = 96;
+constexpr std::int64_t kPieceColumnsOfOneRow = 288;
+
+/// W [n,k] and, if the model has one, b [n] of W x + b.
+struct Projection {
+  at::Tensor weight, bias;
+  /// x [...,k] -> [...,n], see project().
+  at::Tensor operator()(const at::Tensor& x) const;
+};
+
+/// The products of one x [...,k] with each of these: [...,n] each. In float32 on the CPU, they are
+/// shared out in pieces: whoever is free takes the next, so that nobody waits long for a thread
+/// whose processor another program has taken, as one waits at the end of a BLAS's or libtorch's own
+/// equal shares. Where gradients are wanted, under autocast, in other types and on other devices
+/// libtorch computes them.
+std::vector<at::Tensor> project(const at::Tensor& x,
+                                std::initializer_list<const Projection*> projections);
+
+}  // namespace kvloupe
