@@ -82,6 +82,12 @@ void remove_abandoned(const std::string& target) {
   }
 }
 
+/// For writing, what is there and is no regular file; what others wrote to it stays. −1 and errno
+/// where that fails.
+int open_directly(const std::string& target) {
+  return open(target.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
+}
+
 /// 0, or errno. What cannot be synced (a pipe, a device) needs none.
 int sync_to_disk(const std::string& path, int flags) {
   const int descriptor = open(path.c_str(), flags | O_CLOEXEC);
@@ -104,6 +110,37 @@ int copy_to_disk(int from, int to) {
 }
 }  // namespace
 
+std::optional<std::string> place_of_file(const std::string& target) {
+  struct stat status {};
+  const bool there = stat(target.c_str(), &status) == 0;
+  if (there && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)) return std::nullopt;
+  namespace fs = std::filesystem;
+  constexpr int kMostLinks = 40;
+  fs::path place = target;
+  std::error_code error;
+  for (int links = 0; links < kMostLinks && fs::is_symlink(place, error); ++links) {
+    const fs::path folder = fs::weakly_canonical(folder_of(place.string()), error);
+    // The links in /proc lead to files that a process has open: others write there, too.
+    if (folder.string().starts_with("/proc/")) return std::nullopt;
+    const fs::path next = fs::read_symlink(place, error);
+    if (error) break;
+    place = folder / next;
+  }
+  return place.string();
+}
+
+void refuse_own_input(const std::filesystem::path& output,
+                      const std::vector<std::filesystem::path>& inputs) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(output, error)) return;
+  for (const std::filesystem::path& input : inputs) {
+    if (!std::filesystem::equivalent(output, input, error)) continue;
+    throw FileError(output.string(),
+                    "is read by this command, which would write over it; give the output another "
+                    "name");
+  }
+}
+
 int put_in_place(const std::string& from, const std::string& to) {
   if (const int error = sync_to_disk(from, O_RDWR); error != 0) return error;
   if (std::rename(from.c_str(), to.c_str()) != 0) return errno;
@@ -111,16 +148,25 @@ int put_in_place(const std::string& from, const std::string& to) {
 }
 
 UnfinishedFile::UnfinishedFile(std::string target, Name name) : target_(std::move(target)) {
-  remove_abandoned(target_);
+  std::string beside = target_;
+  if (const std::optional<std::string> place = place_of_file(target_)) {
+    target_ = beside = *place;
+    remove_abandoned(target_);
+  } else {
+    through_ = true;
+    std::error_code error;
+    const std::filesystem::path folder = std::filesystem::temp_directory_path(error);
+    beside = ((error ? "/tmp" : folder) / "kvloupe").string();
+  }
   if (name == Name::none_if_possible) {
-    descriptor_ = open(folder_of(target_).c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0666);
+    descriptor_ = open(folder_of(beside).c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0666);
     // It gets its name, and HDF5 opens it, through /proc.
     if (descriptor_ >= 0 && access(path().c_str(), F_OK) != 0) {
       close(descriptor_);
       descriptor_ = -1;
     }
   }
-  if (descriptor_ < 0) descriptor_ = create_beside(target_, name_);
+  if (descriptor_ < 0) descriptor_ = create_beside(beside, name_);
   if (descriptor_ < 0) {
     error_ = errno;
   } else {
@@ -140,6 +186,7 @@ std::string UnfinishedFile::path() const {
 }
 
 int UnfinishedFile::put_in_place() {
+  if (through_) return write_through();
   if (fsync(descriptor_) != 0 && errno != EINVAL) return errno;
   if (const int error = take_name(); error != 0) return error;
   static_cast<void>(flock(descriptor_, LOCK_UN));  // anyone may read it now
@@ -171,6 +218,27 @@ int UnfinishedFile::take_name() {
   return 0;
 }
 
+int UnfinishedFile::write_through() {
+  const int out = open_directly(target_);
+  if (out < 0) return errno;
+  std::string piece(std::size_t{1} << 20U, '\0');
+  int error = 0;
+  for (off_t at = 0; error == 0;) {
+    const ssize_t count = pread(descriptor_, piece.data(), piece.size(), at);
+    if (count == 0) break;
+    if (count < 0) error = errno == EINTR ? 0 : errno;
+    for (ssize_t done = 0; error == 0 && done < count;) {
+      const ssize_t written =
+          write(out, piece.data() + done, static_cast<std::size_t>(count - done));
+      if (written < 0 && errno != EINTR) error = errno;
+      if (written > 0) done += written;
+    }
+    if (count > 0) at += count;
+  }
+  if (close(out) != 0 && error == 0) error = errno;
+  return error;
+}
+
 int UnfinishedFile::become_a_copy() {
   const int copy = create_beside(target_, name_);
   if (copy < 0) return errno;
@@ -189,9 +257,14 @@ OutputFile::OutputFile(std::string target) : target_(std::move(target)) {
   if (std::filesystem::is_directory(target_, ignored)) {
     throw FileError(target_, "is a folder; give the name of a file");
   }
-  unfinished_ = std::make_unique<UnfinishedFile>(target_);
-  if (unfinished_->error() != 0) fail("cannot be written", unfinished_->error());
-  const int descriptor = fcntl(unfinished_->descriptor(), F_DUPFD_CLOEXEC, 0);
+  int descriptor = -1;
+  if (place_of_file(target_)) {
+    unfinished_ = std::make_unique<UnfinishedFile>(target_);
+    if (unfinished_->error() != 0) fail("cannot be written", unfinished_->error());
+    descriptor = fcntl(unfinished_->descriptor(), F_DUPFD_CLOEXEC, 0);
+  } else {
+    descriptor = open_directly(target_);
+  }
   file_ = descriptor < 0 ? nullptr : fdopen(descriptor, "wb");
   if (file_ == nullptr) {
     const int error = errno;
@@ -201,7 +274,7 @@ OutputFile::OutputFile(std::string target) : target_(std::move(target)) {
 }
 
 OutputFile::~OutputFile() {
-  if (unfinished_ && file_ != nullptr) std::fclose(file_);
+  if (file_ != nullptr && file_ != stdout) std::fclose(file_);
 }
 
 void OutputFile::write(std::string_view text) {
@@ -212,8 +285,9 @@ void OutputFile::write(std::string_view text) {
 
 void OutputFile::finish() {
   if (std::fflush(file_) != 0) fail("cannot be written", errno);
-  if (!unfinished_) return;
+  if (file_ == stdout) return;
   if (std::fclose(std::exchange(file_, nullptr)) != 0) fail("cannot be written", errno);
+  if (!unfinished_) return;
   if (const int error = unfinished_->put_in_place(); error != 0) fail("cannot be written", error);
 }
 

@@ -3,8 +3,10 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace kvloupe {
 
@@ -18,10 +20,23 @@ int create_beside(const std::string& target, std::string& name);
 /// `to` is as before, and `from` is left to the caller.
 int put_in_place(const std::string& from, const std::string& to);
 
+/// Where a file of this name is written: at the end of its symbolic links, which stay. Nothing for
+/// what is there and is no regular file (a device, a pipe, standard output under its name in /dev
+/// or /proc): this is written through and never replaced.
+std::optional<std::string> place_of_file(const std::string& target);
+
+/// Throws FileError where `output` names a file that the same command reads. Names that are empty,
+/// and "-", are nobody's file.
+void refuse_own_input(const std::filesystem::path& output,
+                      const std::vector<std::filesystem::path>& inputs);
+
 /// A file that is not there until it is whole. It grows without a name in its target's folder, so
 /// that nothing is left even of a program that is killed; where the file system cannot do that,
 /// under a name from create_beside(). Where the file system makes files without a name but cannot
 /// name them, put_in_place() copies the file. If destroyed before put_in_place(), it is gone.
+///
+/// A target that is no regular file gets the bytes in the end, from a file in the folder for
+/// temporary files.
 ///
 /// Each also removes what killed programs left beside the same target: names of create_beside()
 /// that nobody holds locked and nobody has written to for an hour.
@@ -46,16 +61,20 @@ class UnfinishedFile {
 
  private:
   int take_name();
+  /// All bytes to the target, which is no regular file. 0, or errno.
+  int write_through();
   /// Under a name of its own, instead of the file without one. 0, or errno.
   int become_a_copy();
 
   std::string target_, name_;  // name_: its own; empty: it has none
+  bool through_ = false;       // the target stays what it is
   int descriptor_ = -1;
   int error_ = 0;
 };
 
 /// A text file that is written as a stream and then exists either in full or not at all
-/// (UnfinishedFile). "-" is standard output, written directly.
+/// (UnfinishedFile). "-" is standard output; it and all that is no regular file are written
+/// directly.
 ///
 /// Every method throws FileError: folder missing or unwritable, disk full, a closed pipe.
 class OutputFile {
@@ -72,7 +91,7 @@ class OutputFile {
   [[noreturn]] void fail(const std::string& doing, int error) const;
 
   std::string target_;
-  std::unique_ptr<UnfinishedFile> unfinished_;  // null: standard output
+  std::unique_ptr<UnfinishedFile> unfinished_;  // null: written directly
   std::FILE* file_ = nullptr;                   // null: finished
 };
 

@@ -6,6 +6,7 @@
 #include "analysis/error.h"
 #include "analysis/one_line.h"
 #include "analysis/policy/nearest_word.h"
+#include "analysis/policy/other_names.h"
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/policy/presets.h"
 #include "analysis/policy/spec.h"
@@ -116,6 +117,11 @@ class Parser {
       std::vector<std::string> names;
       for (const PolicyEntry& known : policy_catalog()) {
         if ((known.kind() == PartKind::score) == first) names.push_back(known.name);
+      }
+      if (const std::optional<std::string> here = name_here(name, first)) {
+        refuse(name, position,
+               std::string("unknown ") + (first ? "score" : "modifier") + "; here this is '" +
+                   *here + "'");
       }
       refuse(name, position,
              std::string("unknown ") + (first ? "score" : "modifier") + "; the nearest is '" +

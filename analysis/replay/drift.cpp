@@ -14,6 +14,7 @@
 #include "analysis/cache/place_turns.h"
 #include "analysis/error.h"
 #include "analysis/numeric/set_overlap.h"
+#include "analysis/one_line.h"
 #include "analysis/replay/replay.h"
 #include "analysis/trace/output_head.h"
 
@@ -55,8 +56,9 @@ std::optional<Refusal> refusal(const Trace& full, const Trace& closed) {
       if (token >= trace.length()) return std::string("nothing");
       const auto index = static_cast<std::size_t>(token);
       const TokenTable& table = trace.tokens();
-      return table.text.empty() ? std::to_string(table.ids[index])
-                                : fmt::format("{} '{}'", table.ids[index], table.text[index]);
+      return table.text.empty()
+                 ? std::to_string(table.ids[index])
+                 : fmt::format("{} '{}'", table.ids[index], in_one_line(table.text[index]));
     };
     const std::ptrdiff_t token = differ.first - ids.begin();
     return Refusal{

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <system_error>
 
 #include "analysis/error.h"
@@ -80,12 +81,14 @@ class Line {
     return found != document_.end() && !found->is_null();
   }
   std::string text(const char* field) const {
+    read_.insert(field);
     if (!has(field)) return {};
     if (!document_.at(field).is_string()) fail(fmt::format("has a \"{}\" that is no text", field));
     return document_.at(field).get<std::string>();
   }
   std::vector<std::string> texts(const char* field) const {
     std::vector<std::string> result;
+    read_.insert(field);
     if (!has(field)) return result;
     const json& list = document_.at(field);
     const auto is_text = [](const json& one) { return one.is_string(); };
@@ -94,11 +97,27 @@ class Line {
       fail(fmt::format("has \"{}\" that are no list of texts", field));
     return list.get<std::vector<std::string>>();
   }
+  /// Fields with a value that nobody asked for, by name; without those that only label a line.
+  std::vector<std::string> unread() const {
+    static const std::set<std::string> labels = {"_id",      "dataset",        "id",   "index",
+                                                 "language", "max_new_tokens", "task", "length"};
+    std::vector<std::string> names;
+    for (const auto& field : document_.items()) {
+      if (!read_.contains(field.key()) && !labels.contains(field.key()) && !field.value().is_null())
+        names.push_back(field.key());
+    }
+    return names;
+  }
 
  private:
   const PromptPlace& place_;
   json document_;
+  mutable std::set<std::string> read_;
 };
+
+std::vector<std::string> answers_of(const Line& line) {
+  return line.texts(line.has("answers") ? "answers" : "answer");
+}
 }  // namespace
 
 std::vector<PromptPlace> find_prompts(const fs::path& path, const std::string& name) {
@@ -110,6 +129,7 @@ std::vector<PromptPlace> find_prompts(const fs::path& path, const std::string& n
       std::error_code other;
       if ((suffix != ".txt" && suffix != ".md") || !at->is_regular_file(other)) continue;
       const std::string file = at->path().filename().string();
+      if (file.starts_with('.')) continue;
       places.push_back({name.ends_with('/') ? name + file : name + "/" + file, at->path()});
     }
     if (error) throw FileError(path.string(), "cannot be read: " + error.message());
@@ -142,10 +162,15 @@ PromptParts read_prompt_line(const PromptPlace& place) {
     if (!text.empty()) parts.segments.emplace_back(name, std::move(text));
   };
   if (line.has("context")) {
-    const std::string context = line.text("context"), question = line.text("input");
+    const bool has_both = line.has("input") && line.has("question");
+    if (has_both) line.fail("has both \"input\" and \"question\"; leave one out");
+    const std::string context = line.text("context");
+    const std::string prefix = line.text("answer_prefix");
+    std::string question = line.text(line.has("question") ? "question" : "input");
+    if (!prefix.empty()) question += (question.empty() ? "" : "\n") + prefix;
     add("context", question.empty() || context.empty() ? context : context + "\n\n");
     add("question", question);
-    parts.answers = line.texts("answers");
+    parts.answers = answers_of(line);
   } else if (line.has("input") && line.has("outputs")) {
     const std::string input = line.text("input");
     const std::size_t last = input.find_last_not_of(" \t\r\n");
@@ -155,14 +180,18 @@ PromptParts read_prompt_line(const PromptPlace& place) {
     add(question > 0 ? "question" : "context", input.substr(question) + line.text("answer_prefix"));
     parts.answers = line.texts("outputs");
   } else if (line.has("text") || line.has("prompt")) {
-    add("context", line.text(line.has("text") ? "text" : "prompt"));
-    parts.answers = line.texts("answers");
+    const std::string context = line.text(line.has("text") ? "text" : "prompt");
+    const std::string question = line.text("question");
+    add("context", question.empty() || context.empty() ? context : context + "\n\n");
+    add("question", question);
+    parts.answers = answers_of(line);
   } else {
     line.fail(
-        "has no fields of a known layout: context and input (LongBench), input and outputs "
-        "(RULER), or text");
+        "has no fields of a known layout: context and input or question (LongBench), input and "
+        "outputs (RULER), or text");
   }
   if (parts.segments.empty()) line.fail("has no text; a prompt needs some");
+  parts.unread = line.unread();
   return parts;
 }
 

@@ -20,23 +20,29 @@ struct PromptPlace {
 struct PromptParts {
   std::vector<std::pair<std::string, std::string>> segments;  // name ("context", …) and text
   std::vector<std::string> answers;                           // any of them is right; may be none
+  std::vector<std::string> unread;                            // names of fields without a use here
 };
 
-/// The prompts of a folder (files *.txt and *.md, by name, without folders below), of a file
+/// The prompts of a folder (files *.txt and *.md, by name, without folders below and hidden files,
+/// which archives of macOS leave beside each file), of a file
 /// *.jsonl (a prompt per line that is not blank), or of any other file: itself. `name` is how the
 /// file is called in the names of its prompts. Reads the lines of JSON files, but not their
 /// content. Throws FileError: missing, unreadable, without a prompt.
 std::vector<PromptPlace> find_prompts(const std::filesystem::path& path, const std::string& name);
 
 /// Reads one line of a JSON-lines file. The layouts, by their fields:
-/// - LongBench: `context` and `input`, and `answers` (a list): context, a blank line, and the input
-///   as the question. The benchmark's own templates around these are not added.
+/// - LongBench, and kvpress's RULER: `context`, and `input` or `question`: context, a blank line,
+/// and
+///   the question, after which a line end and the `answer_prefix` where there is one. The
+///   benchmark's own templates around these are not added.
 /// - RULER: `input` without `context`, and `outputs` (a list); `answer_prefix` is appended. The
 /// last
 ///   line of the input is the question.
-/// - `text` or `prompt`: the context, with `answers` where given.
-/// Other fields are ignored. Throws FileError naming the line: not a JSON object, none of these
-/// layouts, a field of another kind, no text.
+/// - `text` or `prompt`: the context, and the question where there is one.
+/// Answers are `answers` or `answer`, of RULER `outputs`: a list, or one text. All other fields are
+/// named in `unread`, but those that only label a line (id, index, length, task …). Throws
+/// FileError naming the line: not a JSON object, none of these layouts, a field of another kind, no
+/// text.
 PromptParts read_prompt_line(const PromptPlace& place);
 
 /// Changes when a prompt's file does: size and time of the last change. Empty where it cannot be

@@ -103,7 +103,9 @@ struct MergedEntry {
 /// `/tokens` of a trace.
 struct TokenTable {
   std::vector<std::int32_t> ids;  // [T]
-  std::vector<std::string> text;  // [T], UTF-8 as shown to a person; empty if the trace has none
+  /// [T], empty if the trace has none. As read: valid UTF-8 with the text's own line feeds and
+  /// backslashes, in which \xNN stands for a byte that is none of UTF-8. To a writer: any bytes.
+  std::vector<std::string> text;
   std::vector<std::uint8_t> segment;  // [T] index into segment_names; empty if the trace has none
   std::vector<std::string> segment_names;
 };

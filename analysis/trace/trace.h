@@ -78,7 +78,7 @@ class Trace {
     std::vector<float> loss;              // [T]
   };
   std::optional<Predictions> predictions() const;
-  /// The text of each token id [vocab], as shown to a person, like tokens().text. Nothing if the
+  /// The text of each token id [vocab], like tokens().text. Nothing if the
   /// trace has none.
   std::optional<std::vector<std::string>> vocabulary() const;
   /// [vocab,D]

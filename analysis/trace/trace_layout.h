@@ -26,6 +26,10 @@ constexpr int even_chunk(int tokens, int most) {
 /// Attribute of /model: the fingerprint of the model (model_fingerprint.h).
 inline constexpr const char* kFingerprint = "fingerprint";
 
+/// Attribute of the texts of tokens and of the vocabulary: 1 where they are written by
+/// spell_bytes() (byte_spelling.h). Without it a backslash may be one of the text's own.
+inline constexpr const char* kSpelled = "spelled";
+
 /// The texts of all token ids, joined, and the position at which each ends.
 inline constexpr const char* kVocabularyText = "/model/vocabulary/text";
 inline constexpr const char* kVocabularyEnds = "/model/vocabulary/ends";

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "analysis/byte_spelling.h"
 #include "analysis/error.h"
 #include "analysis/trace/hdf5_checked_file.h"
 #include "analysis/trace/segments.h"
@@ -19,6 +20,18 @@ using Kind = TraceDatasets::Kind;
 
 namespace {
 hsize_t size(int count) { return static_cast<hsize_t>(count); }
+
+bool is_spelled(hid_t texts) {
+  return hdf5::read_integer(texts, layout::kSpelled).value_or(0) != 0;
+}
+
+/// A token's text in memory: valid UTF-8 in which a line feed is one. What is not UTF-8 stays
+/// spelled. Where the file does not say how its texts are spelled, only a piece that is nothing but
+/// a line feed is known for one.
+std::string text_in_memory(const std::string& stored, bool spelled) {
+  if (spelled) return readable_bytes(spelled_bytes(stored));
+  return stored == "\\n" || stored == "<0x0A>" ? "\n" : stored;
+}
 }  // namespace
 
 TokenTable read_token_table(const TraceDatasets& datasets, const ModelInfo& model, int count) {
@@ -47,6 +60,8 @@ TokenTable read_token_table(const TraceDatasets& datasets, const ModelInfo& mode
           return H5Dread(dataset.id, memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, buffer);
         },
         "cannot read " + text_path + ": damaged or truncated");
+    const bool spelled = is_spelled(dataset.id);
+    for (std::string& text : tokens.text) text = text_in_memory(text, spelled);
   }
   const std::string segment_path = "/tokens/segment";
   if (datasets.found(segment_path, Kind::integer, shape)) {
@@ -103,6 +118,7 @@ std::vector<std::string> read_vocabulary(const TraceDatasets& datasets, const Mo
                                                     {text_bytes}, H5T_NATIVE_UINT8);
   const auto ends = datasets.read_all<std::int64_t>(layout::kVocabularyEnds, Kind::integer,
                                                     {size(model.vocab_size)}, H5T_NATIVE_INT64);
+  const bool spelled = is_spelled(hdf5::open_dataset(datasets.file(), layout::kVocabularyText).id);
   std::vector<std::string> words;
   words.reserve(ends.size());
   std::int64_t begin = 0;
@@ -112,8 +128,10 @@ std::vector<std::string> read_vocabulary(const TraceDatasets& datasets, const Mo
                                       layout::kVocabularyEnds, words.size(), end, begin,
                                       text.size()));
     }
-    words.push_back(escape_invalid_utf8({reinterpret_cast<const char*>(text.data()) + begin,
-                                         static_cast<std::size_t>(end - begin)}));
+    words.push_back(
+        text_in_memory(escape_invalid_utf8({reinterpret_cast<const char*>(text.data()) + begin,
+                                            static_cast<std::size_t>(end - begin)}),
+                       spelled));
     begin = end;
   }
   return words;

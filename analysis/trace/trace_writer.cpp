@@ -9,6 +9,7 @@
 #include <ctime>
 #include <stdexcept>
 
+#include "analysis/byte_spelling.h"
 #include "analysis/error.h"
 #include "analysis/output_file.h"
 #include "analysis/trace/float_dataset.h"
@@ -389,7 +390,7 @@ void TraceWriter::write_vocabulary(const std::vector<std::string>& texts) {
   std::string all;
   std::vector<std::int64_t> ends;
   for (const std::string& text : texts) {
-    all += escape_invalid_utf8(text);
+    all += spell_bytes(text);
     ends.push_back(static_cast<std::int64_t>(all.size()));
   }
   if (all.empty()) return;
@@ -397,6 +398,8 @@ void TraceWriter::write_vocabulary(const std::vector<std::string>& texts) {
     hdf5::create_group(impl_->file, "/model/vocabulary");
     impl_->write_array(layout::kVocabularyText, H5T_STD_U8LE, H5T_NATIVE_UINT8, {all.size()},
                        all.data());
+    hdf5::write_flag(hdf5::open_dataset(impl_->file, layout::kVocabularyText).id, layout::kSpelled,
+                     true);
     impl_->write_array(layout::kVocabularyEnds, H5T_STD_I64LE, H5T_NATIVE_INT64, {ends.size()},
                        ends.data());
   });
@@ -504,10 +507,11 @@ void TraceWriter::Impl::write_tokens(const TokenTable& table, int count) {
     require(table.text.size() == n, "token texts are missing");
     std::vector<std::string> texts;
     std::vector<const char*> pointers;
-    for (const std::string& text : table.text) texts.push_back(escape_invalid_utf8(text));
+    for (const std::string& text : table.text) texts.push_back(spell_bytes(text));
     for (const std::string& text : texts) pointers.push_back(text.c_str());
     const Handle type = hdf5::string_type();
     write_array("/tokens/text", type, type, shape, pointers.data());
+    hdf5::write_flag(hdf5::open_dataset(file, "/tokens/text").id, layout::kSpelled, true);
   }
   if (!table.segment.empty()) {
     require(table.segment.size() == n, "token segments are missing");

@@ -66,7 +66,7 @@ class TraceWriter {
   void write_final_hidden(int first, int m, std::span<const float> hidden);
   /// [vocab,D], stored as float16.
   void write_lm_head(std::span<const float> weight);
-  /// The text of each token id [vocab], as in TokenTable::text.
+  /// The bytes of each token id [vocab], as in TokenTable::text.
   void write_vocabulary(const std::vector<std::string>& texts);
 
   /// The second pass over the context, once; then the states of its tokens.

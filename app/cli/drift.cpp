@@ -109,6 +109,7 @@ struct Options {
 };
 
 int run(const Options& options) {
+  refuse_own_input(options.output, {options.full, options.closed});
   const Trace full(options.full);
   const Trace closed(options.closed);
   Progress progress;

@@ -10,6 +10,7 @@
 #include "analysis/output_file.h"
 #include "analysis/record/layer_states.h"
 #include "analysis/replay/explain.h"
+#include "app/plot/printable.h"
 
 namespace kvloupe::cli {
 
@@ -113,7 +114,10 @@ void run_explain(const Trace& trace, const std::string& name, ReplayRequest requ
           for (const std::string& note : result.notes) out.write("note: " + note + "\n");
           out.write(fmt::format(
               "token {}{}\n", options.token,
-              texts.empty() ? "" : " '" + texts[static_cast<std::size_t>(options.token)] + "'"));
+              texts.empty()
+                  ? ""
+                  : " '" + figure::printable(texts[static_cast<std::size_t>(options.token)]) +
+                        "'"));
         }
       }
       if (options.json.empty()) {

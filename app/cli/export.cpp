@@ -45,6 +45,7 @@ int run_export(const ExportOptions& o) {
   const request::FigureSettings settings = settings_of(o.options);
   const figure::FileOptions file_options = file_options_of(o.options);
   figure::check_choices(info, settings.choices);
+  refuse_own_input(o.output, {o.inputs.begin(), o.inputs.end()});
   const request::FigureMaker maker = maker_of(info, o.inputs);
   OutputFile file(o.output);  // before the work: an unwritable target is known at once
   Progress progress;

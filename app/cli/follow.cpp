@@ -20,6 +20,7 @@
 #include "analysis/replay/replay.h"
 #include "analysis/trace/compression_words.h"
 #include "app/cli/commands.h"
+#include "app/plot/printable.h"
 
 namespace kvloupe::cli {
 
@@ -96,7 +97,7 @@ void write_table(const Trace& trace, const Options& options, const Replay& repla
   if (!trace.tokens().text.empty()) {
     for (const int token : tokens) text += trace.tokens().text[static_cast<std::size_t>(token)];
   }
-  out.write(text.empty() ? "\n" : fmt::format(", \"{}\"\n", in_one_line(text)));
+  out.write(text.empty() ? "\n" : fmt::format(", \"{}\"\n", in_one_line(figure::printable(text))));
   out.write(
       "attention that queries of the question, of the answer and all later ones give to these "
       "tokens "
@@ -122,6 +123,7 @@ int run(const Options& options) {
   ReplayRequest request;
   request.policy = parse_policy(options.policy);
   const Budget budget = parse_budget(options.budget);
+  refuse_own_input(options.json, {options.trace});
   const Trace trace(options.trace);
   request.budget = budget.resolve(trace.run().prompt_length);
   request.block = options.block;

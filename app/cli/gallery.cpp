@@ -88,13 +88,20 @@ request::FigureInputs open_inputs(const std::vector<std::string>& paths) {
   return inputs;
 }
 
+/// The piece in every format.
+std::vector<std::string> paths_of(const Piece& piece, const std::filesystem::path& folder) {
+  std::vector<std::string> paths;
+  for (const char* ending : {"svg", "pdf", "png", "csv"})
+    paths.push_back((folder / (piece.name + "." + ending)).string());
+  return paths;
+}
+
 void write_piece(const Piece& piece, const std::filesystem::path& folder,
                  const request::FigureMaker& maker, const figure::FileOptions& options,
                  const figure::TextMetrics& fonts, Progress& progress) {
   const figure::MadeFigure made = maker.make(*piece.info, piece.settings, progress);
-  for (const char* ending : {"svg", "pdf", "png", "csv"}) {
+  for (const std::string& path : paths_of(piece, folder)) {
     progress.check();
-    const std::string path = (folder / (piece.name + "." + ending)).string();
     OutputFile file(path);
     file.write(figure::file_of(*piece.info, made, figure::format_of(path), options, fonts));
     file.finish();
@@ -158,6 +165,10 @@ int run_gallery(const GalleryOptions& o) {
   const figure::TextMetrics fonts;
   warn_about_fonts(fonts);
   const std::vector<Piece> pieces = pieces_of(settings);
+  for (const Piece& piece : pieces) {
+    for (const std::string& path : paths_of(piece, o.folder))
+      refuse_own_input(path, {o.inputs.begin(), o.inputs.end()});
+  }
   Report report(pieces.size());
   Progress progress;
   for_each_at_once(pieces.size(), progress, [&](std::size_t i) {

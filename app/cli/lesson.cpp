@@ -115,6 +115,8 @@ int write_made(const std::string& path, const lesson::Lesson& chosen,
                Made (*make)(const lesson::Lesson&, const lesson::LessonTraces&,
                             const figure::TextMetrics&, Progress&),
                std::string Made::*bytes) {
+  refuse_own_input(path, {paths.begin(), paths.end()});
+  refuse_own_input(path, {chosen.path});
   OutputFile file(path);  // before the work: an unwritable target is known at once
   const lesson::LessonTraces traces = open_traces(chosen, paths);
   const figure::TextMetrics fonts;

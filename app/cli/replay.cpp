@@ -125,6 +125,7 @@ int run_replay(const Options& options) {
   ReplayRequest request;
   request.policy = parse_policy(options.policy);
   const Budget budget = parse_budget(options.budget);
+  refuse_own_input(options.json, {options.trace});
   const Trace trace(options.trace);
   request.budget = budget.resolve(trace.run().prompt_length);
   request.block = options.block;

@@ -39,6 +39,7 @@ std::vector<std::filesystem::path> paths_of(const Options& options) {
 int compute(const Options& options) {
   const StudyRun::Report report = [](const std::string& line) { fmt::print(stderr, "{}\n", line); };
   const std::string& study = options.inputs.front();
+  refuse_own_input(options.output, paths_of(options));
   const Shard shard = options.shard.empty() ? Shard{} : parse_shard(options.shard);
   if (launched_processes() > 1) {
     run_study_on_ranks(study, options.output, report, StudyPart::replays, make_replay_worker,
@@ -50,6 +51,7 @@ int compute(const Options& options) {
 }
 
 int merge(const Options& options) {
+  refuse_own_input(options.output, paths_of(options));
   const MergedResults merged = merge_results(paths_of(options), options.output);
   fmt::print(stderr, "{} items: {} done, {} failed, {} waiting\n", merged.items, merged.done,
              merged.failed, merged.items - merged.done - merged.failed);
@@ -59,6 +61,7 @@ int merge(const Options& options) {
 int write_table(const Options& options) {
   const PaperTable& table = require_paper_table(options.table);
   const std::string target = options.output.empty() ? "-" : options.output;
+  refuse_own_input(target, paths_of(options));
   const TableForm form = table_form(target);  // a wrong ending is said before any work
   const FilledTable filled =
       fill_paper_table(table, paths_of(options), {options.block, options.measures});
@@ -109,6 +112,7 @@ int run(const Options& options) {
         "--foretell MEASURE or --csv FILE");
   }
   if (!reads) return compute(options);
+  refuse_own_input(options.csv, paths_of(options));
   StudyResults results(options.inputs.front());
   if (options.status) print_status(results);
   if (options.summary) fmt::print("{}", summary_markdown(summarise(results)));

@@ -17,6 +17,7 @@
 #include "analysis/command_line.h"
 #include "analysis/error.h"
 #include "analysis/measure/measure_catalog.h"
+#include "analysis/output_file.h"
 #include "analysis/policy/policy.h"
 #include "analysis/trace/compression_words.h"
 #include "app/cli/commands.h"
@@ -88,6 +89,7 @@ int run(const Options& options) {
   }
   std::pair<std::string, double> limit;
   if (!options.limit.empty()) limit = parse_limit(options.limit);
+  refuse_own_input(options.output, {options.trace});
   const Trace trace(options.trace);
   if (options.blocks.empty()) {
     request.blocks = {0};

@@ -8,7 +8,9 @@
 #include <cctype>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <optional>
+#include <regex>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -57,6 +59,23 @@ std::uint32_t short_hash(std::string_view text) {
   return hash;
 }
 
+/// A policy with a text in the place of each name of a segment in braces.
+std::string filled(const std::string& policy,
+                   const std::function<std::string(const std::string&)>& tokens_of) {
+  static const std::regex name(R"(\{([a-z][a-z0-9_-]*)\})");
+  std::string text;
+  auto from = policy.begin();
+  for (std::sregex_iterator at(policy.begin(), policy.end(), name), end; at != end; ++at) {
+    text.append(from, policy.begin() + at->position());
+    text += tokens_of((*at)[1].str());
+    from = policy.begin() + at->position() + at->length();
+  }
+  return text.append(from, policy.end());
+}
+
+/// For a check before there is a trace.
+std::string any_token(const std::string& /*segment*/) { return "0"; }
+
 bool is_prompt_name(std::string_view name) {
   return !name.empty() && name.front() != '.' &&
          std::all_of(name.begin(), name.end(), [](unsigned char c) {
@@ -74,7 +93,7 @@ DemoRun normal(DemoRun run) {
     run.budget.clear();
     return run;
   }
-  run.policy = parse_policy(run.policy).text();
+  run.policy = normal_policy(run.policy);
   run.budget = parse_budget(run.budget).text();
   return run;
 }
@@ -108,7 +127,7 @@ std::vector<fs::path> sources_of(const DemoRun& run, const DemoPlaces& places) {
   for (const char* name : kModelFiles) sources.push_back(places.assets / "demo-model" / name);
   if (!places.program.empty()) sources.emplace_back(places.program);
   if (!run.policy.empty()) {
-    for (const std::string& plugin : policy_plugins(parse_policy(run.policy))) {
+    for (const std::string& plugin : policy_plugins(parse_policy(filled(run.policy, any_token)))) {
       sources.emplace_back(plugin);
     }
   }
@@ -157,6 +176,30 @@ void make_folder(const fs::path& folder) {
 
 fs::path traces_folder(const fs::path& cache) { return cache.empty() ? cache_folder() : cache; }
 
+std::string with_segments(const std::string& policy, const TokenTable& tokens) {
+  return filled(policy, [&](const std::string& name) {
+    std::string list;
+    for (std::size_t i = 0; i < tokens.segment.size(); ++i) {
+      const auto is_inside = [&](std::size_t token) {
+        return tokens.segment_names[tokens.segment[token]] == name;
+      };
+      if (!is_inside(i) || (i > 0 && is_inside(i - 1))) continue;
+      std::size_t last = i;
+      while (last + 1 < tokens.segment.size() && is_inside(last + 1)) ++last;
+      list += fmt::format("{}{}-{}", list.empty() ? "" : ";", i, last);
+    }
+    if (list.empty())
+      throw WorkError("the policy " + policy + " names the segment " + name +
+                      ", which the prompt does not have");
+    return list;
+  });
+}
+
+std::string normal_policy(const std::string& policy) {
+  const std::string checked = parse_policy(filled(policy, any_token)).text();
+  return policy.find('{') == std::string::npos ? checked : policy;
+}
+
 fs::path demo_trace_path(const DemoRun& run, const DemoPlaces& places) {
   return trace_file(normal(run), found(places));
 }
@@ -194,11 +237,9 @@ fs::path demo_trace(const DemoRun& asked, Progress& progress, const DemoPlaces& 
   std::vector<fs::path> sources = sources_of(run, places);
   sources.push_back(full_trace);
   if (is_fresh(target, sources)) return target;
-  const Trace tokens(full_trace);
-  options.prompt = window::CaptureOptions::Prompt::tokens;
-  options.ids = tokens.tokens().ids;
-  options.prompt_length = tokens.run().prompt_length;
-  options.policy = run.policy;
+  options.prompt = window::CaptureOptions::Prompt::trace;
+  options.from = full_trace.string();
+  options.policy = with_segments(run.policy, Trace(full_trace).tokens());
   options.budget = run.budget;
   Progress of_closed(progress, kHalf);
   capture(options, of_closed);

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "analysis/progress.h"
+#include "analysis/trace/model_info.h"
 
 namespace kvloupe::demo {
 
@@ -19,7 +20,8 @@ struct DemoRun {
   int block = 64;
   /// Empty: the full cache. Else a closed loop over the tokens of the run with the full cache,
   /// including the generated tokens, so that the two runs can be compared. The predictions of the
-  /// trace say what the model itself would have generated.
+  /// trace say what the model itself would have generated. `{needle}` in it stands for the tokens
+  /// of the segment of that name, such as 295-307.
   std::string policy = {};
   std::string budget = {};  // of that
   bool operator==(const DemoRun&) const = default;
@@ -41,6 +43,14 @@ struct DemoPlaces {
 /// the last line of kvloupe-capture if that fails, Cancelled.
 std::filesystem::path demo_trace(const DemoRun& run, Progress& progress,
                                  const DemoPlaces& places = {});
+
+/// The policy with the tokens of `trace` in the place of names of segments in braces. Throws
+/// WorkError where the trace has no such segment.
+std::string with_segments(const std::string& policy, const TokenTable& tokens);
+
+/// A policy as the catalogue writes it, its names of segments in braces as they are. Throws
+/// UsageError as parse_policy() does.
+std::string normal_policy(const std::string& policy);
 
 /// Where demo_trace() stores the trace.
 std::filesystem::path demo_trace_path(const DemoRun& run, const DemoPlaces& places = {});

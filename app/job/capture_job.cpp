@@ -1,13 +1,10 @@
 #include "app/job/capture_job.h"
 
-#include <unistd.h>
-
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <system_error>
 
 #include "analysis/error.h"
-#include "analysis/output_file.h"
 #include "analysis/trace/model_place.h"
 #include "app/job/capture_program.h"
 
@@ -16,28 +13,6 @@ namespace kvloupe::window {
 namespace fs = std::filesystem;
 
 namespace {
-
-/// A file of ids beside the target, gone when this is.
-class IdsFile {
- public:
-  explicit IdsFile(const CaptureOptions& options) {
-    if (options.prompt != CaptureOptions::Prompt::tokens) return;
-    path_ = options.output + "." + std::to_string(getpid()) + ".ids";
-    std::string text;
-    for (const std::int32_t id : options.ids) text += std::to_string(id) + "\n";
-    write_whole_file(path_, text);
-  }
-  ~IdsFile() {
-    std::error_code error;
-    if (!path_.empty()) fs::remove(path_, error);
-  }
-  IdsFile(const IdsFile&) = delete;
-  IdsFile& operator=(const IdsFile&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 int whole(const nlohmann::json& line, const char* field, int now) {
   const auto it = line.find(field);
@@ -62,7 +37,7 @@ std::string capture_problem(const CaptureOptions& o) {
   if (o.prompt == CaptureOptions::Prompt::text && o.text.empty()) return "Type a prompt.";
   if (o.prompt == CaptureOptions::Prompt::results && !fs::is_regular_file(o.file, error))
     return o.file + ": no such results file";
-  if (o.prompt == CaptureOptions::Prompt::tokens && o.ids.empty())
+  if (o.prompt == CaptureOptions::Prompt::trace && !fs::is_regular_file(o.from, error))
     return "Open a trace for its tokens.";
   if (o.output.empty()) return "Choose a file for the trace.";
   if (fs::is_directory(o.output, error))
@@ -70,8 +45,7 @@ std::string capture_problem(const CaptureOptions& o) {
   return {};
 }
 
-std::vector<std::string> capture_command(const CaptureOptions& o, const std::string& program,
-                                         const std::string& ids_file) {
+std::vector<std::string> capture_command(const CaptureOptions& o, const std::string& program) {
   std::vector<std::string> words = {program, "run", "--model", o.model};
   const auto add = [&](const char* name, const std::string& value) {
     words.emplace_back(name);
@@ -84,12 +58,8 @@ std::vector<std::string> capture_command(const CaptureOptions& o, const std::str
     case CaptureOptions::Prompt::text:
       words.push_back("--text=" + o.text);
       break;  // may begin with -
-    case CaptureOptions::Prompt::tokens:
-      add("--ids", ids_file);
-      if (o.prompt_length < static_cast<int>(o.ids.size())) {
-        add("--prompt-length", std::to_string(o.prompt_length));
-      }
-      if (o.question > 0) add("--question", std::to_string(o.question));
+    case CaptureOptions::Prompt::trace:
+      add("--from", o.from);
       break;
     case CaptureOptions::Prompt::results:
       add("--results", o.file);
@@ -97,7 +67,7 @@ std::vector<std::string> capture_command(const CaptureOptions& o, const std::str
       break;
   }
   if (o.block > 0) add("--block", std::to_string(o.block));
-  if (o.generate > 0 && o.prompt != CaptureOptions::Prompt::tokens) {
+  if (o.generate > 0 && o.prompt != CaptureOptions::Prompt::trace) {
     add("--generate", std::to_string(o.generate));
   }
   if (o.closed_loop()) {
@@ -150,13 +120,11 @@ CaptureState run_capture_program(const CaptureOptions& options, Progress& progre
   if (const std::string problem = capture_problem(options); !problem.empty())
     throw WorkError(problem);
   const std::string program = job::capture_program(options.program);
-  const IdsFile ids(options);
   CaptureState state;
-  job::run_capture_child(capture_command(options, program, ids.path()), progress,
-                         [&](const std::string& line) {
-                           read_progress_line(line, state);
-                           publish(state);
-                         });
+  job::run_capture_child(capture_command(options, program), progress, [&](const std::string& line) {
+    read_progress_line(line, state);
+    publish(state);
+  });
   if (state.trace.empty()) state.trace = options.output;
   return state;
 }

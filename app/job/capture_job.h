@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -12,15 +11,14 @@ namespace kvloupe::window {
 
 /// The options of a run of kvloupe-capture.
 struct CaptureOptions {
-  enum class Prompt { file, text, tokens, results };
+  enum class Prompt { file, text, trace, results };
   std::string model;  // folder
   Prompt prompt = Prompt::file;
   std::string file;                 // of Prompt::file; of Prompt::results
   int row = 0;                      // of Prompt::results: which of its runs
   std::string text;                 // of Prompt::text
-  std::vector<std::int32_t> ids;    // of Prompt::tokens: forced, so that two runs read the same
-  int question = 0;                 // of those: the token at which the question begins; 0: none
-  int prompt_length = 0;            // of those
+  std::string from;                 // of Prompt::trace: its tokens with their segments, all of
+                                    // them forced, so that two runs read the same
   int block = 128;                  // 0, of Prompt::results: the evaluation's
   bool context_only = false;        // of a closed loop: the policy stops at the question
   int generate = 0;                 // 0, of Prompt::results: the length of its answers
@@ -51,9 +49,8 @@ struct CaptureState {
 /// One line that says why a run cannot start; empty if no problem is known.
 std::string capture_problem(const CaptureOptions& options);
 
-/// The words of the command line; `ids_file` holds the ids of Prompt::tokens.
-std::vector<std::string> capture_command(const CaptureOptions& options, const std::string& program,
-                                         const std::string& ids_file);
+/// The words of the command line.
+std::vector<std::string> capture_command(const CaptureOptions& options, const std::string& program);
 
 /// Applies one line of `--progress json`. Other lines are ignored.
 void read_progress_line(const std::string& line, CaptureState& state);

@@ -9,7 +9,6 @@
 #include "analysis/error.h"
 #include "analysis/file_word.h"
 #include "analysis/policy/policy_files.h"
-#include "analysis/trace/segments.h"
 #include "analysis/trace/trace.h"
 #include "app/job/capture_job.h"
 
@@ -75,16 +74,13 @@ EvalCaseTraces capture_eval_case(const EvalCaseOptions& options, Progress& progr
   if (options.policy == kFullCache) return traces;
   const Trace made(traces.full);
   window::CaptureOptions closed = options_of(options, options.policy);
-  closed.prompt = window::CaptureOptions::Prompt::tokens;
-  closed.ids = made.tokens().ids;
-  closed.prompt_length = made.run().prompt_length;
+  closed.prompt = window::CaptureOptions::Prompt::trace;
+  closed.from = traces.full.string();
   closed.block = made.run().block_size;
   closed.dtype = made.run().dtype;
   closed.budget = options.budget;
   closed.compact = options.compact;
   closed.context_only = options.context_only;
-  const int question = question_begin(made.tokens(), made.run());
-  closed.question = question < closed.prompt_length ? question : 0;
   traces.closed = capture(closed, progress);
   return traces;
 }

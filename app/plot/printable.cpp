@@ -8,7 +8,7 @@ namespace {
 constexpr std::string_view kSpaceMark = "▁";
 }
 
-bool is_newline(std::string_view text) { return text == "\n" || text == "\\n" || text == "<0x0A>"; }
+bool is_newline(std::string_view text) { return text == "\n"; }
 
 std::string printable(std::string_view text) {
   if (text.empty()) return "∅";

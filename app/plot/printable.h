@@ -5,7 +5,7 @@
 
 namespace kvloupe::figure {
 
-/// Whether a token's text is a line break and nothing else, also as a trace escapes it.
+/// Whether a token's text is a line break and nothing else.
 bool is_newline(std::string_view text);
 
 /// A token's text as figures and the window show it: what cannot be seen is a sign of its own (↵ →,

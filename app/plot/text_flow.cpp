@@ -121,6 +121,21 @@ PatternFill& layer(std::vector<PatternLayer>& layers, Pattern pattern, Colour co
   return it->fill;
 }
 
+/// A token's letters, with an ellipsis where they are wider than a whole line.
+std::string fitted(const Style& style, const std::string& letters, double width) {
+  const auto width_of = [&](const std::string& text) {
+    return style.fonts->width(text, Font::mono, style.text);
+  };
+  if (width_of(letters) <= width + 1e-6) return letters;
+  std::string cut;
+  for (std::size_t end = 0; end < letters.size();) {
+    next_character(letters, end);
+    if (width_of(letters.substr(0, end) + "…") > width) break;
+    cut = letters.substr(0, end);
+  }
+  return cut + "…";
+}
+
 void add_stroked(Scene& scene, Path path, Colour colour, double width, bool dashed = false) {
   if (path.verbs.empty()) return;
   path.stroke = Stroke{colour, width, {}, Cap::butt};
@@ -198,8 +213,8 @@ void add_token_text(Scene& scene, const Style& style, const TokenText& tokens, i
       const double y = box.bottom() - 0.4;
       layer(underlines, *how.underline, how.dashed).move({placed.x, y}).line({right, y});
     }
-    Text word = make_text(style, tokens.text[t].substr(first_letter), {placed.x, baseline},
-                          style.text, Font::mono);
+    Text word = make_text(style, fitted(style, tokens.text[t].substr(first_letter), placed.width),
+                          {placed.x, baseline}, style.text, Font::mono);
     // Faint letters are read on paper, and not on every ground.
     if (how.faint || (tokens.special[t] && how.ground == c.paper)) word.colour = c.faint;
     words.push_back(std::move(word));

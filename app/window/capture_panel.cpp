@@ -14,7 +14,6 @@
 #include "analysis/replay/replay.h"
 #include "analysis/trace/model_fingerprint.h"
 #include "analysis/trace/model_place.h"
-#include "analysis/trace/segments.h"
 #include "app/window/demo_model.h"
 #include "app/window/key_input.h"
 #include "app/window/marks.h"
@@ -56,7 +55,7 @@ std::string in_folder(const fs::path& folder, const std::string& file) {
 void CapturePanel::open_new(const PanelContext& c) {
   open_ = appeared_ = true;
   options.policy = kFullCache;
-  if (options.prompt == CaptureOptions::Prompt::tokens)
+  if (options.prompt == CaptureOptions::Prompt::trace)
     options.prompt = CaptureOptions::Prompt::file;
   model_chosen_ = false;
   search_.clear();
@@ -92,11 +91,10 @@ void CapturePanel::open_closed_loop(const PanelContext& c) {
 void CapturePanel::use_trace(const PanelContext& c) {
   const TracePointer trace = c.results.trace();
   if (!trace) return;
-  options.prompt = CaptureOptions::Prompt::tokens;
-  options.ids = trace->tokens().ids;
-  options.prompt_length = trace->run().prompt_length;
-  const int question = question_begin(trace->tokens(), trace->run());
-  options.question = question < options.prompt_length ? question : 0;
+  options.prompt = CaptureOptions::Prompt::trace;
+  options.from = trace->path().string();
+  prompt_tokens_ = trace->run().prompt_length;
+  generated_tokens_ = trace->length() - prompt_tokens_;
   const ModelInfo& model = trace->model();
   made_by_ = model.name.empty() ? model.architecture : model.name;
   trace_ = trace->path().string();
@@ -116,7 +114,7 @@ void CapturePanel::search() {
 
 std::string CapturePanel::mismatch() const {
   const auto holds = check_.current();
-  const bool forced = options.prompt == CaptureOptions::Prompt::tokens && !fingerprint_.empty();
+  const bool forced = options.prompt == CaptureOptions::Prompt::trace && !fingerprint_.empty();
   if (!forced || !holds || holds->empty() || *holds == fingerprint_) return {};
   return fmt::format("{}: this is another model than the {} that made the open trace",
                      options.model, made_by_.empty() ? "one" : made_by_);
@@ -130,7 +128,7 @@ void CapturePanel::follow_model() {
     if (!model_chosen_ && !fingerprint_.empty()) options.model = found->folder;
     if (!found->folder.empty()) models_.add(fingerprint_, found->folder);
   }
-  const bool forced = options.prompt == CaptureOptions::Prompt::tokens && !fingerprint_.empty();
+  const bool forced = options.prompt == CaptureOptions::Prompt::trace && !fingerprint_.empty();
   if (!forced || options.model.empty() || !holds_model(options.model)) {
     check_.clear();
     return;
@@ -193,7 +191,7 @@ void CapturePanel::draw_prompt(const PanelContext& c) {
     const float needs =
         ImGui::GetFrameHeight() + style.ItemInnerSpacing.x + ImGui::CalcTextSize(title).x;
     if (!stay_on_line(needs, style.ItemSpacing.x)) ImGui::SetCursorPosX(c.px(kNames));
-    if (radio_button(title, options.prompt == Prompt::tokens, c.colours())) use_trace(c);
+    if (radio_button(title, options.prompt == Prompt::trace, c.colours())) use_trace(c);
     help_tooltip(c.fonts,
                  "Run the same tokens; generated tokens are taken from the trace too, so that the "
                  "two runs can be compared");
@@ -211,11 +209,10 @@ void CapturePanel::draw_prompt(const PanelContext& c) {
     ImGui::InputTextMultiline("##text", &options.text, {-1, c.px(96)});
   } else {
     field(c, "");
-    ImGui::TextUnformatted(
-        fmt::format("{} + {} generated, from {}", count_text(options.prompt_length),
-                    count_text(static_cast<long>(options.ids.size()) - options.prompt_length),
-                    fs::path(c.state.trace).filename().string())
-            .c_str());
+    ImGui::TextUnformatted(fmt::format("{} + {} generated, from {}", count_text(prompt_tokens_),
+                                       count_text(generated_tokens_),
+                                       fs::path(options.from).filename().string())
+                               .c_str());
   }
 }
 
@@ -289,7 +286,7 @@ void CapturePanel::draw_form(const PanelContext& c) {
   if (ImGui::InputInt("##block", &options.block, 16, 128))
     options.block = std::clamp(options.block, 1, 1 << 20);
   help_tooltip(c.fonts, "Prompt tokens that are run at once, B");
-  if (options.prompt != CaptureOptions::Prompt::tokens) {
+  if (options.prompt != CaptureOptions::Prompt::trace) {
     constexpr const char* title = "generate";
     const float number = c.px(128);
     const float needs = ImGui::CalcTextSize(title).x + ImGui::GetStyle().ItemSpacing.x + number;
@@ -333,7 +330,7 @@ void CapturePanel::draw_run(const PanelContext& c) {
 
 std::pair<std::string, bool> CapturePanel::state_line() const {
   if (!problem_.empty()) return {problem_, true};
-  const bool forced = options.prompt == CaptureOptions::Prompt::tokens && !fingerprint_.empty();
+  const bool forced = options.prompt == CaptureOptions::Prompt::trace && !fingerprint_.empty();
   const std::string model = made_by_.empty() ? "the model" : made_by_;
   if (search_.computing()) return {"Looking for " + model + ", which made the open trace …", false};
   if (forced && options.model.empty()) {

@@ -10,6 +10,7 @@
 
 #include "analysis/error.h"
 #include "analysis/evaluation/evaluation.h"
+#include "analysis/output_file.h"
 #include "analysis/trace/model_place.h"
 #include "app/session/session.h"
 #include "app/window/picture_file.h"
@@ -49,6 +50,7 @@ struct Asked {
 
 Asked read_what_was_asked(const WindowOptions& options) {
   Asked asked;
+  refuse_own_input(options.screenshot, {options.inputs.begin(), options.inputs.end()});
   if (!options.session.empty()) asked.session = read_session(options.session);
   for (const std::string& input : options.inputs) {
     if (looks_like_evaluation(input)) {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "analysis/error.h"
+#include "analysis/output_file.h"
 #include "analysis/trace/model_place.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/session/session.h"
@@ -120,6 +121,7 @@ void Workspace::save_session(const std::string& path) const {
   WorkspaceState saved = state;
   // The session is found again from any folder, and so is its trace.
   if (!saved.trace.empty()) saved.trace = std::filesystem::absolute(saved.trace).string();
+  refuse_own_input(path, {saved.trace});
   write_session(saved, path);
 }
 

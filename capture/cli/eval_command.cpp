@@ -127,6 +127,8 @@ int run_eval(EvalOptions options) {
   }
   request.lengths = numbers_of<int>("--lengths", options.lengths, 2, 1 << 24);
   request.depths = numbers_of<double>("--depths", options.depths, 0.0, 100.0);
+  check_output(request.output, request.model,
+               {request.needle_template.value_or(""), request.filler.value_or("")});
   const EvalReport report = report_for(options.progress);
   Progress progress;
   const InterruptGuard guard(progress);

@@ -2,6 +2,10 @@
 
 #include <map>
 #include <string>
+#include <system_error>
+#include <utility>
+
+#include "analysis/output_file.h"
 
 namespace kvloupe::capture_cli {
 
@@ -28,6 +32,24 @@ void add_model_options(CLI::App& verb, ModelChoice& choice) {
       ->required();
   add_tokenizer_option(verb, choice);
   add_weights_option(verb, choice);
+}
+
+void check_output(const std::filesystem::path& output, const ModelChoice& model,
+                  std::vector<std::filesystem::path> others) {
+  namespace fs = std::filesystem;
+  for (const fs::path& place : {model.path, model.tokenizer_place()}) {
+    std::error_code error;
+    const bool is_folder = fs::is_directory(place, error);
+    others.push_back(place);
+    const fs::path folder = is_folder ? place : place.parent_path();
+    for (fs::directory_iterator at(folder.empty() ? "." : folder, error), end; !error && at != end;
+         at.increment(error)) {
+      const std::string kind = at->path().extension().string();
+      const bool is_part = is_folder ? kind != ".h5" && kind != ".hdf5" : kind == ".gguf";
+      if (is_part && at->is_regular_file(error)) others.push_back(at->path());
+    }
+  }
+  refuse_own_input(output, others);
 }
 
 }  // namespace kvloupe::capture_cli

@@ -159,6 +159,9 @@ int run_rescue(RescueOptions options) {
   if (!options.expect.empty()) request.expect = options.expect;
   request.policy = parse_policy(options.policy);
   request.budget = parse_budget(options.budget);
+  check_output(request.output, request.model,
+               {options.prompt, options.trace, options.from.results,
+                options.from.needle_template.value_or(""), options.from.filler.value_or("")});
   Progress progress;
   const InterruptGuard guard(progress);
   try {

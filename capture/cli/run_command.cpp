@@ -5,11 +5,13 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "analysis/command_line.h"
 #include "analysis/error.h"
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/trace/compression_words.h"
+#include "analysis/trace/trace.h"
 #include "capture/cli/case_options.h"
 #include "capture/cli/commands.h"
 #include "capture/cli/interrupt.h"
@@ -25,7 +27,8 @@ namespace {
 
 struct RunOptions {
   CaptureRequest request;
-  EvalCaseRequest from;  // results, row
+  EvalCaseRequest from;         // results, row
+  std::filesystem::path trace;  // --from
   std::optional<std::filesystem::path> set;
   std::string policy = "full";
   std::string budget;
@@ -50,10 +53,33 @@ void take_case(const RunOptions& options, CaptureRequest& request) {
   if (!request.probe && probe != probe_words().end()) request.probe = probe->second;
 }
 
+/// Takes the tokens of a trace with their segments, and its block and precision where the command
+/// line does not name them. The tokens after its prompt are forced, unless others are generated.
+void take_trace(const RunOptions& options, CaptureRequest& request) {
+  const Trace trace(options.trace);
+  const TokenTable& table = trace.tokens();
+  const int prompt = trace.run().prompt_length;
+  TokenSequence tokens;
+  tokens.ids = table.ids;
+  tokens.segment = table.segment;
+  if (!table.segment.empty()) tokens.names = table.segment_names;
+  tokens.segment.resize(tokens.ids.size(), 0);
+  if (options.has_generate) {
+    tokens.ids.resize(static_cast<std::size_t>(prompt));
+    tokens.segment.resize(static_cast<std::size_t>(prompt));
+  }
+  request.tokens = std::move(tokens);
+  request.prompt_length = prompt;
+  if (!options.has_block) request.block = trace.run().block_size;
+  const std::string& dtype = trace.run().dtype;  // other programs run in others
+  if (!options.has_dtype && (dtype == "f32" || dtype == "bf16")) request.dtype = dtype;
+}
+
 /// The request with the policy the command line names; the full cache is no policy.
 CaptureRequest request_of(const RunOptions& options) {
   CaptureRequest request = options.request;
   if (!options.from.results.empty()) take_case(options, request);
+  if (!options.trace.empty()) take_trace(options, request);
   const PolicySpec policy = parse_policy(options.policy);
   if (keeps_everything(policy)) {
     if (options.compression) {
@@ -95,6 +121,7 @@ int run_set(const RunOptions& options, const CaptureRequest& each) {
     if (done == total || done % 10 == 0)
       report->on_note(fmt::format("{} of {} traces are there", done, total));
   };
+  set_report.note = [&](const std::string& note) { report->on_note(note); };
   set_report.found = [&](int traces) {
     report->on_note(fmt::format("{} traces were there before and are left as they are", traces));
   };
@@ -109,6 +136,10 @@ int run_set(const RunOptions& options, const CaptureRequest& each) {
 
 int run_capture_command(const RunOptions& options) {
   const CaptureRequest request = request_of(options);
+  check_output(
+      request.target, request.model,
+      {request.prompt.value_or(""), request.ids.value_or(""), options.trace, options.from.results,
+       options.from.needle_template.value_or(""), options.from.filler.value_or("")});
   if (options.set) return run_set(options, request);
   const std::unique_ptr<ProgressReport> report = make_progress_report(options.progress);
   Progress progress;
@@ -137,6 +168,9 @@ void add_run(CLI::App& app, Action& action) {
   CLI::Option* results = prompt->add_option(
       "--results", options->from.results,
       "Results of kvloupe-capture eval --task needle: the prompt of one of its runs (--row)");
+  prompt->add_option("--from", options->trace,
+                     "A trace: its tokens with their segments, in its blocks and its precision; "
+                     "those that it generated are forced, unless --generate is given");
   prompt->add_option("--prompt-set", options->set,
                      "Many prompts: a folder of text files (*.txt), or JSON lines (*.jsonl) as "
                      "RULER or LongBench lay them out; -o names a folder for the traces, and "

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "analysis/output_file.h"
 #include "analysis/study/mpi/ranks.h"
 #include "analysis/study/run_study.h"
 #include "capture/cli/commands.h"
@@ -24,10 +25,11 @@ struct StudyOptions {
 
 int run_study_command(const StudyOptions& options) {
   const StudyRun::Report report = [](const std::string& line) { fmt::print(stderr, "{}\n", line); };
-  const MakeWorker make_worker = [&options](int threads) {
+  const MakeWorker make_worker = [&options, &report](int threads) {
     return std::make_unique<RunWorker>(
-        options.device, options.threads > 0 ? options.threads : threads, options.model);
+        options.device, options.threads > 0 ? options.threads : threads, options.model, report);
   };
+  refuse_own_input(options.results, {options.study});
   const Shard shard = options.shard.empty() ? Shard{} : parse_shard(options.shard);
   if (launched_processes() > 1) {
     run_study_on_ranks(options.study, options.results, report, StudyPart::runs, make_worker, shard);

@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 
+#include "analysis/byte_spelling.h"
 #include "analysis/error.h"
 #include "analysis/output_file.h"
 #include "capture/cli/commands.h"
@@ -35,6 +37,9 @@ TokenSequence read_tokens(const TokensOptions& options, const Tokenizer& tokeniz
   if (!options.ids) {
     const Prompt prompt =
         options.prompt ? read_prompt(*options.prompt) : parse_prompt(*options.text);
+    for (const std::string& note : prompt.notes) {
+      fmt::print(stderr, "kvloupe-capture: {}\n", note);
+    }
     return encode_prompt(prompt, tokenizer);
   }
   TokenSequence tokens;
@@ -57,7 +62,7 @@ Json segment_counts(const TokenSequence& tokens) {
 
 std::string as_json(const TokenSequence& tokens, const Tokenizer& tokenizer) {
   Json pieces = Json::array();
-  for (const std::int32_t id : tokens.ids) pieces.push_back(tokenizer.piece_text(id));
+  for (const std::int32_t id : tokens.ids) pieces.push_back(spell_bytes(tokenizer.piece_bytes(id)));
   const std::optional<std::int32_t> bos = tokenizer.bos();
   const Json all{{"tokens", tokens.ids.size()},
                  {"segments", segment_counts(tokens)},
@@ -72,8 +77,9 @@ std::string as_json(const TokenSequence& tokens, const Tokenizer& tokenizer) {
 std::string as_text(const TokenSequence& tokens, const Tokenizer& tokenizer, bool list) {
   std::string text;
   for (std::size_t i = 0; list && i < tokens.ids.size(); ++i) {
-    text += fmt::format("{:>7} {:>8}  {:<10} {}\n", i, tokens.ids[i],
-                        tokens.names[tokens.segment[i]], tokenizer.piece_text(tokens.ids[i]));
+    text +=
+        fmt::format("{:>7} {:>8}  {:<10} {}\n", i, tokens.ids[i], tokens.names[tokens.segment[i]],
+                    spell_bytes(tokenizer.piece_bytes(tokens.ids[i])));
   }
   std::string parts;
   const Json counts = segment_counts(tokens);
@@ -85,6 +91,8 @@ std::string as_text(const TokenSequence& tokens, const Tokenizer& tokenizer, boo
 }
 
 int run_tokens(const TokensOptions& options) {
+  check_output(options.json, options.model,
+               {options.prompt.value_or(""), options.ids.value_or("")});
   const std::unique_ptr<Tokenizer> tokenizer = open_tokenizer(options.model.tokenizer_place());
   const TokenSequence tokens = read_tokens(options, *tokenizer);
   OutputFile out(options.json.empty() ? "-" : options.json);

@@ -6,6 +6,7 @@
 #include "analysis/error.h"
 #include "analysis/evaluation/evaluation.h"
 #include "capture/eval/haystack.h"
+#include "capture/eval/stored_prompt.h"
 #include "capture/tokenizer/read_file.h"
 
 namespace kvloupe {
@@ -13,6 +14,7 @@ namespace kvloupe {
 namespace {
 using Json = nlohmann::json;
 constexpr std::uintmax_t kLargest = 256U << 20U;
+constexpr int kLongestAnswer = 1000;  // as of a template
 
 /// A member of the settings or of a run; another type is another program's file.
 template <typename T>
@@ -23,6 +25,51 @@ T value_of(const Json& json, const char* name, const std::filesystem::path& path
     throw FileError(path.string(), std::string("has no usable \"") + name +
                                        "\"; run the evaluation again with this version");
   }
+}
+/// The prompt that the results carry.
+void take_stored(const Json& json, const Json& run, const std::filesystem::path& path,
+                 EvalCase& result) {
+  const auto number = value_of<std::size_t>(run, "prompt", path);
+  const Json prompts = json.value("prompts", Json());
+  if (!prompts.is_array() || number >= prompts.size()) {
+    throw FileError(path.string(), "has no prompt " + std::to_string(number) +
+                                       "; run the evaluation again with this version");
+  }
+  result.tokens = read_stored_prompt(prompts[number], path);
+  result.answer_tokens = value_of<int>(prompts[number], "answer_tokens", path);
+  if (result.answer_tokens < 1 || result.answer_tokens > kLongestAnswer)
+    throw FileError(path.string(), "has \"answer_tokens\" out of range; run the evaluation again");
+}
+
+/// The prompt of a run of an earlier version, from the template and the tokenizer.
+void make_again(const EvalCaseRequest& request, const Json& settings, const Json& run,
+                const EvaluationRun& known, EvalCase& result) {
+  const std::filesystem::path& path = request.results;
+  const NeedleTemplate needles =
+      needle_template_of(request.model.path, request.needle_template, request.filler);
+  const bool same =
+      value_of<std::string>(settings, "needle", path) == needles.needle &&
+      value_of<std::string>(settings, "question", path) == needles.question &&
+      value_of<std::size_t>(settings, "filler_sentences", path) == needles.filler.size();
+  if (!same) {
+    throw FileError(path.string(), "was made with another template or filler than " +
+                                       request.model.path.string() +
+                                       " has; give --template and --filler as for the evaluation");
+  }
+  const std::unique_ptr<Tokenizer> tokenizer = open_tokenizer(request.model.tokenizer_place());
+  const Haystack haystack(needles, *tokenizer, value_of<std::uint64_t>(settings, "seed", path));
+  const NeedleTask task = haystack.needle(
+      {static_cast<int>(known.length), known.depth, value_of<int>(run, "sample", path)},
+      value_of<int>(settings, "needles", path));
+  if (task.answer != result.expected ||
+      static_cast<double>(task.tokens.ids.size()) != known.tokens) {
+    throw FileError(path.string(), "run " + std::to_string(request.row) +
+                                       " has another prompt than the tokenizer of " +
+                                       request.model.path.string() +
+                                       " makes; is this the model that was evaluated?");
+  }
+  result.tokens = task.tokens;
+  result.answer_tokens = needles.answer_tokens;
 }
 }  // namespace
 
@@ -40,34 +87,20 @@ EvalCase eval_case(const EvalCaseRequest& request) {
   const Json& settings = json.at("settings");
   const Json& run = json.at("runs").at(static_cast<std::size_t>(request.row));
 
-  const NeedleTemplate needles =
-      needle_template_of(request.model.path, request.needle_template, request.filler);
-  const bool same =
-      value_of<std::string>(settings, "needle", path) == needles.needle &&
-      value_of<std::string>(settings, "question", path) == needles.question &&
-      value_of<std::size_t>(settings, "filler_sentences", path) == needles.filler.size();
-  if (!same) {
-    throw FileError(path.string(), "was made with another template or filler than " +
-                                       request.model.path.string() +
-                                       " has; give --template and --filler as for the evaluation");
-  }
-  const std::unique_ptr<Tokenizer> tokenizer = open_tokenizer(request.model.tokenizer_place());
-  const Haystack haystack(needles, *tokenizer, value_of<std::uint64_t>(settings, "seed", path));
   const EvaluationRun& known = evaluation.runs[static_cast<std::size_t>(request.row)];
-  const NeedleTask task = haystack.needle(
-      {static_cast<int>(known.length), known.depth, value_of<int>(run, "sample", path)},
-      value_of<int>(settings, "needles", path));
 
   EvalCase result;
   result.expected = value_of<std::string>(run, "expected", path);
-  if (task.answer != result.expected ||
-      static_cast<double>(task.tokens.ids.size()) != known.tokens) {
-    throw FileError(path.string(), "run " + std::to_string(request.row) +
-                                       " has another prompt than the tokenizer of " +
-                                       request.model.path.string() +
-                                       " makes; is this the model that was evaluated?");
+  if (run.contains("prompt")) {
+    take_stored(json, run, path, result);
+  } else {
+    make_again(request, settings, run, known, result);
   }
-  result.tokens = task.tokens;
+  if (static_cast<double>(result.tokens.ids.size()) != known.tokens) {
+    throw FileError(path.string(), "run " + std::to_string(request.row) +
+                                       " has another number of tokens than its prompt; run the "
+                                       "evaluation again");
+  }
   result.policy = known.policy;
   result.budget = known.budget;
   result.probe = run.value("probe", "");
@@ -76,7 +109,6 @@ EvalCase eval_case(const EvalCaseRequest& request) {
   result.positions = settings.value("positions", "original") == "compact" ? Positions::compact
                                                                           : Positions::original;
   result.context_only = settings.value("compression", "regular") == "context-only";
-  result.answer_tokens = needles.answer_tokens;
   return result;
 }
 

@@ -33,9 +33,10 @@ struct EvalCaseRequest {
   std::optional<std::filesystem::path> filler;
 };
 
-/// Makes the prompt of a row again: it follows from the settings in the file and the model's
-/// tokenizer. Throws FileError for results that are broken, of another task or of another template
-/// or tokenizer; UsageError for a row that there is not.
+/// The prompt of a row: as the results carry it; of results of earlier versions made again, from
+/// the settings in the file and the model's tokenizer. Throws FileError for results that are
+/// broken or of another task, or without the prompt and of another template or tokenizer;
+/// UsageError for a row that there is not.
 EvalCase eval_case(const EvalCaseRequest& request);
 
 }  // namespace kvloupe

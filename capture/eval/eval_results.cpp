@@ -15,7 +15,8 @@ namespace kvloupe {
 
 namespace {
 
-constexpr std::uintmax_t kLargestResults = 256U << 20U;  // what readers take
+constexpr std::uintmax_t kLargestResults = 256U << 20U;       // what readers take
+constexpr std::size_t kMostPrompts = std::size_t{64} << 20U;  // bytes; the file is written often
 constexpr const char* kFormat = "kvloupe-eval";
 constexpr int kVersion = 1;
 
@@ -90,6 +91,11 @@ EvalResults::EvalResults(std::string path, Json settings)
                     "settings, or choose another name for the output");
   }
   runs_.assign(json["runs"].begin(), json["runs"].end());
+  const Json prompts = json.value("prompts", Json::array());
+  if (!prompts.is_array())
+    throw FileError(path_, "has \"prompts\" that are no list; choose another name");
+  prompts_.assign(prompts.begin(), prompts.end());
+  for (const Json& prompt : prompts_) prompt_bytes_ += line_of(prompt).size();
 }
 
 bool EvalResults::has(const Json& key) const {
@@ -105,6 +111,18 @@ bool EvalResults::has(const Json& key) const {
 
 void EvalResults::add(Json run) { runs_.push_back(std::move(run)); }
 
+int EvalResults::prompt(const Json& prompt) {
+  const auto known = std::find(prompts_.begin(), prompts_.end(), prompt);
+  if (known == prompts_.end()) {
+    const std::size_t bytes = line_of(prompt).size();
+    if (prompt_bytes_ + bytes > kMostPrompts) return -1;
+    prompt_bytes_ += bytes;
+    prompts_.push_back(prompt);
+    return static_cast<int>(prompts_.size()) - 1;
+  }
+  return static_cast<int>(known - prompts_.begin());
+}
+
 void EvalResults::save() const {
   OutputFile out(path_);
   out.write("{\"format\":\"" + std::string(kFormat) + "\",\"format_version\":" +
@@ -113,6 +131,10 @@ void EvalResults::save() const {
             "\n\"settings\":" + line_of(settings_) + ",\n\"runs\":[");
   for (std::size_t i = 0; i < runs_.size(); ++i) {
     out.write((i > 0 ? ",\n" : "\n") + line_of(runs_[i]));
+  }
+  out.write("],\n\"prompts\":[");
+  for (std::size_t i = 0; i < prompts_.size(); ++i) {
+    out.write((i > 0 ? ",\n" : "\n") + line_of(prompts_[i]));
   }
   out.write("],\n\"summary\":[");
   const Json summary = eval_summary(runs_);

@@ -22,6 +22,9 @@ class EvalResults {
   /// Whether the file has a run in which every member of `key` is equal.
   bool has(const Json& key) const;
   void add(Json run);
+  /// The number of a prompt that runs name as their `prompt`: of an equal one that the file has, or
+  /// of this one, which it then has. −1 where the prompts have become too large to be kept.
+  int prompt(const Json& prompt);
   /// Writes the whole file, in full or not at all. Throws FileError.
   void save() const;
 
@@ -33,6 +36,8 @@ class EvalResults {
   std::string fingerprint_;
   Json settings_;
   std::vector<Json> runs_;
+  std::vector<Json> prompts_;
+  std::size_t prompt_bytes_ = 0;
 };
 
 /// Per policy and budget, in their order: the number of runs, and the means of their numbers: for

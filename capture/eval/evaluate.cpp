@@ -14,6 +14,7 @@
 #include "capture/eval/haystack.h"
 #include "capture/eval/needle_template.h"
 #include "capture/eval/prompt_runs.h"
+#include "capture/eval/stored_prompt.h"
 #include "capture/model/load_transformer.h"
 #include "capture/run/compute.h"
 #include "capture/run/model_description.h"
@@ -153,6 +154,21 @@ class Evaluation {
     return wanted;
   }
 
+  /// Keeps a prompt in the results: what it was made from, its tokens and their segments. Its
+  /// number, as a member of its runs; empty where the results have become too large for it.
+  Json stored(const Json& of_case, const TokenSequence& tokens) {
+    Json prompt = of_case;
+    prompt["filler"] = request_.filler ? request_.filler->filename().string() : "template";
+    if (request_.task == EvalTask::needle) prompt["answer_tokens"] = template_.answer_tokens;
+    prompt.update(stored_prompt(tokens));
+    const int number = results_->prompt(prompt);
+    if (number >= 0) return {{"prompt", number}};
+    if (!std::exchange(told_, true) && report_.note) {
+      report_.note("the results hold 64 MiB of prompts: later runs are kept without theirs");
+    }
+    return Json::object();
+  }
+
   void record(Json run) {
     ++done_;
     results_->add(run);
@@ -172,13 +188,14 @@ class Evaluation {
   /// run, which is made also where it is in the results already: the others are compared with it.
   template <typename Runs>
   void make_runs(Runs& runs, const std::vector<EvalSetting>& settings, const Json& of_case,
-                 Clock::time_point begin) {
+                 const Json& prompt, Clock::time_point begin) {
     for (const EvalSetting& setting : settings) {
       if (setting.budget) begin = Clock::now();
       Json run = setting.key();
       run["entries"] = setting.entries(runs.tokens());
       run.update(of_case);
       run.update(runs.run(setting, progress_));
+      run.update(prompt);
       run["seconds"] = seconds_since(begin);
       record(std::move(run));
     }
@@ -192,21 +209,24 @@ class Evaluation {
     if (settings.empty()) return;
     NeedleTask task = haystack_.needle(wanted, request_.needles);
     const int most = most_entries(static_cast<int>(task.tokens.ids.size()));
+    const Json prompt = stored(of_case, task.tokens);
     const auto begin = Clock::now();
     NeedleRuns runs(running_, std::move(task), template_.answer_tokens,
                     request_.compression == Compression::context_only, most, progress_);
-    make_runs(runs, settings, of_case, begin);
+    make_runs(runs, settings, of_case, prompt, begin);
   }
 
   void perplexity(int length, int sample) {
     const Json of_case{{"length", length}, {"sample", sample}};
     const std::vector<EvalSetting> settings = missing(of_case);
     if (settings.empty()) return;
-    std::vector<std::int32_t> ids = haystack_.text(length, sample).ids;
+    const TokenSequence text = haystack_.text(length, sample);
+    const Json prompt = stored(of_case, text);
+    std::vector<std::int32_t> ids = text.ids;
     const int most = most_entries(static_cast<int>(ids.size()));
     const auto begin = Clock::now();
     PerplexityRuns runs(running_, std::move(ids), most, progress_, report_.note);
-    make_runs(runs, settings, of_case, begin);
+    make_runs(runs, settings, of_case, prompt, begin);
   }
 
   const EvalRequest& request_;
@@ -223,6 +243,7 @@ class Evaluation {
   std::unique_ptr<Transformer> model_;
   RunningModel running_;
   long done_ = 0, total_ = 0;
+  bool told_ = false;  // that prompts are not kept any more
 };
 
 }  // namespace

@@ -28,6 +28,7 @@
 #include "analysis/trace/segments.h"
 #include "analysis/trace/trace_check.h"
 #include "analysis/trace/trace_probe.h"
+#include "analysis/utf8.h"
 #include "capture/eval/eval_run.h"
 #include "capture/eval/first_number.h"
 #include "capture/model/load_transformer.h"
@@ -259,6 +260,9 @@ class Rescue {
       wanted.prompt = request_.prompt;
       wanted.tokens = request_.sequence;
       CaptureInput input = read_capture_input(wanted, config_);
+      for (const std::string& note : input.notes) {
+        if (report_.note) report_.note(note);
+      }
       ids_ = input.tokens.ids;
       length_ = static_cast<int>(ids_.size());
       tokenizer_ = std::move(input.tokenizer);
@@ -335,9 +339,9 @@ class Rescue {
   std::string text_of(const std::vector<std::int32_t>& ids) const {
     std::string text;
     for (const std::int32_t id : ids) {
-      text += tokenizer_ ? tokenizer_->piece_text(id) : fmt::format("{} ", id);
+      text += tokenizer_ ? tokenizer_->piece_bytes(id) : fmt::format("{} ", id);
     }
-    return text;
+    return escape_invalid_utf8(text);
   }
 
   /// The policy with the tokens kept in these heads; none: in all.

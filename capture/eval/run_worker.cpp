@@ -148,8 +148,12 @@ struct RunWorker::OpenModel {
   Transformer transformer;
 };
 
-RunWorker::RunWorker(std::string device, int threads, ModelChoice choice)
-    : device_(std::move(device)), choice_(std::move(choice)), threads_(threads) {}
+RunWorker::RunWorker(std::string device, int threads, ModelChoice choice,
+                     std::function<void(const std::string&)> note)
+    : device_(std::move(device)),
+      choice_(std::move(choice)),
+      threads_(threads),
+      note_(std::move(note)) {}
 
 RunWorker::~RunWorker() {
   full_trace_.reset();
@@ -172,14 +176,18 @@ void RunWorker::open_model(const StudyTask& task) {
   model_ = std::make_unique<OpenModel>(task, device_, choice_);
 }
 
-TokenSequence RunWorker::prompt_of(const StudyTask& task) const {
+TokenSequence RunWorker::prompt_of(const StudyTask& task) {
   const StudySource& source = task.source;
   if (source.length > 0) return haystack_->text(source.length, source.sample);
   if (!task.identity.ends_with(" " + prompt_identity(source.prompt))) {
     throw FileError(source.prompt.path.string(),
                     "has changed since the study began; start the study again");
   }
-  return encode_prompt(read_set_prompt(source.prompt), *model_->tokenizer);
+  const Prompt prompt = read_set_prompt(source.prompt);
+  for (const std::string& note : prompt.notes) {
+    if (note_ && noted_.insert(note).second) note_(note);
+  }
+  return encode_prompt(prompt, *model_->tokenizer);
 }
 
 NeedleTask RunWorker::question_of(const StudyTask& task, bool context_only) {

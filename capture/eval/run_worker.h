@@ -2,8 +2,10 @@
 // The side of a study that runs items in the model: `kvloupe-capture study`.
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -23,8 +25,10 @@ namespace kvloupe {
 class RunWorker final : public ItemWorker {
  public:
   /// `device`: cpu, cuda or cuda:i. `threads`: for the model's products; 0: torch's own choice.
-  /// `choice`: the tokenizer and how weights are kept; the study names the model.
-  RunWorker(std::string device, int threads, ModelChoice choice = {});
+  /// `choice`: the tokenizer and how weights are kept; the study names the model. `note` gets each
+  /// note of a prompt (read_set_prompt) once.
+  RunWorker(std::string device, int threads, ModelChoice choice = {},
+            std::function<void(const std::string&)> note = {});
   ~RunWorker() override;
   using ItemWorker::compute;
 
@@ -33,7 +37,7 @@ class RunWorker final : public ItemWorker {
   void compute(const StudyTask& task, StudyOutcome& outcome) override;
   void open_model(const StudyTask& task);
   void open_prompt(const StudyTask& task);
-  TokenSequence prompt_of(const StudyTask& task) const;
+  TokenSequence prompt_of(const StudyTask& task);
   NeedleTask question_of(const StudyTask& task, bool context_only);
   void drift(const StudyTask& task, const EvalSetting& setting, StudyOutcome& outcome);
   std::filesystem::path captured(const StudyTask& task, const EvalSetting& setting,
@@ -42,6 +46,8 @@ class RunWorker final : public ItemWorker {
   std::string device_;
   ModelChoice choice_;
   int threads_;
+  std::function<void(const std::string&)> note_;
+  std::set<std::string> noted_;
   Progress progress_;
   std::unique_ptr<OpenModel> model_;
   RunningModel running_;

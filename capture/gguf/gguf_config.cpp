@@ -62,7 +62,8 @@ const Family& family_of(const GgufModel& model) {
   model.metadata().fail("general.architecture",
                         "is " + in_quotes(name) +
                             ", which this version does not compute (it does " + known +
-                            "); the Python package captures other models");
+                            "); the Python package captures most decoders that transformers runs: "
+                            "python -m kvloupe capture --model FILE -o TRACE");
 }
 
 /// The values of a family, whose keys begin with its name.

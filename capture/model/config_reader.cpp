@@ -1,6 +1,7 @@
 #include "capture/model/config_reader.h"
 
 #include <cmath>
+#include <string_view>
 #include <utility>
 
 #include "analysis/error.h"
@@ -10,6 +11,27 @@ namespace kvloupe {
 namespace {
 constexpr std::int64_t kLargestToken = (std::int64_t{1} << 31) - 1;
 constexpr int kDeepestJson = 64;
+
+/// Python writes and reads numbers that JSON does not have: Infinity, -Infinity and NaN. Here they
+/// become texts, which no field that takes a number accepts.
+std::string with_quoted_numbers(const std::string& text) {
+  std::string quoted;
+  bool in_text = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_text && c == '\\' && i + 1 < text.size()) quoted += text[i++];
+    if (c == '"') in_text = !in_text;
+    const auto takes = [&](std::string_view word) {
+      if (in_text || text.compare(i, word.size(), word) != 0) return false;
+      quoted += '"' + std::string(word) + '"';
+      i += word.size() - 1;
+      return true;
+    };
+    if (takes("-Infinity") || takes("Infinity") || takes("NaN")) continue;
+    quoted += text[i];
+  }
+  return quoted;
+}
 }  // namespace
 
 nlohmann::json parse_config_object(const std::string& text, const std::string& where,
@@ -20,6 +42,9 @@ nlohmann::json parse_config_object(const std::string& text, const std::string& w
     return true;
   };
   nlohmann::json root = nlohmann::json::parse(text, check, /*allow_exceptions=*/false);
+  if (root.is_discarded()) {
+    root = nlohmann::json::parse(with_quoted_numbers(text), check, /*allow_exceptions=*/false);
+  }
   if (root.is_discarded()) throw FileError(where, "is not valid JSON; is the download complete?");
   if (!root.is_object()) {
     throw FileError(where, "is not " + kind + " (a JSON object is expected)");

@@ -220,7 +220,7 @@ TokenTable token_table(const TokenSequence& tokens, const Tokenizer* tokenizer) 
   table.segment = tokens.segment;
   table.segment_names = tokens.names;
   if (tokenizer == nullptr) return table;
-  for (const std::int32_t id : tokens.ids) table.text.push_back(tokenizer->piece_text(id));
+  for (const std::int32_t id : tokens.ids) table.text.push_back(tokenizer->piece_bytes(id));
   return table;
 }
 
@@ -228,7 +228,7 @@ void write_vocabulary(const Tokenizer& tokenizer, const ModelInfo& model, TraceW
   std::vector<std::string> texts(static_cast<std::size_t>(model.vocab_size));
   const std::int32_t known = std::min(tokenizer.size(), static_cast<std::int32_t>(texts.size()));
   for (std::int32_t id = 0; id < known; ++id) {
-    texts[static_cast<std::size_t>(id)] = tokenizer.piece_text(id);
+    texts[static_cast<std::size_t>(id)] = tokenizer.piece_bytes(id);
   }
   writer.write_vocabulary(texts);
 }

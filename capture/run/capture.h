@@ -33,8 +33,8 @@ struct CaptureRequest {
   std::optional<std::filesystem::path> prompt;
   std::optional<std::string> text;
   std::optional<std::filesystem::path> ids;
-  std::optional<TokenSequence> tokens;  // the prompt, ready
-  std::optional<int> prompt_length;     // with ids: the rest is forced as generated tokens
+  std::optional<TokenSequence> tokens;  // ready, with their segments
+  std::optional<int> prompt_length;     // with ids and tokens: the rest is forced as generated
   std::optional<int> question;          // with ids: where the segment "question" begins
   int block = 128;                      // B; kWholePrompt: the prompt as one block
   int generate = 0;                     // most tokens to generate

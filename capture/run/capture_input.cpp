@@ -1,6 +1,7 @@
 #include "capture/run/capture_input.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "analysis/error.h"
 
@@ -21,10 +22,9 @@ CaptureInput read_ids_input(const CaptureRequest& request, const ModelConfig& co
   input.prompt_length = request.prompt_length.value_or(count);
   const std::optional<std::int32_t> bos = input.tokenizer ? input.tokenizer->bos() : std::nullopt;
   if (bos && ids.front() != *bos) {
-    input.tokens.add(*bos, "special");
-    ++input.prompt_length;
-    input.notes.push_back("the tokenizer starts sequences with token " + std::to_string(*bos) +
-                          "; it was added before the ids");
+    input.notes.push_back(
+        "the ids are used as they are; the tokenizer would start them with token " +
+        std::to_string(*bos));
   }
   const auto is_special = [&](std::int32_t id) {
     return input.tokenizer && input.tokenizer->is_special(id);
@@ -34,10 +34,9 @@ CaptureInput read_ids_input(const CaptureRequest& request, const ModelConfig& co
                      ": the prompt has tokens 0 to " +
                      std::to_string(request.prompt_length.value_or(count) - 1));
   }
-  const int added = input.prompt_length - request.prompt_length.value_or(count);
   for (const std::int32_t id : ids) {
     const int token = static_cast<int>(input.tokens.ids.size());
-    const bool asks = request.question && token >= *request.question + added;
+    const bool asks = request.question && token >= *request.question;
     input.tokens.add(id, is_special(id)                 ? "special"
                          : token >= input.prompt_length ? "answer"
                          : asks                         ? "question"
@@ -53,13 +52,14 @@ CaptureInput read_capture_input(const CaptureRequest& request, const ModelConfig
   if (request.ids) {
     input = read_ids_input(request, config);
   } else if (request.tokens) {
-    input.tokenizer = open_tokenizer(request.model.tokenizer_place());
+    const std::filesystem::path& tokenizer = request.model.tokenizer_place();
+    if (has_tokenizer(tokenizer)) input.tokenizer = open_tokenizer(tokenizer);
     input.tokens = *request.tokens;
-    input.prompt_length = static_cast<int>(input.tokens.ids.size());
+    input.prompt_length = request.prompt_length.value_or(static_cast<int>(input.tokens.ids.size()));
   } else {
-    const Prompt prompt =
-        request.prompt ? read_prompt(*request.prompt) : parse_prompt(*request.text);
+    Prompt prompt = request.prompt ? read_prompt(*request.prompt) : parse_prompt(*request.text);
     if (prompt.text.empty()) throw UsageError("--text: a prompt needs some text");
+    input.notes = std::move(prompt.notes);
     input.tokenizer = open_tokenizer(request.model.tokenizer_place());
     input.tokens = encode_prompt(prompt, *input.tokenizer);
     if (input.tokens.ids.empty()) throw UsageError("the prompt has no tokens; give some text");

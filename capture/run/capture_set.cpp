@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <system_error>
 #include <vector>
 
@@ -65,11 +66,16 @@ void run_capture_set(const CaptureSetRequest& request, Progress& progress,
   const Transformer model =
       load_transformer(request.each.model.path, config, type, device, request.each.model.weights);
   const std::unique_ptr<Tokenizer> tokenizer = open_tokenizer(request.each.model.tokenizer_place());
+  std::set<std::string> noted;
   for (const auto* trace : missing) {
     progress.check();
     CaptureRequest one = request.each;
     one.target = request.folder / trace->first;
-    one.tokens = encode_prompt(read_set_prompt(trace->second), *tokenizer);
+    const Prompt prompt = read_set_prompt(trace->second);
+    for (const std::string& note : prompt.notes) {
+      if (noted.insert(note).second && report.note) report.note(note);
+    }
+    one.tokens = encode_prompt(prompt, *tokenizer);
     const CaptureSummary summary = run_capture(one, progress, observer, &model);
     ++done;
     if (report.done) report.done(one.target, summary, done, total);

@@ -20,6 +20,8 @@ struct CaptureSetReport {
   std::function<void(const std::filesystem::path& trace, const CaptureSummary&, int done,
                      int total)>
       done;
+  /// Something about the prompts that the caller should know, once.
+  std::function<void(const std::string& note)> note;
   /// Traces that were there before, and are left as they are.
   std::function<void(int traces)> found;
 };

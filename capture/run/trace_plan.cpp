@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
+#include "analysis/byte_spelling.h"
 #include "analysis/error.h"
-#include "analysis/utf8.h"
 #include "capture/checkpoint/weight_source.h"
 #include "capture/model/load_transformer.h"
 #include "capture/model/transformer.h"
@@ -35,7 +35,7 @@ std::uint64_t vocabulary_text(const Tokenizer& tokenizer, const ModelInfo& model
   std::uint64_t bytes = 0;
   const std::int32_t known = std::min(tokenizer.size(), std::int32_t{model.vocab_size});
   for (std::int32_t id = 0; id < known; ++id) {
-    bytes += escape_invalid_utf8(tokenizer.piece_text(id)).size();
+    bytes += spell_bytes(tokenizer.piece_bytes(id)).size();
   }
   return bytes;
 }

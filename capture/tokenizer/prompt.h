@@ -19,16 +19,20 @@ struct Segment {
 /// A prompt without its marker lines.
 struct Prompt {
   std::string text;
-  std::vector<Segment> segments;  // ascending; text before the first marker is "context"
+  std::vector<Segment> segments;   // ascending; text before the first marker is "context"
+  std::vector<std::string> notes;  // one line each: what may have been meant otherwise
 };
 
-/// Divides a prompt file's text at its marker lines: a line "@@name" (letters, digits, - and _)
-/// starts the segment `name` and is not part of the text. One line end at the very end, which
-/// editors add, is dropped.
+/// Divides a prompt file's text at its marker lines: a line "@@name" (small letters, digits, - and
+/// _, a letter first) starts the segment `name` and is not part of the text. A name that kvloupe
+/// gives no meaning to is noted, and so is a line that would be a marker but for its capitals,
+/// which is text. A backslash before "@@" keeps such a line as text, and is not part of it. One
+/// line end at the very end, which editors add, is dropped.
 Prompt parse_prompt(std::string_view text);
 
-/// Reads and parses a prompt file; a byte order mark at its beginning is dropped. Throws FileError:
-/// missing, unreadable, empty, too large.
+/// Reads and parses a prompt file in UTF-8, or in UTF-16 with its byte order mark; the mark is
+/// dropped. Notes start with the file's path. Throws FileError: missing, unreadable, empty, too
+/// large, in another encoding.
 Prompt read_prompt(const std::filesystem::path& path);
 
 /// Decimal token ids separated by white space. Throws FileError: missing, unreadable, no id,

@@ -104,10 +104,10 @@ class SentencePieceTokenizer : public Tokenizer {
     return tokens;
   }
 
-  std::string piece_text(std::int32_t id) const override {
+  std::string piece_bytes(std::int32_t id) const override {
     if (!in_range(id)) return "[" + std::to_string(id) + "]";
-    if (piece(id).type == PieceType::byte) return byte_text(byte_of(id));
-    return shown_bytes(with_spaces(piece(id).text));
+    if (piece(id).type == PieceType::byte) return std::string(1, static_cast<char>(byte_of(id)));
+    return with_spaces(piece(id).text);
   }
 
   std::string decode(const std::vector<std::int32_t>& ids) const override {

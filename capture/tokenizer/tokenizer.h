@@ -33,9 +33,9 @@ class Tokenizer {
   virtual bool is_special(std::int32_t id) const = 0;
   /// Encodes any bytes, without BOS. Throws WorkError if the tokenizer fails.
   virtual std::vector<EncodedToken> encode(std::string_view text) const = 0;
-  /// The piece as shown to a person: spaces as spaces, bytes that are not text alone escaped (\n,
-  /// \x1B, \xE2). Valid UTF-8 for every id in range.
-  virtual std::string piece_text(std::int32_t id) const = 0;
+  /// The bytes that the token stands for, not all of them text by themselves; the name of a special
+  /// token. spell_bytes() shows them to a person.
+  virtual std::string piece_bytes(std::int32_t id) const = 0;
   /// The text of a sequence, without special tokens.
   virtual std::string decode(const std::vector<std::int32_t>& ids) const = 0;
 };
@@ -51,8 +51,5 @@ std::unique_ptr<Tokenizer> open_tokenizer(const std::filesystem::path& folder);
 
 /// Whether the folder has a tokenizer file that kvloupe knows, or the GGUF file a tokenizer.
 bool has_tokenizer(const std::filesystem::path& folder);
-
-/// One byte as shown to a person: itself if printable ASCII, else \n, \t, \r or \xNN.
-std::string byte_text(unsigned char byte);
 
 }  // namespace kvloupe

@@ -2,10 +2,6 @@
 
 #include <utf8proc.h>
 
-#include <algorithm>
-
-#include "capture/tokenizer/tokenizer.h"
-
 namespace kvloupe {
 
 char32_t last_character(std::string_view text) {
@@ -54,20 +50,6 @@ bool is_word_character(char32_t c) {
   const utf8proc_category_t category = utf8proc_category(static_cast<utf8proc_int32_t>(c));
   return (category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_NL) ||
          category == UTF8PROC_CATEGORY_PC;
-}
-
-std::string shown_bytes(std::string_view bytes) {
-  std::string text;
-  while (!bytes.empty()) {
-    const std::size_t length = character_length(bytes);
-    if (length > 1) {
-      text += bytes.substr(0, length);
-    } else {
-      text += byte_text(static_cast<unsigned char>(bytes.front()));
-    }
-    bytes.remove_prefix(std::max<std::size_t>(length, 1));
-  }
-  return text;
 }
 
 }  // namespace kvloupe

@@ -25,8 +25,4 @@ bool is_numeric(char32_t character);
 /// A part of a word in regular expressions (UTS #18, \w): Alphabetic, M, Nd, Pc, Join_Control.
 bool is_word_character(char32_t character);
 
-/// Bytes as shown to a person: characters beyond ASCII unchanged, everything else by byte_text.
-/// Valid UTF-8.
-std::string shown_bytes(std::string_view bytes);
-
 }  // namespace kvloupe

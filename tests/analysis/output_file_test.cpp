@@ -42,6 +42,57 @@ std::size_t files_in(const fs::path& folder) {
       std::distance(fs::directory_iterator(folder), fs::directory_iterator()));
 }
 
+TEST(OutputFile, WhatIsNoRegularFileIsWrittenThrough) {
+  const test::TemporaryFolder folder;
+  const fs::path pipe = folder / "pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  for (const bool whole_first : {false, true}) {
+    std::string read;
+    std::thread reader([&] { read = text_of(pipe); });
+    if (whole_first) {  // as a trace is written
+      UnfinishedFile file(pipe.string());
+      ASSERT_EQ(file.error(), 0);
+      ASSERT_EQ(write(file.descriptor(), "through", 7), 7);
+      EXPECT_EQ(file.put_in_place(), 0);
+    } else {
+      OutputFile out(pipe.string());
+      out.write("through");
+      out.finish();
+    }
+    reader.join();
+    EXPECT_EQ(read, "through");
+    EXPECT_TRUE(fs::is_fifo(pipe)) << "and it is still what it was";
+    EXPECT_EQ(files_in(folder.path()), 1U);
+  }
+  EXPECT_EQ(place_of_file("/dev/null"), std::nullopt);
+  EXPECT_EQ(place_of_file("/proc/self/fd/0"), std::nullopt);
+}
+
+TEST(OutputFile, ALinkStaysAndItsFileIsReplaced) {
+  const test::TemporaryFolder folder;
+  fs::create_directory(folder / "there");
+  std::ofstream(folder / "there/file") << "before";
+  fs::create_symlink("there/file", folder / "link");
+  fs::create_symlink("there/new", folder / "dangling");
+  for (const char* name : {"link", "dangling"}) write_whole_file(folder / name, "after");
+  EXPECT_TRUE(fs::is_symlink(folder / "link"));
+  EXPECT_EQ(text_of(folder / "there/file"), "after");
+  EXPECT_TRUE(fs::is_symlink(folder / "dangling"));
+  EXPECT_EQ(text_of(folder / "there/new"), "after");
+  EXPECT_EQ(files_in(folder / "there"), 2U);
+}
+
+TEST(OutputFile, AnInputIsNeverTheOutput) {
+  const test::TemporaryFolder folder;
+  std::ofstream(folder / "in") << "x";
+  fs::create_symlink("in", folder / "link");
+  EXPECT_THROW(refuse_own_input(folder / "in", {folder / "in"}), FileError);
+  EXPECT_THROW(refuse_own_input(folder / "link", {"", folder / "in"}), FileError);
+  EXPECT_NO_THROW(refuse_own_input(folder / "out", {folder / "in"}));
+  EXPECT_NO_THROW(refuse_own_input("-", {folder / "in"}));
+  EXPECT_NO_THROW(refuse_own_input("/dev/null", {"/dev/null"}));
+}
+
 TEST(OutputFile, IsNotThereUntilItIsWhole) {
   const test::TemporaryFolder folder;
   const fs::path target = folder / "out.txt";

@@ -54,6 +54,7 @@ TEST_F(PromptSetTest, FoldersFilesAndLinesAreFound) {
   write("set/a.md", "a");
   write("set/c.json", "{}");
   write("set/below/d.txt", "d");
+  write("set/._b.txt", std::string("\0\5\26\7", 4));  // archives of macOS leave these
   EXPECT_THAT(names(find_prompts(folder_ / "set", "set")), ElementsAre("set/a.md", "set/b.txt"));
   EXPECT_THAT(names(find_prompts(folder_ / "set", "set/")), ElementsAre("set/a.md", "set/b.txt"));
   EXPECT_THAT(names(find_prompts(folder_ / "set" / "b.txt", "b")), ElementsAre("b"));
@@ -91,6 +92,23 @@ TEST_F(PromptSetTest, LayoutsOfBenchmarksAreRead) {
               ElementsAre(Pair("context", "A report.")));
   EXPECT_THAT(line(R"({"prompt": "Hello", "answers": "yes"})").answers, ElementsAre("yes"));
   EXPECT_THAT(line(R"({"text": "Hello"})").answers, IsEmpty());
+}
+
+TEST_F(PromptSetTest, ColumnsAreReadOrNamed) {
+  const PromptParts ruler =
+      line(R"({"context": "c", "question": "q?", "answer_prefix": "It is", "answer": ["47"],)"
+           R"( "task": "niah", "max_new_tokens": 8})");
+  EXPECT_THAT(ruler.segments, ElementsAre(Pair("context", "c\n\n"), Pair("question", "q?\nIt is")));
+  EXPECT_THAT(ruler.answers, ElementsAre("47"));
+  EXPECT_THAT(ruler.unread, IsEmpty()) << "labels of the line";
+  EXPECT_THAT(line(R"({"text": "t", "hint": "h", "all_classes": null})").unread,
+              ElementsAre("hint"));
+  const PromptParts choices = line(R"({"text": "t", "question": "q?", "choices": ["a", "b"]})");
+  EXPECT_THAT(choices.segments, ElementsAre(Pair("context", "t\n\n"), Pair("question", "q?")));
+  EXPECT_THAT(choices.unread, ElementsAre("choices"));
+  EXPECT_THAT(line(R"({"context": "c", "input": "q", "answers": []})").unread, IsEmpty());
+  EXPECT_THAT(failure([&] { line(R"({"context": "c", "input": "i", "question": "q"})"); }),
+              HasSubstr("has both \"input\" and \"question\""));
 }
 
 TEST_F(PromptSetTest, WhatIsWrongIsSaidWithItsLine) {

@@ -55,6 +55,35 @@ TEST(Spec, ErrorsNameTheWordItsColumnAndTheNearest) {
                   "policy: 'keydif' at column 1: unknown score; the nearest is 'keydiff' of full"));
 }
 
+TEST(Spec, NamesOfOtherLibrariesLeadToOurs) {
+  const std::vector<std::pair<std::string, std::string>> names = {
+      {"StreamingLLM", "sink(4)"},
+      {"streaming_llm", "sink(4)"},
+      {"StreamingLLMCache", "sink(4)"},
+      {"SinkCache", "sink"},
+      {"SnapKV", "snapkv"},
+      {"H2O", "h2o"},
+      {"H2OKVCluster", "h2o"},
+      {"TOVA", "tova"},
+      {"Knorm", "keynorm"},
+      {"AdaKV", "snapkv+adakv"},
+      {"KeyDiff", "keydiff"},
+      {"DynamicCache", "full"},
+      {"ExpectedAttention", "expected"},
+      {"PyramidKV", find_preset("PyramidKVPress")->spec},
+      {"ChunkKV", "snapkv+chunks(20)"},
+      {"R-KV", "rkv"},
+      {"Q-Filters", "qfilter"},
+      {"slidingwindow", "sink(0)"}};
+  for (const auto& [theirs, ours] : names) {
+    EXPECT_THAT(refusal(theirs), testing::HasSubstr("here this is '" + ours + "'")) << theirs;
+    EXPECT_NO_THROW(parse_policy(ours));
+  }
+  EXPECT_THAT(refusal("h2o+PyramidKV"),
+              testing::HasSubstr("unknown modifier; here this is 'pyramid'"));
+  EXPECT_THAT(refusal("nothing-like-it"), testing::HasSubstr("the nearest is"));
+}
+
 TEST(Spec, EveryKindOfErrorSaysWhere) {
   const std::vector<std::tuple<std::string, std::string, std::string>> cases = {
       // text, word and column, what helps
@@ -240,8 +269,9 @@ TEST(Spec, TheNameOfAPressIsAPolicy) {
     EXPECT_EQ(parse_policy_list(preset.name + ", keydiff," + preset.name).size(), 3U);
     EXPECT_EQ(find_preset(preset.name), &preset);
   }
-  EXPECT_EQ(parse_policy(" SnapKVPress +sinks(4)"),
-            parse_policy("snapkv(window=64,kernel=5,range=candidates,pool_before_group=1)+sinks(4)"));
+  EXPECT_EQ(
+      parse_policy(" SnapKVPress +sinks(4)"),
+      parse_policy("snapkv(window=64,kernel=5,range=candidates,pool_before_group=1)+sinks(4)"));
   EXPECT_EQ(find_preset("SnapKV"), nullptr);
   for (const std::string wrong : {"SnapKVPressX", "SnapKVPress(8)", "AdaKVPress", "snapkvpress",
                                   "keydiff+SnapKVPress", "AdaKVPress(SnapKVPress)+adakv"}) {
@@ -297,8 +327,7 @@ TEST(Catalogue, EveryEntryIsComplete) {
       EXPECT_FALSE(variant.where.empty());
       const bool is_score = entry.kind() == PartKind::score;
       const std::string score = entry.traits.reads_probe ? "kvzip+" : "h2o+";
-      EXPECT_NO_THROW(parse_policy(is_score ? variant.spec : score + variant.spec))
-          << variant.spec;
+      EXPECT_NO_THROW(parse_policy(is_score ? variant.spec : score + variant.spec)) << variant.spec;
     }
     for (const ParameterInfo& parameter : entry.parameters) {
       EXPECT_FALSE(parameter.meaning.empty()) << parameter.name;

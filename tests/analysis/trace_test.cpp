@@ -274,6 +274,53 @@ TEST(TraceWriter, CutsToTheTokensTheRunReallyHad) {
   EXPECT_EQ(trace.blocks().size(), 2U);
 }
 
+/// A trace of SmallRun whose eight tokens have these texts.
+void write_texts(const std::filesystem::path& target, const std::vector<std::string>& texts) {
+  SmallRun small;
+  small.run.generated = 0;
+  TraceWriter writer(target, small.model, small.run);
+  writer.write_states(0, 0, 4, small.query, small.key, small.key);
+  writer.write_states(0, 4, 4, small.query, small.key, small.key);
+  std::vector<std::string> vocabulary = texts;
+  vocabulary.resize(static_cast<std::size_t>(small.model.vocab_size));
+  writer.write_vocabulary(vocabulary);
+  TokenTable tokens;
+  tokens.ids.assign(8, 3);
+  tokens.text = texts;
+  writer.finish(small.run, tokens, {{0, 4}, {4, 8}}, {});
+}
+
+TEST(Trace, EveryByteOfATokenIsToldApart) {
+  const TemporaryFolder folder;
+  const std::vector<std::string> texts = {"\n",   "\n\\",  "{\n", "<0x0A>",
+                                          "\xE2", "\\xE2", "é\t", "\\n"};
+  write_texts(folder / "t.h5", texts);
+  const Trace trace(folder / "t.h5");
+  std::vector<std::string> expected = texts;
+  expected[4] = "\\xE2";  // half a character cannot be shown but so
+  EXPECT_EQ(trace.tokens().text, expected);
+  EXPECT_EQ(trace.vocabulary()->at(2), "{\n");
+  EXPECT_EQ(trace.vocabulary()->at(7), "\\n");
+}
+
+TEST(Trace, TextsOfOlderTracesAreReadAsTheyAre) {
+  const TemporaryFolder folder;
+  const std::vector<std::string> texts(8, "\n");
+  write_texts(folder / "t.h5", texts);
+  {
+    const hid_t file = H5Fopen((folder / "t.h5").c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+    for (const char* path : {"/tokens/text", "/model/vocabulary/text"}) {
+      const hid_t dataset = H5Dopen2(file, path, H5P_DEFAULT);
+      EXPECT_GE(H5Adelete(dataset, "spelled"), 0);
+      H5Dclose(dataset);
+    }
+    H5Fclose(file);
+  }
+  const Trace trace(folder / "t.h5");
+  EXPECT_EQ(trace.tokens().text, texts) << "a piece that is nothing but an escaped line feed";
+  EXPECT_EQ(trace.vocabulary()->at(0), "\n");
+}
+
 TEST(TraceWriter, WidensWhatOverflowsFloat16AndSaysSo) {
   const TemporaryFolder folder;
   SmallRun small;

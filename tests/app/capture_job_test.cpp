@@ -38,7 +38,7 @@ TEST_F(CaptureJob, SaysWhatIsMissingOneThingAtATime) {
   o = options_;
   o.prompt = CaptureOptions::Prompt::text;
   EXPECT_THAT(capture_problem(o), HasSubstr("Type a prompt"));
-  o.prompt = CaptureOptions::Prompt::tokens;
+  o.prompt = CaptureOptions::Prompt::trace;
   EXPECT_THAT(capture_problem(o), HasSubstr("tokens"));
   o = options_;
   o.output = folder_.path().string();
@@ -48,26 +48,25 @@ TEST_F(CaptureJob, SaysWhatIsMissingOneThingAtATime) {
 TEST_F(CaptureJob, TheCommandSaysEverything) {
   options_.block = 64;
   options_.generate = 8;
-  EXPECT_THAT(capture_command(options_, "kvloupe-capture", ""),
+  EXPECT_THAT(capture_command(options_, "kvloupe-capture"),
               ElementsAre("kvloupe-capture", "run", "--model", options_.model, "--prompt",
                           options_.file, "--block", "64", "--generate", "8", "--output",
                           options_.output, "--progress", "json"));
   options_.prompt = CaptureOptions::Prompt::text;
   options_.text = "--help me";
-  EXPECT_THAT(capture_command(options_, "c", ""), testing::Contains("--text=--help me"));
+  EXPECT_THAT(capture_command(options_, "c"), testing::Contains("--text=--help me"));
 }
 
-TEST_F(CaptureJob, AClosedLoopForcesTheTokensOfTheTrace) {
-  options_.prompt = CaptureOptions::Prompt::tokens;
-  options_.ids = {1, 5, 9};
-  options_.prompt_length = 2;
+TEST_F(CaptureJob, AClosedLoopForcesTheTokensOfTheTraceWithTheirSegments) {
+  options_.prompt = CaptureOptions::Prompt::trace;
+  options_.from = "/a/full.h5";
   options_.generate = 7;
   options_.policy = "h2o+recent(50%)";
   options_.budget = "25%";
-  EXPECT_THAT(capture_command(options_, "c", "ids.txt"),
-              ElementsAre("c", "run", "--model", options_.model, "--ids", "ids.txt",
-                          "--prompt-length", "2", "--block", "128", "--policy", "h2o+recent(50%)",
-                          "--budget", "25%", "--output", options_.output, "--progress", "json"));
+  EXPECT_THAT(capture_command(options_, "c"),
+              ElementsAre("c", "run", "--model", options_.model, "--from", "/a/full.h5", "--block",
+                          "128", "--policy", "h2o+recent(50%)", "--budget", "25%", "--output",
+                          options_.output, "--progress", "json"));
 }
 
 TEST(CaptureProgress, TheEndNamesTheTraceAndItsModel) {

@@ -80,16 +80,27 @@ TEST_F(DemoTrace, OfAClosedLoopRunsTheTokensOfTheFullRun) {
   EXPECT_DOUBLE_EQ(progress.fraction(), 1.0);
   EXPECT_EQ(Trace(closed).run().policy, "h2o");
   ASSERT_THAT(demo_.runs(), SizeIs(2)) << "the full run comes first";
-  EXPECT_THAT(
-      demo_.runs()[1],
-      testing::AllOf(HasSubstr("--ids"), HasSubstr("--prompt-length 96"), HasSubstr("--block 64"),
-                     HasSubstr("--policy h2o --budget 24"), Not(HasSubstr("--generate"))));
+  EXPECT_THAT(demo_.runs()[1],
+              testing::AllOf(HasSubstr("--from " + make().string()), HasSubstr("--block 64"),
+                             HasSubstr("--policy h2o --budget 24"), Not(HasSubstr("--generate"))));
   EXPECT_TRUE(is_drift_pair(Trace(make()), Trace(closed)));
   make(run);
   EXPECT_THAT(demo_.runs(), SizeIs(2)) << "both are kept";
   demo_.renew(make());
   make(run);
   EXPECT_THAT(demo_.runs(), SizeIs(3)) << "of other tokens, perhaps";
+}
+
+TEST(DemoPolicy, NamesOfSegmentsStandForTheirTokens) {
+  TokenTable tokens;
+  tokens.segment = {0, 1, 1, 0, 1, 2, 2};
+  tokens.segment_names = {"context", "needle", "question"};
+  EXPECT_EQ(with_segments("snapkv+keep(\"{needle}\")", tokens), "snapkv+keep(\"1-2;4-4\")");
+  EXPECT_EQ(with_segments("h2o", tokens), "h2o");
+  EXPECT_THROW(with_segments("snapkv+keep(\"{answer}\")", tokens), WorkError);
+  EXPECT_EQ(normal_policy(" h2o + recent(10%)"), "h2o+recent");
+  EXPECT_EQ(normal_policy("snapkv+keep(\"{needle}\")"), "snapkv+keep(\"{needle}\")");
+  EXPECT_THROW(normal_policy("snapkv+kep(\"{needle}\")"), UsageError);
 }
 
 TEST_F(DemoTrace, IsMadeAnewWhenWhatItIsMadeFromIs) {

@@ -944,8 +944,8 @@ TEST_F(Window, AClosedLoopStartsFromTheTokensAndThePolicyInHand) {
   const window::CaptureOptions& o = w().capture_panel.options;
   EXPECT_EQ(o.policy, "h2o");
   EXPECT_EQ(o.budget, "24");
-  EXPECT_EQ(o.prompt, window::CaptureOptions::Prompt::tokens);
-  EXPECT_EQ(o.ids, w().results.trace()->tokens().ids);
+  EXPECT_EQ(o.prompt, window::CaptureOptions::Prompt::trace);
+  EXPECT_EQ(o.from, w().results.trace()->path().string());
 }
 
 TEST_F(Window, ClosesCleanlyWhileJobsRun) {

@@ -211,9 +211,39 @@ TEST_F(EvalTest, ARowIsCapturedAgainAndSaysTheSame) {
   const int rows = static_cast<int>(runs.size());
   EXPECT_THROW(eval_case({request.output, rows, kModel, {}, {}}), UsageError);
   EXPECT_THROW(eval_case({request.output, -1, kModel, {}, {}}), UsageError);
+  // The results carry their prompts; those of earlier versions were made again.
   std::ofstream(folder_ / "other.txt") << "One sentence. And another one.";
+  const EvalCase stored = eval_case({request.output, 0, kModel, {}, folder_ / "other.txt"});
+  nlohmann::ordered_json file = nlohmann::ordered_json::parse(std::ifstream(request.output));
+  EXPECT_EQ(file["prompts"].size() * 5, runs.size()) << "one for the runs of each prompt";
+  for (auto& run : file["runs"]) run.erase("prompt");
+  file.erase("prompts");
+  std::ofstream(request.output) << file.dump();
+  const EvalCase made = eval_case({request.output, 0, kModel, {}, {}});
+  EXPECT_EQ(made.tokens.ids, stored.tokens.ids);
+  EXPECT_EQ(made.tokens.segment.size(), stored.tokens.segment.size());
+  for (std::size_t i = 0; i < made.tokens.ids.size(); ++i) {
+    EXPECT_EQ(made.tokens.names[made.tokens.segment[i]],
+              stored.tokens.names[stored.tokens.segment[i]]);
+  }
+  EXPECT_EQ(made.answer_tokens, stored.answer_tokens);
   EXPECT_THROW(eval_case({request.output, 0, kModel, {}, folder_ / "other.txt"}), FileError)
       << "another filler";
+}
+
+TEST_F(EvalTest, ARunWithAFillerOfItsOwnIsCapturedAgain) {
+  std::ofstream filler(folder_ / "filler.txt");
+  for (int i = 0; i < 40; ++i) filler << "The old man went to the house by the lake. ";
+  filler.close();
+  EvalRequest request = needle_request();
+  request.filler = folder_ / "filler.txt";
+  const auto runs = run(request);
+  std::filesystem::remove(folder_ / "filler.txt");
+  for (std::size_t row = 0; row < runs.size(); ++row) {
+    const EvalCase one = eval_case({request.output, static_cast<int>(row), kModel, {}, {}});
+    EXPECT_EQ(static_cast<int>(one.tokens.ids.size()), runs[row]["tokens"].get<int>());
+    EXPECT_EQ(one.expected, runs[row]["expected"].get<std::string>());
+  }
 }
 
 TEST_F(EvalTest, ContextOnlyDecidesBeforeTheQuestion) {

@@ -75,8 +75,9 @@ TEST(ModelConfig, WhatIsNotSupportedIsRefusedByName) {
 TEST(ModelConfig, AnUnknownFamilyIsToldTheKnownOnes) {
   EXPECT_THAT(
       problem_with("architectures", {"GemmaForCausalLM"}),
-      HasSubstr("GemmaForCausalLM is not supported; this version supports LlamaForCausalLM, "
-                "MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM"));
+      HasSubstr("GemmaForCausalLM is not among those that kvloupe-capture runs (LlamaForCausalLM, "
+                "MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM); the Python package "
+                "captures most decoders that transformers runs: python -m kvloupe capture"));
 }
 
 const nlohmann::json kLlama3{{"rope_type", "llama3"},

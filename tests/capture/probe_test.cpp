@@ -39,7 +39,7 @@ class Letters : public Tokenizer {
     }
     return tokens;
   }
-  std::string piece_text(std::int32_t) const override { return ""; }
+  std::string piece_bytes(std::int32_t) const override { return ""; }
   std::string decode(const std::vector<std::int32_t>& ids) const override {
     return {ids.begin(), ids.end()};
   }

@@ -25,7 +25,7 @@ inline void try_tokenizer(const Tokenizer& tokenizer) {
     }
     tokenizer.decode(ids);
     for (const std::int32_t id : ids) {
-      tokenizer.piece_text(id);
+      tokenizer.piece_bytes(id);
       tokenizer.is_special(id);
     }
   }

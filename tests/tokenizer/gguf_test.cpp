@@ -105,7 +105,7 @@ TEST_F(GgufTokenizer, ByteLevelGivesTheIdsOfTokenizerJson) {
       ASSERT_EQ(tokens, ids_of(*expected, text)) << text;
       ASSERT_EQ(ours->decode(tokens), expected->decode(tokens));
       for (const std::int32_t id : tokens) {
-        ASSERT_EQ(ours->piece_text(id), expected->piece_text(id));
+        ASSERT_EQ(ours->piece_bytes(id), expected->piece_bytes(id));
         ASSERT_EQ(ours->is_special(id), expected->is_special(id));
       }
     }

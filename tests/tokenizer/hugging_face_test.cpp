@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 
+#include "analysis/byte_spelling.h"
 #include "analysis/error.h"
 #include "capture/tokenizer/prompt.h"
 #include "capture/tokenizer/sentencepiece_model.h"
@@ -40,7 +41,7 @@ std::vector<std::int32_t> ids_of(const Tokenizer& tokenizer, const std::string& 
 Pieces shown(const Tokenizer& tokenizer, const std::string& text) {
   Pieces pieces;
   for (const EncodedToken& token : tokenizer.encode(text)) {
-    pieces.push_back(tokenizer.piece_text(token.id));
+    pieces.push_back(spell_bytes(tokenizer.piece_bytes(token.id)));
   }
   return pieces;
 }
@@ -227,7 +228,7 @@ void expect_equal_readings(const std::filesystem::path& model_file) {
     if (round % 2 == 0) {
       text.clear();
       for (int i = 0; i < 20; ++i) {
-        text += original->piece_text(static_cast<int>(259 + random() % (original->size() - 259)));
+        text += original->piece_bytes(static_cast<int>(259 + random() % (original->size() - 259)));
       }
     }
     if (model.remove_extra_whitespaces) {  // which a tokenizer.json of this kind cannot say
@@ -241,7 +242,7 @@ void expect_equal_readings(const std::filesystem::path& model_file) {
     ASSERT_EQ(ours->decode(ids_of(*ours, text)), original->decode(ids_of(*original, text)));
   }
   for (std::int32_t id = 3; id < ours->size(); ++id) {
-    ASSERT_EQ(ours->piece_text(id), original->piece_text(id));
+    ASSERT_EQ(ours->piece_bytes(id), original->piece_bytes(id));
   }
 }
 
@@ -278,8 +279,8 @@ TEST(HuggingFace, PiecesAreShownAsAPersonReadsThem) {
   file["added_tokens"][0]["id"] = 5000;  // ids may have holes
   const auto tokenizer = open(file);
   EXPECT_EQ(tokenizer->size(), 5001);
-  EXPECT_EQ(tokenizer->piece_text(4000), "[4000]");
-  EXPECT_EQ(tokenizer->piece_text(-1), "[-1]");
+  EXPECT_EQ(tokenizer->piece_bytes(4000), "[4000]");
+  EXPECT_EQ(tokenizer->piece_bytes(-1), "[-1]");
   EXPECT_EQ(tokenizer->decode({4000, -7, 9999}), "");
 }
 
@@ -308,7 +309,7 @@ TEST(HuggingFace, AddedTokensMatchByTheirFlags) {
     const auto tokenizer = open(file);
     std::vector<std::string> result;  // with the bytes they stand for
     for (const EncodedToken& token : tokenizer->encode(text)) {
-      result.push_back(tokenizer->piece_text(token.id) + "=" +
+      result.push_back(spell_bytes(tokenizer->piece_bytes(token.id)) + "=" +
                        text.substr(token.begin, token.end - token.begin));
     }
     return result;
@@ -419,7 +420,7 @@ TEST(HuggingFace, ChatsAreReadAsTheirTemplatesWriteThem) {
     const TokenSequence tokens = encode_prompt(read_prompt(folder / "chat.txt"), *tokenizer);
     Pieces pieces, specials;
     for (std::size_t i = 0; i < tokens.ids.size(); ++i) {
-      pieces.push_back(tokenizer->piece_text(tokens.ids[i]));
+      pieces.push_back(spell_bytes(tokenizer->piece_bytes(tokens.ids[i])));
       if (tokens.names[tokens.segment[i]] == "special") specials.push_back(pieces.back());
     }
     EXPECT_THAT(pieces,
@@ -538,7 +539,7 @@ TEST(HuggingFace, DamagedFilesGiveATokenizerOrOneClearError) {
         const auto tokenizer = open_tokenizer(folder.path());
         const auto ids = ids_of(*tokenizer, random_unicode(random, 10) + "<s>the<|end|>");
         tokenizer->decode(ids);
-        for (const std::int32_t id : ids) tokenizer->piece_text(id);
+        for (const std::int32_t id : ids) tokenizer->piece_bytes(id);
         ++opened;
       } catch (const FileError& error) {
         ASSERT_EQ(std::string(error.what()).find('\n'), std::string::npos);

@@ -8,6 +8,7 @@
 #include <random>
 #include <sstream>
 
+#include "analysis/byte_spelling.h"
 #include "analysis/error.h"
 #include "capture/tokenizer/prompt.h"
 #include "capture/tokenizer/tokenizer.h"
@@ -130,9 +131,9 @@ TEST(SentencePiece, PiecesAreShownAsAPersonReadsThem) {
   const auto tokenizer = open_tokenizer(folder.path());
   const std::vector<EncodedToken> tokens = tokenizer->encode("the\n\xE2\x98\x83");
   std::string shown;
-  for (const EncodedToken& token : tokens) shown += tokenizer->piece_text(token.id);
+  for (const EncodedToken& token : tokens) shown += spell_bytes(tokenizer->piece_bytes(token.id));
   EXPECT_EQ(shown, " the\\n\\xE2\\x98\\x83");
-  EXPECT_EQ(tokenizer->piece_text(100000), "[100000]");
+  EXPECT_EQ(tokenizer->piece_bytes(100000), "[100000]");
 }
 
 TEST(SentencePiece, BrokenFilesAreRefusedInOneLine) {
@@ -145,7 +146,7 @@ TEST(SentencePiece, BrokenFilesAreRefusedInOneLine) {
     try {
       const auto tokenizer = open_tokenizer(folder.path());
       tokenizer->encode("the reading caf\xC3\xA9 10");
-      for (std::int32_t id = 0; id < tokenizer->size(); ++id) tokenizer->piece_text(id);
+      for (std::int32_t id = 0; id < tokenizer->size(); ++id) tokenizer->piece_bytes(id);
       return true;
     } catch (const FileError& error) {
       EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos);
@@ -197,6 +198,44 @@ TEST(Prompt, MarkerLinesCutTheTextAndAreNoPartOfIt) {
   EXPECT_EQ(parse_prompt("@@question").text, "");
 }
 
+TEST(Prompt, LinesThatLookLikeMarkersAreNotLostWithoutAWord) {
+  const Prompt sql = parse_prompt("SELECT\n@@VERSION\nFROM t\n@@rowcount\n\\@@question\n\\\\@@a\n");
+  EXPECT_EQ(sql.text, "SELECT\n@@VERSION\nFROM t\n@@question\n\\@@a");
+  ASSERT_EQ(sql.segments.size(), 2U);
+  EXPECT_EQ(sql.segments[1].name, "rowcount");
+  ASSERT_EQ(sql.notes.size(), 2U);
+  EXPECT_THAT(sql.notes[0], testing::HasSubstr("line 2, @@VERSION, is text"));
+  EXPECT_THAT(sql.notes[1], testing::HasSubstr("line 4, @@rowcount, starts a segment"));
+  EXPECT_THAT(parse_prompt("a\n@@needle\nb\n@@answer\nc").notes, testing::IsEmpty());
+  EXPECT_EQ(parse_prompt("@@ -1,2 +1,2 @@\n@@-1\n").text, "@@ -1,2 +1,2 @@\n@@-1");
+}
+
+TEST(Prompt, EncodingsAreRecognisedOrRefused) {
+  const TemporaryFolder folder;
+  const auto read = [&](const std::string& bytes) {
+    std::ofstream(folder / "p.txt", std::ios::binary) << bytes;
+    return read_prompt(folder / "p.txt").text;
+  };
+  const auto refusal = [&](const std::string& bytes) -> std::string {
+    try {
+      return "read: " + read(bytes);
+    } catch (const FileError& error) {
+      return error.what();
+    }
+  };
+  using namespace std::string_literals;
+  EXPECT_EQ(read("\xFF\xFEh\0\xE9\0\n\0"s), "hé");
+  EXPECT_EQ(read("\xFE\xFF\0h\xD8\x3D\xDE\x00"s), "h😀");
+  EXPECT_EQ(read("\xEF\xBB\xBFhé"), "hé");
+  EXPECT_THAT(refusal("\xFF\xFEh\0\xE9"s), testing::HasSubstr("mark of UTF-16"));
+  EXPECT_THAT(refusal("\xFF\xFE\0\xDCh\0"s), testing::HasSubstr("mark of UTF-16")) << "half a pair";
+  EXPECT_THAT(refusal("a\ncaf\xE9\n"), testing::HasSubstr("line 2 has the byte \\xE9"));
+  EXPECT_THAT(refusal("h\0e\0"s), testing::HasSubstr("line 1 has the byte \\x00"));
+  std::ofstream(folder / "ids", std::ios::binary) << "\xEF\xBB\xBF"
+                                                     "1 2";
+  EXPECT_THAT(read_ids(folder / "ids", 9), testing::ElementsAre(1, 2));
+}
+
 TEST(Prompt, EveryTokenKnowsItsSegment) {
   const TemporaryFolder folder;
   train(folder, "--model_type=bpe --byte_fallback=true");
@@ -209,9 +248,10 @@ TEST(Prompt, EveryTokenKnowsItsSegment) {
   EXPECT_EQ(tokens.names[tokens.segment.back()], "mine");
   std::string needle;
   for (std::size_t t = 0; t < tokens.ids.size(); ++t) {
-    if (tokens.names[tokens.segment[t]] == "needle") needle += tokenizer->piece_text(tokens.ids[t]);
+    if (tokens.names[tokens.segment[t]] == "needle")
+      needle += tokenizer->piece_bytes(tokens.ids[t]);
   }
-  EXPECT_EQ(needle, "caf\xC3\xA9 10\\n");
+  EXPECT_EQ(needle, "caf\xC3\xA9 10\n");
 }
 
 TEST(Prompt, IdsAreReadAndWrongOnesNamed) {

@@ -13,6 +13,7 @@
 #include "app/plot/cell_map.h"
 #include "app/plot/limits.h"
 #include "app/plot/panels.h"
+#include "app/plot/printable.h"
 
 namespace kvloupe::figure {
 
@@ -238,10 +239,11 @@ class Follow final : public Figure {
 /// "tokens 120–131", or what a single token is.
 std::string in_words(const Trace& trace, const std::string& text, const std::vector<int>& tokens) {
   if (tokens.size() == 1) {
-    return fmt::format("Token {}{}", tokens.front(),
-                       trace.tokens().text.empty()
-                           ? ""
-                           : " (" + trace.tokens().text[static_cast<std::size_t>(tokens[0])] + ")");
+    return fmt::format(
+        "Token {}{}", tokens.front(),
+        trace.tokens().text.empty()
+            ? ""
+            : " (" + printable(trace.tokens().text[static_cast<std::size_t>(tokens[0])]) + ")");
   }
   const std::string name = text == "auto" ? "needle" : text;
   const auto& names = trace.tokens().segment_names;

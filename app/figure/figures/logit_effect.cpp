@@ -17,6 +17,7 @@
 #include "app/plot/bar_plot.h"
 #include "app/plot/line_plot.h"
 #include "app/plot/panels.h"
+#include "app/plot/printable.h"
 #include "app/plot/value_axis.h"
 #include "app/scene/fit_texts.h"
 
@@ -130,12 +131,12 @@ bool has_lm_head(const Trace& trace) {
 std::string text_of(const Trace& trace, const std::vector<std::string>& vocabulary, long id) {
   const auto index = static_cast<std::size_t>(id);
   if (index < vocabulary.size() && !vocabulary[index].empty()) {
-    return "“" + vocabulary[index] + "”";
+    return "“" + printable(vocabulary[index]) + "”";
   }
   const TokenTable& tokens = trace.tokens();
   const auto at = std::find(tokens.ids.begin(), tokens.ids.end(), static_cast<std::int32_t>(id));
   if (at == tokens.ids.end() || tokens.text.empty()) return fmt::format("#{}", id);
-  return "“" + tokens.text[static_cast<std::size_t>(at - tokens.ids.begin())] + "”";
+  return "“" + printable(tokens.text[static_cast<std::size_t>(at - tokens.ids.begin())]) + "”";
 }
 
 /// What each head of the layer is left with for the step's last query.

@@ -9,7 +9,7 @@ from .errors import KvloupeError, KvloupeWarning
 from .external import external
 from .from_kvpress import from_kvpress
 from .program import Figure, figure, follow, replay, sweep, view
-from .prompt import read_prompt
+from .prompt_file import read_prompt
 from .reader import Trace, open_trace
 from .reader import open_trace as open  # noqa: A001 - kvloupe.open(path), as h5py has it
 from .tokenizer import Tokenizer

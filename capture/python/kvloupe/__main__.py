@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from . import KvloupeError, KvloupeWarning, Tokenizer, capture, read_prompt
+from .disk import refuse_own_input
+from .prompt_file import read_text
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -52,12 +54,13 @@ def _capture(words: argparse.Namespace) -> None:
     folder = Path(words.output).absolute().parent
     if not folder.is_dir():  # before a large model is loaded
         raise KvloupeError(f"{words.output}: the folder {folder} does not exist; make it first")
+    refuse_own_input(words.output, *(one for one in (words.prompt, words.ids, words.model) if one))
     prompt: Any = words.text
     if words.prompt:
         prompt = read_prompt(words.prompt)
     elif words.ids:
         try:
-            prompt = [int(word) for word in Path(words.ids).read_text(encoding="utf-8").split()]
+            prompt = [int(word) for word in read_text(words.ids).split()]
         except ValueError as error:
             raise KvloupeError(f"{words.ids}: is not a list of decimal token ids ({error})") from error
     try:

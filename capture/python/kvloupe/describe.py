@@ -28,12 +28,17 @@ def layers_of(model: Any) -> list[Any]:
     base = model.get_decoder() if hasattr(model, "get_decoder") else getattr(model, "model", None)
     layers = getattr(base, "layers", None)
     if layers is None or not len(layers):
+        if getattr(model, "can_generate", bool)():
+            raise KvloupeError(f"{type(model).__name__}: its layers are not where kvloupe looks for them "
+                               "(model.layers[i].self_attn, as in Llama, Qwen and Gemma), so this family cannot be "
+                               "captured; take a model of another family, or write its states yourself "
+                               "(docs/trace-format.md)")
         raise KvloupeError(f"{type(model).__name__}: its layers were not found; give a decoder such as "
                            "AutoModelForCausalLM loads")
     for at, layer in enumerate(layers):
         if not hasattr(layer, "self_attn"):
             raise KvloupeError(f"layer {at} of {type(model).__name__} has no self-attention (self_attn); this model "
-                               "cannot be captured")
+                               "cannot be captured: take one whose layers all have it")
     return list(layers)
 
 

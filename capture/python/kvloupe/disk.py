@@ -9,7 +9,10 @@ import errno
 import fcntl
 import os
 import secrets
+import tempfile
 from pathlib import Path
+
+from .errors import KvloupeError
 
 
 def name_beside(path: Path) -> Path:
@@ -17,15 +20,54 @@ def name_beside(path: Path) -> Path:
     return path.with_name(f"{path.name}.{secrets.token_hex(4)}.tmp")
 
 
+def place_of_file(path: Path) -> Path | None:
+    """Where a file of this name is written: at the end of its symbolic links, which stay. None for what is there and
+    is no regular file (a device, a pipe, standard output under its name in /dev): this is written through."""
+    if path.exists() and not path.is_file() and not path.is_dir():
+        return None
+    for _ in range(40):
+        if not path.is_symlink():
+            break
+        folder = path.parent.resolve()
+        if str(folder).startswith("/proc/"):  # a file that a process has open
+            return None
+        path = folder / os.readlink(path)
+    return path
+
+
+def refuse_own_input(output: str | os.PathLike[str], *inputs: str | os.PathLike[str]) -> None:
+    """Raises KvloupeError where `output` is a file that is read."""
+    for one in inputs:
+        if os.path.isfile(output) and os.path.exists(one) and os.path.samefile(output, one):
+            raise KvloupeError(f"{output}: is read here, and would be written over; give the output another name")
+
+
+def write_whole_file(path: Path, text: str) -> None:
+    """A file that is there whole, or not at all. Raises OSError."""
+    place = place_of_file(path)
+    if place is None:
+        with open(path, "ab") as out:
+            out.write(text.encode("utf-8"))
+        return
+    temporary = name_beside(place)
+    try:
+        temporary.write_text(text, encoding="utf-8")
+        os.replace(temporary, place)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
 class Disk:
     """A file object for h5py.File, open for reading and writing between open() and close().
 
     Until keep() gives it the name `path` it has none, where the system can do this (O_TMPFILE): whatever ends the
-    process, nothing is left. Elsewhere it has a name beside `path`, which close() removes.
+    process, nothing is left. Elsewhere it has a name beside `path`, which close() removes. A `path` that is no regular
+    file gets the bytes in the end, from a file in the folder for temporary files.
     """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self._through = path if place_of_file(path) is None else None  # no regular file: stays what it is
+        self._path = place_of_file(path) or Path(tempfile.gettempdir()) / "kvloupe"
         self._name: Path | None = None  # its own, beside `path`
         self._file: int | None = None
         self._at = 0
@@ -105,6 +147,11 @@ class Disk:
 
     def keep(self) -> None:
         """The file gets its name; another file of this name is replaced. Call sync() before. Raises OSError."""
+        if self._through is not None:
+            with open(self._through, "ab") as out:
+                for at in range(0, self._size, 1 << 20):
+                    out.write(os.pread(self._file, 1 << 20, at))
+            return
         if self._name is None:  # a link replaces no file, a renaming does
             self._name = name_beside(self._path)
             try:

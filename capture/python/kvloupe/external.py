@@ -8,14 +8,15 @@ from typing import Any, Sequence
 
 import numpy as np
 
-from .disk import name_beside
+from .disk import refuse_own_input, write_whole_file
 from .errors import KvloupeError
 from .reader import open_trace
 
 
 def external(trace: str | os.PathLike[str], kept: Sequence[Sequence[Any]], path: str | os.PathLike[str],
              step: int | None = None) -> Path:
-    """Writes `path` from `kept[layer][head]`, the tokens kept in that head after `step`.
+    """Writes `path` from `kept[layer][head]`, the tokens kept in that head after `step`: their numbers, or a mask of
+    booleans, True for each token that stays, as long as the cache at that step or as the trace.
 
     A program that compresses once keeps everything before that step, and afterwards these tokens and all later ones.
     Default: the last step of the prompt. Then `policy='external("PATH")'` shows them, with the trace's own blocks.
@@ -35,8 +36,8 @@ def external(trace: str | os.PathLike[str], kept: Sequence[Sequence[Any]], path:
     for layer in range(layers):
         heads_steps.append([])
         for head in range(heads):
-            tokens = sorted({int(token) for token in np.asarray(kept[layer][head]).ravel()})
             where = f"layer {layer}, head {head}"
+            tokens = _tokens(kept[layer][head], where, {blocks[step][1], blocks[-1][1]})
             if not tokens:
                 raise KvloupeError(f"kept: {where} has no token; a cache must keep at least one")
             if tokens[0] < 0 or tokens[-1] >= blocks[step][1]:
@@ -49,18 +50,29 @@ def external(trace: str | os.PathLike[str], kept: Sequence[Sequence[Any]], path:
     return write_steps(path, str(trace), heads_steps)
 
 
+def _tokens(kept: Any, where: str, lengths: set[int]) -> list[int]:
+    """The numbers of the tokens kept in a head, ascending; `lengths`: those that a mask may have."""
+    numbers = np.asarray(kept.tolist() if hasattr(kept, "tolist") else list(kept)).ravel()
+    if numbers.dtype == bool:
+        if len(numbers) not in lengths:
+            raise KvloupeError(f"kept: the mask of {where} has {len(numbers)} entries; give one for each of the "
+                               f"{min(lengths)} tokens")
+        return [int(token) for token in np.flatnonzero(numbers)]
+    if numbers.size and not (np.issubdtype(numbers.dtype, np.number) and (numbers == np.floor(numbers)).all()):
+        raise KvloupeError(f"kept: {where} has something else than the numbers of tokens; give whole numbers or a mask "
+                           "of booleans")
+    return sorted({int(token) for token in numbers})
+
+
 def write_steps(path: str | os.PathLike[str], trace: str, kept: Any) -> Path:
     """Writes `path` from `kept[layer][head]`, pairs (step, tokens): whole, or not at all."""
     heads = [{"layer": layer, "head": head,
               "steps": [{"step": step, "retained": tokens} for step, tokens in steps]}
              for layer, of_layer in enumerate(kept) for head, steps in enumerate(of_layer)]
     path = Path(path)
-    temporary = name_beside(path)
+    refuse_own_input(path, trace)
     try:
-        temporary.write_text(json.dumps({"trace": trace, "heads": heads}), encoding="utf-8")
-        os.replace(temporary, path)
+        write_whole_file(path, json.dumps({"trace": trace, "heads": heads}))
     except OSError as error:
         raise KvloupeError(f"{path}: cannot be written ({error.strerror}); check the folder and the disk") from error
-    finally:
-        temporary.unlink(missing_ok=True)
     return path

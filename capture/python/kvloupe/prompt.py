@@ -1,9 +1,7 @@
-"""Prompts: files with segments, token ids, and the text of each token as kvloupe shows it."""
+"""Prompts: token ids with segments, and the text of each token as kvloupe shows it."""
 from __future__ import annotations
 
-import os
 import re
-from pathlib import Path
 from typing import Any
 
 from .errors import KvloupeError
@@ -11,19 +9,26 @@ from .tokenizer import Tokenizer
 from .writer import shown
 
 
-def read_prompt(path: str | os.PathLike[str]) -> list[tuple[str, str]]:
-    """The segments of a prompt file as (name, text): a line @@name starts a segment and is not text."""
-    text = Path(path).read_text(encoding="utf-8-sig")
-    if text.endswith("\n"):
-        text = text[:-1]
-    parts: list[tuple[str, str]] = [("context", "")]
-    for line in text.splitlines(keepends=True):
-        mark = re.fullmatch(r"@@([A-Za-z0-9_-]+)\r?\n?", line)
-        if mark:
-            parts.append((mark[1], ""))
-        else:
-            parts[-1] = (parts[-1][0], parts[-1][1] + line)
-    return [part for part in parts if part[1]]
+def plain_ids(prompt: Any) -> list[int] | None:
+    """Token ids from a list, an array or a tensor, [n] or one sequence [1, n], or from what a tokenizer of transformers
+    returns; None where `prompt` is no ids. Raises KvloupeError for several sequences and for numbers that are no ids."""
+    if hasattr(prompt, "keys") and "input_ids" in prompt:
+        prompt = prompt["input_ids"]
+    if isinstance(prompt, str):
+        return None
+    if hasattr(prompt, "tolist"):
+        prompt = prompt.tolist()
+    prompt = [word.tolist() if hasattr(word, "tolist") else word for word in prompt]
+    if prompt and isinstance(prompt[0], (list, tuple)):
+        if any(isinstance(word, str) for row in prompt for word in row):
+            return None  # segments
+        if len(prompt) > 1:
+            raise KvloupeError(f"the prompt has {len(prompt)} sequences of ids; a trace has one: give prompt[0]")
+        prompt = list(prompt[0])
+    for token in prompt:
+        if isinstance(token, bool) or not isinstance(token, int):
+            raise KvloupeError(f"the prompt has {token!r} where a token id is expected; give whole numbers")
+    return prompt
 
 
 def _byte_table() -> dict[str, int]:
@@ -55,7 +60,7 @@ def pieces_of(tokenizer: Any, count: int) -> list[str]:
         if word is None:
             pieces.append("")
         elif at in special:
-            pieces.append(word)
+            pieces.append(shown(word.encode("utf-8", errors="replace")))
         elif byte_level and all(c in table for c in word):
             pieces.append(shown(bytes(table[c] for c in word)))
         elif byte := re.fullmatch(r"<0x([0-9A-Fa-f]{2})>", word):
@@ -66,11 +71,10 @@ def pieces_of(tokenizer: Any, count: int) -> list[str]:
 
 
 def encoded(tokenizer: Any, prompt: Any) -> tuple[list[int], list[str]]:
-    """Ids and the segment of each. `prompt`: a text, segments (name, text), or ids."""
-    if not len(prompt):
-        return [], []
-    if not isinstance(prompt, str) and not isinstance(prompt[0], (tuple, list)):
-        return [int(token) for token in prompt], ["context"] * len(prompt)
+    """Ids and the segment of each. `prompt`: a text, segments (name, text), or ids as plain_ids() takes them."""
+    ids = plain_ids(prompt)
+    if ids is not None or not prompt:
+        return ids or [], ["context"] * len(ids or [])
     if tokenizer is None:
         raise KvloupeError("a text needs a tokenizer; give one, or token ids")
     parts = [("context", prompt)] if isinstance(prompt, str) else [(name, text) for name, text in prompt]

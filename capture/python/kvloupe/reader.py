@@ -12,7 +12,7 @@ import numpy as np
 
 from .errors import KvloupeError
 from .rotation import frequencies, unrotated
-from .writer import Layer
+from .writer import Layer, readable, spelled_bytes
 
 
 class Trace:
@@ -155,8 +155,15 @@ class Trace:
 
     @property
     def text(self) -> list[str]:
-        """The piece of each token; empty if the trace has none."""
-        return list(self._file["tokens/text"].asstr()[:]) if "tokens/text" in self._file else []
+        """The text of each token, with line ends of its own; bytes that are not UTF-8 as \\xNN. Empty if the trace has
+        none."""
+        if "tokens/text" not in self._file:
+            return []
+        data = self._file["tokens/text"]
+        texts = list(data.asstr()[:])
+        if not data.attrs.get("spelled", 0):  # an older trace, or another program's
+            return ["\n" if text in ("\\n", "<0x0A>") else text for text in texts]
+        return [readable(spelled_bytes(text)) for text in texts]
 
     @property
     def segments(self) -> dict[str, tuple[int, int]]:

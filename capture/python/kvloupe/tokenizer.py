@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from . import program
-from .errors import KvloupeError
+from .prompt_file import with_markers
 
 
 class Tokenizer:
@@ -28,16 +28,9 @@ class Tokenizer:
         """Ids and the segment of each, of segments (name, text)."""
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "prompt.txt"
-            marked = []
-            for at, (name, text) in enumerate(parts):
-                if at and not parts[at - 1][1].endswith("\n"):
-                    raise KvloupeError(f"segment {name}: the text before it must end with a line end")
-                if any(line.startswith("@@") for line in text.splitlines()):
-                    raise KvloupeError(f"segment {name}: has a line that starts with @@, which would start a segment")
-                marked.append(f"@@{name}\n{text}")
-            file.write_text("".join(marked) + "\n", encoding="utf-8")
+            file.write_bytes(with_markers(parts).encode("utf-8"))
             listed = program.run("tokens", "--model", self.folder, "--prompt", file, "--list", name="kvloupe-capture")
-        rows = [line.split(maxsplit=3) for line in listed.splitlines()]
+        rows = [line.split(maxsplit=3) for line in listed.split("\n")]
         rows = [row for row in rows if len(row) >= 3 and row[0].isdigit() and row[1].isdigit()]
         return [int(row[1]) for row in rows], [row[2] for row in rows]
 

@@ -5,6 +5,7 @@ import dataclasses
 import datetime
 import json
 import os
+import re
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Sequence
@@ -55,17 +56,37 @@ class Layer:
     rope_scaling: dict[str, Any] | None = None  # of this rope_theta
 
 
-_CONTROL = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
+_CONTROL = {"\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
+_SPELLED = re.compile(r"\\(?:x([0-9A-Fa-f]{2})|(.))", re.DOTALL)
 
 
 def shown(piece: bytes) -> str:
-    """Text of a token for a person, as kvloupe-capture writes it: line ends and tabs as \\n, \\r, \\t; other control
+    """A token's bytes as a trace spells them: a backslash as \\\\, line ends and tabs as \\n, \\r, \\t; other control
     characters and bytes that are not valid UTF-8 as \\xNN."""
     def one(c: str) -> str:
         if "\udc80" <= c <= "\udcff":
             return f"\\x{ord(c) - 0xDC00:02X}"
-        return _CONTROL.get(c, f"\\x{ord(c):02X}") if c < " " or c == "\x7f" else c
+        return _CONTROL.get(c, f"\\x{ord(c):02X}") if c < " " or c in "\\\x7f" else c
     return "".join(map(one, piece.decode("utf-8", errors="surrogateescape")))
+
+
+def readable(piece: bytes) -> str:
+    """A token's bytes as text, in which only NUL and bytes that are not valid UTF-8 are written as \\xNN."""
+    def one(c: str) -> str:
+        return f"\\x{ord(c) & 0xFF:02X}" if "\udc80" <= c <= "\udcff" or c == "\0" else c
+    return "".join(map(one, piece.decode("utf-8", errors="surrogateescape")))
+
+
+def spelled_bytes(text: str) -> bytes:
+    """The bytes that shown() spelled."""
+    control = {spelled[1]: c for c, spelled in _CONTROL.items()}
+    done, at = b"", 0
+    for found in _SPELLED.finditer(text):
+        done += text[at:found.start()].encode("utf-8", errors="replace")
+        done += (bytes([int(found[1], 16)]) if found[1] else
+                 control.get(found[2], found[0]).encode("utf-8", errors="replace"))
+        at = found.end()
+    return done + text[at:].encode("utf-8", errors="replace")
 
 
 class TraceWriter:
@@ -229,9 +250,10 @@ class TraceWriter:
             self._file.create_dataset(f"layers/{layer}/sink_logits", data=np.asarray(settings.sink_logits, np.float32))
 
     def add_vocabulary(self, pieces: Sequence[str]) -> None:
-        """The piece of every token id."""
+        """The piece of every token id, as shown() spells it."""
         encoded = [piece.encode("utf-8") for piece in pieces]
-        self._file.create_dataset("model/vocabulary/text", data=np.frombuffer(b"".join(encoded), np.uint8))
+        text = self._file.create_dataset("model/vocabulary/text", data=np.frombuffer(b"".join(encoded), np.uint8))
+        text.attrs["spelled"] = np.uint8(1)
         self._file.create_dataset("model/vocabulary/ends", data=np.cumsum([len(piece) for piece in encoded]))
 
     def add_lm_head(self, weight: np.ndarray) -> None:
@@ -246,7 +268,7 @@ class TraceWriter:
     def finish(self, ids: np.ndarray, texts: Sequence[str] | None, segments: Sequence[int] | None,
                blocks: Sequence[tuple[int, int]], run: dict[str, Any],
                names: Sequence[str] = SEGMENTS) -> None:
-        """Writes the tokens and the run, and gives the file its name."""
+        """Writes the tokens and the run, and gives the file its name. `texts`: as shown() spells them."""
         model = {"num_layers": self.model.layers, "num_heads": self.model.heads,
                  "num_kv_heads": self.model.kv_heads, "head_dim": self.model.head_dim,
                  "hidden_size": self.model.hidden, "vocab_size": self.model.vocabulary,
@@ -266,7 +288,8 @@ class TraceWriter:
         self._file.create_dataset("run/blocks", data=np.asarray(blocks, np.int32).reshape(-1, 2))
         self._file.create_dataset("tokens/ids", data=np.asarray(ids, np.int32))
         if texts is not None:
-            self._file.create_dataset("tokens/text", data=list(texts), dtype=h5py.string_dtype())
+            text = self._file.create_dataset("tokens/text", data=list(texts), dtype=h5py.string_dtype())
+            text.attrs["spelled"] = np.uint8(1)
         if segments is not None:
             data = self._file.create_dataset("tokens/segment", data=np.asarray(segments, np.uint8))
             data.attrs["names"] = list(names)

@@ -107,7 +107,7 @@ class HuggingFaceTokenizer : public Tokenizer {
     return tokens;
   }
 
-  std::string piece_text(std::int32_t id) const override {
+  std::string piece_bytes(std::int32_t id) const override {
     if (!in_range(id) || entries_[static_cast<std::size_t>(id)].text.empty()) {
       return "[" + std::to_string(id) + "]";
     }
@@ -115,7 +115,7 @@ class HuggingFaceTokenizer : public Tokenizer {
     if (piece_decoder_ && !tokens.front().is_added) {
       piece_decoder_(tokens, limits_for(tokens.front().text.size()));
     }
-    return shown_bytes(joined(tokens, ""));
+    return joined(tokens, "");
   }
 
   std::string decode(const std::vector<std::int32_t>& ids) const override {

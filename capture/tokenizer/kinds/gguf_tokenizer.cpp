@@ -183,7 +183,7 @@ class WithAddedTokens : public Tokenizer {
   std::optional<std::int32_t> bos() const override { return bos_; }
   std::optional<std::int32_t> eos() const override { return eos_; }
   bool is_special(std::int32_t id) const override { return special_.count(id) != 0; }
-  std::string piece_text(std::int32_t id) const override { return plain_->piece_text(id); }
+  std::string piece_bytes(std::int32_t id) const override { return plain_->piece_bytes(id); }
   std::string decode(const std::vector<std::int32_t>& ids) const override {
     return plain_->decode(ids);
   }

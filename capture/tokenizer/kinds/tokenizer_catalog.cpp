@@ -59,14 +59,4 @@ std::unique_ptr<Tokenizer> open_tokenizer(const std::filesystem::path& folder) {
   throw FileError(folder.string(), "contains no " + known + "; give token ids with --ids");
 }
 
-std::string byte_text(unsigned char byte) {
-  if (byte == '\n') return "\\n";
-  if (byte == '\t') return "\\t";
-  if (byte == '\r') return "\\r";
-  if (byte >= 0x20 && byte < 0x7F) return std::string(1, static_cast<char>(byte));
-  std::array<char, 5> text{};
-  std::snprintf(text.data(), text.size(), "\\x%02X", static_cast<unsigned>(byte));
-  return text.data();
-}
-
 }  // namespace kvloupe

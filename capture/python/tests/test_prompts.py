@@ -1,0 +1,176 @@
+"""Prompts, ids and masks in the forms that people have them, read as the programs read them; outputs that spare what
+is there."""
+from __future__ import annotations
+
+import json
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+
+import kvloupe
+from kvloupe import program
+from kvloupe.prompt import encoded, plain_ids
+from kvloupe.writer import Model, TraceWriter, readable, shown, spelled_bytes
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+DEMO = Path(__file__).resolve().parents[3] / "assets" / "demo-model"
+FILES = {
+    "crlf": b"one\r\ntwo\r\n@@question\r\nthree?\r\n",
+    "sql": b"SELECT\n@@VERSION\nFROM t\n",
+    "diff": b"--- a\n+++ b\n@@ -1,2 +1,2 @@ f\n-x\n+y\n",
+    "escaped": b"\\@@question\nis text\n@@question\n\\\\@@a\n",
+    "own": b"a\n@@document-1\nb",
+    "mark": b"\xef\xbb\xbf@@needle\nx\n",
+    "utf16": "one\n@@question\ntwo\n".encode("utf-16"),
+    "separators": "a\u2028b\x0bc\n@@question\nd\r".encode(),
+    "blank end": b"@@context\na\n\n@@question\n b\n\n",
+}
+
+
+def tokens(*words: Any) -> dict[str, Any]:
+    return json.loads(program.run("tokens", "--model", DEMO, *words, "--json", "-", name="kvloupe-capture"))
+
+
+@pytest.mark.filterwarnings("ignore::kvloupe.KvloupeWarning")
+@pytest.mark.parametrize("name", FILES)
+def test_a_prompt_file_is_read_as_the_program_reads_it(name: str, tmp_path: Path) -> None:
+    file = tmp_path / "prompt.txt"
+    file.write_bytes(FILES[name])
+    parts = kvloupe.read_prompt(file)
+    wanted = tokens("--prompt", file)
+    ids, segments = kvloupe.Tokenizer(DEMO).encode(parts)
+    assert ids == wanted["ids"]
+    assert {segment: segments.count(segment) for segment in segments} == wanted["segments"]
+    again = tmp_path / "again.txt"
+    again.write_bytes("".join(text for _, text in parts).encode("utf-8") + b"\n")
+    if len(parts) == 1 and "@@" not in parts[0][1]:
+        assert tokens("--prompt", again)["ids"] == ids
+
+
+def test_texts_of_segments_are_as_they_are_written(tmp_path: Path) -> None:
+    file = tmp_path / "prompt.txt"
+    file.write_bytes(FILES["crlf"])
+    assert kvloupe.read_prompt(file) == [("context", "one\r\ntwo\r\n"), ("question", "three?")]
+    file.write_bytes(FILES["sql"])
+    with pytest.warns(kvloupe.KvloupeWarning, match="line 2, @@VERSION, is text"):
+        assert kvloupe.read_prompt(file) == [("context", "SELECT\n@@VERSION\nFROM t")]
+    file.write_bytes(FILES["own"])
+    with pytest.warns(kvloupe.KvloupeWarning, match="@@document-1, starts a segment of that name"):
+        assert kvloupe.read_prompt(file) == [("context", "a\n"), ("document-1", "b")]
+    for data, why in ((b"a\ncaf\xe9", r"line 2 has the byte \\xE9"), (b"h\0e\0", r"line 1 has the byte \\x00")):
+        file.write_bytes(data)
+        with pytest.raises(kvloupe.KvloupeError, match=why):
+            kvloupe.read_prompt(file)
+        with pytest.raises(kvloupe.KvloupeError, match=why):
+            tokens("--prompt", file)
+
+
+def test_any_lines_can_be_given_as_segments() -> None:
+    parts = [("context", "--- a\n@@VERSION\n@@question\n\\@@x\n"), ("question", "end\r\n")]
+    text = "".join(part for _, part in parts)
+    ids, segments = kvloupe.Tokenizer(DEMO).encode(parts)
+    plain, _ = kvloupe.Tokenizer(DEMO).encode([("context", text)])
+    assert ids == plain
+    assert segments.count("question") > 0
+    bytes_of = lambda token: spelled_bytes(kvloupe.Tokenizer(DEMO).pieces(token + 1)[token])
+    pieces = kvloupe.Tokenizer(DEMO).pieces(max(ids) + 1)
+    assert b"".join(spelled_bytes(pieces[token]) for token in ids[1:]).decode().lstrip() == text
+
+
+def test_ids_have_many_forms() -> None:
+    want = [69, 7, 8]
+    for form in (want, tuple(want), np.array(want), torch.tensor(want), [want], np.array([want]), torch.tensor([want]),
+                 [torch.tensor(7), 8] and [torch.tensor(i) for i in want], {"input_ids": torch.tensor([want])},
+                 transformers.BatchEncoding({"input_ids": [want], "attention_mask": [[1, 1, 1]]})):
+        assert plain_ids(form) == want
+        assert encoded(None, form) == (want, ["context"] * 3)
+    assert plain_ids("text") is None and plain_ids([("context", "text")]) is None
+    with pytest.raises(kvloupe.KvloupeError, match="has 2 sequences of ids"):
+        plain_ids(torch.tensor([want, want]))
+    for wrong in ([1.5], [True, False], np.ones((1, 3), bool)):
+        with pytest.raises(kvloupe.KvloupeError, match="where a token id is expected"):
+            plain_ids(wrong)
+
+
+def small_trace(path: Path, texts: list[str] | None = None, count: int = 24) -> Path:
+    random = np.random.default_rng(1)
+    with TraceWriter(path, Model(layers=2, heads=4, kv_heads=2, head_dim=8, hidden=32, vocabulary=100,
+                                 rope_theta=10000.0), count) as writer:
+        for layer in range(2):
+            for name, heads in (("query", 4), ("key", 2), ("value", 2)):
+                writer.add(layer, 0, name, random.standard_normal((heads, count, 8)))
+            writer.add(layer, 0, "attention_logsumexp", np.zeros((4, count)))
+        writer.finish(np.arange(count), texts, None, [(0, 8), (8, 16), (16, count)],
+                      {"block_size": 8, "prompt_length": count, "generated": 0, "attention_scale": 8 ** -0.5})
+    return path
+
+
+def test_a_mask_says_which_tokens_stay(tmp_path: Path) -> None:
+    trace = small_trace(tmp_path / "t.h5")
+    kept = np.zeros((2, 2, 24), bool)
+    kept[:, :, ::3] = True
+    for form in (kept, kept.tolist(), torch.from_numpy(kept)):
+        kvloupe.external(trace, form, tmp_path / "s.json")
+        sets = json.loads((tmp_path / "s.json").read_text())["heads"]
+        assert all(head["steps"][-1]["retained"] == list(range(0, 24, 3)) for head in sets)
+    with pytest.raises(kvloupe.KvloupeError, match="mask of layer 0, head 0 has 23 entries"):
+        kvloupe.external(trace, kept[:, :, 1:], tmp_path / "s.json")
+    with pytest.raises(kvloupe.KvloupeError, match="has no token"):
+        kvloupe.external(trace, kept & False, tmp_path / "s.json")
+    with pytest.raises(kvloupe.KvloupeError, match="whole numbers or a mask"):
+        kvloupe.external(trace, [[[0.5], [1]], [[1], [1]]], tmp_path / "s.json")
+
+
+def test_what_is_there_is_spared(tmp_path: Path) -> None:
+    trace = small_trace(tmp_path / "t.h5")
+    with pytest.raises(kvloupe.KvloupeError, match="would be written over"):
+        kvloupe.external(trace, [[[1], [1]], [[1], [1]]], trace)
+    assert len(kvloupe.open(trace)) == 24
+    os.symlink("t.h5", tmp_path / "link.h5")
+    small_trace(tmp_path / "link.h5", count=16)
+    assert (tmp_path / "link.h5").is_symlink() and len(kvloupe.open(trace)) == 16
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for write in (lambda: kvloupe.external(trace, [[[1], [1]], [[1], [1]]], pipe, step=1), lambda: small_trace(pipe)):
+        read: list[bytes] = []
+        reader = threading.Thread(target=lambda: read.append(pipe.read_bytes()))
+        reader.start()
+        write()
+        reader.join()
+        assert pipe.is_fifo() and (read[0].startswith(b"{") or read[0].startswith(b"\x89HDF"))
+
+
+def test_every_byte_of_a_token_can_be_told(tmp_path: Path) -> None:
+    pieces = [b"\n", b"\\n", b"{\n", b"<0x0A>", b"\xe2", b"\\xE2", "é".encode(), b"a\tb"] + [b"x"] * 16
+    assert [spelled_bytes(shown(piece)) for piece in pieces] == pieces
+    trace = small_trace(tmp_path / "t.h5", [shown(piece) for piece in pieces])
+    with kvloupe.open(trace) as opened:
+        assert opened.text == [readable(piece) for piece in pieces]
+        assert opened.text[:3] == ["\n", "\\n", "{\n"]
+    # The program tells them apart, too: a row of this table for each token.
+    table = program.run("export", trace, "--figure", "tokens", "--policy", "full", "--budget", "100%",
+                        "-o", tmp_path / "t.csv") or (tmp_path / "t.csv").read_text(encoding="utf-8")
+    for text in ("0,↵,", "1,\\n,", "2,{↵,", "3,<0x0A>,"):
+        assert f"\n{text}" in table
+    with h5py.File(trace, "r+") as file:  # as older versions wrote traces
+        del file["tokens/text"].attrs["spelled"]
+    with kvloupe.open(trace) as opened:
+        assert opened.text[:3] == ["\n", "\\\\n", "{\\n"]
+
+
+def test_a_family_that_cannot_be_captured_is_told_as_one(tmp_path: Path) -> None:
+    config = transformers.AutoConfig.for_model("gpt2", n_embd=16, n_layer=2, n_head=2, vocab_size=50, n_positions=64)
+    run = transformers.AutoModelForCausalLM.from_config(config).eval()
+    with pytest.raises(kvloupe.KvloupeError, match="GPT2LMHeadModel: .*this family cannot be captured; take a model"):
+        kvloupe.capture(run, None, [5, 6, 7], tmp_path / "t.h5", progress=False)
+    encoder = transformers.BertModel(transformers.BertConfig(hidden_size=16, num_hidden_layers=1, num_attention_heads=2,
+                                                             intermediate_size=16, vocab_size=50))
+    with pytest.raises(kvloupe.KvloupeError, match="give a decoder such as"):
+        kvloupe.capture(encoder.eval(), None, [5, 6, 7], tmp_path / "t.h5", progress=False)
