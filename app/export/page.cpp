@@ -92,16 +92,17 @@ class PageWriter {
     for (std::size_t cells = kMostCells;; cells /= 2) {
       std::size_t values = 0;
       for (Drawn& one : drawn_) values += say(one, cells);
-      if (base + values <= page_.most_bytes || cells < kFewestCells) break;
+      const bool is_last = cells < kFewestCells;
+      if (base + values > page_.most_bytes && !is_last) continue;
+      std::string out = assemble();  // more than these: texts, style and script
+      if (out.size() <= page_.most_bytes) return out;
+      if (is_last) {
+        throw PageTooLarge(fmt::format(
+            "the page would take {:.1f} MB, more than the limit of {:.1f}; show fewer tokens or a "
+            "smaller size",
+            static_cast<double>(out.size()) / 1e6, static_cast<double>(page_.most_bytes) / 1e6));
+      }
     }
-    std::string out = assemble();
-    if (out.size() > page_.most_bytes) {
-      throw WorkError(fmt::format(
-          "the page would take {:.1f} MB, more than the limit of {:.1f}; show fewer tokens or a "
-          "smaller size",
-          static_cast<double>(out.size()) / 1e6, static_cast<double>(page_.most_bytes) / 1e6));
-    }
-    return out;
   }
 
  private:
@@ -194,17 +195,17 @@ class PageWriter {
   }
 
   std::string data() {
+    names_.clear();
     Json figures = Json::array();
-    for (Drawn& one : drawn_) {
-      Json json = std::move(one.data);
+    for (const Drawn& one : drawn_) {
+      Json json = one.data;
       json["names"] = names_of(one.figure->names.get());
-      if (!one.pool.empty()) json["pool"] = std::move(one.pool);
+      if (!one.pool.empty()) json["pool"] = one.pool;
       figures.push_back(std::move(json));
     }
     Json sliders = Json::array();
     for (const Section& section : page_.sections) sliders.push_back(section.slider_steps);
-    return embedded(
-        {{"names", std::move(names_)}, {"sliders", std::move(sliders)}, {"figures", figures}});
+    return embedded({{"names", names_}, {"sliders", std::move(sliders)}, {"figures", figures}});
   }
 
   void add_figure(std::string& out, std::size_t at, std::size_t section) const {

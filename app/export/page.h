@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "analysis/error.h"
 #include "analysis/trace/model_info.h"
 #include "app/figure/figure.h"
 #include "app/scene/scene.h"
@@ -75,9 +76,13 @@ struct Page {
   std::size_t most_bytes = 4'500'000;  // texts of places are thinned out to stay below this
 };
 
-/// The whole file, UTF-8. Throws WorkError if the page has no figure with a picture, if the number
-/// of a figure's pictures is neither one nor the slider's number of steps, or if the page exceeds
-/// `most_bytes` even after thinning out.
+/// A page that exceeds its `most_bytes` even after thinning out.
+struct PageTooLarge : WorkError {
+  using WorkError::WorkError;
+};
+
+/// The whole file, UTF-8. Throws WorkError if the page has no figure with a picture, or if the
+/// number of a figure's pictures is neither one nor the slider's number of steps; PageTooLarge.
 std::string write_page(const Page& page);
 
 }  // namespace kvloupe::figure::html

@@ -16,6 +16,14 @@ std::string text_of(const TokenTable& tokens, int first, int last) {
   return joined;
 }
 
+/// Where the last run of digits begins and ends; twice 0 where there is none.
+std::pair<std::size_t, std::size_t> last_digits(const std::string& text) {
+  const auto end = std::find_if(text.rbegin(), text.rend(), is_digit);
+  const auto begin = std::find_if_not(end, text.rend(), is_digit);
+  return {static_cast<std::size_t>(begin.base() - text.begin()),
+          static_cast<std::size_t>(end.base() - text.begin())};
+}
+
 /// Up to a full stop or the line's end, and no more words than an answer has.
 std::string first_words(const std::string& text) {
   constexpr int kMostWords = 6;
@@ -47,9 +55,19 @@ std::string needle_number(const TokenTable& tokens) {
   const auto [first, last] = segment_of(tokens, "needle");
   if (first < 0) return {};
   const std::string text = text_of(tokens, first, last);
-  const auto end = std::find_if(text.rbegin(), text.rend(), is_digit);
-  const auto begin = std::find_if_not(end, text.rend(), is_digit);
-  return {begin.base(), end.base()};
+  const auto [begin, end] = last_digits(text);
+  return text.substr(begin, end - begin);
+}
+
+int needle_token(const TokenTable& tokens) {
+  const auto [first, last] = segment_of(tokens, "needle");
+  if (first < 0) return -1;
+  const auto [begin, end] = last_digits(text_of(tokens, first, last));
+  if (begin == end) return -1;
+  for (int token = first; token <= last; ++token) {
+    if (text_of(tokens, first, token).size() > begin) return token;
+  }
+  return -1;
 }
 
 std::string answer_text(const TokenTable& tokens, int prompt_length,

@@ -16,6 +16,9 @@ std::pair<int, int> segment_of(const TokenTable& tokens, const std::string& name
 /// there is none.
 std::string needle_number(const TokenTable& tokens);
 
+/// The token in which that number begins; −1 where there is none.
+int needle_token(const TokenTable& tokens);
+
 /// The model's own answer after the prompt. If the model generated the following tokens, their
 /// text; if they were forced (from another run), the text of the one token that the model gave the
 /// highest probability. Up to the first full stop or line end, at most six words; empty if neither

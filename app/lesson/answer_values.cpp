@@ -74,6 +74,31 @@ ValueGroup answer_values() {
          const Trace* run = closed_run(s, a[0]);
          return run != nullptr ? right(s, *run) : kNone;
        }});
+  add({.name = "closed_runs",
+       .meaning =
+           "closed-loop runs that the lesson has here: those of its lines `closed:`, or those "
+           "given with --trace",
+       .quick = true,
+       .compute = [](const LessonState& s, Arguments, Progress&) -> Value {
+         return static_cast<double>(s.closed.size());
+       }});
+  add({.name = "closed_policy",
+       .arguments = {{Argument::number, "run"}},
+       .meaning = "the policy of such a run",
+       .needs = "the closed-loop run",
+       .is_text = true,
+       .compute = [](const LessonState& s, Arguments a, Progress&) -> Value {
+         const Trace* run = closed_run(s, a[0]);
+         return run != nullptr ? run->run().policy : std::string();
+       }});
+  add({.name = "closed_entries",
+       .arguments = {{Argument::number, "run"}},
+       .meaning = "its budget in entries of a head",
+       .needs = "the closed-loop run",
+       .compute = [](const LessonState& s, Arguments a, Progress&) -> Value {
+         const Trace* run = closed_run(s, a[0]);
+         return run != nullptr ? static_cast<double>(run->run().budget) : kNone;
+       }});
   add({.name = "mean_loss",
        .meaning =
            "mean loss of the prompt's tokens in nats, each predicted from the tokens before it",

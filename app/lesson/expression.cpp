@@ -346,8 +346,9 @@ Value evaluate(const Expression& expression, const LessonState& state, Progress&
 
 bool is_met(const Expression& expression, const LessonState& state, Progress& progress) {
   const Value value = evaluate(expression, state, progress);
-  const double* number = std::get_if<double>(&value);
-  return number != nullptr && !std::isnan(*number) && *number != 0.0;
+  if (const std::string* text = std::get_if<std::string>(&value)) return !text->empty();
+  const double number = std::get<double>(value);
+  return !std::isnan(number) && number != 0.0;
 }
 
 }  // namespace kvloupe::lesson

@@ -66,7 +66,7 @@ Value evaluate(const Expression& expression, const LessonState& state, Progress&
 /// A word in messages about lessons: in one line, in quotes.
 std::string shown_word(std::string_view word);
 
-/// A condition: whether the value is a number other than 0.
+/// A condition: whether the value is a number other than 0, or a text that is not empty.
 bool is_met(const Expression& expression, const LessonState& state, Progress& progress);
 
 }  // namespace kvloupe::lesson

@@ -14,6 +14,7 @@
 #include "analysis/policy/nearest_word.h"
 #include "analysis/policy/spec.h"
 #include "analysis/utf8.h"
+#include "app/demo/demo_trace.h"
 #include "app/job/assets.h"
 #include "app/lesson/page_view.h"
 
@@ -77,13 +78,15 @@ TraceNeed read_need(const std::string& word, const Line& line) {
     need.kind = TraceNeed::Kind::closed;
   } else if (word == "predictions") {
     need.kind = TraceNeed::Kind::predictions;
+  } else if (word == "output_weight") {
+    need.kind = TraceNeed::Kind::output_weight;
   } else if (word.starts_with("tokens>=")) {
     need.tokens = whole_number(word.substr(8), 1, 1 << 30, line, "needs: tokens>=N");
   } else {
     throw TextError{
         line.number,
         fmt::format("needs: {} is not one of segment:NAME, generated, closed, predictions, "
-                    "tokens>=N",
+                    "output_weight, tokens>=N",
                     shown_word(word))};
   }
   return need;
@@ -131,7 +134,7 @@ void read_header(const Line& line, Lesson& lesson) {
       throw TextError{line.number, fmt::format("closed: more than {} runs", kMostClosed)};
     ClosedRun closed{trimmed(value.substr(0, space)), value.substr(space + 1)};
     try {
-      closed.policy = parse_policy(closed.policy).text();
+      closed.policy = demo::normal_policy(closed.policy);
       parse_budget(closed.budget).resolve(1);
     } catch (const UsageError& error) {
       throw TextError{line.number, std::string("closed: ") + error.what()};

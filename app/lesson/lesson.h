@@ -51,7 +51,7 @@ struct LessonRun {
 
 /// A requirement of a lesson for another trace.
 struct TraceNeed {
-  enum class Kind { segment, generated, closed, predictions, tokens };
+  enum class Kind { segment, generated, closed, predictions, output_weight, tokens };
   Kind kind = Kind::tokens;
   std::string segment;  // of a segment
   int tokens = 0;       // at least so many

@@ -102,7 +102,8 @@ View read_filled(const std::string& json, int line) {
   return view;
 }
 
-/// For a check without a trace any number will do; 1 is a layer, a budget, a token.
+/// For a check without a trace any number will do; 1 is a layer, a budget, a token. A text in a
+/// view is a policy.
 std::string any_number(const Slot& slot) {
   if (slot.expression.depends_on_selection()) {
     throw TextError{
@@ -110,7 +111,7 @@ std::string any_number(const Slot& slot) {
         fmt::format("{{{{{}}}}}: a number in a view must not depend on the view's own selection",
                     in_one_line(slot.expression.text(), 60))};
   }
-  return "1";
+  return slot.expression.is_text() ? kFullCache : "1";
 }
 
 /// A number for JSON: all its digits, without a thin space.
@@ -197,6 +198,13 @@ std::string missing_need(const Lesson& lesson, const LessonTraces& traces) {
           return lacks(
               "the model's predictions, which this trace does not have; capture the trace again");
         break;
+      case TraceNeed::Kind::output_weight:
+        if (!trace.has_output_weight()) {
+          return lacks(
+              "the output projections of all layers, which this trace does not have; capture the "
+              "prompt with kvloupe-capture");
+        }
+        break;
       case TraceNeed::Kind::tokens:
         if (trace.length() < need.tokens) {
           return lacks(
@@ -273,8 +281,28 @@ std::string formatted(const Value& value, Format format) {
 
 RichText finished_text(const RichText& text, const LessonState& state, Progress& progress) {
   RichText finished = text;
+  const auto holds = [&](const Condition& condition) {
+    bool met = false;
+    try {
+      met = is_met(condition.when, state, progress);
+    } catch (const UsageError&) {  // as below
+    } catch (const WorkError&) {
+    }
+    return met == condition.met;
+  };
+  for (Block& block : finished) {
+    std::erase_if(block.runs, [&](const Run& run) {
+      return !std::all_of(run.conditions.begin(), run.conditions.end(), holds);
+    });
+  }
+  std::erase_if(finished, [](const Block& block) {
+    return std::all_of(block.runs.begin(), block.runs.end(), [](const Run& run) {
+      return !run.slot && run.text.find_first_not_of(' ') == std::string::npos;
+    });
+  });
   for (Block& block : finished) {
     for (Run& run : block.runs) {
+      run.conditions.clear();
       if (!run.slot) continue;
       try {
         run.text = formatted(evaluate(run.slot->expression, state, progress), run.slot->format);

@@ -46,8 +46,8 @@ LessonState lesson_state(const LessonTraces& traces, window::WorkspaceState work
 /// A value as printed; "–" if it is not known.
 std::string formatted(const Value& value, Format format);
 
-/// The text with its numbers filled in. A value that cannot be computed reads "–". Throws
-/// Cancelled.
+/// The text with its numbers filled in, and without the pieces whose conditions do not hold. A
+/// value that cannot be computed reads "–", a condition that cannot is not met. Throws Cancelled.
 RichText finished_text(const RichText& text, const LessonState& state, Progress& progress);
 
 /// One figure of a page: the inputs of `kvloupe export` for that tile.

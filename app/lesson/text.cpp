@@ -85,6 +85,8 @@ class Inline {
     flush();
     if (bold_) fail(bold_at_, "** is not closed");
     if (italic_) fail(italic_at_, "* is not closed; write \\* for an asterisk");
+    if (!conditions_.empty())
+      fail(if_at_.back(), "{{if ...}} is not closed by {{end}} in the same paragraph");
     return std::move(runs_);
   }
 
@@ -156,11 +158,35 @@ class Inline {
     const std::size_t end = text_.find("}}", start);
     if (end == std::string_view::npos) fail(start, "{{ is not closed by }}");
     const std::string_view inside = text_.substr(start + 2, end - start - 2);
+    at_ = end + 2;
+    if (condition(trimmed(inside), start)) return;
     Run run = style();
     run.code = code;
     run.slot = read_slot(inside, in_.line_at(start));
     runs_.push_back(std::move(run));
-    at_ = end + 2;
+  }
+
+  /// Takes {{if EXPRESSION}}, {{else}} and {{end}}; false where the text is none of these.
+  bool condition(std::string_view inside, std::size_t start) {
+    if (inside == "if" || inside.starts_with("if ")) {
+      const Slot slot = read_slot(trimmed(inside.substr(2)), in_.line_at(start));
+      if (slot.format != (slot.expression.is_text() ? Format::text : Format::number))
+        fail(start, "{{if ...}}: a condition has no format");
+      conditions_.push_back({slot.expression, true});
+      if_at_.push_back(start);
+      return true;
+    }
+    if (inside != "else" && inside != "end") return false;
+    if (conditions_.empty())
+      fail(start, fmt::format("{{{{{}}}}} has no {{{{if ...}}}} before it", inside));
+    if (inside == "end") {
+      conditions_.pop_back();
+      if_at_.pop_back();
+      return true;
+    }
+    if (!conditions_.back().met) fail(start, "{{if ...}} has a second {{else}}");
+    conditions_.back().met = false;
+    return true;
   }
 
   void link() {
@@ -196,6 +222,7 @@ class Inline {
     Run run;
     run.bold = bold_;
     run.italic = italic_;
+    run.conditions = conditions_;
     return run;
   }
 
@@ -214,6 +241,8 @@ class Inline {
   std::string now_;
   bool bold_ = false, italic_ = false;
   std::size_t bold_at_ = 0, italic_at_ = 0;
+  std::vector<Condition> conditions_;
+  std::vector<std::size_t> if_at_;  // where they begin
   std::vector<Run> runs_;
 };
 
@@ -282,6 +311,13 @@ RichText read_text(const std::vector<Line>& lines) {
   for (const Paragraph& paragraph : paragraphs)
     result.push_back({paragraph.kind, paragraph.number, Inline(paragraph).read()});
   return result;
+}
+
+RichText without_conditions(RichText text) {
+  for (Block& block : text)
+    std::erase_if(block.runs, [](const Run& run) { return !run.conditions.empty(); });
+  std::erase_if(text, [](const Block& block) { return block.runs.empty(); });
+  return text;
 }
 
 std::string plain_text(const RichText& text) {

@@ -26,15 +26,22 @@ struct Slot {
   int line = 0;  // of the file, from 1
 };
 
+/// When a piece of text is shown: where `when` is met, or where it is not.
+struct Condition {
+  Expression when;
+  bool met = true;
+};
+
 /// A piece of text in one style.
 struct Run {
   std::string text;
   bool bold = false;
   bool italic = false;
-  bool code = false;         // monospaced
-  std::string link;          // http:// or https://; empty: none
-  std::optional<Slot> slot;  // computes `text`; empty in finished text
-  bool computed = false;     // in finished text: it was a slot
+  bool code = false;                       // monospaced
+  std::string link;                        // http:// or https://; empty: none
+  std::optional<Slot> slot;                // computes `text`; empty in finished text
+  bool computed = false;                   // in finished text: it was a slot
+  std::vector<Condition> conditions = {};  // all must hold; empty in finished text
 };
 
 enum class BlockKind { paragraph, bullet, numbered };
@@ -62,12 +69,16 @@ struct Line {
 };
 
 /// Reads paragraphs, "- " and "1. " lists (an item may continue in further lines), **bold**,
-/// *emphasis*, `code`, [words](http://...), {{EXPRESSION | FORMAT}}; a backslash makes the next
-/// character an ordinary one. Throws TextError.
+/// *emphasis*, `code`, [words](http://...), {{EXPRESSION | FORMAT}}, and {{if EXPRESSION}} ...
+/// {{else}} ... {{end}} within a paragraph; a backslash makes the next character an ordinary one.
+/// Throws TextError.
 RichText read_text(const std::vector<Line>& lines);
 
 /// "EXPRESSION | FORMAT". Throws TextError.
 Slot read_slot(std::string_view text, int line);
+
+/// Only what has no condition; for a text whose conditions cannot be known.
+RichText without_conditions(RichText text);
 
 /// The words alone; a slot reads "…".
 std::string plain_text(const RichText& text);

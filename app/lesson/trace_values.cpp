@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "app/lesson/answer.h"
+#include "app/plot/printable.h"
 
 namespace kvloupe::lesson {
 
@@ -94,7 +95,7 @@ ValueGroup trace_values() {
        .compute = [](const LessonState& s, Arguments a, Progress&) -> Value {
          const auto& text = s.trace->tokens().text;
          const int at = index(a[0], static_cast<int>(text.size()));
-         return at < 0 ? std::string() : text[static_cast<std::size_t>(at)];
+         return at < 0 ? std::string() : figure::printable(text[static_cast<std::size_t>(at)]);
        }});
   add({.name = "segment_first",
        .arguments = {{Argument::segment, "segment"}},
@@ -111,6 +112,13 @@ ValueGroup trace_values() {
        .compute = [](const LessonState& s, Arguments a, Progress&) -> Value {
          const int last = segment_of(s.trace->tokens(), word(a[0])).second;
          return last < 0 ? kNone : last;
+       }});
+  add({.name = "needle_token",
+       .meaning = "the token in which the number hidden in the needle begins",
+       .needs = "a segment needle with a number",
+       .compute = [](const LessonState& s, Arguments, Progress&) -> Value {
+         const int token = needle_token(s.trace->tokens());
+         return token < 0 ? kNone : token;
        }});
   add({.name = "needle_number",
        .meaning = "the number hidden in the needle",

@@ -1,7 +1,9 @@
 #include "app/lesson/web_page.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <stdexcept>
 #include <utility>
 
 #include "analysis/error.h"
@@ -16,13 +18,20 @@ namespace html = figure::html;
 
 namespace {
 
-constexpr int kMostSteps = 32;              // of a slider
-constexpr double kAlonePixels = 2.0;        // a point of a figure that stands alone on its page
-constexpr double kPairPixels = 2.15;        // of one of two
-constexpr double kNarrow = 340.0;           // points: a figure that is drawn for a column
-constexpr double kHalf = 520.0;             // pixels: half a row
-constexpr double kWidest = 1072.0;          // pixels
-constexpr double kMapPixelsPerPoint = 2.0;  // several maps have to share the file
+constexpr double kAlonePixels = 2.0;  // a point of a figure that stands alone on its page
+constexpr double kPairPixels = 2.15;  // of one of two
+constexpr double kNarrow = 340.0;     // points: a figure that is drawn for a column
+constexpr double kHalf = 520.0;       // pixels: half a row
+constexpr double kWidest = 1072.0;    // pixels
+
+/// How much of its pictures a page shows: less on the page of a large model or a long trace, whose
+/// pictures as they are would exceed a page's size.
+struct Detail {
+  int most_steps;           // of a slider
+  double pixels_per_point;  // of maps, several of which share the file
+};
+constexpr std::array kDetails{Detail{32, 2.0}, Detail{16, 1.5}, Detail{8, 1.0}, Detail{4, 0.75},
+                              Detail{2, 0.5}};
 
 std::vector<html::TextBlock> blocks_of(const RichText& text) {
   std::vector<html::TextBlock> blocks;
@@ -41,8 +50,8 @@ std::vector<html::TextBlock> blocks_of(const RichText& text) {
 class Maker {
  public:
   Maker(const Lesson& lesson, const LessonTraces& traces, const figure::TextMetrics& fonts,
-        Progress& progress)
-      : lesson_(lesson), traces_(traces), fonts_(fonts), progress_(progress) {}
+        Detail detail, Progress& progress)
+      : lesson_(lesson), traces_(traces), fonts_(fonts), detail_(detail), progress_(progress) {}
 
   WebPage make() {
     page_.title = lesson_.title;
@@ -112,7 +121,7 @@ class Maker {
                1;
     }
     wanted = std::clamp(wanted, 0, count - 1);
-    section.slider_steps = slider_steps(count, wanted, kMostSteps);
+    section.slider_steps = slider_steps(count, wanted, detail_.most_steps);
     const auto at = std::find(section.slider_steps.begin(), section.slider_steps.end(), wanted);
     section.slider_at = static_cast<std::size_t>(at - section.slider_steps.begin());
   }
@@ -120,7 +129,7 @@ class Maker {
   /// With a picture for each of the slider's steps where it depends on the step.
   html::PageFigure drawn(const PageFigure& figure, const html::Section& section) {
     figure::FileOptions options = figure.options;
-    options.pixels_per_point = kMapPixelsPerPoint;
+    options.pixels_per_point = detail_.pixels_per_point;
     const auto of_step = [&](const PageFigure& one) {
       const figure::MadeFigure made = make_figure(one, traces_, progress_);
       return html::page_figure(*one.info, made, options, fonts_);
@@ -146,6 +155,7 @@ class Maker {
   const Lesson& lesson_;
   const LessonTraces& traces_;
   const figure::TextMetrics& fonts_;
+  Detail detail_;
   Progress& progress_;
   html::Page page_;
   std::vector<std::string> problems_;
@@ -173,7 +183,14 @@ std::vector<int> slider_steps(int count, int wanted, int most) {
 
 WebPage make_web_page(const Lesson& lesson, const LessonTraces& traces,
                       const figure::TextMetrics& fonts, Progress& progress) {
-  return Maker(lesson, traces, fonts, progress).make();
+  for (const Detail& detail : kDetails) {
+    try {
+      return Maker(lesson, traces, fonts, detail, progress).make();
+    } catch (const html::PageTooLarge&) {
+      if (&detail == &kDetails.back()) throw;
+    }
+  }
+  throw std::logic_error("no detail of a web page");
 }
 
 }  // namespace kvloupe::lesson

@@ -34,6 +34,7 @@ bool same_view(WorkspaceState a, const WorkspaceState& b) {
 
 /// A text whose numbers cannot be had.
 lesson::RichText without_numbers(lesson::RichText text) {
+  text = lesson::without_conditions(std::move(text));
   for (lesson::Block& block : text) {
     for (lesson::Run& run : block.runs) {
       if (run.slot) run.text = "–";

@@ -121,6 +121,7 @@ TEST_F(LessonValues, OfTheTraceAreItsSizes) {
   EXPECT_TRUE(std::isnan(number("segment_first(\"needle\")")));
   EXPECT_EQ(text("model"), traces.trace->model().name);
   EXPECT_EQ(text("needle_number"), "");
+  EXPECT_TRUE(std::isnan(number("needle_token")));
 }
 
 TEST_F(LessonValues, OfTheSinksAreThoseOfPlainLoops) {
@@ -377,6 +378,11 @@ TEST_F(LessonValues, OfTheModelsWordsAreItsPredictions) {
   EXPECT_GT(number("closed_mean_loss(0)"), 0.0);
   EXPECT_NE(number("closed_mean_loss(0)"), number("mean_loss"));
   EXPECT_TRUE(std::isnan(number("closed_mean_loss(1)")));
+  EXPECT_EQ(number("closed_runs"), static_cast<double>(traces.closed.size()));
+  EXPECT_EQ(text("closed_policy(0)"), traces.closed[0]->run().policy);
+  EXPECT_EQ(number("closed_entries(0)"), traces.closed[0]->run().budget);
+  EXPECT_EQ(text("closed_policy(7)"), "");
+  EXPECT_TRUE(std::isnan(number("closed_entries(7)")));
 }
 
 TEST(Answer, IsTheModelsOwnWhetherItsWordsWereTakenOrNot) {
@@ -389,6 +395,10 @@ TEST(Answer, IsTheModelsOwnWhetherItsWordsWereTakenOrNot) {
   EXPECT_EQ(segment_of(tokens, "needle"), (std::pair{4, 9}));
   EXPECT_EQ(segment_of(tokens, "beyond"), (std::pair{-1, -1}));
   EXPECT_EQ(needle_number(tokens), "47");
+  EXPECT_EQ(needle_token(tokens), 7) << "the 4 of 47";
+  TokenTable plain = tokens;
+  plain.segment.assign(plain.segment.size(), 0);
+  EXPECT_EQ(needle_token(plain), -1);
   // Its own words: the token that follows is the one it held most probable.
   Trace::Predictions predicted;
   predicted.k = 2;

@@ -44,4 +44,24 @@ void write_token_texts(const std::filesystem::path& trace, const std::vector<std
               "cannot write token texts");
 }
 
+void mark_segment(const std::filesystem::path& trace, const std::string& name, int first,
+                  int last) {
+  const hdf5::Lock lock;
+  const hdf5::Handle file(H5Fopen(trace.c_str(), H5F_ACC_RDWR, H5P_DEFAULT), H5Fclose,
+                          "cannot open " + trace.string());
+  const hdf5::Handle data(H5Dopen2(file, "/tokens/segment", H5P_DEFAULT), H5Dclose, "no segments");
+  const hdf5::Handle space(H5Dget_space(data), H5Sclose, "no segments");
+  std::vector<std::string> names = hdf5::read_texts(data, "names", 255);
+  std::vector<std::uint8_t> segments(static_cast<std::size_t>(H5Sget_simple_extent_npoints(space)));
+  hdf5::check(H5Dread(data, H5T_NATIVE_UINT8, H5S_ALL, H5S_ALL, H5P_DEFAULT, segments.data()),
+              "cannot read segments");
+  for (int token = first; token <= last; ++token)
+    segments.at(static_cast<std::size_t>(token)) = static_cast<std::uint8_t>(names.size());
+  names.push_back(name);
+  hdf5::check(H5Adelete(data, "names"), "no names of segments");
+  hdf5::write_attribute(data, "names", names);
+  hdf5::check(H5Dwrite(data, H5T_NATIVE_UINT8, H5S_ALL, H5S_ALL, H5P_DEFAULT, segments.data()),
+              "cannot write segments");
+}
+
 }  // namespace kvloupe::test

@@ -17,4 +17,7 @@ void repeat_layer(const std::filesystem::path& trace, int layers);
 /// Gives the tokens of a finished trace these texts, over and over.
 void write_token_texts(const std::filesystem::path& trace, const std::vector<std::string>& texts);
 
+/// Makes tokens `first` to `last` of a finished trace with segments a segment of this name.
+void mark_segment(const std::filesystem::path& trace, const std::string& name, int first, int last);
+
 }  // namespace kvloupe::test
