@@ -26,7 +26,7 @@ const std::vector<Preset>& presets() {
        "the press takes its table from the authors, or the means over 50 long texts",
        "0.5.5, means over the context"},
       {"EntropyGatedChunkKVPress(SnapKVPress)", snap + "+chunks(10,few=4)",
-       "the press was not compared; what snapkv protects stays beside the chunks", ""},
+       "what snapkv protects stays beside the chunks", "0.5.5, over KeyDiffPress"},
       {"ExpectedAttentionPress", "expected", ""},
       {"KeyDiffPress", "keydiff", ""},
       {"KnormPress", "keynorm", ""},

@@ -100,6 +100,9 @@ def pairs() -> list[Pair]:
         Pair("CompactorPress, attention only",
              lambda n, s: k.CompactorPress(ratio(n, s), chunk_size=64, blending=0.0),
              lambda n, s: "compactor(0,chunk=64,scaled=0,padded=1)", least=13),
+        Pair("EntropyGatedChunkKVPress(KeyDiffPress)",
+             lambda n, s: k.EntropyGatedChunkKVPress(k.KeyDiffPress(ratio(n, s))),
+             lambda n, s: "keydiff+chunks(10,few=4)", least=5),
         Pair("CURPress", lambda n, s: k.CURPress(ratio(n, s)), lambda n, s: "cur", least=5),
         Pair("CapPress", lambda n, s: k.CapPress(ratio(n, s)), lambda n, s: "capkv", least=5),
     ]
@@ -200,7 +203,8 @@ class Decision:
 
 def press_sets(pair: Pair, case: Case, kept: int) -> Decision:
     press = pair.press(kept, len(case.ids))
-    scorer = getattr(press, "press", press) if "AdaKV" in pair.name or "Merging" in pair.name else press
+    wraps = any(outer in pair.name for outer in ("AdaKV", "Merging", "EntropyGated"))
+    scorer = getattr(press, "press", press) if wraps else press
     scores = noted_scores(scorer) if hasattr(scorer, "score") else []
     first = noted_scores(scorer.press) if "CriticalKV" in pair.name else []
     before = case.model.config._attn_implementation
