@@ -8,6 +8,7 @@
 
 #include "analysis/error.h"
 #include "analysis/measure/measure_catalog.h"
+#include "analysis/policy/published.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/plot/limits.h"
@@ -325,7 +326,7 @@ FigureInfo budget_curve_figure() {
   ChoiceInfo measure{"measure", "Measure", "The measure to draw", {}};
   for (const CurveMeasure& one : measures) measure.values.emplace_back(one.choice);
   info.choices = {measure,
-                  policies_choice("A,B,h2o,tova"),
+                  policies_choice(published_list({"A", "B", "h2o", "tova"})),
                   budgets_choice("2.5%,5%,10%,20%,40%,80%"),
                   number_choice("limit", "Limit",
                                 "Largest allowed value of the measure (for a volume: the smallest)",
