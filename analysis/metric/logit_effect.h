@@ -7,7 +7,7 @@
 
 namespace kvloupe {
 
-/// How a change of a layer's attention output changes the next token's logits, to first order.
+/// How a change of the output head's input changes the next token's logits.
 struct LogitEffect {
   struct Change {
     std::int32_t token = 0;  // of the vocabulary
@@ -19,8 +19,8 @@ struct LogitEffect {
   double norm = 0.0;         // ‖Δlogits − mean‖₂ / √vocab
 };
 
-/// Δlogits ≈ W_H·Δ (CAOTE eq. 42: one layer, later layers and norms ignored). `lm_head` [vocab,D],
-/// `change` [D]: o'W_O − oW_O summed over the layer's query heads. At most `count` of each sign.
+/// Δlogits = W_H·Δ (CAOTE eq. 42). `lm_head` [vocab,D], `change` [D]: of the head's input, after
+/// the last norm (LogitPath::head_input_change). At most `count` of each sign.
 LogitEffect logit_effect(const Matrix& lm_head, const Eigen::VectorXd& change, int count);
 
 }  // namespace kvloupe

@@ -57,7 +57,7 @@ PolicyEntry h2o() {
        .default_value = std::string("none"),
        .words = {"none", "visible"},
        .meaning = "visible: divide by the number of queries that could see the entry"}};
-  entry.variants = {{"KeyDiff A.1, CAOTE eq. 28: the sum", "h2o"},
+  entry.variants = {{"plain (KeyDiff A.1, CAOTE eq. 28): the sum", "h2o"},
                     {"the original: half the budget recent", "h2o+recent(50%)"},
                     {"kvpress: mean over the queries that could see it", "h2o(normalise=visible)"}};
   entry.cost = [](const SpecPart&) {

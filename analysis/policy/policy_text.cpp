@@ -8,6 +8,7 @@
 #include "analysis/policy/comparison_terms.h"
 #include "analysis/policy/outside_parts.h"
 #include "analysis/policy/presets.h"
+#include "analysis/policy/published.h"
 
 namespace kvloupe {
 
@@ -98,6 +99,17 @@ window, in captions of figures that compare, and in the last columns of sweeps a
   (KVCache-Factory), takes as many times the bytes for the same N as query heads share a key-value head.
 )";
 
+constexpr const char* kPublished = R"(
+## As their authors ran them
+
+Some methods are more than the score that has their name: H2O keeps half of its budget for recent tokens. Figures,
+layouts and the window's lists begin with the policies of this table. The score alone is called plain; type its name,
+or take it from the same lists.
+
+| method | policy | plain | what it is |
+| --- | --- | --- | --- |
+)";
+
 constexpr const char* kPresets = R"(
 ## As kvpress does it
 
@@ -173,6 +185,12 @@ std::string policies_markdown() {
                                            : fmt::format("Modifiers: {}", kind));
     }
     text += section(entry);
+  }
+  text += kPublished;
+  for (const PublishedPolicy& policy : published_policies()) {
+    text +=
+        fmt::format("| {} | `{}` | {} | {} |\n", policy.method, policy.spec,
+                    policy.plain.empty() ? "" : "`" + policy.plain + "`", table_cell(policy.why));
   }
   text += kPresets;
   for (const Preset& preset : presets()) {

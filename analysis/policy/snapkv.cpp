@@ -108,7 +108,7 @@ PolicyEntry snapkv() {
        .words = {},
        .meaning = "1: smooth each query head, then average over the group"}};
   entry.variants = {
-      {"KeyDiff A.1: mean, kernel 7", "snapkv"},
+      {"plain (KeyDiff A.1): mean, kernel 7", "snapkv"},
       {"CriticalKV algorithm 2: maximum", "snapkv(pool=max)"},
       {"its authors' runs: maximum, without the window", "snapkv(pool=max,range=candidates)"},
       {"its code's defaults: window 64, kernel 5", "snapkv(window=64,kernel=5,range=candidates)"},

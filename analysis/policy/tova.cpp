@@ -76,7 +76,7 @@ PolicyEntry tova() {
        .maximum = 1,
        .words = {},
        .meaning = "1: the last token is always kept"}};
-  entry.variants = {{"KeyDiff B.2: by group", "tova"},
+  entry.variants = {{"plain (KeyDiff B.2): by group", "tova"},
                     {"the original: one set per layer", "tova(aggregate=layer)"},
                     {"kvpress: the same, last token kept", "tova(aggregate=layer,protect_last=1)"}};
   entry.cost = [](const SpecPart&) {

@@ -12,6 +12,7 @@
 #include "analysis/trace/trace_attributes.h"
 #include "analysis/trace/trace_check.h"
 #include "analysis/trace/trace_datasets.h"
+#include "analysis/trace/trace_final_norm.h"
 #include "analysis/trace/trace_layout.h"
 #include "analysis/trace/trace_probe.h"
 #include "analysis/trace/trace_tables.h"
@@ -164,6 +165,7 @@ Trace::Trace(const fs::path& path) {
     impl_->check_layers();
     impl_->check_predictions();
     find_probe(datasets, model(), run());  // refused at once if it is wrong
+    find_final_norm(datasets, model(), run());
   });
 }
 

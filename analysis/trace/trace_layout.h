@@ -34,6 +34,13 @@ inline constexpr const char* kSpelled = "spelled";
 inline constexpr const char* kVocabularyText = "/model/vocabulary/text";
 inline constexpr const char* kVocabularyEnds = "/model/vocabulary/ends";
 
+/// The last norm (trace_final_norm.h): its weights, the attribute that says whether the norm takes
+/// the mean out first, its bias; and what it divides each token's residual stream by.
+inline constexpr const char* kFinalNorm = "/model/final_norm";
+inline constexpr const char* kFinalNormCentred = "centred";
+inline constexpr const char* kFinalNormBias = "/model/final_norm_bias";
+inline constexpr const char* kFinalRms = "/predictions/final_rms";
+
 /// The second pass over the context (probe_info.h): its group, the names of its attributes and
 /// datasets, and those of its states in the group of each layer.
 inline constexpr const char* kProbe = "/probe";

@@ -83,6 +83,8 @@ TraceSize trace_size(const ModelInfo& model, const RunInfo& run, const TraceWrit
     size.other += layers * count(model.num_kv_heads) * count(tokens) * wide;
   }
   size.other += all_tokens * count(model.hidden_size) * wide;  // hidden states
+  size.other += (filled(tokens, layout::kPredictionChunk) + count(model.hidden_size)) * wide +
+                2 * kDataset;  // the last norm
   size.other +=
       filled(tokens, layout::kPredictionChunk) * count(options.top_k) * 2 * wide;  // predictions
   size.other += count(tokens) * (kTokenText + 4 + 1 + 4);  // text, id, segment, loss

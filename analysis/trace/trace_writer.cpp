@@ -64,11 +64,11 @@ struct TraceWriter::Impl {
   RunInfo run;
   TraceWriterOptions options;
   int tokens = 0;  // the most there can be
-  int predicted = 0, hidden_rows = 0;
+  int predicted = 0, hidden_rows = 0, rms_rows = 0;
   int probe_tokens = 0;  // 0: no probe
   bool finished = false;
   Handle file, half;
-  Handle prediction_ids, prediction_logprob, hidden;
+  Handle prediction_ids, prediction_logprob, hidden, final_rms;
   std::vector<Layer> layers;
   std::vector<std::string> notes;
 
@@ -231,6 +231,7 @@ struct TraceWriter::Impl {
     prediction_ids.reset();
     prediction_logprob.reset();
     hidden.reset();
+    final_rms.reset();
   }
 };
 
@@ -379,6 +380,30 @@ void TraceWriter::write_final_hidden(int first, int m, std::span<const float> hi
   });
 }
 
+void TraceWriter::write_final_norm(std::span<const float> weight) {
+  const hsize_t width = size(impl_->model.hidden_size);
+  require(weight.size() == width, "weights of the last norm of the wrong size");
+  impl_->guarded([&] {
+    impl_->write_array(layout::kFinalNorm, H5T_IEEE_F32LE, H5T_NATIVE_FLOAT, {width},
+                       weight.data());
+  });
+}
+
+void TraceWriter::write_final_rms(int first, int m, std::span<const float> rms) {
+  impl_->advance(impl_->rms_rows, first, m);
+  require(rms.size() == size(m), "norms of the last norm of the wrong size");
+  impl_->guarded([&] {
+    if (!impl_->final_rms.valid()) {
+      impl_->create_predictions();
+      const Shape chunk{size(layout::even_chunk(impl_->tokens, layout::kPredictionChunk))};
+      impl_->final_rms = hdf5::create_dataset(impl_->file, layout::kFinalRms, H5T_IEEE_F32LE,
+                                              {size(impl_->tokens)}, chunk, 0);
+    }
+    hdf5::write_slab(impl_->final_rms, H5T_NATIVE_FLOAT, {size(first)}, {size(m)}, rms.data(),
+                     layout::kFinalRms);
+  });
+}
+
 void TraceWriter::write_lm_head(std::span<const float> weight) {
   const Shape shape{size(impl_->model.vocab_size), size(impl_->model.hidden_size)};
   require(!weight.empty() && weight.size() == shape[0] * shape[1], "LM head of the wrong size");
@@ -491,8 +516,10 @@ void TraceWriter::Impl::cut_to(int count) {
   }
   require(predicted == 0 || predicted == count, "predictions are missing");
   require(hidden_rows == 0 || hidden_rows == count, "hidden states are missing");
+  require(rms_rows == 0 || rms_rows == count, "norms of the last norm are missing");
   if (count < tokens) {
     cut(hidden, {n, size(model.hidden_size)}, "hidden states");
+    cut(final_rms, {n}, "norms of the last norm");
     cut(prediction_ids, {n, size(options.top_k)}, "predictions");
     cut(prediction_logprob, {n, size(options.top_k)}, "predictions");
   }

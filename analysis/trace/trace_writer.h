@@ -64,6 +64,10 @@ class TraceWriter {
                          std::span<const float> logprobs);
   /// The input of the output head after each token of the block: [m,D].
   void write_final_hidden(int first, int m, std::span<const float> hidden);
+  /// The last norm's weights [D] as they multiply, for an RMS norm without bias
+  /// (trace_final_norm.h); and what it divides each token of the block by: [m].
+  void write_final_norm(std::span<const float> weight);
+  void write_final_rms(int first, int m, std::span<const float> rms);
   /// [vocab,D], stored as float16.
   void write_lm_head(std::span<const float> weight);
   /// The bytes of each token id [vocab], as in TokenTable::text.

@@ -12,6 +12,7 @@
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/policy/policy_text.h"
 #include "analysis/policy/presets.h"
+#include "analysis/policy/published.h"
 #include "app/cli/commands.h"
 
 namespace kvloupe::cli {
@@ -69,7 +70,17 @@ std::string as_json() {
                      {"differs", preset.differs},
                      {"compared", preset.compared}});
   }
-  return nlohmann::ordered_json({{"policies", std::move(policies)}, {"presets", std::move(named)}})
+  nlohmann::ordered_json published = nlohmann::ordered_json::array();
+  for (const PublishedPolicy& one : published_policies()) {
+    published.push_back({{"part", one.part},
+                         {"method", one.method},
+                         {"policy", one.spec},
+                         {"plain", one.plain},
+                         {"what", one.why}});
+  }
+  return nlohmann::ordered_json({{"policies", std::move(policies)},
+                                 {"published", std::move(published)},
+                                 {"presets", std::move(named)}})
              .dump(2) +
          "\n";
 }
@@ -94,6 +105,10 @@ std::string as_table() {
       text += fmt::format("{:<15}{:<22}{:<30}{}\n", "", parameter.name + by_default,
                           range_text(parameter), parameter.meaning);
     }
+  }
+  text += "\nAs their authors ran them: the policies that figures begin with\n\n";
+  for (const PublishedPolicy& one : published_policies()) {
+    text += fmt::format("{:<14}{}\n{:<14}{}\n", one.method, one.spec, "", one.why);
   }
   text += "\nAs kvpress does it: the name of a press is a policy too\n\n";
   for (const Preset& preset : presets()) {

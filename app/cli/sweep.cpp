@@ -130,7 +130,7 @@ void add_sweep(CLI::App& app, Action& action) {
       "Replay many policies at many budgets and write every measure per layer and head as CSV");
   const auto options = std::make_shared<Options>();
   verb->add_option("TRACE", options->trace, "The trace file")->required();
-  verb->add_option("--policies", options->policies, "Policies, such as h2o,keydiff+recent(10%)")
+  verb->add_option("--policies", options->policies, "Policies, such as h2o+recent(50%),keydiff")
       ->required();
   verb->add_option("--budgets", options->budgets, "Counts or shares of the prompt: 2.5%,5%,128")
       ->required();

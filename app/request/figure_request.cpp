@@ -1,4 +1,5 @@
 #include "app/request/figure_request.h"
+#include "analysis/policy/published.h"
 
 #include <fmt/format.h>
 
@@ -187,7 +188,7 @@ FigureRequest make_request(const FigureInfo& info, const FigureSettings& setting
   if (!settings.policy_b.empty()) {
     b = parse_policy(settings.policy_b);
   } else if (reads.policy_b && settings.choose_policy_b) {
-    const PolicySpec h2o = parse_policy("h2o");
+    const PolicySpec h2o = parse_policy(published_spec("h2o"));
     b = a == h2o ? parse_policy("keydiff") : h2o;
   }
   const Budget budget = parse_budget(settings.budget);

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "analysis/policy/published.h"
 #include "app/figure/figure.h"
 #include "app/scene/colour_map.h"
 #include "app/session/theme.h"
@@ -50,7 +51,7 @@ struct WorkspaceState {
   std::string trace;  // path; empty: none
   SharedSelection selection;
   std::string policy_a = "keydiff";
-  std::string policy_b = "h2o";
+  std::string policy_b = published_spec("h2o");
   bool policy_b_on = false;
   std::string budget = "25%";
   int block = 0;                           // 0: the capture's own

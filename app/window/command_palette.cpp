@@ -6,6 +6,7 @@
 
 #include "analysis/error.h"
 #include "analysis/policy/policy_catalog.h"
+#include "analysis/policy/published.h"
 #include "analysis/policy/spec.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/session/tile_settings.h"
@@ -48,17 +49,26 @@ void add_layouts(std::vector<PaletteEntry>& out) {
 
 void add_policies(const PanelContext& c, std::vector<PaletteEntry>& out) {
   for (const bool of_b : {false, true}) {
+    const PolicySide side = of_b ? PolicySide::b : PolicySide::a;
+    const std::string begin = of_b ? "Policy B: " : "Policy A: ";
+    for (const PublishedPolicy& published : published_policies()) {
+      SearchItem item;
+      item.title = begin + published.method + ", as its authors ran it";
+      item.group = of_b ? "Policy B, as published" : "Policy A, as published";
+      item.help = published.spec + "\n" + published.why;
+      out.push_back({std::move(item), TakePolicy{side, published.spec}});
+    }
     for (const PolicyEntry& entry : policy_catalog()) {
       if (entry.kind() != PartKind::score) continue;
       bool required = false;  // a text has to be typed
       for (const ParameterInfo& parameter : entry.parameters) required |= parameter.required;
       if (required) continue;
       SearchItem item;
-      item.title = std::string(of_b ? "Policy B: " : "Policy A: ") + entry.name;
+      const bool plain = published_spec(entry.name) != entry.name;
+      item.title = begin + entry.name + (plain ? ", plain" : "");
       item.group = of_b ? "Policy B" : "Policy A";
       item.help = entry.summary + "\n" + entry.formula + "\nSource: " + entry.source;
-      out.push_back(
-          {std::move(item), TakePolicy{of_b ? PolicySide::b : PolicySide::a, entry.name}});
+      out.push_back({std::move(item), TakePolicy{side, entry.name}});
     }
   }
   for (PolicyVariant& variant : variants_of(parse_policy(c.state.policy_a))) {

@@ -10,6 +10,7 @@
 #include "analysis/error.h"
 #include "analysis/policy/outside_parts.h"
 #include "analysis/policy/policy_catalog.h"
+#include "analysis/policy/published.h"
 #include "app/window/marks.h"
 
 namespace kvloupe::window {
@@ -193,6 +194,17 @@ bool PolicyEditor::draw_score(const Fonts& fonts, PolicySpec& policy, std::strin
   const std::string now = policy.score().name;
   bool changed = false;
   if (ImGui::BeginCombo("##score", now.c_str(), ImGuiComboFlags_HeightLarge)) {
+    ImGui::TextDisabled("as their authors ran them");
+    for (const PublishedPolicy& published : published_policies()) {
+      const PolicySpec wanted = parse_policy(published.spec);
+      if (ImGui::Selectable(published.method.c_str(), wanted == policy) && !(wanted == policy)) {
+        policy = wanted;
+        changed = apply(policy, spec);
+      }
+      help_tooltip(fonts, published.spec + "\n" + published.why);
+    }
+    ImGui::Separator();
+    ImGui::TextDisabled("plain scores");
     for (const PolicyEntry& entry : policy_catalog()) {
       if (entry.kind() != PartKind::score) continue;
       if (ImGui::Selectable(entry.name.c_str(), entry.name == now) && entry.name != now) {

@@ -157,7 +157,7 @@ void add_eval(CLI::App& app, Action& action) {
       ->required()
       ->transform(CLI::Transformer(tasks))
       ->option_text("needle|perplexity");
-  verb->add_option("--policies", options->policies, "Policies, such as h2o,keydiff+recent(10%)")
+  verb->add_option("--policies", options->policies, "Policies, such as h2o+recent(50%),keydiff")
       ->required();
   verb->add_option("--budgets", options->budgets, "Counts or shares of the prompt: 10%,25%,128")
       ->required();

@@ -76,6 +76,8 @@ class Transformer {
   at::Tensor output_weight(int layer) const;
   /// The weights of the norm before a layer's attention, [D].
   at::Tensor input_norm_weight(int layer) const;
+  /// The weights of the last norm, [D].
+  const at::Tensor& last_norm_weight() const { return last_norm_; }
   /// The factor of the logits before the softmax: 1/√d.
   double attention_scale() const;
 

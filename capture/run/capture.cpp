@@ -101,12 +101,21 @@ class Run {
     const at::Tensor normed = model_.last_norm(hidden)[0].to(at::kCPU, at::kFloat).contiguous();
     writer_.write_final_hidden(
         first, end - first, {normed.data_ptr<float>(), static_cast<std::size_t>(normed.numel())});
+    writer_.write_final_rms(first, end - first, final_rms(hidden));
     loss_.insert(loss_.end(), predictions.loss.begin(), predictions.loss.end());
     blocks_.push_back({first, end});
     observer_.on_tokens(end, prompt_length_, most_tokens_);
     const std::size_t best = predictions.ids.size() - static_cast<std::size_t>(k);
     choice_loss_ = -predictions.logprobs[best];
     return predictions.ids[best];
+  }
+
+  /// What the last norm divides each token's residual stream by: √(mean(x²) + ε) of hidden [1,m,D].
+  std::vector<float> final_rms(const at::Tensor& hidden) const {
+    const at::Tensor x = hidden[0].to(at::kFloat);
+    const at::Tensor rms = (x.square().mean(-1) + model_.config().rms_norm_eps).sqrt();
+    const at::Tensor own = rms.to(at::kCPU).contiguous();
+    return {own.data_ptr<float>(), own.data_ptr<float>() + own.numel()};
   }
 
   /// Appends the model's own choice, whose loss was not known before.
@@ -292,6 +301,9 @@ CaptureSummary run_capture(const CaptureRequest& request, Progress& progress,
   progress.check();
 
   if (plan.contents.lm_head) write_lm_head(model, writer);
+  const at::Tensor last_norm = model.last_norm_weight().to(at::kCPU, at::kFloat).contiguous();
+  writer.write_final_norm(
+      {last_norm.data_ptr<float>(), static_cast<std::size_t>(last_norm.numel())});
   if (input.tokenizer) write_vocabulary(*input.tokenizer, info, writer);
   BlockRunner::Options running;
   running.most_tokens = run.tokens();

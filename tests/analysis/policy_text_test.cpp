@@ -4,10 +4,33 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <set>
 #include <sstream>
+
+#include "analysis/policy/published.h"
 
 namespace kvloupe {
 namespace {
+
+TEST(PublishedPolicies, AreCanonicalAndDifferFromWhatIsCalledPlain) {
+  std::set<std::string> methods;
+  for (const PublishedPolicy& policy : published_policies()) {
+    ASSERT_NE(find_policy(policy.part), nullptr) << policy.part;
+    EXPECT_TRUE(methods.insert(policy.method).second) << policy.method;
+    EXPECT_EQ(parse_policy(policy.spec).text(), policy.spec);
+    EXPECT_TRUE(parse_policy(policy.spec).find(policy.part) != nullptr ||
+                parse_policy(policy.spec).score().name == policy.part)
+        << policy.spec;
+    EXPECT_FALSE(policy.why.empty());
+    if (!policy.plain.empty()) {
+      EXPECT_NE(parse_policy(policy.plain), parse_policy(policy.spec)) << policy.method;
+    }
+  }
+  EXPECT_EQ(published_spec("h2o"), "h2o+recent(50%)");
+  EXPECT_EQ(published_spec("random"), "random") << "stands for itself";
+  EXPECT_EQ(published_list({"A", "h2o+caote", "keydiff(anchor=pairwise)"}),
+            "A,h2o+recent(50%)+caote,keydiff(anchor=pairwise)");
+}
 
 TEST(PolicyText, TheDocumentIsWhatTheCatalogueSays) {
   std::ifstream file(KVLOUPE_SOURCE_DIR "/docs/policies.md");

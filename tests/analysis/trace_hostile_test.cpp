@@ -12,6 +12,7 @@
 #include <random>
 
 #include "analysis/error.h"
+#include "analysis/trace/trace_final_norm.h"
 #include "analysis/trace/trace_probe.h"
 #include "analysis/trace/trace_writer.h"
 #include "tests/support/probe_trace.h"
@@ -184,6 +185,15 @@ TEST_F(HostileTrace, DatasetsThatDisagree) {
         H5Gclose(H5Gcreate2(e.file(), "/model/lm_head", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
       }),
       HasSubstr("/model/lm_head"));
+}
+
+TEST_F(HostileTrace, ALastNormThatDisagrees) {
+  EXPECT_EQ(after([](Edit& e) { e.remove("/predictions/final_rms"); }), "opened");
+  for (const char* path : {"/model/final_norm", "/predictions/final_rms"}) {
+    EXPECT_THAT(after([&](Edit& e) { e.replace(path, H5T_NATIVE_FLOAT, {23}); }),
+                HasSubstr(std::string(path) + " has the shape [23]"));
+    EXPECT_THAT(after([&](Edit& e) { e.replace(path, H5T_NATIVE_INT, {24}); }), HasSubstr("int32"));
+  }
 }
 
 TEST_F(HostileTrace, HugeClaimsAreRefusedBeforeAnyAllocation) {
@@ -493,6 +503,12 @@ void read_everything(const Path& path) {
     for (int head = 0; head < trace.model().num_kv_heads; ++head) probe.key(layer, head);
     probe.input_norm(layer);
   }
+  const TraceFinalNorm norm(trace);
+  if (norm.known()) {
+    norm.rms(0);
+    norm.normed(trace.length() - 1);
+  }
+  if (norm.has_head()) norm.head_row(0);
   trace.predictions();
   trace.lm_head();
   trace.vocabulary();

@@ -14,12 +14,14 @@
 #include "analysis/evaluation/evaluation.h"
 #include "analysis/replay/drift.h"
 #include "analysis/replay/replay.h"
+#include "analysis/trace/trace_final_norm.h"
 #include "app/cli/commands.h"
 #include "app/export/figure_file.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/request/figure_service.h"
 #include "app/scene/text_dump.h"
 #include "tests/figure/csv_rows.h"
+#include "tests/naive/naive_logits.h"
 #include "tests/naive/naive_measures.h"
 #include "tests/naive/naive_replay.h"
 #include "tests/support/synthetic_evaluation.h"
@@ -499,12 +501,22 @@ TEST_F(ModelFigures, LogitsShiftAsTheTwinsOutputsDo) {
         }
       }
     }
+    // Through the last norm at the query's own residual stream, and the output head.
+    const TraceFinalNorm norm(*full);
+    naive::LogitOf logit;
+    std::vector<double> residual;
+    for (Eigen::Index c = 0; c < lm_head.cols(); ++c) {
+      logit.weight.push_back(norm.weight()[c]);
+      logit.bias.push_back(0.0);
+      residual.push_back(double{(*full->final_hidden())(query, c)} / norm.weight()[c] *
+                         norm.rms(query));
+    }
     std::vector<double> logits;
     for (Eigen::Index token = 0; token < lm_head.rows(); ++token) {
-      double logit = 0.0;
+      logit.row.assign(change.size(), 0.0);
       for (std::size_t c = 0; c < change.size(); ++c)
-        logit += double{lm_head(token, static_cast<Eigen::Index>(c))} * change[c];
-      logits.push_back(logit);
+        logit.row[c] = double{lm_head(token, static_cast<Eigen::Index>(c))};
+      logits.push_back(logit.change(residual, change));
     }
     std::vector<double> sorted = logits;
     std::sort(sorted.rbegin(), sorted.rend());
@@ -545,6 +557,12 @@ TEST_F(ModelFigures, LogitsShiftAsTheTwinsOutputsDo) {
   test::write_synthetic_trace(folder / "without.h5", without);
   const Trace bare(folder / "without.h5");
   EXPECT_THAT(find_figure("logit-effect").unavailable(bare), HasSubstr("--lm-head"));
+  // A trace of an earlier version does not say what the last norm does.
+  test::SyntheticTraceOptions old = options;
+  old.predictions = false;
+  test::write_synthetic_trace(folder / "old.h5", old);
+  const Trace earlier(folder / "old.h5");
+  EXPECT_THAT(find_figure("logit-effect").unavailable(earlier), HasSubstr("the last norm"));
 }
 
 }  // namespace

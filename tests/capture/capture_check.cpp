@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "analysis/trace/trace_final_norm.h"
+
 namespace kvloupe::test {
 
 namespace {
@@ -59,6 +61,15 @@ void expect_like_naive(const Trace& trace, const NaiveModel::Result& naive, doub
       EXPECT_LT(distance(trace.value(layer, head), states.value[h]), tolerance)
           << "value, layer " << layer;
     }
+  }
+  const TraceFinalNorm last_norm(trace);
+  ASSERT_TRUE(last_norm.known());
+  EXPECT_FALSE(last_norm.centred());
+  for (std::size_t t = 0; t < ids.size(); ++t) {
+    double square = 0.0;
+    for (const double x : naive.hidden.back()[t]) square += x * x / model.hidden_size;
+    const double rms = std::sqrt(square);  // epsilon is far below the tolerance
+    EXPECT_NEAR(last_norm.rms(static_cast<int>(t)) / rms, 1.0, tolerance) << "token " << t;
   }
   const auto predictions = trace.predictions();
   ASSERT_TRUE(predictions);

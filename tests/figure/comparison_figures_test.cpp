@@ -1,5 +1,6 @@
 // The numbers of the figures that compare, read from their CSV, beside plain counts over replays.
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,6 +13,7 @@
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/request/figure_service.h"
+#include "app/scene/light.h"
 #include "tests/figure/csv_rows.h"
 #include "tests/support/record_values.h"
 #include "tests/support/synthetic_trace.h"
@@ -115,6 +117,67 @@ TEST_F(ComparisonFigures, DifferencesAreCountedTokenByToken) {
       seen.insert(row.at("kept"));
     }
     EXPECT_EQ(seen.size(), 4U) << show;
+  }
+}
+
+/// More tokens than pixels: the light of the map is that of the tokens' fates by their shares, and
+/// the legend says these shares.
+TEST_F(ComparisonFigures, AMapOfManyTokensShowsTheSharesOfTheTokens) {
+  test::SyntheticTraceOptions options;
+  options.prompt_length = 1200;
+  options.generated = 0;
+  options.block = 400;
+  test::write_synthetic_trace(folder / "long.h5", options);
+  trace = std::make_shared<const Trace>(folder / "long.h5");
+  request::FigureSettings settings;
+  settings.budget = "25%";
+  settings.policy_b = "h2o";
+  const MadeFigure made = make("policy-diff", settings);
+  std::map<std::string, double> share;
+  const std::vector<Row> rows = test::csv_rows(*made.figure);
+  for (const Row& row : rows) share[row.at("kept")] += 1.0 / static_cast<double>(rows.size());
+  ASSERT_EQ(rows.size(), 4U * 1200U);
+  ASSERT_GT(share["a_only"], 0.1);
+  ASSERT_GT(share["b_only"], 0.1);
+  const TextMetrics fonts;
+  for (const Theme theme : kThemes) {
+    for (const double width : {120.0, 241.0}) {
+      DrawRequest request;
+      request.style = make_style(fonts, theme);
+      request.width = width;
+      request.height = 160.0;
+      request.pixels_per_point = 96.0 / 72.0;
+      const Scene scene = made.figure->draw(request);
+      const auto image = std::find_if(scene.items.begin(), scene.items.end(), [](const Item& item) {
+        return std::holds_alternative<Image>(item);
+      });
+      ASSERT_NE(image, scene.items.end());
+      const Pixels& pixels = *std::get<Image>(*image).pixels;
+      ASSERT_LT(pixels.width, 320);
+      const Palette& p = request.style.colours;
+      std::array<double, 3> found{}, expected{};
+      for (std::size_t i = 0; i < pixels.rgba.size(); i += 4) {
+        const Light light = light_of({pixels.rgba[i], pixels.rgba[i + 1], pixels.rgba[i + 2], 255});
+        for (std::size_t c = 0; c < 3; ++c)
+          found[c] += light[c] / static_cast<double>(pixels.rgba.size() / 4);
+      }
+      for (const auto& [name, colour] : {std::pair{"a_only", p.retained},
+                                         {"b_only", p.evicted},
+                                         {"both", p.both},
+                                         {"neither", p.neither}}) {
+        for (std::size_t c = 0; c < 3; ++c) expected[c] += share[name] * light_of(colour)[c];
+      }
+      for (std::size_t c = 0; c < 3; ++c)
+        EXPECT_NEAR(found[c], expected[c], 0.003) << theme_name(theme) << " " << width;
+      std::string texts;
+      for (const Item& item : scene.items) {
+        if (const Text* text = std::get_if<Text>(&item)) texts += text->text + "|";
+      }
+      if (width > 200.0) {
+        EXPECT_THAT(texts, HasSubstr(fmt::format("A only {:.0f} %", 100.0 * share["a_only"])));
+        EXPECT_THAT(texts, HasSubstr(fmt::format("neither {:.0f} %", 100.0 * share["neither"])));
+      }
+    }
   }
 }
 

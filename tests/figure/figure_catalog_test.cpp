@@ -19,6 +19,7 @@
 
 #include "analysis/error.h"
 #include "analysis/evaluation/evaluation.h"
+#include "analysis/policy/published.h"
 #include "app/export/figure_file.h"
 #include "app/request/figure_service.h"
 #include "app/scene/text_dump.h"
@@ -444,6 +445,28 @@ INSTANTIATE_TEST_SUITE_P(All, FigureCatalogTest, ::testing::ValuesIn(names()),
                            std::replace(name.begin(), name.end(), '-', '_');
                            return name;
                          });
+
+TEST(FigureCatalog, DefaultListsAreOfPoliciesAsTheirAuthorsRanThem) {
+  const PolicySpec keydiff = parse_policy("keydiff");
+  int lists = 0;
+  for (const FigureInfo& info : figure_catalog()) {
+    for (const ChoiceInfo& choice : info.choices) {
+      if (choice.kind != ChoiceKind::policies) continue;
+      ++lists;
+      for (const PolicySpec& spec : parse_policies(choice.values.front(), keydiff, nullptr)) {
+        for (const PublishedPolicy& policy : published_policies()) {
+          EXPECT_NE(spec.text(), policy.plain) << info.name << ": plain " << policy.method;
+        }
+      }
+    }
+  }
+  EXPECT_GT(lists, 10);
+  // A comparison without a policy B takes H2O with its recent half, too.
+  const FigureInfo& diff = find_figure("policy-diff");
+  const request::FigureRequest made = request::make_request(diff, {}, {});
+  ASSERT_TRUE(made.policy_b);
+  EXPECT_EQ(made.policy_b->text(), "h2o+recent(50%)");
+}
 
 TEST(FigureCatalog, AWrongNameGetsTheNearest) {
   try {

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "analysis/replay/replay.h"
+#include "analysis/trace/trace_final_norm.h"
 #include "analysis/trace/trace_probe.h"
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/fuzz/text_heap.h"
@@ -33,6 +34,12 @@ KVLOUPE_FUZZ_TARGET(trace) {
     for (int head = 0; head < trace.model().num_kv_heads; ++head) probe.key(layer, head);
     probe.input_norm(layer);
   }
+  const TraceFinalNorm norm(trace);
+  if (norm.known()) {
+    norm.rms(0);
+    norm.normed(trace.length() - 1);
+  }
+  if (norm.has_head()) norm.head_row(0);
   trace.predictions();
   trace.lm_head();
   trace.vocabulary();

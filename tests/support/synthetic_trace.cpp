@@ -211,6 +211,26 @@ void write_synthetic_closed_loop(const std::filesystem::path& target,
 }
 
 namespace {
+/// A last norm of made-up residual streams, whose sizes differ from token to token.
+void write_last_norm(const SyntheticTraceOptions& options, const std::vector<Block>& blocks,
+                     TraceWriter& writer) {
+  Random random(options.seed + 1000);  // one of its own: other numbers do not depend on it
+  const Matrix weight = (normal(random, 1, options.hidden_size, 0.3F).array() + 1.0F).matrix();
+  writer.write_final_norm({weight.data(), static_cast<std::size_t>(weight.size())});
+  for (const Block& block : blocks) {
+    Matrix hidden = normal(random, block.size(), options.hidden_size);
+    std::vector<float> rms;
+    for (Eigen::Index i = 0; i < hidden.rows(); ++i) {
+      hidden.row(i) *= static_cast<float>(2 + (block.first + i) % 7);
+      rms.push_back(std::sqrt(hidden.row(i).squaredNorm() / static_cast<float>(hidden.cols())));
+      hidden.row(i) = hidden.row(i).cwiseProduct(weight) / rms.back();
+    }
+    writer.write_final_hidden(block.first, block.size(),
+                              {hidden.data(), static_cast<std::size_t>(hidden.size())});
+    writer.write_final_rms(block.first, block.size(), rms);
+  }
+}
+
 void write_states(const std::filesystem::path& target, const SyntheticTraceOptions& options,
                   const SyntheticStates& states, const ClosedLoop* closed) {
   RunInfo run = states.run;
@@ -292,6 +312,7 @@ void write_states(const std::filesystem::path& target, const SyntheticTraceOptio
   if (options.lm_head) {
     const Matrix head = normal(random, options.vocab_size, options.hidden_size);
     writer.write_lm_head({head.data(), static_cast<std::size_t>(head.size())});
+    if (options.predictions) write_last_norm(options, blocks, writer);
   }
   if (options.vocabulary) {
     std::vector<std::string> texts;

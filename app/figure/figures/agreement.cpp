@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "analysis/numeric/set_overlap.h"
+#include "analysis/policy/published.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/plot/cell_map.h"
@@ -280,7 +281,7 @@ FigureInfo agreement_figure() {
   info.needs.comparison = true;
   info.width_mm = 178.0;
   info.aspect = 2.4;
-  info.choices = {policies_choice("A,B,keydiff,h2o,tova,snapkv"),
+  info.choices = {policies_choice(published_list({"A", "B", "keydiff", "h2o", "tova", "snapkv"})),
                   {"of", "Of", "The mean over all heads, or the selected head", {"mean", "head"}}};
   info.compute = compute;
   return info;

@@ -10,6 +10,7 @@
 #include <cmath>
 
 #include "analysis/error.h"
+#include "analysis/policy/published.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/line_panels.h"
@@ -250,7 +251,7 @@ FigureInfo attention_lost_figure() {
        "Show",
        "The selected head, or the distribution over all heads of the trace",
        {"head", "heads"}},
-      policies_choice("A,B,snapkv,keynorm"),
+      policies_choice(published_list({"A", "B", "snapkv", "keynorm"})),
       budgets_choice("2.5%,5%,10%,20%,30%,40%,50%,60%,70%,80%,90%"),
       number_choice(
           "prefix", "Prefix",

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "analysis/numeric/set_overlap.h"
+#include "analysis/policy/published.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/line_panels.h"
@@ -91,8 +92,9 @@ FigureInfo block_overlap_figure() {
       "∩ S_∞| over the larger set (KeyDiff, tables 7 and 10, compares scores of tasks)";
   info.topic = Topic::comparisons;
   info.needs.comparison = true;
-  info.choices = {policies_choice("A,B,keydiff,h2o,tova,snapkv,sink"),
-                  blocks_choice("32,64,128,256")};
+  info.choices = {
+      policies_choice(published_list({"A", "B", "keydiff", "h2o", "tova", "snapkv", "sink"})),
+      blocks_choice("32,64,128,256")};
   info.unavailable = fixed_block_size;
   info.compute = compute;
   return info;

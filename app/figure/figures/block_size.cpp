@@ -6,6 +6,7 @@
 
 #include "analysis/measure/output_error.h"
 #include "analysis/numeric/set_overlap.h"
+#include "analysis/policy/published.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/line_panels.h"
@@ -112,8 +113,9 @@ FigureInfo block_size_figure() {
   info.needs.comparison = true;
   info.width_mm = 178.0;
   info.aspect = 2.4;
-  info.choices = {policies_choice("A,B,h2o,h2o+caote,snapkv,snapkv+caote"),
-                  blocks_choice("32,128,all")};
+  info.choices = {
+      policies_choice(published_list({"A", "B", "h2o", "h2o+caote", "snapkv", "snapkv+caote"})),
+      blocks_choice("32,128,all")};
   info.unavailable = fixed_block_size;
   info.compute = compute;
   return info;

@@ -9,6 +9,7 @@
 
 #include "analysis/error.h"
 #include "analysis/measure/measure_catalog.h"
+#include "analysis/policy/published.h"
 #include "analysis/replay/ask.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
@@ -398,7 +399,7 @@ FigureInfo budget_curve_figure() {
   ChoiceInfo measure{"measure", "Measure", "The measure to draw", {}};
   for (const CurveMeasure& one : measures) measure.values.emplace_back(one.choice);
   info.choices = {measure,
-                  policies_choice("A,B,h2o,tova"),
+                  policies_choice(published_list({"A", "B", "h2o", "tova"})),
                   budgets_choice("2.5%,5%,10%,20%,40%,80%"),
                   number_choice("limit", "Limit",
                                 "Largest allowed value of the measure (for a volume: the smallest)",

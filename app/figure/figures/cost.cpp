@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "analysis/policy/policy_catalog.h"
+#include "analysis/policy/published.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/strips.h"
@@ -144,7 +145,7 @@ FigureInfo cost_figure() {
   info.needs.head = true;
   info.needs.comparison = true;
   info.width_mm = 178.0;
-  info.choices = {policies_choice("keydiff,tova,h2o,snapkv,sink"),
+  info.choices = {policies_choice(published_list({"keydiff", "tova", "h2o", "snapkv", "sink"})),
                   {"time",
                    "Time",
                    "Also measure the time: takes a while, and differs from run to run",

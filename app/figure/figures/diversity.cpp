@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "analysis/policy/published.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/strips.h"
@@ -84,13 +85,13 @@ FigureInfo diversity_figure() {
   info.needs.step = true;
   info.needs.comparison = true;
   info.width_mm = 178.0;
-  info.choices = {
-      policies_choice("A,B,keydiff,keydiff(anchor=pairwise),h2o,tova,snapkv,sink,random"),
-      {"measure",
-       "Measure",
-       "The mean cosine of two retained keys, comparable across budgets, or the "
-       "objective itself",
-       {"mean-cosine", "objective"}}};
+  info.choices = {policies_choice(published_list({"A", "B", "keydiff", "keydiff(anchor=pairwise)",
+                                                  "h2o", "tova", "snapkv", "sink", "random"})),
+                  {"measure",
+                   "Measure",
+                   "The mean cosine of two retained keys, comparable across budgets, or the "
+                   "objective itself",
+                   {"mean-cosine", "objective"}}};
   info.aspect = 2.2;
   info.compute = compute;
   return info;

@@ -11,6 +11,7 @@
 #include "app/figure/head_sink.h"
 #include "app/figure/segment_band.h"
 #include "app/figure/token_state.h"
+#include "app/plot/blended_cells.h"
 #include "app/plot/map_margin.h"
 #include "app/plot/text_flow.h"
 
@@ -258,7 +259,7 @@ class Filmstrip final : public Figure {
     return is_kept(cells[i]) ? alive(style, ranks[i]) : state_colour(style.colours, cells[i]);
   }
 
-  /// One image of the cells from one step to another, averaged where several share a pixel.
+  /// One image of the cells from one step to another, blended where several share a pixel.
   void add_cells(Scene& scene, const Style& style, const Axes& axes, double first_step,
                  double last_step, double density) const {
     const int t0 = std::clamp(static_cast<int>(std::floor(axes.x.first)), 0, tokens - 1);
@@ -268,36 +269,9 @@ class Filmstrip final : public Figure {
     const int width = std::min(t1 - t0, std::max(1, static_cast<int>(axes.plot.width * density)));
     const double room = std::abs(axes.to_page(0, s1).y - axes.to_page(0, s0).y);
     const int height = std::min(s1 - s0, std::max(1, static_cast<int>(room * density)));
-    auto pixels = std::make_shared<Pixels>();
-    pixels->width = width;
-    pixels->height = height;
-    pixels->rgba.reserve(static_cast<std::size_t>(width) * static_cast<std::size_t>(height) * 4);
-    for (int y = 0; y < height; ++y) {
-      const int a = s0 + static_cast<int>(static_cast<long>(y) * (s1 - s0) / height);
-      const int b =
-          std::max(a + 1, s0 + static_cast<int>((static_cast<long>(y) + 1) * (s1 - s0) / height));
-      for (int x = 0; x < width; ++x) {
-        const int c = t0 + static_cast<int>(static_cast<long>(x) * (t1 - t0) / width);
-        const int d =
-            std::max(c + 1, t0 + static_cast<int>((static_cast<long>(x) + 1) * (t1 - t0) / width));
-        int red = 0;
-        int green = 0;
-        int blue = 0;
-        for (int s = a; s < b; ++s) {
-          for (int t = c; t < d; ++t) {
-            const Colour one = colour(style, index(s, t));
-            red += one.red;
-            green += one.green;
-            blue += one.blue;
-          }
-        }
-        const int count = (b - a) * (d - c);
-        pixels->rgba.insert(
-            pixels->rgba.end(),
-            {static_cast<std::uint8_t>(red / count), static_cast<std::uint8_t>(green / count),
-             static_cast<std::uint8_t>(blue / count), std::uint8_t{255}});
-      }
-    }
+    auto pixels = blend_cells({s0, s1, t0, t1}, width, height, [&](int step, int token) {
+      return colour(style, index(step, token));
+    });
     const Point from = axes.to_page(t0, s0);
     const Point to = axes.to_page(t1, s1);
     std::string key = image_key(*pixels);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "analysis/measure/measure_catalog.h"
+#include "analysis/policy/published.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/strips.h"
@@ -72,7 +73,8 @@ FigureInfo gram_volume_figure() {
   info.topic = Topic::keys;
   info.needs.step = true;
   info.needs.comparison = true;
-  info.choices = {policies_choice("A,B,keydiff,h2o,tova,snapkv,sink,random")};
+  info.choices = {policies_choice(
+      published_list({"A", "B", "keydiff", "h2o", "tova", "snapkv", "sink", "random"}))};
   info.aspect = 1.3;
   info.compute = compute;
   return info;

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "analysis/policy/published.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/plot/cell_map.h"
@@ -165,7 +166,7 @@ FigureInfo head_budgets_figure() {
   info.needs.step = true;
   info.needs.comparison = true;
   info.aspect = 1.5;
-  info.choices = {policies_choice("snapkv+adakv,snapkv+pyramid"),
+  info.choices = {policies_choice(published_list({"adakv", "pyramid"})),
                   {"show", "Show", "Entries, or entries over the budget N", {"entries", "share"}}};
   info.compute = compute;
   return info;

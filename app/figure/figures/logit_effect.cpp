@@ -11,7 +11,7 @@
 
 #include "analysis/error.h"
 #include "analysis/measure/output_change.h"
-#include "analysis/trace/output_head.h"
+#include "analysis/metric/logit_path.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/plot/bar_plot.h"
@@ -79,9 +79,12 @@ class LogitEffectFigure final : public Figure {
 
   std::string caption() const override {
     return fmt::format(
-        "Logits of the next token that rise and fall most, to first order (W_H·Δ, one layer; "
-        "without later layers and norms), {}. Over the vocabulary: mean {}, which does not change "
-        "probabilities; standard deviation {}.",
+        "Logits of the next token that rise and fall most, to first order: the change of the "
+        "layer's output goes through the last norm, linearised at the query's own residual stream, "
+        "and the output head, {}. What the MLP of this layer and later layers make of the change "
+        "is "
+        "left out. Over the vocabulary: mean {}, which does not change probabilities; standard "
+        "deviation {}.",
         what, format_number(mean), format_number(spread));
   }
 
@@ -102,7 +105,7 @@ class LogitEffectFigure final : public Figure {
     ValueRange range;
     range.add(0.0);
     for (const Shift& one : shifts) range.add(one.change);
-    panel.x = x_axis("Δ logit", range.padded());
+    panel.x = x_axis("Δ logit, without later layers", range.padded());
     panel.y = name_axis(std::move(names), "Next token");
     panel.x_grid = true;
     PanelGrid grid;
@@ -112,19 +115,15 @@ class LogitEffectFigure final : public Figure {
   }
 };
 
-/// Whether the trace has an output head: asked of the file once, not each time a list is drawn.
-bool has_lm_head(const Trace& trace) {
+/// What the trace lacks: asked of the file once, not each time a list is drawn.
+std::string missing(const Trace& trace) {
   static std::mutex mutex;
-  static std::map<std::string, bool> known;
+  static std::map<std::string, std::string> known;
   const std::string key = trace.path().string() + "|" + trace.identity();
   const std::lock_guard lock(mutex);
   const auto found = known.find(key);
   if (found != known.end()) return found->second;
-  const auto datasets = trace.datasets();
-  const bool has = std::any_of(datasets.begin(), datasets.end(), [](const auto& dataset) {
-    return dataset.path == "/model/lm_head";
-  });
-  return known[key] = has;
+  return known[key] = LogitPath::missing(trace);
 }
 
 /// In quotes; the id where the trace has no text of it.
@@ -201,15 +200,15 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   const auto seen = static_cast<std::size_t>(query + 1 - first_seen(query, trace.window(s.layer)));
   const bool any_left = std::any_of(left.begin(), left.end(),
                                     [&](const auto& tokens) { return tokens.size() < seen; });
-  const auto lm_head = trace.lm_head();
-  if (!lm_head) throw WorkError(info.unavailable(trace));
+  const LogitPath path(trace);
   if (!any_left) return figure;  // no change at all, not one of rounding
   progress.check();
   const Eigen::VectorXd change =
       output_change(load_layer_states(trace, s.layer, {}, progress), trace.layer_model(s.layer),
                     trace.attention(s.layer), left, query);
   progress.check();
-  const LogitEffect effect = logit_effect(*lm_head, change, kOfEachSign);
+  const LogitEffect effect =
+      logit_effect(*trace.lm_head(), path.head_input_change(query, change), kOfEachSign);
   figure->mean = effect.mean;
   figure->spread = effect.norm;
   const std::vector<std::string> vocabulary =
@@ -238,22 +237,18 @@ FigureInfo logit_effect_figure() {
   info.name = "logit-effect";
   info.title = "Effect on the next token";
   info.tooltip =
-      "Δlogits ≈ W_H·W_O·Δ (CAOTE eq. 42, one layer, without norms): which next tokens gain and "
-      "lose most through the policy's evictions in the selected layer, or through the removal of "
-      "one token. A token that does not occur in the trace is shown by its number";
+      "Δlogits ≈ W_H·J·W_O·Δ (CAOTE eq. 42 with J, the derivative of the last norm; without later "
+      "layers): which next tokens gain and lose most through the policy's evictions in the "
+      "selected "
+      "layer, or through the removal of one token. A token that does not occur in the trace is "
+      "shown by its number";
   info.topic = Topic::values;
   info.needs.head = true;
   info.needs.step = true;
   info.needs.token = true;
   info.needs.policy = true;
   info.choices = {removed_choice()};
-  info.unavailable = [](const Trace& trace) -> std::string {
-    if (!trace.has_output_weight())
-      return "the trace has no output weights, which are needed for the change of the logits";
-    if (!has_lm_head(trace))
-      return std::string("the trace has no output head; ") + kCaptureOutputHead;
-    return {};
-  };
+  info.unavailable = missing;
   info.compute = compute;
   return info;
 }

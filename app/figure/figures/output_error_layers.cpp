@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "analysis/measure/output_error.h"
+#include "analysis/policy/published.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/line_panels.h"
@@ -68,7 +69,8 @@ FigureInfo output_error_layers_figure() {
   info.topic = Topic::values;
   info.needs.comparison = true;
   info.aspect = 1.5;
-  info.choices = {policies_choice("h2o,h2o+caote,tova,tova+caote,snapkv,snapkv+caote")};
+  info.choices = {policies_choice(
+      published_list({"h2o", "h2o+caote", "tova", "tova+caote", "snapkv", "snapkv+caote"}))};
   info.compute = compute;
   return info;
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "analysis/metric/pca.h"
+#include "analysis/policy/published.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/token_state.h"
@@ -237,11 +238,12 @@ FigureInfo pca_panel_figure() {
   info.needs.step = true;
   info.needs.comparison = true;
   info.width_mm = 178.0;
-  info.choices = {policies_choice("A,B,sink,tova,h2o,snapkv,keydiff"),
-                  {"rope",
-                   "RoPE",
-                   "Keys after the rotary embedding, as the cache holds them, or before it",
-                   {"after", "before"}}};
+  info.choices = {
+      policies_choice(published_list({"A", "B", "sink", "tova", "h2o", "snapkv", "keydiff"})),
+      {"rope",
+       "RoPE",
+       "Keys after the rotary embedding, as the cache holds them, or before it",
+       {"after", "before"}}};
   info.aspect = 1.5;
   info.compute = compute;
   return info;

@@ -9,6 +9,7 @@
 #include "analysis/error.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
+#include "app/plot/blended_cells.h"
 #include "app/plot/map_plot.h"
 #include "app/plot/text_flow.h"
 
@@ -149,6 +150,32 @@ class PolicyDiff final : public Figure {
                       selection.last_token);
   }
 
+  static std::size_t index_of(Kept kept) { return static_cast<std::size_t>(kept); }
+
+  /// Of the selected tokens of all rows, without those that no policy decided about: the share of
+  /// each of Kept's first four.
+  std::array<double, 4> shares() const {
+    std::array<double, 4> share{};
+    double all = 0.0;
+    for (const std::vector<Kept>& row : rows) {
+      for (int t = selection.first_token; t <= selection.last_token; ++t) {
+        const Kept kept = row[static_cast<std::size_t>(t)];
+        if (is_out_of_play(kept)) continue;
+        share[index_of(kept)] += 1.0;
+        all += 1.0;
+      }
+    }
+    for (double& one : share) one /= std::max(1.0, all);
+    return share;
+  }
+
+  /// "20 %"; below one per cent with a digit more, so that little does not look like nothing.
+  static std::string share_text(double share) {
+    const double percent = 100.0 * share;
+    return percent > 0.0 && percent < 0.95 ? fmt::format("{:.1g} %", percent)
+                                           : fmt::format("{:.0f} %", percent);
+  }
+
   static Colour colour_of(const Style& style, Kept kept) {
     const Palette& c = style.colours;
     switch (kept) {
@@ -197,10 +224,15 @@ class PolicyDiff final : public Figure {
       return made;
     };
     const bool marks = layout == Layout::text;
+    const std::array<double, 4> share = shares();
+    const auto percent = [&](Kept kept) { return " " + share_text(share[index_of(kept)]); };
     const std::array<LegendEntry, 4> entries{
-        entry("A only: " + policy_a + (marks ? " (underlined)" : ""), Kept::only_a),
-        entry("B only: " + policy_b + (marks ? " (dashed)" : ""), Kept::only_b),
-        entry("both", Kept::both), entry("neither", Kept::neither)};
+        entry("A only" + percent(Kept::only_a) + ": " + policy_a + (marks ? " (underlined)" : ""),
+              Kept::only_a),
+        entry("B only" + percent(Kept::only_b) + ": " + policy_b + (marks ? " (dashed)" : ""),
+              Kept::only_b),
+        entry("both" + percent(Kept::both), Kept::both),
+        entry("neither" + percent(Kept::neither), Kept::neither)};
     return add_legend(scene, style, {2.0, 2.0}, request.width - 4.0, entries) + 3.0;
   }
 
@@ -254,43 +286,21 @@ class PolicyDiff final : public Figure {
     const Rect rect = map_rect(style, plot, request.width, request.height);
     const int first = std::clamp(static_cast<int>(std::floor(x0)), 0, tokens - 1);
     const int end = std::clamp(static_cast<int>(std::ceil(x1)), first + 1, tokens);
+    const double density = request.pixels_per_point;
+    const double span = (end - first) / std::abs(x1 - x0);  // of the tokens, in the map's widths
     add_map(scene, style, plot, rect,
-            paint_rows(style, first, end, rect.width * request.pixels_per_point),
+            blend_cells({0, count, first, end}, static_cast<int>(rect.width * span * density),
+                        static_cast<int>(rect.height * density),
+                        [&](int row, int token) {
+                          return colour_of(
+                              style,
+                              rows[static_cast<std::size_t>(row)][static_cast<std::size_t>(token)]);
+                        }),
             {static_cast<double>(first), static_cast<double>(end), plot.y.first, plot.y.last});
     const Axes axes{rect, plot.x, plot.y};
     if (style.patterns) add_patterns(scene, style, axes, first, end);
     add_row_lines(scene, style, axes, count);
     if (layout == Layout::heads) add_regions(scene, axes, first, end);
-  }
-
-  /// Where there are more tokens than pixels, a pixel shows the rarest news of its tokens: what one
-  /// policy alone keeps before what both or neither do.
-  std::shared_ptr<const Pixels> paint_rows(const Style& style, int first, int end,
-                                           double room) const {
-    const int width = std::clamp(static_cast<int>(room), 1, end - first);
-    auto pixels = std::make_shared<Pixels>();
-    pixels->width = width;
-    pixels->height = static_cast<int>(rows.size());
-    const auto weight = [](Kept kept) {
-      return kept == Kept::only_a || kept == Kept::only_b ? 3
-             : kept == Kept::both                         ? 2
-             : kept == Kept::neither                      ? 1
-                                                          : 0;
-    };
-    for (const std::vector<Kept>& row : rows) {
-      for (int x = 0; x < width; ++x) {
-        const long span = end - first;
-        const auto from = static_cast<std::size_t>(first + x * span / width);
-        const auto to = static_cast<std::size_t>(first + (x + 1) * span / width);
-        Kept shown = row[from];
-        for (std::size_t t = from; t < std::max(to, from + 1); ++t) {
-          if (weight(row[t]) > weight(shown)) shown = row[t];
-        }
-        const Colour c = colour_of(style, shown);
-        pixels->rgba.insert(pixels->rgba.end(), {c.red, c.green, c.blue, c.alpha});
-      }
-    }
-    return pixels;
   }
 
   /// Lines over what one policy alone keeps.

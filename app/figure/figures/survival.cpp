@@ -10,6 +10,7 @@
 #include "analysis/numeric/set_overlap.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
+#include "app/plot/blended_cells.h"
 #include "app/plot/limits.h"
 #include "app/plot/map_plot.h"
 #include "app/plot/ticks.h"
@@ -18,7 +19,7 @@ namespace kvloupe::figure {
 
 namespace {
 constexpr double kMargin = 34.0;  // points: the share of heads above the map
-constexpr int kMostColumns = 2048;
+constexpr double kMostColumns = 4096;
 
 struct Row {
   int layer = 0, head = 0;
@@ -56,9 +57,18 @@ class Survival final : public Figure {
     plot.aspect = 0.0;
     plot.top = kMargin + 3.0;
     const Rect rect = map_rect(style, plot, request.width, request.height);
-    const int columns = std::clamp(static_cast<int>(rect.width * request.pixels_per_point), 1,
-                                   std::min(kMostColumns, last + 1 - first));
-    add_map(scene, style, plot, rect, paint(pixels(columns), columns, int(rows.size()), plot.scale),
+    const double shown = std::abs(plot.x.last - plot.x.first);  // tokens in the map's width
+    const double room = rect.width * (last + 1 - first) / shown * request.pixels_per_point;
+    const ColourLookup colour(plot.scale);
+    add_map(scene, style, plot, rect,
+            blend_cells({0, static_cast<int>(rows.size()), 0, last + 1 - first},
+                        static_cast<int>(std::min(room, kMostColumns)),
+                        static_cast<int>(rect.height * request.pixels_per_point),
+                        [&](int row, int token) {
+                          const double step = value_at(rows[static_cast<std::size_t>(row)],
+                                                       static_cast<std::size_t>(token));
+                          return std::isnan(step) ? style.colours.paper : colour(step);
+                        }),
             {static_cast<double>(first), last + 1.0, plot.y.first, plot.y.last});
     add_share(scene, style, plot, rect);
     return scene;
@@ -117,21 +127,6 @@ class Survival final : public Figure {
     return step < 0 ? steps : step;
   }
 
-  /// Where a column stands for several tokens it shows the latest to leave: what is kept is seen.
-  std::vector<float> pixels(int columns) const {
-    std::vector<float> values(rows.size() * static_cast<std::size_t>(columns), 0.0F);
-    const auto tokens = static_cast<std::size_t>(last + 1 - first);
-    for (std::size_t r = 0; r < rows.size(); ++r) {
-      for (std::size_t token = 0; token < tokens; ++token) {
-        float& value = values[r * static_cast<std::size_t>(columns) +
-                              token * static_cast<std::size_t>(columns) / tokens];
-        const auto own = static_cast<float>(value_at(rows[r], token));
-        value = std::isnan(own) ? own : std::max(value, own);
-      }
-    }
-    return values;
-  }
-
   void add_share(Scene& scene, const Style& style, const MapPlot& plot, const Rect& map) const {
     Axis share{AxisMeaning::value, AxisScale::linear, 1.0, 0.0, ""};
     scene.add(make_text(style,
@@ -149,10 +144,10 @@ class Survival final : public Figure {
     area.move({axes.to_page(from, 0.0).x, strip.bottom()});
     const int every = std::max(1, static_cast<int>((to - from) / std::max(strip.width * 4.0, 1.0)));
     for (int token = from; token <= to; token += every) {
-      double most = 0.0;
-      for (int t = token; t < std::min(token + every, to + 1); ++t)
-        most = std::max(most, kept_share(t));
-      const double y = axes.to_page(token, most).y;
+      double mean = 0.0;
+      const int end = std::min(token + every, to + 1);
+      for (int t = token; t < end; ++t) mean += kept_share(t) / (end - token);
+      const double y = axes.to_page(token, mean).y;
       area.line({axes.to_page(token, 0.0).x, y});
       area.line({axes.to_page(std::min(token + every, to + 1), 0.0).x, y});
     }

@@ -12,6 +12,7 @@ import numpy as np
 from .attention import Sink, captured
 from .describe import RotationCheck, cache_argument, describe, first_device, layer_rotations, layers_of, text_config
 from .errors import KvloupeError, KvloupeWarning
+from .final_norm import FinalNormWatch
 from .linear import Weight, weight_of
 from .probe import make_probe, run_probe
 from .progress import reporter
@@ -131,6 +132,7 @@ def capture(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str
         blocks: list[tuple[int, int]] = []
         inputs: list[Any] = []
         hook = head.register_forward_pre_hook(lambda _, args: inputs.append(args[0]))
+        norm = FinalNormWatch(model, layers_of(model)[0], head)
         rotation: RotationCheck | None = RotationCheck(model)
         cache = DynamicCache(config=model.config)
 
@@ -149,6 +151,7 @@ def capture(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str
                 rotation.apply(shape, sink.layers, sink.last_key, end - 1)
                 rotation = None
             predictions.add(first, out.logits[0], inputs[0][0])
+            norm.add(inputs[0][0], out.logits[0])
             blocks.append((first, end))
 
         try:
@@ -165,6 +168,7 @@ def capture(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str
                     segments.append("answer")
                     run(len(ids) - 1, len(ids))
             hook.remove()
+            norm.close()
             writer.cut(len(ids))
             if probe is not None:
                 run_probe(model, tokenizer, shape, writer, probe, context, block, report)
@@ -190,6 +194,11 @@ def capture(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str
                     writer.note(f"the output head {rows}; the trace has none")
                 else:
                     writer.add_lm_head(rows)
+            final = norm.found()
+            if final is not None:
+                writer.add_final_norm(final.weight, final.bias, final.centred, final.rms)
+            elif lm_head:
+                writer.note(f"the effect of a change on the logits is not known of this model: {norm.why}")
             pieces = pieces_of(tokenizer, shape.vocabulary) if tokenizer is not None else None
             if pieces is not None:
                 writer.add_vocabulary(pieces)
@@ -204,6 +213,7 @@ def capture(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str
                  "seconds": time.monotonic() - start}, names)
         finally:
             hook.remove()
+            norm.close()
             if rotation is not None:
                 rotation.close()
             clear()

@@ -260,6 +260,15 @@ class TraceWriter:
         """The output head [vocabulary, D]; best given as float16, which it is stored in."""
         self._file.create_dataset("model/lm_head", data=np.asarray(weight, np.float16))
 
+    def add_final_norm(self, weight: np.ndarray, bias: np.ndarray | None, centred: bool, rms: np.ndarray) -> None:
+        """The last norm, h = weight x / rms + bias: weight and bias [D], rms [T]; `centred`: x less its mean."""
+        data = self._file.create_dataset("model/final_norm", data=np.asarray(weight, np.float32))
+        if centred:
+            data.attrs["centred"] = np.uint8(1)
+        if bias is not None:
+            self._file.create_dataset("model/final_norm_bias", data=np.asarray(bias, np.float32))
+        self._file.create_dataset("predictions/final_rms", data=np.asarray(rms, np.float32))
+
     def add_predictions(self, **arrays: np.ndarray) -> None:
         """`token_ids`, `logprob` [T, k], `hidden` [T, D], `loss` [T]."""
         for name, array in arrays.items():

@@ -1,6 +1,7 @@
 """GGUF files: what kvloupe-capture reads in them, beside the packages gguf, tokenizers and transformers."""
 from __future__ import annotations
 
+import csv
 import functools
 import json
 import os
@@ -376,6 +377,52 @@ def test_states_of_the_real_model(real: Path, tmp_path: Path) -> None:
     assert said["name"].startswith("Smollm2 135M")
     for name in (*MODEL, "name", "weights_format", "weights_type", "weights_file", "fingerprint"):
         assert said[name] == told[name], name
+
+
+def test_the_effect_on_the_logits_of_the_real_model(real: Path, tmp_path: Path) -> None:
+    """The figure's numbers: a token is taken out of one layer, and transformers puts the change of this layer's output
+    into the last norm. Without the norm they would be many times as large."""
+    ids = reference(real).encode(CHAT + "It is 12 351. The owl of Ida was grey, and slept in the tower until the evening",
+                                 add_special_tokens=False).ids
+    trace = run(real, ids, tmp_path / "t.h5", "--lm-head")
+    model = transformers.AutoModelForCausalLM.from_pretrained(
+        real.parent, gguf_file=real.name, dtype=torch.float32, attn_implementation="eager").double().eval()
+    query, taken, shape = 31, 7, model.config
+    values: list[Any] = []
+    hooks = [layer.self_attn.v_proj.register_forward_hook(lambda _m, _i, out: values.append(out[0]))
+             for layer in model.model.layers]
+    hooks.append(model.model.norm.register_forward_pre_hook(lambda _, args: values.append(args[0][0])))
+    with torch.no_grad():
+        rows = model(torch.tensor([ids]), output_attentions=True).attentions
+    for hook in hooks:
+        hook.remove()
+    residual = values.pop()[query]
+    for layer in (0, 15, 29):
+        weights = rows[layer][0, :, query]  # [Hq, T]
+        left = weights.clone()
+        left[:, taken] = 0.0
+        left /= left.sum(-1, keepdim=True)
+        shared = values[layer].reshape(len(ids), shape.num_key_value_heads, -1)
+        own = shared.repeat_interleave(shape.num_attention_heads // shape.num_key_value_heads, 1)  # [T, Hq, d]
+        out = torch.einsum("ht,thd->hd", left - weights, own).reshape(-1)
+        change = model.model.layers[layer].self_attn.o_proj.weight @ out
+        step = 0.01 * float(residual.norm() / change.norm())  # the norm computes in float32
+        with torch.no_grad():
+            more, less = (model.lm_head(model.model.norm((residual + way * step * change)[None, None]))[0, 0]
+                          for way in (1.0, -1.0))
+            expected = ((more - less) / (2 * step)).numpy()
+            bare = (model.lm_head.weight @ change).numpy()
+        kvloupe.figure(trace, "logit-effect", layer=layer, head=0, step=query // 16, token=taken, policy="h2o",
+                       budget="100%", set={"of": "token"}).save(tmp_path / "t.csv")
+        with open(tmp_path / "t.csv", newline="", encoding="utf-8") as file:
+            told = [(int(row["token_id"]), float(row["logit_change"])) for row in csv.DictReader(file) if row["token_id"]]
+        assert len(told) == 16
+        order = np.argsort(expected)
+        largest = np.abs(expected).max()
+        assert [one for one, _ in told][:3] == order[::-1][:3].tolist()
+        for token, shown in told:
+            assert abs(shown - expected[token]) < 0.01 * largest, (layer, token)
+        assert np.abs(bare).max() > 3.0 * largest
 
 
 def test_a_trace_of_the_real_model_has_an_honest_size(real: Path, tmp_path: Path) -> None:

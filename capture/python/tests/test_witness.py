@@ -95,8 +95,9 @@ def test_states_and_predictions_agree(family: str, block: int, tmp_path: Path) -
             for name in ("query", "key", "value", "attention_logsumexp", "output_weight", "value_out_norm_l1",
                          "value_out_norm_l2"):
                 assert difference(ours, theirs, f"layers/{layer}/{name}") < 1e-4, (layer, name)
-        for name in ("logprob", "hidden", "loss"):
+        for name in ("logprob", "hidden", "loss", "final_rms"):
             assert difference(ours, theirs, f"predictions/{name}") < 1e-4, name
+        assert difference(ours, theirs, "model/final_norm") < 1e-6
         # Of equal probabilities either order will do.
         same = ours["predictions/token_ids"][:] == theirs["predictions/token_ids"][:]
         assert same.mean() > 0.99

@@ -1,0 +1,51 @@
+#include "analysis/metric/logit_path.h"
+
+#include "analysis/error.h"
+#include "analysis/trace/output_head.h"
+
+namespace kvloupe {
+
+namespace {
+/// (δ − x̂ (x̂·δ)/D) / r, the derivative of x̂ times δ; δ less its mean where the norm is centred.
+/// As a matrix it is symmetric, so it also takes gradients back.
+Eigen::VectorXd through_scaling(const TraceFinalNorm& norm, int token, Eigen::VectorXd change) {
+  const Eigen::VectorXd normed = norm.normed(token);
+  if (norm.centred()) change.array() -= change.mean();
+  const double along = normed.dot(change) / static_cast<double>(normed.size());
+  return (change - along * normed) / norm.rms(token);
+}
+}  // namespace
+
+std::string LogitPath::missing(const Trace& trace) {
+  if (!trace.has_output_weight()) {
+    return "the trace has no output weights, which are needed for the change of the logits";
+  }
+  const TraceFinalNorm norm(trace);
+  if (!norm.has_head()) return std::string("the trace has no output head; ") + kCaptureOutputHead;
+  if (!norm.known()) {
+    return std::string(
+               "the trace does not say what the last norm does: it is of an earlier version, or "
+               "its model changes the heads' outputs or the logits in another way; ") +
+           kCaptureOutputHead;
+  }
+  return {};
+}
+
+LogitPath::LogitPath(const Trace& trace) : norm_(trace) {
+  if (const std::string why = missing(trace); !why.empty()) throw WorkError(why);
+}
+
+Eigen::VectorXd LogitPath::head_input_change(int token, const Eigen::VectorXd& change) const {
+  return norm_.weight().cwiseProduct(through_scaling(norm_, token, change));
+}
+
+Eigen::VectorXd LogitPath::gradient(int token, std::int32_t id) const {
+  return through_scaling(norm_, token, norm_.weight().cwiseProduct(norm_.head_row(id)));
+}
+
+Eigen::VectorXd output_gradient(const OutputWeight& weight, const Eigen::VectorXd& gradient) {
+  Matrix room;
+  return weight.floats(room).cast<double>() * gradient;
+}
+
+}  // namespace kvloupe

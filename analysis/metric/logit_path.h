@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "analysis/matrix.h"
+#include "analysis/trace/output_weight.h"
+#include "analysis/trace/trace.h"
+#include "analysis/trace/trace_final_norm.h"
+
+namespace kvloupe {
+
+/// From a change of the residual stream to a change of the logits: the last norm, linearised where
+/// the token's own residual stream stands, then the output head. D hidden size, d head dimension.
+///
+/// With h = g ⊙ x̂ + b, x̂ = x / r and r = √(mean(x²) + ε) (trace_final_norm.h), a small change δ of
+/// x at one token changes
+///
+///   h by      Δh = g ⊙ (δ − x̂ (x̂·δ) / D) / r     (δ less its mean where the norm is centred),
+///   logits by Δh · lm_headᵀ.
+///
+/// The second term is the change of r. So the change of a logit is linear in δ: changes of several
+/// heads and layers add up. Left out: what the layers after the change make of it (the MLP of the
+/// same layer and all later layers, at this token and through later tokens), and that a large δ
+/// bends the norm. Source: the derivative of RMSNorm (Zhang and Sennrich, 2019, eq. 4); the direct
+/// effect on a logit is Elhage et al. 2021, "direct logit attribution".
+class LogitPath {
+ public:
+  /// What the trace lacks for it, in a line; empty: nothing.
+  static std::string missing(const Trace& trace);
+
+  /// The trace must outlive it. Throws WorkError with missing().
+  explicit LogitPath(const Trace& trace);
+
+  /// [D]: Δh at a token whose residual stream changes by `change` [D].
+  Eigen::VectorXd head_input_change(int token, const Eigen::VectorXd& change) const;
+  /// [D]: the derivative of the logit of `id`, after a token, with respect to the residual stream
+  /// there. Its product with a change is the change of this logit.
+  Eigen::VectorXd gradient(int token, std::int32_t id) const;
+  /// The root mean square of the residual stream at a token, which its changes compare with.
+  double rms(int token) const { return norm_.rms(token); }
+
+ private:
+  TraceFinalNorm norm_;
+};
+
+/// [d]: the derivative of a logit with respect to a query head's output o at the same token, from
+/// that with respect to the residual stream [D]: W_O · gradient. Its product with a change of o is
+/// the head's direct effect on the logit, without the [D] change that OutputWeight::apply gives.
+Eigen::VectorXd output_gradient(const OutputWeight& weight, const Eigen::VectorXd& gradient);
+
+}  // namespace kvloupe

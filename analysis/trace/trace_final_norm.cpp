@@ -1,0 +1,107 @@
+#include "analysis/trace/trace_final_norm.h"
+
+#include <fmt/format.h>
+
+#include <vector>
+
+#include "analysis/error.h"
+#include "analysis/trace/hdf5.h"
+#include "analysis/trace/trace_datasets.h"
+#include "analysis/trace/trace_layout.h"
+
+namespace kvloupe {
+
+using Kind = TraceDatasets::Kind;
+
+namespace {
+constexpr const char* kHead = "/model/lm_head";
+constexpr const char* kHidden = "/predictions/hidden";
+
+hsize_t size(int count) { return static_cast<hsize_t>(count); }
+
+Eigen::VectorXd wide(const std::vector<float>& numbers) {
+  return Eigen::Map<const Eigen::VectorXf>(numbers.data(),
+                                           static_cast<Eigen::Index>(numbers.size()))
+      .cast<double>();
+}
+}  // namespace
+
+bool find_final_norm(const TraceDatasets& datasets, const ModelInfo& model, const RunInfo& run) {
+  const hsize_t width = size(model.hidden_size), count = size(run.tokens());
+  const bool weight = datasets.found(layout::kFinalNorm, Kind::real, {width});
+  datasets.found(layout::kFinalNormBias, Kind::real, {width});
+  const bool rms = datasets.found(layout::kFinalRms, Kind::real, {count});
+  return weight && rms && datasets.found(kHidden, Kind::real, {count, width});
+}
+
+TraceFinalNorm::TraceFinalNorm(const Trace& trace)
+    : trace_(trace), datasets_(std::make_unique<TraceDatasets>(trace.path())) {
+  if (datasets_->identity() != trace.identity()) {
+    throw FileError(trace.path().string(), "has changed since it was opened; open it again");
+  }
+  datasets_->guarded([&] {
+    const ModelInfo& model = trace.model();
+    const hsize_t width = size(model.hidden_size);
+    has_head_ = datasets_->found(kHead, Kind::real, {size(model.vocab_size), width});
+    known_ = find_final_norm(*datasets_, model, trace.run());
+    if (!known_) return;
+    const auto read = [&](const char* name) {
+      Eigen::VectorXd numbers =
+          wide(datasets_->read_all<float>(name, Kind::real, {width}, H5T_NATIVE_FLOAT));
+      if (!numbers.allFinite()) {
+        throw hdf5::Failure(fmt::format("{} has a number that is not finite", name));
+      }
+      return numbers;
+    };
+    weight_ = read(layout::kFinalNorm);
+    bias_ = datasets_->found(layout::kFinalNormBias, Kind::real, {width})
+                ? read(layout::kFinalNormBias)
+                : Eigen::VectorXd::Zero(model.hidden_size);
+    const hdf5::Dataset dataset = datasets_->open(layout::kFinalNorm, Kind::real, {width});
+    centred_ = hdf5::read_integer(dataset.id, layout::kFinalNormCentred).value_or(0) != 0;
+  });
+}
+
+TraceFinalNorm::~TraceFinalNorm() = default;
+
+Eigen::VectorXd TraceFinalNorm::row(const char* name, int rows, int index, const char* what) const {
+  if (index < 0 || index >= rows) {
+    throw UsageError(fmt::format("{} {}: {} has {}s 0 to {}", what, index, trace_.path().string(),
+                                 what, rows - 1));
+  }
+  Eigen::VectorXd numbers =
+      wide(datasets_->read_row(name, rows, trace_.model().hidden_size, index));
+  if (!numbers.allFinite()) {
+    throw FileError(trace_.path().string(),
+                    fmt::format("{}: {} {} has a number that is not finite", name, what, index));
+  }
+  return numbers;
+}
+
+double TraceFinalNorm::rms(int token) const {
+  if (token < 0 || token >= trace_.length()) {
+    throw UsageError(fmt::format("token {}: {} has tokens 0 to {}", token, trace_.path().string(),
+                                 trace_.length() - 1));
+  }
+  const double rms = datasets_->read_part(layout::kFinalRms, {size(trace_.length())}, {size(token)},
+                                          {1}, 1, 1)(0, 0);
+  if (!(rms > 0.0) || !std::isfinite(rms)) {
+    throw FileError(trace_.path().string(), fmt::format("{}: token {} has {}, not a number above 0",
+                                                        layout::kFinalRms, token, rms));
+  }
+  return rms;
+}
+
+Eigen::VectorXd TraceFinalNorm::normed(int token) const {
+  Eigen::VectorXd normed = row(kHidden, trace_.length(), token, "token") - bias_;
+  for (Eigen::Index i = 0; i < normed.size(); ++i) {
+    normed[i] = weight_[i] == 0.0 ? 0.0 : normed[i] / weight_[i];
+  }
+  return normed;
+}
+
+Eigen::VectorXd TraceFinalNorm::head_row(std::int32_t id) const {
+  return row(kHead, trace_.model().vocab_size, id, "id");
+}
+
+}  // namespace kvloupe

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "analysis/matrix.h"
+#include "analysis/trace/trace.h"
+
+namespace kvloupe {
+
+class TraceDatasets;
+
+/// Whether an open file says all that TraceFinalNorm reads. Datasets of a wrong shape are refused.
+/// Throws hdf5::Failure; called under hdf5::Lock.
+bool find_final_norm(const TraceDatasets& datasets, const ModelInfo& model, const RunInfo& run);
+
+/// What a trace says of the way from the residual stream x [D] after the last layer to the logits:
+///
+///   h = weight ⊙ x̂ + bias,  x̂ = x / rms,  rms = √(mean(x²) + ε),  logits = h · lm_headᵀ,
+///
+/// x less its mean where the norm is centred (a LayerNorm). A trace says so only if the model adds
+/// the heads' outputs to x as W_O makes them, without another norm or factor. Opens the trace's
+/// file once more; all methods may be called from any thread.
+///
+/// Throws FileError where the file is another one by now or a number is not finite; UsageError for
+/// a token or id that the trace lacks.
+class TraceFinalNorm {
+ public:
+  /// The trace must outlive it.
+  explicit TraceFinalNorm(const Trace& trace);
+  ~TraceFinalNorm();
+  TraceFinalNorm(const TraceFinalNorm&) = delete;
+  TraceFinalNorm& operator=(const TraceFinalNorm&) = delete;
+
+  /// False: the trace does not say what the norm does; only head_row() may be called.
+  bool known() const { return known_; }
+  /// Whether the trace has the output head.
+  bool has_head() const { return has_head_; }
+  const Eigen::VectorXd& weight() const { return weight_; }  // [D]
+  bool centred() const { return centred_; }
+  double rms(int token) const;
+  /// x̂ of one token: [D]. 0 where the weight is 0, since h does not tell x̂ there.
+  Eigen::VectorXd normed(int token) const;
+  /// The output head's row of one token of the vocabulary: [D].
+  Eigen::VectorXd head_row(std::int32_t id) const;
+
+ private:
+  Eigen::VectorXd row(const char* name, int rows, int index, const char* what) const;
+
+  const Trace& trace_;
+  std::unique_ptr<TraceDatasets> datasets_;
+  bool known_ = false, has_head_ = false, centred_ = false;
+  Eigen::VectorXd weight_, bias_;
+};
+
+}  // namespace kvloupe

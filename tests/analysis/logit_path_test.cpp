@@ -1,0 +1,186 @@
+// From the residual stream to the logits: against the twin, by hand, and traces that do not say.
+
+#include "analysis/metric/logit_path.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <hdf5.h>
+
+#include <cmath>
+
+#include "analysis/error.h"
+#include "tests/naive/naive_logits.h"
+#include "tests/support/random_matrix.h"
+#include "tests/support/synthetic_trace.h"
+#include "tests/support/temporary_folder.h"
+
+namespace kvloupe {
+namespace {
+
+using testing::HasSubstr;
+
+std::vector<double> list(const Eigen::VectorXd& v) { return {v.begin(), v.end()}; }
+
+class LogitPathTest : public testing::Test {
+ protected:
+  std::filesystem::path write(const char* name, const test::SyntheticTraceOptions& options) {
+    const auto path = folder_ / name;
+    test::write_synthetic_trace(path, options);
+    return path;
+  }
+  static test::SyntheticTraceOptions with_head() {
+    test::SyntheticTraceOptions options;
+    options.lm_head = true;
+    return options;
+  }
+  test::TemporaryFolder folder_;
+};
+
+/// What the twin needs to know, of a trace read in its own way.
+naive::LogitOf twin_of(const Trace& trace, int id) {
+  const TraceFinalNorm norm(trace);
+  const Matrix head = *trace.lm_head();
+  naive::LogitOf twin;
+  twin.weight = list(norm.weight());
+  twin.bias.assign(twin.weight.size(), 0.0);
+  twin.centred = norm.centred();
+  for (Eigen::Index i = 0; i < head.cols(); ++i) twin.row.push_back(double{head(id, i)});
+  return twin;
+}
+
+/// The residual stream that a token's hidden state comes from: the synthetic ones have no epsilon.
+std::vector<double> residual_of(const Trace& trace, int token) {
+  const TraceFinalNorm norm(trace);
+  const Matrix hidden = *trace.final_hidden();
+  std::vector<double> x;
+  for (Eigen::Index i = 0; i < hidden.cols(); ++i) {
+    x.push_back(double{hidden(token, i)} / norm.weight()[i] * norm.rms(token));
+  }
+  return x;
+}
+
+TEST_F(LogitPathTest, AChangeOfTheResidualStreamIsThatOfTheTwin) {
+  const Trace trace(write("t.h5", with_head()));
+  ASSERT_EQ(LogitPath::missing(trace), "");
+  const LogitPath path(trace);
+  const Matrix head = *trace.lm_head();
+  for (const int token : {0, 40, 103}) {
+    const std::vector<double> x = residual_of(trace, token);
+    for (const int id : {0, 17, 49}) {
+      const naive::LogitOf twin = twin_of(trace, id);
+      const Eigen::VectorXd change =
+          test::random_matrix(1, 24, static_cast<unsigned>(id + token)).row(0).cast<double>();
+      const double expected = twin.change(x, list(change));
+      const Eigen::VectorXd input = path.head_input_change(token, change);
+      EXPECT_NEAR(head.row(id).cast<double>().dot(input), expected,
+                  1e-5 * (1 + std::abs(expected)));
+      EXPECT_NEAR(path.gradient(token, id).dot(change), expected, 1e-5 * (1 + std::abs(expected)));
+      // The twin's own logit is that of the stored hidden state.
+      EXPECT_NEAR(twin(x), trace.final_hidden()->row(token).dot(head.row(id)), 1e-4);
+    }
+    // Longer or shorter, the residual stream has the same logits.
+    const Eigen::VectorXd along = Eigen::Map<const Eigen::VectorXd>(x.data(), 24);
+    EXPECT_LT(path.head_input_change(token, along).norm(), 1e-5);
+  }
+}
+
+TEST_F(LogitPathTest, AHeadsOutputReachesTheLogitThroughItsOutputWeight) {
+  const Trace trace(write("t.h5", with_head()));
+  const LogitPath path(trace);
+  const Eigen::VectorXd gradient = path.gradient(50, 7);
+  for (const int query_head : {0, 3}) {
+    const OutputWeight weight = *trace.output_weight(1, query_head);
+    const Eigen::VectorXd change = test::random_matrix(1, 16, 5).row(0).cast<double>();
+    const naive::LogitOf twin = twin_of(trace, 7);
+    const double expected = twin.change(residual_of(trace, 50), list(weight.apply(change)));
+    EXPECT_NEAR(output_gradient(weight, gradient).dot(change), expected,
+                1e-5 * (1 + std::abs(expected)));
+  }
+}
+
+TEST_F(LogitPathTest, WithoutTheNormTheChangeWouldBeAnother) {
+  const Trace trace(write("t.h5", with_head()));
+  const Eigen::VectorXd change = test::random_matrix(1, 24, 3).row(0).cast<double>();
+  const double bare = trace.lm_head()->row(4).cast<double>().dot(change);
+  const double normed = LogitPath(trace).gradient(6, 4).dot(change);  // rms about 8
+  EXPECT_GT(std::abs(bare), 3 * std::abs(normed));
+}
+
+TEST_F(LogitPathTest, ALayerNormTakesTheMeanOut) {
+  const auto path = write("t.h5", with_head());
+  std::vector<double> bias(24);
+  {
+    // x̂ of the trace is made free of its mean; the file then says that the norm is centred.
+    const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+    const hid_t norm = H5Dopen2(file, "/model/final_norm", H5P_DEFAULT);
+    Matrix weight(1, 24), hidden(104, 24), shift(1, 24);
+    H5Dread(norm, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, weight.data());
+    const hid_t states = H5Dopen2(file, "/predictions/hidden", H5P_DEFAULT);
+    H5Dread(states, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, hidden.data());
+    for (Eigen::Index i = 0; i < 24; ++i) {
+      shift(0, i) = 0.25F * static_cast<float>(i % 5);
+      bias[static_cast<std::size_t>(i)] = shift(0, i);
+    }
+    for (Eigen::Index token = 0; token < 104; ++token) {
+      Eigen::RowVectorXf own = hidden.row(token).cwiseQuotient(weight.row(0));
+      own.array() -= own.mean();
+      own /= std::sqrt(own.squaredNorm() / 24.0F);
+      hidden.row(token) = own.cwiseProduct(weight.row(0)) + shift.row(0);
+    }
+    H5Dwrite(states, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, hidden.data());
+    const hsize_t width = 24;
+    const hid_t line = H5Screate_simple(1, &width, nullptr), one = H5Screate(H5S_SCALAR);
+    const hid_t data = H5Dcreate2(file, "/model/final_norm_bias", H5T_IEEE_F32LE, line, H5P_DEFAULT,
+                                  H5P_DEFAULT, H5P_DEFAULT);
+    H5Dwrite(data, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, shift.data());
+    const hid_t flag = H5Acreate2(norm, "centred", H5T_STD_U8LE, one, H5P_DEFAULT, H5P_DEFAULT);
+    const int yes = 1;
+    H5Awrite(flag, H5T_NATIVE_INT, &yes);
+    H5Aclose(flag);
+    H5Dclose(data);
+    H5Sclose(line);
+    H5Sclose(one);
+    H5Dclose(states);
+    H5Dclose(norm);
+    H5Fclose(file);
+  }
+  const Trace trace(path);
+  const LogitPath logits(trace);
+  const TraceFinalNorm norm(trace);
+  ASSERT_TRUE(norm.centred());
+  naive::LogitOf twin = twin_of(trace, 9);
+  twin.bias = bias;
+  for (const int token : {2, 77}) {
+    std::vector<double> x = list(norm.normed(token) * norm.rms(token));
+    for (double& one : x) one += 3.0;  // a mean that the norm takes out
+    const Eigen::VectorXd change = test::random_matrix(1, 24, 8).row(0).cast<double>();
+    const double expected = twin.change(x, list(change));
+    EXPECT_NEAR(logits.gradient(token, 9).dot(change), expected, 1e-5 * (1 + std::abs(expected)));
+    EXPECT_NEAR(twin(x), trace.final_hidden()->row(token).dot(trace.lm_head()->row(9)), 1e-4);
+    EXPECT_LT(std::abs(logits.gradient(token, 9).sum()), 1e-5);  // the mean changes nothing
+  }
+}
+
+TEST_F(LogitPathTest, WhatATraceLacksIsSaidInALine) {
+  test::SyntheticTraceOptions options = with_head();
+  options.predictions = false;  // as traces were before the norm was stored
+  const Trace old(write("old.h5", options));
+  EXPECT_THAT(LogitPath::missing(old), HasSubstr("does not say what the last norm does"));
+  EXPECT_THAT(LogitPath::missing(old), HasSubstr("--lm-head"));
+  EXPECT_THROW(LogitPath{old}, WorkError);
+  options = {};
+  const Trace without(write("without.h5", options));
+  EXPECT_THAT(LogitPath::missing(without), HasSubstr("no output head"));
+  options.lm_head = true;
+  options.output_weight = false;
+  const Trace bare(write("bare.h5", options));
+  EXPECT_THAT(LogitPath::missing(bare), HasSubstr("no output weights"));
+  const Trace trace(write("t.h5", with_head()));
+  const LogitPath path(trace);
+  EXPECT_THROW(path.gradient(104, 0), UsageError);
+  EXPECT_THROW(path.gradient(-1, 0), UsageError);
+  EXPECT_THROW(path.gradient(0, 50), UsageError);
+}
+
+}  // namespace
+}  // namespace kvloupe
