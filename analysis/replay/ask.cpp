@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "analysis/measure/measure_catalog.h"
+#include "analysis/metric/logit_path.h"
 #include "analysis/policy/sequence_tables.h"
 #include "analysis/record/head_states.h"
 #include "analysis/replay/layer_loop.h"
@@ -98,7 +99,7 @@ struct LayerAnswer {
 };
 
 LayerAnswer ask_layer(const Asking& what, const AskedHeads& heads, const std::vector<int>& queries,
-                      const AskOptions& options, const HeadLoop& for_heads, AskedReplay& result,
+                      const Eigen::MatrixXd& gradients, const AskOptions& options, const HeadLoop& for_heads, AskedReplay& result,
                       Progress& progress) {
   const auto states = layer_states(options.states, what.trace, heads.layer, StateParts(), progress);
   LayerContext context;
@@ -109,7 +110,7 @@ LayerAnswer ask_layer(const Asking& what, const AskedHeads& heads, const std::ve
   context.output_weights = states->output_weights;
   context.for_heads = for_heads;
   context.sequence = &what.tables;
-  AskedLayer asked(*states, context, queries);
+  AskedLayer asked(*states, context, queries, &gradients);
   const bool merged = std::any_of(heads.places.begin(), heads.places.end(), [&](std::size_t place) {
     return merges(what.replay.heads[place]);
   });
@@ -143,6 +144,20 @@ double quotient(const Eigen::MatrixXd& change, const Eigen::MatrixXd& output) {
 }
 }  // namespace
 
+Eigen::MatrixXd next_token_gradients(const Trace& trace, const std::vector<int>& queries) {
+  if (queries.empty() || !LogitPath::missing(trace).empty()) return {};
+  const LogitPath path(trace);
+  Eigen::MatrixXd gradients = Eigen::MatrixXd::Zero(static_cast<Eigen::Index>(queries.size()),
+                                                    trace.model().hidden_size);
+  for (std::size_t i = 0; i < queries.size(); ++i) {
+    const auto next = static_cast<std::size_t>(queries[i]) + 1;
+    if (next >= trace.tokens().ids.size()) continue;
+    gradients.row(static_cast<Eigen::Index>(i)) =
+        path.gradient(queries[i], trace.tokens().ids[next]).transpose();
+  }
+  return gradients;
+}
+
 AskedReplay ask(const Trace& trace, const Replay& replay, Asked asked, const AskOptions& options,
                 Progress& progress) {
   const int first_step = replay.blocks.empty() ? trace.length() : replay.blocks.front().end;
@@ -158,13 +173,15 @@ AskedReplay ask(const Trace& trace, const Replay& replay, Asked asked, const Ask
   const SequenceTables tables(trace, known_end(trace, replay.acts_until), &progress);
   const Asking what{trace, replay, parse_policy(replay.policy),
                     by_step(result.queries, replay.blocks), tables};
+  const Eigen::MatrixXd gradients = next_token_gradients(trace, result.queries);
   std::vector<LayerAnswer> answers(layers.size());
   LayerLoop loop{options.threads, options.background};
   loop.most_at_once = layers_at_once(layer_bytes(trace, StateParts()), kLargeLayer);
   for_layers(layers.size(), loop, [&](std::size_t index, const HeadLoop& for_heads) {
     progress.check();
     answers[index] =
-        ask_layer(what, layers[index], result.queries, options, for_heads, result, progress);
+        ask_layer(what, layers[index], result.queries, gradients, options, for_heads, result,
+                  progress);
     progress.advance();
   });
   // In the order of the layers, so that sums do not depend on the number of threads.

@@ -37,6 +37,11 @@ struct AskedReplay {
   double logit_change = kUnknown;       // the heads' effects, added
 };
 
+/// [Q,D]: how the logit of the token that follows each of these tokens changes with the residual
+/// stream there (metric/logit_path.h); 0 for the sequence's last token. Empty where the trace lacks
+/// what that needs. Throws FileError from the trace.
+Eigen::MatrixXd next_token_gradients(const Trace& trace, const std::vector<int>& queries);
+
 /// Asks the queries of one kind. `replay` is a replay of the trace, of some or all heads. Policies
 /// that merge are replayed again. Progress counts layers. Throws Cancelled, and FileError from the
 /// trace.

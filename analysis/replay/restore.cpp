@@ -122,7 +122,13 @@ std::vector<RestoredHead> restored_heads(const Trace& trace, const Replay& repla
     throw UsageError("token " + std::to_string(token) + ": the trace has tokens 0 to " +
                      std::to_string(trace.length() - 1));
   }
-  const std::vector<Asking> queries = asking(restoring_queries(trace, replay), replay.blocks);
+  const std::vector<int> asked = restoring_queries(trace, replay);
+  const std::vector<Asking> queries = asking(asked, replay.blocks);
+  Eigen::MatrixXd gradients;
+  if (effects == nullptr) {
+    gradients = next_token_gradients(trace, asked);
+    if (gradients.size() > 0) effects = &gradients;
+  }
   std::vector<RestoredHead> result(replay.heads.size());
   std::vector<std::pair<std::size_t, std::size_t>> layers;  // [first, end) of the replay's heads
   for (std::size_t i = 0; i < replay.heads.size(); ++i) {

@@ -27,8 +27,8 @@ struct RestoredHead {
 
 /// Of every head of the replay, in its order. `tokens`: ascending. Merged entries count as gone and
 /// the others as they were captured. The queries are those of the answer, of the question where the
-/// trace has no answer, else later ones. `effects` [Q,D] as in AskedLayer, or null. Progress counts
-/// layers. Throws UsageError for tokens that the trace lacks.
+/// trace has no answer, else later ones. `effects` [Q,D] as in AskedLayer; null:
+/// next_token_gradients(). Progress counts layers. Throws UsageError for tokens that the trace lacks.
 std::vector<RestoredHead> restored_heads(const Trace& trace, const Replay& replay,
                                          const std::vector<int>& tokens, const AskOptions& options,
                                          Progress& progress,

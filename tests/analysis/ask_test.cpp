@@ -11,8 +11,10 @@
 
 #include "analysis/error.h"
 #include "analysis/measure/measure_catalog.h"
+#include "analysis/metric/logit_path.h"
 #include "analysis/record/layer_states.h"
 #include "analysis/replay/measure_replay.h"
+#include "analysis/replay/restore.h"
 #include "analysis/replay/replay.h"
 #include "tests/naive/naive_asked.h"
 #include "tests/support/synthetic_trace.h"
@@ -131,6 +133,45 @@ TEST_F(AskTest, WindowsAndSinksOfLayersCount) {
   options_.layer_attributes[1].sink_logits = {0.5F, -1.0F, 2.0F, 0.0F};
   const Replay replay = run("keydiff", 12);
   for (const Asked asked : kAllAsked) expect_as_naive(replay, asked);
+}
+
+TEST_F(AskTest, LogitsChangeByWhatAllHeadsAddTogether) {
+  options_.lm_head = true;
+  const Replay replay = run("keydiff", 20);
+  const AskedReplay answer = ask_all(replay, Asked::answer);
+  const LogitPath path(trace());
+  double whole = 0.0;
+  std::size_t place = 0;
+  for (int layer = 0; layer < options_.layers; ++layer) {
+    const LayerStates states = load_layer_states(trace(), layer);
+    for (const naive::NaiveAsked& head :
+         naive::asked(states, trace().layer_model(layer), trace().attention(layer), layer, replay,
+                      answer.queries)) {
+      double effect = 0.0;
+      for (std::size_t q = 0; q < answer.queries.size(); ++q) {
+        const int query = answer.queries[q];
+        const Eigen::VectorXd gradient =
+            path.gradient(query, trace().tokens().ids[static_cast<std::size_t>(query) + 1]);
+        for (Eigen::Index i = 0; i < gradient.size(); ++i) {
+          effect += gradient[i] * head.change[q][static_cast<std::size_t>(i)] /
+                    static_cast<double>(answer.queries.size());
+        }
+      }
+      EXPECT_NEAR(answer.heads[place++].effect, effect, 1e-5);
+      whole += effect;
+    }
+  }
+  EXPECT_NEAR(answer.logit_change, whole, 1e-5);
+  EXPECT_GT(std::abs(whole), 1e-3);
+  const std::vector<RestoredHead> restored =
+      restored_heads(trace(), replay, {20, 21, 22}, {}, progress_);
+  EXPECT_TRUE(std::isfinite(restored.front().effect));
+}
+
+TEST_F(AskTest, WithoutAnOutputHeadLogitsAreUnknown) {
+  const AskedReplay answer = ask_all(run("keydiff", 20), Asked::answer);
+  EXPECT_TRUE(std::isnan(answer.logit_change));
+  EXPECT_TRUE(std::isnan(answer.heads.front().effect));
 }
 
 TEST_F(AskTest, AFullBudgetChangesNothing) {
