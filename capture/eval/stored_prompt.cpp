@@ -33,8 +33,8 @@ nlohmann::ordered_json stored_prompt(const TokenSequence& tokens) {
   for (std::size_t i = 0; i < tokens.ids.size(); ++i) {
     ids += (i > 0 ? " " : "") + std::to_string(tokens.ids[i]);
     const std::string& name = tokens.names[tokens.segment[i]];
-    if (segments.empty() || segments.back()[0] != name) segments.push_back({name, 0});
-    segments.back()[1] = segments.back()[1].get<int>() + 1;
+    if (segments.empty() || segments.back()[0] != name) segments.push_back({name, std::size_t{0}});
+    segments.back()[1] = segments.back()[1].get<std::size_t>() + 1;
   }
   return {{"ids", std::move(ids)}, {"segments", std::move(segments)}};
 }

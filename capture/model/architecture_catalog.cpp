@@ -37,11 +37,11 @@ ModelConfig parse_model_config(const std::string& text, const std::string& where
     }
     known += (known.empty() ? "" : ", ") + std::string(architecture.name);
   }
-  reader.fail(
-      "the architecture " + in_one_line(name) + " is not among those that kvloupe-capture runs (" +
-      known +
-      "); the Python package captures most decoders that transformers runs: python -m kvloupe "
-      "capture --model FOLDER -o TRACE");
+  constexpr std::size_t kLongestName = 40;
+  reader.fail("the architecture " + in_one_line(name, kLongestName) +
+              " is not among those that kvloupe-capture runs (" + known +
+              "); the Python package captures most decoders of transformers: python -m kvloupe "
+              "capture");
 }
 
 }  // namespace kvloupe

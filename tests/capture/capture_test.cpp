@@ -66,13 +66,19 @@ TEST(Capture, TinyModelsOfEveryShapeAreLikeTheNaiveModel) {
 TEST(Capture, AFirstTokenOutsideTheVocabularyIsNamed) {
   const TemporaryFolder folder;
   const TinyCheckpoint tiny;
-  const CaptureRequest request = ids_request(folder, tiny);
+  CaptureRequest request = ids_request(folder, tiny);
   write_file(folder / "tokenizer.json", R"({
       "model": {"type": "BPE", "vocab": {"a": 0}, "merges": []},
       "added_tokens": [{"id": 900, "content": "<s>", "special": true}],
       "post_processor": {"type": "TemplateProcessing",
         "single": [{"SpecialToken": {"id": "<s>"}}, {"Sequence": {"id": "A"}}],
         "special_tokens": {"<s>": {"ids": [900]}}}})");
+  const CaptureInput unchanged = read_capture_input(request, read_model_config(folder.path()));
+  EXPECT_EQ(unchanged.tokens.ids, read_ids(*request.ids, 1000)) << "ids get no start token";
+  EXPECT_THAT(unchanged.notes,
+              testing::Contains(testing::HasSubstr("would start them with token 900")));
+  request.ids.reset();
+  request.text = "a";
   try {
     read_capture_input(request, read_model_config(folder.path()));
     FAIL();

@@ -77,7 +77,7 @@ TEST(ModelConfig, AnUnknownFamilyIsToldTheKnownOnes) {
       problem_with("architectures", {"GemmaForCausalLM"}),
       HasSubstr("GemmaForCausalLM is not among those that kvloupe-capture runs (LlamaForCausalLM, "
                 "MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM); the Python package "
-                "captures most decoders that transformers runs: python -m kvloupe capture"));
+                "captures most decoders of transformers: python -m kvloupe capture"));
 }
 
 const nlohmann::json kLlama3{{"rope_type", "llama3"},
