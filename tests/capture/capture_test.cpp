@@ -75,8 +75,8 @@ TEST(Capture, AFirstTokenOutsideTheVocabularyIsNamed) {
         "special_tokens": {"<s>": {"ids": [900]}}}})");
   const CaptureInput unchanged = read_capture_input(request, read_model_config(folder.path()));
   EXPECT_EQ(unchanged.tokens.ids, read_ids(*request.ids, 1000)) << "ids get no start token";
-  ASSERT_EQ(unchanged.notes.size(), 1U);
-  EXPECT_THAT(unchanged.notes[0], testing::HasSubstr("would start them with token 900"));
+  EXPECT_THAT(unchanged.notes,
+              testing::Contains(testing::HasSubstr("would start them with token 900")));
   request.ids.reset();
   request.text = "a";
   try {
