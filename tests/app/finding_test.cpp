@@ -46,7 +46,7 @@ TEST_F(FindingTest, SaysWhoReadsAndWhoLoses) {
   const Finding found = made();
   EXPECT_EQ(found.readers,
             "With the full cache, heads 1.0 (31 %) and 0.1 (12 %) (layer.head; share of the "
-            "attention of the question and the answer) read 4 tokens (5–7, 9) most.");
+            "attention of the question) read 4 tokens (5–7, 9) most.");
   EXPECT_EQ(found.lost,
             "Under h2o+recent(10%) with 24 entries, 1.0 loses all of them at steps 3 to 5 (token 6 "
             "at rank 40 of 52 entries) and 0.1 keeps them.");
@@ -92,7 +92,7 @@ TEST_F(FindingTest, SaysWhereNobodyReads) {
   const Finding found = made();
   EXPECT_EQ(found.readers,
             "With the full cache no head gives token 5 more than 1 % of the attention of the "
-            "question and the answer.");
+            "question.");
   EXPECT_EQ(tokens_in_words({3, 4, 5}), "tokens 3–5");
 }
 
