@@ -50,8 +50,9 @@ MeasureFamily asked_by(Asked asked) {
       {.name = prefix + "kept_attention",
        .title = "Attention kept" + title,
        .unit = "",
-       .formula = "mean over q and the head's query heads of the sum of A_i over the tokens i whose "
-                  "entry the cache holds",
+       .formula =
+           "mean over q and the head's query heads of the sum of A_i over the tokens i whose "
+           "entry the cache holds",
        .source = "CriticalKV theorem 3.3, asked by other queries",
        .better = Better::larger,
        .share = true,
@@ -99,8 +100,9 @@ MeasureFamily asked_by(Asked asked) {
       {.name = prefix + "layer_error",
        .title = "Layer's output error" + title,
        .unit = "",
-       .formula = "sqrt(sum over q of ||sum over the layer's heads of (o' - o) W_O||^2 / sum over q "
-                  "of ||sum over the layer's heads of o W_O||^2)",
+       .formula =
+           "sqrt(sum over q of ||sum over the layer's heads of (o' - o) W_O||^2 / sum over q "
+           "of ||sum over the layer's heads of o W_O||^2)",
        .source = "ours, after CAOTE figure 3",
        .better = Better::smaller,
        .reads = reads},

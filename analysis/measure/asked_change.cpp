@@ -35,7 +35,10 @@ Row row_of(std::span<const float> logits, std::span<const std::int32_t> kept, do
   for (std::size_t j = 0; j < kept.size(); ++j) {
     row.change[static_cast<std::size_t>(kept[j])] += cut[j];
   }
-  if (kept.size() == logits.size()) std::fill(row.change.begin(), row.change.end(), 0.0);
+  if (kept.size() == logits.size()) {  // nothing is gone, whatever rounding says
+    row.kept = 1.0;
+    std::fill(row.change.begin(), row.change.end(), 0.0);
+  }
   return row;
 }
 }  // namespace
@@ -103,8 +106,8 @@ void AskedLayer::add_query_head(int query_head, std::size_t first, std::size_t c
         const double norm = states_.value_norms_l1[q][static_cast<std::size_t>(seen) + i];
         const bool stays = next < kept.size() && kept[next] == static_cast<std::int32_t>(i);
         if (stays) ++next;
-        sums.theta += norm * (stays ? (1.0 - row.kept) * (row.full[i] + row.change[i])
-                                    : row.full[i]);
+        sums.theta +=
+            norm * (stays ? (1.0 - row.kept) * (row.full[i] + row.change[i]) : row.full[i]);
       }
     }
     if (found.merged == nullptr) continue;
@@ -119,13 +122,13 @@ void AskedLayer::add_query_head(int query_head, std::size_t first, std::size_t c
     const std::vector<double> attention = softmax(own, rule.sink);
     Eigen::VectorXd moved = Eigen::VectorXd::Zero(d);
     for (std::size_t i = 0; i < row.full.size(); ++i) {
-      moved -= row.full[i] *
-               values.row(seen + static_cast<Eigen::Index>(i)).cast<double>().transpose();
+      moved -=
+          row.full[i] * values.row(seen + static_cast<Eigen::Index>(i)).cast<double>().transpose();
     }
     for (std::size_t j = 0; j < attention.size(); ++j) {
-      moved += attention[j] * found.merged->values.row(at + static_cast<Eigen::Index>(j))
-                                  .cast<double>()
-                                  .transpose();
+      moved +=
+          attention[j] *
+          found.merged->values.row(at + static_cast<Eigen::Index>(j)).cast<double>().transpose();
     }
     changes.row(r) = moved.cast<float>().transpose();
   }

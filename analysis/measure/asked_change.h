@@ -13,8 +13,9 @@
 
 namespace kvloupe {
 
-/// What a query that comes later finds in a head's cache: entries of earlier tokens and those of its
-/// own block. Tokens after the query, and those that its window does not reach, are not looked at.
+/// What a query that comes later finds in a head's cache: entries of earlier tokens and those of
+/// its own block. Tokens after the query, and those that its window does not reach, are not looked
+/// at.
 struct FoundEntries {
   std::span<const std::int32_t> tokens;  // ascending
   /// Keys, values and log sizes as the cache holds them; null: those of the trace, none merged.
@@ -25,8 +26,8 @@ struct FoundEntries {
 /// query head with the full cache, o': with what the cache holds.
 struct AskedHead {
   static constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
-  double kept_attention = kUnknown;   // Σ over the tokens whose entry is there of A_i
-  double output_error = kUnknown;     // Σ‖o − o'‖² / Σ‖o‖² over queries and query heads
+  double kept_attention = kUnknown;  // Σ over the tokens whose entry is there of A_i
+  double output_error = kUnknown;  // Σ‖o − o'‖² / Σ‖o‖² over queries and query heads
   double perturbation_l1 = kUnknown;  // ‖(o' − o) W_O‖₁; unknown without output weights
   double bound_l1 = kUnknown;         // θ (CriticalKV theorem 3.3); unknown after merging too
   /// Σ over the queries of ‖Σ over the head's query heads of (o' − o) W_O‖₂².
@@ -39,8 +40,8 @@ struct AskedHead {
 /// differences of attention, so that small changes do not cancel.
 class AskedLayer {
  public:
-  /// `queries`: tokens, ascending, Q of them. `effects` [Q,D] or empty: the change of a quantity per
-  /// change of the residual stream at each query. States, context and queries are borrowed; the
+  /// `queries`: tokens, ascending, Q of them. `effects` [Q,D] or empty: the change of a quantity
+  /// per change of the residual stream at each query. States, context and queries are borrowed; the
   /// states need keys, queries and values, and output weights with their norms where the trace has
   /// them. `context.model.sliding_window` is what a query sees.
   AskedLayer(const LayerStates& states, const LayerContext& context, std::span<const int> queries,

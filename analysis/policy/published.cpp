@@ -8,7 +8,7 @@ const std::vector<PublishedPolicy>& published_policies() {
   static const std::string snap = "snapkv(pool=max,range=candidates)";
   static const std::vector<PublishedPolicy> all = {
       {"sink", "StreamingLLM", "sink", "", "4 first tokens, the rest of the budget recent"},
-      {"tova", "TOVA", "tova(aggregate=layer)", "tova",
+      {"tova", "TOVA", "tova(layer)", "tova",
        "one set for all heads of a layer; plain: one for each key-value head (KeyDiff B.2)"},
       {"h2o", "H2O", "h2o+recent(50%)", "h2o",
        "half of the budget is for recent tokens; plain: the sum alone (KeyDiff A.1, CAOTE eq. 28)"},

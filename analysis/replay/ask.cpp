@@ -99,8 +99,8 @@ struct LayerAnswer {
 };
 
 LayerAnswer ask_layer(const Asking& what, const AskedHeads& heads, const std::vector<int>& queries,
-                      const Eigen::MatrixXd& gradients, const AskOptions& options, const HeadLoop& for_heads, AskedReplay& result,
-                      Progress& progress) {
+                      const Eigen::MatrixXd& gradients, const AskOptions& options,
+                      const HeadLoop& for_heads, AskedReplay& result, Progress& progress) {
   const auto states = layer_states(options.states, what.trace, heads.layer, StateParts(), progress);
   LayerContext context;
   context.layer = heads.layer;
@@ -147,8 +147,8 @@ double quotient(const Eigen::MatrixXd& change, const Eigen::MatrixXd& output) {
 Eigen::MatrixXd next_token_gradients(const Trace& trace, const std::vector<int>& queries) {
   if (queries.empty() || !LogitPath::missing(trace).empty()) return {};
   const LogitPath path(trace);
-  Eigen::MatrixXd gradients = Eigen::MatrixXd::Zero(static_cast<Eigen::Index>(queries.size()),
-                                                    trace.model().hidden_size);
+  Eigen::MatrixXd gradients =
+      Eigen::MatrixXd::Zero(static_cast<Eigen::Index>(queries.size()), trace.model().hidden_size);
   for (std::size_t i = 0; i < queries.size(); ++i) {
     const auto next = static_cast<std::size_t>(queries[i]) + 1;
     if (next >= trace.tokens().ids.size()) continue;
@@ -179,9 +179,8 @@ AskedReplay ask(const Trace& trace, const Replay& replay, Asked asked, const Ask
   loop.most_at_once = layers_at_once(layer_bytes(trace, StateParts()), kLargeLayer);
   for_layers(layers.size(), loop, [&](std::size_t index, const HeadLoop& for_heads) {
     progress.check();
-    answers[index] =
-        ask_layer(what, layers[index], result.queries, gradients, options, for_heads, result,
-                  progress);
+    answers[index] = ask_layer(what, layers[index], result.queries, gradients, options, for_heads,
+                               result, progress);
     progress.advance();
   });
   // In the order of the layers, so that sums do not depend on the number of threads.

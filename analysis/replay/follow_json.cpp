@@ -83,9 +83,8 @@ std::string follow_json(const Trace& trace, const std::string& name, const Repla
     }
   }
   about["blame"] = blame_name(heads);
-  about["queries"] = {
-      {"question", queries(std::max(question.first, after), question.end)},
-      {"answer", queries(std::max(answer.first - 1, after), answer.end - 1)}};
+  about["queries"] = {{"question", queries(std::max(question.first, after), question.end)},
+                      {"answer", queries(std::max(answer.first - 1, after), answer.end - 1)}};
   std::string text = one_line(about);
   text.back() = ',';  // the heads come before the closing brace
   text += "\"heads\":[\n";

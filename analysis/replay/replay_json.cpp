@@ -116,7 +116,8 @@ std::string step_line(const Replay& replay, const PolicySpec& policy, const Head
 std::string head_measures(const PolicySpec& policy, const HeadReplay& head) {
   if (head.steps.empty() || head.steps.back().query_heads.empty()) return "";
   std::string inside;
-  for (const MeasureScope scope : {MeasureScope::replay, MeasureScope::queries, MeasureScope::trace}) {
+  for (const MeasureScope scope :
+       {MeasureScope::replay, MeasureScope::queries, MeasureScope::trace}) {
     append_measures(inside, scope, policy, [&](const Measure& m) { return measure_of(m, head); });
   }
   return inside.empty() ? "" : ",\"measures\":{" + inside.substr(1) + "}";

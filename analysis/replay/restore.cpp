@@ -91,9 +91,8 @@ RestoredHead restore(const Trace& trace, const HeadReplay& head, const LayerStat
       const auto query_head = static_cast<std::size_t>(head.head * group + g);
       const LogitRule rule = attention.of(static_cast<int>(query_head));
       const auto asked = states.queries[query_head].row(query.token);
-      const std::vector<float> logits =
-          attention_logits({asked.data(), static_cast<std::size_t>(asked.size())},
-                           rows(keys, first, seen), rule);
+      const std::vector<float> logits = attention_logits(
+          {asked.data(), static_cast<std::size_t>(asked.size())}, rows(keys, first, seen), rule);
       moved += states.output_weights[query_head].apply(
           output_change(logits, holds, restored, rows(values, first, seen), rule.sink));
     }
@@ -149,8 +148,8 @@ std::vector<RestoredHead> restored_heads(const Trace& trace, const Replay& repla
         layer_states(options.states, trace, replay.heads[first].layer, parts, progress);
     for_heads(static_cast<int>(end - first), [&, begin = first](int i) {
       const std::size_t place = begin + static_cast<std::size_t>(i);
-      result[place] = restore(trace, replay.heads[place], *states, queries, tokens, effects,
-                              progress);
+      result[place] =
+          restore(trace, replay.heads[place], *states, queries, tokens, effects, progress);
     });
     progress.advance();
   });

@@ -1,6 +1,6 @@
 #pragma once
-// Blame: what each head would say if tokens that it lost were back in its cache. Of the queries that
-// write the answer, each against what the head's cache holds when it comes.
+// Blame: what each head would say if tokens that it lost were back in its cache. Of the queries
+// that write the answer, each against what the head's cache holds when it comes.
 
 #include <Eigen/Core>
 #include <limits>
@@ -13,8 +13,8 @@
 
 namespace kvloupe {
 
-/// Of one head. o': a query head's output with what the cache holds, o'': with the lost tokens there
-/// too, as they were. Means over the queries; 0 where nothing was lost.
+/// Of one head. o': a query head's output with what the cache holds, o'': with the lost tokens
+/// there too, as they were. Means over the queries; 0 where nothing was lost.
 struct RestoredHead {
   static constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
   int layer = 0;
@@ -28,7 +28,8 @@ struct RestoredHead {
 /// Of every head of the replay, in its order. `tokens`: ascending. Merged entries count as gone and
 /// the others as they were captured. The queries are those of the answer, of the question where the
 /// trace has no answer, else later ones. `effects` [Q,D] as in AskedLayer; null:
-/// next_token_gradients(). Progress counts layers. Throws UsageError for tokens that the trace lacks.
+/// next_token_gradients(). Progress counts layers. Throws UsageError for tokens that the trace
+/// lacks.
 std::vector<RestoredHead> restored_heads(const Trace& trace, const Replay& replay,
                                          const std::vector<int>& tokens, const AskOptions& options,
                                          Progress& progress,

@@ -174,10 +174,9 @@ Joined join(const MeasureTable& measure, Better measure_better, const MeasureTab
     if (found == outcomes.end()) continue;
     std::vector<std::pair<double, double>> values;
     for (const Setting& one : settings) {
-      values.emplace_back(
-          oriented(measure.value(one.policy, one.budget, prompt), measure_better),
-          oriented(outcome.value(one.other_policy, one.other_budget, found->second),
-                   result.better));
+      values.emplace_back(oriented(measure.value(one.policy, one.budget, prompt), measure_better),
+                          oriented(outcome.value(one.other_policy, one.other_budget, found->second),
+                                   result.better));
     }
     if (std::any_of(values.begin(), values.end(), [](const auto& value) {
           return !std::isfinite(value.first) || !std::isfinite(value.second);

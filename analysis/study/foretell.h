@@ -10,8 +10,8 @@
 
 namespace kvloupe {
 
-/// A number with its 95 % interval: the percentile bootstrap over prompts, kForetellResamples times.
-/// NaN: unknown.
+/// A number with its 95 % interval: the percentile bootstrap over prompts, kForetellResamples
+/// times. NaN: unknown.
 struct Foretold {
   double value = 0.0;
   double low = 0.0, high = 0.0;
@@ -29,9 +29,9 @@ struct Foretelling {
   int settings_count = 0;  // policies × budgets
   /// Spearman's ρ over the settings: mean of the measure and mean of the outcome over the prompts.
   Foretold settings;
-  /// Of all pairs of runs with different outcomes: how often the better outcome has the better value
-  /// (equal values count half). Over all runs; of one prompt under two settings; and of two prompts
-  /// under one setting.
+  /// Of all pairs of runs with different outcomes: how often the better outcome has the better
+  /// value (equal values count half). Over all runs; of one prompt under two settings; and of two
+  /// prompts under one setting.
   Foretold pairs, pairs_of_prompt, pairs_of_setting;
 };
 
@@ -39,9 +39,9 @@ struct Foretelling {
 /// niah.jsonl#12" are "niah-00012", "notes.h5" and "drift notes.txt" are "notes".
 std::string prompt_key(std::string_view name);
 
-/// Every measure of the study's replays beside `outcome`, a measure of its runs in the model, at the
-/// study's first block size; the best first, by `settings`. Prompts on which the full cache fails (an
-/// outcome that is a share, and 0) are left out. Throws UsageError where the results have
+/// Every measure of the study's replays beside `outcome`, a measure of its runs in the model, at
+/// the study's first block size; the best first, by `settings`. Prompts on which the full cache
+/// fails (an outcome that is a share, and 0) are left out. Throws UsageError where the results have
 /// no such outcome, no replays, or no prompt of which both are known.
 std::vector<Foretelling> foretell(const StudyTable& table, std::string_view outcome);
 

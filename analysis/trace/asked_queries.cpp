@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-
 namespace kvloupe {
 
 const char* asked_name(Asked asked) {
@@ -37,8 +36,7 @@ std::vector<int> asked_queries(const TokenTable& tokens, const RunInfo& run, Ask
     const int count = run.tokens() - first;
     const int taken = std::min(count, kMostLater);
     for (int i = 0; i < taken; ++i) {  // the last one is the sequence's last
-      queries.push_back(first +
-                        static_cast<int>((static_cast<long>(i) + 1) * count / taken) - 1);
+      queries.push_back(first + static_cast<int>((static_cast<long>(i) + 1) * count / taken) - 1);
     }
   }
   return queries;

@@ -110,12 +110,12 @@ void write_table(const Trace& trace, const Options& options, const Replay& repla
     return std::isfinite(value) ? fmt::format("{:.3g}", value) : std::string("-");
   };
   for (const FollowedHead& head : heads) {
-    out.write(fmt::format("{:>5} {:>5} {:>9} {:>9} {:>9} {:>6} {:>9} {:>11} {:>7} {:>8} {:>8}  {}\n",
-                          head.reads.layer, head.reads.head, share_text(head.reads.question),
-                          share_text(head.reads.answer), share_text(head.reads.later),
-                          share_text(head.fate.kept), steps_text(head.fate), rank_text(head),
-                          share_text(head.loss), number(head.restored.change),
-                          number(head.restored.effect), roles_text(head.reads)));
+    out.write(fmt::format(
+        "{:>5} {:>5} {:>9} {:>9} {:>9} {:>6} {:>9} {:>11} {:>7} {:>8} {:>8}  {}\n",
+        head.reads.layer, head.reads.head, share_text(head.reads.question),
+        share_text(head.reads.answer), share_text(head.reads.later), share_text(head.fate.kept),
+        steps_text(head.fate), rank_text(head), share_text(head.loss), number(head.restored.change),
+        number(head.restored.effect), roles_text(head.reads)));
   }
 }
 

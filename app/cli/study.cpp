@@ -26,7 +26,7 @@ namespace {
 struct Options {
   std::vector<std::string> inputs;
   std::string output, csv, shard;
-  std::string foretell;  // a measure of runs in the model
+  std::string foretell;      // a measure of runs in the model
   std::string table, block;  // a paper's table, and what it shows
   std::vector<std::string> measures;
   bool status = false, summary = false, merge = false;
@@ -90,8 +90,8 @@ void print_status(StudyResults& results) {
 }
 
 int run(const Options& options) {
-  const bool reads = options.status || options.summary || !options.csv.empty() ||
-                     !options.foretell.empty();
+  const bool reads =
+      options.status || options.summary || !options.csv.empty() || !options.foretell.empty();
   const bool table = !options.table.empty();
   if (!table && !(options.block.empty() && options.measures.empty()))
     throw UsageError(
@@ -108,7 +108,8 @@ int run(const Options& options) {
   if (options.inputs.size() != 1 || options.output.empty() == !reads ||
       (reads && !options.shard.empty())) {
     throw UsageError(
-        "study: give a study file and -o RESULTS.sqlite, or a results file and --status, --summary, "
+        "study: give a study file and -o RESULTS.sqlite, or a results file and --status, "
+        "--summary, "
         "--foretell MEASURE or --csv FILE");
   }
   if (!reads) return compute(options);
@@ -136,9 +137,10 @@ void add_study(CLI::App& app, Action& action) {
   CLI::App* verb = app.add_subcommand(
       "study", "Replay the policies of a study on all its traces, alone or under mpirun");
   const auto options = std::make_shared<Options>();
-  verb->add_option("STUDY|RESULTS", options->inputs,
-                   "A study file (JSON), or its results: with --status, --summary, --foretell or --csv "
-                   "one file, with --merge or --table one or more")
+  verb->add_option(
+          "STUDY|RESULTS", options->inputs,
+          "A study file (JSON), or its results: with --status, --summary, --foretell or --csv "
+          "one file, with --merge or --table one or more")
       ->required();
   verb->add_option("-o,--output", options->output,
                    "The results file (SQLite); a study that was stopped goes on where it was. With "

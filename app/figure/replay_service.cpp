@@ -136,8 +136,8 @@ std::size_t bytes_of(const Replay& replay) {
       sizeof(Replay) + bytes_in(replay.blocks) + bytes_in(replay.heads) + bytes_in(replay.notes);
   for (const HeadReplay& head : replay.heads) {
     bytes += bytes_in(head.evicted_at) + bytes_in(head.steps) + bytes_in(head.trace_values) +
-             bytes_in(head.asked_values) +
-             bytes_in(head.scores) + bytes_in(head.fates) + bytes_in(head.losses);
+             bytes_in(head.asked_values) + bytes_in(head.scores) + bytes_in(head.fates) +
+             bytes_in(head.losses);
     for (const StepRecord& step : head.steps) {
       bytes += bytes_in(step.values) + bytes_in(step.query_heads) + bytes_in(step.merges) +
                bytes_in(step.merge_measures) + bytes_in(step.gifts);

@@ -66,7 +66,8 @@ ValueGroup reader_values() {
        .arguments = arguments,
        .meaning =
            "layer of the head that gives the segment's first piece the most attention (rank 1; "
-           "2 the next): mean over the queries of question and answer, or all later ones "
+           "2 the next): mean over the queries of the answer, else of the question, or all later "
+           "ones "
            "without both, and over its query heads",
        .needs = "the segment, and tokens after it",
        .compute = [](const LessonState& s, Arguments a, Progress& p) -> Value {

@@ -65,8 +65,8 @@ const std::vector<GridMetric>& grid_metrics() {
         std::string("Attention that falls on entries which the cache still holds.") + kAsked};
     list.push_back({"change of the output", asked[0], GridMetric::From::policy, nullptr, nullptr,
                     "residual_part"});
-    list.push_back({"layer's change", asked[1], GridMetric::From::policy, nullptr, nullptr,
-                    "layer_error"});
+    list.push_back(
+        {"layer's change", asked[1], GridMetric::From::policy, nullptr, nullptr, "layer_error"});
     list.push_back({"attention kept, later", asked[2], GridMetric::From::policy, nullptr, nullptr,
                     "kept_attention"});
     for (const Measure& measure : all_measures()) {
@@ -113,7 +113,9 @@ const std::vector<GridMetric>& grid_metrics() {
 const Measure* grid_measure(const GridMetric& metric, const Trace& trace) {
   if (metric.asked == nullptr) return metric.measure;
   const Asked asked = asked_first(trace.tokens(), trace.run());
-  return &require_measure(std::string(asked_name(asked)) + "_" + metric.asked);
+  // Without output weights nobody knows what heads add to the residual stream.
+  const char* const name = trace.has_output_weight() ? metric.asked : "kept_attention";
+  return &require_measure(std::string(asked_name(asked)) + "_" + name);
 }
 
 const GridMetric* find_grid_metric(std::string_view name) {

@@ -71,7 +71,7 @@ class CapturePanel {
   std::string told_;
   std::string problem_;
   FilePanel files_;
-  std::string trace_;          // whose tokens are forced: so many of its prompt, and generated
+  std::string trace_;  // whose tokens are forced: so many of its prompt, and generated
   int prompt_tokens_ = 0, generated_tokens_ = 0;
   std::string fingerprint_;    // of the model that made them; empty: not known, or not yet
   std::string made_by_;        // its name, for a line

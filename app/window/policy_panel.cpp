@@ -312,8 +312,7 @@ void draw_whole_model(const PanelContext& c) {
     ImGui::TextDisabled("–");
   }
   if (ImGui::BeginTable("##whole", static_cast<int>(shown) + 1)) {
-    ImGui::TableSetupColumn("name", ImGuiTableColumnFlags_WidthFixed,
-                            c.px(shown == 2 ? 104 : 144));
+    ImGui::TableSetupColumn("name", ImGuiTableColumnFlags_WidthFixed, c.px(shown == 2 ? 104 : 144));
     const auto line = [&](const char* name, const char* help, auto&& value) {
       ImGui::TableNextRow();
       ImGui::TableNextColumn();
@@ -327,11 +326,12 @@ void draw_whole_model(const PanelContext& c) {
         ImGui::TextUnformatted(text.c_str());
       }
     };
-    line("change",
-         "What eviction changes for these queries, each against what the cache holds when it comes: "
-         "the changes of all heads of all layers, added with their signs after W_O, relative to "
-         "their outputs added up. 0: nothing changes. Open loop: states as with the full cache.",
-         [](const WholeModel& one) { return three_digits(one.change); });
+    line(
+        "change",
+        "What eviction changes for these queries, each against what the cache holds when it comes: "
+        "the changes of all heads of all layers, added with their signs after W_O, relative to "
+        "their outputs added up. 0: nothing changes. Open loop: states as with the full cache.",
+        [](const WholeModel& one) { return three_digits(one.change); });
     line("worst layer",
          "The same for each layer's attention output alone, the largest value, and its layer.",
          [](const WholeModel& one) {

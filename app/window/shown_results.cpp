@@ -109,8 +109,7 @@ void ShownResults::follow_whole(const PolicyResults& policy, int which) {
 
 void ShownResults::follow_grid(int now) {
   const GridMetric* metric = find_grid_metric(state_.grid_metric);
-  const Measure* measure =
-      metric != nullptr ? grid_measure(*metric, *results_.trace()) : nullptr;
+  const Measure* measure = metric != nullptr ? grid_measure(*metric, *results_.trace()) : nullptr;
   if (measure != nullptr) return follow_measured_grid(*measure, now);
   measured_grid_ = nullptr;
   const auto count = [](const auto& replay) { return replay ? replay->heads.size() : 0; };

@@ -51,11 +51,12 @@ struct RescueReport {
 /// Makes the runs that are missing in the results file, which is saved after each, and returns its
 /// content (docs/follow.md): {format, format_version, settings, expected, runs: {spec: {right,
 /// logprob}}, full, policy (with what each says), keep: {all, layers, heads, smallest}, drop: {all,
-/// layers, heads, smallest}, predicted: {by, heads: [{layer, head, loss, change, logit, blame}], rank_correlation}}. Heads
-/// and layers are lists of {layer, head, right, logprob, gain}: the gain over the policy's run
-/// (keep), or over the full cache's (drop; below 0 where the loss hurts). `smallest` is null where
-/// the tokens are not what it depends on, else {heads: [[layer, head]], right or wrong, runs}: no
-/// single head can be left out of it; another, smaller set is not excluded.
+/// layers, heads, smallest}, predicted: {by, heads: [{layer, head, loss, change, logit, blame}],
+/// rank_correlation}}. Heads and layers are lists of {layer, head, right, logprob, gain}: the gain
+/// over the policy's run (keep), or over the full cache's (drop; below 0 where the loss hurts).
+/// `smallest` is null where the tokens are not what it depends on, else {heads: [[layer, head]],
+/// right or wrong, runs}: no single head can be left out of it; another, smaller set is not
+/// excluded.
 ///
 /// Throws UsageError, FileError, WorkError (the full cache's answer is not the expected one), and
 /// Cancelled through progress; the runs made until then are in the file.

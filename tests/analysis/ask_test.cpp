@@ -14,8 +14,8 @@
 #include "analysis/metric/logit_path.h"
 #include "analysis/record/layer_states.h"
 #include "analysis/replay/measure_replay.h"
-#include "analysis/replay/restore.h"
 #include "analysis/replay/replay.h"
+#include "analysis/replay/restore.h"
 #include "tests/naive/naive_asked.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
@@ -222,7 +222,8 @@ TEST_F(AskTest, MeasuresOfACatalogueHaveTheValues) {
   const AskedReplay answer = ask_all(made, Asked::answer);
   const AskedReplay question = ask_all(made, Asked::question);
   Progress progress;
-  const Replay measured = measure_replay(trace(), run("keydiff", 20), {.measures = names}, progress);
+  const Replay measured =
+      measure_replay(trace(), run("keydiff", 20), {.measures = names}, progress);
   double squares = 0.0;
   for (std::size_t i = 0; i < made.heads.size(); ++i) {
     for (const Replay* replay : {&made, &measured}) {

@@ -96,8 +96,7 @@ TEST(Foretell, KnowsAMeasureThatSaysAllAndOneThatSaysTheOpposite) {
   EXPECT_EQ(rows[1].measure, "retained_mass");
   EXPECT_DOUBLE_EQ(rows[1].settings.value, -1.0);
   EXPECT_DOUBLE_EQ(rows[1].pairs.value, 0.0);
-  EXPECT_THAT(foretell_markdown(rows, "answer_found"),
-              HasSubstr("| `output_error` | 1.00 ["));
+  EXPECT_THAT(foretell_markdown(rows, "answer_found"), HasSubstr("| `output_error` | 1.00 ["));
 }
 
 /// Of all pairs of these runs with different outcomes.

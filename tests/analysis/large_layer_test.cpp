@@ -113,10 +113,19 @@ TEST_F(LargeLayer, EveryMeasureReadsHeadByHeadWhatItReadsFromMemory) {
     request.head = 1;
     const Replay one = measure_replay(*trace_, bare, request, progress_);
     ASSERT_EQ(one.heads.size(), 1U);
-    const auto compare = [&](const HeadReplay& a, const HeadReplay& b) {
+    // What is of a whole layer or model is unknown where not all of its heads were measured.
+    const auto of_more_heads = [](const std::string& name) {
+      for (const char* end :
+           {"_residual_part", "_layer_error", "_residual_change", "_logit_change"}) {
+        if (name.ends_with(end)) return true;
+      }
+      return false;
+    };
+    const auto compare = [&](const HeadReplay& a, const HeadReplay& b, bool alone = false) {
       EXPECT_EQ(a.layer, b.layer);
       EXPECT_EQ(a.head, b.head);
       for (const Measure& measure : all_measures()) {
+        if (alone && of_more_heads(measure.info->name)) continue;
         const double x = measure_of(measure, a), y = measure_of(measure, b);
         EXPECT_TRUE(x == y || (std::isnan(x) && std::isnan(y)))
             << spec << ", " << measure.info->name << ": " << x << " and " << y;
@@ -124,7 +133,7 @@ TEST_F(LargeLayer, EveryMeasureReadsHeadByHeadWhatItReadsFromMemory) {
     };
     ASSERT_EQ(by_head.heads.size(), whole.heads.size());
     for (std::size_t h = 0; h < whole.heads.size(); ++h) compare(by_head.heads[h], whole.heads[h]);
-    compare(one.heads[0], *whole.find(1, 1));
+    compare(one.heads[0], *whole.find(1, 1), true);
   }
 }
 

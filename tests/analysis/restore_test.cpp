@@ -51,16 +51,17 @@ class RestoreTest : public testing::Test {
 };
 
 /// Σ of weights · values, times W_O.
-std::vector<double> added(const naive::QueryHeadStates& head, const std::map<int, double>& weights) {
+std::vector<double> added(const naive::QueryHeadStates& head,
+                          const std::map<int, double>& weights) {
   std::vector<double> output(static_cast<std::size_t>(head.model.hidden_size), 0.0);
   const OutputWeight& w = head.states.output_weights[static_cast<std::size_t>(head.query_head)];
   for (const auto& [token, weight] : weights) {
     const std::vector<double> value = head.value(token);
     for (std::size_t column = 0; column < output.size(); ++column) {
       for (std::size_t c = 0; c < value.size(); ++c) {
-        output[column] += weight * value[c] *
-                          static_cast<double>(w(static_cast<Eigen::Index>(c),
-                                                static_cast<Eigen::Index>(column)));
+        output[column] +=
+            weight * value[c] *
+            static_cast<double>(w(static_cast<Eigen::Index>(c), static_cast<Eigen::Index>(column)));
       }
     }
   }
@@ -110,8 +111,8 @@ TEST_F(RestoreTest, IsWhatPlainLoopsSay) {
       double square = 0.0;
       for (std::size_t c = 0; c < moved.size(); ++c) {
         square += moved[c] * moved[c];
-        effect += moved[c] *
-                  effects(static_cast<Eigen::Index>(q), static_cast<Eigen::Index>(c)) / 5.0;
+        effect +=
+            moved[c] * effects(static_cast<Eigen::Index>(q), static_cast<Eigen::Index>(c)) / 5.0;
       }
       change += std::sqrt(square) / 5.0;
     }
@@ -144,8 +145,7 @@ TEST_F(RestoreTest, HeadsAreBlamedByTheBestNumberThatIsKnown) {
   }
   EXPECT_STREQ(blame_name(follow(replay, reads, request.tokens)), "loss");
   Eigen::MatrixXd effects = Eigen::MatrixXd::Ones(5, options_.hidden_size);
-  const auto with_logit =
-      restored_heads(trace(), replay, request.tokens, {}, progress_, &effects);
+  const auto with_logit = restored_heads(trace(), replay, request.tokens, {}, progress_, &effects);
   EXPECT_STREQ(blame_name(follow(replay, reads, request.tokens, with_logit)), "logit");
 }
 

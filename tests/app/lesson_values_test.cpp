@@ -328,7 +328,7 @@ TEST_F(LessonValues, OfAttentionAndKeysAreThoseOfPlainLoops) {
 }
 
 TEST_F(LessonValues, OfReadersAreThoseOfPlainLoops) {
-  // The queries after the prompt: the answer's.
+  // The queries that write the answer and come after the context; the last token's writes nothing.
   const int prompt = states.run.prompt_length, length = states.run.tokens();
   ASSERT_GT(length, prompt);
   std::vector<std::pair<double, std::pair<int, int>>> readers;
@@ -336,12 +336,12 @@ TEST_F(LessonValues, OfReadersAreThoseOfPlainLoops) {
     for (int head = 0; head < 2; ++head) {
       double sum = 0.0;
       for (int query_head = 2 * head; query_head < 2 * head + 2; ++query_head) {
-        for (int query = prompt; query < length; ++query) {
+        for (int query = prompt; query + 1 < length; ++query) {
           const std::vector<double> row = attention(layer, query_head, query);
           for (int key = 0; key < prompt; ++key) sum += row[static_cast<std::size_t>(key)];
         }
       }
-      readers.push_back({sum / (2.0 * (length - prompt)), {layer, head}});
+      readers.push_back({sum / (2.0 * (length - 1 - prompt)), {layer, head}});
     }
   }
   std::sort(readers.begin(), readers.end(), std::greater<>());

@@ -120,8 +120,8 @@ std::vector<NaiveAsked> asked(const LayerStates& states, const ModelInfo& model,
             if (found.count(token) > 0) kept_norms += norm;
           }
           // θ = C − (2 − 1/S) Σ over kept.
-          result[h].theta += merged[h] ? std::nan("")
-                                       : (all_norms - (2.0 - 1.0 / kept) * kept_norms) / rows;
+          result[h].theta +=
+              merged[h] ? std::nan("") : (all_norms - (2.0 - 1.0 / kept) * kept_norms) / rows;
           for (int column = 0; column < model.hidden_size; ++column) {
             double was = 0.0, changed = 0.0;
             for (int c = 0; c < model.head_dim; ++c) {

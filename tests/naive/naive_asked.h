@@ -13,7 +13,7 @@ namespace kvloupe::naive {
 /// Of one head; means over the queries and the head's query heads.
 struct NaiveAsked {
   double kept = 0.0, l1 = 0.0, theta = 0.0;
-  double error = 0.0, norm = 0.0;                 // Σ‖o − o'‖², Σ‖o‖²
+  double error = 0.0, norm = 0.0;                   // Σ‖o − o'‖², Σ‖o‖²
   std::vector<std::vector<double>> output, change;  // [Q][D], sums over the query heads
 };
 

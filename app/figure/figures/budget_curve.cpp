@@ -38,24 +38,31 @@ struct CurveMeasure {
   std::string text() const { return label != nullptr ? label : info().title; }
   bool more_is_better() const { return (info().better == Better::larger) != lost; }
 };
-const CurveMeasure measures[] = {
-    {"change", "residual_part", "Change of the model's attention outputs", false, true,
-     "residual_change"},
-    {"layer-error", "layer_error", "Change of a layer's output", false, true, "worst_layer_error"},
-    {"later-mass", "kept_attention", "Later attention lost", true, true},
-    {"lost-mass", "retained_mass", "Lost attention 1 − S", true},
-    {"perturbation", "perturbation_l1"},
-    {"bound", "bound_l1"},
-    {"head-error", "head_error_l2", "Output error before W_O (L2)"},
-    {"volume", "log_pseudo_determinant"},
-};
+/// Made when it is first asked for: catalogues are put together before main().
+const std::vector<CurveMeasure>& measures() {
+  static const std::vector<CurveMeasure> all = {
+      {"change", "residual_part", "Change of the output", false, true, "residual_change"},
+      {"layer-error", "layer_error", "Change of a layer's output", false, true,
+       "worst_layer_error"},
+      {"later-mass", "kept_attention", "Later attention lost", true, true},
+      {"lost-mass", "retained_mass", "Lost attention 1 − S", true},
+      {"perturbation", "perturbation_l1"},
+      {"bound", "bound_l1"},
+      {"head-error", "head_error_l2", "Output error before W_O (L2)"},
+      {"volume", "log_pseudo_determinant"},
+  };
+  return all;
+}
 
 CurveMeasure find_curve_measure(const std::string& choice, const Trace& trace) {
-  CurveMeasure found = *std::find_if(std::begin(measures), std::end(measures),
-                                     [&](const CurveMeasure& m) { return choice == m.choice; });
+  // Without output weights there is no change of what the layers add: the attention is left.
+  const std::string_view wanted =
+      choice == "change" && !trace.has_output_weight() ? "later-mass" : std::string_view(choice);
+  CurveMeasure found = *std::find_if(measures().begin(), measures().end(),
+                                     [&](const CurveMeasure& m) { return wanted == m.choice; });
   if (found.asked) {
-    found.name = std::string(asked_name(asked_first(trace.tokens(), trace.run()))) + "_" +
-                 found.name;
+    found.name =
+        std::string(asked_name(asked_first(trace.tokens(), trace.run()))) + "_" + found.name;
   }
   return found;
 }
@@ -87,7 +94,7 @@ struct Curves {
 
 class BudgetCurve final : public Figure {
  public:
-  CurveMeasure measure = measures[0];
+  CurveMeasure measure = measures().front();
   std::string queries;  // whose, in words, for a measure of later queries
   double limit = 0.0;
   bool log_scale = false;
@@ -126,9 +133,8 @@ class BudgetCurve final : public Figure {
   std::string caption() const override {
     std::string text = fmt::format(
         "{} by budget, {}: thin, each head; bold, {}. Dashed: the limit {}; ", measure.text(),
-        measure.asked
-            ? queries + ", each against what the cache holds when it comes (open loop)"
-            : "mean over the steps from the first eviction on",
+        measure.asked ? queries + ", each against what the cache holds when it comes (open loop)"
+                      : "mean over the steps from the first eviction on",
         bold_text(), number_text(limit));
     for (std::size_t p = 0; p < policies.size(); ++p) {
       const Curves& one = policies[p];
@@ -162,9 +168,9 @@ class BudgetCurve final : public Figure {
          .line = Stroke{look.colour, kBold, {}, Cap::butt}},
         {.label = "a head", .line = Stroke{mix_thin(style), thin_width(), {}, Cap::butt}}};
     if (std::any_of(policies.begin(), policies.end(), [](const Curves& c) { return c.safe >= 0; }))
-      entries.push_back({measure.whole != nullptr ? "smallest safe budget"
-                                                  : "smallest safe budget of the mean", MarkerShape::diamond, std::nullopt,
-                         Stroke{style.colours.ink, 0.8, {}, Cap::butt}});
+      entries.push_back(
+          {measure.whole != nullptr ? "smallest safe budget" : "smallest safe budget of the mean",
+           MarkerShape::diamond, std::nullopt, Stroke{style.colours.ink, 0.8, {}, Cap::butt}});
     return entries;
   }
 
@@ -200,6 +206,13 @@ class BudgetCurve final : public Figure {
     for (const Curves& one : policies) {
       for (const auto& head : one.heads) {
         for (const double value : head) {
+          if (!log_scale || value > 0.0) y_range.add(value);
+        }
+      }
+    }
+    if (measure.whole != nullptr) {  // a mean lies among what it is the mean of
+      for (const Curves& one : policies) {
+        for (const double value : one.mean) {
           if (!log_scale || value > 0.0) y_range.add(value);
         }
       }
@@ -397,7 +410,7 @@ FigureInfo budget_curve_figure() {
   info.width_mm = 178.0;
   info.aspect = 2.2;
   ChoiceInfo measure{"measure", "Measure", "The measure to draw", {}};
-  for (const CurveMeasure& one : measures) measure.values.emplace_back(one.choice);
+  for (const CurveMeasure& one : measures()) measure.values.emplace_back(one.choice);
   info.choices = {measure,
                   policies_choice(published_list({"A", "B", "h2o", "tova"})),
                   budgets_choice("2.5%,5%,10%,20%,40%,80%"),

@@ -270,8 +270,8 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
     asking.states = &input.replays->states();
     Progress part(progress, 0);
     figure->policies.push_back(
-        {replay->policy, follow(*replay, *reads, tokens,
-                                restored_heads(trace, *replay, tokens, asking, part))});
+        {replay->policy,
+         follow(*replay, *reads, tokens, restored_heads(trace, *replay, tokens, asking, part))});
   }
   const std::vector<FollowedHead>& heads = figure->policies.front().heads;
   std::vector<std::size_t> order(heads.size());

@@ -69,8 +69,8 @@ FigureInfo output_error_layers_figure() {
   info.topic = Topic::values;
   info.needs.comparison = true;
   info.aspect = 1.5;
-  info.choices = {policies_choice(
-      published_list({"h2o", "h2o+caote", "tova", "tova+caote", "snapkv", "snapkv+caote"}))};
+  info.choices = {
+      policies_choice(published_list({"h2o", "h2o+caote", "snapkv", "snapkv+caote", "keydiff"}))};
   info.compute = compute;
   return info;
 }

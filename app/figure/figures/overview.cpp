@@ -25,7 +25,8 @@ constexpr const char* kChange = "change";
 
 std::string measure_name(const std::string& chosen, const Trace& trace) {
   if (chosen != kChange) return chosen;
-  return std::string(asked_name(asked_first(trace.tokens(), trace.run()))) + "_residual_part";
+  return std::string(asked_name(asked_first(trace.tokens(), trace.run()))) +
+         (trace.has_output_weight() ? "_residual_part" : "_kept_attention");
 }
 
 /// How the colour of a measure is shown.

@@ -23,6 +23,7 @@ namespace {
 constexpr std::size_t kMostHeads = 24;  // rows that stay legible in a page's height
 constexpr double kRow = 9.0;            // points
 constexpr double kLeastBar = 1.0;       // points
+constexpr double kWithProof = 300.0;    // points: room for a fourth panel beside the bars
 
 bool contains(const std::optional<std::vector<HeadIndex>>& set, const HeadIndex& head) {
   return set && std::find(set->begin(), set->end(), head) != set->end();
@@ -48,7 +49,7 @@ class Rescue final : public Figure {
   Scene draw(const DrawRequest& request) const override {
     const Style& style = request.style;
     Scene scene = make_scene(style, request.width, request.height);
-    const std::vector<Axes> axes = add_panels(scene, style, panels());
+    const std::vector<Axes> axes = add_panels(scene, style, panels(request));
     const auto bars = [&](const Axes& at, Colour colour, const auto& value, const auto& filled) {
       for (std::size_t row = 0; row < rows.size(); ++row) {
         const double end = value(rows[row]);
@@ -73,7 +74,7 @@ class Rescue final : public Figure {
         [&](std::size_t i) { return !results.drop.heads[i].right; });
     add_rule(scene, style, axes[1], results.keep.all.gain);
     add_rule(scene, style, axes[2], results.drop.all.gain);
-    add_scatter(scene, style, axes[3]);
+    if (axes.size() > 3) add_scatter(scene, style, axes[3]);
     for (const Axes& at : std::span(axes).first(3)) {
       for (std::size_t row = 0; row < rows.size(); ++row) {
         const RescueEffect& head = results.keep.heads[rows[row]];
@@ -127,7 +128,9 @@ class Rescue final : public Figure {
         "a, {}, from a replay; b, gain in the answer's "
         "log-probability when the running model with the policy keeps them in that head alone "
         "(filled: the answer is right); c, its change when the full cache drops them in that head "
-        "alone (filled: wrong). Dashed: in all heads at once; d, a against b, every head (filled: of the set). ",
+        "alone (filled: wrong). Dashed: in all heads at once. Where there is room, d: a against b, "
+        "every head "
+        "(filled: of the set). ",
         predicted_words());
     const auto set = [&](const RescueSide& side, const char* does) {
       if (!side.smallest) return;
@@ -155,9 +158,11 @@ class Rescue final : public Figure {
   /// What a replay blames a head with.
   const char* predicted_words() const {
     if (results.predicted_by == "logit")
-      return "by how much the head would raise the expected tokens' logits if it had these tokens back";
+      return "by how much the head would raise the expected tokens' logits if it had these tokens "
+             "back";
     if (results.predicted_by == "change")
-      return "how far the head would move the residual stream if it had these tokens back, where the "
+      return "how far the head would move the residual stream if it had these tokens back, where "
+             "the "
              "answer is written";
     return "attention to these tokens × share lost";
   }
@@ -210,7 +215,7 @@ class Rescue final : public Figure {
     scene.add(std::move(rule));
   }
 
-  PanelGrid panels() const {
+  PanelGrid panels(const DrawRequest& request) const {
     std::vector<std::string> names;
     for (const std::size_t i : rows) {
       const HeadIndex& head = results.keep.heads[i].at;
@@ -232,7 +237,8 @@ class Rescue final : public Figure {
       gains.add(results.keep.heads[i].gain);
     }
     PanelGrid grid;
-    grid.columns = 4;
+    const bool proof = request.width > kWithProof;
+    grid.columns = proof ? 4 : 3;
     grid.least_width = 40.0;
     const auto add = [&](std::string title, Axis x) {
       Panel panel;
@@ -243,11 +249,12 @@ class Rescue final : public Figure {
       grid.panels.push_back(std::move(panel));
     };
     // A logit may fall as well.
-    add("Predicted", x_axis(predicted_axis(), results.predicted_by == "logit"
-                                                  ? predicted.padded()
-                                                  : predicted.from_zero()));
+    add("Predicted",
+        x_axis(predicted_axis(),
+               results.predicted_by == "logit" ? predicted.padded() : predicted.from_zero()));
     add("Kept", x_axis("Gain (nats)", range(results.keep)));
     add("Dropped", x_axis("Change (nats)", range(results.drop)));
+    if (!proof) return grid;
     Panel scatter;
     scatter.title = "Proof";
     scatter.x = x_axis(predicted_axis(), every.padded());
@@ -291,7 +298,8 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
     return in_a_set(a) != in_a_set(b) ? in_a_set(a) : weight(a) > weight(b);
   });
-  const auto of_sets = static_cast<std::size_t>(std::count_if(order.begin(), order.end(), in_a_set));
+  const auto of_sets =
+      static_cast<std::size_t>(std::count_if(order.begin(), order.end(), in_a_set));
   order.resize(std::min(order.size(), std::max(kMostHeads, of_sets)));
   std::sort(order.begin(), order.end());  // in the model's order where gains are equal
   // By the proof: what the running model gains where the tokens are kept.
