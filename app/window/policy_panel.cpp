@@ -415,11 +415,13 @@ void draw_readouts(const PanelContext& c) {
            return beside && c.measured ? fmt::format("{} ({})", value, c.value(*beside)) : value;
          });
   }
-  line("lowest kept score", "Threshold of the selection",
-       [](const Column& c) { return three_digits(static_cast<double>(c.record->threshold)); });
-  line("ties there",
-       "Entries with a score equal to the threshold; among these the later token is kept",
-       [](const Column& c) { return count_text(c.record->ties); });
+  line("lowest kept score",
+       "Threshold of the selection; in brackets the entries with a score equal to it, if more than "
+       "one: among these the later token is kept",
+       [](const Column& c) {
+         const std::string score = three_digits(static_cast<double>(c.record->threshold));
+         return c.record->ties > 0 ? score + " (" + count_text(c.record->ties) + ")" : score;
+       });
   ImGui::EndTable();
   ImGui::PopFont();
 }
@@ -430,8 +432,8 @@ void draw_policy_panel(const PanelContext& c, PolicyEditors& editors) {
   const TracePointer trace = c.results.trace();
   if (!trace) return;
   const float line = c.fonts.secondary->FontSize + 2 * ImGui::GetStyle().CellPadding.y;
-  const float readouts = line * (c.state.policy_b_on ? 13.0F : 12.0F) + c.px(68);
-  const bool fits = ImGui::GetContentRegionAvail().y > readouts + c.px(200);
+  const float readouts = line * (c.state.policy_b_on ? 12.0F : 11.0F) + c.px(68);
+  const bool fits = ImGui::GetContentRegionAvail().y > readouts + c.px(240);
   ImGui::BeginChild("##policies", {0, fits ? -readouts : 0.0F}, false,
                     c.keyboard ? ImGuiWindowFlags_NavFlattened : ImGuiWindowFlags_NoNavInputs);
   draw_budget(c, editors.budget, trace->run().prompt_length, trace->run().block_size);

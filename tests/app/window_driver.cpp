@@ -132,7 +132,9 @@ bool WindowDriver::point_at(const std::string& window, const std::vector<std::st
     frame();
     return context.HoveredId == id;
   };
-  for (const ImGuiWindow* found : context.Windows) {
+  // A list of its own: pointing at things opens windows, such as tooltips.
+  const std::vector<ImGuiWindow*> windows(context.Windows.begin(), context.Windows.end());
+  for (const ImGuiWindow* found : windows) {
     if (!found->WasActive || found->Hidden ||
         std::string(found->Name).find(window) == std::string::npos) {
       continue;
