@@ -406,7 +406,7 @@ def test_the_effect_on_the_logits_of_the_real_model(real: Path, tmp_path: Path) 
         own = shared.repeat_interleave(shape.num_attention_heads // shape.num_key_value_heads, 1)  # [T, Hq, d]
         out = torch.einsum("ht,thd->hd", left - weights, own).reshape(-1)
         change = model.model.layers[layer].self_attn.o_proj.weight @ out
-        step = 0.01 * float(residual.norm() / change.norm())  # the norm computes in float32
+        step = 0.01 * float((residual.norm() / change.norm()).detach())  # the norm computes in float32
         with torch.no_grad():
             more, less = (model.lm_head(model.model.norm((residual + way * step * change)[None, None]))[0, 0]
                           for way in (1.0, -1.0))
@@ -415,7 +415,8 @@ def test_the_effect_on_the_logits_of_the_real_model(real: Path, tmp_path: Path) 
         kvloupe.figure(trace, "logit-effect", layer=layer, head=0, step=query // 16, token=taken, policy="h2o",
                        budget="100%", set={"of": "token"}).save(tmp_path / "t.csv")
         with open(tmp_path / "t.csv", newline="", encoding="utf-8") as file:
-            told = [(int(row["token_id"]), float(row["logit_change"])) for row in csv.DictReader(file) if row["token_id"]]
+            table = csv.DictReader(line for line in file if not line.startswith("# "))  # what the figure is of
+            told = [(int(row["token_id"]), float(row["logit_change"])) for row in table if row["token_id"]]
         assert len(told) == 16
         order = np.argsort(expected)
         largest = np.abs(expected).max()
