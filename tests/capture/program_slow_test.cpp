@@ -129,9 +129,9 @@ TEST_F(Program, TheManualPageHasEveryOption) {
 TEST_F(Program, WrongCommandLinesGiveTwo) {
   expect_failure(2, "subcommand", {});
   expect_failure(2, "--model", {"run", "--ids", ids_, "-o", target_});
-  expect_failure(2, "[--prompt,--text,--ids,--results,--prompt-set] is required",
+  expect_failure(2, "[--prompt,--text,--ids,--results,--from,--prompt-set] is required",
                  {"run", "--model", model_, "-o", target_});
-  expect_failure(2, "[--prompt,--text,--ids,--results,--prompt-set] is required",
+  expect_failure(2, "[--prompt,--text,--ids,--results,--from,--prompt-set] is required",
                  run({"--text", "x"}));
   expect_failure(2, "--dtype", run({"--dtype", "f8"}));
   expect_failure(2, "--device", run({"--device", "tpu"}));
