@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "capture/run/compute.h"
-
 namespace kvloupe {
 
 BlockRunner::BlockRunner(const Transformer& model, const Options& options) : model_(model) {
@@ -52,7 +50,6 @@ at::Tensor BlockRunner::run(std::span<const std::int32_t> ids,
   at::Tensor hidden = model_.embed(ids_tensor(ids).to(device));
   for (int layer = 0; layer < model_.config().num_layers; ++layer) {
     progress.check();
-    adapt_threads();
     const StateTensors states = model_.states(layer, hidden, rotation);
     LayerCache& cache = caches_[static_cast<std::size_t>(layer)];
     cache.append(states.key[0], states.value[0]);
@@ -81,7 +78,6 @@ void BlockRunner::run_aside(std::span<const std::int32_t> ids, int context,
   at::Tensor hidden = model_.embed(ids_tensor(ids).to(like.device()));
   for (int layer = 0; layer < config.num_layers; ++layer) {
     progress.check();
-    adapt_threads();
     const StateTensors states = model_.states(layer, hidden, rotation);
     const at::Tensor norm = input_norm(model_, layer, hidden);
     on_layer(layer, states, norm);

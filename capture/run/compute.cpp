@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
@@ -17,8 +16,6 @@
 #include "analysis/cache/one_blas_thread.h"
 #include "analysis/error.h"
 #include "capture/run/processors.h"
-#include "capture/run/thread_governor.h"
-#include "capture/run/waiting_time.h"
 
 namespace kvloupe {
 
@@ -34,22 +31,10 @@ bool cpu_multiplies_bf16() {
   return false;
 }
 
-/// The threads of this process's loops.
-struct Threads {
-  std::optional<tbb::global_control> limit;
-  std::optional<ThreadGovernor> governor;
-  std::chrono::steady_clock::time_point looked;
-  double waited = 0.0;  // seconds, all threads, until then
-
-  void use(int count) {
-    limit.reset();
-    limit.emplace(tbb::global_control::max_allowed_parallelism, static_cast<std::size_t>(count));
-  }
-};
-
-Threads& threads_in_use() {
-  static Threads threads;
-  return threads;
+/// How many threads the loops of this process may have.
+std::optional<tbb::global_control>& loop_threads() {
+  static std::optional<tbb::global_control> limit;
+  return limit;
 }
 
 }  // namespace
@@ -98,34 +83,12 @@ int use_threads(int threads, at::Device device, at::ScalarType type) {
   const int wanted = threads > 0 ? threads : by_default;
   // Equal shares of libtorch's and the BLAS's own would wait for the slowest at each product.
   const bool own_loops = device.is_cpu() && type == at::kFloat;
-  Threads& in_use = threads_in_use();
-  in_use.use(wanted);
-  in_use.governor.reset();
-  const std::optional<double> waited = waiting_seconds();
-  if (own_loops && wanted > 1 && waited) {
-    in_use.governor.emplace(wanted);
-    in_use.looked = std::chrono::steady_clock::now();
-    in_use.waited = *waited;
-  }
+  loop_threads().reset();
+  loop_threads().emplace(tbb::global_control::max_allowed_parallelism,
+                         static_cast<std::size_t>(wanted));
   at::set_num_threads(own_loops ? 1 : wanted);
   openblas_set_num_threads(own_loops ? 1 : wanted);
   return wanted;
-}
-
-void adapt_threads() {
-  constexpr std::chrono::duration<double> kBetweenLooks(0.25);
-  Threads& in_use = threads_in_use();
-  if (!in_use.governor) return;
-  const auto now = std::chrono::steady_clock::now();
-  const std::chrono::duration<double> passed = now - in_use.looked;
-  if (passed < kBetweenLooks) return;
-  const std::optional<double> waited = waiting_seconds();
-  if (!waited) return;
-  const int before = in_use.governor->threads();
-  const int after = in_use.governor->look(*waited - in_use.waited, passed.count());
-  if (after != before) in_use.use(after);
-  in_use.looked = now;
-  in_use.waited = *waited;
 }
 
 std::optional<std::string> slow_product_warning() {

@@ -25,11 +25,6 @@ std::string compute_type_name(at::ScalarType type);
 /// elsewhere. Returns the number.
 int use_threads(int threads, at::Device device, at::ScalarType type);
 
-/// Called between layers: gives threads up or takes them again, up to that number, as other
-/// programs take the processors or leave them (ThreadGovernor). Only in float32 on the CPU, where
-/// the number of threads changes no bit, and where the kernel says how long threads wait.
-void adapt_threads();
-
 /// A line of advice if a float32 product is as slow as without OpenBLAS. Takes a few milliseconds.
 std::optional<std::string> slow_product_warning();
 
