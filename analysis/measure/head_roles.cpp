@@ -17,8 +17,8 @@ MeasureFamily head_roles() {
       "over the head's query heads. A[q,i]: attention of query q to token i. NaN where the trace "
       "has no query to measure (nothing repeated, nothing generated, no segment \"question\"). The "
       "roles figure names a query head by the role whose value exceeds its threshold by the "
-      "largest "
-      "factor; thresholds:";
+      "largest factor. That it rests on the sink stands beside this name, since heads of all roles "
+      "do. Thresholds:";
   family.scope = MeasureScope::trace;
   family.on_request = true;
   for (const RoleInfo& role : role_catalog()) {

@@ -12,7 +12,7 @@ constexpr int kTile = 64;  // queries of one product
 
 constexpr RoleInfo kRoles[] = {
     {"role_sink", "sink", "Attention to token 0", "mean over q > 0 of A[q,0]",
-     "StreamingLLM section 3.1", 0.3, &HeadRoles::sink},
+     "StreamingLLM section 3.1", 0.3, &HeadRoles::sink, true},
     {"role_previous", "previous", "Attention to the previous token", "mean over q > 0 of A[q,q-1]",
      "Olsson et al. 2022", 0.3, &HeadRoles::previous},
     {"role_recent", "recent", "Attention to the last 16 tokens",
@@ -149,6 +149,7 @@ int strongest_role(const HeadRoles& roles) {
   int strongest = -1;
   double most = 1.0;
   for (std::size_t i = 0; i < std::size(kRoles); ++i) {
+    if (kRoles[i].beside) continue;
     const double factor = roles.*kRoles[i].value / kRoles[i].threshold;
     if (factor < most || std::isnan(factor)) continue;
     if (strongest >= 0 && factor == most) continue;
@@ -156,6 +157,15 @@ int strongest_role(const HeadRoles& roles) {
     strongest = static_cast<int>(i);
   }
   return strongest;
+}
+
+bool rests_on_sink(const HeadRoles& roles) { return roles.sink >= kRoles[0].threshold; }
+
+int heads_reaching(std::span<const HeadRoles> heads, std::size_t role, double factor) {
+  const RoleInfo& info = kRoles[role];
+  return static_cast<int>(std::count_if(heads.begin(), heads.end(), [&](const HeadRoles& head) {
+    return head.*info.value >= factor * info.threshold;  // never of an unknown value
+  }));
 }
 
 RoleTokens role_tokens(const TokenTable& tokens, const RunInfo& run) {

@@ -53,12 +53,20 @@ struct RoleInfo {
   const char* source;
   double threshold;
   double HeadRoles::*value;
+  bool beside = false;  // stands beside a head's name: the sink, on which heads of all roles rest
 };
 /// In the order of measures, figures and docs.
 std::span<const RoleInfo> role_catalog();
-/// The index in role_catalog() of the role whose value exceeds its threshold by the largest factor;
-/// −1 if no value reaches its threshold.
+/// What a head is called: the index in role_catalog() of the role whose value exceeds its threshold
+/// by the largest factor, those that stand beside a name left out; −1 if none reaches its
+/// threshold.
 int strongest_role(const HeadRoles& roles);
+/// Whether the head rests on token 0, whatever it is called: a head with nothing to look up leaves
+/// its attention there (StreamingLLM section 3.1), so most heads of real models do, and the
+/// attention that does the work is what is left.
+bool rests_on_sink(const HeadRoles& roles);
+/// How many of the heads reach `factor` times the threshold of a role of the catalogue.
+int heads_reaching(std::span<const HeadRoles> heads, std::size_t role, double factor);
 
 /// Of one query head. queries, keys [T,d]; logsumexp [T] of the logits that each query sees.
 /// O(T · d) and the pairs of equal tokens. Checks progress.

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "analysis/error.h"
+#include "analysis/metric/attention.h"
 #include "analysis/one_line.h"
 #include "analysis/policy/token_rule.h"
 #include "analysis/record/head_states.h"
@@ -82,7 +83,7 @@ struct Sum {
 };
 
 struct Sums {
-  Sum question, answer, later;
+  Sum question, answer, later, effective;
 };
 
 /// Of the sequence, the same for all heads.
@@ -140,6 +141,12 @@ TokenReads reads_of_head(const Reading& what, const LayerStates& states, int lay
     const MatrixView queries = view(states.queries[query_head]);
     add_reads(what, layer, static_cast<int>(query_head), queries, followed,
               states.logsumexp[query_head], sums);
+    if (what.request.effective_tokens) {
+      const std::vector<double> entropy = attention_entropy(
+          queries, view(keys), what.trace.attention(layer).of(static_cast<int>(query_head)),
+          what.trace.window(layer), progress);
+      for (const double one : entropy) sums.effective.add(std::exp(one));
+    }
     if (!what.request.roles) continue;
     reads.roles.push_back(head_roles(queries, view(keys), states.logsumexp[query_head],
                                      what.trace.attention(layer).of(static_cast<int>(query_head)),
@@ -148,6 +155,7 @@ TokenReads reads_of_head(const Reading& what, const LayerStates& states, int lay
   reads.question = sums.question.mean();
   reads.answer = sums.answer.mean();
   reads.later = sums.later.mean();
+  reads.effective_tokens = sums.effective.mean();
   reads.read = sums.answer.count > 0     ? reads.answer
                : sums.question.count > 0 ? reads.question
                                          : reads.later;

@@ -39,11 +39,15 @@ struct TokenReads {
   /// question's; where it has neither, that of all later queries.
   double read = kUnknown;
   std::vector<HeadRoles> roles;  // [G]; empty unless asked for
+  /// The mean over all queries of the head's query heads of exp(H(A[q])), with the full cache: over
+  /// how many tokens a query spreads its attention. NaN unless asked for.
+  double effective_tokens = kUnknown;
 };
 
 struct ReadsRequest {
   std::vector<int> tokens;  // ascending, none twice
   bool roles = false;
+  bool effective_tokens = false;  // takes all T²/2 products of each query head
   // How, not what: results do not depend on these.
   bool background = false;
   LayerStatesCache* states = nullptr;

@@ -32,7 +32,8 @@ Json to_json(const HeadRoles& roles, int query_head) {
   Json line = {
       {"query_head", query_head},
       {"role",
-       strongest < 0 ? Json() : Json(role_catalog()[static_cast<std::size_t>(strongest)].name)}};
+       strongest < 0 ? Json() : Json(role_catalog()[static_cast<std::size_t>(strongest)].name)},
+      {"rests_on_sink", rests_on_sink(roles)}};
   for (const RoleInfo& role : role_catalog()) line[role.name] = number(roles.*role.value);
   return line;
 }

@@ -67,12 +67,15 @@ std::string rank_text(const FollowedHead& head) {
   return "-";
 }
 
-/// The strongest role of each query head, "-" for none; once where they agree.
+/// The strongest role of each query head, "-" for none, with "+sink" where the head rests on token
+/// 0; once where they agree.
 std::string roles_text(const TokenReads& reads) {
   std::vector<std::string> names;
   for (const HeadRoles& roles : reads.roles) {
     const int role = strongest_role(roles);
-    names.emplace_back(role < 0 ? "-" : role_catalog()[static_cast<std::size_t>(role)].label);
+    std::string name = role < 0 ? "" : role_catalog()[static_cast<std::size_t>(role)].label;
+    if (rests_on_sink(roles)) name += name.empty() ? "sink" : "+sink";
+    names.push_back(name.empty() ? "-" : std::move(name));
   }
   std::string text;
   bool same = true;

@@ -105,6 +105,14 @@ const std::vector<GridMetric>& grid_metrics() {
       list.push_back({texts[at].first, texts[at].second, GridMetric::From::trace, nullptr, &role});
       ++at;
     }
+    GridMetric effective{"effective tokens",
+                         "exp of the entropy of the attention: over how many tokens a query "
+                         "spreads its attention, mean over the queries and over the head's query "
+                         "heads, with the full cache. The same for every policy and step. This "
+                         "measure takes some seconds: it needs the attention of all queries.",
+                         GridMetric::From::trace};
+    effective.effective_tokens = true;
+    list.push_back(effective);
     return list;
   }();
   return kMetrics;
@@ -125,6 +133,15 @@ const GridMetric* find_grid_metric(std::string_view name) {
   return found == all.end() ? nullptr : &*found;
 }
 
+std::size_t heads_known(const std::vector<TokenReads>& heads, std::string_view metric) {
+  const GridMetric* known = find_grid_metric(metric);
+  if (!known || !known->of_reads()) return 0;
+  return static_cast<std::size_t>(
+      std::count_if(heads.begin(), heads.end(), [&](const TokenReads& head) {
+        return known->role ? !head.roles.empty() : !std::isnan(head.effective_tokens);
+      }));
+}
+
 double overlap(const HeadReplay& a, const HeadReplay& b, int step_a, int step_b, int first_unseen) {
   const auto keeps = [](const HeadReplay& head, int step) {
     return [&head, step](std::int32_t token) {
@@ -142,9 +159,14 @@ GridValues grid_values(std::string_view metric, const GridSources& sources, int 
                        int step) {
   GridValues grid = no_values(layers, heads);
   const GridMetric* known = find_grid_metric(metric);
-  if (known && known->role) {
+  if (known && known->of_reads()) {
     for (const TokenReads& head : sources.roles ? *sources.roles : std::vector<TokenReads>()) {
       if (head.layer >= layers || head.head >= heads) continue;
+      if (known->effective_tokens) {
+        grid.at(head.layer, head.head) = head.effective_tokens;
+        continue;
+      }
+      if (head.roles.empty()) continue;  // read for another measure
       double sum = 0.0;
       for (const HeadRoles& roles : head.roles) sum += roles.*known->role->value;
       grid.at(head.layer, head.head) = sum / static_cast<double>(head.roles.size());

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -22,6 +23,10 @@ struct GridMetric {
   const RoleInfo* role = nullptr;    // of the heads, with the full cache
   /// Of queries that come later, whichever the trace has: the measure's name after "answer_".
   const char* asked = nullptr;
+  bool effective_tokens = false;  // of the heads, with the full cache
+
+  /// Whether its numbers are those of GridSources::roles.
+  bool of_reads() const { return role != nullptr || effective_tokens; }
 };
 /// The catalogue's measures that have a label, then what needs no measuring.
 const std::vector<GridMetric>& grid_metrics();
@@ -52,6 +57,9 @@ struct GridValues {
 GridValues no_values(int layers, int heads);
 /// Fills least and most.
 void find_limits(GridValues& grid);
+
+/// How many of the heads have the number that the measure shows: a role, or the effective tokens.
+std::size_t heads_known(const std::vector<TokenReads>& heads, std::string_view metric);
 
 /// The name of the measure that is of the followed tokens.
 inline constexpr std::string_view kFollowedMetric = "followed tokens";

@@ -180,7 +180,7 @@ void Results::request_reads(const WorkspaceState& state) {
 
 void Results::request_sinks(const WorkspaceState& state) {
   const GridMetric* metric = find_grid_metric(state.grid_metric);
-  if (!metric || metric->from != GridMetric::From::trace || metric->role) return;
+  if (!metric || metric->from != GridMetric::From::trace || metric->of_reads()) return;
   sinks_.request(long_, trace_key(), [open = trace()](Progress& progress, const auto&) {
     return sink_strengths(*open, 0, progress);
   });
@@ -188,13 +188,15 @@ void Results::request_sinks(const WorkspaceState& state) {
 
 void Results::request_roles(const WorkspaceState& state) {
   const GridMetric* metric = find_grid_metric(state.grid_metric);
-  if (!metric || !metric->role) return;
+  if (!metric || !metric->of_reads()) return;
+  const bool roles = metric->role != nullptr;
   roles_.request(
-      long_, trace_key(),
-      [open = trace(), replays = this->replays()](Progress& progress, const auto& publish) {
+      long_, trace_key() + (roles ? "" : "|effective tokens"),
+      [open = trace(), roles, replays = this->replays()](Progress& progress, const auto& publish) {
         ReadsRequest wanted;
         wanted.tokens = {0};
-        wanted.roles = true;
+        wanted.roles = roles;
+        wanted.effective_tokens = !roles;
         wanted.background = true;
         wanted.states = &replays->states();
         std::vector<TokenReads> so_far;

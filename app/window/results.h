@@ -67,8 +67,8 @@ class Results {
   std::shared_ptr<const Matrix> sinks() const { return sinks_.current(); }
   bool computing_sinks() const { return sinks_.computing(); }
 
-  /// What the open trace's heads do; asked for by the grid's roles alone, fewer heads until all are
-  /// known.
+  /// What the open trace's heads do: their roles, or their effective tokens, whichever the grid
+  /// shows; fewer heads until all are known.
   std::shared_ptr<const std::vector<TokenReads>> roles() const { return roles_.current(); }
   bool computing_roles() const { return roles_.computing(); }
 

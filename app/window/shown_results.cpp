@@ -123,7 +123,7 @@ void ShownResults::follow_grid(int now) {
                     count(all_b_),
                     state_.policy_b_on,
                     sinks != nullptr,
-                    roles ? roles->size() : 0,
+                    roles ? heads_known(*roles, state_.grid_metric) : 0,
                     results_.followed()};
   if (key == grid_key_) return;
   grid_key_ = key;

@@ -82,7 +82,7 @@ class ShownResults {
     ReplayKey a, b;
     std::size_t heads_a = 0, heads_b = 0;  // so far
     bool b_on = false, sinks = false;
-    std::size_t roles = 0;  // heads whose roles are known
+    std::size_t roles = 0;  // heads whose roles or effective tokens are known
     std::vector<int> followed;
     bool operator==(const GridKey&) const = default;
   };

@@ -74,7 +74,7 @@ TEST_P(Follow, ReadsAreThoseOfThePlainAttention) {
        {from_to(40, 52), std::vector<int>{0}, std::vector<int>{3, 90, 99}}) {
     ReadsRequest request;
     request.tokens = tokens;
-    request.roles = true;
+    request.roles = request.effective_tokens = true;
     LayerStatesCache states(std::size_t{1} << 24U);
     request.states = &states;
     const std::vector<TokenReads> reads = token_reads(*trace_, request, progress_);
@@ -91,6 +91,15 @@ TEST_P(Follow, ReadsAreThoseOfThePlainAttention) {
           naive::roles(b, GetParam(), role_tokens(trace_->tokens(), trace_->run()));
       EXPECT_NEAR(head.roles[1].sink, role.sink, 1e-5);
       EXPECT_NEAR(head.roles[1].question, role.question, 1e-5);
+      double effective = 0.0;
+      for (const auto* rows : {&a, &b}) {
+        for (const std::vector<double>& row : *rows) {
+          double entropy = 0.0;
+          for (const double p : row) entropy -= p > 0.0 ? p * std::log(p) : 0.0;
+          effective += std::exp(entropy) / (2.0 * static_cast<double>(rows->size()));
+        }
+      }
+      EXPECT_NEAR(head.effective_tokens, effective, 1e-3);
     }
   }
 }

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "analysis/metric/attention.h"
 #include "tests/naive/naive_roles.h"
@@ -46,11 +47,13 @@ TEST(HeadRoles, HeadsMadeForOneRoleAreNamedByIt) {
   const HeadRoles sink = of_logits(
       40, [](int, int i) { return i == 0 ? kStrong : 0.0F; }, tokens);
   EXPECT_NEAR(sink.sink, 1.0, 1e-6);
-  EXPECT_EQ(name_of(sink), "role_sink");
+  EXPECT_EQ(name_of(sink), "none") << "the sink stands beside a name";
+  EXPECT_TRUE(rests_on_sink(sink));
   const HeadRoles previous = of_logits(
       40, [](int q, int i) { return i == q - 1 ? kStrong : 0.0F; }, tokens);
   EXPECT_NEAR(previous.previous, 1.0, 1e-6);
   EXPECT_NEAR(previous.recent, 1.0, 1e-6);
+  EXPECT_FALSE(rests_on_sink(previous));
   EXPECT_EQ(name_of(previous), "role_previous") << "rather than by its last 16 tokens";
   const HeadRoles induction = of_logits(
       40, [](int q, int i) { return i == q - 19 ? kStrong : 0.0F; }, tokens);
@@ -66,6 +69,34 @@ TEST(HeadRoles, HeadsMadeForOneRoleAreNamedByIt) {
   const HeadRoles question = of_logits(
       40, [](int, int i) { return i >= 30 && i < 36 ? kStrong : 0.0F; }, tokens);
   EXPECT_NEAR(question.question, 1.0, 1e-6);
+}
+
+TEST(HeadRoles, AHeadThatRestsOnTheSinkKeepsItsName) {
+  const std::vector<std::int32_t> ids = repeated_ids();
+  // Six tenths on token 0, four on what followed the same token before: as heads of real models.
+  const HeadRoles head = of_logits(
+      40,
+      [](int q, int i) {
+        return i == 0 ? kStrong + std::log(1.5F) : q >= 20 && i == q - 19 ? kStrong : 0.0F;
+      },
+      {ids, 36, {}, {}});
+  EXPECT_GT(head.sink / 0.3, head.induction / 0.3) << "the sink is the stronger one";
+  EXPECT_NEAR(head.induction, 0.4, 0.03);
+  EXPECT_EQ(name_of(head), "role_induction");
+  EXPECT_TRUE(rests_on_sink(head));
+  HeadRoles none;
+  EXPECT_EQ(name_of(none), "none");
+  EXPECT_FALSE(rests_on_sink(none));
+}
+
+TEST(HeadRoles, HowManyReachAThreshold) {
+  const std::vector<HeadRoles> heads{
+      {.sink = 0.9, .induction = 0.31}, {.sink = 0.3, .induction = 0.21}, {.induction = 0.46}, {}};
+  EXPECT_STREQ(role_catalog()[3].label, "induction");
+  EXPECT_EQ(heads_reaching(heads, 3, 1.0), 2);
+  EXPECT_EQ(heads_reaching(heads, 3, 2.0 / 3.0), 3);
+  EXPECT_EQ(heads_reaching(heads, 3, 1.5), 1);
+  EXPECT_EQ(heads_reaching(heads, 0, 1.0), 2);
 }
 
 TEST(HeadRoles, EvenAttentionHasTheSharesOfAnEvenRow) {

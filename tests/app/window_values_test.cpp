@@ -135,6 +135,19 @@ TEST(HeadGrid, RolesAreTheMeanOverTheQueryHeadsKnownSoFar) {
   EXPECT_EQ(of_roles + 1, static_cast<int>(role_catalog().size())) << "the sink's is a metric";
 }
 
+TEST(HeadGrid, EffectiveTokensAreThoseOfTheHeadsKnownSoFar) {
+  TokenReads one, other;
+  one.layer = 1;
+  one.effective_tokens = 12.5;
+  other.roles = {HeadRoles{}};  // of another measure
+  const std::vector<TokenReads> heads = {one, other};
+  const GridValues grid = grid_values("effective tokens", {.roles = &heads}, 2, 1, -1);
+  EXPECT_DOUBLE_EQ(grid.at(1, 0), 12.5);
+  EXPECT_TRUE(std::isnan(grid.at(0, 0)));
+  EXPECT_EQ(heads_known(heads, "effective tokens"), 1U);
+  EXPECT_EQ(heads_known(heads, "role: previous"), 1U);
+}
+
 TEST(StepTokensTest, TheShareOfHeadsThatHaveEachToken) {
   Replay replay = small_replay();
   replay.heads.push_back(replay.heads[0]);

@@ -9,6 +9,8 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "analysis/replay/follow.h"
 #include "app/figure/comparison.h"
@@ -28,15 +30,16 @@ std::vector<std::vector<double>> attention_of(const Trace& trace, int layer, int
                                trace.run().attention_scale, trace.window(layer));
 }
 
-/// The index of its strongest role, or −1.
-int named(const Trace& trace, int layer, int query_head) {
-  return strongest_role(naive::roles(attention_of(trace, layer, query_head), trace.window(layer),
-                                     role_tokens(trace.tokens(), trace.run())));
+/// The index of its strongest role, or −1; and whether it rests on the sink.
+std::pair<int, bool> named(const Trace& trace, int layer, int query_head) {
+  const HeadRoles roles = naive::roles(attention_of(trace, layer, query_head), trace.window(layer),
+                                       role_tokens(trace.tokens(), trace.run()));
+  return {strongest_role(roles), roles.sink >= 0.3};
 }
 
 TEST(RoleFigures, EachRoleKeepsAndLosesWhatItsQueryHeadsDo) {
   const test::TemporaryFolder folder;
-  // Of a strength of the sinks that gives some heads the name and others not.
+  // Of a strength of the sinks on which some heads rest and others do not.
   std::shared_ptr<const Trace> trace;
   for (float logit = 3.0F; !trace && logit < 5.0F; logit += 0.1F) {
     test::SyntheticTraceOptions options;
@@ -44,7 +47,7 @@ TEST(RoleFigures, EachRoleKeepsAndLosesWhatItsQueryHeadsDo) {
     const auto path = folder / fmt::format("{:.1f}.h5", logit);
     test::write_synthetic_trace(path, options);
     const auto made = std::make_shared<const Trace>(path);
-    std::set<int> names;
+    std::set<std::pair<int, bool>> names;
     for (int layer = 0; layer < made->model().num_layers; ++layer) {
       for (int head = 0; head < made->model().num_heads; ++head)
         names.insert(named(*made, layer, head));
@@ -78,17 +81,22 @@ TEST(RoleFigures, EachRoleKeepsAndLosesWhatItsQueryHeadsDo) {
         const auto attention =
             naive::full_attention(trace->query(head.layer, q), trace->key(head.layer, head.head),
                                   trace->run().attention_scale, trace->window(head.layer));
-        const int role = strongest_role(naive::roles(attention, trace->window(head.layer),
-                                                     role_tokens(trace->tokens(), trace->run())));
-        Count& own = expected[spec + "/" + (role < 0 ? "no name" : role_catalog()[role].label)];
-        own.heads += 1.0;
-        for (int token = 0; token < end; ++token) {
-          const int gone = head.evicted_at[static_cast<std::size_t>(token)];
-          if (gone < 0 || gone > kStep) {
-            own.kept += 1.0 / end;
-          } else {
-            own.lost +=
-                attention[static_cast<std::size_t>(end - 1)][static_cast<std::size_t>(token)];
+        const HeadRoles values = naive::roles(attention, trace->window(head.layer),
+                                              role_tokens(trace->tokens(), trace->run()));
+        const int role = strongest_role(values);
+        std::vector<std::string> rows{role < 0 ? "no name" : role_catalog()[role].label};
+        if (values.sink >= 0.3) rows.emplace_back("sink");
+        for (const std::string& row : rows) {
+          Count& own = expected[spec + "/" + row];
+          own.heads += 1.0;
+          for (int token = 0; token < end; ++token) {
+            const int gone = head.evicted_at[static_cast<std::size_t>(token)];
+            if (gone < 0 || gone > kStep) {
+              own.kept += 1.0 / end;
+            } else {
+              own.lost +=
+                  attention[static_cast<std::size_t>(end - 1)][static_cast<std::size_t>(token)];
+            }
           }
         }
       }

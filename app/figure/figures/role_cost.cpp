@@ -27,8 +27,16 @@ struct Sums {
   double lost_percent() const { return known > 0.0 ? 100.0 * lost / known : kUnknown; }
 };
 
-/// [roles, then one for heads without a name] of one policy after one step.
-std::vector<Sums> sums_of(const Replay& replay, int step, const std::vector<int>& roles,
+/// Whether a head belongs to a row: one for each role, then one for heads without a name.
+bool is_in_row(const HeadRoles& head, std::size_t row) {
+  const int name = strongest_role(head);
+  if (row == role_catalog().size()) return name < 0;
+  return role_catalog()[row].beside ? rests_on_sink(head) : name == static_cast<int>(row);
+}
+
+/// [roles, then one for heads without a name] of one policy after one step. Heads that rest on the
+/// sink count in its row beside the row of their name.
+std::vector<Sums> sums_of(const Replay& replay, int step, const std::vector<HeadRoles>& roles,
                           int query_heads) {
   const Measure& mass = require_measure("retained_mass");
   std::vector<Sums> sums(role_catalog().size() + 1);
@@ -37,15 +45,18 @@ std::vector<Sums> sums_of(const Replay& replay, int step, const std::vector<int>
     const StepRecord& record = head.steps.at(static_cast<std::size_t>(step));
     const int group = static_cast<int>(record.query_heads.size());
     for (int i = 0; i < group; ++i) {
-      const int role =
+      const HeadRoles& one =
           roles.at(static_cast<std::size_t>(head.layer * query_heads + head.head * group + i));
-      Sums& own = role < 0 ? sums.back() : sums[static_cast<std::size_t>(role)];
-      own.kept += record.retained / seen;
-      own.heads += 1.0;
       const double kept = measure_at(mass, record, i);
-      if (!std::isfinite(kept)) continue;
-      own.lost += 1.0 - kept;
-      own.known += 1.0;
+      for (std::size_t row = 0; row < sums.size(); ++row) {
+        if (!is_in_row(one, row)) continue;
+        Sums& own = sums[row];
+        own.kept += record.retained / seen;
+        own.heads += 1.0;
+        if (!std::isfinite(kept)) continue;
+        own.lost += 1.0 - kept;
+        own.known += 1.0;
+      }
     }
   }
   return sums;
@@ -62,9 +73,9 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   request.tokens = {0};
   request.roles = true;
   request.states = &input.replays->states();
-  std::vector<int> roles;  // [L · Hq] of each query head, −1: without a name
+  std::vector<HeadRoles> roles;  // [L · Hq] of each query head
   for (const TokenReads& head : token_reads(trace, request, progress)) {
-    for (const HeadRoles& one : head.roles) roles.push_back(strongest_role(one));
+    roles.insert(roles.end(), head.roles.begin(), head.roles.end());
   }
 
   auto figure = std::make_unique<Strips>();
@@ -105,7 +116,8 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
       "What policies keep of each kind of head after step {}, mean budget N = {}: entries kept in "
       "percent of the tokens seen, and the attention of the step's last query that goes to tokens "
       "which are gone, means over the query heads of each role (their number in brackets). A head "
-      "has the name of its strongest role with the full cache.",
+      "has the name of its strongest role with the full cache; heads that rest on the sink are "
+      "also in a row of their own, whatever their name.",
       step, format_count(replays.front()->budget));
   for (std::size_t p = 0; p < replays.size() && replays.size() > 1; ++p) {
     figure->caption_text += fmt::format(" {}: {}{}", p == 0 ? "Filled" : "open", replays[p]->policy,

@@ -36,7 +36,7 @@ class Roles final : public Figure {
       add_cells(scene, style, axes[role], values(role), layers, query_heads, colours,
                 [](double value) { return fmt::format("{:.1f}", value); });
       std::vector<bool> named;
-      for (const HeadRoles& head : roles) named.push_back(strongest_role(head) == int(role));
+      for (const HeadRoles& head : roles) named.push_back(is_named(head, role));
       outline_cells(scene, style, axes[role].plot, named, layers, query_heads);
     }
     const Rect all = around(axes);
@@ -51,12 +51,11 @@ class Roles final : public Figure {
   void write_csv(CsvWriter& csv) const override {
     csv.row({"layer", "query_head", "named", "role", "value", "threshold"});
     for (std::size_t i = 0; i < roles.size(); ++i) {
-      const int strongest = strongest_role(roles[i]);
       for (std::size_t role = 0; role < role_catalog().size(); ++role) {
         const RoleInfo& info = role_catalog()[role];
         csv.row({static_cast<long>(i) / query_heads, static_cast<long>(i) % query_heads,
-                 static_cast<long>(strongest == static_cast<int>(role)),
-                 std::string_view(info.label), roles[i].*info.value, info.threshold});
+                 static_cast<long>(is_named(roles[i], role)), std::string_view(info.label),
+                 roles[i].*info.value, info.threshold});
       }
     }
   }
@@ -64,7 +63,10 @@ class Roles final : public Figure {
   std::string caption() const override {
     std::string text =
         "Roles of every query head with the full cache, outlined where a head is "
-        "named by the role: its value exceeds the threshold by the largest factor.";
+        "named by the role: its value exceeds the threshold by the largest factor. A head that "
+        "rests on the sink is outlined there, too, beside its name. After each role: how many "
+        "heads reach its threshold; in brackets, how many reach two thirds of the threshold, and "
+        "how many one and a half times the threshold.";
     for (std::size_t role = 0; role < role_catalog().size(); ++role) {
       const RoleInfo& info = role_catalog()[role];
       text +=
@@ -75,6 +77,12 @@ class Roles final : public Figure {
   }
 
  private:
+  /// Whether a head has the role's name; the sink's stands beside another one.
+  static bool is_named(const HeadRoles& head, std::size_t role) {
+    return role_catalog()[role].beside ? rests_on_sink(head)
+                                       : strongest_role(head) == static_cast<int>(role);
+  }
+
   std::vector<float> values(std::size_t role) const {
     std::vector<float> result;
     for (const HeadRoles& head : roles) {
@@ -97,9 +105,11 @@ class Roles final : public Figure {
     grid.least_width = 60.0;
     grid.columns = request.width > kWide ? 3 : 0;
     grid.right = colour_bar_width(request.style, scale(request), 80.0);
-    for (const RoleInfo& role : role_catalog()) {
+    for (std::size_t role = 0; role < role_catalog().size(); ++role) {
       Panel panel;
-      panel.title = role.label;
+      panel.title = fmt::format(
+          "{} {} ({} to {})", role_catalog()[role].label, heads_reaching(roles, role, 1.0),
+          heads_reaching(roles, role, 2.0 / 3.0), heads_reaching(roles, role, 1.5));
       panel.x = head_axis(query_heads);
       panel.x.label = "Query head";
       panel.x.meaning = AxisMeaning::value;  // the pointer's heads are key-value heads
@@ -136,9 +146,10 @@ FigureInfo roles_figure() {
   info.title = "Roles of heads";
   info.tooltip =
       "What each query head does with the full cache: rests on token 0, looks at the previous "
-      "token, "
-      "at the last 16, at what followed the same token before (induction), looks the answer up "
-      "(retrieval), reads the question. Outlined: the head is named by this role";
+      "token, at the last 16, at what followed the same token before (induction), looks the answer "
+      "up (retrieval), reads the question. Outlined: the head is named by this role, or rests on "
+      "token 0 beside its name. Numbers: heads that reach the threshold (two thirds of it to one "
+      "and a half times it)";
   info.topic = Topic::attention;
   info.limits = true;
   info.needs.comparison = true;
