@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "analysis/evaluation/results_json.h"
@@ -40,39 +42,97 @@ RescueEffect effect(const Json& json, HeadIndex at) {
           results::number(json, "gain", -kAnyNumber, kAnyNumber)};
 }
 
-RescueSide side(const Json& json) {
+/// Layers and heads per layer.
+struct Shape {
+  int layers = 0;
+  int heads = 0;
+};
+
+/// Files of earlier versions do not say: they have every layer and head.
+Shape shape_of(const Json& json) {
+  Shape shape;
+  if (json.find("shape") != json.end()) {
+    const Json& said = results::object_in(json, "shape");
+    shape = {index(said, "layers"), index(said, "heads")};
+  } else {
+    const Json& keep = results::object_in(json, "keep");
+    const std::size_t layers = results::array_in(keep, "layers").size();
+    const std::size_t heads = results::array_in(keep, "heads").size();
+    if (layers == 0 || heads > kMost || heads == 0 || heads % layers != 0)
+      throw Wrong("does not have the effects of every layer and head");
+    shape = {static_cast<int>(layers), static_cast<int>(heads / layers)};
+  }
+  if (shape.layers < 1 || shape.heads < 1 ||
+      static_cast<std::size_t>(shape.layers) > kMost / static_cast<std::size_t>(shape.heads))
+    throw Wrong("has a \"shape\" without layers or heads, or with too many");
+  return shape;
+}
+
+RescueSide side(const Json& json, Shape shape, bool all_known) {
   RescueSide side;
   side.all = effect(results::object_in(json, "all"), {-1, -1});
-  const Json& layers = results::array_in(json, "layers");
-  const Json& heads = results::array_in(json, "heads");
-  if (layers.empty() || layers.size() > kMost || heads.size() > kMost || heads.empty() ||
-      heads.size() % layers.size() != 0) {
-    throw Wrong("does not have the effects of every layer and head");
+  const double unknown = std::numeric_limits<double>::quiet_NaN();
+  for (int layer = 0; layer < shape.layers; ++layer) {
+    side.layers.push_back({{layer, -1}, false, unknown, unknown});
+    for (int head = 0; head < shape.heads; ++head)
+      side.heads.push_back({{layer, head}, false, unknown, unknown});
   }
-  for (const Json& layer : layers) {
-    const int at = static_cast<int>(side.layers.size());
-    side.layers.push_back(effect(layer, {at, -1}));
-    if (index(layer, "layer") != at) throw Wrong("does not have the effects of layers in order");
-  }
-  const int per_layer = static_cast<int>(heads.size() / layers.size());
-  for (const Json& head : heads) {
-    const int at = static_cast<int>(side.heads.size());
-    side.heads.push_back(effect(head, {at / per_layer, at % per_layer}));
-    if (index(head, "layer") != at / per_layer || index(head, "head") != at % per_layer)
-      throw Wrong("does not have the effects of heads in order");
-  }
+  // The places that were run, ascending; of earlier versions, all.
+  const auto read = [&](const char* name, std::vector<RescueEffect>& effects, const auto& place) {
+    const Json& list = results::array_in(json, name);
+    std::size_t next = 0;
+    for (const Json& one : list) {
+      if (!one.is_object()) throw Wrong("has an effect that is not an object");
+      const std::size_t at = place(one);
+      if (at < next || at >= effects.size() || (all_known && at != next))
+        throw Wrong(fmt::format("does not have the effects of {} in order", name));
+      effects[at] = effect(one, effects[at].at);
+      next = at + 1;
+    }
+    if (all_known && next != effects.size())
+      throw Wrong("does not have the effects of every layer and head");
+  };
+  read("layers", side.layers,
+       [&](const Json& one) { return static_cast<std::size_t>(index(one, "layer")); });
+  read("heads", side.heads, [&](const Json& one) {
+    const int layer = index(one, "layer"), head = index(one, "head");
+    return layer < shape.layers && head < shape.heads
+               ? static_cast<std::size_t>(layer * shape.heads + head)
+               : kMost;
+  });
   const auto smallest = json.find("smallest");
   if (smallest == json.end() || smallest->is_null()) return side;
   if (!smallest->is_object()) throw Wrong("has a \"smallest\" that is not an object");
   side.smallest.emplace();
   for (const Json& head : results::array_in(*smallest, "heads")) {
     if (!head.is_array() || head.size() != 2) throw Wrong("has a head that is not two numbers");
-    side.smallest->push_back({index(head[0], "layer", static_cast<double>(layers.size()) - 1.0),
-                              index(head[1], "head", static_cast<double>(per_layer) - 1.0)});
+    side.smallest->push_back(
+        {index(head[0], "layer", shape.layers - 1.0), index(head[1], "head", shape.heads - 1.0)});
   }
+  if (smallest->find("minimal") != smallest->end()) side.minimal = truth(*smallest, "minimal");
   return side;
 }
 }  // namespace
+
+int RescueSide::known_heads() const {
+  return static_cast<int>(std::count_if(heads.begin(), heads.end(),
+                                        [](const RescueEffect& head) { return head.is_known(); }));
+}
+
+int RescueResults::set_within() const {
+  if (!keep.smallest) return 0;
+  std::size_t within = 0;
+  for (const HeadIndex& head : *keep.smallest) {
+    const double own = predicted[index(head)];
+    if (std::isnan(own)) return static_cast<int>(predicted.size());
+    std::size_t place = 1;  // of equals, those that stand first are first
+    for (std::size_t i = 0; i < predicted.size(); ++i) {
+      if (predicted[i] > own || (predicted[i] == own && i < index(head))) ++place;
+    }
+    within = std::max(within, place);
+  }
+  return static_cast<int>(within);
+}
 
 RescueResults rescue_results(const Json& json) {
   RescueResults all;
@@ -93,11 +153,10 @@ RescueResults rescue_results(const Json& json) {
   all.policy_says = results::optional_word(policy, "says");
   all.policy_logprob = results::number(policy, "logprob", -kAnyNumber, kAnyNumber);
   all.policy_right = truth(policy, "right");
-  all.keep = side(results::object_in(json, "keep"));
-  all.drop = side(results::object_in(json, "drop"));
-  if (all.keep.layers.size() != all.drop.layers.size() ||
-      all.keep.heads.size() != all.drop.heads.size())
-    throw Wrong("has other heads in \"keep\" than in \"drop\"");
+  const Shape shape = shape_of(json);
+  const bool all_known = json.find("shape") == json.end();
+  all.keep = side(results::object_in(json, "keep"), shape, all_known);
+  all.drop = side(results::object_in(json, "drop"), shape, all_known);
   const Json& predicted = results::object_in(json, "predicted");
   all.predicted.assign(all.keep.heads.size(), std::numeric_limits<double>::quiet_NaN());
   for (const Json& head : results::array_in(predicted, "heads")) {

@@ -22,10 +22,17 @@ struct RescueOptions {
 /// The words of the command line.
 std::vector<std::string> rescue_command(const RescueOptions& options, const std::string& program);
 
-/// Runs the program to its end; `on_run` is called with the number of runs of the model so far.
-/// Throws WorkError with the program's own last line; Cancelled through progress, and then the
-/// results file holds the runs made until then.
+/// How far a search is.
+struct RescueProgress {
+  int runs = 0;               // of the model, so far
+  int most = 0;               // at most; 0: not said
+  double seconds_left = 0.0;  // if all of them are needed
+};
+
+/// Runs the program to its end; `on_run` is called after each run of the model. Throws WorkError
+/// with the program's own last line; Cancelled through progress, and then the results file holds
+/// the runs made until then.
 void run_rescue_program(const RescueOptions& options, Progress& progress,
-                        const std::function<void(int)>& on_run);
+                        const std::function<void(const RescueProgress&)>& on_run);
 
 }  // namespace kvloupe::job

@@ -93,7 +93,9 @@ std::string proof_in_words(const RescueResults* rescue) {
       "restores the answer{}.",
       figure::printable(r.policy_says), answer,
       count == 1 ? "one head alone" : fmt::format("{} heads", count), names_of(*r.keep.smallest),
-      count == 1 ? "" : ", and none of these heads can be left out");
+      count == 1       ? ""
+      : r.keep.minimal ? ", and none of these heads can be left out"
+                       : "; perhaps not all of these heads are needed");
 }
 }  // namespace
 

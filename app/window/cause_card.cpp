@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "analysis/duration_text.h"
 #include "analysis/error.h"
 #include "analysis/evaluation/evaluation.h"
 #include "analysis/file_word.h"
@@ -217,8 +218,11 @@ void CauseCard::draw_rescue(const PanelContext& c, const Case& found) {
   if (rescue_.computing()) {
     const auto so_far = rescue_.value();
     ImGui::AlignTextToFramePadding();
-    ImGui::TextUnformatted(
-        fmt::format("Running the model: {} runs so far", so_far ? so_far->runs : 0).c_str());
+    const job::RescueProgress made = so_far ? so_far->made : job::RescueProgress{};
+    ImGui::TextUnformatted(made.most > 0 ? fmt::format("Run {} of at most {}, {} left", made.runs,
+                                                       made.most, duration_text(made.seconds_left))
+                                               .c_str()
+                                         : "Running the model with the full cache");
     ImGui::SameLine(c.px(kWidth - 96));
     if (ImGui::SmallButton("Stop")) rescue_.clear();
     help_tooltip(c.fonts, "The runs made until now are kept; the search goes on from there");
@@ -242,13 +246,16 @@ void CauseCard::draw_rescue(const PanelContext& c, const Case& found) {
     rescue_shown_ = false;
     rescue_.clear();
     rescue_.request(queue_, options, [options](Progress& progress, const auto& publish) {
-      job::run_rescue_program(options, progress, [&](int runs) { publish(Searched{runs, false}); });
-      return Searched{0, true};
+      job::run_rescue_program(options, progress, [&](const job::RescueProgress& made) {
+        publish(Searched{made, false});
+      });
+      return Searched{{}, true};
     });
   }
-  help_tooltip(c.fonts,
-               "Runs the model with the needle kept in all heads, in each layer, in each head "
-               "alone, and looks for a smallest set of heads that restores the answer");
+  help_tooltip(
+      c.fonts,
+      "Runs the model with the needle kept in all heads, in some layers, in some heads, and "
+      "looks for a small set of heads that restores the answer");
 }
 
 void CauseCard::draw_case(const PanelContext& c) {

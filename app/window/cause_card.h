@@ -47,7 +47,7 @@ class CauseCard {
     HeadIndex reader;   // the head that reads the needle most
   };
   struct Searched {
-    int runs = 0;
+    job::RescueProgress made;
     bool done = false;
   };
   /// The search for what would have saved the answer has come to its end.

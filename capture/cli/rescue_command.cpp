@@ -8,6 +8,7 @@
 #include <string>
 
 #include "analysis/command_line.h"
+#include "analysis/duration_text.h"
 #include "analysis/error.h"
 #include "capture/cli/case_options.h"
 #include "capture/cli/commands.h"
@@ -56,9 +57,10 @@ void print_summary(const Json& results) {
     const bool keep = std::string(side) == "keep";
     const Json& smallest = results[side]["smallest"];
     if (!smallest.is_null()) {
-      fmt::print("{} {} head{} (layer.head): {}\n",
-                 keep ? "enough to restore the answer, none can be left out:"
-                      : "enough to break it, none can be left out:",
+      fmt::print("{}, {}: {} head{} (layer.head): {}\n",
+                 keep ? "enough to restore the answer" : "enough to break it",
+                 smallest["minimal"].get<bool>() ? "none can be left out"
+                                                 : "perhaps not all are needed, --runs ended",
                  smallest["heads"].size(), smallest["heads"].size() == 1 ? "" : "s",
                  heads_of(smallest));
     }
@@ -75,10 +77,15 @@ void print_summary(const Json& results) {
                  heads[i]["right"].get<bool>() ? "right" : "wrong");
     }
   }
+  const Json& within = results["predicted"]["set_within"];
+  if (within.is_number()) {
+    fmt::print("the heads that restore it are among the first {} of {} that the replay blames\n",
+               within.get<int>(), results["predicted"]["heads"].size());
+  }
   const Json& rho = results["predicted"]["rank_correlation"];
   if (rho.is_number()) {
-    fmt::print("rank correlation of the replay's blame and the gain in each head: {:.2f}\n",
-               rho.get<double>());
+    fmt::print("rank correlation of the replay's blame and the gain, of {} heads: {:.2f}\n",
+               results["keep"]["heads"].size(), rho.get<double>());
   }
 }
 
@@ -92,14 +99,21 @@ RescueReport report_for(const std::string& kind) {
     }
   };
   if (kind == "json") {
-    report.run = [](const std::string& policy, bool right, double logprob) {
-      const Json line{{"event", "run"}, {"policy", policy}, {"right", right}, {"logprob", logprob}};
+    report.run = [](const RescueRun& run) {
+      const Json line{{"event", "run"},
+                      {"policy", run.policy},
+                      {"right", run.right},
+                      {"logprob", run.logprob},
+                      {"run", run.number},
+                      {"most", run.most},
+                      {"seconds_left", run.seconds_left}};
       fmt::print("{}\n", line.dump(-1, ' ', false, Json::error_handler_t::replace));
       std::fflush(stdout);
     };
   } else if (kind == "bar" && ::isatty(STDERR_FILENO) == 1) {
-    report.run = [count = 0](const std::string& policy, bool right, double) mutable {
-      fmt::print(stderr, "\r[{}] {}: {}\x1B[K", ++count, policy, right ? "right" : "wrong");
+    report.run = [](const RescueRun& run) {
+      fmt::print(stderr, "\r[{} of at most {}, {} left] {}: {}\x1B[K", run.number, run.most,
+                 duration_text(run.seconds_left), run.policy, run.right ? "right" : "wrong");
     };
   }
   return report;
@@ -202,6 +216,10 @@ void add_rescue(CLI::App& app, Action& action) {
                    "Tokens of the answer, without --expect")
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
+  verb->add_option("--runs", request.most_runs,
+                   "Runs of the model at most; 0: every layer and every head alone (default: 0 for "
+                   "a model of few heads, else 80)")
+      ->check(CLI::Range(0, 1 << 20));
   verb->add_option("-o,--output", request.output,
                    "The results (JSON); runs that the file already has are kept, so a stopped "
                    "search continues")

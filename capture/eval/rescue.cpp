@@ -7,10 +7,13 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <iterator>
 #include <memory>
+#include <numeric>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -31,6 +34,7 @@
 #include "analysis/utf8.h"
 #include "capture/eval/eval_run.h"
 #include "capture/eval/first_number.h"
+#include "capture/eval/set_search.h"
 #include "capture/model/load_transformer.h"
 #include "capture/run/capture.h"
 #include "capture/run/capture_input.h"
@@ -47,6 +51,10 @@ using Json = nlohmann::ordered_json;
 constexpr const char* kFormat = "kvloupe-rescue";
 constexpr int kVersion = 1;
 constexpr std::uintmax_t kLargestResults = 256U << 20U;
+// A model of up to so many layers and heads has each run alone; of larger ones, so many runs are
+// made.
+constexpr int kFewPlaces = 24;
+constexpr int kMostRuns = 80;
 
 struct Outcome {
   bool right = false;
@@ -228,9 +236,13 @@ class Rescue {
     if (base.right && report_.note) {
       report_.note("the answer is right with the policy: nothing has to be rescued");
     }
-    results["keep"] = effects(base, true, [&](const auto& heads) { return kept(heads); });
-    results["drop"] = effects(full, false, [&](const auto& heads) { return dropped(heads); });
+    results["shape"] = {{"layers", info_.num_layers}, {"heads", info_.num_kv_heads}};
     predict(results);
+    Side keep{"keep", true, base, keep_blame_};
+    Side drop{"drop", false, full, drop_blame_};
+    search(keep, drop);
+    for (Side* side : {&keep, &drop}) results[side->name] = written(*side);
+    judge(results, keep);
     file_->save();
     return results;
   }
@@ -414,8 +426,10 @@ class Rescue {
   }
 
   Outcome outcome(const std::string& spec) {
+    asked_.insert(spec);
     if (const std::optional<Outcome> known = file_->find(spec)) return *known;
     progress_.check();
+    const auto start_time = std::chrono::steady_clock::now();
     EvalRun run = start(spec);
     run.read(ids_, true, progress_);
     Outcome result{true, 0.0};
@@ -425,7 +439,15 @@ class Rescue {
       if (i + 1 < expected_.size()) run.read(std::span(&expected_[i], 1), true, progress_);
     }
     file_->add(spec, result);
-    if (report_.run) report_.run(spec, result.right, result.logprob);
+    seconds_ +=
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start_time).count();
+    ++made_;
+    if (report_.run) {
+      const int asked = static_cast<int>(asked_.size());
+      const int most = std::max(most_runs(), asked);
+      report_.run(
+          {spec, result.right, result.logprob, asked, most, (most - asked) * seconds_ / made_});
+    }
     return result;
   }
 
@@ -435,67 +457,164 @@ class Rescue {
     return heads;
   }
 
-  /// One intervention in all heads, in each layer, in each head, and in a smallest set that makes
-  /// the answer as wanted (right or wrong), where it is not so without and is so in all heads.
-  Json effects(const Outcome& base, bool wanted,
-               const std::function<std::string(const std::vector<HeadIndex>&)>& spec) {
-    const auto line = [&](const Outcome& one) {
-      return Json{
-          {"right", one.right}, {"logprob", one.logprob}, {"gain", one.logprob - base.logprob}};
-    };
-    Json result;
-    const Outcome all = outcome(spec({}));
-    result["all"] = line(all);
-    result["layers"] = Json::array();
-    for (int layer = 0; layer < info_.num_layers; ++layer) {
-      Json one = {{"layer", layer}};
-      one.update(line(outcome(spec(heads_of_layer(layer)))));
-      result["layers"].push_back(one);
-    }
-    result["heads"] = Json::array();
-    std::vector<std::pair<double, HeadIndex>> by_effect;
-    for (int layer = 0; layer < info_.num_layers; ++layer) {
-      for (const HeadIndex& head : heads_of_layer(layer)) {
-        const Outcome one = outcome(spec({head}));
-        by_effect.emplace_back(std::abs(one.logprob - base.logprob), head);
-        Json entry = {{"layer", layer}, {"head", head.head}};
-        entry.update(line(one));
-        result["heads"].push_back(entry);
-      }
-    }
-    std::stable_sort(by_effect.begin(), by_effect.end(),
-                     [](const auto& a, const auto& b) { return a.first < b.first; });
-    result["smallest"] = Json();
-    if (base.right != wanted && all.right == wanted) {
-      result["smallest"] = smallest(by_effect, wanted, spec);
-    }
-    return result;
+  /// The tokens kept beside the policy, or dropped from the full cache: in all heads, and in
+  /// places.
+  struct Side {
+    const char* name;
+    bool wanted;                       // keep: the answer right; drop: wrong
+    Outcome base;                      // without
+    const std::vector<double>& blame;  // [L · Hk], how much a head is thought to matter
+    Outcome all = {};
+    std::vector<HeadIndex> tested = {};  // alone
+    std::vector<int> layers = {};        // alone
+    std::optional<std::vector<HeadIndex>> smallest = {};
+    bool minimal = false;
+    int tests = 0;  // of sets
+
+    bool turned() const { return base.right != wanted && all.right == wanted; }
+  };
+  std::string spec(const Side& side, const std::vector<HeadIndex>& heads) const {
+    return side.wanted ? kept(heads) : dropped(heads);
   }
 
-  /// From all heads: leaves out one at a time, those of the least effect first, as long as the
-  /// answer stays turned; again until none can be left out.
-  Json smallest(const std::vector<std::pair<double, HeadIndex>>& by_effect, bool wanted,
-                const std::function<std::string(const std::vector<HeadIndex>&)>& spec) {
-    std::vector<HeadIndex> set;
-    for (const auto& [effect, head] : by_effect) set.push_back(head);
-    int runs = 0;
-    for (bool smaller = true; smaller && set.size() > 1;) {
-      smaller = false;
-      for (std::size_t i = 0; i < set.size() && set.size() > 1;) {
-        std::vector<HeadIndex> without = set;
-        without.erase(without.begin() + static_cast<std::ptrdiff_t>(i));
-        ++runs;
-        if (outcome(spec(in_order(without))).right == wanted) {
-          set = std::move(without);
-          smaller = true;
-        } else {
-          ++i;
-        }
-      }
+  bool exhaustive() const {
+    return request_.most_runs == 0 ||
+           (!request_.most_runs && info_.num_layers * (1 + info_.num_kv_heads) <= kFewPlaces);
+  }
+  /// How many runs may be made, those of the file included.
+  int most_runs() const {
+    const int heads = info_.num_layers * info_.num_kv_heads;
+    // Everything alone on both sides, and room for the search.
+    if (exhaustive()) return 2 + 2 * (1 + info_.num_layers + heads) + 4 * heads;
+    return request_.most_runs.value_or(kMostRuns);
+  }
+  /// Whether `spec` is known, or may still be run where so many runs may be made.
+  bool may_ask(const std::string& spec, int most) const {
+    return asked_.contains(spec) || static_cast<int>(asked_.size()) < most;
+  }
+  bool test_alone(Side& side, const HeadIndex& head) {
+    if (!may_ask(spec(side, {head}), most_runs())) return false;
+    outcome(spec(side, {head}));
+    side.tested.push_back(head);
+    return true;
+  }
+  bool test_alone(Side& side, int layer) {
+    if (!may_ask(spec(side, heads_of_layer(layer)), most_runs())) return false;
+    outcome(spec(side, heads_of_layer(layer)));
+    side.layers.push_back(layer);
+    return true;
+  }
+
+  std::vector<HeadIndex> all_heads() const {
+    std::vector<HeadIndex> heads;
+    for (int layer = 0; layer < info_.num_layers; ++layer) {
+      for (const HeadIndex& head : heads_of_layer(layer)) heads.push_back(head);
     }
-    Json heads = Json::array();
-    for (const HeadIndex& head : in_order(set)) heads.push_back({head.layer, head.head});
-    return {{"heads", heads}, {"right", wanted}, {"runs", runs}};
+    return heads;
+  }
+  double blame_of(const Side& side, const HeadIndex& head) const {
+    const double blame =
+        side.blame[static_cast<std::size_t>(head.layer * info_.num_kv_heads + head.head)];
+    return std::isfinite(blame) ? blame : 0.0;
+  }
+  /// By falling blame; of equals, those that stand first.
+  std::vector<HeadIndex> by_blame(const Side& side, std::vector<HeadIndex> heads) const {
+    std::stable_sort(heads.begin(), heads.end(), [&](const HeadIndex& a, const HeadIndex& b) {
+      return blame_of(side, a) > blame_of(side, b);
+    });
+    return heads;
+  }
+
+  /// All heads at once; then the sets; then what is left of the runs for layers and heads alone.
+  /// Of a model with few places, these come first and say which heads matter most.
+  void search(Side& keep, Side& drop) {
+    for (Side* side : {&keep, &drop}) side->all = outcome(spec(*side, {}));
+    if (exhaustive()) {
+      for (Side* side : {&keep, &drop}) {
+        for (int layer = 0; layer < info_.num_layers; ++layer) test_alone(*side, layer);
+        for (const HeadIndex& head : all_heads()) test_alone(*side, head);
+        if (side->turned()) find_smallest(*side, most_runs());
+      }
+      return;
+    }
+    // The set that restores the answer is the one that is asked for: it has the first call.
+    if (keep.turned()) find_smallest(keep, most_runs());
+    if (drop.turned()) find_smallest(drop, most_runs());
+    for (Side* side : {&keep, &drop}) {
+      if (!side->smallest) continue;
+      for (const HeadIndex& head : in_order(*side->smallest)) {
+        if (side->layers.empty() || side->layers.back() != head.layer)
+          test_alone(*side, head.layer);
+      }
+      for (const HeadIndex& head : in_order(*side->smallest)) test_alone(*side, head);
+    }
+    // Each side's heads by falling blame, two that are kept for one that is dropped.
+    const std::vector<HeadIndex> kept = by_blame(keep, all_heads());
+    const std::vector<HeadIndex> dropped = by_blame(drop, all_heads());
+    for (std::size_t i = 0; i < kept.size(); ++i) {
+      test_unless(keep, kept[i]);
+      if (i % 2 == 1) test_unless(drop, dropped[i / 2]);
+    }
+    for (std::size_t i = kept.size() / 2; i < dropped.size(); ++i) test_unless(drop, dropped[i]);
+  }
+  void test_unless(Side& side, const HeadIndex& head) {
+    const auto is = [&](const HeadIndex& one) { return one == head; };
+    if (std::none_of(side.tested.begin(), side.tested.end(), is)) test_alone(side, head);
+  }
+
+  /// A set of heads that turns the answer. Where every head was run alone, those of the largest
+  /// effect are tried first; else layers come first, then the heads of those that are needed, both
+  /// by falling blame.
+  void find_smallest(Side& side, int most) {
+    std::vector<std::vector<HeadIndex>> parts;
+    if (exhaustive()) {
+      std::vector<std::pair<double, HeadIndex>> by_effect;
+      for (const HeadIndex& head : all_heads()) {
+        by_effect.emplace_back(std::abs(outcome(spec(side, {head})).logprob - side.base.logprob),
+                               head);
+      }
+      // Of equals the last first, so that the first are left out first.
+      std::stable_sort(by_effect.begin(), by_effect.end(),
+                       [](const auto& a, const auto& b) { return a.first < b.first; });
+      for (auto one = by_effect.rbegin(); one != by_effect.rend(); ++one)
+        parts.push_back({one->second});
+    } else {
+      for (const HeadIndex& head : by_blame(side, all_heads())) {
+        const auto is_layer = [&](const auto& part) { return part.front().layer == head.layer; };
+        if (std::none_of(parts.begin(), parts.end(), is_layer))
+          parts.push_back(heads_of_layer(head.layer));
+      }
+      const auto [heads, minimal] = smallest_of(side, parts, most);
+      parts.clear();
+      for (const HeadIndex& head : by_blame(side, heads)) parts.push_back({head});
+    }
+    auto [heads, minimal] = smallest_of(side, parts, most);
+    side.smallest = in_order(heads);
+    side.minimal = minimal;
+  }
+
+  /// Of parts, those that matter most first: the heads of a set of them that turns the answer, and
+  /// whether none can be left out.
+  std::pair<std::vector<HeadIndex>, bool> smallest_of(
+      Side& side, const std::vector<std::vector<HeadIndex>>& parts, int most) {
+    const auto heads_in = [&](const std::vector<int>& set) {
+      std::vector<HeadIndex> heads;
+      for (const int part : set) {
+        const auto& own = parts[static_cast<std::size_t>(part)];
+        heads.insert(heads.end(), own.begin(), own.end());
+      }
+      return in_order(std::move(heads));
+    };
+    std::vector<int> order(parts.size());
+    std::iota(order.begin(), order.end(), 0);
+    const EnoughSet found =
+        smallest_set(order, [&](const std::vector<int>& set) -> std::optional<bool> {
+          const std::string one = spec(side, heads_in(set));
+          if (!may_ask(one, most)) return std::nullopt;
+          ++side.tests;
+          return outcome(one).right == side.wanted;
+        });
+    return {heads_in(found.members), found.minimal};
   }
 
   static std::vector<HeadIndex> in_order(std::vector<HeadIndex> heads) {
@@ -505,7 +624,38 @@ class Rescue {
     return heads;
   }
 
-  /// What a replay on the full run's states blames, beside what keeping in each head gained.
+  Json written(Side& side) {
+    const auto line = [&](const Outcome& one) {
+      return Json{{"right", one.right},
+                  {"logprob", one.logprob},
+                  {"gain", one.logprob - side.base.logprob}};
+    };
+    Json result;
+    result["all"] = line(side.all);
+    result["layers"] = Json::array();
+    std::sort(side.layers.begin(), side.layers.end());
+    for (const int layer : side.layers) {
+      Json one = {{"layer", layer}};
+      one.update(line(outcome(spec(side, heads_of_layer(layer)))));
+      result["layers"].push_back(one);
+    }
+    result["heads"] = Json::array();
+    for (const HeadIndex& head : in_order(side.tested)) {
+      Json one = {{"layer", head.layer}, {"head", head.head}};
+      one.update(line(outcome(spec(side, {head}))));
+      result["heads"].push_back(one);
+    }
+    result["smallest"] = Json();
+    if (!side.smallest) return result;
+    Json heads = Json::array();
+    for (const HeadIndex& head : *side.smallest) heads.push_back({head.layer, head.head});
+    result["smallest"] = {
+        {"heads", heads}, {"right", side.wanted}, {"runs", side.tests}, {"minimal", side.minimal}};
+    return result;
+  }
+
+  /// What a replay on the full run's states blames: with the policy, and with the tokens dropped
+  /// from the full cache.
   void predict(Json& results) {
     std::optional<FileBeside> made;  // outlives the trace in it
     std::unique_ptr<const Trace> trace;
@@ -534,34 +684,69 @@ class Rescue {
     }
     ReadsRequest reads;
     reads.tokens = tokens_;
-    ReplayRequest replayed;
-    replayed.policy = request_.policy;
-    replayed.budget = budget_;
-    replayed.block = request_.block;
-    replayed.metrics = false;
     Progress own(progress_, 0);
     const std::vector<TokenReads> read = token_reads(*trace, reads, own);
-    const Replay made_replay = replay(*trace, replayed, own);
-    const std::vector<FollowedHead> heads =
-        follow(made_replay, read, tokens_, restored_heads(*trace, made_replay, tokens_, {}, own));
+    const auto followed = [&](const PolicySpec& policy, int budget) {
+      ReplayRequest replayed;
+      replayed.policy = policy;
+      replayed.budget = budget;
+      replayed.block = request_.block;
+      replayed.metrics = false;
+      const Replay made_replay = replay(*trace, replayed, own);
+      return follow(made_replay, read, tokens_,
+                    restored_heads(*trace, made_replay, tokens_, {}, own));
+    };
+    const auto by_head = [&](const std::vector<FollowedHead>& heads) {
+      std::vector<double> blame(static_cast<std::size_t>(info_.num_layers * info_.num_kv_heads));
+      for (const FollowedHead& head : heads) {
+        blame[static_cast<std::size_t>(head.reads.layer * info_.num_kv_heads + head.reads.head)] =
+            head.blame;
+      }
+      return blame;
+    };
+    const std::vector<FollowedHead> heads = followed(request_.policy, budget_);
+    keep_blame_ = by_head(heads);
+    drop_blame_ = by_head(followed(parse_policy(dropped({})), trace->length()));
     Json& predicted = results["predicted"];
     predicted["by"] = blame_name(heads);
     predicted["heads"] = Json::array();
-    std::vector<double> losses, gains;
     for (const FollowedHead& head : heads) {
       const auto number = [](double value) { return std::isfinite(value) ? Json(value) : Json(); };
-      predicted["heads"].push_back({{"layer", head.reads.layer},
-                                    {"head", head.reads.head},
-                                    {"loss", number(head.loss)},
-                                    {"change", number(head.restored.change)},
-                                    {"logit", number(head.restored.effect)},
-                                    {"blame", number(head.blame)}});
-      if (!std::isfinite(head.blame)) continue;
-      losses.push_back(head.blame);
-      gains.push_back(outcome(kept({{head.reads.layer, head.reads.head}})).logprob);
+      predicted["heads"].push_back(
+          {{"layer", head.reads.layer},
+           {"head", head.reads.head},
+           {"loss", number(head.loss)},
+           {"question_loss", number(head.reads.question * (1.0 - head.fate.kept))},
+           {"change", number(head.restored.change)},
+           {"logit", number(head.restored.effect)},
+           {"blame", number(head.blame)}});
     }
-    const double rho = losses.size() > 1 ? spearman(losses, gains) : HeadRoles::kUnknown;
+  }
+
+  /// How good the blame was, beside what keeping proved.
+  void judge(Json& results, const Side& keep) {
+    std::vector<double> blames, gains;
+    for (const HeadIndex& head : in_order(keep.tested)) {
+      const double blame =
+          keep_blame_[static_cast<std::size_t>(head.layer * info_.num_kv_heads + head.head)];
+      if (!std::isfinite(blame)) continue;
+      blames.push_back(blame);
+      gains.push_back(outcome(kept({head})).logprob);
+    }
+    Json& predicted = results["predicted"];
+    const double rho = blames.size() > 1 ? spearman(blames, gains) : HeadRoles::kUnknown;
     predicted["rank_correlation"] = std::isfinite(rho) ? Json(rho) : Json();
+    predicted["set_within"] = Json();
+    if (!keep.smallest) return;
+    // The heads stand by falling blame.
+    int within = 0, place = 0;
+    for (const Json& head : predicted["heads"]) {
+      ++place;
+      const HeadIndex at{head["layer"].get<int>(), head["head"].get<int>()};
+      if (std::find(keep.smallest->begin(), keep.smallest->end(), at) != keep.smallest->end())
+        within = place;
+    }
+    predicted["set_within"] = within;
   }
 
   const RescueRequest& request_;
@@ -582,6 +767,10 @@ class Rescue {
   std::unique_ptr<RescueFile> file_;
   std::unique_ptr<Transformer> model_;
   Recording recording_{1 << 30, request_.most_shared};
+  std::vector<double> keep_blame_, drop_blame_;  // [L · Hk]
+  std::set<std::string> asked_;                  // specs of runs
+  int made_ = 0;                                 // of them, by this process
+  double seconds_ = 0.0;                         // that these took
 };
 }  // namespace
 

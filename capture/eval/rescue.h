@@ -37,26 +37,38 @@ struct RescueRequest {
   std::string dtype = "auto";
   std::string device = "cpu";
   int threads = 0;
+  /// Runs of the model at most; 0: as many as it takes to have every layer and head alone. Not set:
+  /// so many for a model of few layers and heads, else 80.
+  std::optional<int> most_runs;
   /// Bytes reserved for the blocks of the full cache's run, which others take over until they
   /// differ; 0: each run computes its own.
   std::int64_t most_shared = std::int64_t{1} << 30;
 };
 
+/// A run that was made.
+struct RescueRun {
+  std::string policy;
+  bool right = false;         // the answer
+  double logprob = 0.0;       // of the expected answer, nats
+  int number = 0, most = 0;   // the how manyth run it is, those of the file counted; of at most
+  double seconds_left = 0.0;  // if all of these are needed
+};
+
 struct RescueReport {
   std::function<void(const std::string&)> note;
-  /// A run is done: its policy, whether the answer is right, the log-probability of the answer.
-  std::function<void(const std::string& policy, bool right, double logprob)> run;
+  std::function<void(const RescueRun&)> run;
 };
 
 /// Makes the runs that are missing in the results file, which is saved after each, and returns its
-/// content (docs/follow.md): {format, format_version, settings, expected, runs: {spec: {right,
-/// logprob}}, full, policy (with what each says), keep: {all, layers, heads, smallest}, drop: {all,
-/// layers, heads, smallest}, predicted: {by, heads: [{layer, head, loss, change, logit, blame}],
-/// rank_correlation}}. Heads and layers are lists of {layer, head, right, logprob, gain}: the gain
-/// over the policy's run (keep), or over the full cache's (drop; below 0 where the loss hurts).
-/// `smallest` is null where the tokens are not what it depends on, else {heads: [[layer, head]],
-/// right or wrong, runs}: no single head can be left out of it; another, smaller set is not
-/// excluded.
+/// content (docs/follow.md): {format, format_version, settings, shape: {layers, heads}, expected,
+/// runs: {spec: {right, logprob}}, full, policy (with what each says), keep: {all, layers, heads,
+/// smallest}, drop: {all, layers, heads, smallest}, predicted: {by, heads: [{layer, head, loss,
+/// question_loss, change, logit, blame}], rank_correlation, set_within}}. Heads and layers are
+/// lists of {layer, head, right, logprob, gain} of those that were run alone: the gain over the
+/// policy's run (keep), or over the full cache's (drop; below 0 where the loss hurts). `smallest`
+/// is null where the tokens are not what it depends on, else {heads: [[layer, head]], right or
+/// wrong, runs, minimal}: if minimal, no single head can be left out of it; another, smaller set is
+/// not excluded.
 ///
 /// Throws UsageError, FileError, WorkError (the full cache's answer is not the expected one), and
 /// Cancelled through progress; the runs made until then are in the file.

@@ -7,9 +7,11 @@
 #include <array>
 #include <cmath>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "analysis/error.h"
+#include "analysis/evaluation/rescue_results.h"
 #include "tests/support/synthetic_evaluation.h"
 #include "tests/support/temporary_folder.h"
 
@@ -196,6 +198,49 @@ TEST_F(EvaluationTest, ReadsTheResultsOfARescue) {
   EXPECT_EQ(all.drop.smallest, (std::vector<HeadIndex>{{1, 1}, {2, 1}}));
   EXPECT_EQ(all.rank_correlation, 1.0);
   EXPECT_DOUBLE_EQ(all.keep.all.gain, 3.5);
+}
+
+TEST_F(EvaluationTest, ARescueOfFewRunsHasNumbersOfWhatWasRun) {
+  std::stringstream text;
+  text << std::ifstream(test::write_synthetic_rescue(folder / "rescue.json")).rdbuf();
+  nlohmann::json json = nlohmann::json::parse(text.str());
+  const auto read = [&] { return rescue_results(json); };
+  EXPECT_EQ(read().set_within(), 2) << "head 2.0, of which 0.4 is predicted, after 2.1";
+  json["shape"] = {{"layers", 3}, {"heads", 2}};
+  json["keep"]["heads"].erase(1);
+  json["keep"]["layers"].erase(0);
+  json["drop"]["heads"] = nlohmann::json::array();
+  json["keep"]["smallest"]["minimal"] = false;
+  const RescueResults few = read();
+  EXPECT_EQ(few.layers(), 3);
+  EXPECT_EQ(few.heads(), 2);
+  EXPECT_EQ(few.keep.known_heads(), 5);
+  EXPECT_EQ(few.drop.known_heads(), 0);
+  EXPECT_FALSE(few.keep.heads[1].is_known());
+  EXPECT_TRUE(std::isnan(few.keep.heads[1].logprob));
+  EXPECT_FALSE(few.keep.layers[0].is_known());
+  EXPECT_DOUBLE_EQ(few.keep.heads[2].gain, 1.0);
+  EXPECT_EQ(few.keep.heads[2].at, (HeadIndex{1, 0}));
+  EXPECT_FALSE(few.keep.minimal);
+  EXPECT_TRUE(few.drop.minimal);
+
+  const auto wrong = [&](const nlohmann::json& shape) {
+    json["shape"] = shape;
+    try {
+      read();
+    } catch (const std::runtime_error& error) {
+      return std::string(error.what());
+    }
+    return std::string("read");
+  };
+  EXPECT_THAT(wrong({{"layers", 2}, {"heads", 2}}), HasSubstr("in order"));
+  EXPECT_THAT(wrong({{"layers", 3}, {"heads", 1}}), HasSubstr("in order"));
+  EXPECT_THAT(wrong({{"layers", 0}, {"heads", 2}}), HasSubstr("\"shape\""));
+  EXPECT_THAT(wrong({{"layers", 1000000}, {"heads", 1000000}}), HasSubstr("\"shape\""));
+  EXPECT_THAT(wrong({{"layers", 3}}), HasSubstr("\"heads\""));
+  EXPECT_THAT(wrong("3x2"), HasSubstr("\"shape\""));
+  json["keep"]["heads"].push_back(json["keep"]["heads"][0]);
+  EXPECT_THAT(wrong({{"layers", 3}, {"heads", 2}}), HasSubstr("in order"));
 }
 
 TEST_F(EvaluationTest, RefusesABrokenRescue) {

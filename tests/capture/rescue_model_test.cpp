@@ -11,6 +11,7 @@
 #include <string>
 
 #include "analysis/error.h"
+#include "analysis/evaluation/rescue_results.h"
 #include "tests/capture/capture_check.h"
 #include "tests/support/temporary_folder.h"
 
@@ -41,7 +42,11 @@ class RescueTest : public testing::Test {
     runs_ = 0;
     Progress progress;
     RescueReport report;
-    report.run = [&](const std::string&, bool, double) { ++runs_; };
+    report.run = [&](const RescueRun& made) {
+      ++runs_;
+      EXPECT_LE(made.number, made.most);
+      EXPECT_GE(made.seconds_left, 0.0);
+    };
     return rescue(wanted, progress, report);
   }
   std::string problem(const RescueRequest& wanted) {
@@ -129,7 +134,7 @@ TEST_F(RescueTest, FindsHeadsThatAreEnoughAndNoneTooMany) {
 
   // A stopped search goes on where it was; runs that share nothing give the same numbers.
   const int all = runs_;
-  EXPECT_GT(all, 40);
+  EXPECT_GE(all, 44) << "every layer and head alone";
   EXPECT_EQ(run(request("snapkv", "r.json")), results);
   EXPECT_EQ(runs_, 0);
   long files = 0;
@@ -146,6 +151,46 @@ TEST_F(RescueTest, FindsHeadsThatAreEnoughAndNoneTooMany) {
     EXPECT_NEAR(again["runs"][spec]["logprob"].get<double>(), one["logprob"].get<double>(), 1e-3)
         << spec;
   }
+}
+
+TEST_F(RescueTest, WithFewerRunsTheSetComesFirstAndTheRestIsLeftOut) {
+  const Json all = run(request("snapkv", "all.json"));
+  constexpr int kRuns = 26;
+  RescueRequest few = request("snapkv", "few.json");
+  few.most_runs = kRuns;
+  const Json results = run(few);
+  EXPECT_LE(runs_, kRuns);
+  EXPECT_EQ(results["runs"].size(), static_cast<std::size_t>(runs_));
+  EXPECT_LT(results["keep"]["heads"].size(), 16U);
+  EXPECT_EQ(results["shape"], (Json{{"layers", 4}, {"heads", 4}}));
+  EXPECT_TRUE(results["keep"]["smallest"]["minimal"].get<bool>());
+  EXPECT_TRUE(results["keep"]["smallest"]["right"].get<bool>());
+  // What was run is what it is in the whole search.
+  for (const char* side : {"keep", "drop"}) {
+    for (const Json& head : results[side]["heads"]) {
+      const std::size_t at = head["layer"].get<std::size_t>() * 4 + head["head"].get<std::size_t>();
+      EXPECT_EQ(head, all[side]["heads"][at]) << side;
+    }
+  }
+  EXPECT_EQ(results["predicted"]["heads"], all["predicted"]["heads"]);
+  const RescueResults read = rescue_results(nlohmann::json::parse(results.dump()));
+  EXPECT_EQ(read.layers(), 4);
+  EXPECT_EQ(read.heads(), 4);
+  EXPECT_EQ(read.keep.known_heads(), static_cast<int>(results["keep"]["heads"].size()));
+  EXPECT_EQ(read.set_within(), results["predicted"]["set_within"].get<int>());
+
+  // More runs go on from there, and with all of them everything is known.
+  few.most_runs = 0;
+  EXPECT_EQ(run(few)["keep"]["heads"], all["keep"]["heads"]);
+  EXPECT_LT(runs_, static_cast<int>(all["runs"].size()));
+  few.output = folder_ / "none.json";
+  few.most_runs = 4;  // both bases, and all heads at once
+  const Json none = run(few);
+  EXPECT_EQ(runs_, 4);
+  EXPECT_FALSE(none["keep"]["smallest"]["minimal"].get<bool>());
+  EXPECT_EQ(none["keep"]["smallest"]["heads"].size(), 16U);
+  EXPECT_TRUE(none["keep"]["heads"].empty());
+  EXPECT_FALSE(rescue_results(nlohmann::json::parse(none.dump())).keep.minimal);
 }
 
 TEST_F(RescueTest, APolicyThatReadsTheContextTwiceDoesSoBeforeItEvicts) {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <span>
 
@@ -94,10 +95,14 @@ class Rescue final : public Figure {
     for (std::size_t i = 0; i < results.keep.heads.size(); ++i) {
       const RescueEffect& kept = results.keep.heads[i];
       const RescueEffect& dropped = results.drop.heads[i];
+      // Of a head that was not run alone, whether the answer is right is not known either.
+      const auto right = [](const RescueEffect& effect) {
+        return effect.is_known() ? static_cast<double>(effect.right) : effect.gain;
+      };
       csv.row({static_cast<long>(kept.at.layer), static_cast<long>(kept.at.head),
-               results.predicted[i], static_cast<long>(kept.right), kept.logprob, kept.gain,
-               static_cast<long>(contains(results.keep.smallest, kept.at)),
-               static_cast<long>(dropped.right), dropped.logprob, dropped.gain,
+               results.predicted[i], right(kept), kept.logprob, kept.gain,
+               static_cast<long>(contains(results.keep.smallest, kept.at)), right(dropped),
+               dropped.logprob, dropped.gain,
                static_cast<long>(contains(results.drop.smallest, kept.at))});
     }
   }
@@ -110,10 +115,14 @@ class Rescue final : public Figure {
     const std::size_t i = results.index({target.layer, target.head});
     const RescueEffect& kept = results.keep.heads[i];
     const RescueEffect& dropped = results.drop.heads[i];
-    return fmt::format("predicted {} · kept {:+.3g} nats ({}) · dropped {:+.3g} nats ({})",
+    const auto proof = [](const RescueEffect& effect) {
+      return effect.is_known()
+                 ? fmt::format("{:+.3g} nats ({})", effect.gain, effect.right ? "right" : "wrong")
+                 : std::string("not run");
+    };
+    return fmt::format("predicted {} · kept {} · dropped {}",
                        std::isnan(results.predicted[i]) ? "–" : format_number(results.predicted[i]),
-                       kept.gain, kept.right ? "right" : "wrong", dropped.gain,
-                       dropped.right ? "right" : "wrong");
+                       proof(kept), proof(dropped));
   }
 
   std::string caption() const override {
@@ -134,17 +143,27 @@ class Rescue final : public Figure {
         predicted_words());
     const auto set = [&](const RescueSide& side, const char* does) {
       if (!side.smallest) return;
-      text += fmt::format(
-          "Shaded in {}: a set of {} head{} that {} the answer, none of which can "
-          "be left out ({}). ",
-          &side == &r.keep ? "b" : "c", side.smallest->size(),
-          side.smallest->size() == 1 ? "" : "s", does, heads_text(*side.smallest));
+      text +=
+          fmt::format("Shaded in {}: a set of {} head{} that {} the answer, {} ({}). ",
+                      &side == &r.keep ? "b" : "c", side.smallest->size(),
+                      side.smallest->size() == 1 ? "" : "s", does,
+                      side.minimal ? "none of which can be left out"
+                                   : "of which perhaps some can be left out (the search was ended)",
+                      heads_text(*side.smallest));
     };
     set(r.keep, "restores");
     set(r.drop, "breaks");
+    if (const int within = r.set_within(); within > 0) {
+      text += fmt::format("The first {} of {} heads by a hold the set that restores it. ", within,
+                          r.predicted.size());
+    }
     if (!std::isnan(r.rank_correlation)) {
-      text += fmt::format("Rank correlation of a with the log-probability in b: {:.2f}. ",
-                          r.rank_correlation);
+      text += fmt::format("Rank correlation of a with the log-probability in b: {:.2f}{}. ",
+                          r.rank_correlation, all_known() ? "" : " (over the heads that were run)");
+    }
+    if (!all_known()) {
+      text += fmt::format("Of {} heads, {} were run alone in b and {} in c; empty rows: not run. ",
+                          r.predicted.size(), r.keep.known_heads(), r.drop.known_heads());
     }
     if (rows.size() < r.keep.heads.size()) {
       text += fmt::format("The {} heads with the largest values of {}. ", rows.size(),
@@ -155,6 +174,11 @@ class Rescue final : public Figure {
   }
 
  private:
+  bool all_known() const {
+    const int heads = static_cast<int>(results.predicted.size());
+    return results.keep.known_heads() == heads && results.drop.known_heads() == heads;
+  }
+
   /// What a replay blames a head with.
   const char* predicted_words() const {
     if (results.predicted_by == "logit")
@@ -180,7 +204,8 @@ class Rescue final : public Figure {
       points.stroke = Stroke{style.colours.retained, 0.7, {}, Cap::butt};
       for (std::size_t i = 0; i < results.keep.heads.size(); ++i) {
         const RescueEffect& kept = results.keep.heads[i];
-        if (std::isnan(results.predicted[i]) || contains(results.keep.smallest, kept.at) != of_set)
+        if (std::isnan(results.predicted[i]) || !kept.is_known() ||
+            contains(results.keep.smallest, kept.at) != of_set)
           continue;
         points.points.push_back(axes.to_page(results.predicted[i], kept.gain));
       }
@@ -303,8 +328,11 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   order.resize(std::min(order.size(), std::max(kMostHeads, of_sets)));
   std::sort(order.begin(), order.end());  // in the model's order where gains are equal
   // By the proof: what the running model gains where the tokens are kept.
+  const auto gain = [&](std::size_t i) {
+    return r.keep.heads[i].is_known() ? kept(i) : -std::numeric_limits<double>::infinity();
+  };
   std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return kept(a) > kept(b); });
+                   [&](std::size_t a, std::size_t b) { return gain(a) > gain(b); });
   figure->rows = std::move(order);
   return figure;
 }
