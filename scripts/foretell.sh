@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Which number of a replay foretells what a real model answers? scripts/foretell.sh [FOLDER [COUNT]]
 # Writes COUNT (50) prompts of each of two kinds to FOLDER (build/foretell), captures them with the full cache,
-# replays eight policies at three budgets, runs the same policies in the model, and prints how well each measure of
-# the replays foretells the answers. Needs build/bin, python3, the model of scripts/real-model.sh (fetched once), 5 GB
+# replays eight policies at three budgets, runs the same policies in the model, and prints for each kind how well each
+# measure of the replays foretells the answers. Needs build/bin, python3, the model of scripts/real-model.sh (fetched once), 6 GB
 # of disk and, for 100 prompts, some three hours of one core. What is there already is kept, so it can be stopped.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -12,10 +12,6 @@ scripts/real-model.sh --fetch
 model=$PWD/build/real-model/model.gguf
 mkdir -p "$folder"
 python3 scripts/foretell_prompts.py "$folder" "$count"
-for kind in needles pairs; do
-  build/bin/kvloupe-capture run --model "$model" --prompt-set "$folder/$kind.jsonl" --generate 6 --dtype f32 \
-    --progress none -o "$folder/traces"
-done
 asked() { # of later queries, of a kind
   local name
   for name in residual_change worst_layer_error layer_error residual_part kept_attention output_error \
@@ -23,14 +19,21 @@ asked() { # of later queries, of a kind
     printf '"%s_%s", ' "$1" "$name"
   done
 }
-cat > "$folder/study.json" <<JSON
-{"traces": ["traces/*.h5"],
- "model": "$model", "prompts": ["needles.jsonl", "pairs.jsonl"], "tasks": [{"task": "answer", "tokens": 6}],
+for kind in needles things; do
+  build/bin/kvloupe-capture run --model "$model" --prompt-set "$folder/$kind.jsonl" --generate 6 --dtype f32 \
+    --threads 1 --progress none -o "$folder/traces-$kind"
+  cat > "$folder/study-$kind.json" <<JSON
+{"traces": ["traces-$kind/*.h5"],
+ "model": "$model", "prompts": ["$kind.jsonl"], "tasks": [{"task": "answer", "tokens": 6}],
  "dtype": "f32", "blocks": [128],
  "policies": ["sink(4)", "h2o+recent(50%)", "tova", "snapkv", "keydiff", "snapkv+adakv", "snapkv+critical", "tova+caote"],
  "budgets": ["25%", "50%", "75%"], "reduce": "all",
  "measures": [$(asked answer)$(asked question)$(asked later) "retained_mass", "output_error", "perturbation_l1", "bound_l1"]}
 JSON
-build/bin/kvloupe study "$folder/study.json" -o "$folder/results.sqlite"
-build/bin/kvloupe-capture study "$folder/study.json" -o "$folder/results.sqlite"
-build/bin/kvloupe study "$folder/results.sqlite" --foretell answer_found
+  build/bin/kvloupe study "$folder/study-$kind.json" -o "$folder/results-$kind.sqlite"
+  build/bin/kvloupe-capture study "$folder/study-$kind.json" -o "$folder/results-$kind.sqlite"
+done
+for kind in needles things; do
+  printf '\n%s\n\n' "$kind"
+  build/bin/kvloupe study "$folder/results-$kind.sqlite" --foretell answer_found
+done

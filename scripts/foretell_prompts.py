@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Writes prompts with answers for a chat model, as JSON lines: needles.jsonl and pairs.jsonl.
+"""Writes prompts with answers for a chat model, as JSON lines: needles.jsonl and things.jsonl.
 
-    scripts/foretell_prompts.py FOLDER [COUNT [SENTENCES [PAIRS]]]
+    scripts/foretell_prompts.py FOLDER [COUNT [SENTENCES]]
 
-needles: three sentences with a number each, hidden in an essay, and a question for one of them.
-pairs: a list of names with a code each, and a question for one. Everything follows from the line's
-number. The essay is assets/prompts/real/document.txt.
+Three sentences are hidden in an essay, and a question asks for one of them. needles: places with a number each.
+things: people, and what each of them likes best, a word; the question uses other words than the sentence. Everything
+follows from the line's number. The essay is assets/prompts/real/document.txt.
 """
 import json
 import random
@@ -15,6 +15,8 @@ from pathlib import Path
 
 PLACES = ["library", "bakery", "harbour", "museum", "garden", "station", "theatre", "castle", "market", "hospital",
           "school", "factory", "stadium", "chapel", "bridge", "tower", "mill", "farm", "quarry", "brewery"]
+THINGS = ["mango", "violin", "chess", "sailing", "pottery", "coffee", "jazz", "tennis", "poetry", "cheese", "roses",
+          "trains", "maps", "kites", "opera", "honey", "lemons", "turtles", "drums", "ballet"]
 NAMES = ["Anna", "Boris", "Clara", "David", "Elena", "Felix", "Greta", "Henry", "Irene", "Jonas", "Karin", "Louis",
          "Maria", "Nils", "Olga", "Peter", "Rosa", "Simon", "Tessa", "Victor"]
 SYSTEM = "<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>\n"
@@ -33,42 +35,45 @@ def line(context, question, prefix, answer, evidence):
             "outputs": [answer], "needle": evidence}
 
 
+def hidden(chance, sentences, count, facts):
+    """So many sentences of the essay, from some sentence on, with the facts among them."""
+    start = chance.randrange(len(sentences))
+    text = [sentences[(start + k) % len(sentences)] for k in range(count)]
+    for fact, at in sorted(zip(facts, sorted(chance.sample(range(1, count), len(facts)))), key=lambda x: -x[1]):
+        text.insert(at, fact)
+    return " ".join(text)
+
+
 def needles(i, sentences, count):
     """The i-th prompt: a question for one of three numbers."""
     chance = random.Random(f"needles {i}")
     places = chance.sample(PLACES, 3)
     numbers = chance.sample(range(1000, 10000), 3)
-    start = chance.randrange(len(sentences))
-    text = [sentences[(start + k) % len(sentences)] for k in range(count)]
     facts = [f"The secret code of the {place} is {number}." for place, number in zip(places, numbers)]
-    for fact, at in sorted(zip(facts, sorted(chance.sample(range(1, count), 3))), key=lambda x: -x[1]):
-        text.insert(at, fact)
+    text = hidden(chance, sentences, count, facts)
     asked = chance.randrange(3)
     question = f"What is the secret code of the {places[asked]} in this text?"
-    return line(" ".join(text), question, f"The secret code of the {places[asked]} is", str(numbers[asked]),
-                facts[asked])
+    return line(text, question, f"The secret code of the {places[asked]} is", str(numbers[asked]), facts[asked])
 
 
-def pairs(i, count):
-    """The i-th prompt: a question for one of `count` pairs of a name, a place and a code."""
-    chance = random.Random(f"pairs {i}")
-    keys = chance.sample([(n, p) for n in NAMES for p in PLACES], count)
-    codes = chance.sample(range(100, 1000), count)
-    lines = [f"{name} of the {place}: {code}." for (name, place), code in zip(keys, codes)]
-    asked = chance.randrange(count)
-    name, place = keys[asked]
-    context = "Here is a list of people with their numbers.\n" + "\n".join(lines)
-    return line(context, f"What is the number of {name} of the {place}?", f"{name} of the {place}:",
-                str(codes[asked]), lines[asked])
+def things(i, sentences, count):
+    """The i-th prompt: a question for what one of three people likes best."""
+    chance = random.Random(f"things {i}")
+    names, best = chance.sample(NAMES, 3), chance.sample(THINGS, 3)
+    facts = [f"{name} told everyone that the best thing in the world is {thing}." for name, thing in zip(names, best)]
+    text = hidden(chance, sentences, count, facts)
+    asked = chance.randrange(3)
+    question = f"What did {names[asked]} say is the best thing in the world?"
+    return line(text, question, f"{names[asked]} said that the best thing in the world is", best[asked], facts[asked])
 
 
 def main():
     folder = Path(sys.argv[1])
-    count, length, size = (int(a) for a in (sys.argv[2:] + ["50", "20", "30"][len(sys.argv) - 2:])[:3])
+    count, length = (int(a) for a in (sys.argv[2:] + ["50", "20"][len(sys.argv) - 2:])[:2])
     folder.mkdir(parents=True, exist_ok=True)
     sentences = essay()
-    for name, prompts in (("needles", [needles(i, sentences, length) for i in range(count)]),
-                          ("pairs", [pairs(i, size) for i in range(count)])):
+    for name, make in (("needles", needles), ("things", things)):
+        prompts = [make(i, sentences, length) for i in range(count)]
         with open(folder / f"{name}.jsonl", "w", encoding="utf-8") as file:
             for one in prompts:
                 file.write(json.dumps(one, ensure_ascii=False) + "\n")

@@ -7,6 +7,8 @@ import random
 import statistics
 import sys
 
+from blame import table, wilson
+
 folder, target = map(pathlib.Path, sys.argv[1:])
 
 
@@ -34,11 +36,6 @@ def paired_interval(differences):
 def settings_of(runs):
     """(policy, budget) in the order of the file, the full cache first."""
     return list(dict.fromkeys((run["policy"], run["budget"]) for run in runs))
-
-
-def table(head, rows):
-    lines = ["| " + " | ".join(head) + " |", "| " + " | ".join(["---"] + ["---:"] * (len(head) - 1)) + " |"]
-    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
 
 
 def name(policy, budget):
@@ -100,50 +97,6 @@ def with_and_without(results, what):
             rows[-1].append(f"{signed(changes[-1][-1])} ({lower}/{len(pairs)})")
     return rows, changes
 
-
-def wilson(hits, count):
-    """A share in percent with its 95 % interval (Wilson's)."""
-    z = 1.959964
-    share = hits / count
-    middle = (share + z * z / (2 * count)) / (1 + z * z / count)
-    half = z / (1 + z * z / count) * math.sqrt(share * (1 - share) / count + z * z / (4 * count * count))
-    return f"{100 * share:.0f} % ({100 * (middle - half):.0f} to {100 * (middle + half):.0f})"
-
-
-def median_interval(values):
-    """The median with the order statistics that hold it in at least 95 % of samples."""
-    values = sorted(values)
-    count, below = len(values), 0
-    covered = lambda k: 1 - 2 * sum(math.comb(count, i) for i in range(k + 1)) / 2 ** count
-    while covered(below + 1) >= 0.95:
-        below += 1
-    return f"{statistics.median(values):.2g} ({values[below]:.2g} to {values[count - 1 - below]:.2g})"
-
-
-def blamed(result):
-    """Heads by what `kvloupe follow` predicts for them, the largest loss first."""
-    heads = result["predicted"]["heads"]
-    order = sorted(heads, key=lambda head: (-(head["loss"] or 0.0), head["layer"], head["head"]))
-    return [[head["layer"], head["head"]] for head in order]
-
-
-rescues = []
-for path in sorted((folder / "rescue").glob("*.json"), key=lambda path: int(path.stem)):
-    with open(path, encoding="utf-8") as file:
-        rescues.append(json.load(file))
-wrong = [r for r in rescues if not r["policy"]["right"]]
-restored = [r for r in wrong if r["keep"]["all"]["right"]]
-sets = [r["keep"]["smallest"]["heads"] for r in restored]
-broken = [r for r in wrong if not r["drop"]["all"]["right"]]
-one_head = [r for r in restored if any(head["right"] for head in r["keep"]["heads"])]
-correlations = [r["predicted"]["rank_correlation"] for r in wrong
-                if r["predicted"]["rank_correlation"] is not None]
-first_rows = []
-for k in (1, 2, 3, 4, 6, 8):
-    inside = sum(all(head in blamed(r)[:k] for head in s) for r, s in zip(restored, sets))
-    first_rows.append([f"{k}", wilson(inside, len(sets))])
-head_count = len(rescues[0]["keep"]["heads"])
-of_rescue = load("rescue-needle")
 
 needle, context, four = load("needle"), load("needle-context-only"), load("four-needles")
 perplexity, critical = load("perplexity"), load("critical")
@@ -248,27 +201,5 @@ Over texts, {lowered(later_of_texts)} means from layer 1 on are smaller with `+c
 after layer 0, where little drifts, {lowered(after(text_changes, 0))}. Deeper layers: {median(after(text_changes, 1))} after layer 1, {median(after(text_changes, -2))} after the last,
 {median(after(text_changes, -1))} after the norm. At the last token of needle prompts {lowered(later_of_needles)} are smaller, {median(later_of_needles)} in the
 median; a single prompt has much weight there.
-
-## Whose loss makes the answer wrong
-
-Prompts of {only_length(of_rescue)} tokens with one needle that the full cache answers and `{rescues[0]["settings"]["policy"]}` with
-{of_rescue["runs"][1]["budget"]} of the entries does not ({len(wrong)} prompts, blocks of {of_rescue["settings"]["block"]}). `kvloupe-capture rescue` runs the model with the
-policy and keeps the needle in all heads, in each layer and in each of the {head_count} heads alone, and looks for a smallest set
-of heads that restores the answer ([follow.md](follow.md)). Brackets hold 95 % intervals.
-
-- Prompts that are answered when the needle is kept in all heads: {wilson(len(restored), len(wrong))}.
-- Prompts for which one head alone is enough: {wilson(len(one_head), len(wrong))}. Median number of heads in the smallest set:
-  {median_interval([len(s) for s in sets])}.
-- Prompts that fail when the needle is dropped from the full cache in all heads: {wilson(len(broken), len(wrong))}.
-- Median rank correlation of what `kvloupe follow` predicts for a head with the answer's log-probability when the
-  needle is kept there: {median_interval(correlations)}.
-
-How often the first k heads of `kvloupe follow`, those with the largest loss, contain the whole smallest set:
-
-{table(["k", "prompts"], first_rows)}
-
-    kvloupe-capture eval --model assets/demo-model --task needle --policies {rescues[0]["settings"]["policy"]} --budgets {of_rescue["runs"][1]["budget"]} \\
-        --lengths 512 --depths 10,30,50,70,90 --samples 20 --block {of_rescue["settings"]["block"]} -o needle.json
-    kvloupe-capture rescue --model assets/demo-model --results needle.json --row N -o N.json
 """
 target.write_text(text, encoding="utf-8")

@@ -37,7 +37,15 @@ for row in $(python3 scripts/missed_rows.py "$out/rescue-needle.json" 60); do
   "$capture" rescue --model $model --results "$out/rescue-needle.json" --row "$row" --threads 1 \
     --progress none -o "$out/rescue/$row.json"
 done
+cat > "$out/rescue.txt" <<'TEXT'
+Prompts of 512 tokens with one needle that the full cache answers and the policy does not, with 15% of the entries.
+
+    kvloupe-capture eval --model assets/demo-model --task needle --policies snapkv --budgets 15% \
+        --lengths 512 --depths 10,30,50,70,90 --samples 20 --block 64 -o needle.json
+    kvloupe-capture rescue --model assets/demo-model --results needle.json --row N -o N.json
+TEXT
 python3 scripts/results.py "$out" docs/results.md
+python3 scripts/blame.py "$out" docs/results.md
 "$kvloupe" export "$out/needle.json" --figure needle-grid --budget 25% -o docs/images/needles.svg
 "$kvloupe" export "$out/perplexity.json" --figure perplexity-budget --y -0.5:5.5 --size 120x80mm \
   -o docs/images/perplexity.svg

@@ -118,6 +118,39 @@ class Line {
 std::vector<std::string> answers_of(const Line& line) {
   return line.texts(line.has("answers") ? "answers" : "answer");
 }
+/// Makes segments "needle" of the passages that hold the answer, where they stand in the context.
+/// A passage that does not stand there word for word, or that another covers, is left out: then the
+/// field has not been read.
+void mark_needles(PromptParts& parts, const std::vector<std::string>& needles) {
+  auto context = std::find_if(parts.segments.begin(), parts.segments.end(),
+                              [](const auto& segment) { return segment.first == "context"; });
+  if (context == parts.segments.end()) return;
+  const std::string text = context->second;
+  std::vector<std::pair<std::size_t, std::size_t>> ranges;  // begin, end
+  for (const std::string& needle : needles) {
+    const std::size_t at = needle.empty() ? std::string::npos : text.find(needle);
+    if (at != std::string::npos) ranges.emplace_back(at, at + needle.size());
+  }
+  std::sort(ranges.begin(), ranges.end());
+  std::vector<std::pair<std::string, std::string>> pieces;
+  std::size_t done = 0;
+  const auto add = [&](const char* name, std::size_t end) {
+    if (end > done) pieces.emplace_back(name, text.substr(done, end - done));
+    done = end;
+  };
+  for (const auto& [begin, end] : ranges) {
+    if (begin < done) continue;
+    add("context", begin);
+    add("needle", end);
+  }
+  if (pieces.empty()) {
+    parts.unread.emplace_back("needle");
+    return;
+  }
+  add("context", text.size());
+  const auto after = parts.segments.erase(context);
+  parts.segments.insert(after, pieces.begin(), pieces.end());
+}
 }  // namespace
 
 std::vector<PromptPlace> find_prompts(const fs::path& path, const std::string& name) {
@@ -191,7 +224,9 @@ PromptParts read_prompt_line(const PromptPlace& place) {
         "outputs (RULER), or text");
   }
   if (parts.segments.empty()) line.fail("has no text; a prompt needs some");
+  const std::vector<std::string> needles = line.texts("needle");
   parts.unread = line.unread();
+  if (!needles.empty()) mark_needles(parts, needles);
   return parts;
 }
 

@@ -39,7 +39,8 @@ std::vector<PromptPlace> find_prompts(const std::filesystem::path& path, const s
 /// last
 ///   line of the input is the question.
 /// - `text` or `prompt`: the context, and the question where there is one.
-/// Answers are `answers` or `answer`, of RULER `outputs`: a list, or one text. All other fields are
+/// With `needle`, a text or a list, the passages of the context that hold the answer are segments
+/// "needle". Answers are `answers` or `answer`, of RULER `outputs`: a list, or one text. All other fields are
 /// named in `unread`, but those that only label a line (id, index, length, task …). Throws
 /// FileError naming the line: not a JSON object, none of these layouts, a field of another kind, no
 /// text.

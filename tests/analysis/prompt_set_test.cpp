@@ -106,6 +106,17 @@ TEST_F(PromptSetTest, ColumnsAreReadOrNamed) {
   const PromptParts choices = line(R"({"text": "t", "question": "q?", "choices": ["a", "b"]})");
   EXPECT_THAT(choices.segments, ElementsAre(Pair("context", "t\n\n"), Pair("question", "q?")));
   EXPECT_THAT(choices.unread, ElementsAre("choices"));
+  const PromptParts marked =
+      line(R"({"input": "one two three\nq?", "outputs": ["c"], "needle": ["three", "one"]})");
+  EXPECT_THAT(marked.segments,
+              ElementsAre(Pair("needle", "one"), Pair("context", " two "), Pair("needle", "three"),
+                          Pair("context", "\n"), Pair("question", "q?")));
+  EXPECT_THAT(marked.unread, IsEmpty());
+  const PromptParts nowhere = line(R"({"text": "one", "question": "q?", "needle": "q?"})");
+  EXPECT_THAT(nowhere.segments, ElementsAre(Pair("context", "one\n\n"), Pair("question", "q?")));
+  EXPECT_THAT(nowhere.unread, ElementsAre("needle"));
+  EXPECT_THAT(line(R"({"text": "abcd", "needle": ["bcd", "ab", ""]})").segments,
+              ElementsAre(Pair("needle", "ab"), Pair("context", "cd")));
   EXPECT_THAT(line(R"({"context": "c", "input": "q", "answers": []})").unread, IsEmpty());
   EXPECT_THAT(failure([&] { line(R"({"context": "c", "input": "i", "question": "q"})"); }),
               HasSubstr("has both \"input\" and \"question\""));
