@@ -366,7 +366,6 @@ TEST_F(EvalNaiveTest, WhatRunsShareChangesNoBit) {
                                                : "h2o+" + entry.name));
   }
   EXPECT_GT(wanted.policies.size(), 15U);
-  wanted.budgets = {parse_budget("12"), parse_budget("40%")};
   const std::int64_t all = wanted.most_shared;
   const std::int64_t block_bytes =
       std::int64_t{kBlock} * tiny_.layers * (tiny_.heads + 2 * tiny_.kv_heads) * tiny_.head_dim * 4;
@@ -377,20 +376,22 @@ TEST_F(EvalNaiveTest, WhatRunsShareChangesNoBit) {
     int block;
     const char* dtype;
     std::int64_t room;
+    const char* budget;
   };
   const auto regular = Compression::regular, context_only = Compression::context_only;
   for (const Case& c :
-       {Case{EvalTask::perplexity, regular, Positions::original, kBlock, "f32", all},
-        Case{EvalTask::perplexity, regular, Positions::compact, 7, "bf16", all},
-        Case{EvalTask::needle, regular, Positions::original, kBlock, "f32", all},
-        Case{EvalTask::needle, regular, Positions::original, kBlock, "f32", 2 * block_bytes},
-        Case{EvalTask::needle, context_only, Positions::original, 1000, "f32", all},
-        Case{EvalTask::needle, context_only, Positions::compact, kBlock, "f32", all}}) {
+       {Case{EvalTask::perplexity, regular, Positions::original, kBlock, "f32", all, "40%"},
+        Case{EvalTask::perplexity, regular, Positions::compact, 7, "bf16", all, "12"},
+        Case{EvalTask::needle, regular, Positions::original, kBlock, "f32", all, "12"},
+        Case{EvalTask::needle, regular, Positions::original, kBlock, "f32", 2 * block_bytes, "40%"},
+        Case{EvalTask::needle, context_only, Positions::original, 1000, "f32", all, "40%"},
+        Case{EvalTask::needle, context_only, Positions::compact, kBlock, "f32", all, "12"}}) {
     wanted.task = c.task;
     wanted.compression = c.compression;
     wanted.positions = c.positions;
     wanted.block = c.block;
     wanted.dtype = c.dtype;
+    wanted.budgets = {parse_budget(c.budget)};
     wanted.most_shared = c.room;
     const auto sharing = without_seconds(evaluated(wanted));
     wanted.most_shared = 0;
