@@ -293,6 +293,9 @@ std::string asked_words(Asked asked, int queries) {
   const char* const words = asked == Asked::answer     ? "answer's"
                             : asked == Asked::question ? "question's"
                                                        : "later";
+  // Of so many, they are a sample.
+  if (asked == Asked::later && queries == kMostLater)
+    return fmt::format("a sample of {} later queries", queries);
   return fmt::format("the {} {} {}", queries, words, queries == 1 ? "query" : "queries");
 }
 
