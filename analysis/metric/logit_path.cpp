@@ -16,12 +16,18 @@ Eigen::VectorXd through_scaling(const TraceFinalNorm& norm, int token, Eigen::Ve
 }
 }  // namespace
 
-std::string LogitPath::missing(const Trace& trace) {
+std::string LogitPath::missing(const Trace& trace, LogitsOf tokens) {
   if (!trace.has_output_weight()) {
     return "the trace has no output weights, which are needed for the change of the logits";
   }
   const TraceFinalNorm norm(trace);
-  if (!norm.has_head()) return std::string("the trace has no output head; ") + kCaptureOutputHead;
+  if (!norm.has_head_rows()) {
+    return std::string("the trace has no output head; ") + kCaptureOutputHead;
+  }
+  if (tokens == LogitsOf::vocabulary && !norm.has_head()) {
+    return std::string("the trace has only the output head's rows of its own tokens; ") +
+           kCaptureOutputHead;
+  }
   if (!norm.known()) {
     return std::string(
                "the trace does not say what the last norm does: it is of an earlier version, or "
@@ -31,8 +37,8 @@ std::string LogitPath::missing(const Trace& trace) {
   return {};
 }
 
-LogitPath::LogitPath(const Trace& trace) : norm_(trace) {
-  if (const std::string why = missing(trace); !why.empty()) throw WorkError(why);
+LogitPath::LogitPath(const Trace& trace, LogitsOf tokens) : norm_(trace) {
+  if (const std::string why = missing(trace, tokens); !why.empty()) throw WorkError(why);
 }
 
 Eigen::VectorXd LogitPath::head_input_change(int token, const Eigen::VectorXd& change) const {

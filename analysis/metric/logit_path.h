@@ -10,6 +10,10 @@
 
 namespace kvloupe {
 
+/// Of which tokens logits are asked for: those that occur in the trace, whose rows of the output
+/// head are enough, or any of the vocabulary.
+enum class LogitsOf { sequence, vocabulary };
+
 /// From a change of the residual stream to a change of the logits: the last norm, linearised where
 /// the token's own residual stream stands, then the output head. D hidden size, d head dimension.
 ///
@@ -27,10 +31,10 @@ namespace kvloupe {
 class LogitPath {
  public:
   /// What the trace lacks for it, in a line; empty: nothing.
-  static std::string missing(const Trace& trace);
+  static std::string missing(const Trace& trace, LogitsOf tokens = LogitsOf::sequence);
 
   /// The trace must outlive it. Throws WorkError with missing().
-  explicit LogitPath(const Trace& trace);
+  explicit LogitPath(const Trace& trace, LogitsOf tokens = LogitsOf::sequence);
 
   /// [D]: Δh at a token whose residual stream changes by `change` [D].
   Eigen::VectorXd head_input_change(int token, const Eigen::VectorXd& change) const;

@@ -2,7 +2,7 @@
 
 namespace kvloupe {
 
-/// What to do about a trace without an output head, in a message about one.
+/// What to do about a trace without the whole output head, in a message about one.
 inline constexpr const char* kCaptureOutputHead =
     "capture the prompt again with kvloupe-capture run … --lm-head";
 

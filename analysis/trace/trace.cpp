@@ -129,7 +129,7 @@ void Trace::Impl::check_layers() {
 
 void Trace::Impl::check_predictions() {
   const hsize_t count = size(length());
-  lm_head = datasets.found("/model/lm_head", Kind::real,
+  lm_head = datasets.found(layout::kHead, Kind::real,
                            {size(model().vocab_size), size(model().hidden_size)});
   if (hdf5::exists(datasets.file(), layout::kVocabularyText)) {
     const Shape shape = hdf5::open_dataset(datasets.file(), layout::kVocabularyText).shape;
@@ -166,6 +166,7 @@ Trace::Trace(const fs::path& path) {
     impl_->check_predictions();
     find_probe(datasets, model(), run());  // refused at once if it is wrong
     find_final_norm(datasets, model(), run());
+    find_head_rows(datasets, model(), impl_->tokens);
   });
 }
 
@@ -331,7 +332,7 @@ std::optional<std::vector<std::string>> Trace::vocabulary() const {
 
 std::optional<Matrix> Trace::lm_head() const {
   if (!impl_->lm_head) return std::nullopt;
-  return impl_->datasets.read_matrix("/model/lm_head",
+  return impl_->datasets.read_matrix(layout::kHead,
                                      {size(model().vocab_size), size(model().hidden_size)}, 0);
 }
 

@@ -81,7 +81,7 @@ class Trace {
   /// The text of each token id [vocab], like tokens().text. Nothing if the
   /// trace has none.
   std::optional<std::vector<std::string>> vocabulary() const;
-  /// [vocab,D]
+  /// [vocab,D]; nothing if the trace has none, or only rows of it (TraceFinalNorm::head_row).
   std::optional<Matrix> lm_head() const;
   /// [T,D]: the input of the output head, after the last norm; its product with lm_head() gives the
   /// logits. Nothing if the trace has none.

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "analysis/error.h"
@@ -14,7 +15,6 @@ namespace kvloupe {
 using Kind = TraceDatasets::Kind;
 
 namespace {
-constexpr const char* kHead = "/model/lm_head";
 constexpr const char* kHidden = "/predictions/hidden";
 
 hsize_t size(int count) { return static_cast<hsize_t>(count); }
@@ -25,6 +25,41 @@ Eigen::VectorXd wide(const std::vector<float>& numbers) {
       .cast<double>();
 }
 }  // namespace
+
+std::vector<std::int32_t> find_head_rows(const TraceDatasets& datasets, const ModelInfo& model,
+                                         const TokenTable& tokens) {
+  if (!hdf5::exists(datasets.file(), layout::kHeadRows) ||
+      !hdf5::exists(datasets.file(), layout::kHeadRowIds)) {
+    return {};
+  }
+  const TraceDatasets::Shape shape = hdf5::open_dataset(datasets.file(), layout::kHeadRowIds).shape;
+  const hsize_t count = shape.size() == 1 ? shape[0] : 0;
+  if (count < 1 || count > tokens.ids.size()) {
+    throw hdf5::Failure(fmt::format("{} has the shape {}, but the trace has {} tokens",
+                                    layout::kHeadRowIds, hdf5::shape_text(shape),
+                                    tokens.ids.size()));
+  }
+  datasets.open(layout::kHeadRows, Kind::real, {count, size(model.hidden_size)});
+  const std::vector<std::int32_t> ids = datasets.read_all<std::int32_t>(
+      layout::kHeadRowIds, Kind::integer, {count}, H5T_NATIVE_INT32);
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    if (ids[i] < 0 || ids[i] >= model.vocab_size) {
+      throw hdf5::Failure(fmt::format("{}: row {} is of id {}, outside the vocabulary of {}",
+                                      layout::kHeadRowIds, i, ids[i], model.vocab_size));
+    }
+    if (i > 0 && ids[i] <= ids[i - 1]) {
+      throw hdf5::Failure(fmt::format("{}: id {} comes after id {}; they must ascend",
+                                      layout::kHeadRowIds, ids[i], ids[i - 1]));
+    }
+  }
+  for (const std::int32_t id : tokens.ids) {
+    if (!std::binary_search(ids.begin(), ids.end(), id)) {
+      throw hdf5::Failure(
+          fmt::format("{} lacks the id {} of the sequence", layout::kHeadRowIds, id));
+    }
+  }
+  return ids;
+}
 
 bool find_final_norm(const TraceDatasets& datasets, const ModelInfo& model, const RunInfo& run) {
   const hsize_t width = size(model.hidden_size), count = size(run.tokens());
@@ -42,7 +77,8 @@ TraceFinalNorm::TraceFinalNorm(const Trace& trace)
   datasets_->guarded([&] {
     const ModelInfo& model = trace.model();
     const hsize_t width = size(model.hidden_size);
-    has_head_ = datasets_->found(kHead, Kind::real, {size(model.vocab_size), width});
+    has_head_ = datasets_->found(layout::kHead, Kind::real, {size(model.vocab_size), width});
+    if (!has_head_) row_ids_ = find_head_rows(*datasets_, model, trace.tokens());
     known_ = find_final_norm(*datasets_, model, trace.run());
     if (!known_) return;
     const auto read = [&](const char* name) {
@@ -101,7 +137,14 @@ Eigen::VectorXd TraceFinalNorm::normed(int token) const {
 }
 
 Eigen::VectorXd TraceFinalNorm::head_row(std::int32_t id) const {
-  return row(kHead, trace_.model().vocab_size, id, "id");
+  if (has_head_) return row(layout::kHead, trace_.model().vocab_size, id, "id");
+  const auto at = std::lower_bound(row_ids_.begin(), row_ids_.end(), id);
+  if (at == row_ids_.end() || *at != id) {
+    throw UsageError(
+        fmt::format("id {}: {} has no row of the output head for it", id, trace_.path().string()));
+  }
+  return row(layout::kHeadRows, static_cast<int>(row_ids_.size()),
+             static_cast<int>(at - row_ids_.begin()), "row");
 }
 
 }  // namespace kvloupe

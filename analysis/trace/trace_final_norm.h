@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "analysis/matrix.h"
 #include "analysis/trace/trace.h"
@@ -9,6 +10,13 @@
 namespace kvloupe {
 
 class TraceDatasets;
+
+/// The ids of the rows of the output head that an open file has in place of the whole head: each of
+/// the sequence's ids and at most as many as it has tokens, ascending; empty: it has none. Rows of
+/// a wrong shape and ids out of order or of range are refused. Throws hdf5::Failure; called under
+/// hdf5::Lock.
+std::vector<std::int32_t> find_head_rows(const TraceDatasets& datasets, const ModelInfo& model,
+                                         const TokenTable& tokens);
 
 /// Whether an open file says all that TraceFinalNorm reads. Datasets of a wrong shape are refused.
 /// Throws hdf5::Failure; called under hdf5::Lock.
@@ -34,14 +42,17 @@ class TraceFinalNorm {
 
   /// False: the trace does not say what the norm does; only head_row() may be called.
   bool known() const { return known_; }
-  /// Whether the trace has the output head.
+  /// Whether the trace has the whole output head.
   bool has_head() const { return has_head_; }
+  /// Whether it has at least the rows of its own tokens.
+  bool has_head_rows() const { return has_head_ || !row_ids_.empty(); }
   const Eigen::VectorXd& weight() const { return weight_; }  // [D]
   bool centred() const { return centred_; }
   double rms(int token) const;
   /// x̂ of one token: [D]. 0 where the weight is 0, since h does not tell x̂ there.
   Eigen::VectorXd normed(int token) const;
-  /// The output head's row of one token of the vocabulary: [D].
+  /// The output head's row of one token of the vocabulary: [D]; without the whole head, of one that
+  /// occurs in the trace.
   Eigen::VectorXd head_row(std::int32_t id) const;
 
  private:
@@ -50,6 +61,7 @@ class TraceFinalNorm {
   const Trace& trace_;
   std::unique_ptr<TraceDatasets> datasets_;
   bool known_ = false, has_head_ = false, centred_ = false;
+  std::vector<std::int32_t> row_ids_;  // ascending; empty with the whole head, or without rows
   Eigen::VectorXd weight_, bias_;
 };
 

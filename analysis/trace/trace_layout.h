@@ -34,6 +34,12 @@ inline constexpr const char* kSpelled = "spelled";
 inline constexpr const char* kVocabularyText = "/model/vocabulary/text";
 inline constexpr const char* kVocabularyEnds = "/model/vocabulary/ends";
 
+/// The output head; or, in a trace without it, its rows of the sequence's tokens and the ids that
+/// they belong to, ascending (trace_final_norm.h).
+inline constexpr const char* kHead = "/model/lm_head";
+inline constexpr const char* kHeadRows = "/model/lm_head_rows";
+inline constexpr const char* kHeadRowIds = "/model/lm_head_row_ids";
+
 /// The last norm (trace_final_norm.h): its weights, the attribute that says whether the norm takes
 /// the mean out first, its bias; and what it divides each token's residual stream by.
 inline constexpr const char* kFinalNorm = "/model/final_norm";

@@ -34,6 +34,11 @@ std::uint64_t state_numbers(const ModelInfo& model, bool with_values) {
   return count(model.num_layers) * count(heads) * count(model.head_dim);
 }
 
+constexpr std::uint64_t kMostHead = 16'000'000;  // of what is stored unasked
+
+/// A row of the output head.
+std::uint64_t head_row_size(const ModelInfo& model) { return count(model.hidden_size) * 2; }
+
 std::uint64_t state_bytes(bool store_f32) { return store_f32 ? 4 : 2; }
 
 }  // namespace
@@ -52,13 +57,16 @@ std::uint64_t attention_size(const ModelInfo& model, int tokens) {
 }
 
 bool holds_lm_head(const ModelInfo& model, int tokens, bool store_f32) {
-  constexpr std::uint64_t kMost = 16'000'000;
   const std::uint64_t head = lm_head_size(model);
-  return head <= kMost && head < states_size(model, tokens, store_f32);
+  return head <= kMostHead && head < states_size(model, tokens, store_f32);
+}
+
+int held_lm_head_rows(const ModelInfo& model, int different_tokens) {
+  return head_row_size(model) * count(different_tokens) <= kMostHead ? different_tokens : 0;
 }
 
 std::uint64_t lm_head_size(const ModelInfo& model) {
-  return count(model.vocab_size) * count(model.hidden_size) * 2;
+  return count(model.vocab_size) * head_row_size(model);
 }
 
 TraceSize trace_size(const ModelInfo& model, const RunInfo& run, const TraceWriterOptions& options,
@@ -85,6 +93,9 @@ TraceSize trace_size(const ModelInfo& model, const RunInfo& run, const TraceWrit
   size.other += all_tokens * count(model.hidden_size) * wide;  // hidden states
   size.other += (filled(tokens, layout::kPredictionChunk) + count(model.hidden_size)) * wide +
                 2 * kDataset;  // the last norm
+  if (contents.lm_head_rows > 0) {
+    size.other += count(contents.lm_head_rows) * (head_row_size(model) + 4) + 2 * kDataset;
+  }
   size.other +=
       filled(tokens, layout::kPredictionChunk) * count(options.top_k) * 2 * wide;  // predictions
   size.other += count(tokens) * (kTokenText + 4 + 1 + 4);  // text, id, segment, loss

@@ -12,8 +12,9 @@ struct TraceSize {
   std::uint64_t states = 0;          // queries, keys and values, those of a probe included
   std::uint64_t attention = 0;       // attention matrices
   std::uint64_t output_weights = 0;  // W_O of all layers
-  std::uint64_t lm_head = 0;
-  std::uint64_t other = 0;  // log-sum-exps, norms, hidden states, predictions, texts, HDF5's own
+  std::uint64_t lm_head = 0;         // the whole one
+  // Log-sum-exps, norms, hidden states, predictions, rows of the head, texts, HDF5's own.
+  std::uint64_t other = 0;
 
   std::uint64_t total() const { return states + attention + output_weights + lm_head + other; }
 };
@@ -21,6 +22,7 @@ struct TraceSize {
 /// What a trace holds beside that which TraceWriterOptions decide.
 struct TraceContents {
   bool lm_head = false;
+  int lm_head_rows = 0;               // in place of the whole head
   std::uint64_t vocabulary_text = 0;  // bytes of the texts of all token ids; 0: none are stored
   int probe_tokens = 0;
 };
@@ -35,6 +37,9 @@ std::uint64_t lm_head_size(const ModelInfo& model);
 /// Whether a trace of so many tokens holds the output head unasked: where that takes at most 16 MB,
 /// and less than the states do.
 bool holds_lm_head(const ModelInfo& model, int tokens, bool store_f32);
+/// How many rows of the output head a trace without the whole head holds, of a sequence with so
+/// many different tokens: one for each of them, or none where these would take more than 16 MB.
+int held_lm_head_rows(const ModelInfo& model, int different_tokens);
 
 /// The size of the file that TraceWriter makes of a run, foreseen within a few per cent; the most
 /// that it takes where the run may generate fewer tokens than `run.generated`. What is not known

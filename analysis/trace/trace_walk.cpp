@@ -21,19 +21,21 @@ using hdf5::Handle;
 namespace {
 /// Whether kvloupe reads more of a dataset than its header. Others may hold what they like.
 bool is_read(std::string_view path) {
-  constexpr std::array<std::string_view, 11> kElsewhere = {
-      "/run/blocks",           "/tokens/ids",
-      "/tokens/text",          "/tokens/segment",
-      "/model/lm_head",        layout::kVocabularyText,
-      layout::kVocabularyEnds, "/predictions/token_ids",
-      "/predictions/logprob",  "/predictions/hidden",
-      "/predictions/loss"};
-  constexpr std::array<std::string_view, 11> kOfLayers = {"query",         "key",
-                                                          "value",         "attention",
-                                                          "output_weight", "attention_logsumexp",
-                                                          "sink_logits",   "value_out_norm_l1",
-                                                          "evicted_at",    "value_out_norm_l2",
-                                                          "merges"};
+  constexpr std::array<std::string_view, 18> kElsewhere = {
+      "/run/blocks",          "/tokens/ids",           "/tokens/text",
+      "/tokens/segment",      layout::kHead,           layout::kHeadRows,
+      layout::kHeadRowIds,    layout::kFinalNorm,      layout::kFinalNormBias,
+      layout::kFinalRms,      layout::kVocabularyText, layout::kVocabularyEnds,
+      layout::kProbeIds,      layout::kProbePasses,    "/predictions/token_ids",
+      "/predictions/logprob", "/predictions/hidden",   "/predictions/loss"};
+  constexpr std::array<std::string_view, 14> kOfLayers = {
+      "query",           "key",
+      "value",           "attention",
+      "output_weight",   "attention_logsumexp",
+      "sink_logits",     "value_out_norm_l1",
+      "evicted_at",      "value_out_norm_l2",
+      "merges",          layout::kProbeQuery,
+      layout::kProbeKey, layout::kProbeInputNorm};
   const auto among = [](const auto& names, std::string_view name) {
     return std::find(names.begin(), names.end(), name) != names.end();
   };

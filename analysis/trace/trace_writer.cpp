@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 #include <ctime>
+#include <functional>
 #include <stdexcept>
 
 #include "analysis/byte_spelling.h"
@@ -407,7 +408,21 @@ void TraceWriter::write_final_rms(int first, int m, std::span<const float> rms) 
 void TraceWriter::write_lm_head(std::span<const float> weight) {
   const Shape shape{size(impl_->model.vocab_size), size(impl_->model.hidden_size)};
   require(!weight.empty() && weight.size() == shape[0] * shape[1], "LM head of the wrong size");
-  impl_->guarded([&] { impl_->write_weight("/model/lm_head", shape, weight, true); });
+  impl_->guarded([&] { impl_->write_weight(layout::kHead, shape, weight, true); });
+}
+
+void TraceWriter::write_lm_head_rows(std::span<const std::int32_t> ids,
+                                     std::span<const float> weight) {
+  const Shape shape{ids.size(), size(impl_->model.hidden_size)};
+  require(!ids.empty() && ids.front() >= 0 && ids.back() < impl_->model.vocab_size &&
+              std::adjacent_find(ids.begin(), ids.end(), std::greater_equal<>()) == ids.end(),
+          "ids of the LM head's rows that do not ascend within the vocabulary");
+  require(weight.size() == shape[0] * shape[1], "rows of the LM head of the wrong size");
+  impl_->guarded([&] {
+    impl_->write_weight(layout::kHeadRows, shape, weight, true);
+    impl_->write_array(layout::kHeadRowIds, H5T_STD_I32LE, H5T_NATIVE_INT32, {shape[0]},
+                       ids.data());
+  });
 }
 
 void TraceWriter::write_vocabulary(const std::vector<std::string>& texts) {

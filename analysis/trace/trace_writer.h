@@ -70,6 +70,9 @@ class TraceWriter {
   void write_final_rms(int first, int m, std::span<const float> rms);
   /// [vocab,D], stored as float16.
   void write_lm_head(std::span<const float> weight);
+  /// In place of the whole head, the rows [n,D] of the sequence's tokens, stored as float16: the
+  /// row of each of their ids, which ascend.
+  void write_lm_head_rows(std::span<const std::int32_t> ids, std::span<const float> weight);
   /// The bytes of each token id [vocab], as in TokenTable::text.
   void write_vocabulary(const std::vector<std::string>& texts);
 

@@ -16,6 +16,7 @@
 #include "analysis/one_line.h"
 #include "analysis/trace/model_fingerprint.h"
 #include "analysis/trace/output_head.h"
+#include "analysis/trace/trace_layout.h"
 #include "analysis/trace/trace_probe.h"
 #include "analysis/trace/window_text.h"
 #include "app/cli/commands.h"
@@ -57,12 +58,16 @@ std::vector<std::string> notes_of(const Trace& trace,
     notes.push_back("no output weights: output perturbation and its bound cannot be computed");
   }
   if (!trace.predictions()) notes.push_back("no predictions: next-token losses are unknown");
-  if (std::none_of(datasets.begin(), datasets.end(),
-                   [](const auto& dataset) { return dataset.path == "/model/lm_head"; })) {
-    notes.push_back(
-        fmt::format("no output head: for logit effects, and for the exact KL of a "
-                    "drift, {}",
-                    kCaptureOutputHead));
+  const auto has = [&](const std::string& path) {
+    return std::any_of(datasets.begin(), datasets.end(),
+                       [&](const auto& dataset) { return dataset.path == path; });
+  };
+  if (!has(layout::kHead)) {
+    notes.push_back(fmt::format("{} for logit effects, and for the exact KL of a drift, {}",
+                                has(layout::kHeadRows)
+                                    ? "of the output head only the rows of the trace's own tokens:"
+                                    : "no output head: for the logits of the trace's own tokens,",
+                                kCaptureOutputHead));
   }
   if (trace.tokens().text.empty()) notes.push_back("no token text: tokens are shown by their ids");
   if (trace.run().closed_loop()) {

@@ -240,7 +240,7 @@ void add_run(CLI::App& app, Action& action) {
   verb->add_flag("--lm-head", request.lm_head,
                  "Store the output head, which logit effects and the exact KL of a drift need; "
                  "without this option it is stored only where it takes at most 16 MB and less than "
-                 "the states");
+                 "the states, else its rows of the trace's own tokens, up to 16 MB");
   add_word_option(*verb, "--probe", request.probe, probe_words(),
                   "Read the context a second time and store this reading's queries, which the "
                   "policies kvzip and kvcompose need: repeat asks the model to repeat the context, "

@@ -168,6 +168,16 @@ at::Tensor Transformer::packed_rows(const std::string& name, std::int64_t first,
   return packed(name, {config_.vocab_size, config_.hidden_size}, first, end, room);
 }
 
+at::Tensor Transformer::packed_rows(const std::string& name, const at::Tensor& ids) const {
+  const at::Tensor all = ids.to(at::kCPU).contiguous();
+  std::vector<at::Tensor> rows;
+  for (std::int64_t i = 0; i < all.numel(); ++i) {
+    const std::int64_t id = all.data_ptr<std::int64_t>()[i];
+    rows.push_back(packed_rows(name, id, id + 1, "one row").clone());
+  }
+  return at::cat(rows);
+}
+
 std::string Transformer::head_name() const {
   return config_.tied_head ? "model.embed_tokens.weight" : "lm_head.weight";
 }
@@ -175,6 +185,11 @@ std::string Transformer::head_name() const {
 at::Tensor Transformer::head_weight() const {
   return is_packed() ? packed_rows(head_name(), 0, config_.vocab_size, "whole head")
                      : weight(head_name());
+}
+
+at::Tensor Transformer::head_rows(const at::Tensor& ids) const {
+  return is_packed() ? packed_rows(head_name(), ids)
+                     : weight(head_name()).index_select(0, ids.to(options_.device()));
 }
 
 at::Tensor Transformer::output_weight(int layer) const {
@@ -196,13 +211,8 @@ double Transformer::attention_scale() const {
 
 at::Tensor Transformer::embed(const at::Tensor& ids) const {
   if (!is_packed()) return at::embedding(embedding_, ids);
-  const at::Tensor all = ids.to(at::kCPU).contiguous();
-  std::vector<at::Tensor> rows;
-  for (std::int64_t i = 0; i < all.numel(); ++i) {
-    const std::int64_t id = all.data_ptr<std::int64_t>()[i];
-    rows.push_back(packed_rows("model.embed_tokens.weight", id, id + 1, "embedding").clone());
-  }
-  return at::cat(rows).view({ids.size(0), ids.size(1), config_.hidden_size});
+  return packed_rows("model.embed_tokens.weight", ids)
+      .view({ids.size(0), ids.size(1), config_.hidden_size});
 }
 
 Rotation Transformer::rotation(const at::Tensor& positions) const {

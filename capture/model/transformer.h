@@ -72,6 +72,8 @@ class Transformer {
   const at::Tensor& weight(const std::string& name) const { return weights_.at(name); }
   /// The matrix that gives the logits, [vocab,D]: lm_head.weight, or the embedding if tied.
   at::Tensor head_weight() const;
+  /// Its rows of these tokens: ids [n] int64 -> [n,D].
+  at::Tensor head_rows(const at::Tensor& ids) const;
   /// W_O of a layer, [D, Hq·d]: columns h·d … (h+1)·d belong to query head h.
   at::Tensor output_weight(int layer) const;
   /// The weights of the norm before a layer's attention, [D].
@@ -125,6 +127,8 @@ class Transformer {
   /// The same of a matrix of [vocab,D].
   at::Tensor packed_rows(const std::string& name, std::int64_t first, std::int64_t end,
                          const std::string& room) const;
+  /// The same of a matrix of [vocab,D], the rows of these ids: [ids.numel(),D].
+  at::Tensor packed_rows(const std::string& name, const at::Tensor& ids) const;
   std::string head_name() const;
 
   ModelConfig config_;

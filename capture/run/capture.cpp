@@ -223,6 +223,17 @@ void write_lm_head(const Transformer& model, TraceWriter& writer) {
   writer.write_lm_head({wide.data_ptr<float>(), static_cast<std::size_t>(wide.numel())});
 }
 
+/// The rows of the output head that belong to a sequence of these ids.
+void write_lm_head_rows(const Transformer& model, std::vector<std::int32_t> ids,
+                        TraceWriter& writer) {
+  std::sort(ids.begin(), ids.end());
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+  const at::Tensor index =
+      at::from_blob(ids.data(), {static_cast<std::int64_t>(ids.size())}, at::kInt).to(at::kLong);
+  const at::Tensor wide = model.head_rows(index).to(at::kCPU, at::kFloat).contiguous();
+  writer.write_lm_head_rows(ids, {wide.data_ptr<float>(), static_cast<std::size_t>(wide.numel())});
+}
+
 TokenTable token_table(const TokenSequence& tokens, const Tokenizer* tokenizer) {
   TokenTable table;
   table.ids = tokens.ids;
@@ -281,8 +292,8 @@ CaptureSummary run_capture(const CaptureRequest& request, Progress& progress,
       probe_of(request, input, question_begin(segments, run), config);
   run.dtype = compute_type_name(type);
   run.device = device.str();
-  const TracePlan plan = plan_trace(request, config, info, run, input.tokenizer.get(),
-                                    probe_info ? probe_info->tokens() : 0);
+  const TracePlan plan = plan_trace(request, config, info, run, input.tokens.ids,
+                                    input.tokenizer.get(), probe_info ? probe_info->tokens() : 0);
   check_space(request, plan.size);
   TraceWriterOptions options = plan.options;
   options.fingerprint = model_fingerprint(request.model.path, progress);
@@ -355,6 +366,9 @@ CaptureSummary run_capture(const CaptureRequest& request, Progress& progress,
   run.seconds = seconds_since(run_start);
   at_work.finish();
   if (policy) write_cuts(*policy, info.num_layers, writer);
+  if (plan.contents.lm_head_rows > 0) {
+    write_lm_head_rows(model, at_work.tokens().ids, writer);
+  }
   writer.finish(run, token_table(at_work.tokens(), input.tokenizer.get()), at_work.blocks(),
                 at_work.losses());
   for (const std::string& note : writer.notes()) observer.on_note(note);

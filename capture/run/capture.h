@@ -43,7 +43,7 @@ struct CaptureRequest {
   Storage storage = Storage::float16;
   std::string device = "cpu";
   int threads = 0;       // 0: see use_threads()
-  bool lm_head = false;  // stored in any case; else as holds_lm_head() says
+  bool lm_head = false;  // stored in any case; else as holds_lm_head() says, or the tokens' rows
   /// Closed loop: the policy evicts from every layer's cache after each block. Without a policy:
   /// the full cache. A share of the budget is a share of the prompt.
   std::optional<PolicySpec> policy;

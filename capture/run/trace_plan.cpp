@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "analysis/byte_spelling.h"
 #include "analysis/error.h"
@@ -40,11 +41,18 @@ std::uint64_t vocabulary_text(const Tokenizer& tokenizer, const ModelInfo& model
   return bytes;
 }
 
+/// How many different tokens the run has at most.
+int most_different(std::span<const std::int32_t> ids, int generate, const ModelInfo& model) {
+  const std::set<std::int32_t> known(ids.begin(), ids.end());
+  return static_cast<int>(
+      std::min(static_cast<std::int64_t>(known.size()) + generate, std::int64_t{model.vocab_size}));
+}
+
 }  // namespace
 
 TracePlan plan_trace(const CaptureRequest& request, const ModelConfig& config,
-                     const ModelInfo& model, const RunInfo& run, const Tokenizer* tokenizer,
-                     int probe_tokens) {
+                     const ModelInfo& model, const RunInfo& run, std::span<const std::int32_t> ids,
+                     const Tokenizer* tokenizer, int probe_tokens) {
   TracePlan plan;
   TraceWriterOptions& options = plan.options;
   options.store_f32 = request.storage == Storage::float32;
@@ -52,6 +60,10 @@ TracePlan plan_trace(const CaptureRequest& request, const ModelConfig& config,
   options.store_attention = stores_attention(request.attention, model, run.tokens());
   options.top_k = static_cast<int>(std::min<std::int64_t>(kTopPredictions, config.vocab_size));
   plan.contents.lm_head = request.lm_head || holds_lm_head(model, run.tokens(), options.store_f32);
+  if (!plan.contents.lm_head) {
+    plan.contents.lm_head_rows =
+        held_lm_head_rows(model, most_different(ids, request.generate, model));
+  }
   if (tokenizer != nullptr) plan.contents.vocabulary_text = vocabulary_text(*tokenizer, model);
   plan.contents.probe_tokens = probe_tokens;
   plan.size = trace_size(model, run, options, plan.contents);

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <cstdint>
+#include <span>
+
 #include "analysis/trace/trace_size.h"
 #include "capture/model/model_config.h"
 #include "capture/run/capture.h"
@@ -16,11 +19,11 @@ struct TracePlan {
   TraceSize size;
 };
 
-/// `tokenizer`: null without one; `probe_tokens`: 0 without a probe. Of the model's weights this
-/// reads headers alone.
+/// `ids`: the tokens that are known before the run; `tokenizer`: null without one; `probe_tokens`:
+/// 0 without a probe. Of the model's weights this reads headers alone.
 TracePlan plan_trace(const CaptureRequest& request, const ModelConfig& config,
-                     const ModelInfo& model, const RunInfo& run, const Tokenizer* tokenizer,
-                     int probe_tokens);
+                     const ModelInfo& model, const RunInfo& run, std::span<const std::int32_t> ids,
+                     const Tokenizer* tokenizer, int probe_tokens);
 
 /// Throws FileError, naming the target, if its file system has less room than this.
 void check_space(const CaptureRequest& request, const TraceSize& size);

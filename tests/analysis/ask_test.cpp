@@ -168,6 +168,26 @@ TEST_F(AskTest, LogitsChangeByWhatAllHeadsAddTogether) {
   EXPECT_TRUE(std::isfinite(restored.front().effect));
 }
 
+TEST_F(AskTest, RowsOfTheOutputHeadAreEnoughForLogits) {
+  options_.vocab_size = 400;
+  AskedReplay answers[2];
+  std::vector<RestoredHead> restored[2];
+  for (const int rows : {0, 1}) {
+    options_.lm_head = rows == 0;
+    options_.lm_head_rows = rows == 1;
+    trace_.reset();
+    const Replay replay = run("keydiff", 20);
+    answers[rows] = ask_all(replay, Asked::answer);
+    restored[rows] = restored_heads(trace(), replay, {20, 21, 22}, {}, progress_);
+  }
+  EXPECT_GT(std::abs(answers[0].logit_change), 1e-3);
+  EXPECT_EQ(answers[0].logit_change, answers[1].logit_change);
+  for (std::size_t i = 0; i < restored[0].size(); ++i) {
+    EXPECT_EQ(answers[0].heads[i].effect, answers[1].heads[i].effect);
+    EXPECT_EQ(restored[0][i].effect, restored[1][i].effect);
+  }
+}
+
 TEST_F(AskTest, WithoutAnOutputHeadLogitsAreUnknown) {
   const AskedReplay answer = ask_all(run("keydiff", 20), Asked::answer);
   EXPECT_TRUE(std::isnan(answer.logit_change));

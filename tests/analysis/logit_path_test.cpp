@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <hdf5.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "analysis/error.h"
@@ -158,6 +159,32 @@ TEST_F(LogitPathTest, ALayerNormTakesTheMeanOut) {
     EXPECT_NEAR(logits.gradient(token, 9).dot(change), expected, 1e-5 * (1 + std::abs(expected)));
     EXPECT_NEAR(twin(x), trace.final_hidden()->row(token).dot(trace.lm_head()->row(9)), 1e-4);
     EXPECT_LT(std::abs(logits.gradient(token, 9).sum()), 1e-5);  // the mean changes nothing
+  }
+}
+
+TEST_F(LogitPathTest, RowsOfTheTracesTokensSayWhatTheWholeHeadSays) {
+  test::SyntheticTraceOptions options = with_head();
+  options.vocab_size = 400;
+  const Trace whole(write("whole.h5", options));
+  options.lm_head = false;
+  options.lm_head_rows = true;
+  const Trace rows(write("rows.h5", options));
+  EXPECT_FALSE(rows.lm_head().has_value());
+  ASSERT_EQ(LogitPath::missing(rows), "");
+  EXPECT_EQ(LogitPath::missing(whole, LogitsOf::vocabulary), "");
+  EXPECT_THAT(LogitPath::missing(rows, LogitsOf::vocabulary),
+              testing::AllOf(HasSubstr("only the output head's rows"), HasSubstr("--lm-head")));
+  EXPECT_THROW((LogitPath{rows, LogitsOf::vocabulary}), WorkError);
+  const LogitPath of_rows(rows), of_whole(whole);
+  const std::vector<std::int32_t>& ids = rows.tokens().ids;
+  ASSERT_EQ(ids, whole.tokens().ids);
+  for (int token = 0; token < rows.length(); ++token) {
+    const std::int32_t id = ids[static_cast<std::size_t>(rows.length() - 1 - token)];
+    EXPECT_TRUE(of_rows.gradient(token, id) == of_whole.gradient(token, id)) << token;
+  }
+  for (std::int32_t id = -1; id <= 400; ++id) {
+    if (std::find(ids.begin(), ids.end(), id) != ids.end()) continue;
+    EXPECT_THROW(of_rows.gradient(0, id), UsageError) << id;
   }
 }
 

@@ -149,6 +149,16 @@ TEST_F(RestoreTest, HeadsAreBlamedByTheBestNumberThatIsKnown) {
   EXPECT_STREQ(blame_name(follow(replay, reads, request.tokens, with_logit)), "logit");
 }
 
+TEST_F(RestoreTest, RowsOfTheOutputHeadAreEnoughToBlameByLogits) {
+  options_.lm_head_rows = true;
+  const Replay replay = run("h2o", 20);
+  ReadsRequest request;
+  request.tokens = {20, 21, 22, 23};
+  const std::vector<TokenReads> reads = token_reads(trace(), request, progress_);
+  const auto restored = restored_heads(trace(), replay, request.tokens, {}, progress_);
+  EXPECT_STREQ(blame_name(follow(replay, reads, request.tokens, restored)), "logit");
+}
+
 TEST_F(RestoreTest, WithoutOutputWeightsItIsUnknown) {
   options_.output_weight = options_.value_out_norms = false;
   for (const RestoredHead& head : restored_heads(trace(), run("h2o", 20), {20}, {}, progress_)) {

@@ -6,6 +6,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <functional>
 #include <iterator>
@@ -193,6 +195,87 @@ TEST_F(HostileTrace, ALastNormThatDisagrees) {
     EXPECT_THAT(after([&](Edit& e) { e.replace(path, H5T_NATIVE_FLOAT, {23}); }),
                 HasSubstr(std::string(path) + " has the shape [23]"));
     EXPECT_THAT(after([&](Edit& e) { e.replace(path, H5T_NATIVE_INT, {24}); }), HasSubstr("int32"));
+  }
+}
+
+TEST_F(HostileTrace, RowsOfTheOutputHeadThatDisagree) {
+  constexpr const char* kRows = "/model/lm_head_rows";
+  constexpr const char* kIds = "/model/lm_head_row_ids";
+  const Path path = folder_ / "rows.h5";
+  const auto spoiled = [&](const std::function<void(Edit&)>& spoil) {
+    test::SyntheticTraceOptions options;
+    options.prompt_length = 20;
+    options.generated = 4;
+    options.lm_head_rows = true;
+    test::write_synthetic_trace(path, options);
+    {
+      Edit edit(path);
+      spoil(edit);
+    }
+    return message(path);
+  };
+  ASSERT_EQ(spoiled([](Edit&) {}), "opened");
+  std::vector<std::int32_t> good = Trace(path).tokens().ids;
+  std::sort(good.begin(), good.end());
+  good.erase(std::unique(good.begin(), good.end()), good.end());
+  ASSERT_GT(good.size(), 4U);
+  const hsize_t count = good.size();
+  const auto with_ids = [&](const std::vector<std::int32_t>& ids) {
+    return spoiled([&](Edit& e) {
+      e.replace(kIds, H5T_NATIVE_INT, {ids.size()});
+      e.write(kIds, H5T_NATIVE_INT32, ids.data());
+    });
+  };
+  const auto with = [&](std::size_t at, std::int32_t id) {
+    std::vector<std::int32_t> ids = good;
+    ids[at] = id;
+    return with_ids(ids);
+  };
+  EXPECT_EQ(with_ids(good), "opened");
+  EXPECT_THAT(with(1, good[0]), HasSubstr("they must ascend"));
+  EXPECT_THAT(with(1, 49), HasSubstr("comes after id 49; they must ascend"));
+  EXPECT_THAT(with(count - 1, 50), HasSubstr("is of id 50, outside the vocabulary of 50"));
+  EXPECT_THAT(with(0, -1), HasSubstr("row 0 is of id -1, outside the vocabulary of 50"));
+  std::size_t gap = 0;
+  while (gap + 1 < good.size() && good[gap] + 1 == good[gap + 1]) ++gap;
+  ASSERT_LT(gap + 1, good.size());
+  EXPECT_THAT(with(gap, good[gap] + 1),
+              HasSubstr("lacks the id " + std::to_string(good[gap]) + " of the sequence"));
+  EXPECT_THAT(with_ids({good.begin(), good.end() - 1}), HasSubstr(std::string(kRows) + " has the"));
+  EXPECT_THAT(with_ids(std::vector<std::int32_t>(25)), HasSubstr("but the trace has 24 tokens"));
+  const auto replaced = [&](const char* name, hid_t type, std::vector<hsize_t> shape,
+                            std::vector<hsize_t> chunk) {
+    return spoiled([&](Edit& e) { e.replace(name, type, shape, chunk); });
+  };
+  EXPECT_THAT(replaced(kIds, H5T_NATIVE_INT, {0}, {}), HasSubstr(kIds));
+  EXPECT_THAT(replaced(kIds, H5T_NATIVE_INT, {2, 12}, {}), HasSubstr("has the shape [2, 12]"));
+  EXPECT_THAT(replaced(kIds, H5T_NATIVE_INT, {std::uint64_t{1} << 40}, {1024}), HasSubstr(kIds));
+  EXPECT_THAT(replaced(kIds, H5T_NATIVE_FLOAT, {count}, {}), HasSubstr("not integers"));
+  EXPECT_THAT(replaced(kRows, H5T_NATIVE_INT, {count, 24}, {}), HasSubstr("not floating-point"));
+  EXPECT_THAT(replaced(kRows, H5T_NATIVE_FLOAT, {count, 23}, {}), HasSubstr(", 23], but the"));
+  EXPECT_THAT(replaced(kRows, H5T_NATIVE_FLOAT, {count, 24}, {1, 24}),
+              HasSubstr("only 0 bytes in the file"));
+  for (const char* name : {kRows, kIds}) {
+    EXPECT_EQ(spoiled([&](Edit& e) { e.remove(name); }), "opened");
+    const Trace trace(path);
+    EXPECT_FALSE(TraceFinalNorm(trace).has_head_rows()) << "one without the other says nothing";
+  }
+  std::vector<float> numbers(count * 24, 1.0F);
+  numbers[24] = NAN;
+  ASSERT_EQ(spoiled([&](Edit& e) {
+              e.replace(kRows, H5T_NATIVE_FLOAT, {count, 24});
+              e.write(kRows, H5T_NATIVE_FLOAT, numbers.data());
+            }),
+            "opened");
+  const Trace trace(path);
+  const TraceFinalNorm norm(trace);
+  EXPECT_EQ(norm.head_row(good[0]).sum(), 24.0);
+  try {
+    norm.head_row(good[1]);
+    FAIL();
+  } catch (const FileError& error) {
+    EXPECT_THAT(error.what(),
+                HasSubstr("/model/lm_head_rows: row 1 has a number that is not finite"));
   }
 }
 
@@ -508,7 +591,7 @@ void read_everything(const Path& path) {
     norm.rms(0);
     norm.normed(trace.length() - 1);
   }
-  if (norm.has_head()) norm.head_row(0);
+  if (norm.has_head_rows()) norm.head_row(trace.tokens().ids.front());
   trace.predictions();
   trace.lm_head();
   trace.vocabulary();

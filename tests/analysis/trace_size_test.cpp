@@ -111,5 +111,18 @@ TEST(TraceSize, AnOutputHeadIsHeldUnaskedWhereItIsSmall) {
   EXPECT_FALSE(holds_lm_head(model, 100, false));
 }
 
+TEST(TraceSize, RowsOfTheOutputHeadAreHeldUpTo16Megabytes) {
+  const ModelInfo model = small_language_model();  // 1152 bytes a row
+  EXPECT_EQ(held_lm_head_rows(model, 1), 1);
+  EXPECT_EQ(held_lm_head_rows(model, 13'888), 13'888);
+  EXPECT_EQ(held_lm_head_rows(model, 13'889), 0);
+  TraceContents contents;
+  const TraceSize without = trace_size(model, run_of(500), {}, contents);
+  contents.lm_head_rows = 300;
+  const TraceSize with = trace_size(model, run_of(500), {}, contents);
+  EXPECT_EQ(with.lm_head, 0U);
+  EXPECT_NEAR(static_cast<double>(with.total() - without.total()), 300.0 * (1152 + 4), 1000.0);
+}
+
 }  // namespace
 }  // namespace kvloupe

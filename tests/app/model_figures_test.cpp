@@ -557,6 +557,10 @@ TEST_F(ModelFigures, LogitsShiftAsTheTwinsOutputsDo) {
   test::write_synthetic_trace(folder / "without.h5", without);
   const Trace bare(folder / "without.h5");
   EXPECT_THAT(find_figure("logit-effect").unavailable(bare), HasSubstr("--lm-head"));
+  without.lm_head_rows = true;  // not of every token of the vocabulary
+  test::write_synthetic_trace(folder / "rows.h5", without);
+  const Trace rows(folder / "rows.h5");
+  EXPECT_THAT(find_figure("logit-effect").unavailable(rows), HasSubstr("--lm-head"));
   // A trace of an earlier version does not say what the last norm does.
   test::SyntheticTraceOptions old = options;
   old.predictions = false;

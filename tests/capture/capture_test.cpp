@@ -9,7 +9,10 @@
 #include <iterator>
 
 #include "analysis/error.h"
+#include "analysis/metric/logit_path.h"
 #include "analysis/trace/model_fingerprint.h"
+#include "analysis/trace/trace_final_norm.h"
+#include "capture/checkpoint/safetensors.h"
 #include "capture/model/load_transformer.h"
 #include "capture/run/capture_input.h"
 #include "tests/capture/capture_check.h"
@@ -84,6 +87,52 @@ TEST(Capture, AFirstTokenOutsideTheVocabularyIsNamed) {
     FAIL();
   } catch (const FileError& error) {
     EXPECT_THAT(error.what(), testing::HasSubstr("token 900, outside the model's vocabulary"));
+  }
+}
+
+TEST(Capture, InPlaceOfALargeOutputHeadItsRowsOfTheTokensAreStored) {
+  for (const bool tied : {true, false}) {
+    for (const WeightStorage weights : {WeightStorage::expanded, WeightStorage::packed}) {
+      SCOPED_TRACE(tied);
+      SCOPED_TRACE(weights == WeightStorage::packed);
+      TinyCheckpoint tiny;
+      tiny.vocab_size = 2000;  // more than the states take
+      tiny.tied = tied;
+      const TemporaryFolder folder;
+      CaptureRequest request = ids_request(folder, tiny);
+      request.model.weights = weights;
+      request.generate = 4;
+      capture(request);
+      const Trace trace(request.target);
+      const TraceFinalNorm norm(trace);
+      ASSERT_TRUE(norm.has_head_rows());
+      ASSERT_FALSE(norm.has_head() || trace.lm_head().has_value());
+      const SafetensorsFile file(folder / "model.safetensors");
+      const at::Tensor head = file.tensor(tied ? "model.embed_tokens.weight" : "lm_head.weight")
+                                  .to(at::kHalf)
+                                  .to(at::kFloat)
+                                  .contiguous();
+      const float* numbers = head.data_ptr<float>();
+      const std::vector<std::int32_t>& ids = trace.tokens().ids;
+      for (const std::int32_t id : ids) {
+        const Eigen::VectorXd row = norm.head_row(id);
+        ASSERT_EQ(row.size(), tiny.hidden_size);
+        for (Eigen::Index i = 0; i < row.size(); ++i) {
+          ASSERT_EQ(row[i], numbers[id * tiny.hidden_size + i]) << id;
+        }
+      }
+      request.lm_head = true;
+      request.target = folder / "whole.h5";
+      capture(request);
+      const Trace whole(request.target);
+      ASSERT_TRUE(whole.lm_head().has_value());
+      ASSERT_EQ(whole.tokens().ids, ids);
+      const LogitPath of_rows(trace), of_whole(whole);
+      for (int token = 0; token + 1 < trace.length(); ++token) {
+        const std::int32_t next = ids[static_cast<std::size_t>(token) + 1];
+        ASSERT_TRUE(of_rows.gradient(token, next) == of_whole.gradient(token, next)) << token;
+      }
+    }
   }
 }
 

@@ -99,6 +99,8 @@ TEST_F(TraceSizeTest, IsThatOfTheFileForEveryShapeAndOption) {
   TinyCheckpoint one_head = wide_checkpoint();
   one_head.kv_heads = 1;
   one_head.layers = 5;
+  TinyCheckpoint many_words = wide_checkpoint();
+  many_words.vocab_size = 5000;
   const auto plain = [](CaptureRequest&) {};
   struct Case {
     const char* what;
@@ -117,6 +119,8 @@ TEST_F(TraceSizeTest, IsThatOfTheFileForEveryShapeAndOption) {
       {"attention in one chunk", wide_checkpoint(), 75,
        [](CaptureRequest& r) { r.attention = AttentionStorage::automatic; }},
       {"output head", wide_checkpoint(), 54, [](CaptureRequest& r) { r.lm_head = true; }},
+      {"rows of the output head", many_words, 300, plain},
+      {"its rows and generated tokens", many_words, 60, [](CaptureRequest& r) { r.generate = 40; }},
       {"generated", wide_checkpoint(), 60, [](CaptureRequest& r) { r.generate = 40; }},
       {"forced", wide_checkpoint(), 300, [](CaptureRequest& r) { r.prompt_length = 250; }},
       {"small blocks", wide_checkpoint(), 300, [](CaptureRequest& r) { r.block = 16; }},
@@ -146,6 +150,7 @@ TEST_F(TraceSizeTest, IsThatOfTheFileForEveryShapeAndOption) {
     EXPECT_EQ(told.size->attention, stored(trace, {"/attention"}));
     EXPECT_EQ(told.size->output_weights, stored(trace, {"/output_weight"}));
     EXPECT_EQ(told.size->lm_head, stored(trace, {"/lm_head"}));
+    EXPECT_EQ(stored(trace, {"/lm_head_rows"}) == 0, trace.lm_head().has_value());
     EXPECT_THAT(told.text, HasSubstr(std::to_string(trace.length()) + " tokens"));
     EXPECT_THAT(told.text, HasSubstr(wanted.generate > 0 ? " at most " : " about "));
   }
@@ -196,6 +201,21 @@ TEST_F(TraceSizeTest, TheOutputHeadIsStoredOnDemandAndWhereItIsSmallerThanTheSta
   EXPECT_TRUE(has_head(42, [](CaptureRequest& r) { r.storage = Storage::float32; }));
   EXPECT_TRUE(has_head(80, [](CaptureRequest& r) { r.generate = 4; }));
   EXPECT_TRUE(has_head(10, [](CaptureRequest& r) { r.lm_head = true; }));
+}
+
+TEST_F(TraceSizeTest, RowsOfTheOutputHeadAreThoseOfDifferentTokens) {
+  TinyCheckpoint tiny;
+  tiny.vocab_size = 4000;
+  CaptureRequest wanted = request(tiny, 50);
+  write_file(folder_ / "ids.txt", "3 9 3 3 9 3999 0 9 3 3");
+  run(wanted);
+  EXPECT_EQ(type_of(Trace(wanted.target), "/model/lm_head_rows"), "float16");
+  EXPECT_EQ(stored(Trace(wanted.target), {"/lm_head_rows"}), 4U * 20 * 2);
+  EXPECT_EQ(stored(Trace(wanted.target), {"/lm_head_row_ids"}), 4U * 4);
+  wanted.lm_head = true;
+  run(wanted);
+  EXPECT_EQ(type_of(Trace(wanted.target), "/model/lm_head_rows"), "missing");
+  EXPECT_EQ(type_of(Trace(wanted.target), "/model/lm_head_row_ids"), "missing");
 }
 
 TEST_F(TraceSizeTest, OutputWeightsThatWereFloat16StayFloat16AndExact) {

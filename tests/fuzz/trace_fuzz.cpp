@@ -39,7 +39,7 @@ KVLOUPE_FUZZ_TARGET(trace) {
     norm.rms(0);
     norm.normed(trace.length() - 1);
   }
-  if (norm.has_head()) norm.head_row(0);
+  if (norm.has_head_rows()) norm.head_row(trace.tokens().ids.front());
   trace.predictions();
   trace.lm_head();
   trace.vocabulary();

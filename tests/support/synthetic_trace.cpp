@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <random>
+#include <set>
 #include <span>
 #include <string>
 
@@ -231,6 +232,17 @@ void write_last_norm(const SyntheticTraceOptions& options, const std::vector<Blo
   }
 }
 
+/// The rows of the head that belong to these ids.
+void write_head_rows(const Matrix& head, const std::vector<std::int32_t>& ids,
+                     TraceWriter& writer) {
+  const std::set<std::int32_t> different(ids.begin(), ids.end());
+  std::vector<float> rows;
+  for (const std::int32_t id : different) {
+    rows.insert(rows.end(), head.row(id).begin(), head.row(id).end());
+  }
+  writer.write_lm_head_rows(std::vector<std::int32_t>(different.begin(), different.end()), rows);
+}
+
 void write_states(const std::filesystem::path& target, const SyntheticTraceOptions& options,
                   const SyntheticStates& states, const ClosedLoop* closed) {
   RunInfo run = states.run;
@@ -309,9 +321,10 @@ void write_states(const std::filesystem::path& target, const SyntheticTraceOptio
       writer.write_predictions(block.first, block.size(), ids, logprobs);
     }
   }
-  if (options.lm_head) {
-    const Matrix head = normal(random, options.vocab_size, options.hidden_size);
-    writer.write_lm_head({head.data(), static_cast<std::size_t>(head.size())});
+  Matrix head;
+  if (options.lm_head || options.lm_head_rows) {
+    head = normal(random, options.vocab_size, options.hidden_size);
+    if (options.lm_head) writer.write_lm_head({head.data(), static_cast<std::size_t>(head.size())});
     if (options.predictions) write_last_norm(options, blocks, writer);
   }
   if (options.vocabulary) {
@@ -326,7 +339,9 @@ void write_states(const std::filesystem::path& target, const SyntheticTraceOptio
     loss.assign(static_cast<std::size_t>(options.tokens()), closed != nullptr ? 2.625F : 2.5F);
     loss.back() = std::numeric_limits<float>::quiet_NaN();
   }
-  writer.finish(run, make_tokens(options, random), blocks, loss);
+  const TokenTable tokens = make_tokens(options, random);
+  if (options.lm_head_rows) write_head_rows(head, tokens.ids, writer);
+  writer.finish(run, tokens, blocks, loss);
 }
 }  // namespace
 

@@ -39,7 +39,8 @@ struct SyntheticTraceOptions {
   bool value_out_norms = true;
   bool logsumexp = true;
   bool predictions = true;
-  bool lm_head = false;
+  bool lm_head = false;       // also the last norm
+  bool lm_head_rows = false;  // the rows of the same head that the tokens need, in its place
   bool vocabulary = false;
   bool text = true;         // also the segments
   bool evicted_at = false;  // also merges

@@ -123,7 +123,7 @@ std::string missing(const Trace& trace) {
   const std::lock_guard lock(mutex);
   const auto found = known.find(key);
   if (found != known.end()) return found->second;
-  return known[key] = LogitPath::missing(trace);
+  return known[key] = LogitPath::missing(trace, LogitsOf::vocabulary);
 }
 
 /// In quotes; the id where the trace has no text of it.
@@ -200,7 +200,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   const auto seen = static_cast<std::size_t>(query + 1 - first_seen(query, trace.window(s.layer)));
   const bool any_left = std::any_of(left.begin(), left.end(),
                                     [&](const auto& tokens) { return tokens.size() < seen; });
-  const LogitPath path(trace);
+  const LogitPath path(trace, LogitsOf::vocabulary);
   if (!any_left) return figure;  // no change at all, not one of rounding
   progress.check();
   const Eigen::VectorXd change =

@@ -20,7 +20,7 @@ from .prompt import encoded, pieces_of
 from .writer import SEGMENTS, Model, TraceWriter
 
 _TOP = 5
-_LARGEST_HEAD = 16_000_000  # bytes of an output head that is stored unasked
+_LARGEST_HEAD = 16_000_000  # bytes of an output head, or of its rows, that are stored unasked
 _DTYPES = {"torch.float32": "f32", "torch.bfloat16": "bf16", "torch.float16": "f16"}
 
 
@@ -77,6 +77,12 @@ def _head_weight(head: Any, hidden: Any) -> np.ndarray | str:
     return found if isinstance(found, str) else found.rows.T
 
 
+def _head_rows(head: Any, hidden: Any, ids: np.ndarray) -> np.ndarray | str:
+    """The same of some token ids alone: [n, D]."""
+    found = weight_of(head, hidden.shape[-1], hidden.dtype, hidden.device, outputs=ids)
+    return found if isinstance(found, str) else found.rows.T
+
+
 def _end_tokens(model: Any) -> set[int]:
     found = getattr(model.generation_config, "eos_token_id", None)
     return set(found if isinstance(found, (list, tuple)) else [] if found is None else [found])
@@ -89,7 +95,8 @@ def capture(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str
 
     prompt: a text, a list of (segment, text), or token ids. The prompt runs in blocks of `block` tokens through the
     model's own cache, then up to `generate` tokens are generated greedily, one at a time. `store`: f16 or f32 for
-    the states. `lm_head`: True stores the output head; else it is stored where it takes at most 16 MB and less than the states.
+    the states. `lm_head`: True stores the output head; else it is stored where it takes at most 16 MB and less than the
+    states, and otherwise its rows of the tokens in the trace, up to 16 MB.
     `layers`: how many of the first layers the trace has (default: all); predictions are always those of the whole
     model. `probe`: repeat or reread, a second reading of the context, which kvzip and kvcompose need; the context ends
     at the segment `question`, or at the prompt's end. `progress`: True shows a line where stderr is a terminal; a
@@ -188,7 +195,8 @@ def capture(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str
                 more = f" and {len(where) - 1} more" if len(where) > 1 else ""
                 writer.note(f"layer {where[0]}{more}: {why}; the trace has no W_O there")
             head_bytes = 2 * shape.vocabulary * shape.hidden
-            if lm_head or (head_bytes <= _LARGEST_HEAD and head_bytes < writer.bytes_of_states()):
+            whole = lm_head or (head_bytes <= _LARGEST_HEAD and head_bytes < writer.bytes_of_states())
+            if whole:
                 rows = _head_weight(head, inputs[0])
                 if isinstance(rows, str):
                     writer.note(f"the output head {rows}; the trace has none")
@@ -197,6 +205,13 @@ def capture(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str
             final = norm.found()
             if final is not None:
                 writer.add_final_norm(final.weight, final.bias, final.centred, final.rms)
+                used = np.unique(np.array(ids, np.int64))
+                if not whole and 2 * len(used) * shape.hidden <= _LARGEST_HEAD:
+                    rows = _head_rows(head, inputs[0], used)
+                    if isinstance(rows, str):
+                        writer.note(f"the output head {rows}; the trace has none of its rows")
+                    else:
+                        writer.add_lm_head_rows(used, rows)
             elif lm_head:
                 writer.note(f"the effect of a change on the logits is not known of this model: {norm.why}")
             pieces = pieces_of(tokenizer, shape.vocabulary) if tokenizer is not None else None

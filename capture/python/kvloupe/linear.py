@@ -30,14 +30,18 @@ def is_plain(module: Any) -> bool:
             and "forward" not in vars(module) and not module._forward_hooks and not module._forward_pre_hooks)
 
 
-def weight_of(module: Any, inputs: int, dtype: Any, device: Any, kind: Any = np.float32) -> Weight | str:
-    """The weights of a linear module for `inputs` numbers of `dtype` on `device`; a text says why there are none."""
+def weight_of(module: Any, inputs: int, dtype: Any, device: Any, kind: Any = np.float32,
+              outputs: np.ndarray | None = None) -> Weight | str:
+    """The weights of a linear module for `inputs` numbers of `dtype` on `device`, of some of its `outputs` or all; a text
+    says why there are none."""
     import torch
 
     if is_plain(module):
         if module.weight.shape[1] != inputs:
             return f"takes {module.weight.shape[1]} numbers instead of {inputs}"
         whole = module.weight.detach()
+        if outputs is not None:
+            whole = whole[torch.from_numpy(outputs).to(whole.device)]
         rows = np.empty((inputs, whole.shape[0]), kind)
         for first in range(0, inputs, _BLOCK):
             rows[first:first + _BLOCK] = whole[:, first:first + _BLOCK].float().T.cpu().numpy()
@@ -46,18 +50,19 @@ def weight_of(module: Any, inputs: int, dtype: Any, device: Any, kind: Any = np.
     module.eval()  # adapters drop some of their inputs while they learn
     try:
         with torch.inference_mode():
-            return _probed(module, inputs, dtype, device, kind)
+            return _probed(module, inputs, dtype, device, kind, outputs)
     finally:
         for part, was in training.items():
             part.training = was
 
 
-def _probed(module: Any, inputs: int, dtype: Any, device: Any, kind: Any) -> Weight | str:
+def _probed(module: Any, inputs: int, dtype: Any, device: Any, kind: Any, outputs: np.ndarray | None) -> Weight | str:
     import torch
 
     def apply(x: Any) -> Any:
         out = module(x[None])
-        return (out[0] if isinstance(out, tuple) else out)[0]
+        out = (out[0] if isinstance(out, tuple) else out)[0]
+        return out if outputs is None else out[:, torch.from_numpy(outputs).to(out.device)]
 
     try:
         bias = apply(torch.zeros(1, inputs, dtype=dtype, device=device))[0].float()

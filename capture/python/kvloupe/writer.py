@@ -260,6 +260,13 @@ class TraceWriter:
         """The output head [vocabulary, D]; best given as float16, which it is stored in."""
         self._file.create_dataset("model/lm_head", data=np.asarray(weight, np.float16))
 
+    def add_lm_head_rows(self, ids: np.ndarray, weight: np.ndarray) -> None:
+        """In place of the whole output head, its rows [n, D] of the token ids in the trace: each once, ascending."""
+        weight = np.asarray(weight, np.float32)
+        half = bool(np.abs(weight).max(initial=0.0) <= 65504.0)
+        self._file.create_dataset("model/lm_head_rows", data=weight.astype(np.float16 if half else np.float32))
+        self._file.create_dataset("model/lm_head_row_ids", data=np.asarray(ids, np.int32))
+
     def add_final_norm(self, weight: np.ndarray, bias: np.ndarray | None, centred: bool, rms: np.ndarray) -> None:
         """The last norm, h = weight x / rms + bias: weight and bias [D], rms [T]; `centred`: x less its mean."""
         data = self._file.create_dataset("model/final_norm", data=np.asarray(weight, np.float32))

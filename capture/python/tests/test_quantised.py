@@ -123,6 +123,22 @@ def test_eight_bit_projections(tmp_path: Path) -> None:
         assert np.abs(keys - cache.layers[1].keys[0].numpy()).max() < 1e-4 * np.abs(keys).max()
 
 
+@pytest.mark.parametrize("kind", [None, EightBits])
+def test_the_rows_of_the_output_head_are_those_of_the_tokens(kind: Any, tmp_path: Path) -> None:
+    run = model(vocab_size=4000)
+    if kind is not None:
+        run.lm_head = kind(run.lm_head)
+    ids = [7, 3, 7, 3999, 3, 60, 7]
+    kvloupe.capture(run, None, ids, tmp_path / "t.h5", generate=3, store="f32")
+    kvloupe.capture(run, None, ids, tmp_path / "whole.h5", generate=3, store="f32", lm_head=True)
+    with h5py.File(tmp_path / "t.h5") as file, h5py.File(tmp_path / "whole.h5") as whole:
+        assert "lm_head" not in file["model"] and "lm_head_rows" not in whole["model"]
+        kept = file["model/lm_head_row_ids"]
+        assert kept.dtype == np.int32 and kept[:].tolist() == sorted(set(file["tokens/ids"][:].tolist()))
+        rows = file["model/lm_head_rows"][:]
+        assert rows.dtype == np.float16 and (rows == whole["model/lm_head"][:][kept[:]]).all()
+
+
 def test_layers_that_torch_quantises(tmp_path: Path) -> None:
     quantised = pytest.importorskip("torch.ao.quantization")
     run = model()
@@ -195,6 +211,7 @@ def test_the_output_head_is_stored_on_demand_or_where_it_is_small(tmp_path: Path
         kvloupe.capture(run, None, list(range(3, 3 + tokens)), tmp_path / "t.h5", store=store, lm_head=given)
         with h5py.File(tmp_path / "t.h5") as file:
             assert ("lm_head" in file["model"]) == expected, (tokens, store)
+            assert ("lm_head_rows" in file["model"]) == (not expected), "its rows in its place"
         assert given or expected == (states(tokens, 2 if store == "f16" else 4) > 320 * 48 * 2)
 
 

@@ -98,6 +98,9 @@ def test_states_and_predictions_agree(family: str, block: int, tmp_path: Path) -
         for name in ("logprob", "hidden", "loss", "final_rms"):
             assert difference(ours, theirs, f"predictions/{name}") < 1e-4, name
         assert difference(ours, theirs, "model/final_norm") < 1e-6
+        for name in ("lm_head", "lm_head_rows", "lm_head_row_ids"):
+            assert (name in ours["model"]) == (name in theirs["model"]), name
+            assert name not in ours["model"] or difference(ours, theirs, f"model/{name}") < 1e-6, name
         # Of equal probabilities either order will do.
         same = ours["predictions/token_ids"][:] == theirs["predictions/token_ids"][:]
         assert same.mean() > 0.99
