@@ -82,9 +82,9 @@ def section(rescues, what, commands):
     ended = f" The search of {not_minimal} more ended before: these are left out below." if not_minimal else ""
     return f"""{HEADING}
 
-{what} `kvloupe-capture rescue` runs the model with the policy (`{settings["policy"]}`, {settings["budget"]} entries on the last of them,
-blocks of {settings["block"]}) and keeps the needle in all of the {heads} heads, in layers and in heads alone, and looks for a small set of heads that restores
-the answer, of which none can be left out ([follow.md](follow.md)). Brackets hold 95 % intervals.
+{what}
+`kvloupe-capture rescue` runs the model with the policy (`{settings["policy"]}`, {settings["budget"]} entries on the first of them, blocks of {settings["block"]})
+and keeps the needle in all of the {heads} heads, in layers and in heads alone, and looks for a small set of heads that restores the answer, of which none can be left out ([follow.md](follow.md)). Brackets hold 95 % intervals.
 
 - Prompts ({len(wrong)}) that are answered when the needle is kept in all heads: {wilson(len(restored), len(wrong))}.{ended}
 - Heads in the smallest set, median: {median_interval(sizes)}; one head alone: {wilson(sizes.count(1), len(sizes))}.
@@ -100,9 +100,9 @@ first number that it knows, from left to right:
 """
 
 
-def replace_section(text, new):
-    """The text with this section in place of the old one, or at its end."""
-    at = text.find(HEADING)
+def replace_section(text, new, heading):
+    """The text with the section under this heading in place of the old one, or at its end."""
+    at = text.find(heading)
     if at < 0:
         return text.rstrip("\n") + "\n\n" + new
     after = text.find("\n## ", at)
@@ -113,8 +113,9 @@ def main():
     folder, target = map(pathlib.Path, sys.argv[1:])
     words = (folder / "rescue.txt").read_text(encoding="utf-8").strip()
     what, _, commands = words.partition("\n\n")
-    text = target.read_text(encoding="utf-8") if target.exists() else ""
-    target.write_text(replace_section(text, section(read_rescues(folder), what, commands.rstrip())), encoding="utf-8")
+    text = target.read_text(encoding="utf-8") if target.exists() else "# Results on a real model\n"
+    target.write_text(replace_section(text, section(read_rescues(folder), what, commands.rstrip()), HEADING),
+                      encoding="utf-8")
 
 
 if __name__ == "__main__":
