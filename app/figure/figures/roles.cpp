@@ -107,9 +107,16 @@ class Roles final : public Figure {
     grid.right = colour_bar_width(request.style, scale(request), 80.0);
     for (std::size_t role = 0; role < role_catalog().size(); ++role) {
       Panel panel;
-      panel.title = fmt::format(
-          "{} {} ({} to {})", role_catalog()[role].label, heads_reaching(roles, role, 1.0),
-          heads_reaching(roles, role, 2.0 / 3.0), heads_reaching(roles, role, 1.5));
+      // A trace without generated tokens, say, tells nothing of retrieval.
+      const RoleInfo& info = role_catalog()[role];
+      const bool known = std::any_of(roles.begin(), roles.end(), [&](const HeadRoles& head) {
+        return !std::isnan(head.*info.value);
+      });
+      panel.title =
+          known ? fmt::format("{} {} ({} to {})", info.label, heads_reaching(roles, role, 1.0),
+                              heads_reaching(roles, role, 2.0 / 3.0),
+                              heads_reaching(roles, role, 1.5))
+                : fmt::format("{}: not known", info.label);
       panel.x = head_axis(query_heads);
       panel.x.label = "Query head";
       panel.x.meaning = AxisMeaning::value;  // the pointer's heads are key-value heads
