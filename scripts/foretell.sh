@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Which number of a replay foretells what a real model answers? scripts/foretell.sh [FOLDER [COUNT]]
 # Writes COUNT (50) prompts of each of two kinds to FOLDER (build/foretell), captures them with the full cache,
-# replays eight policies at three budgets, runs the same policies in the model, and prints for each kind how well each
-# measure of the replays foretells the answers. Needs build/bin, python3, the model of scripts/real-model.sh (fetched once), 6 GB
+# replays eight policies at three budgets, runs the same policies in the model, and writes to docs/results-real.md how
+# well each measure of the replays foretells the answers. Needs build/bin, python3, the model of scripts/real-model.sh (fetched once), 6 GB
 # of disk and, for 100 prompts, some three hours of one core. What is there already is kept, so it can be stopped.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -33,7 +33,4 @@ JSON
   build/bin/kvloupe study "$folder/study-$kind.json" -o "$folder/results-$kind.sqlite"
   build/bin/kvloupe-capture study "$folder/study-$kind.json" -o "$folder/results-$kind.sqlite"
 done
-for kind in needles things; do
-  printf '\n%s\n\n' "$kind"
-  build/bin/kvloupe study "$folder/results-$kind.sqlite" --foretell answer_found
-done
+python3 scripts/foretell_page.py "$folder" docs/results-real.md

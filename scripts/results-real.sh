@@ -32,5 +32,4 @@ full cache, and with the policy and $budget of the entries it does not.
     scripts/foretell.sh
     scripts/results-real.sh
 TEXT
-[ -e docs/results-real.md ] || printf '# Results on a real model\n' >docs/results-real.md
 python3 scripts/blame.py "$folder" docs/results-real.md

@@ -5,6 +5,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "analysis/measure/foretold_answers.h"
 #include "analysis/measure/measure_text.h"
 #include "analysis/output_file.h"
 #include "app/cli/commands.h"
@@ -26,6 +27,8 @@ std::string as_json() {
                     {"better", better_text(info.better)},
                     {"policy_part", measure.family->needs_part},
                     {"on_request", measure.family->on_request}});
+    const std::string foretold = foretold_text(info.name);
+    if (!foretold.empty()) list.back()["foretold"] = foretold;
   }
   return nlohmann::ordered_json({{"measures", std::move(list)}}).dump(2) + "\n";
 }

@@ -10,6 +10,7 @@
 #include <span>
 
 #include "analysis/error.h"
+#include "analysis/measure/foretold_answers.h"
 #include "analysis/policy/comparison_terms.h"
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/policy/spec.h"
@@ -316,11 +317,13 @@ void draw_whole_model(const PanelContext& c) {
   }
   if (ImGui::BeginTable("##whole", static_cast<int>(shown) + 1)) {
     ImGui::TableSetupColumn("name", ImGuiTableColumnFlags_WidthFixed, c.px(shown == 2 ? 104 : 144));
-    const auto line = [&](const char* name, const char* help, auto&& value) {
+    const std::string queries = whole[0] ? asked_name(whole[0]->asked) : "answer";
+    const auto line = [&](const char* name, const char* measure, const char* help, auto&& value) {
       ImGui::TableNextRow();
       ImGui::TableNextColumn();
       ImGui::TextDisabled("%s", name);
-      help_tooltip(c.fonts, help);
+      const std::string foretold = foretold_text(queries + measure);
+      help_tooltip(c.fonts, help + (foretold.empty() ? foretold : " " + foretold));
       for (std::size_t i = 0; i < shown; ++i) {
         ImGui::TableNextColumn();
         const std::string text = whole[i] ? value(*whole[i]) : std::string("–");
@@ -330,12 +333,12 @@ void draw_whole_model(const PanelContext& c) {
       }
     };
     line(
-        "change",
+        "change", "_residual_change",
         "What eviction changes for these queries, each against what the cache holds when it comes: "
         "the changes of all heads of all layers, added with their signs after W_O, relative to "
         "their outputs added up. 0: nothing changes. Open loop: states as with the full cache.",
         [](const WholeModel& one) { return three_digits(one.change); });
-    line("worst layer",
+    line("worst layer", "_worst_layer_error",
          "The same for each layer's attention output alone, the largest value, and its layer.",
          [](const WholeModel& one) {
            return one.worst_layer < 0

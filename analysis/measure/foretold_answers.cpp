@@ -1,0 +1,46 @@
+// Written by scripts/foretell_page.py from the results of scripts/foretell.sh. Do not edit.
+#include "analysis/measure/foretold_answers.h"
+
+#include <limits>
+
+namespace kvloupe {
+
+const std::vector<ForetoldAnswers>& foretold_answers() {
+  constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+  static_cast<void>(kUnknown);
+  static const std::vector<ForetoldAnswers> all = {
+      {"answer_residual_change", 0.83, 0.83},
+      {"answer_worst_layer_error", 0.87, 0.81},
+      {"later_worst_layer_error", 0.69, kUnknown},
+      {"answer_layer_error", 0.67, 0.68},
+      {"answer_residual_part", 0.66, 0.73},
+      {"answer_output_error", 0.65, 0.71},
+      {"answer_perturbation_l1", 0.65, 0.72},
+      {"later_output_error", 0.62, kUnknown},
+      {"answer_logit_change", kUnknown, 0.61},
+      {"later_residual_change", 0.61, kUnknown},
+      {"later_layer_error", 0.60, kUnknown},
+      {"question_logit_change", kUnknown, 0.57},
+      {"output_error", 0.56, 0.68},
+      {"later_residual_part", 0.54, kUnknown},
+      {"later_bound_l1", 0.51, kUnknown},
+      {"later_perturbation_l1", 0.51, kUnknown},
+      {"question_worst_layer_error", 0.51, 0.81},
+      {"question_output_error", 0.50, 0.78},
+      {"question_residual_part", 0.50, 0.79},
+      {"question_layer_error", 0.49, 0.77},
+      {"answer_bound_l1", 0.48, 0.70},
+      {"question_perturbation_l1", 0.46, 0.77},
+      {"question_residual_change", 0.46, 0.81},
+      {"perturbation_l1", 0.45, 0.63},
+      {"later_kept_attention", 0.40, kUnknown},
+      {"question_bound_l1", 0.40, 0.74},
+      {"question_kept_attention", 0.38, 0.71},
+      {"bound_l1", 0.33, 0.65},
+      {"answer_kept_attention", 0.31, 0.60},
+      {"retained_mass", 0.27, 0.52},
+  };
+  return all;
+}
+
+}  // namespace kvloupe

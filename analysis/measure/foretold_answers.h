@@ -1,0 +1,25 @@
+#pragma once
+// What the numbers of a replay foretold about a real model: the study of scripts/foretell.sh, on
+// docs/results-real.md.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace kvloupe {
+
+/// Of one measure: Spearman's ρ, over the settings of the study, of its mean and the share of
+/// prompts that the running model answers; turned so that 1 foretells. NaN: not measured there.
+struct ForetoldAnswers {
+  std::string_view measure;
+  double needles = 0.0;  // prompts that ask for a number hidden in an essay
+  double things = 0.0;   // for a word, in other words than the essay's
+};
+
+/// Every measure of the study, the best first.
+const std::vector<ForetoldAnswers>& foretold_answers();
+
+/// A sentence that says so of one measure; empty for a measure that was not in the study.
+std::string foretold_text(std::string_view measure);
+
+}  // namespace kvloupe

@@ -1,0 +1,28 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "analysis/measure/foretold_answers.h"
+
+namespace kvloupe {
+
+std::string foretold_text(std::string_view measure) {
+  const std::vector<ForetoldAnswers>& all = foretold_answers();
+  const auto found = std::find_if(
+      all.begin(), all.end(), [&](const ForetoldAnswers& one) { return one.measure == measure; });
+  if (found == all.end()) return {};
+  const auto number = [](double rho, const char* of) {
+    return std::isfinite(rho) ? fmt::format(" {:.2f} ({})", rho, of) : std::string();
+  };
+  const std::string needles = number(found->needles, "needles");
+  const std::string things = number(found->things, "things");
+  if (needles.empty() && things.empty()) return {};
+  return "How well it foretold the answers of SmolLM2-135M-Instruct, over 24 policies and budgets: "
+         "rank "
+         "correlation" +
+         needles + (needles.empty() || things.empty() ? "" : ",") + things +
+         "; 1 would be perfect, 0 is chance (docs/results-real.md).";
+}
+
+}  // namespace kvloupe

@@ -1,0 +1,120 @@
+#!/usr/bin/env python3
+"""Writes the section "Which number foretells the answers" of a page from the studies of scripts/foretell.sh.
+
+    scripts/foretell_page.py FOLDER TARGET [KVLOUPE]
+
+Reads FOLDER/results-needles.sqlite and FOLDER/results-things.sqlite; the tables are those of kvloupe study --foretell.
+The rest of TARGET stays as it is. Writes analysis/measure/foretold_answers.cpp too: what the program says of its measures.
+"""
+import math
+import re
+import sqlite3
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+from blame import replace_section, table, wilson
+
+HEADING = "## Which number foretells the answers"
+BEST = ("answer_residual_change", "answer_worst_layer_error")
+KINDS = {
+    "needles": "three sentences such as *The secret code of the harbour is 4711.* in an essay, and a question for one of the numbers",
+    "things": "three sentences such as *Anna told everyone that the best thing in the world is jazz.*, and a question in other words",
+}
+
+
+def values(path):
+    """{(policy, budget): {measure: [values over prompts]}} of all that is done."""
+    rows = sqlite3.connect(f"file:{path}?mode=ro", uri=True).execute(
+        "SELECT i.policy, i.budget, m.name, v.value FROM items i JOIN replay_values v USING (item) "
+        "JOIN measures m USING (measure) WHERE i.state = 'done'")
+    found = {}
+    for policy, budget, measure, value in rows:
+        found.setdefault((policy, budget), {}).setdefault(measure, []).append(value)
+    return found
+
+
+def settings_table(studies):
+    head = ["policy, budget"]
+    for kind in studies:
+        head += [f"{kind}: answered", "change of the residual stream", "worst layer"]
+    rows = []
+    first = next(iter(studies.values()))
+    for policy, budget in sorted(first, key=lambda one: (one[0] != "full", one[0], one[1])):
+        row = [f"`{policy}`" + ("" if budget == "full" else f", {budget}")]
+        for study in studies.values():
+            own = study.get((policy, budget), {})
+            answered = own.get("answer_found", [])
+            row.append(wilson(sum(value == 1 for value in answered), len(answered)) if answered else "–")
+            row += [f"{statistics.fmean(own[name]):.3f}" if own.get(name) else "–" for name in BEST]
+        rows.append(row)
+    return table(head, rows)
+
+
+def write_catalogue(tables, path):
+    """The ρ of every measure in each study, as C++; the best by the smaller one first."""
+    found = {}
+    for kind, text in tables.items():
+        for measure, rho in re.findall(r"^\| `(\w+)` \| ([-−]?[\d.]+)", text, flags=re.M):
+            found.setdefault(measure, {})[kind] = float(rho.replace("−", "-"))
+    least = lambda rhos: min(rhos.get(kind, math.inf) for kind in KINDS)
+    rows = sorted(found.items(), key=lambda one: (-least(one[1]), one[0]))
+    number = lambda rhos, kind: f"{rhos[kind]:.2f}" if kind in rhos else "kUnknown"
+    lines = [f'      {{"{measure}", {number(rhos, "needles")}, {number(rhos, "things")}}},\n' for measure, rhos in rows]
+    path.write_text("""// Written by scripts/foretell_page.py from the results of scripts/foretell.sh. Do not edit.
+#include "analysis/measure/foretold_answers.h"
+
+#include <limits>
+
+namespace kvloupe {
+
+const std::vector<ForetoldAnswers>& foretold_answers() {
+  constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+  static_cast<void>(kUnknown);
+  static const std::vector<ForetoldAnswers> all = {
+""" + "".join(lines) + """  };
+  return all;
+}
+
+}  // namespace kvloupe
+""", encoding="utf-8")
+
+
+def main():
+    folder, target = Path(sys.argv[1]), Path(sys.argv[2])
+    program = sys.argv[3] if len(sys.argv) > 3 else "build/bin/kvloupe"
+    studies, tables, printed_of = {}, [], {}
+    for kind, words in KINDS.items():
+        results = folder / f"results-{kind}.sqlite"
+        printed = subprocess.run([program, "study", str(results), "--foretell", "answer_found"], check=True,
+                                 capture_output=True, text=True, encoding="utf-8").stdout
+        printed_of[kind] = printed
+        tables.append(f"**{kind}**: {words}.\n{printed.strip()}")
+        studies[kind] = values(results)
+    write_catalogue(printed_of, Path(__file__).parent.parent / "analysis/measure/foretold_answers.cpp")
+    joined = "\n\n".join(tables)
+    text = f"""{HEADING}
+
+A replay keeps the states of a full run, so it shows what a policy takes away and not what the model says without it. Which of its
+numbers goes with the model's answers? SmolLM2-135M-Instruct, prompts of some 600 tokens in blocks of 128, eight policies at three budgets: each is
+replayed on the full run's trace, and each is run in the model. *ρ over settings* compares the mean of a measure with the share of
+prompts answered, over policies and budgets; the shares say how often, of two runs of which one is right, the right one has the better
+value. Brackets: 95 % intervals, bootstrap over the prompts ([studies.md](studies.md#which-number-foretells)).
+
+{joined}
+
+The window's first read-out, the figure `overview` and the budget curve show `answer_residual_change`, and the grid each head's part of it.
+
+What each setting does, means over all prompts (`full` is the full cache, which is not always right either):
+
+{settings_table(studies)}
+
+    scripts/foretell.sh
+"""
+    page = target.read_text(encoding="utf-8") if target.exists() else "# Results on a real model\n"
+    target.write_text(replace_section(page, text, HEADING), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
