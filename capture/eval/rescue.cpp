@@ -488,21 +488,19 @@ class Rescue {
     if (exhaustive()) return 2 + 2 * (1 + info_.num_layers + heads) + 4 * heads;
     return request_.most_runs.value_or(kMostRuns);
   }
-  /// Whether `spec` is known, or may still be run where so many runs may be made.
-  bool may_ask(const std::string& spec, int most) const {
-    return asked_.contains(spec) || static_cast<int>(asked_.size()) < most;
+  /// Whether `spec` has been asked for, or one more run may be made.
+  bool may_ask(const std::string& spec) const {
+    return asked_.contains(spec) || static_cast<int>(asked_.size()) < most_runs();
   }
-  bool test_alone(Side& side, const HeadIndex& head) {
-    if (!may_ask(spec(side, {head}), most_runs())) return false;
+  void test_alone(Side& side, const HeadIndex& head) {
+    if (!may_ask(spec(side, {head}))) return;
     outcome(spec(side, {head}));
     side.tested.push_back(head);
-    return true;
   }
-  bool test_alone(Side& side, int layer) {
-    if (!may_ask(spec(side, heads_of_layer(layer)), most_runs())) return false;
+  void test_alone(Side& side, int layer) {
+    if (!may_ask(spec(side, heads_of_layer(layer)))) return;
     outcome(spec(side, heads_of_layer(layer)));
     side.layers.push_back(layer);
-    return true;
   }
 
   std::vector<HeadIndex> all_heads() const {
@@ -533,13 +531,15 @@ class Rescue {
       for (Side* side : {&keep, &drop}) {
         for (int layer = 0; layer < info_.num_layers; ++layer) test_alone(*side, layer);
         for (const HeadIndex& head : all_heads()) test_alone(*side, head);
-        if (side->turned()) find_smallest(*side, most_runs());
+      }
+      for (Side* side : {&keep, &drop}) {
+        if (side->turned()) find_smallest(*side);
       }
       return;
     }
     // The set that restores the answer is the one that is asked for: it has the first call.
-    if (keep.turned()) find_smallest(keep, most_runs());
-    if (drop.turned()) find_smallest(drop, most_runs());
+    if (keep.turned()) find_smallest(keep);
+    if (drop.turned()) find_smallest(drop);
     for (Side* side : {&keep, &drop}) {
       if (!side->smallest) continue;
       for (const HeadIndex& head : in_order(*side->smallest)) {
@@ -565,7 +565,7 @@ class Rescue {
   /// A set of heads that turns the answer. Where every head was run alone, those of the largest
   /// effect are tried first; else layers come first, then the heads of those that are needed, both
   /// by falling blame.
-  void find_smallest(Side& side, int most) {
+  void find_smallest(Side& side) {
     std::vector<std::vector<HeadIndex>> parts;
     if (exhaustive()) {
       std::vector<std::pair<double, HeadIndex>> by_effect;
@@ -584,11 +584,11 @@ class Rescue {
         if (std::none_of(parts.begin(), parts.end(), is_layer))
           parts.push_back(heads_of_layer(head.layer));
       }
-      const auto [heads, minimal] = smallest_of(side, parts, most);
+      const auto [heads, minimal] = smallest_of(side, parts);
       parts.clear();
       for (const HeadIndex& head : by_blame(side, heads)) parts.push_back({head});
     }
-    auto [heads, minimal] = smallest_of(side, parts, most);
+    auto [heads, minimal] = smallest_of(side, parts);
     side.smallest = in_order(heads);
     side.minimal = minimal;
   }
@@ -596,7 +596,7 @@ class Rescue {
   /// Of parts, those that matter most first: the heads of a set of them that turns the answer, and
   /// whether none can be left out.
   std::pair<std::vector<HeadIndex>, bool> smallest_of(
-      Side& side, const std::vector<std::vector<HeadIndex>>& parts, int most) {
+      Side& side, const std::vector<std::vector<HeadIndex>>& parts) {
     const auto heads_in = [&](const std::vector<int>& set) {
       std::vector<HeadIndex> heads;
       for (const int part : set) {
@@ -610,7 +610,7 @@ class Rescue {
     const EnoughSet found =
         smallest_set(order, [&](const std::vector<int>& set) -> std::optional<bool> {
           const std::string one = spec(side, heads_in(set));
-          if (!may_ask(one, most)) return std::nullopt;
+          if (!may_ask(one)) return std::nullopt;
           ++side.tests;
           return outcome(one).right == side.wanted;
         });
