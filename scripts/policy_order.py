@@ -7,6 +7,8 @@ import pathlib
 import statistics
 import sys
 
+import blame
+
 folder, target = map(pathlib.Path, sys.argv[1:])
 
 # RULER at 4096 tokens, Llama-3.1-8B, half of the cache: read off the plots that kvpress showed in 2025.
@@ -18,12 +20,7 @@ PROMPTS = ("needle", "four-needles", "long")
 
 
 def wilson(hits, count):
-    """A share in percent with its 95 % interval (Wilson's)."""
-    z = 1.959964
-    share = hits / count
-    middle = (share + z * z / (2 * count)) / (1 + z * z / count)
-    half = z / (1 + z * z / count) * math.sqrt(share * (1 - share) / count + z * z / (4 * count * count))
-    return f"{100 * share:.0f} ({100 * (middle - half):.0f} to {100 * (middle + half):.0f})"
+    return blame.wilson(hits, count).replace(" %", "")
 
 
 def ranks(values):
