@@ -8,7 +8,7 @@ namespace kvloupe {
 
 namespace {
 constexpr int kRecent = 16;
-constexpr int kTile = 64;  // queries of one product
+constexpr int kQueryRows = 64;  // queries of one product
 
 constexpr RoleInfo kRoles[] = {
     {"role_sink", "sink", "Attention to token 0", "mean over q > 0 of A[q,0]",
@@ -48,9 +48,9 @@ class Cells {
   template <typename From, typename To, typename Take>
   void sums(int first, const From& from, const To& to, Progress& progress, const Take& take) const {
     Matrix products;
-    for (int begin = first; begin < count(); begin += kTile) {
+    for (int begin = first; begin < count(); begin += kQueryRows) {
       progress.check();
-      const int end = std::min(begin + kTile, count());
+      const int end = std::min(begin + kQueryRows, count());
       const int low = from(begin), high = to(end - 1);
       products.noalias() =
           queries_.middleRows(begin, end - begin) * keys_.middleRows(low, high - low).transpose();

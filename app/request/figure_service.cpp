@@ -34,7 +34,7 @@ class FigureWithSentence final : public figure::Figure {
   std::string sentence_;
 };
 
-constexpr auto kLook = std::chrono::milliseconds(50);  // how often a waiting thread looks up
+constexpr auto kLookAgain = std::chrono::milliseconds(50);  // how often a waiting thread looks up
 
 void refuse_missing(const figure::FigureInfo& info, const FigureRequest& request,
                     const FigureInputs& inputs) {
@@ -133,7 +133,7 @@ figure::MadeFigure FigureService::make(const figure::FigureInfo& info, const Fig
     if (auto figure = entry.figure.lock())
       return {std::move(figure), entry.settings, traces_read(info, inputs), entry.steps, true};
     if (!entry.under_way) break;  // nobody has it any more
-    changed_.wait_for(lock, kLook);
+    changed_.wait_for(lock, kLookAgain);
   }
   entries_.insert_or_assign(request, Entry{});
   lock.unlock();
