@@ -132,7 +132,7 @@ void Trace::Impl::check_predictions() {
   lm_head = datasets.found(layout::kHead, Kind::real,
                            {size(model().vocab_size), size(model().hidden_size)});
   if (hdf5::exists(datasets.file(), layout::kVocabularyText)) {
-    const Shape shape = hdf5::open_dataset(datasets.file(), layout::kVocabularyText).shape;
+    const Shape shape = datasets.dataset(layout::kVocabularyText).shape;
     vocabulary_bytes = shape.size() == 1 ? shape[0] : 0;
     datasets.open(layout::kVocabularyText, Kind::integer, {vocabulary_bytes});
     datasets.open(layout::kVocabularyEnds, Kind::integer, {size(model().vocab_size)});
@@ -143,7 +143,7 @@ void Trace::Impl::check_predictions() {
       !hdf5::exists(datasets.file(), "/predictions/logprob")) {
     return;
   }
-  const Shape shape = hdf5::open_dataset(datasets.file(), "/predictions/token_ids").shape;
+  const Shape shape = datasets.dataset("/predictions/token_ids").shape;
   const hsize_t k = shape.size() == 2 ? shape[1] : 0;
   if (k < 1 || k > size(model().vocab_size)) {
     throw hdf5::Failure("/predictions/token_ids has the shape " + hdf5::shape_text(shape));

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <stdexcept>
 #include <utility>
 
 #include "analysis/trace/half.h"
@@ -70,9 +71,14 @@ TraceDatasets::TraceDatasets(std::filesystem::path path) : path_(std::move(path)
   });
 }
 
+hdf5::Dataset TraceDatasets::dataset(const std::string& name) const {
+  if (!layout::is_read(name)) throw std::logic_error(name + " is not in the table of trace_layout");
+  return hdf5::open_dataset(file_, name);
+}
+
 Dataset TraceDatasets::open(const std::string& name, Kind kind, const Shape& shape,
                             bool sparse) const {
-  Dataset dataset = hdf5::open_dataset(file_, name);
+  Dataset dataset = this->dataset(name);
   check_kind(dataset, kind, name);
   if (dataset.shape != shape) {
     throw hdf5::Failure(fmt::format("{} has the shape {}, but the attributes say {}", name,
@@ -91,7 +97,7 @@ bool TraceDatasets::found(const std::string& name, Kind kind, const Shape& shape
 
 Dataset TraceDatasets::open_merges(int layer) const {
   const std::string name = layout::layer_dataset(layer, "merges");
-  Dataset dataset = hdf5::open_dataset(file_, name);
+  Dataset dataset = this->dataset(name);
   if (dataset.type_class != H5T_COMPOUND || dataset.shape.size() != 1) {
     throw hdf5::Failure(fmt::format("{} is {} of shape {}, not a list of compounds", name,
                                     dataset.type_name(), hdf5::shape_text(dataset.shape)));

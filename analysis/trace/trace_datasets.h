@@ -44,6 +44,10 @@ class TraceDatasets {
     }
   }
 
+  /// Opens a dataset of those that a trace may have (layout::is_read). Throws Failure; call under
+  /// Lock. Throws std::logic_error for any other name: it would be read without a check.
+  hdf5::Dataset dataset(const std::string& name) const;
+
   /// Opens a dataset and checks kind, shape and storage. Sparse: chunks may be missing (zeros).
   /// Throws Failure; call under Lock.
   hdf5::Dataset open(const std::string& name, Kind kind, const Shape& shape,

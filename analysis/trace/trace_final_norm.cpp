@@ -32,7 +32,7 @@ std::vector<std::int32_t> find_head_rows(const TraceDatasets& datasets, const Mo
       !hdf5::exists(datasets.file(), layout::kHeadRowIds)) {
     return {};
   }
-  const TraceDatasets::Shape shape = hdf5::open_dataset(datasets.file(), layout::kHeadRowIds).shape;
+  const TraceDatasets::Shape shape = datasets.dataset(layout::kHeadRowIds).shape;
   const hsize_t count = shape.size() == 1 ? shape[0] : 0;
   if (count < 1 || count > tokens.ids.size()) {
     throw hdf5::Failure(fmt::format("{} has the shape {}, but the trace has {} tokens",

@@ -20,7 +20,7 @@ namespace {
 hsize_t size(int count) { return static_cast<hsize_t>(count); }
 
 hsize_t rows_of(const TraceDatasets& datasets, const char* name) {
-  const Dataset dataset = hdf5::open_dataset(datasets.file(), name);
+  const Dataset dataset = datasets.dataset(name);
   return dataset.shape.empty() ? 0 : dataset.shape[0];
 }
 

@@ -88,7 +88,7 @@ std::vector<Block> read_blocks(const TraceDatasets& datasets, const TokenTable& 
                        divided ? question_begin(tokens, run) : 0);
   }
   const hsize_t steps = [&] {
-    const Dataset dataset = hdf5::open_dataset(datasets.file(), "/run/blocks");
+    const Dataset dataset = datasets.dataset("/run/blocks");
     return dataset.shape.empty() ? 0 : dataset.shape[0];
   }();
   const std::vector<std::int32_t> bounds =
@@ -118,7 +118,7 @@ std::vector<std::string> read_vocabulary(const TraceDatasets& datasets, const Mo
                                                     {text_bytes}, H5T_NATIVE_UINT8);
   const auto ends = datasets.read_all<std::int64_t>(layout::kVocabularyEnds, Kind::integer,
                                                     {size(model.vocab_size)}, H5T_NATIVE_INT64);
-  const bool spelled = is_spelled(hdf5::open_dataset(datasets.file(), layout::kVocabularyText).id);
+  const bool spelled = is_spelled(datasets.dataset(layout::kVocabularyText).id);
   std::vector<std::string> words;
   words.reserve(ends.size());
   std::int64_t begin = 0;

@@ -1,9 +1,7 @@
 #include "analysis/trace/trace_walk.h"
 
-#include <algorithm>
 #include <array>
 #include <cstdint>
-#include <string_view>
 #include <vector>
 
 #include "analysis/trace/hdf5.h"
@@ -19,30 +17,6 @@ using hdf5::Dataset;
 using hdf5::Handle;
 
 namespace {
-/// Whether kvloupe reads more of a dataset than its header. Others may hold what they like.
-bool is_read(std::string_view path) {
-  constexpr std::array<std::string_view, 18> kElsewhere = {
-      "/run/blocks",          "/tokens/ids",           "/tokens/text",
-      "/tokens/segment",      layout::kHead,           layout::kHeadRows,
-      layout::kHeadRowIds,    layout::kFinalNorm,      layout::kFinalNormBias,
-      layout::kFinalRms,      layout::kVocabularyText, layout::kVocabularyEnds,
-      layout::kProbeIds,      layout::kProbePasses,    "/predictions/token_ids",
-      "/predictions/logprob", "/predictions/hidden",   "/predictions/loss"};
-  constexpr std::array<std::string_view, 14> kOfLayers = {
-      "query",           "key",
-      "value",           "attention",
-      "output_weight",   "attention_logsumexp",
-      "sink_logits",     "value_out_norm_l1",
-      "evicted_at",      "value_out_norm_l2",
-      "merges",          layout::kProbeQuery,
-      layout::kProbeKey, layout::kProbeInputNorm};
-  const auto among = [](const auto& names, std::string_view name) {
-    return std::find(names.begin(), names.end(), name) != names.end();
-  };
-  if (path.starts_with("/layers/")) return among(kOfLayers, path.substr(path.rfind('/') + 1));
-  return among(kElsewhere, path);
-}
-
 /// Reads the first and the last number, converted as a reader converts them.
 void touch(const Dataset& dataset, const std::string& path) {
   const bool real = dataset.type_class == H5T_FLOAT;
@@ -74,7 +48,7 @@ void walk_trace(const fs::path& path) {
   datasets.guarded([&] {
     for (const std::string& name : hdf5::dataset_paths(datasets.file())) {
       const Dataset dataset = hdf5::open_dataset(datasets.file(), name);
-      if (!is_read(name)) continue;
+      if (!layout::is_read(name)) continue;  // others may hold what they like
       hdf5::check_packed_chunks(dataset, name, datasets.bytes());
       touch(dataset, name);
     }

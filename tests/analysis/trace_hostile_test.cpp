@@ -14,6 +14,7 @@
 #include <random>
 
 #include "analysis/error.h"
+#include "analysis/trace/trace_datasets.h"
 #include "analysis/trace/trace_final_norm.h"
 #include "analysis/trace/trace_probe.h"
 #include "analysis/trace/trace_writer.h"
@@ -440,6 +441,31 @@ TEST_F(HostileTrace, DataInOtherFilesIsRefused) {
                 e.external("/layers/0/key", "/etc/passwd", {2, 24, 16});
               }),
               HasSubstr("external storage"));
+}
+
+TEST_F(HostileTrace, LinksToOtherPlacesAreRefusedAtEveryStep) {
+  const Path other = folder_ / "other.h5";
+  test::write_synthetic_trace(other, {});
+  for (const char* path : {"/layers/0/key", "/layers/0", "/layers", "/tokens/ids", "/model"}) {
+    EXPECT_THAT(after([&](Edit& e) {
+                  e.remove(path);
+                  H5Lcreate_external(other.c_str(), path, e.file(), path, H5P_DEFAULT, H5P_DEFAULT);
+                }),
+                HasSubstr(std::string(path) + " is a link to another place"))
+        << path;
+  }
+  EXPECT_THAT(after([](Edit& e) {
+                e.remove("/layers/0/key");
+                H5Lcreate_soft("/layers/1/key", e.file(), "/layers/0/key", H5P_DEFAULT, H5P_DEFAULT);
+              }),
+              HasSubstr("/layers/0/key is a link"));
+}
+
+TEST_F(HostileTrace, NothingIsReadThatTheCheckOfAFileLeavesOut) {
+  EXPECT_EQ(after([](Edit&) {}), "opened");
+  const TraceDatasets datasets(folder_ / "t.h5");
+  EXPECT_NO_THROW(datasets.guarded([&] { datasets.dataset("/layers/1/key"); }));
+  EXPECT_THROW(datasets.guarded([&] { datasets.dataset("/layers/1/gate"); }), std::logic_error);
 }
 
 TEST_F(HostileTrace, StatesThatAreNotNumbersAreNamedWhenRead) {
