@@ -77,7 +77,7 @@ void check_format(const Attributes& root) {
         "has format_version {}, but this kvloupe reads {}: open it with a newer kvloupe", version,
         layout::kVersion));
   }
-  if (version < 1) throw hdf5::Failure("has format_version 0, which does not exist");
+  if (version < 1) throw hdf5::Failure("has a format_version below 1; versions start at 1");
   if (root.integer("complete", 0, 1) == 0) {
     throw hdf5::Failure("is incomplete: its capture did not finish");
   }

@@ -78,7 +78,7 @@ void answer(const std::string& line) {
     walk_trace(kInput);
     answer(std::string(kGood));
   } catch (const std::bad_alloc&) {
-    answer(std::string(kRefused) + "needs more memory than a file of its size may; capture or convert it again");
+    answer(std::string(kRefused) + "needs far more memory than its size allows; capture or convert it again");
   } catch (const std::exception& error) {
     std::string_view text = error.what();
     const std::string name = std::string(kInput) + ": ";
@@ -114,10 +114,9 @@ std::string signal_text(int signal) {
 }
 
 /// What is wrong with the file; empty: nothing.
-std::string walk_in_child(const std::string& program, int descriptor) {
+std::string walk_in_child(const std::string& program, int descriptor, Progress& progress) {
   const Confinement allowed = allowed_for(size_of(descriptor));
   std::string line;
-  Progress progress;
   ChildOptions options;
   options.input = descriptor;
   options.at_most = std::chrono::seconds(2 * allowed.seconds + kSlowDisk);
@@ -134,12 +133,12 @@ std::string walk_in_child(const std::string& program, int descriptor) {
   if (ended.signal == 0 && line == kGood) return {};
   if (ended.signal == 0 && line.starts_with(kRefused))
     return in_one_line(line.substr(kRefused.size()), kLongestAnswer);
-  constexpr const char* kAdvice = "damaged, or made to do harm; capture or convert the trace again";
+  constexpr const char* kAdvice = "it is damaged or malicious; capture or convert the trace again";
   if (ended.late || ended.signal == SIGXCPU)
     return fmt::format("cannot be opened within {} s: {}", allowed.seconds, kAdvice);
   const std::string how = ended.signal != 0 ? signal_text(ended.signal)
                                             : "exit code " + std::to_string(ended.exit_code);
-  return fmt::format("crashes the HDF5 library ({}; kvloupe tried it in a process of its own): {}",
+  return fmt::format("made the HDF5 library crash in a test process ({}): {}",
                      how, kAdvice);
 }
 }  // namespace
@@ -156,6 +155,11 @@ void set_trace_checks(const std::string& program, const fs::path& known) {
 }
 
 void check_trace(const fs::path& path) {
+  Progress progress;
+  check_trace(path, progress);
+}
+
+void check_trace(const fs::path& path, Progress& progress) {
   if (checks().program.empty()) return;
   const Descriptor file(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   struct stat status {};
@@ -164,7 +168,7 @@ void check_trace(const fs::path& path) {
   if (checks().known->knows(fingerprint)) return;
   std::string problem;
   try {
-    problem = walk_in_child(checks().program, file.value);
+    problem = walk_in_child(checks().program, file.value, progress);
   } catch (const WorkError& error) {
     throw FileError(path.string(),
                     std::string("cannot be checked before it is opened: ") + error.what());

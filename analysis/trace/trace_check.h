@@ -3,6 +3,8 @@
 #include <filesystem>
 #include <string>
 
+#include "analysis/progress.h"
+
 namespace kvloupe {
 
 // HDF5 is known to crash on some files made for that purpose, and on some damage. So a trace that
@@ -20,8 +22,10 @@ void set_trace_checks(const std::string& program, const std::filesystem::path& k
 
 /// Returns at once where this process checks nothing or knows the file, or after a child has walked
 /// through it. A file that cannot be opened is left to its reader. Throws FileError: damaged, made
-/// to do harm, or the child cannot be started. Takes no lock of HDF5 while it waits.
-void check_trace(const std::filesystem::path& path);
+/// to do harm, or the child cannot be started; Cancelled through progress, which ends the child.
+/// Takes no lock of HDF5 while it waits.
+void check_trace(const std::filesystem::path& path, Progress& progress);
+void check_trace(const std::filesystem::path& path);  // not to be cancelled
 
 /// An open trace that this process has just written: it need not be checked. Call it after the last
 /// change of its names.

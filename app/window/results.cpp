@@ -7,6 +7,7 @@
 #include "analysis/metric/sink.h"
 #include "analysis/policy/spec.h"
 #include "analysis/replay/drift.h"
+#include "analysis/trace/trace_check.h"
 #include "app/session/head_grid.h"
 
 namespace kvloupe::window {
@@ -29,7 +30,8 @@ Results::Results(std::function<void()> wake)
 void Results::open(const std::filesystem::path& path) {
   // Opening the same path again reads it again: the file may have changed.
   trace_.request(quick_, path.string() + "#" + std::to_string(++opened_),
-                 [path](Progress&, const auto&) -> TracePointer {
+                 [path](Progress& progress, const auto&) -> TracePointer {
+                   check_trace(path, progress);  // what takes long, and can be cancelled
                    return std::make_shared<const Trace>(path);
                  });
 }
@@ -221,7 +223,7 @@ void Results::request(PolicyResults& results, const std::string& spec,
   focus.layers = {state.selection.layer};
   focus.scores_layer = state.selection.layer;
   focus.scores_head = state.selection.head;
-  // While only the budget or the policy changes, a replay under way is let come to its first
+  // While only the budget or the policy changes, a replay under way may finish its first
   // result, so that dragging shows something; of another layer or head there is nothing to see.
   const ReplayKey key = figure::key_of(*open, focus);
   const bool patient = have_same_subject(results.focus.key(), key);
@@ -259,7 +261,7 @@ request::FigureInputs Results::inputs(const figure::FigureInfo& info) const {
   if (const TracePointer open = trace()) inputs.traces.push_back(open);
   inputs.other_loop = other_loop();
   inputs.evaluation = evaluation();
-  // The latest that this figure can show; of none that, why it cannot.
+  // The newest results that this figure can show. If there are none: why the last cannot be shown.
   for (const EvaluationPointer& one : evaluations_) {
     if (info.unfit && info.unfit(*one).empty()) inputs.evaluation = one;
   }

@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -115,7 +116,7 @@ class TraceCheck : public testing::Test {
   static void expect_refused(const fs::path& path) {
     EXPECT_THAT(message(path), Not("opened"));
 #if !H5_VERSION_GE(1, 12, 0)
-    EXPECT_THAT(message(path), AllOf(HasSubstr("crashes the HDF5 library ("),
+    EXPECT_THAT(message(path), AllOf(HasSubstr("made the HDF5 library crash in a test process ("),
                                      HasSubstr("capture or convert the trace again")));
     const pid_t child = fork();  // without the check it would end this program
     if (child == 0) {
@@ -270,18 +271,33 @@ TEST_F(TraceCheck, HoweverTheTrialEndsThereIsOneLine) {
     check_with(program(script));
     return message(path);
   };
-  EXPECT_THAT(said("kill -SEGV $$"), HasSubstr("crashes the HDF5 library (Segmentation fault"));
-  EXPECT_THAT(said("kill -ABRT $$"), HasSubstr("crashes the HDF5 library (Aborted"));
+  EXPECT_THAT(said("kill -SEGV $$"), HasSubstr("made the HDF5 library crash in a test process (Segmentation fault"));
+  EXPECT_THAT(said("kill -ABRT $$"), HasSubstr("made the HDF5 library crash in a test process (Aborted"));
   EXPECT_THAT(said("kill -XCPU $$"), HasSubstr("cannot be opened within 10 s"));
-  EXPECT_THAT(said("exit 3"), HasSubstr("crashes the HDF5 library (exit code 3"));
-  EXPECT_THAT(said("echo good; kill -SEGV $$"), HasSubstr("crashes"));
+  EXPECT_THAT(said("exit 3"), HasSubstr("made the HDF5 library crash in a test process (exit code 3"));
+  EXPECT_THAT(said("echo good; kill -SEGV $$"), HasSubstr("crash in a test"));
   EXPECT_THAT(said("printf 'refused: has \\033[31m colours'"), HasSubstr("has ?[31m colours"));
-  EXPECT_THAT(said("echo nonsense"), HasSubstr("crashes the HDF5 library (exit code 0"));
+  EXPECT_THAT(said("echo nonsense"), HasSubstr("made the HDF5 library crash in a test process (exit code 0"));
   EXPECT_EQ(said("echo good"), "opened");
   check_with("/no/such/program");
   fs::copy_file(path, folder_ / "copy.h5");
   EXPECT_THAT(message(folder_ / "copy.h5"),
               AllOf(HasSubstr("cannot be checked"), HasSubstr("/no/such/program")));
+}
+
+TEST_F(TraceCheck, AnOpeningThatTakesLongCanBeCancelled) {
+  set_trace_checks({}, {});
+  const fs::path path = good();
+  check_with(program("exec sleep 60"));
+  Progress progress;
+  std::thread later([&] {
+    while (!fs::exists(folder_ / "starts")) std::this_thread::yield();
+    progress.cancel();
+  });
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_THROW(check_trace(path, progress), Cancelled);
+  later.join();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
 }
 
 TEST_F(TraceCheck, SeveralThreadsOpenOneFile) {

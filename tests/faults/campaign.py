@@ -418,7 +418,7 @@ class Campaign:
                 result = run([program("kvloupe"), "replay", path, "--policy", "h2o", "--budget", "2", "--json", "-"])
                 error = result.stderr.decode(errors="replace")
                 self.counts["damaged traces", "replay"] += 1
-                how = "crashed only the child" if "crashes the HDF5 library" in error else \
+                how = "crashed only the child" if "made the HDF5 library crash" in error else \
                     "read" if result.returncode == 0 else "refused"
                 self.outcomes["damaged traces"][how] += 1
                 if result.returncode not in (0, 1) or (result.returncode == 1 and not is_one_line(error)):
