@@ -22,6 +22,7 @@ namespace kvloupe {
 /// another. The policy's decisions do not depend on the order.
 using HeadLoop = std::function<void(int count, const std::function<void(int)>& body)>;
 
+class Progress;
 class SequenceTables;
 
 /// The data a policy gets when it is created, for one layer. One object serves all heads of a
@@ -37,6 +38,9 @@ struct LayerContext {
   /// Of all layers of the sequence that is replayed, borrowed; null in a running model, which does
   /// not know the sequence's end when it begins.
   const SequenceTables* sequence = nullptr;
+  /// Of the work that the policy is part of, borrowed: a score that waits for another program looks
+  /// whether it was cancelled. Null: nobody cancels.
+  const Progress* progress = nullptr;
 };
 
 /// One head's cache at a step, before eviction: n entries in token order, including those of the

@@ -45,6 +45,7 @@ class PythonScore : public Score {
       : model_(context.model),
         layer_(context.layer),
         scale_(context.attention.scale),
+        progress_(context.progress),
         what_(std::move(what)),
         seconds_(seconds) {}
 
@@ -56,10 +57,10 @@ class PythonScore : public Score {
     try {
       if (!process_ && !python_is_allowed(what_.file)) {
         throw FileError(what_.file,
-                        "is code, which only you may start; begin the program with --plugin " +
+                        "is Python code and runs only if you allow it: start kvloupe with --plugin " +
                             what_.file + ", or name it in a policy of the command line");
       }
-      if (!process_) process_.emplace(what_.file, what_.function, seconds_);
+      if (!process_) process_.emplace(what_.file, what_.function, seconds_, progress_);
       return scores_of(view, head);
     } catch (const FileError& error) {
       if (error.path != what_.file) throw;
@@ -181,6 +182,7 @@ class PythonScore : public Score {
   ModelInfo model_;
   int layer_;
   double scale_;
+  const Progress* progress_;
   FunctionName what_;
   double seconds_;
   int budget_ = 0;

@@ -18,6 +18,7 @@
 
 #include "analysis/error.h"
 #include "analysis/one_line.h"
+#include "analysis/progress.h"
 
 extern char** environ;
 
@@ -64,8 +65,12 @@ void SharedMemory::need(std::size_t bytes) {
   size_ = size;
 }
 
-PythonProcess::PythonProcess(std::string file, std::string function, double seconds)
-    : file_(std::move(file)), function_(std::move(function)), seconds_(seconds) {
+PythonProcess::PythonProcess(std::string file, std::string function, double seconds,
+                             const Progress* progress)
+    : file_(std::move(file)),
+      function_(std::move(function)),
+      seconds_(seconds),
+      progress_(progress) {
   std::error_code error;
   if (!std::filesystem::is_regular_file(file_, error)) {
     throw FileError(file_, "is not a file; give the path of a Python file");
@@ -152,8 +157,12 @@ PythonProcess::Json PythonProcess::receive() {
       throw FileError(file_, function_ + " took longer than " + limit +
                                  " s; make it faster, or raise the parameter timeout");
     }
+    if (progress_ != nullptr && progress_->cancelled()) {
+      ::kill(process_, SIGKILL);
+      throw Cancelled();
+    }
     pollfd wait = {socket_, POLLIN, 0};
-    constexpr std::chrono::milliseconds::rep kLongestWait = 1'000'000;
+    constexpr std::chrono::milliseconds::rep kLongestWait = 50;  // then it looks for a cancel again
     if (::poll(&wait, 1, static_cast<int>(std::min(left.count() + 1, kLongestWait))) <= 0) continue;
     char bytes[4096];
     const ssize_t now = ::recv(socket_, bytes, sizeof bytes, 0);

@@ -10,6 +10,8 @@
 
 namespace kvloupe {
 
+class Progress;
+
 /// Memory that this process and a child share: a file without a name. Grows; what is in it stays.
 class SharedMemory {
  public:
@@ -39,9 +41,12 @@ class PythonProcess {
   using Json = nlohmann::json;
 
   /// Starts it and loads the file. `seconds`: the longest time for an answer, loading included.
+  /// `progress`, which may be null and must outlive this: cancelling it ends the child, and the call
+  /// that waits for it throws Cancelled. The child also ends when this process does, in any way.
   /// Throws FileError, naming the file, where the file is missing, fails while it is loaded or has
   /// no such function; WorkError where python3 cannot be started.
-  PythonProcess(std::string file, std::string function, double seconds);
+  PythonProcess(std::string file, std::string function, double seconds,
+                const Progress* progress = nullptr);
   ~PythonProcess();
   PythonProcess(const PythonProcess&) = delete;
   PythonProcess& operator=(const PythonProcess&) = delete;
@@ -50,7 +55,7 @@ class PythonProcess {
 
   /// Sends a request and waits for its end. Other answers that come first, {"ask": ...}, are
   /// questions that `answer` answers. Throws FileError with what Python raised, or where it does
-  /// not answer in time or has ended.
+  /// not answer in time or has ended; Cancelled.
   void request(const Json& message, const std::function<Json(const Json&)>& answer);
 
  private:
@@ -62,6 +67,7 @@ class PythonProcess {
   std::string file_;
   std::string function_;
   double seconds_;
+  const Progress* progress_;
   SharedMemory memory_;
   int socket_ = -1;
   pid_t process_ = -1;

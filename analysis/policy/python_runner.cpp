@@ -7,7 +7,7 @@ namespace kvloupe {
 const char* const kPythonRunner = R"py(
 import sys
 sys.path[:] = [folder for folder in sys.path if folder]  # not the working folder: it may hold any json.py
-import array, importlib.util, json, mmap, os, socket, traceback
+import array, importlib.util, json, mmap, os, select, socket, threading, time, traceback
 try:
     import numpy
 except ImportError:
@@ -16,6 +16,18 @@ except ImportError:
 path, name, talk, memory = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
 connection = socket.socket(fileno=talk)
 lines = connection.makefile("r", encoding="utf-8", newline="\n")
+
+
+def leave_with_kvloupe():
+    """Ends this process after the other end of the socket is gone, also where the function never returns."""
+    gone = select.poll()
+    gone.register(talk, 0)
+    gone.poll()
+    time.sleep(0.2)  # one that is idle ends by itself
+    os._exit(1)
+
+
+threading.Thread(target=leave_with_kvloupe, daemon=True).start()
 
 
 def say(**message):

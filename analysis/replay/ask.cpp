@@ -110,6 +110,7 @@ LayerAnswer ask_layer(const Asking& what, const AskedHeads& heads, const std::ve
   context.output_weights = states->output_weights;
   context.for_heads = for_heads;
   context.sequence = &what.tables;
+  context.progress = &progress;
   AskedLayer asked(*states, context, queries, &gradients);
   const bool merged = std::any_of(heads.places.begin(), heads.places.end(), [&](std::size_t place) {
     return merges(what.replay.heads[place]);

@@ -104,6 +104,7 @@ std::vector<AttentionLost> of_layer(const Trace& trace, const AttentionLostReque
   context.output_weights = states->output_weights;
   context.for_heads = for_heads;
   context.sequence = &tables;
+  context.progress = &progress;
   PrefixStep step(*states, context, request.prefix);
   const std::span<const std::int32_t> tokens = step.tokens();
   const auto first = static_cast<std::size_t>(

@@ -136,6 +136,7 @@ void measure_layer(const Measuring& what, int layer, const MeasureRequest& reque
   context.budget = what.replay.budget;
   context.for_heads = for_heads;
   context.sequence = what.tables;
+  context.progress = &progress;
   if (!what.per_step && !what.of_trace) return;  // what is asked by later queries comes afterwards
   const StateParts parts = parts_read(what.choice, what.policy);
   if (needs_replay(what, heads)) {

@@ -183,6 +183,7 @@ Replay replay(const Trace& trace, const ReplayRequest& request, Progress& progre
   common.budget = request.budget;
   const SequenceTables tables(trace, known_end(trace, result.acts_until), &progress);
   common.sequence = &tables;
+  common.progress = &progress;
   const StateParts parts = request.metrics ? StateParts().with(parts_read(measures, request.policy))
                                            : parts_of_policy(request.policy, common);
   const RoleTokens tokens = role_tokens(trace.tokens(), trace.run());

@@ -3,17 +3,22 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "analysis/error.h"
 #include "analysis/policy/allowed_python.h"
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/policy/policy_files.h"
+#include "analysis/policy/python_process.h"
 #include "analysis/replay/replay.h"
 #include "app/cli/commands.h"
 #include "tests/support/synthetic_trace.h"
@@ -79,6 +84,12 @@ def nan(step):
 
 def slow(step):
     time.sleep(30)
+
+def endless(step):
+    with open(os.path.join(os.path.dirname(__file__), "pid"), "w") as out:
+        out.write(str(os.getpid()))
+    while True:
+        pass
 
 def leaves(step):
     os._exit(3)
@@ -233,6 +244,65 @@ TEST_F(PythonPolicy, ASlowFunctionIsEnded) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
 }
 
+/// The id of the child that runs `endless`, once it does.
+pid_t endless_child(const std::filesystem::path& folder) {
+  int id = 0;
+  for (int i = 0; i < 2000 && id == 0; ++i) {
+    std::ifstream(folder / "pid") >> id;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  std::filesystem::remove(folder / "pid");
+  return id;
+}
+bool ends_soon(pid_t id) {
+  for (int i = 0; i < 1000; ++i) {
+    // One that has ended and that nobody has waited for is a zombie: its program is gone.
+    if (!std::filesystem::exists("/proc/" + std::to_string(id) + "/exe")) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return false;
+}
+
+TEST_F(PythonPolicy, AFunctionThatNeverReturnsCanBeCancelled) {
+  ReplayRequest request;
+  request.policy = parse_policy(spec("endless", ",timeout=3600"));
+  request.budget = 10;
+  request.layers = {0};
+  Progress progress;
+  pid_t child = 0;
+  std::thread later([&] {
+    child = endless_child(folder_->path());
+    progress.cancel();
+  });
+  EXPECT_THROW(replay(Trace(*folder_ / "trace.h5"), request, progress), Cancelled);
+  later.join();
+  ASSERT_GT(child, 0);
+  EXPECT_TRUE(ends_soon(child));
+}
+
+TEST_F(PythonPolicy, AFunctionThatNeverReturnsEndsWithTheProgramThatAsked) {
+  const pid_t asking = fork();
+  if (asking == 0) {
+    PythonProcess process((*folder_ / "own.py").string(), "endless", 3600);
+    process.memory().need(4096);
+    const PythonProcess::Json step = {
+        {"size", process.memory().size()}, {"layer", 0},         {"layers", 1},
+        {"head", 0},                       {"heads", 1},         {"query_heads", 1},
+        {"number", 0},                     {"first_new", 0},     {"end_new", 1},
+        {"first_visible", 0},              {"budget", 1},        {"attention_scale", 1.0},
+        {"n", 1},                          {"d", 1},             {"m", 1},
+        {"tokens", 0},                     {"keys", 64},         {"values", 128},
+        {"queries", std::vector<int>{192}}, {"scores", 256}};
+    process.request(step, [](const PythonProcess::Json& asked) { return asked; });
+    _exit(0);
+  }
+  const pid_t child = endless_child(folder_->path());
+  kill(asking, SIGKILL);
+  waitpid(asking, nullptr, 0);
+  ASSERT_GT(child, 0);
+  EXPECT_TRUE(ends_soon(child));
+}
+
 TEST_F(PythonPolicy, WithoutPythonItSaysSo) {
   const std::string path = std::getenv("PATH");
   setenv("PATH", folder_->path().c_str(), 1);
@@ -257,7 +327,7 @@ TEST_F(PythonPolicy, OnlyWhatAPersonNamedRuns) {
                                       << "def score(step):\n    return step.tokens\n";
   const std::string policy = "python(\"" + (*folder_ / "sent.py").string() + ":score\")";
   EXPECT_THAT(failure(policy), HasSubstr("sent.py: score at layer"));
-  EXPECT_THAT(failure(policy), HasSubstr("is code, which only you may start; begin the program "
+  EXPECT_THAT(failure(policy), HasSubstr("is Python code and runs only if you allow it: start kvloupe "
                                          "with --plugin "));
   EXPECT_FALSE(std::filesystem::exists(*folder_ / "ran"));
   std::ofstream(*folder_ / "study.json")
