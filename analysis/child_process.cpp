@@ -30,6 +30,15 @@ constexpr int kPollMilliseconds = 50;
 constexpr auto kGrace = std::chrono::seconds(3);
 constexpr std::size_t kLongestLine = std::size_t{1} << 20U;
 
+/// The same, by a number that no standard stream has: this process may have been started with those
+/// closed, and the child would take one end for another. −1 where there is none left.
+int above_standard(int descriptor) {
+  if (descriptor > STDERR_FILENO) return descriptor;
+  const int moved = fcntl(descriptor, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+  close(descriptor);
+  return moved;
+}
+
 /// A pipe that no other child inherits.
 struct Pipe {
   int read = -1;
@@ -38,8 +47,13 @@ struct Pipe {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0)
       throw WorkError("cannot connect to another program: too many open files");
-    read = ends[0];
-    write = ends[1];
+    read = above_standard(ends[0]);
+    write = above_standard(ends[1]);
+    if (read < 0 || write < 0) {
+      close_read();
+      close_write();
+      throw WorkError("cannot connect to another program: too many open files");
+    }
   }
   ~Pipe() {
     close_read();
@@ -91,7 +105,11 @@ struct Ends {
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (getppid() != parent) _exit(127);
   const int in = ends.in >= 0 ? ends.in : open("/dev/null", O_RDONLY | O_CLOEXEC);
-  if (in >= 0) dup2(in, STDIN_FILENO);
+  if (in == STDIN_FILENO) {
+    fcntl(in, F_SETFD, 0);  // dup2() would leave it to be closed
+  } else if (in >= 0) {
+    dup2(in, STDIN_FILENO);
+  }
   dup2(ends.out, STDOUT_FILENO);
   dup2(ends.err, STDERR_FILENO);
   signal(SIGPIPE, SIG_DFL);

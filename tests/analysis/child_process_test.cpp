@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -42,6 +43,23 @@ TEST(ChildProcess, LinesComeWholeAndTheExitCodeIsKept) {
 
 TEST(ChildProcess, TheLastLineOfStandardErrorIsKept) {
   EXPECT_EQ(run("echo first >&2; echo why >&2; echo >&2; exit 1").result.last_error, "why");
+}
+
+TEST(ChildProcess, StandardStreamsMayBeClosed) {
+  const pid_t without = fork();
+  if (without == 0) {
+    for (const int stream : {0, 1, 2}) close(stream);
+    bool heard = false;
+    Progress progress;
+    const int exit_code =
+        run_child({"/bin/sh", "-c", "cat; echo said; echo why >&2"}, progress,
+                  [&](const std::string& line) { heard = line == "said"; })
+            .exit_code;
+    _exit(heard && exit_code == 0 ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(without, &status, 0), without);
+  EXPECT_EQ(status, 0);
 }
 
 TEST(ChildProcess, ASignalIsTold) {
