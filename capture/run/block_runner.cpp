@@ -9,9 +9,8 @@ BlockRunner::BlockRunner(const Transformer& model, const Options& options) : mod
   const at::TensorOptions like = model.options();
   attention_ = {model.attention_scale(), options.storage, options.keep_rows, nullptr,
                 config.sliding_window};
-  if (options.positions == Positions::compact) {
-    backward_ = model.turn(-at::arange(options.most_tokens, like.dtype(at::kLong)));
-  }
+  compact_ = options.positions == Positions::compact;
+  most_tokens_ = options.most_tokens;
   const int capacity =
       options.capacity > 0 ? std::min(options.capacity, options.most_tokens) : options.most_tokens;
   for (std::int64_t layer = 0; layer < config.num_layers; ++layer) {
@@ -38,11 +37,22 @@ at::Tensor input_norm(const Transformer& model, int layer, const at::Tensor& hid
 }
 }  // namespace
 
+void BlockRunner::turn_back_from(int tokens) {
+  const std::int64_t known = backward_.cosine.defined() ? backward_.cosine.size(0) : 0;
+  if (tokens <= known) return;
+  constexpr std::int64_t kFirst = 4096;
+  const std::int64_t wanted =
+      std::min<std::int64_t>(most_tokens_, std::max({std::int64_t{tokens}, 2 * known, kFirst}));
+  backward_ = model_.turn(-at::arange(std::max<std::int64_t>(wanted, tokens),
+                                      model_.options().dtype(at::kLong)));
+}
+
 at::Tensor BlockRunner::run(std::span<const std::int32_t> ids,
                             const std::function<void(const LayerStep&)>& on_layer,
                             const Progress& progress, const HiddenHook& on_hidden) {
   const int m = static_cast<int>(ids.size());
   const Block block{length_, length_ + m};
+  if (compact_) turn_back_from(block.end);
   const at::Device device = model_.options().device();
   const Rotation rotation =
       model_.rotation(at::arange(block.first, block.end, at::dtype(at::kLong).device(device)));

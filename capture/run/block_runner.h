@@ -40,7 +40,7 @@ class BlockRunner {
  public:
   struct Options {
     int most_tokens = 0;  // of the sequence
-    int capacity = 0;     // entries of a head to allocate at once; 0: most_tokens
+    int capacity = 0;     // entries of a head to allocate first; 0: most_tokens
     Storage storage = Storage::float32;
     bool keep_rows = false;
     Positions positions = Positions::original;
@@ -74,7 +74,12 @@ class BlockRunner {
  private:
   const Transformer& model_;
   AttentionOptions attention_;
-  Rotation backward_;  // compact positions only
+  /// Makes backward_ reach as far as a sequence of so many tokens needs.
+  void turn_back_from(int tokens);
+
+  bool compact_ = false;
+  int most_tokens_ = 0;
+  Rotation backward_;  // compact positions only; grows, as tokens may never be generated
   std::vector<LayerCache> caches_;
   int length_ = 0;
   int steps_ = 0;

@@ -318,6 +318,9 @@ CaptureSummary run_capture(const CaptureRequest& request, Progress& progress,
   if (input.tokenizer) write_vocabulary(*input.tokenizer, info, writer);
   BlockRunner::Options running;
   running.most_tokens = run.tokens();
+  // What may never be generated takes no memory: a cache grows.
+  constexpr int kRoomToGenerate = 1024;
+  running.capacity = std::min(run.tokens(), input.prompt_length + forced + kRoomToGenerate);
   running.storage = request.storage;
   running.keep_rows = options.store_attention;
   running.positions = request.positions;

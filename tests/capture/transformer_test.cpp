@@ -4,6 +4,7 @@
 
 #include "analysis/error.h"
 #include "capture/model/load_transformer.h"
+#include "capture/run/block_runner.h"
 #include "tests/capture/naive_model.h"
 #include "tests/capture/tiny_checkpoint.h"
 #include "tests/support/temporary_folder.h"
@@ -55,6 +56,28 @@ TEST(Transformer, WholeSequencesOfABatchAreLikeTheNaiveModel) {
       }
     }
   }
+}
+
+TEST(BlockRunner, TokensThatMayNeverBeGeneratedTakeNoMemory) {
+  const TinyCheckpoint tiny;
+  const TemporaryFolder folder;
+  tiny.write(folder.path());
+  const Transformer model =
+      load_transformer(folder.path(), read_model_config(folder.path()), at::kFloat, at::kCPU);
+  const std::vector<std::int32_t> ids = {1, 5, 2, 7, 3, 4, 9, 8, 6, 1, 2, 3};
+  const auto last_hidden = [&](int most_tokens, int capacity) {
+    BlockRunner::Options options;
+    options.most_tokens = most_tokens;
+    options.capacity = capacity;
+    options.positions = Positions::compact;
+    BlockRunner runner(model, options);
+    const Progress progress;
+    at::Tensor hidden;
+    for (std::size_t first = 0; first < ids.size(); first += 4)
+      hidden = runner.run(std::span(ids).subspan(first, 4), [](const LayerStep&) {}, progress);
+    return hidden;
+  };
+  EXPECT_TRUE(at::equal(last_hidden(1 << 30, 6), last_hidden(12, 0)));
 }
 
 TEST(Transformer, GradientsAreTheSlopesOfTheLoss) {
