@@ -32,6 +32,7 @@ class Sink:
         self.layers: dict[int, Layer] = {}
         self.last_key: dict[int, np.ndarray] = {}  # of the block's last token: [Hk, d]
         self.output_kind: dict[int, tuple[Any, Any]] = {}  # dtype and device of what the output projection gets
+        self.heads: dict[int, Any] = {}  # of the first block, until the layer's output projection is called: [t, Hq d]
 
     def take(self, module: Any, query: Any, key: Any, value: Any, mask: Any, output: Any, scale: float,
              softcap: float, window: int, sinks: Any) -> None:
@@ -63,6 +64,8 @@ class Sink:
         self.writer.add(layer, self.first, "key", k_new.cpu().numpy())
         self.writer.add(layer, self.first, "value", v_new.cpu().numpy())
         self.last_key[layer] = k_new[:, -1].cpu().numpy()
+        if layer not in self.output_kind:
+            self.heads[layer] = output[0].detach().reshape(fresh, -1)
         self.output_kind[layer] = output.dtype, output.device
         self._check(where, query, key, value, seen, output, settings)
         self.writer.add(layer, self.first, "attention_logsumexp", self._logsumexp(query, key, seen, settings))
@@ -150,6 +153,10 @@ def _attention(module: Any, query: Any, key: Any, value: Any, attention_mask: An
     from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
     softcap, sinks = rest.get("softcap") or 0.0, rest.get("s_aux")
+    chosen = next((name for name, value in rest.items() if name.endswith("indices") and value is not None), None)
+    if chosen is not None and _sink is not None:
+        raise KvloupeError(f"layer {module.layer_idx}: its attention chooses the tokens that a query sees ({chosen}), which "
+                           "a trace cannot say; this model cannot be captured")
     if softcap or sinks is not None:  # sdpa ignores or refuses them: the model's own plain code
         own = getattr(sys.modules[type(module).__module__], "eager_attention_forward", None)
         if own is None:

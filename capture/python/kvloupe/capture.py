@@ -14,6 +14,7 @@ from .describe import RotationCheck, cache_argument, describe, first_device, lay
 from .errors import KvloupeError, KvloupeWarning
 from .final_norm import FinalNormWatch
 from .linear import Weight, weight_of
+from .own_attention import PROJECTIONS, ProjectionWatch, check_logits, check_name, own_logits
 from .probe import make_probe, run_probe
 from .progress import reporter
 from .prompt import encoded, pieces_of
@@ -63,12 +64,12 @@ class _Predictions:
 
 def _output_weight(layer: Any, shape: Model, sink: Sink, number: int) -> Weight | str:
     """[Hq d, D]: output = Σ (A V) · slice; a text says why there is none."""
-    for name in ("o_proj", "dense", "out_proj"):
+    for name in PROJECTIONS:
         projection = getattr(layer.self_attn, name, None)
         if projection is not None:
             found = weight_of(projection, shape.heads * shape.head_dim, *sink.output_kind[number])
             return f"{name} {found}" if isinstance(found, str) else found
-    return "its output projection has another name than o_proj, dense or out_proj"
+    return "its output projection has another name than " + ", ".join(PROJECTIONS[:-1]) + f" or {PROJECTIONS[-1]}"
 
 
 def _head_weight(head: Any, hidden: Any) -> np.ndarray | str:
@@ -132,6 +133,8 @@ def capture(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str
     device = first_device(model)
     head = model.get_output_embeddings()
     named = cache_argument(model)
+    check_name(layers_of(model), type(model).__name__)
+    own = own_logits(model, ids[:block], device)
     report, clear = reporter(progress)
     # How many tokens there will be is known only at the end: the file is made for the most and cut.
     with TraceWriter(path, shape, prompt_length + generate, store) as writer:
@@ -140,6 +143,7 @@ def capture(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str
         inputs: list[Any] = []
         hook = head.register_forward_pre_hook(lambda _, args: inputs.append(args[0]))
         norm = FinalNormWatch(model, layers_of(model)[0], head)
+        watch = ProjectionWatch(layers_of(model)[:shape.layers], sink.heads)
         rotation: RotationCheck | None = RotationCheck(model)
         cache = DynamicCache(config=model.config)
 
@@ -152,12 +156,16 @@ def capture(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str
                 raise KvloupeError(f"{len(sink.seen)} of {count} layers of {type(model).__name__} call their "
                                    "attention function through transformers' registry; this model cannot be captured")
             if not blocks:
+                watch.close()
+                sink.heads.clear()
                 layer_rotations(model, shape, sink.layers)
             if rotation is not None and end > 1:
                 rotation.close()
                 rotation.apply(shape, sink.layers, sink.last_key, end - 1)
                 rotation = None
             predictions.add(first, out.logits[0], inputs[0][0])
+            if not blocks:
+                check_logits(own, out.logits[0], type(model).__name__, sink.output_kind[0][0])
             norm.add(inputs[0][0], out.logits[0])
             blocks.append((first, end))
 
@@ -185,7 +193,8 @@ def capture(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str
             for layer, module in enumerate(layers_of(model)[:shape.layers]):
                 report("writing", layer, shape.layers)
                 writer.add_layer(layer, sink.layers[layer], scale)
-                weight = _output_weight(module, shape, sink, layer)
+                weight = ("something between its heads and its output projection, such as a gate or a norm, changes them"
+                          if layer in watch.between else _output_weight(module, shape, sink, layer))
                 if isinstance(weight, str):
                     without.setdefault(weight, []).append(layer)
                     continue
@@ -229,6 +238,7 @@ def capture(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str
         finally:
             hook.remove()
             norm.close()
+            watch.close()
             if rotation is not None:
                 rotation.close()
             clear()

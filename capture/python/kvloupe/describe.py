@@ -36,7 +36,7 @@ def layers_of(model: Any) -> list[Any]:
         raise KvloupeError(f"{type(model).__name__}: its layers were not found; give a decoder such as "
                            "AutoModelForCausalLM loads")
     for at, layer in enumerate(layers):
-        if not hasattr(layer, "self_attn"):
+        if getattr(layer, "self_attn", None) is None:
             raise KvloupeError(f"layer {at} of {type(model).__name__} has no self-attention (self_attn); this model "
                                "cannot be captured: take one whose layers all have it")
     return list(layers)
@@ -69,15 +69,21 @@ def _is_plain_model(model: Any) -> bool:
 def describe(model: Any) -> Model:
     """The attributes of `/model`; windows are those of the attention functions, which are seen only when they run."""
     config = text_config(model)
-    heads = config.num_attention_heads
+    try:
+        heads = config.num_attention_heads
+        kv_heads = getattr(config, "num_key_value_heads", None) or heads
+        width = getattr(config, "head_dim", None) or config.hidden_size // heads
+    except Exception as error:  # transformers' own kinds, for configs whose layers differ
+        raise KvloupeError(f"{type(model).__name__}: its layers differ in their heads "
+                           f"({str(error).strip().splitlines()[0][:120]}), which a trace cannot say; this model cannot be "
+                           "captured") from error
     folder = Path(str(getattr(config, "_name_or_path", "") or model.config._name_or_path or "model"))
     file = folder / "config.json"
     if getattr(getattr(model.config, "quantization_config", None), "gguf_file", None):
         file = folder / "no file"  # a config beside a GGUF file may be of another model
     found = Model(
         layers=len(layers_of(model)), heads=heads,
-        kv_heads=getattr(config, "num_key_value_heads", None) or heads,
-        head_dim=getattr(config, "head_dim", None) or config.hidden_size // heads,
+        kv_heads=kv_heads, head_dim=width,
         hidden=config.hidden_size, vocabulary=config.vocab_size, name=folder.name,
         architecture=type(model).__name__,
         rope_pairing="interleaved" if config.model_type in _INTERLEAVED else "half",
@@ -157,8 +163,12 @@ class RotationCheck:
     def __init__(self, model: Any) -> None:
         self._before: dict[int, np.ndarray] = {}
         self._hooks = []
+        self._unlike: set[int] = set()  # layers that rotate other channels than the first ones
         for at, layer in enumerate(layers_of(model)):
             attention = layer.self_attn
+            if getattr(attention, "qk_rope_head_dim", None):  # latent attention rotates the last
+                self._unlike.add(at)
+                continue
             part = next((getattr(attention, name) for name in ("k_norm", "k_layernorm", "k_proj")
                          if getattr(attention, name, None) is not None), None)
             if part is not None:
@@ -176,6 +186,9 @@ class RotationCheck:
 
     def apply(self, shape: Model, layers: dict[int, Layer], keys: dict[int, np.ndarray], position: int) -> None:
         """`keys`: of the token at `position` > 0 of each layer, [Hk, d], rotated. Corrects what `layers` say."""
+        for at in self._unlike & layers.keys():
+            layers[at].rope_theta = shape.rope_theta if layers[at].rope_theta is None else layers[at].rope_theta
+            layers[at].rope_scaling = {"rope_type": "of the last channels"}
         for at, before in self._before.items():
             if at not in layers:
                 continue

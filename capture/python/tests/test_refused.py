@@ -1,10 +1,12 @@
 """What cannot be captured ends with one line that says what, where and what to do, and leaves no file."""
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import Any
 
+import h5py
 import pytest
 
 import kvloupe
@@ -85,7 +87,8 @@ def test_attention_that_a_trace_cannot_say(tmp_path: Path) -> None:
     before = attention.forward
 
     def forward(*positional: Any, **named: Any) -> Any:  # sees the future
-        named["attention_mask"] = torch.ones_like(named["attention_mask"])
+        if named["attention_mask"] is not None:
+            named["attention_mask"] = torch.ones_like(named["attention_mask"])
         return before(*positional, **named)
     attention.forward = forward
     refused("layer 1: queries see other tokens than all earlier ones", own, tmp_path)
@@ -108,3 +111,58 @@ def test_an_output_that_the_states_do_not_give(tmp_path: Path, monkeypatch: pyte
         return out * (1.01 if module.layer_idx == 1 else 1.0), weights
     monkeypatch.setattr(sdpa_attention, "sdpa_attention_forward", other)
     refused("layer 1: softmax.* of the captured states is not the output of the model's attention", model(), tmp_path)
+
+
+SHAPE = dict(vocab_size=320, hidden_size=48, intermediate_size=64, num_hidden_layers=2, num_attention_heads=6,
+             num_key_value_heads=2, max_position_embeddings=256, initializer_range=0.3, pad_token_id=0)
+EXPERTS = dict(num_experts=4, num_experts_per_tok=2, moe_intermediate_size=16)
+
+
+def family(name: str, kind: str | None = None, **change: Any) -> Any:
+    if not hasattr(transformers, f"{name}Config"):
+        pytest.skip(f"transformers {transformers.__version__} has no {name}")
+    torch.manual_seed(1)
+    config = getattr(transformers, f"{name}Config")(**(SHAPE | change))
+    own = getattr(transformers, kind or f"{name}ForCausalLM")(config).eval()
+    with torch.no_grad():
+        for parameter in own.parameters():
+            if parameter.dim() == 1:
+                parameter.add_(torch.randn_like(parameter) * 0.2)
+    return own
+
+
+@pytest.mark.parametrize("name, change", [
+    ("Afmoe", dict(head_dim=8, num_shared_experts=1, num_dense_layers=1, **EXPERTS)),
+    ("Laguna", dict(head_dim=8, **EXPERTS)), ("BitNet", {})])
+def test_what_stands_between_heads_and_output(name: str, change: dict[str, Any], tmp_path: Path) -> None:
+    """A gate or a norm: queries, keys and values are right, and a W_O would claim an output that is not the model's."""
+    own = family(name, **change)
+    with pytest.warns(kvloupe.KvloupeWarning, match="between its heads and its output projection.*no W_O"):
+        path = kvloupe.capture(own, None, [5, 6, 7, 9, 11, 3, 8], tmp_path / "t.h5", block=4)
+    with h5py.File(path) as trace:
+        assert "query" in trace["/layers/1"] and "output_weight" not in trace["/layers/1"]
+        assert "value_out_norm_l1" not in trace["/layers/1"]
+
+
+def test_attention_that_depends_on_its_name(tmp_path: Path) -> None:
+    refused("does work of its own only under the names eager and sdpa",
+            family("MiniMaxM3VLText", "MiniMaxM3VLForCausalLM", head_dim=8), tmp_path)
+    own = model()
+    before = own.model.layers[0].mlp.forward
+    own.model.layers[0].mlp.forward = lambda x: before(x) * (
+        2.0 if own.config._attn_implementation == "kvloupe" else 1.0)
+    refused("computes other logits than with its own .*this model cannot be captured", own, tmp_path)
+
+
+def test_layers_of_other_kinds(tmp_path: Path) -> None:
+    refused("its layers differ in their heads", family("Gemma4Text", "Gemma4ForCausalLM", head_dim=8), tmp_path)
+    refused("layer 0 of GraniteMoeHybridForCausalLM has no self-attention",
+            family("GraniteMoeHybrid", mamba_n_heads=12, mamba_d_head=8, layer_types=["mamba", "attention"]), tmp_path)
+
+
+def test_latent_attention_rotates_the_last_channels(tmp_path: Path) -> None:
+    own = family("Mistral4", num_key_value_heads=6, kv_lora_rank=16, q_lora_rank=None, qk_rope_head_dim=4,
+                 qk_nope_head_dim=4, v_head_dim=8, n_routed_experts=4, num_experts_per_tok=2, moe_intermediate_size=16)
+    path = kvloupe.capture(own, None, [5, 6, 7, 9, 11, 3, 8], tmp_path / "t.h5", block=4)
+    with h5py.File(path) as trace:
+        assert json.loads(trace["/layers/1"].attrs["rope_scaling"])["rope_type"] == "of the last channels"
