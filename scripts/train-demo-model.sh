@@ -8,8 +8,8 @@ cd "$(dirname "$0")/.."
 folder=${1:-demo-model-training}
 shift || true
 
-scripts/build.sh release kvloupe-train
-program=build/bin/kvloupe-train
+scripts/build.sh train kvloupe-train
+program=build-train/bin/kvloupe-train
 # Every step allocates and frees large tensors: keep their memory instead of returning it each time.
 export MALLOC_MMAP_THRESHOLD_=8589934592 MALLOC_TRIM_THRESHOLD_=17179869184
 "$program" train --recipe assets/demo-model/recipe.json --output "$folder" --measure-every 100 "$@"

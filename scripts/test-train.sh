@@ -1,0 +1,9 @@
+#!/usr/bin/env bash
+# Builds the trainer of the demo model and runs its tests: scripts/test-train.sh [CTEST OPTIONS]
+# The product does not need it, so scripts/test.sh leaves it out: run this where the trainer, or what it is made
+# of, was changed, and every night.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+scripts/setup.sh
+scripts/build.sh train test_train_fast kvloupe-train
+exec ctest --test-dir build-train --output-on-failure --parallel "$(nproc)" -R '^test_train' "$@"
