@@ -93,8 +93,11 @@ void StudyResults::check_same_study(const std::string& part) {
 void StudyResults::take(const std::filesystem::path& part) {
   const Attached attached(database_, part);
   check_same_study(part.string());
-  const bool at_once =
-      database_.number("SELECT COUNT(*) FROM part.sqlite_master WHERE name = 'at_once'") > 0;
+  const auto has = [&](const char* table) {
+    return database_.number(fmt::format(
+               "SELECT COUNT(*) FROM part.sqlite_master WHERE name = '{}'", table)) > 0;
+  };
+  const bool at_once = has("at_once"), prompts = has("run_prompts");
   database_.transaction([&] {
     database_.run(R"(
 CREATE TEMP TABLE taken AS SELECT p.item FROM part.items p JOIN main.items m USING (item)
@@ -114,6 +117,14 @@ UPDATE main.items SET (state, problem) =
       database_.run(
           "INSERT OR IGNORE INTO main.at_once SELECT item FROM part.at_once "
           "WHERE item IN (SELECT item FROM taken)");
+    }
+    if (prompts) {
+      database_.run(R"(
+INSERT OR IGNORE INTO main.prompts (stored) SELECT stored FROM part.run_prompts
+  JOIN part.prompts USING (prompt) WHERE item IN (SELECT item FROM taken);
+INSERT OR REPLACE INTO main.run_prompts SELECT r.item, m.prompt, r.expected, r.answer
+  FROM part.run_prompts r JOIN part.prompts p USING (prompt) JOIN main.prompts m USING (stored)
+  WHERE r.item IN (SELECT item FROM taken);)");
     }
     database_.run(R"(
 UPDATE main.traces SET identity =

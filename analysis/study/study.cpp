@@ -26,6 +26,12 @@ namespace fs = std::filesystem;
 using json = nlohmann::json;
 
 constexpr Reduce kReduces[] = {Reduce::none, Reduce::steps, Reduce::heads, Reduce::all};
+// What a study measures that names no measures: what the policy changes for the queries that come
+// later, those of the answer first, and what it keeps. A trace without such queries has no value.
+constexpr const char* kFirstMeasures[] = {
+    "answer_residual_change",  "answer_worst_layer_error", "question_residual_change",
+    "later_residual_change",   "retained"};
+
 constexpr const char* kFields[] = {"traces",    "policies",    "budgets", "blocks", "measures",
                                    "reduce",    "model",       "prompts", "tasks",  "dtype",
                                    "positions", "compression", "probe"};
@@ -408,7 +414,9 @@ Study read_study(const std::filesystem::path& path) {
   const bool replays = fields.has("traces");
   if (!replays && !fields.has("tasks"))
     fields.fail("traces", "write traces to replay, or a model and tasks to run in it");
-  if (replays) {
+  if (replays && !fields.has("measures")) {
+    study.measures.assign(std::begin(kFirstMeasures), std::end(kFirstMeasures));
+  } else if (replays) {
     fields.each("measures", [&](const std::string& name) {
       require_measure(name);
       study.measures.push_back(name);

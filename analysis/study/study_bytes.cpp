@@ -122,6 +122,7 @@ std::string to_bytes(const StudyOutcome& outcome) {
   Writer out;
   out.number(outcome.item).text(outcome.problem).number(outcome.seconds);
   out.number(outcome.entries).number(outcome.at_once);
+  out.text(outcome.prompt.stored).text(outcome.prompt.expected).text(outcome.prompt.answer);
   out.number(static_cast<std::uint64_t>(outcome.values.size()));
   for (const StudyValue& one : outcome.values) {
     out.number(one.measure).number(one.layer).number(one.head).number(one.step).number(one.value);
@@ -137,6 +138,9 @@ StudyOutcome outcome_of(const std::string& bytes) {
   outcome.seconds = in.number<double>();
   outcome.entries = in.number<int>();
   outcome.at_once = in.number<bool>();
+  outcome.prompt.stored = in.text();
+  outcome.prompt.expected = in.text();
+  outcome.prompt.answer = in.text();
   outcome.values.resize(in.count(4 * sizeof(int) + sizeof(double)));
   for (StudyValue& one : outcome.values) {
     one.measure = in.number<int>();

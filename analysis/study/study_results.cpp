@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <fstream>
+#include <string_view>
 #include <system_error>
 
 #include "analysis/error.h"
@@ -35,10 +37,15 @@ CREATE TABLE step_values (item INTEGER, measure INTEGER, layer INTEGER, head INT
   value REAL, PRIMARY KEY (item, measure, layer, head, step)) WITHOUT ROWID;
 )";
 
-// The items that compressed their prompt at once, known when they are done. Files of this version
-// from before this table hold the word "all" only.
-constexpr const char* kLaterTables =
-    "CREATE TABLE IF NOT EXISTS at_once (item INTEGER PRIMARY KEY);";
+// The items that compressed their prompt at once, known when they are done; and what ran in the
+// model, each prompt once. Files of this version from before a table hold the word "all" only, and
+// no prompts.
+constexpr const char* kLaterTables = R"(
+CREATE TABLE IF NOT EXISTS at_once (item INTEGER PRIMARY KEY);
+CREATE TABLE IF NOT EXISTS prompts (prompt INTEGER PRIMARY KEY, stored TEXT NOT NULL UNIQUE);
+CREATE TABLE IF NOT EXISTS run_prompts (item INTEGER PRIMARY KEY, prompt INTEGER NOT NULL,
+  expected TEXT NOT NULL, answer TEXT NOT NULL);
+)";
 
 /// What results depend on, by the name that a message about a change gives it.
 std::vector<std::pair<std::string, std::string>> settings_of(const Study& study) {
@@ -95,6 +102,15 @@ Database open_existing(const std::filesystem::path& path) {
 }
 
 }  // namespace
+
+bool is_study_results(const std::filesystem::path& path) {
+  constexpr std::string_view kStart("SQLite format 3\0", 16);
+  constexpr std::size_t kMark = 68;  // where SQLite stores PRAGMA application_id, high byte first
+  std::ifstream in(path, std::ios::binary);
+  std::string start(kMark + 4, '\0');
+  in.read(start.data(), static_cast<std::streamsize>(start.size()));
+  return in && start.starts_with(kStart) && start.substr(kMark) == "kvls";
+}
 
 Database StudyResults::writable(const std::filesystem::path& path) {
   std::error_code error;
@@ -294,6 +310,15 @@ void StudyResults::record(const StudyOutcome& outcome) {
       Statement at_once(database_, "INSERT OR IGNORE INTO at_once VALUES (?)");
       at_once.bind(0, outcome.item).run();
     }
+    if (const StudyPrompt& prompt = outcome.prompt; !prompt.stored.empty()) {
+      Statement stored(database_, "INSERT OR IGNORE INTO prompts (stored) VALUES (?)");
+      stored.bind(0, prompt.stored).run();
+      Statement of_run(database_,
+                       "INSERT OR REPLACE INTO run_prompts SELECT ?, prompt, ?, ? FROM prompts "
+                       "WHERE stored = ?");
+      of_run.bind(0, outcome.item).bind(1, prompt.expected).bind(2, prompt.answer);
+      of_run.bind(3, prompt.stored).run();
+    }
     Statement replay(database_, "INSERT INTO replay_values VALUES (?, ?, ?)");
     Statement head(database_, "INSERT INTO head_values VALUES (?, ?, ?, ?, ?)");
     Statement step(database_, "INSERT INTO step_values VALUES (?, ?, ?, ?, ?, ?)");
@@ -309,6 +334,17 @@ void StudyResults::record(const StudyOutcome& outcome) {
       row.bind(next, one.value).run();
     }
   });
+}
+
+StudyPrompt StudyResults::prompt(int item) {
+  if (database_.number("SELECT COUNT(*) FROM sqlite_master WHERE name = 'run_prompts'") == 0)
+    return {};
+  Statement row(database_,
+                "SELECT stored, expected, answer FROM run_prompts JOIN prompts USING (prompt) "
+                "WHERE item = ?");
+  row.bind(0, item);
+  if (!row.next()) return {};
+  return {row.text(0), row.text(1), row.text(2)};
 }
 
 void StudyResults::each_replay_value(

@@ -12,6 +12,9 @@
 
 namespace kvloupe {
 
+/// Whether a file begins as the results of a study do; StudyResults checks the rest.
+bool is_study_results(const std::filesystem::path& path);
+
 /// The results file of a study: what was asked for, its items, and their values, a table for each
 /// kind (docs/studies.md describes them). An item and its values are written in one transaction.
 class StudyResults {
@@ -46,6 +49,9 @@ class StudyResults {
 
   /// Writes an item's values and that it is done, or its problem.
   void record(const StudyOutcome& outcome);
+  /// The prompt of an item that ran in the model; an empty one of a replay, and of results of
+  /// earlier versions, which kept none.
+  StudyPrompt prompt(int item);
   /// Takes the items that are done in another results file of the same study and not here, with
   /// their values, and the problems of those that wait here and failed there; all or nothing.
   /// Throws FileError where it is of another study.

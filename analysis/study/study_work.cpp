@@ -149,6 +149,8 @@ StudyOutcome ItemWorker::compute(const StudyTask& task) {
     outcome.problem = "out of memory; try fewer processes, or a smaller block";
   } catch (const std::exception& error) {
     outcome.problem = in_one_line(error.what(), 400);
+  } catch (...) {
+    outcome.problem = "a failure without a message; this is a defect of kvloupe or of a plugin";
   }
   outcome.seconds = std::chrono::duration<double>(Clock::now() - start).count();
   return outcome;

@@ -42,6 +42,13 @@ struct StudyValue {
   double value = 0.0;
 };
 
+/// What was run in the model, so that it can be run again.
+struct StudyPrompt {
+  std::string stored;    // JSON (capture/eval/stored_prompt.h); empty: not known
+  std::string expected;  // JSON: a list of the right answers; empty where the task has none
+  std::string answer;    // what the model said
+};
+
 /// What became of an item.
 struct StudyOutcome {
   int item = 0;
@@ -50,6 +57,7 @@ struct StudyOutcome {
   std::vector<StudyValue> values;  // ascending by measure, layer, head, step
   int entries = 0;                 // the budget, where the plan did not know it
   bool at_once = false;            // the policy acted once on the whole prompt or its context
+  StudyPrompt prompt = {};         // of a run in the model
 };
 
 /// Computes items of one kind, one after the other.

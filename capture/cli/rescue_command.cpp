@@ -144,7 +144,12 @@ void take_case(RescueOptions& options) {
   if (!options.has_dtype) request.dtype = one.dtype;
   request.sequence = std::move(one.tokens);
   request.sequence_name = from.results.string() + " row " + std::to_string(from.row);
-  request.number = one.expected;
+  if (one.expected.empty() && one.answers.empty()) {
+    throw UsageError("--row " + std::to_string(from.row) +
+                     ": has no right answer; name a run of the task needle or answer");
+  }
+  if (!one.expected.empty()) request.number = one.expected;
+  request.answers = std::move(one.answers);
   request.answer_tokens = one.answer_tokens;
   const auto probe = probe_words().find(one.probe);
   if (!request.probe && probe != probe_words().end()) request.probe = probe->second;
@@ -201,7 +206,7 @@ void add_rescue(CLI::App& app, Action& action) {
   verb->add_option("--trace", options->trace, "Or a trace of it with the full cache");
   CLI::Option* results = verb->add_option(
       "--results", options->from.results,
-      "Or results of kvloupe-capture eval --task needle: the prompt, and where they are not given "
+      "Or results of kvloupe-capture eval --task needle or of a study: the prompt, and where they are not given "
       "the policy, budget and block, of one of its runs (--row)");
   add_case_options(*verb, results, options->from);
   verb->add_option("--policy", options->policy, "A policy, such as keydiff+recent(10%)");

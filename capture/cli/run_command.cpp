@@ -167,7 +167,8 @@ void add_run(CLI::App& app, Action& action) {
                                         "File of decimal token ids, separated by white space");
   CLI::Option* results = prompt->add_option(
       "--results", options->from.results,
-      "Results of kvloupe-capture eval --task needle: the prompt of one of its runs (--row)");
+      "Results of kvloupe-capture eval --task needle or of a study: the prompt of one of its runs "
+      "(--row)");
   prompt->add_option("--from", options->trace,
                      "A trace: its tokens with their segments, in its blocks and its precision; "
                      "those that it generated are forced, unless --generate is given");

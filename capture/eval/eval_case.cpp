@@ -5,8 +5,10 @@
 
 #include "analysis/error.h"
 #include "analysis/evaluation/evaluation.h"
+#include "analysis/study/study_results.h"
 #include "capture/eval/haystack.h"
 #include "capture/eval/stored_prompt.h"
+#include "capture/eval/study_case.h"
 #include "capture/tokenizer/read_file.h"
 
 namespace kvloupe {
@@ -75,6 +77,7 @@ void make_again(const EvalCaseRequest& request, const Json& settings, const Json
 
 EvalCase eval_case(const EvalCaseRequest& request) {
   const std::filesystem::path& path = request.results;
+  if (is_study_results(path)) return study_case(request);
   const Evaluation evaluation = read_evaluation(path);  // checks the file
   if (evaluation.task != Evaluation::Task::needle)
     throw FileError(path.string(), "has no needles; give results of eval --task needle");

@@ -1,15 +1,11 @@
 #include "capture/eval/rescue.h"
 
 #include <c10/core/InferenceMode.h>
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <cmath>
-#include <cstring>
 #include <iterator>
 #include <memory>
 #include <numeric>
@@ -18,10 +14,8 @@
 #include <vector>
 
 #include "analysis/error.h"
-#include "analysis/json_depth.h"
 #include "analysis/metric/rank_correlation.h"
 #include "analysis/metric/sink.h"
-#include "analysis/output_file.h"
 #include "analysis/policy/policy.h"
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/policy/sequence_tables.h"
@@ -29,11 +23,13 @@
 #include "analysis/replay/replay.h"
 #include "analysis/trace/model_fingerprint.h"
 #include "analysis/trace/segments.h"
-#include "analysis/trace/trace_check.h"
 #include "analysis/trace/trace_probe.h"
 #include "analysis/utf8.h"
+#include "capture/eval/answer_score.h"
 #include "capture/eval/eval_run.h"
+#include "capture/eval/file_beside.h"
 #include "capture/eval/first_number.h"
+#include "capture/eval/rescue_file.h"
 #include "capture/eval/set_search.h"
 #include "capture/model/load_transformer.h"
 #include "capture/run/capture.h"
@@ -41,25 +37,16 @@
 #include "capture/run/compute.h"
 #include "capture/run/model_description.h"
 #include "capture/run/probe.h"
-#include "capture/tokenizer/read_file.h"
 
 namespace kvloupe {
 
 namespace {
 using Json = nlohmann::ordered_json;
 
-constexpr const char* kFormat = "kvloupe-rescue";
-constexpr int kVersion = 1;
-constexpr std::uintmax_t kLargestResults = 256U << 20U;
 // A model of up to so many layers and heads has each run alone; of larger ones, so many runs are
 // made.
 constexpr int kFewPlaces = 24;
 constexpr int kMostRuns = 80;
-
-struct Outcome {
-  bool right = false;
-  double logprob = 0.0;  // of the expected tokens, each after those before it
-};
 
 /// "12-14;20": what `keep` and `drop` take.
 std::string ranges_text(const std::vector<int>& tokens) {
@@ -81,97 +68,6 @@ std::string heads_text(const std::vector<HeadIndex>& heads) {
   }
   return text;
 }
-
-/// The results file: its settings and every run so far.
-class RescueFile {
- public:
-  RescueFile(std::string path, Json settings) : path_(std::move(path)) {
-    results_ = {{"format", kFormat}, {"format_version", kVersion}, {"settings", settings}};
-    results_["runs"] = Json::object();
-    if (!std::filesystem::exists(path_)) return;
-    const std::string text = read_file(path_, kLargestResults);
-    if (is_deep_json(text)) throw FileError(path_, "is nested too deeply; choose another name");
-    const Json old = Json::parse(text, nullptr, false);
-    const auto is = [&](const char* field, auto test) {
-      return old.contains(field) && test(old[field]);
-    };
-    if (!old.is_object() || !is("format", [](const Json& f) { return f == kFormat; }) ||
-        !is("format_version", [](const Json& v) { return v.is_number_integer(); }) ||
-        !is("runs", [](const Json& runs) { return runs.is_object(); })) {
-      throw FileError(path_,
-                      "is not a results file of kvloupe-capture rescue; choose another name");
-    }
-    if (old["format_version"].get<int>() > kVersion) {
-      throw FileError(path_, "is of a newer version; use a newer kvloupe");
-    }
-    if (!old.contains("settings") || old["settings"] != settings) {
-      throw FileError(path_, "holds runs of other settings; choose another name");
-    }
-    for (const auto& [spec, run] : old["runs"].items()) {
-      if (run.is_object() && run.contains("right") && run["right"].is_boolean() &&
-          run.contains("logprob") && run["logprob"].is_number()) {
-        results_["runs"][spec] = run;
-      }
-    }
-  }
-  std::optional<Outcome> find(const std::string& spec) const {
-    const auto found = results_["runs"].find(spec);
-    if (found == results_["runs"].end()) return std::nullopt;
-    return Outcome{(*found)["right"].get<bool>(), (*found)["logprob"].get<double>()};
-  }
-  void add(const std::string& spec, const Outcome& outcome) {
-    results_["runs"][spec] = {{"right", outcome.right}, {"logprob", outcome.logprob}};
-    save();
-  }
-  Json& results() { return results_; }
-  void save() const {
-    OutputFile out(path_);
-    out.write(results_.dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
-    out.finish();
-  }
-
- private:
-  std::string path_;
-  Json results_;
-};
-
-/// A file beside the results that is gone when this is. Its name is needed only while it is
-/// written.
-class FileBeside {
- public:
-  explicit FileBeside(const std::string& target) {
-    const int file = create_beside(target, name_);
-    if (file < 0)
-      throw FileError(target, std::string("cannot write beside it: ") + std::strerror(errno));
-    ::close(file);
-  }
-  ~FileBeside() {
-    remove_name();
-    if (descriptor_ >= 0) ::close(descriptor_);
-  }
-  FileBeside(const FileBeside&) = delete;
-  FileBeside& operator=(const FileBeside&) = delete;
-  const std::string& name() const { return name_; }
-  /// Takes the name away from what was written, so that nothing is left of a program that is
-  /// killed: a path under which this process can still open it.
-  std::string without_name() {
-    descriptor_ = ::open(name_.c_str(), O_RDONLY | O_CLOEXEC);
-    if (descriptor_ < 0)
-      throw FileError(name_, std::string("cannot open: ") + std::strerror(errno));
-    remove_name();
-    remember_trace(descriptor_);
-    return "/proc/self/fd/" + std::to_string(descriptor_);
-  }
-
- private:
-  void remove_name() const {
-    std::error_code ignored;
-    std::filesystem::remove(name_, ignored);
-  }
-
-  std::string name_;
-  int descriptor_ = -1;
-};
 
 class Rescue {
  public:
@@ -201,9 +97,7 @@ class Rescue {
                      {"tokens", tokens_},
                      {"prompt", prompt_},
                      {"prompt_ids", ids_},
-                     {"expect", request.expect   ? Json(*request.expect)
-                                : request.number ? Json(*request.number)
-                                                 : Json()},
+                     {"expect", asked_for()},
                      {"answer_tokens", request.answer_tokens}};
     if (probe_) settings["probe"] = probe_->kind;
     file_ = std::make_unique<RescueFile>(request.output, settings);
@@ -214,14 +108,14 @@ class Rescue {
   Json run() {
     Json& results = file_->results();
     const std::vector<std::int32_t> full_says = record_full();
-    if (expected_.empty() && request_.number) expected_ = up_to_number(full_says);
+    if (expected_.empty() && !asked_for().is_null()) expected_ = up_to_answer(full_says);
     if (expected_.empty()) expected_ = full_says;
     if (expected_.empty()) throw WorkError("the full cache ends the text at once; nothing is lost");
     Json expected = Json::array();
     for (const std::int32_t id : expected_) expected.push_back(id);
     results["expected"] = {{"ids", expected}, {"text", text_of(expected_)}};
 
-    const Outcome full = outcome("full");
+    const RescueOutcome full = outcome("full");
     results["full"] = {
         {"right", full.right}, {"logprob", full.logprob}, {"says", text_of(full_says)}};
     if (!full.right) {
@@ -230,7 +124,7 @@ class Rescue {
                       text_of(expected_) + "': there is nothing to rescue");
     }
     const std::string policy = request_.policy.text();
-    const Outcome base = outcome(policy);
+    const RescueOutcome base = outcome(policy);
     results["policy"] = {
         {"right", base.right}, {"logprob", base.logprob}, {"says", text_of(greedy(policy))}};
     if (base.right && report_.note) {
@@ -334,16 +228,30 @@ class Rescue {
     check_vocabulary(probe_->ids, config_, request_.model.path);
   }
 
-  /// The first of these tokens, until their text ends with the number asked for.
-  std::vector<std::int32_t> up_to_number(const std::vector<std::int32_t>& said) const {
-    if (first_number(text_of(said)) != *request_.number) {
-      throw WorkError("the full cache says '" + text_of(said) + "', not " + *request_.number +
+  /// What the request calls right; null: what the full cache says.
+  Json asked_for() const {
+    if (request_.expect) return *request_.expect;
+    if (request_.number) return *request_.number;
+    return request_.answers.empty() ? Json() : Json(request_.answers);
+  }
+
+  bool has_right_answer(const std::string& text) const {
+    return request_.number ? first_number(text) == *request_.number
+                           : has_answer(text, request_.answers);
+  }
+
+  /// The first of these tokens, until their text has the right answer.
+  std::vector<std::int32_t> up_to_answer(const std::vector<std::int32_t>& said) const {
+    if (!has_right_answer(text_of(said))) {
+      const std::string right =
+          request_.number ? *request_.number : fmt::format("{}", fmt::join(request_.answers, " or "));
+      throw WorkError("the full cache says '" + text_of(said) + "', not " + right +
                       ": there is nothing to rescue");
     }
     std::vector<std::int32_t> begin;
     for (const std::int32_t id : said) {
       begin.push_back(id);
-      if (first_number(text_of(begin)) == *request_.number) break;
+      if (has_right_answer(text_of(begin))) break;
     }
     return begin;
   }
@@ -425,14 +333,14 @@ class Rescue {
     return says(run);
   }
 
-  Outcome outcome(const std::string& spec) {
+  RescueOutcome outcome(const std::string& spec) {
     asked_.insert(spec);
-    if (const std::optional<Outcome> known = file_->find(spec)) return *known;
+    if (const std::optional<RescueOutcome> known = file_->find(spec)) return *known;
     progress_.check();
     const auto start_time = std::chrono::steady_clock::now();
     EvalRun run = start(spec);
     run.read(ids_, true, progress_);
-    Outcome result{true, 0.0};
+    RescueOutcome result{true, 0.0};
     for (std::size_t i = 0; i < expected_.size(); ++i) {
       result.right = result.right && run.choice() == expected_[i];
       result.logprob += run.logprob(expected_[i]);
@@ -462,9 +370,9 @@ class Rescue {
   struct Side {
     const char* name;
     bool wanted;                       // keep: the answer right; drop: wrong
-    Outcome base;                      // without
+    RescueOutcome base;                      // without
     const std::vector<double>& blame;  // [L · Hk], how much a head is thought to matter
-    Outcome all = {};
+    RescueOutcome all = {};
     std::vector<HeadIndex> tested = {};  // alone
     std::vector<int> layers = {};        // alone
     std::optional<std::vector<HeadIndex>> smallest = {};
@@ -625,7 +533,7 @@ class Rescue {
   }
 
   Json written(Side& side) {
-    const auto line = [&](const Outcome& one) {
+    const auto line = [&](const RescueOutcome& one) {
       return Json{{"right", one.right},
                   {"logprob", one.logprob},
                   {"gain", one.logprob - side.base.logprob}};

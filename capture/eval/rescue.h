@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "analysis/policy/spec.h"
 #include "analysis/progress.h"
@@ -28,6 +29,7 @@ struct RescueRequest {
   std::string tokens = "auto";        // as named_tokens() reads it: a list, a segment, or auto
   std::optional<std::string> expect;  // the right continuation; default: the full cache's own
   std::optional<std::string> number;  // or: what the full cache says, up to this first number
+  std::vector<std::string> answers;   // or: what it says, up to one of these
   int answer_tokens = 4;              // of the answer, without `expect`
   std::string output;
   int block = 128;

@@ -20,8 +20,10 @@
 #include "analysis/replay/drift.h"
 #include "analysis/trace/model_fingerprint.h"
 #include "analysis/trace/trace_probe.h"
+#include "analysis/utf8.h"
 #include "capture/eval/answer_score.h"
 #include "capture/eval/needle_template.h"
+#include "capture/eval/stored_prompt.h"
 #include "capture/model/load_transformer.h"
 #include "capture/run/capture.h"
 #include "capture/run/compute.h"
@@ -240,6 +242,8 @@ void RunWorker::open_prompt(const StudyTask& task) {
         haystack_->needle({source.length, source.depth, source.sample}, source.needles);
     tokens_ = static_cast<int>(needle.tokens.ids.size());
     read_ = context_only ? needle.question_begin : tokens_;
+    answers_ = {needle.answer};
+    store(task, needle.tokens, model_->needles.answer_tokens);
     needle_ =
         std::make_unique<NeedleRuns>(running_, std::move(needle), model_->needles.answer_tokens,
                                      context_only, largest.resolve(tokens_), progress_);
@@ -247,6 +251,7 @@ void RunWorker::open_prompt(const StudyTask& task) {
     NeedleTask question = question_of(task, context_only);
     tokens_ = static_cast<int>(question.tokens.ids.size());
     read_ = context_only ? question.question_begin : tokens_;
+    store(task, question.tokens, source.answer_tokens);
     needle_ = std::make_unique<NeedleRuns>(running_, std::move(question), source.answer_tokens,
                                            context_only, largest.resolve(tokens_), progress_);
   } else {
@@ -255,6 +260,8 @@ void RunWorker::open_prompt(const StudyTask& task) {
     if (tokens_ < 2)
       throw WorkError(source.name + ": has fewer than two tokens; give a longer text");
     read_ = tokens_;
+    answers_.clear();
+    store(task, sequence_, 0);
     if (source.task == kPerplexityTask) {
       perplexity_ = std::make_unique<PerplexityRuns>(running_, sequence_.ids,
                                                      largest.resolve(tokens_), progress_, nullptr);
@@ -263,6 +270,16 @@ void RunWorker::open_prompt(const StudyTask& task) {
     }
   }
   prompt_ = wanted;
+}
+
+/// Keeps the prompt as results carry it: its tokens, how many the model says after them, and how a
+/// policy that needs that reads the context a second time.
+void RunWorker::store(const StudyTask& task, const TokenSequence& tokens, int answer_tokens) {
+  nlohmann::ordered_json prompt = stored_prompt(tokens);
+  prompt["answer_tokens"] = answer_tokens;
+  prompt["probe"] = task.probe;
+  prompt["fingerprint"] = task.identity.substr(0, task.identity.find(' '));  // of the model
+  stored_ = prompt.dump();
 }
 
 fs::path RunWorker::captured(const StudyTask& task, const EvalSetting& setting, const char* name) {
@@ -326,10 +343,16 @@ void RunWorker::compute(const StudyTask& task, StudyOutcome& outcome) {
   open_prompt(task);
   const EvalSetting setting = setting_of(task);
   outcome.entries = setting.entries(tokens_);
+  outcome.prompt.stored = stored_;
+  if (!answers_.empty()) {
+    outcome.prompt.expected =
+        Json(answers_).dump(-1, ' ', false, Json::error_handler_t::replace);
+  }
   if (full_trace_) return drift(task, setting, outcome);
   outcome.at_once = setting.budget && task.block >= read_;
   const Json run =
       needle_ ? needle_->run(setting, progress_) : perplexity_->run(setting, progress_);
+  if (needle_) outcome.prompt.answer = escape_invalid_utf8(run["answer"].get<std::string>());
   Values values(task, outcome);
   const std::string prefix = task.source.task + "_";
   if (task.source.task == kNeedleTask) {

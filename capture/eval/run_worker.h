@@ -38,6 +38,7 @@ class RunWorker final : public ItemWorker {
   void open_model(const StudyTask& task);
   void open_prompt(const StudyTask& task);
   TokenSequence prompt_of(const StudyTask& task);
+  void store(const StudyTask& task, const TokenSequence& tokens, int answer_tokens);
   NeedleTask question_of(const StudyTask& task, bool context_only);
   void drift(const StudyTask& task, const EvalSetting& setting, StudyOutcome& outcome);
   std::filesystem::path captured(const StudyTask& task, const EvalSetting& setting,
@@ -53,6 +54,7 @@ class RunWorker final : public ItemWorker {
   RunningModel running_;
   // Of the prompt at hand, of which there is one kind:
   std::string prompt_;  // which it is; empty: none
+  std::string stored_;  // as results carry it
   int tokens_ = 0;
   int read_ = 0;  // tokens before the policy stops: the prompt, or its context
   std::optional<Haystack> haystack_;

@@ -108,6 +108,7 @@ TEST_F(StudyTest, WhatIsWrongInAFileIsSaidWithItsField) {
     return "{" + text + "}";
   };
   EXPECT_EQ(failure_of([&] { read_study(write(with("reduce", R"("all")"))); }), "");
+  EXPECT_EQ(read_study(write(with("measures", ""))).measures.front(), "answer_residual_change");
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"{", "is not a JSON object"},
       {"[]", "is not a JSON object"},

@@ -13,12 +13,17 @@
 #include <vector>
 
 #include "analysis/error.h"
+#include "analysis/evaluation/evaluation.h"
+#include "analysis/evaluation/study_runs.h"
 #include "analysis/replay/drift.h"
 #include "analysis/study/database.h"
+#include "analysis/study/merge_results.h"
 #include "analysis/study/run_study.h"
 #include "analysis/study/study_csv.h"
 #include "analysis/study/study_table.h"
 #include "analysis/study/summary.h"
+#include "analysis/trace/model_fingerprint.h"
+#include "capture/eval/eval_case.h"
 #include "capture/eval/evaluate.h"
 #include "capture/eval/run_worker.h"
 #include "capture/run/capture_set.h"
@@ -213,6 +218,72 @@ TEST_F(RunStudyTest, ValuesAreThoseOfTheEvaluation) {
     }
   }
   EXPECT_EQ(compared, 20);
+}
+
+TEST_F(RunStudyTest, EachRunCanBeMadeAgainFromThePromptThatItKept) {
+  write_study(R"("tasks": [{"task": "needle", "lengths": [200], "depths": [50], "seed": 3},
+                           {"task": "answer", "prompts": ["set.jsonl"], "tokens": 4},
+                           {"task": "perplexity", "prompts": ["long.txt"]}])");
+  run();
+  EvalRequest request;
+  request.model = kModel;
+  request.policies = {parse_policy("tova"), parse_policy("keydiff")};
+  request.budgets = {parse_budget("30%"), parse_budget("100%")};
+  request.lengths = {200};
+  request.depths = {50.0};
+  request.seed = 3;
+  request.block = 32;
+  request.dtype = "f32";
+  request.output = (folder_ / "needle.json").string();
+  Progress progress;
+  const EvalResults evaluated = evaluate(request, progress, {});
+  const std::filesystem::path path = folder_ / "out.sqlite";
+  const auto of_item = [&](int row) { return eval_case({path, row, kModel, {}, {}}); };
+  ASSERT_EQ(evaluated.runs().size(), 5U);
+  for (int row = 0; row < 5; ++row) {
+    const EvalCase one = of_item(row);
+    const EvalCase same = eval_case({request.output, row, kModel, {}, {}});
+    EXPECT_EQ(one.tokens.ids, same.tokens.ids);
+    EXPECT_EQ(one.tokens.segment, same.tokens.segment);
+    EXPECT_EQ(one.tokens.names, same.tokens.names);
+    EXPECT_EQ(std::tuple(one.policy, one.budget, one.dtype, one.block, one.answer_tokens,
+                         one.expected, one.context_only, one.probe),
+              std::tuple(same.policy, same.budget, same.dtype, same.block, same.answer_tokens,
+                         same.expected, same.context_only, same.probe));
+    EXPECT_TRUE(one.answers.empty());
+    EXPECT_EQ(StudyResults(path).prompt(row).answer,
+              evaluated.runs()[static_cast<std::size_t>(row)]["answer"].get<std::string>());
+  }
+  const EvalCase rose = of_item(10 + 3);
+  EXPECT_EQ(rose.answers, std::vector<std::string>{"red"});
+  EXPECT_EQ(std::tuple(rose.policy, rose.budget, rose.answer_tokens, rose.expected),
+            std::tuple("keydiff", "30%", 4, ""));
+  EXPECT_THAT(rose.tokens.names, testing::Contains("question"));
+  const EvalCase text = of_item(15);
+  EXPECT_EQ(std::tuple(text.policy, text.answer_tokens, text.answers.size()),
+            std::tuple("full", 0, 0U));
+  EXPECT_THROW(of_item(20), UsageError);
+
+  const Evaluation read = read_evaluation(path);
+  ASSERT_EQ(read.runs.size(), 20U);
+  EXPECT_EQ(read.model, "model");
+  EXPECT_EQ(read.fingerprint, model_fingerprint(kModel, progress));
+  EXPECT_EQ(read.runs[13].expected, "red");
+  EXPECT_EQ(read.runs[13].tokens, static_cast<double>(rose.tokens.ids.size()));
+  EXPECT_EQ(read.runs[2].correct, evaluated.runs()[2]["correct"].get<bool>() ? 1.0 : 0.0);
+  EXPECT_TRUE(has_prompt(read.runs[15]) && std::isnan(read.runs[15].correct));
+
+  merge_results({path}, folder_ / "merged.sqlite");
+  EXPECT_EQ(eval_case({folder_ / "merged.sqlite", 13, kModel, {}, {}}).tokens.ids,
+            rose.tokens.ids);
+  EXPECT_EQ(StudyResults(folder_ / "merged.sqlite").prompt(0).answer,
+            StudyResults(path).prompt(0).answer);
+
+  Database(path, Database::Access::write).run("UPDATE prompts SET stored = '[' WHERE prompt = 1");
+  EXPECT_THROW(of_item(0), FileError);
+  Database(path, Database::Access::write).run("DROP TABLE run_prompts");
+  EXPECT_THAT([&] { of_item(13); },
+              testing::ThrowsMessage<FileError>(HasSubstr("earlier kvloupe, which kept no")));
 }
 
 TEST_F(RunStudyTest, DriftIsThatOfTwoCaptures) {

@@ -85,7 +85,11 @@ std::filesystem::path write_synthetic_study(const std::filesystem::path& path) {
         item.entries = entries;
         item.block = 32;
         item.compression = "regular";
-        outcomes.push_back({static_cast<int>(plan.items.size()), "", 0.1, std::move(values)});
+        StudyOutcome outcome;
+        outcome.item = static_cast<int>(plan.items.size());
+        outcome.seconds = 0.1;
+        outcome.values = std::move(values);
+        outcomes.push_back(std::move(outcome));
         plan.items.push_back(std::move(item));
       };
       if (!task.heads) add("full", "full", 200, {{task.measures.front(), -1, -1, -1, 2.0}});

@@ -156,6 +156,27 @@ void hand_out(int workers, const std::filesystem::path& study, const std::filesy
   run->finish();
 }
 
+/// Why there is no worker, as the outcome of every item that this process is given.
+class NoWorker final : public ItemWorker {
+ public:
+  explicit NoWorker(std::string why) : why_(std::move(why)) {}
+
+ private:
+  void compute(const StudyTask&, StudyOutcome&) override { throw WorkError(why_); }
+  std::string why_;
+};
+
+/// A worker, whatever happens: rank 0 waits until each has asked for the last time.
+std::unique_ptr<ItemWorker> worker_of(const MakeWorker& make_worker, int threads) {
+  try {
+    return make_worker(threads);
+  } catch (const std::exception& error) {
+    return std::make_unique<NoWorker>(error.what());
+  } catch (...) {
+    return std::make_unique<NoWorker>("a failure without a message; this is a defect of kvloupe");
+  }
+}
+
 void compute(ItemWorker& worker) {
   std::string outcome;
   for (;;) {
@@ -176,7 +197,7 @@ void run_study_on_ranks(const std::filesystem::path& study, const std::filesyste
     if (ranks.size() == 1) return run_study(study, results, report, part, make_worker, shard);
     hand_out(ranks.size() - 1, study, results, report, part, shard);
   } else {
-    compute(*make_worker(threads));
+    compute(*worker_of(make_worker, threads));
   }
 }
 
