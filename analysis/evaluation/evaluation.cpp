@@ -11,6 +11,8 @@
 
 #include "analysis/error.h"
 #include "analysis/evaluation/results_json.h"
+#include "analysis/evaluation/study_runs.h"
+#include "analysis/study/study_results.h"
 #include "analysis/study/study_table.h"
 
 namespace kvloupe {
@@ -38,16 +40,6 @@ std::string identity_of(const std::filesystem::path& path) {
   const auto size = std::filesystem::file_size(path, error);
   const auto changed = std::filesystem::last_write_time(path, error);
   return fmt::format("{}-{}", size, changed.time_since_epoch().count());
-}
-
-/// Whether a file begins as an SQLite file with the mark of a study's results does.
-bool looks_like_study(const std::filesystem::path& path) {
-  constexpr std::string_view kStart("SQLite format 3\0", 16);
-  constexpr std::size_t kMark = 68;  // where SQLite stores PRAGMA application_id, high byte first
-  std::ifstream in(path, std::ios::binary);
-  std::string start(kMark + 4, '\0');
-  in.read(start.data(), static_cast<std::streamsize>(start.size()));
-  return in && start.starts_with(kStart) && start.substr(kMark) == "kvls";
 }
 
 /// Hidden states' distances, which results of earlier versions do not have.
@@ -122,12 +114,13 @@ std::vector<std::string> Evaluation::budgets() const {
 Evaluation read_evaluation(const std::filesystem::path& path) {
   std::string identity = identity_of(path);  // before it is read: a later one is read again
   const auto refuse = [&](const std::string& why) { throw FileError(path.string(), why); };
-  if (looks_like_study(path)) {
+  if (is_study_results(path)) {
     Evaluation evaluation;
     evaluation.path = path;
     evaluation.identity = std::move(identity);
     evaluation.task = Evaluation::Task::study;
     evaluation.study = std::make_shared<const StudyTable>(read_study_table(path));
+    add_study_runs(evaluation);
     return evaluation;
   }
   const Json json = results::read_json(path);
@@ -196,7 +189,7 @@ Evaluation read_evaluation(const std::filesystem::path& path) {
 bool looks_like_evaluation(const std::filesystem::path& path) {
   std::error_code error;
   if (!std::filesystem::is_regular_file(path, error)) return false;
-  if (looks_like_study(path)) return true;
+  if (is_study_results(path)) return true;
   std::ifstream in(path, std::ios::binary);
   std::string start(512, '\0');
   in.read(start.data(), static_cast<std::streamsize>(start.size()));

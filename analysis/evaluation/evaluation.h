@@ -49,7 +49,7 @@ struct Evaluation {
   std::string fingerprint;              // of the model; empty in results of earlier versions
   bool context_only = false;            // evictions stopped at the question
   bool compact = false;                 // positions of cached entries
-  std::vector<EvaluationRun> runs;      // at least one; rescue and study: none
+  std::vector<EvaluationRun> runs;      // at least one; study: of each item; rescue: none
   std::optional<RescueResults> rescue;  // with task rescue
   std::shared_ptr<const StudyTable> study = nullptr;  // with task study
 

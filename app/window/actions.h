@@ -47,8 +47,10 @@ struct TakePolicy {
 struct ExplainToken {
   ImVec2 at;
 };
-/// The runs of an evaluation's cell, by the first of them, at a place in pixels.
+/// The runs of an evaluation's cell, by the first of them, or an item of a study; at a place in
+/// pixels.
 struct ExplainRun {
+  std::shared_ptr<const Evaluation> evaluation;
   int run = -1;
   ImVec2 at;
 };

@@ -8,9 +8,12 @@
 #include "analysis/duration_text.h"
 #include "analysis/error.h"
 #include "analysis/evaluation/evaluation.h"
+#include "analysis/evaluation/study_runs.h"
 #include "analysis/file_word.h"
 #include "analysis/replay/follow.h"
+#include "analysis/study/study_table.h"
 #include "analysis/trace/model_fingerprint.h"
+#include "analysis/trace/segments.h"
 #include "app/demo/demo_trace.h"
 #include "app/plot/printable.h"
 #include "app/session/head_grid.h"
@@ -85,9 +88,9 @@ CauseCard::CauseCard(const KnownModels& models, fs::path cache, std::string prog
       program_(std::move(program)),
       queue_(1, std::move(wake)) {}
 
-void CauseCard::open(const PanelContext& c, int run, ImVec2 at) {
+void CauseCard::open(const EvaluationPointer& evaluation, int run, ImVec2 at) {
   close();
-  evaluation_ = c.results.evaluation(Evaluation::Task::needle);
+  evaluation_ = evaluation;
   if (!evaluation_ || run < 0 || run >= static_cast<int>(evaluation_->runs.size())) return;
   first_ = run;
   at_ = at;
@@ -111,6 +114,12 @@ bool CauseCard::busy() const {
 
 bool CauseCard::is_found() const { return rescue_.current() && rescue_.current()->done; }
 
+bool CauseCard::context_only(int run) const {
+  if (evaluation_->task != Evaluation::Task::study) return evaluation_->context_only;
+  return evaluation_->study->items[static_cast<std::size_t>(run)].compression ==
+         compression_name(Compression::context_only);
+}
+
 void CauseCard::choose(const PanelContext& c, int run) {
   chosen_ = run;
   shown_ = rescue_shown_ = false;
@@ -124,7 +133,7 @@ void CauseCard::choose(const PanelContext& c, int run) {
   options.policy = one.policy;
   options.budget = one.budget;
   options.compact = evaluation_->compact;
-  options.context_only = evaluation_->context_only;
+  options.context_only = context_only(run);
   options.program = program_;
   case_.clear();
   case_.request(queue_, options,
@@ -140,7 +149,8 @@ void CauseCard::choose(const PanelContext& c, int run) {
                   if (!traces.closed.empty())
                     found.closed = std::make_shared<const Trace>(traces.closed);
                   Progress part(progress, 0);
-                  found.reader = first_reader(*found.full, *replays, part);
+                  found.follows = !segment_range(found.full->tokens(), "needle").empty();
+                  if (found.follows) found.reader = first_reader(*found.full, *replays, part);
                   return found;
                 });
 }
@@ -157,10 +167,12 @@ void CauseCard::show(const PanelContext& c, const Case& found) {
   state.policy_b_on = false;
   state.block = 0;
   state.compression.reset();
-  if (evaluation_->context_only) state.compression = Compression::context_only;
-  state.followed = "needle";
-  state.grid_metric = kFollowedMetric;
-  state.token_colour = "heads";
+  if (context_only(chosen_)) state.compression = Compression::context_only;
+  if (found.follows) {
+    state.followed = "needle";
+    state.grid_metric = kFollowedMetric;
+    state.token_colour = "heads";
+  }
   const int beside = state.active_tile == 0 ? 1 : 0;
   state.tiles.resize(std::max<std::size_t>(state.tiles.size(), 2));
   state.tiles[static_cast<std::size_t>(beside)] = TileState{.view = "follow"};
@@ -174,18 +186,27 @@ void CauseCard::draw_runs(const PanelContext& c) {
   int row = 0;
   for (std::size_t i = 0; i < evaluation.runs.size(); ++i) {
     const EvaluationRun& run = evaluation.runs[i];
-    if (run.policy != cell.policy || run.budget != cell.budget || run.length != cell.length ||
-        run.depth != cell.depth) {
-      continue;
-    }
-    const bool found = run.correct >= 0.5;
+    const bool of_cell = evaluation.task == Evaluation::Task::study
+                             ? static_cast<int>(i) == first_  // an item
+                             : run.policy == cell.policy && run.budget == cell.budget &&
+                                   run.length == cell.length && run.depth == cell.depth;
+    if (!of_cell) continue;
+    const bool found = !(run.correct < 0.5);  // a text without a question has nothing to miss
     ImGui::PushID(std::to_string(i).c_str());
     ImGui::AlignTextToFramePadding();
     ImGui::TextColored(
         ImGui::ColorConvertU32ToFloat4(found ? c.colours().secondary : c.colours().error), "%s",
-        found ? "found" : "missed");
+        run.expected.empty() ? "text" : found ? "found" : "missed");
     ImGui::SameLine(c.px(64));
-    show_text(c.fonts, fmt::format("{} · expected {}", quoted(run.answer), run.expected));
+    show_text(c.fonts, run.expected.empty()
+                           ? "no question was asked"
+                           : fmt::format("{} · expected {}", quoted(run.answer), run.expected));
+    if (evaluation.task == Evaluation::Task::study && !has_prompt(run)) {
+      ImGui::PopID();
+      ImGui::TextWrapped(
+          "The study kept no prompt here: it is a replay, or was written by an earlier version.");
+      break;
+    }
     ImGui::SameLine(c.px(kWidth - 96));
     const bool this_one = chosen_ == static_cast<int>(i);
     if (ImGui::SmallButton(this_one ? "Shown" : found ? "Open" : "Why?") && !this_one)
@@ -204,8 +225,14 @@ void CauseCard::draw_runs(const PanelContext& c) {
 void CauseCard::draw_rescue(const PanelContext& c, const Case& found) {
   const EvaluationRun& run = evaluation_->runs[static_cast<std::size_t>(chosen_)];
   if (run.policy == kFullCache) return;
-  if (evaluation_->context_only) {
-    ImGui::TextDisabled("Evictions stop at the question here; a rescue tests runs that evict on.");
+  if (run.expected.empty()) return;
+  if (!found.follows) {
+    ImGui::TextWrapped("This prompt has no segment \"needle\": choose the tokens to follow in the film "
+                       "strip.");
+    return;
+  }
+  if (context_only(chosen_)) {
+    ImGui::TextDisabled("A rescue needs a run that evicts to the end; this one stops at the question.");
     return;
   }
   job::RescueOptions options;
@@ -293,13 +320,13 @@ void CauseCard::draw_case(const PanelContext& c) {
     if (ImGui::SmallButton("Come back")) shown_ = false;
     return;
   }
-  finding_.request(c, found->model);
+  if (found->follows) finding_.request(c, found->model);
   if (const auto finding = finding_.current()) {
     for (const std::string& line : {finding->readers, finding->lost, finding->proof}) {
       ImGui::Dummy({0, c.px(2)});
       ImGui::TextWrapped("%s", line.c_str());
     }
-  } else {
+  } else if (found->follows) {
     ImGui::TextDisabled("Following the needle…");
   }
   ImGui::Dummy({0, c.px(4)});
@@ -317,9 +344,14 @@ void CauseCard::draw(const PanelContext& c) {
       begin_card(c, "cause", at_, kWidth, 360.0F,
                  cell.policy == kFullCache ? std::string("Full cache")
                                            : fmt::format("{} at {}", cell.policy, cell.budget));
-  ImGui::TextDisabled("%s", fmt::format("{} tokens · needle at {:g} % of the text",
-                                        count_text(std::lround(cell.length)), cell.depth)
-                                .c_str());
+  if (evaluation_->task == Evaluation::Task::study) {
+    const auto& item = evaluation_->study->items[static_cast<std::size_t>(first_)];
+    show_text(c.fonts, figure::printable(item.trace));
+  } else {
+    ImGui::TextDisabled("%s", fmt::format("{} tokens · needle at {:g} % of the text",
+                                          count_text(std::lround(cell.length)), cell.depth)
+                                  .c_str());
+  }
   ImGui::Dummy({0, c.px(4)});
   draw_runs(c);
   if (chosen_ >= 0) draw_case(c);

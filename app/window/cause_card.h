@@ -19,7 +19,7 @@ namespace kvloupe::window {
 
 struct PanelContext;
 
-/// From a cell of the needle grid to the eviction behind a wrong answer. The card lists the cell's
+/// From a cell of the needle grid, or of a study's prompts, to the eviction behind a wrong answer. The card lists the cell's
 /// runs; one of them is captured again, with and without the policy, and shown with its needle
 /// followed through all heads; then the running model says which heads' entries would have saved
 /// the answer.
@@ -30,8 +30,9 @@ class CauseCard {
   CauseCard(const KnownModels& models, std::filesystem::path cache, std::string program,
             std::function<void()> wake);
 
-  /// The runs of the cell whose first run this is, at a place in pixels.
-  void open(const PanelContext& context, int run, ImVec2 at);
+  /// The runs of the cell of needles whose first run this is, or an item of a study, at a place in
+  /// pixels.
+  void open(const EvaluationPointer& evaluation, int run, ImVec2 at);
   void close();
   bool is_open() const { return open_; }
   void draw(const PanelContext& context);
@@ -44,7 +45,8 @@ class CauseCard {
   struct Case {
     TracePointer full, closed;
     std::string model;  // folder
-    HeadIndex reader;   // the head that reads the needle most
+    bool follows = false;  // the prompt says which tokens are the needle
+    HeadIndex reader;      // then the head that reads it most
   };
   struct Searched {
     job::RescueProgress made;
@@ -52,6 +54,7 @@ class CauseCard {
   };
   /// The search for what would have saved the answer has come to its end.
   bool is_found() const;
+  bool context_only(int run) const;
   void choose(const PanelContext& context, int run);
   void show(const PanelContext& context, const Case& found);
   void draw_runs(const PanelContext& context);

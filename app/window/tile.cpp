@@ -207,7 +207,7 @@ bool Tile::take_replays(const TileState& tile, const TileContext& context, Figur
                         ReplayKey& of) {
     const auto& slot = reads.all_layers ? results.all : results.focus;
     if (!slot.error().empty()) error_ = slot.error();
-    // What is kept comes first, and layer by layer; metrics and the other layers follow.
+    // Kept sets arrive first, layer by layer; metrics arrive later.
     const bool current = slot.current() != nullptr;
     const bool complete = current && (!reads.whole_replay() || slot.complete());
     if (!complete) waiting_for_replay_ = true;
@@ -399,7 +399,10 @@ void Tile::interact(TileState& tile, const TileContext& context, const figure::S
     if (target->layer >= 0) context.selection.layer = target->layer;
     if (target->head >= 0) context.selection.head = target->head;
     if (target->token >= 0) context.panel.ask(ExplainToken{io.MousePos});
-    if (target->run >= 0) context.panel.ask(ExplainRun{target->run, io.MousePos});
+    if (target->run >= 0) {
+      const EvaluationPointer shown = context.panel.results.inputs(*view).evaluation;
+      context.panel.ask(ExplainRun{shown, target->run, io.MousePos});
+    }
   }
 }
 

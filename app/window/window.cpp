@@ -66,7 +66,7 @@ Asked read_what_was_asked(const WindowOptions& options) {
   }
   if (asked.traces.empty() && asked.session && !asked.session->trace.empty() &&
       !options.screenshot.empty()) {
-    // On the screen, a session whose trace has moved opens and says so.
+    // Without --screenshot the session opens anyway, and the window reports the missing trace.
     asked.traces.push_back(std::make_shared<const Trace>(asked.session->trace));
   }
   return asked;

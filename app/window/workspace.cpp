@@ -451,7 +451,7 @@ void Workspace::perform(const Action& action) {
                           if (of_b) state.policy_b_on = true;
                         },
                         [&](const ExplainToken& it) { token_card.open(it.at); },
-                        [&](const ExplainRun& it) { cause_card.open(context(), it.run, it.at); },
+                        [&](const ExplainRun& it) { cause_card.open(it.evaluation, it.run, it.at); },
                         [&](const ChooseView& it) {
                           state.active_tile = static_cast<int>(it.tile);
                           palette.open_views(context(), &it.at);

@@ -170,6 +170,40 @@ TEST_F(Cause, OfAMissedNeedleIsThreeClicksAway) {
   EXPECT_FALSE(w().cause_card.is_open());
 }
 
+TEST_F(Cause, OfAStudysRunIsFoundAsThatOfAnEvaluation) {
+  const fs::path study = folder_ / "study.sqlite";
+  std::ofstream(folder_ / "study.json")
+      << R"({"model": ")" << window::demo_model_folder() << R"(", "dtype": "f32", "blocks": [64],
+             "policies": ["sink"], "budgets": ["20%"],
+             "tasks": [{"task": "needle", "lengths": [300], "depths": [30]}]})";
+  Progress progress;
+  const auto made = run_child({find_program("kvloupe-capture"), "study",
+                               (folder_ / "study.json").string(), "-o", study.string()},
+                              progress, [](const std::string&) {});
+  ASSERT_EQ(made.exit_code, 0) << made.last_error;
+  w().open(study.string());
+  driver_->settle();
+  w().state.tiles[0].view = "study-prompts";
+  driver_->settle();
+  ASSERT_EQ(w().tiles[0].error(), "");
+  click_cell(1);  // item 0 is the full cache's run
+  ASSERT_TRUE(w().cause_card.is_open());
+  const bool missed = read_evaluation(study).runs.at(1).correct < 0.5;
+  driver_->press_on("##cause", {"1", missed ? "Why?" : "Open"});
+  driver_->settle();
+  EXPECT_EQ(w().cause_card.error(), "");
+  const auto trace = w().results.trace();
+  ASSERT_NE(trace, nullptr) << w().notice;
+  EXPECT_EQ(trace->run().block_size, 64);
+  EXPECT_EQ(trace->run().dtype, "f32");
+  EXPECT_EQ(w().state.policy_a, "sink");
+  EXPECT_EQ(w().state.followed, "needle");
+  EXPECT_EQ(w().state.tiles[1].view, "follow");
+  EXPECT_EQ(w().tiles[1].error(), "");
+  ASSERT_NE(w().results.other_loop(), nullptr);
+  EXPECT_EQ(w().results.other_loop()->run().policy, "sink");
+}
+
 TEST_F(Cause, AModelThatIsNotKnownIsSaidAndNothingIsOpened) {
   std::stringstream text;
   text << std::ifstream(results_).rdbuf();

@@ -13,8 +13,10 @@
 
 #include "analysis/error.h"
 #include "analysis/evaluation/evaluation.h"
+#include "analysis/evaluation/study_runs.h"
 #include "analysis/study/database.h"
 #include "analysis/study/policy_ranks.h"
+#include "analysis/study/study_table.h"
 #include "analysis/study/summary.h"
 #include "app/cli/commands.h"
 #include "app/figure/figures/figure_catalog.h"
@@ -198,6 +200,35 @@ TEST_F(StudyFigures, HeadsAreOrderedAndTheUnstableOneIsNamed) {
             "t6.h5");
 }
 
+TEST_F(StudyFigures, PromptsHaveTheirItemsAndTheFullCacheFirst) {
+  const MadeFigure made =
+      make("study-prompts", {{"measure", "perplexity_loss"}, {"budget", "25%"}});
+  const auto rows = test::csv_rows(*made.figure);
+  ASSERT_EQ(rows.size(), 8U * 4U);
+  EXPECT_EQ(rows.front().at("policy"), "full");
+  const StudyTable table = read_study_table(path_);
+  const auto measure = static_cast<std::size_t>(table.measure("perplexity_loss"));
+  for (const auto& row : rows) {
+    const auto number = static_cast<std::size_t>(std::stoi(row.at("item")));
+    const StudyResults::Item& item = table.items.at(number);
+    EXPECT_EQ(item.trace, row.at("prompt"));
+    EXPECT_EQ(item.policy, row.at("policy"));
+    EXPECT_EQ(item.budget, item.policy == "full" ? "full" : "25%");
+    EXPECT_NEAR(test::csv_number(row, "perplexity_loss"), table.values[measure][number], 1e-5);
+  }
+  Target target;
+  target.run = std::stoi(rows[5].at("item"));
+  EXPECT_THAT(made.figure->value_text(target), HasSubstr("perplexity of p1, h2o: "));
+  // By their means prompts 7 and 6 come before 0.
+  EXPECT_EQ(test::csv_rows(*make("study-prompts", {{"prompts", "mean"}}).figure).back().at("prompt"),
+            "t0.h5");
+  // Each item of the study is a run that can be asked for.
+  const Evaluation read = read_evaluation(path_);
+  ASSERT_EQ(read.runs.size(), table.items.size());
+  EXPECT_EQ(read.runs.back().policy, table.items.back().policy);
+  EXPECT_FALSE(has_prompt(read.runs.back()));
+}
+
 TEST_F(StudyFigures, LoopsAreComparedByLayerAndByPrompt) {
   const auto rows = test::csv_rows(*make("study-loops", {{"budget", "25%"}}).figure);
   ASSERT_EQ(rows.size(), 3U * (3 + 8 + 1));
@@ -241,7 +272,7 @@ TEST_F(StudyFigures, WhatTheFileDoesNotHaveIsRefusedWithWhatItHas) {
   EXPECT_THAT(refusal("study-heads", {{"measure", "perplexity_loss"}}), HasSubstr("did you mean"));
   EXPECT_THAT(refusal("needle-grid", {}), HasSubstr("show figure study-budget"));
   change("UPDATE items SET state = 'waiting'; DELETE FROM head_values; DELETE FROM replay_values");
-  for (const std::string name : {"budget", "ranks", "heads", "layers", "loops"})
+  for (const std::string name : {"budget", "ranks", "heads", "prompts", "layers", "loops"})
     EXPECT_THAT(refusal("study-" + name, {}), HasSubstr("study.sqlite: has no values yet"));
 }
 

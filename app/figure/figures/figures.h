@@ -59,6 +59,7 @@
   FIGURE(study_budget_figure)         \
   FIGURE(study_ranks_figure)          \
   FIGURE(study_heads_figure)          \
+  FIGURE(study_prompts_figure)        \
   FIGURE(study_layers_figure)         \
   FIGURE(study_loops_figure)
 // clang-format on

@@ -1,0 +1,80 @@
+#include "analysis/evaluation/study_runs.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+
+#include "analysis/json_depth.h"
+#include "analysis/study/study_measures.h"
+#include "analysis/study/study_results.h"
+#include "analysis/study/study_table.h"
+
+namespace kvloupe {
+
+namespace {
+using Json = nlohmann::json;
+constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+
+Json parsed(const std::string& text) {
+  return is_deep_json(text) ? Json() : Json::parse(text, nullptr, false);
+}
+
+/// "red or crimson": the right answers.
+std::string answers_text(const std::string& expected) {
+  std::string text;
+  const Json answers = parsed(expected);
+  if (!answers.is_array()) return text;
+  for (const Json& answer : answers) {
+    if (answer.is_string()) text += (text.empty() ? "" : " or ") + answer.get<std::string>();
+  }
+  return text;
+}
+
+/// How many ids the prompt has, which stand with blanks between them.
+double tokens_in(const Json& stored) {
+  const Json ids = stored.is_object() ? stored.value("ids", Json()) : Json();
+  if (!ids.is_string() || ids.get_ref<const std::string&>().empty()) return kUnknown;
+  const auto& text = ids.get_ref<const std::string&>();
+  return 1.0 + static_cast<double>(std::count(text.begin(), text.end(), ' '));
+}
+}  // namespace
+
+void add_study_runs(Evaluation& evaluation) {
+  const StudyTable& study = *evaluation.study;
+  StudyResults results(evaluation.path);
+  evaluation.model = std::filesystem::path(results.setting("model")).filename().string();
+  evaluation.compact = results.setting("positions") == "compact";
+  const int found = study.measure("needle_found"), answered = study.measure("answer_found");
+  for (std::size_t i = 0; i < study.items.size(); ++i) {
+    const StudyResults::Item& item = study.items[i];
+    EvaluationRun run;
+    run.policy = item.policy;
+    run.budget = item.budget;
+    run.entries = item.entries;
+    run.length = run.tokens = run.depth = run.correct = kUnknown;
+    run.loss = run.loss_difference = run.kl = run.same_top1 = kUnknown;
+    const int measure = item.task == kNeedleTask ? found : item.task == kAnswerTask ? answered : -1;
+    if (measure >= 0) run.correct = study.values[static_cast<std::size_t>(measure)][i];
+    if (item.task != kReplayTask && item.state == "done") {
+      const StudyPrompt prompt = results.prompt(item.number);
+      const Json stored = parsed(prompt.stored);
+      run.tokens = tokens_in(stored);
+      run.length = run.tokens;
+      run.expected = answers_text(prompt.expected);
+      run.answer = prompt.answer;
+      if (evaluation.fingerprint.empty() && stored.is_object()) {
+        const Json fingerprint = stored.value("fingerprint", Json());
+        if (fingerprint.is_string()) evaluation.fingerprint = fingerprint.get<std::string>();
+      }
+    }
+    evaluation.runs.push_back(std::move(run));
+  }
+}
+
+bool has_prompt(const EvaluationRun& run) { return std::isfinite(run.tokens); }
+
+}  // namespace kvloupe
