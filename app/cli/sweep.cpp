@@ -19,6 +19,7 @@
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/output_file.h"
 #include "analysis/policy/policy.h"
+#include "analysis/trace/asked_queries.h"
 #include "analysis/trace/compression_words.h"
 #include "app/cli/commands.h"
 
@@ -79,8 +80,9 @@ void print_smallest(const std::vector<SmallestBudget>& all, const std::string& m
 
 int run(const Options& options) {
   // What the command line alone can get wrong is said before any work.
+  const bool none = options.measures == std::vector<std::string>{"none"};
   for (const std::string& name : options.measures) {
-    if (name != "all") require_measure(name);
+    if (name != "all" && !none) require_measure(name);
   }
   SweepRequest request;
   request.policies = parse_policy_list(options.policies);
@@ -99,6 +101,12 @@ int run(const Options& options) {
     }
   }
   request.compression = options.compression;
+  std::vector<std::string> measures = none ? std::vector<std::string>() : options.measures;
+  if (options.measures.empty()) {
+    // The measure that is shown first everywhere: of the answer's queries, where the trace has them.
+    const std::string queries = asked_name(asked_first(trace.tokens(), trace.run()));
+    measures = {queries + (trace.has_output_weight() ? "_residual_change" : "_kept_attention")};
+  }
   const std::vector<SweepSetting> settings = sweep_settings(trace, request);
   SweepTable table = SweepTable::load(options.output);
   // A measure there is not is known before the work.
@@ -115,7 +123,7 @@ int run(const Options& options) {
                    count, setting.policy.text(), setting.budget, setting.block,
                    known ? ": already there" : "");
       },
-      options.measures);
+      measures);
   if (!options.limit.empty()) {
     print_smallest(smallest_budgets(table, trace, limit.first, limit.second), limit.first,
                    limit.second);
@@ -142,8 +150,9 @@ void add_sweep(CLI::App& app, Action& action) {
                    "The CSV file; rows that it already has are kept, so a stopped sweep continues")
       ->required();
   verb->add_option("--measures", options->measures,
-                   "Expensive measures to compute too, by name, or all; without this their columns "
-                   "are empty")
+                   "Expensive measures to compute too, by name, all or none; without this those of "
+                   "the answer's queries, of the question's where there is no answer, or of later "
+                   "ones; the columns of others are empty")
       ->delimiter(',');
   verb->add_option("--limit", options->limit,
                    "Print for each head the smallest budget that keeps a measure at or below a "

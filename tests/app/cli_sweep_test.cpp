@@ -3,12 +3,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string>
 #include <vector>
 
+#include "analysis/measure/measure_catalog.h"
+#include "analysis/replay/sweep.h"
 #include "app/cli/commands.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
@@ -67,6 +71,27 @@ TEST_F(CliSweep, WritesARowPerHeadAndGoesOnWhereItStopped) {
   EXPECT_EQ(lines("out.csv"), 1U + 9U * 4U);
   EXPECT_THAT(more.out, HasSubstr("     32     0     1         9  h2o\n"));  // ⌊10 % of 96⌋
   EXPECT_THAT(more.out, HasSubstr("     32     1     0        24  keydiff\n"));
+}
+
+TEST_F(CliSweep, MeasuresTheAnswersQueriesUnlessToldOtherwise) {
+  const auto known = [](const std::string& name, const std::string& measure) {
+    const SweepTable table = SweepTable::load(path(name));
+    const auto column = &require_measure(measure) - all_measures().data();
+    EXPECT_EQ(table.rows().size(), 4U);
+    return std::all_of(table.rows().begin(), table.rows().end(), [&](const SweepRow& row) {
+      return std::isfinite(row.values[static_cast<std::size_t>(column)]);
+    });
+  };
+  const std::vector<std::string> one = {"--policies", "h2o", "--budgets", "24"};
+  ASSERT_EQ(sweep("asked.csv", one).code, 0);
+  EXPECT_TRUE(known("asked.csv", "answer_residual_change"));
+  EXPECT_TRUE(known("asked.csv", "answer_kept_attention"));
+  EXPECT_FALSE(known("asked.csv", "later_residual_change"));
+  std::vector<std::string> none = one;
+  none.insert(none.end(), {"--measures", "none"});
+  ASSERT_EQ(sweep("none.csv", none).code, 0);
+  EXPECT_FALSE(known("none.csv", "answer_residual_change"));
+  EXPECT_TRUE(known("none.csv", "retained"));
 }
 
 TEST_F(CliSweep, WhatIsWrongIsSaidBeforeTheWork) {

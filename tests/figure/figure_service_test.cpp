@@ -114,7 +114,7 @@ TEST_F(FigureServiceTest, APolicyWithoutABudgetSaysTheShareItKeeps) {
   };
   // 104 tokens in 2 layers of 2 heads; two heads keep 4 + 22 of them.
   EXPECT_EQ(said("duo(0.5,sinks=4,recent=22)", "kept"),
-            "62.5 % of the entries, the policy's own choice");
+            "62.5 % of the entries (set by the policy's threshold)");
   EXPECT_EQ(said("duo(0.5,sinks=4,recent=22)", "budget"), "nothing");
   EXPECT_EQ(said("h2o", "kept"), "nothing");
   EXPECT_NE(said("h2o", "budget"), "nothing");

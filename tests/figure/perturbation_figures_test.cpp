@@ -10,6 +10,7 @@
 #include <numeric>
 #include <set>
 
+#include "analysis/replay/ask.h"
 #include "analysis/replay/replay.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/request/figure_service.h"
@@ -251,7 +252,7 @@ TEST_F(PerturbationFigures, BoundsAreTheTwinsAndInOrder) {
 
 TEST_F(PerturbationFigures, OutputErrorOfALayerIsTheTwins) {
   request::FigureSettings settings = at_budget();
-  settings.choices = {{"policies", "h2o,tova+caote"}};
+  settings.choices = {{"policies", "h2o,tova+caote"}, {"queries", "steps"}};
   const std::vector<Row> rows = rows_of("output-error-layers", settings);
   for (const char* policy : {"h2o", "tova+caote"}) {
     const auto errors = line_of(rows, "", policy, "layer", "output_error");
@@ -266,6 +267,29 @@ TEST_F(PerturbationFigures, OutputErrorOfALayerIsTheTwins) {
         }
       }
       expect_close(errors.at(std::to_string(layer)), error / output);
+    }
+  }
+}
+
+TEST_F(PerturbationFigures, ALayersChangeIsThatOfTheAnswersQueries) {
+  request::FigureSettings settings = at_budget();
+  settings.choices = {{"policies", "h2o,tova+caote"}};
+  const MadeFigure made = make("output-error-layers", settings);
+  EXPECT_NE(made.figure->caption().find("answer"), std::string::npos) << made.figure->caption();
+  const std::vector<Row> rows = rows_of("output-error-layers", settings);
+  for (const char* policy : {"h2o", "tova+caote"}) {
+    ReplayRequest request;
+    request.policy = parse_policy(policy);
+    request.budget = kBudget;
+    Progress progress;
+    const Replay replayed = replay(*trace, request, progress);
+    const AskedReplay answer = ask(*trace, replayed, Asked::answer, {}, progress);
+    ASSERT_EQ(answer.queries.size(), static_cast<std::size_t>(kGenerated));
+    const auto errors = line_of(rows, "", policy, "layer", "output_error");
+    for (int layer = 0; layer < kLayers; ++layer) {
+      EXPECT_NEAR(errors.at(std::to_string(layer)),
+                  answer.layer_errors.at(static_cast<std::size_t>(layer)), 1e-7);
+      EXPECT_GT(errors.at(std::to_string(layer)), 0.0);
     }
   }
 }

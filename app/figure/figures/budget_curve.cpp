@@ -12,6 +12,7 @@
 #include "analysis/policy/published.h"
 #include "analysis/replay/ask.h"
 #include "app/figure/comparison.h"
+#include "app/figure/figures/asked_text.h"
 #include "app/figure/figures/figures.h"
 #include "app/plot/limits.h"
 #include "app/plot/line_plot.h"
@@ -274,13 +275,6 @@ class BudgetCurve final : public Figure {
              {before ? mark.x - 6.0 : mark.x + 6.0, y}, before ? Align::right : Align::left);
   }
 };
-
-/// "asked by the answer's queries"
-std::string asked_text(const Trace& trace) {
-  const Asked asked = asked_first(trace.tokens(), trace.run());
-  return asked == Asked::later ? "asked by later queries"
-                               : fmt::format("asked by the {}'s queries", asked_name(asked));
-}
 
 /// Place of the smallest budget from which on the mean keeps within the limit.
 int smallest_safe(const std::vector<double>& mean, double limit, bool more_is_better) {

@@ -4,7 +4,9 @@
 
 #include "analysis/measure/output_error.h"
 #include "analysis/policy/published.h"
+#include "analysis/replay/ask.h"
 #include "app/figure/comparison.h"
+#include "app/figure/figures/asked_text.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/line_panels.h"
 
@@ -12,13 +14,33 @@ namespace kvloupe::figure {
 
 namespace {
 
+/// By layer, of the steps' own last queries: Σ‖o − o′‖² / Σ‖o‖² before W_O.
+std::vector<double> errors_of_steps(const Replay& replay, int layers) {
+  std::vector<SquaredError> sums(static_cast<std::size_t>(layers));
+  for (const HeadReplay& head : replay.heads) {
+    SquaredError& sum = sums[static_cast<std::size_t>(head.layer)];
+    const SquaredError own = squared_error(head);
+    sum.error += own.error;
+    sum.output += own.output;
+  }
+  std::vector<double> errors;
+  for (const SquaredError& sum : sums) errors.push_back(sum.share());
+  return errors;
+}
+
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
   const FigureInfo info = output_error_layers_figure();
+  const Trace& trace = *input.trace;
   const std::vector<PolicySpec> policies = chosen_policies(info, input);
+  // Without output weights the heads of a layer cannot be added up.
+  const bool steps = choice(info, input.choices, "queries") == "steps" || !trace.has_output_weight();
   std::vector<WantedReplay> wanted;
-  for (const PolicySpec& policy : policies) wanted.push_back({.policy = policy, .metrics = true});
+  for (const PolicySpec& policy : policies) wanted.push_back({.policy = policy, .metrics = steps});
   const auto replays = replays_of(input, wanted, progress);
-  const int layers = input.trace->model().num_layers;
+  const int layers = trace.model().num_layers;
+  const Asked asked = asked_first(trace.tokens(), trace.run());
+  AskOptions options;
+  options.states = &input.replays->states();
   LinePanels::Panel panel;
   ValueRange range;
   for (std::size_t p = 0; p < policies.size(); ++p) {
@@ -26,34 +48,37 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
     line.name = policies[p].text();
     line.look = static_cast<int>(p);
     line.marked = true;
-    std::vector<SquaredError> sums(static_cast<std::size_t>(layers));
-    for (const HeadReplay& head : replays[p]->heads) {
-      SquaredError& sum = sums[static_cast<std::size_t>(head.layer)];
-      const SquaredError own = squared_error(head);
-      sum.error += own.error;
-      sum.output += own.output;
-    }
-    for (int layer = 0; layer < layers; ++layer) {
-      const double share = sums[static_cast<std::size_t>(layer)].share();
-      line.points.push_back({layer + 0.5, share});
-      range.add(share);
+    Progress part(progress, 0);
+    const std::vector<double> errors =
+        steps ? errors_of_steps(*replays[p], layers)
+              : ask(trace, *replays[p], asked, options, part).layer_errors;
+    for (std::size_t layer = 0; layer < errors.size(); ++layer) {
+      line.points.push_back({static_cast<double>(layer) + 0.5, errors[layer]});
+      range.add(errors[layer]);
     }
     panel.lines.push_back(std::move(line));
   }
   std::vector<std::string> names;
   for (int layer = 0; layer < layers; ++layer) names.push_back(std::to_string(layer));
   panel.x = name_axis(std::move(names), "Layer");
-  panel.y = y_axis("Output error Σ‖o − o′‖² / Σ‖o‖²", range.from_zero());
+  panel.y = y_axis(steps ? "Output error Σ‖o − o′‖² / Σ‖o‖²" : "Change of the layer's output",
+                   range.from_zero());
   panel.y_grid = true;
   auto figure = std::make_unique<LinePanels>();
   figure->panels.push_back(std::move(panel));
   figure->legend = policies.size() > 3;
   figure->x_measure = "layer";
   figure->y_measure = "output_error";
-  figure->caption_text = fmt::format(
-      "Output error per layer, Σ‖o − o′‖² / Σ‖o‖² before W_O over the last queries of the steps "
-      "from the first eviction on and all query heads (this normalisation is ours), N = {}.",
-      format_count(replays.front()->budget));
+  figure->caption_text =
+      steps ? fmt::format(
+                  "Output error per layer, Σ‖o − o′‖² / Σ‖o‖² before W_O over the last queries of "
+                  "the steps from the first eviction on and all query heads (this normalisation is "
+                  "ours), N = {}.",
+                  format_count(replays.front()->budget))
+            : fmt::format(
+                  "Change of each layer's attention output, √(Σ‖Σ(o′ − o)W_O‖² / Σ‖ΣoW_O‖²), {}: "
+                  "the heads are added with their signs, as the model adds them, N = {}.",
+                  asked_text(trace), format_count(replays.front()->budget));
   return figure;
 }
 
@@ -64,13 +89,20 @@ FigureInfo output_error_layers_figure() {
   info.name = "output-error-layers";
   info.title = "Output error per layer";
   info.tooltip =
-      "Σ‖o − o′‖² / Σ‖o‖² over queries and heads, full cache compared with the retained entries "
-      "(after CAOTE, figure 3, which does not define its normalisation: this is ours)";
+      "How far each layer's attention output moves, full cache compared with what the cache holds, "
+      "for the queries that write the answer, or those of the question, or later ones; "
+      "queries=steps: Σ‖o − o′‖² / Σ‖o‖² of each step's own last query (after CAOTE, figure 3, "
+      "which does not define its normalisation: both are ours)";
   info.topic = Topic::values;
   info.needs.comparison = true;
   info.aspect = 1.5;
   info.choices = {
-      policies_choice(published_list({"h2o", "h2o+caote", "snapkv", "snapkv+caote", "keydiff"}))};
+      policies_choice(published_list({"h2o", "h2o+caote", "snapkv", "snapkv+caote", "keydiff"})),
+      {"queries",
+       "Queries",
+       "Whose queries are asked: later ones, of the answer or the question where the trace has them; "
+       "or each step's own last one, by which many policies choose",
+       {"later", "steps"}}};
   info.compute = compute;
   return info;
 }

@@ -1,0 +1,15 @@
+#include "app/figure/figures/asked_text.h"
+
+#include <fmt/format.h>
+
+#include "analysis/trace/asked_queries.h"
+
+namespace kvloupe::figure {
+
+std::string asked_text(const Trace& trace) {
+  const Asked asked = asked_first(trace.tokens(), trace.run());
+  return asked == Asked::later ? "asked by later queries"
+                               : fmt::format("asked by the {}'s queries", asked_name(asked));
+}
+
+}  // namespace kvloupe::figure
