@@ -23,7 +23,7 @@ table() { # NAME RESULTS...
     studies="$studies${studies:+,} [$study.json](../assets/studies/$study.json)"
   done
   echo
-  "$kvloupe" study $files --table "$name"
+  "$kvloupe" study table "$name" $files
   echo
   echo "Study:$studies."
   echo

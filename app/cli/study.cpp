@@ -32,6 +32,59 @@ struct Options {
   bool status = false, summary = false, merge = false;
 };
 
+/// What a study's results are asked for, as the first word; the flags of earlier versions say the
+/// same.
+struct Word {
+  const char* name;
+  const char* form;  // what follows it
+  const char* help;
+};
+constexpr Word kWords[] = {
+    {"run", "STUDY -o RESULTS", "replay what is missing (also without the word)"},
+    {"status", "RESULTS", "print how far a study is and what failed"},
+    {"summary", "RESULTS", "print means over the traces with 95 % intervals, as Markdown"},
+    {"csv", "RESULTS [-o FILE]", "write every value as CSV"},
+    {"foretell", "MEASURE RESULTS", "print which measures of replays foretell this one of runs"},
+    {"merge", "RESULTS ... -o RESULTS", "join results files of one study"},
+    {"table", "NAME RESULTS ... [-o FILE]", "write a table in the layout of a paper"},
+};
+
+std::string words_text() {
+  std::string text = "The first word says what is done:\n";
+  for (const Word& word : kWords)
+    text += fmt::format("  {:<38} {}\n", fmt::format("{} {}", word.name, word.form), word.help);
+  return text + "A file of such a name is written ./run.\n";
+}
+
+/// Turns the first word into the flags that say the same.
+void take_word(Options& options) {
+  if (options.inputs.empty()) return;
+  const std::string word = options.inputs.front();
+  const auto known = std::find_if(std::begin(kWords), std::end(kWords),
+                                  [&](const Word& one) { return word == one.name; });
+  if (known == std::end(kWords)) return;
+  options.inputs.erase(options.inputs.begin());
+  const auto fail = [&] {
+    throw UsageError(fmt::format("study {}: write kvloupe study {} {}", word, word, known->form));
+  };
+  const auto next = [&] {
+    if (options.inputs.size() < 2) fail();
+    std::string text = options.inputs.front();
+    options.inputs.erase(options.inputs.begin());
+    return text;
+  };
+  if (word == "foretell") options.foretell = next();
+  if (word == "table") options.table = next();
+  if (options.inputs.empty() || (word == "run" && options.output.empty())) fail();
+  options.status = options.status || word == "status";
+  options.summary = options.summary || word == "summary";
+  options.merge = options.merge || word == "merge";
+  if (word == "csv") {
+    options.csv = options.output.empty() ? "-" : options.output;
+    options.output.clear();
+  }
+}
+
 std::vector<std::filesystem::path> paths_of(const Options& options) {
   return {options.inputs.begin(), options.inputs.end()};
 }
@@ -89,7 +142,8 @@ void print_status(StudyResults& results) {
   }
 }
 
-int run(const Options& options) {
+int run(Options options) {
+  take_word(options);
   const bool reads =
       options.status || options.summary || !options.csv.empty() || !options.foretell.empty();
   const bool table = !options.table.empty();
@@ -100,17 +154,16 @@ int run(const Options& options) {
     if (reads || !options.shard.empty() || options.merge == table || options.inputs.empty() ||
         (options.merge && options.output.empty())) {
       throw UsageError(
-          "study: give results files and --merge -o RESULTS.sqlite, or results files and --table "
-          "NAME -o FILE");
+          "study: write kvloupe study merge RESULTS ... -o RESULTS, or kvloupe study table NAME "
+          "RESULTS ... -o FILE");
     }
     return options.merge ? merge(options) : write_table(options);
   }
   if (options.inputs.size() != 1 || options.output.empty() == !reads ||
       (reads && !options.shard.empty())) {
     throw UsageError(
-        "study: give a study file and -o RESULTS.sqlite, or a results file and --status, "
-        "--summary, "
-        "--foretell MEASURE or --csv FILE");
+        "study: write kvloupe study run STUDY -o RESULTS, or study with status, summary, csv, "
+        "foretell, merge or table and a results file (kvloupe study --help)");
   }
   if (!reads) return compute(options);
   refuse_own_input(options.csv, paths_of(options));
@@ -138,32 +191,31 @@ void add_study(CLI::App& app, Action& action) {
       "study", "Replay the policies of a study on all its traces, alone or under mpirun");
   const auto options = std::make_shared<Options>();
   verb->add_option(
-          "STUDY|RESULTS", options->inputs,
-          "A study file (JSON), or its results: with --status, --summary, --foretell or --csv "
-          "one file, with --merge or --table one or more")
+          "WORD|STUDY|RESULTS", options->inputs,
+          "What is done (below), then a study file (JSON), or results of one")
       ->required();
   verb->add_option("-o,--output", options->output,
-                   "The results file (SQLite); a study that was stopped goes on where it was. With "
-                   "--table: FILE.md, FILE.csv or FILE.tex; without it, Markdown is printed");
+                   "The results file (SQLite); a study that was stopped goes on where it was. Of a "
+                   "table: FILE.md, FILE.csv or FILE.tex; without it, Markdown is printed");
   verb->add_option("--shard", options->shard,
                    "Compute one part of so many, such as 3/10, into a results file of its own");
   verb->add_flag("--merge", options->merge,
-                 "Join the results files of one study, such as those of its shards, in another");
-  verb->add_option("--csv", options->csv, "Write a results file's values as CSV; -: print them");
-  verb->add_flag("--status", options->status, "Print how far a study is and what failed");
+                 "As merge: join results files of one study, such as its shards");
+  verb->add_option("--csv", options->csv, "As csv; -: print the values");
+  verb->add_flag("--status", options->status, "As status");
   verb->add_flag("--summary", options->summary,
-                 "Print the means over the traces with 95 % intervals, as tables in Markdown");
+                 "As summary");
   verb->add_option("--foretell", options->foretell,
-                   "Print how well each measure of the replays foretells this measure of the runs "
-                   "in the model, such as answer_found, as a table in Markdown");
+                   "As foretell, of a measure of the runs in the model such as answer_found");
   verb->add_option(
       "--table", options->table,
-      "Write a table in the layout of a paper, each results file a part of it: " + table_names());
+      "As table, each results file a part of it: " + table_names());
   verb->add_option("--block", options->block,
-                   "The block size that a table shows, as in the study; the first where not given");
+                   "Block size of --table (default: the study's first)");
   verb->add_option("--measures", options->measures,
                    "The measures that a table shows, separated by commas")
       ->delimiter(',');
+  verb->footer(words_text());
   verb->callback([&action, options] { action = [options] { return run(*options); }; });
 }
 

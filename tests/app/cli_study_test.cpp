@@ -153,6 +153,30 @@ TEST_F(CliStudy, ATableIsPrintedOrWrittenByTheEndingOfItsFile) {
   EXPECT_FALSE(std::filesystem::exists(path("t.xls")));
 }
 
+TEST_F(CliStudy, AWordSaysWhatTheFlagsOfEarlierVersionsSaid) {
+  ASSERT_EQ(study({"run", path("study.json"), "-o", path("out.sqlite")}).code, 0);
+  const std::string results = path("out.sqlite");
+  const auto same = [&](const std::vector<std::string>& word, const std::vector<std::string>& flags) {
+    const Outcome now = study(word);
+    EXPECT_EQ(now.code, 0) << now.error;
+    EXPECT_FALSE(now.out.empty()) << word.front();
+    EXPECT_EQ(now.out, study(flags).out) << word.front();
+  };
+  same({"status", results}, {results, "--status"});
+  same({"summary", results}, {results, "--summary"});
+  same({"csv", results}, {results, "--csv", "-"});
+  same({"table", "keydiff-8", results}, {results, "--table", "keydiff-8"});
+  EXPECT_EQ(study({"csv", results, "-o", path("word.csv")}).code, 0);
+  EXPECT_TRUE(std::filesystem::exists(path("word.csv")));
+  EXPECT_EQ(study({"merge", results, "-o", path("joined.sqlite")}).code, 0);
+  EXPECT_EQ(study({"csv", path("joined.sqlite")}).out, csv());
+  for (const char* word : {"run", "status", "summary", "csv", "foretell", "merge", "table"}) {
+    const Outcome alone = study({word});
+    EXPECT_EQ(alone.code, 2) << word;
+    EXPECT_THAT(alone.error, HasSubstr(std::string("write kvloupe study ") + word + " ")) << word;
+  }
+}
+
 TEST_F(CliStudy, ACommandLineWithoutSenseIsRefused) {
   EXPECT_EQ(study({path("study.json"), "-o", path("out.sqlite"), "--shard", "4/3"}).code, 2);
   EXPECT_EQ(study({path("out.sqlite"), "--merge"}).code, 2);
