@@ -79,12 +79,16 @@ def section(rescues, what, commands):
     rows.append(["median k"] + [median_interval(places[field]) for field, _ in known])
     settings = rescues[0]["settings"]
     not_minimal = len(restored) - len(minimal)
+    shape = rescues[0].get("shape", {})
+    few = shape.get("layers", 0) * (1 + shape.get("heads", 0)) <= 24  # then every head is run alone first
+    order = "" if few else (" The search takes layers, then heads, in the order of the blame by logit: of several sets that "
+                            "would do it finds one whose heads this number names early.")
     ended = f" The search of {not_minimal} more ended before: these are left out below." if not_minimal else ""
     return f"""{HEADING}
 
 {what}
 `kvloupe-capture rescue` runs the model with the policy (`{settings["policy"]}`, {settings["budget"]} entries on the first of them, blocks of {settings["block"]})
-and keeps the needle in all of the {heads} heads, in layers and in heads alone, and looks for a small set of heads that restores the answer, of which none can be left out ([follow.md](follow.md)). Brackets hold 95 % intervals.
+and keeps the needle in all of the {heads} heads, in layers and in heads alone, and looks for a small set of heads that restores the answer, of which none can be left out ([follow.md](follow.md)).{order} Brackets hold 95 % intervals.
 
 - Prompts ({len(wrong)}) that are answered when the needle is kept in all heads: {wilson(len(restored), len(wrong))}.{ended}
 - Heads in the smallest set, median: {median_interval(sizes)}; one head alone: {wilson(sizes.count(1), len(sizes))}.

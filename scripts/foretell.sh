@@ -11,7 +11,7 @@ count=${2:-50}
 scripts/real-model.sh --fetch
 model=$PWD/build/real-model/model.gguf
 mkdir -p "$folder"
-python3 scripts/foretell_prompts.py "$folder" "$count"
+[ -e "$folder/things.jsonl" ] || python3 scripts/foretell_prompts.py "$folder" "$count"
 asked() { # of later queries, of a kind
   local name
   for name in residual_change worst_layer_error layer_error residual_part kept_attention output_error \

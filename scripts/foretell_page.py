@@ -2,9 +2,10 @@
 """Writes the section "Which number foretells the answers" of a page from the studies of scripts/foretell.sh.
 
     scripts/foretell_page.py FOLDER TARGET [KVLOUPE]
+    scripts/foretell_page.py FOLDER TARGET KVLOUPE --demo     from the study of scripts/foretell-demo.sh
 
-Reads FOLDER/results-needles.sqlite and FOLDER/results-things.sqlite; the tables are those of kvloupe study --foretell.
-The rest of TARGET stays as it is. Writes analysis/measure/foretold_answers.cpp too: what the program says of its measures.
+Reads FOLDER/results-KIND.sqlite of each kind of prompts; the tables are those of kvloupe study foretell. The rest of TARGET
+stays as it is. Of the real model it writes analysis/measure/foretold_answers.cpp too: what the program says of its measures.
 """
 import math
 import re
@@ -22,6 +23,16 @@ KINDS = {
     "needles": "three sentences such as *The secret code of the harbour is 4711.* in an essay, and a question for one of the numbers",
     "things": "three sentences such as *Anna told everyone that the best thing in the world is jazz.*, and a question in other words",
 }
+
+DEMO_KINDS = {
+    "one": "one number hidden in made-up text, and a question for it",
+    "four": "four numbers, and a question for one of them",
+}
+OF_REAL = "SmolLM2-135M-Instruct, prompts of some 600 tokens in blocks of 128"
+OF_DEMO = "the demo model, prompts of some 500 tokens in blocks of 64"
+SHOWN = """The window's first read-out, the figure `overview` and the budget curve show `answer_residual_change`, and the grid each head's part of it.
+
+"""
 
 
 def values(path):
@@ -62,12 +73,17 @@ def write_catalogue(tables, path):
     rows = sorted(found.items(), key=lambda one: (-least(one[1]), one[0]))
     number = lambda rhos, kind: f"{rhos[kind]:.2f}" if kind in rhos else "kUnknown"
     lines = [f'      {{"{measure}", {number(rhos, "needles")}, {number(rhos, "things")}}},\n' for measure, rhos in rows]
+    counts = {kind: re.search(r"^(\d+) prompts .*?(\d+) settings", text, flags=re.M).groups() for kind, text in tables.items()}
+    study = f"  return {{.needles = {counts['needles'][0]}, .things = {counts['things'][0]}, .settings = {counts['needles'][1]}}};\n"
     path.write_text("""// Written by scripts/foretell_page.py from the results of scripts/foretell.sh. Do not edit.
 #include "analysis/measure/foretold_answers.h"
 
 #include <limits>
 
 namespace kvloupe {
+
+ForetoldStudy foretold_study() {
+""" + study + """}
 
 const std::vector<ForetoldAnswers>& foretold_answers() {
   constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
@@ -82,35 +98,36 @@ const std::vector<ForetoldAnswers>& foretold_answers() {
 
 
 def main():
-    folder, target = Path(sys.argv[1]), Path(sys.argv[2])
-    program = sys.argv[3] if len(sys.argv) > 3 else "build/bin/kvloupe"
+    demo = "--demo" in sys.argv
+    given = [a for a in sys.argv[1:] if a != "--demo"]
+    folder, target = Path(given[0]), Path(given[1])
+    program = given[2] if len(given) > 2 else "build/bin/kvloupe"
     studies, tables, printed_of = {}, [], {}
-    for kind, words in KINDS.items():
+    for kind, words in (DEMO_KINDS if demo else KINDS).items():
         results = folder / f"results-{kind}.sqlite"
-        printed = subprocess.run([program, "study", str(results), "--foretell", "answer_found"], check=True,
+        printed = subprocess.run([program, "study", "foretell", "answer_found", str(results)], check=True,
                                  capture_output=True, text=True, encoding="utf-8").stdout
         printed_of[kind] = printed
         tables.append(f"**{kind}**: {words}.\n{printed.strip()}")
         studies[kind] = values(results)
-    write_catalogue(printed_of, Path(__file__).parent.parent / "analysis/measure/foretold_answers.cpp")
+    if not demo:
+        write_catalogue(printed_of, Path(__file__).parent.parent / "analysis/measure/foretold_answers.cpp")
     joined = "\n\n".join(tables)
     text = f"""{HEADING}
 
 A replay keeps the states of a full run, so it shows what a policy takes away and not what the model says without it. Which of its
-numbers goes with the model's answers? SmolLM2-135M-Instruct, prompts of some 600 tokens in blocks of 128, eight policies at three budgets: each is
+numbers goes with the model's answers? Here: {OF_DEMO if demo else OF_REAL}, eight policies at three budgets: each is
 replayed on the full run's trace, and each is run in the model. *ρ over settings* compares the mean of a measure with the share of
 prompts answered, over policies and budgets; the shares say how often, of two runs of which one is right, the right one has the better
 value. Brackets: 95 % intervals, bootstrap over the prompts ([studies.md](studies.md#which-number-foretells)).
 
 {joined}
 
-The window's first read-out, the figure `overview` and the budget curve show `answer_residual_change`, and the grid each head's part of it.
-
-What each setting does, means over all prompts (`full` is the full cache, which is not always right either):
+{"" if demo else SHOWN}What each setting does, means over all prompts (`full` is the full cache, which is not always right either):
 
 {settings_table(studies)}
 
-    scripts/foretell.sh
+    scripts/foretell{"-demo" if demo else ""}.sh
 """
     page = target.read_text(encoding="utf-8") if target.exists() else "# Results on a real model\n"
     target.write_text(replace_section(page, text, HEADING), encoding="utf-8")

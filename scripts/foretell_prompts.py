@@ -2,6 +2,7 @@
 """Writes prompts with answers for a chat model, as JSON lines: needles.jsonl and things.jsonl.
 
     scripts/foretell_prompts.py FOLDER [COUNT [SENTENCES]]
+    scripts/foretell_prompts.py FOLDER COUNT SENTENCES --demo     for the demo model: one.jsonl and four.jsonl
 
 Three sentences are hidden in an essay, and a question asks for one of them. needles: places with a number each.
 things: people, and what each of them likes best, a word; the question uses other words than the sentence. Everything
@@ -19,11 +20,12 @@ THINGS = ["mango", "violin", "chess", "sailing", "pottery", "coffee", "jazz", "t
           "trains", "maps", "kites", "opera", "honey", "lemons", "turtles", "drums", "ballet"]
 NAMES = ["Anna", "Boris", "Clara", "David", "Elena", "Felix", "Greta", "Henry", "Irene", "Jonas", "Karin", "Louis",
          "Maria", "Nils", "Olga", "Peter", "Rosa", "Simon", "Tessa", "Victor"]
+ASSETS = Path(__file__).parent.parent / "assets"
 SYSTEM = "<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>\n"
 
 
 def essay():
-    text = (Path(__file__).parent.parent / "assets/prompts/real/document.txt").read_text(encoding="utf-8")
+    text = (ASSETS / "prompts/real/document.txt").read_text(encoding="utf-8")
     text = re.sub(r"<\|[^|]*\|>\w*|^@@\w+$|^You are a helpful.*$", "", text, flags=re.M)
     sentences = [" ".join(s.split()) for s in re.split(r"(?<=[.!?])\s+", text)]
     return [s for s in sentences if 30 < len(s) < 300]
@@ -67,12 +69,37 @@ def things(i, sentences, count):
     return line(text, question, f"{names[asked]} said that the best thing in the world is", best[asked], facts[asked])
 
 
+def of_demo(i, sentences, count, hidden_numbers):
+    """The i-th prompt in the demo model's language, as assets/demo-model/needle.json has it: one number or several."""
+    template = json.loads((ASSETS / "demo-model/needle.json").read_text(encoding="utf-8"))
+    chance = random.Random(f"demo {hidden_numbers} {i}")
+    words = chance.sample(template["words"], hidden_numbers)
+    low, high = template["numbers"]
+    numbers = chance.sample(range(low, high + 1), hidden_numbers)
+    facts = [template["needle"].format(word=word, number=number).strip() for word, number in zip(words, numbers)]
+    question = template["question"].format(word=words[0])
+    return {"input": " " + hidden(chance, sentences, count, facts) + question, "outputs": [str(numbers[0])],
+            "needle": facts[0]}
+
+
+def demo_sentences():
+    text = (ASSETS / "prompts/long.txt").read_text(encoding="utf-8")
+    text = re.sub(r"^@@question.*", "", text, flags=re.M | re.S).replace("@@context", "")
+    sentences = [" ".join(s.split()) for s in re.split(r"(?<=[.!?])\s+", text)]
+    return [s for s in sentences if s and "magic number" not in s]
+
+
 def main():
     folder = Path(sys.argv[1])
-    count, length = (int(a) for a in (sys.argv[2:] + ["50", "20"][len(sys.argv) - 2:])[:2])
+    demo = "--demo" in sys.argv
+    given = [a for a in sys.argv[2:] if a != "--demo"]
+    count, length = (int(a) for a in (given + ["50", "20"][len(given):])[:2])
     folder.mkdir(parents=True, exist_ok=True)
-    sentences = essay()
-    for name, make in (("needles", needles), ("things", things)):
+    sentences = demo_sentences() if demo else essay()
+    kinds = (("needles", needles), ("things", things))
+    if demo:
+        kinds = (("one", lambda *a: of_demo(*a, 1)), ("four", lambda *a: of_demo(*a, 4)))
+    for name, make in kinds:
         prompts = [make(i, sentences, length) for i in range(count)]
         with open(folder / f"{name}.jsonl", "w", encoding="utf-8") as file:
             for one in prompts:

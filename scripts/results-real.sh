@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
-# Does blame hold up in a real model? scripts/results-real.sh [FOLDER [COUNT [POLICY [BUDGET]]]], after
+# Does blame hold up in a real model? scripts/results-real.sh [FOLDER [COUNT [POLICY [BUDGET [RUNS]]]]], after
 # scripts/foretell.sh with the same FOLDER (build/foretell).
-# Takes COUNT (30) of its prompts with needles that the model answers with the full cache and not with the policy (snapkv,
-# 25%), runs kvloupe-capture rescue on each, and writes docs/results-real.md. For 30 prompts it takes an hour of one
-# core. What is there already is kept, so it can be stopped.
+# Takes COUNT (31) of its prompts with needles that the model answers with the full cache and not with the policy (tova,
+# 25%), runs kvloupe-capture rescue on each with at most RUNS (40) runs of the model, and writes docs/results-real.md.
+# For 30 prompts it takes an hour of one core. What is there already is kept, so it can be stopped.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 folder=${1:-build/foretell}
-count=${2:-30}
-policy=${3:-snapkv}
+count=${2:-31}
+policy=${3:-tova}
 budget=${4:-25%}
+runs=${5:-40}
 bin=${KVLOUPE_BIN:-build/bin}
 model=$PWD/build/real-model/model.gguf
 mkdir -p "$folder/rescue"
@@ -21,7 +22,7 @@ while read -r answer; do
   name=$(printf 'missed-%05d' "$number")
   # A prompt after which the model says something before the number has nothing to rescue: said, and left out.
   "$bin/kvloupe-capture" rescue --model "$model" --trace "$folder/missed/$name.h5" --policy "$policy" --budget "$budget" \
-    --expect " $answer" --dtype f32 --threads 1 --progress none -o "$folder/rescue/$name.json" </dev/null ||
+    --expect " $answer" --runs "$runs" --dtype f32 --threads 1 --progress none -o "$folder/rescue/$name.json" </dev/null ||
     rm -f "$folder/rescue/$name.json"
   number=$((number + 1))
 done <"$folder/missed.txt"

@@ -5,6 +5,10 @@
 
 namespace kvloupe {
 
+ForetoldStudy foretold_study() {
+  return {.needles = 31, .things = 21, .settings = 24};
+}
+
 const std::vector<ForetoldAnswers>& foretold_answers() {
   constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
   static_cast<void>(kUnknown);

@@ -16,6 +16,12 @@ struct ForetoldAnswers {
   double things = 0.0;   // for a word, in other words than the essay's
 };
 
+/// How much that rests on: prompts of each kind that the full cache answers, policies × budgets.
+struct ForetoldStudy {
+  int needles = 0, things = 0, settings = 0;
+};
+ForetoldStudy foretold_study();
+
 /// Every measure of the study, the best first.
 const std::vector<ForetoldAnswers>& foretold_answers();
 

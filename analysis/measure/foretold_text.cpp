@@ -12,17 +12,17 @@ std::string foretold_text(std::string_view measure) {
   const auto found = std::find_if(
       all.begin(), all.end(), [&](const ForetoldAnswers& one) { return one.measure == measure; });
   if (found == all.end()) return {};
-  const auto number = [](double rho, const char* of) {
-    return std::isfinite(rho) ? fmt::format(" {:.2f} ({})", rho, of) : std::string();
+  const ForetoldStudy study = foretold_study();
+  const auto number = [](double rho, int prompts, const char* of) {
+    return std::isfinite(rho) ? fmt::format(" {:.2f} ({} {})", rho, prompts, of) : std::string();
   };
-  const std::string needles = number(found->needles, "needles");
-  const std::string things = number(found->things, "things");
+  const std::string needles = number(found->needles, study.needles, "needles");
+  const std::string things = number(found->things, study.things, "things");
   if (needles.empty() && things.empty()) return {};
-  return "How well it foretold the answers of SmolLM2-135M-Instruct, over 24 policies and budgets: "
-         "rank "
-         "correlation" +
-         needles + (needles.empty() || things.empty() ? "" : ",") + things +
-         "; 1 would be perfect, 0 is chance (docs/results-real.md).";
+  return fmt::format(
+      "How well it foretold the answers of SmolLM2-135M-Instruct, over {} policies and budgets: "
+      "rank correlation{}{}{}; 1 would be perfect, 0 is chance (docs/results-real.md).",
+      study.settings, needles, needles.empty() || things.empty() ? "" : ",", things);
 }
 
 }  // namespace kvloupe

@@ -72,9 +72,6 @@ three budgets) the measures went with the answers of the running model as follow
 measure's mean and the share of prompts that are answered, turned so that 1 foretells and 0 is chance. Intervals and shares of
 pairs are in [results-real.md](results-real.md). Ask the answer's queries, and look at the whole model first: means over heads of what sinks
 dominate foretell little. For certainty, run the policy in the model.
-
-| measure | needles | things |
-| --- | ---: | ---: |
 )";
 
 std::string foretold_section() {
@@ -82,6 +79,10 @@ std::string foretold_section() {
   const auto number = [](double rho) {
     return std::isfinite(rho) ? fmt::format("{:.2f}", rho) : std::string("–");
   };
+  const ForetoldStudy study = foretold_study();
+  text += fmt::format(
+      "\n| measure | needles, {} prompts | things, {} prompts |\n| --- | ---: | ---: |\n",
+      study.needles, study.things);
   for (const ForetoldAnswers& one : foretold_answers()) {
     text +=
         fmt::format("| `{}` | {} | {} |\n", one.measure, number(one.needles), number(one.things));

@@ -30,8 +30,8 @@ TEST(ForetoldAnswers, AreOfMeasuresThatThereAreEachOnceTheBestFirst) {
 }
 
 TEST(ForetoldAnswers, TheTextSaysHowWellAndNothingOfOthers) {
-  EXPECT_THAT(foretold_text("answer_residual_change"), HasSubstr("(needles)"));
-  EXPECT_THAT(foretold_text("answer_residual_change"), HasSubstr("(things)"));
+  EXPECT_THAT(foretold_text("answer_residual_change"), HasSubstr("(31 needles)"));
+  EXPECT_THAT(foretold_text("answer_residual_change"), HasSubstr("(21 things)"));
   EXPECT_EQ(foretold_text("retained"), "");
 }
 

@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# Which number of a replay foretells what the demo model answers? scripts/foretell-demo.sh [FOLDER [COUNT]]
+# The same as scripts/foretell.sh with the demo model and its language, one hidden number and four: writes COUNT (50)
+# prompts of each to FOLDER (build/foretell-demo), and what came out to docs/results.md. Needs build/bin and python3;
+# for 100 prompts, half an hour of one core. What is there already is kept, so it can be stopped.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+folder=${1:-build/foretell-demo}
+count=${2:-50}
+bin=${KVLOUPE_BIN:-build/bin}
+model=$PWD/assets/demo-model
+mkdir -p "$folder"
+[ -e "$folder/one.jsonl" ] || python3 scripts/foretell_prompts.py "$folder" "$count" 48 --demo
+asked() { # of later queries, of a kind
+  local name
+  for name in residual_change worst_layer_error layer_error residual_part kept_attention output_error \
+    perturbation_l1 bound_l1 logit_change; do
+    printf '"%s_%s", ' "$1" "$name"
+  done
+}
+for kind in one four; do
+  "$bin/kvloupe-capture" run --model "$model" --prompt-set "$folder/$kind.jsonl" --generate 2 --dtype f32 --threads 1 \
+    --block 64 --progress none -o "$folder/traces-$kind"
+  cat > "$folder/study-$kind.json" <<JSON
+{"traces": ["traces-$kind/*.h5"],
+ "model": "$model", "prompts": ["$kind.jsonl"], "tasks": [{"task": "answer", "tokens": 2}],
+ "dtype": "f32", "blocks": [64],
+ "policies": ["sink(4)", "h2o+recent(50%)", "tova", "snapkv", "keydiff", "snapkv+adakv", "snapkv+critical", "tova+caote"],
+ "budgets": ["10%", "25%", "50%"], "reduce": "all",
+ "measures": [$(asked answer)$(asked later) "retained_mass", "output_error", "perturbation_l1", "bound_l1"]}
+JSON
+  "$bin/kvloupe" study run "$folder/study-$kind.json" -o "$folder/results-$kind.sqlite"
+  "$bin/kvloupe-capture" study "$folder/study-$kind.json" -o "$folder/results-$kind.sqlite"
+done
+python3 scripts/foretell_page.py "$folder" docs/results.md "$bin/kvloupe" --demo
