@@ -28,7 +28,8 @@ struct BlockStates {
   /// Whether this is the last block. If the whole sequence is no longer than the model's window,
   /// the result is the same as without a window: no entry leaves the window.
   bool last = false;
-  /// Whether the policy acts at this step. If not, everything stays that the window leaves.
+  /// Whether the policy acts at this step. If not, nothing is evicted; entries
+  /// leave only through the sliding window.
   bool acts = true;
 };
 

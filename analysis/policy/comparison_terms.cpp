@@ -106,7 +106,7 @@ std::string sentence(QuestionSeen question, const ComparisonTerms& terms) {
       return "Sees the future: it looks at tokens that a running model does not have yet. A "
              "reference, not a rival.";
     case QuestionSeen::of_file:
-      return "As its file: whether the scores in it know the question, the file does not say.";
+      return "The scores come from a file, which does not say whether they know the question.";
     case QuestionSeen::evicts_nothing:
       break;
   }

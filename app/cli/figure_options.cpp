@@ -90,7 +90,7 @@ void add_figure_options(CLI::App& verb, FigureOptions& o) {
       ->capture_default_str();
   CLI::Option* patterns =
       verb.add_flag("--patterns", o.patterns, "Lines and dots beside the colours of fates");
-  verb.add_flag("--no-patterns", o.no_patterns, "Without them in the theme high-contrast, too")
+  verb.add_flag("--no-patterns", o.no_patterns, "No patterns, even in the high-contrast theme")
       ->excludes(patterns);
   verb.add_option("--text", o.text, "Font size in points")
       ->check(CLI::Range(5.0, 24.0))

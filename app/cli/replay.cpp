@@ -193,7 +193,7 @@ void add_replay(CLI::App& app, Action& action) {
   verb->add_option("--json", options->json, "Write JSON to a file, or to standard output with -");
   verb->add_option("--measures", options->measures,
                    "With --json: expensive measures to compute too, by name, or all; none: "
-                   "measure nothing, which a long trace needs much less memory for")
+                   "measure nothing (saves memory on long traces)")
       ->delimiter(',');
   verb->add_option(
       "--explain", options->explain,

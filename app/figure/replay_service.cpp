@@ -168,7 +168,7 @@ std::shared_ptr<const Replay> ReplayService::find(const Trace& trace, const Repl
   return nullptr;
 }
 
-/// Of one with more layers it would take too long to wait.
+/// Waiting for a replay of more layers would take too long.
 bool ReplayService::is_under_way(const ReplayKey& wanted) const {
   return std::any_of(entries_.begin(), entries_.end(), [&](const Entry& entry) {
     return !entry.replay && same_run(entry.key, wanted) && has_contents(entry.key, wanted) &&

@@ -33,7 +33,7 @@ void run_capture_child(const std::vector<std::string>& words, Progress& progress
     for (const std::string& file : python_files_in(word)) {
       if (!python_is_allowed(file)) {
         throw FileError(file,
-                        "is code, which only you may start; begin kvloupe with --plugin " + file);
+                        "is Python code and runs only if you allow it: start kvloupe with --plugin " + file);
       }
     }
   }

@@ -232,7 +232,7 @@ FigureRequest make_request(const FigureInfo& info, const FigureSettings& setting
 
 const FigureRequest& RequestMaker::make(const FigureInfo& info, const FigureSettings& settings,
                                         const FigureInputs& inputs) {
-  // Of external files one never knows.
+  // A file that a policy reads may have changed.
   if (request_.figure == info.name && request_.policy_files.empty() && settings == settings_ &&
       inputs == inputs_) {
     return request_;

@@ -97,7 +97,7 @@ std::vector<std::pair<std::string, std::string>> settings_in_words(const FigureI
     const bool own_budget =
         reads.replay && has_trait(*request.policy_a, &PolicyTraits::budget_is_outcome);
     if (own_budget && input.policy_a)
-      say("kept", reached_share(*input.policy_a) + ", the policy's own choice");
+      say("kept", reached_share(*input.policy_a) + " (set by the policy's threshold)");
     if (request.budget && !has_list(ChoiceKind::budgets) && (!own_budget || request.policy_b))
       say("budget", std::to_string(request.budget->resolve(run.prompt_length)));
     if (reads.policies && !figure::compresses_a_prefix(info)) {
