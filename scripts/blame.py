@@ -50,8 +50,9 @@ def table(head, rows):
 def read_rescues(folder):
     def number(path):
         return int(re.search(r"(\d+)$", path.stem).group(1))
-    return [json.loads(path.read_text(encoding="utf-8"))
-            for path in sorted((folder / "rescue").glob("*.json"), key=number)]
+    found = [json.loads(path.read_text(encoding="utf-8"))
+             for path in sorted((folder / "rescue").glob("*.json"), key=number)]
+    return [one for one in found if "keep" in one]  # others were stopped, or have nothing to rescue
 
 
 def within(result, field):

@@ -73,8 +73,11 @@ std::vector<int> NaiveReplay::table_places(const Block& block, int budget) const
       }
       std::sort(remainders.begin(), remainders.end());
       entries = std::floor(share(own) + 1e-6);
-      for (int i = 0; i < static_cast<int>(std::lround(left)); ++i) {
-        if (remainders[i].second == layer_ * heads + head) entries += 1.0;
+      // Early, when heads have fewer entries than places, more is left than there are heads.
+      const int rounded_up =
+          std::min(static_cast<int>(std::lround(left)), static_cast<int>(remainders.size()));
+      for (int i = 0; i < rounded_up; ++i) {
+        if (remainders[static_cast<std::size_t>(i)].second == layer_ * heads + head) entries += 1.0;
       }
     }
     places.push_back(
