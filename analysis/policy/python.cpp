@@ -56,9 +56,10 @@ class PythonScore : public Score {
     const std::lock_guard lock(one_call_);
     try {
       if (!process_ && !python_is_allowed(what_.file)) {
-        throw FileError(what_.file,
-                        "is Python code and runs only if you allow it: start kvloupe with --plugin " +
-                            what_.file + ", or name it in a policy of the command line");
+        throw FileError(
+            what_.file,
+            "is Python code and runs only if you allow it: start kvloupe with --plugin " +
+                what_.file + ", or name it in a policy of the command line");
       }
       if (!process_) process_.emplace(what_.file, what_.function, seconds_, progress_);
       return scores_of(view, head);

@@ -41,10 +41,10 @@ class PythonProcess {
   using Json = nlohmann::json;
 
   /// Starts it and loads the file. `seconds`: the longest time for an answer, loading included.
-  /// `progress`, which may be null and must outlive this: cancelling it ends the child, and the call
-  /// that waits for it throws Cancelled. The child also ends when this process does, in any way.
-  /// Throws FileError, naming the file, where the file is missing, fails while it is loaded or has
-  /// no such function; WorkError where python3 cannot be started.
+  /// `progress`, which may be null and must outlive this: cancelling it ends the child, and the
+  /// call that waits for it throws Cancelled. The child also ends when this process does, in any
+  /// way. Throws FileError, naming the file, where the file is missing, fails while it is loaded or
+  /// has no such function; WorkError where python3 cannot be started.
   PythonProcess(std::string file, std::string function, double seconds,
                 const Progress* progress = nullptr);
   ~PythonProcess();

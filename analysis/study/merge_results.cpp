@@ -94,8 +94,8 @@ void StudyResults::take(const std::filesystem::path& part) {
   const Attached attached(database_, part);
   check_same_study(part.string());
   const auto has = [&](const char* table) {
-    return database_.number(fmt::format(
-               "SELECT COUNT(*) FROM part.sqlite_master WHERE name = '{}'", table)) > 0;
+    return database_.number(
+               fmt::format("SELECT COUNT(*) FROM part.sqlite_master WHERE name = '{}'", table)) > 0;
   };
   const bool at_once = has("at_once"), prompts = has("run_prompts");
   database_.transaction([&] {

@@ -28,9 +28,9 @@ using json = nlohmann::json;
 constexpr Reduce kReduces[] = {Reduce::none, Reduce::steps, Reduce::heads, Reduce::all};
 // What a study measures that names no measures: what the policy changes for the queries that come
 // later, those of the answer first, and what it keeps. A trace without such queries has no value.
-constexpr const char* kFirstMeasures[] = {
-    "answer_residual_change",  "answer_worst_layer_error", "question_residual_change",
-    "later_residual_change",   "retained"};
+constexpr const char* kFirstMeasures[] = {"answer_residual_change", "answer_worst_layer_error",
+                                          "question_residual_change", "later_residual_change",
+                                          "retained"};
 
 constexpr const char* kFields[] = {"traces",    "policies",    "budgets", "blocks", "measures",
                                    "reduce",    "model",       "prompts", "tasks",  "dtype",

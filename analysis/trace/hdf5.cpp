@@ -159,8 +159,9 @@ void refuse_links(hid_t parent, const std::string& path) {
     if (H5Lexists(parent, step.c_str(), H5P_DEFAULT) <= 0) return;
     check(H5Lget_info(parent, step.c_str(), &link, H5P_DEFAULT), "cannot read " + step);
     if (link.type != H5L_TYPE_HARD) {
-      throw Failure(step + " is a link to another place, perhaps to another file: copy the data "
-                           "into the trace");
+      throw Failure(step +
+                    " is a link to another place, perhaps to another file: copy the data "
+                    "into the trace");
     }
     if (end == std::string::npos) return;
   }

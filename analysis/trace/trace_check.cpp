@@ -78,7 +78,8 @@ void answer(const std::string& line) {
     walk_trace(kInput);
     answer(std::string(kGood));
   } catch (const std::bad_alloc&) {
-    answer(std::string(kRefused) + "needs far more memory than its size allows; capture or convert it again");
+    answer(std::string(kRefused) +
+           "needs far more memory than its size allows; capture or convert it again");
   } catch (const std::exception& error) {
     std::string_view text = error.what();
     const std::string name = std::string(kInput) + ": ";
@@ -138,8 +139,7 @@ std::string walk_in_child(const std::string& program, int descriptor, Progress& 
     return fmt::format("cannot be opened within {} s: {}", allowed.seconds, kAdvice);
   const std::string how = ended.signal != 0 ? signal_text(ended.signal)
                                             : "exit code " + std::to_string(ended.exit_code);
-  return fmt::format("made the HDF5 library crash in a test process ({}): {}",
-                     how, kAdvice);
+  return fmt::format("made the HDF5 library crash in a test process ({}): {}", how, kAdvice);
 }
 }  // namespace
 

@@ -6,21 +6,31 @@
 namespace kvloupe::layout {
 
 bool is_read(std::string_view path) {
-  constexpr std::array<std::string_view, 18> kElsewhere = {
-      "/run/blocks",          "/tokens/ids",           "/tokens/text",
-      "/tokens/segment",      kHead,           kHeadRows,
-      kHeadRowIds,    kFinalNorm,      kFinalNormBias,
-      kFinalRms,      kVocabularyText, kVocabularyEnds,
-      kProbeIds,      kProbePasses,    "/predictions/token_ids",
-      "/predictions/logprob", "/predictions/hidden",   "/predictions/loss"};
-  constexpr std::array<std::string_view, 14> kOfLayers = {
-      "query",           "key",
-      "value",           "attention",
-      "output_weight",   "attention_logsumexp",
-      "sink_logits",     "value_out_norm_l1",
-      "evicted_at",      "value_out_norm_l2",
-      "merges",          kProbeQuery,
-      kProbeKey, kProbeInputNorm};
+  constexpr std::array<std::string_view, 18> kElsewhere = {"/run/blocks",
+                                                           "/tokens/ids",
+                                                           "/tokens/text",
+                                                           "/tokens/segment",
+                                                           kHead,
+                                                           kHeadRows,
+                                                           kHeadRowIds,
+                                                           kFinalNorm,
+                                                           kFinalNormBias,
+                                                           kFinalRms,
+                                                           kVocabularyText,
+                                                           kVocabularyEnds,
+                                                           kProbeIds,
+                                                           kProbePasses,
+                                                           "/predictions/token_ids",
+                                                           "/predictions/logprob",
+                                                           "/predictions/hidden",
+                                                           "/predictions/loss"};
+  constexpr std::array<std::string_view, 14> kOfLayers = {"query",         "key",
+                                                          "value",         "attention",
+                                                          "output_weight", "attention_logsumexp",
+                                                          "sink_logits",   "value_out_norm_l1",
+                                                          "evicted_at",    "value_out_norm_l2",
+                                                          "merges",        kProbeQuery,
+                                                          kProbeKey,       kProbeInputNorm};
   const auto among = [](const auto& names, std::string_view name) {
     return std::find(names.begin(), names.end(), name) != names.end();
   };

@@ -62,9 +62,9 @@ inline constexpr const char* kProbeInputNorm = "probe_input_norm";
 /// Members of /layers/{l}/merges, in the order of MergedEntry; all but the last are integers.
 inline constexpr const char* kMergeMembers[] = {"head", "step", "into", "from", "weight"};
 
-/// Whether kvloupe reads the numbers of this dataset: the table that the reader can open datasets of
-/// (TraceDatasets::dataset) and that the check of a file goes through (trace_walk.h), so that none
-/// is read that was not checked.
+/// Whether kvloupe reads the numbers of this dataset: the table that the reader can open datasets
+/// of (TraceDatasets::dataset) and that the check of a file goes through (trace_walk.h), so that
+/// none is read that was not checked.
 bool is_read(std::string_view path);
 
 inline std::string layer_group(int layer) { return "/layers/" + std::to_string(layer); }

@@ -190,9 +190,8 @@ void add_study(CLI::App& app, Action& action) {
   CLI::App* verb = app.add_subcommand(
       "study", "Replay the policies of a study on all its traces, alone or under mpirun");
   const auto options = std::make_shared<Options>();
-  verb->add_option(
-          "WORD|STUDY|RESULTS", options->inputs,
-          "What is done (below), then a study file (JSON), or results of one")
+  verb->add_option("WORD|STUDY|RESULTS", options->inputs,
+                   "What is done (below), then a study file (JSON), or results of one")
       ->required();
   verb->add_option("-o,--output", options->output,
                    "The results file (SQLite); a study that was stopped goes on where it was. Of a "
@@ -203,15 +202,12 @@ void add_study(CLI::App& app, Action& action) {
                  "As merge: join results files of one study, such as its shards");
   verb->add_option("--csv", options->csv, "As csv; -: print the values");
   verb->add_flag("--status", options->status, "As status");
-  verb->add_flag("--summary", options->summary,
-                 "As summary");
+  verb->add_flag("--summary", options->summary, "As summary");
   verb->add_option("--foretell", options->foretell,
                    "As foretell, of a measure of the runs in the model such as answer_found");
-  verb->add_option(
-      "--table", options->table,
-      "As table, each results file a part of it: " + table_names());
-  verb->add_option("--block", options->block,
-                   "Block size of --table (default: the study's first)");
+  verb->add_option("--table", options->table,
+                   "As table, each results file a part of it: " + table_names());
+  verb->add_option("--block", options->block, "Block size of --table (default: the study's first)");
   verb->add_option("--measures", options->measures,
                    "The measures that a table shows, separated by commas")
       ->delimiter(',');

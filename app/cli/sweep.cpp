@@ -103,7 +103,8 @@ int run(const Options& options) {
   request.compression = options.compression;
   std::vector<std::string> measures = none ? std::vector<std::string>() : options.measures;
   if (options.measures.empty()) {
-    // The measure that is shown first everywhere: of the answer's queries, where the trace has them.
+    // The measure that is shown first everywhere: of the answer's queries, where the trace has
+    // them.
     const std::string queries = asked_name(asked_first(trace.tokens(), trace.run()));
     measures = {queries + (trace.has_output_weight() ? "_residual_change" : "_kept_attention")};
   }

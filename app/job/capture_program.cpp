@@ -32,8 +32,9 @@ void run_capture_child(const std::vector<std::string>& words, Progress& progress
   for (const std::string& word : words) {
     for (const std::string& file : python_files_in(word)) {
       if (!python_is_allowed(file)) {
-        throw FileError(file,
-                        "is Python code and runs only if you allow it: start kvloupe with --plugin " + file);
+        throw FileError(
+            file,
+            "is Python code and runs only if you allow it: start kvloupe with --plugin " + file);
       }
     }
   }

@@ -196,7 +196,9 @@ void CauseCard::draw_runs(const PanelContext& c) {
     ImGui::AlignTextToFramePadding();
     ImGui::TextColored(
         ImGui::ColorConvertU32ToFloat4(found ? c.colours().secondary : c.colours().error), "%s",
-        run.expected.empty() ? "text" : found ? "found" : "missed");
+        run.expected.empty() ? "text"
+        : found              ? "found"
+                             : "missed");
     ImGui::SameLine(c.px(64));
     show_text(c.fonts, run.expected.empty()
                            ? "no question was asked"
@@ -227,12 +229,14 @@ void CauseCard::draw_rescue(const PanelContext& c, const Case& found) {
   if (run.policy == kFullCache) return;
   if (run.expected.empty()) return;
   if (!found.follows) {
-    ImGui::TextWrapped("This prompt has no segment \"needle\": choose the tokens to follow in the film "
-                       "strip.");
+    ImGui::TextWrapped(
+        "This prompt has no segment \"needle\": choose the tokens to follow in the film "
+        "strip.");
     return;
   }
   if (context_only(chosen_)) {
-    ImGui::TextDisabled("A rescue needs a run that evicts to the end; this one stops at the question.");
+    ImGui::TextDisabled(
+        "A rescue needs a run that evicts to the end; this one stops at the question.");
     return;
   }
   job::RescueOptions options;

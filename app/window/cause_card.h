@@ -19,10 +19,10 @@ namespace kvloupe::window {
 
 struct PanelContext;
 
-/// From a cell of the needle grid, or of a study's prompts, to the eviction behind a wrong answer. The card lists the cell's
-/// runs; one of them is captured again, with and without the policy, and shown with its needle
-/// followed through all heads; then the running model says which heads' entries would have saved
-/// the answer.
+/// From a cell of the needle grid, or of a study's prompts, to the eviction behind a wrong answer.
+/// The card lists the cell's runs; one of them is captured again, with and without the policy, and
+/// shown with its needle followed through all heads; then the running model says which heads'
+/// entries would have saved the answer.
 class CauseCard {
  public:
   /// `cache`: where captured traces are kept; empty: in the user's own folder. `program`:
@@ -44,7 +44,7 @@ class CauseCard {
  private:
   struct Case {
     TracePointer full, closed;
-    std::string model;  // folder
+    std::string model;     // folder
     bool follows = false;  // the prompt says which tokens are the needle
     HeadIndex reader;      // then the head that reads it most
   };

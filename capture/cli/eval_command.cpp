@@ -165,7 +165,8 @@ void add_eval(CLI::App& app, Action& action) {
                    "The results (JSON); runs that the file already has are kept, so a stopped "
                    "evaluation continues")
       ->required();
-  verb->add_option("--lengths", options->lengths, "Prompt lengths in tokens, separated by commas")->capture_default_str();
+  verb->add_option("--lengths", options->lengths, "Prompt lengths in tokens, separated by commas")
+      ->capture_default_str();
   verb->add_option("--depths", options->depths, "Percent of the text before the needle in question")
       ->capture_default_str();
   verb->add_option("--needles", request.needles,

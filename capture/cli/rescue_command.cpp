@@ -204,10 +204,11 @@ void add_rescue(CLI::App& app, Action& action) {
   add_model_options(*verb, request.model);
   verb->add_option("--prompt", options->prompt, "A prompt file");
   verb->add_option("--trace", options->trace, "Or a trace of it with the full cache");
-  CLI::Option* results = verb->add_option(
-      "--results", options->from.results,
-      "Or results of kvloupe-capture eval --task needle or of a study: the prompt, and where they are not given "
-      "the policy, budget and block, of one of its runs (--row)");
+  CLI::Option* results =
+      verb->add_option("--results", options->from.results,
+                       "Or results of kvloupe-capture eval --task needle or of a study: the "
+                       "prompt, and where they are not given "
+                       "the policy, budget and block, of one of its runs (--row)");
   add_case_options(*verb, results, options->from);
   verb->add_option("--policy", options->policy, "A policy, such as keydiff+recent(10%)");
   verb->add_option("--budget", options->budget,

@@ -19,11 +19,11 @@ struct EvalCase {
   std::string dtype = "auto";
   int block = 128;
   Positions positions = Positions::original;
-  bool context_only = false;  // the evaluation stopped evicting at the question
-  int answer_tokens = 1;      // largest number of tokens to generate; 0: none
-  std::string expected;       // the number; empty: one of `answers`
+  bool context_only = false;              // the evaluation stopped evicting at the question
+  int answer_tokens = 1;                  // largest number of tokens to generate; 0: none
+  std::string expected;                   // the number; empty: one of `answers`
   std::vector<std::string> answers = {};  // right ones, of a study's task answer
-  std::string probe;          // how the policy's run read the context again; empty: it did not
+  std::string probe;  // how the policy's run read the context again; empty: it did not
 };
 
 /// What a case is made from again.

@@ -28,8 +28,7 @@ FileBeside::~FileBeside() {
 
 std::string FileBeside::without_name() {
   descriptor_ = ::open(name_.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor_ < 0)
-    throw FileError(name_, std::string("cannot open: ") + std::strerror(errno));
+  if (descriptor_ < 0) throw FileError(name_, std::string("cannot open: ") + std::strerror(errno));
   remove_name();
   remember_trace(descriptor_);
   return "/proc/self/fd/" + std::to_string(descriptor_);

@@ -243,8 +243,9 @@ class Rescue {
   /// The first of these tokens, until their text has the right answer.
   std::vector<std::int32_t> up_to_answer(const std::vector<std::int32_t>& said) const {
     if (!has_right_answer(text_of(said))) {
-      const std::string right =
-          request_.number ? *request_.number : fmt::format("{}", fmt::join(request_.answers, " or "));
+      const std::string right = request_.number
+                                    ? *request_.number
+                                    : fmt::format("{}", fmt::join(request_.answers, " or "));
       throw WorkError("the full cache says '" + text_of(said) + "', not " + right +
                       ": there is nothing to rescue");
     }
@@ -370,7 +371,7 @@ class Rescue {
   struct Side {
     const char* name;
     bool wanted;                       // keep: the answer right; drop: wrong
-    RescueOutcome base;                      // without
+    RescueOutcome base;                // without
     const std::vector<double>& blame;  // [L · Hk], how much a head is thought to matter
     RescueOutcome all = {};
     std::vector<HeadIndex> tested = {};  // alone

@@ -30,8 +30,7 @@ RescueFile::RescueFile(std::string path, const Json& settings) : path_(std::move
   if (!old.is_object() || !is("format", [](const Json& f) { return f == kFormat; }) ||
       !is("format_version", [](const Json& v) { return v.is_number_integer(); }) ||
       !is("runs", [](const Json& runs) { return runs.is_object(); })) {
-    throw FileError(path_,
-                    "is not a results file of kvloupe-capture rescue; choose another name");
+    throw FileError(path_, "is not a results file of kvloupe-capture rescue; choose another name");
   }
   if (old["format_version"].get<int>() > kVersion) {
     throw FileError(path_, "is of a newer version; use a newer kvloupe");

@@ -17,8 +17,8 @@ class RescueFile {
  public:
   using Json = nlohmann::ordered_json;
 
-  /// Takes the runs of a file that is there. Throws FileError where it is another kind of file, of a
-  /// newer version, or of other settings.
+  /// Takes the runs of a file that is there. Throws FileError where it is another kind of file, of
+  /// a newer version, or of other settings.
   RescueFile(std::string path, const Json& settings);
   std::optional<RescueOutcome> find(const std::string& spec) const;
   /// Adds a run, and saves.

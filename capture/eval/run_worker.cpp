@@ -345,8 +345,7 @@ void RunWorker::compute(const StudyTask& task, StudyOutcome& outcome) {
   outcome.entries = setting.entries(tokens_);
   outcome.prompt.stored = stored_;
   if (!answers_.empty()) {
-    outcome.prompt.expected =
-        Json(answers_).dump(-1, ' ', false, Json::error_handler_t::replace);
+    outcome.prompt.expected = Json(answers_).dump(-1, ' ', false, Json::error_handler_t::replace);
   }
   if (full_trace_) return drift(task, setting, outcome);
   outcome.at_once = setting.budget && task.block >= read_;

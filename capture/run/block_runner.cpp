@@ -43,8 +43,8 @@ void BlockRunner::turn_back_from(int tokens) {
   constexpr std::int64_t kFirst = 4096;
   const std::int64_t wanted =
       std::min<std::int64_t>(most_tokens_, std::max({std::int64_t{tokens}, 2 * known, kFirst}));
-  backward_ = model_.turn(-at::arange(std::max<std::int64_t>(wanted, tokens),
-                                      model_.options().dtype(at::kLong)));
+  backward_ = model_.turn(
+      -at::arange(std::max<std::int64_t>(wanted, tokens), model_.options().dtype(at::kLong)));
 }
 
 at::Tensor BlockRunner::run(std::span<const std::int32_t> ids,

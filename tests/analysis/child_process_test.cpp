@@ -51,10 +51,9 @@ TEST(ChildProcess, StandardStreamsMayBeClosed) {
     for (const int stream : {0, 1, 2}) close(stream);
     bool heard = false;
     Progress progress;
-    const int exit_code =
-        run_child({"/bin/sh", "-c", "cat; echo said; echo why >&2"}, progress,
-                  [&](const std::string& line) { heard = line == "said"; })
-            .exit_code;
+    const int exit_code = run_child({"/bin/sh", "-c", "cat; echo said; echo why >&2"}, progress,
+                                    [&](const std::string& line) { heard = line == "said"; })
+                              .exit_code;
     _exit(heard && exit_code == 0 ? 0 : 1);
   }
   int status = 0;

@@ -271,13 +271,17 @@ TEST_F(TraceCheck, HoweverTheTrialEndsThereIsOneLine) {
     check_with(program(script));
     return message(path);
   };
-  EXPECT_THAT(said("kill -SEGV $$"), HasSubstr("made the HDF5 library crash in a test process (Segmentation fault"));
-  EXPECT_THAT(said("kill -ABRT $$"), HasSubstr("made the HDF5 library crash in a test process (Aborted"));
+  EXPECT_THAT(said("kill -SEGV $$"),
+              HasSubstr("made the HDF5 library crash in a test process (Segmentation fault"));
+  EXPECT_THAT(said("kill -ABRT $$"),
+              HasSubstr("made the HDF5 library crash in a test process (Aborted"));
   EXPECT_THAT(said("kill -XCPU $$"), HasSubstr("cannot be opened within 10 s"));
-  EXPECT_THAT(said("exit 3"), HasSubstr("made the HDF5 library crash in a test process (exit code 3"));
+  EXPECT_THAT(said("exit 3"),
+              HasSubstr("made the HDF5 library crash in a test process (exit code 3"));
   EXPECT_THAT(said("echo good; kill -SEGV $$"), HasSubstr("crash in a test"));
   EXPECT_THAT(said("printf 'refused: has \\033[31m colours'"), HasSubstr("has ?[31m colours"));
-  EXPECT_THAT(said("echo nonsense"), HasSubstr("made the HDF5 library crash in a test process (exit code 0"));
+  EXPECT_THAT(said("echo nonsense"),
+              HasSubstr("made the HDF5 library crash in a test process (exit code 0"));
   EXPECT_EQ(said("echo good"), "opened");
   check_with("/no/such/program");
   fs::copy_file(path, folder_ / "copy.h5");

@@ -456,7 +456,8 @@ TEST_F(HostileTrace, LinksToOtherPlacesAreRefusedAtEveryStep) {
   }
   EXPECT_THAT(after([](Edit& e) {
                 e.remove("/layers/0/key");
-                H5Lcreate_soft("/layers/1/key", e.file(), "/layers/0/key", H5P_DEFAULT, H5P_DEFAULT);
+                H5Lcreate_soft("/layers/1/key", e.file(), "/layers/0/key", H5P_DEFAULT,
+                               H5P_DEFAULT);
               }),
               HasSubstr("/layers/0/key is a link"));
 }

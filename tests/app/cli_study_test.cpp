@@ -156,7 +156,8 @@ TEST_F(CliStudy, ATableIsPrintedOrWrittenByTheEndingOfItsFile) {
 TEST_F(CliStudy, AWordSaysWhatTheFlagsOfEarlierVersionsSaid) {
   ASSERT_EQ(study({"run", path("study.json"), "-o", path("out.sqlite")}).code, 0);
   const std::string results = path("out.sqlite");
-  const auto same = [&](const std::vector<std::string>& word, const std::vector<std::string>& flags) {
+  const auto same = [&](const std::vector<std::string>& word,
+                        const std::vector<std::string>& flags) {
     const Outcome now = study(word);
     EXPECT_EQ(now.code, 0) << now.error;
     EXPECT_FALSE(now.out.empty()) << word.front();

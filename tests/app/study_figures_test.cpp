@@ -220,8 +220,9 @@ TEST_F(StudyFigures, PromptsHaveTheirItemsAndTheFullCacheFirst) {
   target.run = std::stoi(rows[5].at("item"));
   EXPECT_THAT(made.figure->value_text(target), HasSubstr("perplexity of p1, h2o: "));
   // By their means prompts 7 and 6 come before 0.
-  EXPECT_EQ(test::csv_rows(*make("study-prompts", {{"prompts", "mean"}}).figure).back().at("prompt"),
-            "t0.h5");
+  EXPECT_EQ(
+      test::csv_rows(*make("study-prompts", {{"prompts", "mean"}}).figure).back().at("prompt"),
+      "t0.h5");
   // Each item of the study is a run that can be asked for.
   const Evaluation read = read_evaluation(path_);
   ASSERT_EQ(read.runs.size(), table.items.size());

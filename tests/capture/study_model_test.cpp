@@ -274,8 +274,7 @@ TEST_F(RunStudyTest, EachRunCanBeMadeAgainFromThePromptThatItKept) {
   EXPECT_TRUE(has_prompt(read.runs[15]) && std::isnan(read.runs[15].correct));
 
   merge_results({path}, folder_ / "merged.sqlite");
-  EXPECT_EQ(eval_case({folder_ / "merged.sqlite", 13, kModel, {}, {}}).tokens.ids,
-            rose.tokens.ids);
+  EXPECT_EQ(eval_case({folder_ / "merged.sqlite", 13, kModel, {}, {}}).tokens.ids, rose.tokens.ids);
   EXPECT_EQ(StudyResults(folder_ / "merged.sqlite").prompt(0).answer,
             StudyResults(path).prompt(0).answer);
 

@@ -74,7 +74,8 @@ TEST(BlockRunner, TokensThatMayNeverBeGeneratedTakeNoMemory) {
     const Progress progress;
     at::Tensor hidden;
     for (std::size_t first = 0; first < ids.size(); first += 4)
-      hidden = runner.run(std::span(ids).subspan(first, 4), [](const LayerStep&) {}, progress);
+      hidden = runner.run(
+          std::span(ids).subspan(first, 4), [](const LayerStep&) {}, progress);
     return hidden;
   };
   EXPECT_TRUE(at::equal(last_hidden(1 << 30, 6), last_hidden(12, 0)));

@@ -285,14 +285,26 @@ TEST_F(PythonPolicy, AFunctionThatNeverReturnsEndsWithTheProgramThatAsked) {
   if (asking == 0) {
     PythonProcess process((*folder_ / "own.py").string(), "endless", 3600);
     process.memory().need(4096);
-    const PythonProcess::Json step = {
-        {"size", process.memory().size()}, {"layer", 0},         {"layers", 1},
-        {"head", 0},                       {"heads", 1},         {"query_heads", 1},
-        {"number", 0},                     {"first_new", 0},     {"end_new", 1},
-        {"first_visible", 0},              {"budget", 1},        {"attention_scale", 1.0},
-        {"n", 1},                          {"d", 1},             {"m", 1},
-        {"tokens", 0},                     {"keys", 64},         {"values", 128},
-        {"queries", std::vector<int>{192}}, {"scores", 256}};
+    const PythonProcess::Json step = {{"size", process.memory().size()},
+                                      {"layer", 0},
+                                      {"layers", 1},
+                                      {"head", 0},
+                                      {"heads", 1},
+                                      {"query_heads", 1},
+                                      {"number", 0},
+                                      {"first_new", 0},
+                                      {"end_new", 1},
+                                      {"first_visible", 0},
+                                      {"budget", 1},
+                                      {"attention_scale", 1.0},
+                                      {"n", 1},
+                                      {"d", 1},
+                                      {"m", 1},
+                                      {"tokens", 0},
+                                      {"keys", 64},
+                                      {"values", 128},
+                                      {"queries", std::vector<int>{192}},
+                                      {"scores", 256}};
     process.request(step, [](const PythonProcess::Json& asked) { return asked; });
     _exit(0);
   }
@@ -327,8 +339,9 @@ TEST_F(PythonPolicy, OnlyWhatAPersonNamedRuns) {
                                       << "def score(step):\n    return step.tokens\n";
   const std::string policy = "python(\"" + (*folder_ / "sent.py").string() + ":score\")";
   EXPECT_THAT(failure(policy), HasSubstr("sent.py: score at layer"));
-  EXPECT_THAT(failure(policy), HasSubstr("is Python code and runs only if you allow it: start kvloupe "
-                                         "with --plugin "));
+  EXPECT_THAT(failure(policy),
+              HasSubstr("is Python code and runs only if you allow it: start kvloupe "
+                        "with --plugin "));
   EXPECT_FALSE(std::filesystem::exists(*folder_ / "ran"));
   std::ofstream(*folder_ / "study.json")
       << "{\"traces\": [\"trace.h5\"], \"policies\": [" << nlohmann::json(policy)

@@ -33,7 +33,8 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   const Trace& trace = *input.trace;
   const std::vector<PolicySpec> policies = chosen_policies(info, input);
   // Without output weights the heads of a layer cannot be added up.
-  const bool steps = choice(info, input.choices, "queries") == "steps" || !trace.has_output_weight();
+  const bool steps =
+      choice(info, input.choices, "queries") == "steps" || !trace.has_output_weight();
   std::vector<WantedReplay> wanted;
   for (const PolicySpec& policy : policies) wanted.push_back({.policy = policy, .metrics = steps});
   const auto replays = replays_of(input, wanted, progress);
@@ -100,7 +101,8 @@ FigureInfo output_error_layers_figure() {
       policies_choice(published_list({"h2o", "h2o+caote", "snapkv", "snapkv+caote", "keydiff"})),
       {"queries",
        "Queries",
-       "Whose queries are asked: later ones, of the answer or the question where the trace has them; "
+       "Whose queries are asked: later ones, of the answer or the question where the trace has "
+       "them; "
        "or each step's own last one, by which many policies choose",
        {"later", "steps"}}};
   info.compute = compute;

@@ -49,9 +49,9 @@ class StudyPrompts final : public Figure {
       const auto column = static_cast<double>(cell % policies.size());
       const Point a = axes.front().to_page(column, row);
       const Point b = axes.front().to_page(column + 1.0, row + 1.0);
-      scene.regions.push_back({{std::min(a.x, b.x), std::min(a.y, b.y), std::abs(b.x - a.x),
-                                std::abs(b.y - a.y)},
-                               target});
+      scene.regions.push_back(
+          {{std::min(a.x, b.x), std::min(a.y, b.y), std::abs(b.x - a.x), std::abs(b.y - a.y)},
+           target});
     }
     add_colour_bar(scene, request.style, axes.front().plot, colours);
     keep_fitting_texts(scene);
@@ -163,8 +163,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
     }
   }
   figure->caption_text = fmt::format(
-      "{}{} on {}, by policy, budget {}{}.{}{}",
-      figure->measure.title, task_text(figure->measure),
+      "{}{} on {}, by policy, budget {}{}.{}{}", figure->measure.title, task_text(figure->measure),
       prompts_text(table, static_cast<long>(table.prompts.size())),
       budget_text(table.budgets[budget]), table.block == "capture" ? "" : ", block " + table.block,
       full ? " First column: the full cache." : "", unfinished_text(*input.evaluation->study));
