@@ -20,10 +20,10 @@ python3 scripts/missed_prompts.py "$folder" needles "$policy" "$budget" "$count"
 number=0
 while read -r answer; do
   name=$(printf 'missed-%05d' "$number")
-  # A prompt after which the model says something before the number has nothing to rescue: said, and left out.
+  # A prompt after which the model says something before the number has nothing to rescue: said, and left out of
+  # the page, as is one that was stopped; run this script again to go on.
   "$bin/kvloupe-capture" rescue --model "$model" --trace "$folder/missed/$name.h5" --policy "$policy" --budget "$budget" \
-    --expect " $answer" --runs "$runs" --dtype f32 --threads 1 --progress none -o "$folder/rescue/$name.json" </dev/null ||
-    rm -f "$folder/rescue/$name.json"
+    --expect " $answer" --runs "$runs" --dtype f32 --threads 1 --progress none -o "$folder/rescue/$name.json" </dev/null || true
   number=$((number + 1))
 done <"$folder/missed.txt"
 cat >"$folder/rescue.txt" <<TEXT
