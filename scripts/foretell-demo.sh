@@ -11,13 +11,7 @@ bin=${KVLOUPE_BIN:-build/bin}
 model=$PWD/assets/demo-model
 mkdir -p "$folder"
 [ -e "$folder/one.jsonl" ] || python3 scripts/foretell_prompts.py "$folder" "$count" 48 --demo
-asked() { # of later queries, of a kind
-  local name
-  for name in residual_change worst_layer_error layer_error residual_part kept_attention output_error \
-    perturbation_l1 bound_l1 logit_change; do
-    printf '"%s_%s", ' "$1" "$name"
-  done
-}
+. scripts/foretell_measures.sh
 for kind in one four; do
   "$bin/kvloupe-capture" run --model "$model" --prompt-set "$folder/$kind.jsonl" --generate 2 --dtype f32 --threads 1 \
     --block 64 --progress none -o "$folder/traces-$kind"

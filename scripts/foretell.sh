@@ -12,13 +12,7 @@ scripts/real-model.sh --fetch
 model=$PWD/build/real-model/model.gguf
 mkdir -p "$folder"
 [ -e "$folder/things.jsonl" ] || python3 scripts/foretell_prompts.py "$folder" "$count"
-asked() { # of later queries, of a kind
-  local name
-  for name in residual_change worst_layer_error layer_error residual_part kept_attention output_error \
-    perturbation_l1 bound_l1 logit_change; do
-    printf '"%s_%s", ' "$1" "$name"
-  done
-}
+. scripts/foretell_measures.sh
 for kind in needles things; do
   build/bin/kvloupe-capture run --model "$model" --prompt-set "$folder/$kind.jsonl" --generate 6 --dtype f32 \
     --threads 1 --progress none -o "$folder/traces-$kind"

@@ -223,6 +223,14 @@ TEST_F(StudyFigures, PromptsHaveTheirItemsAndTheFullCacheFirst) {
   EXPECT_EQ(
       test::csv_rows(*make("study-prompts", {{"prompts", "mean"}}).figure).back().at("prompt"),
       "t0.h5");
+  // A prompt with a single known value stands where its mean does, not where its sum would.
+  change(
+      "DELETE FROM replay_values WHERE measure = 0 AND item IN (SELECT item FROM items JOIN traces "
+      "USING (trace) WHERE name = 't7.h5' AND budget = '10%' AND policy != 'keydiff')");
+  EXPECT_EQ(test::csv_rows(*make("study-prompts", {{"prompts", "mean"}, {"budget", "10%"}}).figure)
+                .front()
+                .at("prompt"),
+            "t7.h5");
   // Each item of the study is a run that can be asked for.
   const Evaluation read = read_evaluation(path_);
   ASSERT_EQ(read.runs.size(), table.items.size());

@@ -141,11 +141,15 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   if (choice(info, input.choices, "prompts") == "mean") {
     const auto mean = [&](std::size_t prompt) {
       double sum = 0.0;
+      int known = 0;
       for (std::size_t p = 0; p < table.policies.size(); ++p) {
         const double value = table.value(p, budget, prompt);
-        if (std::isfinite(value)) sum += value;
+        if (!std::isfinite(value)) continue;
+        sum += value;
+        ++known;
       }
-      return sum;
+      // Prompts without any value come last.
+      return known > 0 ? sum / known : -std::numeric_limits<double>::infinity();
     };
     std::stable_sort(order.begin(), order.end(),
                      [&](std::size_t a, std::size_t b) { return mean(a) > mean(b); });
