@@ -1,5 +1,5 @@
 # Every library of the tree links kvloupe_options: language level, warnings, include root.
-# Includes are written from the root: #include "analysis/policy/policy.h".
+# Includes are written from the root: #include "analysis/policy/kit/policy.h".
 add_library(kvloupe_options INTERFACE)
 target_include_directories(kvloupe_options INTERFACE ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR}/generated)
 target_compile_features(kvloupe_options INTERFACE cxx_std_20)

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "analysis/cache/key_panels.h"
-#include "analysis/policy/policy.h"
+#include "analysis/policy/kit/policy.h"
 
 namespace kvloupe {
 

@@ -8,7 +8,7 @@
 #include "analysis/cache/cache_attention.h"
 #include "analysis/cache/head_cache.h"
 #include "analysis/cache/place_turns.h"
-#include "analysis/policy/policy.h"
+#include "analysis/policy/kit/policy.h"
 
 namespace kvloupe {
 

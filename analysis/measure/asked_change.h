@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "analysis/policy/policy.h"
+#include "analysis/policy/kit/policy.h"
 #include "analysis/record/layer_states.h"
 
 namespace kvloupe {

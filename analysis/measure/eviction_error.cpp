@@ -9,7 +9,7 @@
 #include "analysis/measure/measures.h"
 #include "analysis/metric/joint_error.h"
 #include "analysis/metric/perturbation.h"
-#include "analysis/policy/value_aware_score.h"
+#include "analysis/policy/kit/value_aware_score.h"
 
 namespace kvloupe::measures {
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "analysis/measure/measures.h"
-#include "analysis/policy/spec.h"
+#include "analysis/policy/kit/spec.h"
 
 namespace kvloupe::measures {
 

@@ -7,7 +7,7 @@
 #include "analysis/catalog.h"
 #include "analysis/error.h"
 #include "analysis/measure/measures.h"
-#include "analysis/policy/nearest_word.h"
+#include "analysis/policy/kit/nearest_word.h"
 
 namespace kvloupe {
 

@@ -8,7 +8,7 @@
 #include "analysis/cache/head_cache.h"
 #include "analysis/matrix.h"
 #include "analysis/measure/shared_measures.h"
-#include "analysis/policy/policy.h"
+#include "analysis/policy/kit/policy.h"
 #include "analysis/record/layer_states.h"
 
 namespace kvloupe {

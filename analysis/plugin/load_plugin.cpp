@@ -15,7 +15,7 @@
 #include "analysis/plugin/kvloupe/policy_plugin.h"
 #include "analysis/plugin/plugin_entry.h"
 #include "analysis/plugin/shared_library.h"
-#include "analysis/policy/allowed_python.h"
+#include "analysis/policy/kit/allowed_python.h"
 #include "analysis/policy/outside_parts.h"
 #include "analysis/policy/policy_catalog.h"
 

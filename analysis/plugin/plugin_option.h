@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "analysis/policy/allowed_python.h"
+#include "analysis/policy/kit/allowed_python.h"
 
 namespace kvloupe {
 

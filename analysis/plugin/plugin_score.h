@@ -8,7 +8,7 @@
 
 #include "analysis/metric/rope.h"
 #include "analysis/plugin/kvloupe/policy_plugin.h"
-#include "analysis/policy/stages.h"
+#include "analysis/policy/kit/stages.h"
 
 namespace kvloupe {
 

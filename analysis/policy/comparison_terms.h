@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "analysis/policy/spec.h"
+#include "analysis/policy/kit/spec.h"
 #include "analysis/trace/model_info.h"
 
 namespace kvloupe {

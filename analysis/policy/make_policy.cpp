@@ -4,12 +4,12 @@
 #include <variant>
 
 #include "analysis/error.h"
-#include "analysis/policy/composed_policy.h"
-#include "analysis/policy/knows_scores.h"
+#include "analysis/policy/kit/composed_policy.h"
+#include "analysis/policy/kit/knows_scores.h"
+#include "analysis/policy/kit/removals.h"
+#include "analysis/policy/kit/top_selection.h"
+#include "analysis/policy/kit/uniform_allocation.h"
 #include "analysis/policy/policy_catalog.h"
-#include "analysis/policy/removals.h"
-#include "analysis/policy/top_selection.h"
-#include "analysis/policy/uniform_allocation.h"
 
 namespace kvloupe {
 

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "analysis/metric/cost_model.h"
-#include "analysis/policy/part_builder.h"
-#include "analysis/policy/spec.h"
+#include "analysis/policy/kit/part_builder.h"
+#include "analysis/policy/kit/spec.h"
 
 namespace kvloupe {
 

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "analysis/policy/spec.h"
+#include "analysis/policy/kit/spec.h"
 
 namespace kvloupe {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "analysis/metric/merging.h"
-#include "analysis/policy/policy.h"
+#include "analysis/policy/kit/policy.h"
 #include "analysis/trace/trace.h"
 
 namespace kvloupe {

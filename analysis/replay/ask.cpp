@@ -7,7 +7,7 @@
 
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/metric/logit_path.h"
-#include "analysis/policy/sequence_tables.h"
+#include "analysis/policy/kit/sequence_tables.h"
 #include "analysis/record/head_states.h"
 #include "analysis/replay/layer_loop.h"
 #include "analysis/replay/layer_replay.h"

@@ -7,8 +7,8 @@
 
 #include "analysis/error.h"
 #include "analysis/metric/later_attention.h"
+#include "analysis/policy/kit/sequence_tables.h"
 #include "analysis/policy/policy_catalog.h"
-#include "analysis/policy/sequence_tables.h"
 #include "analysis/record/head_states.h"
 #include "analysis/replay/layer_loop.h"
 #include "analysis/replay/prefix_step.h"

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "analysis/policy/spec.h"
+#include "analysis/policy/kit/spec.h"
 #include "analysis/progress.h"
 #include "analysis/trace/trace.h"
 

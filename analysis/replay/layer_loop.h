@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <functional>
 
-#include "analysis/policy/policy.h"
+#include "analysis/policy/kit/policy.h"
 
 namespace kvloupe {
 

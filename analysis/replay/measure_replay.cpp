@@ -8,7 +8,7 @@
 #include "analysis/cache/head_cache.h"
 #include "analysis/error.h"
 #include "analysis/measure/measure_catalog.h"
-#include "analysis/policy/sequence_tables.h"
+#include "analysis/policy/kit/sequence_tables.h"
 #include "analysis/record/layer_states.h"
 #include "analysis/replay/ask.h"
 #include "analysis/replay/layer_loop.h"

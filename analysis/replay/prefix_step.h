@@ -6,7 +6,7 @@
 
 #include "analysis/cache/cache_attention.h"
 #include "analysis/cache/head_cache.h"
-#include "analysis/policy/policy.h"
+#include "analysis/policy/kit/policy.h"
 #include "analysis/record/layer_states.h"
 
 namespace kvloupe {

@@ -6,8 +6,8 @@
 
 #include "analysis/error.h"
 #include "analysis/measure/measure_catalog.h"
+#include "analysis/policy/kit/sequence_tables.h"
 #include "analysis/policy/policy_catalog.h"
-#include "analysis/policy/sequence_tables.h"
 #include "analysis/record/head_states.h"
 #include "analysis/record/layer_states.h"
 #include "analysis/record/state_rows.h"

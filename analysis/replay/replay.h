@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "analysis/policy/spec.h"
+#include "analysis/policy/kit/spec.h"
 #include "analysis/progress.h"
 #include "analysis/record/records.h"
 #include "analysis/trace/trace.h"

@@ -1,6 +1,6 @@
 #include "analysis/replay/replay_notes.h"
 
-#include "analysis/policy/policy.h"
+#include "analysis/policy/kit/policy.h"
 #include "analysis/trace/window_text.h"
 
 namespace kvloupe {

@@ -5,7 +5,7 @@
 
 #include "analysis/error.h"
 #include "analysis/one_line.h"
-#include "analysis/policy/nearest_word.h"
+#include "analysis/policy/kit/nearest_word.h"
 #include "analysis/study/paper_table.h"
 
 namespace kvloupe {

@@ -14,7 +14,7 @@
 #include "analysis/json_depth.h"
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/one_line.h"
-#include "analysis/policy/policy.h"
+#include "analysis/policy/kit/policy.h"
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/study/study_measures.h"
 #include "analysis/trace/model_place.h"

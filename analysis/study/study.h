@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "analysis/policy/spec.h"
+#include "analysis/policy/kit/spec.h"
 #include "analysis/study/prompt_set.h"
 #include "analysis/trace/model_info.h"
 

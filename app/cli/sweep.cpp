@@ -18,7 +18,7 @@
 #include "analysis/error.h"
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/output_file.h"
-#include "analysis/policy/policy.h"
+#include "analysis/policy/kit/policy.h"
 #include "analysis/trace/asked_queries.h"
 #include "analysis/trace/compression_words.h"
 #include "app/cli/commands.h"

@@ -4,8 +4,8 @@
 #include <cstdio>
 
 #include "analysis/error.h"
-#include "app/window/preferences.h"
-#include "app/window/preferred_plugins.h"
+#include "app/window/state/preferences.h"
+#include "app/window/state/preferred_plugins.h"
 
 namespace kvloupe::cli {
 

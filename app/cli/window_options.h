@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "app/window/window.h"
+#include "app/window/shell/window.h"
 
 namespace kvloupe::cli {
 

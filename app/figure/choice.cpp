@@ -8,7 +8,7 @@
 #include <cmath>
 
 #include "analysis/error.h"
-#include "analysis/policy/nearest_word.h"
+#include "analysis/policy/kit/nearest_word.h"
 
 namespace kvloupe::figure {
 

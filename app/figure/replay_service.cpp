@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "analysis/measure/measure_catalog.h"
-#include "analysis/policy/policy.h"
+#include "analysis/policy/kit/policy.h"
 #include "analysis/policy/policy_files.h"
 #include "analysis/replay/replay_notes.h"
 #include "analysis/trace/segments.h"

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "analysis/policy/spec.h"
+#include "analysis/policy/kit/spec.h"
 #include "analysis/progress.h"
 #include "analysis/record/layer_states.h"
 #include "analysis/replay/follow.h"

@@ -3,7 +3,7 @@
 #include "analysis/child_process.h"
 #include "analysis/error.h"
 #include "analysis/plugin/load_plugin.h"
-#include "analysis/policy/allowed_python.h"
+#include "analysis/policy/kit/allowed_python.h"
 
 namespace kvloupe::job {
 

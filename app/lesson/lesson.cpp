@@ -11,8 +11,8 @@
 
 #include "analysis/error.h"
 #include "analysis/one_line.h"
-#include "analysis/policy/nearest_word.h"
-#include "analysis/policy/spec.h"
+#include "analysis/policy/kit/nearest_word.h"
+#include "analysis/policy/kit/spec.h"
 #include "analysis/utf8.h"
 #include "app/demo/demo_trace.h"
 #include "app/job/assets.h"

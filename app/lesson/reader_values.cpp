@@ -4,7 +4,7 @@
 #include <cmath>
 #include <optional>
 
-#include "analysis/policy/spec.h"
+#include "analysis/policy/kit/spec.h"
 #include "analysis/replay/follow.h"
 #include "app/lesson/answer.h"
 #include "app/lesson/value_groups.h"

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "analysis/measure/measure_catalog.h"
-#include "analysis/policy/spec.h"
+#include "analysis/policy/kit/spec.h"
 #include "app/lesson/answer.h"
 
 namespace kvloupe::lesson {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "analysis/policy/spec.h"
+#include "analysis/policy/kit/spec.h"
 #include "app/session/view_catalog.h"
 
 namespace kvloupe::lesson {

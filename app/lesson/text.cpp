@@ -7,7 +7,7 @@
 #include <charconv>
 
 #include "analysis/one_line.h"
-#include "analysis/policy/nearest_word.h"
+#include "analysis/policy/kit/nearest_word.h"
 
 namespace kvloupe::lesson {
 

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "analysis/policy/spec.h"
+#include "analysis/policy/kit/spec.h"
 #include "analysis/trace/trace.h"
 #include "app/figure/choice.h"
 #include "app/figure/figure.h"

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "analysis/error.h"
+#include "analysis/policy/kit/token_rule.h"
 #include "analysis/policy/policy_catalog.h"
-#include "analysis/policy/token_rule.h"
 
 namespace kvloupe::window {
 

@@ -12,7 +12,7 @@
 #include "analysis/error.h"
 #include "analysis/json_depth.h"
 #include "analysis/output_file.h"
-#include "analysis/policy/spec.h"
+#include "analysis/policy/kit/spec.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/session/head_grid.h"
 #include "app/session/view_catalog.h"

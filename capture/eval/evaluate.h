@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "analysis/cache/evicting_layer.h"
-#include "analysis/policy/spec.h"
+#include "analysis/policy/kit/spec.h"
 #include "analysis/progress.h"
 #include "capture/eval/eval_results.h"
 #include "capture/model/model_choice.h"

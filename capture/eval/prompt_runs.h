@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "analysis/cache/evicting_layer.h"
-#include "analysis/policy/sequence_tables.h"
-#include "analysis/policy/spec.h"
+#include "analysis/policy/kit/sequence_tables.h"
+#include "analysis/policy/kit/spec.h"
 #include "analysis/progress.h"
 #include "capture/eval/eval_results.h"
 #include "capture/eval/eval_run.h"

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "analysis/policy/spec.h"
+#include "analysis/policy/kit/spec.h"
 #include "analysis/progress.h"
 #include "capture/model/model_choice.h"
 #include "capture/run/probe_kind.h"

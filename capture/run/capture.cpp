@@ -10,8 +10,8 @@
 #include <string>
 
 #include "analysis/error.h"
+#include "analysis/policy/kit/sequence_tables.h"
 #include "analysis/policy/policy_catalog.h"
-#include "analysis/policy/sequence_tables.h"
 #include "analysis/trace/model_fingerprint.h"
 #include "analysis/trace/segments.h"
 #include "analysis/trace/trace_writer.h"

@@ -9,7 +9,7 @@
 
 #include "analysis/cache/evicting_layer.h"
 #include "analysis/free_space.h"
-#include "analysis/policy/spec.h"
+#include "analysis/policy/kit/spec.h"
 #include "analysis/progress.h"
 #include "analysis/trace/trace_size.h"
 #include "capture/model/block_attention.h"

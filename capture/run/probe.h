@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "analysis/policy/probe_tables.h"
+#include "analysis/policy/kit/probe_tables.h"
 #include "capture/model/block_attention.h"
 #include "capture/model/kv_cache.h"
 #include "capture/model/transformer.h"

@@ -10,7 +10,7 @@
 #include "analysis/error.h"
 #include "analysis/numeric/splitmix.h"
 #include "analysis/output_file.h"
-#include "analysis/policy/nearest_word.h"
+#include "analysis/policy/kit/nearest_word.h"
 #include "capture/tokenizer/prompt.h"
 #include "capture/train/corpus.h"
 #include "capture/train/prompt_file.h"

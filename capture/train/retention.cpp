@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "analysis/error.h"
-#include "analysis/policy/spec.h"
+#include "analysis/policy/kit/spec.h"
 #include "analysis/replay/replay.h"
 #include "analysis/trace/trace.h"
 #include "capture/run/capture.h"

@@ -6,8 +6,8 @@
 #include <numeric>
 
 #include "analysis/error.h"
+#include "analysis/policy/kit/pyramid_budget.h"
 #include "analysis/policy/policy_catalog.h"
-#include "analysis/policy/pyramid_budget.h"
 
 namespace kvloupe {
 namespace {

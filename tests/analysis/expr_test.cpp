@@ -7,7 +7,7 @@
 #include <random>
 
 #include "analysis/error.h"
-#include "analysis/policy/formula.h"
+#include "analysis/policy/kit/formula.h"
 #include "analysis/replay/replay.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"

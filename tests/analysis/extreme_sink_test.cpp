@@ -14,7 +14,7 @@
 #include "analysis/metric/sink.h"
 #include "analysis/metric/tightness.h"
 #include "analysis/metric/two_stage_bound.h"
-#include "analysis/policy/value_aware_score.h"
+#include "analysis/policy/kit/value_aware_score.h"
 #include "analysis/replay/layer_replay.h"
 #include "analysis/replay/replay_json.h"
 #include "tests/naive/compare_replay.h"

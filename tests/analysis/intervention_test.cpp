@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "analysis/error.h"
+#include "analysis/policy/kit/token_rule.h"
 #include "analysis/policy/policy_catalog.h"
-#include "analysis/policy/token_rule.h"
 #include "analysis/replay/replay.h"
 #include "tests/naive/compare_replay.h"
 #include "tests/support/made_layer.h"

@@ -7,8 +7,8 @@
 #include <random>
 
 #include "analysis/error.h"
-#include "analysis/policy/greedy_removal.h"
-#include "analysis/policy/policy.h"
+#include "analysis/policy/kit/greedy_removal.h"
+#include "analysis/policy/kit/policy.h"
 #include "analysis/replay/layer_replay.h"
 #include "tests/naive/compare_replay.h"
 #include "tests/naive/removal_error.h"

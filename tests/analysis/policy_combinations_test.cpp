@@ -8,8 +8,8 @@
 #include <numeric>
 
 #include "analysis/error.h"
+#include "analysis/policy/kit/pyramid_budget.h"
 #include "analysis/policy/policy_catalog.h"
-#include "analysis/policy/pyramid_budget.h"
 #include "analysis/replay/layer_replay.h"
 #include "tests/naive/compare_replay.h"
 #include "tests/support/catalogue_parts.h"

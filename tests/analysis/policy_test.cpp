@@ -8,7 +8,7 @@
 #include <map>
 
 #include "analysis/error.h"
-#include "analysis/policy/policy.h"
+#include "analysis/policy/kit/policy.h"
 
 namespace kvloupe {
 namespace {

@@ -9,10 +9,10 @@
 
 #include "analysis/error.h"
 #include "analysis/policy/comparison_terms.h"
-#include "analysis/policy/knows_scores.h"
+#include "analysis/policy/kit/knows_scores.h"
+#include "analysis/policy/kit/probe_tables.h"
+#include "analysis/policy/kit/sequence_tables.h"
 #include "analysis/policy/policy_catalog.h"
-#include "analysis/policy/probe_tables.h"
-#include "analysis/policy/sequence_tables.h"
 #include "analysis/record/layer_states.h"
 #include "analysis/replay/replay.h"
 #include "tests/naive/compare_replay.h"

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "analysis/error.h"
-#include "analysis/policy/head_table_file.h"
-#include "analysis/policy/kept_sets.h"
+#include "analysis/policy/kit/head_table_file.h"
+#include "analysis/policy/kit/kept_sets.h"
 #include "analysis/read_line.h"
 #include "analysis/replay/sweep.h"
 #include "analysis/study/prompt_set.h"

@@ -8,8 +8,8 @@
 #include <limits>
 
 #include "analysis/error.h"
-#include "analysis/policy/policy.h"
-#include "analysis/policy/small_scores.h"
+#include "analysis/policy/kit/policy.h"
+#include "analysis/policy/kit/small_scores.h"
 #include "analysis/replay/replay.h"
 #include "analysis/trace/no_rotation.h"
 #include "analysis/trace/trace.h"

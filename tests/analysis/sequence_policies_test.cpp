@@ -13,12 +13,12 @@
 #include <random>
 
 #include "analysis/error.h"
-#include "analysis/policy/distance_decay.h"
-#include "analysis/policy/head_table_file.h"
-#include "analysis/policy/layer_shares.h"
+#include "analysis/policy/kit/distance_decay.h"
+#include "analysis/policy/kit/head_table_file.h"
+#include "analysis/policy/kit/layer_shares.h"
+#include "analysis/policy/kit/sequence_tables.h"
+#include "analysis/policy/kit/window_attention.h"
 #include "analysis/policy/policy_catalog.h"
-#include "analysis/policy/sequence_tables.h"
-#include "analysis/policy/window_attention.h"
 #include "analysis/replay/replay.h"
 #include "tests/naive/compare_replay.h"
 #include "tests/support/synthetic_trace.h"

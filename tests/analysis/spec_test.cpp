@@ -7,7 +7,7 @@
 #include <random>
 
 #include "analysis/error.h"
-#include "analysis/policy/nearest_word.h"
+#include "analysis/policy/kit/nearest_word.h"
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/policy/presets.h"
 

@@ -1,6 +1,6 @@
 // Policies that read values, on a few entries, with the arithmetic in a comment.
 
-#include "analysis/policy/value_aware_score.h"
+#include "analysis/policy/kit/value_aware_score.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "app/scene/colour_map.h"
-#include "app/window/window_colours.h"
+#include "app/window/widgets/window_colours.h"
 
 namespace kvloupe::window {
 namespace {

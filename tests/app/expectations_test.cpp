@@ -1,5 +1,5 @@
 // What the card of a token says about the model's own expectations.
-#include "app/window/expectations.h"
+#include "app/window/state/expectations.h"
 
 #include <gtest/gtest.h>
 

@@ -11,10 +11,10 @@
 #include "app/scene/imgui_backend.h"
 #include "app/scene/polygon.h"
 #include "app/scene/svg_backend.h"
-#include "app/window/surface.h"
+#include "app/window/shell/surface.h"
 #include "tests/app/chromium.h"
-#include "tests/figure/filled_paths.h"
 #include "tests/app/virtual_display.h"
+#include "tests/figure/filled_paths.h"
 #include "tests/support/temporary_folder.h"
 
 namespace kvloupe::figure {

@@ -1,6 +1,6 @@
 // What a frame may see of keys that came faster than frames.
 
-#include "app/window/input_queue.h"
+#include "app/window/shell/input_queue.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "app/window/known_models.h"
+#include "app/window/state/known_models.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,8 +8,8 @@
 #include <sstream>
 
 #include "analysis/trace/model_fingerprint.h"
-#include "app/window/demo_model.h"
-#include "app/window/model_search.h"
+#include "app/window/state/demo_model.h"
+#include "app/window/state/model_search.h"
 #include "tests/support/model_attribute.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"

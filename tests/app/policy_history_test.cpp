@@ -1,4 +1,4 @@
-#include "app/window/policy_history.h"
+#include "app/window/state/policy_history.h"
 
 #include <gtest/gtest.h>
 

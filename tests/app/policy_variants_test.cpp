@@ -1,4 +1,4 @@
-#include "app/window/policy_variants.h"
+#include "app/window/state/policy_variants.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

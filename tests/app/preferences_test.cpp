@@ -1,4 +1,4 @@
-#include "app/window/preferences.h"
+#include "app/window/state/preferences.h"
 
 #include <gtest/gtest.h>
 

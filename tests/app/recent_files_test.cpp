@@ -1,4 +1,4 @@
-#include "app/window/recent_files.h"
+#include "app/window/state/recent_files.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

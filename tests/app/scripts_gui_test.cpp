@@ -8,8 +8,8 @@
 
 #include "app/plot/frame.h"
 #include "app/scene/cairo_backend.h"
-#include "app/window/shaped_text.h"
-#include "app/window/state_commands.h"
+#include "app/window/tiles/state_commands.h"
+#include "app/window/widgets/shaped_text.h"
 #include "tests/app/virtual_display.h"
 #include "tests/app/window_driver.h"
 #include "tests/support/model_attribute.h"

@@ -1,4 +1,4 @@
-#include "app/window/search_list.h"
+#include "app/window/widgets/search_list.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -15,8 +15,8 @@
 
 #include "app/session/session.h"
 #include "app/session/view_catalog.h"
-#include "app/window/command_palette.h"
-#include "app/window/presentation.h"
+#include "app/window/sheets/command_palette.h"
+#include "app/window/shell/presentation.h"
 #include "tests/app/virtual_display.h"
 #include "tests/app/window_driver.h"
 #include "tests/support/synthetic_trace.h"

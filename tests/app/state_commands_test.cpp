@@ -1,4 +1,4 @@
-#include "app/window/state_commands.h"
+#include "app/window/tiles/state_commands.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "app/session/view_catalog.h"
-#include "app/window/layouts.h"
+#include "app/window/state/layouts.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
 

@@ -1,4 +1,4 @@
-#include "app/window/tile_layout.h"
+#include "app/window/tiles/tile_layout.h"
 
 #include <gtest/gtest.h>
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "app/window/surface.h"
-#include "app/window/workspace.h"
+#include "app/window/shell/surface.h"
+#include "app/window/shell/workspace.h"
 
 namespace kvloupe::test {
 

@@ -15,11 +15,11 @@
 
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/metric/sink.h"
-#include "analysis/policy/spec.h"
+#include "analysis/policy/kit/spec.h"
 #include "analysis/replay/replay.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/session/view_catalog.h"
-#include "app/window/command_palette.h"
+#include "app/window/sheets/command_palette.h"
 #include "tests/app/virtual_display.h"
 #include "tests/app/window_driver.h"
 #include "tests/support/synthetic_evaluation.h"

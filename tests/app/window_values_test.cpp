@@ -6,9 +6,9 @@
 #include <limits>
 
 #include "app/session/head_grid.h"
-#include "app/window/numbers.h"
-#include "app/window/run_text.h"
-#include "app/window/step_tokens.h"
+#include "app/window/state/step_tokens.h"
+#include "app/window/widgets/numbers.h"
+#include "app/window/widgets/run_text.h"
 
 namespace kvloupe::window {
 namespace {

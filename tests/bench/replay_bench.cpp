@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "analysis/policy/sequence_tables.h"
+#include "analysis/policy/kit/sequence_tables.h"
 #include "analysis/replay/layer_replay.h"
 #include "tests/naive/naive_replay.h"
 #include "tests/support/made_layer.h"

@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "analysis/error.h"
-#include "analysis/policy/spec.h"
+#include "analysis/policy/kit/spec.h"
 #include "capture/checkpoint/safetensors.h"
 #include "tests/capture/capture_check.h"
 #include "tests/capture/tiny_checkpoint.h"

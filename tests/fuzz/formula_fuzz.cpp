@@ -1,6 +1,6 @@
 // The formula of expr("...") over columns of numbers.
 
-#include "analysis/policy/formula.h"
+#include "analysis/policy/kit/formula.h"
 #include "tests/fuzz/fuzz_target.h"
 
 KVLOUPE_FUZZ_TARGET(formula) {

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "analysis/policy/head_table_file.h"
+#include "analysis/policy/kit/head_table_file.h"
 #include "analysis/trace/model_info.h"
 #include "tests/fuzz/fuzz_target.h"
 

@@ -1,7 +1,7 @@
 // The retained sets of another program, for the policy external("file").
 
 #include "analysis/error.h"
-#include "analysis/policy/kept_sets.h"
+#include "analysis/policy/kit/kept_sets.h"
 #include "tests/fuzz/fuzz_target.h"
 
 KVLOUPE_FUZZ_TARGET(kept_sets) {

@@ -1,7 +1,7 @@
 // A policy's spec, a list of specs, a budget: what is read is written so that it reads the same.
 
 #include "analysis/error.h"
-#include "analysis/policy/spec.h"
+#include "analysis/policy/kit/spec.h"
 #include "tests/fuzz/fuzz_target.h"
 
 KVLOUPE_FUZZ_TARGET(policy) {

@@ -5,7 +5,7 @@
 #include <map>
 #include <set>
 
-#include "analysis/policy/spec.h"
+#include "analysis/policy/kit/spec.h"
 #include "tests/naive/naive_replay.h"
 
 namespace kvloupe::naive {

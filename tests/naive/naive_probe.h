@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "analysis/policy/probe_tables.h"
+#include "analysis/policy/kit/probe_tables.h"
 
 namespace kvloupe::naive {
 

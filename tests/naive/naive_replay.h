@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "analysis/policy/spec.h"
+#include "analysis/policy/kit/spec.h"
 #include "analysis/record/layer_states.h"
 #include "analysis/trace/layer_attention.h"
 #include "analysis/trace/model_info.h"

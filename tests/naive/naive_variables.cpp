@@ -1,4 +1,4 @@
-// What a user's formula reads of an entry, in plain loops (methods of analysis/policy/expr.cpp).
+// What a user's formula reads of an entry, in plain loops (methods of analysis/policy/scores/expr.cpp).
 
 #include <algorithm>
 #include <cmath>

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "analysis/policy/greedy_removal.h"
+#include "analysis/policy/kit/greedy_removal.h"
 
 namespace kvloupe::naive {
 

@@ -15,10 +15,10 @@
 #include <thread>
 
 #include "analysis/error.h"
-#include "analysis/policy/allowed_python.h"
+#include "analysis/policy/kit/allowed_python.h"
+#include "analysis/policy/kit/python_process.h"
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/policy/policy_files.h"
-#include "analysis/policy/python_process.h"
 #include "analysis/replay/replay.h"
 #include "app/cli/commands.h"
 #include "tests/support/synthetic_trace.h"

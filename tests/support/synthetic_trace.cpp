@@ -8,7 +8,7 @@
 #include <span>
 #include <string>
 
-#include "analysis/policy/spec.h"
+#include "analysis/policy/kit/spec.h"
 #include "analysis/replay/replay.h"
 #include "analysis/trace/half.h"
 #include "analysis/trace/trace_writer.h"

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "analysis/policy/merging_sets.h"
+#include "analysis/policy/kit/merging_sets.h"
 #include "analysis/replay/compression.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"

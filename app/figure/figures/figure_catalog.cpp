@@ -8,7 +8,7 @@
 
 #include "analysis/catalog.h"
 #include "analysis/error.h"
-#include "analysis/policy/nearest_word.h"
+#include "analysis/policy/kit/nearest_word.h"
 #include "app/figure/figures/figures.h"
 
 namespace kvloupe::figure {

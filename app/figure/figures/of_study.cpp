@@ -7,7 +7,7 @@
 
 #include "analysis/error.h"
 #include "analysis/one_line.h"
-#include "analysis/policy/nearest_word.h"
+#include "analysis/policy/kit/nearest_word.h"
 #include "app/plot/ticks.h"
 
 namespace kvloupe::figure {

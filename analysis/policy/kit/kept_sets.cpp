@@ -1,0 +1,188 @@
+#include "analysis/policy/kit/kept_sets.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "analysis/error.h"
+#include "analysis/json_depth.h"
+
+namespace kvloupe {
+
+const std::vector<std::int32_t>& KeptSets::at(int head, int step) const {
+  const auto found = sets_.find({head, step});
+  if (found == sets_.end()) {
+    throw FileError(path_, "has no set for layer " + std::to_string(layer_) + ", head " +
+                               std::to_string(head) + ", step " + std::to_string(step) +
+                               "; write one for every head and step, with the same block size");
+  }
+  return found->second;
+}
+
+void KeptSets::add(int head, int step, std::vector<std::int32_t> retained) {
+  const std::string where = "layer " + std::to_string(layer_) + ", head " + std::to_string(head) +
+                            ", step " + std::to_string(step);
+  for (std::size_t i = 0; i < retained.size(); ++i) {
+    if (retained[i] < 0 || (i > 0 && retained[i] <= retained[i - 1])) {
+      throw FileError(path_,
+                      "the tokens retained at " + where + " are not in ascending order; sort them");
+    }
+  }
+  if (!sets_.emplace(std::pair(head, step), std::move(retained)).second) {
+    throw FileError(path_, "has two sets for " + where + "; keep only one");
+  }
+}
+
+namespace {
+using Json = nlohmann::json;
+
+/// Follows the places the document's sets stand at, whatever the order of keys.
+class SetReader : public nlohmann::json_sax<Json> {
+ public:
+  SetReader(KeptSets& sets, const std::string& path, int layer)
+      : sets_(sets), path_(path), layer_(layer) {}
+
+  bool null() override { return scalar(); }
+  bool boolean(bool) override { return scalar(); }
+  bool number_integer(number_integer_t value) override { return integer(value); }
+  bool number_unsigned(number_unsigned_t value) override {
+    constexpr auto kMost = static_cast<number_unsigned_t>(std::numeric_limits<std::int32_t>::max());
+    return integer(static_cast<std::int64_t>(std::min(value, kMost + 1)));
+  }
+  bool number_float(number_float_t, const string_t&) override { return scalar(); }
+  bool string(string_t&) override { return scalar(); }
+  bool binary(binary_t&) override { return scalar(); }
+
+  bool start_object(std::size_t) override { return open('{'); }
+  bool key(string_t& name) override {
+    keys_.back() = depth() <= kDeepest ? name : string_t();
+    return true;
+  }
+  bool end_object() override {
+    if (at("{heads[{")) finish_head();
+    if (at("{heads[{steps[{")) finish_step();
+    return close();
+  }
+  bool start_array(std::size_t) override {
+    if (at("{") && keys_.back() == "heads") seen_heads_ = true;
+    if (at("{heads[{steps[{") && keys_.back() == "retained") step_.has_retained = true;
+    return open('[');
+  }
+  bool end_array() override { return close(); }
+  bool parse_error(std::size_t position, const std::string&,
+                   const nlohmann::detail::exception&) override {
+    throw FileError(path_, "is not valid JSON: error at byte " + std::to_string(position) +
+                               "; give a file that `kvloupe replay --json` wrote");
+  }
+  bool seen_heads() const { return seen_heads_; }
+
+ private:
+  static constexpr std::size_t kDeepest = 8;
+  struct Step {
+    std::optional<std::int32_t> number;
+    bool has_retained = false;
+    std::vector<std::int32_t> retained;
+  };
+
+  std::size_t depth() const { return keys_.size(); }
+  [[noreturn]] void malformed(const std::string& why) const {
+    throw FileError(path_, why + "; give a file that `kvloupe replay --json` wrote");
+  }
+
+  /// Where the reader stands: opened brackets, with the key each stands under.
+  bool at(std::string_view place) const { return place_ == place; }
+  bool open(char bracket) {
+    if (depth() >= kDeepestJson) malformed("is nested too deeply");
+    if (place_lengths_.size() > kDeepest) {  // deeper than anything of interest
+      place_lengths_.push_back(place_.size());
+      keys_.emplace_back();
+      return true;
+    }
+    place_lengths_.push_back(place_.size());
+    if (!keys_.empty()) place_ += keys_.back();
+    place_ += bracket;
+    keys_.emplace_back();
+    return true;
+  }
+  bool close() {
+    place_.resize(place_lengths_.back());
+    place_lengths_.pop_back();
+    keys_.pop_back();
+    return true;
+  }
+
+  bool scalar() {
+    if (place_lengths_.size() <= kDeepest && at("{heads[{steps[{retained[")) {
+      malformed("a retained token is not an integer");
+    }
+    return true;
+  }
+  bool integer(std::int64_t value) {
+    if (place_lengths_.size() > kDeepest) return true;
+    const bool in_range = value >= 0 && value <= std::numeric_limits<std::int32_t>::max();
+    const auto number = static_cast<std::int32_t>(in_range ? value : -1);
+    if (at("{heads[{steps[{retained[")) {
+      if (!in_range) malformed("a retained token is out of range");
+      if (!head_layer_ || *head_layer_ == layer_) step_.retained.push_back(number);
+    } else if (at("{heads[{steps[{") && keys_.back() == "step") {
+      if (!in_range) malformed("a step is out of range");
+      step_.number = number;
+    } else if (at("{heads[{") && (keys_.back() == "layer" || keys_.back() == "head")) {
+      if (!in_range) malformed("a layer or head is out of range");
+      (keys_.back() == "layer" ? head_layer_ : head_) = number;
+    }
+    return true;
+  }
+
+  void finish_step() {
+    if (!step_.number || !step_.has_retained)
+      malformed("a step has no \"step\" or no \"retained\"");
+    steps_.push_back(std::move(step_));
+    step_ = {};
+  }
+  void finish_head() {
+    if (!head_layer_ || !head_) malformed("an entry of heads has no \"layer\" or no \"head\"");
+    if (*head_layer_ == layer_) {
+      for (Step& step : steps_) sets_.add(*head_, *step.number, std::move(step.retained));
+    }
+    steps_.clear();
+    head_layer_.reset();
+    head_.reset();
+  }
+
+  KeptSets& sets_;
+  std::string path_;
+  int layer_;
+  std::string place_;
+  std::vector<std::size_t> place_lengths_;
+  std::vector<std::string> keys_;
+  bool seen_heads_ = false;
+  std::optional<std::int32_t> head_layer_, head_;
+  std::vector<Step> steps_;
+  Step step_;
+};
+}  // namespace
+
+KeptSets read_kept_sets(const std::string& path, int layer) {
+  std::error_code error;
+  if (std::filesystem::exists(path, error) && !std::filesystem::is_regular_file(path, error)) {
+    throw FileError(path, "is not a file; give a file that `kvloupe replay --json` wrote");
+  }
+  std::ifstream file(path, std::ios::binary);
+  if (!file || file.peek() == std::ifstream::traits_type::eof()) {
+    throw FileError(path, file ? "is empty; give a file that `kvloupe replay --json` wrote"
+                               : "cannot be opened; check the path of external(\"...\")");
+  }
+  KeptSets sets(path, layer);
+  SetReader reader(sets, path, layer);
+  nlohmann::json::sax_parse(file, &reader);
+  if (!reader.seen_heads()) {
+    throw FileError(path, "has no \"heads\"; give a file that `kvloupe replay --json` wrote");
+  }
+  return sets;
+}
+
+}  // namespace kvloupe

@@ -1,0 +1,123 @@
+#include "analysis/policy/kit/known_scores.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+
+namespace kvloupe {
+
+namespace {
+/// Steps whose numbers of places are kept: of the layers that are replayed at the same time.
+constexpr std::size_t kMostKept = 256;
+}  // namespace
+
+KnownScores::KnownScores(std::vector<std::vector<std::vector<float>>> scores,
+                         std::vector<int> windows)
+    : scores_(std::move(scores)), windows_(std::move(windows)) {
+  for (const auto& layer : scores_) {
+    for (const std::vector<float>& head : layer) {
+      for (const float score : head) top_ = std::max(top_, score);
+    }
+  }
+}
+
+int KnownScores::first_seen_later(int layer, int end) const {
+  const int window = windows_[static_cast<std::size_t>(layer)];
+  return window > 0 ? std::max(end + 1 - window, 0) : 0;
+}
+
+template <typename Make>
+KnownScores::Places KnownScores::once(int kind, int end, int places, const Make& make) const {
+  const auto key = std::make_pair(kind, std::make_pair(end, places));
+  const std::lock_guard lock(mutex_);
+  const auto found = kept_.find(key);
+  if (found != kept_.end()) return found->second;
+  if (kept_.size() >= kMostKept) kept_.erase(kept_.begin());  // the earliest step
+  return kept_.emplace(key, make()).first->second;
+}
+
+std::vector<std::vector<int>> KnownScores::places_of_heads(int end, int places) const {
+  return once(0, end, places, [&] {
+    struct Entry {
+      float score;
+      std::int32_t token;
+      std::int32_t row;  // layer · Hk + head
+    };
+    std::vector<Entry> entries;
+    for (int layer = 0; layer < layers(); ++layer) {
+      for (int head = 0; head < heads(); ++head) {
+        for (int token = first_seen_later(layer, end); token < end; ++token) {
+          entries.push_back({at(layer, head, token), token, layer * heads() + head});
+        }
+      }
+    }
+    const std::size_t most = static_cast<std::size_t>(places) * static_cast<std::size_t>(layers()) *
+                             static_cast<std::size_t>(heads());
+    if (most < entries.size()) {
+      std::nth_element(entries.begin(), entries.begin() + static_cast<std::ptrdiff_t>(most),
+                       entries.end(), [](const Entry& a, const Entry& b) {
+                         if (a.score != b.score) return a.score > b.score;
+                         return a.token != b.token ? a.token > b.token : a.row < b.row;
+                       });
+      entries.resize(most);
+    }
+    Places counts(scores_.size(), std::vector<int>(scores_.front().size(), 0));
+    for (const Entry& entry : entries) {
+      ++counts[static_cast<std::size_t>(entry.row / heads())]
+              [static_cast<std::size_t>(entry.row % heads())];
+    }
+    return counts;
+  });
+}
+
+std::vector<std::vector<int>> KnownScores::places_of_layers(int end, int places) const {
+  return once(1, end, places, [&] {
+    std::vector<std::vector<double>> composite(scores_.size());
+    for (int layer = 0; layer < layers(); ++layer) {
+      const int first = first_seen_later(layer, end);
+      std::vector<double>& ranks = composite[static_cast<std::size_t>(layer)];
+      ranks.assign(static_cast<std::size_t>(std::max(end - first, 0)), 0.0);
+      for (int head = 0; head < heads(); ++head) {
+        std::vector<float> own;
+        for (int token = first; token < end; ++token) own.push_back(at(layer, head, token));
+        std::sort(own.begin(), own.end(), std::greater<>());
+        for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+          ranks[rank] += static_cast<double>(own[rank]) / heads();
+        }
+      }
+    }
+    for (std::size_t rank = 0; rank < composite.front().size(); ++rank) {
+      for (const std::vector<double>& layer : composite) {
+        if (rank >= layer.size()) continue;
+        composite.front()[rank] = std::max(composite.front()[rank], layer[rank]);
+      }
+    }
+    struct Entry {
+      double score;
+      std::size_t rank;
+      std::size_t layer;
+    };
+    std::vector<Entry> entries;
+    for (std::size_t layer = 0; layer < composite.size(); ++layer) {
+      for (std::size_t rank = 0; rank < composite[layer].size(); ++rank) {
+        entries.push_back({composite[layer][rank], rank, layer});
+      }
+    }
+    const std::size_t most = static_cast<std::size_t>(places) * composite.size();
+    if (most < entries.size()) {
+      std::nth_element(entries.begin(), entries.begin() + static_cast<std::ptrdiff_t>(most),
+                       entries.end(), [](const Entry& a, const Entry& b) {
+                         if (a.score != b.score) return a.score > b.score;
+                         return a.rank != b.rank ? a.rank < b.rank : a.layer < b.layer;
+                       });
+      entries.resize(most);
+    }
+    Places counts(scores_.size(), std::vector<int>(scores_.front().size(), 0));
+    for (const Entry& entry : entries) {
+      for (int& count : counts[entry.layer]) ++count;
+    }
+    return counts;
+  });
+}
+
+}  // namespace kvloupe

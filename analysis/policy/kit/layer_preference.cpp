@@ -1,0 +1,34 @@
+#include "analysis/policy/kit/layer_preference.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "analysis/policy/kit/layer_shares.h"
+
+namespace kvloupe {
+
+LayerBudgetBuilder layer_preference(
+    std::function<double(const SequenceTables&, const SpecPart&, int layer)> number,
+    std::function<double(const SpecPart&, int budget)> base) {
+  return {[number = std::move(number), base = std::move(base)](
+              const SpecPart& part, const LayerContext& context, int seen) {
+    if (seen <= context.budget) return context.budget;
+    const auto tables = tables_of(part, context);
+    const HeadTable& weights = tables->of_layers(
+        PolicySpec{{part}}.text(), [&](int layer) { return number(*tables, part, layer); });
+    const double least = std::min(base(part, context.budget), static_cast<double>(context.budget));
+    return layer_share(weights.values, context.layer, context.budget, least, seen);
+  }};
+}
+
+ParameterInfo vote_window(int queries) {
+  return {.name = "window",
+          .type = ParameterType::count,
+          .default_value = static_cast<double>(queries),
+          .minimum = 1,
+          .maximum = 1e6,
+          .words = {},
+          .meaning = "queries at the end of the prompt whose attention is looked at"};
+}
+
+}  // namespace kvloupe

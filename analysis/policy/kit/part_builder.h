@@ -1,0 +1,84 @@
+#pragma once
+// What a part of a policy is, and how it is built: one type for each thing that a part can be.
+
+#include <functional>
+#include <memory>
+#include <variant>
+
+#include "analysis/policy/kit/policy.h"
+#include "analysis/policy/kit/spec.h"
+#include "analysis/policy/kit/stages.h"
+
+namespace kvloupe {
+
+/// What a score's numbers are, for modifiers that compute with them or compare heads by them.
+enum class ScoreScale {
+  attention,   // shares of attention: never negative, alike in all heads
+  common,      // no attention, but never negative and alike in all heads
+  per_head,    // every head has a scale of its own
+  signed_own,  // the same, and may be negative
+};
+
+/// A score, to be combined with any modifier.
+struct ScoreBuilder {
+  std::function<std::unique_ptr<Score>(const SpecPart&, const LayerContext&)> make;
+  ScoreScale scale = ScoreScale::attention;  // whatever its parameters
+  /// Whether all heads of a layer keep the same tokens; empty: each keeps its own.
+  std::function<bool(const SpecPart&)> keeps_one_set = nullptr;
+};
+
+/// A policy that decides by itself and takes no modifier.
+struct WholePolicyBuilder {
+  std::function<std::unique_ptr<LayerPolicy>(const SpecPart&, const LayerContext&)> make;
+};
+
+/// What a modifier protects, in the context's layer and at its budget.
+struct ProtectionBuilder {
+  std::function<Protection(const SpecPart&, const LayerContext&)> make;
+};
+
+/// How the layers share the budget: entries per head the layer may hold once so many tokens were
+/// seen that later queries see.
+struct LayerBudgetBuilder {
+  std::function<int(const SpecPart&, const LayerContext&, int seen)> budget;
+};
+
+/// How the heads of a layer share its budget.
+struct AllocationBuilder {
+  std::function<std::unique_ptr<Allocation>(const SpecPart&, const LayerContext&)> make;
+};
+
+/// A score made of another score.
+struct ScoreWrapper {
+  std::function<std::unique_ptr<Score>(const SpecPart&, const LayerContext&,
+                                       std::unique_ptr<Score> base)>
+      make;
+};
+
+/// A score made of another score of all heads of the layer, which then keep the same tokens.
+struct ScoreGrouping {
+  std::function<std::unique_ptr<Score>(const SpecPart&, const LayerContext&,
+                                       std::unique_ptr<Score> base)>
+      make;
+};
+
+/// Which entries fill the places that protection has left.
+struct SelectionBuilder {
+  std::function<std::unique_ptr<Selection>(const SpecPart&, const LayerContext&)> make;
+};
+
+/// What becomes of entries that do not stay by themselves.
+struct MergingBuilder {
+  std::function<std::unique_ptr<Merging>(const SpecPart&, const LayerContext&)> make;
+};
+
+/// Entries that leave although nothing else has to.
+struct RemovalBuilder {
+  std::function<TokenRule(const SpecPart&, const LayerContext&)> make;
+};
+
+using PartBuilder = std::variant<ScoreBuilder, WholePolicyBuilder, ProtectionBuilder,
+                                 LayerBudgetBuilder, AllocationBuilder, ScoreWrapper, ScoreGrouping,
+                                 SelectionBuilder, MergingBuilder, RemovalBuilder>;
+
+}  // namespace kvloupe

@@ -1,0 +1,207 @@
+#include "analysis/policy/kit/python_process.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <utility>
+
+#include "analysis/error.h"
+#include "analysis/one_line.h"
+#include "analysis/progress.h"
+
+extern char** environ;
+
+namespace kvloupe {
+
+namespace {
+
+constexpr std::size_t kFirstBytes = std::size_t{1} << 20U;
+constexpr std::size_t kLongestLine = std::size_t{1} << 20U;
+constexpr std::size_t kLongestError = 500;
+constexpr int kChildSocket = 3;
+constexpr int kChildMemory = 4;
+constexpr auto kGrace = std::chrono::milliseconds(300);
+
+[[noreturn]] void no_resource(const std::string& what) {
+  throw WorkError("python: " + what + " (" + std::strerror(errno) + ")");
+}
+
+}  // namespace
+
+SharedMemory::SharedMemory() : file_(memfd_create("kvloupe-states", MFD_CLOEXEC)) {
+  if (file_ < 0) no_resource("the system gives no shared memory");
+  try {
+    need(kFirstBytes);
+  } catch (...) {
+    ::close(file_);
+    throw;
+  }
+}
+
+SharedMemory::~SharedMemory() {
+  if (bytes_ != nullptr) ::munmap(bytes_, size_);
+  ::close(file_);
+}
+
+void SharedMemory::need(std::size_t bytes) {
+  if (bytes <= size_) return;
+  const std::size_t size = std::max(bytes, 2 * size_);
+  if (::ftruncate(file_, static_cast<off_t>(size)) != 0) no_resource("shared memory cannot grow");
+  void* mapped = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, file_, 0);
+  if (mapped == MAP_FAILED) no_resource("shared memory cannot be mapped");
+  if (bytes_ != nullptr) ::munmap(bytes_, size_);
+  bytes_ = static_cast<std::byte*>(mapped);
+  size_ = size;
+}
+
+PythonProcess::PythonProcess(std::string file, std::string function, double seconds,
+                             const Progress* progress)
+    : file_(std::move(file)),
+      function_(std::move(function)),
+      seconds_(seconds),
+      progress_(progress) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(file_, error)) {
+    throw FileError(file_, "is not a file; give the path of a Python file");
+  }
+  start("python3");
+  try {
+    const Json ready = receive();
+    if (ready.contains("error")) {
+      throw FileError(file_, in_one_line(ready["error"].get<std::string>(), kLongestError));
+    }
+  } catch (...) {
+    end(true);
+    throw;
+  }
+}
+
+PythonProcess::~PythonProcess() { end(false); }
+
+void PythonProcess::start(const std::string& python) {
+  int sockets[2] = {-1, -1};
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) != 0) {
+    no_resource("there is no socket for the child process");
+  }
+  socket_ = sockets[0];
+  // Above the numbers that they get in the child, so that no copy overwrites the other's source.
+  const int socket = ::fcntl(sockets[1], F_DUPFD_CLOEXEC, 16);
+  const int memory = ::fcntl(memory_.file(), F_DUPFD_CLOEXEC, 16);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_adddup2(&actions, 2, 1);  // what the function prints is no result
+  posix_spawn_file_actions_adddup2(&actions, socket, kChildSocket);
+  posix_spawn_file_actions_adddup2(&actions, memory, kChildMemory);
+  std::string words[] = {python,
+                         "-c",
+                         kPythonRunner,
+                         file_,
+                         function_,
+                         std::to_string(kChildSocket),
+                         std::to_string(kChildMemory)};
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  const int problem =
+      ::posix_spawnp(&process_, python.c_str(), &actions, nullptr, arguments.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  ::close(sockets[1]);
+  ::close(socket);
+  ::close(memory);
+  if (problem == 0) return;
+  ::close(socket_);
+  socket_ = -1;
+  process_ = -1;
+  throw WorkError("python: the program python3 cannot be started (" +
+                  std::string(std::strerror(problem)) + "); install it, or put it in $PATH");
+}
+
+void PythonProcess::send(const Json& message) {
+  const std::string line = message.dump() + "\n";
+  for (std::size_t sent = 0; sent < line.size();) {
+    const ssize_t now = ::send(socket_, line.data() + sent, line.size() - sent, MSG_NOSIGNAL);
+    if (now < 0 && errno == EINTR) continue;
+    if (now < 0) throw FileError(file_, "Python has ended before " + function_ + " was done");
+    sent += static_cast<std::size_t>(now);
+  }
+}
+
+PythonProcess::Json PythonProcess::receive() {
+  using Clock = std::chrono::steady_clock;
+  const auto last = Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                                       std::chrono::duration<double>(seconds_));
+  for (std::size_t end = heard_.find('\n');; end = heard_.find('\n')) {
+    if (end != std::string::npos) {
+      const Json message = Json::parse(heard_.substr(0, end), nullptr, false);
+      heard_.erase(0, end + 1);
+      if (!message.is_object()) throw FileError(file_, "Python's answer cannot be read");
+      return message;
+    }
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(last - Clock::now());
+    if (left.count() <= 0 || heard_.size() > kLongestLine) {
+      ::kill(process_, SIGKILL);
+      char limit[32];
+      std::snprintf(limit, sizeof limit, "%g", seconds_);
+      throw FileError(file_, function_ + " took longer than " + limit +
+                                 " s; make it faster, or raise the parameter timeout");
+    }
+    if (progress_ != nullptr && progress_->cancelled()) {
+      ::kill(process_, SIGKILL);
+      throw Cancelled();
+    }
+    pollfd wait = {socket_, POLLIN, 0};
+    constexpr std::chrono::milliseconds::rep kLongestWait = 50;  // then it looks for a cancel again
+    if (::poll(&wait, 1, static_cast<int>(std::min(left.count() + 1, kLongestWait))) <= 0) continue;
+    char bytes[4096];
+    const ssize_t now = ::recv(socket_, bytes, sizeof bytes, 0);
+    if (now < 0 && errno == EINTR) continue;
+    if (now <= 0) throw FileError(file_, "Python has ended before " + function_ + " was done");
+    heard_.append(bytes, static_cast<std::size_t>(now));
+  }
+}
+
+void PythonProcess::request(const Json& message, const std::function<Json(const Json&)>& answer) {
+  send(message);
+  for (;;) {
+    const Json said = receive();
+    if (said.contains("done")) return;
+    if (said.contains("ask")) {
+      send(answer(said));
+      continue;
+    }
+    const std::string error = said.value("error", "");
+    throw FileError(file_, in_one_line(error, kLongestError));
+  }
+}
+
+void PythonProcess::end(bool at_once) {
+  if (process_ < 0) return;
+  ::close(socket_);  // the child reads the end of its input
+  socket_ = -1;
+  const auto last = std::chrono::steady_clock::now() + kGrace;
+  int status = 0;
+  while (::waitpid(process_, &status, WNOHANG) == 0) {
+    if (at_once || std::chrono::steady_clock::now() > last) {
+      ::kill(process_, SIGKILL);
+      while (::waitpid(process_, &status, 0) < 0 && errno == EINTR) {
+      }
+      break;
+    }
+    ::usleep(1000);
+  }
+  process_ = -1;
+}
+
+}  // namespace kvloupe

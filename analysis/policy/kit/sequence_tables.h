@@ -1,0 +1,80 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "analysis/policy/kit/policy.h"
+#include "analysis/policy/kit/probe_tables.h"
+#include "analysis/progress.h"
+#include "analysis/trace/trace.h"
+
+namespace kvloupe {
+
+/// A number for each head of each layer; a number of a layer stands once for all its heads.
+struct HeadTable {
+  int layers = 0;
+  int heads = 0;               // Hk, or 1
+  std::vector<double> values;  // [layers][heads]
+
+  double at(int layer, int head = 0) const {
+    return values.at(static_cast<std::size_t>(layer) * static_cast<std::size_t>(heads) +
+                     static_cast<std::size_t>(heads == 1 ? 0 : head));
+  }
+};
+
+/// What a policy may know of a whole sequence before its first step: tables over all layers, each
+/// computed from the states of the full cache when first asked for. Thread-safe.
+class SequenceTables {
+ public:
+  /// `end`: what comes after the first `end` tokens is not looked at. `progress` (or null) cancels.
+  /// Both are borrowed.
+  SequenceTables(const Trace& trace, int end, Progress* progress);
+
+  /// Of a running model that reads its context twice: nothing but its probe, borrowed.
+  SequenceTables(const ProbeSource& probe, Progress* progress);
+
+  /// Whether the sequence is known; a running model's is not.
+  bool has_trace() const { return trace_ != nullptr; }
+  const Trace& trace() const { return *trace_; }
+  int end() const { return end_; }
+  /// The table of that name, which says all that it depends on beside the sequence; made by the
+  /// first who asks.
+  const HeadTable& once(const std::string& name,
+                        const std::function<HeadTable(const SequenceTables&)>& make) const;
+  /// A number for each layer, made one by one.
+  const HeadTable& of_layers(const std::string& name,
+                             const std::function<double(int layer)>& number) const;
+  /// Of the trace's probe.
+  const ProbeTables& probe() const { return probe_; }
+  /// Throws Cancelled if the owner asked to stop.
+  void check() const;
+
+ private:
+  const Trace* trace_;
+  int end_;
+  Progress* progress_;
+  std::unique_ptr<ProbeSource> probe_source_;  // of the trace
+  ProbeTables probe_;
+  mutable std::mutex mutex_;
+  mutable std::map<std::string, HeadTable> tables_;
+};
+
+/// The last token, exclusive, of what a replay's policy may know: what it acts on, without what the
+/// model generated. `acts_until`: of the replay.
+int known_end(const Trace& trace, int acts_until);
+
+/// The tables that a part asks for: those of the trace that its parameter `statistics` names, read
+/// once as long as the file stays as it is, or those of the sequence that is replayed. Throws
+/// UsageError where there is neither, FileError where the file is not a trace of this model.
+std::shared_ptr<const SequenceTables> tables_of(const SpecPart& part, const LayerContext& context);
+
+/// The parameter `statistics`.
+struct ParameterInfo;
+ParameterInfo statistics_parameter();
+
+}  // namespace kvloupe

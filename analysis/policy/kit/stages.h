@@ -1,0 +1,123 @@
+#pragma once
+// The stages a policy is composed of. Each step runs them in this order (see composed_policy.cpp):
+// score and merging (observe) → score (prepare, score) → protection → allocation → merging (sets) →
+// selection → merging (gifts) → score and merging (retain).
+
+#include <algorithm>
+#include <span>
+#include <vector>
+
+#include "analysis/policy/kit/policy.h"
+#include "analysis/policy/kit/token_rule.h"
+
+namespace kvloupe {
+
+/// Entries that are kept whatever their score: those that a person names, a prefix by token index,
+/// and a suffix of the cache. All but `extra` are inside the budget. If they exceed the quota, the
+/// oldest of the suffix lose their protection first, then the latest of the prefix, then the latest
+/// that are named.
+struct Protection {
+  int sink_tokens = 0;  // entries with token index < sink_tokens
+  int recent = 0;       // the last entries of the cache, by a modifier
+  int window = 0;       // the last entries of the cache, by the score itself
+  std::vector<TokenRule> kept = {};
+  std::vector<TokenRule> extra = {};  // beside the budget
+
+  /// The most entries this can protect, without those that are named.
+  int most() const { return sink_tokens + std::max(recent, window); }
+  /// Both together: the longer prefix, the longer suffix, all that is named.
+  Protection with(const Protection& other) const;
+  /// [n]: held for what is named, sink, window or recent for others, of all these at most `quota`
+  /// beside the extra ones; evicted for all others. `head`: whose entries they are.
+  std::vector<Fate> fates(int head, std::span<const std::int32_t> tokens, int quota) const;
+  /// How many of these entries are beside the budget.
+  int count_extra(int head, std::span<const std::int32_t> tokens) const;
+};
+
+/// The score of the entries of each head. One object per layer. Methods that take a head may be
+/// called for different heads at the same time; rows index the cache before eviction.
+class Score {
+ public:
+  virtual ~Score() = default;
+  /// Called at every step, evicting or not, before anything else: updates accumulated values.
+  virtual void observe(const StepView& /*view*/, int /*head*/) {}
+  /// Called once per step that scores, before score(): computes what the heads of the layer share.
+  /// `budget`: entries per head that the layer may hold at this step.
+  virtual void prepare(const StepView& /*view*/, int /*budget*/) {}
+  /// [n], higher = kept. Called only after observe(), and prepare(), of the same step.
+  virtual std::vector<float> score(const StepView& view, int head) = 0;
+  /// The entries that this score keeps by its own definition. Their numbers in score() are those of
+  /// its formula; where the formula has none for them, the largest of the head's others: what is
+  /// made of a score, such as chunks or caote, reads them too.
+  virtual Protection protection() const { return {}; }
+  /// Called once, before any step: the entries that are kept whatever their score.
+  virtual void set_protection(const Protection& /*protection*/) {}
+  /// The number by which a score is divided to become attention per row: the rows that it sums
+  /// over, for the oldest possible entry.
+  virtual double rows_summed(const StepView& /*view*/) const { return 1.0; }
+  /// Whether a score that is too small for float32 is given as small_scores.h says.
+  virtual bool keeps_small_scores() const { return false; }
+  /// Called last at every step: forget entries that were not kept, and treat rows that a merge
+  /// changed as new.
+  virtual void retain(const StepView& /*view*/, int /*head*/, const HeadDecision& /*decision*/) {}
+  virtual bool needs_values() const { return false; }
+};
+
+/// How many entries each head of the layer may keep. `budget`: entries per head that the layer may
+/// hold at this step, the mean over its heads.
+class Allocation {
+ public:
+  virtual ~Allocation() = default;
+  /// Whether the budget limits what the heads hold.
+  virtual bool bounded() const { return true; }
+  /// How many of a head's `quota` entries may be protected, if heads hold `budget` on average.
+  virtual int protectable(int quota, int /*budget*/) const { return quota; }
+  /// Whether entries must leave at this step.
+  virtual bool over_budget(const StepView& view, int budget) const = 0;
+  /// [Hk], each at most that head's n, at least 1 and at least what is protected for `budget`.
+  /// `scores` [Hk][n]; `protection` holds for every head.
+  virtual std::vector<int> quotas(const StepView& view,
+                                  const std::vector<std::vector<float>>& scores,
+                                  const Protection& protection, int budget) const = 0;
+};
+
+/// Chooses the unprotected entries that fill the rest of a head's quota.
+class Selection {
+ public:
+  virtual ~Selection() = default;
+  /// Marks `count` entries of `decision.fates` (now `evicted` where unprotected) as kept, and fills
+  /// threshold and ties. `decision.scores` [n] holds the scores, `rows_summed` what they are
+  /// divided by to become attention per row. Different heads may be asked for at the same time.
+  virtual void select(const StepView& view, int head, int count, double rows_summed,
+                      HeadDecision& decision) = 0;
+  /// Called last at every step: forget entries that were not kept, and treat rows that a merge
+  /// changed as new.
+  virtual void retain(const StepView& /*view*/, int /*head*/, const HeadDecision& /*decision*/) {}
+  virtual bool needs_values() const { return false; }
+};
+
+/// Merges entries, or gives away the values of entries that leave. Methods may be called for
+/// different heads at the same time.
+class Merging {
+ public:
+  virtual ~Merging() = default;
+  /// Called at every step, evicting or not, after the score's observe().
+  virtual void observe(const StepView& /*view*/, int /*head*/) {}
+  /// Called before the selection if n exceeds the head's quota: fills `decision.merges` with sets
+  /// of unprotected entries (`decision.fates` [n]: evicted) that become one entry each, disjoint,
+  /// with at least two members, and `decision.merge_threshold`. If more entries than the quota
+  /// remain, the selection chooses among them; a set whose pivot is not chosen is evicted as a
+  /// whole.
+  virtual void sets(const StepView& /*view*/, int /*head*/, int /*quota*/,
+                    HeadDecision& /*decision*/) {}
+  /// Called after the selection: values of evicted entries that are given to kept ones, each in
+  /// equal parts to the entries that follow it in the cache. These merges have no key.
+  virtual std::vector<Merge> gifts(const StepView& /*view*/, int /*head*/,
+                                   const HeadDecision& /*decision*/) {
+    return {};
+  }
+  /// Called last at every step: forget entries that were not kept.
+  virtual void retain(const StepView& /*view*/, int /*head*/, const HeadDecision& /*decision*/) {}
+};
+
+}  // namespace kvloupe

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "analysis/policy/kit/stages.h"
+#include "analysis/policy/policy_catalog.h"
+
+namespace kvloupe {
+
+/// A score from the attention of a step's last queries. The entries of the window itself are kept;
+/// they have the score of the formula too, but take no part in the smoothing.
+class WindowScore : public Score {
+ public:
+  /// Reads the parameters `window` and `kernel`.
+  WindowScore(const SpecPart& part, const ModelInfo& model)
+      : model_(model), window_(part.count("window")), kernel_(part.count("kernel")) {}
+
+  Protection protection() const override { return {.window = window_}; }
+
+ protected:
+  /// How many entries of a head may leave: the first ones.
+  int candidates(const StepView& view, int head) const {
+    const auto n = static_cast<int>(view.caches[static_cast<std::size_t>(head)].tokens.size());
+    return std::max(n - window_, 0);
+  }
+  /// The last `window` rows of A, or the rows there are: [rows,n].
+  MatrixView rows(const StepView& view, int query_head) const {
+    return view.attention->last_rows(query_head, window_);
+  }
+  /// Σ over the rows of term(A[row, i], i), of the first entries: [entries].
+  template <typename Term>
+  static std::vector<double> sum_of_rows(const MatrixView& rows, int entries, const Term& term) {
+    std::vector<double> sums(static_cast<std::size_t>(entries), 0.0);
+    for (Eigen::Index row = 0; row < rows.rows(); ++row) {
+      const float* const weights = rows.data() + row * rows.outerStride();
+      for (std::size_t i = 0; i < sums.size(); ++i) {
+        sums[i] += term(static_cast<double>(weights[i]), i);
+      }
+    }
+    return sums;
+  }
+
+  const ModelInfo& model() const { return model_; }
+  int window() const { return window_; }
+  int kernel() const { return kernel_; }
+
+ private:
+  ModelInfo model_;
+  int window_;
+  int kernel_;
+};
+
+/// The parameters of such a score.
+inline ParameterInfo window_parameter() {
+  return {.name = "window",
+          .type = ParameterType::count,
+          .default_value = 32.0,
+          .minimum = 1,
+          .maximum = 1e6,
+          .words = {},
+          .meaning = "queries that count, and cache entries at the end that are always kept"};
+}
+inline ParameterInfo kernel_parameter(double width) {
+  return {.name = "kernel",
+          .type = ParameterType::count,
+          .default_value = width,
+          .minimum = 1,
+          .maximum = 1001,
+          .words = {},
+          .meaning = "width of the smoothing in entries, over those before the window",
+          .odd = true};
+}
+
+}  // namespace kvloupe

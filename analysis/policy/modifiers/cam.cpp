@@ -1,0 +1,138 @@
+// cam: what is evicted leaves part of its value to the entries after it.
+
+#include <algorithm>
+#include <map>
+
+#include "analysis/policy/kit/accumulated_attention.h"
+#include "analysis/policy/kit/token_hash.h"
+#include "analysis/policy/policies.h"
+
+namespace kvloupe::policies {
+
+namespace {
+class Cam : public Merging {
+ public:
+  Cam(const SpecPart& part, const LayerContext& context)
+      : most_(part.count("m")),
+        draw_(part.word("sample") == "bernoulli"),
+        seed_(static_cast<std::uint64_t>(part.number("seed"))),
+        by_largest_(part.word("denominator") == "max"),
+        layer_(context.layer),
+        attention_(context.model) {}
+
+  void observe(const StepView& view, int head) override { attention_.observe(view, head); }
+  void retain(const StepView&, int head, const HeadDecision& decision) override {
+    attention_.retain(head, decision);
+  }
+
+  std::vector<Merge> gifts(const StepView& view, int head, const HeadDecision& decision) override {
+    const auto& tokens = view.caches[static_cast<std::size_t>(head)].tokens;
+    std::map<int, Merge> receivers;
+    auto next = decision.kept.begin();  // the first kept entry after the evicted one
+    for (int row = 0; row < static_cast<int>(tokens.size()); ++row) {
+      if (next != decision.kept.end() && *next == row) {
+        ++next;
+        continue;
+      }
+      // What a person took away is not to live on in others.
+      if (decision.fates[static_cast<std::size_t>(row)] == Fate::dropped) continue;
+      const auto available = decision.kept.end() - next;
+      const std::span<const std::int32_t> heirs(next,
+                                                next + std::min<std::ptrdiff_t>(most_, available));
+      const double share = probability(head, row, heirs);
+      const bool drawn = static_cast<double>(token_hash(
+                             seed_, layer_, head, tokens[static_cast<std::size_t>(row)])) < share;
+      const double given = draw_ ? (drawn ? 1.0 : 0.0) : share;
+      if (given == 0.0) continue;
+      for (const std::int32_t heir : heirs) {
+        Merge& merge = receivers[heir];
+        merge.from.push_back(row);
+        merge.weights.push_back(static_cast<float>(given / static_cast<double>(heirs.size())));
+      }
+    }
+    std::vector<Merge> result;
+    for (auto& [row, merge] : receivers) {  // the receiver is later than what it is given
+      merge.into = row;
+      merge.from.push_back(row);
+      merge.weights.push_back(1.0F);
+      result.push_back(std::move(merge));
+    }
+    return result;
+  }
+
+ private:
+  /// clamp(Ā_j / mean of Ā over the heirs, 0, 1); the largest in place of the mean.
+  double probability(int head, int row, std::span<const std::int32_t> heirs) const {
+    const std::vector<double>& attention = attention_.of(head);
+    double sum = 0.0, largest = 0.0;
+    for (const std::int32_t heir : heirs) {
+      sum += attention[static_cast<std::size_t>(heir)];
+      largest = std::max(largest, attention[static_cast<std::size_t>(heir)]);
+    }
+    const double own = attention[static_cast<std::size_t>(row)];
+    if (heirs.empty() || own == 0.0) return 0.0;
+    const double reference = by_largest_ ? largest : sum / static_cast<double>(heirs.size());
+    return own >= reference ? 1.0 : own / reference;
+  }
+
+  int most_;
+  bool draw_;
+  std::uint64_t seed_;
+  bool by_largest_;
+  int layer_;
+  AccumulatedAttention attention_;
+};
+}  // namespace
+
+PolicyEntry cam() {
+  PolicyEntry entry;
+  entry.name = "cam";
+  entry.summary = "the value of an evicted entry is divided among the kept entries after it";
+  entry.formula =
+      "v_r += p v_j / m' for the next m' = min(m, available) kept r after the evicted j, p = "
+      "clamp(a_j / mean of a over those, 0, 1), a: accumulated attention";
+  entry.source = "CaM (Zhang et al., ICML 2024)";
+  entry.needs = "values, the attention of all queries of a step";
+  entry.work = "m d operations per evicted entry";
+  entry.differences =
+      "the authors' language-model code divides by the largest attention: denominator=max; it "
+      "draws with probability p: sample=bernoulli; its values include earlier merges of the same "
+      "step, here the original values are given";
+  entry.parameters = {{.name = "m",
+                       .type = ParameterType::count,
+                       .default_value = 32.0,
+                       .minimum = 1,
+                       .maximum = 1024,
+                       .words = {},
+                       .meaning = "the largest number of kept entries that share a value"},
+                      {.name = "sample",
+                       .type = ParameterType::word,
+                       .default_value = std::string("expected"),
+                       .words = {"expected", "bernoulli"},
+                       .meaning = "give p of the value, or all of it with probability p"},
+                      {.name = "seed",
+                       .type = ParameterType::count,
+                       .default_value = 0.0,
+                       .minimum = 0,
+                       .maximum = 9007199254740991.0,
+                       .words = {},
+                       .meaning = "seed of sample=bernoulli"},
+                      {.name = "denominator",
+                       .type = ParameterType::word,
+                       .default_value = std::string("mean"),
+                       .words = {"mean", "max"},
+                       .meaning = "p compares with the mean or with the largest attention"}};
+  entry.variants = {{"CaM: expected value", "cam"},
+                    {"CaM: drawn, as its authors do", "cam(sample=bernoulli)"},
+                    {"its language-model code: against the maximum", "cam(denominator=max)"}};
+  entry.builder = MergingBuilder{[](const SpecPart& part, const LayerContext& context) {
+    return std::make_unique<Cam>(part, context);
+  }};
+  entry.notes = [](const SpecPart&, const ModelInfo&, int) {
+    return std::vector<std::string>{
+        "the bound of the perturbation does not hold for a merged cache"};
+  };
+  return entry;
+}
+
+}  // namespace kvloupe::policies

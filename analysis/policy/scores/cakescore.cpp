@@ -1,0 +1,77 @@
+// cakescore: entries that the last queries look at, and above all those that only some look at.
+
+#include <vector>
+
+#include "analysis/policy/kit/group_mean.h"
+#include "analysis/policy/kit/smoothing.h"
+#include "analysis/policy/kit/window_score.h"
+#include "analysis/policy/policies.h"
+
+namespace kvloupe::policies {
+
+namespace {
+class CakeScore : public WindowScore {
+ public:
+  CakeScore(const SpecPart& part, const ModelInfo& model)
+      : WindowScore(part, model), gamma_(part.number("gamma")) {}
+
+  std::vector<float> score(const StepView& view, int head) override {
+    const std::size_t n = view.caches[static_cast<std::size_t>(head)].tokens.size();
+    const std::vector<double> scores = group_mean(
+        model(), head, n, [&](int query_head) { return spread(rows(view, query_head)); });
+    return to_float(smoothed(scores, kernel(), Pool::mean, candidates(view, head)));
+  }
+
+ private:
+  /// The mean of the rows plus gamma times their variance: [n].
+  std::vector<double> spread(const MatrixView& rows) const {
+    const auto count = static_cast<double>(rows.rows());
+    const auto n = static_cast<int>(rows.cols());
+    std::vector<double> mean =
+        sum_of_rows(rows, n, [](double weight, std::size_t) { return weight; });
+    for (double& one : mean) one /= count;
+    if (!(count > 1.0)) return mean;
+    const std::vector<double> squares = sum_of_rows(rows, n, [&](double weight, std::size_t i) {
+      return (weight - mean[i]) * (weight - mean[i]);
+    });
+    for (std::size_t i = 0; i < mean.size(); ++i) mean[i] += gamma_ * squares[i] / (count - 1.0);
+    return mean;
+  }
+
+  double gamma_;
+};
+}  // namespace
+
+PolicyEntry cakescore() {
+  PolicyEntry entry;
+  entry.name = "cakescore";
+  entry.summary = "the mean attention of the last queries plus gamma times its variance";
+  entry.formula =
+      "score_i = mean over kernel neighbours before the window of the mean over the group of "
+      "mean_w "
+      "A[w, i] + gamma var_w A[w, i], w: the last window queries, var by W - 1; the last window "
+      "entries are always kept";
+  entry.source = "CAKE (Qin et al., 2025, arXiv 2503.12491)";
+  entry.needs = "the attention of the last window queries";
+  entry.work = "n window products of length d per query head";
+  entry.differences =
+      "its authors use it with budgets of layers: add cake. A step of one query has no variance: "
+      "the mean alone counts";
+  entry.parameters = {window_parameter(),
+                      {.name = "gamma",
+                       .type = ParameterType::number,
+                       .default_value = 200.0,
+                       .minimum = 0.0,
+                       .maximum = 1e6,
+                       .words = {},
+                       .meaning = "weight of the variance"},
+                      kernel_parameter(5.0)};
+  entry.variants = {{"the paper, with its budgets of layers", "cakescore+cake"}};
+  entry.builder = ScoreBuilder{[](const SpecPart& part, const LayerContext& context) {
+                                 return std::make_unique<CakeScore>(part, context.model);
+                               },
+                               ScoreScale::common};
+  return entry;
+}
+
+}  // namespace kvloupe::policies

@@ -1,0 +1,215 @@
+// compactor: leverage and non-causal attention, mixed.
+
+#include <algorithm>
+#include <cmath>
+
+#include "analysis/policy/kit/chunk_attention.h"
+#include "analysis/policy/kit/first_tokens.h"
+#include "analysis/policy/kit/group_mean.h"
+#include "analysis/policy/kit/leverage_scores.h"
+#include "analysis/policy/kit/row_lengths.h"
+#include "analysis/policy/kit/smoothing.h"
+#include "analysis/policy/kit/standard_scores.h"
+#include "analysis/policy/policies.h"
+
+namespace kvloupe::policies {
+
+namespace {
+class CompactorScore : public Score {
+ public:
+  CompactorScore(const SpecPart& part, const LayerContext& context)
+      : for_heads_(context.for_heads),
+        blending_(part.argument("blending")),
+        first_(part.count("first")),
+        last_(part.count("last")),
+        chunks_(context, {.chunk = part.count("chunk"),
+                          .scaled = part.count("scaled") == 1,
+                          .padded = part.count("padded") == 1,
+                          .first_token = first_,
+                          .hold_back = last_}),
+        keys_(leverage_of_heads(context,
+                                {.sketch = part.count("sketch"),
+                                 .ridge = part.number("ridge"),
+                                 .seed = static_cast<std::uint64_t>(part.number("seed"))})) {}
+
+  Protection protection() const override { return {.sink_tokens = first_, .window = last_}; }
+  bool needs_values() const override { return true; }
+
+  void observe(const StepView& view, int head) override {
+    const auto index = static_cast<std::size_t>(head);
+    chunks_.observe(view, head);
+    keys_[index].observe(view.caches[index]);
+  }
+
+  /// Standard scores are over all heads of the layer.
+  void prepare(const StepView& view, int budget) override {
+    const std::size_t heads = view.caches.size();
+    std::vector<std::vector<double>> leverage(heads), attention(heads);
+    const auto of_head = [&](int head) {
+      const auto index = static_cast<std::size_t>(head);
+      leverage[index] = middle_leverage(view.caches[index], head);
+      attention[index] = middle_attention(view.caches[index], head);
+    };
+    if (for_heads_) {
+      for_heads_(static_cast<int>(heads), of_head);
+    } else {
+      for (int head = 0; head < static_cast<int>(heads); ++head) of_head(head);
+    }
+    standardise(leverage);
+    standardise(attention);
+    scores_.assign(heads, {});
+    for (std::size_t head = 0; head < heads; ++head) {
+      const CacheView& cache = view.caches[head];
+      const auto [begin, end] = middle(cache);
+      const double share = blending(cache.tokens.size(), budget);
+      scores_[head].resize(cache.tokens.size());
+      for (std::size_t i = begin; i < end; ++i) {
+        scores_[head][i] = share * leverage[head][i - begin] + attention[head][i - begin];
+      }
+      fill_protected(scores_[head], begin, end);
+    }
+  }
+
+  std::vector<float> score(const StepView& /*view*/, int head) override {
+    return to_float(scores_[static_cast<std::size_t>(head)]);
+  }
+
+  void retain(const StepView&, int head, const HeadDecision& decision) override {
+    chunks_.retain(head, decision);
+    keys_[static_cast<std::size_t>(head)].retain(decision);
+  }
+
+ private:
+  /// The rows that have a score: [begin, end).
+  std::pair<std::size_t, std::size_t> middle(const CacheView& cache) const {
+    const std::size_t n = cache.tokens.size();
+    const std::size_t begin = rows_before(cache.tokens, first_);
+    const std::size_t end = n - std::min(n, static_cast<std::size_t>(last_));
+    return {begin, std::max(begin, end)};
+  }
+  double blending(std::size_t n, int budget) const {
+    if (const double* given = std::get_if<double>(&blending_)) return *given;
+    return std::max(0.0, 1.0 - static_cast<double>(budget) / static_cast<double>(n));
+  }
+
+  std::vector<double> middle_leverage(const CacheView& cache, int head) const {
+    const auto [begin, end] = middle(cache);
+    return keys_[static_cast<std::size_t>(head)].scores(static_cast<Eigen::Index>(begin),
+                                                        static_cast<Eigen::Index>(end - begin));
+  }
+
+  std::vector<double> middle_attention(const CacheView& cache, int head) const {
+    const auto [begin, end] = middle(cache);
+    const std::vector<double>& received = chunks_.of(head);
+    std::vector<double> scores(received.begin() + static_cast<std::ptrdiff_t>(begin),
+                               received.begin() + static_cast<std::ptrdiff_t>(end));
+    for (std::size_t i = 0; i < scores.size(); ++i) {
+      // The last tokens of a step wait for their chunk. Where a window took entries, or a head
+      // keeps fewer, one of them may stand in the middle already.
+      if (std::isnan(scores[i])) scores[i] = 0.0;
+      scores[i] *= std::sqrt(squared_length(cache.values, static_cast<Eigen::Index>(begin + i)));
+    }
+    return smoothed(scores, 3, Pool::mean, static_cast<int>(scores.size()));
+  }
+
+  HeadLoop for_heads_;
+  SpecValue blending_;
+  int first_;
+  int last_;
+  ChunkAttention chunks_;
+  std::vector<LeverageKeys> keys_;           // [Hk]
+  std::vector<std::vector<double>> scores_;  // [Hk][n]
+};
+}  // namespace
+
+PolicyEntry compactor() {
+  PolicyEntry entry;
+  entry.name = "compactor";
+  entry.summary = "keys that stand alone, and entries that their own chunk attends to";
+  entry.formula =
+      "score_i = blending · z(leverage_i) + z(noncausal_i), z: standard scores over the entries of "
+      "all heads of the layer between the first and the last tokens, which are always kept";
+  entry.source = "Compactor (Chari and Van Durme, 2025, arXiv 2507.08143)";
+  entry.needs = "queries, keys; the rotation of RoPE";
+  entry.work = "that of leverage and of noncausal";
+  entry.differences =
+      "as kvpress, but for its random numbers; there blending is the share of the cache that "
+      "leaves, where it is not given: blending=ratio. Chunks are cut anew in every step, from its "
+      "first token on, with what waited before it, and a chunk ends with the step. The last tokens "
+      "of a step have no chunk yet: they wait for the next step, and count 0 where they must be "
+      "scored before. The first tokens belong to no chunk";
+  entry.parameters = {
+      {.name = "blending",
+       .type = ParameterType::number_or_word,
+       .default_value = std::string("ratio"),
+       .minimum = 0,
+       .maximum = 1000,
+       .words = {"ratio"},
+       .meaning = "weight of the leverage; ratio: the share of the head's entries that must leave"},
+      {.name = "first",
+       .type = ParameterType::count,
+       .default_value = 8.0,
+       .minimum = 0,
+       .maximum = 1e6,
+       .words = {},
+       .meaning = "first tokens that are always kept"},
+      {.name = "last",
+       .type = ParameterType::count,
+       .default_value = 4.0,
+       .minimum = 0,
+       .maximum = 1e6,
+       .words = {},
+       .meaning = "last entries that are always kept"},
+      {.name = "sketch",
+       .type = ParameterType::count,
+       .default_value = 48.0,
+       .minimum = 0,
+       .maximum = 4096,
+       .words = {},
+       .meaning = "as in leverage"},
+      {.name = "ridge",
+       .type = ParameterType::number,
+       .default_value = 0.01,
+       .minimum = 1e-9,
+       .maximum = 1e6,
+       .words = {},
+       .meaning = "as in leverage"},
+      {.name = "seed",
+       .type = ParameterType::count,
+       .default_value = 0.0,
+       .minimum = 0,
+       .maximum = 1e9,
+       .words = {},
+       .meaning = "as in leverage"},
+      {.name = "chunk",
+       .type = ParameterType::count,
+       .default_value = 256.0,
+       .minimum = 1,
+       .maximum = 1e6,
+       .words = {},
+       .meaning = "as in noncausal"},
+      {.name = "scaled",
+       .type = ParameterType::flag,
+       .default_value = 1.0,
+       .minimum = 0,
+       .maximum = 1,
+       .words = {},
+       .meaning = "as in noncausal"},
+      {.name = "padded",
+       .type = ParameterType::flag,
+       .default_value = 0.0,
+       .minimum = 0,
+       .maximum = 1,
+       .words = {},
+       .meaning = "as in noncausal"}};
+  entry.variants = {{"the paper", "compactor"},
+                    {"kvpress", "compactor(scaled=0,padded=1)"},
+                    {"kvpress under AdaKV", "compactor(scaled=0,padded=1)+adakv"}};
+  entry.builder = ScoreBuilder{[](const SpecPart& part, const LayerContext& context) {
+                                 return std::make_unique<CompactorScore>(part, context);
+                               },
+                               ScoreScale::signed_own};
+  return entry;
+}
+
+}  // namespace kvloupe::policies

@@ -1,0 +1,175 @@
+// duo: heads that look far back keep everything, the others their first and last tokens.
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <vector>
+
+#include "analysis/policy/kit/distance_decay.h"
+#include "analysis/policy/kit/head_table_file.h"
+#include "analysis/policy/policies.h"
+
+namespace kvloupe::policies {
+
+namespace {
+/// The score of each key-value head: the mean of its query heads.
+HeadTable scores_of(const SequenceTables& tables, int positions) {
+  const ModelInfo& model = tables.trace().model();
+  HeadTable table{model.num_layers, model.num_kv_heads, {}};
+  for (int layer = 0; layer < model.num_layers; ++layer) {
+    for (int head = 0; head < model.num_kv_heads; ++head) {
+      tables.check();
+      double sum = 0.0;
+      for (int i = 0; i < model.group_size(); ++i) {
+        sum += far_sight(tables, layer, head * model.group_size() + i, positions);
+      }
+      table.values.push_back(sum / model.group_size());
+    }
+  }
+  return table;
+}
+
+/// Whether each head of the layer keeps its first and last tokens only: those with the lowest
+/// scores of all layers, of equals the first.
+std::vector<bool> streaming_heads(const HeadTable& scores, int layer, double share) {
+  std::vector<std::size_t> order(scores.values.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return scores.values[a] < scores.values[b];
+  });
+  const auto count =
+      static_cast<std::size_t>(std::nearbyint(share * static_cast<double>(order.size())));
+  std::vector<bool> streaming(static_cast<std::size_t>(scores.heads), false);
+  const auto first = static_cast<std::size_t>(layer) * streaming.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    if (order[i] >= first && order[i] < first + streaming.size())
+      streaming[order[i] - first] = true;
+  }
+  return streaming;
+}
+
+class Duo : public LayerPolicy {
+ public:
+  Duo(const SpecPart& part, const LayerContext& context)
+      : sinks_(part.count("sinks")), recent_(part.count("recent")) {
+    const std::string& path = part.word("table");
+    const double share = part.number("streaming");
+    if (!path.empty()) {
+      streaming_ = streaming_heads(read_head_table(path, context.model), context.layer, share);
+      return;
+    }
+    const auto tables = tables_of(part, context);
+    const int positions = part.count("positions");
+    const HeadTable& scores =
+        tables->once("duo " + std::to_string(positions),
+                     [&](const SequenceTables& all) { return scores_of(all, positions); });
+    streaming_ = streaming_heads(scores, context.layer, share);
+  }
+
+  std::vector<HeadDecision> step(const StepView& view) override {
+    std::vector<HeadDecision> decisions(view.caches.size());
+    for (std::size_t head = 0; head < decisions.size(); ++head) {
+      HeadDecision& decision = decisions[head];
+      const auto& tokens = view.caches[head].tokens;
+      const int n = static_cast<int>(tokens.size());
+      decision.threshold = std::numeric_limits<float>::quiet_NaN();
+      std::vector<Fate> fates(tokens.size(), Fate::evicted);
+      for (int row = 0; row < n; ++row) {
+        const auto index = static_cast<std::size_t>(row);
+        if (row >= n - recent_) fates[index] = Fate::recent;
+        if (tokens[index] < sinks_) fates[index] = Fate::sink;
+        if (streaming_[head] && fates[index] == Fate::evicted) continue;
+        decision.kept.push_back(row);
+      }
+      // A cache that keeps at least one entry: attention over nothing has no meaning.
+      if (decision.kept.empty() && n > 0) {
+        decision.kept.push_back(n - 1);
+        fates.back() = Fate::recent;
+      }
+      if (static_cast<int>(decision.kept.size()) < n) decision.fates = std::move(fates);
+    }
+    return decisions;
+  }
+
+ private:
+  int sinks_, recent_;
+  std::vector<bool> streaming_;  // [Hk]
+};
+}  // namespace
+
+PolicyEntry duo() {
+  PolicyEntry entry;
+  entry.name = "duo";
+  entry.summary = "heads that look far back keep all entries, the others the first and the last";
+  entry.traits.reads_queries = false;
+  entry.traits.reads_sequence = true;
+  entry.traits.budget_is_outcome = true;
+  entry.formula =
+      "streaming heads: the lowest round(streaming L Hk) scores of all heads; score of a query "
+      "head: mean over positions of the sums of softmax(s q·R(distance)k), q, k: means before RoPE";
+  entry.source =
+      "DuoAttention (Xiao et al., 2024, arXiv 2410.10819); without training as in kvpress";
+  entry.needs = "token indices; once before the first step the queries and keys of all layers";
+  entry.work = "n comparisons; once T d operations per head";
+  entry.differences =
+      "the authors train a gate for each head: give their table with table=\"file\". kvpress takes "
+      "the means over 50 long texts; here over the prompt, or over another trace";
+  entry.parameters = {
+      {.name = "streaming",
+       .type = ParameterType::number,
+       .default_value = 0.5,
+       .minimum = 0.0,
+       .maximum = 1.0,
+       .words = {},
+       .meaning = "share of the heads of all layers that keep their first and last entries only"},
+      {.name = "sinks",
+       .type = ParameterType::count,
+       .default_value = 128.0,
+       .minimum = 0,
+       .maximum = 1e6,
+       .words = {},
+       .meaning = "first tokens that streaming heads keep"},
+      {.name = "recent",
+       .type = ParameterType::count,
+       .default_value = 256.0,
+       .minimum = 0,
+       .maximum = 1e6,
+       .words = {},
+       .meaning = "last entries that streaming heads keep"},
+      {.name = "positions",
+       .type = ParameterType::count,
+       .default_value = 500.0,
+       .minimum = 1,
+       .maximum = 100000,
+       .words = {},
+       .meaning = "distances that a head's score looks at"},
+      {.name = "table",
+       .type = ParameterType::text,
+       .default_value = std::string(),
+       .words = {},
+       .meaning = "a file with a score for each layer and head, in quotes (as for headbudgets); "
+                  "higher: looks farther back",
+       .names_file = true},
+      statistics_parameter()};
+  entry.example = "duo(sinks=4,recent=64)";
+  entry.variants = {{"the paper, and kvpress", "duo"}};
+  entry.builder = WholePolicyBuilder{[](const SpecPart& part, const LayerContext& context) {
+    return std::make_unique<Duo>(part, context);
+  }};
+  entry.limits = [](const SpecPart& part, const ModelInfo& model, int, int) {
+    if (!part.word("table").empty()) read_head_table(part.word("table"), model);
+  };
+  entry.notes = [](const SpecPart& part, const ModelInfo& model, int) {
+    const long heads = static_cast<long>(model.num_layers) * model.num_kv_heads;
+    return std::vector<std::string>{
+        "duo: " +
+        std::to_string(
+            std::lround(std::nearbyint(part.number("streaming") * static_cast<double>(heads)))) +
+        " of " + std::to_string(heads) +
+        " heads keep their first and last entries only; the budget has no effect"};
+  };
+  return entry;
+}
+
+}  // namespace kvloupe::policies

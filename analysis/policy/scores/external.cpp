@@ -1,0 +1,87 @@
+// external: the sets another program kept.
+
+#include <algorithm>
+#include <limits>
+
+#include "analysis/error.h"
+#include "analysis/policy/kit/kept_sets.h"
+#include "analysis/policy/policies.h"
+
+namespace kvloupe::policies {
+
+namespace {
+class External : public LayerPolicy {
+ public:
+  External(const std::string& path, int layer)
+      : sets_(read_kept_sets(path, layer)), layer_(layer) {}
+
+  std::vector<HeadDecision> step(const StepView& view) override {
+    std::vector<HeadDecision> decisions(view.caches.size());
+    for (std::size_t head = 0; head < decisions.size(); ++head) {
+      HeadDecision& decision = decisions[head];
+      const auto& tokens = view.caches[head].tokens;
+      const std::vector<std::int32_t>& set = sets_.at(static_cast<int>(head), view.step);
+      decision.threshold = std::numeric_limits<float>::quiet_NaN();
+      const auto where = [&] {
+        return "layer " + std::to_string(layer_) + ", head " + std::to_string(head);
+      };
+      if (set.empty() && !tokens.empty()) {
+        throw FileError(sets_.path(), "nothing is retained at " + where() + ", step " +
+                                          std::to_string(view.step) +
+                                          "; a cache must keep at least one entry");
+      }
+      for (const std::int32_t token : set) {
+        const auto found = std::lower_bound(tokens.begin(), tokens.end(), token);
+        if (found == tokens.end() || *found != token) {
+          throw FileError(
+              sets_.path(),
+              "token " + std::to_string(token) + " of " + where() + " is kept at step " +
+                  std::to_string(view.step) + " but is not in the cache there; " +
+                  (token < view.first_token ? "the token has left the model's sliding window"
+                                            : "use the block size that the file was made with"));
+        }
+        decision.kept.push_back(static_cast<std::int32_t>(found - tokens.begin()));
+      }
+      if (decision.kept.size() < tokens.size()) {
+        decision.fates.assign(tokens.size(), Fate::evicted);
+        for (const std::int32_t row : decision.kept) {
+          decision.fates[static_cast<std::size_t>(row)] = Fate::by_score;
+        }
+      }
+    }
+    return decisions;
+  }
+
+ private:
+  KeptSets sets_;
+  int layer_;
+};
+}  // namespace
+
+PolicyEntry external() {
+  PolicyEntry entry;
+  entry.name = "external";
+  entry.summary = "the sets in a file of the form that `replay --json` writes";
+  entry.traits.reads_queries = false;
+  entry.formula = "kept = heads[layer, head].steps[step].retained of the file";
+  entry.source = "shows what another program kept";
+  entry.needs = "the file";
+  entry.work = "n comparisons";
+  entry.parameters = {{.name = "file",
+                       .type = ParameterType::text,
+                       .default_value = std::string(),
+                       .words = {},
+                       .meaning = "the JSON file, in quotes",
+                       .required = true,
+                       .names_file = true}};
+  entry.builder = WholePolicyBuilder{[](const SpecPart& part, const LayerContext& context) {
+    return std::make_unique<External>(part.word("file"), context.layer);
+  }};
+  entry.notes = [](const SpecPart& part, const ModelInfo&, int) {
+    return std::vector<std::string>{"external keeps the sets of " + part.word("file") +
+                                    "; the budget has no effect"};
+  };
+  return entry;
+}
+
+}  // namespace kvloupe::policies

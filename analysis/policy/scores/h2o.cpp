@@ -1,0 +1,74 @@
+// h2o: heavy hitters, by accumulated attention.
+
+#include "analysis/policy/kit/accumulated_attention.h"
+#include "analysis/policy/kit/group_mean.h"
+#include "analysis/policy/policies.h"
+
+namespace kvloupe::policies {
+
+namespace {
+class H2oScore : public Score {
+ public:
+  H2oScore(const ModelInfo& model, bool per_query) : accumulated_(model), per_query_(per_query) {}
+
+  void observe(const StepView& view, int head) override { accumulated_.observe(view, head); }
+
+  std::vector<float> score(const StepView& view, int head) override {
+    const std::vector<double>& sums = accumulated_.of(head);
+    if (!per_query_) return to_float(sums);
+    // Entry i was visible to its own query and to every later one, or it would have left.
+    const auto& tokens = view.caches[static_cast<std::size_t>(head)].tokens;
+    std::vector<float> result(sums.size());
+    for (std::size_t i = 0; i < sums.size(); ++i) {
+      result[i] = static_cast<float>(sums[i] / (view.block.end - tokens[i]));
+    }
+    return result;
+  }
+
+  double rows_summed(const StepView& view) const override {
+    return per_query_ ? 1.0 : static_cast<double>(view.block.end - view.first_token);
+  }
+
+  void retain(const StepView&, int head, const HeadDecision& decision) override {
+    accumulated_.retain(head, decision);
+  }
+
+ private:
+  AccumulatedAttention accumulated_;
+  bool per_query_;
+};
+}  // namespace
+
+PolicyEntry h2o() {
+  PolicyEntry entry;
+  entry.name = "h2o";
+  entry.summary = "heavy hitters: the attention that an entry has received so far";
+  entry.formula = "a_i <- a_i + sum over the step's queries of A[:, i], mean over the group";
+  entry.source = "Zhang et al., H2O; KeyDiff A.1; CAOTE eq. 28";
+  entry.needs = "the attention of all queries of a step, and a sum per entry that is carried along";
+  entry.work = "n B products of length d per query head";
+  entry.differences =
+      "the original keeps half its budget for recent tokens: h2o+recent(50%); the plain sum "
+      "favours early tokens, kvpress divides by the number of queries that could see an entry: "
+      "normalise=visible";
+  entry.parameters = {
+      {.name = "normalise",
+       .type = ParameterType::word,
+       .default_value = std::string("none"),
+       .words = {"none", "visible"},
+       .meaning = "visible: divide by the number of queries that could see the entry"}};
+  entry.variants = {{"plain (KeyDiff A.1, CAOTE eq. 28): the sum", "h2o"},
+                    {"the original: half the budget recent", "h2o+recent(50%)"},
+                    {"kvpress: mean over the queries that could see it", "h2o(normalise=visible)"}};
+  entry.cost = [](const SpecPart&) {
+    // NB + B² = nB.
+    const auto rows = [](const StepShape& step) { return step.entries * step.block; };
+    return CostOrder{"O(NB + B²)", "O(NB + B²)", rows, rows};
+  };
+  entry.builder = ScoreBuilder{[](const SpecPart& part, const LayerContext& context) {
+    return std::make_unique<H2oScore>(context.model, part.word("normalise") == "visible");
+  }};
+  return entry;
+}
+
+}  // namespace kvloupe::policies

@@ -1,0 +1,80 @@
+// leverage: keys that the others cannot stand in for.
+
+#include "analysis/policy/kit/group_mean.h"
+#include "analysis/policy/kit/leverage_scores.h"
+#include "analysis/policy/policies.h"
+
+namespace kvloupe::policies {
+
+namespace {
+class LeverageScore : public Score {
+ public:
+  LeverageScore(const SpecPart& part, const LayerContext& context)
+      : keys_(leverage_of_heads(context,
+                                {.sketch = part.count("sketch"),
+                                 .ridge = part.number("ridge"),
+                                 .seed = static_cast<std::uint64_t>(part.number("seed"))})) {}
+
+  void observe(const StepView& view, int head) override {
+    const auto index = static_cast<std::size_t>(head);
+    keys_[index].observe(view.caches[index]);
+  }
+  std::vector<float> score(const StepView& view, int head) override {
+    const auto index = static_cast<std::size_t>(head);
+    return to_float(keys_[index].scores(0, std::ssize(view.caches[index].tokens)));
+  }
+  void retain(const StepView&, int head, const HeadDecision& decision) override {
+    keys_[static_cast<std::size_t>(head)].retain(decision);
+  }
+
+ private:
+  std::vector<LeverageKeys> keys_;  // [Hk]
+};
+}  // namespace
+
+PolicyEntry leverage() {
+  PolicyEntry entry;
+  entry.name = "leverage";
+  entry.summary = "keys, before RoPE, that the others cannot stand in for";
+  entry.traits.reads_queries = false;
+  entry.formula =
+      "score_i = x_i (XᵀX + ridge I)⁻¹ x_iᵀ, X = (K − mean) Φ, K: keys before RoPE, Φ: random "
+      "projection";
+  entry.source = "Compactor (Chari and Van Durme, 2025, arXiv 2507.08143)";
+  entry.needs = "keys; the rotation of RoPE";
+  entry.work = "n d sketch + n sketch² operations per head; sketch=0: n d²";
+  entry.differences =
+      "kvpress ends with standard scores over the layer, which change no order; its random numbers "
+      "are others. sketch=0 is the leverage itself, which the projection estimates";
+  entry.parameters = {
+      {.name = "sketch",
+       .type = ParameterType::count,
+       .default_value = 48.0,
+       .minimum = 0,
+       .maximum = 4096,
+       .words = {},
+       .meaning =
+           "columns of the random projection; 0, or not fewer than a head has coordinates: none"},
+      {.name = "ridge",
+       .type = ParameterType::number,
+       .default_value = 0.01,
+       .minimum = 1e-9,
+       .maximum = 1e6,
+       .words = {},
+       .meaning = "added to the diagonal of XᵀX"},
+      {.name = "seed",
+       .type = ParameterType::count,
+       .default_value = 0.0,
+       .minimum = 0,
+       .maximum = 1e9,
+       .words = {},
+       .meaning = "of the random projection"}};
+  entry.variants = {{"the paper, and kvpress", "leverage"}, {"exact", "leverage(sketch=0)"}};
+  entry.builder = ScoreBuilder{[](const SpecPart& part, const LayerContext& context) {
+                                 return std::make_unique<LeverageScore>(part, context);
+                               },
+                               ScoreScale::common};
+  return entry;
+}
+
+}  // namespace kvloupe::policies

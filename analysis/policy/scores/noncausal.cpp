@@ -1,0 +1,85 @@
+// noncausal: the attention an entry gets within its own chunk, from before it and after it.
+
+#include "analysis/policy/kit/chunk_attention.h"
+#include "analysis/policy/kit/group_mean.h"
+#include "analysis/policy/kit/row_lengths.h"
+#include "analysis/policy/kit/smoothing.h"
+#include "analysis/policy/policies.h"
+
+namespace kvloupe::policies {
+
+namespace {
+class NonCausalScore : public Score {
+ public:
+  NonCausalScore(const SpecPart& part, const LayerContext& context)
+      : chunks_(context, {.chunk = part.count("chunk"),
+                          .scaled = part.count("scaled") == 1,
+                          .padded = part.count("padded") == 1}) {}
+
+  bool needs_values() const override { return true; }
+  void observe(const StepView& view, int head) override { chunks_.observe(view, head); }
+
+  std::vector<float> score(const StepView& view, int head) override {
+    const MatrixView& values = view.caches[static_cast<std::size_t>(head)].values;
+    std::vector<double> scores = chunks_.of(head);
+    for (std::size_t i = 0; i < scores.size(); ++i) {
+      scores[i] *= std::sqrt(squared_length(values, static_cast<Eigen::Index>(i)));
+    }
+    return to_float(smoothed(scores, 3, Pool::mean, static_cast<int>(scores.size())));
+  }
+
+  void retain(const StepView&, int head, const HeadDecision& decision) override {
+    chunks_.retain(head, decision);
+  }
+
+ private:
+  ChunkAttention chunks_;
+};
+}  // namespace
+
+PolicyEntry noncausal() {
+  PolicyEntry entry;
+  entry.name = "noncausal";
+  entry.summary =
+      "the attention an entry gets within its own chunk, from the queries before it too";
+  entry.formula =
+      "score_i = mean over 3 neighbours of a_i ‖v_i‖₂, a_i: sum over the queries of the chunk of "
+      "softmax without a causal mask, mean over the group";
+  entry.source = "Compactor (Chari and Van Durme, 2025, arXiv 2507.08143)";
+  entry.needs = "queries and keys of new tokens; a score per entry that is carried along";
+  entry.work = "B chunk products of length d per query head";
+  entry.differences =
+      "kvpress takes the products q·k without their scale (scaled=0), fills a short chunk up with "
+      "entries and queries of zeros (padded=1), and ends with standard scores over the layer, "
+      "which "
+      "change no order; a step of fewer tokens than a chunk is a chunk";
+  entry.parameters = {{.name = "chunk",
+                       .type = ParameterType::count,
+                       .default_value = 256.0,
+                       .minimum = 1,
+                       .maximum = 1e6,
+                       .words = {},
+                       .meaning = "tokens of a chunk"},
+                      {.name = "scaled",
+                       .type = ParameterType::flag,
+                       .default_value = 1.0,
+                       .minimum = 0,
+                       .maximum = 1,
+                       .words = {},
+                       .meaning = "0: the products q·k as they are"},
+                      {.name = "padded",
+                       .type = ParameterType::flag,
+                       .default_value = 0.0,
+                       .minimum = 0,
+                       .maximum = 1,
+                       .words = {},
+                       .meaning = "1: a chunk that is too short is filled up with zeros"}};
+  entry.variants = {{"the paper", "noncausal"}, {"kvpress", "noncausal(scaled=0,padded=1)"}};
+  entry.builder = ScoreBuilder{[](const SpecPart& part, const LayerContext& context) {
+                                 return std::make_unique<NonCausalScore>(part, context);
+                               },
+                               ScoreScale::common};
+  return entry;
+}
+
+}  // namespace kvloupe::policies

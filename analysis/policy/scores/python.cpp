@@ -1,0 +1,226 @@
+// python: a function of a person's own file scores the entries.
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <mutex>
+#include <utility>
+
+#include "analysis/error.h"
+#include "analysis/policy/kit/allowed_python.h"
+#include "analysis/policy/kit/python_process.h"
+#include "analysis/policy/policies.h"
+
+namespace kvloupe::policies {
+
+namespace {
+constexpr std::size_t kAlignment = 64;
+
+struct FunctionName {
+  std::string file, function;
+};
+
+/// "file.py:name"; the last colon counts.
+FunctionName split(const std::string& text) {
+  const std::size_t colon = text.rfind(':');
+  return colon == std::string::npos ? FunctionName{text, ""}
+                                    : FunctionName{text.substr(0, colon), text.substr(colon + 1)};
+}
+
+std::optional<TextProblem> check(std::string_view text) {
+  const auto [file, function] = split(std::string(text));
+  const bool name = !function.empty() && std::all_of(function.begin(), function.end(), [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
+  });
+  if (name && !file.empty()) return std::nullopt;
+  return TextProblem{0, std::string(text), "write a file and a function: \"file.py:name\""};
+}
+
+/// One child process, started when the first step is scored: a policy may be made only to be asked
+/// what it protects.
+class PythonScore : public Score {
+ public:
+  PythonScore(const LayerContext& context, FunctionName what, double seconds)
+      : model_(context.model),
+        layer_(context.layer),
+        scale_(context.attention.scale),
+        progress_(context.progress),
+        what_(std::move(what)),
+        seconds_(seconds) {}
+
+  bool needs_values() const override { return true; }
+  void prepare(const StepView&, int budget) override { budget_ = budget; }
+
+  std::vector<float> score(const StepView& view, int head) override {
+    const std::lock_guard lock(one_call_);
+    try {
+      if (!process_ && !python_is_allowed(what_.file)) {
+        throw FileError(
+            what_.file,
+            "is Python code and runs only if you allow it: start kvloupe with --plugin " +
+                what_.file + ", or name it in a policy of the command line");
+      }
+      if (!process_) process_.emplace(what_.file, what_.function, seconds_, progress_);
+      return scores_of(view, head);
+    } catch (const FileError& error) {
+      if (error.path != what_.file) throw;
+      // Once more, with the place.
+      const std::string why = std::string(error.what()).substr(what_.file.size() + 2);
+      throw FileError(what_.file, what_.function + " at layer " + std::to_string(layer_) +
+                                      ", head " + std::to_string(head) + ", step " +
+                                      std::to_string(view.step) + ": " + why);
+    }
+  }
+
+ private:
+  /// Where parts of a step lie in the shared memory.
+  class Places {
+   public:
+    std::size_t take(std::size_t bytes) {
+      const std::size_t at = next_;
+      next_ += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+      return at;
+    }
+    std::size_t end() const { return next_; }
+
+   private:
+    std::size_t next_ = 0;
+  };
+
+  static std::size_t bytes_of(const MatrixView& matrix) {
+    return sizeof(float) * static_cast<std::size_t>(matrix.size());
+  }
+  void write(std::size_t at, const MatrixView& matrix) {
+    const auto columns = static_cast<std::size_t>(matrix.cols()) * sizeof(float);
+    for (Eigen::Index row = 0; row < matrix.rows(); ++row) {
+      std::memcpy(process_->memory().at(at + static_cast<std::size_t>(row) * columns),
+                  matrix.data() + row * matrix.outerStride(), columns);
+    }
+  }
+
+  std::vector<float> scores_of(const StepView& view, int head) {
+    const CacheView& cache = view.caches[static_cast<std::size_t>(head)];
+    const std::size_t n = cache.tokens.size();
+    const int group = model_.group_size();
+    const auto queries =
+        std::span(view.queries)
+            .subspan(static_cast<std::size_t>(head * group), static_cast<std::size_t>(group));
+    Places places;
+    const std::size_t tokens = places.take(n * sizeof(std::int32_t));
+    const std::size_t keys = places.take(bytes_of(cache.keys));
+    const std::size_t values = places.take(bytes_of(cache.values));
+    std::vector<std::size_t> query_places;
+    for (const MatrixView& one : queries) query_places.push_back(places.take(bytes_of(one)));
+    const std::size_t scores = places.take(n * sizeof(float));
+    SharedMemory& memory = process_->memory();
+    memory.need(places.end());
+    std::memcpy(memory.at(tokens), cache.tokens.data(), n * sizeof(std::int32_t));
+    write(keys, cache.keys);
+    write(values, cache.values);
+    for (std::size_t i = 0; i < queries.size(); ++i) write(query_places[i], queries[i]);
+
+    const PythonProcess::Json message = {
+        {"size", memory.size()},
+        {"layer", layer_},
+        {"layers", model_.num_layers},
+        {"head", head},
+        {"heads", model_.num_kv_heads},
+        {"query_heads", model_.num_heads},
+        {"number", view.step},
+        {"first_new", view.block.first},
+        {"end_new", view.block.end},
+        {"first_visible", view.first_token},
+        {"budget", budget_},
+        {"attention_scale", scale_},
+        {"n", n},
+        {"d", model_.head_dim},
+        {"m", view.block.size()},
+        {"tokens", tokens},
+        {"keys", keys},
+        {"values", values},
+        {"queries", query_places},
+        {"scores", scores},
+    };
+    process_->request(message, [&](const PythonProcess::Json& asked) {
+      return attention(view, head, n, places, asked);
+    });
+    std::vector<float> result(n);
+    std::memcpy(result.data(), memory.at(scores), n * sizeof(float));
+    check_finite(view, head, result);
+    return result;
+  }
+
+  /// The rows that the function asks for, behind the step's other numbers.
+  PythonProcess::Json attention(const StepView& view, int head, std::size_t n, const Places& places,
+                                const PythonProcess::Json& asked) {
+    const int group = model_.group_size();
+    const int query = asked.value("query", -1);
+    const int count = asked.value("count", 0);
+    if (query < 0 || query >= group || count < 1) {
+      return {{"problem", "attention: there are query heads 0 to " + std::to_string(group - 1) +
+                              ", and at least 1 row"}};
+    }
+    const MatrixView rows = view.attention->last_rows(head * group + query, count);
+    SharedMemory& memory = process_->memory();
+    memory.need(places.end() + bytes_of(rows));
+    if (n > 0) write(places.end(), rows);
+    return {{"at", places.end()}, {"rows", rows.rows()}, {"size", memory.size()}};
+  }
+
+  /// Where all that the function was given are numbers, its scores are, too.
+  void check_finite(const StepView& view, int head, const std::vector<float>& scores) const {
+    const auto wrong = std::find_if(scores.begin(), scores.end(),
+                                    [](float score) { return !std::isfinite(score); });
+    if (wrong == scores.end()) return;
+    const auto& tokens = view.caches[static_cast<std::size_t>(head)].tokens;
+    throw FileError(what_.file,
+                    "the score of token " +
+                        std::to_string(tokens[static_cast<std::size_t>(wrong - scores.begin())]) +
+                        " is not a finite number");
+  }
+
+  ModelInfo model_;
+  int layer_;
+  double scale_;
+  const Progress* progress_;
+  FunctionName what_;
+  double seconds_;
+  int budget_ = 0;
+  std::mutex one_call_;
+  std::optional<PythonProcess> process_;
+};
+}  // namespace
+
+PolicyEntry python() {
+  PolicyEntry entry;
+  entry.name = "python";
+  entry.summary = "a function of your own Python file scores the entries, in a child process";
+  entry.formula = "score = name(step), an array of n numbers; see docs/plugins.md";
+  entry.source = "your own file; it runs with your rights";
+  entry.needs = "token indices, keys, values, queries, the attention of a step";
+  entry.work = "a call of your function";
+  entry.parameters = {{.name = "function",
+                       .type = ParameterType::text,
+                       .default_value = std::string(),
+                       .words = {},
+                       .meaning = "a file and a function, in quotes: \"file.py:name\"",
+                       .required = true,
+                       .names_file = true,
+                       .check = check},
+                      {.name = "timeout",
+                       .type = ParameterType::number,
+                       .default_value = 60.0,
+                       .minimum = 0.01,
+                       .maximum = 86400,
+                       .words = {},
+                       .meaning = "the longest time of one call, in seconds"}};
+  entry.builder = ScoreBuilder{[](const SpecPart& part, const LayerContext& context) {
+                                 return std::make_unique<PythonScore>(
+                                     context, split(part.word("function")), part.number("timeout"));
+                               },
+                               ScoreScale::signed_own};
+  return entry;
+}
+
+}  // namespace kvloupe::policies

@@ -1,0 +1,58 @@
+// random: a baseline without knowledge.
+
+#include <cstdint>
+
+#include "analysis/policy/kit/token_hash.h"
+#include "analysis/policy/policies.h"
+
+namespace kvloupe::policies {
+
+namespace {
+/// A fixed hash of (seed, layer, head, token): an entry's score never changes, so that survival
+/// does not favour recent tokens.
+class RandomScore : public Score {
+ public:
+  RandomScore(std::uint64_t seed, int layer) : seed_(seed), layer_(layer) {}
+  std::vector<float> score(const StepView& view, int head) override {
+    std::vector<float> result;
+    for (const std::int32_t token : view.caches[static_cast<std::size_t>(head)].tokens) {
+      result.push_back(token_hash(seed_, layer_, head, token));
+    }
+    return result;
+  }
+
+ private:
+  std::uint64_t seed_;
+  int layer_;
+};
+}  // namespace
+
+PolicyEntry random() {
+  PolicyEntry entry;
+  entry.name = "random";
+  entry.summary = "chooses entries by a fixed hash; a baseline";
+  entry.traits.reads_queries = false;
+  entry.formula = "score_i = hash(seed, layer, head, token index of i) in [0, 1)";
+  entry.source = "a baseline of kvloupe's own";
+  entry.needs = "token indices";
+  entry.work = "n hashes";
+  entry.differences =
+      "codes that draw again at each step gradually lose old tokens; a fixed hash gives every "
+      "token the same chance";
+  entry.parameters = {{.name = "seed",
+                       .type = ParameterType::count,
+                       .default_value = 0.0,
+                       .minimum = 0,
+                       .maximum = 9007199254740991.0,
+                       .words = {},
+                       .meaning = "another seed, another choice"}};
+  entry.builder =
+      ScoreBuilder{[](const SpecPart& part, const LayerContext& context) {
+                     return std::make_unique<RandomScore>(
+                         static_cast<std::uint64_t>(part.number("seed")), context.layer);
+                   },
+                   ScoreScale::common};
+  return entry;
+}
+
+}  // namespace kvloupe::policies

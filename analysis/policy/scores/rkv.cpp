@@ -1,0 +1,200 @@
+// rkv: attention, less what other keys repeat.
+
+#include <algorithm>
+#include <cmath>
+
+#include "analysis/error.h"
+#include "analysis/policy/kit/first_tokens.h"
+#include "analysis/policy/kit/group_mean.h"
+#include "analysis/policy/kit/smoothing.h"
+#include "analysis/policy/policies.h"
+
+namespace kvloupe::policies {
+
+namespace {
+class RkvScore : public Score {
+ public:
+  RkvScore(const SpecPart& part, const LayerContext& context)
+      : model_(context.model),
+        attention_(context.attention),
+        window_(part.count("window")),
+        kernel_(part.count("kernel")),
+        lambda_(part.number("lambda")),
+        threshold_(part.number("threshold")),
+        queries_(static_cast<std::size_t>(context.model.num_heads),
+                 Matrix(0, context.model.head_dim)) {
+    if (!attention_.sink_logits.empty()) {
+      throw UsageError(
+          "policy: rkv: takes the largest logit of a group's query heads, and this model has a "
+          "sink "
+          "logit for each of them; choose another score");
+    }
+  }
+
+  Protection protection() const override { return {.window = window_}; }
+
+  /// The last window queries so far, whatever steps they came in.
+  void observe(const StepView& view, int head) override {
+    const int group = model_.group_size();
+    for (int query_head = head * group; query_head < (head + 1) * group; ++query_head) {
+      const auto index = static_cast<std::size_t>(query_head);
+      const MatrixView& added = view.queries[index];
+      const Matrix& before = queries_[index];
+      const Eigen::Index fresh = std::min<Eigen::Index>(added.rows(), window_);
+      const Eigen::Index old = std::min<Eigen::Index>(before.rows(), window_ - fresh);
+      Matrix last(old + fresh, added.cols());
+      last.topRows(old) = before.bottomRows(old);
+      last.bottomRows(fresh) = added.bottomRows(fresh);
+      queries_[index] = std::move(last);
+    }
+  }
+
+  std::vector<float> score(const StepView& view, int head) override {
+    const CacheView& cache = view.caches[static_cast<std::size_t>(head)];
+    const auto n = static_cast<int>(cache.tokens.size());
+    const int candidates = std::max(n - window_, 0);
+    std::vector<double> scores(static_cast<std::size_t>(n), 0.0);
+    if (candidates == 0) return to_float(scores);
+    const std::vector<double> attention =
+        smoothed(window_attention(cache, head, candidates), kernel_, Pool::maximum, candidates);
+    const std::vector<double> similar = redundancy(cache.keys);
+    for (std::size_t i = 0; i < static_cast<std::size_t>(candidates); ++i) {
+      scores[i] = lambda_ * attention[i] - (1.0 - lambda_) * similar[i];
+    }
+    fill_protected(scores, 0, static_cast<std::size_t>(candidates));
+    return to_float(scores);
+  }
+
+ private:
+  /// Softmax over the candidates of the largest logit of the group, mean over the last queries:
+  /// [candidates]. No candidate is younger than any of these queries.
+  std::vector<double> window_attention(const CacheView& cache, int head, int candidates) const {
+    const int group = model_.group_size();
+    const auto rows = static_cast<int>(queries_[static_cast<std::size_t>(head * group)].rows());
+    Matrix largest;
+    for (int query_head = head * group; query_head < (head + 1) * group; ++query_head) {
+      Matrix logits = queries_[static_cast<std::size_t>(query_head)] *
+                      cache.keys.topRows(candidates).transpose();
+      to_logits(logits, attention_.of(query_head));
+      largest = query_head == head * group ? logits : Matrix(largest.cwiseMax(logits));
+    }
+    std::vector<double> mean(static_cast<std::size_t>(candidates), 0.0);
+    for (Eigen::Index row = 0; row < rows; ++row) {
+      Eigen::ArrayXd logits = largest.row(row).transpose().array().cast<double>();
+      for (Eigen::Index i = 0; i < candidates && !cache.log_sizes.empty(); ++i) {
+        logits[i] += static_cast<double>(cache.log_sizes[static_cast<std::size_t>(i)]);
+      }
+      const Eigen::ArrayXd weights = (logits - logits.maxCoeff()).exp();
+      const double sum = weights.sum() * rows;
+      for (Eigen::Index i = 0; i < candidates; ++i) {
+        mean[static_cast<std::size_t>(i)] += weights[i] / sum;
+      }
+    }
+    return mean;
+  }
+
+  /// softmax over all entries of the mean cosine with the others, [n]. In each row of cosines that
+  /// of the latest key above the threshold does not count, or of the first where none is: the
+  /// latest of several similar keys is no repetition.
+  std::vector<double> redundancy(const MatrixView& keys) const {
+    constexpr Eigen::Index kTile = 64;
+    const Eigen::Index n = keys.rows();
+    Matrix unit = keys;
+    for (Eigen::Index i = 0; i < n; ++i) {
+      const float length = unit.row(i).norm();
+      if (length > 0.0F) unit.row(i) /= length;
+    }
+    Eigen::ArrayXd mean = Eigen::ArrayXd::Zero(n);
+    Matrix cosines;
+    for (Eigen::Index first = 0; first < n; first += kTile) {
+      const Eigen::Index count = std::min(kTile, n - first);
+      cosines.noalias() = unit.middleRows(first, count) * unit.transpose();
+      for (Eigen::Index i = 0; i < count; ++i) {
+        auto row = cosines.row(i);
+        row[first + i] = 0.0F;
+        Eigen::Index latest = n - 1;
+        while (latest > 0 && !(static_cast<double>(row[latest]) > threshold_)) --latest;
+        row[latest] = 0.0F;
+        mean += row.transpose().array().cast<double>() / static_cast<double>(n);
+      }
+    }
+    const Eigen::ArrayXd weights = (mean - mean.maxCoeff()).exp();
+    const double sum = weights.sum();
+    std::vector<double> result(static_cast<std::size_t>(n));
+    for (Eigen::Index j = 0; j < n; ++j) result[static_cast<std::size_t>(j)] = weights[j] / sum;
+    return result;
+  }
+
+  ModelInfo model_;
+  LayerAttention attention_;
+  int window_;
+  int kernel_;
+  double lambda_;
+  double threshold_;
+  std::vector<Matrix> queries_;  // [Hq] of [at most window,d]
+};
+}  // namespace
+
+PolicyEntry rkv() {
+  PolicyEntry entry;
+  entry.name = "rkv";
+  entry.summary = "the attention of the last queries, less how much other keys repeat an entry";
+  entry.formula =
+      "score_i = λ a_i − (1 − λ) r_i, a: softmax, over the entries before the window, of the "
+      "largest "
+      "logit of the group, mean over the last window queries so far, largest of kernel neighbours; "
+      "r: softmax over all entries of c_i = Σ_j C_ji / n, C: cosines of the keys, 0 of a key with "
+      "itself, and in each row j 0 at the last i with C_ji > threshold (at the first entry where "
+      "there is none); the last window entries are always kept";
+  entry.source = "R-KV (Cai et al., 2025, arXiv 2505.24133), as in its code";
+  entry.needs = "the last window queries, keys";
+  entry.work =
+      "n² products of length d per head: by far the dearest of the scores without the future";
+  entry.differences =
+      "the code's λ is 0.07, its instructions say 0.1. r is of the size 1/n, so λ decides little "
+      "at long caches; a step costs O(n² d) by its definition. As in the code, queries are kept "
+      "across steps, so that the window is full in steps of one token too; the code evicts every "
+      "128 generated tokens and not at each";
+  entry.parameters = {
+      {.name = "window",
+       .type = ParameterType::count,
+       .default_value = 8.0,
+       .minimum = 1,
+       .maximum = 1e6,
+       .words = {},
+       .meaning = "queries that count, and cache entries at the end that are always kept"},
+      {.name = "kernel",
+       .type = ParameterType::count,
+       .default_value = 7.0,
+       .minimum = 1,
+       .maximum = 1001,
+       .words = {},
+       .meaning = "width of the smoothing in entries, over those before the window",
+       .odd = true},
+      {.name = "lambda",
+       .type = ParameterType::number,
+       .default_value = 0.07,
+       .minimum = 0,
+       .maximum = 1,
+       .words = {},
+       .meaning = "weight of the attention"},
+      {.name = "threshold",
+       .type = ParameterType::number,
+       .default_value = 0.5,
+       .minimum = -1,
+       .maximum = 1,
+       .words = {},
+       .meaning = "cosine above which keys repeat each other"}};
+  entry.variants = {{"its code", "rkv"}, {"its instructions", "rkv(lambda=0.1)"}};
+  entry.cost = [](const SpecPart&) {
+    const auto entries = [](const StepShape& step) { return step.entries * step.entries; };
+    return CostOrder{"O((N + B)²)", "O((N + B)²)", entries, entries};
+  };
+  entry.builder = ScoreBuilder{[](const SpecPart& part, const LayerContext& context) {
+                                 return std::make_unique<RkvScore>(part, context);
+                               },
+                               ScoreScale::signed_own};
+  return entry;
+}
+
+}  // namespace kvloupe::policies

@@ -1,0 +1,77 @@
+// vatp: accumulated attention times the value's length.
+
+#include <algorithm>
+
+#include "analysis/policy/kit/accumulated_attention.h"
+#include "analysis/policy/kit/first_tokens.h"
+#include "analysis/policy/kit/group_mean.h"
+#include "analysis/policy/policies.h"
+
+namespace kvloupe::policies {
+
+namespace {
+class VatpScore : public Score {
+ public:
+  VatpScore(const SpecPart& part, const LayerContext& context)
+      : sinks_(part.count("sinks")), accumulated_(context.model) {}
+
+  Protection protection() const override { return {.sink_tokens = sinks_}; }
+  bool needs_values() const override { return true; }
+  void observe(const StepView& view, int head) override { accumulated_.observe(view, head); }
+
+  std::vector<float> score(const StepView& view, int head) override {
+    const MatrixView& values = view.caches[static_cast<std::size_t>(head)].values;
+    std::vector<double> scores = accumulated_.of(head);
+    for (std::size_t i = 0; i < scores.size(); ++i) {
+      scores[i] *= values.row(static_cast<Eigen::Index>(i)).cast<double>().lpNorm<1>();
+    }
+    return to_float(scores);
+  }
+
+  void retain(const StepView&, int head, const HeadDecision& decision) override {
+    accumulated_.retain(head, decision);
+  }
+
+ private:
+  int sinks_;
+  AccumulatedAttention accumulated_;
+};
+}  // namespace
+
+PolicyEntry vatp() {
+  PolicyEntry entry;
+  entry.name = "vatp";
+  entry.summary = "heavy hitters, weighed by the length of their value";
+  entry.formula =
+      "score_i = a_i ‖v_i‖₁, a_i: accumulated attention, mean over the group; the first tokens are "
+      "always kept";
+  entry.source = "VATP (Guo et al., 2024, arXiv 2406.12335)";
+  entry.needs =
+      "the attention of all queries of a step, values, and a sum per entry that is carried along";
+  entry.work = "n B products of length d per query head, as h2o";
+  entry.differences =
+      "its authors keep half of the budget for recent tokens, as with h2o: vatp+recent(50%). The "
+      "paper also multiplies the scores of Scissorhands; here those of h2o";
+  entry.parameters = {
+      {.name = "sinks",
+       .type = ParameterType::count,
+       .default_value = 20.0,
+       .minimum = 0,
+       .maximum = 1e6,
+       .words = {},
+       .meaning =
+           "first tokens that are always kept: their values are small whatever their attention"}};
+  entry.variants = {{"its authors, over H2O", "vatp+recent(50%)"},
+                    {"without recent tokens", "vatp"}};
+  entry.cost = [](const SpecPart&) {
+    const auto rows = [](const StepShape& step) { return step.entries * step.block; };
+    return CostOrder{"O(NB + B²)", "O(NB + B²)", rows, rows};
+  };
+  entry.builder = ScoreBuilder{[](const SpecPart& part, const LayerContext& context) {
+                                 return std::make_unique<VatpScore>(part, context);
+                               },
+                               ScoreScale::common};
+  return entry;
+}
+
+}  // namespace kvloupe::policies

@@ -1,0 +1,366 @@
+#include "app/window/cards/cause_card.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "analysis/duration_text.h"
+#include "analysis/error.h"
+#include "analysis/evaluation/evaluation.h"
+#include "analysis/evaluation/study_runs.h"
+#include "analysis/file_word.h"
+#include "analysis/replay/follow.h"
+#include "analysis/study/study_table.h"
+#include "analysis/trace/model_fingerprint.h"
+#include "analysis/trace/segments.h"
+#include "app/demo/demo_trace.h"
+#include "app/plot/printable.h"
+#include "app/session/head_grid.h"
+#include "app/window/cards/card.h"
+#include "app/window/state/model_search.h"
+#include "app/window/state/panel_context.h"
+#include "app/window/widgets/marks.h"
+#include "app/window/widgets/numbers.h"
+#include "app/window/widgets/shaped_text.h"
+
+namespace kvloupe::window {
+
+namespace {
+namespace fs = std::filesystem;
+
+constexpr float kWidth = 456;
+constexpr std::size_t kLongestAnswer = 60;  // bytes shown of one
+
+std::string quoted(const std::string& text) {
+  std::string shown = figure::printable(text);
+  if (shown.size() > kLongestAnswer) {
+    std::size_t end = kLongestAnswer;
+    while (end > 0 && (static_cast<unsigned char>(shown[end]) & 0xC0U) == 0x80U) --end;
+    shown = shown.substr(0, end) + "…";
+  }
+  return "“" + shown + "”";
+}
+
+/// The folder of the model that was evaluated. Throws WorkError where none is known.
+std::string model_folder(const Evaluation& evaluation, const KnownModels& known,
+                         Progress& progress) {
+  const std::vector<std::string> offered = offered_models(known, evaluation.fingerprint, {});
+  for (const std::string& folder : offered) {
+    progress.check();
+    const bool same = evaluation.fingerprint.empty()
+                          ? fs::path(folder).filename() == evaluation.model
+                          : model_fingerprint(folder, progress) == evaluation.fingerprint;
+    if (same) return folder;
+  }
+  throw WorkError("the folder of model " + evaluation.model +
+                  " is not known: capture a trace with that model once (Ctrl N), then click again");
+}
+
+/// The head that gives the needle most of the answer's attention, or the question's.
+HeadIndex first_reader(const Trace& trace, figure::ReplayService& replays, Progress& progress) {
+  HeadIndex most;
+  double share = -1.0;
+  const auto reads = replays.reads(trace, named_tokens(trace, "needle"), true, progress);
+  for (const TokenReads& head : *reads) {
+    if (!(head.read > share)) continue;
+    share = head.read;
+    most = {head.layer, head.head};
+  }
+  return most;
+}
+
+/// What was generated after the prompt.
+std::string answer_of(const Trace& trace) {
+  std::string text;
+  for (int token = trace.run().prompt_length; token < trace.length(); ++token) {
+    const auto at = static_cast<std::size_t>(token);
+    if (at < trace.tokens().text.size()) text += trace.tokens().text[at];
+  }
+  return text;
+}
+}  // namespace
+
+CauseCard::CauseCard(const KnownModels& models, fs::path cache, std::string program,
+                     std::function<void()> wake)
+    : models_(models),
+      cache_(std::move(cache)),
+      program_(std::move(program)),
+      queue_(1, std::move(wake)) {}
+
+void CauseCard::open(const EvaluationPointer& evaluation, int run, ImVec2 at) {
+  close();
+  evaluation_ = evaluation;
+  if (!evaluation_ || run < 0 || run >= static_cast<int>(evaluation_->runs.size())) return;
+  first_ = run;
+  at_ = at;
+  open_ = true;
+}
+
+void CauseCard::close() {
+  open_ = false;
+  chosen_ = -1;
+  case_.clear();
+  rescue_.clear();
+  finding_.clear();
+}
+
+bool CauseCard::busy() const {
+  if (!open_ || chosen_ < 0) return false;
+  if (case_.computing() || rescue_.computing() || finding_.computing()) return true;
+  // Else what is done waits until the case's trace is shown again.
+  return (case_.current() && !shown_) || (is_found() && !rescue_shown_ && !elsewhere_);
+}
+
+bool CauseCard::is_found() const { return rescue_.current() && rescue_.current()->done; }
+
+bool CauseCard::context_only(int run) const {
+  if (evaluation_->task != Evaluation::Task::study) return evaluation_->context_only;
+  return evaluation_->study->items[static_cast<std::size_t>(run)].compression ==
+         compression_name(Compression::context_only);
+}
+
+void CauseCard::choose(const PanelContext& c, int run) {
+  chosen_ = run;
+  shown_ = rescue_shown_ = false;
+  rescue_.clear();
+  finding_.clear();
+  const EvaluationRun& one = evaluation_->runs[static_cast<std::size_t>(run)];
+  job::EvalCaseOptions options;
+  options.results = evaluation_->path;
+  options.results_identity = evaluation_->identity;
+  options.row = run;
+  options.policy = one.policy;
+  options.budget = one.budget;
+  options.compact = evaluation_->compact;
+  options.context_only = context_only(run);
+  options.program = program_;
+  case_.clear();
+  case_.request(queue_, options,
+                [options, evaluation = evaluation_, known = models_, cache = cache_,
+                 replays = c.results.replays()](Progress& progress, const auto&) {
+                  job::EvalCaseOptions all = options;
+                  all.folder = demo::traces_folder(cache) / "cases";
+                  all.model = model_folder(*evaluation, known, progress);
+                  const job::EvalCaseTraces traces = job::capture_eval_case(all, progress);
+                  Case found;
+                  found.model = all.model;
+                  found.full = std::make_shared<const Trace>(traces.full);
+                  if (!traces.closed.empty())
+                    found.closed = std::make_shared<const Trace>(traces.closed);
+                  Progress part(progress, 0);
+                  found.follows = !segment_range(found.full->tokens(), "needle").empty();
+                  if (found.follows) found.reader = first_reader(*found.full, *replays, part);
+                  return found;
+                });
+}
+
+/// The window as it looks at this run: its policy, and what became of its needle in every head.
+void CauseCard::show(const PanelContext& c, const Case& found) {
+  const EvaluationRun& run = evaluation_->runs[static_cast<std::size_t>(chosen_)];
+  if (found.closed) c.results.keep(found.closed);
+  WorkspaceState& state = c.state;
+  if (run.policy != kFullCache) {
+    state.policy_a = run.policy;
+    state.budget = run.budget;
+  }
+  state.policy_b_on = false;
+  state.block = 0;
+  state.compression.reset();
+  if (context_only(chosen_)) state.compression = Compression::context_only;
+  if (found.follows) {
+    state.followed = "needle";
+    state.grid_metric = kFollowedMetric;
+    state.token_colour = "heads";
+  }
+  const int beside = state.active_tile == 0 ? 1 : 0;
+  state.tiles.resize(std::max<std::size_t>(state.tiles.size(), 2));
+  state.tiles[static_cast<std::size_t>(beside)] = TileState{.view = "follow"};
+  state.tile_count = std::max(state.tile_count, 2);
+  c.ask(ShowTrace{found.full, found.reader});
+}
+
+void CauseCard::draw_runs(const PanelContext& c) {
+  const Evaluation& evaluation = *evaluation_;
+  const EvaluationRun& cell = evaluation.runs[static_cast<std::size_t>(first_)];
+  int row = 0;
+  for (std::size_t i = 0; i < evaluation.runs.size(); ++i) {
+    const EvaluationRun& run = evaluation.runs[i];
+    const bool of_cell = evaluation.task == Evaluation::Task::study
+                             ? static_cast<int>(i) == first_  // an item
+                             : run.policy == cell.policy && run.budget == cell.budget &&
+                                   run.length == cell.length && run.depth == cell.depth;
+    if (!of_cell) continue;
+    const bool found = !(run.correct < 0.5);  // a text without a question has nothing to miss
+    ImGui::PushID(std::to_string(i).c_str());
+    ImGui::AlignTextToFramePadding();
+    ImGui::TextColored(
+        ImGui::ColorConvertU32ToFloat4(found ? c.colours().secondary : c.colours().error), "%s",
+        run.expected.empty() ? "text"
+        : found              ? "found"
+                             : "missed");
+    ImGui::SameLine(c.px(64));
+    show_text(c.fonts, run.expected.empty()
+                           ? "no question was asked"
+                           : fmt::format("{} · expected {}", quoted(run.answer), run.expected));
+    if (evaluation.task == Evaluation::Task::study && !has_prompt(run)) {
+      ImGui::PopID();
+      ImGui::TextWrapped(
+          "The study kept no prompt here: it is a replay, or was written by an earlier version.");
+      break;
+    }
+    ImGui::SameLine(c.px(kWidth - 96));
+    const bool this_one = chosen_ == static_cast<int>(i);
+    if (ImGui::SmallButton(this_one ? "Shown" : found ? "Open" : "Why?") && !this_one)
+      choose(c, static_cast<int>(i));
+    help_tooltip(c.fonts,
+                 "Runs this prompt again with the full cache and with the policy, and follows the "
+                 "needle through every head");
+    ImGui::PopID();
+    if (++row == 12) {
+      ImGui::TextDisabled("and more; these are the first 12");
+      break;
+    }
+  }
+}
+
+void CauseCard::draw_rescue(const PanelContext& c, const Case& found) {
+  const EvaluationRun& run = evaluation_->runs[static_cast<std::size_t>(chosen_)];
+  if (run.policy == kFullCache) return;
+  if (run.expected.empty()) return;
+  if (!found.follows) {
+    ImGui::TextWrapped(
+        "This prompt has no segment \"needle\": choose the tokens to follow in the film "
+        "strip.");
+    return;
+  }
+  if (context_only(chosen_)) {
+    ImGui::TextDisabled(
+        "A rescue needs a run that evicts to the end; this one stops at the question.");
+    return;
+  }
+  job::RescueOptions options;
+  options.model = found.model;
+  options.results = evaluation_->path.string();
+  options.row = chosen_;
+  options.output = fmt::format("{}.{}-{}.rescue.json", found.full->path().string(),
+                               file_word(run.policy), file_word(run.budget));
+  options.program = program_;
+  if (rescue_.computing()) {
+    const auto so_far = rescue_.value();
+    ImGui::AlignTextToFramePadding();
+    const job::RescueProgress made = so_far ? so_far->made : job::RescueProgress{};
+    ImGui::TextUnformatted(made.most > 0 ? fmt::format("Run {} of at most {}, {} left", made.runs,
+                                                       made.most, duration_text(made.seconds_left))
+                                               .c_str()
+                                         : "Running the model with the full cache");
+    ImGui::SameLine(c.px(kWidth - 96));
+    if (ImGui::SmallButton("Stop")) rescue_.clear();
+    help_tooltip(c.fonts, "The runs made until now are kept; the search goes on from there");
+    return;
+  }
+  if (is_found()) {
+    if (rescue_shown_) return;
+    rescue_shown_ = true;
+    c.state.tiles.resize(std::max<std::size_t>(c.state.tiles.size(), 3));
+    c.state.tile_count = std::max(c.state.tile_count, 3);
+    c.state.active_tile = 2;
+    c.ask(OpenFile{options.output});
+    return;
+  }
+  if (const std::string error = rescue_.error(); !error.empty()) {
+    ImGui::PushStyleColor(ImGuiCol_Text, c.colours().error);
+    ImGui::TextWrapped("%s", error.c_str());
+    ImGui::PopStyleColor();
+  }
+  if (ImGui::Button("Find what would have saved it", {-1, 0})) {
+    rescue_shown_ = false;
+    rescue_.clear();
+    rescue_.request(queue_, options, [options](Progress& progress, const auto& publish) {
+      job::run_rescue_program(options, progress, [&](const job::RescueProgress& made) {
+        publish(Searched{made, false});
+      });
+      return Searched{{}, true};
+    });
+  }
+  help_tooltip(
+      c.fonts,
+      "Runs the model with the needle kept in all heads, in some layers, in some heads, and "
+      "looks for a small set of heads that restores the answer");
+}
+
+void CauseCard::draw_case(const PanelContext& c) {
+  const auto found = case_.current();
+  if (!found) {
+    if (const std::string error = case_.error(); !error.empty()) {
+      ImGui::PushStyleColor(ImGuiCol_Text, c.colours().error);
+      ImGui::TextWrapped("%s", error.c_str());
+      ImGui::PopStyleColor();
+      return;
+    }
+    ImGui::ProgressBar(static_cast<float>(case_.fraction()), {-c.px(72), c.px(4)}, "");
+    ImGui::SameLine();
+    if (ImGui::SmallButton("Cancel")) {
+      case_.clear();
+      chosen_ = -1;
+    }
+    return;
+  }
+  if (!shown_) {
+    shown_ = true;
+    show(c, *found);
+    return;
+  }
+  ImGui::Separator();
+  show_text(c.fonts, "Full cache: " + quoted(answer_of(*found->full)));
+  const EvaluationRun& run = evaluation_->runs[static_cast<std::size_t>(chosen_)];
+  if (found->closed) show_text(c.fonts, run.policy + ": " + quoted(run.answer));
+  // Another trace may have been opened meanwhile.
+  elsewhere_ = c.results.trace() != found->full;
+  if (elsewhere_) {
+    if (c.results.opening()) return;
+    ImGui::TextDisabled("Another trace is open now.");
+    ImGui::SameLine();
+    if (ImGui::SmallButton("Come back")) shown_ = false;
+    return;
+  }
+  if (found->follows) finding_.request(c, found->model);
+  if (const auto finding = finding_.current()) {
+    for (const std::string& line : {finding->readers, finding->lost, finding->proof}) {
+      ImGui::Dummy({0, c.px(2)});
+      ImGui::TextWrapped("%s", line.c_str());
+    }
+  } else if (found->follows) {
+    ImGui::TextDisabled("Following the needle…");
+  }
+  ImGui::Dummy({0, c.px(4)});
+  draw_rescue(c, *found);
+  if (const auto finding = finding_.current()) {
+    if (ImGui::SmallButton("Copy finding")) copy_finding(c, *finding);
+    help_tooltip(c.fonts, "These sentences and the command lines that repeat them");
+  }
+}
+
+void CauseCard::draw(const PanelContext& c) {
+  if (!open_) return;
+  const EvaluationRun& cell = evaluation_->runs[static_cast<std::size_t>(first_)];
+  const bool closed =
+      begin_card(c, "cause", at_, kWidth, 360.0F,
+                 cell.policy == kFullCache ? std::string("Full cache")
+                                           : fmt::format("{} at {}", cell.policy, cell.budget));
+  if (evaluation_->task == Evaluation::Task::study) {
+    const auto& item = evaluation_->study->items[static_cast<std::size_t>(first_)];
+    show_text(c.fonts, figure::printable(item.trace));
+  } else {
+    ImGui::TextDisabled("%s", fmt::format("{} tokens · needle at {:g} % of the text",
+                                          count_text(std::lround(cell.length)), cell.depth)
+                                  .c_str());
+  }
+  ImGui::Dummy({0, c.px(4)});
+  draw_runs(c);
+  if (chosen_ >= 0) draw_case(c);
+  end_card();
+  if (closed) close();
+}
+
+}  // namespace kvloupe::window

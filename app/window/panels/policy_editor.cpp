@@ -1,0 +1,309 @@
+#include "app/window/panels/policy_editor.h"
+
+#include <imgui.h>
+#include <imgui_stdlib.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "analysis/error.h"
+#include "analysis/policy/outside_parts.h"
+#include "analysis/policy/policy_catalog.h"
+#include "analysis/policy/published.h"
+#include "app/window/widgets/marks.h"
+
+namespace kvloupe::window {
+
+namespace {
+
+constexpr float kLabelWidth = 128.0F;
+
+std::string describe(const PolicyEntry& entry) {
+  std::string text = entry.summary;
+  if (!entry.formula.empty()) text += "\n\n" + entry.formula;
+  if (!entry.source.empty()) text += "\n\nSource: " + entry.source;
+  if (!entry.differences.empty()) text += "\n\n" + entry.differences;
+  if (const PartOrigin* origin = origin_of(entry.name)) text += "\n\nPlugin: " + origin->file;
+  return text;
+}
+
+/// A control as wide as what is left of the line; a flag names itself. True on a change.
+bool draw_value(const ParameterInfo& parameter, SpecValue& value, const WindowColours& colours) {
+  ImGui::SetNextItemWidth(-1);
+  const double least = parameter.minimum;
+  const double most = parameter.maximum;
+  switch (parameter.type) {
+    case ParameterType::count: {
+      int number = static_cast<int>(std::get<double>(value));
+      const int by = parameter.odd ? 2 : 1;
+      if (!ImGui::InputInt("##value", &number, by, 10 * by)) return false;
+      if (parameter.odd && number % 2 == 0) ++number;
+      value = std::clamp(static_cast<double>(number), least, most);
+      return true;
+    }
+    case ParameterType::flag: {
+      bool on = std::get<double>(value) != 0.0;
+      if (!checkbox((parameter.name + "###value").c_str(), on, colours)) return false;
+      value = on ? 1.0 : 0.0;
+      return true;
+    }
+    case ParameterType::number: {
+      double number = std::get<double>(value);
+      if (!ImGui::InputDouble("##value", &number, 0.0, 0.0, "%.4g",
+                              ImGuiInputTextFlags_EnterReturnsTrue)) {
+        return false;
+      }
+      if (!std::isfinite(number)) return false;
+      value = std::clamp(number, least, most);
+      return true;
+    }
+    case ParameterType::share: {
+      const bool percent = std::holds_alternative<Percent>(value);
+      double number = percent ? std::get<Percent>(value).value : std::get<double>(value);
+      const float unit = ImGui::CalcTextSize("tokens").x + 2 * ImGui::GetStyle().FramePadding.x;
+      ImGui::SetNextItemWidth(-unit - ImGui::GetStyle().ItemInnerSpacing.x);
+      bool changed = ImGui::InputDouble("##value", &number, 0.0, 0.0, "%.6g",
+                                        ImGuiInputTextFlags_EnterReturnsTrue);
+      ImGui::SameLine(0, ImGui::GetStyle().ItemInnerSpacing.x);
+      bool now_percent = percent;
+      if (ImGui::Button(percent ? "%" : "tokens", {unit, 0})) {
+        now_percent = !percent;
+        changed = true;
+      }
+      if (!changed || !std::isfinite(number)) return false;
+      if (now_percent) {
+        value = Percent{std::clamp(number, 0.0, 100.0)};
+      } else {
+        value = std::clamp(std::round(number), least, most);
+      }
+      return true;
+    }
+    case ParameterType::word: {
+      const std::string now = std::get<std::string>(value);
+      bool changed = false;
+      if (ImGui::BeginCombo("##value", now.c_str())) {
+        for (const std::string& word : parameter.words) {
+          if (ImGui::Selectable(word.c_str(), word == now) && word != now) {
+            value = word;
+            changed = true;
+          }
+        }
+        ImGui::EndCombo();
+      }
+      return changed;
+    }
+    case ParameterType::number_or_word: {  // typed: a word of the list, or a number in range
+      const double* number = std::get_if<double>(&value);
+      std::string text = number != nullptr ? number_text(*number) : std::get<std::string>(value);
+      if (!ImGui::InputText("##value", &text, ImGuiInputTextFlags_EnterReturnsTrue)) return false;
+      if (std::find(parameter.words.begin(), parameter.words.end(), text) !=
+          parameter.words.end()) {
+        value = text;
+        return true;
+      }
+      double typed = 0.0;
+      const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), typed);
+      if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(typed)) {
+        return false;
+      }
+      value = std::clamp(typed, least, most);
+      return true;
+    }
+    case ParameterType::text: {
+      std::string text = std::get<std::string>(value);
+      if (!ImGui::InputText("##value", &text, ImGuiInputTextFlags_EnterReturnsTrue)) return false;
+      value = text;
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+bool PolicyEditor::apply(const PolicySpec& changed, std::string& spec) {
+  try {
+    spec = parse_policy(changed.text()).text();
+  } catch (const UsageError& problem) {
+    error_ = problem.what();
+    return false;
+  }
+  line_ = shown_ = spec;
+  error_.clear();
+  return true;
+}
+
+bool PolicyEditor::draw(const Fonts& fonts, const WindowColours& colours, std::string& spec) {
+  ImGui::PushID(name_);
+  if (shown_ != spec) {  // changed from elsewhere
+    line_ = shown_ = spec;
+    error_.clear();
+  }
+  bool changed = draw_line(fonts, colours, spec);
+  PolicySpec policy = parsed_.of(spec, parse_policy);
+  changed |= draw_score(fonts, policy, spec);
+  policy = parsed_.of(spec, parse_policy);
+  ImGui::PushID("score");
+  bool edited = draw_parameters(fonts, colours, policy.parts.front());
+  ImGui::PopID();
+  edited |= draw_modifiers(fonts, colours, policy);
+  if (edited) changed |= apply(policy, spec);
+  ImGui::PopID();
+  return changed;
+}
+
+bool PolicyEditor::draw_line(const Fonts& fonts, const WindowColours& colours, std::string& spec) {
+  ImGui::PushFont(fonts.mono);
+  ImGui::SetNextItemWidth(-1);
+  if (focus_) ImGui::SetKeyboardFocusHere();
+  focus_ = false;
+  const bool typed = ImGui::InputText("##spec", &line_);
+  ImGui::PopFont();
+  help_tooltip(fonts,
+               "The policy as one line: score + modifiers, such as keydiff+recent(10%). It takes "
+               "effect as soon as it is valid.");
+  bool changed = false;
+  if (typed) {
+    try {
+      const std::string parsed = parse_policy(line_).text();
+      changed = parsed != spec;
+      spec = shown_ = parsed;
+      error_.clear();
+    } catch (const UsageError& problem) {
+      error_ = problem.what();
+    }
+  }
+  if (ImGui::IsItemDeactivated() && error_.empty()) line_ = shown_ = spec;
+  if (!error_.empty()) {
+    ImGui::PushFont(fonts.secondary);
+    ImGui::PushStyleColor(ImGuiCol_Text, colours.error);
+    ImGui::TextWrapped("%s", error_.c_str());
+    ImGui::PopStyleColor();
+    ImGui::PopFont();
+  }
+  return changed;
+}
+
+bool PolicyEditor::draw_score(const Fonts& fonts, PolicySpec& policy, std::string& spec) {
+  ImGui::PushFont(fonts.secondary);
+  ImGui::AlignTextToFramePadding();
+  ImGui::TextUnformatted("score");
+  ImGui::SameLine(control_column(fonts, kLabelWidth));
+  ImGui::SetNextItemWidth(-1);
+  const std::string now = policy.score().name;
+  bool changed = false;
+  if (ImGui::BeginCombo("##score", now.c_str(), ImGuiComboFlags_HeightLarge)) {
+    ImGui::TextDisabled("as their authors ran them");
+    for (const PublishedPolicy& published : published_policies()) {
+      const PolicySpec wanted = parse_policy(published.spec);
+      if (ImGui::Selectable(published.method.c_str(), wanted == policy) && !(wanted == policy)) {
+        policy = wanted;
+        changed = apply(policy, spec);
+      }
+      help_tooltip(fonts, published.spec + "\n" + published.why);
+    }
+    ImGui::Separator();
+    ImGui::TextDisabled("plain scores");
+    for (const PolicyEntry& entry : policy_catalog()) {
+      if (entry.kind() != PartKind::score) continue;
+      if (ImGui::Selectable(entry.name.c_str(), entry.name == now) && entry.name != now) {
+        try {
+          policy.parts.front() = default_part(entry);
+          changed = apply(policy, spec);
+        } catch (const UsageError& problem) {  // a parameter without default has to be typed
+          line_ = entry.name + "(\"\")";
+          error_ = problem.what();
+          focus_ = true;
+        }
+      }
+      help_tooltip(fonts, describe(entry));
+    }
+    ImGui::EndCombo();
+  } else if (const PolicyEntry* entry = find_policy(now)) {
+    help_tooltip(fonts, describe(*entry));
+  }
+  ImGui::PopFont();
+  return changed;
+}
+
+bool PolicyEditor::draw_parameters(const Fonts& fonts, const WindowColours& colours,
+                                   SpecPart& part) {
+  const PolicyEntry* entry = find_policy(part.name);
+  if (!entry) return false;
+  bool changed = false;
+  ImGui::PushFont(fonts.secondary);
+  for (auto& [name, value] : part.arguments) {
+    const ParameterInfo* parameter = entry->parameter(name);
+    if (!parameter) continue;
+    ImGui::PushID(name.c_str());
+    const float indent = ImGui::GetStyle().FramePadding.x;
+    ImGui::Indent(indent);
+    if (parameter->type == ParameterType::flag) {  // its name stands behind the box
+      changed |= draw_value(*parameter, value, colours);
+      ImGui::Unindent(indent);
+    } else {
+      ImGui::AlignTextToFramePadding();
+      ImGui::TextDisabled("%s", name.c_str());
+      help_tooltip(fonts, parameter->meaning);
+      ImGui::Unindent(indent);
+      ImGui::SameLine(control_column(fonts, kLabelWidth));
+      changed |= draw_value(*parameter, value, colours);
+    }
+    help_tooltip(fonts, parameter->meaning);
+    ImGui::PopID();
+  }
+  ImGui::PopFont();
+  return changed;
+}
+
+bool PolicyEditor::draw_modifiers(const Fonts& fonts, const WindowColours& colours,
+                                  PolicySpec& policy) {
+  // A grid of two columns, so that a box stays where it is whatever is chosen; the parameters of
+  // what is chosen follow below it.
+  ImGui::PushFont(fonts.secondary);
+  bool second_column = false;
+  for (const PolicyEntry& entry : policy_catalog()) {
+    if (entry.kind() == PartKind::score) continue;
+    const auto found = std::find_if(policy.parts.begin() + 1, policy.parts.end(),
+                                    [&](const SpecPart& part) { return part.name == entry.name; });
+    bool on = found != policy.parts.end();
+    if (second_column) ImGui::SameLine(std::floor(0.5F * ImGui::GetContentRegionMax().x));
+    second_column = !second_column;
+    const std::string title = "+ " + entry.name;
+    const bool toggled = checkbox(title.c_str(), on, colours);
+    help_tooltip(fonts, describe(entry));
+    if (!toggled) continue;
+    if (on) {
+      try {
+        policy.parts.push_back(default_part(entry));
+      } catch (const UsageError& problem) {  // a parameter without default has to be typed
+        const bool text = std::any_of(
+            entry.parameters.begin(), entry.parameters.end(), [](const ParameterInfo& parameter) {
+              return parameter.required && parameter.type == ParameterType::text;
+            });
+        line_ = policy.text() + "+" + entry.name + (text ? "(\"\")" : "()");
+        error_ = problem.what();
+        focus_ = true;
+        ImGui::PopFont();
+        return false;
+      }
+    } else {
+      policy.parts.erase(found);
+    }
+    ImGui::PopFont();
+    return true;  // the list has changed under us: the rest in the next frame
+  }
+  bool changed = false;
+  for (auto part = policy.parts.begin() + 1; part != policy.parts.end(); ++part) {
+    if (part->arguments.empty()) continue;
+    ImGui::PushID(part->name.c_str());
+    ImGui::TextUnformatted(part->name.c_str());
+    changed |= draw_parameters(fonts, colours, *part);
+    ImGui::PopID();
+  }
+  ImGui::PopFont();
+  return changed;
+}
+
+}  // namespace kvloupe::window

@@ -1,0 +1,476 @@
+#include <fmt/format.h>
+#include <imgui.h>
+#include <imgui_stdlib.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+
+#include "analysis/error.h"
+#include "analysis/measure/foretold_answers.h"
+#include "analysis/policy/comparison_terms.h"
+#include "analysis/policy/kit/spec.h"
+#include "analysis/policy/policy_catalog.h"
+#include "analysis/replay/compresses_at_once.h"
+#include "app/window/panels/panels.h"
+#include "app/window/state/panel_context.h"
+#include "app/window/state/policy_variants.h"
+#include "app/window/tiles/state_commands.h"
+#include "app/window/widgets/marks.h"
+#include "app/window/widgets/numbers.h"
+
+namespace kvloupe::window {
+
+namespace {
+
+constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+
+void heading(const PanelContext& c, const char* text, ImU32 mark, bool open_mark) {
+  const ImVec2 at = ImGui::GetCursorScreenPos();
+  const float radius = c.px(4);
+  const ImVec2 centre{at.x + radius + 1, at.y + ImGui::GetFrameHeight() / 2};
+  if (open_mark) {
+    ImGui::GetWindowDrawList()->AddCircle(centre, radius, mark, 16, c.px(1.5F));
+  } else {
+    ImGui::GetWindowDrawList()->AddCircleFilled(centre, radius, mark, 16);
+  }
+  ImGui::SetCursorScreenPos({at.x + c.px(16), at.y});
+  ImGui::AlignTextToFramePadding();
+  ImGui::PushFont(c.fonts.heading);
+  ImGui::TextUnformatted(text);
+  ImGui::PopFont();
+}
+
+/// Whether the policies see the question.
+void draw_compression(const PanelContext& c) {
+  const TracePointer trace = c.results.trace();
+  const bool own = trace->run().closed_loop();  // that of the run
+  const Compression now =
+      own ? trace->run().compression : c.state.compression.value_or(Compression::regular);
+  const auto name = [](Compression one) {
+    return one == Compression::regular ? "to the end" : "up to the question";
+  };
+  const char* help =
+      "Which steps evict. To the end: after every block and every generated token. Up to the "
+      "question: while the context is read and no more (context-only), so that the policy cannot "
+      "know the question; without a segment question, up to the end of the prompt.";
+  ImGui::AlignTextToFramePadding();
+  ImGui::TextDisabled("evicts");
+  help_tooltip(c.fonts, help);
+  ImGui::SameLine(control_column(c.fonts, 128));
+  ImGui::SetNextItemWidth(-1);
+  ImGui::BeginDisabled(own);
+  if (ImGui::BeginCombo("##compression", name(now))) {
+    for (const Compression one : {Compression::regular, Compression::context_only}) {
+      const bool possible = accepts_compression(*trace, one);
+      const auto flags = possible ? ImGuiSelectableFlags_None : ImGuiSelectableFlags_Disabled;
+      const bool chosen = ImGui::Selectable(name(one), one == now, flags);
+      if (!possible) help_tooltip(c.fonts, "The prompt begins with its question");
+      if (!chosen) continue;
+      c.state.compression.reset();
+      if (one == Compression::context_only) c.state.compression = one;
+    }
+    ImGui::EndCombo();
+  }
+  ImGui::EndDisabled();
+  help_tooltip(c.fonts, help);
+}
+
+void draw_budget(const PanelContext& c, request::ParsedText<Budget>& parsed, int prompt_length,
+                 int captured_block) {
+  ImGui::PushFont(c.fonts.heading);
+  ImGui::AlignTextToFramePadding();
+  ImGui::TextUnformatted("Budget");
+  ImGui::PopFont();
+  const Budget budget = parsed.of(c.state.budget, parse_budget);
+  const int entries = budget.resolve(prompt_length);
+  const double share = 100.0 * entries / std::max(1, prompt_length);
+  std::string text = fmt::format("{} tokens · {} %", count_text(entries), three_digits(share));
+  if (ImGui::CalcTextSize(text.c_str()).x > 0.66F * ImGui::GetContentRegionMax().x) {
+    text = count_text(entries);  // the slider's unit button tells the share
+  }
+  ImGui::SameLine(ImGui::GetContentRegionMax().x - ImGui::CalcTextSize(text.c_str()).x);
+  ImGui::TextUnformatted(text.c_str());
+
+  const bool percent = std::holds_alternative<Percent>(budget.value);
+  ImGui::PushFont(c.fonts.secondary);
+  const float unit = ImGui::CalcTextSize("tokens").x + 2 * ImGui::GetStyle().FramePadding.x;
+  ImGui::SetNextItemWidth(-unit - ImGui::GetStyle().ItemInnerSpacing.x);
+  float position = static_cast<float>(share);
+  const float least = 100.0F / static_cast<float>(std::max(2, prompt_length));
+  if (ImGui::SliderFloat("##budget", &position, std::min(least, 1.0F), 100.0F, "",
+                         ImGuiSliderFlags_Logarithmic | ImGuiSliderFlags_NoRoundToFormat |
+                             ImGuiSliderFlags_NoInput)) {
+    const double wanted = std::clamp(static_cast<double>(position), 0.0, 100.0);
+    if (percent) {
+      const double step = wanted < 2 ? 0.05 : wanted < 10 ? 0.5 : 1.0;
+      const double rounded = std::max(step, std::round(wanted / step) * step);
+      c.state.budget = fmt::format("{:.4g}%", rounded);
+    } else {
+      c.state.budget = std::to_string(std::max(1L, std::lround(wanted / 100.0 * prompt_length)));
+    }
+  }
+  help_tooltip(c.fonts,
+               "N: the largest number of entries that a head holds after a step. With an "
+               "allocation modifier: the mean over the heads that share the budget. Keys: [ and ]");
+  ImGui::SameLine(0, ImGui::GetStyle().ItemInnerSpacing.x);
+  if (ImGui::Button(percent ? "%" : "tokens", {unit, 0})) {
+    c.state.budget = percent ? std::to_string(entries) : fmt::format("{:.4g}%", share);
+  }
+  help_tooltip(c.fonts, "A share of the prompt's length, or a count");
+
+  ImGui::AlignTextToFramePadding();
+  ImGui::TextDisabled("block");
+  const std::string block_help = fmt::format(
+      "Tokens processed together before the policy evicts, B. The capture used {}; the replay "
+      "divides the prompt again.",
+      captured_block);
+  help_tooltip(c.fonts, block_help);
+  ImGui::SameLine(control_column(c.fonts, 128));
+  ImGui::SetNextItemWidth(-1);
+  int block = c.state.block > 0 ? c.state.block : captured_block;
+  if (ImGui::InputInt("##block", &block, 16, 128, ImGuiInputTextFlags_EnterReturnsTrue)) {
+    block = std::clamp(block, 1, prompt_length);
+    c.state.block = block == captured_block ? 0 : block;
+  }
+  help_tooltip(c.fonts, block_help);
+  draw_compression(c);
+  ImGui::PopFont();
+}
+
+/// Policy A as papers, authors and libraries do it: one click makes it policy B.
+void draw_variants(const PanelContext& c) {
+  ImGui::PushFont(c.fonts.secondary);
+  if (ImGui::Button("Compare with a variant of A…", {-1, 0})) ImGui::OpenPopup("##variants");
+  help_tooltip(c.fonts,
+               "Compares with a variant of policy A in the papers, their authors' code or public "
+               "libraries, as policy B");
+  if (ImGui::BeginPopup("##variants")) {
+    const std::vector<PolicyVariant> variants = variants_of(parse_policy(c.state.policy_a));
+    if (variants.empty()) ImGui::TextDisabled("No variant of this policy is known.");
+    for (const PolicyVariant& variant : variants) {
+      const std::string title = variant.part + " · " + variant.where;
+      const bool on = c.state.policy_b_on && c.state.policy_b == variant.spec;
+      if (ImGui::Selectable(title.c_str(), on)) {
+        c.state.policy_b = variant.spec;
+        c.state.policy_b_on = true;
+        c.state.token_colour = "difference";
+      }
+      help_tooltip(c.fonts, variant.spec);
+    }
+    ImGui::EndPopup();
+  }
+  ImGui::PopFont();
+}
+
+/// What a comparison has to know of a policy here: the question, the prompt, the budget.
+void draw_terms(const PanelContext& c, const std::string& spec) {
+  const TracePointer trace = c.results.trace();
+  const RunInfo& run = trace->run();
+  const std::optional<Compression> wanted =
+      run.closed_loop() ? std::optional(run.compression) : c.state.compression;
+  if (!accepts_compression(*trace, wanted)) return;
+  const ComparisonTerms terms =
+      comparison_terms(parse_policy(spec), replay_compression(*trace, wanted),
+                       compresses_at_once(*trace, run.closed_loop() ? 0 : c.state.block, wanted));
+  std::string help;
+  for (const std::string& sentence : terms_sentences(terms)) help += sentence + " ";
+  const ModelInfo& model = trace->model();
+  const int heads = model.num_kv_heads * model.num_layers;
+  constexpr double kBytes = 2.0 * sizeof(std::uint16_t);  // of a key's and a value's coordinate
+  help += fmt::format(
+      "An entry is the key and the value of one token in one of {} key-value heads; with 16 bits a "
+      "number, one entry in each of them takes {} kB.",
+      count_text(heads), three_digits(kBytes * model.head_dim * heads / 1000.0));
+  ImGui::PushFont(c.fonts.secondary);
+  ImGui::PushStyleColor(ImGuiCol_Text, c.colours().secondary);
+  const float top = ImGui::GetCursorPosY();
+  ImGui::TextWrapped("%s", terms_line(terms).c_str());
+  ImGui::PopStyleColor();
+  help_tooltip(c.fonts, help);
+  // Always two lines high, so that what stands below does not move as the policy changes.
+  const float left = top + 2 * ImGui::GetTextLineHeightWithSpacing() - ImGui::GetCursorPosY();
+  if (left > 0.0F) ImGui::Dummy({0, left - ImGui::GetStyle().ItemSpacing.y});
+  ImGui::PopFont();
+}
+
+void draw_notes(const PanelContext& c, const PolicyResults& results) {
+  const auto focus = results.focus.current();
+  const std::string error = results.focus.error();
+  ImGui::PushFont(c.fonts.secondary);
+  if (!error.empty()) {
+    ImGui::PushStyleColor(ImGuiCol_Text, c.colours().error);
+    ImGui::TextWrapped("%s", error.c_str());
+    ImGui::PopStyleColor();
+  } else if (focus) {
+    for (const std::string& note : focus->notes) {
+      ImGui::PushStyleColor(ImGuiCol_Text, c.colours().secondary);
+      ImGui::TextWrapped("%s", note.c_str());
+      ImGui::PopStyleColor();
+    }
+  }
+  ImGui::PopFont();
+}
+
+struct Column {
+  const StepRecord* record = nullptr;
+  std::shared_ptr<const StepRecord> measured;  // the same with its measures; nullptr: to come
+  int query = -1;                              // within the group; -1: mean
+  double value(const Measure& measure) const {
+    if (!measured) return kNone;
+    return measure_at(measure, *measured,
+                      measure.family->scope == MeasureScope::query_head ? query : -1);
+  }
+};
+
+/// What the numbers are worth: a replay above layer 0 is an approximation.
+void draw_loop_badge(const PanelContext& c) {
+  const RunInfo& run = c.results.trace()->run();
+  const bool closed = run.closed_loop();
+  const bool exact = closed || c.state.selection.layer == 0;
+  // Where the policy has run in the model, too: how far the replay is off in this layer.
+  const auto agreement = closed ? nullptr : c.results.agreement();
+  const std::string text = closed  ? "closed loop"
+                           : exact ? "open loop: exact here"
+                           : agreement
+                               ? fmt::format("open loop: Jaccard {:.2f} to closed", *agreement)
+                               : "open loop: exact for layer 0";
+  const ImVec2 at = ImGui::GetCursorScreenPos();
+  const float radius = c.px(3);
+  const ImVec2 centre{at.x + radius, at.y + c.fonts.secondary->FontSize / 2};
+  ImDrawList& list = *ImGui::GetWindowDrawList();
+  const ImU32 ink = exact ? c.colours().protection : c.colours().selection;
+  if (exact) {
+    list.AddCircleFilled(centre, radius, ink, 12);
+  } else {
+    list.AddCircle(centre, radius, ink, 12, c.px(1.5F));
+  }
+  ImGui::SetCursorScreenPos({at.x + c.px(12), at.y});
+  ImGui::TextDisabled("%s", text.c_str());
+  const std::string known =
+      agreement ? fmt::format(
+                      " In this trace, too, the loop is open: the tokens that the closed-loop run "
+                      "and the replay retain in this layer have a Jaccard index of {:.3f}, mean "
+                      "over heads and steps from the first eviction on. The view Open against "
+                      "closed loop shows all layers.",
+                      *agreement)
+                : "";
+  help_tooltip(c.fonts,
+               closed
+                   ? "The model ran with " + run.policy +
+                         " in its cache. A replay of another policy uses the states of that run."
+                   : std::string("The policy is replayed on states captured with the full cache. "
+                                 "Layer 0 does not depend on earlier evictions. In a model that "
+                                 "runs with the policy, the layers above would have other states. "
+                                 "To see those: File, Run policy A in the model (Ctrl R).") +
+                         known);
+}
+
+/// Says where a policy chose by the very queries that the numbers below ask: they flatter it.
+void note_own_queries(const PanelContext& c) {
+  std::string names;
+  const auto chooses = [](const std::string& text) {
+    try {
+      return has_trait(parse_policy(text), &PolicyTraits::reads_queries);
+    } catch (const UsageError&) {
+      return false;  // being typed
+    }
+  };
+  if (chooses(c.state.policy_a)) names = "A";
+  if (c.state.policy_b_on && chooses(c.state.policy_b)) names += names.empty() ? "B" : ", B";
+  if (names.empty()) return ImGui::NewLine();  // nothing below moves
+  ImGui::TextDisabled("%s chose by these queries", names.c_str());
+  help_tooltip(c.fonts,
+               "The numbers below ask the step's own last query. The policy chose what to keep by "
+               "such queries, so they show it better than it is. What later queries find is under "
+               "Whole model.");
+}
+
+/// Whose queries, in a heading.
+std::string asked_words(Asked asked, int queries) {
+  const char* const words = asked == Asked::answer     ? "answer's"
+                            : asked == Asked::question ? "question's"
+                                                       : "later";
+  // Of so many, they are a sample.
+  if (asked == Asked::later && queries == kMostLater)
+    return fmt::format("a sample of {} later queries", queries);
+  return fmt::format("the {} {} {}", queries, words, queries == 1 ? "query" : "queries");
+}
+
+/// What each policy changes in the whole model for the queries that come later: the number to look
+/// at first, because the step's own queries are those by which many policies choose.
+void draw_whole_model(const PanelContext& c) {
+  const std::shared_ptr<const WholeModel> whole[2] = {c.shown.whole(0), c.shown.whole(1)};
+  const std::size_t shown = c.state.policy_b_on ? 2 : 1;
+  ImGui::PushFont(c.fonts.heading);
+  ImGui::TextUnformatted("Whole model");
+  ImGui::PopFont();
+  ImGui::SameLine();
+  ImGui::PushFont(c.fonts.secondary);
+  if (whole[0]) {
+    ImGui::TextDisabled("for %s", asked_words(whole[0]->asked, whole[0]->queries).c_str());
+  } else {
+    ImGui::TextDisabled("–");
+  }
+  if (ImGui::BeginTable("##whole", static_cast<int>(shown) + 1)) {
+    ImGui::TableSetupColumn("name", ImGuiTableColumnFlags_WidthFixed, c.px(shown == 2 ? 104 : 144));
+    const std::string queries = whole[0] ? asked_name(whole[0]->asked) : "answer";
+    const auto line = [&](const char* name, const char* measure, const char* help, auto&& value) {
+      ImGui::TableNextRow();
+      ImGui::TableNextColumn();
+      ImGui::TextDisabled("%s", name);
+      const std::string foretold = foretold_text(queries + measure);
+      help_tooltip(c.fonts, help + (foretold.empty() ? foretold : " " + foretold));
+      for (std::size_t i = 0; i < shown; ++i) {
+        ImGui::TableNextColumn();
+        const std::string text = whole[i] ? value(*whole[i]) : std::string("–");
+        const float slack = ImGui::GetContentRegionAvail().x - ImGui::CalcTextSize(text.c_str()).x;
+        if (slack > 0) ImGui::SetCursorPosX(ImGui::GetCursorPosX() + slack);
+        ImGui::TextUnformatted(text.c_str());
+      }
+    };
+    line(
+        "change", "_residual_change",
+        "What eviction changes for these queries, each against what the cache holds when it comes: "
+        "the changes of all heads of all layers, added with their signs after W_O, relative to "
+        "their outputs added up. 0: nothing changes. Open loop: states as with the full cache.",
+        [](const WholeModel& one) { return three_digits(one.change); });
+    line("worst layer", "_worst_layer_error",
+         "The same for each layer's attention output alone, the largest value, and its layer.",
+         [](const WholeModel& one) {
+           return one.worst_layer < 0
+                      ? three_digits(one.worst_error)
+                      : fmt::format("{} ({})", three_digits(one.worst_error), one.worst_layer);
+         });
+    ImGui::EndTable();
+  }
+  ImGui::PopFont();
+  ImGui::Dummy({0, c.px(2)});
+}
+
+/// Numbers of the selected head after the selected step, one column per policy.
+void draw_readouts(const PanelContext& c) {
+  const TracePointer trace = c.results.trace();
+  const SharedSelection& at = c.state.selection;
+  const int step = c.shown.step();
+  const auto column = [&](const HeadReplay* head, int policy) {
+    Column result;
+    result.measured = c.shown.measured(policy);
+    if (head && static_cast<std::size_t>(step) < head->steps.size()) {
+      result.record = &head->steps[static_cast<std::size_t>(step)];
+    }
+    if (at.query_head >= 0) result.query = at.query_head - at.head * trace->model().group_size();
+    return result;
+  };
+  Column columns[2] = {column(c.shown.head_a(), 0), column(c.shown.head_b(), 1)};
+  const std::size_t shown = c.state.policy_b_on ? 2 : 1;
+
+  draw_whole_model(c);
+  ImGui::PushFont(c.fonts.heading);
+  ImGui::Text("After step %d", step);
+  ImGui::PopFont();
+  ImGui::SameLine();
+  ImGui::PushFont(c.fonts.secondary);
+  ImGui::TextDisabled("layer %d, head %d", at.layer, at.head);
+  draw_loop_badge(c);
+  note_own_queries(c);
+  if (!ImGui::BeginTable("##readouts", static_cast<int>(shown) + 1)) {
+    ImGui::PopFont();
+    return;
+  }
+  ImGui::TableSetupColumn("name", ImGuiTableColumnFlags_WidthFixed, c.px(shown == 2 ? 104 : 144));
+  const auto line = [&](const std::string& name, const std::string& help, auto&& value) {
+    ImGui::TableNextRow();
+    ImGui::TableNextColumn();
+    ImGui::TextDisabled("%s", name.c_str());
+    help_tooltip(c.fonts, help);
+    for (const Column& c : std::span(columns, shown)) {
+      ImGui::TableNextColumn();
+      const std::string text = c.record ? value(c) : std::string("–");
+      const float slack = ImGui::GetContentRegionAvail().x - ImGui::CalcTextSize(text.c_str()).x;
+      if (slack > 0) ImGui::SetCursorPosX(ImGui::GetCursorPosX() + slack);
+      ImGui::TextUnformatted(text.c_str());
+    }
+  };
+  if (shown == 2) {
+    ImGui::TableNextRow();
+    ImGui::TableNextColumn();
+    const ImU32 inks[2] = {c.colours().retained, c.colours().evicted};
+    for (int i = 0; i < 2; ++i) {
+      ImGui::TableNextColumn();
+      const char* name = i == 0 ? "A" : "B";
+      ImGui::SetCursorPosX(ImGui::GetCursorPosX() + ImGui::GetContentRegionAvail().x -
+                           ImGui::CalcTextSize(name).x);
+      ImGui::TextColored(ImGui::ColorConvertU32ToFloat4(inks[i]), "%s", name);
+    }
+  }
+  line("entries kept", "Entries kept after the step, of those in the cache before eviction (n)",
+       [](const Column& c) {
+         return count_text(c.record->retained) + " / " + count_text(c.record->cache_size);
+       });
+  for (const Measure& measure : all_measures()) {
+    const MeasureInfo& info = *measure.info;
+    if (info.label.empty()) continue;
+    const Measure* beside = info.beside.empty() ? nullptr : &require_measure(info.beside);
+    line(beside ? fmt::format("{} ({})", info.label, info.beside) : info.label, info.help,
+         [&](const Column& c) {
+           const std::string value = three_digits(c.value(measure));
+           return beside && c.measured ? fmt::format("{} ({})", value, c.value(*beside)) : value;
+         });
+  }
+  line("lowest kept score",
+       "Threshold of the selection; in brackets the entries with a score equal to it, if more than "
+       "one: among these the later token is kept",
+       [](const Column& c) {
+         const std::string score = three_digits(static_cast<double>(c.record->threshold));
+         return c.record->ties > 0 ? score + " (" + count_text(c.record->ties) + ")" : score;
+       });
+  ImGui::EndTable();
+  ImGui::PopFont();
+}
+
+}  // namespace
+
+void draw_policy_panel(const PanelContext& c, PolicyEditors& editors) {
+  const TracePointer trace = c.results.trace();
+  if (!trace) return;
+  const float line = c.fonts.secondary->FontSize + 2 * ImGui::GetStyle().CellPadding.y;
+  const float readouts = line * (c.state.policy_b_on ? 12.0F : 11.0F) + c.px(68);
+  const bool fits = ImGui::GetContentRegionAvail().y > readouts + c.px(240);
+  ImGui::BeginChild("##policies", {0, fits ? -readouts : 0.0F}, false,
+                    c.keyboard ? ImGuiWindowFlags_NavFlattened : ImGuiWindowFlags_NoNavInputs);
+  draw_budget(c, editors.budget, trace->run().prompt_length, trace->run().block_size);
+  ImGui::Dummy({0, c.px(4)});
+  heading(c, "Policy A", c.colours().retained, false);
+  draw_terms(c, c.state.policy_a);
+  editors.a.draw(c.fonts, c.colours(), c.state.policy_a);
+  draw_notes(c, c.results.a);
+  ImGui::Dummy({0, c.px(4)});
+  heading(c, "Policy B", c.colours().evicted, true);
+  ImGui::SameLine(ImGui::GetContentRegionMax().x - ImGui::GetFrameHeight());
+  checkbox("##b", c.state.policy_b_on, c.colours());
+  help_tooltip(c.fonts, "A second policy to compare with (B)");
+  draw_variants(c);
+  if (c.state.policy_b_on) {
+    draw_terms(c, c.state.policy_b);
+    editors.b.draw(c.fonts, c.colours(), c.state.policy_b);
+    draw_notes(c, c.results.b);
+  }
+  if (!fits) {
+    ImGui::Dummy({0, c.px(4)});
+    draw_readouts(c);
+  }
+  ImGui::EndChild();
+  if (fits) {
+    const ImVec2 at = ImGui::GetCursorScreenPos();
+    ImGui::GetWindowDrawList()->AddLine(at, {at.x + ImGui::GetContentRegionAvail().x, at.y},
+                                        c.colours().faint);
+    ImGui::Dummy({0, c.px(4)});
+    draw_readouts(c);
+  }
+}
+
+}  // namespace kvloupe::window

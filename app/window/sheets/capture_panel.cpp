@@ -1,0 +1,423 @@
+#include "app/window/sheets/capture_panel.h"
+
+#include <fmt/format.h>
+#include <imgui.h>
+#include <imgui_stdlib.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+
+#include "analysis/error.h"
+#include "analysis/file_word.h"
+#include "analysis/policy/kit/spec.h"
+#include "analysis/replay/replay.h"
+#include "analysis/trace/model_fingerprint.h"
+#include "analysis/trace/model_place.h"
+#include "app/window/state/demo_model.h"
+#include "app/window/state/panel_context.h"
+#include "app/window/widgets/key_input.h"
+#include "app/window/widgets/marks.h"
+#include "app/window/widgets/numbers.h"
+
+namespace kvloupe::window {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr float kNames = 96.0F;  // where controls begin
+
+/// A line's name, and its control to follow as wide as is left less `button`.
+void field(const PanelContext& c, const char* text, float button = 0.0F) {
+  ImGui::AlignTextToFramePadding();
+  ImGui::TextDisabled("%s", text);
+  ImGui::SameLine(c.px(kNames));
+  ImGui::SetNextItemWidth(button > 0.0F ? -button - ImGui::GetStyle().ItemSpacing.x : -1.0F);
+}
+
+/// Stays on the line if it has room for so many pixels, else goes to the next one. True if it
+/// stays.
+bool stay_on_line(float width, float gap) {
+  ImGui::SameLine(0, gap);
+  if (ImGui::GetContentRegionAvail().x >= width) return true;
+  ImGui::NewLine();
+  return false;
+}
+
+std::string in_folder(const fs::path& folder, const std::string& file) {
+  std::error_code error;
+  return ((folder.empty() ? fs::current_path(error) : folder) / file).string();
+}
+
+}  // namespace
+
+void CapturePanel::open_new(const PanelContext& c) {
+  open_ = appeared_ = true;
+  options.policy = kFullCache;
+  if (options.prompt == CaptureOptions::Prompt::trace)
+    options.prompt = CaptureOptions::Prompt::file;
+  model_chosen_ = false;
+  search_.clear();
+  fingerprint_.clear();
+  if (options.model.empty()) options.model = last_model_;
+  if (options.model.empty()) options.model = demo_model_folder();
+  options.output = in_folder(fs::path(c.state.trace).parent_path(), "capture.h5");
+}
+
+void CapturePanel::open_model(const PanelContext& c, const std::string& model) {
+  open_new(c);
+  options.model = model;
+  model_chosen_ = true;
+}
+
+void CapturePanel::open_closed_loop(const PanelContext& c) {
+  const TracePointer trace = c.results.trace();
+  if (!trace) return;
+  open_ = appeared_ = true;
+  model_chosen_ = false;
+  use_trace(c);
+  options.block = replay_block(*trace, c.state.block);
+  options.context_only =
+      replay_compression(*trace, c.state.compression) == Compression::context_only;
+  options.policy = c.state.policy_a;
+  options.budget = std::to_string(parse_budget(c.state.budget).resolve(trace->run().prompt_length));
+  options.output = in_folder(trace->path().parent_path(), trace->path().stem().string() + "-" +
+                                                              file_word(options.policy) + "-" +
+                                                              options.budget + ".h5");
+}
+
+/// The open trace's tokens, and what is known of the model that they are of.
+void CapturePanel::use_trace(const PanelContext& c) {
+  const TracePointer trace = c.results.trace();
+  if (!trace) return;
+  options.prompt = CaptureOptions::Prompt::trace;
+  options.from = trace->path().string();
+  prompt_tokens_ = trace->run().prompt_length;
+  generated_tokens_ = trace->length() - prompt_tokens_;
+  const ModelInfo& model = trace->model();
+  made_by_ = model.name.empty() ? model.architecture : model.name;
+  trace_ = trace->path().string();
+  fingerprint_.clear();
+  search();
+}
+
+/// Looks for the model that made the trace in every folder there is reason to look in.
+void CapturePanel::search() {
+  if (!options.model.empty()) last_model_ = options.model;
+  search_.request(
+      model_queue_, fmt::format("{}#{}", trace_, ++searches_),
+      [trace = trace_, known = models_, last = last_model_](Progress& progress, const auto&) {
+        return find_model_of(trace, known, last, progress);
+      });
+}
+
+std::string CapturePanel::mismatch() const {
+  const auto holds = check_.current();
+  const bool forced = options.prompt == CaptureOptions::Prompt::trace && !fingerprint_.empty();
+  if (!forced || !holds || holds->empty() || *holds == fingerprint_) return {};
+  return fmt::format("{}: this is another model than the {} that made the open trace",
+                     options.model, made_by_.empty() ? "one" : made_by_);
+}
+
+void CapturePanel::follow_model() {
+  if (const auto found = search_.current(); found && search_taken_ != search_.key()) {
+    search_taken_ = search_.key();
+    fingerprint_ = found->fingerprint;
+    // A trace that does not say which model made it leaves the folder of the last capture there.
+    if (!model_chosen_ && !fingerprint_.empty()) options.model = found->folder;
+    if (!found->folder.empty()) models_.add(fingerprint_, found->folder);
+  }
+  const bool forced = options.prompt == CaptureOptions::Prompt::trace && !fingerprint_.empty();
+  if (!forced || options.model.empty() || !holds_model(options.model)) {
+    check_.clear();
+    return;
+  }
+  check_.request(model_queue_, fmt::format("{}#{}", options.model, searches_),
+                 [folder = options.model](Progress& progress, const auto&) {
+                   return model_fingerprint(folder, progress);
+                 });
+}
+
+double CapturePanel::fraction() const {
+  const auto state = run_.current();
+  return state ? state->fraction() : 0.0;
+}
+
+void CapturePanel::start() {
+  problem_.clear();
+  cancelled_ = false;
+  run_model_ = options.model;
+  run_.request(queue_, fmt::format("{}#{}", options.output, ++runs_),
+               [options = options](Progress& progress, const auto& publish) {
+                 return run_capture_program(options, progress, publish);
+               });
+}
+
+void CapturePanel::cancel() {
+  cancelled_ = true;
+  run_.clear();
+}
+
+void CapturePanel::follow(const PanelContext& c) {
+  if (run_.key().empty() || run_.computing() || told_ == run_.key()) return;
+  told_ = run_.key();
+  if (const std::string error = run_.error(); !error.empty()) {
+    problem_ = error;
+    if (!open_) c.fail("Capture: " + error);
+  } else if (const auto state = run_.current()) {
+    open_ = false;
+    models_.add(state->model_fingerprint, run_model_);
+    c.ask(OpenFile{state->trace});
+    c.tell(fmt::format("Captured {}{}", state->trace,
+                       state->notes.empty() ? "" : ": " + state->notes.back()));
+  }
+}
+
+void CapturePanel::draw_prompt(const PanelContext& c) {
+  using Prompt = CaptureOptions::Prompt;
+  ImGui::AlignTextToFramePadding();
+  ImGui::TextDisabled("prompt");
+  ImGui::SameLine(c.px(kNames));
+  const auto choice = [&](const char* title, Prompt prompt) {
+    if (radio_button(title, options.prompt == prompt, c.colours())) options.prompt = prompt;
+  };
+  choice("a file", Prompt::file);
+  ImGui::SameLine();
+  choice("this text", Prompt::text);
+  if (const TracePointer trace = c.results.trace()) {
+    constexpr const char* title = "the open trace's tokens";
+    const ImGuiStyle& style = ImGui::GetStyle();
+    const float needs =
+        ImGui::GetFrameHeight() + style.ItemInnerSpacing.x + ImGui::CalcTextSize(title).x;
+    if (!stay_on_line(needs, style.ItemSpacing.x)) ImGui::SetCursorPosX(c.px(kNames));
+    if (radio_button(title, options.prompt == Prompt::trace, c.colours())) use_trace(c);
+    help_tooltip(c.fonts,
+                 "Run the same tokens; generated tokens are taken from the trace too, so that the "
+                 "two runs can be compared");
+  }
+  const float browse = c.px(80);
+  if (options.prompt == Prompt::file) {
+    field(c, "", browse);
+    ImGui::InputTextWithHint("##file", "text file", &options.file);
+    ImGui::SameLine();
+    if (ImGui::Button("Browse…##prompt", {browse, 0})) {
+      files_.open(FilePanel::Purpose::open_prompt, options.file);
+    }
+  } else if (options.prompt == Prompt::text) {
+    ImGui::SetCursorPosX(c.px(kNames));
+    ImGui::InputTextMultiline("##text", &options.text, {-1, c.px(96)});
+  } else {
+    field(c, "");
+    ImGui::TextUnformatted(fmt::format("{} + {} generated, from {}", count_text(prompt_tokens_),
+                                       count_text(generated_tokens_),
+                                       fs::path(options.from).filename().string())
+                               .c_str());
+  }
+}
+
+void CapturePanel::draw_policy(const PanelContext& c) {
+  bool closed = options.closed_loop();
+  ImGui::AlignTextToFramePadding();
+  ImGui::TextDisabled("cache");
+  ImGui::SameLine(c.px(kNames));
+  if (radio_button("full", !closed, c.colours())) options.policy = kFullCache;
+  help_tooltip(c.fonts, "Every policy can then be replayed on the trace (open loop)");
+  ImGui::SameLine();
+  if (radio_button("a policy (closed loop)", closed, c.colours()) && !closed) {
+    options.policy = c.state.policy_a;
+    if (options.budget.empty()) options.budget = c.state.budget;
+  }
+  help_tooltip(c.fonts,
+               "The policy evicts in each layer's cache after every block. Later keys and values "
+               "in every layer above 0 then come from a model that runs with the policy");
+  if (!options.closed_loop()) return;
+  const float budget = c.px(96);
+  field(c, "policy", budget + c.px(64));
+  ImGui::PushFont(c.fonts.mono);
+  ImGui::InputText("##policy", &options.policy);
+  ImGui::PopFont();
+  ImGui::SameLine();
+  ImGui::TextDisabled("budget");
+  ImGui::SameLine();
+  ImGui::SetNextItemWidth(-1);
+  ImGui::InputText("##budget", &options.budget);
+}
+
+void CapturePanel::draw_model(const PanelContext& c) {
+  const float browse = c.px(80);
+  const float list = ImGui::GetFrameHeight();
+  field(c, "model", browse + list + ImGui::GetStyle().ItemSpacing.x);
+  const char* hint = search_.computing()
+                         ? "looking for the model that made the trace …"
+                         : "GGUF file, or folder with config.json, model.safetensors, tokenizer";
+  if (ImGui::InputTextWithHint("##model", hint, &options.model)) model_chosen_ = true;
+  ImGui::SameLine();
+  if (ImGui::BeginCombo("##models", "",
+                        ImGuiComboFlags_NoPreview | ImGuiComboFlags_PopupAlignLeft)) {
+    const std::string last = options.model.empty() ? last_model_ : options.model;
+    for (const std::string& folder : offered_models(models_, fingerprint_, last)) {
+      ImGui::PushID(folder.c_str());
+      if (ImGui::Selectable(model_title(folder).c_str(), folder == options.model)) {
+        options.model = folder;
+        model_chosen_ = true;
+      }
+      help_tooltip(c.fonts, folder);
+      ImGui::PopID();
+    }
+    ImGui::EndCombo();
+  } else {
+    help_tooltip(c.fonts, "Models used before, and the demo model");
+  }
+  ImGui::SameLine();
+  if (ImGui::Button("Browse…##model", {browse, 0})) {
+    std::error_code error;
+    const bool folder = fs::is_directory(options.model, error);
+    files_.open(FilePanel::Purpose::open_model, folder ? options.model + "/" : options.model);
+  }
+}
+
+void CapturePanel::draw_form(const PanelContext& c) {
+  draw_model(c);
+  draw_prompt(c);
+  draw_policy(c);
+  field(c, "block");
+  ImGui::SetNextItemWidth(c.px(128));
+  if (ImGui::InputInt("##block", &options.block, 16, 128))
+    options.block = std::clamp(options.block, 1, 1 << 20);
+  help_tooltip(c.fonts, "Prompt tokens that are run at once, B");
+  if (options.prompt != CaptureOptions::Prompt::trace) {
+    constexpr const char* title = "generate";
+    const float number = c.px(128);
+    const float needs = ImGui::CalcTextSize(title).x + ImGui::GetStyle().ItemSpacing.x + number;
+    if (stay_on_line(needs, c.px(24))) {
+      ImGui::TextDisabled("%s", title);
+      ImGui::SameLine();
+    } else {
+      field(c, title);
+    }
+    ImGui::SetNextItemWidth(number);
+    if (ImGui::InputInt("##generate", &options.generate, 1, 16)) {
+      options.generate = std::clamp(options.generate, 0, 1 << 20);
+    }
+    help_tooltip(c.fonts, "Largest number of tokens to generate after the prompt, greedily");
+  }
+  field(c, "trace");
+  ImGui::InputText("##output", &options.output);
+}
+
+void CapturePanel::draw_run(const PanelContext& c) {
+  const auto state = run_.current();
+  const std::string line =
+      !state || state->total == 0
+          ? std::string("Reading the model …")
+          : fmt::format("{} {} of {} tokens · {} tokens/s{}",
+                        state->done < state->prompt_length ? "Reading:" : "Generating:",
+                        count_text(state->done), count_text(state->total),
+                        three_digits(state->tokens_per_second),
+                        state->seconds_left >= 0.0
+                            ? fmt::format(" · {:.0f} s left", state->seconds_left)
+                            : std::string());
+  ImGui::TextUnformatted(line.c_str());
+  ImGui::PushStyleColor(ImGuiCol_PlotHistogram, c.colours().retained);
+  ImGui::ProgressBar(static_cast<float>(fraction()), {-1, c.px(8)}, "");
+  ImGui::PopStyleColor();
+  if (state) {
+    if (!state->size.empty()) ImGui::TextWrapped("%s", state->size.c_str());
+    for (const std::string& note : state->notes) ImGui::TextWrapped("%s", note.c_str());
+  }
+}
+
+std::pair<std::string, bool> CapturePanel::state_line() const {
+  if (!problem_.empty()) return {problem_, true};
+  const bool forced = options.prompt == CaptureOptions::Prompt::trace && !fingerprint_.empty();
+  const std::string model = made_by_.empty() ? "the model" : made_by_;
+  if (search_.computing()) return {"Looking for " + model + ", which made the open trace …", false};
+  if (forced && options.model.empty()) {
+    return {"No model that was used before is " + model + ", which made the open trace; choose it.",
+            false};
+  }
+  if (const std::string problem = capture_problem(options); !problem.empty())
+    return {problem, false};
+  if (const std::string other = mismatch(); !other.empty()) return {other + ".", true};
+  const auto holds = check_.current();
+  return {forced && holds && *holds == fingerprint_
+              ? "The model that made the open trace. Writes the new trace, then opens it."
+              : "Writes the trace, then opens it.",
+          false};
+}
+
+void CapturePanel::draw(const PanelContext& c) {
+  follow(c);
+  if (open_) follow_model();
+  if (files_.draw(c.fonts, c.colours())) {
+    if (files_.purpose() == FilePanel::Purpose::open_model) {
+      const fs::path chosen = files_.chosen();
+      options.model = (chosen.filename() == "config.json" ? chosen.parent_path() : chosen).string();
+      model_chosen_ = true;
+    } else {
+      options.file = files_.chosen();
+    }
+    appeared_ = true;  // comes to the front again
+  }
+  if (!open_ || files_.is_open()) return;
+  const ImVec2 screen = ImGui::GetIO().DisplaySize;
+  const float width = std::min(c.px(640), screen.x - 32);
+  // A large one begins higher, and scrolls where even that is not enough.
+  const float edge = c.px(8);
+  const float top = std::max(edge, std::min(screen.y / 5, screen.y - height_ - edge));
+  ImGui::SetNextWindowPos({(screen.x - width) / 2, top});
+  ImGui::SetNextWindowSizeConstraints({width, 0}, {width, screen.y - 2 * edge});
+  ImGui::SetNextWindowSize({width, 0});
+  ImGui::PushStyleVar(ImGuiStyleVar_WindowBorderSize, 1.0F);
+  ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, {c.px(16), c.px(16)});
+  ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, {c.px(8), c.px(8)});
+  if (appeared_) ImGui::SetNextWindowFocus();
+  appeared_ = false;
+  ImGui::Begin("##capture", nullptr,
+               ImGuiWindowFlags_NoTitleBar | ImGuiWindowFlags_NoResize | ImGuiWindowFlags_NoMove |
+                   ImGuiWindowFlags_NoCollapse | ImGuiWindowFlags_NoSavedSettings);
+  ImGui::PushFont(c.fonts.heading);
+  ImGui::TextUnformatted(options.closed_loop() ? "New capture: closed loop" : "New capture");
+  ImGui::PopFont();
+  const bool runs = running();
+  ImGui::BeginDisabled(runs);
+  draw_form(c);
+  ImGui::EndDisabled();
+  if (runs) {
+    draw_run(c);
+  } else {
+    // Always a line, so that the buttons stay where they are.
+    const auto [line, is_error] = state_line();
+    ImGui::PushStyleColor(ImGuiCol_Text, is_error ? c.colours().error : c.colours().secondary);
+    ImGui::TextWrapped("%s", line.c_str());
+    ImGui::PopStyleColor();
+  }
+  ImGui::SetCursorPosX(c.px(kNames));
+  if (runs) {
+    if (ImGui::Button("Cancel", {c.px(96), 0})) cancel();
+    ImGui::SameLine();
+    if (ImGui::Button("Run in background", {c.px(128), 0})) open_ = false;
+    help_tooltip(c.fonts, "Closes this sheet; the trace opens when it is ready");
+  } else {
+    const bool ready = capture_problem(options).empty() && !looking();
+    const bool differs = !mismatch().empty();
+    const ImGuiIO& io = ImGui::GetIO();
+    // Enter, where no field and no control under the keyboard takes it.
+    const bool entered = ready && !differs && !io.WantTextInput && !io.NavVisible &&
+                         went_down(io.KeyMap[ImGuiKey_Enter], false);
+    ImGui::BeginDisabled(!ready);
+    if (ImGui::Button(differs ? "Capture anyway" : "Capture", {c.px(differs ? 160 : 96), 0}) ||
+        entered)
+      start();
+    help_tooltip(c.fonts, "Enter");
+    ImGui::EndDisabled();
+    ImGui::SameLine();
+    if (ImGui::Button("Close", {c.px(96), 0})) open_ = false;
+  }
+  height_ = ImGui::GetWindowHeight();
+  ImGui::End();
+  ImGui::PopStyleVar(3);
+}
+
+}  // namespace kvloupe::window

@@ -1,0 +1,89 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <utility>
+
+#include "app/job/capture_job.h"
+#include "app/job/computed.h"
+#include "app/window/sheets/file_panel.h"
+#include "app/window/state/known_models.h"
+#include "app/window/state/model_search.h"
+
+namespace kvloupe::window {
+
+struct PanelContext;
+
+/// A sheet to make a trace: model, prompt, block, policy. kvloupe-capture runs as a child process;
+/// the trace opens when it is ready.
+class CapturePanel {
+ public:
+  /// `models`, which folder holds which model, outlives this.
+  CapturePanel(const std::function<void()>& wake, KnownModels& models)
+      : models_(models), files_(wake), queue_(1, wake), model_queue_(1, wake) {}
+
+  /// A new capture, with the full cache.
+  void open_new(const PanelContext& context);
+  /// The same, of this model.
+  void open_model(const PanelContext& context, const std::string& model);
+  /// The open trace's tokens again, with policy A in the cache.
+  void open_closed_loop(const PanelContext& context);
+  bool is_open() const { return open_; }
+  void close() { open_ = false; }
+  /// Draws the sheet if it is open, and opens the trace when it is written.
+  void draw(const PanelContext& context);
+
+  bool running() const { return run_.computing(); }
+  /// 0 to 1 while running.
+  double fraction() const;
+  void start();
+  void cancel();
+  /// Whether the search for the folder of the open trace's model, or the check of the named folder,
+  /// still runs.
+  bool looking() const { return search_.computing() || check_.computing(); }
+  /// One line if the folder contains another model than the one whose tokens are forced, because
+  /// the two runs could not be compared; empty if it is the same, or not known.
+  std::string mismatch() const;
+
+  CaptureOptions options;
+
+ private:
+  void draw_form(const PanelContext& context);
+  void draw_model(const PanelContext& context);
+  void draw_prompt(const PanelContext& context);
+  void draw_policy(const PanelContext& context);
+  void draw_run(const PanelContext& context);
+  void follow(const PanelContext& context);
+  /// Fills in the folder that the search has found, and checks the model in the named folder.
+  void follow_model();
+  void use_trace(const PanelContext& context);
+  void search();
+  /// The line above the buttons while no capture runs, and whether it is an error.
+  std::pair<std::string, bool> state_line() const;
+
+  KnownModels& models_;
+  bool open_ = false;
+  bool appeared_ = false;
+  bool cancelled_ = false;
+  float height_ = 0.0F;  // of the sheet, when it was drawn last
+  long runs_ = 0;
+  long searches_ = 0;
+  std::string told_;
+  std::string problem_;
+  FilePanel files_;
+  std::string trace_;  // whose tokens are forced: so many of its prompt, and generated
+  int prompt_tokens_ = 0, generated_tokens_ = 0;
+  std::string fingerprint_;    // of the model that made them; empty: not known, or not yet
+  std::string made_by_;        // its name, for a line
+  bool model_chosen_ = false;  // by the user, since the sheet opened
+  std::string search_taken_;
+  std::string last_model_;  // the folder used last, to offer it
+  std::string run_model_;   // the folder of the current run
+  job::JobQueue queue_;
+  job::JobQueue model_queue_;  // separate, because a run may take long
+  job::Computed<CaptureState> run_;
+  job::Computed<ModelFound> search_;  // that model
+  job::Computed<std::string> check_;  // the fingerprint of the folder named
+};
+
+}  // namespace kvloupe::window

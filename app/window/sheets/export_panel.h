@@ -1,0 +1,63 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "app/export/figure_file.h"
+#include "app/job/computed.h"
+#include "app/window/tiles/tile.h"
+
+namespace kvloupe::window {
+
+struct PanelContext;
+struct Preferences;
+
+/// A sheet to write the active view to a file: format, size, text, theme, colours, what is written
+/// beside the picture, path; and the page as it will be. Computed and written by background jobs.
+class ExportPanel {
+ public:
+  void open(const PanelContext& context);
+  bool is_open() const { return open_; }
+  void close() { open_ = false; }
+  void draw(const PanelContext& context, const Tile& tile);
+
+  void take(const Preferences& preferences);
+  void give(Preferences& preferences) const;
+  /// The page as it will be; nullptr until it is there.
+  std::shared_ptr<const figure::Scene> preview() const { return preview_.value(); }
+  bool previewing() const { return open_ && preview_.computing(); }
+
+ private:
+  figure::FileOptions file_options(const PanelContext& context) const;
+  std::string target() const;
+  void draw_controls(const PanelContext& context, const Tile& tile);
+  void draw_look(const PanelContext& context);
+  void draw_preview(const PanelContext& context);
+  void request_preview(const PanelContext& context, const Tile& tile);
+  void copy_command(const PanelContext& context, const Tile& tile);
+  void start(const PanelContext& context, const Tile& tile);
+
+  bool open_ = false;
+  bool appeared_ = false;
+  int format_ = 0;
+  int size_ = 0;
+  double text_ = 8.0;
+  figure::Theme theme_ = figure::Theme::light;
+  figure::AmountMap amounts_ = figure::AmountMap::viridis;
+  bool patterns_ = false;
+  bool title_ = false;
+  bool legend_ = true;
+  bool caption_ = false;
+  std::string path_;
+  long exports_ = 0;
+  job::Computed<std::string> written_;
+  struct PreviewKey {
+    FigureKey figure;
+    figure::FileOptions options;
+    bool operator==(const PreviewKey&) const = default;
+  };
+  job::Computed<figure::Scene, PreviewKey> preview_;
+  std::string told_;
+};
+
+}  // namespace kvloupe::window

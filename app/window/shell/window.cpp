@@ -1,0 +1,153 @@
+#include "app/window/shell/window.h"
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "analysis/error.h"
+#include "analysis/evaluation/evaluation.h"
+#include "analysis/output_file.h"
+#include "analysis/trace/model_place.h"
+#include "app/session/session.h"
+#include "app/window/shell/picture_file.h"
+#include "app/window/shell/surface.h"
+#include "app/window/shell/workspace.h"
+
+namespace kvloupe::window {
+
+namespace {
+
+constexpr double kSleep = 30.0;          // seconds without an event; any job's end wakes the window
+constexpr double kWhileComputing = 0.1;  // for progress
+constexpr double kWhilePlaying = 0.03;
+// A click may press and release within one event: down, up, the list it opens measured, then shown.
+constexpr int kFramesPerEvent = 4;
+constexpr auto kNapOffscreen = std::chrono::milliseconds(5);
+
+void one_frame(Surface& surface, Workspace& workspace, bool draw = true) {
+  if (workspace.prepare_fonts(surface.content_scale())) surface.upload_fonts();
+  surface.begin_frame();
+  workspace.frame();
+  if (draw) {
+    surface.end_frame();
+  } else {
+    surface.drop_frame();
+  }
+}
+
+/// What the command line names, read before there is a window: a file's own problem comes before
+/// that of a missing display.
+struct Asked {
+  std::optional<WorkspaceState> session;
+  std::vector<TracePointer> traces;  // the first is shown
+  std::string evaluation;            // its path; empty: none
+  std::string model;                 // the same
+};
+
+Asked read_what_was_asked(const WindowOptions& options) {
+  Asked asked;
+  refuse_own_input(options.screenshot, {options.inputs.begin(), options.inputs.end()});
+  if (!options.session.empty()) asked.session = read_session(options.session);
+  for (const std::string& input : options.inputs) {
+    if (looks_like_evaluation(input)) {
+      read_evaluation(input);  // throws where it is none after all
+      asked.evaluation = input;
+    } else if (is_session_file(input)) {
+      asked.session = read_session(input);
+    } else if (holds_model(input)) {
+      asked.model = input;
+    } else {
+      asked.traces.push_back(std::make_shared<const Trace>(input));
+    }
+  }
+  if (asked.traces.empty() && asked.session && !asked.session->trace.empty() &&
+      !options.screenshot.empty()) {
+    // Without --screenshot the session opens anyway, and the window reports the missing trace.
+    asked.traces.push_back(std::make_shared<const Trace>(asked.session->trace));
+  }
+  return asked;
+}
+
+/// One line of several.
+std::string in_all(const std::vector<std::string>& lines) {
+  if (lines.size() == 1) return lines.front();
+  return lines.front() + " (and " + std::to_string(lines.size() - 1) + " more, on standard error)";
+}
+
+int take_screenshot(Surface& surface, Workspace& workspace, const std::string& path) {
+  // The first frames ask for the jobs; after them the workspace knows when it has settled.
+  constexpr int kFirstFrames = 3;
+  // Some jobs begin only when what they depend on has not changed for a while.
+  constexpr auto kRest = std::chrono::milliseconds(300);
+  auto settled_since = std::chrono::steady_clock::now();
+  for (int frame = 0;
+       frame < kFirstFrames || std::chrono::steady_clock::now() - settled_since < kRest; ++frame) {
+    // Nobody sees these: a software renderer would take the processor from the jobs.
+    one_frame(surface, workspace, false);
+    if (!workspace.results.open_error().empty()) {
+      throw WorkError(workspace.results.open_error());  // names the file
+    }
+    if (!workspace.lessons.trace_error().empty()) throw WorkError(workspace.lessons.trace_error());
+    if (!workspace.results.evaluation_error().empty())
+      throw WorkError(workspace.results.evaluation_error());
+    if (!workspace.settled()) settled_since = std::chrono::steady_clock::now();
+    if (!workspace.wants_frame()) std::this_thread::sleep_for(kNapOffscreen);
+  }
+  one_frame(surface, workspace);
+  write_png(surface.picture(), path);
+  return 0;
+}
+
+}  // namespace
+
+int run_window(const WindowOptions& options) {
+  Asked asked = read_what_was_asked(options);
+  const bool offscreen = !options.screenshot.empty();
+  Surface surface({"kvloupe", options.width, options.height, offscreen});
+  Workspace::Host host;
+  if (!offscreen) {
+    host.wake = [] { Surface::wake(); };
+    host.close = [&surface] { surface.close(); };
+    host.recent_files = recent_files_path();
+    host.preferences = preferences_path();
+    host.models = known_models_path();
+    host.set_title = [&surface](const std::string& title) { surface.set_title(title); };
+  }
+  Workspace workspace(host);
+  for (std::size_t i = 1; i < asked.traces.size(); ++i) workspace.results.keep(asked.traces[i]);
+  const TracePointer first = asked.traces.empty() ? nullptr : asked.traces.front();
+  if (asked.session)
+    workspace.restore(std::move(*asked.session), first);
+  else if (first)
+    workspace.show(first);
+  if (options.demo) workspace.start_page.open_demo();
+  if (options.lesson) workspace.lessons.open(*options.lesson, options.lesson_traces);
+  if (!asked.evaluation.empty()) workspace.results.open_evaluation(asked.evaluation);
+  if (!asked.model.empty()) workspace.open(asked.model);
+  if (!options.problems.empty()) workspace.fail(in_all(options.problems));
+  if (offscreen) return take_screenshot(surface, workspace, options.screenshot);
+
+  surface.on_drop([&](const std::vector<std::string>& paths) {
+    if (!paths.empty()) workspace.open(paths.front());
+  });
+  int frames_left = kFramesPerEvent;
+  while (!surface.closing()) {
+    if (frames_left > 0 || surface.has_input() || workspace.wants_frame()) {
+      surface.wait(0.0);
+      --frames_left;
+    } else {
+      surface.wait(workspace.animating() ? kWhilePlaying
+                   : workspace.settled() ? kSleep
+                                         : kWhileComputing);
+      frames_left = kFramesPerEvent;
+    }
+    one_frame(surface, workspace);
+  }
+  return 0;
+}
+
+}  // namespace kvloupe::window

@@ -1,0 +1,169 @@
+#pragma once
+
+#include <array>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "app/scene/imgui_backend.h"
+#include "app/scene/text_metrics.h"
+#include "app/session/state.h"
+#include "app/window/cards/cause_card.h"
+#include "app/window/cards/token_card.h"
+#include "app/window/panels/panels.h"
+#include "app/window/sheets/capture_panel.h"
+#include "app/window/sheets/command_palette.h"
+#include "app/window/sheets/export_panel.h"
+#include "app/window/sheets/file_panel.h"
+#include "app/window/sheets/start_page.h"
+#include "app/window/state/known_models.h"
+#include "app/window/state/lesson_player.h"
+#include "app/window/state/policy_history.h"
+#include "app/window/state/preferences.h"
+#include "app/window/state/recent_files.h"
+#include "app/window/state/results.h"
+#include "app/window/state/shown_results.h"
+#include "app/window/tiles/stage.h"
+#include "app/window/tiles/tile.h"
+#include "app/window/widgets/commands.h"
+#include "app/window/widgets/fonts.h"
+#include "app/window/widgets/token_text.h"
+
+namespace kvloupe::window {
+
+/// The whole window's content: the state, what is computed from it, and the panels. It opens what
+/// is asked for, hands keys and menus to the part that knows what to do, and draws the parts in
+/// their order. Knows ImGui, but neither the screen nor the keyboard: a surface (or a test) gives
+/// frames and input.
+class Workspace {
+ public:
+  /// What the workspace needs from around it.
+  struct Host {
+    std::function<void()> wake = [] {};   // any thread
+    std::function<void()> close = [] {};  // quit
+    std::function<void(const std::string&)> set_title = [](const auto&) {};
+    std::filesystem::path recent_files = {};  // where that list is kept; empty: nowhere
+    std::filesystem::path preferences = {};   // the same
+    std::filesystem::path models = {};        // which folder holds which model; the same
+    demo::DemoPlaces demo = {};               // where the demo's model and traces are
+  };
+  explicit Workspace(Host host);
+  ~Workspace();
+  Workspace(const Workspace&) = delete;
+  Workspace& operator=(const Workspace&) = delete;
+
+  /// Opens a trace (or, by its suffix .json, a session) in the background.
+  void open(const std::string& path);
+  /// Throws FileError; the state stays as it was.
+  void open_session(const std::string& path);
+  /// Shows a trace that is open already. `head` is selected first; without one, one in the middle
+  /// of the model.
+  void show(const TracePointer& trace, std::optional<HeadIndex> head = std::nullopt);
+  /// Takes over a session's state, with its trace or, where that is open already, the one given.
+  void restore(WorkspaceState restored, const TracePointer& trace = nullptr);
+  void save_session(const std::string& path) const;
+  /// A lesson of those that come with the program, on its own trace.
+  void open_lesson(const std::string& name);
+  /// Shows another view of the open trace: a state whose selection is in its range.
+  void take_view(WorkspaceState view);
+
+  /// Rebuilds the fonts if need be. True if the host has to upload them. Outside a frame.
+  bool prepare_fonts(float display_scale);
+  /// Draws one frame and reacts to its input.
+  void frame();
+  void perform(Command command);
+
+  /// Nothing computes, and what is shown belongs to the state.
+  bool settled() const;
+  /// The next frame is wanted at once (play, a transition).
+  bool animating() const { return playing; }
+  /// True in the frame after something changed that the last frame could not show yet.
+  bool wants_frame() const { return frames_wanted_ > 0; }
+
+  WorkspaceState state;
+  Fonts fonts;
+  figure::TextMetrics metrics;
+  Results results;     // its jobs draw with the metrics: these outlive it
+  ShownResults shown;  // what is known for the state
+  figure::ImguiBackend backend{metrics};
+  std::array<Tile, kMaxTiles> tiles;
+
+  PolicyEditors editors;
+  FilePanel file_panel;
+  ExportPanel export_panel;
+  KnownModels models;
+  CapturePanel capture_panel;
+  StartPage start_page;
+  LessonPlayer lessons;
+  bool lesson_folded = false;
+  CommandPalette palette;
+  TokenCard token_card;
+  CauseCard cause_card;
+  PolicyHistory history;
+  RecentFiles recent;
+  TokenText token_text;
+
+  Hover hover;    // found in this frame
+  Hover hovered;  // of the frame before: what is marked
+  bool playing = false;
+  bool reduced_motion = false;  // nothing moves by itself: "play" goes one step on
+  std::string notice;           // one line about what just failed or was done; empty: none
+  bool notice_is_error = false;
+
+  void fail(const std::string& line);
+  void tell(const std::string& line);
+
+  bool help_is_open() const { return help_open_; }
+  const Stage& stage() const { return stage_; }
+  /// One view alone, large (F5).
+  bool presenting() const { return presenting_; }
+  /// What panels draw from in this frame.
+  PanelContext context();
+  PaletteSources palette_sources(const PanelContext& context);
+
+ private:
+  void follow_results();
+  void follow_new_trace(const Trace& trace);
+  void follow_evaluation();
+  void follow_preferences();
+  bool perform_lesson(Command command);
+  bool perform_sheet(Command command);
+  void perform(const Action& action);
+  void do_what_was_asked();
+  void next_view(int by);
+  void next_tile(int by);
+  void next_page();
+  bool close_topmost();
+  bool sheet_is_open() const;
+  void handle_keys();
+  void play_on();
+  void draw_content();
+  void draw_files();
+  void draw_notice(const PanelContext& context, float width);
+  StageContent stage_content();
+  MenuContent menu_content();
+  std::string open_files() const;
+  void copy_finding_when_known(const PanelContext& context);
+
+  Host host_;
+  Stage stage_;
+  Actions actions_;
+  bool help_open_ = false;
+  bool presenting_ = false;
+  Preferences preferences_;
+  double next_step_at_ = 0.0;
+  int frames_wanted_ = 2;
+  FindingJob finding_;
+  bool finding_wanted_ = false;  // to copy it
+  std::string drawn_files_;      // as open_files() said when the last frame began
+  std::string shown_error_;
+  std::string shown_evaluation_, shown_evaluation_error_;
+  std::string fonts_for_;
+  bool opening_session_ = false;
+  std::optional<HeadIndex> first_head_;  // to select when the trace asked for is there
+};
+
+}  // namespace kvloupe::window

@@ -1,0 +1,88 @@
+#include "app/window/state/layouts.h"
+
+#include <array>
+#include <initializer_list>
+#include <string>
+#include <vector>
+
+#include "app/request/figure_request.h"
+#include "app/session/view_catalog.h"
+
+namespace kvloupe::window {
+
+namespace {
+
+constexpr std::array kLayouts = {
+    Layout{"Explore", Command::layout_explore,
+           "one head: its keys, its attention, and which entries are evicted at which step"},
+    Layout{"Compare", Command::layout_compare, "two policies on one head, and where they differ"},
+    Layout{"Merge", Command::layout_merge, "which keys are alike, and which entries are merged"},
+    Layout{"Sinks", Command::layout_sinks, "attention sinks, and which policies evict them"},
+    Layout{"Figure", Command::layout_figure, "one view alone, as in a paper"},
+};
+
+TileState tile(std::string view, PolicySide side = PolicySide::both) {
+  return {.view = std::move(view), .side = side};
+}
+
+/// Layers × heads by the strength of their sinks.
+TileState sink_map() { return {.view = "overview", .choices = {{"measure", "sinks"}}}; }
+
+/// The first of the names that is a view.
+std::string first_of(std::initializer_list<const char*> names) {
+  for (const char* name : names) {
+    if (find_view(name)) return name;
+  }
+  return "filmstrip";
+}
+
+void show(WorkspaceState& state, std::vector<TileState> tiles) {
+  state.tile_count = static_cast<int>(tiles.size());
+  state.active_tile = 0;
+  for (std::size_t i = 0; i < tiles.size(); ++i) state.tiles[i] = std::move(tiles[i]);
+}
+
+}  // namespace
+
+std::span<const Layout> layouts() { return kLayouts; }
+
+void apply_layout(const Layout& layout, WorkspaceState& state) {
+  const bool figure_alone = layout.command == Command::layout_figure;
+  state.left_panel = state.bottom_panel = state.right_panel = !figure_alone;
+  switch (layout.command) {
+    case Command::layout_explore:
+      show(state, {tile("similarity"), tile("attention"), tile("filmstrip")});
+      break;
+    case Command::layout_compare:
+      state.policy_b_on = true;
+      state.grid_metric = "overlap A, B";
+      state.token_colour = "difference";
+      show(state, {tile("filmstrip", PolicySide::a), tile("filmstrip", PolicySide::b),
+                   tile(first_of({"policy-diff", "pca"}))});
+      break;
+    case Command::layout_merge:
+      show(state, {tile("similarity"), tile(first_of({"merge-sets", "pca"})), tile("filmstrip")});
+      break;
+    case Command::layout_sinks:
+      show(state, {tile("attention"), sink_map(), tile(first_of({"sinks", "tokens"}))});
+      break;
+    default:
+      show(state, {state.tiles[static_cast<std::size_t>(state.active_tile)]});
+      break;
+  }
+}
+
+void show_a_beside_b(WorkspaceState& state) {
+  TileState tile = state.tiles[static_cast<std::size_t>(state.active_tile)];
+  const figure::FigureInfo* view = find_view(tile.view);
+  if (!view || !request::reads_of(*view).replay) tile = TileState{.view = "filmstrip"};
+  state.policy_b_on = true;
+  tile.side = PolicySide::a;
+  state.tiles[0] = tile;
+  tile.side = PolicySide::b;
+  state.tiles[1] = tile;
+  state.tile_count = 2;
+  state.active_tile = 0;
+}
+
+}  // namespace kvloupe::window

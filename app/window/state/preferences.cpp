@@ -1,0 +1,101 @@
+#include "app/window/state/preferences.h"
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <system_error>
+
+#include "analysis/error.h"
+#include "analysis/output_file.h"
+#include "analysis/user_folder.h"
+#include "app/session/state.h"
+
+namespace kvloupe::window {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+namespace {
+constexpr std::uintmax_t kMostBytes = 1 << 16;
+constexpr double kLeastText = 5.0;
+constexpr double kMostText = 24.0;
+
+void take(const Json& json, const char* field, std::string& value) {
+  const auto it = json.find(field);
+  if (it != json.end() && it->is_string()) value = it->get<std::string>();
+}
+void take(const Json& json, const char* field, std::vector<std::string>& values) {
+  const auto it = json.find(field);
+  if (it == json.end() || !it->is_array()) return;
+  for (const Json& value : *it) {
+    if (value.is_string()) values.push_back(value.get<std::string>());
+  }
+}
+void take(const Json& json, const char* field, std::optional<bool>& value) {
+  const auto it = json.find(field);
+  if (it != json.end() && it->is_boolean()) value = it->get<bool>();
+}
+void take(const Json& json, const char* field, double& value, double least, double most) {
+  const auto it = json.find(field);
+  if (it == json.end() || !it->is_number()) return;
+  const double number = it->get<double>();
+  if (number >= least && number <= most) value = number;
+}
+}  // namespace
+
+fs::path preferences_path() {
+  const fs::path folder = user_folder("XDG_CONFIG_HOME", ".config");
+  return folder.empty() ? fs::path() : folder / "preferences.json";
+}
+
+Preferences read_preferences(const fs::path& file) {
+  Preferences p;
+  std::error_code error;
+  if (!fs::is_regular_file(file, error) || fs::file_size(file, error) > kMostBytes) return p;
+  std::stringstream text;
+  text << std::ifstream(file, std::ios::binary).rdbuf();
+  const Json json = Json::parse(text.str(), nullptr, false);
+  if (!json.is_object()) return p;
+  std::string theme = "light";
+  take(json, "theme", theme);
+  p.theme = figure::theme_named(theme).value_or(Theme::light);
+  std::string colours = "viridis";
+  take(json, "colours", colours);
+  try {
+    p.amounts = figure::parse_amount_map(colours);
+  } catch (const UsageError&) {  // as if it were not there
+  }
+  take(json, "scale", p.scale, kMinScale, kMaxScale);
+  take(json, "patterns", p.patterns);
+  std::optional<bool> reduced_motion;
+  take(json, "reduced_motion", reduced_motion);
+  p.reduced_motion = reduced_motion.value_or(false);
+  take(json, "model", p.model);
+  take(json, "export_format", p.export_format);
+  take(json, "export_size", p.export_size);
+  take(json, "export_text", p.export_text, kLeastText, kMostText);
+  take(json, "plugins", p.plugins);
+  return p;
+}
+
+void write_preferences(const Preferences& p, const fs::path& file) {
+  if (file.empty()) return;
+  std::error_code error;
+  fs::create_directories(file.parent_path(), error);
+  Json json = {{"theme", std::string(theme_name(p.theme))},
+               {"colours", std::string(amount_map_name(p.amounts))},
+               {"scale", p.scale},
+               {"reduced_motion", p.reduced_motion},
+               {"model", p.model},
+               {"export_format", p.export_format},
+               {"export_size", p.export_size},
+               {"export_text", p.export_text},
+               {"plugins", p.plugins}};
+  if (p.patterns) json["patterns"] = *p.patterns;
+  try {
+    write_whole_file(file, json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+  } catch (const FileError&) {
+  }
+}
+
+}  // namespace kvloupe::window

@@ -1,0 +1,87 @@
+#pragma once
+
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "app/scene/scene.h"
+#include "app/window/state/panel_context.h"
+#include "app/window/tiles/tile.h"
+#include "app/window/tiles/tile_layout.h"
+
+namespace kvloupe::window {
+
+/// The panels around the tiles, in the order in which the keyboard visits them.
+enum class Panel { none, left, right, bottom, lesson };
+
+/// What the stage shows around the tiles. Each draws into the current ImGui window.
+struct StageContent {
+  using Draw = std::function<void(const PanelContext&)>;
+  Draw left, right, bottom, lesson;
+  float lesson_width = 0.0F;  // pixels; 0: there is no lesson
+  /// Of the folded bottom panel: one line, which leaves so many pixels free at its right end; and
+  /// what is drawn over the tiles where it is opened.
+  std::function<void(const PanelContext&, float kept_right)> bottom_line;
+  Draw bottom_drawer;
+  std::function<void(const PanelContext&, float width)> notice;  // above the tiles; empty: none
+  Draw empty;  // in place of the tiles where nothing is open; may be empty
+};
+
+/// Where panels and tiles are: which fold where there is little room, which is open over the tiles,
+/// and among whose controls the keyboard moves.
+class Stage {
+ public:
+  void draw(const PanelContext& context, std::span<Tile> tiles, const StageContent& content);
+  /// A tile is drawn alone, and not by the stage.
+  void show_alone(int tile);
+
+  /// Shows or puts away a panel; of a folded one, what is drawn over the tiles.
+  void toggle(Panel panel, WorkspaceState& state);
+  /// Shows a panel that may be folded.
+  void reveal(Panel panel, WorkspaceState& state);
+  /// The keyboard moves among the controls of the next panel; after the last, in the tiles.
+  void take_keyboard_to_next_panel(bool lesson_is_open, const WorkspaceState& state);
+  bool keyboard_is_in_panel() const { return keyboard_panel_ != Panel::none; }
+  /// What Esc does here: the keyboard goes back to the tiles, a folded panel is put away. False:
+  /// nothing to do.
+  bool close_topmost();
+  void close_drawer() { keyboard_panel_ = drawer_ = Panel::none; }
+
+  /// What of the panels and tiles is in sight, as drawn last.
+  const StageLayout& layout() const { return layout_; }
+  /// Where the line that names the tiles has them, in pixels; empty where all are in sight.
+  const std::vector<figure::Rect>& tab_items() const { return tab_items_; }
+  /// The folded panel that is open over the tiles.
+  Panel drawer() const { return drawer_; }
+
+ private:
+  struct Area {
+    float x, y, width, height;  // pixels
+  };
+  bool is_folded(Panel panel, const WorkspaceState& state) const;
+  /// The context of a panel whose ImGui window begins with the next call of Begin.
+  PanelContext panel_context(const PanelContext& context, Panel panel);
+  void draw_panel(const PanelContext& context, const char* name, Panel panel, const Area& area,
+                  const StageContent::Draw& draw, bool padded = true);
+  /// What is left of a panel that gave way: opens it over the tiles.
+  void draw_side_rail(const PanelContext& context, const char* title, Panel panel,
+                      const Area& area);
+  void draw_bottom_rail(const PanelContext& context, const StageContent& content, const Area& area);
+  /// A folded panel, over the tiles: these and the side panels have `room` in width.
+  void draw_drawer(const PanelContext& context, const StageContent& content, float room, float top,
+                   float height);
+  void draw_centre(const PanelContext& context, std::span<Tile> tiles, const StageContent& content,
+                   const Area& area);
+  void draw_tabs(const PanelContext& context, float width);
+  void draw_tiles(const PanelContext& context, std::span<Tile> tiles, float width, float height);
+
+  StageLayout layout_;
+  bool trace_is_open_ = false;  // in this frame
+  std::vector<figure::Rect> tab_items_;
+  Panel drawer_ = Panel::none;
+  bool focus_drawer_ = false;
+  Panel keyboard_panel_ = Panel::none;
+  bool focus_keyboard_panel_ = false;
+};
+
+}  // namespace kvloupe::window

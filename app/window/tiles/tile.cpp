@@ -1,0 +1,555 @@
+#include "app/window/tiles/tile.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "analysis/error.h"
+#include "app/figure/figures/figure_catalog.h"
+#include "app/scene/style.h"
+#include "app/session/tile_settings.h"
+#include "app/window/widgets/marks.h"
+#include "app/window/widgets/numbers.h"
+
+namespace kvloupe::window {
+
+namespace {
+using TheReplay = std::shared_ptr<const Replay>;
+
+constexpr std::chrono::milliseconds kPictureRest(200);
+
+// Figures are set in points with 8 pt text; on the screen that is 13 px.
+constexpr float kPixelsPerPoint = 13.0F / 8.0F;
+constexpr double kLeastTokens = 4.0;  // as near as a token axis comes
+constexpr float kClickSlack = 4.0F;   // pixels the pointer may move within a click
+
+/// A bar of colours has a value at its side, nothing along x, and is narrow.
+bool is_colour_bar(const figure::Axes& axes) {
+  constexpr double kWidest = 12.0;  // points
+  return axes.y.meaning == figure::AxisMeaning::value &&
+         axes.x.meaning == figure::AxisMeaning::value && axes.x.label.empty() &&
+         axes.plot.width < kWidest;
+}
+
+const figure::Axes* colour_bar(const figure::Scene& scene) {
+  const auto found = std::find_if(scene.axes.begin(), scene.axes.end(), is_colour_bar);
+  return found == scene.axes.end() ? nullptr : &*found;
+}
+
+/// What the wheel and the pointer move; nullptr where the picture has none.
+const figure::Axes* main_axes(const figure::Scene& scene) {
+  const auto found = std::find_if_not(scene.axes.begin(), scene.axes.end(), is_colour_bar);
+  return found == scene.axes.end() ? nullptr : &*found;
+}
+
+/// What the pointer reads: the plot under it, the strip above a map or a column beside it, too.
+const figure::Axes* axes_under(const figure::Scene& scene, figure::Point at) {
+  const auto found = std::find_if(
+      scene.axes.begin(), scene.axes.end(),
+      [&](const figure::Axes& axes) { return !is_colour_bar(axes) && axes.plot.contains(at); });
+  return found == scene.axes.end() ? nullptr : &*found;
+}
+
+/// Whether two plots show the same tokens along x.
+bool share_tokens(const figure::Axes& a, const figure::Axes& b) {
+  return a.x.meaning == figure::AxisMeaning::token && b.x.meaning == a.x.meaning &&
+         a.x.first == b.x.first && a.x.last == b.x.last && a.plot.x == b.plot.x &&
+         a.plot.width == b.plot.width;
+}
+
+bool counts_cells(const figure::Axis& axis) {
+  return axis.meaning != figure::AxisMeaning::value || !axis.names.empty();
+}
+
+/// The part of `axis` seen after zooming by `factor` around a share of it, kept inside `full`.
+std::pair<double, double> zoomed(const figure::Axis& axis, const figure::Axis& full, double factor,
+                                 double share) {
+  const double span = axis.last - axis.first;
+  double wanted = span / factor;
+  const double whole = full.last - full.first;
+  if (std::abs(wanted) > std::abs(whole)) wanted = whole;
+  if (counts_cells(axis) && std::abs(wanted) < kLeastTokens)
+    wanted = std::copysign(kLeastTokens, span);
+  if (std::abs(wanted) > std::abs(whole)) wanted = whole;
+  const double first = axis.first + share * (span - wanted);
+  return {first, first + wanted};
+}
+
+/// `range` moved, not shrunk, so that it lies inside `full`.
+std::pair<double, double> inside(std::pair<double, double> range, const figure::Axis& full) {
+  const double low = std::min(full.first, full.last);
+  const double high = std::max(full.first, full.last);
+  const double shift = std::max(0.0, low - std::min(range.first, range.second)) -
+                       std::max(0.0, std::max(range.first, range.second) - high);
+  return {range.first + shift, range.second + shift};
+}
+
+/// The token under a point, kept inside the trace.
+int token_at(const figure::Axes& axes, figure::Point at, const TileContext& context) {
+  const TracePointer trace = context.panel.results.trace();
+  const double x = std::clamp(at.x, axes.plot.x, axes.plot.right() - 1e-6);
+  return std::clamp(static_cast<int>(axes.to_data({x, at.y}).x), 0,
+                    trace ? trace->length() - 1 : 0);
+}
+
+bool is_whole(const std::pair<double, double>& range, const figure::Axis& full) {
+  const double slack = 1e-6 * std::abs(full.last - full.first);
+  return std::abs(range.first - full.first) <= slack && std::abs(range.second - full.last) <= slack;
+}
+
+}  // namespace
+
+Tile::Tile() = default;
+Tile::~Tile() = default;
+
+std::shared_ptr<const figure::Scene> Tile::scene() const { return picture_.value(); }
+std::shared_ptr<const figure::MadeFigure> Tile::figure() const {
+  return waiting_for_replay_ ? nullptr : figure_.current();
+}
+
+bool Tile::settled() const {
+  if (!error_.empty()) return true;
+  return !waiting_for_replay_ && !figure_.computing() && !picture_.computing() &&
+         picture_.current() != nullptr;
+}
+
+void Tile::reset(TileState& tile) {
+  tile.x_range.reset();
+  tile.y_range.reset();
+}
+
+TileNeed Tile::need(const TileState& tile, const figure::TextMetrics& metrics, double unit) const {
+  constexpr double kNominalWidth = 300.0;  // points
+  const figure::FigureInfo* view = find_view(tile.view);
+  if (!view) return {};
+  TileNeed need =
+      with_least_room({view->aspect, view->zoom == figure::Zoom::linked}, view->aspect, unit);
+  const auto figure = shown_view_ == tile.view ? figure_.value() : nullptr;
+  if (!figure) return need;
+  if (FigureKey shown = figure_.value_key(); !(shown == aspect_of_)) {
+    aspect_of_ = std::move(shown);
+    figure::DrawRequest request;
+    request.style = figure::make_style(metrics);
+    request.width = kNominalWidth;
+    const double height = figure->figure->natural_height(request);
+    aspect_ = height > 0.0 ? kNominalWidth / height : need.aspect;
+  }
+  need.aspect = aspect_;
+  return need;
+}
+
+void Tile::zoom(TileState& tile, double factor, double share_x, double share_y) const {
+  const auto scene = picture_.value();
+  const figure::FigureInfo* view = find_view(tile.view);
+  const figure::Axes* main = scene ? main_axes(*scene) : nullptr;
+  if (!main || !view || view->zoom == figure::Zoom::none || !full_x_) return;
+  const figure::Axes& axes = *main;
+  tile.x_range = inside(zoomed(axes.x, *full_x_, factor, share_x), *full_x_);
+  if (view->zoom != figure::Zoom::x) {
+    tile.y_range = inside(zoomed(axes.y, *full_y_, factor, share_y), *full_y_);
+  }
+  const bool whole =
+      is_whole(*tile.x_range, *full_x_) && (!tile.y_range || is_whole(*tile.y_range, *full_y_));
+  if (whole) reset(tile);
+}
+
+void Tile::pan(TileState& tile, double share_x, double share_y) const {
+  const auto scene = picture_.value();
+  const figure::FigureInfo* view = find_view(tile.view);
+  const figure::Axes* main = scene ? main_axes(*scene) : nullptr;
+  if (!main || !view || view->zoom == figure::Zoom::none || !full_x_) return;
+  if (!tile.x_range && !tile.y_range) return;  // the whole is in sight
+  const auto moved = [](const std::optional<std::pair<double, double>>& range,
+                        const figure::Axis& axis, const figure::Axis& full, double share) {
+    const auto now = range.value_or(std::pair{axis.first, axis.last});
+    const double by = share * (now.second - now.first);
+    return inside({now.first + by, now.second + by}, full);
+  };
+  tile.x_range = moved(tile.x_range, main->x, *full_x_, share_x);
+  if (view->zoom != figure::Zoom::x) {
+    tile.y_range = moved(tile.y_range, main->y, *full_y_, share_y);
+  }
+}
+
+const request::FigureRequest* Tile::want(const TileState& tile, const TileContext& context,
+                                         const request::FigureInputs& inputs) {
+  const figure::FigureInfo& info = *find_view(tile.view);
+  const request::Reads reads = request::reads_of(info);
+  if (reads.side && tile.side == PolicySide::b && !context.panel.state.policy_b_on) {
+    error_ = "This view shows policy B, which is off. Switch policy B on (B).";
+    return nullptr;
+  }
+  request::FigureSettings settings = settings_of(context.panel.state, tile);
+  settings.choose_policy_b = false;
+  try {
+    if (const TracePointer trace = context.panel.results.trace()) {
+      const int steps = static_cast<int>(context.panel.results.blocks(context.panel.state).size());
+      settings.step = std::min(context.panel.shown.step(), steps - 1);
+      if (context.panel.state.selection.token >= trace->length()) settings.token.reset();
+    }
+    const request::FigureRequest& request = wanted_.make(info, settings, inputs);
+    error_ = missing_input(info, request);
+    return error_.empty() ? &request : nullptr;
+  } catch (const UsageError& error) {
+    error_ = error.what();
+    return nullptr;
+  }
+}
+
+bool Tile::take_replays(const TileState& tile, const TileContext& context, FigureKey& key,
+                        request::ReadyReplays& ready) {
+  const request::Reads reads = request::reads_of(*find_view(tile.view));
+  const FigureKey before = figure_.key();
+  const auto take = [&](const PolicyResults& results, std::optional<PolicySpec>& policy,
+                        const std::optional<PolicySpec>& policy_before, const ReplayKey& of_before,
+                        ReplayKey& of) {
+    const auto& slot = reads.all_layers ? results.all : results.focus;
+    if (!slot.error().empty()) error_ = slot.error();
+    // Kept sets arrive first, layer by layer; metrics arrive later.
+    const bool current = slot.current() != nullptr;
+    const bool complete = current && (!reads.whole_replay() || slot.complete());
+    if (!complete) waiting_for_replay_ = true;
+    key.complete = key.complete && (complete || (!current && !reads.whole_replay()));
+    // The grid of one policy fills as its layers come; two are compared head by head.
+    if (reads.all_layers && reads.policy_b && !slot.complete()) return TheReplay();
+    TheReplay replay = context.panel.results.latest(slot, context.panel.state, reads.all_layers);
+    if (!replay) return replay;
+    of = slot.value_key();
+    if (current) return replay;
+    // One of before, while what is wanted is computed: the picture is of what that was.
+    if (of == of_before) {
+      policy = policy_before;
+      key.request.budget = before.request.budget;
+      key.request.block = before.request.block;
+      key.request.compression = before.request.compression;
+    } else {
+      policy = parse_policy(replay->policy);
+      key.request.budget = Budget{static_cast<long>(replay->budget)};
+      key.request.block = replay->block;
+      key.request.compression = replay->compression;
+    }
+    return replay;
+  };
+  const bool only_b = reads.side && tile.side == PolicySide::b;
+  ready.a = take(only_b ? context.panel.results.b : context.panel.results.a, key.request.policy_a,
+                 before.request.policy_a, before.replay_a, key.replay_a);
+  if (key.request.policy_b) {
+    ready.b = take(context.panel.results.b, key.request.policy_b, before.request.policy_b,
+                   before.replay_b, key.replay_b);
+  }
+  // Until the replay is there, the one before is shown, with a dot; not one policy of two.
+  if (!error_.empty() || !ready.a || (key.request.policy_b && !ready.b)) return false;
+  key.heads_a = ready.a->heads.size();
+  key.heads_b = ready.b ? ready.b->heads.size() : 0;
+  if (ready.b && ready.b->budget != ready.a->budget) key.complete = false;  // one is of before
+  ready.complete = key.complete;
+  return true;
+}
+
+void Tile::request(const TileState& tile, const TileContext& context, ImVec2 size) {
+  const figure::FigureInfo* view = find_view(tile.view);
+  error_.clear();
+  waiting_for_replay_ = false;
+  if (!view) return;
+  const request::FigureInputs inputs = context.panel.results.inputs(*view);
+  if (inputs.traces.empty() && !inputs.evaluation) return;
+  if (shown_view_ != tile.view) {
+    figure_.clear();
+    picture_.clear();
+    full_x_.reset();
+    full_y_.reset();
+    drafts_.clear();
+    shown_view_ = tile.view;
+  }
+  const request::FigureRequest* wanted = want(tile, context, inputs);
+  if (!wanted) return;
+  const figure::FigureInfo& info = *view;
+  const request::Reads reads = request::reads_of(info);
+  FigureKey key;
+  key.request = *wanted;
+  request::ReadyReplays ready;
+  if (reads.replay && !take_replays(tile, context, key, ready)) return;
+  job::JobQueue& queue =
+      reads.slow ? context.panel.results.comparing() : context.panel.results.quick();
+  figure_.request(queue, key,
+                  [&info, request = key.request, inputs, ready,
+                   service = context.panel.results.figures()](Progress& progress, const auto&) {
+                    const std::string reason = request::unavailable(info, inputs);
+                    if (!reason.empty()) throw WorkError(reason);
+                    return service->make(info, request, inputs, progress, ready);
+                  });
+  request_picture(tile, context, size);
+}
+
+void Tile::request_picture(const TileState& tile, const TileContext& context, ImVec2 size) {
+  error_ = figure_.error();
+  const auto figure = figure_.value();
+  if (!figure || !error_.empty()) return;
+
+  figure::DrawRequest draw;
+  const bool patterns = shows_patterns(context.panel.state);
+  draw.style = figure::make_style(context.panel.metrics, context.panel.state.theme, patterns);
+  draw.style.amounts = context.panel.state.amounts;
+  draw.width = std::max(1.0F, std::floor(size.x) / scale_);
+  draw.height = std::max(1.0F, std::floor(size.y) / scale_);
+  draw.x_range = tile.x_range;
+  draw.y_range = tile.y_range;
+  draw.limits = tile.limits;
+  draw.pixels_per_point = scale_;
+  const PictureKey key{figure_.value_key(),
+                       draw.width,
+                       draw.height,
+                       scale_,
+                       draw.x_range,
+                       draw.y_range,
+                       draw.limits,
+                       context.panel.state.theme,
+                       context.panel.state.amounts,
+                       patterns};
+  // While one pans or zooms, each picture begun is finished and shown: a newer view would else
+  // cancel the one before in every frame, and nothing new be seen until the hand rests.
+  picture_.request(
+      context.panel.results.quick(), key,
+      [figure, draw](Progress&, const auto&) { return figure->figure->draw(draw); }, kPictureRest);
+  error_ = picture_.error();
+}
+
+bool Tile::draw(TileState& tile, const TileContext& context, ImVec2 size, bool active) {
+  const float header = header_height(context.panel.fonts);
+  const ImVec2 corner = ImGui::GetCursorScreenPos();
+  draw_header(tile, context, size.x, active);
+
+  ImGui::SetCursorScreenPos({corner.x, corner.y + header});
+  draw_picture(tile, context, {size.x, size.y - header});
+  return ImGui::IsItemActivated();
+}
+
+void Tile::draw_picture(TileState& tile, const TileContext& context, ImVec2 size) {
+  scale_ = kPixelsPerPoint * context.panel.fonts.scale();
+  const ImVec2 corner = ImGui::GetCursorScreenPos();
+  origin_ = {std::floor(corner.x), std::floor(corner.y)};
+  const ImVec2 area{std::max(1.0F, size.x), std::max(1.0F, size.y)};
+  request(tile, context, area);
+  ImGui::SetCursorScreenPos(origin_);
+  ImGui::InvisibleButton("##picture", area);
+
+  const WindowColours& colours = window_colours(context.panel.state.theme);
+  ImDrawList& list = *ImGui::GetWindowDrawList();
+  list.PushClipRect(origin_, {origin_.x + area.x, origin_.y + area.y}, true);
+  if (!error_.empty()) {
+    list.AddText(
+        context.panel.fonts.text, context.panel.fonts.text->FontSize,
+        {origin_.x + 8 * context.panel.fonts.scale(), origin_.y + 8 * context.panel.fonts.scale()},
+        colours.secondary, error_.c_str(), nullptr, area.x - 16 * context.panel.fonts.scale());
+  } else if (const auto scene = picture_.value()) {
+    if (const figure::Axes* main = main_axes(*scene); main && picture_.current()) {
+      if (!tile.x_range) full_x_ = main->x;
+      if (!tile.y_range) full_y_ = main->y;
+    }
+    context.panel.backend.draw(*scene, list, origin_.x, origin_.y, scale_, false);
+    interact(tile, context, *scene);
+    draw_marks(context, *scene);
+  }
+  list.PopClipRect();
+}
+
+void Tile::interact(TileState& tile, const TileContext& context, const figure::Scene& scene) {
+  const ImGuiIO& io = ImGui::GetIO();
+  const bool over = ImGui::IsItemHovered();
+  const figure::Point at{(io.MousePos.x - origin_.x) / scale_,
+                         (io.MousePos.y - origin_.y) / scale_};
+  const figure::Axes* axes = main_axes(scene);
+  const figure::Axes* bar = colour_bar(scene);
+  const figure::FigureInfo* view = find_view(tile.view);
+
+  if (ImGui::IsItemActivated()) start_drag(context, scene, at);
+  if (ImGui::IsItemActive()) go_on_dragging(tile, context, scene, at);
+  if (ImGui::IsItemDeactivated() && drag_ == Drag::range && dragged_)
+    choose_range(context, scene, at);
+  if (over && ImGui::IsMouseDoubleClicked(0)) {
+    if (drag_ == Drag::pan) {
+      reset(tile);
+    } else {
+      tile.limits.reset();
+    }
+  }
+  const figure::Axes* under = axes_under(scene, at);
+  if (over && io.MouseWheel != 0.0F && under && (under == axes || share_tokens(*axes, *under))) {
+    const double share_x = (at.x - axes->plot.x) / axes->plot.width;
+    const double share_y = (at.y - axes->plot.y) / axes->plot.height;
+    // From the strip above a map one zooms along the map's diagonal.
+    zoom(tile, std::pow(1.25, io.MouseWheel), share_x, under == axes ? share_y : share_x);
+  }
+  if (!over || (ImGui::IsItemActive() && dragged_)) return;
+
+  const auto target = scene.pick(at);
+  if (target) {
+    context.panel.hover.token = target->token;
+    context.panel.hover.other_token = target->other_token;
+    context.panel.hover.step = target->step;
+  }
+  if (under) draw_cross_hair(context, scene, at);
+  if (bar && view->limits && at.x >= bar->plot.x - 2)
+    ImGui::SetMouseCursor(ImGuiMouseCursor_ResizeNS);
+  if (target && ImGui::IsItemDeactivated() && !dragged_ && drag_ == Drag::pan) {
+    if (target->token >= 0) context.selection.token = target->token;
+    if (target->step >= 0) context.selection.step = target->step;
+    if (target->layer >= 0) context.selection.layer = target->layer;
+    if (target->head >= 0) context.selection.head = target->head;
+    if (target->token >= 0) context.panel.ask(ExplainToken{io.MousePos});
+    if (target->run >= 0) {
+      const EvaluationPointer shown = context.panel.results.inputs(*view).evaluation;
+      context.panel.ask(ExplainRun{shown, target->run, io.MousePos});
+    }
+  }
+}
+
+void Tile::start_drag(const TileContext& context, const figure::Scene& scene, figure::Point at) {
+  const figure::Axes* axes = main_axes(scene);
+  const figure::Axes* bar = colour_bar(scene);
+  drag_ = Drag::pan;
+  dragged_ = false;
+  if (bar && find_view(shown_view_)->limits && at.x >= bar->plot.x - 2 && at.y >= bar->plot.y - 4 &&
+      at.y <= bar->plot.bottom() + 4) {
+    drag_ = at.y < bar->plot.centre().y ? Drag::high_limit : Drag::low_limit;
+  } else if (ImGui::GetIO().KeyShift && axes && axes->x.meaning == figure::AxisMeaning::token) {
+    drag_ = Drag::range;
+    range_from_ = token_at(*axes, at, context);
+  }
+}
+
+void Tile::go_on_dragging(TileState& tile, const TileContext& context, const figure::Scene& scene,
+                          figure::Point at) {
+  const ImVec2 moved = ImGui::GetMouseDragDelta(0, 0.0F);
+  dragged_ |= std::abs(moved.x) > kClickSlack || std::abs(moved.y) > kClickSlack;
+  const figure::Axes* axes = main_axes(scene);
+  if (!dragged_ || !axes) return;
+  const ImVec2 by = ImGui::GetIO().MouseDelta;
+  switch (drag_) {
+    case Drag::pan:
+      pan(tile, -by.x / scale_ / axes->plot.width, -by.y / scale_ / axes->plot.height);
+      break;
+    case Drag::low_limit:
+    case Drag::high_limit:
+      drag_limits(tile, scene, at);
+      break;
+    case Drag::range: {
+      const int to = token_at(*axes, at, context);
+      const figure::Point low = axes->to_page(std::min(range_from_, to), 0);
+      const figure::Point high = axes->to_page(std::max(range_from_, to) + 1, 0);
+      ImDrawList& list = *ImGui::GetWindowDrawList();
+      const WindowColours& colours = window_colours(context.panel.state.theme);
+      const ImVec2 from{origin_.x + static_cast<float>(low.x) * scale_,
+                        origin_.y + static_cast<float>(axes->plot.y) * scale_};
+      const ImVec2 end{origin_.x + static_cast<float>(high.x) * scale_,
+                       origin_.y + static_cast<float>(axes->plot.bottom()) * scale_};
+      list.AddRectFilled(from, end, faded(colours.selection, 0.2F));
+      list.AddRect(from, end, colours.selection);
+      label(context.panel.fonts, list, {end.x, from.y + 24 * context.panel.fonts.scale()},
+            fmt::format("tokens {}–{}", count_text(std::min(range_from_, to)),
+                        count_text(std::max(range_from_, to))),
+            colours, {origin_.x + static_cast<float>(scene.width) * scale_, origin_.y});
+      break;
+    }
+    case Drag::none:
+      break;
+  }
+}
+
+void Tile::choose_range(const TileContext& context, const figure::Scene& scene, figure::Point at) {
+  const figure::Axes* axes = main_axes(scene);
+  if (!axes) return;
+  const int to = token_at(*axes, at, context);
+  context.selection.first_token = std::min(range_from_, to);
+  context.selection.last_token = std::max(range_from_, to);
+}
+
+void Tile::drag_limits(TileState& tile, const figure::Scene& scene, figure::Point at) {
+  const figure::Axes* bar = colour_bar(scene);
+  if (!bar || bar->plot.height <= 0) return;
+  // The pointer carries the value that was under it: the bar is stretched, its other end stays.
+  const figure::Axis& axis = bar->y;  // first at the top
+  const double by = ImGui::GetIO().MouseDelta.y / scale_ / bar->plot.height;
+  if (by == 0.0) return;
+  (void)at;
+  double low = std::min(axis.first, axis.last);
+  double high = std::max(axis.first, axis.last);
+  const auto value = [&](double share) {  // 0: low, 1: high
+    return axis.scale == figure::AxisScale::log ? low * std::pow(high / low, share)
+                                                : low + share * (high - low);
+  };
+  if (drag_ == Drag::high_limit) {
+    high = value(1.0 + by);
+  } else {
+    low = value(by);
+  }
+  if (high > low && std::isfinite(low) && std::isfinite(high)) tile.limits = {low, high};
+}
+
+void Tile::draw_marks(const TileContext& context, const figure::Scene& scene) const {
+  const WindowColours& colours = window_colours(context.panel.state.theme);
+  const SharedSelection& at = context.panel.state.selection;
+  const MarkPlace place{scene, origin_, scale_, context.panel.fonts.scale()};
+  if (at.token >= 0) draw_mark(place, {.token = at.token}, colours.ink, 0.6F);
+  if (const figure::Axes* axes = main_axes(scene);
+      axes && axes->y.meaning == figure::AxisMeaning::step) {
+    const double y = axes->to_page(0, context.panel.shown.step() + 0.5).y;
+    if (y >= axes->plot.y && y <= axes->plot.bottom()) {
+      side_marks(place, axes->plot, y, colours.selection);
+    }
+  }
+  // The selected head, where a figure shows heads.
+  for (const figure::PickRegion& region : scene.regions) {
+    // Not each of its tokens, where a figure shows these.
+    if (region.target.token < 0 && region.target.layer == at.layer &&
+        region.target.head == at.head) {
+      outline(place, region.rect, colours.selection);
+    }
+  }
+  for (const figure::Axes& axes : scene.axes) {
+    if (axes.x.meaning != figure::AxisMeaning::head || axes.y.meaning != figure::AxisMeaning::layer)
+      continue;
+    const figure::Point low = axes.to_page(at.head, at.layer);
+    const figure::Point high = axes.to_page(at.head + 1, at.layer + 1);
+    outline(place, {low.x, low.y, high.x - low.x, high.y - low.y}, colours.selection);
+  }
+  const Hover& hovered = context.panel.hovered;
+  if (hovered.token >= 0) draw_mark(place, {.token = hovered.token}, colours.selection, 1.0F);
+  if (hovered.other_token >= 0) {
+    draw_mark(place, {.other_token = hovered.other_token}, colours.selection, 0.6F);
+  }
+}
+
+void Tile::draw_cross_hair(const TileContext& context, const figure::Scene& scene,
+                           figure::Point at) const {
+  const figure::Axes& axes = *axes_under(scene, at);
+  const WindowColours& colours = window_colours(context.panel.state.theme);
+  ImDrawList& list = *ImGui::GetWindowDrawList();
+  const auto pixel = [&](double x, double y) {
+    return ImVec2{std::floor(origin_.x + static_cast<float>(x) * scale_) + 0.5F,
+                  std::floor(origin_.y + static_cast<float>(y) * scale_) + 0.5F};
+  };
+  const ImU32 line = faded(colours.selection, 0.8F);
+  list.AddLine(pixel(at.x, at.y), pixel(at.x, axes.plot.bottom()), line);
+  list.AddLine(pixel(axes.plot.x, at.y), pixel(at.x, at.y), line);
+
+  const figure::Point data = axes.to_data(at);
+  const auto text = [](const figure::Axis& axis, double value) {
+    const auto cell = static_cast<std::size_t>(std::max(0.0, value));
+    if (cell < axis.names.size()) return axis.names[cell];
+    return counts_cells(axis) ? count_text(static_cast<long>(std::floor(value)))
+                              : three_digits(value);
+  };
+  std::string readout = text(axes.x, data.x) + ", " + text(axes.y, data.y);
+  if (const auto target = scene.pick(at)) {
+    const auto figure = figure_.value();
+    const std::string value = figure ? figure->figure->value_text(*target) : std::string();
+    if (!value.empty()) readout += "  " + value;
+  }
+  label(context.panel.fonts, list, pixel(at.x, at.y), readout, colours,
+        pixel(axes.plot.right(), axes.plot.y));
+}
+
+}  // namespace kvloupe::window

@@ -1,0 +1,139 @@
+#pragma once
+
+#include <imgui.h>
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "app/figure/made_figure.h"
+#include "app/job/computed.h"
+#include "app/job/job_queue.h"
+#include "app/request/figure_request.h"
+#include "app/request/figure_service.h"
+#include "app/scene/imgui_backend.h"
+#include "app/session/state.h"
+#include "app/session/view_catalog.h"
+#include "app/window/state/panel_context.h"
+#include "app/window/state/results.h"
+#include "app/window/tiles/tile_layout.h"
+#include "app/window/widgets/fonts.h"
+
+namespace kvloupe::window {
+
+/// What a tile draws from and reports to, in one frame.
+struct TileContext {
+  const PanelContext& panel;
+  SharedSelection& selection;  // what a click changes; every tile draws the one before
+  std::size_t tile = 0;        // which of the window's
+};
+
+/// What a tile's figure was computed from: its request, and how far the replays were that it shows.
+struct FigureKey {
+  request::FigureRequest request;
+  ReplayKey replay_a, replay_b;          // of which its replays are; ReplayKey(): not the window's
+  std::size_t heads_a = 0, heads_b = 0;  // how much of them there was
+  bool complete = true;
+  bool operator==(const FigureKey&) const = default;
+};
+
+/// What a picture was drawn from.
+struct PictureKey {
+  FigureKey figure;
+  double width = 0.0, height = 0.0;  // points
+  double scale = 0.0;                // pixels per point
+  std::optional<std::pair<double, double>> x_range, y_range, limits;
+  Theme theme = Theme::light;
+  figure::AmountMap amounts = figure::AmountMap::viridis;
+  bool patterns = false;
+  bool operator==(const PictureKey&) const = default;
+};
+
+/// One view on the screen: a figure computed and drawn into a scene by background jobs, shown with
+/// what the pointer does on it. The scene is made anew only when its inputs change; marks of the
+/// selection and the pointer are drawn over it.
+class Tile {
+ public:
+  Tile();
+  ~Tile();
+  Tile(const Tile&) = delete;
+  Tile& operator=(const Tile&) = delete;
+
+  /// Draws into the current ImGui window at the cursor. Returns true when it was clicked.
+  bool draw(TileState& tile, const TileContext& context, ImVec2 size, bool active);
+
+  /// The picture alone, without the line of controls above it.
+  void draw_picture(TileState& tile, const TileContext& context, ImVec2 size);
+
+  /// Zooms the main axes around a place (shares of the plot's sides, 0 to 1); factor > 1 comes
+  /// nearer. Pans by shares of the visible range.
+  void zoom(TileState& tile, double factor, double share_x = 0.5, double share_y = 0.5) const;
+  void pan(TileState& tile, double share_x, double share_y) const;
+  /// Height of the line above the picture, in pixels.
+  static float header_height(const Fonts& fonts);
+  static void reset(TileState& tile);
+
+  /// What the picture asks for, to lay out tiles; `unit`: pixels of the window's scale.
+  TileNeed need(const TileState& tile, const figure::TextMetrics& metrics, double unit) const;
+
+  /// No job under way, and the picture belongs to the state.
+  bool settled() const;
+  /// The picture shown; nullptr where there is none yet.
+  std::shared_ptr<const figure::Scene> scene() const;
+  /// The figure shown, with its settings, for export; nullptr where there is none yet.
+  std::shared_ptr<const figure::MadeFigure> figure() const;
+  /// What identifies figure(): equal where it is.
+  const FigureKey& figure_key() const { return figure_.key(); }
+  /// What the view asks for now.
+  const request::FigureRequest& wanted() const { return wanted_.last(); }
+  /// Where the scene was drawn, in pixels.
+  ImVec2 origin() const { return origin_; }
+  float scale() const { return scale_; }
+  const std::string& error() const { return error_; }
+  /// Where the controls above the picture were drawn last, in pixels.
+  const std::vector<figure::Rect>& header_items() const { return header_items_; }
+
+ private:
+  void request(const TileState& tile, const TileContext& context, ImVec2 size);
+  /// The figure's picture in this size, once there is a figure.
+  void request_picture(const TileState& tile, const TileContext& context, ImVec2 size);
+  /// The request for what the state asks for; nullptr, and an error to show, where it cannot be.
+  const request::FigureRequest* want(const TileState& tile, const TileContext& context,
+                                     const request::FigureInputs& inputs);
+  /// The replays to show, as far as there are any, and in `key` what they are of; false: none yet.
+  bool take_replays(const TileState& tile, const TileContext& context, FigureKey& key,
+                    request::ReadyReplays& ready);
+  void draw_header(TileState& tile, const TileContext& context, float width, bool active);
+  /// Title and list of views.
+  void draw_title(const TileState& tile, const TileContext& context, float width, bool active);
+  void interact(TileState& tile, const TileContext& context, const figure::Scene& scene);
+  void start_drag(const TileContext& context, const figure::Scene& scene, figure::Point at);
+  void go_on_dragging(TileState& tile, const TileContext& context, const figure::Scene& scene,
+                      figure::Point at);
+  void choose_range(const TileContext& context, const figure::Scene& scene, figure::Point at);
+  void drag_limits(TileState& tile, const figure::Scene& scene, figure::Point at);
+  void draw_marks(const TileContext& context, const figure::Scene& scene) const;
+  void draw_cross_hair(const TileContext& context, const figure::Scene& scene,
+                       figure::Point at) const;
+
+  request::RequestMaker wanted_;
+  job::Computed<figure::MadeFigure, FigureKey> figure_;
+  job::Computed<figure::Scene, PictureKey> picture_;
+  bool waiting_for_replay_ = false;
+  std::string error_;
+  std::string shown_view_;
+  std::map<std::string, std::string> drafts_;  // choice → what is being typed, or is not a value
+  std::vector<figure::Rect> header_items_;
+  ImVec2 origin_{};
+  float scale_ = 1.0F;
+  std::optional<figure::Axis> full_x_, full_y_;  // the whole view's axes
+  enum class Drag { none, pan, low_limit, high_limit, range } drag_ = Drag::none;
+  int range_from_ = 0;           // the token where a drag for a range began
+  mutable FigureKey aspect_of_;  // the figure whose aspect is known
+  mutable double aspect_ = 1.0;
+  bool dragged_ = false;
+};
+
+}  // namespace kvloupe::window

@@ -1,0 +1,146 @@
+#include "app/window/widgets/marks.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "app/window/widgets/shaped_text.h"
+
+namespace kvloupe::window {
+
+namespace {
+constexpr float kThin = 5.0F;  // pixels: a thinner cell is marked by a line
+
+ImVec2 pixel(const MarkPlace& place, double x, double y) {
+  return {place.origin.x + static_cast<float>(x) * place.scale,
+          place.origin.y + static_cast<float>(y) * place.scale};
+}
+}  // namespace
+
+void outline(const MarkPlace& place, const figure::Rect& rect, ImU32 colour) {
+  ImGui::GetWindowDrawList()->AddRect(pixel(place, rect.x, rect.y),
+                                      pixel(place, rect.right(), rect.bottom()), colour, 0.0F, 0,
+                                      2.0F * place.ui_scale);
+}
+
+void draw_mark(const MarkPlace& place, const figure::Target& target, ImU32 colour, float strength) {
+  ImDrawList& list = *ImGui::GetWindowDrawList();
+  const ImU32 ink = faded(colour, strength);
+  for (const figure::Rect& rect : place.scene.where(target)) {
+    const ImVec2 low = pixel(place, rect.x, rect.y);
+    const ImVec2 high = pixel(place, rect.right(), rect.bottom());
+    const float width = high.x - low.x;
+    const float height = high.y - low.y;
+    if (width <= 0.5F && height <= 0.5F) {
+      list.AddCircle(low, 5.0F * place.ui_scale, ink, 0, 2.0F * place.ui_scale);
+    } else if (width < kThin && height > kThin) {
+      const float x = std::floor((low.x + high.x) / 2) + 0.5F;
+      list.AddLine({x, low.y}, {x, high.y}, ink, std::max(1.0F, place.ui_scale));
+    } else if (height < kThin && width > kThin) {
+      const float y = std::floor((low.y + high.y) / 2) + 0.5F;
+      list.AddLine({low.x, y}, {high.x, y}, ink, std::max(1.0F, place.ui_scale));
+    } else {
+      list.AddRect(low, high, ink, 0.0F, 0, 2.0F * place.ui_scale);
+    }
+  }
+}
+
+void side_marks(const MarkPlace& place, const figure::Rect& plot, double y, ImU32 colour) {
+  ImDrawList& list = *ImGui::GetWindowDrawList();
+  const float side = 6.0F * place.ui_scale;
+  const ImVec2 left = pixel(place, plot.x, y);
+  const ImVec2 right = pixel(place, plot.right(), y);
+  list.AddTriangleFilled({left.x + side, left.y}, {left.x, left.y - side * 0.7F},
+                         {left.x, left.y + side * 0.7F}, colour);
+  list.AddTriangleFilled({right.x - side, right.y}, {right.x, right.y + side * 0.7F},
+                         {right.x, right.y - side * 0.7F}, colour);
+}
+
+void small_arrow(ImVec2 centre, float ui_scale, ImU32 colour) {
+  const float r = 4.0F * ui_scale;
+  ImGui::GetWindowDrawList()->AddTriangleFilled({centre.x - r, centre.y - r * 0.5F},
+                                                {centre.x + r, centre.y - r * 0.5F},
+                                                {centre.x, centre.y + r * 0.6F}, colour);
+}
+
+void label(const Fonts& fonts, ImDrawList& list, ImVec2 at, const std::string& text,
+           const WindowColours& colours, ImVec2 corner) {
+  const float size = fonts.secondary->FontSize;
+  const ImVec2 extent{line_width(fonts, fonts.secondary, size, text), size};
+  const float gap = 8.0F * fonts.scale();
+  ImVec2 low{at.x + gap, at.y - gap - extent.y};
+  if (low.x + extent.x + gap > corner.x) low.x = at.x - gap - extent.x;
+  low.x = std::max(low.x, list.GetClipRectMin().x + gap / 2);  // rather over the line than cut
+  if (low.y < corner.y) low.y = at.y + gap;
+  const float margin = 4.0F * fonts.scale();
+  list.AddRectFilled({low.x - margin, low.y - margin / 2},
+                     {low.x + extent.x + margin, low.y + extent.y + margin / 2},
+                     faded(colours.paper, 0.92F));
+  draw_line(list, fonts, fonts.secondary, size, low, colours.ink, text);
+}
+
+void upright_label(const Fonts& fonts, ImDrawList& list, ImVec2 top, const char* text,
+                   ImU32 colour) {
+  const ImFont* font = fonts.secondary;
+  const int first = list.VtxBuffer.Size;
+  // Written at the corner of the screen, where no letter is left out as out of sight.
+  list.PushClipRectFullScreen();
+  list.AddText(font, font->FontSize, {0, 0}, colour, text);
+  list.PopClipRect();
+  // A quarter turn, clockwise: x to the right becomes y downwards, whole pixels stay whole.
+  const float x = std::floor(top.x + font->FontSize / 2);
+  const float y = std::floor(top.y);
+  for (int i = first; i < list.VtxBuffer.Size; ++i) {
+    ImVec2& p = list.VtxBuffer[i].pos;
+    p = {x - p.y, y + p.x};
+  }
+}
+
+void computing_dot(const Fonts& fonts, ImVec2 centre, const WindowColours& colours) {
+  ImGui::GetWindowDrawList()->AddCircleFilled(centre, 3.0F * fonts.scale(), colours.selection, 12);
+}
+
+namespace {
+/// Outlines and paper inside, for as long as it lives.
+struct OutlinedFrame {
+  explicit OutlinedFrame(const WindowColours& colours) {
+    ImGui::PushStyleVar(ImGuiStyleVar_FrameBorderSize, 1.0F);
+    ImGui::PushStyleVar(ImGuiStyleVar_FramePadding, {ImGui::GetStyle().FramePadding.x,
+                                                     ImGui::GetStyle().FramePadding.y * 0.5F});
+    ImGui::PushStyleColor(ImGuiCol_Border, colours.secondary);
+    ImGui::PushStyleColor(ImGuiCol_FrameBg, colours.paper);
+  }
+  ~OutlinedFrame() {
+    ImGui::PopStyleColor(2);
+    ImGui::PopStyleVar(2);
+  }
+  OutlinedFrame(const OutlinedFrame&) = delete;
+  OutlinedFrame& operator=(const OutlinedFrame&) = delete;
+};
+}  // namespace
+
+bool checkbox(const char* label, bool& on, const WindowColours& colours) {
+  const OutlinedFrame frame(colours);
+  return ImGui::Checkbox(label, &on);
+}
+
+bool radio_button(const char* label, bool on, const WindowColours& colours) {
+  const OutlinedFrame frame(colours);
+  return ImGui::RadioButton(label, on);
+}
+
+float control_column(const Fonts& fonts, float units) {
+  return std::floor(std::min(units * fonts.scale(), 0.42F * ImGui::GetContentRegionMax().x));
+}
+
+void help_tooltip(const Fonts& fonts, const std::string& text) {
+  if (text.empty() || !ImGui::IsItemHovered(ImGuiHoveredFlags_AllowWhenDisabled)) return;
+  ImGui::BeginTooltip();
+  ImGui::PushFont(fonts.secondary);
+  ImGui::PushTextWrapPos(360.0F * fonts.scale());
+  ImGui::TextUnformatted(text.c_str());
+  ImGui::PopTextWrapPos();
+  ImGui::PopFont();
+  ImGui::EndTooltip();
+}
+
+}  // namespace kvloupe::window

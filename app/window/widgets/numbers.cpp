@@ -1,0 +1,44 @@
+#include "app/window/widgets/numbers.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstdlib>
+
+namespace kvloupe::window {
+
+namespace {
+constexpr const char* kMinus = "−";
+constexpr const char* kThinSpace = "\u2009";
+}  // namespace
+
+std::string count_text(long value) {
+  const std::string digits = std::to_string(std::labs(value));
+  std::string out = value < 0 ? kMinus : "";
+  for (std::size_t i = 0; i < digits.size(); ++i) {
+    if (i > 0 && (digits.size() - i) % 3 == 0 && digits.size() > 4) out += kThinSpace;
+    out += digits[i];
+  }
+  return out;
+}
+
+std::string three_digits(double value) {
+  if (std::isnan(value)) return "–";
+  if (std::isinf(value)) return value > 0 ? "∞" : "−∞";
+  if (value == 0.0) return "0";
+  const std::string sign = value < 0 ? kMinus : "";
+  const double size = std::abs(value);
+  const std::string scientific = fmt::format("{:.2e}", size);  // rounds, so that 9.999 is 10.0
+  const int exponent = std::atoi(scientific.c_str() + scientific.find('e') + 1);
+  if (exponent < -3 || exponent > 5) {
+    return fmt::format("{}{}e{}{}", sign, scientific.substr(0, scientific.find('e')),
+                       exponent < 0 ? kMinus : "", std::abs(exponent));
+  }
+  if (exponent >= 3) {
+    const double unit = std::pow(10.0, exponent - 2);
+    return sign + count_text(std::lround(std::round(size / unit) * unit));
+  }
+  return sign + fmt::format("{:.{}f}", size, std::max(0, 2 - exponent));
+}
+
+}  // namespace kvloupe::window
