@@ -22,7 +22,7 @@
 #include "app/cli/commands.h"
 #include "app/plot/printable.h"
 
-namespace kvloupe::cli {
+namespace kvloupe::cli::follow_verb {
 
 namespace {
 struct Options {
@@ -160,7 +160,7 @@ int run(const Options& options) {
 }
 }  // namespace
 
-void add_follow(CLI::App& app, Action& action) {
+void add(CLI::App& app, Action& action) {
   CLI::App* verb = app.add_subcommand(
       "follow", "Follow tokens through every head: who reads them, and where they are lost");
   const auto options = std::make_shared<Options>();
@@ -181,4 +181,4 @@ void add_follow(CLI::App& app, Action& action) {
   verb->callback([&action, options] { action = [options] { return run(*options); }; });
 }
 
-}  // namespace kvloupe::cli
+}  // namespace kvloupe::cli::follow_verb

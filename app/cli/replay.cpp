@@ -25,7 +25,7 @@
 #include "app/cli/explain.h"
 #include "app/cli/index_list.h"
 
-namespace kvloupe::cli {
+namespace kvloupe::cli::replay_verb {
 
 namespace {
 struct Options {
@@ -173,7 +173,7 @@ int run_replay(const Options& options) {
 }
 }  // namespace
 
-void add_replay(CLI::App& app, Action& action) {
+void add(CLI::App& app, Action& action) {
   CLI::App* verb = app.add_subcommand("replay", "Apply a policy to the states of a trace");
   const auto options = std::make_shared<Options>();
   verb->add_option("TRACE", options->trace, "The trace file")->required();
@@ -201,4 +201,4 @@ void add_replay(CLI::App& app, Action& action) {
   verb->callback([&action, options] { action = [options] { return run_replay(*options); }; });
 }
 
-}  // namespace kvloupe::cli
+}  // namespace kvloupe::cli::replay_verb

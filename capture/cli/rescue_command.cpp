@@ -18,7 +18,7 @@
 #include "capture/eval/rescue.h"
 #include "capture/run/probe_kind.h"
 
-namespace kvloupe::capture_cli {
+namespace kvloupe::capture_cli::rescue_verb {
 
 namespace {
 using Json = nlohmann::ordered_json;
@@ -195,7 +195,7 @@ int run_rescue(RescueOptions options) {
 }
 }  // namespace
 
-void add_rescue(CLI::App& app, Action& action) {
+void add(CLI::App& app, Action& action) {
   CLI::App* verb = app.add_subcommand(
       "rescue",
       "Find the heads whose loss of some tokens makes an answer wrong, by running the model");
@@ -257,4 +257,4 @@ void add_rescue(CLI::App& app, Action& action) {
   });
 }
 
-}  // namespace kvloupe::capture_cli
+}  // namespace kvloupe::capture_cli::rescue_verb

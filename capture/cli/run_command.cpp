@@ -21,7 +21,7 @@
 #include "capture/run/capture_set.h"
 #include "capture/run/probe_kind.h"
 
-namespace kvloupe::capture_cli {
+namespace kvloupe::capture_cli::run_verb {
 
 namespace {
 
@@ -151,7 +151,7 @@ int run_capture_command(const RunOptions& options) {
 
 }  // namespace
 
-void add_run(CLI::App& app, Action& action) {
+void add(CLI::App& app, Action& action) {
   CLI::App* verb = app.add_subcommand(
       "run", "Run a model on a prompt and write a trace with its queries, keys and values");
   const auto options = std::make_shared<RunOptions>();
@@ -258,4 +258,4 @@ void add_run(CLI::App& app, Action& action) {
   });
 }
 
-}  // namespace kvloupe::capture_cli
+}  // namespace kvloupe::capture_cli::run_verb

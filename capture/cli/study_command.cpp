@@ -12,7 +12,7 @@
 #include "capture/cli/model_options.h"
 #include "capture/eval/run_worker.h"
 
-namespace kvloupe::capture_cli {
+namespace kvloupe::capture_cli::study_verb {
 
 namespace {
 
@@ -41,7 +41,7 @@ int run_study_command(const StudyOptions& options) {
 
 }  // namespace
 
-void add_study(CLI::App& app, Action& action) {
+void add(CLI::App& app, Action& action) {
   CLI::App* verb =
       app.add_subcommand("study", "Run the tasks of a study in its model, alone or under mpirun");
   const auto options = std::make_shared<StudyOptions>();
@@ -64,4 +64,4 @@ void add_study(CLI::App& app, Action& action) {
       [options, &action] { action = [options] { return run_study_command(*options); }; });
 }
 
-}  // namespace kvloupe::capture_cli
+}  // namespace kvloupe::capture_cli::study_verb

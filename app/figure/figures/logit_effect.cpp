@@ -21,7 +21,7 @@
 #include "app/plot/value_axis.h"
 #include "app/scene/fit_texts.h"
 
-namespace kvloupe::figure {
+namespace kvloupe::figure::logit_effect_figure {
 
 namespace {
 
@@ -190,7 +190,7 @@ std::vector<std::vector<std::int32_t>> left_of(const FigureInput& input, bool on
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
   progress.check();
-  const FigureInfo info = logit_effect_figure();
+  const FigureInfo info = entry();
   const Trace& trace = *input.trace;
   const Selection& s = input.selection;
   const bool one_token = choice(info, input.choices, "of") == "token";
@@ -232,7 +232,7 @@ ChoiceInfo removed_choice() {
 }
 }  // namespace
 
-FigureInfo logit_effect_figure() {
+FigureInfo entry() {
   FigureInfo info;
   info.name = "logit-effect";
   info.title = "Effect on the next token";
@@ -253,4 +253,4 @@ FigureInfo logit_effect_figure() {
   return info;
 }
 
-}  // namespace kvloupe::figure
+}  // namespace kvloupe::figure::logit_effect_figure

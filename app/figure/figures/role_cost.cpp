@@ -13,7 +13,7 @@
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/strips.h"
 
-namespace kvloupe::figure {
+namespace kvloupe::figure::role_cost_figure {
 
 namespace {
 
@@ -128,7 +128,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 
 }  // namespace
 
-FigureInfo role_cost_figure() {
+FigureInfo entry() {
   FigureInfo info;
   info.name = "role-cost";
   info.title = "What each role keeps and loses";
@@ -144,4 +144,4 @@ FigureInfo role_cost_figure() {
   return info;
 }
 
-}  // namespace kvloupe::figure
+}  // namespace kvloupe::figure::role_cost_figure

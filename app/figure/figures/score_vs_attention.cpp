@@ -21,7 +21,7 @@
 #include "app/plot/value_axis.h"
 #include "app/scene/fit_texts.h"
 
-namespace kvloupe::figure {
+namespace kvloupe::figure::score_vs_attention_figure {
 
 namespace {
 
@@ -283,7 +283,7 @@ Scored scored(const FigureInput& input, const Replay& replay, const LayerStates&
 }
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
-  const FigureInfo info = score_vs_attention_figure();
+  const FigureInfo info = entry();
   const Selection& s = input.selection;
   auto figure = std::make_unique<ScoreVsAttention>();
   figure->selection = s;
@@ -303,7 +303,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 
 }  // namespace
 
-FigureInfo score_vs_attention_figure() {
+FigureInfo entry() {
   FigureInfo info;
   info.name = "score-vs-attention";
   info.title = "Scores and later attention";
@@ -327,4 +327,4 @@ FigureInfo score_vs_attention_figure() {
   return info;
 }
 
-}  // namespace kvloupe::figure
+}  // namespace kvloupe::figure::score_vs_attention_figure

@@ -12,7 +12,7 @@
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/line_panels.h"
 
-namespace kvloupe::figure {
+namespace kvloupe::figure::sigma_sweep_figure {
 
 namespace {
 
@@ -86,7 +86,7 @@ void add_lines(LinePanels::Panel& panel, const std::vector<double>& sigmas,
 }
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
-  const FigureInfo info = sigma_sweep_figure();
+  const FigureInfo info = entry();
   const int layer = input.selection.layer;
   const PolicySpec policy = chosen_policies(info, input).front();
   std::vector<double> sigmas = chosen_numbers(info, input, "sigma");
@@ -138,7 +138,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 
 }  // namespace
 
-FigureInfo sigma_sweep_figure() {
+FigureInfo entry() {
   FigureInfo info;
   info.name = "sigma-sweep";
   info.title = "Choice of σ";
@@ -162,4 +162,4 @@ FigureInfo sigma_sweep_figure() {
   return info;
 }
 
-}  // namespace kvloupe::figure
+}  // namespace kvloupe::figure::sigma_sweep_figure
