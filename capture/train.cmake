@@ -4,7 +4,7 @@ list(FILTER TRAIN_SOURCES EXCLUDE REGEX "/main\\.cpp$")
 add_library(kvloupe_train_core STATIC ${TRAIN_SOURCES})
 target_link_libraries(kvloupe_train_core PUBLIC kvloupe_capture
   PRIVATE fmt::fmt nlohmann_json::nlohmann_json)
-kvloupe_precompile(kvloupe_train_core <ATen/ATen.h> <nlohmann/json.hpp>)
+kvloupe_precompile(kvloupe_train_core torch)
 add_executable(kvloupe-train train/main.cpp)
 target_link_libraries(kvloupe-train PRIVATE kvloupe_train_core CLI11::CLI11)
 # Attention in training is compiled per instruction set and chosen at run time.

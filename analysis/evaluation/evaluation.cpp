@@ -14,6 +14,7 @@
 #include "analysis/evaluation/study_runs.h"
 #include "analysis/study/study_results.h"
 #include "analysis/study/study_table.h"
+#include "analysis/unknown.h"
 
 namespace kvloupe {
 
@@ -30,7 +31,6 @@ using results::Wrong;
 constexpr const char* kEvalFormat = "kvloupe-eval";
 constexpr const char* kRescueFormat = "kvloupe-rescue";
 constexpr int kVersion = 1;
-constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 constexpr double kAnyNumber = std::numeric_limits<double>::max();
 constexpr std::size_t kMostLayers = 10'000;  // more than any model has
 

@@ -14,7 +14,7 @@ namespace {
 using results::Json;
 using results::Wrong;
 
-constexpr double kAnyNumber = std::numeric_limits<double>::max();
+constexpr double kAnyLogprob = std::numeric_limits<double>::max();
 constexpr std::size_t kMost = 1'000'000;  // tokens, or heads; more than any model has
 
 bool truth(const Json& object, const char* name) {
@@ -38,8 +38,8 @@ int index(const Json& object, const char* name) {
 
 RescueEffect effect(const Json& json, HeadIndex at) {
   if (!json.is_object()) throw Wrong("has an effect that is not an object");
-  return {at, truth(json, "right"), results::number(json, "logprob", -kAnyNumber, kAnyNumber),
-          results::number(json, "gain", -kAnyNumber, kAnyNumber)};
+  return {at, truth(json, "right"), results::number(json, "logprob", -kAnyLogprob, kAnyLogprob),
+          results::number(json, "gain", -kAnyLogprob, kAnyLogprob)};
 }
 
 /// Layers and heads per layer.
@@ -148,10 +148,10 @@ RescueResults rescue_results(const Json& json) {
   all.expected = results::optional_word(results::object_in(json, "expected"), "text");
   const Json& full = results::object_in(json, "full");
   all.full_says = results::optional_word(full, "says");
-  all.full_logprob = results::number(full, "logprob", -kAnyNumber, kAnyNumber);
+  all.full_logprob = results::number(full, "logprob", -kAnyLogprob, kAnyLogprob);
   const Json& policy = results::object_in(json, "policy");
   all.policy_says = results::optional_word(policy, "says");
-  all.policy_logprob = results::number(policy, "logprob", -kAnyNumber, kAnyNumber);
+  all.policy_logprob = results::number(policy, "logprob", -kAnyLogprob, kAnyLogprob);
   all.policy_right = truth(policy, "right");
   const Shape shape = shape_of(json);
   const bool all_known = json.find("shape") == json.end();
@@ -165,8 +165,8 @@ RescueResults rescue_results(const Json& json) {
     if (at.layer >= all.layers() || at.head >= all.heads())
       throw Wrong("predicts a head that the model does not have");
     all.predicted[all.index(at)] =
-        head.contains("blame") ? results::optional_number(head, "blame", -kAnyNumber, kAnyNumber)
-                               : results::optional_number(head, "loss", 0.0, kAnyNumber);
+        head.contains("blame") ? results::optional_number(head, "blame", -kAnyLogprob, kAnyLogprob)
+                               : results::optional_number(head, "loss", 0.0, kAnyLogprob);
   }
   if (const std::string by = results::optional_word(predicted, "by"); !by.empty()) {
     all.predicted_by = by;

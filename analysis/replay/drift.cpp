@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -17,12 +16,12 @@
 #include "analysis/one_line.h"
 #include "analysis/replay/replay.h"
 #include "analysis/trace/output_head.h"
+#include "analysis/unknown.h"
 
 namespace kvloupe {
 
 namespace {
 
-constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
 /// What keeps two traces from being compared: which one, and why.
 struct Refusal {

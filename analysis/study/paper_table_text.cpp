@@ -8,6 +8,7 @@
 #include "analysis/error.h"
 #include "analysis/markdown.h"
 #include "analysis/one_line.h"
+#include "analysis/quoted.h"
 #include "analysis/study/paper_table.h"
 
 namespace kvloupe {
@@ -78,12 +79,6 @@ std::string markdown(const FilledTable& table) {
   return fmt::format("{}\n{}\n", text, fmt::join(table.notes, " "));
 }
 
-std::string quoted(const std::string& text) {
-  std::string result = "\"";
-  for (const char c : text) result += c == '"' ? "\"\"" : std::string(1, c);
-  return result + '"';
-}
-
 std::string csv(const FilledTable& table) {
   std::string text =
       "table,model,compression,block,policy,label,group,budget,column,measure,mean,low,high,"
@@ -94,11 +89,11 @@ std::string csv(const FilledTable& table) {
       const std::string ends = cell.value && cell.interval
                                    ? fmt::format("{},{}", cell.value->low, cell.value->high)
                                    : ",";
-      text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", table.table->name,
-                          quoted(row.model), row.compression, table.block, quoted(cell.policy),
-                          quoted(cell.label), quoted(cell.group), quoted(cell.budget),
-                          quoted(cell.column), cell.measure, mean, ends, cell.prompts,
-                          cell.best ? 1 : 0);
+      text += fmt::format(
+          "{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", table.table->name,
+          doubled_quotes(row.model), row.compression, table.block, doubled_quotes(cell.policy),
+          doubled_quotes(cell.label), doubled_quotes(cell.group), doubled_quotes(cell.budget),
+          doubled_quotes(cell.column), cell.measure, mean, ends, cell.prompts, cell.best ? 1 : 0);
     }
   }
   return text;

@@ -19,6 +19,9 @@ struct Failure : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// A dimension of a dataset; `count` is not negative.
+inline hsize_t extent(int count) { return static_cast<hsize_t>(count); }
+
 /// Held during every use of the library, including closing handles: HDF5 is thread-safe only on
 /// some systems. Also stops HDF5 from printing its error stack.
 class Lock {

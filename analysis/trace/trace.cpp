@@ -24,9 +24,7 @@ using hdf5::Dataset;
 using Kind = TraceDatasets::Kind;
 using Shape = TraceDatasets::Shape;
 
-namespace {
-hsize_t size(int count) { return static_cast<hsize_t>(count); }
-}  // namespace
+namespace {}  // namespace
 
 struct Trace::Impl {
   /// Datasets of a layer that were found and whose shape was checked.
@@ -57,9 +55,9 @@ struct Trace::Impl {
 
   /// States [H,T,d] of one head, every number finite.
   Matrix read_states(const char* name, int layer, int head, int heads) const {
-    Matrix states =
-        datasets.read_matrix(layout::layer_dataset(layer, name),
-                             {size(heads), size(length()), size(model().head_dim)}, head);
+    Matrix states = datasets.read_matrix(
+        layout::layer_dataset(layer, name),
+        {hdf5::extent(heads), hdf5::extent(length()), hdf5::extent(model().head_dim)}, head);
     check_finite(states, layer, name, head, "token");
     return states;
   }
@@ -92,8 +90,9 @@ struct Trace::Impl {
 };
 
 void Trace::Impl::check_layers() {
-  const hsize_t query_heads = size(model().num_heads), heads = size(model().num_kv_heads);
-  const hsize_t count = size(length()), d = size(model().head_dim);
+  const hsize_t query_heads = hdf5::extent(model().num_heads),
+                heads = hdf5::extent(model().num_kv_heads);
+  const hsize_t count = hdf5::extent(length()), d = hdf5::extent(model().head_dim);
   for (int layer = 0; layer < model().num_layers; ++layer) {
     const auto at = [&](const char* name) { return layout::layer_dataset(layer, name); };
     for (const char* name : {"query", "key", "value"}) {
@@ -108,7 +107,7 @@ void Trace::Impl::check_layers() {
     found_here.logsumexp =
         datasets.found(at("attention_logsumexp"), Kind::real, {query_heads, count});
     found_here.output_weight = datasets.found(at("output_weight"), Kind::real,
-                                              {query_heads, d, size(model().hidden_size)});
+                                              {query_heads, d, hdf5::extent(model().hidden_size)});
     found_here.norm_l1 = datasets.found(at("value_out_norm_l1"), Kind::real, {query_heads, count});
     found_here.norm_l2 = datasets.found(at("value_out_norm_l2"), Kind::real, {query_heads, count});
     found_here.evicted_at = datasets.found(at("evicted_at"), Kind::integer, {heads, count});
@@ -128,24 +127,25 @@ void Trace::Impl::check_layers() {
 }
 
 void Trace::Impl::check_predictions() {
-  const hsize_t count = size(length());
+  const hsize_t count = hdf5::extent(length());
   lm_head = datasets.found(layout::kHead, Kind::real,
-                           {size(model().vocab_size), size(model().hidden_size)});
+                           {hdf5::extent(model().vocab_size), hdf5::extent(model().hidden_size)});
   if (hdf5::exists(datasets.file(), layout::kVocabularyText)) {
     const Shape shape = datasets.dataset(layout::kVocabularyText).shape;
     vocabulary_bytes = shape.size() == 1 ? shape[0] : 0;
     datasets.open(layout::kVocabularyText, Kind::integer, {vocabulary_bytes});
-    datasets.open(layout::kVocabularyEnds, Kind::integer, {size(model().vocab_size)});
+    datasets.open(layout::kVocabularyEnds, Kind::integer, {hdf5::extent(model().vocab_size)});
   }
   loss = datasets.found("/predictions/loss", Kind::real, {count});
-  hidden = datasets.found("/predictions/hidden", Kind::real, {count, size(model().hidden_size)});
+  hidden =
+      datasets.found("/predictions/hidden", Kind::real, {count, hdf5::extent(model().hidden_size)});
   if (!hdf5::exists(datasets.file(), "/predictions/token_ids") ||
       !hdf5::exists(datasets.file(), "/predictions/logprob")) {
     return;
   }
   const Shape shape = datasets.dataset("/predictions/token_ids").shape;
   const hsize_t k = shape.size() == 2 ? shape[1] : 0;
-  if (k < 1 || k > size(model().vocab_size)) {
+  if (k < 1 || k > hdf5::extent(model().vocab_size)) {
     throw hdf5::Failure("/predictions/token_ids has the shape " + hdf5::shape_text(shape));
   }
   datasets.open("/predictions/token_ids", Kind::integer, {count, k});
@@ -228,10 +228,10 @@ Matrix Trace::queries_of_token(int layer, int token) const {
     throw UsageError(
         fmt::format("token {}: {} has tokens 0 to {}", token, path().string(), length() - 1));
   }
-  const hsize_t heads = size(model().num_heads), d = size(model().head_dim);
-  Matrix queries = impl_->datasets.read_part(layout::layer_dataset(layer, "query"),
-                                             {heads, size(length()), d}, {0, size(token), 0},
-                                             {heads, 1, d}, model().num_heads, model().head_dim);
+  const hsize_t heads = hdf5::extent(model().num_heads), d = hdf5::extent(model().head_dim);
+  Matrix queries = impl_->datasets.read_part(
+      layout::layer_dataset(layer, "query"), {heads, hdf5::extent(length()), d},
+      {0, hdf5::extent(token), 0}, {heads, 1, d}, model().num_heads, model().head_dim);
   for (Eigen::Index head = 0; head < queries.rows(); ++head) {
     if (!queries.row(head).allFinite()) {
       throw WorkError(fmt::format("{}: query of layer {}, head {}, token {} is not a finite number",
@@ -257,7 +257,9 @@ std::optional<OutputWeight> Trace::output_weight(int layer, int query_head) cons
   if (!entry.output_weight) return std::nullopt;
   OutputWeight weight = impl_->datasets.read_output_weight(
       layout::layer_dataset(layer, "output_weight"),
-      {size(model().num_heads), size(model().head_dim), size(model().hidden_size)}, query_head);
+      {hdf5::extent(model().num_heads), hdf5::extent(model().head_dim),
+       hdf5::extent(model().hidden_size)},
+      query_head);
   if (const Eigen::Index row = weight.first_row_not_finite(); row >= 0) {
     impl_->not_finite(layer, "output_weight", query_head, "row", row);
   }
@@ -290,9 +292,10 @@ std::optional<Matrix> Trace::stored_attention(int layer, int query_head) const {
   const Impl::Layer& entry = impl_->layer_at(layer);
   impl_->check_head(query_head, model().num_heads, "query head");
   if (!entry.attention) return std::nullopt;
-  return impl_->datasets.read_matrix(layout::layer_dataset(layer, "attention"),
-                                     {size(model().num_heads), size(length()), size(length())},
-                                     query_head, true);
+  return impl_->datasets.read_matrix(
+      layout::layer_dataset(layer, "attention"),
+      {hdf5::extent(model().num_heads), hdf5::extent(length()), hdf5::extent(length())}, query_head,
+      true);
 }
 
 bool Trace::has_attention() const {
@@ -309,7 +312,7 @@ std::optional<Trace::Predictions> Trace::predictions() const {
   return impl_->datasets.guarded([&]() -> std::optional<Predictions> {
     Predictions result;
     result.k = impl_->top_k;
-    const hsize_t count = size(length()), k = size(result.k);
+    const hsize_t count = hdf5::extent(length()), k = hdf5::extent(result.k);
     if (k > 0) {
       result.token_ids = impl_->datasets.read_all<std::int32_t>(
           "/predictions/token_ids", Kind::integer, {count, k}, H5T_NATIVE_INT32);
@@ -332,14 +335,14 @@ std::optional<std::vector<std::string>> Trace::vocabulary() const {
 
 std::optional<Matrix> Trace::lm_head() const {
   if (!impl_->lm_head) return std::nullopt;
-  return impl_->datasets.read_matrix(layout::kHead,
-                                     {size(model().vocab_size), size(model().hidden_size)}, 0);
+  return impl_->datasets.read_matrix(
+      layout::kHead, {hdf5::extent(model().vocab_size), hdf5::extent(model().hidden_size)}, 0);
 }
 
 std::optional<Matrix> Trace::final_hidden() const {
   if (!impl_->hidden) return std::nullopt;
-  return impl_->datasets.read_matrix("/predictions/hidden",
-                                     {size(length()), size(model().hidden_size)}, 0);
+  return impl_->datasets.read_matrix(
+      "/predictions/hidden", {hdf5::extent(length()), hdf5::extent(model().hidden_size)}, 0);
 }
 
 std::optional<std::vector<std::int32_t>> Trace::evicted_at(int layer, int head) const {

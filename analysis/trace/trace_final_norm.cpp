@@ -17,8 +17,6 @@ using Kind = TraceDatasets::Kind;
 namespace {
 constexpr const char* kHidden = "/predictions/hidden";
 
-hsize_t size(int count) { return static_cast<hsize_t>(count); }
-
 Eigen::VectorXd wide(const std::vector<float>& numbers) {
   return Eigen::Map<const Eigen::VectorXf>(numbers.data(),
                                            static_cast<Eigen::Index>(numbers.size()))
@@ -39,7 +37,7 @@ std::vector<std::int32_t> find_head_rows(const TraceDatasets& datasets, const Mo
                                     layout::kHeadRowIds, hdf5::shape_text(shape),
                                     tokens.ids.size()));
   }
-  datasets.open(layout::kHeadRows, Kind::real, {count, size(model.hidden_size)});
+  datasets.open(layout::kHeadRows, Kind::real, {count, hdf5::extent(model.hidden_size)});
   const std::vector<std::int32_t> ids = datasets.read_all<std::int32_t>(
       layout::kHeadRowIds, Kind::integer, {count}, H5T_NATIVE_INT32);
   for (std::size_t i = 0; i < ids.size(); ++i) {
@@ -62,7 +60,7 @@ std::vector<std::int32_t> find_head_rows(const TraceDatasets& datasets, const Mo
 }
 
 bool find_final_norm(const TraceDatasets& datasets, const ModelInfo& model, const RunInfo& run) {
-  const hsize_t width = size(model.hidden_size), count = size(run.tokens());
+  const hsize_t width = hdf5::extent(model.hidden_size), count = hdf5::extent(run.tokens());
   const bool weight = datasets.found(layout::kFinalNorm, Kind::real, {width});
   datasets.found(layout::kFinalNormBias, Kind::real, {width});
   const bool rms = datasets.found(layout::kFinalRms, Kind::real, {count});
@@ -76,8 +74,9 @@ TraceFinalNorm::TraceFinalNorm(const Trace& trace)
   }
   datasets_->guarded([&] {
     const ModelInfo& model = trace.model();
-    const hsize_t width = size(model.hidden_size);
-    has_head_ = datasets_->found(layout::kHead, Kind::real, {size(model.vocab_size), width});
+    const hsize_t width = hdf5::extent(model.hidden_size);
+    has_head_ =
+        datasets_->found(layout::kHead, Kind::real, {hdf5::extent(model.vocab_size), width});
     if (!has_head_) row_ids_ = find_head_rows(*datasets_, model, trace.tokens());
     known_ = find_final_norm(*datasets_, model, trace.run());
     if (!known_) return;
@@ -119,8 +118,8 @@ double TraceFinalNorm::rms(int token) const {
     throw UsageError(fmt::format("token {}: {} has tokens 0 to {}", token, trace_.path().string(),
                                  trace_.length() - 1));
   }
-  const double rms = datasets_->read_part(layout::kFinalRms, {size(trace_.length())}, {size(token)},
-                                          {1}, 1, 1)(0, 0);
+  const double rms = datasets_->read_part(layout::kFinalRms, {hdf5::extent(trace_.length())},
+                                          {hdf5::extent(token)}, {1}, 1, 1)(0, 0);
   if (!(rms > 0.0) || !std::isfinite(rms)) {
     throw FileError(trace_.path().string(), fmt::format("{}: token {} has {}, not a number above 0",
                                                         layout::kFinalRms, token, rms));

@@ -19,8 +19,6 @@ using Shape = TraceDatasets::Shape;
 using Kind = TraceDatasets::Kind;
 
 namespace {
-hsize_t size(int count) { return static_cast<hsize_t>(count); }
-
 bool is_spelled(hid_t texts) {
   return hdf5::read_integer(texts, layout::kSpelled).value_or(0) != 0;
 }
@@ -35,7 +33,7 @@ std::string text_in_memory(const std::string& stored, bool spelled) {
 }  // namespace
 
 TokenTable read_token_table(const TraceDatasets& datasets, const ModelInfo& model, int count) {
-  const Shape shape{size(count)};
+  const Shape shape{hdf5::extent(count)};
   TokenTable tokens;
   tokens.ids =
       datasets.read_all<std::int32_t>("/tokens/ids", Kind::integer, shape, H5T_NATIVE_INT32);
@@ -116,8 +114,8 @@ std::vector<std::string> read_vocabulary(const TraceDatasets& datasets, const Mo
                                          hsize_t text_bytes) {
   const auto text = datasets.read_all<std::uint8_t>(layout::kVocabularyText, Kind::integer,
                                                     {text_bytes}, H5T_NATIVE_UINT8);
-  const auto ends = datasets.read_all<std::int64_t>(layout::kVocabularyEnds, Kind::integer,
-                                                    {size(model.vocab_size)}, H5T_NATIVE_INT64);
+  const auto ends = datasets.read_all<std::int64_t>(
+      layout::kVocabularyEnds, Kind::integer, {hdf5::extent(model.vocab_size)}, H5T_NATIVE_INT64);
   const bool spelled = is_spelled(datasets.dataset(layout::kVocabularyText).id);
   std::vector<std::string> words;
   words.reserve(ends.size());
@@ -141,9 +139,9 @@ std::vector<std::int32_t> read_evicted_at(const TraceDatasets& datasets, const M
                                           const std::vector<Block>& blocks, int layer, int head) {
   const int length = blocks.back().end;
   const std::vector<std::int32_t> all = datasets.guarded([&] {
-    return datasets.read_all<std::int32_t>(layout::layer_dataset(layer, "evicted_at"),
-                                           Kind::integer, {size(model.num_kv_heads), size(length)},
-                                           H5T_NATIVE_INT32);
+    return datasets.read_all<std::int32_t>(
+        layout::layer_dataset(layer, "evicted_at"), Kind::integer,
+        {hdf5::extent(model.num_kv_heads), hdf5::extent(length)}, H5T_NATIVE_INT32);
   });
   const auto first = all.begin() + static_cast<std::ptrdiff_t>(head) * length;
   std::vector<std::int32_t> own(first, first + length);

@@ -21,7 +21,7 @@ namespace kvloupe {
 
 namespace {
 
-constexpr const char* kIncomplete = "; is the download complete?";
+constexpr const char* kIncompleteShards = "; is the download complete?";
 
 /// A file descriptor that closes itself.
 struct Descriptor {
@@ -119,7 +119,7 @@ Checkpoint::Checkpoint(const std::filesystem::path& folder) {
       if (!std::filesystem::exists(folder / file_name, ignored)) {
         throw FileError(
             (folder / file_name).string(),
-            std::string("the index names this shard, but the file does not exist") + kIncomplete);
+            std::string("the index names this shard, but the file does not exist") + kIncompleteShards);
       }
       files_.emplace_back(folder / file_name);
     }

@@ -14,6 +14,7 @@
 #include "analysis/output_file.h"
 #include "capture/cli/commands.h"
 #include "capture/cli/model_options.h"
+#include "capture/tokenizer/kinds/tokenizer_catalog.h"
 #include "capture/tokenizer/prompt.h"
 #include "capture/tokenizer/tokenizer.h"
 

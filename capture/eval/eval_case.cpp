@@ -9,30 +9,31 @@
 #include "capture/eval/haystack.h"
 #include "capture/eval/stored_prompt.h"
 #include "capture/eval/study_case.h"
+#include "capture/tokenizer/kinds/tokenizer_catalog.h"
 #include "capture/tokenizer/read_file.h"
 
 namespace kvloupe {
 
 namespace {
-using Json = nlohmann::json;
+using PlainJson = nlohmann::json;
 constexpr std::uintmax_t kLargest = 256U << 20U;
 constexpr int kLongestAnswer = 1000;  // as of a template
 
 /// A member of the settings or of a run; another type is another program's file.
 template <typename T>
-T value_of(const Json& json, const char* name, const std::filesystem::path& path) {
+T value_of(const PlainJson& json, const char* name, const std::filesystem::path& path) {
   try {
     return json.at(name).get<T>();
-  } catch (const Json::exception&) {
+  } catch (const PlainJson::exception&) {
     throw FileError(path.string(), std::string("has no usable \"") + name +
                                        "\"; run the evaluation again with this version");
   }
 }
 /// The prompt that the results carry.
-void take_stored(const Json& json, const Json& run, const std::filesystem::path& path,
+void take_stored(const PlainJson& json, const PlainJson& run, const std::filesystem::path& path,
                  EvalCase& result) {
   const auto number = value_of<std::size_t>(run, "prompt", path);
-  const Json prompts = json.value("prompts", Json());
+  const PlainJson prompts = json.value("prompts", PlainJson());
   if (!prompts.is_array() || number >= prompts.size()) {
     throw FileError(path.string(), "has no prompt " + std::to_string(number) +
                                        "; run the evaluation again with this version");
@@ -44,7 +45,7 @@ void take_stored(const Json& json, const Json& run, const std::filesystem::path&
 }
 
 /// The prompt of a run of an earlier version, from the template and the tokenizer.
-void make_again(const EvalCaseRequest& request, const Json& settings, const Json& run,
+void make_again(const EvalCaseRequest& request, const PlainJson& settings, const PlainJson& run,
                 const EvaluationRun& known, EvalCase& result) {
   const std::filesystem::path& path = request.results;
   const NeedleTemplate needles =
@@ -86,9 +87,9 @@ EvalCase eval_case(const EvalCaseRequest& request) {
     throw UsageError("--row " + std::to_string(request.row) + ": the file has runs 0 to " +
                      std::to_string(rows - 1));
   }
-  const Json json = Json::parse(read_file(path.string(), kLargest));
-  const Json& settings = json.at("settings");
-  const Json& run = json.at("runs").at(static_cast<std::size_t>(request.row));
+  const PlainJson json = PlainJson::parse(read_file(path.string(), kLargest));
+  const PlainJson& settings = json.at("settings");
+  const PlainJson& run = json.at("runs").at(static_cast<std::size_t>(request.row));
 
   const EvaluationRun& known = evaluation.runs[static_cast<std::size_t>(request.row)];
 

@@ -18,6 +18,7 @@
 #include "capture/model/load_transformer.h"
 #include "capture/run/compute.h"
 #include "capture/run/model_description.h"
+#include "capture/tokenizer/kinds/tokenizer_catalog.h"
 
 namespace kvloupe {
 
@@ -46,9 +47,9 @@ std::vector<EvalSetting> settings_of(const EvalRequest& request) {
   return settings;
 }
 
-class Evaluation {
+class EvalWork {
  public:
-  Evaluation(const EvalRequest& request, Progress& progress, const EvalReport& report)
+  EvalWork(const EvalRequest& request, Progress& progress, const EvalReport& report)
       : request_(request),
         progress_(progress),
         report_(report),
@@ -250,7 +251,7 @@ class Evaluation {
 
 EvalResults evaluate(const EvalRequest& request, Progress& progress, const EvalReport& report) {
   const c10::InferenceMode no_gradients;
-  return Evaluation(request, progress, report).run();
+  return EvalWork(request, progress, report).run();
 }
 
 }  // namespace kvloupe

@@ -37,6 +37,7 @@
 #include "capture/run/compute.h"
 #include "capture/run/model_description.h"
 #include "capture/run/probe.h"
+#include "capture/tokenizer/kinds/tokenizer_catalog.h"
 
 namespace kvloupe {
 

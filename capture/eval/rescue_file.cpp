@@ -12,27 +12,27 @@
 namespace kvloupe {
 
 namespace {
-constexpr const char* kFormat = "kvloupe-rescue";
-constexpr int kVersion = 1;
-constexpr std::uintmax_t kLargestResults = 256U << 20U;
+constexpr const char* kRescueFormat = "kvloupe-rescue";
+constexpr int kRescueVersion = 1;
+constexpr std::uintmax_t kLargestRescueFile = 256U << 20U;
 }  // namespace
 
 RescueFile::RescueFile(std::string path, const Json& settings) : path_(std::move(path)) {
-  results_ = {{"format", kFormat}, {"format_version", kVersion}, {"settings", settings}};
+  results_ = {{"format", kRescueFormat}, {"format_version", kRescueVersion}, {"settings", settings}};
   results_["runs"] = Json::object();
   if (!std::filesystem::exists(path_)) return;
-  const std::string text = read_file(path_, kLargestResults);
+  const std::string text = read_file(path_, kLargestRescueFile);
   if (is_deep_json(text)) throw FileError(path_, "is nested too deeply; choose another name");
   const Json old = Json::parse(text, nullptr, false);
   const auto is = [&](const char* field, auto test) {
     return old.contains(field) && test(old[field]);
   };
-  if (!old.is_object() || !is("format", [](const Json& f) { return f == kFormat; }) ||
+  if (!old.is_object() || !is("format", [](const Json& f) { return f == kRescueFormat; }) ||
       !is("format_version", [](const Json& v) { return v.is_number_integer(); }) ||
       !is("runs", [](const Json& runs) { return runs.is_object(); })) {
     throw FileError(path_, "is not a results file of kvloupe-capture rescue; choose another name");
   }
-  if (old["format_version"].get<int>() > kVersion) {
+  if (old["format_version"].get<int>() > kRescueVersion) {
     throw FileError(path_, "is of a newer version; use a newer kvloupe");
   }
   if (!old.contains("settings") || old["settings"] != settings) {

@@ -23,7 +23,7 @@ using testing::ElementsAre;
 using testing::FloatNear;
 using testing::HasSubstr;
 
-class GivenAttention : public StepAttention {
+class FormulaAttention : public StepAttention {
  public:
   std::vector<Matrix> rows;  // [Hq]
   MatrixView last_rows(int query_head, int count) override {
@@ -81,7 +81,7 @@ HeadDecision decision_of(const std::string& spec, const Entries& entries,
   view.block = {0, static_cast<int>(tokens.size())};
   view.caches.push_back({tokens, kvloupe::view(entries.keys), kvloupe::view(entries.values), {}});
   for (const Matrix& queries : entries.queries) view.queries.push_back(kvloupe::view(queries));
-  GivenAttention attention;
+  FormulaAttention attention;
   attention.rows = entries.attention;
   view.attention = &attention;
   return policy->step(view).front();

@@ -5,10 +5,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/replay/follow.h"
+#include "analysis/unknown.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/strips.h"
@@ -17,7 +17,6 @@ namespace kvloupe::figure::role_cost_figure {
 
 namespace {
 
-constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
 /// Over the query heads of one role.
 struct Sums {

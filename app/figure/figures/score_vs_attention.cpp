@@ -5,12 +5,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "analysis/error.h"
 #include "analysis/metric/later_attention.h"
 #include "analysis/metric/rank_correlation.h"
 #include "analysis/numeric/ranks.h"
+#include "analysis/unknown.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/token_state.h"
@@ -25,7 +25,6 @@ namespace kvloupe::figure::score_vs_attention_figure {
 
 namespace {
 
-constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 constexpr TokenState kShown[] = {TokenState::retained, TokenState::protected_, TokenState::evicted,
                                  TokenState::merged};
 
