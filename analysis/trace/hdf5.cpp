@@ -354,7 +354,7 @@ std::string Dataset::type_name() const {
   }
 }
 
-std::string shape_text(const std::vector<hsize_t>& shape) {
+std::string shape_text(const Shape& shape) {
   std::string text = "[";
   for (std::size_t i = 0; i < shape.size(); ++i) {
     text += (i > 0 ? ", " : "") + std::to_string(shape[i]);
@@ -394,6 +394,7 @@ Dataset open_dataset(hid_t file, const std::string& path) {
     throw Failure(path +
                   " keeps its data in another file (external storage): copy it into this one");
   }
+  result.packed = layout == H5D_CHUNKED && H5Pget_nfilters(properties) > 0;
   result.stored_bytes = H5Dget_storage_size(result.id);
   return result;
 }

@@ -89,13 +89,16 @@ std::vector<std::string> read_strings(hid_t type, hid_t space, std::size_t count
                                       const std::function<herr_t(hid_t, void*)>& read,
                                       const std::string& what);
 
+using Shape = std::vector<hsize_t>;
+
 /// A dataset in the file, before its data is read.
 struct Dataset {
   Handle id;
   Handle type;
-  std::vector<hsize_t> shape;
+  Shape shape;
   H5T_class_t type_class = H5T_NO_CLASS;
   bool is_half = false;
+  bool packed = false;  // its chunks went through filters
   std::size_t element_bytes = 0;
   std::uint64_t stored_bytes = 0;
 
@@ -106,6 +109,6 @@ struct Dataset {
 /// Opens a dataset whose data is in this file: external and virtual storage is refused.
 Dataset open_dataset(hid_t file, const std::string& path);
 /// "[2, 96, 16]"
-std::string shape_text(const std::vector<hsize_t>& shape);
+std::string shape_text(const Shape& shape);
 
 }  // namespace kvloupe::hdf5

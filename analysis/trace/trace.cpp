@@ -31,7 +31,7 @@ hsize_t size(int count) { return static_cast<hsize_t>(count); }
 struct Trace::Impl {
   /// Datasets of a layer that were found and whose shape was checked.
   struct Layer {
-    bool attention = false, logsumexp = false, output_weight = false, evicted_at = false;
+    bool logsumexp = false, output_weight = false, evicted_at = false;
     bool merges = false;
     bool norm_l1 = false, norm_l2 = false;
     LayerAttributes attributes;
@@ -103,8 +103,6 @@ void Trace::Impl::check_layers() {
     datasets.open(at("key"), Kind::real, {heads, count, d});
     datasets.open(at("value"), Kind::real, {heads, count, d});
     Layer found_here;
-    found_here.attention =
-        datasets.found(at("attention"), Kind::real, {query_heads, count, count}, true);
     found_here.logsumexp =
         datasets.found(at("attention_logsumexp"), Kind::real, {query_heads, count});
     found_here.output_weight = datasets.found(at("output_weight"), Kind::real,
@@ -286,19 +284,6 @@ std::vector<float> Trace::attention_logsumexp(int layer, int query_head) const {
                                   model().num_heads, length(), query_head);
 }
 
-std::optional<Matrix> Trace::stored_attention(int layer, int query_head) const {
-  const Impl::Layer& entry = impl_->layer_at(layer);
-  impl_->check_head(query_head, model().num_heads, "query head");
-  if (!entry.attention) return std::nullopt;
-  return impl_->datasets.read_matrix(layout::layer_dataset(layer, "attention"),
-                                     {size(model().num_heads), size(length()), size(length())},
-                                     query_head, true);
-}
-
-bool Trace::has_attention() const {
-  return std::all_of(impl_->layers.begin(), impl_->layers.end(),
-                     [](const Impl::Layer& layer) { return layer.attention; });
-}
 bool Trace::has_output_weight() const {
   return std::all_of(impl_->layers.begin(), impl_->layers.end(),
                      [](const Impl::Layer& layer) { return layer.output_weight; });

@@ -65,9 +65,6 @@ class Trace {
   std::vector<float> value_out_norm(int layer, int query_head, Norm norm) const;
   /// [T] as stored; empty if the trace has none.
   std::vector<float> attention_logsumexp(int layer, int query_head) const;
-  /// [T,T] as stored (float16 softmax rows), for comparison only: scores never use it.
-  std::optional<Matrix> stored_attention(int layer, int query_head) const;
-  bool has_attention() const;
   bool has_output_weight() const;
 
   /// Nothing if the trace has neither; k = 0 or an empty loss if one is missing.
