@@ -228,7 +228,8 @@ std::string zsh_text(std::string_view text) {
   return out;
 }
 
-/// What completes a value: its words, in lists with commas or plus signs too, else file names.
+/// A value is completed with its words, also in lists with commas or plus signs, else with file
+/// names.
 std::string zsh_action(const std::vector<std::string>& words) {
   if (words.empty()) return "_files";
   return fmt::format("{{compset -P \"*[+,]\"; compadd -S \"\" - {}}}", fmt::join(words, " "));

@@ -10,9 +10,9 @@
 
 namespace kvloupe {
 
-/// Where a file of this name is written: at the end of its symbolic links, which stay. Nothing for
-/// what is there and is no regular file (a device, a pipe, standard output under its name in /dev
-/// or /proc): this is written through and never replaced.
+/// The place of a file of this name: the end of its symbolic links, which stay. Nothing where the
+/// name is no regular file (a device, a pipe, standard output under its name in /dev or /proc):
+/// such a target is written through and never replaced.
 std::optional<std::string> place_of_file(const std::string& target);
 
 /// Throws FileError where `output` names a file that the same command reads. Names that are empty,

@@ -16,14 +16,14 @@ class StateRows {
  public:
   static constexpr std::size_t kBytesAtATime = std::size_t{32} << 20U;
 
-  /// Of one block of m tokens; a part that is not there is empty.
+  /// The rows of one block of m tokens; a part that is not there is empty.
   struct Rows {
     std::vector<MatrixView> queries;  // [Hq] of [m,d]
     std::vector<MatrixView> keys;     // [Hk] of [m,d]
     std::vector<MatrixView> values;   // [Hk] of [m,d]
   };
 
-  /// Of states in memory, which must outlive this.
+  /// Rows of states in memory, which must outlive this.
   explicit StateRows(const LayerStates& states) : held_(&states) {}
   /// Reads keys, and of `parts` the queries and values, from the trace, which must outlive this:
   /// about so many bytes at a time, or one block where that is more.

@@ -57,7 +57,7 @@ void check_followed(const ReplayRequest& request, int length) {
   }
 }
 
-/// What the policy decides by.
+/// The states that the policy decides by.
 StateParts parts_of_policy(const PolicySpec& policy, const LayerContext& context) {
   StateParts parts;
   parts.value_norms = false;
@@ -72,7 +72,7 @@ StateParts parts_of_policy(const PolicySpec& policy, const LayerContext& context
 }  // namespace
 
 namespace {
-/// Where a layer's replay takes its states from.
+/// The source of the states of a layer's replay.
 struct OfLayer {
   std::shared_ptr<const LayerStates> states;
   std::unique_ptr<StateRows> rows;  // null: all are in `states`
@@ -234,7 +234,7 @@ Replay replay(const Trace& trace, const ReplayRequest& request, Progress& progre
   if (request.metrics) {
     ask(trace, measures, {request.threads, request.background, request.states}, progress, result);
   }
-  // Where an allocation gives heads more or less, the budget is only their mean.
+  // Under an allocation the budget is only the mean over the heads.
   if (!has_part(request.policy, PartKind::allocation)) note_unused_budget(result);
   if (has_trait(request.policy, &PolicyTraits::budget_is_outcome)) {
     result.notes.push_back("the policy keeps " + reached_share(result) + " at the last step");

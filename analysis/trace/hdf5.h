@@ -1,6 +1,6 @@
 #pragma once
-// What kvloupe needs of the HDF5 C library: handles that close themselves, one lock around every
-// call, typed attributes, and failures as exceptions. Private to analysis/trace.
+// The HDF5 C library for kvloupe: handles that close themselves, one lock around every call, typed
+// attributes, and failures as exceptions. Private to analysis/trace.
 
 #include <hdf5.h>
 

@@ -79,7 +79,7 @@ struct RunInfo {
   bool closed_loop() const { return policy != kFullCache; }
 };
 
-/// Of a vector.
+/// The norm of a vector.
 enum class Norm { l1, l2 };
 
 /// One step: the tokens [first, end) processed together.

@@ -2,7 +2,7 @@
 
 namespace kvloupe {
 
-/// What to do about a trace without the whole output head, in a message about one.
+/// Advice in a message about a trace without the whole output head.
 inline constexpr const char* kCaptureOutputHead =
     "capture the prompt again with kvloupe-capture run … --lm-head";
 

@@ -16,9 +16,9 @@ class TokenStates {
   explicit TokenStates(const Trace& trace);
   ~TokenStates();
 
-  /// Of the block's m tokens, all heads one after the other, as Trace has them: [Hq·m,d], [Hk·m,d],
-  /// [Hk·m,d]. Throws UsageError for tokens that the trace lacks, FileError, and WorkError for
-  /// numbers that are not finite.
+  /// The states of the block's m tokens as Trace has them, all heads one after the other: [Hq·m,d],
+  /// [Hk·m,d], [Hk·m,d]. Throws UsageError for tokens that the trace lacks, FileError, and
+  /// WorkError for numbers that are not finite.
   Matrix queries(int layer, const Block& tokens) const;
   Matrix keys(int layer, const Block& tokens) const;
   Matrix values(int layer, const Block& tokens) const;

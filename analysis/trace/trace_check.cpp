@@ -69,7 +69,7 @@ void answer(const std::string& line) {
 
 /// In the child: walks through the trace on standard input, and answers with one line.
 [[noreturn]] void check_standard_input() {
-  // What was freed is not there any more, so that its use shows here rather than later.
+  // Freed memory is overwritten, so that its use shows here rather than later.
   mallopt(M_PERTURB, 0xa5);
   confine_process(allowed_for(size_of(STDIN_FILENO)));
   try {
@@ -112,7 +112,7 @@ std::string signal_text(int signal) {
   return text == nullptr ? "signal " + std::to_string(signal) : text;
 }
 
-/// What is wrong with the file; empty: nothing.
+/// The file's fault in words; empty: none.
 std::string walk_in_child(const std::string& program, int descriptor, Progress& progress) {
   std::string line;
   ChildOptions options;

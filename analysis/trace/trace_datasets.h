@@ -21,7 +21,7 @@ namespace kvloupe {
 class TraceDatasets {
  public:
   using Shape = hdf5::Shape;
-  /// What kind of elements a dataset must have.
+  /// The kind of elements that a dataset must have.
   enum class Kind { real, integer, text };
 
   /// Opens the file. Throws FileError.

@@ -22,7 +22,7 @@ std::vector<std::int32_t> find_head_rows(const TraceDatasets& datasets, const Mo
 /// Throws hdf5::Failure; called under hdf5::Lock.
 bool find_final_norm(const TraceDatasets& datasets, const ModelInfo& model, const RunInfo& run);
 
-/// What a trace says of the way from the residual stream x [D] after the last layer to the logits:
+/// The way from the residual stream x [D] after the last layer to the logits, as a trace has it:
 ///
 ///   h = weight ⊙ x̂ + bias,  x̂ = x / rms,  rms = √(mean(x²) + ε),  logits = h · lm_headᵀ,
 ///

@@ -12,9 +12,9 @@ namespace kvloupe {
 
 class TraceDatasets;
 
-/// What an open file says of its probe; nothing without one. Ids lie within the vocabulary, passes
-/// follow one another over the probe's tokens, and their parts of the context up to its end; the
-/// states of every layer have the right shape. Throws hdf5::Failure; called under hdf5::Lock.
+/// The probe of an open file; nothing without one. Ids lie within the vocabulary, passes follow one
+/// another over the probe's tokens, and their parts of the context up to its end; the states of
+/// every layer have the right shape. Throws hdf5::Failure; called under hdf5::Lock.
 std::optional<ProbeInfo> find_probe(const TraceDatasets& datasets, const ModelInfo& model,
                                     const RunInfo& run);
 

@@ -13,7 +13,7 @@
 
 namespace kvloupe {
 
-/// What a trace will hold, decided before the run.
+/// Contents of a trace, decided before the run.
 struct TraceWriterOptions {
   bool store_f32 =
       false;  // states as float32; else float16, or float32 if a state overflows float16

@@ -32,8 +32,8 @@ at::Tensor resting_value(const StateTensors& states, const at::Tensor& first) {
   return (resting * squares.select(2, 0) / squares.mean(2).detach()).mean();
 }
 
-/// What query heads i < `tokens` give the token i + 1 places back, one head after the other, of a
-/// layer's whole attention [b,Hq,m,m].
+/// The attention that query heads i < `tokens` give the token i + 1 places back, one head after the
+/// other, of a layer's whole attention [b,Hq,m,m].
 at::Tensor attention_back(const at::Tensor& attention, std::int64_t tokens) {
   std::vector<at::Tensor> parts;
   for (std::int64_t head = 0; head < std::min(tokens, attention.size(2) - 1); ++head) {
