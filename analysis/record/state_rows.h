@@ -1,12 +1,11 @@
 #pragma once
 
 #include <cstddef>
-#include <optional>
 #include <vector>
 
 #include "analysis/matrix.h"
 #include "analysis/record/layer_states.h"
-#include "analysis/trace/token_states.h"
+#include "analysis/trace/trace.h"
 
 namespace kvloupe {
 
@@ -38,8 +37,7 @@ class StateRows {
   void read(const Block& block);
 
   const LayerStates* held_ = nullptr;  // null: read from the trace
-  int length_ = 0;                     // T
-  std::optional<TokenStates> tokens_;
+  const Trace* trace_ = nullptr;
   int layer_ = 0;
   StateParts parts_;
   int ahead_ = 0;                   // how many tokens are read at a time

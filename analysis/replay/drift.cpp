@@ -16,7 +16,7 @@
 #include "analysis/numeric/set_overlap.h"
 #include "analysis/one_line.h"
 #include "analysis/replay/replay.h"
-#include "analysis/trace/output_head.h"
+#include "analysis/trace/trace_final_norm.h"
 
 namespace kvloupe {
 

@@ -200,22 +200,20 @@ Replay replay(const Trace& trace, const ReplayRequest& request, Progress& progre
     context.attention = trace.attention(layer);
     context.output_weights = states->output_weights;
     context.for_heads = for_heads;
-    layers[index] = replay_layer({*states,
-                                  result.blocks,
-                                  request.policy,
-                                  std::move(context),
-                                  request.metrics,
-                                  layer == request.scores_layer ? request.scores_head : -1,
-                                  measures,
-                                  request.followed,
-                                  &tokens,
-                                  {},
-                                  true,
-                                  -1,
-                                  result.acts_until,
-                                  source.rows.get(),
-                                  request.shared},
-                                 progress);
+    layers[index] =
+        replay_layer({.states = *states,
+                      .blocks = result.blocks,
+                      .policy = request.policy,
+                      .context = std::move(context),
+                      .metrics = request.metrics,
+                      .scores_head = layer == request.scores_layer ? request.scores_head : -1,
+                      .measures = measures,
+                      .followed = request.followed,
+                      .tokens = &tokens,
+                      .acts_until = result.acts_until,
+                      .rows = source.rows.get(),
+                      .shared = request.shared},
+                     progress);
     if (on_layer) {
       const std::lock_guard lock(reporting);
       on_layer(layers[index]);

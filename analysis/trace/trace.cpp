@@ -7,8 +7,6 @@
 #include "analysis/error.h"
 #include "analysis/numeric/float_rows.h"
 #include "analysis/trace/hdf5.h"
-#include "analysis/trace/no_rotation.h"
-#include "analysis/trace/output_norms.h"
 #include "analysis/trace/trace_attributes.h"
 #include "analysis/trace/trace_check.h"
 #include "analysis/trace/trace_datasets.h"
@@ -26,6 +24,21 @@ using Shape = TraceDatasets::Shape;
 
 namespace {
 hsize_t size(int count) { return static_cast<hsize_t>(count); }
+
+/// ‖v_i W_O‖ of every value: [T]. values [T,d]; output_weight [d,D], of one query head.
+std::vector<float> output_norms(const Matrix& values, const Matrix& output_weight, Norm norm) {
+  std::vector<float> norms(static_cast<std::size_t>(values.rows()));
+  constexpr Eigen::Index kRows = 256;  // bounds the product held at a time
+  for (Eigen::Index first = 0; first < values.rows(); first += kRows) {
+    const Eigen::Index count = std::min(kRows, values.rows() - first);
+    const Matrix outputs = values.middleRows(first, count) * output_weight;
+    for (Eigen::Index i = 0; i < count; ++i) {
+      norms[static_cast<std::size_t>(first + i)] =
+          norm == Norm::l1 ? outputs.row(i).lpNorm<1>() : outputs.row(i).norm();
+    }
+  }
+  return norms;
+}
 }  // namespace
 
 struct Trace::Impl {
@@ -47,6 +60,9 @@ struct Trace::Impl {
   int top_k = 0;  // 0: no predictions
   bool loss = false, lm_head = false, hidden = false;
   hsize_t vocabulary_bytes = 0;  // 0: no vocabulary
+  std::optional<ProbeInfo> probe;
+  std::vector<std::int32_t> head_row_ids;
+  bool final_norm = false;
 
   const ModelInfo& model() const { return attributes.model; }
   const RunInfo& run() const { return attributes.run; }
@@ -63,6 +79,9 @@ struct Trace::Impl {
     check_finite(states, layer, name, head, "token");
     return states;
   }
+
+  /// States [H·m,d] of a block's tokens, all heads one after the other, every number finite.
+  Matrix read_tokens(const char* name, int layer, int heads, const Block& tokens) const;
 
   void check_finite(const Matrix& m, int layer, const char* name, int head, const char* row) const {
     if (all_finite(m.data(), static_cast<std::size_t>(m.size()))) return;
@@ -151,6 +170,30 @@ void Trace::Impl::check_predictions() {
   top_k = static_cast<int>(k);
 }
 
+Matrix Trace::Impl::read_tokens(const char* name, int layer, int heads, const Block& tokens) const {
+  layer_at(layer);
+  const std::string file = datasets.path().string();
+  if (tokens.first < 0 || tokens.size() < 1 || tokens.end > length()) {
+    const std::string wanted = tokens.size() == 1
+                                   ? fmt::format("token {}", tokens.first)
+                                   : fmt::format("tokens {} to {}", tokens.first, tokens.end - 1);
+    throw UsageError(fmt::format("{}: {} has tokens 0 to {}", wanted, file, length() - 1));
+  }
+  const hsize_t m = size(tokens.size()), d = size(model().head_dim);
+  Matrix states =
+      datasets.read_part(layout::layer_dataset(layer, name), {size(heads), size(length()), d},
+                         {0, size(tokens.first), 0}, {size(heads), m, d},
+                         Eigen::Index{heads} * tokens.size(), model().head_dim);
+  if (all_finite(states.data(), static_cast<std::size_t>(states.size()))) return states;
+  for (Eigen::Index row = 0; row < states.rows(); ++row) {
+    if (!states.row(row).allFinite()) {
+      not_finite(layer, name, static_cast<int>(row / tokens.size()), "token",
+                 tokens.first + row % tokens.size());
+    }
+  }
+  return states;
+}
+
 Trace::Trace(const fs::path& path) {
   check_trace(path);
   impl_ = std::make_unique<Impl>(path);
@@ -162,9 +205,9 @@ Trace::Trace(const fs::path& path) {
     impl_->blocks = read_blocks(datasets, impl_->tokens, run());
     impl_->check_layers();
     impl_->check_predictions();
-    find_probe(datasets, model(), run());  // refused at once if it is wrong
-    find_final_norm(datasets, model(), run());
-    find_head_rows(datasets, model(), impl_->tokens);
+    impl_->probe = find_probe(datasets, model(), run());
+    impl_->final_norm = find_final_norm(datasets, model(), run());
+    impl_->head_row_ids = find_head_rows(datasets, model(), impl_->tokens);
   });
 }
 
@@ -221,22 +264,16 @@ Matrix Trace::query(int layer, int query_head) const {
   return impl_->read_states("query", layer, query_head, model().num_heads);
 }
 Matrix Trace::queries_of_token(int layer, int token) const {
-  impl_->layer_at(layer);
-  if (token < 0 || token >= length()) {
-    throw UsageError(
-        fmt::format("token {}: {} has tokens 0 to {}", token, path().string(), length() - 1));
-  }
-  const hsize_t heads = size(model().num_heads), d = size(model().head_dim);
-  Matrix queries = impl_->datasets.read_part(layout::layer_dataset(layer, "query"),
-                                             {heads, size(length()), d}, {0, size(token), 0},
-                                             {heads, 1, d}, model().num_heads, model().head_dim);
-  for (Eigen::Index head = 0; head < queries.rows(); ++head) {
-    if (!queries.row(head).allFinite()) {
-      throw WorkError(fmt::format("{}: query of layer {}, head {}, token {} is not a finite number",
-                                  path().string(), layer, head, token));
-    }
-  }
-  return queries;
+  return queries(layer, {token, token + 1});
+}
+Matrix Trace::queries(int layer, const Block& tokens) const {
+  return impl_->read_tokens("query", layer, model().num_heads, tokens);
+}
+Matrix Trace::keys(int layer, const Block& tokens) const {
+  return impl_->read_tokens("key", layer, model().num_kv_heads, tokens);
+}
+Matrix Trace::values(int layer, const Block& tokens) const {
+  return impl_->read_tokens("value", layer, model().num_kv_heads, tokens);
 }
 Matrix Trace::key(int layer, int head) const {
   impl_->layer_at(layer);
@@ -288,6 +325,12 @@ bool Trace::has_output_weight() const {
   return std::all_of(impl_->layers.begin(), impl_->layers.end(),
                      [](const Impl::Layer& layer) { return layer.output_weight; });
 }
+
+bool Trace::has_lm_head() const { return impl_->lm_head; }
+const std::vector<std::int32_t>& Trace::head_row_ids() const { return impl_->head_row_ids; }
+bool Trace::has_final_norm() const { return impl_->final_norm; }
+const std::optional<ProbeInfo>& Trace::probe() const { return impl_->probe; }
+const TraceDatasets& Trace::file() const { return impl_->datasets; }
 
 std::optional<Trace::Predictions> Trace::predictions() const {
   if (impl_->top_k == 0 && !impl_->loss) return std::nullopt;

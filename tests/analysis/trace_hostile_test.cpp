@@ -260,7 +260,8 @@ TEST_F(HostileTrace, RowsOfTheOutputHeadThatDisagree) {
   for (const char* name : {kRows, kIds}) {
     EXPECT_EQ(spoiled([&](Edit& e) { e.remove(name); }), "opened");
     const Trace trace(path);
-    EXPECT_FALSE(TraceFinalNorm(trace).has_head_rows()) << "one without the other says nothing";
+    EXPECT_FALSE(trace.has_lm_head() || !trace.head_row_ids().empty())
+        << "one without the other says nothing";
   }
   std::vector<float> numbers(count * 24, 1.0F);
   numbers[24] = NAN;
@@ -618,7 +619,8 @@ void read_everything(const Path& path) {
     norm.rms(0);
     norm.normed(trace.length() - 1);
   }
-  if (norm.has_head_rows()) norm.head_row(trace.tokens().ids.front());
+  if (trace.has_lm_head() || !trace.head_row_ids().empty())
+    norm.head_row(trace.tokens().ids.front());
   trace.predictions();
   trace.lm_head();
   trace.vocabulary();

@@ -39,7 +39,8 @@ KVLOUPE_FUZZ_TARGET(trace) {
     norm.rms(0);
     norm.normed(trace.length() - 1);
   }
-  if (norm.has_head_rows()) norm.head_row(trace.tokens().ids.front());
+  if (trace.has_lm_head() || !trace.head_row_ids().empty())
+    norm.head_row(trace.tokens().ids.front());
   trace.predictions();
   trace.lm_head();
   trace.vocabulary();
