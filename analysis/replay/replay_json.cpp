@@ -94,7 +94,7 @@ std::string step_line(const Replay& replay, const PolicySpec& policy, const Head
     line += ",\"weights\":";
     append_list(line, merge.weights);
     if (!record.query_heads.empty()) {
-      // Of values that were given away nothing is known.
+      // Nothing is known of values that were given away.
       const MergeMeasures measures = i < record.merge_measures.size()
                                          ? record.merge_measures[i]
                                          : MergeMeasures{kUnknown, kUnknown, kUnknown, kUnknown};

@@ -102,7 +102,7 @@ bool read(const std::string& cell, Compression& compression) {
   return false;
 }
 
-/// Of the trace, and of the files and plugins that the policy is made of.
+/// Identity of the trace, and of the files and plugins that the policy is made of.
 std::string identity_of(const Trace& trace, const SweepSetting& setting) {
   return trace.identity() + policy_files(setting.policy);
 }
@@ -165,7 +165,7 @@ SweepTable SweepTable::load(const std::string& path) {
     row.budget_counts = cells[measured + 2];
     table.rows_.push_back(std::move(row));
   }
-  // What was read would be written again in place of all.
+  // Else the part that was read would be written in place of all.
   if (file.bad()) throw FileError(path, "cannot be read to its end; check the disk");
   return table;
 }

@@ -104,18 +104,8 @@ std::optional<ProbeInfo> find_probe(const TraceDatasets& datasets, const ModelIn
   return probe;
 }
 
-TraceProbe::TraceProbe(const Trace& trace)
-    : trace_(trace), datasets_(std::make_unique<TraceDatasets>(trace.path())) {
-  if (datasets_->identity() != trace.identity()) {
-    throw FileError(trace.path().string(), "has changed since it was opened; open it again");
-  }
-  info_ = datasets_->guarded([&] { return find_probe(*datasets_, trace.model(), trace.run()); });
-}
-
-TraceProbe::~TraceProbe() = default;
-
 void TraceProbe::check(int layer) const {
-  if (!info_) throw UsageError(trace_.path().string() + ": has no probe");
+  if (!info()) throw UsageError(trace_.path().string() + ": has no probe");
   if (layer < 0 || layer >= trace_.model().num_layers) {
     throw UsageError(fmt::format("layer {}: {} has layers 0 to {}", layer, trace_.path().string(),
                                  trace_.model().num_layers - 1));
@@ -128,9 +118,9 @@ Matrix TraceProbe::states(const char* name, int layer, int head, int heads) cons
     throw UsageError(fmt::format("head {}: {} of {} has heads 0 to {}", head, name,
                                  trace_.path().string(), heads - 1));
   }
-  Matrix states = datasets_->read_matrix(
+  Matrix states = trace_.file().read_matrix(
       layout::layer_dataset(layer, name),
-      {hdf5::extent(heads), hdf5::extent(info_->tokens()), hdf5::extent(trace_.model().head_dim)},
+      {hdf5::extent(heads), hdf5::extent(info()->tokens()), hdf5::extent(trace_.model().head_dim)},
       head);
   for (Eigen::Index row = 0; row < states.rows(); ++row) {
     if (all_finite(states.data() + row * states.cols(), static_cast<std::size_t>(states.cols()))) {
@@ -152,9 +142,9 @@ Matrix TraceProbe::key(int layer, int head) const {
 std::vector<float> TraceProbe::input_norm(int layer) const {
   check(layer);
   const std::string name = layout::layer_dataset(layer, layout::kProbeInputNorm);
-  std::vector<float> norms = datasets_->guarded([&] {
-    return datasets_->read_all<float>(name, Kind::real, {hdf5::extent(info_->tokens())},
-                                      H5T_NATIVE_FLOAT);
+  std::vector<float> norms = trace_.file().guarded([&] {
+    return trace_.file().read_all<float>(name, Kind::real, {hdf5::extent(info()->tokens())},
+                                         H5T_NATIVE_FLOAT);
   });
   for (std::size_t token = 0; token < norms.size(); ++token) {
     if (std::isfinite(norms[token]) && norms[token] >= 0.0F) continue;

@@ -6,7 +6,7 @@
 
 #include "analysis/byte_spelling.h"
 #include "analysis/error.h"
-#include "analysis/trace/hdf5_checked_file.h"
+#include "analysis/trace/packed_dataset.h"
 #include "analysis/trace/segments.h"
 #include "analysis/trace/trace_layout.h"
 #include "analysis/utf8.h"
@@ -47,15 +47,11 @@ TokenTable read_token_table(const TraceDatasets& datasets, const ModelInfo& mode
   if (datasets.found(text_path, Kind::text, shape)) {
     const Dataset dataset = datasets.open(text_path, Kind::text, shape);
     const Handle space(H5Dget_space(dataset.id), H5Sclose, "cannot read " + text_path);
-    const haddr_t offset = H5Dget_offset(dataset.id);  // undefined where it is chunked
-    if (H5Tis_variable_str(dataset.type) > 0 && offset != HADDR_UNDEF &&
-        !hdf5::heap_references_hold(datasets.path().string(), offset, shape[0])) {
-      throw hdf5::Failure("cannot read " + text_path + ": damaged or truncated");
-    }
     tokens.text = hdf5::read_strings(
         dataset.type, space, shape[0],
         [&](hid_t memory, void* buffer) {
-          return H5Dread(dataset.id, memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, buffer);
+          hdf5::read_part(dataset, text_path, memory, {0}, shape, buffer);
+          return herr_t{0};
         },
         "cannot read " + text_path + ": damaged or truncated");
     const bool spelled = is_spelled(dataset.id);
@@ -168,8 +164,7 @@ std::vector<MergedEntry> read_merges(const TraceDatasets& datasets, const ModelI
   std::vector<MergedEntry> merges(static_cast<std::size_t>(dataset.elements()));
   if (merges.empty()) return merges;
   const Handle memory = hdf5::merged_entry_type(false);
-  hdf5::check(H5Dread(dataset.id, memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, merges.data()),
-              "cannot read " + name + ": damaged or truncated");
+  hdf5::read_part(dataset, name, memory, {0}, dataset.shape, merges.data());
   const auto within = [](std::int32_t value, auto end) {
     return value >= 0 && value < static_cast<std::int64_t>(end);
   };

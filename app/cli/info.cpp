@@ -15,7 +15,7 @@
 #include "analysis/error.h"
 #include "analysis/one_line.h"
 #include "analysis/trace/model_fingerprint.h"
-#include "analysis/trace/output_head.h"
+#include "analysis/trace/trace_final_norm.h"
 #include "analysis/trace/trace_layout.h"
 #include "analysis/trace/trace_probe.h"
 #include "analysis/trace/window_text.h"

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstring>
 #include <iterator>
 #include <memory>
 #include <numeric>
@@ -16,6 +17,7 @@
 #include "analysis/error.h"
 #include "analysis/metric/rank_correlation.h"
 #include "analysis/metric/sink.h"
+#include "analysis/output_file.h"
 #include "analysis/policy/kit/policy.h"
 #include "analysis/policy/kit/sequence_tables.h"
 #include "analysis/policy/policy_catalog.h"
@@ -27,7 +29,6 @@
 #include "analysis/utf8.h"
 #include "capture/eval/answer_score.h"
 #include "capture/eval/eval_run.h"
-#include "capture/eval/file_beside.h"
 #include "capture/eval/first_number.h"
 #include "capture/eval/rescue_file.h"
 #include "capture/eval/set_search.h"
@@ -567,18 +568,22 @@ class Rescue {
   /// What a replay on the full run's states blames: with the policy, and with the tokens dropped
   /// from the full cache.
   void predict(Json& results) {
-    std::optional<FileBeside> made;  // outlives the trace in it
+    std::optional<UnfinishedFile> made;  // outlives the trace in it
     std::unique_ptr<const Trace> trace;
     if (request_.trace) {
       trace = std::make_unique<const Trace>(*request_.trace);
     } else {
       made.emplace(request_.output);
+      if (made->error() != 0) {
+        throw FileError(request_.output, std::string("cannot write beside it: ") +
+                                             std::strerror(made->error()));
+      }
       CaptureRequest wanted;
       wanted.model = request_.model;
       // The expected answer follows the prompt, so that the queries that write it can be asked.
       wanted.tokens = sequence_;
       for (const std::int32_t id : expected_) wanted.tokens->add(id, "answer");
-      wanted.target = made->name();
+      wanted.target = made->path();
       wanted.block = request_.block;
       wanted.dtype = request_.dtype;
       wanted.device = request_.device;
@@ -590,7 +595,7 @@ class Rescue {
         void on_note(const std::string&) override {}
       } silent;
       run_capture(wanted, progress_, silent);
-      trace = std::make_unique<const Trace>(made->without_name());
+      trace = std::make_unique<const Trace>(made->path());
     }
     ReadsRequest reads;
     reads.tokens = tokens_;

@@ -11,7 +11,6 @@
 #include "analysis/policy/kit/policy.h"
 #include "analysis/policy/kit/small_scores.h"
 #include "analysis/replay/replay.h"
-#include "analysis/trace/no_rotation.h"
 #include "analysis/trace/trace.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"

@@ -16,6 +16,7 @@
 #include "tests/capture/follow_trace.h"
 #include "tests/capture/tiny_checkpoint.h"
 #include "tests/support/catalogue_parts.h"
+#include "tests/support/stored_attention.h"
 #include "tests/support/temporary_folder.h"
 
 namespace kvloupe::test {
@@ -195,7 +196,7 @@ TEST_F(ClosedLoopTest, ABudgetThatHoldsEverythingChangesNothing) {
         EXPECT_EQ(closed.predictions()->logprob, expected->logprob);
         for (int layer = 0; layer < tiny_.layers; ++layer) {
           EXPECT_EQ(largest_difference(closed.query(layer, 1), full.query(layer, 1)), 0.0);
-          EXPECT_EQ(closed.stored_attention(layer, 1), full.stored_attention(layer, 1));
+          EXPECT_EQ(stored_attention(closed, layer, 1), stored_attention(full, layer, 1));
           EXPECT_THAT(*closed.evicted_at(layer, 0), testing::Each(-1));
           EXPECT_TRUE(closed.merges(layer).empty());
         }
@@ -302,7 +303,7 @@ TEST_F(ClosedLoopTest, StoredAttentionIsOverWhatEachHeadHeld) {
   EXPECT_TRUE(trace.attention_logsumexp(0, 0).empty());
   for (int layer = 0; layer < tiny_.layers; ++layer) {
     for (int query_head = 0; query_head < tiny_.heads; ++query_head) {
-      const Matrix attention = *trace.stored_attention(layer, query_head);
+      const Matrix attention = *stored_attention(trace, layer, query_head);
       const auto evicted = *trace.evicted_at(layer, trace.model().head_of(query_head));
       for (std::size_t step = 0; step < trace.blocks().size(); ++step) {
         const Block& block = trace.blocks()[step];

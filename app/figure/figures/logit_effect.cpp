@@ -5,8 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
-#include <mutex>
 #include <numeric>
 
 #include "analysis/error.h"
@@ -114,17 +112,6 @@ class LogitEffectFigure final : public Figure {
     return grid;
   }
 };
-
-/// What the trace lacks: asked of the file once, not each time a list is drawn.
-std::string missing(const Trace& trace) {
-  static std::mutex mutex;
-  static std::map<std::string, std::string> known;
-  const std::string key = trace.path().string() + "|" + trace.identity();
-  const std::lock_guard lock(mutex);
-  const auto found = known.find(key);
-  if (found != known.end()) return found->second;
-  return known[key] = LogitPath::missing(trace, LogitsOf::vocabulary);
-}
 
 /// In quotes; the id where the trace has no text of it.
 std::string text_of(const Trace& trace, const std::vector<std::string>& vocabulary, long id) {
@@ -248,7 +235,9 @@ FigureInfo entry() {
   info.needs.token = true;
   info.needs.policy = true;
   info.choices = {removed_choice()};
-  info.unavailable = missing;
+  info.unavailable = [](const Trace& trace) {
+    return LogitPath::missing(trace, LogitsOf::vocabulary);
+  };
   info.compute = compute;
   return info;
 }
