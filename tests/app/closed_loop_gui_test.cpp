@@ -36,7 +36,7 @@ class ClosedLoopSheet : public testing::Test {
     driver_ = std::make_unique<WindowDriver>();
   }
   window::Workspace& w() { return driver_->workspace; }
-  window::CapturePanel& sheet() { return driver_->workspace.capture_panel; }
+  window::CapturePanel& sheet() { return driver_->workspace.sheets.capture_panel; }
   const window::CaptureOptions& options() { return sheet().options; }
 
   void until(const std::function<bool()>& done, const char* what) {

@@ -16,7 +16,6 @@
 #define GLFW_INCLUDE_NONE
 #include <GLFW/glfw3.h>
 
-#include "app/window/panels/panels.h"
 #include "app/window/sheets/command_palette.h"
 #include "tests/app/fake_demo.h"
 #include "tests/app/virtual_display.h"
@@ -107,8 +106,10 @@ class MenuTexts : public testing::Test {
   }
 
   void add_help() {
-    bool open = true;
-    const auto draw = [&] { window::draw_help_sheet(driver_->workspace.context(), open); };
+    window::Workspace& w = driver_->workspace;
+    window::HelpSheet sheet;
+    sheet.toggle();
+    const auto draw = [&] { sheet.draw(w.context()); };
     drawn_texts(draw);
     add("Help sheet", drawn_texts(draw));
     driver_->frames(2);

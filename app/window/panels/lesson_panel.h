@@ -13,7 +13,7 @@ float lesson_panel_width(const LessonPlayer& lessons, bool folded, float unit, f
 /// pages. Folded: a narrow strip that unfolds it.
 void draw_lesson_panel(const PanelContext& context, LessonPlayer& lessons, bool folded);
 
-/// The menu of lessons.
-void draw_lesson_menu(const PanelContext& context, LessonPlayer& lessons, bool folded);
+/// Every lesson, as lines of a menu.
+void draw_lesson_list(const PanelContext& context, LessonPlayer& lessons);
 
 }  // namespace kvloupe::window

@@ -18,7 +18,7 @@
 #include "app/window/panels/panels.h"
 #include "app/window/state/panel_context.h"
 #include "app/window/state/policy_variants.h"
-#include "app/window/tiles/state_commands.h"
+#include "app/window/tiles/state_range.h"
 #include "app/window/widgets/marks.h"
 #include "app/window/widgets/numbers.h"
 

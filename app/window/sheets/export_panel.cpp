@@ -14,7 +14,7 @@
 #include "app/request/command_line.h"
 #include "app/window/state/panel_context.h"
 #include "app/window/state/preferences.h"
-#include "app/window/tiles/state_commands.h"
+#include "app/window/tiles/state_range.h"
 #include "app/window/widgets/marks.h"
 
 namespace kvloupe::window {

@@ -23,27 +23,6 @@ float presentation_scale(float usual, float chosen, float width, float height) {
   return std::max(usual, std::floor(std::min(fitting, most) * 20.0F) / 20.0F);
 }
 
-Command while_presenting(Command command) {
-  switch (command) {
-    case Command::head_left:
-      return Command::step_back;
-    case Command::head_right:
-      return Command::step_forward;
-    case Command::layer_up:
-      return Command::previous_tile;
-    case Command::layer_down:
-      return Command::next_tile;
-    case Command::left_panel:
-    case Command::right_panel:
-    case Command::bottom_panel:
-    case Command::next_panel:
-    case Command::edit_spec:
-      return Command::none;
-    default:
-      return command;
-  }
-}
-
 namespace {
 
 /// Title at the left; at the right which of how many, where there are more.
