@@ -1,4 +1,4 @@
-#include "app/window/panels/lesson_panel.h"
+#include "app/window/panels/panels.h"
 
 #include <fmt/format.h>
 #include <imgui.h>

@@ -9,7 +9,7 @@
 
 #include "app/figure/figures/figure_catalog.h"
 #include "app/session/view_catalog.h"
-#include "app/window/panels/lesson_panel.h"
+#include "app/window/panels/panels.h"
 #include "app/window/sheets/command_palette.h"
 #include "app/window/shell/workspace.h"
 #include "app/window/state/layouts.h"

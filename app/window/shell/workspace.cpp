@@ -12,7 +12,7 @@
 #include "analysis/trace/model_place.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/session/session.h"
-#include "app/window/panels/lesson_panel.h"
+#include "app/window/panels/panels.h"
 #include "app/window/shell/presentation.h"
 #include "app/window/tiles/state_range.h"
 #include "app/window/widgets/key_input.h"

@@ -1,4 +1,4 @@
-#include "app/scene/text_dump.h"
+#include "tests/figure/text_dump.h"
 
 #include <fmt/format.h>
 
