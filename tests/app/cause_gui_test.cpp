@@ -132,7 +132,7 @@ TEST_F(Cause, OfAMissedNeedleIsThreeClicksAway) {
   EXPECT_EQ(loop->run().policy, "sink");
   EXPECT_EQ(loop->tokens().ids, trace->tokens().ids);
 
-  driver_->press_on("##cause", {"Find what would have saved it"});
+  driver_->press_on("##cause", {"Search for a rescue"});
   driver_->settle();
   EXPECT_EQ(w().notice, "");
   ASSERT_EQ(w().state.tile_count, 3);

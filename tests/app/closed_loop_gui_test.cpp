@@ -137,7 +137,7 @@ TEST_F(ClosedLoopSheet, SaysBeforeTheRunThatAFolderHoldsAnotherModel) {
   sheet().options.model = other.string();
   until_looked();
   EXPECT_THAT(sheet().mismatch(),
-              HasSubstr(other.string() + ": this is another model"));
+              HasSubstr(other.string() + ": this model is not the "));
   driver_->key(GLFW_KEY_ENTER);
   EXPECT_FALSE(sheet().running()) << "not by the way";
   sheet().options.model = mine.string();

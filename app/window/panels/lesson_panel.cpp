@@ -152,7 +152,7 @@ void draw_task(const PanelContext& c, LessonPlayer& lessons, const RichLayout& t
   copy_link(c, draw_rich_text(text, c.fonts, c.colours(), c.colours().ink));
   ImGui::SetCursorScreenPos(corner);
   ImGui::Dummy({width, height});
-  help_tooltip(c.fonts, met ? "Done" : "A task: it is ticked when you have done it");
+  help_tooltip(c.fonts, met ? "Done" : "A task. Its box is ticked when you have done it");
 }
 
 /// A dot for each page, to be clicked.

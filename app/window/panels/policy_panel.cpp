@@ -54,7 +54,7 @@ void draw_compression(const PanelContext& c) {
     return one == Compression::regular ? "to the end" : "up to the question";
   };
   const char* help =
-      "Which steps evict. To the end: after every block and every generated token. Up to the "
+      "The steps that evict. To the end: after every block and every generated token. Up to the "
       "question: while the context is read and no more (context-only), so that the policy cannot "
       "know the question; without a segment question, up to the end of the prompt.";
   ImGui::AlignTextToFramePadding();
@@ -146,8 +146,8 @@ void draw_variants(const PanelContext& c) {
   ImGui::PushFont(c.fonts.secondary);
   if (ImGui::Button("Compare with a variant of A…", {-1, 0})) ImGui::OpenPopup("##variants");
   help_tooltip(c.fonts,
-               "Compares with a variant of policy A in the papers, their authors' code or public "
-               "libraries, as policy B");
+               "Takes as policy B a variant of policy A from the papers, their authors' code or public "
+               "libraries");
   if (ImGui::BeginPopup("##variants")) {
     const std::vector<PolicyVariant> variants = variants_of(parse_policy(c.state.policy_a));
     if (variants.empty()) ImGui::TextDisabled("No variant of this policy is known.");
@@ -252,8 +252,8 @@ void draw_loop_badge(const PanelContext& c) {
   ImGui::TextDisabled("%s", text.c_str());
   const std::string known =
       agreement ? fmt::format(
-                      " In this trace, too, the loop is open: the tokens that the closed-loop run "
-                      "and the replay retain in this layer have a Jaccard index of {:.3f}, mean "
+                      " The replay of this trace is open loop, too: the tokens that the closed-loop "
+                      "run and the replay retain in this layer have a Jaccard index of {:.3f}, mean "
                       "over heads and steps from the first eviction on. The view Open against "
                       "closed loop shows all layers.",
                       *agreement)
@@ -265,7 +265,7 @@ void draw_loop_badge(const PanelContext& c) {
                    : std::string("The policy is replayed on states captured with the full cache. "
                                  "Layer 0 does not depend on earlier evictions. In a model that "
                                  "runs with the policy, the layers above would have other states. "
-                                 "To see those: File, Run policy A in the model (Ctrl R).") +
+                                 "To see these states, choose File, Run policy A in the model (Ctrl R).") +
                          known);
 }
 
@@ -284,9 +284,8 @@ void note_own_queries(const PanelContext& c) {
   if (names.empty()) return ImGui::NewLine();  // nothing below moves
   ImGui::TextDisabled("%s chose by these queries", names.c_str());
   help_tooltip(c.fonts,
-               "The numbers below ask the step's own last query. The policy chose what to keep by "
-               "such queries, so they show it better than it is. What later queries find is under "
-               "Whole model.");
+               "The numbers below are for the step's own last query. The policy chose its entries by "
+               "such queries, so it looks better here than it is. Whole model shows later queries.");
 }
 
 /// Whose queries, in a heading.
@@ -334,12 +333,12 @@ void draw_whole_model(const PanelContext& c) {
     };
     line(
         "change", "_residual_change",
-        "What eviction changes for these queries, each against what the cache holds when it comes: "
-        "the changes of all heads of all layers, added with their signs after W_O, relative to "
-        "their outputs added up. 0: nothing changes. Open loop: states as with the full cache.",
+        "The change of the output by eviction. Each of these queries reads the cache as it is when the "
+        "query comes. The changes of all heads and layers are added with their signs after W_O, and "
+        "divided by the sum of the outputs. 0: no change. Open loop: the states of the full cache.",
         [](const WholeModel& one) { return three_digits(one.change); });
     line("worst layer", "_worst_layer_error",
-         "The same for each layer's attention output alone, the largest value, and its layer.",
+         "The largest such change of one layer's attention output, and that layer.",
          [](const WholeModel& one) {
            return one.worst_layer < 0
                       ? three_digits(one.worst_error)

@@ -116,7 +116,7 @@ std::string CapturePanel::mismatch() const {
   const auto holds = check_.current();
   const bool forced = options.prompt == CaptureOptions::Prompt::trace && !fingerprint_.empty();
   if (!forced || !holds || holds->empty() || *holds == fingerprint_) return {};
-  return fmt::format("{}: this is another model than the {} that made the open trace",
+  return fmt::format("{}: this model is not the {} that made the open trace",
                      options.model, made_by_.empty() ? "one" : made_by_);
 }
 
@@ -285,7 +285,7 @@ void CapturePanel::draw_form(const PanelContext& c) {
   ImGui::SetNextItemWidth(c.px(128));
   if (ImGui::InputInt("##block", &options.block, 16, 128))
     options.block = std::clamp(options.block, 1, 1 << 20);
-  help_tooltip(c.fonts, "Prompt tokens that are run at once, B");
+  help_tooltip(c.fonts, "B: prompt tokens that are run together");
   if (options.prompt != CaptureOptions::Prompt::trace) {
     constexpr const char* title = "generate";
     const float number = c.px(128);
@@ -334,7 +334,7 @@ std::pair<std::string, bool> CapturePanel::state_line() const {
   const std::string model = made_by_.empty() ? "the model" : made_by_;
   if (search_.computing()) return {"Looking for " + model + ", which made the open trace …", false};
   if (forced && options.model.empty()) {
-    return {"No model that was used before is " + model + ", which made the open trace; choose it.",
+    return {"None of the models used before is " + model + ", which made the open trace; choose its folder.",
             false};
   }
   if (const std::string problem = capture_problem(options); !problem.empty())

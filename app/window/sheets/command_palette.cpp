@@ -166,15 +166,15 @@ void CommandPalette::show(std::vector<PaletteEntry> entries, const char* hint,
 }
 
 void CommandPalette::open_lessons(LessonPlayer& lessons) {
-  show(lesson_entries(lessons), "Which lesson: part of its title or its text …", nullptr);
+  show(lesson_entries(lessons), "A lesson: part of its title or its text …", nullptr);
 }
 
 void CommandPalette::open_all(const PaletteSources& sources) {
-  show(palette_entries(sources), "What to do: a command, a view, a policy …", nullptr);
+  show(palette_entries(sources), "A command, a view, a policy …", nullptr);
 }
 
 void CommandPalette::open_views(const PanelContext& c, const ImVec2* corner) {
-  show(view_entries(c), "Which view: part of its name, a paper, a formula …", corner);
+  show(view_entries(c), "A view: part of its name, a paper, a formula …", corner);
 }
 
 void CommandPalette::draw(const PanelContext& c) {

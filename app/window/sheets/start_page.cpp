@@ -88,7 +88,7 @@ void StartPage::draw_demo(const PanelContext& c, float width) {
     const std::string label = "Open the demo  " + std::string(keys_of(Command::demo));
     if (main_button(c, label.c_str(), {width, height})) c.ask(Command::demo);
     help_tooltip(c.fonts,
-                 "Captured when you click, in about a second, and kept in your cache folder");
+                 "A click captures the trace in about a second and keeps it in your cache folder");
     if (!appeared_) ImGui::SetItemDefaultFocus();
   }
   secondary_text(c,
@@ -219,7 +219,7 @@ void StartPage::draw(const PanelContext& c, const RecentFiles& recent, LessonPla
   ImGui::TextWrapped("See what a KV-cache policy does");
   ImGui::PopFont();
   ImGui::TextWrapped(
-      "Which tokens a language model's cache keeps, head by head and step by step, and how much "
+      "The tokens that a language model's cache keeps, head by head and step by step, and how much "
       "the output changes without the others.");
   ImGui::Dummy({0, c.px(8)});
   draw_demo(c, first);
