@@ -96,8 +96,7 @@ TEST_F(LogitPathTest, AHeadsOutputReachesTheLogitThroughItsOutputWeight) {
     const double expected = twin.change(residual_of(trace, 50), list(weight.apply(change)));
     Matrix room;
     const Eigen::VectorXd of_output = weight.floats(room).cast<double>() * gradient;
-    EXPECT_NEAR(of_output.dot(change), expected,
-                1e-5 * (1 + std::abs(expected)));
+    EXPECT_NEAR(of_output.dot(change), expected, 1e-5 * (1 + std::abs(expected)));
   }
 }
 

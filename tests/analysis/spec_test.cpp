@@ -278,8 +278,9 @@ TEST(Spec, TheNameOfAPressIsAPolicy) {
   EXPECT_EQ(
       parse_policy(" SnapKVPress +sinks(4)"),
       parse_policy("snapkv(window=64,kernel=5,range=candidates,pool_before_group=1)+sinks(4)"));
-  for (const std::string wrong : {"SnapKV", "SnapKVPressX", "SnapKVPress(8)", "AdaKVPress", "snapkvpress",
-                                  "keydiff+SnapKVPress", "AdaKVPress(SnapKVPress)+adakv"}) {
+  for (const std::string wrong :
+       {"SnapKV", "SnapKVPressX", "SnapKVPress(8)", "AdaKVPress", "snapkvpress",
+        "keydiff+SnapKVPress", "AdaKVPress(SnapKVPress)+adakv"}) {
     EXPECT_THROW(parse_policy(wrong), UsageError) << wrong;
   }
 }

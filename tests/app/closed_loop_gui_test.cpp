@@ -136,8 +136,7 @@ TEST_F(ClosedLoopSheet, SaysBeforeTheRunThatAFolderHoldsAnotherModel) {
   EXPECT_EQ(options().model, "") << "nothing known here made it";
   sheet().options.model = other.string();
   until_looked();
-  EXPECT_THAT(sheet().mismatch(),
-              HasSubstr(other.string() + ": this model is not the "));
+  EXPECT_THAT(sheet().mismatch(), HasSubstr(other.string() + ": this model is not the "));
   driver_->key(GLFW_KEY_ENTER);
   EXPECT_FALSE(sheet().running()) << "not by the way";
   sheet().options.model = mine.string();

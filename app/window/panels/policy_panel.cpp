@@ -145,9 +145,10 @@ void draw_budget(const PanelContext& c, request::ParsedText<Budget>& parsed, int
 void draw_variants(const PanelContext& c) {
   ImGui::PushFont(c.fonts.secondary);
   if (ImGui::Button("Compare with a variant of A…", {-1, 0})) ImGui::OpenPopup("##variants");
-  help_tooltip(c.fonts,
-               "Takes as policy B a variant of policy A from the papers, their authors' code or public "
-               "libraries");
+  help_tooltip(
+      c.fonts,
+      "Takes as policy B a variant of policy A from the papers, their authors' code or public "
+      "libraries");
   if (ImGui::BeginPopup("##variants")) {
     const std::vector<PolicyVariant> variants = variants_of(parse_policy(c.state.policy_a));
     if (variants.empty()) ImGui::TextDisabled("No variant of this policy is known.");
@@ -251,22 +252,24 @@ void draw_loop_badge(const PanelContext& c) {
   ImGui::SetCursorScreenPos({at.x + c.px(12), at.y});
   ImGui::TextDisabled("%s", text.c_str());
   const std::string known =
-      agreement ? fmt::format(
-                      " The replay of this trace is open loop, too: the tokens that the closed-loop "
-                      "run and the replay retain in this layer have a Jaccard index of {:.3f}, mean "
-                      "over heads and steps from the first eviction on. The view Open against "
-                      "closed loop shows all layers.",
-                      *agreement)
-                : "";
-  help_tooltip(c.fonts,
-               closed
-                   ? "The model ran with " + run.policy +
-                         " in its cache. A replay of another policy uses the states of that run."
-                   : std::string("The policy is replayed on states captured with the full cache. "
-                                 "Layer 0 does not depend on earlier evictions. In a model that "
-                                 "runs with the policy, the layers above would have other states. "
-                                 "To see these states, choose File, Run policy A in the model (Ctrl R).") +
-                         known);
+      agreement
+          ? fmt::format(
+                " The replay of this trace is open loop, too: the tokens that the closed-loop "
+                "run and the replay retain in this layer have a Jaccard index of {:.3f}, mean "
+                "over heads and steps from the first eviction on. The view Open against "
+                "closed loop shows all layers.",
+                *agreement)
+          : "";
+  help_tooltip(
+      c.fonts,
+      closed
+          ? "The model ran with " + run.policy +
+                " in its cache. A replay of another policy uses the states of that run."
+          : std::string("The policy is replayed on states captured with the full cache. "
+                        "Layer 0 does not depend on earlier evictions. In a model that "
+                        "runs with the policy, the layers above would have other states. "
+                        "To see these states, choose File, Run policy A in the model (Ctrl R).") +
+                known);
 }
 
 /// Says where a policy chose by the very queries that the numbers below ask: they flatter it.
@@ -283,9 +286,10 @@ void note_own_queries(const PanelContext& c) {
   if (c.state.policy_b_on && chooses(c.state.policy_b)) names += names.empty() ? "B" : ", B";
   if (names.empty()) return ImGui::NewLine();  // nothing below moves
   ImGui::TextDisabled("%s chose by these queries", names.c_str());
-  help_tooltip(c.fonts,
-               "The numbers below are for the step's own last query. The policy chose its entries by "
-               "such queries, so it looks better here than it is. Whole model shows later queries.");
+  help_tooltip(
+      c.fonts,
+      "The numbers below are for the step's own last query. The policy chose its entries by "
+      "such queries, so it looks better here than it is. Whole model shows later queries.");
 }
 
 /// Whose queries, in a heading.
@@ -333,8 +337,10 @@ void draw_whole_model(const PanelContext& c) {
     };
     line(
         "change", "_residual_change",
-        "The change of the output by eviction. Each of these queries reads the cache as it is when the "
-        "query comes. The changes of all heads and layers are added with their signs after W_O, and "
+        "The change of the output by eviction. Each of these queries reads the cache as it is when "
+        "the "
+        "query comes. The changes of all heads and layers are added with their signs after W_O, "
+        "and "
         "divided by the sum of the outputs. 0: no change. Open loop: the states of the full cache.",
         [](const WholeModel& one) { return three_digits(one.change); });
     line("worst layer", "_worst_layer_error",

@@ -116,8 +116,8 @@ std::string CapturePanel::mismatch() const {
   const auto holds = check_.current();
   const bool forced = options.prompt == CaptureOptions::Prompt::trace && !fingerprint_.empty();
   if (!forced || !holds || holds->empty() || *holds == fingerprint_) return {};
-  return fmt::format("{}: this model is not the {} that made the open trace",
-                     options.model, made_by_.empty() ? "one" : made_by_);
+  return fmt::format("{}: this model is not the {} that made the open trace", options.model,
+                     made_by_.empty() ? "one" : made_by_);
 }
 
 void CapturePanel::follow_model() {
@@ -334,7 +334,8 @@ std::pair<std::string, bool> CapturePanel::state_line() const {
   const std::string model = made_by_.empty() ? "the model" : made_by_;
   if (search_.computing()) return {"Looking for " + model + ", which made the open trace …", false};
   if (forced && options.model.empty()) {
-    return {"None of the models used before is " + model + ", which made the open trace; choose its folder.",
+    return {"None of the models used before is " + model +
+                ", which made the open trace; choose its folder.",
             false};
   }
   if (const std::string problem = capture_problem(options); !problem.empty())
