@@ -39,9 +39,7 @@ void heading(const PanelContext& c, const char* text, ImU32 mark, bool open_mark
   }
   ImGui::SetCursorScreenPos({at.x + c.px(16), at.y});
   ImGui::AlignTextToFramePadding();
-  ImGui::PushFont(c.fonts.heading);
-  ImGui::TextUnformatted(text);
-  ImGui::PopFont();
+  text_in(c.fonts.heading, text);
 }
 
 /// Whether the policies see the question.
@@ -308,9 +306,7 @@ std::string asked_words(Asked asked, int queries) {
 void draw_whole_model(const PanelContext& c) {
   const std::shared_ptr<const WholeModel> whole[2] = {c.shown.whole(0), c.shown.whole(1)};
   const std::size_t shown = c.state.policy_b_on ? 2 : 1;
-  ImGui::PushFont(c.fonts.heading);
-  ImGui::TextUnformatted("Whole model");
-  ImGui::PopFont();
+  text_in(c.fonts.heading, "Whole model");
   ImGui::SameLine();
   ImGui::PushFont(c.fonts.secondary);
   if (whole[0]) {

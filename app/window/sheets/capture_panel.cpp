@@ -378,9 +378,7 @@ void CapturePanel::draw(const PanelContext& c) {
   ImGui::Begin("##capture", nullptr,
                ImGuiWindowFlags_NoTitleBar | ImGuiWindowFlags_NoResize | ImGuiWindowFlags_NoMove |
                    ImGuiWindowFlags_NoCollapse | ImGuiWindowFlags_NoSavedSettings);
-  ImGui::PushFont(c.fonts.heading);
-  ImGui::TextUnformatted(options.closed_loop() ? "New capture: closed loop" : "New capture");
-  ImGui::PopFont();
+  text_in(c.fonts.heading, options.closed_loop() ? "New capture: closed loop" : "New capture");
   const bool runs = running();
   ImGui::BeginDisabled(runs);
   draw_form(c);

@@ -1,4 +1,5 @@
 #include "app/window/sheets/file_panel.h"
+#include "app/window/widgets/marks.h"
 
 #include <imgui.h>
 #include <imgui_stdlib.h>
@@ -102,9 +103,7 @@ bool FilePanel::draw(const Fonts& fonts, const WindowColours& colours) {
       "##file", nullptr,
       ImGuiWindowFlags_NoDecoration | ImGuiWindowFlags_NoMove | ImGuiWindowFlags_NoSavedSettings);
   ImGui::PopStyleVar(2);
-  ImGui::PushFont(fonts.heading);
-  ImGui::TextUnformatted(title);
-  ImGui::PopFont();
+  text_in(fonts.heading, title);
 
   bool chosen = false;
   const float button = 96.0F * unit;

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "app/window/state/panel_context.h"
+#include "app/window/widgets/marks.h"
 
 namespace kvloupe::window {
 
@@ -20,9 +21,7 @@ void HelpSheet::draw(const PanelContext& c) {
   ImGui::SetNextWindowFocus();
   ImGui::Begin("##help", nullptr, ImGuiWindowFlags_NoDecoration | ImGuiWindowFlags_NoMove);
   ImGui::PopStyleVar(2);
-  ImGui::PushFont(c.fonts.heading);
-  ImGui::TextUnformatted("Keys and mouse");
-  ImGui::PopFont();
+  text_in(c.fonts.heading, "Keys and mouse");
   ImGui::SameLine(ImGui::GetContentRegionMax().x - c.px(64));
   if (ImGui::Button("Close", {c.px(64), 0})) close();
   ImGui::BeginChild("##keys");
@@ -39,9 +38,7 @@ void HelpSheet::draw(const PanelContext& c) {
       } else if (rows != 0) {
         ImGui::Dummy({0, c.px(4)});
       }
-      ImGui::PushFont(c.fonts.heading);
-      ImGui::TextUnformatted(std::string(title).c_str());
-      ImGui::PopFont();
+      text_in(c.fonts.heading, std::string(title));
       ++rows;
     };
     const auto line = [&](std::string_view keys, std::string_view words) {

@@ -112,9 +112,7 @@ void StartPage::draw_files(const PanelContext& c, const RecentFiles& recent, flo
 
   if (!recent.files().empty()) {
     ImGui::Dummy({0, c.px(16)});
-    ImGui::PushFont(c.fonts.heading);
-    ImGui::TextUnformatted("Recently opened");
-    ImGui::PopFont();
+    text_in(c.fonts.heading, "Recently opened");
     std::string chosen;
     for (const std::string& file : recent.files()) {
       const fs::path path(file);
@@ -140,9 +138,7 @@ void StartPage::draw_files(const PanelContext& c, const RecentFiles& recent, flo
   }
 
   ImGui::Dummy({0, c.px(16)});
-  ImGui::PushFont(c.fonts.heading);
-  ImGui::TextUnformatted("On the command line");
-  ImGui::PopFont();
+  text_in(c.fonts.heading, "On the command line");
   secondary_text(c, "A trace of your own model:");
   ImGui::PushFont(c.fonts.mono);
   ImGui::TextWrapped("%s", kCommand);
@@ -154,9 +150,7 @@ void StartPage::draw_files(const PanelContext& c, const RecentFiles& recent, flo
 }
 
 void StartPage::draw_lessons(const PanelContext& c, LessonPlayer& lessons, float width) {
-  ImGui::PushFont(c.fonts.title);
-  ImGui::TextUnformatted("Lessons");
-  ImGui::PopFont();
+  text_in(c.fonts.title, "Lessons");
   const auto list = lessons.list();
   if (!list) {
     const std::string error = lessons.list_error();

@@ -10,6 +10,7 @@
 #include "app/session/view_catalog.h"
 #include "app/window/panels/panels.h"
 #include "app/window/tiles/tile.h"
+#include "app/window/widgets/marks.h"
 
 namespace kvloupe::window {
 
@@ -27,9 +28,7 @@ namespace {
 
 /// Title at the left; at the right which of how many, where there are more.
 void draw_title_line(const PanelContext& c, const std::string& title, float width) {
-  ImGui::PushFont(c.fonts.heading);
-  ImGui::TextUnformatted(title.c_str());
-  ImGui::PopFont();
+  text_in(c.fonts.heading, title);
   if (c.state.tile_count < 2) return;
   ImGui::PushFont(c.fonts.secondary);
   const std::string place = fmt::format("{} of {}", c.state.active_tile + 1, c.state.tile_count);
