@@ -1,6 +1,6 @@
 #pragma once
 // Every policy kvloupe knows, in one explicit list. A policy is one file, which describes itself
-// and builds itself, and one line in policy_catalog.cpp.
+// and builds itself, and one line in policies.h.
 
 #include <functional>
 #include <optional>

@@ -1,7 +1,5 @@
 #include "analysis/policy/presets.h"
 
-#include <algorithm>
-
 namespace kvloupe {
 
 const std::vector<Preset>& presets() {
@@ -50,12 +48,6 @@ const std::vector<Preset>& presets() {
       {"TOVAPress", "tova(aggregate=layer,protect_last=1)", ""},
   };
   return all;
-}
-
-const Preset* find_preset(std::string_view name) {
-  const auto found = std::find_if(presets().begin(), presets().end(),
-                                  [&](const Preset& preset) { return preset.name == name; });
-  return found == presets().end() ? nullptr : &*found;
 }
 
 }  // namespace kvloupe

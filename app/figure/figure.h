@@ -2,7 +2,7 @@
 // What a figure is. Two stages: `compute` reads the trace and may take long (cancellable, safe on a
 // worker thread); its result draws itself fast, again and again, at any size, range and theme, for
 // the screen and for export alike. A figure is one file in app/figure/figures/ and one line in
-// figure_catalog.cpp.
+// app/figure/figures/figures.h.
 
 #include <functional>
 #include <iosfwd>

@@ -99,7 +99,6 @@ struct Text {
   bool turned = false;
   Colour colour;
   double width = 0.0;
-  bool may_overlap = false;  // the validating back end reports other texts that overlap
 
   /// Where the baseline starts.
   Point start() const;

@@ -18,7 +18,7 @@
 #include "app/plot/line_plot.h"
 #include "app/plot/panels.h"
 #include "app/plot/value_axis.h"
-#include "app/scene/text_dump.h"
+#include "tests/figure/text_dump.h"
 
 namespace kvloupe::figure {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "app/plot/frame.h"
 #include "app/scene/enlarged.h"
-#include "app/scene/text_dump.h"
+#include "tests/figure/text_dump.h"
 
 namespace kvloupe::figure {
 namespace {

@@ -16,7 +16,7 @@
 #include "app/request/figure_service.h"
 #include "app/scene/cairo_backend.h"
 #include "app/scene/svg_backend.h"
-#include "app/scene/text_dump.h"
+#include "tests/figure/text_dump.h"
 #include "tests/figure/well_formed.h"
 #include "tests/support/model_attribute.h"
 #include "tests/support/synthetic_trace.h"
