@@ -263,7 +263,7 @@ TEST(ComparisonTerms, SentencesByHand) {
   EXPECT_EQ(
       terms_of_comparison(mixed, Compression::regular, false),
       "Query-aware: h2o, snapkv+adakv, snapkv+pyramid; query-agnostic: keydiff. The prompt is "
-      "compressed while it is read: later blocks attend to what is left. N counts the entries "
+      "compressed while it is read: later blocks attend to the remaining entries. N counts the entries "
       "of each key-value head; for snapkv+adakv it is the mean over the heads of a layer; for "
       "snapkv+pyramid it is the mean over the layers.");
   EXPECT_EQ(

@@ -179,9 +179,8 @@ PolicyEntry chunks() {
   entry.work = "n Hk additions";
   entry.differences =
       "kvpress keeps whole chunks and so not exactly N entries; here the last chunk that fits only "
-      "in part keeps its later tokens. What a score protects, such as snapkv's window, stays "
-      "beside "
-      "the chunks";
+      "in part keeps its later tokens. Entries that a score protects, such as snapkv's window, "
+      "stay beside the chunks";
   entry.parameters = {{.name = "length",
                        .type = ParameterType::count,
                        .default_value = 20.0,

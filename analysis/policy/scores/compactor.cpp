@@ -133,11 +133,11 @@ PolicyEntry compactor() {
   entry.needs = "queries, keys; the rotation of RoPE";
   entry.work = "that of leverage and of noncausal";
   entry.differences =
-      "as kvpress, but for its random numbers; there blending is the share of the cache that "
-      "leaves, where it is not given: blending=ratio. Chunks are cut anew in every step, from its "
-      "first token on, with what waited before it, and a chunk ends with the step. The last tokens "
-      "of a step have no chunk yet: they wait for the next step, and count 0 where they must be "
-      "scored before. The first tokens belong to no chunk";
+      "as in kvpress, except for the random numbers. The default of blending there is the share of "
+      "the cache that leaves: blending=ratio. Every step cuts its tokens into chunks again, with "
+      "the tokens that waited before them, and a chunk ends with the step. The last tokens of a "
+      "step do not have a chunk yet: they wait for the next step, and count 0 if they must be "
+      "scored before. The first tokens do not belong to a chunk";
   entry.parameters = {
       {.name = "blending",
        .type = ParameterType::number_or_word,

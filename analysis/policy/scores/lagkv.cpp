@@ -94,8 +94,7 @@ PolicyEntry lagkv() {
       "score_i = rank within its partition of (σ(K)_i + σ(V)_i)/2; σ: softmax over the partition "
       "of the standard deviation over coordinates of (x − min)/(max − min), min and max over the "
       "next partition; the last partition, what is left after it and the first tokens have 1. "
-      "Where "
-      "there are fewer than two partitions, the later the higher: as sink";
+      "With fewer than two partitions later entries have higher scores, as in sink";
   entry.source = "LagKV (Liang et al., 2025, arXiv 2504.04704)";
   entry.needs = "keys, values";
   entry.work = "n d operations per head";

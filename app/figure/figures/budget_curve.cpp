@@ -134,7 +134,7 @@ class BudgetCurve final : public Figure {
   std::string caption() const override {
     std::string text = fmt::format(
         "{} by budget, {}: thin, each head; bold, {}. Dashed: the limit {}; ", measure.text(),
-        measure.asked ? queries + ", each against what the cache holds when it comes (open loop)"
+        measure.asked ? queries + ", each with the entries in the cache when it comes (open loop)"
                       : "mean over the steps from the first eviction on",
         bold_text(), number_text(limit));
     for (std::size_t p = 0; p < policies.size(); ++p) {

@@ -307,10 +307,9 @@ FigureInfo entry() {
   info.name = "overview";
   info.title = "Overview";
   info.tooltip =
-      "One measure of every head, mean over its query heads: what eviction changes for later "
-      "queries, S, ℒ and its bound θ (CriticalKV), "
-      "the volume of the kept keys (KeyDiff), and the others of docs/measures.md; or the mean "
-      "attention on token 0";
+      "One measure of every head, mean over its query heads: the effect of eviction on later "
+      "queries, S, ℒ and its bound θ (CriticalKV), the volume of the kept keys (KeyDiff), and the "
+      "others of docs/measures.md; or the mean attention on token 0";
   info.topic = Topic::kept;
   info.limits = true;
   info.needs.step = true;

@@ -136,8 +136,8 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 FigureInfo entry() {
   FigureInfo info =
       evaluation_figure("perplexity-budget", "Perplexity or needles by budget",
-                        "What the model can still do with each policy in its cache: perplexity "
-                        "minus the full cache's (after CAOTE table 4; it may be negative), or, for "
+                        "Quality of the model with each policy in its cache: perplexity minus the "
+                        "full cache's (after CAOTE table 4; it may be negative), or, for "
                         "results with needles, the share found");
   info.topic = Topic::model_cache;
   info.aspect = 1.4;

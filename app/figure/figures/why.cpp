@@ -74,8 +74,8 @@ class Why final : public Figure {
 
   std::string caption() const override {
     return fmt::format(
-        "Token {} in layer {}, head {} under {} with N = {}: a, its score and the lowest score "
-        "that was kept for its score (dashed); b, its rank in the cache and how many entries were "
+        "Token {} in layer {}, head {} under {} with N = {}: a, its score, and the lowest score of "
+        "the entries kept by score (dashed); b, its rank in the cache, and the number of entries "
         "kept (dashed). {}",
         explanation.token, selection.layer, selection.head, policy, format_count(budget), fate());
   }
@@ -281,7 +281,7 @@ FigureInfo entry() {
   info.title = "Why this token";
   info.tooltip =
       "The selected token's score and rank at every step, compared with the lowest score kept and "
-      "the number of entries kept; what protected the token, and when it left. If no token is "
+      "the number of entries kept; its protection, and the step at which it left. If no token is "
       "selected: the closest decision of the step";
   info.topic = Topic::kept;
   info.needs.head = true;
