@@ -76,7 +76,7 @@ def after_layers(results):
 
 
 def with_and_without(results, what):
-    """What "+critical" does to a policy's mean distances: rows of a table, and the changes in percent."""
+    """Effect of "+critical" on a policy's mean distances: rows of a table, and the changes in percent."""
     def case(run):
         return run["budget"], run["length"], run["sample"], run.get("depth")
     of = {}

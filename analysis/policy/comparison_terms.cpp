@@ -128,7 +128,7 @@ std::string sentence(PromptCompressed prompt, Compression compression) {
   return "The prompt is not compressed.";
 }
 
-/// What N counts, as the end of a sentence.
+/// The entries that N counts, as the end of a sentence.
 std::string meaning(BudgetCounts budget) {
   switch (budget) {
     case BudgetCounts::each_head:

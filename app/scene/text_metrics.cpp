@@ -322,7 +322,7 @@ std::string TextMetrics::fit(std::string_view text, Font font, double size, doub
     const auto last = std::find_if(glyphs.begin(), glyphs.end(), [&](const Glyph& glyph) {
       return ends.size() > 1 && glyph.byte == ends[ends.size() - 2];
     });
-    // Where reading goes on to the left the dots do, too.
+    // If reading goes on to the left, the dots do too.
     if (last != glyphs.end() && last->right_to_left) cut += "\u200F";
     // A letter at the cut may take another shape.
     if (!needs_shaping(cut) || this->width(cut, font, size) <= width) return cut;

@@ -58,7 +58,7 @@ class TextMetrics {
   double line_height(Font font) const;
   /// Height of a capital H in em, for centring on a line.
   double cap_height() const;
-  /// What a person should know: fonts that are missing and the package that has them.
+  /// Notes for the user: fonts that are missing and the package that has them.
   const std::vector<std::string>& notes() const;
 
  private:

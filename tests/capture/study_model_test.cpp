@@ -153,7 +153,7 @@ TEST_F(RunStudyTest, PoliciesThatReadTheContextTwiceGiveTheEvaluationsValues) {
     compared += line["budget"] == "30%" && sum > 0.0 ? 1 : 0;
   }
   EXPECT_EQ(compared, 3 * 2);
-  // What was kept at the context's end is what the replay of the same reading keeps.
+  // The run keeps at the context's end the same entries as the replay of the same reading.
   for (const char* policy : {"kvzip+global", "kvcompose"}) {
     EXPECT_EQ(all.at({"drift_agreement", policy, "30%", "drift: long.txt"}), 1.0);
     EXPECT_GT(all.at({"drift_output_distance", policy, "30%", "drift: long.txt"}), 0.0);

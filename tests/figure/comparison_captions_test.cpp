@@ -1,5 +1,5 @@
-// What captions and CSV say of a comparison: who can know the question, when the prompt is
-// compressed, what the budget counts.
+// The words of captions and CSV about a comparison: which policies can know the question, when the
+// prompt is compressed, which entries the budget counts.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

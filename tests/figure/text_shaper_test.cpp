@@ -47,7 +47,7 @@ class TextShaperTest : public ::testing::Test {
   double width(const std::string& text, Font font = Font::regular) const {
     return fonts.width(text, font, 10.0);
   }
-  /// Where clusters may be cut, as bytes.
+  /// The bytes at which clusters may be cut.
   std::set<std::size_t> clusters(const std::string& text) const {
     std::set<std::size_t> starts{text.size()};
     for (const Glyph& glyph : fonts.layout(text, Font::mono)) starts.insert(glyph.byte);

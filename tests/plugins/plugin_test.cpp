@@ -94,7 +94,7 @@ class Plugins : public testing::Test {
     return replay(Trace(path()), request, progress);
   }
 
-  /// What a replay fails with.
+  /// The error of a replay that fails.
   static std::string failure(const std::string& policy, int block = 0) {
     try {
       replayed(policy, 20, block);

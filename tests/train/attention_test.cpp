@@ -14,7 +14,7 @@ struct Result {
   at::Tensor output, first, query, key, value;
 };
 
-/// What a loss made of the two results is made of.
+/// The part of the results that a loss is made from.
 enum class Loss { outputs, first, both };
 
 StateTensors random_states(std::int64_t length, std::int64_t dim) {

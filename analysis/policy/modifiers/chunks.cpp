@@ -110,7 +110,7 @@ class ChunkScore : public Score {
     const double high = lower_median(means), low = lower_median(even);
     std::vector<std::size_t> by_mean(chunks.size());
     std::iota(by_mean.begin(), by_mean.end(), std::size_t{0});
-    // Of equals the later.
+    // Among equals the later comes first.
     const auto sort = [](std::vector<std::size_t>& which, const std::vector<double>& by) {
       std::sort(which.begin(), which.end(), [&](std::size_t a, std::size_t b) {
         return by[a] != by[b] ? by[a] > by[b] : a > b;

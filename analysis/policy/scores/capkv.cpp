@@ -63,7 +63,7 @@ class CapKvScore : public Score {
  private:
   using Rows = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
-  /// exp(τ cos(anchor, k_i)), the largest 1: [n]. Where either has no length, its cosine is 0.
+  /// exp(τ cos(anchor, k_i)), the largest 1: [n]. If either has no length, the cosine is 0.
   Eigen::ArrayXd weights_of(const Rows& keys, const Eigen::ArrayXd& key_lengths,
                             int query_head) const {
     const Eigen::VectorXd anchor = rotation_->of(moments_.of(query_head).mean());

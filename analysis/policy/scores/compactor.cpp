@@ -104,8 +104,8 @@ class CompactorScore : public Score {
     std::vector<double> scores(received.begin() + static_cast<std::ptrdiff_t>(begin),
                                received.begin() + static_cast<std::ptrdiff_t>(end));
     for (std::size_t i = 0; i < scores.size(); ++i) {
-      // The last tokens of a step wait for their chunk. Where a window took entries, or a head
-      // keeps fewer, one of them may stand in the middle already.
+      // The last tokens of a step wait for their chunk. If a window took entries, or a head keeps
+      // fewer, one of them may already be in the middle.
       if (std::isnan(scores[i])) scores[i] = 0.0;
       scores[i] *= std::sqrt(squared_length(cache.values, static_cast<Eigen::Index>(begin + i)));
     }

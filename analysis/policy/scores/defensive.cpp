@@ -87,7 +87,7 @@ class DefensiveScore : public WindowScore {
     }
   }
 
-  /// Of the entries before the window: mean over its queries and the group, [candidates].
+  /// Attention of the entries before the window: mean over its queries and the group, [candidates].
   std::vector<double> mean_attention(const StepView& view, int head) const {
     const int scored = candidates(view, head);
     return group_mean(model(), head, static_cast<std::size_t>(scored), [&](int query_head) {

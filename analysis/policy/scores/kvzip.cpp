@@ -10,7 +10,7 @@
 namespace kvloupe::policies {
 
 namespace {
-/// Of one layer: [Hk] of [E].
+/// The scores of one layer: [Hk] of [E].
 std::vector<std::vector<float>> scores_of(const ProbeInfo& probe, const LayerProbe& states,
                                           int sinks, bool keep_sinks, bool plus,
                                           const Progress& progress) {

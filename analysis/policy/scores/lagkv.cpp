@@ -44,9 +44,9 @@ class LagKvScore : public Score {
   }
 
  private:
-  /// Of the partition that begins at this row: its rows, each coordinate measured from the least
-  /// towards the greatest that it has in the next partition; the deviation between a row's
-  /// coordinates, as a softmax over the partition.
+  /// The partition that begins at this row: each coordinate is scaled by its least and greatest
+  /// value in the next partition. Returns the deviation over each row's coordinates, as a softmax
+  /// over the partition.
   std::vector<double> deviation(const MatrixView& rows, Eigen::Index begin) const {
     const Eigen::ArrayXXd own = rows.middleRows(begin, lag_).cast<double>().array();
     const Eigen::ArrayXXd next = rows.middleRows(begin + lag_, lag_).cast<double>().array();

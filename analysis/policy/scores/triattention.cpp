@@ -73,10 +73,10 @@ class TriAttentionScore : public Score {
   }
 
  private:
-  /// Of a pair of coordinates with the mean query q̄, the mean length m and the key k, as complex
-  /// numbers: Re(q̄ exp(i now ω) c k*) + (m − |q̄|)|k|, c the mean of exp(i δ ω) over the distances
-  /// δ. The key has its own rotation already. Coordinates without rotation count with their
-  /// product.
+  /// The score of a pair of coordinates with the mean query q̄, the mean length m and the key k, as
+  /// complex numbers: Re(q̄ exp(i now ω) c k*) + (m − |q̄|)|k|, c the mean of exp(i δ ω) over the
+  /// distances δ. The key has its own rotation already. Coordinates without rotation count with
+  /// their product.
   Eigen::ArrayXd of_query_head(const MatrixView& keys, int query_head, int now) const {
     const QueryMoments::Sums& sums = moments_.of(query_head);
     const Eigen::VectorXd mean = sums.mean();

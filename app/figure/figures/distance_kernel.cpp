@@ -1,5 +1,5 @@
-// What a head's mean query and mean key say about its attention at each distance, beside what it
-// pays there.
+// Attention at each distance as a head's mean query and mean key predict it, beside the measured
+// attention.
 
 #include "analysis/metric/distance_kernel.h"
 
@@ -153,7 +153,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   const int window = needed_window(kernels, kNeeded);
   if (window >= 1)
     panel.levels.push_back({static_cast<double>(window), fmt::format("w = {}", window), false});
-  // What is far below the largest matters to nobody, and would take the room of all else.
+  // Values far below the largest do not matter, and would take the room of all others.
   if (of_attention) y.low = std::max(y.low, kLeastShown * y.high);
   panel.x = log_axis ? x_axis("Distance (tokens)", x.padded_log(), AxisScale::log)
                      : x_axis("Distance (tokens)", x.padded(0.02));

@@ -1,4 +1,4 @@
-// What an eviction in one layer does to the next token's logits, to first order.
+// Effect of an eviction in one layer on the next token's logits, to first order.
 
 #include "analysis/metric/logit_effect.h"
 
@@ -114,7 +114,7 @@ class LogitEffectFigure final : public Figure {
   }
 };
 
-/// What the trace lacks: asked of the file once, not each time a list is drawn.
+/// The missing parts of the trace: read from the file once, not each time a list is drawn.
 std::string missing(const Trace& trace) {
   static std::mutex mutex;
   static std::map<std::string, std::string> known;
@@ -137,7 +137,7 @@ std::string text_of(const Trace& trace, const std::vector<std::string>& vocabula
   return "“" + printable(tokens.text[static_cast<std::size_t>(at - tokens.ids.begin())]) + "”";
 }
 
-/// What each head of the layer is left with for the step's last query.
+/// The entries that each head of the layer still has for the step's last query.
 std::vector<std::vector<std::int32_t>> left_of(const FigureInput& input, bool one_token, int query,
                                                std::string& what) {
   const Selection& s = input.selection;

@@ -1,4 +1,4 @@
-// What a replay blames beside what the running model proves: heads × (predicted loss, tokens kept
+// The blame of a replay beside the proof of the running model: heads × (predicted loss, tokens kept
 // in that head alone, tokens dropped in that head alone). From the results of kvloupe-capture
 // rescue.
 
@@ -95,7 +95,7 @@ class Rescue final : public Figure {
     for (std::size_t i = 0; i < results.keep.heads.size(); ++i) {
       const RescueEffect& kept = results.keep.heads[i];
       const RescueEffect& dropped = results.drop.heads[i];
-      // Of a head that was not run alone, whether the answer is right is not known either.
+      // If a head was not run alone, it is also unknown whether its answer is right.
       const auto right = [](const RescueEffect& effect) {
         return effect.is_known() ? static_cast<double>(effect.right) : effect.gain;
       };
@@ -177,7 +177,7 @@ class Rescue final : public Figure {
     return results.keep.known_heads() == heads && results.drop.known_heads() == heads;
   }
 
-  /// What a replay blames a head with.
+  /// The number by which a replay blames a head.
   const char* predicted_words() const {
     if (results.predicted_by == "logit")
       return "rise of the expected tokens' logits if the head had these tokens back";
@@ -226,7 +226,7 @@ class Rescue final : public Figure {
     }
   }
 
-  /// What the same does in all heads at once.
+  /// A rule at the effect in all heads at once.
   static void add_rule(Scene& scene, const Style& style, const Axes& axes, double value) {
     const Point top = axes.to_page(value, axes.y.first);
     const Point bottom = axes.to_page(value, axes.y.last);

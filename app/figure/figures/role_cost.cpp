@@ -1,4 +1,4 @@
-// What a policy does to each kind of head: entries kept and attention lost, by the role of the
+// Effect of a policy on each kind of head: entries kept and attention lost, by the role of the
 // query heads.
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// What every query head does with the full cache: layers × query heads, one panel per role.
+// The roles of every query head with the full cache: layers × query heads, one panel per role.
 
 #include <fmt/format.h>
 
