@@ -15,7 +15,7 @@ Words words_of(Asked asked) {
   switch (asked) {
     case Asked::question:
       return {"question's queries",
-              "The tokens of the segment \"question\". NaN where the trace has none."};
+              "The tokens of the segment \"question\". NaN if the trace has none."};
     case Asked::answer:
       return {"answer's queries",
               "The queries that write the answer: those of the tokens before each token of the "

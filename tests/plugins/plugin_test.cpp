@@ -316,7 +316,7 @@ TEST_F(Plugins, APluginThatIsWrongIsRefusedInOneLine) {
            Refused{0, "does not have the symbol kvloupe_policy_plugin"},
            Refused{1,
                    "is built for version 42 of the policy interface, this program has version "
-                   "1; build the plugin anew"},
+                   "1; build the plugin again"},
            Refused{2, "while it registers its scores: boom"},
            Refused{3, "the symbol kvloupe_policy_plugin is not whole"},
            Refused{4, "a score has 16 bytes"},
