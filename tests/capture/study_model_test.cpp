@@ -467,7 +467,7 @@ TEST_F(RunStudyTest, WhatCannotRunIsSaid) {
   write_file(folder_ / "set.jsonl", "{\"text\": \"A text of some words.\"}\n{\"text\": 3}\n");
   write_study(R"("tasks": ["drift"])");
   EXPECT_THAT(failure("a.sqlite"), HasSubstr("4 of 12 items failed"));
-  EXPECT_THAT(said_, HasSubstr("line 2 has a \"text\" that is no text"));
+  EXPECT_THAT(said_, HasSubstr("line 2 has a \"text\" that is not a text"));
   std::filesystem::remove(folder_ / "model");
   EXPECT_THAT(failure("b.sqlite"), HasSubstr("model: \"model\" is neither a folder"));
   std::filesystem::create_directory(folder_ / "model");
