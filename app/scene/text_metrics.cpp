@@ -195,7 +195,7 @@ struct TextMetrics::Impl {
     for (const int face : {own, dejavu_face, previous}) {
       if (face >= 0 && covers(face, grapheme)) return face;
     }
-    constexpr std::size_t most = 8;  // of a grapheme's characters: more are no writing
+    constexpr std::size_t most = 8;  // characters of a grapheme: more are not writing
     const int of_letter = spare_face(grapheme.substr(0, 1));
     if (of_letter >= 0 && covers(of_letter, grapheme)) return of_letter;
     const int of_all = spare_face(grapheme.substr(0, most));

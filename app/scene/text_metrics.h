@@ -66,7 +66,7 @@ class TextMetrics {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Decodes one character at `byte` and moves behind it; U+FFFD for what is no valid UTF-8.
+/// Decodes one character at `byte` and moves behind it; U+FFFD for invalid UTF-8.
 std::uint32_t next_character(std::string_view text, std::size_t& byte);
 
 }  // namespace kvloupe::figure

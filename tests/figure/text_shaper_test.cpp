@@ -116,7 +116,7 @@ TEST_F(TextShaperTest, DevanagariIsReorderedAndStacked) {
   EXPECT_EQ(clusters("त्रि").size(), 2U) << "one syllable";
   const auto word = indices(kDevanagari);
   EXPECT_LT(word.size(), 8U) << "eight characters, some of them one conjunct";
-  // The conjunct is no row of its letters.
+  // The conjunct is not a row of its letters.
   EXPECT_LT(width("क्ष"), width("क") + width("ष"));
 }
 

@@ -95,7 +95,7 @@ class RkvScore : public Score {
 
   /// softmax over all entries of the mean cosine with the others, [n]. In each row of cosines that
   /// of the latest key above the threshold does not count, or of the first where none is: the
-  /// latest of several similar keys is no repetition.
+  /// latest of several similar keys is not a repetition.
   std::vector<double> redundancy(const MatrixView& keys) const {
     constexpr Eigen::Index kTile = 64;
     const Eigen::Index n = keys.rows();

@@ -28,7 +28,7 @@ std::string axis_text(const StudyMeasure& measure);
 /// The range of the measure's values.
 Bounds bounds_of(const StudyMeasure& measure);
 
-/// Why a file is no study with values, in the words of FigureInfo::unfit; empty where it is.
+/// Why a file is not a study with values, in the words of FigureInfo::unfit; empty if it is one.
 std::string why_no_study(const Evaluation& evaluation);
 
 /// The chosen measure at the chosen block size: of those with values by head alone where `by_head`;

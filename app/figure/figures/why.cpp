@@ -186,7 +186,7 @@ class Why final : public Figure {
     dashed.dash = {2.0, 1.5};
     dashed.width = 0.8;
     add_line(scene, axes, bar, dashed);
-    if (bar.size() == 1 && std::isfinite(bar.front().y)) {  // one step is no line
+    if (bar.size() == 1 && std::isfinite(bar.front().y)) {  // one step is not a line
       const Point at = axes.to_page(bar.front().x, bar.front().y);
       Path dash = make_line({at.x - 6.0, at.y}, {at.x + 6.0, at.y}, dashed.colour, 0.8);
       scene.add(std::move(dash));
