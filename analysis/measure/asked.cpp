@@ -53,7 +53,7 @@ MeasureFamily asked_by(Asked asked) {
        .formula =
            "mean over q and the head's query heads of the sum of A_i over the tokens i whose "
            "entry the cache holds",
-       .source = "CriticalKV theorem 3.3, asked by other queries",
+       .source = "CriticalKV theorem 3.3, for other queries",
        .better = Better::larger,
        .share = true,
        .reads = reads},
