@@ -106,8 +106,8 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
         fmt::format("{} ({:.0f})",
                     role < role_catalog().size() ? role_catalog()[role].label : "no name", heads));
   }
-  kept.x = x_axis("Of the tokens seen (%)", range_of(kept.series).from_zero());
-  lost.x = x_axis("Of the last query (%)", range_of(lost.series).from_zero());
+  kept.x = x_axis("Share of tokens seen (%)", range_of(kept.series).from_zero());
+  lost.x = x_axis("Share of attention (%)", range_of(lost.series).from_zero());
   figure->columns = {std::move(kept), std::move(lost)};
   figure->y = name_axis(figure->row_names);
   figure->measure = "percent";
