@@ -192,8 +192,8 @@ void add(CLI::App& app, Action& action) {
       ->check(CLI::IsMember({"all", "last"}));
   verb->add_option("--json", options->json, "Write JSON to a file, or to standard output with -");
   verb->add_option("--measures", options->measures,
-                   "With --json: expensive measures to compute too, by name, or all; none: "
-                   "measure nothing (saves memory on long traces)")
+                   "With --json: expensive measures to compute too: names, or all; none: measure "
+                   "nothing (saves memory on long traces)")
       ->delimiter(',');
   verb->add_option(
       "--explain", options->explain,

@@ -93,7 +93,7 @@ EvalResults::EvalResults(std::string path, Json settings)
   runs_.assign(json["runs"].begin(), json["runs"].end());
   const Json prompts = json.value("prompts", Json::array());
   if (!prompts.is_array())
-    throw FileError(path_, "has \"prompts\" that are no list; choose another name");
+    throw FileError(path_, "has \"prompts\" that are not a list; choose another name");
   prompts_.assign(prompts.begin(), prompts.end());
   for (const Json& prompt : prompts_) prompt_bytes_ += line_of(prompt).size();
 }

@@ -37,7 +37,7 @@ class LogitPathTest : public testing::Test {
   test::TemporaryFolder folder_;
 };
 
-/// What the twin needs to know, of a trace read in its own way.
+/// The input of the twin, from a trace that it reads in its own way.
 naive::LogitOf twin_of(const Trace& trace, int id) {
   const TraceFinalNorm norm(trace);
   const Matrix head = *trace.lm_head();

@@ -87,7 +87,7 @@ class Scripts : public testing::Test {
       ink.dark.push_back(255 - pixels.rgba[i]);
     return ink;
   }
-  /// What `draw` puts into the corner of a white screen.
+  /// The pixels that `draw` puts into the corner of a white screen.
   Ink on_screen(const std::function<void(ImDrawList&)>& draw) {
     driver_->surface.begin_frame();
     ImDrawList& list = *ImGui::GetForegroundDrawList();

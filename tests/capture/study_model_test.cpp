@@ -153,7 +153,7 @@ TEST_F(RunStudyTest, PoliciesThatReadTheContextTwiceGiveTheEvaluationsValues) {
     compared += line["budget"] == "30%" && sum > 0.0 ? 1 : 0;
   }
   EXPECT_EQ(compared, 3 * 2);
-  // What was kept at the context's end is what the replay of the same reading keeps.
+  // The run keeps at the context's end the same entries as the replay of the same reading.
   for (const char* policy : {"kvzip+global", "kvcompose"}) {
     EXPECT_EQ(all.at({"drift_agreement", policy, "30%", "drift: long.txt"}), 1.0);
     EXPECT_GT(all.at({"drift_output_distance", policy, "30%", "drift: long.txt"}), 0.0);
@@ -467,7 +467,7 @@ TEST_F(RunStudyTest, WhatCannotRunIsSaid) {
   write_file(folder_ / "set.jsonl", "{\"text\": \"A text of some words.\"}\n{\"text\": 3}\n");
   write_study(R"("tasks": ["drift"])");
   EXPECT_THAT(failure("a.sqlite"), HasSubstr("4 of 12 items failed"));
-  EXPECT_THAT(said_, HasSubstr("line 2 has a \"text\" that is no text"));
+  EXPECT_THAT(said_, HasSubstr("line 2 has a \"text\" that is not a text"));
   std::filesystem::remove(folder_ / "model");
   EXPECT_THAT(failure("b.sqlite"), HasSubstr("model: \"model\" is neither a folder"));
   std::filesystem::create_directory(folder_ / "model");

@@ -1,5 +1,4 @@
-// What comparisons are made of: typed lists, panels that share their axes, numbers behind box
-// plots.
+// The parts of comparisons: typed lists, panels that share their axes, numbers behind box plots.
 
 #include "app/figure/comparison.h"
 

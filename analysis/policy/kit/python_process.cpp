@@ -101,7 +101,7 @@ void PythonProcess::start(const std::string& python) {
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_adddup2(&actions, 2, 1);  // what the function prints is no result
+  posix_spawn_file_actions_adddup2(&actions, 2, 1);  // the function's output is not a result
   posix_spawn_file_actions_adddup2(&actions, socket, kChildSocket);
   posix_spawn_file_actions_adddup2(&actions, memory, kChildMemory);
   std::string words[] = {python,
