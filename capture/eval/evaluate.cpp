@@ -6,11 +6,14 @@
 #include <chrono>
 #include <cmath>
 #include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 
 #include "analysis/error.h"
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/trace/model_fingerprint.h"
+#include "capture/eval/eval_results.h"
 #include "capture/eval/haystack.h"
 #include "capture/eval/needle_template.h"
 #include "capture/eval/prompt_runs.h"
@@ -23,7 +26,7 @@ namespace kvloupe {
 
 namespace {
 
-using Json = EvalResults::Json;
+using Task = Evaluation::Task;
 using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) {
@@ -35,7 +38,7 @@ std::vector<EvalSetting> settings_of(const EvalRequest& request) {
   std::vector<EvalSetting> settings{EvalSetting::full_cache()};
   for (const PolicySpec& policy : request.policies) {
     if (keeps_everything(policy)) continue;
-    check_closed_loop(policy, request.task == EvalTask::needle);
+    check_closed_loop(policy, request.task == Task::needle);
     check_combination(policy);
     std::optional<ProbeKind> probe;
     if (has_trait(policy, &PolicyTraits::reads_probe)) {
@@ -46,9 +49,21 @@ std::vector<EvalSetting> settings_of(const EvalRequest& request) {
   return settings;
 }
 
-class Evaluation {
+/// Which prompt of the evaluation a run is of.
+struct Case {
+  int length, sample;
+  std::optional<double> depth;  // of a needle
+
+  void enter(EvaluationRun& run) const {
+    run.length = length;
+    run.sample = sample;
+    if (depth) run.depth = *depth;
+  }
+};
+
+class Evaluator {
  public:
-  Evaluation(const EvalRequest& request, Progress& progress, const EvalReport& report)
+  Evaluator(const EvalRequest& request, Progress& progress, const EvalReport& report)
       : request_(request),
         progress_(progress),
         report_(report),
@@ -79,14 +94,14 @@ class Evaluation {
                 probe()};
   }
 
-  EvalResults run() {
-    const auto cells = request_.task == EvalTask::needle
+  Evaluation run() {
+    const auto cells = request_.task == Task::needle
                            ? request_.lengths.size() * request_.depths.size()
                            : request_.lengths.size();
     total_ = static_cast<long>(cells * settings_.size()) * request_.samples;
     for (const int length : request_.lengths) {
       for (int sample = 0; sample < request_.samples; ++sample) {
-        if (request_.task == EvalTask::perplexity) {
+        if (request_.task == Task::perplexity) {
           perplexity(length, sample);
           continue;
         }
@@ -94,7 +109,7 @@ class Evaluation {
       }
     }
     results_->save();
-    return std::move(*results_);
+    return results_->all();
   }
 
  private:
@@ -107,31 +122,29 @@ class Evaluation {
   }
 
   /// What must be equal for results to go on.
-  Json described() const {
-    Json settings{{"task", request_.task == EvalTask::needle ? "needle" : "perplexity"},
-                  {"model", info_.name},
-                  {"dtype", compute_type_name(type_)},
-                  {"block", request_.block},
-                  {"positions", request_.positions == Positions::compact ? "compact" : "original"},
-                  {"seed", request_.seed},
-                  {"filler_sentences", template_.filler.size()}};
-    if (request_.task == EvalTask::needle) {
-      settings["needles"] = request_.needles;
-      settings["compression"] =
-          request_.compression == Compression::regular ? "regular" : "context-only";
-      settings["needle"] = template_.needle;
-      settings["question"] = template_.question;
-    }
+  EvaluationSettings described() const {
+    EvaluationSettings settings;
+    settings.task = request_.task;
+    settings.model = info_.name;
+    settings.dtype = compute_type_name(type_);
+    settings.block = request_.block;
+    settings.compact = request_.positions == Positions::compact;
+    settings.seed = request_.seed;
+    settings.filler_sentences = static_cast<int>(template_.filler.size());
+    if (request_.task == Task::perplexity) return settings;
+    settings.needles = request_.needles;
+    settings.context_only = request_.compression == Compression::context_only;
+    settings.needle = template_.needle;
+    settings.question = template_.question;
     return settings;
   }
 
   /// Runs of a policy whose files or plugin have changed since do not go together with new ones.
   void refuse_changed_policies() const {
-    for (const Json& run : results_->runs()) {
-      for (const EvalSetting& setting : settings_) {
-        const Json key = setting.key();
-        if (run["policy"] != key["policy"]) continue;
-        if (run.value("policy_files", "") == key.value("policy_files", "")) continue;
+    for (const EvalSetting& setting : settings_) {
+      const EvaluationRun wanted = setting.named_run();
+      for (const EvaluationRun& run : results_->all().runs) {
+        if (run.policy != wanted.policy || run.policy_files == wanted.policy_files) continue;
         throw FileError(request_.output, "holds runs of " + setting.policy.text() +
                                              " with other files or another build of its plugin; "
                                              "name another file for the results");
@@ -140,12 +153,12 @@ class Evaluation {
   }
 
   /// Settings whose run of this case is not in the results.
-  std::vector<EvalSetting> missing(const Json& of_case) {
+  std::vector<EvalSetting> missing(const Case& of_case) {
     std::vector<EvalSetting> wanted;
     for (const EvalSetting& setting : settings_) {
-      Json key = setting.key();
-      key.update(of_case);
-      if (results_->has(key)) {
+      EvaluationRun run = setting.named_run();
+      of_case.enter(run);
+      if (results_->has(run)) {
         ++done_;
       } else {
         wanted.push_back(setting);
@@ -155,24 +168,20 @@ class Evaluation {
   }
 
   /// Keeps a prompt in the results: what it was made from, its tokens and their segments. Its
-  /// number, as a member of its runs; empty where the results have become too large for it.
-  Json stored(const Json& of_case, const TokenSequence& tokens) {
-    Json prompt = of_case;
+  /// number, which its runs have; −1 where the results have become too large for it.
+  int stored(const Case& of_case, const TokenSequence& tokens) {
+    nlohmann::ordered_json prompt{{"length", of_case.length}};
+    if (of_case.depth) prompt["depth"] = *of_case.depth;
+    prompt["sample"] = of_case.sample;
     prompt["filler"] = request_.filler ? request_.filler->filename().string() : "template";
-    if (request_.task == EvalTask::needle) prompt["answer_tokens"] = template_.answer_tokens;
+    if (request_.task == Task::needle) prompt["answer_tokens"] = template_.answer_tokens;
     prompt.update(stored_prompt(tokens));
-    const int number = results_->prompt(prompt);
-    if (number >= 0) return {{"prompt", number}};
-    if (!std::exchange(told_, true) && report_.note) {
+    const int number = results_->prompt(
+        prompt.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    if (number < 0 && !std::exchange(told_, true) && report_.note) {
       report_.note("the results hold 64 MiB of prompts: later runs are kept without theirs");
     }
-    return Json::object();
-  }
-
-  void record(Json run) {
-    ++done_;
-    results_->add(run);
-    if (report_.run) report_.run(done_, total_, run);
+    return number;
   }
 
   /// The largest budget of the settings: up to it the runs of a prompt are the same.
@@ -187,29 +196,28 @@ class Evaluation {
   /// Makes the runs of one prompt, and saves them. The first one's time counts the full cache's
   /// run, which is made also where it is in the results already: the others are compared with it.
   template <typename Runs>
-  void make_runs(Runs& runs, const std::vector<EvalSetting>& settings, const Json& of_case,
-                 const Json& prompt, Clock::time_point begin) {
+  void make_runs(Runs& runs, const std::vector<EvalSetting>& settings, const Case& of_case,
+                 int prompt, Clock::time_point begin) {
     for (const EvalSetting& setting : settings) {
       if (setting.budget) begin = Clock::now();
-      Json run = setting.key();
-      run["entries"] = setting.entries(runs.tokens());
-      run.update(of_case);
-      run.update(runs.run(setting, progress_));
-      run.update(prompt);
-      run["seconds"] = seconds_since(begin);
-      record(std::move(run));
+      EvaluationRun run = runs.run(setting, progress_);
+      of_case.enter(run);
+      run.prompt = prompt;
+      run.seconds = seconds_since(begin);
+      results_->add(run);
+      ++done_;
+      if (report_.run) report_.run(done_, total_, run);
     }
     results_->save();
   }
 
   void needle(const NeedleCase& wanted) {
-    const Json of_case{
-        {"length", wanted.length}, {"depth", wanted.depth}, {"sample", wanted.sample}};
+    const Case of_case{wanted.length, wanted.sample, wanted.depth};
     const std::vector<EvalSetting> settings = missing(of_case);
     if (settings.empty()) return;
     NeedleTask task = haystack_.needle(wanted, request_.needles);
     const int most = most_entries(static_cast<int>(task.tokens.ids.size()));
-    const Json prompt = stored(of_case, task.tokens);
+    const int prompt = stored(of_case, task.tokens);
     const auto begin = Clock::now();
     NeedleRuns runs(running_, std::move(task), template_.answer_tokens,
                     request_.compression == Compression::context_only, most, progress_);
@@ -217,11 +225,11 @@ class Evaluation {
   }
 
   void perplexity(int length, int sample) {
-    const Json of_case{{"length", length}, {"sample", sample}};
+    const Case of_case{length, sample, std::nullopt};
     const std::vector<EvalSetting> settings = missing(of_case);
     if (settings.empty()) return;
     const TokenSequence text = haystack_.text(length, sample);
-    const Json prompt = stored(of_case, text);
+    const int prompt = stored(of_case, text);
     std::vector<std::int32_t> ids = text.ids;
     const int most = most_entries(static_cast<int>(ids.size()));
     const auto begin = Clock::now();
@@ -248,9 +256,9 @@ class Evaluation {
 
 }  // namespace
 
-EvalResults evaluate(const EvalRequest& request, Progress& progress, const EvalReport& report) {
+Evaluation evaluate(const EvalRequest& request, Progress& progress, const EvalReport& report) {
   const c10::InferenceMode no_gradients;
-  return Evaluation(request, progress, report).run();
+  return Evaluator(request, progress, report).run();
 }
 
 }  // namespace kvloupe

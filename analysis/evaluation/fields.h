@@ -1,0 +1,166 @@
+#pragma once
+// One description of a results file's fields serves its reader and its writer. Reading is bounded
+// and defensive. Private to analysis/evaluation.
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <filesystem>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace kvloupe::results {
+
+using Json = nlohmann::ordered_json;
+
+inline constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+inline constexpr double kAnyNumber = std::numeric_limits<double>::max();
+
+/// A value that is not as it should be; what() continues "run 3 ": "has no \"depth\"".
+struct Wrong : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// The whole file. Throws FileError: missing, too large, not JSON (truncated, foreign), nested too
+/// deeply, an object with too many members.
+Json read_json(const std::filesystem::path& path);
+/// In one line, whatever the texts hold.
+std::string line_of(const Json& json);
+
+/// The number of a value between two ends; a truth value is 0 or 1. `name` is for the error. Throws
+/// Wrong.
+double number_in(const Json& json, const char* name, double low, double high);
+/// The same for an integer between 0 and `most`.
+int index_in(const Json& json, const char* name, double most);
+
+/// The members of one object, read or written one after the other. What describes a kind of object
+/// is one function that takes a Fields and a struct. Each member is written in its turn; readers
+/// take any order. All throw Wrong for a member that is not as it should be.
+class Fields {
+ public:
+  /// Reads. `what`, for the error, follows "has a ".
+  explicit Fields(const Json& object, const char* what = "value");
+  /// Writes.
+  explicit Fields(Json* object) : to_(object) {}
+
+  bool reads() const { return to_ == nullptr; }
+  /// The member of an object that is read, or null.
+  const Json* find(const char* name) const;
+  Json& write(const char* name) { return (*to_)[name]; }
+
+  /// A text that must be there and is not empty.
+  void word(const char* name, std::string& value);
+  /// A text that may be missing.
+  void text(const char* name, std::string& value);
+  /// The same; an empty one is not written.
+  void text_if_any(const char* name, std::string& value);
+  /// One of two words. A missing one is the first, unless it `must` be there.
+  void either(const char* name, bool& second, const char* first_word, const char* second_word,
+              bool must = false);
+  void truth(const char* name, bool& value);
+
+  /// A number that must be there, between two ends.
+  void number(const char* name, double& value, double low = -kAnyNumber, double high = kAnyNumber);
+  /// NaN where it is missing or null; then it is written as null, or not at all.
+  void number_or_null(const char* name, double& value, double low = -kAnyNumber,
+                      double high = kAnyNumber);
+  void number_if_known(const char* name, double& value, double low = -kAnyNumber,
+                       double high = kAnyNumber);
+  /// A list of numbers; an empty one is not written.
+  void numbers(const char* name, std::vector<double>& values, double low, double high);
+
+  /// An integer that must be there.
+  template <typename Number>
+  void whole(const char* name, Number& value, double low, double high) {
+    if (reads()) {
+      take_whole(member(name), name, value, low, high);
+    } else {
+      write(name) = stored(value);
+    }
+  }
+  /// One that keeps its value where the member is missing; this value is not written.
+  template <typename Number>
+  void whole_if_not(const std::type_identity_t<Number>& missing, const char* name, Number& value,
+                    double low, double high) {
+    if (!reads()) {
+      const bool known = std::isnan(static_cast<double>(missing))
+                             ? !std::isnan(static_cast<double>(value))
+                             : value != missing;
+      if (known) write(name) = stored(value);
+    } else if (const Json* found = find(name)) {
+      take_whole(*found, name, value, low, high);
+    } else {
+      value = missing;
+    }
+  }
+  /// The same, always written.
+  template <typename Number>
+  void whole_or_as_before(const char* name, Number& value, double low, double high) {
+    if (!reads() || find(name) != nullptr) whole(name, value, low, high);
+  }
+  /// A list of indices; `must`: it is there.
+  void wholes(const char* name, std::vector<int>& values, double most, bool must = true);
+
+  /// An object that must be there; `describe` gets its Fields.
+  template <typename Describe>
+  void object(const char* name, const Describe& describe) {
+    if (reads()) {
+      Fields own(member(name), name);
+      describe(own);
+    } else {
+      Json made = Json::object();
+      Fields own(&made);
+      describe(own);
+      write(name) = std::move(made);
+    }
+  }
+  /// A list of objects that must be there; `describe` gets the Fields and the struct of each.
+  template <typename Value, typename Describe>
+  void list(const char* name, std::vector<Value>& values, const Describe& describe) {
+    if (reads()) {
+      for (const Json& one : array(name)) {
+        Fields own(one, name);
+        describe(own, values.emplace_back());
+      }
+      return;
+    }
+    Json made = Json::array();
+    for (Value& value : values) {
+      Fields own(&made.emplace_back(Json::object()));
+      describe(own, value);
+    }
+    write(name) = std::move(made);
+  }
+  /// A list that must be there.
+  const Json& array(const char* name) const;
+
+ private:
+  const Json& member(const char* name) const;
+  template <typename Number>
+  static auto stored(const Number& value) {
+    if constexpr (std::is_floating_point_v<Number>) {
+      return static_cast<std::int64_t>(value);
+    } else {
+      return value;
+    }
+  }
+  template <typename Number>
+  static void take_whole(const Json& found, const char* name, Number& value, double low,
+                         double high) {
+    const double number = number_in(found, name, low, high);
+    if (number != std::trunc(number))
+      throw Wrong(fmt::format("has a \"{}\" that is not a whole number", name));
+    value = found.is_number_unsigned() ? static_cast<Number>(found.get<std::uint64_t>())
+                                       : static_cast<Number>(number);
+  }
+
+  const Json* from_ = nullptr;
+  Json* to_ = nullptr;
+};
+
+}  // namespace kvloupe::results
