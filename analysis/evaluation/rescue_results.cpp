@@ -322,7 +322,11 @@ RescueResults rescue_results(const Json& json) {
 
 std::optional<RescueResults> begun_rescue(const std::string& path) {
   if (!std::filesystem::exists(path)) return std::nullopt;
-  const Json json = results::read_json(path);
+  Json json;
+  try {
+    json = results::read_json(path);
+  } catch (const FileError&) {  // the next line says so
+  }
   const Json version = json.is_object() ? json.value("format_version", Json()) : Json();
   if (!version.is_number_integer() || json.value("format", Json()) != Json(kRescueFormat) ||
       !json.value("runs", Json()).is_object()) {

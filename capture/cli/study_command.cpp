@@ -9,7 +9,7 @@
 #include "analysis/study/mpi/ranks.h"
 #include "analysis/study/run_study.h"
 #include "capture/cli/commands.h"
-#include "capture/cli/model_options.h"
+#include "capture/cli/shared_options.h"
 #include "capture/eval/run_worker.h"
 
 namespace kvloupe::capture_cli {
@@ -54,12 +54,9 @@ void add_study(CLI::App& app, Action& action) {
   verb->add_option("--shard", options->shard,
                    "Compute one part of so many, such as 3/10, into a results file of its own; "
                    "kvloupe study --merge joins them");
-  add_tokenizer_option(*verb, options->model);
-  add_weights_option(*verb, options->model);
-  verb->add_option("--device", options->device, "cpu, cuda or cuda:i")->capture_default_str();
-  verb->add_option("--threads", options->threads,
-                   "Threads for the model's products in each process")
-      ->check(CLI::Range(1, 4096));
+  add_model_options(*verb, options->model, false);
+  add_device_options(*verb, options->device, options->threads,
+                     "Threads for the model's products in each process");
   verb->callback(
       [options, &action] { action = [options] { return run_study_command(*options); }; });
 }

@@ -13,7 +13,7 @@
 #include "analysis/error.h"
 #include "analysis/output_file.h"
 #include "capture/cli/commands.h"
-#include "capture/cli/model_options.h"
+#include "capture/cli/shared_options.h"
 #include "capture/tokenizer/prompt.h"
 #include "capture/tokenizer/tokenizer.h"
 
