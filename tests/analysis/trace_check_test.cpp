@@ -211,12 +211,14 @@ TEST_F(TraceCheck, WhatThisProgramWroteIsKnown) {
 }
 
 /// Starts a program that looks into a trace, and stops it as it starts its checker: then `change`
-/// is called. Its exit code; −1 where no process may be traced here.
-int exit_code_with_change(const fs::path& program, const fs::path& trace,
+/// is called. `cache`: its folder of known traces. Its exit code; −1 where no process may be traced
+/// here.
+int exit_code_with_change(const fs::path& program, const fs::path& trace, const fs::path& cache,
                           const std::function<void()>& change) {
   const pid_t id = fork();
   if (id == 0) {
     if (ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0) _exit(99);
+    setenv("XDG_CACHE_HOME", cache.c_str(), 1);
     execl(program.c_str(), program.c_str(), "info", trace.c_str(), nullptr);
     _exit(98);
   }
@@ -245,27 +247,25 @@ int exit_code_with_change(const fs::path& program, const fs::path& trace,
 TEST_F(TraceCheck, AnUpgradeOfTheProgramUnderWayChangesNothing) {
   set_trace_checks({}, {});
   const fs::path path = good();
-  setenv("XDG_CACHE_HOME", (folder_ / "nothing-known").c_str(), 1);
   // The window checks by itself; kvloupe-capture by the window's program beside it.
   for (const std::string name : {"kvloupe", "other"}) {
     for (const bool replaced : {false, true}) {
       fs::copy_file(kProgram, folder_ / "kvloupe", fs::copy_options::overwrite_existing);
       if (name == "other") fs::copy_file(kProgram, folder_ / name, fs::copy_options::overwrite_existing);
       bool changed = false;
-      const int code = exit_code_with_change(folder_ / name, path, [&] {
+      const fs::path cache = folder_ / (name + (replaced ? "-replaced" : "-removed"));
+      const int code = exit_code_with_change(folder_ / name, path, cache, [&] {
         changed = true;
         for (const char* file : {"kvloupe", "other"}) {
           fs::remove(folder_ / file);
           if (replaced) fs::copy_file("/bin/false", folder_ / file);
         }
       });
-      fs::remove_all(folder_ / "nothing-known");
       if (code == -1) GTEST_SKIP() << "no process may be traced here";
       EXPECT_TRUE(changed) << "nothing was checked";
       EXPECT_EQ(code, 0) << name << (replaced ? " replaced" : " removed");
     }
   }
-  unsetenv("XDG_CACHE_HOME");
 }
 
 TEST_F(TraceCheck, AFileWithoutANameIsTriedToo) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -18,6 +19,7 @@
 #include "analysis/replay/drift.h"
 #include "analysis/study/database.h"
 #include "analysis/study/merge_results.h"
+#include "analysis/study/prompt_set.h"
 #include "analysis/study/run_study.h"
 #include "analysis/study/study_csv.h"
 #include "analysis/study/study_table.h"
@@ -350,6 +352,18 @@ TEST_F(RunStudyTest, AStudyGoesOnAndAChangedPromptIsRefused) {
   run();
   EXPECT_THAT(said_, HasSubstr("27 items, 12 of them done before"));
   EXPECT_EQ(csv(), whole);
+  // A copy of the same text is the same text; so it is for results of earlier versions.
+  Progress progress;
+  const auto later = std::filesystem::last_write_time(folder_ / "long.txt") + std::chrono::hours(1);
+  std::filesystem::last_write_time(folder_ / "long.txt", later);
+  run();
+  EXPECT_THAT(said_, HasSubstr("27 items, 27 of them done before"));
+  Database(folder_ / "out.sqlite", Database::Access::write)
+      .run("UPDATE traces SET identity = '" + model_fingerprint(folder_ / "model", progress) + " " +
+           earlier_prompt_identity({"long.txt", folder_ / "long.txt"}) +
+           "' WHERE name LIKE '%long.txt';");
+  run();
+  EXPECT_THAT(said_, HasSubstr("27 items, 27 of them done before"));
   write_file(folder_ / "long.txt", "Another text with another length.");
   EXPECT_THAT(failure(), HasSubstr("has results of \"perplexity: long.txt\" as the file was"));
   EXPECT_EQ(csv(), whole);
