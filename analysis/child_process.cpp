@@ -106,8 +106,8 @@ class HighDescriptors {
   _exit(127);
 }
 
-/// The child's id, or −1 with `error`. vfork() runs no handlers of fork(), which stop the threads of
-/// OpenBLAS while other threads compute, and copies no page tables. No signal handler of this
+/// The child's id, or −1 with `error`. vfork() runs no handlers of fork(), which stop the threads
+/// of OpenBLAS while other threads compute, and copies no page tables. No signal handler of this
 /// process may run in the child, which shares its memory.
 [[gnu::noinline]] pid_t start(char* const* argv, const ChildProcess::Descriptors& descriptors,
                               ChildProcess::Life life, volatile int& error) {
@@ -177,7 +177,8 @@ ChildResult run_child(const std::vector<std::string>& words, Progress& progress,
   const auto take_error = [&](const std::string& line) {
     if (line.find_first_not_of(" \r\t") != std::string::npos) last_error = line;
   };
-  std::array<pollfd, 2> ends = {pollfd{out.read.value(), POLLIN, 0}, pollfd{err.read.value(), POLLIN, 0}};
+  std::array<pollfd, 2> ends = {pollfd{out.read.value(), POLLIN, 0},
+                                pollfd{err.read.value(), POLLIN, 0}};
   std::array<char, 4096> bytes;
   const auto read_end = [&](std::size_t i) {
     const ssize_t count = read(ends[i].fd, bytes.data(), bytes.size());

@@ -55,12 +55,12 @@ struct EvaluationSettings {
   enum class Task { needle, perplexity, rescue, study } task = Task::needle;
   std::string model;
   std::string dtype;
-  int block = 0;              // tokens of a prompt that were run at once; 0: not said
-  bool compact = false;       // positions of cached entries
+  int block = 0;         // tokens of a prompt that were run at once; 0: not said
+  bool compact = false;  // positions of cached entries
   std::uint64_t seed = 0;
-  int filler_sentences = 0;   // of the template that prompts were made from
-  int needles = 0;            // needles: in a prompt
-  bool context_only = false;  // needles: evictions stopped at the question
+  int filler_sentences = 0;      // of the template that prompts were made from
+  int needles = 0;               // needles: in a prompt
+  bool context_only = false;     // needles: evictions stopped at the question
   std::string needle, question;  // needles: as the template has them
   bool operator==(const EvaluationSettings&) const = default;
 };
@@ -69,13 +69,13 @@ struct EvaluationSettings {
 /// study (docs/studies.md).
 struct Evaluation : EvaluationSettings {
   std::filesystem::path path;
-  std::string identity;     // changes when the file's content does: size and time of the last change
-  std::string fingerprint;  // of the model; empty in results of earlier versions
-  std::vector<EvaluationRun> runs;      // at least one; study: of each item; rescue: none
+  std::string identity;  // changes when the file's content does: size and time of the last change
+  std::string fingerprint;          // of the model; empty in results of earlier versions
+  std::vector<EvaluationRun> runs;  // at least one; study: of each item; rescue: none
   /// With tasks needle and perplexity, one JSON object each: what it was made from, its tokens and
   /// their segments (capture/eval/stored_prompt.h).
   std::vector<std::string> prompts;
-  std::optional<RescueResults> rescue;  // with task rescue
+  std::optional<RescueResults> rescue;                // with task rescue
   std::shared_ptr<const StudyTable> study = nullptr;  // with task study
 
   /// Number of layers with hidden states; 0 if no run has them.
@@ -90,6 +90,10 @@ struct Evaluation : EvaluationSettings {
 /// large, not JSON (truncated, foreign), not a results file, a newer version, a run without the
 /// numbers of its task or with numbers out of range, runs with different numbers of layers.
 Evaluation read_evaluation(const std::filesystem::path& path);
+
+/// The results in the file at `path`, or without one those of these settings, without runs. Throws
+/// FileError if the file contains anything but results of the same settings.
+Evaluation begun_evaluation(const std::string& path, const EvaluationSettings& settings);
 
 /// Writes results of tasks needle and perplexity with their summary, in full or not at all. Throws
 /// FileError.

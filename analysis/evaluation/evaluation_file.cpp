@@ -182,9 +182,8 @@ void write_evaluation(const Evaluation& evaluation, const std::string& path) {
     }
     out.write("]");
   };
-  write_list("runs", evaluation.runs, [&](const EvaluationRun& run) {
-    return line_of(run_json(run, evaluation.task));
-  });
+  write_list("runs", evaluation.runs,
+             [&](const EvaluationRun& run) { return line_of(run_json(run, evaluation.task)); });
   write_list("prompts", evaluation.prompts, [](const std::string& prompt) { return prompt; });
   write_list("summary", summary_of(evaluation), [](EvaluationSummary line) {
     Json json = Json::object();
@@ -233,6 +232,24 @@ Evaluation read_evaluation(const std::filesystem::path& path) {
     throw FileError(path.string(), error.what());
   }
   return evaluation;
+}
+
+Evaluation begun_evaluation(const std::string& path, const EvaluationSettings& settings) {
+  Evaluation begun;
+  static_cast<EvaluationSettings&>(begun) = settings;
+  if (!std::filesystem::exists(path)) return begun;
+  try {
+    begun = read_evaluation(path);
+  } catch (const FileError&) {
+    throw FileError(path,
+                    "does not contain results of this version; choose another name for the output");
+  }
+  if (static_cast<const EvaluationSettings&>(begun) != settings) {
+    throw FileError(path,
+                    "contains results of other settings (model, block, template …); give the same "
+                    "settings, or choose another name for the output");
+  }
+  return begun;
 }
 
 bool looks_like_evaluation(const std::filesystem::path& path) {

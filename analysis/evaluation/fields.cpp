@@ -118,8 +118,8 @@ void Fields::text_if_any(const char* name, std::string& value) {
   if (reads() || !value.empty()) text(name, value);
 }
 
-void Fields::either(const char* name, bool& second, const char* first_word,
-                    const char* second_word, bool must) {
+void Fields::either(const char* name, bool& second, const char* first_word, const char* second_word,
+                    bool must) {
   std::string said = second ? second_word : first_word;
   text(name, said);
   second = said == second_word;

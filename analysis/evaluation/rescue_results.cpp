@@ -149,8 +149,7 @@ void describe_effects(Fields& fields, const char* name, std::vector<RescueEffect
     const auto layer = static_cast<std::size_t>(effect.at.layer);
     std::size_t at = layer;
     if (kind.head >= 0) {
-      at = layer * static_cast<std::size_t>(shape.heads) +
-           static_cast<std::size_t>(effect.at.head);
+      at = layer * static_cast<std::size_t>(shape.heads) + static_cast<std::size_t>(effect.at.head);
     }
     if (at < next || at >= effects.size() || effect.at.head >= shape.heads ||
         (shape.all_known && at != next))
@@ -297,8 +296,8 @@ int RescueResults::set_within() const {
 }
 
 const RescueOutcome* RescueResults::find_run(const std::string& spec) const {
-  const auto found = std::find_if(runs.begin(), runs.end(),
-                                  [&](const auto& run) { return run.first == spec; });
+  const auto found =
+      std::find_if(runs.begin(), runs.end(), [&](const auto& run) { return run.first == spec; });
   return found == runs.end() ? nullptr : &found->second;
 }
 

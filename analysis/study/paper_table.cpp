@@ -256,8 +256,8 @@ class Filling {
     cell.measure = shown.measure.name;
     std::vector<double> values;
     for (std::size_t t = 0; t < part.tasks.size(); ++t) {
-      const bool own = task == kAllPrompts ? part.tasks[t].measure.name == cell.measure
-                                           : part.tasks[t] == shown;
+      const bool own =
+          task == kAllPrompts ? part.tasks[t].measure.name == cell.measure : part.tasks[t] == shown;
       if (!own) continue;
       cell.wanted += static_cast<int>(part.prompts[t].size());
       const auto found = part.values.find({t, cell.policy, cell.budget});
@@ -374,9 +374,8 @@ class Filling {
     note(true, fmt::format("Model: {}. Blocks of {}; compression: {}.", fmt::join(models, ", "),
                            filled_.block, fmt::join(compressions, ", ")));
     note(budgets_.size() == 1, "Budget: " + (budgets_.empty() ? "" : budgets_.front()) + ".");
-    note(true, is(PaperLayout::settings_across)
-                   ? "Bold: the best of a group at the same budget."
-                   : "Bold: the best policy at the same budget.");
+    note(true, is(PaperLayout::settings_across) ? "Bold: the best of a group at the same budget."
+                                                : "Bold: the best policy at the same budget.");
     note(missing, "–: not there.");
     note(partial, "†: of a part of the prompts.");
     note(!others.empty(), fmt::format("Also in the results, but not in the paper's table: {}.",

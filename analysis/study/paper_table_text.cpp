@@ -88,12 +88,12 @@ std::string csv(const FilledTable& table) {
     for (const TableCell& cell : row.cells) {
       const std::string mean = cell.value ? fmt::format("{}", cell.value->mean) : "";
       const bool ends = cell.value && cell.interval;
-      text += fmt::format(
-          "{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", table.table->name, quoted(row.model),
-          row.compression, table.block, quoted(cell.policy), quoted(cell.label),
-          quoted(cell.group), quoted(cell.budget), quoted(cell.column), cell.measure, mean,
-          ends ? fmt::format("{},{}", cell.value->low, cell.value->high) : ",", cell.prompts,
-          cell.best ? 1 : 0);
+      text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", table.table->name,
+                          quoted(row.model), row.compression, table.block, quoted(cell.policy),
+                          quoted(cell.label), quoted(cell.group), quoted(cell.budget),
+                          quoted(cell.column), cell.measure, mean,
+                          ends ? fmt::format("{},{}", cell.value->low, cell.value->high) : ",",
+                          cell.prompts, cell.best ? 1 : 0);
     }
   }
   return text;
@@ -102,10 +102,21 @@ std::string csv(const FilledTable& table) {
 /// A text as LaTeX shows it.
 std::string latex(const std::string& text) {
   constexpr std::array<std::pair<std::string_view, std::string_view>, 15> kSpelled = {
-      {{"\\", "\\textbackslash{}"}, {"~", "\\textasciitilde{}"}, {"^", "\\textasciicircum{}"},
-       {"&", "\\&"}, {"%", "\\%"}, {"$", "\\$"}, {"#", "\\#"}, {"_", "\\_"}, {"{", "\\{"},
-       {"}", "\\}"}, {"σ", "$\\sigma$"}, {"Δ", "$\\Delta$"}, {"–", "--"},
-       {"†", "$^{\\dagger}$"}, {"−", "$-$"}}};
+      {{"\\", "\\textbackslash{}"},
+       {"~", "\\textasciitilde{}"},
+       {"^", "\\textasciicircum{}"},
+       {"&", "\\&"},
+       {"%", "\\%"},
+       {"$", "\\$"},
+       {"#", "\\#"},
+       {"_", "\\_"},
+       {"{", "\\{"},
+       {"}", "\\}"},
+       {"σ", "$\\sigma$"},
+       {"Δ", "$\\Delta$"},
+       {"–", "--"},
+       {"†", "$^{\\dagger}$"},
+       {"−", "$-$"}}};
   std::string result;
   for (std::string_view rest = text; !rest.empty();) {
     std::string_view read = rest.substr(0, 1), written = read;
@@ -136,9 +147,9 @@ std::string latex_table(const FilledTable& table) {
     int column = 1;
     for (const TableHead& head : line) {
       const bool wide = head.span > 1;
-      cells.push_back(wide ? fmt::format("\\multicolumn{{{}}}{{c}}{{{}}}", head.span,
-                                         latex(head.text))
-                           : latex(head.text));
+      cells.push_back(
+          wide ? fmt::format("\\multicolumn{{{}}}{{c}}{{{}}}", head.span, latex(head.text))
+               : latex(head.text));
       if (wide && !head.text.empty())
         rules += fmt::format("\\cmidrule(lr){{{}-{}}}", column, column + head.span - 1);
       column += head.span;

@@ -40,10 +40,10 @@ std::vector<PromptPlace> find_prompts(const std::filesystem::path& path, const s
 ///   line of the input is the question.
 /// - `text` or `prompt`: the context, and the question where there is one.
 /// With `needle`, a text or a list, the passages of the context that hold the answer are segments
-/// "needle". Answers are `answers` or `answer`, of RULER `outputs`: a list, or one text. All other fields are
-/// named in `unread`, but those that only label a line (id, index, length, task …). Throws
-/// FileError naming the line: not a JSON object, none of these layouts, a field of another kind, no
-/// text.
+/// "needle". Answers are `answers` or `answer`, of RULER `outputs`: a list, or one text. All other
+/// fields are named in `unread`, but those that only label a line (id, index, length, task …).
+/// Throws FileError naming the line: not a JSON object, none of these layouts, a field of another
+/// kind, no text.
 PromptParts read_prompt_line(const PromptPlace& place);
 
 /// Changes when the content of a prompt's file does: its SHA-256. Empty where it cannot be read.

@@ -62,7 +62,8 @@ std::vector<Number> numbers_of(const char* option, const std::string& text, Numb
 std::string run_text(const EvaluationRun& run) {
   const std::string text = fmt::format("{} at {}, {} tokens", run.policy, run.budget, run.tokens);
   if (std::isnan(run.depth)) return text + fmt::format(": loss {:.4f}", run.loss);
-  return text + fmt::format(", depth {:g} %: {}", run.depth, run.correct == 1.0 ? "found" : "missed");
+  return text +
+         fmt::format(", depth {:g} %: {}", run.depth, run.correct == 1.0 ? "found" : "missed");
 }
 
 /// The summary as a table: a line per policy and budget.
@@ -80,7 +81,8 @@ void print_summary(const std::vector<EvaluationSummary>& summary) {
 
 int run_eval(EvalOptions options) {
   EvalRequest& request = options.request;
-  if (request.task == Evaluation::Task::perplexity && options.compression == Compression::context_only) {
+  if (request.task == Evaluation::Task::perplexity &&
+      options.compression == Compression::context_only) {
     throw UsageError(
         "--compression context-only: perplexity does not ask a question; leave the option out");
   }
@@ -156,10 +158,11 @@ void add_eval(CLI::App& app, Action& action) {
                    "or else a general template");
   verb->add_option("--filler", request.filler, "A text or prompt file to fill prompts with");
   add_block_option(*verb, request.block, CLI::Range(1, 1 << 30));
-  add_probe_option(*verb, request.probe,
-                   "How the context is read a second time for policies that need this (kvzip, "
-                   "kvcompose), with --block as long as the prompt: repeat asks the model to repeat "
-                   "the context, reread reads it again as it is");
+  add_probe_option(
+      *verb, request.probe,
+      "How the context is read a second time for policies that need this (kvzip, "
+      "kvcompose), with --block as long as the prompt: repeat asks the model to repeat "
+      "the context, reread reads it again as it is");
   add_dtype_option(*verb, request.dtype);
   add_device_options(*verb, request.device, request.threads);
   add_progress_option(*verb, options->progress);

@@ -61,8 +61,7 @@ void print_summary(const RescueResults& results) {
   line("policy", results.policy_right, results.policy_logprob);
   if (!results.policy_right) fmt::print("  it says: \"{}\"\n", results.policy_says);
   line("policy, tokens kept in all heads", results.keep.all.right, results.keep.all.logprob);
-  line("full cache, tokens dropped in all heads", results.drop.all.right,
-       results.drop.all.logprob);
+  line("full cache, tokens dropped in all heads", results.drop.all.right, results.drop.all.logprob);
   print_side(results.keep, true);
   print_side(results.drop, false);
   if (const int within = results.set_within(); within > 0) {
@@ -141,15 +140,15 @@ int run_rescue(RescueOptions options) {
   RescueReport report;
   report.note = [&](const std::string& note) { shown->on_note(note); };
   report.run = [&](const RescueRun& run) {
-    shown->on_run(fmt::format("[{} of at most {}, {} left] {}: {}", run.number, run.most,
-                              duration_text(run.seconds_left), run.policy,
-                              run.right ? "right" : "wrong"),
-                  {{"policy", run.policy},
-                   {"right", run.right},
-                   {"logprob", run.logprob},
-                   {"run", run.number},
-                   {"most", run.most},
-                   {"seconds_left", run.seconds_left}});
+    shown->on_run(
+        fmt::format("[{} of at most {}, {} left] {}: {}", run.number, run.most,
+                    duration_text(run.seconds_left), run.policy, run.right ? "right" : "wrong"),
+        {{"policy", run.policy},
+         {"right", run.right},
+         {"logprob", run.logprob},
+         {"run", run.number},
+         {"most", run.most},
+         {"seconds_left", run.seconds_left}});
   };
   Progress progress;
   const InterruptGuard guard(progress);

@@ -219,10 +219,11 @@ void add_run(CLI::App& app, Action& action) {
                  "Store the output head, which logit effects and the exact KL of a drift need; "
                  "without this option it is stored only where it takes at most 16 MB and less than "
                  "the states, else its rows of the trace's own tokens, up to 16 MB");
-  add_probe_option(*verb, request.probe,
-                   "Read the context a second time and store this reading's queries, which the "
-                   "policies kvzip and kvcompose need: repeat asks the model to repeat the context, "
-                   "reread reads it again as it is");
+  add_probe_option(
+      *verb, request.probe,
+      "Read the context a second time and store this reading's queries, which the "
+      "policies kvzip and kvcompose need: repeat asks the model to repeat the context, "
+      "reread reads it again as it is");
   add_progress_option(*verb, options->progress);
   verb->callback([options, block, generate, dtype, &action] {
     options->has_block = block->count() > 0;

@@ -19,13 +19,14 @@ void add_model_options(CLI::App& verb, ModelChoice& choice, bool model) {
         ->required();
   }
   add_tokenizer_option(verb, choice);
-  add_choice_option(verb, "--weights", choice.weights,
-                    {{"auto", WeightStorage::automatic},
-                     {"expanded", WeightStorage::expanded},
-                     {"packed", WeightStorage::packed}},
-                    "Weights whose file stores another type than the run's: expanded once at the "
-                    "start; packed, where a layer's are expanded each time it is its turn, with the "
-                    "memory of one layer; auto: packed where the expanded ones would not fit");
+  add_choice_option(
+      verb, "--weights", choice.weights,
+      {{"auto", WeightStorage::automatic},
+       {"expanded", WeightStorage::expanded},
+       {"packed", WeightStorage::packed}},
+      "Weights whose file stores another type than the run's: expanded once at the "
+      "start; packed, where a layer's are expanded each time it is its turn, with the "
+      "memory of one layer; auto: packed where the expanded ones would not fit");
 }
 
 void add_device_options(CLI::App& verb, std::string& device, int& threads,

@@ -5,9 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "analysis/output_file.h"
 #include "analysis/study/mpi/ranks.h"
-#include "analysis/study/run_study.h"
 #include "capture/cli/commands.h"
 #include "capture/cli/shared_options.h"
 #include "capture/eval/run_worker.h"
@@ -29,13 +27,8 @@ int run_study_command(const StudyOptions& options) {
     return std::make_unique<RunWorker>(
         options.device, options.threads > 0 ? options.threads : threads, options.model, report);
   };
-  refuse_own_input(options.results, {options.study});
-  const Shard shard = options.shard.empty() ? Shard{} : parse_shard(options.shard);
-  if (launched_processes() > 1) {
-    run_study_on_ranks(options.study, options.results, report, StudyPart::runs, make_worker, shard);
-  } else {
-    run_study(options.study, options.results, report, StudyPart::runs, make_worker, shard);
-  }
+  run_study_as_started(options.study, options.results, options.shard, report, StudyPart::runs,
+                       make_worker);
   return 0;
 }
 

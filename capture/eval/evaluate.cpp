@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -13,7 +14,6 @@
 #include "analysis/error.h"
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/trace/model_fingerprint.h"
-#include "capture/eval/eval_results.h"
 #include "capture/eval/haystack.h"
 #include "capture/eval/needle_template.h"
 #include "capture/eval/prompt_runs.h"
@@ -49,17 +49,23 @@ std::vector<EvalSetting> settings_of(const EvalRequest& request) {
   return settings;
 }
 
-/// Which prompt of the evaluation a run is of.
-struct Case {
-  int length, sample;
-  std::optional<double> depth;  // of a needle
+constexpr std::size_t kMostPrompts = std::size_t{64} << 20U;  // bytes; the file is written often
 
-  void enter(EvaluationRun& run) const {
-    run.length = length;
-    run.sample = sample;
-    if (depth) run.depth = *depth;
-  }
-};
+/// A run of which only its prompt is known.
+EvaluationRun case_of(int length, int sample,
+                      double depth = std::numeric_limits<double>::quiet_NaN()) {
+  EvaluationRun run = EvaluationRun::unknown();
+  run.length = length;
+  run.sample = sample;
+  run.depth = depth;
+  return run;
+}
+EvaluationRun with_case(EvaluationRun run, const EvaluationRun& of_case) {
+  run.length = of_case.length;
+  run.sample = of_case.sample;
+  run.depth = of_case.depth;
+  return run;
+}
 
 class Evaluator {
  public:
@@ -77,9 +83,10 @@ class Evaluator {
     type_ = parse_compute_type(request.dtype, device);
     use_threads(request.threads, device, type_);
     // A results file of other settings is found before the model is loaded.
-    results_ = std::make_unique<EvalResults>(request.output, described());
+    results_ = begun_evaluation(request.output, described());
     refuse_changed_policies();
-    results_->set_fingerprint(model_fingerprint(request.model.path, progress));
+    results_.fingerprint = model_fingerprint(request.model.path, progress);
+    for (const std::string& prompt : results_.prompts) prompt_bytes_ += prompt.size();
     model_ = std::make_unique<Transformer>(
         load_transformer(request.model.path, config_, type_, device, request.model.weights));
     running_ = {request.model.path,
@@ -108,8 +115,8 @@ class Evaluator {
         for (const double depth : request_.depths) needle({length, depth, sample});
       }
     }
-    results_->save();
-    return results_->all();
+    write_evaluation(results_, request_.output);
+    return std::move(results_);
   }
 
  private:
@@ -143,7 +150,7 @@ class Evaluator {
   void refuse_changed_policies() const {
     for (const EvalSetting& setting : settings_) {
       const EvaluationRun wanted = setting.named_run();
-      for (const EvaluationRun& run : results_->all().runs) {
+      for (const EvaluationRun& run : results_.runs) {
         if (run.policy != wanted.policy || run.policy_files == wanted.policy_files) continue;
         throw FileError(request_.output, "holds runs of " + setting.policy.text() +
                                              " with other files or another build of its plugin; "
@@ -153,35 +160,40 @@ class Evaluator {
   }
 
   /// Settings whose run of this case is not in the results.
-  std::vector<EvalSetting> missing(const Case& of_case) {
+  std::vector<EvalSetting> missing(const EvaluationRun& of_case) {
     std::vector<EvalSetting> wanted;
     for (const EvalSetting& setting : settings_) {
-      EvaluationRun run = setting.named_run();
-      of_case.enter(run);
-      if (results_->has(run)) {
-        ++done_;
-      } else {
-        wanted.push_back(setting);
-      }
+      const EvaluationRun run = with_case(setting.named_run(), of_case);
+      const bool known =
+          std::any_of(results_.runs.begin(), results_.runs.end(),
+                      [&](const EvaluationRun& one) { return one.is_of_same_case(run); });
+      if (!known) wanted.push_back(setting);
+      done_ += known ? 1 : 0;
     }
     return wanted;
   }
 
   /// Keeps a prompt in the results: what it was made from, its tokens and their segments. Its
   /// number, which its runs have; −1 where the results have become too large for it.
-  int stored(const Case& of_case, const TokenSequence& tokens) {
-    nlohmann::ordered_json prompt{{"length", of_case.length}};
-    if (of_case.depth) prompt["depth"] = *of_case.depth;
-    prompt["sample"] = of_case.sample;
+  int stored(const EvaluationRun& of_case, const TokenSequence& tokens) {
+    nlohmann::ordered_json prompt{{"length", static_cast<int>(of_case.length)}};
+    if (!std::isnan(of_case.depth)) prompt["depth"] = of_case.depth;
+    prompt["sample"] = static_cast<int>(of_case.sample);
     prompt["filler"] = request_.filler ? request_.filler->filename().string() : "template";
     if (request_.task == Task::needle) prompt["answer_tokens"] = template_.answer_tokens;
     prompt.update(stored_prompt(tokens));
-    const int number = results_->prompt(
-        prompt.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
-    if (number < 0 && !std::exchange(told_, true) && report_.note) {
-      report_.note("the results hold 64 MiB of prompts: later runs are kept without theirs");
+    std::string text = prompt.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    std::vector<std::string>& all = results_.prompts;
+    const auto known = std::find(all.begin(), all.end(), text);
+    if (known != all.end()) return static_cast<int>(known - all.begin());
+    if (prompt_bytes_ + text.size() <= kMostPrompts) {
+      prompt_bytes_ += text.size();
+      all.push_back(std::move(text));
+      return static_cast<int>(all.size()) - 1;
     }
-    return number;
+    if (!std::exchange(told_, true) && report_.note)
+      report_.note("the results hold 64 MiB of prompts: later runs are kept without theirs");
+    return -1;
   }
 
   /// The largest budget of the settings: up to it the runs of a prompt are the same.
@@ -196,23 +208,22 @@ class Evaluator {
   /// Makes the runs of one prompt, and saves them. The first one's time counts the full cache's
   /// run, which is made also where it is in the results already: the others are compared with it.
   template <typename Runs>
-  void make_runs(Runs& runs, const std::vector<EvalSetting>& settings, const Case& of_case,
+  void make_runs(Runs& runs, const std::vector<EvalSetting>& settings, const EvaluationRun& of_case,
                  int prompt, Clock::time_point begin) {
     for (const EvalSetting& setting : settings) {
       if (setting.budget) begin = Clock::now();
-      EvaluationRun run = runs.run(setting, progress_);
-      of_case.enter(run);
+      EvaluationRun run = with_case(runs.run(setting, progress_), of_case);
       run.prompt = prompt;
       run.seconds = seconds_since(begin);
-      results_->add(run);
       ++done_;
       if (report_.run) report_.run(done_, total_, run);
+      results_.runs.push_back(std::move(run));
     }
-    results_->save();
+    write_evaluation(results_, request_.output);
   }
 
   void needle(const NeedleCase& wanted) {
-    const Case of_case{wanted.length, wanted.sample, wanted.depth};
+    const EvaluationRun of_case = case_of(wanted.length, wanted.sample, wanted.depth);
     const std::vector<EvalSetting> settings = missing(of_case);
     if (settings.empty()) return;
     NeedleTask task = haystack_.needle(wanted, request_.needles);
@@ -225,7 +236,7 @@ class Evaluator {
   }
 
   void perplexity(int length, int sample) {
-    const Case of_case{length, sample, std::nullopt};
+    const EvaluationRun of_case = case_of(length, sample);
     const std::vector<EvalSetting> settings = missing(of_case);
     if (settings.empty()) return;
     const TokenSequence text = haystack_.text(length, sample);
@@ -247,7 +258,8 @@ class Evaluator {
   NeedleTemplate template_;
   Haystack haystack_;
   at::ScalarType type_ = at::kFloat;
-  std::unique_ptr<EvalResults> results_;
+  Evaluation results_;
+  std::size_t prompt_bytes_ = 0;
   std::unique_ptr<Transformer> model_;
   RunningModel running_;
   long done_ = 0, total_ = 0;

@@ -7,7 +7,7 @@
 
 #include "analysis/error.h"
 #include "analysis/policy/policy_files.h"
-#include "capture/eval/first_number.h"
+#include "capture/eval/answer_score.h"
 #include "capture/run/capture_input.h"
 
 namespace kvloupe {

@@ -96,8 +96,8 @@ class PerplexityRuns {
                  const Progress& progress, const std::function<void(const std::string&)>& note);
 
   int tokens() const { return static_cast<int>(ids_.size()); }
-  /// The named run with entries, tokens, and what Perplexity::compare() says; of the full cache: loss,
-  /// and a difference of 0.
+  /// The named run with entries, tokens, and what Perplexity::compare() says; of the full cache:
+  /// loss, and a difference of 0.
   EvaluationRun run(const EvalSetting& setting, const Progress& progress);
 
  private:

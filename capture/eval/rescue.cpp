@@ -12,7 +12,6 @@
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/trace/model_fingerprint.h"
 #include "capture/eval/answer_score.h"
-#include "capture/eval/first_number.h"
 #include "capture/eval/rescue_blame.h"
 #include "capture/run/compute.h"
 #include "capture/run/model_description.h"
@@ -32,9 +31,8 @@ std::vector<std::int32_t> up_to_answer(const RescueRequest& request, const Rescu
                           : has_answer(text, request.answers);
   };
   if (!is_right(said)) {
-    const std::string right = request.number
-                                  ? *request.number
-                                  : fmt::format("{}", fmt::join(request.answers, " or "));
+    const std::string right =
+        request.number ? *request.number : fmt::format("{}", fmt::join(request.answers, " or "));
     throw WorkError("the full cache says '" + prompt.text_of(said) + "', not " + right +
                     ": there is nothing to rescue");
   }

@@ -65,11 +65,10 @@ void take_text_prompt(const RescueRequest& request, const ModelConfig& config,
   if (!reads_probe(request)) return;
   RunInfo run;
   run.prompt_length = prompt.length();
-  prompt.probe = make_probe(
-      request.probe.value_or(ProbeKind::repeat),
-      std::span(std::as_const(prompt.ids))
-          .first(static_cast<std::size_t>(question_begin(table, run))),
-      prompt.tokenizer.get());
+  prompt.probe = make_probe(request.probe.value_or(ProbeKind::repeat),
+                            std::span(std::as_const(prompt.ids))
+                                .first(static_cast<std::size_t>(question_begin(table, run))),
+                            prompt.tokenizer.get());
 }
 
 /// The text is read as what follows the prompt, where the tokenizer lets the prompt be as it is.

@@ -75,8 +75,8 @@ RescueRuns::RescueRuns(const RescueRequest& request, const RescuePrompt& prompt,
       progress_(progress),
       report_(report),
       results_(results),
-      model_(std::make_unique<Transformer>(load_transformer(
-          request.model.path, config, type, device, request.model.weights))),
+      model_(std::make_unique<Transformer>(
+          load_transformer(request.model.path, config, type, device, request.model.weights))),
       recording_(1 << 30, request.most_shared) {}
 
 std::vector<HeadIndex> RescueRuns::heads_of_layer(int layer) const {
@@ -94,8 +94,7 @@ std::vector<HeadIndex> RescueRuns::all_heads() const {
 }
 
 bool RescueRuns::exhaustive() const {
-  return request_.most_runs == 0 ||
-         (!request_.most_runs && layers() * (1 + heads()) <= kFewPlaces);
+  return request_.most_runs == 0 || (!request_.most_runs && layers() * (1 + heads()) <= kFewPlaces);
 }
 
 int RescueRuns::most_runs() const {

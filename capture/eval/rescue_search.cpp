@@ -92,9 +92,8 @@ class RescueSearch {
       const double known = side.blame[index(head)];
       return std::isfinite(known) ? known : 0.0;
     };
-    std::stable_sort(heads.begin(), heads.end(), [&](const HeadIndex& a, const HeadIndex& b) {
-      return blame(a) > blame(b);
-    });
+    std::stable_sort(heads.begin(), heads.end(),
+                     [&](const HeadIndex& a, const HeadIndex& b) { return blame(a) > blame(b); });
     return heads;
   }
 

@@ -355,8 +355,7 @@ void RunWorker::compute(const StudyTask& task, StudyOutcome& outcome) {
       values.add("perplexity_same_top1", run.same_top1);
     }
   }
-  if (setting.budget)
-    values.add((prefix + "hidden_distance").c_str(), by_layer(run.hidden.layers));
+  if (setting.budget) values.add((prefix + "hidden_distance").c_str(), by_layer(run.hidden.layers));
   values.sort();
 }
 

@@ -251,7 +251,8 @@ TEST_F(TraceCheck, AnUpgradeOfTheProgramUnderWayChangesNothing) {
   for (const std::string name : {"kvloupe", "other"}) {
     for (const bool replaced : {false, true}) {
       fs::copy_file(kProgram, folder_ / "kvloupe", fs::copy_options::overwrite_existing);
-      if (name == "other") fs::copy_file(kProgram, folder_ / name, fs::copy_options::overwrite_existing);
+      if (name == "other")
+        fs::copy_file(kProgram, folder_ / name, fs::copy_options::overwrite_existing);
       bool changed = false;
       const fs::path cache = folder_ / (name + (replaced ? "-replaced" : "-removed"));
       const int code = exit_code_with_change(folder_ / name, path, cache, [&] {

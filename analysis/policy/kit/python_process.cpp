@@ -99,14 +99,14 @@ void PythonProcess::start() {
                                           std::to_string(kChildMemory)};
   try {
     // What the function prints is no result. The thread that starts it may end before.
-    process_ = std::make_unique<ChildProcess>(
-        words,
-        ChildProcess::Descriptors{{-1, STDIN_FILENO},
-                                  {STDERR_FILENO, STDOUT_FILENO},
-                                  {STDERR_FILENO, STDERR_FILENO},
-                                  {far_end.value(), kChildSocket},
-                                  {memory_.file(), kChildMemory}},
-        ChildProcess::Life::own);
+    process_ =
+        std::make_unique<ChildProcess>(words,
+                                       ChildProcess::Descriptors{{-1, STDIN_FILENO},
+                                                                 {STDERR_FILENO, STDOUT_FILENO},
+                                                                 {STDERR_FILENO, STDERR_FILENO},
+                                                                 {far_end.value(), kChildSocket},
+                                                                 {memory_.file(), kChildMemory}},
+                                       ChildProcess::Life::own);
   } catch (const WorkError& error) {
     const std::string line = error.what();
     throw WorkError("python: the program python3 cannot be started (" +
@@ -117,7 +117,8 @@ void PythonProcess::start() {
 void PythonProcess::send(const Json& message) {
   const std::string line = message.dump() + "\n";
   for (std::size_t sent = 0; sent < line.size();) {
-    const ssize_t now = ::send(socket_.value(), line.data() + sent, line.size() - sent, MSG_NOSIGNAL);
+    const ssize_t now =
+        ::send(socket_.value(), line.data() + sent, line.size() - sent, MSG_NOSIGNAL);
     if (now < 0 && errno == EINTR) continue;
     if (now < 0) throw FileError(file_, "Python has ended before " + function_ + " was done");
     sent += static_cast<std::size_t>(now);
