@@ -34,16 +34,16 @@ constexpr double kLargestCount = 1e12;
 
 void describe_settings(Fields& fields, EvaluationSettings& settings) {
   bool perplexity = settings.task == Task::perplexity;
-  fields.either("task", perplexity, "needle", "perplexity", true);
+  fields.either("task", perplexity, "needle", "perplexity", Fields::refused);
   settings.task = perplexity ? Task::perplexity : Task::needle;
   fields.text("model", settings.model);
   fields.text("dtype", settings.dtype);
-  fields.whole_or_as_before("block", settings.block, 1.0, 1 << 30);
+  fields.whole("block", settings.block, 1.0, 1 << 30, Fields::written);
   fields.either("positions", settings.compact, "original", "compact");
-  fields.whole_or_as_before("seed", settings.seed, 0.0, kAnyNumber);
-  fields.whole_or_as_before("filler_sentences", settings.filler_sentences, 0.0, 1 << 30);
+  fields.whole("seed", settings.seed, 0.0, kAnyNumber, Fields::written);
+  fields.whole("filler_sentences", settings.filler_sentences, 0.0, 1 << 30, Fields::written);
   if (perplexity) return;
-  fields.whole_or_as_before("needles", settings.needles, 0.0, 1 << 30);
+  fields.whole("needles", settings.needles, 0.0, 1 << 30, Fields::written);
   fields.either("compression", settings.context_only, "regular", "context-only");
   fields.text("needle", settings.needle);
   fields.text("question", settings.question);
@@ -52,14 +52,14 @@ void describe_settings(Fields& fields, EvaluationSettings& settings) {
 /// Hidden states' distances are missing in results of earlier versions.
 void describe_run(Fields& fields, EvaluationRun& run, Task task) {
   const bool needle = task == Task::needle;
-  fields.word("policy", run.policy);
-  fields.word("budget", run.budget);
-  fields.text_if_any("policy_files", run.policy_files);
-  fields.text_if_any("probe", run.probe);
+  fields.text("policy", run.policy, Fields::refused);
+  fields.text("budget", run.budget, Fields::refused);
+  fields.text("policy_files", run.policy_files, Fields::not_written);
+  fields.text("probe", run.probe, Fields::not_written);
   fields.whole("entries", run.entries, 0.0, kLargestCount);
   fields.whole("length", run.length, 1.0, kLargestCount);
   if (needle) fields.number("depth", run.depth, 0.0, 100.0);
-  fields.whole_if_not(results::kUnknown, "sample", run.sample, 0.0, kLargestCount);
+  fields.whole("sample", run.sample, 0.0, kLargestCount, Fields::not_written);
   fields.whole("tokens", run.tokens, 1.0, kLargestCount);
   if (needle) {
     fields.text("expected", run.expected);
@@ -71,36 +71,39 @@ void describe_run(Fields& fields, EvaluationRun& run, Task task) {
     }
   } else {
     fields.number("loss", run.loss);
-    fields.number_if_known("loss_difference", run.loss_difference);
-    fields.number_if_known("kl", run.kl);
-    fields.number_if_known("same_top1", run.same_top1, 0.0, 1.0);
+    fields.number("loss_difference", run.loss_difference, -kAnyNumber, kAnyNumber,
+                  Fields::not_written);
+    fields.number("kl", run.kl, -kAnyNumber, kAnyNumber, Fields::not_written);
+    fields.number("same_top1", run.same_top1, 0.0, 1.0, Fields::not_written);
   }
   fields.numbers("hidden_distance", run.hidden.layers, 0.0, kAnyNumber);
   fields.numbers("hidden_cosine_distance", run.hidden_cosine.layers, 0.0, 2.0);
-  fields.number_if_known("normed_distance", run.hidden.normed, 0.0);
-  fields.number_if_known("normed_cosine_distance", run.hidden_cosine.normed, 0.0, 2.0);
-  fields.whole_if_not(-1, "prompt", run.prompt, 0.0, 1 << 30);
-  fields.number_if_known("seconds", run.seconds, 0.0);
+  fields.number("normed_distance", run.hidden.normed, 0.0, kAnyNumber, Fields::not_written);
+  fields.number("normed_cosine_distance", run.hidden_cosine.normed, 0.0, 2.0, Fields::not_written);
+  fields.whole("prompt", run.prompt, 0.0, 1 << 30, Fields::not_written);
+  fields.number("seconds", run.seconds, 0.0, kAnyNumber, Fields::not_written);
 }
 
 /// Is written only: readers compute it.
 void describe_summary(Fields& fields, EvaluationSummary& line) {
-  fields.word("policy", line.policy);
-  fields.word("budget", line.budget);
+  fields.text("policy", line.policy, Fields::refused);
+  fields.text("budget", line.budget, Fields::refused);
   fields.whole("runs", line.runs, 1.0, kLargestCount);
-  fields.number_if_known("accuracy", line.accuracy);
+  fields.number("accuracy", line.accuracy, -kAnyNumber, kAnyNumber, Fields::not_written);
   if (!std::isnan(line.loss)) {
     fields.number("loss", line.loss);
     fields.number("perplexity", line.perplexity);
-    fields.number_or_null("loss_difference", line.loss_difference);
-    fields.number_or_null("kl", line.kl);
-    fields.number_or_null("same_top1", line.same_top1);
+    fields.number("loss_difference", line.loss_difference, -kAnyNumber, kAnyNumber,
+                  Fields::written);
+    fields.number("kl", line.kl, -kAnyNumber, kAnyNumber, Fields::written);
+    fields.number("same_top1", line.same_top1, -kAnyNumber, kAnyNumber, Fields::written);
   }
   if (line.hidden.layers.empty()) return;
   fields.numbers("hidden_distance", line.hidden.layers, 0.0, kAnyNumber);
   fields.numbers("hidden_cosine_distance", line.hidden_cosine.layers, 0.0, 2.0);
-  fields.number_or_null("normed_distance", line.hidden.normed);
-  fields.number_or_null("normed_cosine_distance", line.hidden_cosine.normed);
+  fields.number("normed_distance", line.hidden.normed, -kAnyNumber, kAnyNumber, Fields::written);
+  fields.number("normed_cosine_distance", line.hidden_cosine.normed, -kAnyNumber, kAnyNumber,
+                Fields::written);
 }
 
 /// Of a file that can be read.

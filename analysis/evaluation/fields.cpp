@@ -72,11 +72,11 @@ double number_in(const Json& json, const char* name, double low, double high) {
   return value;
 }
 
-int index_in(const Json& json, const char* name, double most) {
-  const double value = number_in(json, name, 0.0, most);
+double whole_in(const Json& json, const char* name, double low, double high) {
+  const double value = number_in(json, name, low, high);
   if (value != std::trunc(value))
     throw Wrong(fmt::format("has a \"{}\" that is not a whole number", name));
-  return static_cast<int>(value);
+  return value;
 }
 
 Fields::Fields(const Json& object, const char* what) : from_(&object) {
@@ -100,30 +100,22 @@ const Json& Fields::array(const char* name) const {
   return found;
 }
 
-void Fields::word(const char* name, std::string& value) {
-  text(name, value);
-  if (reads() && value.empty()) throw Wrong(fmt::format("has no text \"{}\"", name));
-}
-
-void Fields::text(const char* name, std::string& value) {
+void Fields::text(const char* name, std::string& value, Missing missing) {
   if (!reads()) {
-    write(name) = value;
+    if (missing != not_written || !value.empty()) write(name) = value;
     return;
   }
   const Json* found = find(name);
   value = found != nullptr && found->is_string() ? found->get<std::string>() : std::string();
-}
-
-void Fields::text_if_any(const char* name, std::string& value) {
-  if (reads() || !value.empty()) text(name, value);
+  if (missing == refused && value.empty()) throw Wrong(fmt::format("has no text \"{}\"", name));
 }
 
 void Fields::either(const char* name, bool& second, const char* first_word, const char* second_word,
-                    bool must) {
+                    Missing missing) {
   std::string said = second ? second_word : first_word;
   text(name, said);
   second = said == second_word;
-  if (must && !second && said != first_word) {
+  if (missing == refused && !second && said != first_word) {
     throw Wrong(
         fmt::format("has an unknown {}; known are {} and {}", name, first_word, second_word));
   }
@@ -140,25 +132,15 @@ void Fields::truth(const char* name, bool& value) {
   value = found->get<bool>();
 }
 
-void Fields::number(const char* name, double& value, double low, double high) {
-  if (reads()) {
-    value = number_in(member(name), name, low, high);
-  } else {
-    write(name) = value;
-  }
-}
-
-void Fields::number_or_null(const char* name, double& value, double low, double high) {
+void Fields::number(const char* name, double& value, double low, double high, Missing missing) {
   if (!reads()) {
-    write(name) = std::isfinite(value) ? Json(value) : Json();
+    if (missing != not_written || !std::isnan(value))
+      write(name) = std::isfinite(value) ? Json(value) : Json();
     return;
   }
-  const Json* found = find(name);
-  value = found == nullptr || found->is_null() ? kUnknown : number_in(*found, name, low, high);
-}
-
-void Fields::number_if_known(const char* name, double& value, double low, double high) {
-  if (reads() || !std::isnan(value)) number_or_null(name, value, low, high);
+  const Json* found = missing == refused ? &member(name) : find(name);
+  const bool none = missing != refused && (found == nullptr || found->is_null());
+  value = none ? kUnknown : number_in(*found, name, low, high);
 }
 
 void Fields::numbers(const char* name, std::vector<double>& values, double low, double high) {
@@ -182,7 +164,8 @@ void Fields::wholes(const char* name, std::vector<int>& values, double most, boo
   }
   values.clear();
   if (!must && find(name) == nullptr) return;
-  for (const Json& one : array(name)) values.push_back(index_in(one, name, most));
+  for (const Json& one : array(name))
+    values.push_back(static_cast<int>(whole_in(one, name, 0.0, most)));
 }
 
 }  // namespace kvloupe::results

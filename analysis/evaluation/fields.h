@@ -35,8 +35,8 @@ std::string line_of(const Json& json);
 /// The number of a value between two ends; a truth value is 0 or 1. `name` is for the error. Throws
 /// Wrong.
 double number_in(const Json& json, const char* name, double low, double high);
-/// The same for an integer between 0 and `most`.
-int index_in(const Json& json, const char* name, double most);
+/// The same for an integer.
+double whole_in(const Json& json, const char* name, double low, double high);
 
 /// The members of one object, read or written one after the other. What describes a kind of object
 /// is one function that takes a Fields and a struct. Each member is written in its turn; readers
@@ -53,55 +53,33 @@ class Fields {
   const Json* find(const char* name) const;
   Json& write(const char* name) { return (*to_)[name]; }
 
-  /// A text that must be there and is not empty.
-  void word(const char* name, std::string& value);
-  /// A text that may be missing.
-  void text(const char* name, std::string& value);
-  /// The same; an empty one is not written.
-  void text_if_any(const char* name, std::string& value);
-  /// One of two words. A missing one is the first, unless it `must` be there.
-  void either(const char* name, bool& second, const char* first_word, const char* second_word,
-              bool must = false);
-  void truth(const char* name, bool& value);
+  /// What becomes of a member that is missing, or null. It may be refused; it may leave a text
+  /// empty, a number NaN and an integer as it was, and then be written in any case, or not.
+  enum Missing { refused, written, not_written };
 
-  /// A number that must be there, between two ends.
-  void number(const char* name, double& value, double low = -kAnyNumber, double high = kAnyNumber);
-  /// NaN where it is missing or null; then it is written as null, or not at all.
-  void number_or_null(const char* name, double& value, double low = -kAnyNumber,
-                      double high = kAnyNumber);
-  void number_if_known(const char* name, double& value, double low = -kAnyNumber,
-                       double high = kAnyNumber);
+  void text(const char* name, std::string& value, Missing missing = written);
+  /// One of two words; a missing one is the first.
+  void either(const char* name, bool& second, const char* first_word, const char* second_word,
+              Missing missing = written);
+  void truth(const char* name, bool& value);
+  /// A number between two ends.
+  void number(const char* name, double& value, double low = -kAnyNumber, double high = kAnyNumber,
+              Missing missing = refused);
   /// A list of numbers; an empty one is not written.
   void numbers(const char* name, std::vector<double>& values, double low, double high);
-
-  /// An integer that must be there.
+  /// An integer; one that is not known, and not written, is NaN or below 0.
   template <typename Number>
-  void whole(const char* name, Number& value, double low, double high) {
-    if (reads()) {
-      take_whole(member(name), name, value, low, high);
-    } else {
-      write(name) = stored(value);
-    }
-  }
-  /// One that keeps its value where the member is missing; this value is not written.
-  template <typename Number>
-  void whole_if_not(const std::type_identity_t<Number>& missing, const char* name, Number& value,
-                    double low, double high) {
+  void whole(const char* name, Number& value, double low, double high, Missing missing = refused) {
     if (!reads()) {
-      const bool known = std::isnan(static_cast<double>(missing))
-                             ? !std::isnan(static_cast<double>(value))
-                             : value != missing;
-      if (known) write(name) = stored(value);
-    } else if (const Json* found = find(name)) {
-      take_whole(*found, name, value, low, high);
-    } else {
-      value = missing;
+      if (missing != not_written || value >= Number{0}) write(name) = stored(value);
+      return;
     }
-  }
-  /// The same, always written.
-  template <typename Number>
-  void whole_or_as_before(const char* name, Number& value, double low, double high) {
-    if (!reads() || find(name) != nullptr) whole(name, value, low, high);
+    const Json* found = find(name);
+    if (found == nullptr && missing != refused) return;
+    const double number = whole_in(member(name), name, low, high);
+    value = member(name).is_number_unsigned()
+                ? static_cast<Number>(member(name).get<std::uint64_t>())
+                : static_cast<Number>(number);
   }
   /// A list of indices; `must`: it is there.
   void wholes(const char* name, std::vector<int>& values, double most, bool must = true);
@@ -149,16 +127,6 @@ class Fields {
       return value;
     }
   }
-  template <typename Number>
-  static void take_whole(const Json& found, const char* name, Number& value, double low,
-                         double high) {
-    const double number = number_in(found, name, low, high);
-    if (number != std::trunc(number))
-      throw Wrong(fmt::format("has a \"{}\" that is not a whole number", name));
-    value = found.is_number_unsigned() ? static_cast<Number>(found.get<std::uint64_t>())
-                                       : static_cast<Number>(number);
-  }
-
   const Json* from_ = nullptr;
   Json* to_ = nullptr;
 };

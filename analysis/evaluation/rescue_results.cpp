@@ -15,6 +15,7 @@ namespace kvloupe {
 namespace {
 using results::Fields;
 using results::Json;
+using results::kAnyNumber;
 using results::Wrong;
 
 using Part = RescueResults::Part;
@@ -45,21 +46,21 @@ void describe_right_answer(Fields& fields, RescueSettings& settings) {
 void describe_rescue_settings(Fields& fields, RescueSettings& settings) {
   fields.text("model", settings.model);
   fields.text("fingerprint", settings.fingerprint);
-  fields.word("policy", settings.policy);
+  fields.text("policy", settings.policy, Fields::refused);
   fields.whole("budget", settings.budget, 0.0, double{kMost});
-  fields.whole_or_as_before("block", settings.block, 0.0, 1 << 30);
+  fields.whole("block", settings.block, 0.0, 1 << 30, Fields::written);
   fields.text("dtype", settings.dtype);
   fields.wholes("tokens", settings.tokens, double{kMost});
   fields.text("prompt", settings.prompt);
   fields.wholes("prompt_ids", settings.prompt_ids, std::numeric_limits<int>::max(), false);
   describe_right_answer(fields, settings);
-  fields.whole_or_as_before("answer_tokens", settings.answer_tokens, 0.0, double{kMost});
-  fields.text_if_any("probe", settings.probe);
+  fields.whole("answer_tokens", settings.answer_tokens, 0.0, double{kMost}, Fields::written);
+  fields.text("probe", settings.probe, Fields::not_written);
 }
 
-void describe_outcome(Fields& fields, RescueOutcome& outcome) {
-  fields.truth("right", outcome.right);
-  fields.number("logprob", outcome.logprob);
+void describe_outcome(Fields& fields, bool& right, double& logprob) {
+  fields.truth("right", right);
+  fields.number("logprob", logprob);
 }
 
 /// The runs by their specs; those that cannot be read are left out, and then made again.
@@ -68,7 +69,7 @@ void describe_runs(Fields& fields, RescueResults& all) {
     Json& runs = fields.write("runs") = Json::object();
     for (auto& [spec, outcome] : all.runs) {
       Fields own(&(runs[spec] = Json::object()));
-      describe_outcome(own, outcome);
+      describe_outcome(own, outcome.right, outcome.logprob);
     }
     return;
   }
@@ -78,24 +79,17 @@ void describe_runs(Fields& fields, RescueResults& all) {
     try {
       Fields own(run);
       RescueOutcome outcome;
-      describe_outcome(own, outcome);
+      describe_outcome(own, outcome.right, outcome.logprob);
       all.runs.emplace_back(spec, outcome);
     } catch (const Wrong&) {
     }
   }
 }
 
-void describe_answer(Fields& fields, bool& right, double& logprob, std::string& says) {
-  fields.truth("right", right);
-  fields.number("logprob", logprob);
-  fields.text("says", says);
-}
-
 void describe_effect(Fields& fields, RescueEffect& effect) {
   if (effect.at.layer >= 0) fields.whole("layer", effect.at.layer, 0.0, double{kMost});
   if (effect.at.head >= 0) fields.whole("head", effect.at.head, 0.0, double{kMost});
-  fields.truth("right", effect.right);
-  fields.number("logprob", effect.logprob);
+  describe_outcome(fields, effect.right, effect.logprob);
   fields.number("gain", effect.gain);
 }
 
@@ -167,10 +161,11 @@ void describe_smallest(Fields& fields, RescueSide& side, bool right, const Shape
     side.smallest.emplace();
     for (const Json& head : fields.array("heads")) {
       if (!head.is_array() || head.size() != 2) throw Wrong("has a head that is not two numbers");
-      side.smallest->push_back({results::index_in(head[0], "layer", shape.layers - 1.0),
-                                results::index_in(head[1], "head", shape.heads - 1.0)});
+      side.smallest->push_back(
+          {static_cast<int>(results::whole_in(head[0], "layer", 0.0, shape.layers - 1.0)),
+           static_cast<int>(results::whole_in(head[1], "head", 0.0, shape.heads - 1.0))});
     }
-    fields.whole_or_as_before("runs", side.set_tests, 0.0, 1 << 30);
+    fields.whole("runs", side.set_tests, 0.0, 1 << 30, Fields::written);
     if (fields.find("minimal") != nullptr) fields.truth("minimal", side.minimal);
     return;
   }
@@ -196,15 +191,15 @@ void describe_side(Fields& fields, RescueSide& side, bool right, const Shape& sh
 void describe_prediction(Fields& fields, RescuePrediction& head) {
   fields.whole("layer", head.at.layer, 0.0, double{kMost});
   fields.whole("head", head.at.head, 0.0, double{kMost});
-  fields.number_or_null("loss", head.loss);
-  fields.number_or_null("question_loss", head.question_loss);
-  fields.number_or_null("change", head.change);
-  fields.number_or_null("logit", head.logit);
+  fields.number("loss", head.loss, -kAnyNumber, kAnyNumber, Fields::written);
+  fields.number("question_loss", head.question_loss, -kAnyNumber, kAnyNumber, Fields::written);
+  fields.number("change", head.change, -kAnyNumber, kAnyNumber, Fields::written);
+  fields.number("logit", head.logit, -kAnyNumber, kAnyNumber, Fields::written);
   // Results of earlier versions have no blame.
   if (fields.reads() && fields.find("blame") == nullptr) {
     head.blame = head.loss;
   } else {
-    fields.number_or_null("blame", head.blame);
+    fields.number("blame", head.blame, -kAnyNumber, kAnyNumber, Fields::written);
   }
 }
 
@@ -224,7 +219,7 @@ void describe_predictions(Fields& fields, RescueResults& all) {
   if (all.predicted_by.empty()) all.predicted_by = "loss";  // of earlier versions
   fields.list("heads", all.predictions, describe_prediction);
   if (!fields.reads() && all.reached < Part::all) return;
-  fields.number_or_null("rank_correlation", all.rank_correlation, -1.0, 1.0);
+  fields.number("rank_correlation", all.rank_correlation, -1.0, 1.0, Fields::written);
   if (!fields.reads()) fields.write("set_within") = listed_within(all);
 }
 
@@ -236,16 +231,15 @@ void describe_findings(Fields& fields, RescueResults& all) {
       own.text("text", all.expected);
     });
   }
-  if (all.reached >= Part::full) {
-    fields.object("full", [&](Fields& own) {
-      describe_answer(own, all.full_right, all.full_logprob, all.full_says);
+  const auto answer = [&](const char* name, bool& right, double& logprob, std::string& says) {
+    fields.object(name, [&](Fields& own) {
+      describe_outcome(own, right, logprob);
+      own.text("says", says);
     });
-  }
-  if (all.reached >= Part::policy) {
-    fields.object("policy", [&](Fields& own) {
-      describe_answer(own, all.policy_right, all.policy_logprob, all.policy_says);
-    });
-  }
+  };
+  if (all.reached >= Part::full) answer("full", all.full_right, all.full_logprob, all.full_says);
+  if (all.reached >= Part::policy)
+    answer("policy", all.policy_right, all.policy_logprob, all.policy_says);
   if (all.reached < Part::predicted) return;
   Shape shape{all.layers(), all.heads()};
   describe_shape(fields, shape);
