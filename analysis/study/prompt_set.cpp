@@ -15,6 +15,7 @@
 #include "analysis/json_depth.h"
 #include "analysis/one_line.h"
 #include "analysis/read_line.h"
+#include "analysis/trace/sha256.h"
 
 namespace kvloupe {
 
@@ -232,6 +233,17 @@ PromptParts read_prompt_line(const PromptPlace& place) {
 }
 
 std::string prompt_identity(const PromptPlace& place) {
+  std::ifstream in(place.path, std::ios::binary);
+  std::error_code error;
+  if (!in || !fs::is_regular_file(place.path, error)) return {};
+  Sha256 content;
+  std::string bytes(std::size_t{1} << 20U, '\0');
+  while (in.read(bytes.data(), static_cast<std::streamsize>(bytes.size())) || in.gcount() > 0)
+    content.add(bytes.data(), static_cast<std::size_t>(in.gcount()));
+  return in.bad() ? std::string() : content.hex();
+}
+
+std::string earlier_prompt_identity(const PromptPlace& place) {
   struct stat status = {};
   if (stat(place.path.c_str(), &status) != 0) return {};
   return file_identity(status);

@@ -44,8 +44,9 @@ std::vector<PromptPlace> find_prompts(const std::filesystem::path& path, const s
 /// kind, no text.
 PromptParts read_prompt_line(const PromptPlace& place);
 
-/// Changes when a prompt's file does: size and time of the last change. Empty where it cannot be
-/// read.
+/// Changes when the content of a prompt's file does: its SHA-256. Empty if the file cannot be read.
 std::string prompt_identity(const PromptPlace& place);
+/// The identity in results of earlier versions: size and time of the last change.
+std::string earlier_prompt_identity(const PromptPlace& place);
 
 }  // namespace kvloupe

@@ -17,6 +17,7 @@
 
 #include "analysis/child_process.h"
 #include "analysis/confinement.h"
+#include "analysis/descriptor.h"
 #include "analysis/error.h"
 #include "analysis/one_line.h"
 #include "analysis/trace/known_traces.h"
@@ -87,24 +88,18 @@ void answer(const std::string& line) {
   _exit(0);  // nothing of a damaged file is closed
 }
 
-/// A file descriptor that closes itself.
-struct Descriptor {
-  int value;
-  explicit Descriptor(int descriptor) : value(descriptor) {}
-  ~Descriptor() {
-    if (value >= 0) close(value);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-};
-
-/// The program that checks for this one: itself, or the one beside it that starts sooner.
+/// The program that checks for this one: itself, or the one beside it that starts sooner. Both
+/// names stay good where an upgrade replaces or removes the file while this process runs: kSelf is
+/// the file that was started, and the other is kept open.
 std::string checker() {
+  constexpr int kAboveStandard = 16;  // a child gets other files under the lowest numbers
   std::error_code error;
   const fs::path self = fs::read_symlink(kSelf, error);
   const fs::path quickest = self.parent_path() / kQuickest;
   if (error || self == quickest || access(quickest.c_str(), X_OK) != 0) return kSelf;
-  return quickest.string();
+  const Descriptor file(open(quickest.c_str(), O_RDONLY | O_CLOEXEC));
+  const int kept = fcntl(file.value(), F_DUPFD_CLOEXEC, kAboveStandard);
+  return kept < 0 ? kSelf : "/proc/self/fd/" + std::to_string(kept);
 }
 
 std::string signal_text(int signal) {
@@ -160,12 +155,12 @@ void check_trace(const fs::path& path, Progress& progress) {
   if (checks().program.empty()) return;
   const Descriptor file(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   struct stat status {};
-  if (file.value < 0 || fstat(file.value, &status) != 0 || !S_ISREG(status.st_mode)) return;
-  const std::string fingerprint = trace_fingerprint(file.value);
+  if (file.value() < 0 || fstat(file.value(), &status) != 0 || !S_ISREG(status.st_mode)) return;
+  const std::string fingerprint = trace_fingerprint(file.value());
   if (checks().known->knows(fingerprint)) return;
   std::string problem;
   try {
-    problem = walk_in_child(checks().program, file.value, progress);
+    problem = walk_in_child(checks().program, file.value(), progress);
   } catch (const WorkError& error) {
     throw FileError(path.string(),
                     std::string("cannot be checked before it is opened: ") + error.what());

@@ -91,15 +91,8 @@ std::vector<std::filesystem::path> paths_of(const Options& options) {
 
 int compute(const Options& options) {
   const StudyRun::Report report = [](const std::string& line) { fmt::print(stderr, "{}\n", line); };
-  const std::string& study = options.inputs.front();
-  refuse_own_input(options.output, paths_of(options));
-  const Shard shard = options.shard.empty() ? Shard{} : parse_shard(options.shard);
-  if (launched_processes() > 1) {
-    run_study_on_ranks(study, options.output, report, StudyPart::replays, make_replay_worker,
-                       shard);
-  } else {
-    run_study(study, options.output, report, StudyPart::replays, make_replay_worker, shard);
-  }
+  run_study_as_started(options.inputs.front(), options.output, options.shard, report,
+                       StudyPart::replays, make_replay_worker);
   return 0;
 }
 

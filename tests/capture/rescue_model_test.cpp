@@ -13,6 +13,7 @@
 #include "analysis/error.h"
 #include "analysis/evaluation/rescue_results.h"
 #include "tests/capture/capture_check.h"
+#include "tests/capture/results_file.h"
 #include "tests/support/temporary_folder.h"
 
 namespace kvloupe::test {
@@ -47,7 +48,8 @@ class RescueTest : public testing::Test {
       EXPECT_LE(made.number, made.most);
       EXPECT_GE(made.seconds_left, 0.0);
     };
-    return rescue(wanted, progress, report);
+    rescue(wanted, progress, report);
+    return results_in(wanted.output);
   }
   std::string problem(const RescueRequest& wanted) {
     try {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -18,6 +19,7 @@
 #include "analysis/replay/drift.h"
 #include "analysis/study/database.h"
 #include "analysis/study/merge_results.h"
+#include "analysis/study/prompt_set.h"
 #include "analysis/study/run_study.h"
 #include "analysis/study/study_csv.h"
 #include "analysis/study/study_table.h"
@@ -29,6 +31,7 @@
 #include "capture/run/capture_set.h"
 #include "capture/tokenizer/prompt.h"
 #include "tests/capture/capture_check.h"
+#include "tests/capture/results_file.h"
 #include "tests/capture/tiny_checkpoint.h"
 #include "tests/support/temporary_folder.h"
 
@@ -136,8 +139,8 @@ TEST_F(RunStudyTest, PoliciesThatReadTheContextTwiceGiveTheEvaluationsValues) {
   request.output = (folder_ / "needle.json").string();
   Progress progress;
   int compared = 0;
-  const EvalResults results = evaluate(request, progress, {});
-  for (const auto& line : results.runs()) {
+  evaluate(request, progress, {});
+  for (const auto& line : runs_in(request.output)) {
     const auto value = [&](const std::string& measure) {
       return all.at(
           {measure, line["policy"].get<std::string>(), line["budget"].get<std::string>(),
@@ -182,15 +185,15 @@ TEST_F(RunStudyTest, ValuesAreThoseOfTheEvaluation) {
   request.block = 32;
   request.dtype = "f32";
   int compared = 0;
-  for (const EvalTask task : {EvalTask::needle, EvalTask::perplexity}) {
-    const bool needle = task == EvalTask::needle;
+  for (const auto task : {Evaluation::Task::needle, Evaluation::Task::perplexity}) {
+    const bool needle = task == Evaluation::Task::needle;
     request.task = task;
     request.lengths = {needle ? 200 : 150};
     request.depths = {50.0};
     request.output = (folder_ / (needle ? "needle.json" : "loss.json")).string();
     Progress progress;
-    const EvalResults results = evaluate(request, progress, {});
-    for (const auto& line : results.runs()) {
+    evaluate(request, progress, {});
+    for (const auto& line : runs_in(request.output)) {
       const std::string name =
           needle ? "needle: 200 tokens, depth 50 %, sample " : "perplexity: 150 tokens, sample ";
       const std::string policy = line["policy"].get<std::string>();
@@ -236,10 +239,10 @@ TEST_F(RunStudyTest, EachRunCanBeMadeAgainFromThePromptThatItKept) {
   request.dtype = "f32";
   request.output = (folder_ / "needle.json").string();
   Progress progress;
-  const EvalResults evaluated = evaluate(request, progress, {});
+  const Evaluation evaluated = evaluate(request, progress, {});
   const std::filesystem::path path = folder_ / "out.sqlite";
   const auto of_item = [&](int row) { return eval_case({path, row, kModel, {}, {}}); };
-  ASSERT_EQ(evaluated.runs().size(), 5U);
+  ASSERT_EQ(evaluated.runs.size(), 5U);
   for (int row = 0; row < 5; ++row) {
     const EvalCase one = of_item(row);
     const EvalCase same = eval_case({request.output, row, kModel, {}, {}});
@@ -252,7 +255,7 @@ TEST_F(RunStudyTest, EachRunCanBeMadeAgainFromThePromptThatItKept) {
                          same.expected, same.context_only, same.probe));
     EXPECT_TRUE(one.answers.empty());
     EXPECT_EQ(StudyResults(path).prompt(row).answer,
-              evaluated.runs()[static_cast<std::size_t>(row)]["answer"].get<std::string>());
+              evaluated.runs[static_cast<std::size_t>(row)].answer);
   }
   const EvalCase rose = of_item(10 + 3);
   EXPECT_EQ(rose.answers, std::vector<std::string>{"red"});
@@ -270,7 +273,7 @@ TEST_F(RunStudyTest, EachRunCanBeMadeAgainFromThePromptThatItKept) {
   EXPECT_EQ(read.fingerprint, model_fingerprint(kModel, progress));
   EXPECT_EQ(read.runs[13].expected, "red");
   EXPECT_EQ(read.runs[13].tokens, static_cast<double>(rose.tokens.ids.size()));
-  EXPECT_EQ(read.runs[2].correct, evaluated.runs()[2]["correct"].get<bool>() ? 1.0 : 0.0);
+  EXPECT_EQ(read.runs[2].correct, evaluated.runs[2].correct);
   EXPECT_TRUE(has_prompt(read.runs[15]) && std::isnan(read.runs[15].correct));
 
   merge_results({path}, folder_ / "merged.sqlite");
@@ -349,6 +352,18 @@ TEST_F(RunStudyTest, AStudyGoesOnAndAChangedPromptIsRefused) {
   run();
   EXPECT_THAT(said_, HasSubstr("27 items, 12 of them done before"));
   EXPECT_EQ(csv(), whole);
+  // A copy of the same text is the same text; so it is for results of earlier versions.
+  Progress progress;
+  const auto later = std::filesystem::last_write_time(folder_ / "long.txt") + std::chrono::hours(1);
+  std::filesystem::last_write_time(folder_ / "long.txt", later);
+  run();
+  EXPECT_THAT(said_, HasSubstr("27 items, 27 of them done before"));
+  Database(folder_ / "out.sqlite", Database::Access::write)
+      .run("UPDATE traces SET identity = '" + model_fingerprint(folder_ / "model", progress) + " " +
+           earlier_prompt_identity({"long.txt", folder_ / "long.txt"}) +
+           "' WHERE name LIKE '%long.txt';");
+  run();
+  EXPECT_THAT(said_, HasSubstr("27 items, 27 of them done before"));
   write_file(folder_ / "long.txt", "Another text with another length.");
   EXPECT_THAT(failure(), HasSubstr("has results of \"perplexity: long.txt\" as the file was"));
   EXPECT_EQ(csv(), whole);
