@@ -1,5 +1,5 @@
 #pragma once
-// What the command lines of all programs share: how a wrong one is reported, and some kinds of
+// Shared by the command lines of all programs: the report of a wrong one, and some kinds of
 // options. Header only: analysis itself has no options.
 
 #include <CLI/CLI.hpp>

@@ -1,7 +1,6 @@
 #pragma once
-// What an installed program brings for its readers: a manual page and the completion of its command
-// line in a shell. All three are made from the same definitions as --help, so they cannot differ
-// from it.
+// The manual page of an installed program and the completion of its command line in two shells. All
+// are made from the definitions of --help, so they cannot differ from it.
 
 #include <CLI/CLI.hpp>
 #include <functional>

@@ -18,7 +18,6 @@ namespace kvloupe::results {
 
 using Json = nlohmann::ordered_json;
 
-inline constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 inline constexpr double kAnyNumber = std::numeric_limits<double>::max();
 
 /// A value that is not as it should be; what() continues "run 3 ": "has no \"depth\"".

@@ -9,6 +9,7 @@
 #include "analysis/error.h"
 #include "analysis/evaluation/fields.h"
 #include "analysis/output_file.h"
+#include "analysis/unknown.h"
 
 namespace kvloupe {
 
@@ -267,9 +268,9 @@ RescueSide RescueSide::unknown(int layers, int heads_per_layer) {
   RescueSide side;
   side.all.at = {-1, -1};
   for (int layer = 0; layer < layers; ++layer) {
-    side.layers.push_back({{layer, -1}, false, results::kUnknown, results::kUnknown});
+    side.layers.push_back({{layer, -1}, false, kUnknown, kUnknown});
     for (int head = 0; head < heads_per_layer; ++head)
-      side.heads.push_back({{layer, head}, false, results::kUnknown, results::kUnknown});
+      side.heads.push_back({{layer, head}, false, kUnknown, kUnknown});
   }
   return side;
 }
@@ -304,7 +305,7 @@ RescueResults rescue_results(const Json& json) {
   all.reached = Part::all;
   Fields fields(json);
   describe_rescue(fields, all);
-  all.predicted.assign(all.keep.heads.size(), results::kUnknown);
+  all.predicted.assign(all.keep.heads.size(), kUnknown);
   for (const RescuePrediction& head : all.predictions) {
     if (head.at.layer >= all.layers() || head.at.head >= all.heads())
       throw Wrong("predicts a head that the model does not have");

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
@@ -12,12 +11,12 @@
 #include "analysis/study/study_measures.h"
 #include "analysis/study/study_results.h"
 #include "analysis/study/study_table.h"
+#include "analysis/unknown.h"
 
 namespace kvloupe {
 
 namespace {
 using StoredJson = nlohmann::json;
-constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
 StoredJson parsed(const std::string& text) {
   return is_deep_json(text) ? StoredJson() : StoredJson::parse(text, nullptr, false);

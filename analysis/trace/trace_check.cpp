@@ -38,16 +38,14 @@ constexpr std::string_view kGood = "good";
 constexpr std::string_view kRefused = "refused: ";
 constexpr std::size_t kLongestAnswer = 1000;
 
-// What a child may take. A trace that is not packed needs less than a tenth; unpacking takes about
-// a second for 100 MB.
+// A child may take this. A trace needs less than a tenth, packed or not, however long it is.
 constexpr std::uint64_t kMemory = std::uint64_t{256} << 20U;        // and twice the file, up to
 constexpr std::uint64_t kMostFileMemory = std::uint64_t{1} << 30U;  // this
-constexpr std::uint64_t kSeconds = 10;                              // and one more for
-constexpr std::uint64_t kBytesPerSecond = std::uint64_t{4} << 20U;  // so many bytes
-constexpr std::uint64_t kSlowDisk = 60;                             // seconds of waiting
+constexpr std::uint64_t kSeconds = 10;
+constexpr std::uint64_t kSlowDisk = 60;  // seconds of waiting
 
 Confinement allowed_for(std::uint64_t bytes) {
-  return {kMemory + std::min(2 * bytes, kMostFileMemory), kSeconds + bytes / kBytesPerSecond};
+  return {kMemory + std::min(2 * bytes, kMostFileMemory), kSeconds};
 }
 
 struct Checks {
@@ -72,7 +70,7 @@ void answer(const std::string& line) {
 
 /// In the child: walks through the trace on standard input, and answers with one line.
 [[noreturn]] void check_standard_input() {
-  // What was freed is not there any more, so that its use shows here rather than later.
+  // Freed memory is overwritten, so that its use shows here rather than later.
   mallopt(M_PERTURB, 0xa5);
   confine_process(allowed_for(size_of(STDIN_FILENO)));
   try {
@@ -109,13 +107,12 @@ std::string signal_text(int signal) {
   return text == nullptr ? "signal " + std::to_string(signal) : text;
 }
 
-/// What is wrong with the file; empty: nothing.
+/// The file's fault in words; empty: none.
 std::string walk_in_child(const std::string& program, int descriptor, Progress& progress) {
-  const Confinement allowed = allowed_for(size_of(descriptor));
   std::string line;
   ChildOptions options;
   options.input = descriptor;
-  options.at_most = std::chrono::seconds(2 * allowed.seconds + kSlowDisk);
+  options.at_most = std::chrono::seconds(2 * kSeconds + kSlowDisk);
   const auto start = [&](const std::string& checker) {
     return run_child(
         {checker, std::string(kWord)}, progress,
@@ -131,7 +128,7 @@ std::string walk_in_child(const std::string& program, int descriptor, Progress& 
     return in_one_line(line.substr(kRefused.size()), kLongestAnswer);
   constexpr const char* kAdvice = "it is damaged or malicious; capture or convert the trace again";
   if (ended.late || ended.signal == SIGXCPU)
-    return fmt::format("cannot be opened within {} s: {}", allowed.seconds, kAdvice);
+    return fmt::format("cannot be opened within {} s: {}", kSeconds, kAdvice);
   const std::string how = ended.signal != 0 ? signal_text(ended.signal)
                                             : "exit code " + std::to_string(ended.exit_code);
   return fmt::format("made the HDF5 library crash in a test process ({}): {}", how, kAdvice);

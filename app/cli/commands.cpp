@@ -34,19 +34,9 @@ int run(int argc, char** argv, const char* commit) {
   add_page_option(app, KVLOUPE_VERSION, known_words);
   app.require_subcommand(0, 1);
   Action action;
-  add_window(app, action);  // no verb; a verb's own action replaces it
-  add_demo(app, action);
-  add_info(app, action);
-  add_policies(app, action);
-  add_measures(app, action);
-  add_replay(app, action);
-  add_sweep(app, action);
-  add_study(app, action);
-  add_drift(app, action);
-  add_follow(app, action);
-  add_export(app, action);
-  add_gallery(app, action);
-  add_lesson(app, action);
+#define KVLOUPE_ADD_VERB(name) name##_verb::add(app, action);
+  KVLOUPE_VERBS(KVLOUPE_ADD_VERB)
+#undef KVLOUPE_ADD_VERB
   const auto plugins = add_plugin_option(app);
   try {
     app.parse(argc, argv);

@@ -1,5 +1,7 @@
 #pragma once
-// One function per verb of `kvloupe`, one file each, listed once in commands.cpp.
+// The verbs of `kvloupe`, one file and one line each, in the order of --help. A line VERB(name)
+// declares `name_verb::add`, which the file of that name defines. `window` is not a word to type: a
+// verb's own action replaces it.
 
 #include <CLI/CLI.hpp>
 #include <functional>
@@ -9,19 +11,28 @@ namespace kvloupe::cli {
 /// A verb adds its sub-command and options to `app` and stores its work in `action`, which main
 /// runs after the command line has been parsed. The action returns the exit code.
 using Action = std::function<int()>;
-void add_info(CLI::App& app, Action& action);
-void add_policies(CLI::App& app, Action& action);
-void add_measures(CLI::App& app, Action& action);
-void add_replay(CLI::App& app, Action& action);
-void add_sweep(CLI::App& app, Action& action);
-void add_study(CLI::App& app, Action& action);
-void add_drift(CLI::App& app, Action& action);
-void add_follow(CLI::App& app, Action& action);
-void add_export(CLI::App& app, Action& action);
-void add_gallery(CLI::App& app, Action& action);
-void add_lesson(CLI::App& app, Action& action);
-void add_demo(CLI::App& app, Action& action);
-void add_window(CLI::App& app, Action& action);  // no verb: the window
+// clang-format off
+#define KVLOUPE_VERBS(VERB) \
+  VERB(window) \
+  VERB(demo) \
+  VERB(info) \
+  VERB(policies) \
+  VERB(measures) \
+  VERB(replay) \
+  VERB(sweep) \
+  VERB(study) \
+  VERB(drift) \
+  VERB(follow) \
+  VERB(export) \
+  VERB(gallery) \
+  VERB(lesson)
+// clang-format on
+#define KVLOUPE_DECLARE_VERB(name)           \
+  namespace name##_verb {                    \
+    void add(CLI::App& app, Action& action); \
+  }
+KVLOUPE_VERBS(KVLOUPE_DECLARE_VERB)
+#undef KVLOUPE_DECLARE_VERB
 
 /// The whole program: parses, runs, reports. Returns the exit code. `commit`: of the source it was
 /// built from, for --version.

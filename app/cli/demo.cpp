@@ -6,9 +6,9 @@
 #include "app/cli/window_options.h"
 #include "app/demo/demo_trace.h"
 
-namespace kvloupe::cli {
+namespace kvloupe::cli::demo_verb {
 
-void add_demo(CLI::App& app, Action& action) {
+void add(CLI::App& app, Action& action) {
   CLI::App& verb =
       *app.add_subcommand("demo",
                           "Capture the built-in demo model on its prompt (about a second; kept in "
@@ -27,4 +27,4 @@ void add_demo(CLI::App& app, Action& action) {
   });
 }
 
-}  // namespace kvloupe::cli
+}  // namespace kvloupe::cli::demo_verb

@@ -12,7 +12,7 @@
 #include "analysis/output_file.h"
 #include "app/cli/commands.h"
 
-namespace kvloupe::cli {
+namespace kvloupe::cli::drift_verb {
 
 namespace {
 using json = nlohmann::ordered_json;
@@ -122,7 +122,7 @@ int run(const Options& options) {
 }
 }  // namespace
 
-void add_drift(CLI::App& app, Action& action) {
+void add(CLI::App& app, Action& action) {
   CLI::App* verb = app.add_subcommand(
       "drift",
       "Show how far a run with a policy in its cache differs from the run with the full cache");
@@ -134,4 +134,4 @@ void add_drift(CLI::App& app, Action& action) {
   verb->callback([&action, options] { action = [options] { return run(*options); }; });
 }
 
-}  // namespace kvloupe::cli
+}  // namespace kvloupe::cli::drift_verb

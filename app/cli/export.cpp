@@ -11,7 +11,7 @@
 #include "app/figure/figures/figure_catalog.h"
 #include "app/request/figure_service.h"
 
-namespace kvloupe::cli {
+namespace kvloupe::cli::export_verb {
 
 namespace {
 
@@ -78,7 +78,7 @@ std::string figure_list() {
 
 }  // namespace
 
-void add_export(CLI::App& app, Action& action) {
+void add(CLI::App& app, Action& action) {
   CLI::App* verb = app.add_subcommand(
       "export",
       "Write a figure as SVG, PDF, PNG, CSV or an interactive web page; needs no display");
@@ -110,4 +110,4 @@ void add_export(CLI::App& app, Action& action) {
   verb->callback([&action, options] { action = [options] { return run_export(*options); }; });
 }
 
-}  // namespace kvloupe::cli
+}  // namespace kvloupe::cli::export_verb

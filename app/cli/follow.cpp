@@ -21,7 +21,7 @@
 #include "app/cli/replay_options.h"
 #include "app/plot/printable.h"
 
-namespace kvloupe::cli {
+namespace kvloupe::cli::follow_verb {
 
 namespace {
 struct Options : ReplayOptions {
@@ -152,7 +152,7 @@ int run(const Options& options) {
 }
 }  // namespace
 
-void add_follow(CLI::App& app, Action& action) {
+void add(CLI::App& app, Action& action) {
   CLI::App* verb = app.add_subcommand(
       "follow", "Follow tokens through every head: who reads them, and where they are lost");
   const auto options = std::make_shared<Options>();
@@ -163,4 +163,4 @@ void add_follow(CLI::App& app, Action& action) {
   verb->callback([&action, options] { action = [options] { return run(*options); }; });
 }
 
-}  // namespace kvloupe::cli
+}  // namespace kvloupe::cli::follow_verb

@@ -17,7 +17,7 @@
 #include "app/figure/figures/figure_catalog.h"
 #include "app/request/figure_service.h"
 
-namespace kvloupe::cli {
+namespace kvloupe::cli::gallery_verb {
 
 namespace {
 
@@ -185,7 +185,7 @@ int run_gallery(const GalleryOptions& o) {
 
 }  // namespace
 
-void add_gallery(CLI::App& app, Action& action) {
+void add(CLI::App& app, Action& action) {
   CLI::App* verb =
       app.add_subcommand("gallery", "Write every figure in every format; needs no display");
   const auto options = std::make_shared<GalleryOptions>();
@@ -200,4 +200,4 @@ void add_gallery(CLI::App& app, Action& action) {
   verb->callback([&action, options] { action = [options] { return run_gallery(*options); }; });
 }
 
-}  // namespace kvloupe::cli
+}  // namespace kvloupe::cli::gallery_verb

@@ -15,13 +15,13 @@
 #include "analysis/error.h"
 #include "analysis/one_line.h"
 #include "analysis/trace/model_fingerprint.h"
-#include "analysis/trace/output_head.h"
+#include "analysis/trace/trace_final_norm.h"
 #include "analysis/trace/trace_layout.h"
 #include "analysis/trace/trace_probe.h"
 #include "analysis/trace/window_text.h"
 #include "app/cli/commands.h"
 
-namespace kvloupe::cli {
+namespace kvloupe::cli::info_verb {
 
 namespace {
 using json = nlohmann::ordered_json;
@@ -330,7 +330,7 @@ int info(const std::filesystem::path& path, bool want_json) {
 }
 }  // namespace
 
-void add_info(CLI::App& app, Action& action) {
+void add(CLI::App& app, Action& action) {
   struct Options {
     std::filesystem::path trace;
     bool json = false;
@@ -343,4 +343,4 @@ void add_info(CLI::App& app, Action& action) {
       [&action, options] { action = [options] { return info(options->trace, options->json); }; });
 }
 
-}  // namespace kvloupe::cli
+}  // namespace kvloupe::cli::info_verb

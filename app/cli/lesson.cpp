@@ -18,7 +18,7 @@
 #include "app/lesson/own_traces.h"
 #include "app/lesson/web_page.h"
 
-namespace kvloupe::cli {
+namespace kvloupe::cli::lesson_verb {
 
 namespace {
 
@@ -168,7 +168,7 @@ int run_lesson(LessonOptions& o) {
 
 }  // namespace
 
-void add_lesson(CLI::App& app, Action& action) {
+void add(CLI::App& app, Action& action) {
   CLI::App* verb = app.add_subcommand(
       "lesson", "List the lessons, open one in the window, or write it as a handout");
   const auto options = std::make_shared<LessonOptions>();
@@ -187,4 +187,4 @@ void add_lesson(CLI::App& app, Action& action) {
   verb->callback([&action, options] { action = [options] { return run_lesson(*options); }; });
 }
 
-}  // namespace kvloupe::cli
+}  // namespace kvloupe::cli::lesson_verb

@@ -10,7 +10,7 @@
 #include "analysis/output_file.h"
 #include "app/cli/commands.h"
 
-namespace kvloupe::cli {
+namespace kvloupe::cli::measures_verb {
 
 namespace {
 std::string as_json() {
@@ -47,7 +47,7 @@ std::string as_table() {
 }
 }  // namespace
 
-void add_measures(CLI::App& app, Action& action) {
+void add(CLI::App& app, Action& action) {
   CLI::App* verb = app.add_subcommand(
       "measures", "List every measure: formula, what it is measured for, source");
   const auto json = std::make_shared<bool>(false);
@@ -64,4 +64,4 @@ void add_measures(CLI::App& app, Action& action) {
   });
 }
 
-}  // namespace kvloupe::cli
+}  // namespace kvloupe::cli::measures_verb

@@ -15,7 +15,7 @@
 #include "analysis/policy/published.h"
 #include "app/cli/commands.h"
 
-namespace kvloupe::cli {
+namespace kvloupe::cli::policies_verb {
 
 namespace {
 /// An integer without a fraction.
@@ -119,7 +119,7 @@ std::string as_table() {
 }
 }  // namespace
 
-void add_policies(CLI::App& app, Action& action) {
+void add(CLI::App& app, Action& action) {
   CLI::App* verb =
       app.add_subcommand("policies", "List every policy: parameters, defaults, formula, source");
   const auto json = std::make_shared<bool>(false);
@@ -136,4 +136,4 @@ void add_policies(CLI::App& app, Action& action) {
   });
 }
 
-}  // namespace kvloupe::cli
+}  // namespace kvloupe::cli::policies_verb

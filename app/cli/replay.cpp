@@ -24,7 +24,7 @@
 #include "app/cli/index_list.h"
 #include "app/cli/replay_options.h"
 
-namespace kvloupe::cli {
+namespace kvloupe::cli::replay_verb {
 
 namespace {
 struct Options : ReplayOptions {
@@ -165,7 +165,7 @@ int run_replay(const Options& options) {
 }
 }  // namespace
 
-void add_replay(CLI::App& app, Action& action) {
+void add(CLI::App& app, Action& action) {
   CLI::App* verb = app.add_subcommand("replay", "Apply a policy to the states of a trace");
   const auto options = std::make_shared<Options>();
   options->add_to(*verb);
@@ -183,4 +183,4 @@ void add_replay(CLI::App& app, Action& action) {
   verb->callback([&action, options] { action = [options] { return run_replay(*options); }; });
 }
 
-}  // namespace kvloupe::cli
+}  // namespace kvloupe::cli::replay_verb

@@ -20,7 +20,7 @@
 #include "analysis/study/summary.h"
 #include "app/cli/commands.h"
 
-namespace kvloupe::cli {
+namespace kvloupe::cli::study_verb {
 
 namespace {
 struct Options {
@@ -179,7 +179,7 @@ std::string table_names() {
 }
 }  // namespace
 
-void add_study(CLI::App& app, Action& action) {
+void add(CLI::App& app, Action& action) {
   CLI::App* verb = app.add_subcommand(
       "study", "Replay the policies of a study on all its traces, alone or under mpirun");
   const auto options = std::make_shared<Options>();
@@ -208,4 +208,4 @@ void add_study(CLI::App& app, Action& action) {
   verb->callback([&action, options] { action = [options] { return run(*options); }; });
 }
 
-}  // namespace kvloupe::cli
+}  // namespace kvloupe::cli::study_verb

@@ -23,7 +23,7 @@
 #include "analysis/trace/compression_words.h"
 #include "app/cli/commands.h"
 
-namespace kvloupe::cli {
+namespace kvloupe::cli::sweep_verb {
 
 namespace {
 struct Options {
@@ -133,7 +133,7 @@ int run(const Options& options) {
 }
 }  // namespace
 
-void add_sweep(CLI::App& app, Action& action) {
+void add(CLI::App& app, Action& action) {
   CLI::App* verb = app.add_subcommand(
       "sweep",
       "Replay many policies at many budgets and write every measure per layer and head as CSV");
@@ -161,4 +161,4 @@ void add_sweep(CLI::App& app, Action& action) {
   verb->callback([&action, options] { action = [options] { return run(*options); }; });
 }
 
-}  // namespace kvloupe::cli
+}  // namespace kvloupe::cli::sweep_verb

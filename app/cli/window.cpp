@@ -3,9 +3,9 @@
 #include "app/cli/commands.h"
 #include "app/cli/window_options.h"
 
-namespace kvloupe::cli {
+namespace kvloupe::cli::window_verb {
 
-void add_window(CLI::App& app, Action& action) {
+void add(CLI::App& app, Action& action) {
   const auto words = std::make_shared<WindowWords>();
   app.add_option(
       "INPUT", words->options.inputs,
@@ -19,4 +19,4 @@ void add_window(CLI::App& app, Action& action) {
   };
 }
 
-}  // namespace kvloupe::cli
+}  // namespace kvloupe::cli::window_verb

@@ -28,11 +28,9 @@ int run(int argc, char** argv, const char* commit) {
   add_page_option(app, KVLOUPE_VERSION, known_words);
   app.require_subcommand(1);
   Action action;
-  add_run(app, action);
-  add_eval(app, action);
-  add_rescue(app, action);
-  add_study(app, action);
-  add_tokens(app, action);
+#define KVLOUPE_ADD_VERB(name) name##_verb::add(app, action);
+  KVLOUPE_CAPTURE_VERBS(KVLOUPE_ADD_VERB)
+#undef KVLOUPE_ADD_VERB
   const auto plugins = add_plugin_option(app);
   try {
     app.parse(argc, argv);

@@ -1,5 +1,6 @@
 #pragma once
-// One function per verb of `kvloupe-capture`, one file each, listed once in commands.cpp.
+// The verbs of `kvloupe-capture`, one file and one line each, in the order of --help. A line
+// VERB(name) declares `name_verb::add`, which the file of that name defines.
 
 #include <CLI/CLI.hpp>
 #include <functional>
@@ -9,11 +10,20 @@ namespace kvloupe::capture_cli {
 /// A verb adds its sub-command and options to `app` and stores its work in `action`, which runs
 /// after the command line has been parsed. The action returns the exit code.
 using Action = std::function<int()>;
-void add_run(CLI::App& app, Action& action);
-void add_eval(CLI::App& app, Action& action);
-void add_rescue(CLI::App& app, Action& action);
-void add_study(CLI::App& app, Action& action);
-void add_tokens(CLI::App& app, Action& action);
+// clang-format off
+#define KVLOUPE_CAPTURE_VERBS(VERB) \
+  VERB(run) \
+  VERB(eval) \
+  VERB(rescue) \
+  VERB(study) \
+  VERB(tokens)
+// clang-format on
+#define KVLOUPE_DECLARE_VERB(name)           \
+  namespace name##_verb {                    \
+    void add(CLI::App& app, Action& action); \
+  }
+KVLOUPE_CAPTURE_VERBS(KVLOUPE_DECLARE_VERB)
+#undef KVLOUPE_DECLARE_VERB
 
 /// The whole program: parses, runs, reports. Returns the exit code. `commit`: of the source it was
 /// built from, for --version.

@@ -17,7 +17,7 @@
 #include "capture/cli/shared_options.h"
 #include "capture/eval/evaluate.h"
 
-namespace kvloupe::capture_cli {
+namespace kvloupe::capture_cli::eval_verb {
 
 namespace {
 
@@ -117,7 +117,7 @@ int run_eval(EvalOptions options) {
 
 }  // namespace
 
-void add_eval(CLI::App& app, Action& action) {
+void add(CLI::App& app, Action& action) {
   CLI::App* verb = app.add_subcommand(
       "eval", "Measure policies in the model's own cache: needles found, perplexity");
   const auto options = std::make_shared<EvalOptions>();
@@ -169,4 +169,4 @@ void add_eval(CLI::App& app, Action& action) {
   verb->callback([options, &action] { action = [options] { return run_eval(*options); }; });
 }
 
-}  // namespace kvloupe::capture_cli
+}  // namespace kvloupe::capture_cli::eval_verb

@@ -17,7 +17,7 @@
 #include "capture/eval/eval_case.h"
 #include "capture/eval/rescue.h"
 
-namespace kvloupe::capture_cli {
+namespace kvloupe::capture_cli::rescue_verb {
 
 namespace {
 struct RescueOptions {
@@ -164,7 +164,7 @@ int run_rescue(RescueOptions options) {
 }
 }  // namespace
 
-void add_rescue(CLI::App& app, Action& action) {
+void add(CLI::App& app, Action& action) {
   CLI::App* verb = app.add_subcommand(
       "rescue",
       "Find the heads whose loss of some tokens makes an answer wrong, by running the model");
@@ -214,4 +214,4 @@ void add_rescue(CLI::App& app, Action& action) {
   });
 }
 
-}  // namespace kvloupe::capture_cli
+}  // namespace kvloupe::capture_cli::rescue_verb

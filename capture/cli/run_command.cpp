@@ -18,7 +18,7 @@
 #include "capture/eval/eval_case.h"
 #include "capture/run/capture_set.h"
 
-namespace kvloupe::capture_cli {
+namespace kvloupe::capture_cli::run_verb {
 
 namespace {
 
@@ -148,7 +148,7 @@ int run_capture_command(const RunOptions& options) {
 
 }  // namespace
 
-void add_run(CLI::App& app, Action& action) {
+void add(CLI::App& app, Action& action) {
   CLI::App* verb = app.add_subcommand(
       "run", "Run a model on a prompt and write a trace with its queries, keys and values");
   const auto options = std::make_shared<RunOptions>();
@@ -233,4 +233,4 @@ void add_run(CLI::App& app, Action& action) {
   });
 }
 
-}  // namespace kvloupe::capture_cli
+}  // namespace kvloupe::capture_cli::run_verb

@@ -10,7 +10,7 @@
 #include "capture/cli/shared_options.h"
 #include "capture/eval/run_worker.h"
 
-namespace kvloupe::capture_cli {
+namespace kvloupe::capture_cli::study_verb {
 
 namespace {
 
@@ -34,7 +34,7 @@ int run_study_command(const StudyOptions& options) {
 
 }  // namespace
 
-void add_study(CLI::App& app, Action& action) {
+void add(CLI::App& app, Action& action) {
   CLI::App* verb =
       app.add_subcommand("study", "Run the tasks of a study in its model, alone or under mpirun");
   const auto options = std::make_shared<StudyOptions>();
@@ -54,4 +54,4 @@ void add_study(CLI::App& app, Action& action) {
       [options, &action] { action = [options] { return run_study_command(*options); }; });
 }
 
-}  // namespace kvloupe::capture_cli
+}  // namespace kvloupe::capture_cli::study_verb

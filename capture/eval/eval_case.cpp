@@ -9,6 +9,7 @@
 #include "capture/eval/haystack.h"
 #include "capture/eval/stored_prompt.h"
 #include "capture/eval/study_case.h"
+#include "capture/tokenizer/kinds/tokenizer_catalog.h"
 
 namespace kvloupe {
 

@@ -15,6 +15,7 @@
 #include "capture/run/capture.h"
 #include "capture/run/capture_input.h"
 #include "capture/run/probe.h"
+#include "capture/tokenizer/kinds/tokenizer_catalog.h"
 
 namespace kvloupe {
 

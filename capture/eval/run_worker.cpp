@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <cmath>
 #include <cstring>
-#include <limits>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -20,6 +19,7 @@
 #include "analysis/replay/drift.h"
 #include "analysis/trace/model_fingerprint.h"
 #include "analysis/trace/trace_probe.h"
+#include "analysis/unknown.h"
 #include "analysis/utf8.h"
 #include "capture/eval/answer_score.h"
 #include "capture/eval/needle_template.h"
@@ -29,6 +29,7 @@
 #include "capture/run/compute.h"
 #include "capture/run/model_description.h"
 #include "capture/run/set_prompt.h"
+#include "capture/tokenizer/kinds/tokenizer_catalog.h"
 
 namespace kvloupe {
 
@@ -36,7 +37,6 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
 class Silent final : public CaptureObserver {
  public:

@@ -11,7 +11,6 @@
 #include "analysis/policy/kit/policy.h"
 #include "analysis/policy/kit/small_scores.h"
 #include "analysis/replay/replay.h"
-#include "analysis/trace/no_rotation.h"
 #include "analysis/trace/trace.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
@@ -23,7 +22,7 @@ using testing::ElementsAre;
 using testing::FloatNear;
 using testing::HasSubstr;
 
-class GivenAttention : public StepAttention {
+class FormulaAttention : public StepAttention {
  public:
   std::vector<Matrix> rows;  // [Hq]
   MatrixView last_rows(int query_head, int count) override {
@@ -81,7 +80,7 @@ HeadDecision decision_of(const std::string& spec, const Entries& entries,
   view.block = {0, static_cast<int>(tokens.size())};
   view.caches.push_back({tokens, kvloupe::view(entries.keys), kvloupe::view(entries.values), {}});
   for (const Matrix& queries : entries.queries) view.queries.push_back(kvloupe::view(queries));
-  GivenAttention attention;
+  FormulaAttention attention;
   attention.rows = entries.attention;
   view.attention = &attention;
   return policy->step(view).front();

@@ -11,7 +11,6 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
-#include <limits>
 #include <map>
 #include <memory>
 #include <set>
@@ -29,6 +28,7 @@
 #include "analysis/study/study_results.h"
 #include "analysis/study/study_work.h"
 #include "analysis/study/summary.h"
+#include "analysis/unknown.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
 
@@ -38,7 +38,6 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
 std::string failure_of(const std::function<void()>& work) {
   try {

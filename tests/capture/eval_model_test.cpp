@@ -15,6 +15,7 @@
 #include "capture/eval/eval_case.h"
 #include "capture/eval/haystack.h"
 #include "capture/run/capture.h"
+#include "capture/tokenizer/kinds/tokenizer_catalog.h"
 #include "tests/capture/capture_check.h"
 #include "tests/capture/results_file.h"
 #include "tests/capture/tiny_checkpoint.h"

@@ -17,6 +17,7 @@
 #include "capture/eval/haystack.h"
 #include "capture/model/load_transformer.h"
 #include "capture/run/model_description.h"
+#include "capture/tokenizer/kinds/tokenizer_catalog.h"
 #include "tests/capture/capture_check.h"
 #include "tests/capture/follow_trace.h"
 #include "tests/capture/results_file.h"

@@ -17,7 +17,7 @@
 #include "app/plot/panels.h"
 #include "app/plot/value_axis.h"
 
-namespace kvloupe::figure {
+namespace kvloupe::figure::agreement_figure {
 
 namespace {
 
@@ -232,7 +232,7 @@ HeadAgreement agreement_of(const std::vector<std::shared_ptr<const Replay>>& rep
 }
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
-  const FigureInfo info = agreement_figure();
+  const FigureInfo info = entry();
   auto figure = std::make_unique<Agreement>();
   figure->one_head = choice(info, input.choices, "of") == "head";
   figure->selection = input.selection;
@@ -267,7 +267,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 
 }  // namespace
 
-FigureInfo agreement_figure() {
+FigureInfo entry() {
   FigureInfo info;
   info.name = "agreement";
   info.title = "Agreement of policies";
@@ -287,4 +287,4 @@ FigureInfo agreement_figure() {
   return info;
 }
 
-}  // namespace kvloupe::figure
+}  // namespace kvloupe::figure::agreement_figure

@@ -6,7 +6,7 @@
 #include "app/figure/figures/distributions.h"
 #include "app/figure/figures/figures.h"
 
-namespace kvloupe::figure {
+namespace kvloupe::figure::angles_figure {
 
 namespace {
 
@@ -59,7 +59,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 
 }  // namespace
 
-FigureInfo angles_figure() {
+FigureInfo entry() {
   FigureInfo info;
   info.name = "angles";
   info.title = "Angles to the mean";
@@ -74,4 +74,4 @@ FigureInfo angles_figure() {
   return info;
 }
 
-}  // namespace kvloupe::figure
+}  // namespace kvloupe::figure::angles_figure

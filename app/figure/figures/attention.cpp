@@ -12,7 +12,7 @@
 #include "app/plot/limits.h"
 #include "app/plot/map_margin.h"
 
-namespace kvloupe::figure {
+namespace kvloupe::figure::attention_figure {
 
 namespace {
 
@@ -173,7 +173,7 @@ class Attention final : public Figure {
 };
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
-  const FigureInfo info = attention_figure();
+  const FigureInfo info = entry();
   const Trace& trace = *input.trace;
   const Selection& s = input.selection;
   auto figure = std::make_unique<Attention>();
@@ -235,7 +235,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 
 }  // namespace
 
-FigureInfo attention_figure() {
+FigureInfo entry() {
   FigureInfo info;
   info.name = "attention";
   info.title = "Attention map";
@@ -263,4 +263,4 @@ FigureInfo attention_figure() {
   return info;
 }
 
-}  // namespace kvloupe::figure
+}  // namespace kvloupe::figure::attention_figure

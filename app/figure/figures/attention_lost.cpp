@@ -15,7 +15,7 @@
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/line_panels.h"
 
-namespace kvloupe::figure {
+namespace kvloupe::figure::attention_lost_figure {
 
 namespace {
 
@@ -138,7 +138,7 @@ std::string at_half(const std::vector<LinePanels::Line>& lines) {
 }
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
-  const FigureInfo info = attention_lost_figure();
+  const FigureInfo info = entry();
   const Selection& s = input.selection;
   const Trace& trace = *input.trace;
   const bool of_heads = choice(info, input.choices, "show") == "heads";
@@ -233,7 +233,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 
 }  // namespace
 
-FigureInfo attention_lost_figure() {
+FigureInfo entry() {
   FigureInfo info;
   info.name = "attention-lost";
   info.title = "Attention lost by eviction";
@@ -265,4 +265,4 @@ FigureInfo attention_lost_figure() {
   return info;
 }
 
-}  // namespace kvloupe::figure
+}  // namespace kvloupe::figure::attention_lost_figure

@@ -12,7 +12,7 @@
 #include "app/figure/figures/line_panels.h"
 #include "app/figure/figures/stage_comparison.h"
 
-namespace kvloupe::figure {
+namespace kvloupe::figure::attention_mass_figure {
 
 namespace {
 
@@ -35,7 +35,7 @@ std::vector<double> gathered(const LayerStates& states, const Trace& trace, int 
 }
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
-  const FigureInfo info = attention_mass_figure();
+  const FigureInfo info = entry();
   const Trace& trace = *input.trace;
   const ModelInfo& model = trace.model();
   const double alpha = chosen_number(info, input, "alpha");
@@ -119,7 +119,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 
 }  // namespace
 
-FigureInfo attention_mass_figure() {
+FigureInfo entry() {
   FigureInfo info;
   info.name = "attention-mass";
   info.title = "Attention mass of stage one";
@@ -138,4 +138,4 @@ FigureInfo attention_mass_figure() {
   return info;
 }
 
-}  // namespace kvloupe::figure
+}  // namespace kvloupe::figure::attention_mass_figure

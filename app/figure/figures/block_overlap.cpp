@@ -10,7 +10,7 @@
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/line_panels.h"
 
-namespace kvloupe::figure {
+namespace kvloupe::figure::block_overlap_figure {
 
 namespace {
 
@@ -30,7 +30,7 @@ double overlap(const std::vector<std::int32_t>& a, const std::vector<std::int32_
 }
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
-  const FigureInfo info = block_overlap_figure();
+  const FigureInfo info = entry();
   const int prompt = input.trace->run().prompt_length;
   const std::vector<PolicySpec> policies = chosen_policies(info, input);
   std::vector<int> blocks;
@@ -83,7 +83,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 
 }  // namespace
 
-FigureInfo block_overlap_figure() {
+FigureInfo entry() {
   FigureInfo info;
   info.name = "block-overlap";
   info.title = "Block size and kept tokens";
@@ -100,4 +100,4 @@ FigureInfo block_overlap_figure() {
   return info;
 }
 
-}  // namespace kvloupe::figure
+}  // namespace kvloupe::figure::block_overlap_figure

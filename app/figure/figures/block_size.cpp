@@ -11,7 +11,7 @@
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/line_panels.h"
 
-namespace kvloupe::figure {
+namespace kvloupe::figure::block_size_figure {
 
 namespace {
 
@@ -37,7 +37,7 @@ double error_of(const Replay& replay, int generated) {
 }
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
-  const FigureInfo info = block_size_figure();
+  const FigureInfo info = entry();
   const int prompt = input.trace->run().prompt_length;
   const int generated = input.trace->run().generated;
   const std::vector<PolicySpec> policies = chosen_policies(info, input);
@@ -102,7 +102,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 
 }  // namespace
 
-FigureInfo block_size_figure() {
+FigureInfo entry() {
   FigureInfo info;
   info.name = "block-size";
   info.title = "Block size and output";
@@ -121,4 +121,4 @@ FigureInfo block_size_figure() {
   return info;
 }
 
-}  // namespace kvloupe::figure
+}  // namespace kvloupe::figure::block_size_figure

@@ -13,7 +13,7 @@
 #include "app/figure/figures/line_panels.h"
 #include "app/figure/figures/stage_comparison.h"
 
-namespace kvloupe::figure {
+namespace kvloupe::figure::bound_figure {
 
 namespace {
 
@@ -46,7 +46,7 @@ double value_at(const FigureInput& input, const std::string& name, const Place& 
 }
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
-  const FigureInfo info = bound_figure();
+  const FigureInfo info = entry();
   const bool by_budget = choice(info, input.choices, "over") == "budgets";
   const std::string norm = choice(info, input.choices, "norm");
   std::vector<WantedReplay> wanted;
@@ -124,7 +124,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 
 }  // namespace
 
-FigureInfo bound_figure() {
+FigureInfo entry() {
   FigureInfo info;
   info.name = "bound";
   info.title = "Perturbation bounds";
@@ -150,4 +150,4 @@ FigureInfo bound_figure() {
   return info;
 }
 
-}  // namespace kvloupe::figure
+}  // namespace kvloupe::figure::bound_figure

@@ -19,7 +19,7 @@
 #include "app/plot/panels.h"
 #include "app/plot/value_axis.h"
 
-namespace kvloupe::figure {
+namespace kvloupe::figure::budget_curve_figure {
 
 namespace {
 
@@ -348,7 +348,7 @@ Curves asked_curves(const FigureInput& input, const std::string& policy,
 }
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
-  const FigureInfo info = budget_curve_figure();
+  const FigureInfo info = entry();
   auto figure = std::make_unique<BudgetCurve>();
   figure->measure = find_curve_measure(choice(info, input.choices, "measure"), *input.trace);
   if (figure->measure.asked) figure->queries = asked_text(*input.trace);
@@ -392,7 +392,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 
 }  // namespace
 
-FigureInfo budget_curve_figure() {
+FigureInfo entry() {
   FigureInfo info;
   info.name = "budget-curve";
   info.title = "Measure by budget";
@@ -416,4 +416,4 @@ FigureInfo budget_curve_figure() {
   return info;
 }
 
-}  // namespace kvloupe::figure
+}  // namespace kvloupe::figure::budget_curve_figure

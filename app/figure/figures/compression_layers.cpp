@@ -11,7 +11,7 @@
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/line_panels.h"
 
-namespace kvloupe::figure {
+namespace kvloupe::figure::compression_layers_figure {
 
 namespace {
 
@@ -78,7 +78,7 @@ std::vector<Curve> curves_of_replays(const FigureInput& input, const PolicySpec&
 }
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
-  const FigureInfo info = compression_layers_figure();
+  const FigureInfo info = entry();
   const bool replayed = choice(info, input.choices, "of") == "replay";
   const double threshold = chosen_number(info, input, "threshold");
   const PolicySpec policy = chosen_policies(info, input).front();
@@ -126,7 +126,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 
 }  // namespace
 
-FigureInfo compression_layers_figure() {
+FigureInfo entry() {
   FigureInfo info;
   info.name = "compression-layers";
   info.title = "Compression per layer";
@@ -149,4 +149,4 @@ FigureInfo compression_layers_figure() {
   return info;
 }
 
-}  // namespace kvloupe::figure
+}  // namespace kvloupe::figure::compression_layers_figure

@@ -9,16 +9,16 @@
 
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/policy/published.h"
+#include "analysis/unknown.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/strips.h"
 
-namespace kvloupe::figure {
+namespace kvloupe::figure::cost_figure {
 
 namespace {
 
 constexpr int repetitions = 3;
-constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
 /// Units of table 4 of one head: runtime summed over the steps that evict, memory of the largest.
 struct Units {
@@ -83,7 +83,7 @@ Strips::Column column(std::string title, std::string label, std::vector<Strips::
 }
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
-  const FigureInfo info = cost_figure();
+  const FigureInfo info = entry();
   const bool timed = choice(info, input.choices, "time") == "measured";
   const std::vector<PolicySpec> policies = chosen_policies(info, input);
   auto figure = std::make_unique<Strips>();
@@ -134,7 +134,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 
 }  // namespace
 
-FigureInfo cost_figure() {
+FigureInfo entry() {
   FigureInfo info;
   info.name = "cost";
   info.title = "Cost of a policy";
@@ -155,4 +155,4 @@ FigureInfo cost_figure() {
   return info;
 }
 
-}  // namespace kvloupe::figure
+}  // namespace kvloupe::figure::cost_figure

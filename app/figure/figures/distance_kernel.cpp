@@ -14,7 +14,7 @@
 #include "app/figure/figures/line_panels.h"
 #include "app/plot/series.h"
 
-namespace kvloupe::figure {
+namespace kvloupe::figure::distance_kernel_figure {
 
 namespace {
 constexpr double kLeastShown = 1e-6;  // of the largest attention
@@ -114,7 +114,7 @@ double agreement(const DistanceKernel& kernel, int tokens) {
 }
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
-  const FigureInfo info = distance_kernel_figure();
+  const FigureInfo info = entry();
   const Selection& s = input.selection;
   const int tokens = input.trace->length();
   const bool of_attention = choice(info, input.choices, "show") == "attention";
@@ -189,7 +189,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 
 }  // namespace
 
-FigureInfo distance_kernel_figure() {
+FigureInfo entry() {
   FigureInfo info;
   info.name = "distance-kernel";
   info.title = "Attention by distance";
@@ -220,4 +220,4 @@ FigureInfo distance_kernel_figure() {
   return info;
 }
 
-}  // namespace kvloupe::figure
+}  // namespace kvloupe::figure::distance_kernel_figure

@@ -12,14 +12,14 @@
 #include "app/figure/figures/strips.h"
 #include "app/plot/cell_map.h"
 
-namespace kvloupe::figure {
+namespace kvloupe::figure::distinct_keys_query_figure {
 
 namespace {
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
   const Trace& trace = *input.trace;
   const ModelInfo& model = trace.model();
-  const double share = chosen_number(distinct_keys_query_figure(), input, "share");
+  const double share = chosen_number(entry(), input, "share");
   const int count = std::max(1, static_cast<int>(std::lround(share / 100.0 * trace.length())));
   auto figure = std::make_unique<Strips>();
   Strips::Series distinct{fmt::format("distinct keys ({} %)", number_text(share)), true, {}};
@@ -68,7 +68,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 
 }  // namespace
 
-FigureInfo distinct_keys_query_figure() {
+FigureInfo entry() {
   FigureInfo info;
   info.name = "distinct-keys-query";
   info.title = "Distinct keys and the mean query";
@@ -83,4 +83,4 @@ FigureInfo distinct_keys_query_figure() {
   return info;
 }
 
-}  // namespace kvloupe::figure
+}  // namespace kvloupe::figure::distinct_keys_query_figure

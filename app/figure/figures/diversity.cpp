@@ -10,12 +10,12 @@
 #include "app/figure/figures/strips.h"
 #include "app/plot/limits.h"
 
-namespace kvloupe::figure {
+namespace kvloupe::figure::diversity_figure {
 
 namespace {
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
-  const FigureInfo info = diversity_figure();
+  const FigureInfo info = entry();
   const bool objective = choice(info, input.choices, "measure") == "objective";
   auto figure = std::make_unique<Strips>();
   std::vector<WantedReplay> wanted;
@@ -73,7 +73,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 
 }  // namespace
 
-FigureInfo diversity_figure() {
+FigureInfo entry() {
   FigureInfo info;
   info.name = "diversity";
   info.title = "Diversity of retained keys";
@@ -97,4 +97,4 @@ FigureInfo diversity_figure() {
   return info;
 }
 
-}  // namespace kvloupe::figure
+}  // namespace kvloupe::figure::diversity_figure

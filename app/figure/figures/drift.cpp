@@ -20,7 +20,7 @@
 #include "app/plot/value_axis.h"
 #include "app/scene/fit_texts.h"
 
-namespace kvloupe::figure {
+namespace kvloupe::figure::drift_figure {
 
 namespace {
 
@@ -258,7 +258,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 
 }  // namespace
 
-FigureInfo drift_figure() {
+FigureInfo entry() {
   FigureInfo info;
   info.name = "drift";
   info.title = "Open against closed loop";
@@ -277,4 +277,4 @@ FigureInfo drift_figure() {
   return info;
 }
 
-}  // namespace kvloupe::figure
+}  // namespace kvloupe::figure::drift_figure

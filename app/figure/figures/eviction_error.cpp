@@ -27,7 +27,7 @@
 #include "app/plot/value_axis.h"
 #include "app/scene/fit_texts.h"
 
-namespace kvloupe::figure {
+namespace kvloupe::figure::eviction_error_figure {
 
 namespace {
 
@@ -350,7 +350,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 
 }  // namespace
 
-FigureInfo eviction_error_figure() {
+FigureInfo entry() {
   FigureInfo info;
   info.name = "eviction-error";
   info.title = "One eviction, with CAOTE's choice";
@@ -369,4 +369,4 @@ FigureInfo eviction_error_figure() {
   return info;
 }
 
-}  // namespace kvloupe::figure
+}  // namespace kvloupe::figure::eviction_error_figure

@@ -17,7 +17,7 @@ namespace {
 
 Catalog<FigureInfo>& catalog() {
   static Catalog<FigureInfo> all({
-#define KVLOUPE_FIGURE_INFO(name) name(),
+#define KVLOUPE_FIGURE_INFO(name) name::entry(),
       KVLOUPE_FIGURES(KVLOUPE_FIGURE_INFO)
 #undef KVLOUPE_FIGURE_INFO
   });

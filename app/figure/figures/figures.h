@@ -1,6 +1,7 @@
 #pragma once
 // Every figure, one line each, in the order of lists and galleries. A line FIGURE(name) declares
-// `FigureInfo name()`, which one file of this folder defines, and puts it into the catalogue.
+// `FigureInfo name::entry()`, which one file of this folder defines, and puts it into the
+// catalogue. A namespace for each figure lets several files be compiled together.
 
 #include "app/figure/figure.h"
 
@@ -66,7 +67,10 @@
 
 namespace kvloupe::figure {
 
-#define KVLOUPE_DECLARE_FIGURE(name) FigureInfo name();
+#define KVLOUPE_DECLARE_FIGURE(name) \
+  namespace name {                   \
+  FigureInfo entry();                \
+  }
 KVLOUPE_FIGURES(KVLOUPE_DECLARE_FIGURE)
 #undef KVLOUPE_DECLARE_FIGURE
 

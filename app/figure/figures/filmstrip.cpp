@@ -15,7 +15,7 @@
 #include "app/plot/map_margin.h"
 #include "app/plot/text_flow.h"
 
-namespace kvloupe::figure {
+namespace kvloupe::figure::filmstrip_figure {
 
 namespace {
 
@@ -499,7 +499,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 
 }  // namespace
 
-FigureInfo filmstrip_figure() {
+FigureInfo entry() {
   FigureInfo info;
   info.name = "filmstrip";
   info.title = "Film strip";
@@ -519,4 +519,4 @@ FigureInfo filmstrip_figure() {
   return info;
 }
 
-}  // namespace kvloupe::figure
+}  // namespace kvloupe::figure::filmstrip_figure

@@ -15,7 +15,7 @@
 #include "app/plot/panels.h"
 #include "app/plot/printable.h"
 
-namespace kvloupe::figure {
+namespace kvloupe::figure::follow_figure {
 
 namespace {
 constexpr std::size_t kReaders = 8;   // heads shown step by step
@@ -254,7 +254,7 @@ std::string in_words(const Trace& trace, const std::string& text, const std::vec
 }
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
-  const FigureInfo info = follow_figure();
+  const FigureInfo info = entry();
   auto figure = std::make_unique<Follow>();
   const Trace& trace = *input.trace;
   figure->layers = trace.model().num_layers;
@@ -288,7 +288,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 
 }  // namespace
 
-FigureInfo follow_figure() {
+FigureInfo entry() {
   FigureInfo info;
   info.name = "follow";
   info.title = "Follow tokens";
@@ -308,4 +308,4 @@ FigureInfo follow_figure() {
   return info;
 }
 
-}  // namespace kvloupe::figure
+}  // namespace kvloupe::figure::follow_figure

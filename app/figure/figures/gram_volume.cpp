@@ -8,12 +8,12 @@
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/strips.h"
 
-namespace kvloupe::figure {
+namespace kvloupe::figure::gram_volume_figure {
 
 namespace {
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
-  const FigureInfo info = gram_volume_figure();
+  const FigureInfo info = entry();
   auto figure = std::make_unique<Strips>();
   std::vector<WantedReplay> wanted;
   for (const PolicySpec& policy : chosen_policies(info, input)) {
@@ -62,7 +62,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 
 }  // namespace
 
-FigureInfo gram_volume_figure() {
+FigureInfo entry() {
   FigureInfo info;
   info.name = "gram-volume";
   info.title = "Volume of retained keys";
@@ -80,4 +80,4 @@ FigureInfo gram_volume_figure() {
   return info;
 }
 
-}  // namespace kvloupe::figure
+}  // namespace kvloupe::figure::gram_volume_figure

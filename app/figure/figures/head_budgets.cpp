@@ -13,7 +13,7 @@
 #include "app/plot/limits.h"
 #include "app/plot/panels.h"
 
-namespace kvloupe::figure {
+namespace kvloupe::figure::head_budgets_figure {
 
 namespace {
 
@@ -129,7 +129,7 @@ class HeadBudgets final : public Figure {
 };
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
-  const FigureInfo info = head_budgets_figure();
+  const FigureInfo info = entry();
   auto figure = std::make_unique<HeadBudgets>();
   figure->layers = input.trace->model().num_layers;
   figure->heads = input.trace->model().num_kv_heads;
@@ -154,7 +154,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 
 }  // namespace
 
-FigureInfo head_budgets_figure() {
+FigureInfo entry() {
   FigureInfo info;
   info.name = "head-budgets";
   info.title = "Entries per head";
@@ -172,4 +172,4 @@ FigureInfo head_budgets_figure() {
   return info;
 }
 
-}  // namespace kvloupe::figure
+}  // namespace kvloupe::figure::head_budgets_figure

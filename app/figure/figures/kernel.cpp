@@ -9,7 +9,7 @@
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/line_panels.h"
 
-namespace kvloupe::figure {
+namespace kvloupe::figure::kernel_figure {
 
 namespace {
 
@@ -37,7 +37,7 @@ LinePanels::Ground histogram(const std::vector<double>& values, double high) {
 }
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
-  const FigureInfo info = kernel_figure();
+  const FigureInfo info = entry();
   const Selection& s = input.selection;
   progress.check();
   const std::vector<double> sigmas = chosen_numbers(info, input, "sigma");
@@ -76,7 +76,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 
 }  // namespace
 
-FigureInfo kernel_figure() {
+FigureInfo entry() {
   FigureInfo info;
   info.name = "kernel";
   info.title = "Merging kernel";
@@ -96,4 +96,4 @@ FigureInfo kernel_figure() {
   return info;
 }
 
-}  // namespace kvloupe::figure
+}  // namespace kvloupe::figure::kernel_figure

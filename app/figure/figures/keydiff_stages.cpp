@@ -18,7 +18,7 @@
 #include "app/plot/value_axis.h"
 #include "app/scene/fit_texts.h"
 
-namespace kvloupe::figure {
+namespace kvloupe::figure::keydiff_stages_figure {
 
 namespace {
 
@@ -219,7 +219,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 
 }  // namespace
 
-FigureInfo keydiff_stages_figure() {
+FigureInfo entry() {
   FigureInfo info;
   info.name = "keydiff-stages";
   info.title = "Stages of KeyDiff";
@@ -237,4 +237,4 @@ FigureInfo keydiff_stages_figure() {
   return info;
 }
 
-}  // namespace kvloupe::figure
+}  // namespace kvloupe::figure::keydiff_stages_figure

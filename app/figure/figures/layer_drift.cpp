@@ -11,7 +11,7 @@
 #include "app/figure/figures/line_panels.h"
 #include "app/figure/figures/of_evaluation.h"
 
-namespace kvloupe::figure {
+namespace kvloupe::figure::layer_drift_figure {
 
 namespace {
 
@@ -36,7 +36,7 @@ Shown shown(const std::string& measure) {
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
   progress.check();
-  const FigureInfo info = layer_drift_figure();
+  const FigureInfo info = entry();
   const Evaluation& evaluation = *input.evaluation;
   const Shown what = shown(choice(info, input.choices, "measure"));
   const int layers = evaluation.layers();
@@ -100,7 +100,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 
 }  // namespace
 
-FigureInfo layer_drift_figure() {
+FigureInfo entry() {
   FigureInfo info =
       evaluation_figure("layer-drift", "Hidden states through the layers",
                         "How far hidden states drift from those of the full cache, layer after "
@@ -127,4 +127,4 @@ FigureInfo layer_drift_figure() {
   return info;
 }
 
-}  // namespace kvloupe::figure
+}  // namespace kvloupe::figure::layer_drift_figure

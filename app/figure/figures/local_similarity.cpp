@@ -9,7 +9,7 @@
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/line_panels.h"
 
-namespace kvloupe::figure {
+namespace kvloupe::figure::local_similarity_figure {
 
 namespace {
 
@@ -57,7 +57,7 @@ void add_tokens(LinePanels::Panel& panel, const Trace& trace, const Selection& s
 }
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
-  const FigureInfo info = local_similarity_figure();
+  const FigureInfo info = entry();
   const Selection& s = input.selection;
   const bool heads = choice(info, input.choices, "lines") == "heads";
   const int most = std::min(static_cast<int>(chosen_number(info, input, "distance")),
@@ -105,7 +105,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 
 }  // namespace
 
-FigureInfo local_similarity_figure() {
+FigureInfo entry() {
   FigureInfo info;
   info.name = "local-similarity";
   info.title = "Local similarity";
@@ -125,4 +125,4 @@ FigureInfo local_similarity_figure() {
   return info;
 }
 
-}  // namespace kvloupe::figure
+}  // namespace kvloupe::figure::local_similarity_figure

@@ -5,8 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
-#include <mutex>
 #include <numeric>
 
 #include "analysis/error.h"
@@ -21,7 +19,7 @@
 #include "app/plot/value_axis.h"
 #include "app/scene/fit_texts.h"
 
-namespace kvloupe::figure {
+namespace kvloupe::figure::logit_effect_figure {
 
 namespace {
 
@@ -115,17 +113,6 @@ class LogitEffectFigure final : public Figure {
   }
 };
 
-/// What the trace lacks: asked of the file once, not each time a list is drawn.
-std::string missing(const Trace& trace) {
-  static std::mutex mutex;
-  static std::map<std::string, std::string> known;
-  const std::string key = trace.path().string() + "|" + trace.identity();
-  const std::lock_guard lock(mutex);
-  const auto found = known.find(key);
-  if (found != known.end()) return found->second;
-  return known[key] = LogitPath::missing(trace, LogitsOf::vocabulary);
-}
-
 /// In quotes; the id where the trace has no text of it.
 std::string text_of(const Trace& trace, const std::vector<std::string>& vocabulary, long id) {
   const auto index = static_cast<std::size_t>(id);
@@ -190,7 +177,7 @@ std::vector<std::vector<std::int32_t>> left_of(const FigureInput& input, bool on
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
   progress.check();
-  const FigureInfo info = logit_effect_figure();
+  const FigureInfo info = entry();
   const Trace& trace = *input.trace;
   const Selection& s = input.selection;
   const bool one_token = choice(info, input.choices, "of") == "token";
@@ -232,7 +219,7 @@ ChoiceInfo removed_choice() {
 }
 }  // namespace
 
-FigureInfo logit_effect_figure() {
+FigureInfo entry() {
   FigureInfo info;
   info.name = "logit-effect";
   info.title = "Effect on the next token";
@@ -248,9 +235,11 @@ FigureInfo logit_effect_figure() {
   info.needs.token = true;
   info.needs.policy = true;
   info.choices = {removed_choice()};
-  info.unavailable = missing;
+  info.unavailable = [](const Trace& trace) {
+    return LogitPath::missing(trace, LogitsOf::vocabulary);
+  };
   info.compute = compute;
   return info;
 }
 
-}  // namespace kvloupe::figure
+}  // namespace kvloupe::figure::logit_effect_figure

@@ -7,7 +7,7 @@
 #include "app/figure/figures/strips.h"
 #include "app/plot/cell_map.h"
 
-namespace kvloupe::figure {
+namespace kvloupe::figure::mean_key_query_figure {
 
 namespace {
 
@@ -50,7 +50,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 
 }  // namespace
 
-FigureInfo mean_key_query_figure() {
+FigureInfo entry() {
   FigureInfo info;
   info.name = "mean-key-query";
   info.title = "Mean key and mean query";
@@ -62,4 +62,4 @@ FigureInfo mean_key_query_figure() {
   return info;
 }
 
-}  // namespace kvloupe::figure
+}  // namespace kvloupe::figure::mean_key_query_figure

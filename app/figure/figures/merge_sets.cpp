@@ -15,7 +15,7 @@
 #include "app/plot/value_axis.h"
 #include "app/scene/fit_texts.h"
 
-namespace kvloupe::figure {
+namespace kvloupe::figure::merge_sets_figure {
 
 namespace {
 
@@ -252,7 +252,7 @@ Matrix likeness_of(const Matrix& keys, int first, int last, Progress& progress) 
 }
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
-  const FigureInfo info = merge_sets_figure();
+  const FigureInfo info = entry();
   const Selection& s = input.selection;
   const PolicySpec policy = chosen_policies(info, input).front();
   const auto replay =
@@ -283,7 +283,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 
 }  // namespace
 
-FigureInfo merge_sets_figure() {
+FigureInfo entry() {
   FigureInfo info;
   info.name = "merge-sets";
   info.title = "Merging sets";
@@ -306,4 +306,4 @@ FigureInfo merge_sets_figure() {
   return info;
 }
 
-}  // namespace kvloupe::figure
+}  // namespace kvloupe::figure::merge_sets_figure

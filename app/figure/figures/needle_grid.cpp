@@ -16,7 +16,7 @@
 #include "app/plot/value_axis.h"
 #include "app/scene/fit_texts.h"
 
-namespace kvloupe::figure {
+namespace kvloupe::figure::needle_grid_figure {
 
 namespace {
 
@@ -183,7 +183,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 
 }  // namespace
 
-FigureInfo needle_grid_figure() {
+FigureInfo entry() {
   FigureInfo info = evaluation_figure(
       "needle-grid", "Needles by length and depth",
       "Share of needles that the model finds with each policy in its cache, by the prompt's length "
@@ -204,4 +204,4 @@ FigureInfo needle_grid_figure() {
   return info;
 }
 
-}  // namespace kvloupe::figure
+}  // namespace kvloupe::figure::needle_grid_figure

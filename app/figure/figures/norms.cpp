@@ -9,7 +9,7 @@
 #include "app/figure/figures/distributions.h"
 #include "app/figure/figures/figures.h"
 
-namespace kvloupe::figure {
+namespace kvloupe::figure::norms_figure {
 
 namespace {
 
@@ -63,7 +63,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 
 }  // namespace
 
-FigureInfo norms_figure() {
+FigureInfo entry() {
   FigureInfo info;
   info.name = "norms";
   info.title = "Lengths of keys, queries, values";
@@ -78,4 +78,4 @@ FigureInfo norms_figure() {
   return info;
 }
 
-}  // namespace kvloupe::figure
+}  // namespace kvloupe::figure::norms_figure

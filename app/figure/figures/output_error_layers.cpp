@@ -10,7 +10,7 @@
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/line_panels.h"
 
-namespace kvloupe::figure {
+namespace kvloupe::figure::output_error_layers_figure {
 
 namespace {
 
@@ -29,7 +29,7 @@ std::vector<double> errors_of_steps(const Replay& replay, int layers) {
 }
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
-  const FigureInfo info = output_error_layers_figure();
+  const FigureInfo info = entry();
   const Trace& trace = *input.trace;
   const std::vector<PolicySpec> policies = chosen_policies(info, input);
   // Without output weights the heads of a layer cannot be added up.
@@ -85,7 +85,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 
 }  // namespace
 
-FigureInfo output_error_layers_figure() {
+FigureInfo entry() {
   FigureInfo info;
   info.name = "output-error-layers";
   info.title = "Output error per layer";
@@ -109,4 +109,4 @@ FigureInfo output_error_layers_figure() {
   return info;
 }
 
-}  // namespace kvloupe::figure
+}  // namespace kvloupe::figure::output_error_layers_figure

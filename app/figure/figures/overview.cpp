@@ -15,7 +15,7 @@
 #include "app/plot/limits.h"
 #include "app/plot/map_plot.h"
 
-namespace kvloupe::figure {
+namespace kvloupe::figure::overview_figure {
 
 namespace {
 
@@ -259,8 +259,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   const ModelInfo& model = input.trace->model();
   figure->layers = model.num_layers;
   figure->heads = model.num_kv_heads;
-  const std::string name =
-      measure_name(choice(overview_figure(), input.choices, "measure"), *input.trace);
+  const std::string name = measure_name(choice(entry(), input.choices, "measure"), *input.trace);
   figure->measure = shown(name);
   const auto cells =
       static_cast<std::size_t>(figure->layers) * static_cast<std::size_t>(figure->heads);
@@ -303,7 +302,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 
 }  // namespace
 
-FigureInfo overview_figure() {
+FigureInfo entry() {
   FigureInfo info;
   info.name = "overview";
   info.title = "Overview";
@@ -336,4 +335,4 @@ FigureInfo overview_figure() {
   return info;
 }
 
-}  // namespace kvloupe::figure
+}  // namespace kvloupe::figure::overview_figure

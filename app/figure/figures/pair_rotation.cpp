@@ -10,12 +10,12 @@
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/line_panels.h"
 
-namespace kvloupe::figure {
+namespace kvloupe::figure::pair_rotation_figure {
 
 namespace {
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
-  const FigureInfo info = pair_rotation_figure();
+  const FigureInfo info = entry();
   const Selection& s = input.selection;
   const double least = chosen_number(info, input, "least");
   const Matrix keys = input.trace->key(s.layer, s.head);
@@ -64,7 +64,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 
 }  // namespace
 
-FigureInfo pair_rotation_figure() {
+FigureInfo entry() {
   FigureInfo info;
   info.name = "pair-rotation";
   info.title = "Similar keys before RoPE";
@@ -90,4 +90,4 @@ FigureInfo pair_rotation_figure() {
   return info;
 }
 
-}  // namespace kvloupe::figure
+}  // namespace kvloupe::figure::pair_rotation_figure

@@ -14,7 +14,7 @@
 #include "app/figure/token_state.h"
 #include "app/plot/frame.h"
 
-namespace kvloupe::figure {
+namespace kvloupe::figure::pca_figure {
 
 namespace {
 
@@ -210,7 +210,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   const Selection& s = input.selection;
   auto figure = std::make_unique<Pca>();
   figure->selection = s;
-  const bool before = choice(pca_figure(), input.choices, "rope") == "before";
+  const bool before = choice(entry(), input.choices, "rope") == "before";
   figure->rope = before ? "before RoPE" : "after RoPE";
   Matrix keys = input.trace->key(s.layer, s.head);
   if (before) keys = undo_rope(view(keys), input.trace->layer_model(s.layer));
@@ -240,7 +240,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 
 }  // namespace
 
-FigureInfo pca_figure() {
+FigureInfo entry() {
   FigureInfo info;
   info.name = "pca";
   info.title = "Keys in two components";
@@ -263,4 +263,4 @@ FigureInfo pca_figure() {
   return info;
 }
 
-}  // namespace kvloupe::figure
+}  // namespace kvloupe::figure::pca_figure

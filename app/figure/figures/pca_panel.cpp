@@ -15,7 +15,7 @@
 #include "app/plot/value_axis.h"
 #include "app/scene/fit_texts.h"
 
-namespace kvloupe::figure {
+namespace kvloupe::figure::pca_panel_figure {
 
 namespace {
 
@@ -191,7 +191,7 @@ class PcaPanel final : public Figure {
 };
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
-  const FigureInfo info = pca_panel_figure();
+  const FigureInfo info = entry();
   const Selection& s = input.selection;
   auto figure = std::make_unique<PcaPanel>();
   figure->selection = s;
@@ -224,7 +224,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 
 }  // namespace
 
-FigureInfo pca_panel_figure() {
+FigureInfo entry() {
   FigureInfo info;
   info.name = "pca-panel";
   info.title = "Keys in two components, policy by policy";
@@ -249,4 +249,4 @@ FigureInfo pca_panel_figure() {
   return info;
 }
 
-}  // namespace kvloupe::figure
+}  // namespace kvloupe::figure::pca_panel_figure

@@ -12,7 +12,7 @@
 #include "app/figure/figures/of_evaluation.h"
 #include "app/plot/limits.h"
 
-namespace kvloupe::figure {
+namespace kvloupe::figure::perplexity_budget_figure {
 
 namespace {
 
@@ -78,7 +78,7 @@ double place_of(const Evaluation& evaluation, const std::string& budget, bool pe
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
   progress.check();
-  const FigureInfo info = perplexity_budget_figure();
+  const FigureInfo info = entry();
   const Evaluation& evaluation = *input.evaluation;
   const Shown what = shown(evaluation, choice(info, input.choices, "measure"));
   std::vector<std::string> budgets = evaluation.budgets();
@@ -133,7 +133,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 
 }  // namespace
 
-FigureInfo perplexity_budget_figure() {
+FigureInfo entry() {
   FigureInfo info =
       evaluation_figure("perplexity-budget", "Perplexity or needles by budget",
                         "What the model can still do with each policy in its cache: perplexity "
@@ -153,4 +153,4 @@ FigureInfo perplexity_budget_figure() {
   return info;
 }
 
-}  // namespace kvloupe::figure
+}  // namespace kvloupe::figure::perplexity_budget_figure

@@ -8,7 +8,7 @@
 #include "app/figure/figures/line_panels.h"
 #include "app/figure/figures/stage_comparison.h"
 
-namespace kvloupe::figure {
+namespace kvloupe::figure::perturbation_budgets_figure {
 
 namespace {
 
@@ -24,7 +24,7 @@ double share_better(const std::vector<double>& without, const std::vector<double
 }
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
-  const FigureInfo info = perturbation_budgets_figure();
+  const FigureInfo info = entry();
   const StageComparison what = stage_comparison(info, input);
   const std::vector<Budget> budgets = chosen_budgets(info, input);
   std::vector<WantedReplay> wanted;
@@ -76,7 +76,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 
 }  // namespace
 
-FigureInfo perturbation_budgets_figure() {
+FigureInfo entry() {
   FigureInfo info;
   info.name = "perturbation-budgets";
   info.title = "Perturbation per budget";
@@ -95,4 +95,4 @@ FigureInfo perturbation_budgets_figure() {
   return info;
 }
 
-}  // namespace kvloupe::figure
+}  // namespace kvloupe::figure::perturbation_budgets_figure

@@ -12,7 +12,7 @@
 #include "app/plot/panels.h"
 #include "app/plot/value_axis.h"
 
-namespace kvloupe::figure {
+namespace kvloupe::figure::perturbation_heads_figure {
 
 namespace {
 
@@ -108,7 +108,7 @@ class PerturbationHeads final : public Figure {
 };
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
-  const FigureInfo info = perturbation_heads_figure();
+  const FigureInfo info = entry();
   const StageComparison what = stage_comparison(info, input);
   const auto replays = replays_of(
       input, {{.policy = what.without, .metrics = true}, {.policy = what.with, .metrics = true}},
@@ -135,7 +135,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 
 }  // namespace
 
-FigureInfo perturbation_heads_figure() {
+FigureInfo entry() {
   FigureInfo info;
   info.name = "perturbation-heads";
   info.title = "Perturbation per head";
@@ -153,4 +153,4 @@ FigureInfo perturbation_heads_figure() {
   return info;
 }
 
-}  // namespace kvloupe::figure
+}  // namespace kvloupe::figure::perturbation_heads_figure

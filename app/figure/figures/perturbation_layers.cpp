@@ -6,12 +6,12 @@
 #include "app/figure/figures/line_panels.h"
 #include "app/figure/figures/stage_comparison.h"
 
-namespace kvloupe::figure {
+namespace kvloupe::figure::perturbation_layers_figure {
 
 namespace {
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
-  const FigureInfo info = perturbation_layers_figure();
+  const FigureInfo info = entry();
   const StageComparison what = stage_comparison(info, input);
   const auto replays = replays_of(
       input, {{.policy = what.without, .metrics = true}, {.policy = what.with, .metrics = true}},
@@ -53,7 +53,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 
 }  // namespace
 
-FigureInfo perturbation_layers_figure() {
+FigureInfo entry() {
   FigureInfo info;
   info.name = "perturbation-layers";
   info.title = "Perturbation per layer";
@@ -70,4 +70,4 @@ FigureInfo perturbation_layers_figure() {
   return info;
 }
 
-}  // namespace kvloupe::figure
+}  // namespace kvloupe::figure::perturbation_layers_figure

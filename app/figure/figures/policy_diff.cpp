@@ -13,7 +13,7 @@
 #include "app/plot/map_plot.h"
 #include "app/plot/text_flow.h"
 
-namespace kvloupe::figure {
+namespace kvloupe::figure::policy_diff_figure {
 
 namespace {
 
@@ -375,7 +375,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   const Replay& a = *input.policy_a;
   const Replay& b = *input.policy_b;
   auto figure = std::make_unique<PolicyDiff>();
-  const std::string show = choice(policy_diff_figure(), input.choices, "show");
+  const std::string show = choice(entry(), input.choices, "show");
   figure->layout = show == "heads" ? Layout::heads : show == "steps" ? Layout::steps : Layout::text;
   figure->selection = s;
   figure->policy_a = a.policy;
@@ -410,7 +410,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 
 }  // namespace
 
-FigureInfo policy_diff_figure() {
+FigureInfo entry() {
   FigureInfo info;
   info.name = "policy-diff";
   info.title = "A against B";
@@ -433,4 +433,4 @@ FigureInfo policy_diff_figure() {
   return info;
 }
 
-}  // namespace kvloupe::figure
+}  // namespace kvloupe::figure::policy_diff_figure

@@ -17,7 +17,7 @@
 #include "app/plot/printable.h"
 #include "app/plot/value_axis.h"
 
-namespace kvloupe::figure {
+namespace kvloupe::figure::rescue_figure {
 
 namespace {
 
@@ -339,7 +339,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 
 }  // namespace
 
-FigureInfo rescue_figure() {
+FigureInfo entry() {
   FigureInfo info = evaluation_figure(
       "rescue", "Blame and proof, head by head",
       "Which heads' loss of the followed tokens makes the answer wrong: what a replay predicts "
@@ -357,4 +357,4 @@ FigureInfo rescue_figure() {
   return info;
 }
 
-}  // namespace kvloupe::figure
+}  // namespace kvloupe::figure::rescue_figure

@@ -8,7 +8,7 @@
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/line_panels.h"
 
-namespace kvloupe::figure {
+namespace kvloupe::figure::retained_share_figure {
 
 namespace {
 
@@ -39,7 +39,7 @@ LinePanels::Panel lengths_panel(const std::vector<int>& lengths) {
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
   progress.check();
-  const FigureInfo info = retained_share_figure();
+  const FigureInfo info = entry();
   const std::vector<Budget> budgets = chosen_budgets(info, input);
   std::vector<int> lengths, most;  // and the most entries a cache can hold of each prompt
   for (const auto& trace : input.traces) {
@@ -96,7 +96,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 
 }  // namespace
 
-FigureInfo retained_share_figure() {
+FigureInfo entry() {
   FigureInfo info;
   info.name = "retained-share";
   info.title = "Retained share of prompts";
@@ -112,4 +112,4 @@ FigureInfo retained_share_figure() {
   return info;
 }
 
-}  // namespace kvloupe::figure
+}  // namespace kvloupe::figure::retained_share_figure

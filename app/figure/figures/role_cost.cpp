@@ -5,19 +5,18 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/replay/follow.h"
+#include "analysis/unknown.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/strips.h"
 
-namespace kvloupe::figure {
+namespace kvloupe::figure::role_cost_figure {
 
 namespace {
 
-constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
 /// Over the query heads of one role.
 struct Sums {
@@ -128,7 +127,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 
 }  // namespace
 
-FigureInfo role_cost_figure() {
+FigureInfo entry() {
   FigureInfo info;
   info.name = "role-cost";
   info.title = "What each role keeps and loses";
@@ -144,4 +143,4 @@ FigureInfo role_cost_figure() {
   return info;
 }
 
-}  // namespace kvloupe::figure
+}  // namespace kvloupe::figure::role_cost_figure

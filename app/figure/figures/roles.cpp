@@ -12,7 +12,7 @@
 #include "app/plot/limits.h"
 #include "app/plot/panels.h"
 
-namespace kvloupe::figure {
+namespace kvloupe::figure::roles_figure {
 
 namespace {
 constexpr double kLeastBar = 40.0;  // points
@@ -147,7 +147,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 
 }  // namespace
 
-FigureInfo roles_figure() {
+FigureInfo entry() {
   FigureInfo info;
   info.name = "roles";
   info.title = "Roles of heads";
@@ -166,4 +166,4 @@ FigureInfo roles_figure() {
   return info;
 }
 
-}  // namespace kvloupe::figure
+}  // namespace kvloupe::figure::roles_figure

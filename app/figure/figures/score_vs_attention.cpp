@@ -5,12 +5,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "analysis/error.h"
 #include "analysis/metric/later_attention.h"
 #include "analysis/metric/rank_correlation.h"
 #include "analysis/numeric/ranks.h"
+#include "analysis/unknown.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/token_state.h"
@@ -21,11 +21,10 @@
 #include "app/plot/value_axis.h"
 #include "app/scene/fit_texts.h"
 
-namespace kvloupe::figure {
+namespace kvloupe::figure::score_vs_attention_figure {
 
 namespace {
 
-constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 constexpr TokenState kShown[] = {TokenState::retained, TokenState::protected_, TokenState::evicted,
                                  TokenState::merged};
 
@@ -283,7 +282,7 @@ Scored scored(const FigureInput& input, const Replay& replay, const LayerStates&
 }
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
-  const FigureInfo info = score_vs_attention_figure();
+  const FigureInfo info = entry();
   const Selection& s = input.selection;
   auto figure = std::make_unique<ScoreVsAttention>();
   figure->selection = s;
@@ -303,7 +302,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 
 }  // namespace
 
-FigureInfo score_vs_attention_figure() {
+FigureInfo entry() {
   FigureInfo info;
   info.name = "score-vs-attention";
   info.title = "Scores and later attention";
@@ -327,4 +326,4 @@ FigureInfo score_vs_attention_figure() {
   return info;
 }
 
-}  // namespace kvloupe::figure
+}  // namespace kvloupe::figure::score_vs_attention_figure

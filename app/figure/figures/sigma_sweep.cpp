@@ -4,19 +4,18 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <optional>
 
 #include "analysis/measure/measure_catalog.h"
+#include "analysis/unknown.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/line_panels.h"
 
-namespace kvloupe::figure {
+namespace kvloupe::figure::sigma_sweep_figure {
 
 namespace {
 
-constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
 struct HeadNumbers {
   double error = kUnknown;    // ‖(A − A')V‖₂, mean over query heads and steps with merges
@@ -86,7 +85,7 @@ void add_lines(LinePanels::Panel& panel, const std::vector<double>& sigmas,
 }
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
-  const FigureInfo info = sigma_sweep_figure();
+  const FigureInfo info = entry();
   const int layer = input.selection.layer;
   const PolicySpec policy = chosen_policies(info, input).front();
   std::vector<double> sigmas = chosen_numbers(info, input, "sigma");
@@ -138,7 +137,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 
 }  // namespace
 
-FigureInfo sigma_sweep_figure() {
+FigureInfo entry() {
   FigureInfo info;
   info.name = "sigma-sweep";
   info.title = "Choice of σ";
@@ -162,4 +161,4 @@ FigureInfo sigma_sweep_figure() {
   return info;
 }
 
-}  // namespace kvloupe::figure
+}  // namespace kvloupe::figure::sigma_sweep_figure

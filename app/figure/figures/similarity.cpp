@@ -15,7 +15,7 @@
 #include "app/plot/map_margin.h"
 #include "app/scene/fit_texts.h"
 
-namespace kvloupe::figure {
+namespace kvloupe::figure::similarity_figure {
 
 namespace {
 
@@ -275,7 +275,7 @@ AttentionBeside attention_beside(const Trace& trace, const Selection& s, Progres
 }
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
-  const FigureInfo info = similarity_figure();
+  const FigureInfo info = entry();
   const Selection& s = input.selection;
   const bool values = choice(info, input.choices, "of") == "values";
   const bool before = choice(info, input.choices, "rope") == "before";
@@ -293,7 +293,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 
 }  // namespace
 
-FigureInfo similarity_figure() {
+FigureInfo entry() {
   FigureInfo info;
   info.name = "similarity";
   info.title = "Similarity map";
@@ -322,4 +322,4 @@ FigureInfo similarity_figure() {
   return info;
 }
 
-}  // namespace kvloupe::figure
+}  // namespace kvloupe::figure::similarity_figure

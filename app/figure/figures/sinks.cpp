@@ -18,7 +18,7 @@
 #include "app/plot/panels.h"
 #include "app/plot/value_axis.h"
 
-namespace kvloupe::figure {
+namespace kvloupe::figure::sinks_figure {
 
 namespace {
 
@@ -346,7 +346,7 @@ std::unique_ptr<const Figure> norms_figure(const FigureInput& input, Progress& p
 }
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
-  const FigureInfo info = sinks_figure();
+  const FigureInfo info = entry();
   const std::string& show = choice(info, input.choices, "show");
   if (show == "norms") return norms_figure(input, progress);
   if (show == "heads") {
@@ -361,7 +361,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 
 }  // namespace
 
-FigureInfo sinks_figure() {
+FigureInfo entry() {
   FigureInfo info;
   info.name = "sinks";
   info.title = "Sinks";
@@ -384,4 +384,4 @@ FigureInfo sinks_figure() {
   return info;
 }
 
-}  // namespace kvloupe::figure
+}  // namespace kvloupe::figure::sinks_figure

@@ -14,7 +14,7 @@
 #include "app/figure/figures/line_panels.h"
 #include "app/figure/figures/of_study.h"
 
-namespace kvloupe::figure {
+namespace kvloupe::figure::study_budget_figure {
 
 namespace {
 
@@ -102,7 +102,7 @@ std::optional<double> mean_known(const std::vector<double>& values) {
 }
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
-  const FigureInfo info = study_budget_figure();
+  const FigureInfo info = entry();
   const MeasureTable table = chosen_table(info, input);
   const StudyMeasure measure = described(table.measure);
   const bool difference = choice(info, input.choices, "show") == "difference";
@@ -188,7 +188,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 
 }  // namespace
 
-FigureInfo study_budget_figure() {
+FigureInfo entry() {
   FigureInfo info = study_figure(
       "study-budget", "Measure by budget, over prompts",
       "A measure of a study against the budget: for each policy the mean over the prompts with "
@@ -204,4 +204,4 @@ FigureInfo study_budget_figure() {
   return info;
 }
 
-}  // namespace kvloupe::figure
+}  // namespace kvloupe::figure::study_budget_figure

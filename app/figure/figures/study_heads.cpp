@@ -17,7 +17,7 @@
 #include "app/plot/value_axis.h"
 #include "app/scene/fit_texts.h"
 
-namespace kvloupe::figure {
+namespace kvloupe::figure::study_heads_figure {
 
 namespace {
 
@@ -207,7 +207,7 @@ std::string unstable_text(const std::vector<Row>& rows) {
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
   progress.check();
-  const FigureInfo info = study_heads_figure();
+  const FigureInfo info = entry();
   const MeasureTable table = chosen_table(info, input, true);
   const std::size_t policy = chosen_policy(info, input, table);
   const std::size_t budget = chosen_budget(info, input, table);
@@ -266,7 +266,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 
 }  // namespace
 
-FigureInfo study_heads_figure() {
+FigureInfo entry() {
   FigureInfo info = study_figure(
       "study-heads", "Heads over prompts",
       "A measure of every head on every prompt of a study, heads ordered by their mean, and how "
@@ -290,4 +290,4 @@ FigureInfo study_heads_figure() {
   return info;
 }
 
-}  // namespace kvloupe::figure
+}  // namespace kvloupe::figure::study_heads_figure

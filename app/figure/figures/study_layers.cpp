@@ -20,7 +20,7 @@
 #include "app/plot/value_axis.h"
 #include "app/scene/fit_texts.h"
 
-namespace kvloupe::figure {
+namespace kvloupe::figure::study_layers_figure {
 
 namespace {
 
@@ -246,7 +246,7 @@ std::unique_ptr<const Figure> make_figure(const FigureInfo& info, const FigureIn
 
 }  // namespace
 
-FigureInfo study_loops_figure() {
+FigureInfo loops_entry() {
   FigureInfo info = study_figure(
       "study-loops", "Open against closed loop, over prompts",
       "Agreement of the sets that a replay (open loop) and the run in the model (closed loop) "
@@ -264,12 +264,12 @@ FigureInfo study_loops_figure() {
            "the study's tasks and run kvloupe-capture study";
   };
   info.compute = [](const FigureInput& input, Progress& progress) {
-    return make_figure(study_loops_figure(), input, progress, true);
+    return make_figure(loops_entry(), input, progress, true);
   };
   return info;
 }
 
-FigureInfo study_layers_figure() {
+FigureInfo entry() {
   FigureInfo info = study_figure(
       "study-layers", "Measure by layer, over prompts",
       "A measure of a study by layer, mean over its heads, and on each prompt: for each "
@@ -278,9 +278,14 @@ FigureInfo study_layers_figure() {
   info.aspect = 2.4;
   info.choices = {study_measure_choice(), study_budget_choice(), study_block_choice()};
   info.compute = [](const FigureInput& input, Progress& progress) {
-    return make_figure(study_layers_figure(), input, progress, false);
+    return make_figure(entry(), input, progress, false);
   };
   return info;
 }
 
-}  // namespace kvloupe::figure
+}  // namespace kvloupe::figure::study_layers_figure
+
+/// The same panels of two other measures.
+namespace kvloupe::figure::study_loops_figure {
+FigureInfo entry() { return study_layers_figure::loops_entry(); }
+}  // namespace kvloupe::figure::study_loops_figure

@@ -17,7 +17,7 @@
 #include "app/plot/value_axis.h"
 #include "app/scene/fit_texts.h"
 
-namespace kvloupe::figure {
+namespace kvloupe::figure::study_prompts_figure {
 
 namespace {
 
@@ -126,7 +126,7 @@ std::vector<int> full_items(const StudyTable& study, const MeasureTable& table) 
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
   progress.check();
-  const FigureInfo info = study_prompts_figure();
+  const FigureInfo info = entry();
   const MeasureTable table = chosen_table(info, input);
   const std::size_t budget = chosen_budget(info, input, table);
   auto figure = std::make_unique<StudyPrompts>();
@@ -176,7 +176,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 
 }  // namespace
 
-FigureInfo study_prompts_figure() {
+FigureInfo entry() {
   FigureInfo info = study_figure(
       "study-prompts", "Prompts under policies",
       "A measure of every prompt of a study under every policy at one budget: which prompts a "
@@ -192,4 +192,4 @@ FigureInfo study_prompts_figure() {
   return info;
 }
 
-}  // namespace kvloupe::figure
+}  // namespace kvloupe::figure::study_prompts_figure

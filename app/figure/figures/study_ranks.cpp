@@ -16,7 +16,7 @@
 #include "app/plot/value_axis.h"
 #include "app/scene/fit_texts.h"
 
-namespace kvloupe::figure {
+namespace kvloupe::figure::study_ranks_figure {
 
 namespace {
 
@@ -174,7 +174,7 @@ std::string tests_text(const std::vector<Ranked>& budgets) {
 }
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
-  const FigureInfo info = study_ranks_figure();
+  const FigureInfo info = entry();
   const MeasureTable table = chosen_table(info, input);
   const StudyMeasure measure = described(table.measure);
   std::vector<std::size_t> wanted(table.budgets.size());
@@ -240,7 +240,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 
 }  // namespace
 
-FigureInfo study_ranks_figure() {
+FigureInfo entry() {
   FigureInfo info = study_figure(
       "study-ranks", "Ranks of policies, over prompts",
       "Policies ranked on each prompt of a study: mean ranks, the Friedman test, and Nemenyi's "
@@ -258,4 +258,4 @@ FigureInfo study_ranks_figure() {
   return info;
 }
 
-}  // namespace kvloupe::figure
+}  // namespace kvloupe::figure::study_ranks_figure

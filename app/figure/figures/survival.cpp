@@ -15,7 +15,7 @@
 #include "app/plot/map_plot.h"
 #include "app/plot/ticks.h"
 
-namespace kvloupe::figure {
+namespace kvloupe::figure::survival_figure {
 
 namespace {
 constexpr double kMargin = 34.0;  // points: the share of heads above the map
@@ -201,7 +201,7 @@ std::vector<Row> by_likeness(std::vector<Row> rows, Progress& progress) {
 }
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
-  const FigureInfo info = survival_figure();
+  const FigureInfo info = entry();
   auto figure = std::make_unique<Survival>();
   const Replay& replay = *input.policy_a;
   figure->first = input.selection.first_token;
@@ -229,7 +229,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 
 }  // namespace
 
-FigureInfo survival_figure() {
+FigureInfo entry() {
   FigureInfo info;
   info.name = "survival";
   info.title = "Survival in all heads";
@@ -253,4 +253,4 @@ FigureInfo survival_figure() {
   return info;
 }
 
-}  // namespace kvloupe::figure
+}  // namespace kvloupe::figure::survival_figure

@@ -11,7 +11,7 @@
 #include "app/plot/frame.h"
 #include "app/plot/text_flow.h"
 
-namespace kvloupe::figure {
+namespace kvloupe::figure::tokens_figure {
 
 namespace {
 
@@ -157,7 +157,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   auto figure = std::make_unique<Tokens>();
   figure->selection = s;
   figure->policy = fmt::format("{}, N = {}", replay.policy, format_count(replay.budget));
-  figure->by_score = choice(tokens_figure(), input.choices, "colour") == "score";
+  figure->by_score = choice(entry(), input.choices, "colour") == "score";
   figure->states = token_states(replay, *head, s.step);
   progress.check();
   figure->ranks = score_ranks(replay, *head, s.step);
@@ -177,7 +177,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 
 }  // namespace
 
-FigureInfo tokens_figure() {
+FigureInfo entry() {
   FigureInfo info;
   info.name = "tokens";
   info.title = "Token text";
@@ -197,4 +197,4 @@ FigureInfo tokens_figure() {
   return info;
 }
 
-}  // namespace kvloupe::figure
+}  // namespace kvloupe::figure::tokens_figure

@@ -17,7 +17,7 @@
 #include "app/plot/text_flow.h"
 #include "app/plot/value_axis.h"
 
-namespace kvloupe::figure {
+namespace kvloupe::figure::why_figure {
 
 namespace {
 
@@ -275,7 +275,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 
 }  // namespace
 
-FigureInfo why_figure() {
+FigureInfo entry() {
   FigureInfo info;
   info.name = "why";
   info.title = "Why this token";
@@ -294,4 +294,4 @@ FigureInfo why_figure() {
   return info;
 }
 
-}  // namespace kvloupe::figure
+}  // namespace kvloupe::figure::why_figure
